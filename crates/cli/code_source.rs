@@ -1,0 +1,121 @@
+//! Machine code and source texts for the views of code, from the files that
+//! also give the names.
+
+use prof_profile::{DsoId, DsoKind, Function, Profile, Svma};
+use prof_report::code::{Arch, CodeSource, FunctionCode, LineAt, NoCode};
+use prof_symbolize::{Detail, DsoRequest, SymbolFile, Symbolizer};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Longer functions are shown up to here, bytes.
+const LONGEST_FUNCTION: u64 = 1 << 20;
+/// Longer sources are not read, bytes.
+const LONGEST_SOURCE: u64 = 16 << 20;
+
+/// Reads code through a symbolizer, sources from their recorded paths.
+pub(crate) struct FileCode {
+    symbolizer: Arc<Symbolizer>,
+}
+
+impl FileCode {
+    pub(crate) fn new(symbolizer: Arc<Symbolizer>) -> Self {
+        Self { symbolizer }
+    }
+
+    fn open(&self, profile: &Profile, dso: DsoId) -> Result<Arc<SymbolFile>, NoCode> {
+        let about = profile.dso(dso);
+        let path = profile.name(about.path);
+        let reason = match about.kind {
+            DsoKind::File | DsoKind::Vdso => {
+                let request = DsoRequest {
+                    kind: about.kind,
+                    ..DsoRequest::for_file(path, about.build_id)
+                };
+                return self
+                    .symbolizer
+                    .open(&request)
+                    .map_err(|error| NoCode(error.to_string()));
+            }
+            DsoKind::Jit => "code made at run time is gone with its process",
+            DsoKind::Unknown => "no file was mapped there",
+            _ => "the kernel's code is not in a file that can be read",
+        };
+        Err(NoCode(format!("{path}: {reason}")))
+    }
+}
+
+impl CodeSource for FileCode {
+    fn function(&self, profile: &Profile, function: &Function) -> Result<FunctionCode, NoCode> {
+        let arch = arch_of(profile)?;
+        let file = self.open(profile, function.dso)?;
+        let size = function.size.min(LONGEST_FUNCTION);
+        let missing = || {
+            let path = profile.name(profile.dso(function.dso).path);
+            NoCode(format!("{path} holds no code at {:#x}", function.start))
+        };
+        let bytes = file.text_bytes(function.start, size).ok_or_else(missing)?;
+        if bytes.is_empty() {
+            return Err(missing());
+        }
+        let rows = file.line_rows(function.start, function.start.plus(size));
+        let lines = rows.into_iter().map(|row| LineAt {
+            address: row.address,
+            line: if row.file.is_some() { row.line } else { 0 },
+            file: row.file.unwrap_or_default(),
+        });
+        Ok(FunctionCode {
+            arch,
+            start: function.start,
+            bytes: bytes.to_vec(),
+            lines: lines.collect(),
+        })
+    }
+
+    fn source(&self, file: &str) -> Option<String> {
+        let symfs = self.symbolizer.sources().symfs.as_deref();
+        let below = symfs.map(|root| root.join(file.trim_start_matches('/')));
+        let path = below.as_deref().unwrap_or(Path::new(file));
+        // A recording may name anything: only regular files are read, and
+        // opening never waits.
+        let source = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(path)
+            .ok()?;
+        let metadata = source.metadata().ok()?;
+        if !metadata.is_file() || metadata.len() > LONGEST_SOURCE {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        source.take(LONGEST_SOURCE).read_to_end(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn name_at(&self, profile: &Profile, dso: DsoId, address: Svma) -> Option<String> {
+        let found = self
+            .open(profile, dso)
+            .ok()?
+            .lookup(address, Detail::Symbol);
+        let symbol = found.symbol?;
+        let offset = address.0.wrapping_sub(symbol.start.0);
+        Some(if offset == 0 {
+            symbol.name.to_string()
+        } else {
+            format!("{}+{offset:#x}", symbol.name)
+        })
+    }
+}
+
+fn arch_of(profile: &Profile) -> Result<Arch, NoCode> {
+    match profile.origin.arch.as_str() {
+        "x86_64" | "" => Ok(Arch::X86_64),
+        "i386" | "i486" | "i586" | "i686" | "x86" => Ok(Arch::X86),
+        "aarch64" | "arm64" => Ok(Arch::Aarch64),
+        other => Err(NoCode(format!(
+            "instructions of {other} are not decoded; x86 and arm64 are"
+        ))),
+    }
+}

@@ -1,0 +1,129 @@
+//! Counts of records by type and of samples by event.
+
+use super::values::visible;
+use prof_abi::RecordType;
+use prof_perfdata::{Body, Reader};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::io::Write;
+
+/// Record types below this are counted in a table, others in a map.
+const TABLE: usize = 128;
+
+/// What was counted.
+pub(super) struct Stats {
+    small: [u64; TABLE],
+    large: BTreeMap<u32, u64>,
+    /// Samples and sum of periods of each event.
+    events: Vec<(u64, u64)>,
+    lost: u64,
+}
+
+impl Stats {
+    /// Reads the recording to its end.
+    pub(super) fn count(reader: &mut Reader) -> Result<Self, prof_perfdata::Error> {
+        let mut stats = Self {
+            small: [0; TABLE],
+            large: BTreeMap::new(),
+            events: Vec::new(),
+            lost: 0,
+        };
+        while let Some(record) = reader.next()? {
+            let kind = record.kind;
+            match stats.small.get_mut(kind.0 as usize) {
+                Some(count) => *count += 1,
+                None => *stats.large.entry(kind.0).or_default() += 1,
+            }
+            match kind {
+                RecordType::SAMPLE => stats.add_sample(&record),
+                RecordType::LOST | RecordType::LOST_SAMPLES => {
+                    stats.lost = stats.lost.saturating_add(match record.decode() {
+                        Body::Lost(lost) => lost.lost,
+                        Body::LostSamples(lost) => lost.lost,
+                        _ => 0,
+                    });
+                }
+                _ => {}
+            }
+        }
+        stats.events.resize(reader.events().list().len(), (0, 0));
+        Ok(stats)
+    }
+
+    fn add_sample(&mut self, record: &prof_perfdata::Record<'_>) {
+        let Some(index) = record.event_index() else {
+            return;
+        };
+        if self.events.len() <= index {
+            self.events.resize(index + 1, (0, 0));
+        }
+        let Some((count, period)) = self.events.get_mut(index) else {
+            return;
+        };
+        *count += 1;
+        *period = period.saturating_add(record.period().unwrap_or(0));
+    }
+
+    /// (name, count) of each record type that came, by number.
+    fn records(&self) -> impl Iterator<Item = (String, u64)> + '_ {
+        let small = (0_u32..).zip(self.small).filter(|&(_, count)| count > 0);
+        let large = self.large.iter().map(|(&kind, &count)| (kind, count));
+        small.chain(large).map(|(kind, count)| {
+            let name = RecordType(kind).name();
+            (name.map_or_else(|| kind.to_string(), str::to_owned), count)
+        })
+    }
+
+    pub(super) fn write_text(&self, reader: &Reader, out: &mut impl Write) -> std::io::Result<()> {
+        let total: u64 = self.records().map(|(_, count)| count).sum();
+        writeln!(out, "{total:>12} records")?;
+        for (name, count) in self.records() {
+            writeln!(out, "{count:>12} {name}")?;
+        }
+        writeln!(out)?;
+        for (event, (samples, period)) in reader.events().list().iter().zip(&self.events) {
+            let name = visible(event.name().as_bytes());
+            writeln!(out, "{samples:>12} samples of {name}, {period} in total")?;
+        }
+        writeln!(out, "{:>12} lost", self.lost)
+    }
+
+    pub(super) fn write_json(&self, reader: &Reader, out: &mut impl Write) -> std::io::Result<()> {
+        let events: Vec<Value> = reader
+            .events()
+            .list()
+            .iter()
+            .zip(&self.events)
+            .map(|(event, (samples, period))| {
+                json!({ "name": event.name(), "samples": samples, "period": period })
+            })
+            .collect();
+        let records: Map<String, Value> = self
+            .records()
+            .map(|(name, count)| (name, count.into()))
+            .collect();
+        let damage: Vec<Value> = reader
+            .damages()
+            .iter()
+            .map(|damage| {
+                let record = damage.record.map(|kind| {
+                    let name = kind.name();
+                    name.map_or_else(|| kind.0.to_string(), str::to_owned)
+                });
+                json!({
+                    "offset": damage.offset,
+                    "record": record,
+                    "what": damage.kind.to_string(),
+                    "bytes": damage.bytes,
+                })
+            })
+            .collect();
+        let object = json!({
+            "events": events,
+            "records": records,
+            "lost": self.lost,
+            "damage": damage,
+        });
+        writeln!(out, "{object}")
+    }
+}

@@ -1,0 +1,296 @@
+//! `prof flamegraph`: a recording as a picture.
+
+use crate::input::NameOptions;
+use crate::outcome::{Outcome, UsageError, say};
+use crate::record;
+use crate::recording::Input;
+use anyhow::Context;
+use clap::Parser;
+use prof_profile::{EventId, Profile};
+use prof_report::escape;
+use prof_report::model::{Filter, Selection, parse_time_ranges};
+use prof_report::picture::{PictureError, PictureOptions, Roots, Scheme, folded, html, svg};
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+/// Draw a recording as a flame graph; or record a command and draw it in one go.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    names: NameOptions,
+    /// Where to write it; on a terminal without -o, to flamegraph.svg
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What to write [default: as the name of FILE ends, else svg]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// Turn stacks around: functions first, then who called them
+    #[arg(long)]
+    reverse: bool,
+    /// Draw callers on top (an icicle graph)
+    #[arg(long)]
+    inverted: bool,
+    /// Title of the picture
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// Width in pixels [default: as wide as the window]
+    #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(100..=100_000))]
+    width: Option<u32>,
+    /// Do not draw frames of a smaller share, percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.01)]
+    min_width: f64,
+    /// What colours tell: kind (user, inlined, run-time code, kernel), module or hot (nothing)
+    #[arg(long, value_name = "SCHEME", default_value = "kind")]
+    colors: Scheme,
+    /// Keep threads apart, by name and tid
+    #[arg(long, conflicts_with = "per_process")]
+    per_thread: bool,
+    /// Keep processes apart, by name and pid
+    #[arg(long)]
+    per_process: bool,
+    /// Begin with functions, not with the thread's name
+    #[arg(long, conflicts_with_all = ["per_thread", "per_process"])]
+    no_comm: bool,
+    /// The event to draw [default: the first with samples]
+    #[arg(short, long, value_name = "EVENT")]
+    event: Option<String>,
+    /// Only these processes
+    #[arg(short, long, value_name = "PIDS", value_delimiter = ',')]
+    pid: Vec<i32>,
+    /// Only these threads
+    #[arg(long, value_name = "TIDS", value_delimiter = ',')]
+    tid: Vec<i32>,
+    /// Only threads of these names
+    #[arg(
+        short,
+        long,
+        alias = "comm",
+        value_name = "NAMES",
+        value_delimiter = ','
+    )]
+    comms: Vec<String>,
+    /// Only this time: START,STOP in seconds, 10%/2 or 0%-10%
+    #[arg(long, value_name = "RANGE")]
+    time: Option<String>,
+    /// Samples a second (Hz), or max, when recording COMMAND
+    #[arg(
+        short = 'F',
+        long = "freq",
+        value_name = "HZ",
+        default_value = "999",
+        requires = "command"
+    )]
+    freq: String,
+    /// Record this with call stacks, write perf.data (or -i FILE), and draw it
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  prof flamegraph > out.svg              draw perf.data
+  prof flamegraph -- ./app arg           record ./app and draw it
+  prof flamegraph -o out.html            a page with the whole account
+  prof flamegraph --format folded | …    stacks for another tool";
+
+/// What is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// A picture with search and zoom.
+    Svg,
+    /// The picture in a page of its own.
+    Html,
+    /// A line for each stack.
+    Folded,
+}
+
+/// `prof record` as it is called for a picture.
+#[derive(Debug, clap::Parser)]
+#[command(no_binary_name = true)]
+struct Recorder {
+    #[command(flatten)]
+    args: record::Args,
+}
+
+/// Draws.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let recorded = args.record()?;
+    if let Some(Outcome::Code(126 | 127)) = recorded {
+        return Ok(recorded.unwrap_or(Outcome::Done));
+    }
+    let symbolizer = args.names.symbolizer();
+    let (profile, outcome) = args.input.load(&args.names, &symbolizer)?;
+    let options = args.options(&profile)?;
+    let target = args.target(recorded.is_some());
+    let format = args.format.unwrap_or_else(|| format_of(target.as_deref()));
+    let mut drawn = Vec::new();
+    match format {
+        Format::Svg => svg(&profile, &options, &mut drawn),
+        Format::Html => html(&profile, &options, &mut drawn),
+        Format::Folded => folded(&profile, &options, &mut drawn),
+    }
+    .map_err(explained)?;
+    match &target {
+        Some(path) => {
+            replace(path, &drawn).with_context(|| format!("cannot write {}", path.display()))?;
+            say(&format!("wrote {}", path.display()));
+        }
+        None => {
+            let mut out = BufWriter::new(io::stdout().lock());
+            out.write_all(&drawn).and_then(|()| out.flush())?;
+        }
+    }
+    Ok(match recorded {
+        Some(ended) if outcome == Outcome::Done => ended,
+        _ => outcome,
+    })
+}
+
+fn explained(error: PictureError) -> anyhow::Error {
+    match error {
+        PictureError::Io(error) => error.into(),
+        other => other.into(),
+    }
+}
+
+impl Args {
+    /// Records the command, if there is one.
+    fn record(&self) -> anyhow::Result<Option<Outcome>> {
+        if self.command.is_empty() {
+            return Ok(None);
+        }
+        let mut words: Vec<OsString> = ["-g", "-F"].map(OsString::from).to_vec();
+        words.push(self.freq.clone().into());
+        words.push("-o".into());
+        words.push(self.input.path.clone().into());
+        if let Some(event) = &self.event {
+            words.extend(["-e".into(), event.into()]);
+        }
+        words.push("--".into());
+        words.extend(self.command.iter().cloned());
+        let recorder = Recorder::try_parse_from(words)
+            .map_err(|error| UsageError(error.to_string().trim().to_owned()))?;
+        record::run(&recorder.args).map(Some)
+    }
+
+    /// The file to write; `None` for standard output. What a recorded
+    /// command writes there must not be mixed with the picture.
+    fn target(&self, has_recorded: bool) -> Option<PathBuf> {
+        match &self.output {
+            Some(path) if path == Path::new("-") => None,
+            Some(path) => Some(path.clone()),
+            None if has_recorded || io::stdout().is_terminal() => {
+                let name = match self.format {
+                    Some(Format::Folded) if !has_recorded => return None,
+                    Some(Format::Folded) => "flamegraph.folded",
+                    Some(Format::Html) => "flamegraph.html",
+                    Some(Format::Svg) | None => "flamegraph.svg",
+                };
+                Some(name.into())
+            }
+            None => None,
+        }
+    }
+
+    fn options(&self, profile: &Profile) -> anyhow::Result<PictureOptions> {
+        if !(0.0..=100.0).contains(&self.min_width) {
+            return Err(UsageError("--min-width is a share between 0 and 100".into()).into());
+        }
+        let mut selection = Selection {
+            event: self.event(profile)?,
+            filter: Filter {
+                comms: self.comms.clone(),
+                pids: self.pid.clone(),
+                tids: self.tid.clone(),
+                ..Filter::default()
+            },
+            inlines: !self.names.no_inline,
+            ..Selection::default()
+        };
+        if let Some(text) = &self.time {
+            selection.scope.times = parse_time_ranges(text, profile.origin.time_range)
+                .map_err(|error| UsageError(format!("--time: {error}")))?;
+        }
+        let roots = if self.per_thread {
+            Roots::Thread
+        } else if self.per_process {
+            Roots::Process
+        } else if self.no_comm {
+            Roots::None
+        } else {
+            Roots::Comm
+        };
+        Ok(PictureOptions {
+            selection,
+            roots,
+            title: self.title.clone(),
+            width: self.width.map(|width| width as usize),
+            min_width: self.min_width,
+            is_inverted: self.inverted,
+            is_reversed: self.reverse,
+            scheme: self.colors,
+        })
+    }
+
+    /// The event that was asked for, or the first with samples.
+    fn event(&self, profile: &Profile) -> anyhow::Result<EventId> {
+        let mut events = profile.events.iter();
+        let index = match &self.event {
+            // A modifier that the recorder added does not matter.
+            Some(name) => events.position(|event| {
+                let plain = event.name.split_once(':').map_or("", |(plain, _)| plain);
+                event.name == *name || plain == name
+            }),
+            None => Some(events.position(|event| event.samples > 0).unwrap_or(0)),
+        };
+        let Some(index) = index else {
+            let names: Vec<&str> = profile.events.iter().map(|event| &*event.name).collect();
+            let names = escape::terminal(&names.join(", ")).into_owned();
+            return Err(
+                UsageError(format!("the recording has no such event; it has {names}")).into(),
+            );
+        };
+        Ok(EventId(u16::try_from(index).unwrap_or(0)))
+    }
+}
+
+fn format_of(path: Option<&Path>) -> Format {
+    match path.and_then(Path::extension).and_then(|end| end.to_str()) {
+        Some("html" | "htm") => Format::Html,
+        Some("folded" | "txt") => Format::Folded,
+        _ => Format::Svg,
+    }
+}
+
+/// Writes a file beside the target and gives it the name when it is whole. A
+/// link that stands there is replaced, not followed: as root, others may have
+/// put it there.
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|target| !target.is_file()) {
+        // /dev/stdout, a pipe: nothing to replace.
+        return OpenOptions::new()
+            .write(true)
+            .open(path)?
+            .write_all(content);
+    }
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let beside = path.with_file_name(name);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&beside)?;
+    let written = file
+        .write_all(content)
+        .and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        // The error that matters is the first one.
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}

@@ -1,0 +1,89 @@
+//! Resolving a recording into a profile, as the options for names say.
+
+use crate::outcome::Outcome;
+use crate::progress::ProgressLine;
+use crate::recording::Input;
+use anyhow::Context;
+use prof_perfdata::Reader;
+use prof_profile::Profile;
+use prof_resolve::{LoadOptions, Progress};
+use prof_symbolize::{Demangle, Detail, Sources, Symbolizer};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+/// How names are to be found.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct NameOptions {
+    /// Do not show inlined functions
+    #[arg(long)]
+    pub(crate) no_inline: bool,
+    /// Show mangled names
+    #[arg(long)]
+    pub(crate) no_demangle: bool,
+    /// Look for recorded files below this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) symfs: Option<PathBuf>,
+}
+
+impl NameOptions {
+    /// Whether inlined functions and lines are looked up.
+    pub(crate) fn detail(&self) -> Detail {
+        if self.no_inline {
+            Detail::Symbol
+        } else {
+            Detail::Source
+        }
+    }
+
+    /// A symbolizer that looks where these options say.
+    pub(crate) fn symbolizer(&self) -> Symbolizer {
+        let mut sources = Sources {
+            symfs: self.symfs.clone(),
+            ..Sources::default()
+        };
+        if self.no_demangle {
+            sources.demangle = Demangle::No;
+        }
+        Symbolizer::new(sources)
+    }
+}
+
+impl Input {
+    /// Opens and resolves the recording, with a progress line on a terminal.
+    /// What is damaged in it has been said on stderr, and is the outcome.
+    ///
+    /// # Errors
+    /// As [`Input::open`], or when reading fails on the way.
+    pub(crate) fn load(
+        &self,
+        names: &NameOptions,
+        symbolizer: &Symbolizer,
+    ) -> anyhow::Result<(Profile, Outcome)> {
+        let progress = ProgressLine::start();
+        let (profile, reader) = self.resolve(symbolizer, names.detail(), &progress)?;
+        drop(progress);
+        let outcome = self.say_damages(&reader);
+        Ok((profile, outcome))
+    }
+
+    /// Opens and resolves the recording without a word; the reader tells what
+    /// is damaged.
+    ///
+    /// # Errors
+    /// As [`Input::load`].
+    pub(crate) fn resolve(
+        &self,
+        symbolizer: &Symbolizer,
+        detail: Detail,
+        progress: &dyn Progress,
+    ) -> anyhow::Result<(Profile, Reader)> {
+        let options = LoadOptions {
+            detail,
+            trusted_uid: fs::metadata("/proc/self").map_or(0, |process| process.uid()),
+            ..LoadOptions::default()
+        };
+        prof_resolve::load(self.open()?, symbolizer, &options, progress)
+            .with_context(|| format!("cannot read {}", self.name()))
+    }
+}

@@ -1,0 +1,79 @@
+//! How a command ended, as an exit code; and errors as text.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// How a command that did not fail ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All is well: 0.
+    Done,
+    /// What was shown comes from a damaged file: 3.
+    Damaged,
+    /// The code that ends the process: a recorded command's own, 126, 127, 130.
+    Code(u8),
+    /// The signal that ended a recorded command: it ends us too.
+    Signal(i32),
+}
+
+impl Outcome {
+    /// The exit code of the process.
+    pub(crate) fn exit_code(self) -> ExitCode {
+        match self {
+            Self::Done => ExitCode::SUCCESS,
+            Self::Damaged => ExitCode::from(3),
+            Self::Code(code) => ExitCode::from(code),
+            Self::Signal(signal) => {
+                prof_sys::signal::die_by(signal);
+                // It was one that does not end a process after all.
+                ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))
+            }
+        }
+    }
+}
+
+/// A mistake in how the command was called: exit code 2 instead of 1.
+#[derive(Debug)]
+pub(crate) struct UsageError(pub(crate) String);
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// Whether the reader of our output has gone away, which is no failure.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// Writes `prof: ` and the chain of causes to stderr; returns the exit code.
+pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
+    if is_broken_pipe(error) {
+        return ExitCode::SUCCESS;
+    }
+    say(&format!("{error:#}"));
+    let is_usage = error.chain().any(|cause| cause.is::<UsageError>());
+    ExitCode::from(if is_usage { 2 } else { 1 })
+}
+
+/// One message on stderr. Names from files may be in it, so control
+/// characters other than line ends are made visible.
+pub(crate) fn say(message: &str) {
+    let mut text = String::with_capacity(message.len());
+    for character in message.chars() {
+        match character {
+            '\n' => text.push('\n'),
+            hidden if hidden.is_control() => text.extend(hidden.escape_default()),
+            visible => text.push(visible),
+        }
+    }
+    // Nowhere to report a failure of stderr to.
+    let _ = writeln!(io::stderr().lock(), "prof: {text}");
+}

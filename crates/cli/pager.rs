@@ -1,0 +1,50 @@
+//! Long text on a terminal goes through a pager, as perf's does.
+
+use std::io::{self, Write};
+use std::process::{Child, Command, Stdio};
+
+/// A running pager, or standard output where there is none.
+pub(crate) struct Pager {
+    child: Option<Child>,
+}
+
+impl Pager {
+    /// Starts `PERF_PAGER`, `PAGER` or `less -FRX`; `cat` or an empty text
+    /// means none.
+    pub(crate) fn start() -> Self {
+        let command = ["PERF_PAGER", "PAGER"]
+            .into_iter()
+            .find_map(|name| std::env::var(name).ok())
+            .unwrap_or_else(|| "less".into());
+        if command.is_empty() || command == "cat" {
+            return Self { child: None };
+        }
+        let child = Command::new("sh")
+            .args(["-c", &command])
+            // One screen needs no pager; colours pass; the text stays.
+            .env(
+                "LESS",
+                std::env::var("LESS").unwrap_or_else(|_| "FRX".into()),
+            )
+            .stdin(Stdio::piped())
+            .spawn()
+            .ok();
+        Self { child }
+    }
+
+    /// Where to write to.
+    pub(crate) fn input(&mut self) -> Box<dyn Write> {
+        match self.child.as_mut().and_then(|child| child.stdin.take()) {
+            Some(stdin) => Box::new(stdin),
+            None => Box::new(io::stdout()),
+        }
+    }
+
+    /// Waits until the reader has seen enough.
+    pub(crate) fn finish(mut self) {
+        if let Some(child) = &mut self.child {
+            // How a pager ends is no matter of ours.
+            let _ = child.wait();
+        }
+    }
+}

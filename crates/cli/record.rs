@@ -1,0 +1,360 @@
+//! `prof record`: from flags to a recording, and its end to an exit code.
+
+mod live;
+mod refused;
+mod values;
+
+use crate::outcome::{Outcome, UsageError, say};
+use anyhow::Context;
+use live::LiveStage;
+use prof_record::events::{self, EventSpec};
+use prof_record::options::{
+    ChainFilter, Clock, Extras, ModeFilter, Options, Sampling, Stacks, Start, Target,
+};
+use prof_record::output::Destination;
+use prof_record::stage::Stage;
+use prof_record::{EndedBy, Finished, RecordError};
+use prof_sys::process::Ended;
+use refused::Refused;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::Duration;
+use values::CpuList;
+
+/// Record where a program spends its time, into perf.data.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Events, as perf writes them: cycles, cpu-clock:u, {a,b}:S, r1a8,
+    /// sched:sched_switch, mem:0x1000/4:w, pmu/term=1/ [default: cycles, or
+    /// cpu-clock where there is no counter for cycles].
+    #[arg(short, long = "event", value_name = "EVENT")]
+    event: Vec<String>,
+    /// Samples a second (Hz), or max.
+    #[arg(short = 'F', long = "freq", value_name = "HZ", conflicts_with = "count", value_parser = values::frequency)]
+    freq: Option<Sampling>,
+    /// Sample every so many events.
+    #[arg(short, long, value_name = "EVENTS", value_parser = values::period)]
+    count: Option<Sampling>,
+    /// Call stacks: --call-graph auto.
+    #[arg(short = 'g')]
+    stacks: bool,
+    /// How to get call stacks: auto (unwound while recording), fp (frame
+    /// pointers), dwarf[,BYTES] (stack dumps, unwound when read), lbr.
+    #[arg(long, value_name = "MODE", value_parser = values::stacks)]
+    call_graph: Option<Stacks>,
+    /// The file, or - for a stream to standard output.
+    #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
+    output: PathBuf,
+    /// Processes to attach to, with all their threads.
+    #[arg(short, long, value_name = "PID,…", value_delimiter = ',', conflicts_with_all = ["tid", "all_cpus"])]
+    pid: Vec<u32>,
+    /// Threads to attach to.
+    #[arg(
+        short,
+        long,
+        value_name = "TID,…",
+        value_delimiter = ',',
+        conflicts_with = "all_cpus"
+    )]
+    tid: Vec<u32>,
+    /// Everything that runs, until Ctrl-C or the end of the command.
+    #[arg(short, long)]
+    all_cpus: bool,
+    /// Only these CPUs: 0-3,8.
+    #[arg(short = 'C', long = "cpu", value_name = "LIST", value_parser = values::cpus)]
+    cpu: Option<CpuList>,
+    /// Only the tasks of this cgroup; with -a or -C.
+    #[arg(short = 'G', long, value_name = "NAME")]
+    cgroup: Option<String>,
+    /// User space only.
+    #[arg(long, conflicts_with = "all_kernel")]
+    all_user: bool,
+    /// The kernel only.
+    #[arg(long)]
+    all_kernel: bool,
+    /// Only the user part of call stacks.
+    #[arg(long, conflicts_with = "kernel_callchains")]
+    user_callchains: bool,
+    /// Only the kernel part of call stacks.
+    #[arg(long)]
+    kernel_callchains: bool,
+    /// Begin so many ms after the start.
+    #[arg(short = 'D', long, value_name = "MS", default_value_t = 0)]
+    delay: u64,
+    /// End after so many seconds; a command that we launched gets SIGTERM.
+    #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
+    duration: Option<Duration>,
+    /// Size of each ring: pages, or bytes with B, K, M or G.
+    #[arg(short, long, value_name = "PAGES|SIZE", value_parser = values::ring)]
+    mmap_pages: Option<u64>,
+    /// End when the file has this size: bytes, or with B, K, M or G.
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    max_size: Option<u64>,
+    /// Not the children of what is recorded.
+    #[arg(short = 'i', long)]
+    no_inherit: bool,
+    /// One ring per thread instead of one per CPU; no children.
+    #[arg(long, conflicts_with_all = ["all_cpus", "cpu"])]
+    per_thread: bool,
+    /// Data addresses and data mappings.
+    #[arg(short, long)]
+    data: bool,
+    /// Physical data addresses.
+    #[arg(long)]
+    phys_data: bool,
+    /// Page size of data addresses.
+    #[arg(long)]
+    data_page_size: bool,
+    /// Page size of code addresses.
+    #[arg(long)]
+    code_page_size: bool,
+    /// Weights of samples, where the event has them.
+    #[arg(short = 'W', long)]
+    weight: bool,
+    /// Raw payloads of all events (tracepoints have theirs anyway).
+    #[arg(short = 'R', long)]
+    raw_samples: bool,
+    /// Counts of each thread when it ends.
+    #[arg(short, long)]
+    stat: bool,
+    /// Context switches.
+    #[arg(long)]
+    switch_events: bool,
+    /// Namespaces of tasks.
+    #[arg(long)]
+    namespaces: bool,
+    /// Cgroups of samples.
+    #[arg(long)]
+    all_cgroups: bool,
+    /// Registers at the interrupt: names, or all.
+    #[arg(short = 'I', long, value_name = "REGS", num_args = 0..=1, require_equals = true, default_missing_value = "all", value_parser = values::registers)]
+    intr_regs: Option<u64>,
+    /// User registers: names, or all.
+    #[arg(long, value_name = "REGS", num_args = 0..=1, require_equals = true, default_missing_value = "all", value_parser = values::registers)]
+    user_regs: Option<u64>,
+    /// Clock of times: monotonic, monotonic_raw, boottime, realtime, tai.
+    #[arg(short = 'k', long, value_name = "CLOCK", value_parser = values::clock)]
+    clockid: Option<Clock>,
+    /// Fail if the frequency is above the kernel's limit.
+    #[arg(long)]
+    strict_freq: bool,
+    /// Event ids in every sample.
+    #[arg(long)]
+    sample_identifier: bool,
+    /// No build-ids.
+    #[arg(short = 'B', long)]
+    no_buildid: bool,
+    /// Only errors on stderr.
+    #[arg(short, long)]
+    quiet: bool,
+    /// Say how each event was opened.
+    #[arg(short, long)]
+    verbose: bool,
+    /// Times of samples, which they always have.
+    #[arg(short = 'T', long, hide = true)]
+    timestamp: bool,
+    /// Periods of samples, which they always have.
+    #[arg(short = 'P', long, hide = true)]
+    period: bool,
+    /// CPUs of samples, which they always have.
+    #[arg(long, hide = true)]
+    sample_cpu: bool,
+    /// Build-ids in mappings, where they are anyway.
+    #[arg(long, hide = true)]
+    buildid_mmap: bool,
+    /// Build-ids of all files, which are there anyway.
+    #[arg(long, hide = true)]
+    buildid_all: bool,
+    /// No copies of files in ~/.debug, which are never made.
+    #[arg(short = 'N', long, hide = true)]
+    no_buildid_cache: bool,
+    /// Times of the first and last sample, which are always there.
+    #[arg(long, hide = true)]
+    timestamp_boundary: bool,
+    #[command(flatten)]
+    _refused: Refused,
+    /// What to run and record, with its arguments.
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    command: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  prof record -F 999 -g ./app args    a program, with call stacks
+  prof record -g -p 1234              a running process, until Ctrl-C
+  prof record -a -g sleep 10          the whole machine for ten seconds
+  prof record -e page-faults -d ./app where memory is touched first
+
+Exit code: the command's own (128 + signal if a signal ended it); 127 command
+not found, 126 not executable, 2 bad options, 1 any other failure, 130 Ctrl-C
+where no command was launched.";
+
+/// Records, says what there is, and passes on how the command ended.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let options = options(args)?;
+    let stage = stage(&options);
+    let quiet = args.quiet;
+    let mut notices = |notice: &str| {
+        if !quiet {
+            say(notice);
+        }
+    };
+    match prof_record::record(&options, stage, &mut notices) {
+        Ok(finished) => Ok(end(finished, quiet)),
+        Err(error @ RecordError::Command { .. }) => {
+            say(&error.to_string());
+            Ok(Outcome::Code(error.exit_code()))
+        }
+        Err(RecordError::Event(error)) => Err(UsageError(error.to_string()).into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The unwinder, if stacks are to be unwound while recording.
+fn stage(options: &Options) -> Option<Box<dyn Stage>> {
+    matches!(options.stacks, Stacks::Unwound(_))
+        .then(|| Box::new(LiveStage::new()) as Box<dyn Stage>)
+}
+
+/// Tells what was recorded; the exit code.
+fn end(finished: Finished, quiet: bool) -> Outcome {
+    if !quiet {
+        say(&finished.summary.line());
+    }
+    if let Some(error) = finished.failure {
+        // Said with -q too: it is an error.
+        let error = anyhow::Error::from(error);
+        say(&format!("the recording ended early: {error:#}"));
+        return Outcome::Code(1);
+    }
+    match (finished.command, finished.ended_by) {
+        (Some(_), EndedBy::Duration) => Outcome::Done,
+        (Some(Ended::Exited(code)), _) => Outcome::Code(u8::try_from(code).unwrap_or(1)),
+        (Some(Ended::Signaled(signal)), _) => Outcome::Signal(signal),
+        (None, EndedBy::Signal(signal)) => Outcome::Code(u8::try_from(128 + signal).unwrap_or(1)),
+        (None, _) => Outcome::Done,
+    }
+}
+
+fn options(args: &Args) -> anyhow::Result<Options> {
+    let destination = match args.output.as_os_str() {
+        name if name == "-" => Destination::Stdout,
+        _ => Destination::File(args.output.clone()),
+    };
+    let mut options = Options::new(target(args)?, destination);
+    options.events = events_of(&args.event)?;
+    options.sampling = args.count.or(args.freq).unwrap_or(Sampling::DEFAULT);
+    options.strict_frequency = args.strict_freq;
+    options.stacks = match (args.call_graph, args.stacks) {
+        (Some(values::AUTO), _) | (None, true) => values::auto(options.sampling),
+        (Some(stacks), _) => stacks,
+        (None, false) => Stacks::None,
+    };
+    options.chains = match (args.user_callchains, args.kernel_callchains) {
+        (true, _) => ChainFilter::User,
+        (_, true) => ChainFilter::Kernel,
+        _ => ChainFilter::Both,
+    };
+    options.modes = match (args.all_user, args.all_kernel) {
+        (true, _) => ModeFilter::User,
+        (_, true) => ModeFilter::Kernel,
+        _ => ModeFilter::AsEvents,
+    };
+    options.cgroup.clone_from(&args.cgroup);
+    if args.cgroup.is_some() && !matches!(options.target, Target::System(_)) {
+        return Err(
+            UsageError("-G records a cgroup on all CPUs\n  try: with -a".to_owned()).into(),
+        );
+    }
+    options.verbose = args.verbose;
+    options.cpus = args.cpu.clone().map_or_else(Vec::new, |list| list.0);
+    options.per_thread = args.per_thread;
+    options.inherit = !args.no_inherit;
+    options.ring_bytes = args.mmap_pages;
+    if args.delay > 0 {
+        options.start = Start::After(Duration::from_millis(args.delay));
+    }
+    options.duration = args.duration;
+    options.max_size = args.max_size;
+    options.clock = args.clockid;
+    options.extras = extras(args);
+    options.build_ids = !args.no_buildid;
+    options.command_line = std::env::args_os()
+        .map(|argument| argument.as_bytes().to_vec())
+        .collect();
+    options.version = env!("CARGO_PKG_VERSION").to_owned();
+    Ok(options)
+}
+
+fn extras(args: &Args) -> Extras {
+    Extras {
+        data: args.data,
+        physical_addresses: args.phys_data,
+        data_page_size: args.data_page_size,
+        code_page_size: args.code_page_size,
+        weight: args.weight,
+        raw: args.raw_samples,
+        thread_counts: args.stat,
+        switches: args.switch_events,
+        namespaces: args.namespaces,
+        cgroups: args.all_cgroups,
+        interrupt_registers: args.intr_regs.unwrap_or(0),
+        user_registers: args.user_regs.unwrap_or(0),
+        identifier: args.sample_identifier,
+    }
+}
+
+fn target(args: &Args) -> anyhow::Result<Target> {
+    let command = (!args.command.is_empty()).then(|| args.command.clone());
+    // What clap does not know as an option it takes for the command.
+    if let Some(option) = args.command.first()
+        && option.as_bytes().starts_with(b"-")
+    {
+        let option = option.to_string_lossy();
+        return Err(UsageError(format!(
+            "prof record has no option {option}\n  try: prof record --help"
+        ))
+        .into());
+    }
+    let everything =
+        args.all_cpus || (args.cpu.is_some() && args.pid.is_empty() && args.tid.is_empty());
+    let target = match command {
+        Some(_) if !args.pid.is_empty() || !args.tid.is_empty() => {
+            let both =
+                "-p and -t record what runs already; a command beside them would not be recorded";
+            return Err(UsageError(format!(
+                "{both}\n  try: without the command, with --duration"
+            ))
+            .into());
+        }
+        command if everything => Target::System(command),
+        Some(command) => Target::Command(command),
+        None if !args.pid.is_empty() => Target::Processes(args.pid.clone()),
+        None if !args.tid.is_empty() => Target::Threads(args.tid.clone()),
+        None => {
+            let nothing = "what shall be recorded? give a command, -p PID, -t TID or -a";
+            return Err(UsageError(format!("{nothing}\n  try: prof record -g ./app")).into());
+        }
+    };
+    Ok(target)
+}
+
+fn events_of(texts: &[String]) -> anyhow::Result<Vec<EventSpec>> {
+    let mut specs: Vec<EventSpec> = Vec::new();
+    for text in texts {
+        let next_group = specs
+            .iter()
+            .filter_map(|spec| spec.group)
+            .max()
+            .map_or(0, |group| group + 1);
+        let more = events::parse(text, next_group).map_err(|error| UsageError(error.to_string()));
+        specs.extend(more.context("-e")?);
+    }
+    Ok(specs)
+}

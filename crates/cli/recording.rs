@@ -1,0 +1,186 @@
+//! Opening the recording that a reading command is about, and saying what was
+//! wrong with it.
+
+use crate::outcome::{Outcome, say};
+use anyhow::{Context, bail};
+use prof_perfdata::{Damage, Reader};
+use std::fs::{self, File};
+use std::io::{self, IsTerminal};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Which recording to read.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Input {
+    /// Recording to read: a file, a directory of `perf record --threads`, or -
+    /// for stdin
+    #[arg(
+        short = 'i',
+        long = "input",
+        value_name = "FILE",
+        default_value = "perf.data"
+    )]
+    pub(crate) path: PathBuf,
+    /// Read a recording that belongs to another user
+    #[arg(short = 'f', long)]
+    pub(crate) force: bool,
+}
+
+impl Input {
+    /// Opens it.
+    pub(crate) fn open(&self) -> anyhow::Result<Reader> {
+        let path = &self.path;
+        let name = self.name();
+        let opened = if path == Path::new("-") {
+            open_stdin()
+        } else {
+            let about = fs::metadata(path).with_context(|| match path.to_str() {
+                Some("perf.data") => {
+                    "cannot open perf.data; record one with prof record, or name one with -i"
+                        .to_owned()
+                }
+                _ => format!("cannot open {name}"),
+            })?;
+            self.check_owner(&about)?;
+            if about.is_dir() {
+                open_directory(path)
+            } else if about.is_file() {
+                let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
+                Reader::open_file(file).map_err(Into::into)
+            } else if about.file_type().is_fifo() {
+                let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
+                Reader::open_stream(Box::new(file)).map_err(Into::into)
+            } else {
+                bail!("{name} is not a regular file");
+            }
+        };
+        opened.context(name)
+    }
+
+    /// Its name for messages.
+    pub(crate) fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Whether it can be read again from its beginning.
+    pub(crate) fn is_file(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|about| about.is_file())
+    }
+
+    /// perf's rule: a recording is read only if it is ours or root's, since
+    /// what it names is opened.
+    fn check_owner(&self, about: &fs::Metadata) -> anyhow::Result<()> {
+        let own = fs::metadata("/proc/self").map_or(about.uid(), |process| process.uid());
+        if self.force || about.uid() == own || about.uid() == 0 {
+            return Ok(());
+        }
+        bail!(
+            "{} belongs to user {}, not to you (user {own}) or root; add -f to read it anyway",
+            self.name(),
+            about.uid()
+        );
+    }
+
+    /// Says each damage once, in the order of the file; the outcome of a
+    /// command that showed the rest.
+    pub(crate) fn say_damages(&self, reader: &Reader) -> Outcome {
+        self.say_notes(reader);
+        let damages = reader.damages();
+        let Some(first) = damages.first() else {
+            return Outcome::Done;
+        };
+        const SHOWN: usize = 10;
+        for damage in damages.iter().take(SHOWN) {
+            say(&format!("{}: {damage}", self.name()));
+        }
+        let more = damages.len().saturating_sub(SHOWN) as u64 + reader.notes().more_damages;
+        if more > 0 {
+            say(&format!("{}: {more} more places are damaged", self.name()));
+        }
+        say(&format!(
+            "{}: the recording is damaged, first at {:#x}; shown is what is whole, {} bytes were skipped",
+            self.name(),
+            first.offset,
+            total_skipped(damages)
+        ));
+        Outcome::Damaged
+    }
+
+    /// Says what is new to us: nothing is wrong with the recording.
+    fn say_notes(&self, reader: &Reader) {
+        let notes = reader.notes();
+        let name = self.name();
+        for (kind, count) in notes.unknown_records.iter().take(10) {
+            say(&format!(
+                "{name}: {count} records of type {kind} are not known here and not shown in full"
+            ));
+        }
+        if notes.unknown_ids > 0 {
+            say(&format!(
+                "{name}: {} samples have an event id that no event of the recording has",
+                notes.unknown_ids
+            ));
+        }
+        let bits = [
+            ("sample_type", notes.unknown_sample_bits),
+            ("attr flags", notes.unknown_flag_bits),
+            ("read_format", notes.unknown_read_bits),
+        ];
+        for (field, bits) in bits.into_iter().filter(|(_, bits)| *bits != 0) {
+            say(&format!(
+                "{name}: bits {bits:#x} of {field} are not known here"
+            ));
+        }
+        if notes.longer_attr > 0 {
+            say(&format!(
+                "{name}: the attrs are {} bytes longer than known here",
+                notes.longer_attr
+            ));
+        }
+        for bit in &notes.unknown_features {
+            say(&format!("{name}: feature section {bit} is not known here"));
+        }
+    }
+}
+
+fn total_skipped(damages: &[Damage]) -> u64 {
+    damages
+        .iter()
+        .fold(0_u64, |sum, damage| sum.saturating_add(damage.bytes))
+}
+
+fn open_stdin() -> anyhow::Result<Reader> {
+    if io::stdin().is_terminal() {
+        bail!(
+            "stdin is a terminal; give a recording, as in: prof record -o - ./app | prof dump -i -"
+        );
+    }
+    // `prof dump -i - < perf.data` may be of either mode.
+    let stdin = io::stdin();
+    let stdin: std::os::fd::OwnedFd = std::os::fd::AsFd::as_fd(&stdin).try_clone_to_owned()?;
+    let file = File::from(stdin);
+    if file.metadata()?.is_file() {
+        return Ok(Reader::open_file(file)?);
+    }
+    Ok(Reader::open_stream(Box::new(file))?)
+}
+
+/// `data`, then `data.0`, `data.1`, … by number.
+fn open_directory(folder: &Path) -> anyhow::Result<Reader> {
+    let data = File::open(folder.join("data"))
+        .context("is a directory without a file `data`; perf record --threads makes one with it")?;
+    let mut numbered = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix("data."));
+        if let Some(number) = number.and_then(|number| number.parse::<u32>().ok())
+            && entry.file_type()?.is_file()
+        {
+            numbered.push((number, entry.path()));
+        }
+    }
+    numbered.sort();
+    let streams: Result<Vec<File>, _> = numbered.iter().map(|(_, path)| File::open(path)).collect();
+    Ok(Reader::open_directory(data, streams?)?)
+}

@@ -1,0 +1,389 @@
+//! `prof report`: a recording as a table with call graphs.
+
+use crate::input::NameOptions;
+use crate::outcome::{Outcome, UsageError, say};
+use crate::pager::Pager;
+use crate::recording::Input;
+use prof_profile::Profile;
+use prof_report::model::{Filter, Scope, Selection, SelfOf, SortKey, StackEnd, parse_time_ranges};
+use prof_report::text::{CallGraph, ChainOrder, ChainStyle, Field, TextOptions};
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+/// Look at a recording: a terminal UI on a terminal, else text as perf's.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    names: NameOptions,
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    columns: Columns,
+    #[command(flatten)]
+    filters: Filters,
+    /// Draw call chains: graph, fractal, flat, folded or none; then threshold in percent, most
+    /// branches, caller or callee first, function or address, percent, period or count
+    #[arg(short = 'g', long, value_name = "WORDS", num_args = 0..=1, default_missing_value = "")]
+    call_graph: Option<CallGraph>,
+    /// Draw chains from the callers
+    #[arg(short = 'G', long)]
+    inverted: bool,
+    /// Count a function for what it calls, too (the default with call chains)
+    #[arg(long, overrides_with = "no_children")]
+    children: bool,
+    /// Count a function for its own code only
+    #[arg(long)]
+    no_children: bool,
+    /// Keep at most N frames of a chain, from its leaf
+    #[arg(long, value_name = "N")]
+    max_stack: Option<usize>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  prof report                            look around in a terminal
+  prof report --stdio | head -50         what costs most
+  prof report --no-children -s sym       functions by their own cost
+  prof report -s dso --percent-limit 1   modules above 1 %
+  prof report --json > report.json       for a program";
+
+/// In which form the report comes.
+#[derive(Debug, clap::Args)]
+struct Form {
+    /// Write text, also on a terminal
+    #[arg(long)]
+    stdio: bool,
+    /// Open the terminal UI (the default on a terminal)
+    #[arg(long, conflicts_with_all = ["stdio", "json", "csv"])]
+    tui: bool,
+    /// Write JSON: events, trust, rows, call tree
+    #[arg(long, conflicts_with_all = ["stdio", "csv"])]
+    json: bool,
+    /// Write the rows as comma-separated values
+    #[arg(long, conflicts_with = "stdio")]
+    csv: bool,
+    /// Leave out all comment lines
+    #[arg(short, long)]
+    quiet: bool,
+    /// Begin with what is known of the machine and the recording
+    #[arg(long)]
+    header: bool,
+    /// Show only that
+    #[arg(long)]
+    header_only: bool,
+}
+
+/// What the table shows.
+#[derive(Debug, clap::Args)]
+struct Columns {
+    /// Tell rows apart by these keys: comm, pid, tid, tgid, dso, symbol, srcline, srcfile, cpu,
+    /// time, event, parent
+    #[arg(short, long, value_name = "KEYS", value_delimiter = ',')]
+    sort: Option<Vec<Field>>,
+    /// Show exactly these columns: sort keys, overhead, overhead_children, overhead_sys,
+    /// overhead_us, sample, period
+    #[arg(short = 'F', long, value_name = "FIELDS", value_delimiter = ',')]
+    fields: Option<Vec<Field>>,
+    /// Put this between columns instead of spaces
+    #[arg(short = 't', long, value_name = "TEXT")]
+    field_separator: Option<String>,
+    /// Widths of the columns; 0 for as wide as needed
+    #[arg(short = 'w', long, value_name = "WIDTHS", value_delimiter = ',')]
+    column_widths: Vec<usize>,
+    /// Show the number of samples
+    #[arg(short = 'n', long)]
+    show_nr_samples: bool,
+    /// Show the sum of periods
+    #[arg(long, alias = "total-period")]
+    show_total_period: bool,
+    /// Show the shares of kernel and user
+    #[arg(long)]
+    show_cpu_utilization: bool,
+    /// Leave out rows and branches below this share, percent
+    #[arg(long, value_name = "PERCENT")]
+    percent_limit: Option<f64>,
+    /// What is 100 %: all samples (absolute), or those that filters let pass (relative)
+    #[arg(long, value_name = "WHAT", default_value = "absolute")]
+    percentage: Percentage,
+    /// Length of a slice for --sort time: a number and s, ms, us or ns
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = quantum)]
+    time_quantum: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Percentage {
+    Absolute,
+    Relative,
+}
+
+/// Which samples count.
+#[derive(Debug, clap::Args)]
+struct Filters {
+    /// Only threads of these names
+    #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
+    comms: Vec<String>,
+    /// Only samples taken in these modules
+    #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
+    dsos: Vec<String>,
+    /// Only samples taken in these functions
+    #[arg(short = 'S', long, value_name = "NAMES", value_delimiter = ',')]
+    symbols: Vec<String>,
+    /// Only these processes
+    #[arg(long, value_name = "PIDS", value_delimiter = ',')]
+    pid: Vec<i32>,
+    /// Only these threads
+    #[arg(long, value_name = "TIDS", value_delimiter = ',')]
+    tid: Vec<i32>,
+    /// Only these CPUs: numbers and ranges, as 0-2,5
+    #[arg(short = 'C', long, value_name = "CPUS", value_parser = cpus)]
+    cpu: Option<CpuList>,
+    /// Only this time: START,STOP in seconds, 10%/2 or 0%-10%
+    #[arg(long, value_name = "RANGE")]
+    time: Option<String>,
+    /// Only samples and frames that have a name
+    #[arg(short = 'U', long)]
+    hide_unresolved: bool,
+}
+
+/// CPU numbers; a type of its own, since clap takes a `Vec` for many values.
+#[derive(Debug, Clone)]
+struct CpuList(Vec<u32>);
+
+/// CPUs with higher numbers do not exist.
+const MOST_CPUS: u32 = 1 << 16;
+
+fn cpus(text: &str) -> Result<CpuList, String> {
+    let mut list = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |text: &str| {
+            text.trim()
+                .parse::<u32>()
+                .ok()
+                .filter(|&cpu| cpu < MOST_CPUS)
+        };
+        match (number(first), number(last)) {
+            (Some(first), Some(last)) if first <= last => list.extend(first..=last),
+            _ => return Err(format!("{part:?} is no CPU number or range such as 0-2")),
+        }
+    }
+    Ok(CpuList(list))
+}
+
+fn quantum(text: &str) -> Result<u64, String> {
+    let units = [
+        ("ns", 1),
+        ("us", 1000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+    ];
+    let found = units
+        .into_iter()
+        .find_map(|(unit, ns)| Some((text.strip_suffix(unit)?.parse::<u64>().ok()?, ns)));
+    found
+        .and_then(|(count, ns)| count.checked_mul(ns))
+        .filter(|&ns| ns > 0)
+        .ok_or_else(|| "write a number and s, ms, us or ns, such as 100ms".into())
+}
+
+/// Shows the recording.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let is_terminal = io::stdout().is_terminal();
+    let has_form = args.form.stdio || args.form.json || args.form.csv || args.form.header_only;
+    if args.form.tui || (is_terminal && !has_form) {
+        return crate::tui::run(&args.input, &args.names, None);
+    }
+    let symbolizer = args.names.symbolizer();
+    let (profile, outcome) = args.input.load(&args.names, &symbolizer)?;
+    let options = args.text_options(&profile)?;
+    if profile.samples.is_empty() && !args.form.header_only {
+        say_no_samples(&profile);
+    } else {
+        say_unknown_names(&profile, &options.selection.filter);
+    }
+    let stdout = io::stdout();
+    let result = if is_terminal && !args.form.json && !args.form.csv {
+        let mut pager = Pager::start();
+        let written = write(args, &profile, &options, &mut BufWriter::new(pager.input()));
+        pager.finish();
+        written
+    } else {
+        write(
+            args,
+            &profile,
+            &options,
+            &mut BufWriter::with_capacity(1 << 16, stdout.lock()),
+        )
+    };
+    match result {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(outcome),
+        Err(error) => Err(error.into()),
+        Ok(()) => Ok(outcome),
+    }
+}
+
+fn write(
+    args: &Args,
+    profile: &Profile,
+    options: &TextOptions,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    if args.form.json {
+        prof_report::json::json(profile, options, out)?;
+    } else if args.form.csv {
+        prof_report::csv::csv(profile, options, out)?;
+    } else {
+        if args.form.header || args.form.header_only {
+            out.write_all(prof_report::text::header(profile).as_bytes())?;
+        }
+        if !args.form.header_only {
+            prof_report::text::report(profile, options, out)?;
+        }
+    }
+    out.flush()
+}
+
+impl Args {
+    fn text_options(&self, profile: &Profile) -> anyhow::Result<TextOptions> {
+        let mut call_graph = self.call_graph.unwrap_or_default();
+        if self.inverted {
+            call_graph.order = Some(ChainOrder::Caller);
+        }
+        if let Some(limit) = self.columns.percent_limit {
+            if !(0.0..=100.0).contains(&limit) {
+                return Err(usage("--percent-limit is a share between 0 and 100"));
+            }
+            call_graph.threshold = limit;
+        }
+        let sorts_by_line = self.uses(SortKey::Srcline) || self.uses(SortKey::Srcfile);
+        Ok(TextOptions {
+            selection: Selection {
+                scope: self.scope(profile)?,
+                filter: self.filters.filter(),
+                inlines: !self.names.no_inline && call_graph.style != ChainStyle::None,
+                // perf's Self is that of the function in the file; its lines
+                // are those of the code itself.
+                self_of: if sorts_by_line {
+                    SelfOf::Innermost
+                } else {
+                    SelfOf::Host
+                },
+                max_stack: self.max_stack.map(|most| (most, StackEnd::Leaf)),
+                ..Selection::default()
+            },
+            sort: self.columns.sort.clone(),
+            fields: self.columns.fields.clone(),
+            children: !self.no_children,
+            call_graph,
+            show_samples: self.columns.show_nr_samples,
+            show_period: self.columns.show_total_period,
+            show_cpu_utilization: self.columns.show_cpu_utilization,
+            separator: self.columns.field_separator.clone(),
+            widths: self.columns.column_widths.clone(),
+            percent_limit: self.columns.percent_limit.unwrap_or(0.0),
+            relative: self.columns.percentage == Percentage::Relative,
+            quantum: self.columns.time_quantum,
+            quiet: self.form.quiet,
+            time: self.filters.time.clone(),
+        })
+    }
+
+    fn uses(&self, key: SortKey) -> bool {
+        let both = [&self.columns.sort, &self.columns.fields];
+        let mut fields = both.into_iter().flatten().flatten();
+        fields.any(|&field| field == Field::Key(key))
+    }
+
+    fn scope(&self, profile: &Profile) -> anyhow::Result<Scope> {
+        let times = match &self.filters.time {
+            Some(text) => parse_time_ranges(text, profile.origin.time_range)
+                .map_err(|error| usage(format!("--time: {error}")))?,
+            None => Vec::new(),
+        };
+        Ok(Scope {
+            cpus: self
+                .filters
+                .cpu
+                .clone()
+                .map_or_else(Vec::new, |list| list.0),
+            times,
+            named_only: self.filters.hide_unresolved,
+        })
+    }
+}
+
+impl Filters {
+    fn filter(&self) -> Filter {
+        Filter {
+            comms: self.comms.clone(),
+            dsos: self.dsos.clone(),
+            symbols: self.symbols.clone(),
+            pids: self.pid.clone(),
+            tids: self.tid.clone(),
+            ..Filter::default()
+        }
+    }
+}
+
+fn usage(message: impl Into<String>) -> anyhow::Error {
+    anyhow::Error::new(UsageError(message.into()))
+}
+
+fn say_no_samples(profile: &Profile) {
+    let events: Vec<&str> = profile
+        .events
+        .iter()
+        .map(|event| event.name.as_str())
+        .collect();
+    say(&format!(
+        "the recording has no samples of {}\n  \
+         the program may have been too short or asleep\n  \
+         try: prof record -F 9999 -g …   or: prof record -e cpu-clock …",
+        if events.is_empty() {
+            "any event".to_owned()
+        } else {
+            events.join(", ")
+        }
+    ));
+}
+
+/// A name that no sample has is told, with names that there are.
+fn say_unknown_names(profile: &Profile, filter: &Filter) {
+    let names = |ids: &mut dyn Iterator<Item = prof_profile::NameId>| {
+        let mut names: Vec<&str> = ids.map(|id| profile.name(id)).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    };
+    let comms = names(&mut profile.tasks.iter().map(|task| task.comm));
+    let dsos = profile.dsos.iter();
+    let dsos = names(&mut dsos.flat_map(|dso| [dso.short_name, dso.path]));
+    let symbols = names(&mut profile.functions.iter().map(|function| function.name));
+    let lists = [
+        ("thread", &filter.comms, comms),
+        ("module", &filter.dsos, dsos),
+        ("function", &filter.symbols, symbols),
+    ];
+    for (what, wanted, known) in lists {
+        for name in wanted {
+            if known.binary_search(&name.as_str()).is_err() {
+                say(&unknown_name(what, name, &known));
+            }
+        }
+    }
+}
+
+fn unknown_name(what: &str, name: &str, known: &[&str]) -> String {
+    const SHOWN: usize = 5;
+    let lower = name.to_lowercase();
+    let similar = |other: &&&str| other.to_lowercase().contains(&lower);
+    let mut hints: Vec<&str> = known.iter().filter(similar).take(SHOWN).copied().collect();
+    if hints.is_empty() {
+        hints = known.iter().take(SHOWN).copied().collect();
+    }
+    let hints = prof_report::escape::terminal(&hints.join(", ")).into_owned();
+    format!("no {what} of this recording is named {name:?}; there are: {hints}")
+}

@@ -1,0 +1,256 @@
+//! `prof script`: every sample as text, in perf script's format.
+
+mod choice;
+mod records;
+mod rows;
+mod spool;
+
+use crate::input::NameOptions;
+use crate::outcome::{Outcome, UsageError};
+use crate::recording::Input;
+use choice::Choice;
+use prof_abi::RecordType;
+use prof_perfdata::{Body, Event, Features, Record, TimeOrder};
+use prof_profile::Profile;
+use prof_report::script::{EventKind, Field, Options, ScriptWriter, Selection};
+use prof_resolve::Processes;
+use prof_symbolize::Symbolizer;
+use records::Shown;
+use rows::Rows;
+use std::io::{self, BufWriter, Write};
+
+/// Print every sample, in perf script's format
+///
+/// Tools that read perf script's text (FlameGraph, inferno, speedscope,
+/// Firefox Profiler) read this unchanged.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    names: NameOptions,
+    /// Fields to print: [KIND:]NAME,… replaces them, +NAME and -NAME change
+    /// them. KIND is hw, sw, trace, raw or break
+    #[arg(
+        short = 'F',
+        long = "fields",
+        value_name = "LIST",
+        allow_hyphen_values = true
+    )]
+    fields: Vec<String>,
+    /// Print single addresses, not call chains
+    #[arg(short = 'G', long)]
+    hide_call_graph: bool,
+    /// Print times to the nanosecond
+    #[arg(long)]
+    ns: bool,
+    /// Longest call chain to print
+    #[arg(long, value_name = "N", default_value_t = 127)]
+    max_stack: usize,
+    #[command(flatten)]
+    choice: choice::ChoiceArgs,
+    #[command(flatten)]
+    shown: records::ShownArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  prof script | inferno-collapse-perf     stacks for a flame graph
+  prof script -F comm,tid,time,ip,sym     some fields only
+  prof script -F +srcline --comms app     with source lines, one program only
+  prof script --time 10%-20%              the second tenth of the recording";
+
+/// Bytes collected before they are written.
+const CHUNK: usize = 1 << 18;
+
+/// Reads the recording twice: once for processes, stacks and names, once for
+/// what a profile does not keep of a sample.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let spooled = spool::twice_readable(&args.input)?;
+    let input = spooled
+        .as_ref()
+        .map_or(&args.input, |spooled| &spooled.input);
+    let mut selection = Selection::default();
+    for list in &args.fields {
+        selection
+            .apply(list)
+            .map_err(|error| usage(error.to_string()))?;
+    }
+    let symbolizer = args.names.symbolizer();
+    let (profile, outcome) = input.load(&args.names, &symbolizer)?;
+    let choice = Choice::new(&args.choice, &profile)?;
+    let mut printing = Printing {
+        args,
+        profile: &profile,
+        choice,
+        shown: Shown::new(&args.shown),
+        selection,
+        text: Vec::with_capacity(CHUNK),
+    };
+    printing.all(input, &symbolizer)?;
+    Ok(outcome)
+}
+
+/// A mistake in an option's value.
+fn usage(message: impl Into<String>) -> anyhow::Error {
+    UsageError(message.into()).into()
+}
+
+/// What is known of a recording before its first sample.
+fn features(input: &Input) -> anyhow::Result<(Features, Vec<Event>)> {
+    let mut reader = input.open()?;
+    while let Some(record) = reader.next()? {
+        if record.kind == RecordType::SAMPLE {
+            break;
+        }
+    }
+    Ok((reader.features().clone(), reader.events().list().to_vec()))
+}
+
+/// What goes on between the first and the last line.
+struct Printing<'a> {
+    args: &'a Args,
+    profile: &'a Profile,
+    choice: Choice,
+    shown: Shown,
+    selection: Selection,
+    text: Vec<u8>,
+}
+
+impl Printing<'_> {
+    fn all(&mut self, input: &Input, symbolizer: &Symbolizer) -> anyhow::Result<()> {
+        let (features, events) = features(input)?;
+        check(&mut self.selection, &events, self.args)?;
+        let mut writer = ScriptWriter::new(self.profile, self.options(&events));
+        let mut processes = Processes::default();
+        let mut rows = None;
+        let mut records = TimeOrder::new(input.open()?);
+        let mut samples = self.profile.samples.iter();
+        let mut stdout = BufWriter::with_capacity(CHUNK, io::stdout().lock());
+        while let Some(record) = records.next()? {
+            let body = record.decode();
+            let Body::Sample(sample) = body else {
+                processes.apply(&record, &body);
+                self.other(&record, &body, &processes);
+                if let Some(rows) = &mut rows {
+                    Rows::learn(rows, &body);
+                }
+                flush_full(&mut self.text, &mut stdout)?;
+                continue;
+            };
+            // The profile has a row for each sample with an event, in order.
+            if record.event_index().is_none() {
+                continue;
+            }
+            let Some(kept) = samples.next() else { break };
+            if self.choice.takes(self.profile, &kept) {
+                let rows = rows.get_or_insert_with(|| Rows::new(&features, &processes, symbolizer));
+                let text = &mut self.text;
+                rows.write(&record, &sample, kept, &processes, &mut writer, text);
+                flush_full(text, &mut stdout)?;
+            }
+        }
+        stdout.write_all(&self.text)?;
+        stdout.flush()?;
+        Ok(())
+    }
+
+    fn other(&mut self, record: &Record<'_>, body: &Body<'_>, processes: &Processes) {
+        if self.shown.wants(record.kind) {
+            let (selection, profile) = (&self.selection, self.profile);
+            records::write(record, body, processes, selection, profile, &mut self.text);
+        }
+    }
+
+    fn options(&self, events: &[Event]) -> Options {
+        let fields = |event: &Event| self.selection.of(EventKind::of(event.attr.kind));
+        let wall_clock = self.profile.origin.wall_clock;
+        Options {
+            fields: events.iter().map(fields).collect(),
+            name_width: events
+                .iter()
+                .map(|event| event.name().len())
+                .max()
+                .unwrap_or(0),
+            nanoseconds: self.args.ns,
+            call_chains: !self.args.hide_call_graph,
+            max_stack: self.args.max_stack,
+            wall_clock: wall_clock.map(|(wall, clock)| i128::from(wall) - i128::from(clock)),
+        }
+    }
+}
+
+fn flush_full(text: &mut Vec<u8>, out: &mut impl Write) -> io::Result<()> {
+    if text.len() >= CHUNK {
+        out.write_all(text)?;
+        text.clear();
+    }
+    Ok(())
+}
+
+/// What the samples of an event must carry for a field to be printed, and
+/// what perf calls it.
+fn carries(event: &Event, field: Field) -> Option<(bool, &'static str)> {
+    use prof_abi::SampleType as Bit;
+    let kind = event.attr.sample_type;
+    Some(match field {
+        Field::Ip => (kind.has(Bit::IP), "IP"),
+        Field::Addr => (kind.has(Bit::ADDR), "ADDR"),
+        Field::DataSrc => (kind.has(Bit::DATA_SRC), "DATA_SRC"),
+        Field::Weight => (
+            kind.has(Bit::WEIGHT) || kind.has(Bit::WEIGHT_STRUCT),
+            "WEIGHT",
+        ),
+        Field::InsLat => (kind.has(Bit::WEIGHT_STRUCT), "WEIGHT_STRUCT"),
+        Field::Pid | Field::Tid => (kind.has(Bit::TID), "TID"),
+        Field::Time | Field::Tod => (kind.has(Bit::TIME), "TIME"),
+        Field::Cpu => (kind.has(Bit::CPU), "CPU"),
+        Field::Iregs => (kind.has(Bit::REGS_INTR), "IREGS"),
+        Field::Uregs => (kind.has(Bit::REGS_USER), "UREGS"),
+        Field::PhysAddr => (kind.has(Bit::PHYS_ADDR), "PHYS_ADDR"),
+        Field::DataPageSize => (kind.has(Bit::DATA_PAGE_SIZE), "DATA_PAGE_SIZE"),
+        Field::CodePageSize => (kind.has(Bit::CODE_PAGE_SIZE), "CODE_PAGE_SIZE"),
+        Field::BrStack | Field::BrStackSym | Field::BrStackOff => {
+            (kind.has(Bit::BRANCH_STACK), "BRANCH_STACK")
+        }
+        Field::Cgroup => (kind.has(Bit::CGROUP), "CGROUP"),
+        _ => return None,
+    })
+}
+
+/// Drops default fields that an event lacks; refuses those asked for.
+fn check(selection: &mut Selection, events: &[Event], args: &Args) -> anyhow::Result<()> {
+    for event in events {
+        let kind = EventKind::of(event.attr.kind);
+        for &field in Field::ALL {
+            let Some((false, bit)) = carries(event, field) else {
+                continue;
+            };
+            if !selection.of(kind).has(field) {
+                continue;
+            }
+            if selection.asked_for(kind, field) {
+                let (name, field) = (event.name(), field.name());
+                return Err(usage(format!(
+                    "samples of {name} have no {bit}, so {field} cannot be printed"
+                )));
+            }
+            selection.drop_field(kind, field);
+        }
+        let fields = selection.of(kind);
+        if fields.has(Field::Sym) && !fields.has(Field::Ip) && !fields.has(Field::Addr) {
+            return Err(usage("-F sym needs ip or addr, which say of what address"));
+        }
+    }
+    let has_chain = |event: &Event| event.attr.sample_type.has(prof_abi::SampleType::CALLCHAIN);
+    let is_tracepoint = |event: &Event| EventKind::of(event.attr.kind) == EventKind::Tracepoint;
+    if !args.hide_call_graph
+        && events
+            .iter()
+            .any(|event| is_tracepoint(event) && has_chain(event))
+    {
+        selection.show_tracepoint_chains();
+    }
+    Ok(())
+}

@@ -1,0 +1,302 @@
+//! Records other than samples, on request.
+
+use prof_abi::{Misc, RecordType};
+use prof_perfdata::body::FileIdentity;
+use prof_perfdata::{Body, Record};
+use prof_profile::{EventId, Profile};
+use prof_report::escape;
+use prof_report::script::{EventKind, Field, Selection};
+use prof_resolve::Processes;
+use std::io::Write as _;
+
+/// Which records are printed among the samples.
+#[derive(Debug, clap::Args)]
+pub(super) struct ShownArgs {
+    /// Also print names, starts and ends of threads
+    #[arg(long)]
+    show_task_events: bool,
+    /// Also print mappings
+    #[arg(long)]
+    show_mmap_events: bool,
+    /// Also print context switches
+    #[arg(long)]
+    show_switch_events: bool,
+    /// Also print namespaces
+    #[arg(long)]
+    show_namespace_events: bool,
+    /// Also print lost records
+    #[arg(long)]
+    show_lost_events: bool,
+    /// Also print kernel symbols and BPF programs
+    #[arg(long)]
+    show_bpf_events: bool,
+    /// Also print cgroups
+    #[arg(long)]
+    show_cgroup_events: bool,
+    /// Also print the end of each round of draining the rings
+    #[arg(long)]
+    show_round_events: bool,
+}
+
+/// The types of records that are printed.
+pub(super) struct Shown(Vec<RecordType>);
+
+fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text).expect("writing to memory");
+}
+
+impl Shown {
+    pub(super) fn new(args: &ShownArgs) -> Self {
+        use RecordType as Type;
+        let groups: [(bool, &[Type]); 8] = [
+            (args.show_task_events, &[Type::COMM, Type::FORK, Type::EXIT]),
+            (args.show_mmap_events, &[Type::MMAP, Type::MMAP2]),
+            (
+                args.show_switch_events,
+                &[Type::SWITCH, Type::SWITCH_CPU_WIDE],
+            ),
+            (args.show_namespace_events, &[Type::NAMESPACES]),
+            (args.show_lost_events, &[Type::LOST, Type::LOST_SAMPLES]),
+            (args.show_bpf_events, &[Type::KSYMBOL, Type::BPF_EVENT]),
+            (args.show_cgroup_events, &[Type::CGROUP]),
+            (args.show_round_events, &[Type::FINISHED_ROUND]),
+        ];
+        let wanted = groups.iter().filter(|(wanted, _)| *wanted);
+        Self(
+            wanted
+                .flat_map(|(_, types)| types.iter().copied())
+                .collect(),
+        )
+    }
+
+    pub(super) fn wants(&self, kind: RecordType) -> bool {
+        self.0.contains(&kind)
+    }
+}
+
+/// Appends a record as `perf script --show-…-events` prints it.
+pub(super) fn write(
+    record: &Record<'_>,
+    body: &Body<'_>,
+    processes: &Processes,
+    selection: &Selection,
+    profile: &Profile,
+    out: &mut Vec<u8>,
+) {
+    if record.kind == RecordType::FINISHED_ROUND {
+        put(out, format_args!("PERF_RECORD_FINISHED_ROUND\n"));
+        return;
+    }
+    head(record, body, processes, selection, profile, out);
+    let name = record.kind.name().unwrap_or("UNKNOWN");
+    put(out, format_args!("PERF_RECORD_{name}"));
+    content(record, body, out);
+    out.push(b'\n');
+}
+
+/// Thread, CPU and time; of records without a trailer what their body tells.
+fn head(
+    record: &Record<'_>,
+    body: &Body<'_>,
+    processes: &Processes,
+    selection: &Selection,
+    profile: &Profile,
+    out: &mut Vec<u8>,
+) {
+    let id = record.sample_id();
+    let own = own_ids(body);
+    let (pid, tid) = id.pid.zip(id.tid).or(own).unwrap_or((-1, -1));
+    // The name is that of the thread the record is about.
+    let about = own.map_or(tid, |(_, tid)| tid);
+    let index = record.event_index().unwrap_or(0);
+    let kind = record
+        .event()
+        .map_or(EventKind::Other, |event| EventKind::of(event.attr.kind));
+    let fields = selection.of(kind);
+    let event = EventId(index.min(usize::from(u16::MAX)) as u16);
+    let has_chains = profile
+        .events
+        .get(usize::from(event.0))
+        .is_some_and(|event| event.has_callchain);
+    if fields.has(Field::Comm) {
+        let comm = match processes.comm_of(about) {
+            Some(name) => processes.names.get(name).to_owned(),
+            None if about == 0 => "swapper".to_owned(),
+            None => format!(":{about}"),
+        };
+        let comm = escape::terminal(&comm);
+        if has_chains && fields.has(Field::Ip) {
+            put(out, format_args!("{comm} "));
+        } else {
+            put(out, format_args!("{comm:>16} "));
+        }
+    }
+    match (fields.has(Field::Pid), fields.has(Field::Tid)) {
+        (true, true) => put(out, format_args!("{pid:5}/{tid:<5} ")),
+        (true, false) => put(out, format_args!("{pid:5} ")),
+        (false, true) => put(out, format_args!("{tid:5} ")),
+        (false, false) => {}
+    }
+    if fields.has(Field::Cpu) {
+        put(out, format_args!("[{:03}] ", id.cpu.unwrap_or(0)));
+    }
+    if fields.has(Field::Time) {
+        let time = id.time.unwrap_or(0);
+        let (seconds, micros) = (time / 1_000_000_000, time % 1_000_000_000 / 1000);
+        put(out, format_args!("{seconds:5}.{micros:06}: "));
+    }
+}
+
+fn own_ids(body: &Body<'_>) -> Option<(i32, i32)> {
+    Some(match body {
+        Body::Mmap(map) => (map.pid, map.tid),
+        Body::Mmap2(map) => (map.pid, map.tid),
+        Body::Comm(comm) => (comm.pid, comm.tid),
+        Body::Fork(task) | Body::Exit(task) => (task.pid, task.tid),
+        Body::Namespaces(namespaces) => (namespaces.pid, namespaces.tid),
+        _ => return None,
+    })
+}
+
+/// A number as C prints it with `%#x`: zero has no prefix.
+struct Hex(u64);
+
+impl std::fmt::Display for Hex {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            0 => out.write_str("0"),
+            value => write!(out, "{value:#x}"),
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    escape::terminal(&String::from_utf8_lossy(bytes)).into_owned()
+}
+
+fn content(record: &Record<'_>, body: &Body<'_>, out: &mut Vec<u8>) {
+    let misc = record.misc;
+    match body {
+        Body::Mmap(map) => {
+            let (start, len, offset) = (Hex(map.addr), Hex(map.len), Hex(map.pgoff));
+            let letter = if misc.has(Misc::MMAP_DATA) { 'r' } else { 'x' };
+            let (pid, tid, path) = (map.pid, map.tid, text(map.path.bytes()));
+            put(
+                out,
+                format_args!(" {pid}/{tid}: [{start}({len}) @ {offset}]: {letter} {path}"),
+            );
+        }
+        Body::Mmap2(map) => mmap2(map, out),
+        Body::Comm(comm) => {
+            let exec = if misc.has(Misc::COMM_EXEC) {
+                " exec"
+            } else {
+                ""
+            };
+            let (name, pid, tid) = (text(comm.comm.bytes()), comm.pid, comm.tid);
+            put(out, format_args!("{exec}: {name}:{pid}/{tid}"));
+        }
+        Body::Fork(task) | Body::Exit(task) => {
+            let (pid, tid, ppid, ptid) = (task.pid, task.tid, task.ppid, task.ptid);
+            put(out, format_args!("({pid}:{tid}):({ppid}:{ptid})"));
+        }
+        Body::Switch(_) => put(out, format_args!(" {}", switch_direction(misc))),
+        Body::SwitchCpuWide(switch) => {
+            let other = if misc.has(Misc::SWITCH_OUT) {
+                "next"
+            } else {
+                "prev"
+            };
+            let (pid, tid) = (switch.next_prev_pid, switch.next_prev_tid);
+            let direction = switch_direction(misc);
+            put(
+                out,
+                format_args!(" {direction}  {other} pid/tid: {pid:5}/{tid:<5}"),
+            );
+        }
+        Body::Lost(lost) => put(out, format_args!(" lost {}", lost.lost)),
+        Body::LostSamples(lost) => put(out, format_args!(" lost {}", lost.lost)),
+        Body::Ksymbol(symbol) => {
+            let (addr, len, kind) = (symbol.addr, symbol.len, symbol.ksym_type);
+            let (flags, name) = (symbol.flags, text(symbol.name.bytes()));
+            put(
+                out,
+                format_args!(" addr {addr:x} len {len} type {kind} flags 0x{flags:x} name {name}"),
+            );
+        }
+        Body::BpfEvent(event) => {
+            let (kind, flags, id) = (event.event_type, event.flags, event.id);
+            put(out, format_args!(" type {kind}, flags {flags}, id {id}"));
+        }
+        Body::Cgroup(cgroup) => {
+            let path = text(cgroup.path.bytes());
+            put(out, format_args!(" cgroup: {} {path}", cgroup.id));
+        }
+        Body::Namespaces(namespaces) => spaces(namespaces, out),
+        _ => {}
+    }
+}
+
+fn mmap2(map: &prof_perfdata::body::Mmap2<'_>, out: &mut Vec<u8>) {
+    let (start, len, offset) = (Hex(map.addr), Hex(map.len), Hex(map.pgoff));
+    put(
+        out,
+        format_args!(" {}/{}: [{start}({len}) @ {offset} ", map.pid, map.tid),
+    );
+    match map.file {
+        FileIdentity::Inode {
+            major,
+            minor,
+            inode,
+            generation,
+        } => put(
+            out,
+            format_args!("{major:02x}:{minor:02x} {inode} {generation}"),
+        ),
+        FileIdentity::BuildId { .. } => {
+            let id = map.file.build_id().map(|id| id.to_string());
+            put(out, format_args!("<{}>", id.unwrap_or_default()));
+        }
+    }
+    let flag = |bit: u32, letter: char| if map.prot & bit != 0 { letter } else { '-' };
+    const SHARED: u32 = 1;
+    let sharing = if map.flags & SHARED != 0 { 's' } else { 'p' };
+    let (read, write, execute) = (flag(1, 'r'), flag(2, 'w'), flag(4, 'x'));
+    let path = text(map.path.bytes());
+    put(
+        out,
+        format_args!("]: {read}{write}{execute}{sharing} {path}"),
+    );
+}
+
+fn switch_direction(misc: Misc) -> &'static str {
+    match (
+        misc.has(Misc::SWITCH_OUT),
+        misc.has(Misc::SWITCH_OUT_PREEMPT),
+    ) {
+        (false, _) => "IN         ",
+        (true, false) => "OUT        ",
+        (true, true) => "OUT preempt",
+    }
+}
+
+fn spaces(namespaces: &prof_perfdata::body::Namespaces<'_>, out: &mut Vec<u8>) {
+    const NAMES: [&str; 7] = ["net", "uts", "ipc", "pid", "user", "mnt", "cgroup"];
+    let all: Vec<_> = namespaces.namespaces.iter().collect();
+    let (pid, tid, count) = (namespaces.pid, namespaces.tid, all.len());
+    put(
+        out,
+        format_args!(" {pid}/{tid} - nr_namespaces: {count}\n\t\t["),
+    );
+    for (index, space) in all.iter().enumerate() {
+        if index > 0 && index % 4 == 0 {
+            put(out, format_args!("\n\t\t "));
+        }
+        let name = NAMES.get(index).copied().unwrap_or("unknown");
+        let end = if index + 1 == count { "]" } else { ", " };
+        put(
+            out,
+            format_args!("{index}/{name}: {}/{:#x}{end}", space.dev, space.inode),
+        );
+    }
+}

@@ -1,0 +1,233 @@
+//! What a sample's record has beyond its row in the profile.
+
+use prof_abi::{Arch, CpuMode, Misc};
+use prof_perfdata::tracepoint::TracingData;
+use prof_perfdata::{Body, BranchFlags, Features, Record, Registers, Sample as Recorded};
+use prof_profile::Sample;
+use prof_report::script::{Branch, Details, Field, Fields, Place, ScriptWriter};
+use prof_resolve::{NamedPlace, PlaceNames, Processes};
+use prof_symbolize::Symbolizer;
+use std::collections::HashMap;
+
+/// Makes the details of samples, and prints them.
+pub(super) struct Rows<'a> {
+    places: PlaceNames<'a>,
+    tracing: Option<TracingData>,
+    trace: Vec<u8>,
+    /// Paths by id, as CGROUP records tell.
+    cgroups: HashMap<u64, String>,
+    arch: Option<Arch>,
+}
+
+const BRANCHES: [Field; 3] = [Field::BrStack, Field::BrStackSym, Field::BrStackOff];
+
+type RegisterValues = Option<(u64, Vec<(&'static str, u64)>)>;
+
+impl<'a> Rows<'a> {
+    /// `processes` knows the kernel's map already.
+    pub(super) fn new(
+        features: &Features,
+        processes: &Processes,
+        symbolizer: &'a Symbolizer,
+    ) -> Self {
+        let tracing = features.tracing_data();
+        let arch = features.arch();
+        Self {
+            places: PlaceNames::new(features, processes, symbolizer),
+            tracing: tracing.and_then(|bytes| TracingData::parse(bytes).ok()),
+            trace: Vec::new(),
+            cgroups: HashMap::new(),
+            arch: arch.and_then(|arch| Arch::from_machine(&arch.to_string_lossy())),
+        }
+    }
+
+    /// Learns from a record that is no sample.
+    pub(super) fn learn(&mut self, body: &Body<'_>) {
+        if let Body::Cgroup(cgroup) = body {
+            let path = String::from_utf8_lossy(cgroup.path.bytes()).into_owned();
+            self.cgroups.insert(cgroup.id, path);
+        }
+    }
+
+    /// Appends a sample.
+    pub(super) fn write(
+        &mut self,
+        record: &Record<'_>,
+        recorded: &Recorded<'_>,
+        sample: Sample,
+        processes: &Processes,
+        writer: &mut ScriptWriter<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let mut details = Details::of(sample);
+        details.ip = recorded.ip().unwrap_or(0);
+        details.has_chain = recorded.callchain().is_some();
+        let fields = writer.fields(&details);
+        let at = |address| {
+            (
+                recorded.pid().unwrap_or(-1),
+                record.misc.cpu_mode(),
+                address,
+            )
+        };
+        if fields.has(Field::Trace) {
+            self.print_trace(record, recorded);
+            details.trace = recorded.raw().map(|_| self.trace.as_slice());
+        }
+        let addr = recorded.addr().filter(|_| fields.has(Field::Addr));
+        let addr = addr.map(|address| Named::find(&mut self.places, processes, at(address)));
+        details.addr = addr.as_ref().map(Named::place);
+        details.addr_has_name = record.event().is_some_and(is_page_fault);
+        let branches = branches(&mut self.places, recorded, fields, processes, &at);
+        let branches: Option<Vec<Branch<'_>>> = branches
+            .as_ref()
+            .map(|all| all.iter().map(RecordedBranch::shown).collect());
+        details.branches = branches.as_deref();
+        let misc = misc_letters(record.misc);
+        details.misc = &misc;
+        details.bpf_output = recorded.raw();
+        let source = recorded.data_src().filter(|_| fields.has(Field::DataSrc));
+        let source = source.map(|value| (value, prof_abi::DataSource(value).to_string()));
+        details.data_src = source.as_ref().map(|(value, text)| (*value, text.as_str()));
+        details.weight = recorded.weight();
+        details.instruction_latency = recorded.weight_parts().map(|(_, latency, _)| latency);
+        details.phys_addr = recorded.phys_addr();
+        details.data_page_size = recorded.data_page_size();
+        details.code_page_size = recorded.code_page_size();
+        let cgroup = recorded.cgroup();
+        details.cgroup = cgroup.map(|id| self.cgroups.get(&id).map_or("unknown", String::as_str));
+        let at_interrupt = self.registers(fields, Field::Iregs, recorded.regs_intr());
+        let of_user = self.registers(fields, Field::Uregs, recorded.regs_user());
+        details.interrupt_registers = borrowed(&at_interrupt);
+        details.user_registers = borrowed(&of_user);
+        writer.write(&details, out);
+    }
+
+    fn print_trace(&mut self, record: &Record<'_>, recorded: &Recorded<'_>) {
+        self.trace.clear();
+        let Some((tracing, event)) = self.tracing.as_ref().zip(record.event()) else {
+            return;
+        };
+        let payload = recorded.raw().unwrap_or_default();
+        let function = |address| self.places.kernel_function(address);
+        tracing.print(event.attr.config, payload, &function, &mut self.trace);
+    }
+
+    fn registers(
+        &self,
+        fields: Fields,
+        field: Field,
+        registers: Option<Registers<'_>>,
+    ) -> RegisterValues {
+        let registers = registers.filter(|registers| fields.has(field) && registers.abi != 0)?;
+        let name = |bit| {
+            let name = self.arch.and_then(|arch| arch.register_name(bit));
+            name.unwrap_or("unknown")
+        };
+        let values = registers.iter().map(|(bit, value)| (name(bit), value));
+        Some((registers.abi, values.collect()))
+    }
+}
+
+fn borrowed(values: &RegisterValues) -> Option<(u64, &[(&'static str, u64)])> {
+    values
+        .as_ref()
+        .map(|(abi, values)| (*abi, values.as_slice()))
+}
+
+/// Whether an event counts page faults: software events 2, 5 and 6.
+fn is_page_fault(event: &prof_perfdata::Event) -> bool {
+    event.attr.kind == 1 && matches!(event.attr.config, 2 | 5 | 6)
+}
+
+/// An address with what was found there.
+struct Named {
+    address: u64,
+    found: NamedPlace,
+}
+
+impl Named {
+    fn find(
+        places: &mut PlaceNames<'_>,
+        processes: &Processes,
+        (pid, mode, address): (i32, CpuMode, u64),
+    ) -> Self {
+        let found = places.find(processes, pid, mode, address);
+        Self { address, found }
+    }
+
+    fn place(&self) -> Place<'_> {
+        let symbol = self.found.symbol.as_ref();
+        Place {
+            address: self.address,
+            symbol: symbol.map(|(name, offset)| (&**name, *offset)),
+            dso: self.found.dso.as_deref(),
+            file_offset: self.found.file_offset,
+        }
+    }
+}
+
+struct RecordedBranch {
+    from: Named,
+    to: Named,
+    flags: BranchFlags,
+}
+
+impl RecordedBranch {
+    fn shown(&self) -> Branch<'_> {
+        let flags = self.flags;
+        Branch {
+            from: self.from.place(),
+            to: self.to.place(),
+            prediction: match (flags.mispredicted(), flags.predicted()) {
+                (true, _) => 'M',
+                (false, true) => 'P',
+                (false, false) => '-',
+            },
+            in_transaction: flags.in_transaction(),
+            abort: flags.abort(),
+            cycles: flags.cycles(),
+            kind: branch_kind(flags),
+        }
+    }
+}
+
+fn branches(
+    places: &mut PlaceNames<'_>,
+    recorded: &Recorded<'_>,
+    fields: Fields,
+    processes: &Processes,
+    at: &dyn Fn(u64) -> (i32, CpuMode, u64),
+) -> Option<Vec<RecordedBranch>> {
+    if !BRANCHES.iter().any(|&field| fields.has(field)) {
+        return None;
+    }
+    let one = |branch: prof_perfdata::Branch| RecordedBranch {
+        from: Named::find(places, processes, at(branch.from)),
+        to: Named::find(places, processes, at(branch.to)),
+        flags: branch.flags,
+    };
+    Some(recorded.branches()?.iter().map(one).collect())
+}
+
+/// The kind of a branch; nothing where the hardware does not tell.
+fn branch_kind(flags: BranchFlags) -> &'static str {
+    match (
+        flags.kind(),
+        prof_abi::branch_kind_name(flags.kind(), flags.new_kind()),
+    ) {
+        (0, _) | (_, None) => "",
+        (_, Some(name)) => name,
+    }
+}
+
+/// `misc` as perf prints it.
+fn misc_letters(misc: Misc) -> String {
+    let modes = [(1, 'K'), (2, 'U'), (3, 'H'), (4, 'G'), (5, 'g')];
+    let has = |bits: u16| misc.0 & bits == bits;
+    modes
+        .into_iter()
+        .filter(|&(bits, _)| has(bits))
+        .map(|(_, letter)| letter)
+        .collect()
+}

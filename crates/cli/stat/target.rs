@@ -1,0 +1,140 @@
+//! Whose events `prof stat` counts, from its options.
+
+use crate::outcome::UsageError;
+use prof_record::counting::Scope;
+use prof_record::synthesize::{online_cpus, threads_of};
+use std::path::Path;
+
+/// What is counted besides, or instead of, a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Selection {
+    /// The command only.
+    Command,
+    /// Processes with all their threads.
+    Processes(Vec<u32>),
+    /// Threads.
+    Threads(Vec<u32>),
+    /// All CPUs.
+    System,
+    /// These CPUs.
+    Cpus(Vec<u32>),
+}
+
+impl Selection {
+    /// From `-p`, `-t`, `-a` and `-C`, of which clap lets one through.
+    pub(crate) fn new(
+        processes: Option<&str>,
+        threads: Option<&str>,
+        system: bool,
+        cpus: Option<&str>,
+    ) -> Result<Self, UsageError> {
+        if let Some(list) = cpus {
+            return Ok(Self::Cpus(numbers(list, "-C")?));
+        }
+        if let Some(list) = processes {
+            return Ok(Self::Processes(numbers(list, "-p")?));
+        }
+        if let Some(list) = threads {
+            return Ok(Self::Threads(numbers(list, "-t")?));
+        }
+        Ok(if system { Self::System } else { Self::Command })
+    }
+
+    /// The threads or CPUs now; `launched` is the command's process.
+    pub(crate) fn scope(&self, launched: Option<u32>) -> Scope {
+        match self {
+            // Without a command there is nobody; opening says so.
+            Self::Command => launched.map_or(Scope::Threads(Vec::new()), Scope::Launched),
+            Self::Processes(pids) => {
+                let threads = pids.iter().flat_map(|&pid| match threads_of(pid) {
+                    none if none.is_empty() => vec![pid],
+                    threads => threads,
+                });
+                Scope::Threads(threads.collect())
+            }
+            Self::Threads(tids) => Scope::Threads(tids.clone()),
+            Self::System => Scope::Cpus(online_cpus()),
+            Self::Cpus(cpus) => Scope::Cpus(cpus.clone()),
+        }
+    }
+
+    /// Whether it counts CPUs, not tasks.
+    pub(crate) fn is_cpus(&self) -> bool {
+        matches!(self, Self::System | Self::Cpus(_))
+    }
+
+    /// Whether there is anybody left to count.
+    pub(crate) fn is_alive(&self) -> bool {
+        let exists = |id: &u32| Path::new(&format!("/proc/{id}")).exists();
+        match self {
+            Self::Processes(ids) | Self::Threads(ids) => ids.iter().any(exists),
+            _ => true,
+        }
+    }
+
+    /// For the heading, as perf writes it.
+    pub(crate) fn title(&self, command: &str) -> String {
+        let list = |numbers: &[u32]| {
+            let texts: Vec<_> = numbers.iter().map(ToString::to_string).collect();
+            texts.join(",")
+        };
+        match self {
+            Self::Command => format!("'{command}'"),
+            Self::Processes(pids) => format!("process id '{}'", list(pids)),
+            Self::Threads(tids) => format!("thread id '{}'", list(tids)),
+            Self::System => "'system wide'".to_owned(),
+            Self::Cpus(cpus) => format!("'CPU(s) {}'", list(cpus)),
+        }
+    }
+}
+
+/// `1,4` and, for CPUs, `0-3`.
+fn numbers(list: &str, option: &str) -> Result<Vec<u32>, UsageError> {
+    const MOST: usize = 1 << 16;
+    let wrong = || UsageError(format!("{option}: {list} is not a list of numbers"));
+    let mut numbers = Vec::new();
+    for part in list.split(',') {
+        let (first, last) = match part.split_once('-') {
+            Some(range) if option == "-C" => range,
+            _ => (part, part),
+        };
+        let number = |text: &str| text.trim().parse::<u32>().map_err(|_| wrong());
+        let range = number(first)?..=number(last)?;
+        if range.is_empty() || numbers.len().saturating_add(range.size_hint().0) > MOST {
+            return Err(wrong());
+        }
+        numbers.extend(range);
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    Ok(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Selection, numbers};
+
+    #[test]
+    fn lists_are_numbers_and_for_cpus_ranges() {
+        assert_eq!(numbers("3,1,1", "-p").expect("a list"), [1, 3]);
+        assert_eq!(numbers("0-2,5", "-C").expect("a list"), [0, 1, 2, 5]);
+        for (list, option) in [
+            ("", "-p"),
+            ("1-2", "-p"),
+            ("2-1", "-C"),
+            ("0-4294967295", "-C"),
+        ] {
+            let error = numbers(list, option).expect_err(list);
+            assert!(error.to_string().starts_with(option), "{error}");
+        }
+    }
+
+    #[test]
+    fn titles_are_perfs() {
+        let title = |selection: Selection| selection.title("true");
+        assert_eq!(title(Selection::Command), "'true'");
+        assert_eq!(title(Selection::Processes(vec![1, 2])), "process id '1,2'");
+        assert_eq!(title(Selection::System), "'system wide'");
+        assert_eq!(title(Selection::Cpus(vec![0])), "'CPU(s) 0'");
+    }
+}

@@ -1,0 +1,147 @@
+//! The terminal UI on a recording.
+
+use crate::code_source::FileCode;
+use crate::input::NameOptions;
+use crate::outcome::Outcome;
+use crate::recording::Input;
+use anyhow::Context;
+use prof_perfdata::Reader;
+use prof_report::tui::{self, Look, Mouse, Options, Update};
+use prof_resolve::{Phase, Progress};
+use prof_symbolize::{Detail, Symbolizer};
+use prof_sys::terminal::FaultGuard;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Runs a session on the recording, from the first names on; at first it
+/// shows the code of `function`, if one is named.
+///
+/// # Errors
+/// If the recording or the terminal cannot be used.
+pub(crate) fn run(
+    input: &Input,
+    names: &NameOptions,
+    function: Option<&str>,
+) -> anyhow::Result<Outcome> {
+    // Mistakes are told before the screen changes.
+    if input.is_file() {
+        input.open()?;
+    }
+    let symbolizer = Arc::new(names.symbolizer());
+    let options = Options {
+        title: input.name(),
+        look: Look::of_environment(|name| std::env::var(name).ok()),
+        mouse: Mouse::On,
+        editor: ["VISUAL", "EDITOR"]
+            .iter()
+            .find_map(|name| std::env::var(name).ok()),
+        function: function.map(str::to_string),
+    };
+    let (updates, updated) = mpsc::channel();
+    let read = Arc::new(Mutex::new(None));
+    let loader = Loader {
+        input: input.clone(),
+        symbolizer: Arc::clone(&symbolizer),
+        detail: names.detail(),
+        read: Arc::clone(&read),
+        news: News::new(updates),
+    };
+    thread::Builder::new()
+        .name("load".into())
+        .spawn(move || loader.run())
+        .context("cannot start a thread")?;
+    // Without a guard a fault leaves the terminal in disorder: no reason not
+    // to run.
+    let guard = FaultGuard::install();
+    tui::run(updated, Box::new(FileCode::new(symbolizer)), &options)?;
+    drop(guard);
+    // What is damaged is said when the screen is the user's again.
+    let reader = read.lock().unwrap_or_else(PoisonError::into_inner).take();
+    Ok(reader.map_or(Outcome::Done, |reader| input.say_damages(&reader)))
+}
+
+/// Loads the recording while the session runs.
+struct Loader {
+    input: Input,
+    symbolizer: Arc<Symbolizer>,
+    detail: Detail,
+    /// The reader, when it has come to its end.
+    read: Arc<Mutex<Option<Reader>>>,
+    news: News,
+}
+
+impl Loader {
+    fn run(&self) {
+        // Symbols are there long before inlined functions and lines. What
+        // can be read twice is shown with symbols first.
+        if self.detail == Detail::Source && self.input.is_file() && !self.load(Detail::Symbol) {
+            return;
+        }
+        self.load(self.detail);
+    }
+
+    /// Loads and passes on; whether it is worth going on.
+    fn load(&self, detail: Detail) -> bool {
+        let loaded = self.input.resolve(&self.symbolizer, detail, &self.news);
+        let update = match loaded {
+            Ok((profile, reader)) => {
+                *self.read.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
+                Update::Profile(Arc::new(profile))
+            }
+            Err(error) => Update::Failed(format!("{error:#}")),
+        };
+        let goes_on = matches!(update, Update::Profile(_));
+        self.news.send(update) && goes_on
+    }
+}
+
+/// Tells the session how far loading has come, not too often.
+struct News {
+    updates: Sender<Update>,
+    told: Mutex<Option<Instant>>,
+}
+
+/// Time between two news.
+const PACE: Duration = Duration::from_millis(100);
+
+impl News {
+    fn new(updates: Sender<Update>) -> Self {
+        Self {
+            updates,
+            told: Mutex::new(None),
+        }
+    }
+
+    /// Whether the session still listens.
+    fn send(&self, update: Update) -> bool {
+        self.updates.send(update).is_ok()
+    }
+}
+
+impl Progress for News {
+    fn update(&self, phase: Phase, done: u64, total: Option<u64>) {
+        {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            if told.is_some_and(|last| last.elapsed() < PACE) {
+                return;
+            }
+            *told = Some(Instant::now());
+        }
+        let what = match phase {
+            Phase::Reading => "reading",
+            Phase::Naming => "finding names",
+        };
+        let words = match total.filter(|&total| total > 0) {
+            Some(total) => {
+                let percent = u128::from(done) * 100 / u128::from(total);
+                format!("{what}, {percent} %")
+            }
+            None => format!("{what}, {} MB", done >> 20),
+        };
+        // A session that has ended needs no news.
+        self.send(Update::Progress(words));
+    }
+}

@@ -1,0 +1,250 @@
+//! What can be wrong with a recording, and what is merely new to us.
+
+use crate::sample::BodyError;
+use prof_abi::RecordType;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Why a recording cannot be read at all.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Reading failed.
+    #[error("cannot read at offset {offset:#x}: {source}")]
+    Io {
+        /// Where, in bytes.
+        offset: u64,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// There are no bytes.
+    #[error("the file is empty; nothing was recorded")]
+    Empty,
+    /// It is something else.
+    #[error("this is not a perf.data file: it starts with {start:02x?}{hint}")]
+    NotPerfData {
+        /// Its first bytes.
+        start: Vec<u8>,
+        /// What it looks like and what to do, with a leading separator.
+        hint: &'static str,
+    },
+    /// It ends inside the header.
+    #[error("the file header needs {needs} bytes, but the file ends after {left}")]
+    HeaderCut {
+        /// Bytes the header has.
+        needs: u64,
+        /// Bytes there are.
+        left: u64,
+    },
+    /// The header says a size that no version has.
+    #[error("the file header says it has {size} bytes; 16 (pipe), 72 and 104 (file) are known")]
+    HeaderSize {
+        /// What it says, bytes.
+        size: u64,
+    },
+    /// A file-mode recording came through a pipe.
+    #[error(
+        "this recording has its index at the end and cannot be read from a pipe; \
+         give it as a file (-i FILE), or record with -o -"
+    )]
+    FileModeInPipe,
+}
+
+/// What is wrong with a place in a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DamageKind {
+    /// A record's `size` field is below 8, or not where its fields end.
+    RecordSize {
+        /// What it says, bytes.
+        size: u16,
+        /// The least it can be, bytes; where its fields end.
+        least: u16,
+    },
+    /// A record ends past the end of its section.
+    RecordPastEnd {
+        /// What it says, bytes.
+        size: u64,
+        /// Bytes to the end.
+        left: u64,
+    },
+    /// Bytes that are no record.
+    NotARecord {
+        /// The type they would have.
+        kind: u32,
+    },
+    /// A field of a record does not fit into it.
+    Body(BodyError),
+    /// The payload behind a record ends past the end.
+    PayloadPastEnd {
+        /// What the record says, bytes.
+        size: u64,
+        /// Bytes to the end.
+        left: u64,
+    },
+    /// zstd bytes that cannot be unpacked.
+    Compressed(String),
+    /// A record inside compressed data was cut.
+    CompressedCut {
+        /// Bytes of it that are there.
+        left: u64,
+    },
+    /// The recorder did not finish: `data.size` is 0.
+    Unfinished,
+    /// A section of the header ends past the end of the file or of its place.
+    SectionPastEnd {
+        /// Which.
+        section: &'static str,
+        /// Where it would end.
+        end: u64,
+        /// Where it must end at the latest.
+        limit: u64,
+    },
+    /// A section of the header is not what it should be.
+    Section {
+        /// Which.
+        section: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+    /// Several events, and nothing in the samples tells them apart.
+    EventsAlike,
+}
+
+impl fmt::Display for DamageKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RecordSize { size, least } if size < least => {
+                write!(out, "says it has {size} bytes, the least is {least}")
+            }
+            Self::RecordSize { size, least } => {
+                write!(out, "says it has {size} bytes, but its fields take {least}")
+            }
+            Self::RecordPastEnd { size, left } => write!(
+                out,
+                "says it has {size} bytes, but the data ends after {left}"
+            ),
+            Self::NotARecord { kind } => write!(out, "no record has type {kind}"),
+            Self::Body(error) => error.fmt(out),
+            Self::PayloadPastEnd { size, left } => write!(
+                out,
+                "says {size} bytes follow it, but the data ends after {left}"
+            ),
+            Self::Compressed(why) => write!(out, "cannot be unpacked: {why}"),
+            Self::CompressedCut { left } => write!(
+                out,
+                "the unpacked data ends inside a record, after {left} bytes of it"
+            ),
+            Self::Unfinished => out.write_str(
+                "the header says 0 bytes of data: the recorder did not finish; read to the end",
+            ),
+            Self::SectionPastEnd {
+                section,
+                end,
+                limit,
+            } => write!(
+                out,
+                "section {section} ends at {end:#x}, but there are bytes up to {limit:#x} only"
+            ),
+            Self::Section { section, why } => write!(out, "section {section}: {why}"),
+            Self::EventsAlike => out.write_str(
+                "events have different sample types and no identifier: samples cannot be read",
+            ),
+        }
+    }
+}
+
+/// A place in a recording that is damaged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Where, in bytes from the start of the file.
+    pub offset: u64,
+    /// The record it is in, if it is in one.
+    pub record: Option<RecordType>,
+    /// What is wrong.
+    pub kind: DamageKind,
+    /// How many bytes were skipped because of it.
+    pub bytes: u64,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.record {
+            Some(kind) => match kind.name() {
+                Some(name) => write!(out, "{name} record at {:#x}: {}", self.offset, self.kind)?,
+                None => write!(
+                    out,
+                    "record of type {} at {:#x}: {}",
+                    kind.0, self.offset, self.kind
+                )?,
+            },
+            None => write!(out, "at {:#x}: {}", self.offset, self.kind)?,
+        }
+        if self.bytes != 0 {
+            write!(out, " ({} bytes skipped)", self.bytes)?;
+        }
+        Ok(())
+    }
+}
+
+/// The list of damages, bounded: a hostile file has as many as it likes.
+#[derive(Debug, Default)]
+pub(crate) struct Damages {
+    list: Vec<Damage>,
+    /// Damages beyond the list.
+    pub(crate) unlisted: u64,
+}
+
+impl Damages {
+    /// As many are kept one by one.
+    const KEPT: usize = 1000;
+
+    pub(crate) fn list(&self) -> &[Damage] {
+        &self.list
+    }
+
+    pub(crate) fn add(&mut self, damage: Damage) {
+        if self.list.len() < Self::KEPT {
+            self.list.push(damage);
+        } else {
+            self.unlisted += 1;
+        }
+    }
+}
+
+/// What a recording holds that is not known here: nothing wrong, but not
+/// shown either.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// Records of unknown type: how many of each.
+    pub unknown_records: BTreeMap<u32, u64>,
+    /// Samples and other records whose event id no event has.
+    pub unknown_ids: u64,
+    /// Bits of `sample_type` without a meaning here, over all events.
+    pub unknown_sample_bits: u64,
+    /// Bits of the flag word without a meaning here, over all events.
+    pub unknown_flag_bits: u64,
+    /// Bits of `read_format` without a meaning here, over all events.
+    pub unknown_read_bits: u64,
+    /// Bytes of attrs beyond the last field known here.
+    pub longer_attr: u32,
+    /// Feature sections without a meaning here.
+    pub unknown_features: Vec<u32>,
+    /// Damages beyond those listed.
+    pub more_damages: u64,
+}
+
+impl Notes {
+    /// As many different unknown record types are told apart.
+    const KINDS: usize = 1000;
+
+    pub(crate) fn unknown_record(&mut self, kind: RecordType) {
+        let known = self.unknown_records.contains_key(&kind.0);
+        let key = if known || self.unknown_records.len() < Self::KINDS {
+            kind.0
+        } else {
+            u32::MAX
+        };
+        *self.unknown_records.entry(key).or_default() += 1;
+    }
+}

@@ -1,0 +1,188 @@
+//! The events of a recording and which of them a record belongs to.
+
+use crate::layout::{RECORD_HEADER, SampleLayout};
+use prof_abi::{AttrFlags, ByteOrder, EventAttr, RecordType, SampleType};
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+
+/// An event: what was sampled, under which ids.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// What was asked of the kernel.
+    pub attr: EventAttr,
+    /// One id for each opened descriptor (CPU and thread).
+    pub ids: Vec<u64>,
+    /// The name the recorder gave it, if the file tells.
+    pub recorded_name: Option<String>,
+    /// Unit of its counts, from EVENT_UPDATE.
+    pub unit: Option<String>,
+    /// Factor of its counts, from EVENT_UPDATE.
+    pub scale: Option<f64>,
+    /// Layout of its records.
+    pub layout: SampleLayout,
+}
+
+impl Event {
+    /// An event with this attr and these ids.
+    pub fn new(attr: EventAttr, ids: Vec<u64>) -> Self {
+        let layout = SampleLayout::new(&attr);
+        Self {
+            attr,
+            ids,
+            recorded_name: None,
+            unit: None,
+            scale: None,
+            layout,
+        }
+    }
+
+    /// The recorded name, or one made from the attr.
+    pub fn name(&self) -> Cow<'_, str> {
+        match &self.recorded_name {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(prof_abi::event_name(&self.attr)),
+        }
+    }
+
+    /// What a sample of this event counts: its own period, else the event's,
+    /// else 1 (a frequency says nothing about one sample).
+    #[inline]
+    pub fn period_of(&self, recorded: Option<u64>) -> u64 {
+        recorded.unwrap_or(if self.attr.is_freq() {
+            1
+        } else {
+            self.attr.sample_period
+        })
+    }
+}
+
+/// How records tell their event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Addressing {
+    /// There is at most one event, or nothing to tell them apart by.
+    #[default]
+    First,
+    /// IDENTIFIER: first u64 of a sample's body, last u64 of other records.
+    Identifier,
+    /// ID, at the same place in all.
+    Id { in_sample: u16, from_end: u16 },
+    /// Several layouts and nothing to tell them apart by.
+    Unknowable,
+}
+
+/// All events of a recording, in the order of its attrs.
+#[derive(Debug, Clone, Default)]
+pub struct Events {
+    order: ByteOrder,
+    list: Vec<Event>,
+    by_id: FxHashMap<u64, u32>,
+    addressing: Addressing,
+    sample_id_all: bool,
+}
+
+impl Events {
+    /// No events yet.
+    pub fn new(order: ByteOrder) -> Self {
+        Self {
+            order,
+            ..Self::default()
+        }
+    }
+
+    /// The byte order of the records.
+    pub fn order(&self) -> ByteOrder {
+        self.order
+    }
+
+    /// Adds an event. Of ids that come twice the first counts.
+    pub fn push(&mut self, event: Event) {
+        let index = self.list.len() as u32;
+        for &id in &event.ids {
+            self.by_id.entry(id).or_insert(index);
+        }
+        self.list.push(event);
+        self.addressing = self.how_addressed();
+        self.sample_id_all = self.list.iter().all(has_sample_id_all);
+    }
+
+    fn how_addressed(&self) -> Addressing {
+        let all_have = |bit| {
+            self.list
+                .iter()
+                .all(|event| event.attr.sample_type.has(bit))
+        };
+        let Some((first, rest)) = self.list.split_first() else {
+            return Addressing::First;
+        };
+        let same = rest.iter().all(|event| event.layout == first.layout);
+        if rest.is_empty() {
+            return Addressing::First;
+        }
+        if all_have(SampleType::IDENTIFIER) {
+            return Addressing::Identifier;
+        }
+        let same_type = |event: &Event| event.attr.sample_type == first.attr.sample_type;
+        if all_have(SampleType::ID) && rest.iter().all(same_type) {
+            return Addressing::Id {
+                in_sample: first.layout.id.unwrap_or(0),
+                from_end: first.layout.trailer.id.unwrap_or(0),
+            };
+        }
+        if same {
+            Addressing::First
+        } else {
+            Addressing::Unknowable
+        }
+    }
+
+    /// The events in the order of their attrs.
+    pub fn list(&self) -> &[Event] {
+        &self.list
+    }
+
+    /// The event with this number.
+    pub fn get(&self, index: usize) -> Option<&Event> {
+        self.list.get(index)
+    }
+
+    /// The number of the event that has `id`.
+    pub fn index_of_id(&self, id: u64) -> Option<usize> {
+        self.by_id.get(&id).map(|&index| index as usize)
+    }
+
+    /// Whether several events cannot be told apart, so that no sample can be
+    /// read ("non matching sample_type").
+    pub fn cannot_be_told_apart(&self) -> bool {
+        self.addressing == Addressing::Unknowable
+    }
+
+    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut Event> {
+        self.list.get_mut(index)
+    }
+
+    /// The number of the event that a record (header included) belongs to.
+    /// `None` for an id nobody has; id 0, of synthesised records, is the
+    /// first event's.
+    #[inline]
+    pub fn index_of(&self, kind: RecordType, record: &[u8]) -> Option<usize> {
+        let at = match (self.addressing, kind) {
+            (Addressing::First, _) => return (!self.list.is_empty()).then_some(0),
+            (Addressing::Unknowable, RecordType::SAMPLE) => return None,
+            (Addressing::Identifier, RecordType::SAMPLE) => RECORD_HEADER,
+            (Addressing::Id { in_sample, .. }, RecordType::SAMPLE) => in_sample.into(),
+            (Addressing::Identifier, _) if self.sample_id_all => record.len().checked_sub(8)?,
+            (Addressing::Id { from_end, .. }, _) if self.sample_id_all => {
+                record.len().checked_sub(from_end.into())?
+            }
+            _ => return Some(0),
+        };
+        match self.order.u64(record, at)? {
+            0 => Some(0),
+            id => self.index_of_id(id),
+        }
+    }
+}
+
+fn has_sample_id_all(event: &Event) -> bool {
+    event.attr.flags.has(AttrFlags::SAMPLE_ID_ALL)
+}

@@ -1,0 +1,415 @@
+//! From the bytes of a feature section to what it says.
+//!
+//! Counts in the sections are iterated, never reserved: each item takes bytes,
+//! so the section's length bounds them.
+
+use super::{
+    BpfProgram, BuildIdEntry, ClockData, Compression, CpuCache, CpuDomain, CpuDomains, CpuPlace,
+    CpuTopology, EventDescription, Feature, FeatureBit, GroupDescription, MemNode, MemTopology,
+    NrCpus, NumaNode, SampleTime, Text,
+};
+use crate::fields::{Fields, Short, until_nul};
+use crate::header::Section;
+use crate::simpleperf;
+use prof_abi::{BuildId, ByteOrder, EventAttr, Misc};
+
+/// Reads one section.
+///
+/// # Errors
+/// Says what does not fit, with the two numbers.
+pub(super) fn feature(bit: FeatureBit, bytes: &[u8], order: ByteOrder) -> Result<Feature, String> {
+    let special = match bit {
+        FeatureBit::SIMPLEPERF_FILE => Some(simpleperf::files_v1(bytes, order)),
+        FeatureBit::SIMPLEPERF_FILE2 => Some(simpleperf::files_v2(bytes, order)),
+        FeatureBit::EVENT_DESC => Some(event_desc(&mut Fields::new(bytes, order))),
+        FeatureBit::NRCPUS => Some(nr_cpus(&mut Fields::new(bytes, order))),
+        _ => None,
+    };
+    if let Some(special) = special {
+        return special;
+    }
+    let mut fields = Fields::new(bytes, order);
+    plain(bit, &mut fields).map_err(|short| {
+        let at = bytes.len() as u64 - short.left;
+        format!(
+            "at byte {at} of {} it needs {} more, but {} are left",
+            bytes.len(),
+            short.needs,
+            short.left
+        )
+    })
+}
+
+fn plain(bit: FeatureBit, fields: &mut Fields<'_>) -> Result<Feature, Short> {
+    Ok(match bit {
+        FeatureBit::TRACING_DATA => Feature::TracingData(fields.rest().to_vec()),
+        FeatureBit::BUILD_ID => Feature::BuildIds(build_ids(fields)?),
+        FeatureBit::HOSTNAME
+        | FeatureBit::OSRELEASE
+        | FeatureBit::VERSION
+        | FeatureBit::ARCH
+        | FeatureBit::CPUDESC
+        | FeatureBit::CPUID => Feature::Text(text(fields)?),
+        FeatureBit::TOTAL_MEM => Feature::TotalMem(fields.u64()?),
+        FeatureBit::CMDLINE => Feature::Cmdline(counted(fields, text)?),
+        FeatureBit::CPU_TOPOLOGY => Feature::CpuTopology(cpu_topology(fields)?),
+        FeatureBit::NUMA_TOPOLOGY => Feature::NumaTopology(counted(fields, numa_node)?),
+        FeatureBit::PMU_MAPPINGS => {
+            Feature::PmuMappings(counted(fields, |f| Ok((f.u32()?, text(f)?)))?)
+        }
+        FeatureBit::GROUP_DESC => Feature::Groups(counted(fields, group)?),
+        FeatureBit::AUXTRACE => Feature::Auxtrace(auxtrace_index(fields)?),
+        FeatureBit::CACHE => {
+            fields.u32()?;
+            Feature::Caches(counted(fields, cache)?)
+        }
+        FeatureBit::SAMPLE_TIME => Feature::SampleTime(SampleTime {
+            first: fields.u64()?,
+            last: fields.u64()?,
+        }),
+        FeatureBit::MEM_TOPOLOGY => Feature::MemTopology(mem_topology(fields)?),
+        FeatureBit::CLOCKID => Feature::ClockResolution(fields.u64()?),
+        FeatureBit::DIR_FORMAT => Feature::DirFormat(fields.u64()?),
+        FeatureBit::BPF_PROG_INFO => Feature::BpfPrograms(counted(fields, bpf_program)?),
+        FeatureBit::BPF_BTF => Feature::BpfTypes(counted(fields, |f| {
+            let (id, size) = (f.u32()?, f.u32()?);
+            Ok((id, f.items(size.into(), 1)?.to_vec()))
+        })?),
+        FeatureBit::COMPRESSED => Feature::Compressed(Compression {
+            version: fields.u32()?,
+            kind: fields.u32()?,
+            level: fields.u32()?,
+            ratio: fields.u32()?,
+            mmap_len: fields.u32()?,
+        }),
+        FeatureBit::CPU_PMU_CAPS => Feature::CpuPmuCaps(counted(fields, pair)?),
+        FeatureBit::CLOCK_DATA => Feature::ClockData(ClockData {
+            version: fields.u32()?,
+            clockid: fields.u32()?,
+            wall_clock: fields.u64()?,
+            clock: fields.u64()?,
+        }),
+        FeatureBit::HYBRID_TOPOLOGY => Feature::HybridTopology(counted(fields, pair)?),
+        FeatureBit::PMU_CAPS => Feature::PmuCaps(counted(fields, |f| {
+            let caps = counted(f, pair)?;
+            Ok((text(f)?, caps))
+        })?),
+        FeatureBit::CPU_DOMAIN_INFO => Feature::CpuDomains(cpu_domains(fields)?),
+        FeatureBit::E_MACHINE => Feature::EMachine(fields.u32()?, fields.u32()?),
+        FeatureBit::CLN_SIZE => Feature::CacheLineSize(fields.u32()?),
+        FeatureBit::SIMPLEPERF_META_INFO => Feature::MetaInfo(meta_info(fields)),
+        FeatureBit::BRANCH_STACK | FeatureBit::STAT => Feature::Present,
+        FeatureBit::PROF_TRUST => Feature::Trust(Text::from(fields.rest())),
+        _ => Feature::Raw(fields.rest().to_vec()),
+    })
+}
+
+/// More CPUs than any machine has; perf's bound as well.
+const MAX_CPUS: u32 = 1 << 20;
+
+fn nr_cpus(fields: &mut Fields<'_>) -> Result<Feature, String> {
+    let read = |fields: &mut Fields<'_>| {
+        Ok(NrCpus {
+            available: fields.u32()?,
+            online: fields.u32()?,
+        })
+    };
+    let cpus = read(fields).map_err(|short: Short| {
+        format!(
+            "needs {} more bytes, but {} are left",
+            short.needs, short.left
+        )
+    })?;
+    let most = cpus.available.max(cpus.online);
+    if most > MAX_CPUS {
+        return Err(format!("says {most} CPUs, the most is {MAX_CPUS}"));
+    }
+    Ok(Feature::NrCpus(cpus))
+}
+
+fn text(fields: &mut Fields<'_>) -> Result<Text, Short> {
+    fields.string().map(Text::from)
+}
+
+fn pair(fields: &mut Fields<'_>) -> Result<(Text, Text), Short> {
+    Ok((text(fields)?, text(fields)?))
+}
+
+/// u32 count, then that many items.
+fn counted<'a, T>(
+    fields: &mut Fields<'a>,
+    item: impl FnMut(&mut Fields<'a>) -> Result<T, Short>,
+) -> Result<Vec<T>, Short> {
+    let nr = fields.u32()?;
+    several(fields, nr.into(), item)
+}
+
+fn several<'a, T>(
+    fields: &mut Fields<'a>,
+    nr: u64,
+    mut item: impl FnMut(&mut Fields<'a>) -> Result<T, Short>,
+) -> Result<Vec<T>, Short> {
+    let mut list = Vec::new();
+    for _ in 0..nr {
+        list.push(item(fields)?);
+    }
+    Ok(list)
+}
+
+/// Bytes of a build-id record before its name.
+const BUILD_ID_FIXED: u16 = 36;
+
+/// A sequence of build-id records up to the end or to one that is too short.
+fn build_ids(fields: &mut Fields<'_>) -> Result<Vec<BuildIdEntry>, Short> {
+    let order = fields.order();
+    let old = without_pid({ *fields }.rest());
+    let mut list = Vec::new();
+    while fields.left() >= BUILD_ID_FIXED.into() {
+        fields.u32()?;
+        let misc = Misc(fields.u16()?);
+        let size = fields.u16()?;
+        if size < BUILD_ID_FIXED {
+            break;
+        }
+        let body = fields.items(u64::from(size) - 8, 1)?;
+        list.push(build_id_entry(misc, Fields::new(body, order), old)?);
+    }
+    Ok(list)
+}
+
+/// The fields behind the record header. `old`: without the pid.
+pub(crate) fn build_id_entry(
+    misc: Misc,
+    mut body: Fields<'_>,
+    old: bool,
+) -> Result<BuildIdEntry, Short> {
+    let pid = if old { -1 } else { body.u32()? as i32 };
+    let bytes = body.take(BuildId::RECORDED_MAX)?;
+    let size = if old {
+        body.take(4)?;
+        BuildId::RECORDED_MAX
+    } else {
+        let [size, ..] = *body.take(4)? else {
+            return Err(Short { needs: 4, left: 0 });
+        };
+        // Without the bit the byte is what the writer's memory held.
+        if misc.has(Misc::BUILD_ID_SIZE) {
+            usize::from(size).min(bytes.len())
+        } else {
+            bytes.len()
+        }
+    };
+    Ok(BuildIdEntry {
+        misc,
+        pid,
+        build_id: BuildId::new(bytes.get(..size).unwrap_or_default()),
+        path: Text::from(until_nul(body.rest())),
+    })
+}
+
+/// Files of 2010 have records without the pid; read with it, the kernel's
+/// name lacks its first four bytes.
+fn without_pid(section: &[u8]) -> bool {
+    let name_at = usize::from(BUILD_ID_FIXED);
+    let name = section.get(name_at..).unwrap_or_default();
+    name.starts_with(b"nel.kallsyms]")
+}
+
+fn event_desc(fields: &mut Fields<'_>) -> Result<Feature, String> {
+    let head = |fields: &mut Fields<'_>| Ok((fields.u32()?, fields.u32()?));
+    let (nr, attr_size) = head(fields).map_err(|_: Short| "it has no counts".to_owned())?;
+    let mut list = Vec::new();
+    for index in 0..nr {
+        let event = one_event(fields, attr_size).map_err(|short| {
+            format!(
+                "event {index} of {nr} needs {} bytes, but {} are left",
+                short.needs, short.left
+            )
+        })?;
+        list.push(event);
+    }
+    Ok(Feature::EventDesc(list))
+}
+
+fn one_event(fields: &mut Fields<'_>, attr_size: u32) -> Result<EventDescription, Short> {
+    let order = fields.order();
+    let attr = fields.items(attr_size.into(), 1)?;
+    let nr_ids = fields.u32()?;
+    let name = text(fields)?;
+    let mut ids = Fields::new(fields.items(nr_ids.into(), 8)?, order);
+    Ok(EventDescription {
+        attr: EventAttr::decode(attr, order),
+        name,
+        ids: std::iter::from_fn(|| ids.u64().ok()).collect(),
+    })
+}
+
+/// Which parts there are is told by the section's length alone, and how many
+/// CPUs by NRCPUS, which may be missing: so by the bytes that are left.
+fn cpu_topology(fields: &mut Fields<'_>) -> Result<CpuTopology, Short> {
+    let cores = counted(fields, text)?;
+    let threads = counted(fields, text)?;
+    let with_dies = dies(*fields);
+    if let Some(topology) = with_dies {
+        return Ok(CpuTopology {
+            cores,
+            threads,
+            ..topology
+        });
+    }
+    let mut cpus = Vec::new();
+    while fields.left() >= 8 {
+        cpus.push(CpuPlace {
+            core: fields.u32()?,
+            socket: fields.u32()?,
+            die: None,
+        });
+    }
+    Ok(CpuTopology {
+        cores,
+        threads,
+        cpus,
+        dies: Vec::new(),
+    })
+}
+
+/// More CPUs than this are read without their dies.
+const MAX_CPUS_WITH_DIES: usize = 8192;
+
+/// Tries each number of CPUs for which core and socket are followed by a list
+/// of dies and a die for each CPU that together end the section.
+fn dies(fields: Fields<'_>) -> Option<CpuTopology> {
+    // A CPU takes 12 bytes when dies are there; the bound keeps the trials few.
+    let most = (fields.left() / 12).min(MAX_CPUS_WITH_DIES);
+    (1..=most).rev().find_map(|count| {
+        let mut ahead = fields;
+        let places = ahead.items(count as u64, 8).ok()?;
+        let nr = ahead.u32().ok()?;
+        (1..=count).contains(&(nr as usize)).then_some(())?;
+        let dies = several(&mut ahead, nr.into(), text).ok()?;
+        (ahead.left() == count * 4).then_some(())?;
+        let mut places = Fields::new(places, fields.order());
+        let cpus = std::iter::from_fn(|| {
+            Some(CpuPlace {
+                core: places.u32().ok()?,
+                socket: places.u32().ok()?,
+                die: Some(ahead.u32().ok()?),
+            })
+        });
+        Some(CpuTopology {
+            cpus: cpus.collect(),
+            dies,
+            ..CpuTopology::default()
+        })
+    })
+}
+
+fn numa_node(fields: &mut Fields<'_>) -> Result<NumaNode, Short> {
+    Ok(NumaNode {
+        node: fields.u32()?,
+        total: fields.u64()?,
+        free: fields.u64()?,
+        cpus: text(fields)?,
+    })
+}
+
+fn group(fields: &mut Fields<'_>) -> Result<GroupDescription, Short> {
+    Ok(GroupDescription {
+        name: text(fields)?,
+        leader: fields.u32()?,
+        members: fields.u32()?,
+    })
+}
+
+fn auxtrace_index(fields: &mut Fields<'_>) -> Result<Vec<Section>, Short> {
+    let mut list = Vec::new();
+    while fields.left() >= 8 {
+        let nr = fields.u64()?;
+        let mut entries = Fields::new(fields.items(nr, 16)?, fields.order());
+        list.extend(std::iter::from_fn(|| {
+            Some(Section {
+                offset: entries.u64().ok()?,
+                size: entries.u64().ok()?,
+            })
+        }));
+    }
+    Ok(list)
+}
+
+fn cache(fields: &mut Fields<'_>) -> Result<CpuCache, Short> {
+    Ok(CpuCache {
+        level: fields.u32()?,
+        line_size: fields.u32()?,
+        sets: fields.u32()?,
+        ways: fields.u32()?,
+        kind: text(fields)?,
+        size: text(fields)?,
+        cpus: text(fields)?,
+    })
+}
+
+fn mem_topology(fields: &mut Fields<'_>) -> Result<MemTopology, Short> {
+    let (version, block_size, nr) = (fields.u64()?, fields.u64()?, fields.u64()?);
+    let nodes = several(fields, nr, |fields| {
+        let (node, size, bits) = (fields.u64()?, fields.u64()?, fields.u64()?);
+        let order = fields.order();
+        let mut words = Fields::new(fields.items(bits.div_ceil(64), 8)?, order);
+        Ok(MemNode {
+            node,
+            size,
+            bits,
+            words: std::iter::from_fn(|| words.u64().ok()).collect(),
+        })
+    })?;
+    Ok(MemTopology {
+        version,
+        block_size,
+        nodes,
+    })
+}
+
+fn bpf_program(fields: &mut Fields<'_>) -> Result<BpfProgram, Short> {
+    let (info_len, data_len) = (fields.u32()?, fields.u32()?);
+    Ok(BpfProgram {
+        arrays: fields.u64()?,
+        info: fields.items(info_len.into(), 1)?.to_vec(),
+        data: fields.items(data_len.into(), 1)?.to_vec(),
+    })
+}
+
+/// From this version of /proc/schedstat on, domains have names.
+const SCHEDSTAT_NAMES: u32 = 17;
+
+fn cpu_domains(fields: &mut Fields<'_>) -> Result<CpuDomains, Short> {
+    let (schedstat_version, max_domains) = (fields.u32()?, fields.u32()?);
+    let mut cpus = Vec::new();
+    while fields.left() >= 8 {
+        let (cpu, nr) = (fields.u32()?, fields.u32()?);
+        let domains = several(fields, nr.into(), |fields| {
+            let domain = fields.u32()?;
+            let named = schedstat_version >= SCHEDSTAT_NAMES;
+            Ok(CpuDomain {
+                domain,
+                name: if named { Some(text(fields)?) } else { None },
+                cpu_mask: text(fields)?,
+                cpu_list: text(fields)?,
+            })
+        })?;
+        cpus.push((cpu, domains));
+    }
+    Ok(CpuDomains {
+        schedstat_version,
+        max_domains,
+        cpus,
+    })
+}
+
+/// NUL-terminated keys and values in turn.
+fn meta_info(fields: &mut Fields<'_>) -> Vec<(Text, Text)> {
+    let mut list = Vec::new();
+    while fields.left() > 0 {
+        let key = Text::from(fields.terminated());
+        list.push((key, Text::from(fields.terminated())));
+    }
+    list
+}

@@ -1,0 +1,266 @@
+//! What the feature sections hold.
+
+use prof_abi::{BuildId, EventAttr, Misc};
+use std::borrow::Cow;
+use std::fmt;
+
+/// Bytes that are text by intent. Not necessarily UTF-8.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Text(Box<[u8]>);
+
+impl Text {
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// As a string; what is not UTF-8 is replaced.
+    pub fn to_string_lossy(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
+}
+
+impl From<&[u8]> for Text {
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.to_string_lossy())
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{:?}", self.to_string_lossy())
+    }
+}
+
+/// A build-id of the BUILD_ID section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuildIdEntry {
+    /// Its cpumode tells kernel from user and guest.
+    pub misc: Misc,
+    /// Process id; -1 for the host.
+    pub pid: i32,
+    /// The build-id; `None` if it is all zeros.
+    pub build_id: Option<BuildId>,
+    /// The file's name as in the maps.
+    pub path: Text,
+}
+
+/// NRCPUS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NrCpus {
+    /// CPUs that could be online.
+    pub available: u32,
+    /// CPUs that were.
+    pub online: u32,
+}
+
+/// An event of EVENT_DESC.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventDescription {
+    /// Its attr; `None` if it is too short.
+    pub attr: Option<EventAttr>,
+    /// Its name as the user gave it.
+    pub name: Text,
+    /// Its ids.
+    pub ids: Vec<u64>,
+}
+
+/// CPU_TOPOLOGY.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CpuTopology {
+    /// CPU lists of the packages ("sibling sockets").
+    pub cores: Vec<Text>,
+    /// CPU lists of the cores ("sibling threads").
+    pub threads: Vec<Text>,
+    /// CPU lists of the dies, in newer files.
+    pub dies: Vec<Text>,
+    /// Core, socket and (in newer files) die of each CPU.
+    pub cpus: Vec<CpuPlace>,
+}
+
+/// Where a CPU is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CpuPlace {
+    /// Core number in its socket.
+    pub core: u32,
+    /// Socket number.
+    pub socket: u32,
+    /// Die number.
+    pub die: Option<u32>,
+}
+
+/// A node of NUMA_TOPOLOGY.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NumaNode {
+    /// Its number.
+    pub node: u32,
+    /// Memory, kB.
+    pub total: u64,
+    /// Free memory, kB.
+    pub free: u64,
+    /// Its CPUs, as a list (`0-3`).
+    pub cpus: Text,
+}
+
+/// A group of events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupDescription {
+    /// Its name.
+    pub name: Text,
+    /// Number of its first event.
+    pub leader: u32,
+    /// How many events.
+    pub members: u32,
+}
+
+/// A cache of the CPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpuCache {
+    /// 1 is next to the CPU.
+    pub level: u32,
+    /// Bytes.
+    pub line_size: u32,
+    /// Sets.
+    pub sets: u32,
+    /// Ways.
+    pub ways: u32,
+    /// `Data`, `Instruction`, `Unified`.
+    pub kind: Text,
+    /// Size as text (`32K`).
+    pub size: Text,
+    /// Its CPUs, as a list.
+    pub cpus: Text,
+}
+
+/// First and last time of a sample, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampleTime {
+    /// First.
+    pub first: u64,
+    /// Last.
+    pub last: u64,
+}
+
+/// MEM_TOPOLOGY: which memory blocks belong to which node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemTopology {
+    /// Version, 1.
+    pub version: u64,
+    /// Size of a block, bytes.
+    pub block_size: u64,
+    /// The nodes: number, size in blocks, bits and words of the block map.
+    pub nodes: Vec<MemNode>,
+}
+
+/// A node of MEM_TOPOLOGY.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemNode {
+    /// Number.
+    pub node: u64,
+    /// Blocks.
+    pub size: u64,
+    /// Bits in the map.
+    pub bits: u64,
+    /// The map.
+    pub words: Vec<u64>,
+}
+
+/// A BPF program, as the kernel described it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BpfProgram {
+    /// Which arrays `data` holds, a bit each.
+    pub arrays: u64,
+    /// `bpf_prog_info`.
+    pub info: Vec<u8>,
+    /// The arrays.
+    pub data: Vec<u8>,
+}
+
+/// COMPRESSED.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compression {
+    /// Version, 0.
+    pub version: u32,
+    /// 1 is zstd.
+    pub kind: u32,
+    /// Level.
+    pub level: u32,
+    /// What it achieved.
+    pub ratio: u32,
+    /// Size of a ring, bytes: a record does not unpack to more.
+    pub mmap_len: u32,
+}
+
+/// CLOCK_DATA: one instant on two clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockData {
+    /// Version, 1.
+    pub version: u32,
+    /// Number of the clock of the samples.
+    pub clockid: u32,
+    /// The instant as ns since 1970.
+    pub wall_clock: u64,
+    /// The instant on that clock, ns.
+    pub clock: u64,
+}
+
+/// CPU_DOMAIN_INFO.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpuDomains {
+    /// Version of /proc/schedstat.
+    pub schedstat_version: u32,
+    /// Most domains of a CPU.
+    pub max_domains: u32,
+    /// The CPUs with their domains.
+    pub cpus: Vec<(u32, Vec<CpuDomain>)>,
+}
+
+/// A scheduling domain of a CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpuDomain {
+    /// Number.
+    pub domain: u32,
+    /// Name, from schedstat version 17 on.
+    pub name: Option<Text>,
+    /// Its CPUs, as a mask.
+    pub cpu_mask: Text,
+    /// Its CPUs, as a list.
+    pub cpu_list: Text,
+}
+
+/// A file of a simpleperf recording, with the symbols found in it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SimpleperfFile {
+    /// Path as in the maps.
+    pub path: Text,
+    /// 0 kernel, 1 kernel module, 2 ELF file, 3 DEX file, 4 symbol map file,
+    /// 5 unknown.
+    pub kind: u32,
+    /// Lowest address of its executable segment (svma).
+    pub min_vaddr: u64,
+    /// File offset of that segment, bytes.
+    pub file_offset_of_min_vaddr: Option<u64>,
+    /// Address the kernel module was loaded at (avma).
+    pub memory_offset_of_min_vaddr: Option<u64>,
+    /// Offsets of DEX files in it, bytes.
+    pub dex_file_offsets: Vec<u64>,
+    /// Symbols, as they stand.
+    pub symbols: Vec<SimpleperfSymbolEntry>,
+}
+
+/// A symbol of a [`SimpleperfFile`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SimpleperfSymbolEntry {
+    /// Start (svma).
+    pub vaddr: u64,
+    /// Length, bytes.
+    pub len: u32,
+    /// Name, mangled.
+    pub name: Text,
+}

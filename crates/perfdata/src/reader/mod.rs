@@ -1,0 +1,325 @@
+//! Streams the records of a recording in file order.
+
+mod absorb;
+mod frame;
+mod open;
+mod resync;
+
+pub(crate) use resync::is_known;
+
+use crate::damage::{Damage, DamageKind, Damages, Error, Notes};
+use crate::event::Events;
+use crate::features::Features;
+use crate::header::Header;
+use crate::inflate::Inflater;
+use crate::input::Input;
+use crate::layout::RECORD_HEADER;
+use crate::record::Record;
+use frame::{Frame, Oversized};
+use prof_abi::{ByteOrder, RecordType};
+use std::collections::VecDeque;
+use std::fs::File;
+
+/// A recording, read front to back.
+///
+/// Reading never fails on damage: [`Reader::next`] goes on with the next
+/// record that is whole and [`Reader::damages`] tells what was lost.
+pub struct Reader {
+    header: Header,
+    features: Features,
+    events: Events,
+    damages: Damages,
+    notes: Notes,
+    streams: Streams,
+    current: Option<Current>,
+    payload: Option<absorb::Payload>,
+    /// The current record is a sample whose fields end here, before its size
+    /// does.
+    doubtful: Option<usize>,
+    budget: Budget,
+}
+
+/// Where records come from: one stream, or in directory mode several, one
+/// after the other.
+struct Streams {
+    input: Input,
+    inflater: Inflater,
+    oversized: Oversized,
+    waiting: VecDeque<File>,
+    /// Bytes of the streams before this one, and of all.
+    read_before: u64,
+    first_offset: u64,
+    total: Option<u64>,
+}
+
+/// The record that `advance` stepped to.
+#[derive(Debug, Clone, Copy)]
+struct Current {
+    inflated: bool,
+    place: usize,
+    len: usize,
+    offset: u64,
+}
+
+/// What may be kept of the file's content beside the record at hand.
+///
+/// A hostile file can name the same bytes from many places; together they may
+/// take what the file's size justifies and not more.
+#[derive(Debug)]
+struct Budget {
+    left: u64,
+}
+
+impl Budget {
+    /// Kept bytes may be this many times the file's, and so much more.
+    const TIMES: u64 = 2;
+    const FREE: u64 = 32 << 20;
+
+    fn new(file: Option<u64>) -> Self {
+        let file = file.unwrap_or(0);
+        Self {
+            left: file.saturating_mul(Self::TIMES).saturating_add(Self::FREE),
+        }
+    }
+
+    /// Takes `bytes` if they are left.
+    fn take(&mut self, bytes: u64) -> bool {
+        let left = self.left.checked_sub(bytes);
+        self.left = left.unwrap_or(self.left);
+        left.is_some()
+    }
+}
+
+impl Reader {
+    /// The file header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The byte order of the recording machine.
+    pub fn byte_order(&self) -> ByteOrder {
+        self.header.order
+    }
+
+    /// The feature sections: all of them after opening a file-mode recording;
+    /// in pipe mode those that have come so far.
+    pub fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// The events; in pipe mode those that have come so far.
+    pub fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// What was wrong so far.
+    pub fn damages(&self) -> &[Damage] {
+        self.damages.list()
+    }
+
+    /// What was not understood so far.
+    pub fn notes(&self) -> Notes {
+        let mut notes = self.notes.clone();
+        notes.more_damages = self.damages.unlisted;
+        for event in self.events.list() {
+            notes.unknown_sample_bits |= event.attr.sample_type.unknown();
+            notes.unknown_flag_bits |= event.attr.flags.unknown();
+            notes.unknown_read_bits |= event.attr.read_format.unknown();
+            notes.longer_attr = notes.longer_attr.max(event.attr.tail.len() as u32);
+        }
+        let unknown = |bit: &crate::features::FeatureBit| bit.name().is_none();
+        let bits = self.features.sections().iter().map(|section| section.bit);
+        notes.unknown_features = bits.filter(unknown).map(|bit| bit.0).collect();
+        notes
+    }
+
+    /// Bytes read so far, and of how many if that is known.
+    pub fn progress(&self) -> (u64, Option<u64>) {
+        let streams = &self.streams;
+        let here = streams.input.offset().saturating_sub(streams.first_offset);
+        (streams.read_before + here, streams.total)
+    }
+
+    /// The next whole record, in file order; a compressed one is followed by
+    /// those inside it. `None` at the end.
+    ///
+    /// # Errors
+    /// Only if reading fails; what is wrong with the bytes goes to
+    /// [`Reader::damages`].
+    #[expect(clippy::should_implement_trait, reason = "lends from self")]
+    pub fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
+        Ok(if self.advance()? {
+            self.current()
+        } else {
+            None
+        })
+    }
+
+    /// Steps to the next record, which [`Reader::current`] then gives.
+    ///
+    /// # Errors
+    /// As [`Reader::next`].
+    pub fn advance(&mut self) -> Result<bool, Error> {
+        loop {
+            self.consume_current();
+            self.absorb_payload()?;
+            let found = match self.next_inflated() {
+                Some(current) => Some(current),
+                None => self.next_plain()?,
+            };
+            let Some(current) = found else {
+                if self.next_stream()? {
+                    continue;
+                }
+                return Ok(false);
+            };
+            self.current = Some(current);
+            if self.absorb() && self.size_is_right()? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The record that [`Reader::advance`] stepped to.
+    pub fn current(&self) -> Option<Record<'_>> {
+        let current = self.current?;
+        Record::new(self.streams.bytes_of(current), current.offset, &self.events)
+    }
+
+    fn consume_current(&mut self) {
+        let Some(current) = self.current.take() else {
+            return;
+        };
+        if current.inflated {
+            self.streams.inflater.consume(current.len);
+        } else {
+            self.streams.input.consume(current.len);
+        }
+    }
+
+    fn damage(&mut self, offset: u64, record: Option<RecordType>, kind: DamageKind, bytes: u64) {
+        self.damages.add(Damage {
+            offset,
+            record,
+            kind,
+            bytes,
+        });
+    }
+
+    /// The next record of what was unpacked; `None` if it needs more input.
+    fn next_inflated(&mut self) -> Option<Current> {
+        let inflater = &mut self.streams.inflater;
+        let offset = inflater.offset;
+        let order = self.header.order;
+        let there = inflater.ensure(RECORD_HEADER).map(|bytes| {
+            // An incomplete header waits for the next compressed record.
+            order.u16(bytes, 6).map(usize::from)
+        });
+        let size = match there {
+            Ok(Some(size)) => size,
+            Ok(None) => return None,
+            Err(why) => return self.give_up_inflating(offset, DamageKind::Compressed(why)),
+        };
+        if size < RECORD_HEADER {
+            let kind = DamageKind::RecordSize {
+                size: size as u16,
+                least: RECORD_HEADER as u16,
+            };
+            return self.give_up_inflating(offset, kind);
+        }
+        match inflater.ensure(size) {
+            Ok(bytes) if bytes.len() < size => None,
+            Ok(_) => Some(Current {
+                inflated: true,
+                place: inflater.place(),
+                len: size,
+                offset,
+            }),
+            Err(why) => self.give_up_inflating(offset, DamageKind::Compressed(why)),
+        }
+    }
+
+    fn give_up_inflating(&mut self, offset: u64, kind: DamageKind) -> Option<Current> {
+        let skipped = self.streams.inflater.give_up();
+        self.damage(offset, Some(RecordType::COMPRESSED), kind, skipped);
+        None
+    }
+
+    /// The next record that stands in the file itself; `None` at the end.
+    fn next_plain(&mut self) -> Result<Option<Current>, Error> {
+        loop {
+            let offset = self.streams.input.offset();
+            let head = self.streams.input.ensure(frame::LONGEST_HEAD)?;
+            if head.is_empty() {
+                self.end_of_stream(offset);
+                return Ok(None);
+            }
+            let left = head.len() as u64;
+            let order = self.header.order;
+            let Some(head) = Frame::read(head, order, &mut self.streams.oversized) else {
+                let kind = DamageKind::RecordPastEnd {
+                    size: RECORD_HEADER as u64,
+                    left,
+                };
+                self.damage(offset, None, kind, left);
+                self.streams.input.consume(left as usize);
+                continue;
+            };
+            if head.len < RECORD_HEADER || !is_known(head.kind) {
+                if self.accept_odd(head.kind, head.len)? {
+                    return Ok(Some(self.plain(head.len, offset)));
+                }
+                continue;
+            }
+            let left = self.streams.input.ensure(head.len)?.len();
+            if left < head.len {
+                self.past_end(head.kind, head.len as u64, left as u64)?;
+                continue;
+            }
+            return Ok(Some(self.plain(head.len, offset)));
+        }
+    }
+
+    fn plain(&self, len: usize, offset: u64) -> Current {
+        Current {
+            inflated: false,
+            place: self.streams.input.place(),
+            len,
+            offset,
+        }
+    }
+
+    /// A stream ended; what was unpacked of it must have ended too.
+    fn end_of_stream(&mut self, offset: u64) {
+        let left = self.streams.inflater.bytes().len() as u64;
+        if left > 0 {
+            self.streams.inflater.give_up();
+            let kind = DamageKind::CompressedCut { left };
+            self.damage(offset, Some(RecordType::COMPRESSED), kind, 0);
+        }
+    }
+
+    /// Turns to the next data file of a directory.
+    fn next_stream(&mut self) -> Result<bool, Error> {
+        let Some(file) = self.streams.waiting.pop_front() else {
+            return Ok(false);
+        };
+        let (read, _) = self.progress();
+        self.streams.read_before = read;
+        self.streams.first_offset = 0;
+        self.streams.input = open::whole(file)?;
+        self.streams.inflater = Inflater::new();
+        self.streams.oversized = Oversized::default();
+        Ok(true)
+    }
+}
+
+impl Streams {
+    fn bytes_of(&self, current: Current) -> &[u8] {
+        if current.inflated {
+            self.inflater.at_place(current.place, current.len)
+        } else {
+            self.input.at_place(current.place, current.len)
+        }
+    }
+}

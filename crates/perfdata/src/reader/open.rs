@@ -1,0 +1,329 @@
+//! Opening a recording: header, attrs, feature sections.
+
+use super::frame::Oversized;
+use super::{Budget, Reader, Streams};
+use crate::damage::{DamageKind, Damages, Error, Notes};
+use crate::event::{Event, Events};
+use crate::features::{FeatureBit, Features};
+use crate::fields::Fields;
+use crate::header::{FILE_HEADER, Header, Mode, PIPE_HEADER, Section};
+use crate::inflate::Inflater;
+use crate::input::{FilePart, Input, read_part};
+use prof_abi::{EventAttr, attr_size};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Read;
+
+/// Bytes of an attr entry behind the attr: offset and size of its ids.
+const ATTR_IDS: u64 = 16;
+
+impl Reader {
+    /// Opens a recording in a regular file, of either mode: which one is told
+    /// by the header, not by how it is stored.
+    ///
+    /// # Errors
+    /// If it cannot be read, or its first bytes are not perf.data's.
+    pub fn open_file(file: File) -> Result<Self, Error> {
+        let len = file.metadata().map_err(at(0))?.len();
+        let start = read_part(&file, 0, FILE_HEADER as u64).map_err(at(0))?;
+        let mut header = Header::start(&start)?;
+        if header.mode == Mode::Pipe {
+            let records = FilePart::new(file, PIPE_HEADER as u64, u64::MAX);
+            let input = Input::new(Box::new(records), PIPE_HEADER as u64);
+            return Ok(Self::new(header, input, Some(len)));
+        }
+        header.finish(&start)?;
+        let data = data_section(&header, len);
+        let records = FilePart::new(file.try_clone().map_err(at(0))?, data.offset, data.end());
+        let input = Input::new(Box::new(records), data.offset);
+        let mut reader = Self::new(header, input, Some(data.size));
+        reader.budget = Budget::new(Some(len));
+        reader.read_attrs(&file, len)?;
+        reader.check_data(len);
+        reader.read_features(&file, len)?;
+        Ok(reader)
+    }
+
+    /// Opens a recording that comes through a pipe.
+    ///
+    /// # Errors
+    /// If it cannot be read, its first bytes are not perf.data's, or it is in
+    /// file mode, whose index is at the end.
+    pub fn open_stream(mut input: Box<dyn Read + Send>) -> Result<Self, Error> {
+        let mut start = Vec::new();
+        let limit = PIPE_HEADER as u64;
+        input
+            .by_ref()
+            .take(limit)
+            .read_to_end(&mut start)
+            .map_err(at(0))?;
+        let header = Header::start(&start)?;
+        if header.mode == Mode::File {
+            return Err(Error::FileModeInPipe);
+        }
+        Ok(Self::new(header, Input::new(input, limit), None))
+    }
+
+    /// Opens a recording in directory mode (`perf record --threads`): `data`
+    /// is the file of that name, `streams` are `data.0`, `data.1`, ... in this
+    /// order. Offsets count from the start of each.
+    ///
+    /// # Errors
+    /// As [`Reader::open_file`] for `data`.
+    pub fn open_directory(data: File, streams: Vec<File>) -> Result<Self, Error> {
+        let mut reader = Self::open_file(data)?;
+        let mut total = reader.streams.total;
+        for file in &streams {
+            let len = file.metadata().map_err(at(0))?.len();
+            total = total.and_then(|total| total.checked_add(len));
+        }
+        reader.streams.total = total;
+        reader.streams.waiting = streams.into();
+        Ok(reader)
+    }
+
+    fn new(header: Header, input: Input, total: Option<u64>) -> Self {
+        Self {
+            features: Features::default(),
+            events: Events::new(header.order),
+            damages: Damages::default(),
+            notes: Notes::default(),
+            streams: Streams {
+                first_offset: input.offset(),
+                input,
+                inflater: Inflater::new(),
+                oversized: Oversized::default(),
+                waiting: VecDeque::new(),
+                read_before: 0,
+                total,
+            },
+            current: None,
+            payload: None,
+            doubtful: None,
+            budget: Budget::new(total),
+            header,
+        }
+    }
+
+    fn section_damage(&mut self, offset: u64, section: &'static str, why: String, bytes: u64) {
+        let kind = DamageKind::Section { section, why };
+        self.damage(offset, None, kind, bytes);
+    }
+
+    /// Says what is wrong with the data section, if anything is.
+    fn check_data(&mut self, len: u64) {
+        let data = self.header.data;
+        if data.size == 0 && data.offset < len && !self.header_is_all(len) {
+            self.damage(48, None, DamageKind::Unfinished, 0);
+        } else if data.end() > len {
+            let kind = DamageKind::SectionPastEnd {
+                section: "data",
+                end: data.end(),
+                limit: len,
+            };
+            self.damage(40, None, kind, data.end() - len.max(data.offset));
+        } else if data.offset < self.header.size && data.size > 0 {
+            let why = format!(
+                "starts at {:#x}, inside the header of {} bytes",
+                data.offset, self.header.size
+            );
+            self.section_damage(40, "data", why, 0);
+        }
+    }
+
+    /// Whether the file holds no data but a feature table: nothing was
+    /// recorded, which is not the same as an unfinished recording.
+    fn header_is_all(&self, len: u64) -> bool {
+        let table = self.header.feature_bits().count() as u64 * 16;
+        self.header.data.offset.saturating_add(table) == len
+    }
+
+    /// Where the attrs are, as far as the file has them: not beyond the data
+    /// behind them.
+    fn attrs_section(&mut self, len: u64) -> Section {
+        let Header { attrs, data, .. } = self.header;
+        let limit = if data.offset > attrs.offset {
+            data.offset.min(len)
+        } else {
+            len
+        };
+        if attrs.end() <= limit {
+            return attrs;
+        }
+        let kind = DamageKind::SectionPastEnd {
+            section: "attrs",
+            end: attrs.end(),
+            limit,
+        };
+        self.damage(24, None, kind, attrs.end() - limit);
+        Section {
+            offset: attrs.offset,
+            size: limit.saturating_sub(attrs.offset),
+        }
+    }
+
+    /// Bytes of an attr entry: as the header says, or if that cannot be, what
+    /// the first attr says of itself.
+    fn attr_entry(&mut self, attrs: &[u8]) -> Option<usize> {
+        let said = self.header.attr_entry;
+        let possible = |entry: u64| {
+            entry >= u64::from(attr_size::VER0) + ATTR_IDS && entry <= attrs.len() as u64
+        };
+        if possible(said) {
+            return usize::try_from(said).ok();
+        }
+        let why = format!(
+            "an entry of {said} bytes in a section of {} (an attr has at least 64)",
+            attrs.len()
+        );
+        self.section_damage(16, "attrs", why, 0);
+        let own = self.header.order.u32(attrs, 4).unwrap_or(0);
+        let own = u64::from(own.max(attr_size::VER0)) + ATTR_IDS;
+        let divides = (attrs.len() as u64).is_multiple_of(own);
+        (possible(own) && divides).then_some(own as usize)
+    }
+
+    fn read_attrs(&mut self, file: &File, len: u64) -> Result<(), Error> {
+        let attrs = self.attrs_section(len);
+        if !self.budget.take(attrs.size) {
+            return Ok(());
+        }
+        let bytes = read_part(file, attrs.offset, attrs.size).map_err(at(attrs.offset))?;
+        let Some(size) = self.attr_entry(&bytes) else {
+            return Ok(());
+        };
+        for (index, entry) in bytes.chunks_exact(size).enumerate() {
+            let offset = attrs.offset + (index * size) as u64;
+            self.read_attr(file, len, offset, entry)?;
+        }
+        Ok(())
+    }
+
+    /// The attr of an entry; if it says a size that no attr has, it is taken
+    /// to be as long as its entry.
+    fn decode_attr(&mut self, offset: u64, attr: &[u8]) -> Option<EventAttr> {
+        let order = self.header.order;
+        let decoded = EventAttr::decode(attr, order);
+        if decoded.is_some() {
+            return decoded;
+        }
+        let said = order.u32(attr, 4)?;
+        let why = format!("an attr says it has {said} bytes, the least is 64");
+        self.section_damage(offset, "attrs", why, 0);
+        let mut patched = attr.to_vec();
+        let size = order.bytes_u32(attr.len() as u32);
+        patched.get_mut(4..8)?.copy_from_slice(&size);
+        EventAttr::decode(&patched, order)
+    }
+
+    fn read_attr(&mut self, file: &File, len: u64, offset: u64, entry: &[u8]) -> Result<(), Error> {
+        let order = self.header.order;
+        let split = entry.len().saturating_sub(ATTR_IDS as usize);
+        let (attr, ids) = entry.split_at_checked(split).unwrap_or_default();
+        let Some(attr) = self.decode_attr(offset, attr) else {
+            return Ok(());
+        };
+        let mut fields = Fields::new(ids, order);
+        let place = Section {
+            offset: fields.u64().unwrap_or(0),
+            size: fields.u64().unwrap_or(0),
+        };
+        let end = place.end();
+        if end > len {
+            let kind = DamageKind::SectionPastEnd {
+                section: "ids",
+                end,
+                limit: len,
+            };
+            self.damage(offset + split as u64, None, kind, place.size);
+        }
+        let mut ids = Vec::new();
+        if end <= len && self.budget.take(place.size.saturating_mul(4)) {
+            let bytes = read_part(file, place.offset, place.size).map_err(at(place.offset))?;
+            ids = crate::sample::Words::new(&bytes, order).collect();
+        }
+        self.add_event(Event::new(attr, ids));
+        Ok(())
+    }
+
+    /// The feature table stands behind the data; each entry says where its
+    /// section is. An unfinished recording has none, whatever its bits say.
+    fn read_features(&mut self, file: &File, len: u64) -> Result<(), Error> {
+        let data = self.header.data;
+        if data.size == 0 && !self.header_is_all(len) {
+            return Ok(());
+        }
+        let bits: Vec<u32> = self.header.feature_bits().collect();
+        let table = Section {
+            offset: data.end(),
+            size: bits.len() as u64 * 16,
+        };
+        let bytes = read_part(file, table.offset, table.size).map_err(at(table.offset))?;
+        if (bytes.len() as u64) < table.size {
+            let why = format!("needs {} bytes, but {} are left", table.size, bytes.len());
+            let missing = table.size - bytes.len() as u64;
+            self.section_damage(table.offset, "feature table", why, missing);
+        }
+        let mut fields = Fields::new(&bytes, self.header.order);
+        for bit in bits.into_iter().map(FeatureBit) {
+            let (Ok(offset), Ok(size)) = (fields.u64(), fields.u64()) else {
+                break;
+            };
+            self.read_feature(file, len, bit, Section { offset, size })?;
+        }
+        Ok(())
+    }
+
+    fn read_feature(
+        &mut self,
+        file: &File,
+        len: u64,
+        bit: FeatureBit,
+        place: Section,
+    ) -> Result<(), Error> {
+        let section = bit.name().unwrap_or("unknown");
+        if place.end() > len {
+            let kind = DamageKind::SectionPastEnd {
+                section,
+                end: place.end(),
+                limit: len,
+            };
+            self.features.add_unread(bit, place);
+            self.damage(place.offset, None, kind, place.size);
+            return Ok(());
+        }
+        if !self.budget.take(place.size) {
+            self.features.add_unread(bit, place);
+            let why = "the sections together are larger than the file justifies".to_owned();
+            self.section_damage(place.offset, section, why, place.size);
+            return Ok(());
+        }
+        let bytes = read_part(file, place.offset, place.size).map_err(at(place.offset))?;
+        self.add_feature(bit, place, &bytes);
+        Ok(())
+    }
+}
+
+/// Where the records are: to the end of the file if the header says 0 bytes,
+/// because then the recorder did not finish.
+fn data_section(header: &Header, len: u64) -> Section {
+    let data = header.data;
+    let there = len.saturating_sub(data.offset);
+    Section {
+        offset: data.offset,
+        size: if data.size == 0 {
+            there
+        } else {
+            data.size.min(there)
+        },
+    }
+}
+
+/// The whole of a data file of a directory.
+pub(super) fn whole(file: File) -> Result<Input, Error> {
+    Ok(Input::new(Box::new(FilePart::new(file, 0, u64::MAX)), 0))
+}
+
+fn at(offset: u64) -> impl Fn(std::io::Error) -> Error {
+    move |source| Error::Io { offset, source }
+}

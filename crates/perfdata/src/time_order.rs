@@ -1,0 +1,102 @@
+//! The records of a recording in the order of their times.
+
+use crate::damage::Error;
+use crate::reader::Reader;
+use crate::record::Record;
+use crate::sorter::Sorter;
+use prof_abi::RecordType;
+
+/// Drives a [`Reader`] and yields its records by time.
+///
+/// The rule is [`Sorter`]'s; records without a time (perf's own, and those
+/// synthesised with time 0) come at once, before what waits. Without marks in
+/// the recording everything waits until the end.
+pub struct TimeOrder {
+    reader: Reader,
+    sorter: Sorter,
+    ended: bool,
+    from_sorter: bool,
+}
+
+/// What may wait: so many bytes, and so many times what was read.
+const BUDGET_FREE: u64 = 32 << 20;
+const BUDGET_TIMES: u64 = 4;
+
+impl TimeOrder {
+    /// The records of `reader` from where it stands.
+    pub fn new(reader: Reader) -> Self {
+        Self {
+            reader,
+            sorter: Sorter::new(),
+            ended: false,
+            from_sorter: false,
+        }
+    }
+
+    /// The reader, for its events, features, damages and progress.
+    pub fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// Gives the reader back; what waited is dropped.
+    pub fn into_reader(self) -> Reader {
+        self.reader
+    }
+
+    /// Records that came too late to be put in order.
+    pub fn late(&self) -> u64 {
+        self.sorter.late()
+    }
+
+    /// The next record in time order, `None` at the end.
+    ///
+    /// # Errors
+    /// Only if reading fails.
+    #[expect(clippy::should_implement_trait, reason = "lends from self")]
+    pub fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
+        self.from_sorter = self.step()?;
+        if !self.from_sorter {
+            return Ok(if self.ended {
+                None
+            } else {
+                self.reader.current()
+            });
+        }
+        let events = self.reader.events();
+        let sorted = self.sorter.current();
+        Ok(sorted.and_then(|sorted| Record::new(sorted.bytes, sorted.offset, events)))
+    }
+
+    /// Steps on; `true` if the next record is the sorter's.
+    fn step(&mut self) -> Result<bool, Error> {
+        loop {
+            if self.sorter.advance() {
+                return Ok(true);
+            }
+            if self.ended {
+                return Ok(false);
+            }
+            if !self.reader.advance()? {
+                self.ended = true;
+                self.sorter.finish();
+                continue;
+            }
+            let Some(record) = self.reader.current() else {
+                continue;
+            };
+            match record.time() {
+                // perf's "no time".
+                None | Some(0 | u64::MAX) => {
+                    if record.kind == RecordType::FINISHED_ROUND {
+                        let (read, _) = self.reader.progress();
+                        let budget = read.saturating_mul(BUDGET_TIMES);
+                        self.sorter.set_budget(budget.saturating_add(BUDGET_FREE));
+                        self.sorter.round();
+                    }
+                    return Ok(false);
+                }
+                Some(time) => self.sorter.push(time, record.offset, record.bytes),
+            }
+        }
+    }
+}

@@ -1,0 +1,579 @@
+//! The feature sections of a header, encoded.
+
+use super::file::EventDescription;
+use crate::features::FeatureBit;
+use prof_abi::{BuildId, ByteOrder, CpuMode};
+use std::collections::BTreeMap;
+
+/// How many bits a header has room for.
+pub(super) const FEATURE_BITS: u32 = 256;
+
+/// Whether a pipe may carry a feature as a record: perf 6.1 fails on bits
+/// above 31, and reads neither tracing data, build-ids nor caches from one.
+pub(super) fn fits_a_pipe(bit: FeatureBit) -> bool {
+    bit.0 <= 31
+        && !matches!(
+            bit,
+            FeatureBit::TRACING_DATA
+                | FeatureBit::BUILD_ID
+                | FeatureBit::BRANCH_STACK
+                | FeatureBit::CACHE
+        )
+}
+
+/// A file and its build-id, for [`Features::build_ids`] and as a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordedBuildId<'a> {
+    /// Which build.
+    pub build_id: BuildId,
+    /// The file as mappings name it: a path, `[kernel.kallsyms]`, `[vdso]`.
+    pub path: &'a [u8],
+    /// Kernel (also for modules) or user.
+    pub cpu_mode: CpuMode,
+}
+
+/// One CPU's place in the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CoreOfCpu {
+    /// `core_id` of sysfs.
+    pub core: u32,
+    /// `physical_package_id`.
+    pub socket: u32,
+    /// `die_id`.
+    pub die: u32,
+}
+
+/// Who shares a core, a package and a die.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CpuTopology {
+    /// Distinct `package_cpus_list`s (perf prints them as sibling sockets).
+    pub cores: Vec<String>,
+    /// Distinct `thread_siblings_list`s.
+    pub threads: Vec<String>,
+    /// Distinct `die_cpus_list`s.
+    pub dies: Vec<String>,
+    /// Per available CPU, by number.
+    pub cpus: Vec<CoreOfCpu>,
+}
+
+/// A NUMA node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NumaNode {
+    /// Its number.
+    pub node: u32,
+    /// Memory, kB.
+    pub total_kb: u64,
+    /// Free memory, kB.
+    pub free_kb: u64,
+    /// Its CPUs as a list (`0-3,8`).
+    pub cpus: String,
+}
+
+/// The memory blocks of a NUMA node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryNode {
+    /// Its number.
+    pub node: u64,
+    /// Numbers of the blocks that are present.
+    pub blocks: Vec<u64>,
+}
+
+/// A CPU cache as sysfs describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cache {
+    /// 1 for L1 and so on.
+    pub level: u32,
+    /// `coherency_line_size`, bytes.
+    pub line_size: u32,
+    /// `number_of_sets`.
+    pub sets: u32,
+    /// `ways_of_associativity`.
+    pub ways: u32,
+    /// `Data`, `Instruction` or `Unified`.
+    pub kind: String,
+    /// As `32K`.
+    pub size: String,
+    /// The CPUs that share it, as a list.
+    pub cpus: String,
+}
+
+/// The same instant on two clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockData {
+    /// `CLOCK_*` of the samples' times.
+    pub clock: u32,
+    /// Wall clock, ns since 1970.
+    pub wall_ns: u64,
+    /// That clock, ns.
+    pub clock_ns: u64,
+}
+
+/// Feature sections by bit. A section set twice is the later one.
+///
+/// A *str* in a section is u32 length, then that many bytes: the text, a NUL
+/// and zeros up to a multiple of 64, as perf writes it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Features {
+    sections: BTreeMap<FeatureBit, Vec<u8>>,
+}
+
+fn put_u32(out: &mut Vec<u8>, value: u32) {
+    out.extend(ByteOrder::NATIVE.bytes_u32(value));
+}
+
+fn put_u64(out: &mut Vec<u8>, value: u64) {
+    out.extend(ByteOrder::NATIVE.bytes_u64(value));
+}
+
+fn put_str(out: &mut Vec<u8>, text: &[u8]) {
+    const UNIT: usize = 64;
+    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    let len = (text.len() + 1).next_multiple_of(UNIT);
+    put_u32(out, len as u32);
+    let end = out.len() + len;
+    out.extend_from_slice(text);
+    out.resize(end, 0);
+}
+
+fn put_strs(out: &mut Vec<u8>, texts: &[String]) {
+    put_u32(out, texts.len() as u32);
+    for text in texts {
+        put_str(out, text.as_bytes());
+    }
+}
+
+impl Features {
+    /// Sets a section to bytes that are encoded already. Bits from 256 on have
+    /// no place in a header and are left out.
+    pub fn set(&mut self, bit: FeatureBit, section: Vec<u8>) {
+        if bit.0 < FEATURE_BITS {
+            self.sections.insert(bit, section);
+        }
+    }
+
+    /// Adds the sections of `other`, which win.
+    pub fn merge(&mut self, other: Self) {
+        self.sections.extend(other.sections);
+    }
+
+    /// The sections, lowest bit first.
+    pub fn iter(&self) -> impl Iterator<Item = (FeatureBit, &[u8])> {
+        self.sections
+            .iter()
+            .map(|(&bit, section)| (bit, section.as_slice()))
+    }
+
+    fn set_str(&mut self, bit: FeatureBit, text: &str) {
+        let mut section = Vec::new();
+        put_str(&mut section, text.as_bytes());
+        self.set(bit, section);
+    }
+
+    /// `uname -n`. perf tells a file's byte order by this bit, so every file
+    /// should have it.
+    pub fn hostname(&mut self, name: &str) {
+        self.set_str(FeatureBit::HOSTNAME, name);
+    }
+
+    /// `uname -r`.
+    pub fn os_release(&mut self, release: &str) {
+        self.set_str(FeatureBit::OSRELEASE, release);
+    }
+
+    /// Version of the recorder.
+    pub fn version(&mut self, version: &str) {
+        self.set_str(FeatureBit::VERSION, version);
+    }
+
+    /// `uname -m`.
+    pub fn arch(&mut self, machine: &str) {
+        self.set_str(FeatureBit::ARCH, machine);
+    }
+
+    /// CPUs that could be there, and those that are online.
+    pub fn cpu_counts(&mut self, available: u32, online: u32) {
+        let mut section = Vec::new();
+        put_u32(&mut section, available);
+        put_u32(&mut section, online);
+        self.set(FeatureBit::NRCPUS, section);
+    }
+
+    /// CPU model for people, as `model name` of /proc/cpuinfo.
+    pub fn cpu_description(&mut self, model: &str) {
+        self.set_str(FeatureBit::CPUDESC, model);
+    }
+
+    /// CPU model for programs: `vendor,family,model,stepping` on x86.
+    pub fn cpu_id(&mut self, id: &str) {
+        self.set_str(FeatureBit::CPUID, id);
+    }
+
+    /// Memory of the machine, kB.
+    pub fn total_memory_kb(&mut self, kb: u64) {
+        let mut section = Vec::new();
+        put_u64(&mut section, kb);
+        self.set(FeatureBit::TOTAL_MEM, section);
+    }
+
+    /// The command line of the recorder.
+    pub fn command_line<S: AsRef<[u8]>>(&mut self, arguments: &[S]) {
+        let mut section = Vec::new();
+        put_u32(&mut section, arguments.len() as u32);
+        for argument in arguments {
+            put_str(&mut section, argument.as_ref());
+        }
+        self.set(FeatureBit::CMDLINE, section);
+    }
+
+    /// Attr, ids and name of each event: in a file the only place for names.
+    pub fn event_descriptions(&mut self, events: &[EventDescription]) {
+        let size = super::file::common_attr_size(events);
+        let mut section = Vec::new();
+        put_u32(&mut section, events.len() as u32);
+        put_u32(&mut section, size);
+        for event in events {
+            section.extend(event.encoded_attr(size));
+            put_u32(&mut section, event.ids.len() as u32);
+            put_str(&mut section, event.name.as_bytes());
+            for &id in &event.ids {
+                put_u64(&mut section, id);
+            }
+        }
+        self.set(FeatureBit::EVENT_DESC, section);
+    }
+
+    /// Who shares a core, a package and a die.
+    pub fn cpu_topology(&mut self, topology: &CpuTopology) {
+        let mut section = Vec::new();
+        put_strs(&mut section, &topology.cores);
+        put_strs(&mut section, &topology.threads);
+        for cpu in &topology.cpus {
+            put_u32(&mut section, cpu.core);
+            put_u32(&mut section, cpu.socket);
+        }
+        if !topology.dies.is_empty() {
+            put_strs(&mut section, &topology.dies);
+            for cpu in &topology.cpus {
+                put_u32(&mut section, cpu.die);
+            }
+        }
+        self.set(FeatureBit::CPU_TOPOLOGY, section);
+    }
+
+    /// NUMA nodes.
+    pub fn numa_topology(&mut self, nodes: &[NumaNode]) {
+        let mut section = Vec::new();
+        put_u32(&mut section, nodes.len() as u32);
+        for node in nodes {
+            put_u32(&mut section, node.node);
+            put_u64(&mut section, node.total_kb);
+            put_u64(&mut section, node.free_kb);
+            put_str(&mut section, node.cpus.as_bytes());
+        }
+        self.set(FeatureBit::NUMA_TOPOLOGY, section);
+    }
+
+    /// Marks that samples have branch stacks; makes perf show branches first.
+    pub fn branch_stack(&mut self) {
+        self.set(FeatureBit::BRANCH_STACK, Vec::new());
+    }
+
+    /// Names of event types: `attr.type` and the PMU's name.
+    pub fn pmu_mappings(&mut self, pmus: &[(u32, String)]) {
+        let mut section = Vec::new();
+        put_u32(&mut section, pmus.len() as u32);
+        for (kind, name) in pmus {
+            put_u32(&mut section, *kind);
+            put_str(&mut section, name.as_bytes());
+        }
+        self.set(FeatureBit::PMU_MAPPINGS, section);
+    }
+
+    /// Event groups: name, position of the leader among the events, members.
+    pub fn groups(&mut self, groups: &[(String, u32, u32)]) {
+        let mut section = Vec::new();
+        put_u32(&mut section, groups.len() as u32);
+        for (name, leader, members) in groups {
+            put_str(&mut section, name.as_bytes());
+            put_u32(&mut section, *leader);
+            put_u32(&mut section, *members);
+        }
+        self.set(FeatureBit::GROUP_DESC, section);
+    }
+
+    /// CPU caches.
+    pub fn caches(&mut self, caches: &[Cache]) {
+        const VERSION: u32 = 1;
+        let mut section = Vec::new();
+        put_u32(&mut section, VERSION);
+        put_u32(&mut section, caches.len() as u32);
+        for cache in caches {
+            put_u32(&mut section, cache.level);
+            put_u32(&mut section, cache.line_size);
+            put_u32(&mut section, cache.sets);
+            put_u32(&mut section, cache.ways);
+            put_str(&mut section, cache.kind.as_bytes());
+            put_str(&mut section, cache.size.as_bytes());
+            put_str(&mut section, cache.cpus.as_bytes());
+        }
+        self.set(FeatureBit::CACHE, section);
+    }
+
+    /// Memory blocks of `block_size` bytes by NUMA node.
+    pub fn memory_topology(&mut self, block_size: u64, nodes: &[MemoryNode]) {
+        const VERSION: u64 = 1;
+        let mut section = Vec::new();
+        put_u64(&mut section, VERSION);
+        put_u64(&mut section, block_size);
+        put_u64(&mut section, nodes.len() as u64);
+        for node in nodes {
+            let bits = node.blocks.iter().max().map_or(0, |last| last + 1);
+            let mut words = vec![0_u64; bits.div_ceil(64) as usize];
+            for &block in &node.blocks {
+                if let Some(word) = words.get_mut((block / 64) as usize) {
+                    *word |= 1 << (block % 64);
+                }
+            }
+            put_u64(&mut section, node.node);
+            put_u64(&mut section, node.blocks.len() as u64);
+            put_u64(&mut section, bits);
+            for word in words {
+                put_u64(&mut section, word);
+            }
+        }
+        self.set(FeatureBit::MEM_TOPOLOGY, section);
+    }
+
+    /// Times of the first and last sample, ns.
+    pub fn sample_time(&mut self, first: u64, last: u64) {
+        let mut section = Vec::new();
+        put_u64(&mut section, first);
+        put_u64(&mut section, last);
+        self.set(FeatureBit::SAMPLE_TIME, section);
+    }
+
+    /// Resolution of the chosen clock, ns.
+    pub fn clock_resolution(&mut self, ns: u64) {
+        let mut section = Vec::new();
+        put_u64(&mut section, ns);
+        self.set(FeatureBit::CLOCKID, section);
+    }
+
+    /// The chosen clock against the wall clock.
+    pub fn clock_data(&mut self, data: &ClockData) {
+        const VERSION: u32 = 1;
+        let mut section = Vec::new();
+        put_u32(&mut section, VERSION);
+        put_u32(&mut section, data.clock);
+        put_u64(&mut section, data.wall_ns);
+        put_u64(&mut section, data.clock_ns);
+        self.set(FeatureBit::CLOCK_DATA, section);
+    }
+
+    /// Build-ids of files, with the kernel's.
+    pub fn build_ids(&mut self, ids: &[RecordedBuildId<'_>]) {
+        let mut section = Vec::new();
+        for id in ids {
+            id.encode(&mut section);
+        }
+        self.set(FeatureBit::BUILD_ID, section);
+    }
+
+    /// What the recorder knows about the quality of the recording, as JSON.
+    pub fn trust(&mut self, json: &str) {
+        self.set(FeatureBit::PROF_TRUST, json.as_bytes().to_vec());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        Cache, ClockData, CoreOfCpu, CpuTopology, Features, MemoryNode, NumaNode, RecordedBuildId,
+    };
+    use crate::features::FeatureBit;
+    use crate::write::EventDescription;
+    use prof_abi::{BuildId, CpuMode, EventAttr};
+
+    fn section(bit: FeatureBit, fill: impl FnOnce(&mut Features)) -> Vec<u8> {
+        let mut features = Features::default();
+        fill(&mut features);
+        let mut all = features.iter();
+        let (found, section) = all.next().expect("one section");
+        assert_eq!(found, bit);
+        assert_eq!(all.next(), None);
+        section.to_vec()
+    }
+
+    /// `text` as perf's *str* of one 64-byte unit.
+    fn text(text: &str) -> Vec<u8> {
+        let mut bytes = vec![64, 0, 0, 0];
+        bytes.extend(text.as_bytes());
+        bytes.resize(68, 0);
+        bytes
+    }
+
+    fn u32s(values: &[u32]) -> Vec<u8> {
+        values
+            .iter()
+            .flat_map(|value| value.to_ne_bytes())
+            .collect()
+    }
+
+    fn u64s(values: &[u64]) -> Vec<u8> {
+        values
+            .iter()
+            .flat_map(|value| value.to_ne_bytes())
+            .collect()
+    }
+
+    #[test]
+    fn a_text_is_padded_with_at_least_one_nul() {
+        let host = section(FeatureBit::HOSTNAME, |all| all.hostname("box"));
+        assert_eq!(host, text("box"));
+        let long = "x".repeat(64);
+        let version = section(FeatureBit::VERSION, |all| all.version(&long));
+        assert_eq!(version.len(), 4 + 128);
+        assert_eq!(version[..4], [128, 0, 0, 0]);
+    }
+
+    #[test]
+    fn numbers_stand_as_they_are() {
+        let counts = section(FeatureBit::NRCPUS, |all| all.cpu_counts(8, 4));
+        assert_eq!(counts, u32s(&[8, 4]));
+        let memory = section(FeatureBit::TOTAL_MEM, |all| all.total_memory_kb(5));
+        assert_eq!(memory, u64s(&[5]));
+        let time = section(FeatureBit::SAMPLE_TIME, |all| all.sample_time(1, 2));
+        assert_eq!(time, u64s(&[1, 2]));
+        let resolution = section(FeatureBit::CLOCKID, |all| all.clock_resolution(1));
+        assert_eq!(resolution, u64s(&[1]));
+        let data = ClockData {
+            clock: 1,
+            wall_ns: 5,
+            clock_ns: 6,
+        };
+        let clock = section(FeatureBit::CLOCK_DATA, |all| all.clock_data(&data));
+        assert_eq!(clock, [u32s(&[1, 1]), u64s(&[5, 6])].concat());
+    }
+
+    #[test]
+    fn command_line_groups_and_pmus_are_counted_lists() {
+        let line = section(FeatureBit::CMDLINE, |all| {
+            all.command_line(&["prof", "record"]);
+        });
+        assert_eq!(line, [u32s(&[2]), text("prof"), text("record")].concat());
+        let groups = section(FeatureBit::GROUP_DESC, |all| {
+            all.groups(&[("g".into(), 1, 2)]);
+        });
+        assert_eq!(groups, [u32s(&[1]), text("g"), u32s(&[1, 2])].concat());
+        let pmus = section(FeatureBit::PMU_MAPPINGS, |all| {
+            all.pmu_mappings(&[(1, "software".into())]);
+        });
+        assert_eq!(pmus, [u32s(&[1, 1]), text("software")].concat());
+    }
+
+    #[test]
+    fn event_descriptions_share_one_attr_size() {
+        let small = EventDescription {
+            attr: EventAttr::default(),
+            ids: vec![5, 6],
+            name: "a".into(),
+        };
+        let mut large = small.clone();
+        large.attr.config2 = 1;
+        large.ids.clear();
+        let bytes = section(FeatureBit::EVENT_DESC, |all| {
+            all.event_descriptions(&[small, large]);
+        });
+        assert_eq!(bytes[..8], u32s(&[2, 72]));
+        assert_eq!(bytes[8 + 4..8 + 8], u32s(&[72]));
+        assert_eq!(bytes[80..84], u32s(&[2]));
+        assert_eq!(bytes[84..152], text("a"));
+        assert_eq!(bytes[152..168], u64s(&[5, 6]));
+        assert_eq!(bytes.len(), 168 + 72 + 4 + 68);
+    }
+
+    #[test]
+    fn topologies_are_lists_then_numbers_per_cpu() {
+        let cpu = |core| CoreOfCpu {
+            core,
+            socket: 0,
+            die: 3,
+        };
+        let topology = CpuTopology {
+            cores: vec!["0-1".into()],
+            threads: vec!["0".into(), "1".into()],
+            dies: vec!["0-1".into()],
+            cpus: vec![cpu(0), cpu(1)],
+        };
+        let bytes = section(FeatureBit::CPU_TOPOLOGY, |all| all.cpu_topology(&topology));
+        let expected = [
+            u32s(&[1]),
+            text("0-1"),
+            u32s(&[2]),
+            text("0"),
+            text("1"),
+            u32s(&[0, 0, 1, 0, 1]),
+            text("0-1"),
+            u32s(&[3, 3]),
+        ];
+        assert_eq!(bytes, expected.concat());
+
+        let node = NumaNode {
+            node: 1,
+            total_kb: 10,
+            free_kb: 5,
+            cpus: "0-1".into(),
+        };
+        let bytes = section(FeatureBit::NUMA_TOPOLOGY, |all| all.numa_topology(&[node]));
+        assert_eq!(bytes, [u32s(&[1, 1]), u64s(&[10, 5]), text("0-1")].concat());
+    }
+
+    #[test]
+    fn caches_and_memory_blocks() {
+        let cache = Cache {
+            level: 1,
+            line_size: 64,
+            sets: 2,
+            ways: 8,
+            kind: "Data".into(),
+            size: "32K".into(),
+            cpus: "0".into(),
+        };
+        let bytes = section(FeatureBit::CACHE, |all| all.caches(&[cache]));
+        let expected = [
+            u32s(&[1, 1, 1, 64, 2, 8]),
+            text("Data"),
+            text("32K"),
+            text("0"),
+        ];
+        assert_eq!(bytes, expected.concat());
+
+        let node = MemoryNode {
+            node: 0,
+            blocks: vec![0, 65],
+        };
+        let bytes = section(FeatureBit::MEM_TOPOLOGY, |all| {
+            all.memory_topology(128, &[node]);
+        });
+        assert_eq!(bytes, u64s(&[1, 128, 1, 0, 2, 66, 1, 2]));
+    }
+
+    #[test]
+    fn build_ids_are_records_one_after_the_other() {
+        let id = RecordedBuildId {
+            build_id: BuildId::new(&[1; 20]).expect("20 bytes"),
+            path: b"[kernel.kallsyms]",
+            cpu_mode: CpuMode::Kernel,
+        };
+        let bytes = section(FeatureBit::BUILD_ID, |all| all.build_ids(&[id, id]));
+        assert_eq!(bytes.len(), 2 * 104);
+        assert_eq!(bytes[..104], bytes[104..]);
+    }
+
+    #[test]
+    fn a_bit_without_a_place_in_the_header_is_left_out() {
+        let mut features = Features::default();
+        features.set(FeatureBit(256), vec![1]);
+        assert_eq!(features.iter().next(), None);
+    }
+}

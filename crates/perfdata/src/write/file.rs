@@ -1,0 +1,323 @@
+//! File mode: a header that is valid from the start and stays so.
+
+use super::features::Features;
+use prof_abi::{ByteOrder, EventAttr};
+use std::io::{self, Seek, SeekFrom, Write};
+
+/// The header's size in bytes.
+const HEADER_SIZE: u64 = 104;
+/// Where `data.size` stands.
+const DATA_SIZE_AT: u64 = 48;
+/// Where the 256 feature bits stand.
+const FEATURES_AT: u64 = 72;
+/// Bytes held back before a write.
+const BUFFER: usize = 256 * 1024;
+
+/// An event for the header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventDescription {
+    /// The event as its samples are written.
+    pub attr: EventAttr,
+    /// One id per descriptor that was opened for it.
+    pub ids: Vec<u64>,
+    /// As the user wrote it, or as perf would (`cycles:u`).
+    pub name: String,
+}
+
+impl EventDescription {
+    /// The attr in exactly `size` bytes, which must hold all of it.
+    pub(super) fn encoded_attr(&self, size: u32) -> Vec<u8> {
+        let mut attr = self.attr.clone();
+        attr.size = size;
+        attr.encode(ByteOrder::NATIVE)
+    }
+}
+
+/// The smallest published attr size that holds every event, in bytes. Older
+/// perfs refuse attrs above their own size even if the rest is zeros.
+pub(super) fn common_attr_size(events: &[EventDescription]) -> u32 {
+    events
+        .iter()
+        .map(|event| event.attr.smallest_size())
+        .max()
+        .unwrap_or(prof_abi::attr_size::VER0)
+}
+
+/// Writes a perf.data file.
+///
+/// ```text
+/// header (104) · ids (8 each) · attrs · data · feature table · feature sections
+/// ```
+///
+/// The file is readable, by stock perf too, at every moment after a
+/// [`FileWriter::flush`]: the feature bits stay 0 and `data.size` is patched
+/// with each flush, so a recorder that dies leaves a valid file without
+/// features. perf's own writer sets bits that it has not filled yet, and
+/// perf then shows nothing of a file whose recorder was killed.
+#[derive(Debug)]
+pub struct FileWriter<W> {
+    out: W,
+    buffer: Vec<u8>,
+    data_at: u64,
+    /// Bytes of data given to `out`, of which `flushed` are in the header.
+    written: u64,
+    flushed: u64,
+}
+
+impl<W: Write + Seek> FileWriter<W> {
+    /// Writes header, ids and attrs at the start of `out`, which is empty.
+    pub fn new(mut out: W, events: &[EventDescription]) -> io::Result<Self> {
+        let head = head_of(events);
+        out.write_all(&head)?;
+        out.flush()?;
+        Ok(Self {
+            out,
+            buffer: Vec::with_capacity(BUFFER),
+            data_at: head.len() as u64,
+            written: 0,
+            flushed: 0,
+        })
+    }
+
+    /// Appends records. A record may come in pieces, but must be whole at the
+    /// next [`FileWriter::flush`].
+    pub fn write(&mut self, records: &[u8]) -> io::Result<()> {
+        if self.buffer.len() + records.len() > BUFFER {
+            self.drain()?;
+        }
+        if records.len() > BUFFER {
+            self.out.write_all(records)?;
+            self.written += records.len() as u64;
+        } else {
+            self.buffer.extend_from_slice(records);
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.buffer)?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Hands everything to the file and makes it valid up to here. After an
+    /// error the file is what it was at the last flush.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.drain()?;
+        if self.written == self.flushed {
+            return Ok(());
+        }
+        let size = ByteOrder::NATIVE.bytes_u64(self.written);
+        self.patch(DATA_SIZE_AT, &size)?;
+        self.flushed = self.written;
+        Ok(())
+    }
+
+    /// Overwrites bytes of the header and returns to the end of the data.
+    fn patch(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.out.seek(SeekFrom::Start(at))?;
+        self.out.write_all(bytes)?;
+        self.out
+            .seek(SeekFrom::Start(self.data_at + self.written))?;
+        self.out.flush()
+    }
+
+    /// Bytes of records so far.
+    pub fn data_size(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// Bytes of records that a reader of the file sees now.
+    pub fn flushed_size(&self) -> u64 {
+        self.flushed
+    }
+
+    /// The destination, to look at.
+    pub fn get_ref(&self) -> &W {
+        &self.out
+    }
+
+    /// Flushes, writes the feature table and sections, then the feature bits.
+    pub fn finish(mut self, features: &Features) -> io::Result<W> {
+        self.flush()?;
+        let table_at = self.data_at + self.written;
+        let (bits, table) = feature_table(features, table_at);
+        self.out.write_all(&table)?;
+        for (_, section) in features.iter() {
+            self.out.write_all(section)?;
+        }
+        self.out.flush()?;
+        self.out.seek(SeekFrom::Start(FEATURES_AT))?;
+        self.out.write_all(&bits)?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+/// Header, ids and attrs.
+fn head_of(events: &[EventDescription]) -> Vec<u8> {
+    let attr_size = common_attr_size(events);
+    let entry_size = u64::from(attr_size) + 16;
+    let ids: usize = events.iter().map(|event| event.ids.len()).sum();
+    let attrs_at = HEADER_SIZE + 8 * ids as u64;
+    let attrs_size = entry_size * events.len() as u64;
+    let mut head = b"PERFILE2".to_vec();
+    let mut word = |value: u64| head.extend(ByteOrder::NATIVE.bytes_u64(value));
+    word(HEADER_SIZE);
+    word(entry_size);
+    word(attrs_at);
+    word(attrs_size);
+    word(attrs_at + attrs_size);
+    word(0); // data.size
+    word(0); // event types: dead
+    word(0);
+    for _ in 0..4 {
+        word(0); // feature bits
+    }
+    for &id in events.iter().flat_map(|event| &event.ids) {
+        word(id);
+    }
+    let mut ids_at = HEADER_SIZE;
+    for event in events {
+        let ids_size = 8 * event.ids.len() as u64;
+        head.extend(event.encoded_attr(attr_size));
+        head.extend(ByteOrder::NATIVE.bytes_u64(ids_at));
+        head.extend(ByteOrder::NATIVE.bytes_u64(ids_size));
+        ids_at += ids_size;
+    }
+    head
+}
+
+/// The feature bits and the table of (offset, size) for sections that stand
+/// right behind a table at `table_at`.
+fn feature_table(features: &Features, table_at: u64) -> ([u8; 32], Vec<u8>) {
+    let count = features.iter().count() as u64;
+    let mut section_at = table_at + 16 * count;
+    let mut words = [0_u64; 4];
+    let mut table = Vec::new();
+    for (bit, section) in features.iter() {
+        if let Some(word) = words.get_mut(bit.0 as usize / 64) {
+            *word |= 1 << (bit.0 % 64);
+        }
+        table.extend(ByteOrder::NATIVE.bytes_u64(section_at));
+        table.extend(ByteOrder::NATIVE.bytes_u64(section.len() as u64));
+        section_at += section.len() as u64;
+    }
+    let mut bits = [0; 32];
+    for (to, word) in bits.chunks_exact_mut(8).zip(words) {
+        to.copy_from_slice(&ByteOrder::NATIVE.bytes_u64(word));
+    }
+    (bits, table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EventDescription, FileWriter};
+    use crate::write::{Features, finished_round};
+    use prof_abi::EventAttr;
+    use std::io::{self, Cursor, Seek, SeekFrom, Write};
+
+    fn event(ids: &[u64]) -> EventDescription {
+        EventDescription {
+            attr: EventAttr::default(),
+            ids: ids.to_vec(),
+            name: "cpu-clock".into(),
+        }
+    }
+
+    fn word(file: &[u8], at: usize) -> u64 {
+        u64::from_ne_bytes(file[at..at + 8].try_into().expect("8 bytes"))
+    }
+
+    #[test]
+    fn ids_come_first_then_attrs_that_point_at_them() {
+        let events = [event(&[10, 11]), event(&[12])];
+        let writer = FileWriter::new(Cursor::new(Vec::new()), &events).expect("memory");
+        let file = writer.get_ref().get_ref();
+        assert_eq!(file[..8], *b"PERFILE2");
+        let header: Vec<u64> = (1..7).map(|index| word(file, index * 8)).collect();
+        assert_eq!(header, [104, 80, 128, 160, 288, 0]);
+        assert_eq!(file.len(), 288);
+        assert_eq!([word(file, 104), word(file, 120)], [10, 12]);
+        assert_eq!([word(file, 128 + 64), word(file, 128 + 72)], [104, 16]);
+        assert_eq!([word(file, 208 + 64), word(file, 208 + 72)], [120, 8]);
+    }
+
+    #[test]
+    fn a_flush_makes_the_data_valid_and_sets_no_feature_bit() {
+        let mut writer = FileWriter::new(Cursor::new(Vec::new()), &[event(&[1])]).expect("memory");
+        let mut record = Vec::new();
+        finished_round(&mut record);
+        writer.write(&record).expect("memory");
+        assert_eq!(word(writer.get_ref().get_ref(), 48), 0);
+        writer.flush().expect("memory");
+        writer.write(&record).expect("memory");
+        assert_eq!(writer.data_size(), 16);
+        assert_eq!(writer.flushed_size(), 8);
+        let file = writer.get_ref().get_ref();
+        assert_eq!(word(file, 48), 8);
+        assert_eq!(file[72..104], [0; 32]);
+        assert_eq!(file[word(file, 40) as usize..], record);
+    }
+
+    #[test]
+    fn features_follow_the_data_and_their_bits_come_last() {
+        let mut writer = FileWriter::new(Cursor::new(Vec::new()), &[event(&[1])]).expect("memory");
+        let mut record = Vec::new();
+        finished_round(&mut record);
+        writer.write(&record).expect("memory");
+        let mut features = Features::default();
+        features.cpu_counts(2, 2);
+        features.trust("{}");
+        let file = writer.finish(&features).expect("memory").into_inner();
+        assert_eq!(word(&file, 72), 1 << 7);
+        assert_eq!(word(&file, 72 + 24), 1 << (200 - 192));
+        let table = (word(&file, 40) + word(&file, 48)) as usize;
+        let first = word(&file, table) as usize;
+        assert_eq!(first, table + 32);
+        assert_eq!([word(&file, table + 8), word(&file, table + 24)], [8, 2]);
+        assert_eq!(file[word(&file, table + 16) as usize..], *b"{}");
+    }
+
+    /// A disk with room for `left` bytes beyond what is there.
+    struct FullDisk {
+        file: Cursor<Vec<u8>>,
+        capacity: u64,
+    }
+
+    impl Write for FullDisk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let room = self.capacity.saturating_sub(self.file.position()) as usize;
+            if room == 0 {
+                return Err(io::Error::from(io::ErrorKind::StorageFull));
+            }
+            self.file.write(&bytes[..bytes.len().min(room)])
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Seek for FullDisk {
+        fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+            self.file.seek(to)
+        }
+    }
+
+    #[test]
+    fn a_full_disk_leaves_the_file_of_the_last_flush() {
+        let disk = FullDisk {
+            file: Cursor::new(Vec::new()),
+            capacity: 300,
+        };
+        let mut writer = FileWriter::new(disk, &[event(&[1])]).expect("the header fits");
+        writer.write(&[0; 64]).expect("buffered");
+        writer.flush().expect("fits");
+        writer.write(&[0; 640]).expect("buffered");
+        assert!(writer.flush().is_err());
+        assert_eq!(writer.flushed_size(), 64);
+        assert_eq!(word(writer.get_ref().file.get_ref(), 48), 64);
+    }
+}

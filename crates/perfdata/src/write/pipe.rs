@@ -1,0 +1,131 @@
+//! Pipe mode: nothing can be patched, so everything is a record.
+
+use super::RecordTooLong;
+use super::features::{Features, fits_a_pipe};
+use super::file::EventDescription;
+use super::session::{EventUpdate, HeaderAttr, HeaderFeature};
+use prof_abi::ByteOrder;
+use std::io::{self, Write};
+
+/// The header's size in bytes.
+const HEADER_SIZE: u64 = 16;
+
+/// Writes a perf.data stream.
+///
+/// ```text
+/// header (16) · HEADER_ATTR and EVENT_UPDATE per event · HEADER_FEATURE … · data
+/// ```
+///
+/// Features above 31 and the end mark that perf writes behind them are left
+/// out: the mark is the writer's own count of known features, which perf 6.1
+/// and 7.2 misread in each other's streams.
+#[derive(Debug)]
+pub struct PipeWriter<W: Write> {
+    out: io::BufWriter<W>,
+    written: u64,
+}
+
+impl<W: Write> PipeWriter<W> {
+    /// Writes the header, the events with their names, and those of
+    /// `features` that a stream can carry.
+    pub fn new(out: W, events: &[EventDescription], features: &Features) -> io::Result<Self> {
+        let mut head = b"PERFILE2".to_vec();
+        head.extend(ByteOrder::NATIVE.bytes_u64(HEADER_SIZE));
+        for event in events {
+            encode_event(event, &mut head).map_err(io::Error::other)?;
+        }
+        for (bit, section) in features.iter() {
+            if fits_a_pipe(bit) {
+                // One that is too long for a record is left out: readers need
+                // none of them.
+                let _ = HeaderFeature {
+                    bit: bit.0,
+                    section,
+                }
+                .encode(&mut head);
+            }
+        }
+        let mut writer = Self {
+            out: io::BufWriter::with_capacity(64 * 1024, out),
+            written: 0,
+        };
+        writer.out.write_all(&head)?;
+        writer.flush()?;
+        Ok(writer)
+    }
+
+    /// Appends records.
+    pub fn write(&mut self, records: &[u8]) -> io::Result<()> {
+        self.out.write_all(records)?;
+        self.written += records.len() as u64;
+        Ok(())
+    }
+
+    /// Hands everything to the reader.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    /// Bytes of records so far, without the header.
+    pub fn data_size(&self) -> u64 {
+        self.written
+    }
+
+    /// Flushes and ends the stream.
+    pub fn finish(self) -> io::Result<W> {
+        self.out
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)
+    }
+}
+
+/// An event and its name. perf takes the name of a stream's event from an
+/// update, by one of its ids.
+fn encode_event(event: &EventDescription, out: &mut Vec<u8>) -> Result<(), RecordTooLong> {
+    HeaderAttr {
+        attr: &event.attr,
+        ids: &event.ids,
+    }
+    .encode(out)?;
+    if let Some(&id) = event.ids.first() {
+        let name = &event.name;
+        EventUpdate { id, name }.encode(out);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PipeWriter;
+    use crate::features::FeatureBit;
+    use crate::write::{EventDescription, Features, finished_round};
+    use prof_abi::EventAttr;
+
+    #[test]
+    fn a_stream_is_header_attrs_names_features_data() {
+        let event = EventDescription {
+            attr: EventAttr::default(),
+            ids: vec![3],
+            name: "cycles".into(),
+        };
+        let mut features = Features::default();
+        features.cpu_counts(2, 2);
+        features.build_ids(&[]); // no reader takes it from a stream
+        features.trust("{}"); // above 31
+        features.set(FeatureBit::CMDLINE, vec![0; 70_000]); // fits no record
+        let mut writer = PipeWriter::new(Vec::new(), &[event], &features).expect("memory");
+        let mut mark = Vec::new();
+        finished_round(&mut mark);
+        writer.write(&mark).expect("memory");
+        assert_eq!(writer.data_size(), 8);
+        let stream = writer.finish().expect("memory");
+        assert_eq!(stream[..16], *b"PERFILE2\x10\0\0\0\0\0\0\0");
+        let mut kinds = Vec::new();
+        let mut at = 16;
+        while at < stream.len() {
+            kinds.push(stream[at]);
+            at += usize::from(u16::from_ne_bytes([stream[at + 6], stream[at + 7]]));
+        }
+        assert_eq!(kinds, [64, 78, 80, 68]);
+    }
+}

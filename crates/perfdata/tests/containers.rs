@@ -1,0 +1,292 @@
+//! Streams built byte by byte: what stands around the records.
+
+use prof_abi::{AttrFlags, ByteOrder, EventAttr, RecordType, SampleType};
+use prof_perfdata::{Body, Encoder, FeatureBit, Reader};
+use std::io::Cursor;
+
+/// A pipe-mode recording under construction.
+struct Stream(Vec<u8>);
+
+impl Stream {
+    /// With one event that samples ip, tid and time.
+    fn new() -> Self {
+        let mut stream = Self([b"PERFILE2".as_slice(), &16_u64.to_le_bytes()].concat());
+        let attr = EventAttr {
+            kind: 1,
+            size: 64,
+            sample_type: SampleType::IP | SampleType::TID | SampleType::TIME,
+            flags: AttrFlags::SAMPLE_ID_ALL,
+            sample_period: 100,
+            ..EventAttr::default()
+        };
+        stream.record(RecordType::HEADER_ATTR, &attr.encode(ByteOrder::Little));
+        stream
+    }
+
+    fn record(&mut self, kind: RecordType, body: &[u8]) {
+        self.0.extend(record(kind, body));
+    }
+
+    fn reader(self) -> Reader {
+        Reader::open_stream(Box::new(Cursor::new(self.0))).expect("a stream")
+    }
+}
+
+fn record(kind: RecordType, body: &[u8]) -> Vec<u8> {
+    let mut out = Encoder::new(ByteOrder::Little);
+    out.u32(kind.0);
+    out.u16(0);
+    out.u16(8 + body.len() as u16);
+    out.bytes(body);
+    out.finish()
+}
+
+/// A sample whose time is its number.
+fn sample(number: u64) -> Vec<u8> {
+    let words = [0x1000 + number, 7 << 32 | 7, number];
+    record(RecordType::SAMPLE, &words.map(u64::to_le_bytes).concat())
+}
+
+fn samples(numbers: std::ops::Range<u64>) -> Vec<u8> {
+    numbers.flat_map(sample).collect()
+}
+
+/// Times of the samples, and what was wrong.
+fn read(mut reader: Reader) -> (Vec<u64>, Vec<String>) {
+    let mut times = Vec::new();
+    while let Some(record) = reader.next().expect("memory") {
+        if let Body::Sample(sample) = record.decode() {
+            times.push(sample.time().expect("asked for"));
+        }
+    }
+    let damages = reader.damages().iter().map(ToString::to_string).collect();
+    (times, damages)
+}
+
+/// Compresses `pieces` as one stream with a flush after each, as perf does.
+fn compressed(pieces: &[&[u8]]) -> Vec<Vec<u8>> {
+    use zstd::stream::raw::{Encoder, InBuffer, Operation, OutBuffer};
+    let mut encoder = Encoder::new(1).expect("zstd");
+    let compress = |piece: &&[u8]| {
+        let mut out = vec![0; zstd::zstd_safe::compress_bound(piece.len()) + 64];
+        let mut input = InBuffer::around(piece);
+        let mut output = OutBuffer::around(&mut out[..]);
+        encoder.run(&mut input, &mut output).expect("room");
+        encoder.flush(&mut output).expect("room");
+        assert_eq!(input.pos(), piece.len());
+        let len = output.pos();
+        out.truncate(len);
+        out
+    };
+    pieces.iter().map(compress).collect()
+}
+
+#[test]
+fn a_record_may_begin_in_one_compressed_record_and_end_in_the_next() {
+    // covers: REC-27
+    let bytes = samples(0..500);
+    let (first, second) = bytes.split_at(1003);
+    let mut stream = Stream::new();
+    for packed in compressed(&[first, second]) {
+        stream.record(RecordType::COMPRESSED, &packed);
+    }
+    assert_eq!(read(stream.reader()), ((0..500).collect(), vec![]));
+}
+
+#[test]
+fn compressed2_has_its_length_and_padding() {
+    let bytes = samples(0..500);
+    let mut stream = Stream::new();
+    for packed in compressed(&[&bytes[..320], &bytes[320..]]) {
+        let mut body = (packed.len() as u64).to_le_bytes().to_vec();
+        body.extend(&packed);
+        body.resize(body.len().next_multiple_of(8), 0xee);
+        stream.record(RecordType::COMPRESSED2, &body);
+    }
+    assert_eq!(read(stream.reader()), ((0..500).collect(), vec![]));
+}
+
+/// A compressed pass as perf 6.16 writes it. Larger than a record: the first
+/// header is that of the whole, the others are their own, nothing is padded.
+fn oversized(packed: &[u8]) -> Vec<u8> {
+    const MOST: usize = 65_519;
+    let mut out = Vec::new();
+    for (number, piece) in packed.chunks(MOST).enumerate() {
+        let (size, data_size) = match number {
+            0 => {
+                let headers = 16 * packed.len().div_ceil(MOST);
+                let whole = packed.len() + headers;
+                (whole.next_multiple_of(8), whole as u64 - 16)
+            }
+            _ => (16 + piece.len(), 0xdead_beef),
+        };
+        out.extend(83_u32.to_le_bytes());
+        out.extend(0_u16.to_le_bytes());
+        out.extend((size as u16).to_le_bytes());
+        out.extend(data_size.to_le_bytes());
+        out.extend(piece);
+        if size <= 0xffff && number == 0 {
+            out.resize(size, 0);
+        }
+    }
+    out
+}
+
+#[test]
+fn compressed_passes_that_overflow_their_record_are_read() {
+    // Numbers that do not compress, so that the pass is large.
+    let mut state = 1_u64;
+    let mut noise = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        state
+    };
+    let mut wrapped = 0;
+    for count in [2_700, 4_000, 12_000].into_iter().chain(3_655..3_680) {
+        let mut bytes = Vec::new();
+        for time in 0..count {
+            let words = [noise(), noise(), time];
+            bytes.extend(record(
+                RecordType::SAMPLE,
+                &words.map(u64::to_le_bytes).concat(),
+            ));
+        }
+        let packed = compressed(&[&bytes]).remove(0);
+        wrapped += usize::from(packed.len() + 16 > 0xffff);
+        let mut stream = Stream::new();
+        stream.0.extend(oversized(&packed));
+        stream.record(RecordType::FINISHED_ROUND, &[]);
+        stream.0.extend(sample(count));
+        let expected: Vec<u64> = (0..=count).collect();
+        let (times, damages) = read(stream.reader());
+        assert_eq!(damages, Vec::<String>::new(), "{} zstd bytes", packed.len());
+        assert_eq!(times, expected, "{} zstd bytes", packed.len());
+    }
+    assert!(wrapped > 4, "{wrapped} passes were too large for a record");
+}
+
+#[test]
+fn a_bad_compressed_record_costs_what_is_in_it() {
+    let packed = compressed(&[&samples(0..10)]).remove(0);
+    let mut stream = Stream::new();
+    stream.record(RecordType::COMPRESSED, &packed);
+    stream.record(RecordType::COMPRESSED, b"this is not zstd");
+    stream.0.extend(sample(10));
+    let (times, damages) = read(stream.reader());
+    assert_eq!(times, (0..=10).collect::<Vec<u64>>());
+    assert_eq!(damages.len(), 1, "{damages:?}");
+    assert!(damages[0].contains("cannot be unpacked"), "{damages:?}");
+}
+
+#[test]
+fn aux_data_behind_a_record_is_stepped_over() {
+    // covers: AUX-12
+    let mut stream = Stream::new();
+    let words = [40_u64, 0, 0];
+    let mut body = words.map(u64::to_le_bytes).concat();
+    body.extend([0; 16]);
+    stream.record(RecordType::AUXTRACE, &body);
+    // Looks like samples, but is AUX data.
+    stream.0.extend(&samples(100..102)[..40]);
+    stream.0.extend(sample(1));
+    assert_eq!(read(stream.reader()), (vec![1], vec![]));
+}
+
+#[test]
+fn tracepoint_formats_behind_a_record_become_a_feature() {
+    let mut stream = Stream::new();
+    stream.record(RecordType::TRACING_DATA, &13_u32.to_le_bytes());
+    stream.0.extend(b"thirteen byte\0\0\0");
+    stream.0.extend(sample(1));
+    let mut reader = stream.reader();
+    while reader.next().expect("memory").is_some() {}
+    assert_eq!(
+        reader.features().tracing_data(),
+        Some(b"thirteen byte".as_slice())
+    );
+    assert!(reader.damages().is_empty());
+}
+
+#[test]
+fn a_payload_that_passes_the_end_is_told() {
+    let mut stream = Stream::new();
+    stream.0.extend(sample(1));
+    stream.record(RecordType::TRACING_DATA, &0xffff_fff0_u32.to_le_bytes());
+    stream.0.extend(b"short");
+    let (times, damages) = read(stream.reader());
+    assert_eq!(times, [1]);
+    assert!(
+        damages[0].contains("4294967280 bytes follow it, but the data ends after 5"),
+        "{damages:?}"
+    );
+}
+
+#[test]
+fn features_of_a_stream_come_as_records_and_an_empty_one_is_a_mark() {
+    // covers: REC-27
+    let mut stream = Stream::new();
+    let mut feature = |bit: u32, content: &[u8]| {
+        let mut body = u64::from(bit).to_le_bytes().to_vec();
+        body.extend(content);
+        stream.record(RecordType::HEADER_FEATURE, &body);
+    };
+    feature(FeatureBit::TOTAL_MEM.0, &1234_u64.to_le_bytes());
+    feature(FeatureBit::CPU_DOMAIN_INFO.0, &[]);
+    let mut reader = stream.reader();
+    while reader.next().expect("memory").is_some() {}
+    assert_eq!(reader.features().total_mem(), Some(&1234));
+    assert!(!reader.features().has(FeatureBit::CPU_DOMAIN_INFO));
+    assert!(reader.damages().is_empty());
+}
+
+#[test]
+fn unknown_records_are_stepped_over_and_counted() {
+    // covers: REC-28, HDR-01
+    let mut stream = Stream::new();
+    for kind in [40, 120, 4000] {
+        stream.record(RecordType(kind), &[7; 24]);
+        stream.0.extend(sample(kind.into()));
+    }
+    let mut reader = stream.reader();
+    let mut kinds = Vec::new();
+    while let Some(record) = reader.next().expect("memory") {
+        kinds.push(record.kind.0);
+    }
+    assert_eq!(kinds, [64, 40, 9, 120, 9, 4000, 9]);
+    let counted: Vec<_> = reader.notes().unknown_records.into_iter().collect();
+    assert_eq!(counted, [(40, 1), (120, 1), (4000, 1)]);
+    assert!(reader.damages().is_empty());
+}
+
+#[test]
+fn a_simpleperf_record_has_the_high_half_of_its_size_in_misc() {
+    let mut stream = Stream::new();
+    let formats = [b"\x17\x08\x44tracing0.5".as_slice(), &[b'x'; 70_000]].concat();
+    let len = 8 + 4 + formats.len() as u32;
+    stream.0.extend(32776_u32.to_le_bytes());
+    stream.0.extend(((len >> 16) as u16).to_le_bytes());
+    stream.0.extend((len as u16).to_le_bytes());
+    stream.0.extend((formats.len() as u32).to_le_bytes());
+    stream.0.extend(&formats);
+    stream.0.extend(sample(1));
+    let mut reader = stream.reader();
+    let mut count = 0;
+    while reader.next().expect("memory").is_some() {
+        count += 1;
+    }
+    assert_eq!(count, 3);
+    assert_eq!(reader.features().tracing_data(), Some(formats.as_slice()));
+}
+
+#[test]
+fn a_file_mode_recording_in_a_pipe_is_refused_with_the_reason() {
+    let bytes = [b"PERFILE2".as_slice(), &104_u64.to_le_bytes()].concat();
+    let error = Reader::open_stream(Box::new(Cursor::new(bytes)))
+        .err()
+        .expect("refused");
+    assert!(
+        error.to_string().contains("cannot be read from a pipe"),
+        "{error}"
+    );
+}

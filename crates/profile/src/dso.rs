@@ -1,0 +1,44 @@
+//! The files behind mappings.
+
+use crate::NameId;
+use prof_abi::BuildId;
+
+/// A handle to a [`Dso`] of a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DsoId(pub u32);
+
+/// What kind of thing was mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DsoKind {
+    /// A file mapped by a process.
+    File,
+    /// The kernel itself, shown as `[kernel.kallsyms]`.
+    Kernel,
+    /// A kernel module, shown as `[name]`.
+    KernelModule,
+    /// A BPF program or out-of-line kernel code, told by a KSYMBOL record.
+    KernelSymbol,
+    /// Kernel code mapped into processes: `[vdso]`.
+    Vdso,
+    /// Anonymous executable memory: JIT code, named by a perf map or jitdump.
+    Jit,
+    /// The kernel of a guest.
+    GuestKernel,
+    /// Addresses in no known mapping, shown as `[unknown]`.
+    Unknown,
+}
+
+/// A mapped file, or what stands for one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dso {
+    /// What it is.
+    pub kind: DsoKind,
+    /// As recorded: an absolute path or a pseudo name in brackets.
+    pub path: NameId,
+    /// What views show: the path's last part, or the pseudo name.
+    pub short_name: NameId,
+    /// Its identity, if recorded.
+    pub build_id: Option<BuildId>,
+    /// The file that gave the names, if it is not `path` itself.
+    pub symbols_from: Option<NameId>,
+}

@@ -1,0 +1,26 @@
+//! The profile: what was sampled, as interned frames, stacks and weights.
+//!
+//! You give interned parts (names, dsos, tasks, stacks of locations) and one
+//! row per sample; you get an immutable model that every view shares.
+//!
+//! Limits: at most `u32::MAX - 1` of each interned kind. No I/O, no clock, no
+//! threads of its own.
+#![forbid(unsafe_code)]
+
+mod address;
+mod dso;
+mod location;
+mod names;
+mod profile;
+mod samples;
+mod stacks;
+mod trust;
+
+pub use address::{Avma, Bias, FileOffset, Svma};
+pub use dso::{Dso, DsoId, DsoKind};
+pub use location::{Frame, FrameRange, Function, FunctionId, Location, LocationId, UnnamedReason};
+pub use names::{NameId, Names};
+pub use profile::{Event, Origin, Profile, Task, TaskId};
+pub use samples::{EventId, Sample, Samples};
+pub use stacks::{StackId, StackTree};
+pub use trust::{ChainEnd, Damage, DroppedCount, Trust};

@@ -1,0 +1,108 @@
+//! Places in code: addresses, and the functions at them.
+
+use crate::{DsoId, FileOffset, NameId, Svma};
+use prof_abi::CpuMode;
+
+/// A handle to a [`Location`] of a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LocationId(pub u32);
+
+/// A handle to a [`Function`] of a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FunctionId(pub u32);
+
+/// One address that appeared in a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Location {
+    /// The mode the CPU was in.
+    pub mode: CpuMode,
+    /// The file; a dso of kind `Unknown` if no mapping holds the address.
+    pub dso: DsoId,
+    /// Address in the file's address space; in an `Unknown` dso and in JIT
+    /// code, the live address.
+    pub address: Svma,
+    /// The same place by what was recorded alone, without opening the file:
+    /// bytes from the start of the mapped file; the live address in the
+    /// kernel and where no mapping is known. What perf 6.1 prints.
+    pub file_offset: FileOffset,
+    /// Whether it is where a call returns to, so that names were looked up
+    /// one byte before.
+    pub is_return: bool,
+    /// Its frames in `Profile::frames`: innermost first, the last one is the
+    /// function that really stands in the file. Never empty after resolving.
+    pub frames: FrameRange,
+}
+
+/// A run of entries in `Profile::frames`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct FrameRange {
+    /// Index of the first.
+    pub start: u32,
+    /// How many.
+    pub len: u32,
+}
+
+impl FrameRange {
+    /// The run as a range of indices.
+    pub fn range(self) -> std::ops::Range<usize> {
+        self.start as usize..self.start as usize + self.len as usize
+    }
+}
+
+/// One function at a location, inlined or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// Which function.
+    pub function: FunctionId,
+    /// Source file of the executing line in this function.
+    pub file: Option<NameId>,
+    /// Line in that file, from 1; 0 if unknown.
+    pub line: u32,
+    /// Whether it was inlined into the next frame of its location.
+    pub is_inline: bool,
+}
+
+/// A function, or an address without a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Function {
+    /// Its demangled name; for an unnamed address `module+0xoffset`.
+    pub name: NameId,
+    /// The file it is in.
+    pub dso: DsoId,
+    /// First address; for an unnamed address, the address itself.
+    pub start: Svma,
+    /// Length in bytes, 0 if unknown or inlined only.
+    pub size: u64,
+    /// Kernel or user, as for its locations.
+    pub mode: CpuMode,
+    /// Set if there is no name, with the reason.
+    pub unnamed: Option<UnnamedReason>,
+    /// Where it is defined: file and line, if known.
+    pub defined_at: Option<(NameId, u32)>,
+}
+
+/// Why an address has no name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum UnnamedReason {
+    /// No mapping of the process holds it.
+    NoMapping,
+    /// The file cannot be found.
+    FileMissing,
+    /// The file may not be read.
+    FileDenied,
+    /// The file is another build than the one recorded.
+    BuildIdMismatch,
+    /// The file is not an ELF file we can read.
+    FileDamaged,
+    /// The file has symbols, but none there.
+    NoSymbolThere,
+    /// The file has no symbols at all.
+    Stripped,
+    /// Kernel addresses are hidden (`kptr_restrict`) or of another boot.
+    KernelHidden,
+    /// JIT code and no perf map or jitdump to tell.
+    NoPerfMap,
+    /// A perf map exists but belongs to someone else, so it was not read.
+    PerfMapNotTrusted,
+}

@@ -1,0 +1,141 @@
+//! The whole model.
+
+use crate::{
+    Dso, DsoId, Frame, Function, FunctionId, Location, LocationId, NameId, Names, Samples,
+    StackTree, Trust,
+};
+use prof_abi::BuildId;
+
+/// A handle to a [`Task`] of a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TaskId(pub u32);
+
+/// A thread under one name. A thread that changes its name (exec, prctl) is
+/// two tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Task {
+    /// Thread-group id; -1 if unknown.
+    pub pid: i32,
+    /// Thread id.
+    pub tid: i32,
+    /// Its name at the time.
+    pub comm: NameId,
+}
+
+/// An event that was sampled.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Event {
+    /// As perf writes it: `cycles:u`, `cpu-clock`.
+    pub name: String,
+    /// Samples in the file.
+    pub samples: u64,
+    /// Sum of their periods, events.
+    pub period: u64,
+    /// Samples the kernel dropped.
+    pub lost: u64,
+    /// What was asked: frequency in Hz (`is_freq`) or period in events.
+    pub asked: u64,
+    /// Which of the two `asked` is.
+    pub is_freq: bool,
+    /// Whether the weight is time in ns (cpu-clock, task-clock).
+    pub weight_is_ns: bool,
+    /// Whether its samples carry call chains.
+    pub has_callchain: bool,
+}
+
+/// Where the recording comes from; empty texts if not told.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    /// Host name.
+    pub hostname: String,
+    /// Kernel release (`uname -r`).
+    pub os_release: String,
+    /// Version of the tool that recorded.
+    pub tool_version: String,
+    /// Machine (`uname -m`).
+    pub arch: String,
+    /// CPU model.
+    pub cpu_description: String,
+    /// CPUs online and available.
+    pub cpus: Option<(u32, u32)>,
+    /// Memory in kB.
+    pub total_memory_kb: Option<u64>,
+    /// The recorder's command line.
+    pub command_line: Vec<String>,
+    /// The kernel's build-id.
+    pub kernel_build_id: Option<BuildId>,
+    /// First and last sample time, ns.
+    pub time_range: Option<(u64, u64)>,
+    /// Wall clock ns since 1970 at an instant of the recording's clock, ns.
+    pub wall_clock: Option<(u64, u64)>,
+}
+
+/// A recording, resolved. Immutable once made; views derive from it.
+#[derive(Debug, Clone, Default)]
+pub struct Profile {
+    /// All texts.
+    pub names: Names,
+    /// Events in the order of their attrs.
+    pub events: Vec<Event>,
+    /// Mapped files.
+    pub dsos: Vec<Dso>,
+    /// Threads by name.
+    pub tasks: Vec<Task>,
+    /// Functions and unnamed addresses.
+    pub functions: Vec<Function>,
+    /// Frames of all locations, see `Location::frames`.
+    pub frames: Vec<Frame>,
+    /// Distinct addresses.
+    pub locations: Vec<Location>,
+    /// Distinct stacks.
+    pub stacks: StackTree,
+    /// The samples in time order.
+    pub samples: Samples,
+    /// How far to trust all this.
+    pub trust: Trust,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+impl Profile {
+    /// The location of a handle.
+    ///
+    /// # Panics
+    /// If the handle is of another profile; so do the methods below.
+    pub fn location(&self, id: LocationId) -> &Location {
+        self.locations
+            .get(id.0 as usize)
+            .expect("a location of this profile")
+    }
+
+    /// The frames of a location, innermost first.
+    pub fn frames_at(&self, id: LocationId) -> &[Frame] {
+        self.frames
+            .get(self.location(id).frames.range())
+            .unwrap_or_default()
+    }
+
+    /// The function of a handle.
+    pub fn function(&self, id: FunctionId) -> &Function {
+        self.functions
+            .get(id.0 as usize)
+            .expect("a function of this profile")
+    }
+
+    /// The dso of a handle.
+    pub fn dso(&self, id: DsoId) -> &Dso {
+        self.dsos.get(id.0 as usize).expect("a dso of this profile")
+    }
+
+    /// The task of a handle.
+    pub fn task(&self, id: TaskId) -> &Task {
+        self.tasks
+            .get(id.0 as usize)
+            .expect("a task of this profile")
+    }
+
+    /// The text of a handle.
+    pub fn name(&self, id: NameId) -> &str {
+        self.names.get(id)
+    }
+}

@@ -1,0 +1,199 @@
+//! Interned stacks: a tree in which each node is one stack.
+
+use crate::LocationId;
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
+use std::hash::BuildHasher;
+
+/// A handle to a stack; [`StackId::EMPTY`] has no frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StackId(pub u32);
+
+impl StackId {
+    /// The stack without frames, root of the tree.
+    pub const EMPTY: Self = Self(0);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Node {
+    parent: StackId,
+    location: LocationId,
+}
+
+/// Where the callees of a node are found while the tree grows.
+///
+/// Most nodes have one callee or none, so callees are a linked list; from
+/// [`Links::WIDE`] on a hash finds them. Stacks that were walked along broken
+/// frame pointers are long and never seen again: they grow the tree at its
+/// end, without a look-up and without touching other memory.
+#[derive(Debug, Clone, Copy)]
+struct Links {
+    /// The last callee added to the list, 0 for none.
+    last_callee: u32,
+    /// The callee of the same caller added before, 0 for none.
+    sibling: u32,
+    /// Callees in the list; [`Links::WIDE`] means there are more in the hash.
+    listed: u32,
+}
+
+impl Links {
+    const WIDE: u32 = 8;
+    const NONE: Self = Self {
+        last_callee: 0,
+        sibling: 0,
+        listed: 0,
+    };
+}
+
+/// All stacks of a profile. A node's parent is its caller, so its path to the
+/// root is the stack from the leaf outwards, and a parent's id is always
+/// smaller than its children's.
+#[derive(Debug, Clone)]
+pub struct StackTree {
+    nodes: Vec<Node>,
+    links: Vec<Links>,
+    /// Callees of nodes that have many.
+    index: HashTable<u32>,
+}
+
+impl Default for StackTree {
+    fn default() -> Self {
+        let root = Node {
+            parent: StackId::EMPTY,
+            location: LocationId(u32::MAX),
+        };
+        Self {
+            nodes: vec![root],
+            links: vec![Links::NONE],
+            index: HashTable::new(),
+        }
+    }
+}
+
+impl StackTree {
+    /// The stack of `caller` with `location` called from it.
+    ///
+    /// # Panics
+    /// If `caller` is of another tree, or this one is frozen.
+    pub fn push(&mut self, caller: StackId, location: LocationId) -> StackId {
+        let node = Node {
+            parent: caller,
+            location,
+        };
+        match self.find(node) {
+            Some(id) => StackId(id),
+            None => self.add(node),
+        }
+    }
+
+    fn find(&self, node: Node) -> Option<u32> {
+        let links = self.links.get(node.parent.0 as usize)?;
+        let mut callee = links.last_callee;
+        while callee != 0 {
+            if self.nodes.get(callee as usize) == Some(&node) {
+                return Some(callee);
+            }
+            callee = self.links.get(callee as usize)?.sibling;
+        }
+        if links.listed < Links::WIDE {
+            return None;
+        }
+        let same = |&id: &u32| self.nodes.get(id as usize) == Some(&node);
+        self.index.find(FxBuildHasher.hash_one(node), same).copied()
+    }
+
+    fn add(&mut self, node: Node) -> StackId {
+        let id = u32::try_from(self.nodes.len()).expect("fewer than 2^32 stacks");
+        let caller = self.links.get_mut(node.parent.0 as usize);
+        let caller = caller.expect("the caller is a stack of this growing tree");
+        let mut links = Links::NONE;
+        if caller.listed < Links::WIDE {
+            links.sibling = caller.last_callee;
+            caller.last_callee = id;
+            caller.listed += 1;
+        } else {
+            let nodes = &self.nodes;
+            let hash = FxBuildHasher.hash_one(node);
+            self.index.insert_unique(hash, id, |&id| {
+                let node = nodes.get(id as usize).unwrap_or(&node);
+                FxBuildHasher.hash_one(node)
+            });
+        }
+        self.nodes.push(node);
+        self.links.push(links);
+        StackId(id)
+    }
+
+    /// The stack's innermost location and its caller; `None` for the empty
+    /// stack.
+    #[inline]
+    pub fn get(&self, id: StackId) -> Option<(StackId, LocationId)> {
+        if id == StackId::EMPTY {
+            return None;
+        }
+        self.nodes
+            .get(id.0 as usize)
+            .map(|node| (node.parent, node.location))
+    }
+
+    /// The locations of a stack, leaf first.
+    pub fn locations(&self, id: StackId) -> impl Iterator<Item = LocationId> + '_ {
+        let mut at = id;
+        std::iter::from_fn(move || {
+            let (parent, location) = self.get(at)?;
+            at = parent;
+            Some(location)
+        })
+    }
+
+    /// How many stacks there are, the empty one included: ids are below it.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether only the empty stack is there.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.len() == 1
+    }
+
+    /// Drops what [`StackTree::push`] needs, 12 bytes a stack; reading stays.
+    pub fn freeze(&mut self) {
+        self.index = HashTable::new();
+        self.links = Vec::new();
+        self.nodes.shrink_to_fit();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{StackId, StackTree};
+    use crate::LocationId;
+
+    #[test]
+    fn equal_stacks_are_one_and_read_leaf_first() {
+        let mut stacks = StackTree::default();
+        let main = stacks.push(StackId::EMPTY, LocationId(7));
+        let leaf = stacks.push(main, LocationId(9));
+        assert_eq!(stacks.push(main, LocationId(9)), leaf);
+        let seen: Vec<_> = stacks.locations(leaf).collect();
+        assert_eq!(seen, [LocationId(9), LocationId(7)]);
+        assert_eq!(stacks.get(StackId::EMPTY), None);
+        assert_eq!(stacks.len(), 3);
+    }
+
+    #[test]
+    fn wide_nodes_find_all_their_callees() {
+        let mut stacks = StackTree::default();
+        let main = stacks.push(StackId::EMPTY, LocationId(0));
+        let ids: Vec<_> = (0..100)
+            .map(|callee| stacks.push(main, LocationId(callee)))
+            .collect();
+        let again: Vec<_> = (0..100)
+            .map(|callee| stacks.push(main, LocationId(callee)))
+            .collect();
+        assert_eq!(ids, again);
+        assert_eq!(stacks.len(), 102);
+        stacks.freeze();
+        assert_eq!(stacks.get(ids[99]), Some((main, LocationId(99))));
+    }
+}

@@ -1,0 +1,88 @@
+//! How far the numbers can be trusted.
+
+use crate::{DsoId, UnnamedReason};
+use std::collections::BTreeMap;
+
+/// Where and why a user stack ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum ChainEnd {
+    /// At the start of its thread: complete.
+    Root,
+    /// The frame-pointer chain broke: code built without frame pointers.
+    BrokenFramePointers,
+    /// The copied piece of stack ended.
+    StackCut,
+    /// The chain is as long as the kernel's limit.
+    DepthLimit,
+    /// No unwind information for an address.
+    NoUnwindInfo,
+    /// The file with the unwind information could not be read.
+    FileMissing,
+    /// Unwind information was there but wrong or too costly.
+    BadUnwindInfo,
+    /// Nothing proved the next frame, so none was made up.
+    Unproven,
+    /// No user part was recorded.
+    NotRecorded,
+}
+
+/// Something in the file that could not be read as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Byte offset in the file.
+    pub offset: u64,
+    /// What was wrong, in words, with the numbers that disagree.
+    pub what: String,
+    /// Bytes skipped.
+    pub bytes: u64,
+}
+
+/// A warning with how often it occurred.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DroppedCount {
+    /// What, in words.
+    pub what: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// What every view says about its own reliability.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Trust {
+    /// Samples in the profile.
+    pub samples: u64,
+    /// Samples and records the kernel dropped because a ring was full.
+    pub lost: u64,
+    /// Times the kernel stopped sampling because it cost too much.
+    pub throttled: u64,
+    /// Samples with a user part, by how their stack ended.
+    pub chain_ends: BTreeMap<ChainEnd, u64>,
+    /// Samples whose user stack did not reach its thread's start, by the dso
+    /// of the outermost frame found and the reason.
+    pub unrooted_by_dso: BTreeMap<(DsoId, ChainEnd), u64>,
+    /// Frames in samples' stacks, and of these those without a name.
+    pub frames: u64,
+    /// Frames without a name, weighted by samples, by dso and reason.
+    pub unnamed: BTreeMap<(DsoId, UnnamedReason), u64>,
+    /// What was damaged in the input.
+    pub damages: Vec<Damage>,
+    /// Other things that were left out, once per cause.
+    pub notes: Vec<DroppedCount>,
+}
+
+impl Trust {
+    /// Samples with a user stack, and of these the complete ones.
+    pub fn rooted(&self) -> (u64, u64) {
+        let judged = self.chain_ends.values().sum();
+        (
+            judged,
+            self.chain_ends.get(&ChainEnd::Root).copied().unwrap_or(0),
+        )
+    }
+
+    /// Frames without a name.
+    pub fn unnamed_frames(&self) -> u64 {
+        self.unnamed.values().sum()
+    }
+}

@@ -1,0 +1,479 @@
+//! Counting events instead of sampling them.
+//!
+//! You give events and whose they are, and get a reading per event whenever
+//! you ask. Inherited counts of children are in the readings.
+
+use crate::events::EventSpec;
+use prof_abi::{AttrFlags, EventAttr, ReadFormat, event_kind};
+use prof_sys::{Event, OpenError, Target};
+use std::io;
+
+/// Whose events are counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// A process that has not executed its program yet; counting begins when
+    /// it does.
+    Launched(u32),
+    /// Threads that run, by tid.
+    Threads(Vec<u32>),
+    /// Everything on these CPUs.
+    Cpus(Vec<u32>),
+}
+
+impl Scope {
+    fn targets(&self) -> Vec<Target<'static>> {
+        let task = |&tid: &u32| Target::Task { tid, cpu: None };
+        match self {
+            Self::Launched(pid) => vec![task(pid)],
+            Self::Threads(tids) => tids.iter().map(task).collect(),
+            Self::Cpus(cpus) => cpus.iter().map(|&cpu| Target::Cpu(cpu)).collect(),
+        }
+    }
+}
+
+/// An event could not be counted, for another reason than that this machine
+/// lacks it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CountError {
+    /// The kernel forbids it to this user.
+    #[error(
+        "cannot count {event} of {of}: permission denied ({errno})\n  try: prof doctor, which names the setting that allows it"
+    )]
+    Forbidden {
+        /// The event's name.
+        event: String,
+        /// Whose.
+        of: &'static str,
+        /// `EACCES` or `EPERM`.
+        errno: &'static str,
+    },
+    /// None of the threads is there any more.
+    #[error("cannot count {event}: no such process or thread")]
+    NoSuchTask {
+        /// The event's name.
+        event: String,
+    },
+    /// Each event takes one open file per thread or CPU.
+    #[error(
+        "cannot count {event}: too many open files ({open} are open)\n  try: ulimit -n unlimited, or fewer events, threads or CPUs"
+    )]
+    TooManyFiles {
+        /// The event's name.
+        event: String,
+        /// Events that were open.
+        open: usize,
+    },
+    /// Anything else.
+    #[error("cannot count {event}")]
+    Other {
+        /// The event's name.
+        event: String,
+        /// As the kernel has it.
+        source: io::Error,
+    },
+}
+
+/// What one event has counted, over all its threads or CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reading {
+    /// Events, unscaled.
+    pub value: u64,
+    /// ns for which the event was enabled.
+    pub enabled: u64,
+    /// ns for which it was on the hardware.
+    pub running: u64,
+}
+
+impl Reading {
+    /// Events as if it had been on the hardware all the time, to the nearest
+    /// whole one; `None` if it never was.
+    pub fn scaled(&self) -> Option<u64> {
+        if self.running == 0 {
+            return None;
+        }
+        let (enabled, running) = (u128::from(self.enabled), u128::from(self.running));
+        if enabled <= running {
+            return Some(self.value);
+        }
+        let scaled = (u128::from(self.value) * enabled + running / 2) / running;
+        Some(u64::try_from(scaled).unwrap_or(u64::MAX))
+    }
+
+    /// What came since an earlier reading of the same event.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            value: self.value.saturating_sub(earlier.value),
+            enabled: self.enabled.saturating_sub(earlier.enabled),
+            running: self.running.saturating_sub(earlier.running),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.value = self.value.saturating_add(other.value);
+        self.enabled = self.enabled.saturating_add(other.enabled);
+        self.running = self.running.saturating_add(other.running);
+    }
+}
+
+/// One event, open or not supported here.
+#[derive(Debug)]
+pub struct Counter {
+    name: String,
+    attr: EventAttr,
+    /// One per thread or CPU; `None` where the thread was gone.
+    members: Vec<Option<Event>>,
+    supported: bool,
+    leads: bool,
+}
+
+impl Counter {
+    /// Its name, with `:u` where the kernel allows no more.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What is counted.
+    pub fn attr(&self) -> &EventAttr {
+        &self.attr
+    }
+
+    /// Whether this machine has it.
+    pub fn is_supported(&self) -> bool {
+        self.supported
+    }
+
+    /// Whether it reads 0 whatever happens: its events occur in the kernel,
+    /// which is excluded.
+    pub fn is_blind(&self) -> bool {
+        const KERNEL_ONLY: [u64; 3] = [3, 4, 11]; // switches, migrations, cgroup switches
+        self.attr.kind == event_kind::SOFTWARE
+            && KERNEL_ONLY.contains(&self.attr.config)
+            && self.attr.flags.has(AttrFlags::EXCLUDE_KERNEL)
+    }
+
+    /// Reads all of it.
+    fn read(&self) -> io::Result<Reading> {
+        let mut total = Reading::default();
+        for event in self.members.iter().flatten() {
+            match event.read_counts(FORMAT) {
+                Ok(counts) => total.add(&Reading {
+                    value: counts.values.first().map_or(0, |count| count.value),
+                    enabled: counts.enabled.unwrap_or(0),
+                    running: counts.running.unwrap_or(0),
+                }),
+                // A pinned event that never got its place: not counted.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(total)
+    }
+}
+
+const FORMAT: ReadFormat =
+    ReadFormat(ReadFormat::TOTAL_TIME_ENABLED.0 | ReadFormat::TOTAL_TIME_RUNNING.0);
+
+/// Events that count.
+#[derive(Debug)]
+pub struct Counters {
+    counters: Vec<Counter>,
+}
+
+impl Counters {
+    /// Opens every event for every thread or CPU of `scope`. An event that
+    /// the machine lacks becomes an unsupported counter. `inherit` counts
+    /// children and new threads too.
+    pub fn open(specs: &[EventSpec], scope: &Scope, inherit: bool) -> Result<Self, CountError> {
+        let mut opened = Self {
+            counters: Vec::new(),
+        };
+        for (index, spec) in specs.iter().enumerate() {
+            let leader = spec.group.and_then(|group| {
+                let mut before = specs.iter().take(index);
+                before.position(|other| other.group == Some(group))
+            });
+            let counter = opened.open_one(spec, scope, inherit, leader)?;
+            opened.counters.push(counter);
+        }
+        Ok(opened)
+    }
+
+    fn open_one(
+        &self,
+        spec: &EventSpec,
+        scope: &Scope,
+        inherit: bool,
+        leader: Option<usize>,
+    ) -> Result<Counter, CountError> {
+        let leader = leader.and_then(|index| self.counters.get(index));
+        let mut counter = Counter {
+            name: spec.name.clone(),
+            attr: attr_for(spec, scope, inherit, leader.is_some()),
+            members: Vec::new(),
+            supported: leader.is_none_or(|leader| leader.supported),
+            leads: leader.is_none(),
+        };
+        if !counter.supported {
+            return Ok(counter);
+        }
+        let targets = scope.targets();
+        for (place, &target) in targets.iter().enumerate() {
+            let group = leader.map(|leader| leader.members.get(place).and_then(Option::as_ref));
+            let group = match group {
+                // The leader's thread was gone.
+                Some(None) => {
+                    counter.members.push(None);
+                    continue;
+                }
+                Some(event) => event,
+                None => None,
+            };
+            match open_narrowing(&mut counter, spec, target, group) {
+                Ok(event) => counter.members.push(Some(event)),
+                Err(error) => match verdict(&error) {
+                    Verdict::Unsupported => {
+                        counter.supported = false;
+                        counter.members.clear();
+                        return Ok(counter);
+                    }
+                    Verdict::Gone => counter.members.push(None),
+                    Verdict::Failed => return Err(self.failure(&counter, scope, error)),
+                },
+            }
+        }
+        if counter.members.iter().all(Option::is_none) {
+            let event = counter.name;
+            return Err(CountError::NoSuchTask { event });
+        }
+        Ok(counter)
+    }
+
+    fn failure(&self, counter: &Counter, scope: &Scope, error: OpenError) -> CountError {
+        let event = counter.name.clone();
+        let source = error.source;
+        match source.raw_os_error() {
+            Some(errno @ (libc::EACCES | libc::EPERM)) => CountError::Forbidden {
+                event,
+                of: match scope {
+                    Scope::Launched(_) => "the command",
+                    Scope::Threads(_) => "these processes",
+                    Scope::Cpus(_) => "all processes on a CPU",
+                },
+                errno: if errno == libc::EPERM {
+                    "EPERM"
+                } else {
+                    "EACCES"
+                },
+            },
+            Some(libc::EMFILE | libc::ENFILE) => {
+                let all = self.counters.iter().map(|counter| counter.members.len());
+                let open = all.sum::<usize>() + counter.members.len();
+                CountError::TooManyFiles { event, open }
+            }
+            _ => CountError::Other { event, source },
+        }
+    }
+
+    /// Begins counting, unless a launched program begins it by its exec.
+    pub fn enable(&self) -> io::Result<()> {
+        self.leaders().try_for_each(Event::enable_group)
+    }
+
+    /// Stops counting.
+    pub fn disable(&self) -> io::Result<()> {
+        self.leaders().try_for_each(Event::disable_group)
+    }
+
+    fn leaders(&self) -> impl Iterator<Item = &Event> {
+        let leading = self.counters.iter().filter(|counter| counter.leads);
+        leading.flat_map(|counter| counter.members.iter().flatten())
+    }
+
+    /// The events, in the order in which they were asked for.
+    pub fn iter(&self) -> impl Iterator<Item = &Counter> {
+        self.counters.iter()
+    }
+
+    /// What each has counted so far; unsupported ones read as nothing.
+    pub fn read(&self) -> io::Result<Vec<Reading>> {
+        self.counters.iter().map(Counter::read).collect()
+    }
+}
+
+fn attr_for(spec: &EventSpec, scope: &Scope, inherit: bool, is_member: bool) -> EventAttr {
+    let mut attr = spec.attr.clone();
+    attr.read_format = FORMAT;
+    let mut flags = attr.flags;
+    if inherit && !matches!(scope, Scope::Cpus(_)) {
+        flags = flags.with(AttrFlags::INHERIT);
+    }
+    if !is_member {
+        // Members follow their leader.
+        flags = flags.with(AttrFlags::DISABLED);
+        if matches!(scope, Scope::Launched(_)) {
+            flags = flags.with(AttrFlags::ENABLE_ON_EXEC);
+        }
+    }
+    attr.flags = flags;
+    attr
+}
+
+/// Opens the event; if the kernel's part is forbidden, without it, as perf
+/// does, with `:u` behind the name.
+fn open_narrowing(
+    counter: &mut Counter,
+    spec: &EventSpec,
+    target: Target<'_>,
+    group: Option<&Event>,
+) -> Result<Event, OpenError> {
+    let forbidden = |error: &OpenError| matches!(error.errno(), libc::EACCES | libc::EPERM);
+    let first = Event::open(&counter.attr, target, group);
+    let already = counter.attr.flags.has(AttrFlags::EXCLUDE_KERNEL);
+    match first {
+        Err(error) if forbidden(&error) && spec.may_drop_kernel() && !already => {
+            let mut narrower = counter.attr.clone();
+            narrower.flags = narrower
+                .flags
+                .with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
+            let event = Event::open(&narrower, target, group);
+            // A process of somebody else stays forbidden; then the first
+            // refusal is the one to tell.
+            if event.as_ref().is_err_and(forbidden) {
+                return Err(error);
+            }
+            counter.attr = narrower;
+            counter.name.push_str(":u");
+            event
+        }
+        other => other,
+    }
+}
+
+/// What a refusal means for the whole.
+enum Verdict {
+    /// This machine lacks the event.
+    Unsupported,
+    /// The thread has ended.
+    Gone,
+    /// The user should know.
+    Failed,
+}
+
+fn verdict(error: &OpenError) -> Verdict {
+    match error.errno() {
+        libc::ENOENT | libc::EOPNOTSUPP | libc::ENXIO | libc::ENODEV | libc::EINVAL => {
+            Verdict::Unsupported
+        }
+        libc::ESRCH => Verdict::Gone,
+        _ => Verdict::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CountError, Counters, Reading, Scope};
+    use crate::events::parse;
+
+    fn reading(value: u64, enabled: u64, running: u64) -> Reading {
+        Reading {
+            value,
+            enabled,
+            running,
+        }
+    }
+
+    #[test]
+    fn scaling_is_exact_and_never_down() {
+        assert_eq!(reading(10, 100, 100).scaled(), Some(10));
+        assert_eq!(reading(10, 300, 100).scaled(), Some(30));
+        assert_eq!(reading(1, 3, 2).scaled(), Some(2), "1.5 is nearest to 2");
+        assert_eq!(reading(10, 0, 0).scaled(), None);
+        // Clocks of several CPUs may differ by some ns.
+        assert_eq!(reading(10, 99, 100).scaled(), Some(10));
+        // Past what a double holds.
+        let large = (1 << 60) + 1;
+        assert_eq!(reading(large, 1 << 62, 1 << 61).scaled(), Some(2 * large));
+        assert_eq!(reading(u64::MAX, 2, 1).scaled(), Some(u64::MAX));
+    }
+
+    #[test]
+    fn an_interval_is_the_difference_of_two_readings() {
+        let interval = reading(30, 20, 10).since(&reading(10, 10, 5));
+        assert_eq!(interval, reading(20, 10, 5));
+        assert_eq!(reading(1, 1, 1).since(&reading(2, 2, 2)), reading(0, 0, 0));
+    }
+
+    fn of_this_thread(events: &str) -> Result<Counters, CountError> {
+        // The main thread's id is the process's; tests run in others.
+        let tid = std::fs::read_link("/proc/thread-self").expect("a link");
+        let tid = tid.file_name().and_then(|name| name.to_str()?.parse().ok());
+        let scope = Scope::Threads(vec![tid.expect("a number")]);
+        Counters::open(&parse(events, 0).expect("events"), &scope, false)
+    }
+
+    #[test]
+    fn page_faults_are_counted_only_while_enabled() {
+        let counters = match of_this_thread("page-faults:u") {
+            Ok(counters) => counters,
+            Err(error) => {
+                println!("skipped: {error}");
+                return;
+            }
+        };
+        // The allocator never reuses memory above 32 MiB, so each is new.
+        let touch = || {
+            let mut pages = vec![0_u8; 40 << 20];
+            pages
+                .iter_mut()
+                .step_by(64 * 4096)
+                .for_each(|byte| *byte = 1);
+            std::hint::black_box(pages);
+        };
+        touch();
+        assert_eq!(counters.read().expect("read")[0].value, 0);
+        counters.enable().expect("enabled");
+        touch();
+        counters.disable().expect("disabled");
+        let counted = counters.read().expect("read")[0];
+        assert!(counted.value > 0 && counted.running > 0, "{counted:?}");
+        touch();
+        assert_eq!(counters.read().expect("read")[0].value, counted.value);
+    }
+
+    #[test]
+    fn what_the_machine_lacks_is_no_error() {
+        // Software event 4095 does not exist.
+        let mut specs = parse("page-faults:u", 0).expect("an event");
+        specs[0].attr.config = 4095;
+        let scope = Scope::Threads(vec![std::process::id()]);
+        match Counters::open(&specs, &scope, false) {
+            Ok(counters) => assert!(counters.iter().all(|counter| !counter.is_supported())),
+            Err(error) => println!("skipped: {error}"),
+        }
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_named() {
+        let mut child = std::process::Command::new("true").spawn().expect("runs");
+        child.wait().expect("ends");
+        let scope = Scope::Threads(vec![child.id()]);
+        let specs = parse("page-faults:u", 0).expect("an event");
+        match Counters::open(&specs, &scope, false) {
+            Err(CountError::NoSuchTask { event }) => assert_eq!(event, "page-faults:u"),
+            other => println!("skipped: perf_event_open is not permitted: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn switches_without_the_kernel_are_blind() {
+        match of_this_thread("context-switches:u,page-faults:u") {
+            Ok(counters) => {
+                let blind: Vec<_> = counters.iter().map(super::Counter::is_blind).collect();
+                assert_eq!(blind, [true, false]);
+            }
+            Err(error) => println!("skipped: {error}"),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The settings that decide what may be profiled.
+
+use std::fs;
+use std::path::Path;
+
+/// A capability that matters for profiling: its bit in `CapEff`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capability(u32);
+
+impl Capability {
+    /// Locks memory without limit.
+    pub const IPC_LOCK: Self = Self(14);
+    /// Looks into other processes.
+    pub const SYS_PTRACE: Self = Self(19);
+    /// May do nearly everything.
+    pub const SYS_ADMIN: Self = Self(21);
+    /// Sees kernel addresses.
+    pub const SYSLOG: Self = Self(34);
+    /// Uses perf events as root does (Linux 5.8).
+    pub const PERFMON: Self = Self(38);
+}
+
+/// The settings as found; `None` for what could not be read, which mostly
+/// means that this kernel does not have it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Environment {
+    /// Effective user id.
+    pub uid: Option<u32>,
+    /// `CapEff`, a bit per capability.
+    pub capabilities: u64,
+    /// Linux release, as `6.18.2`.
+    pub release: String,
+    /// `kernel.perf_event_paranoid`: −1 everything, 0 no raw tracepoints, 1
+    /// no CPU-wide events, 2 no kernel, 3 (Debian and others) nothing.
+    pub paranoid: Option<i64>,
+    /// `kernel.kptr_restrict`.
+    pub kptr_restrict: Option<i64>,
+    /// `kernel.yama.ptrace_scope`.
+    pub ptrace_scope: Option<i64>,
+    /// `kernel.perf_event_mlock_kb`: ring memory per CPU and user, KiB.
+    pub mlock_kb: Option<i64>,
+    /// `kernel.perf_event_max_sample_rate`, Hz.
+    pub max_sample_rate: Option<i64>,
+    /// `kernel.perf_event_max_stack`, frames.
+    pub max_stack: Option<i64>,
+    /// Soft limit of locked memory, bytes; `None` for no limit.
+    pub memlock_limit: Option<u64>,
+    /// Hard limit of open files; `None` for no limit.
+    pub file_limit: Option<u64>,
+    /// CPUs online.
+    pub cpus: u64,
+    /// Names under /sys/bus/event_source/devices.
+    pub pmus: Vec<String>,
+    /// Whether the CPU says that it is virtual.
+    pub virtual_machine: bool,
+    /// Whether kernel addresses in /proc/kallsyms are real for this user.
+    pub kernel_symbols: bool,
+    /// Where tracefs is mounted.
+    pub tracefs: Option<String>,
+    /// Whether its list of events can be read.
+    pub tracefs_readable: bool,
+}
+
+impl Environment {
+    /// The environment of this process.
+    pub fn read() -> Self {
+        Self::read_under(Path::new("/"))
+    }
+
+    /// The same with another directory in the place of `/`.
+    fn read_under(root: &Path) -> Self {
+        let text = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
+        let sysctl = |name: &str| text(&format!("proc/sys/kernel/{name}")).trim().parse().ok();
+        let status = text("proc/self/status");
+        let limits = text("proc/self/limits");
+        let tracefs = tracefs_mount(&text("proc/self/mounts"));
+        let events = tracefs.as_deref().map(|at| {
+            let below = at.trim_start_matches('/');
+            root.join(below).join("events")
+        });
+        Self {
+            uid: field(&status, "Uid:").and_then(|ids| {
+                let effective = ids.split_ascii_whitespace().nth(1)?;
+                effective.parse().ok()
+            }),
+            capabilities: field(&status, "CapEff:")
+                .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
+                .unwrap_or(0),
+            release: text("proc/sys/kernel/osrelease").trim().to_owned(),
+            paranoid: sysctl("perf_event_paranoid"),
+            kptr_restrict: sysctl("kptr_restrict"),
+            ptrace_scope: sysctl("yama/ptrace_scope"),
+            mlock_kb: sysctl("perf_event_mlock_kb"),
+            max_sample_rate: sysctl("perf_event_max_sample_rate"),
+            max_stack: sysctl("perf_event_max_stack"),
+            memlock_limit: limit(&limits, "Max locked memory", 0),
+            file_limit: limit(&limits, "Max open files", 1),
+            cpus: crate::synthesize::online_cpus().len() as u64,
+            pmus: names(&root.join("sys/bus/event_source/devices")),
+            virtual_machine: text("proc/cpuinfo").contains(" hypervisor"),
+            kernel_symbols: first_address_is_real(&root.join("proc/kallsyms")),
+            tracefs_readable: events.is_some_and(|events| fs::read_dir(events).is_ok()),
+            tracefs,
+        }
+    }
+
+    /// Whether this process has a capability.
+    pub fn has(&self, capability: Capability) -> bool {
+        self.capabilities & 1 << capability.0 != 0
+    }
+
+    /// Whether `perf_event_paranoid` does not apply to this process.
+    pub fn may_use_all_events(&self) -> bool {
+        self.has(Capability::PERFMON) || self.has(Capability::SYS_ADMIN)
+    }
+
+    /// The PMUs that count CPU cycles: `cpu`, `cpu_core` and `cpu_atom`,
+    /// `armv8_pmuv3_0` and the like.
+    pub fn cpu_pmus(&self) -> impl Iterator<Item = &str> {
+        let is_cpu =
+            |name: &&str| *name == "cpu" || name.starts_with("cpu_") || name.starts_with("armv8_");
+        self.pmus.iter().map(String::as_str).filter(is_cpu)
+    }
+}
+
+/// What stands behind a key at the start of a line.
+fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(key))
+}
+
+/// The soft (0) or hard (1) value in a line of /proc/PID/limits.
+fn limit(limits: &str, name: &str, column: usize) -> Option<u64> {
+    let values = field(limits, name)?;
+    values.split_ascii_whitespace().nth(column)?.parse().ok()
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
+/// The mount point of tracefs, the one under debugfs last.
+fn tracefs_mount(mounts: &str) -> Option<String> {
+    let mut points: Vec<&str> = mounts
+        .lines()
+        .filter_map(|line| {
+            let mut fields = line.split(' ').skip(1);
+            let point = fields.next()?;
+            (fields.next()? == "tracefs").then_some(point)
+        })
+        .collect();
+    points.sort_by_key(|point| point.contains("/debug/"));
+    points.first().map(|&point| point.to_owned())
+}
+
+/// Only the beginning is read: the whole list takes the kernel 30 ms.
+fn first_address_is_real(kallsyms: &Path) -> bool {
+    use std::io::Read;
+    let mut start = Vec::new();
+    if let Ok(file) = fs::File::open(kallsyms) {
+        // A failed read leaves nothing, which counts as hidden.
+        let _ = file.take(4096).read_to_end(&mut start);
+    }
+    // The first symbols may be per-CPU offsets, which are near 0.
+    start.split(|&byte| byte == b'\n').any(|line| {
+        let digits = line
+            .get(..16)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        digits.is_some_and(|digits| u64::from_str_radix(digits, 16).is_ok_and(|at| at > 1 << 32))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Capability, Environment};
+    use std::fs;
+    use std::path::Path;
+
+    fn put(root: &Path, path: &str, text: &str) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+        fs::write(path, text).expect("written");
+    }
+
+    #[test]
+    fn every_setting_is_found_where_linux_has_it() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let root = directory.path();
+        put(
+            root,
+            "proc/self/status",
+            "Uid:\t1000\t1001\t1000\t1000\nCapEff:\t0000004000004000\n",
+        );
+        put(
+            root,
+            "proc/self/limits",
+            "Max open files            1024                 524288               files\n\
+             Max locked memory         8388608              unlimited            bytes\n",
+        );
+        put(
+            root,
+            "proc/self/mounts",
+            "x /sys/kernel/debug/tracing tracefs rw 0 0\nx /sys/kernel/tracing tracefs rw 0 0\n",
+        );
+        put(root, "sys/kernel/tracing/events/enable", "0\n");
+        put(root, "proc/sys/kernel/perf_event_paranoid", "-1\n");
+        put(root, "proc/sys/kernel/yama/ptrace_scope", "2\n");
+        put(root, "proc/kallsyms", "ffffffff81000000 T _text\n");
+        put(root, "sys/bus/event_source/devices/cpu_core/type", "4\n");
+        put(root, "sys/bus/event_source/devices/msr/type", "9\n");
+        let found = Environment::read_under(root);
+        assert_eq!(found.uid, Some(1001));
+        assert!(found.has(Capability::PERFMON) && found.has(Capability::IPC_LOCK));
+        assert!(!found.has(Capability::SYS_ADMIN));
+        assert!(found.may_use_all_events());
+        assert_eq!(found.file_limit, Some(524_288));
+        assert_eq!(found.memlock_limit, Some(8_388_608));
+        assert_eq!(found.tracefs.as_deref(), Some("/sys/kernel/tracing"));
+        assert!(found.tracefs_readable && found.kernel_symbols);
+        assert_eq!((found.paranoid, found.ptrace_scope), (Some(-1), Some(2)));
+        assert_eq!(found.kptr_restrict, None);
+        assert_eq!(found.cpu_pmus().collect::<Vec<_>>(), ["cpu_core"]);
+    }
+
+    #[test]
+    fn nothing_readable_is_nothing_known() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let found = Environment::read_under(directory.path());
+        let nothing = Environment {
+            cpus: found.cpus,
+            ..Environment::default()
+        };
+        assert_eq!(found, nothing);
+    }
+
+    #[test]
+    fn hidden_kernel_addresses_are_zeros() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let zeros = "0000000000000000 T _stext\n0000000000000000 T _text\n";
+        put(directory.path(), "proc/kallsyms", zeros);
+        assert!(!Environment::read_under(directory.path()).kernel_symbols);
+    }
+}

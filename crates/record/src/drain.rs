@@ -1,0 +1,196 @@
+//! The thread that empties the rings, so that the kernel always has room.
+
+use crate::open::{OpenEvent, RingSlot};
+use crate::trim::Trim;
+use crossbeam_channel::{Receiver, Sender};
+use prof_sys::{PollSet, Waker};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Bytes that may wait for the writing thread. Beyond, records stay in the
+/// rings, and when those are full the kernel drops and counts.
+const MOST_QUEUED: usize = 32 << 20;
+/// How long to leave a full queue alone.
+const FULL_PAUSE: Duration = Duration::from_millis(2);
+
+/// What the threads of a recording tell each other.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Wakes the draining thread.
+    pub(crate) drainer: Waker,
+    /// Wakes the main thread.
+    pub(crate) main: Waker,
+    /// Drain once more, then end.
+    pub(crate) stop: AtomicBool,
+    /// All tasks that were attached to have ended.
+    pub(crate) all_gone: AtomicBool,
+    /// Nothing more can be written, or the file is large enough.
+    pub(crate) writer_ended: AtomicBool,
+    /// Bytes in the queue.
+    queued: AtomicUsize,
+}
+
+impl Shared {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            drainer: Waker::new()?,
+            main: Waker::new()?,
+            stop: AtomicBool::new(false),
+            all_gone: AtomicBool::new(false),
+            writer_ended: AtomicBool::new(false),
+            queued: AtomicUsize::new(0),
+        })
+    }
+
+    /// The writing thread is done with so many bytes.
+    pub(crate) fn taken(&self, bytes: usize) {
+        // ORDERING: Relaxed; a bound on memory, nothing is published by it.
+        self.queued.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Lets the draining thread drain once more and end.
+    pub(crate) fn stop_draining(&self) {
+        // ORDERING: Release, partner is the Acquire in `is_set`.
+        self.stop.store(true, Ordering::Release);
+        self.drainer.wake();
+    }
+
+    /// Bytes that were queued by another than the draining thread.
+    pub(crate) fn queued(&self, bytes: usize) {
+        // ORDERING: Relaxed, as in `taken`.
+        self.queued.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Tells a flag to the main thread.
+    pub(crate) fn tell_main(&self, flag: &AtomicBool) {
+        // ORDERING: Release, partner is the Acquire in `is_set`.
+        flag.store(true, Ordering::Release);
+        self.main.wake();
+    }
+}
+
+/// Whether a flag of [`Shared`] is up.
+pub(crate) fn is_set(flag: &AtomicBool) -> bool {
+    // ORDERING: Acquire, partner is the Release in `tell_main` and
+    // `stop_draining`.
+    flag.load(Ordering::Acquire)
+}
+
+/// Empties rings until told to stop.
+#[derive(Debug)]
+pub(crate) struct Drainer<'a> {
+    rings: Vec<RingSlot>,
+    events: &'a [OpenEvent],
+    shared: &'a Shared,
+    queue: Sender<Vec<u8>>,
+    spare: Receiver<Vec<u8>>,
+    patience: Duration,
+    poll: PollSet,
+    /// Shortens samples where that loses nothing.
+    trim: Option<Trim>,
+    /// Of each ring: the member that is waited on.
+    waiting: Vec<usize>,
+}
+
+impl<'a> Drainer<'a> {
+    pub(crate) fn new(
+        rings: Vec<RingSlot>,
+        events: &'a [OpenEvent],
+        shared: &'a Shared,
+        queue: Sender<Vec<u8>>,
+        spare: Receiver<Vec<u8>>,
+        patience: Duration,
+    ) -> Self {
+        let mut poll = PollSet::default();
+        poll.add(shared.drainer.as_fd());
+        for ring in &rings {
+            if let Some(fd) = member_fd(events, ring, 0) {
+                poll.add(fd);
+            }
+        }
+        Self {
+            waiting: vec![0; rings.len()],
+            rings,
+            events,
+            shared,
+            queue,
+            spare,
+            patience,
+            poll,
+            trim: None,
+        }
+    }
+
+    /// Shortens samples on their way out of the rings.
+    pub(crate) fn trimming(self, trim: Option<Trim>) -> Self {
+        Self { trim, ..self }
+    }
+
+    /// Runs until [`Shared::stop`] is up.
+    pub(crate) fn run(mut self) {
+        loop {
+            // Asked before draining, so that what was written before the stop
+            // is drained after it.
+            let stop = is_set(&self.shared.stop);
+            let full = self.shared.queued.load(Ordering::Relaxed) >= MOST_QUEUED;
+            if stop || !full {
+                self.drain_all();
+            }
+            if stop {
+                return;
+            }
+            let patience = if full { FULL_PAUSE } else { self.patience };
+            if self.poll.wait(Some(patience)).is_err() {
+                // Without poll, look again after a while.
+                std::thread::sleep(FULL_PAUSE);
+            }
+            self.shared.drainer.clear();
+            self.pass_over_the_ended();
+        }
+    }
+
+    /// Takes what all rings hold, as one piece.
+    fn drain_all(&mut self) {
+        if self.rings.iter().all(|slot| slot.ring.waiting() == 0) {
+            return;
+        }
+        let mut records = self.spare.try_recv().unwrap_or_default();
+        records.clear();
+        for slot in &mut self.rings {
+            match &self.trim {
+                Some(trim) => slot
+                    .ring
+                    .take_each(|record| trim.append(record, &mut records)),
+                None => _ = slot.ring.take(&mut records),
+            }
+        }
+        self.shared.queued(records.len());
+        // Fails only if the writing thread is gone; then all is over.
+        let _ = self.queue.send(records);
+    }
+
+    /// Where a task has ended, waits on the next member of the ring instead,
+    /// or poll would come back at once for ever.
+    fn pass_over_the_ended(&mut self) {
+        let mut left = self.rings.len();
+        for (place, slot) in self.rings.iter().enumerate() {
+            if self.poll.is_hung_up(place + 1) {
+                self.waiting[place] += 1;
+                let next = member_fd(self.events, slot, self.waiting[place]);
+                self.poll.replace(place + 1, next);
+            }
+            if self.waiting[place] >= slot.members.len() {
+                left -= 1;
+            }
+        }
+        if left == 0 && !is_set(&self.shared.all_gone) {
+            self.shared.tell_main(&self.shared.all_gone);
+        }
+    }
+}
+
+fn member_fd<'a>(events: &'a [OpenEvent], slot: &RingSlot, from: usize) -> Option<BorrowedFd<'a>> {
+    let &(event, descriptor) = slot.members.get(from)?;
+    Some(events[event].descriptors[descriptor].event.as_fd())
+}

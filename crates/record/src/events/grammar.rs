@@ -1,0 +1,503 @@
+//! The grammar of `-e`, as perf has it:
+//!
+//! ```text
+//! events    = event { "," event }        group = "{" events "}" [ ":" letters ]
+//! event     = group | name [ ":" letters ] | name "/" terms "/" [ letters ]
+//!           | "r" hex [ ":" letters ]    a raw event of the CPU
+//!           | system ":" name            a tracepoint, * and ? allowed
+//!           | "mem:" address [ "/" length ] [ ":" rwx ] [ ":" letters ]
+//! ```
+
+use super::names;
+use super::pmu::{Pmu, parse_number, split_term};
+use super::{ChainTerm, EventError, EventSpec, Precision, Rate, tracepoint};
+use prof_abi::{AttrFlags, EventAttr, event_kind};
+
+/// The letters that modify an event.
+const LETTERS: &str = "ukhGHIpPSDWeb";
+
+/// Parses what stands after one `-e`. Groups are numbered from `first_group`.
+pub fn parse(text: &str, first_group: u32) -> Result<Vec<EventSpec>, EventError> {
+    let mut specs = Vec::new();
+    let mut group = first_group;
+    for (at, item) in split_outside(text)? {
+        let item = item.trim();
+        if item.is_empty() {
+            return Err(syntax(text, "an event is missing", at));
+        }
+        if let Some(rest) = item.strip_prefix('{') {
+            let (inside, letters) = rest
+                .rsplit_once('}')
+                .ok_or_else(|| syntax(text, "a } is missing", at))?;
+            let letters = letters.strip_prefix(':').unwrap_or(letters);
+            for (_, member) in split_outside(inside)? {
+                let from = specs.len();
+                parse_event(member.trim(), &mut specs)?;
+                for spec in specs.iter_mut().skip(from) {
+                    spec.group = Some(group);
+                    modify(spec, letters)?;
+                    if !letters.is_empty() {
+                        append_letters(&mut spec.name, letters);
+                    }
+                }
+            }
+            group += 1;
+        } else {
+            parse_event(item, &mut specs)?;
+        }
+    }
+    Ok(specs)
+}
+
+fn syntax(text: &str, why: &'static str, at: usize) -> EventError {
+    EventError::Syntax {
+        text: text.to_owned(),
+        why,
+        at: at + 1,
+    }
+}
+
+/// Splits at the commas outside of braces and slashes; with each piece where
+/// it begins.
+fn split_outside(text: &str) -> Result<Vec<(usize, &str)>, EventError> {
+    let mut pieces = Vec::new();
+    let mut start = 0;
+    let mut in_braces = false;
+    let mut in_slashes = false;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '{' if in_braces => return Err(syntax(text, "groups cannot hold groups", at)),
+            '{' => in_braces = true,
+            '}' if !in_braces => return Err(syntax(text, "there is no { for this }", at)),
+            '}' => in_braces = false,
+            // The length of a breakpoint stands after a single slash.
+            '/' if !is_breakpoint(text, start) => in_slashes = !in_slashes,
+            ',' if !in_braces && !in_slashes => {
+                pieces.push((start, &text[start..at]));
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if in_braces || in_slashes {
+        return Err(syntax(text, "a } or / is missing", text.len()));
+    }
+    pieces.push((start, &text[start..]));
+    Ok(pieces)
+}
+
+fn is_breakpoint(text: &str, start: usize) -> bool {
+    let piece = text.get(start..).unwrap_or_default().trim_start();
+    piece.trim_start_matches('{').starts_with("mem:")
+}
+
+/// Parses one event, which may be several tracepoints.
+fn parse_event(text: &str, specs: &mut Vec<EventSpec>) -> Result<(), EventError> {
+    if let Some(rest) = text.strip_prefix("mem:") {
+        specs.push(breakpoint(text, rest)?);
+        return Ok(());
+    }
+    if let Some((name, rest)) = text.split_once('/') {
+        specs.push(with_terms(text, name, rest)?);
+        return Ok(());
+    }
+    let (name, letters) = match text.split_once(':') {
+        None => (text, ""),
+        Some((name, letters)) if plain_attr(name).is_some() => (name, letters),
+        Some((system, rest)) => {
+            let (name, letters) = rest.split_once(':').unwrap_or((rest, ""));
+            return tracepoints(text, system, name, letters, specs);
+        }
+    };
+    let attr = plain_attr(name).ok_or_else(|| EventError::Unknown {
+        name: name.to_owned(),
+        nearest: names::nearest(name),
+    })?;
+    let mut spec = EventSpec::new(text, attr);
+    modify(&mut spec, letters)?;
+    specs.push(spec);
+    Ok(())
+}
+
+/// A name without modifiers or terms.
+fn plain_attr(name: &str) -> Option<EventAttr> {
+    let (kind, config) = names::number_of(name).or_else(|| {
+        let digits = name.strip_prefix('r')?;
+        let config = u64::from_str_radix(digits, 16).ok()?;
+        Some((event_kind::RAW, config))
+    })?;
+    Some(EventAttr {
+        kind,
+        config,
+        ..EventAttr::default()
+    })
+}
+
+fn tracepoints(
+    text: &str,
+    system: &str,
+    name: &str,
+    letters: &str,
+    specs: &mut Vec<EventSpec>,
+) -> Result<(), EventError> {
+    // `cycels:u` is a typing error in the name, not a tracepoint.
+    if name.chars().all(|letter| LETTERS.contains(letter)) && names::nearest(system).is_some() {
+        return Err(EventError::Unknown {
+            name: system.to_owned(),
+            nearest: names::nearest(system).map(|near| format!("{near}:{name}")),
+        });
+    }
+    if system.is_empty() || name.is_empty() {
+        return Err(syntax(text, "a name is missing", 0));
+    }
+    for (full, id) in tracepoint::lookup(system, name)? {
+        let attr = EventAttr {
+            kind: event_kind::TRACEPOINT,
+            config: id,
+            ..EventAttr::default()
+        };
+        let mut spec = EventSpec::new(full, attr);
+        modify(&mut spec, letters)?;
+        append_letters(&mut spec.name, letters);
+        specs.push(spec);
+    }
+    Ok(())
+}
+
+/// `name:u` and `k` make `name:uk`.
+fn append_letters(name: &mut String, letters: &str) {
+    if letters.is_empty() {
+        return;
+    }
+    let has_letters = name.rsplit_once(':').is_some_and(|(_, tail)| {
+        !tail.is_empty() && tail.chars().all(|letter| LETTERS.contains(letter))
+    });
+    if !has_letters {
+        name.push(':');
+    }
+    name.push_str(letters);
+}
+
+fn breakpoint(text: &str, rest: &str) -> Result<EventSpec, EventError> {
+    let wrong = |why| EventError::Breakpoint {
+        event: text.to_owned(),
+        why,
+    };
+    let mut parts = rest.split(':');
+    let place = parts.next().unwrap_or_default();
+    let access = parts.next().unwrap_or("rw");
+    let letters = parts.next().unwrap_or_default();
+    let (address, length) = match place.split_once('/') {
+        Some((address, length)) => (address, Some(length)),
+        None => (place, None),
+    };
+    let address = parse_number(address).ok_or_else(|| wrong("the address is not a number"))?;
+    let mut bp_type = 0;
+    for letter in access.chars() {
+        bp_type |= match letter {
+            'r' => 1,
+            'w' => 2,
+            'x' => 4,
+            _ => return Err(wrong("the access is not made of r, w and x")),
+        };
+    }
+    if bp_type & 4 != 0 && bp_type != 4 {
+        return Err(wrong(
+            "a breakpoint is for execution or for data, not for both",
+        ));
+    }
+    // An execution breakpoint has the length of a long.
+    let default = if bp_type == 4 { 8 } else { 4 };
+    let length = match length {
+        None => default,
+        Some(length) => parse_number(length)
+            .filter(|length| [1, 2, 4, 8].contains(length))
+            .ok_or_else(|| wrong("the length is not 1, 2, 4 or 8"))?,
+    };
+    if bp_type != 4 && !address.is_multiple_of(length) {
+        return Err(wrong("the address is not a multiple of the length"));
+    }
+    let attr = EventAttr {
+        kind: event_kind::BREAKPOINT,
+        bp_type,
+        config1: address,
+        config2: length,
+        ..EventAttr::default()
+    };
+    let mut spec = EventSpec::new(text, attr);
+    modify(&mut spec, letters)?;
+    Ok(spec)
+}
+
+/// `name/term,term=value/letters`; `name` is a PMU or a plain event.
+fn with_terms(text: &str, name: &str, rest: &str) -> Result<EventSpec, EventError> {
+    let (terms, letters) = rest
+        .rsplit_once('/')
+        .ok_or_else(|| syntax(text, "a / is missing", text.len()))?;
+    let letters = letters.strip_prefix(':').unwrap_or(letters);
+    let plain = plain_attr(name);
+    let pmu = match &plain {
+        Some(_) => None,
+        None => Some(Pmu::open(name, text)?),
+    };
+    let attr = plain.unwrap_or_else(|| EventAttr {
+        kind: pmu.as_ref().map_or(0, Pmu::kind),
+        ..EventAttr::default()
+    });
+    let mut spec = EventSpec::new(text, attr);
+    for term in terms.split(',').filter(|term| !term.trim().is_empty()) {
+        let (term, value) = split_term(term);
+        if common_term(term, value, &mut spec)? {
+            continue;
+        }
+        match &pmu {
+            Some(pmu) => pmu.apply(term, value, &mut spec)?,
+            None => {
+                return Err(EventError::Term {
+                    event: text.to_owned(),
+                    term: term.to_owned(),
+                    known: COMMON_TERMS.iter().map(ToString::to_string).collect(),
+                });
+            }
+        }
+    }
+    modify(&mut spec, letters)?;
+    Ok(spec)
+}
+
+const COMMON_TERMS: &[&str] = &[
+    "config",
+    "config1",
+    "config2",
+    "config3",
+    "name",
+    "period",
+    "freq",
+    "call-graph",
+    "stack-size",
+    "max-stack",
+    "inherit",
+    "no-inherit",
+];
+
+/// Applies a term that every event has; `false` if it is not one of those.
+fn common_term(name: &str, value: Option<&str>, spec: &mut EventSpec) -> Result<bool, EventError> {
+    let wrong = |spec: &EventSpec| EventError::Number {
+        event: spec.name.clone(),
+        value: value.unwrap_or_default().to_owned(),
+        place: name.to_owned(),
+    };
+    let number = |spec: &EventSpec| value.and_then(parse_number).ok_or_else(|| wrong(spec));
+    match name {
+        "config" => spec.attr.config = number(spec)?,
+        "config1" => spec.attr.config1 = number(spec)?,
+        "config2" => spec.attr.config2 = number(spec)?,
+        "config3" => spec.attr.config3 = number(spec)?,
+        "name" => value.unwrap_or_default().clone_into(&mut spec.name),
+        "period" => spec.rate = Some(Rate::Period(number(spec)?)),
+        "freq" => spec.rate = Some(Rate::Frequency(number(spec)?)),
+        "stack-size" => {
+            let bytes = u32::try_from(number(spec)?).map_err(|_| wrong(spec))?;
+            spec.stack_size = Some(bytes);
+        }
+        "max-stack" => {
+            let frames = u16::try_from(number(spec)?).map_err(|_| wrong(spec))?;
+            spec.attr.sample_max_stack = frames;
+        }
+        "inherit" => spec.inherit = Some(true),
+        "no-inherit" => spec.inherit = Some(false),
+        "call-graph" => {
+            spec.chains = Some(match value {
+                Some("no") => ChainTerm::No,
+                Some("dwarf") => ChainTerm::Dump,
+                Some("fp") => ChainTerm::FramePointers,
+                _ => return Err(wrong(spec)),
+            });
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Applies modifier letters.
+fn modify(spec: &mut EventSpec, letters: &str) -> Result<(), EventError> {
+    if letters.is_empty() {
+        return Ok(());
+    }
+    let mut user = false;
+    let mut kernel = false;
+    let mut hypervisor = false;
+    let mut host = false;
+    let mut guest = false;
+    let mut precise = 0_u8;
+    let mut flags = spec.attr.flags;
+    for letter in letters.chars() {
+        match letter {
+            'u' => user = true,
+            'k' => kernel = true,
+            'h' => hypervisor = true,
+            'G' => guest = true,
+            'H' => host = true,
+            'I' => flags = flags.with(AttrFlags::EXCLUDE_IDLE),
+            'D' => flags = flags.with(AttrFlags::PINNED),
+            'e' => flags = flags.with(AttrFlags::EXCLUSIVE),
+            'p' => precise += 1,
+            'P' => spec.precision = Precision::Highest,
+            'S' => spec.leader_samples = true,
+            'W' => spec.weak = true,
+            modifier => {
+                return Err(EventError::Modifier {
+                    name: spec.name.clone(),
+                    modifier,
+                });
+            }
+        }
+        if precise > 3 {
+            return Err(EventError::Modifier {
+                name: spec.name.clone(),
+                modifier: 'p',
+            });
+        }
+    }
+    if user || kernel || hypervisor {
+        spec.modes.given = true;
+        for (wanted, flag) in [
+            (user, AttrFlags::EXCLUDE_USER),
+            (kernel, AttrFlags::EXCLUDE_KERNEL),
+            (hypervisor, AttrFlags::EXCLUDE_HV),
+        ] {
+            flags = if wanted {
+                flags.without(flag)
+            } else {
+                flags.with(flag)
+            };
+        }
+    }
+    if host != guest {
+        flags = flags.with(if host {
+            AttrFlags::EXCLUDE_GUEST
+        } else {
+            AttrFlags::EXCLUDE_HOST
+        });
+    }
+    if precise > 0 {
+        spec.precision = Precision::Exactly(precise);
+    }
+    spec.attr.flags = flags;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+    use crate::events::{ChainTerm, EventError, EventSpec, Precision, Rate};
+    use prof_abi::AttrFlags;
+
+    fn one(text: &str) -> EventSpec {
+        let specs = parse(text, 0).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(specs.len(), 1, "{text}");
+        specs.into_iter().next().expect("one")
+    }
+
+    #[test]
+    fn names_modifiers_and_raw_numbers() {
+        let spec = one("cycles:upp");
+        assert_eq!((spec.attr.kind, spec.attr.config), (0, 0));
+        assert_eq!(spec.precision, Precision::Exactly(2));
+        assert!(
+            spec.attr
+                .flags
+                .has(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV)
+        );
+        assert!(!spec.attr.flags.has(AttrFlags::EXCLUDE_USER));
+        assert_eq!(spec.name, "cycles:upp");
+        let spec = one("r1a8");
+        assert_eq!((spec.attr.kind, spec.attr.config), (4, 0x1a8));
+        assert!(one("cpu-clock:k").attr.flags.has(AttrFlags::EXCLUDE_USER));
+        assert!(one("cpu-clock:H").attr.flags.has(AttrFlags::EXCLUDE_GUEST));
+        assert!(one("cpu-clock:G").attr.flags.has(AttrFlags::EXCLUDE_HOST));
+        assert!(
+            one("cpu-clock:ID")
+                .attr
+                .flags
+                .has(AttrFlags::EXCLUDE_IDLE | AttrFlags::PINNED)
+        );
+        assert_eq!(one("cycles:P").precision, Precision::Highest);
+    }
+
+    #[test]
+    fn groups_and_lists() {
+        let specs = parse("{cycles,instructions}:S,cs", 3).expect("valid");
+        assert_eq!(specs.len(), 3);
+        assert_eq!(
+            [specs[0].group, specs[1].group, specs[2].group],
+            [Some(3), Some(3), None]
+        );
+        assert!(specs[0].leader_samples && specs[1].leader_samples);
+        assert_eq!(specs[0].name, "cycles:S");
+        assert_eq!(specs[2].attr.config, 3);
+    }
+
+    #[test]
+    fn breakpoints_and_their_limits() {
+        let spec = one("mem:0x404040/8:w:u");
+        assert_eq!(
+            (
+                spec.attr.kind,
+                spec.attr.bp_type,
+                spec.attr.config1,
+                spec.attr.config2
+            ),
+            (5, 2, 0x40_4040, 8)
+        );
+        assert!(spec.attr.flags.has(AttrFlags::EXCLUDE_KERNEL));
+        assert_eq!(one("mem:0x1000").attr.config2, 4);
+        assert_eq!(one("mem:0x1001:x").attr.config2, 8);
+        for wrong in [
+            "mem:0x1001/4",
+            "mem:0x1000/3",
+            "mem:0x1000:wx",
+            "mem:main",
+            "mem:1:q",
+        ] {
+            assert!(
+                matches!(parse(wrong, 0), Err(EventError::Breakpoint { .. })),
+                "{wrong}"
+            );
+        }
+        assert_eq!(parse("mem:0x1000/4:w,cs", 0).expect("two").len(), 2);
+    }
+
+    #[test]
+    fn terms_of_every_event() {
+        let spec =
+            one("cpu-clock/freq=99,name=tick,call-graph=dwarf,stack-size=4096,max-stack=7/u");
+        assert_eq!(spec.rate, Some(Rate::Frequency(99)));
+        assert_eq!(spec.name, "tick");
+        assert_eq!(
+            (spec.chains, spec.stack_size),
+            (Some(ChainTerm::Dump), Some(4096))
+        );
+        assert_eq!(spec.attr.sample_max_stack, 7);
+        assert!(spec.attr.flags.has(AttrFlags::EXCLUDE_KERNEL));
+        let error = parse("cpu-clock/frq=99/", 0).expect_err("no such term");
+        assert!(error.to_string().contains("freq"), "{error}");
+        assert!(matches!(
+            parse("nopmu/x=1/", 0),
+            Err(EventError::Pmu { .. })
+        ));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_what_would_be_right() {
+        let message = |text: &str| parse(text, 0).expect_err(text).to_string();
+        assert!(message("cycels").contains("did you mean cycles"));
+        assert!(message("cycels:u").contains("did you mean cycles:u"));
+        assert!(message("cycles:x").contains("'x'"));
+        assert!(message("cycles:pppp").contains("'p'"));
+        assert!(message("{cycles,cs").contains("missing at character 11"));
+        assert!(message("cycles,,cs").contains("missing at character 8"));
+        assert!(message("cycles}").contains("no {"));
+        assert!(message("").contains("missing at character 1"));
+    }
+}

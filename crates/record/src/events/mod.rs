@@ -1,0 +1,209 @@
+//! From what the user writes after `-e` to event attributes.
+
+mod grammar;
+pub(crate) mod names;
+mod pmu;
+mod tracepoint;
+
+use prof_abi::{AttrFlags, EventAttr, event_kind};
+
+pub use grammar::parse;
+
+/// How exact the addresses of samples shall be (`precise_ip`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Precision {
+    /// What was asked for, 0 to 3.
+    #[default]
+    Any,
+    /// This, or it is an error.
+    Exactly(u8),
+    /// The best that the event can.
+    Highest,
+}
+
+/// How often an event samples, where it says so itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rate {
+    /// Times a second (Hz).
+    Frequency(u64),
+    /// Every so many events.
+    Period(u64),
+}
+
+/// Call chains of one event, where it says so itself (`call-graph=`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChainTerm {
+    /// None.
+    No,
+    /// By frame pointers.
+    FramePointers,
+    /// A piece of the stack with it.
+    Dump,
+}
+
+/// The modes of the CPU that an event is asked to see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Modes {
+    /// `:u`, `:k` or `:h` was given, so the flags are the user's wish.
+    pub given: bool,
+}
+
+/// An event as asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventSpec {
+    /// As the user wrote it, modifiers included.
+    pub name: String,
+    /// What is counted: `kind`, `config*`, breakpoint fields and the flags
+    /// that modifiers set. Nothing about sampling.
+    pub attr: EventAttr,
+    /// Modes by modifiers.
+    pub modes: Modes,
+    /// `:p…` and `:P`.
+    pub precision: Precision,
+    /// `period=` or `freq=`.
+    pub rate: Option<Rate>,
+    /// `call-graph=`.
+    pub chains: Option<ChainTerm>,
+    /// `stack-size=`, bytes.
+    pub stack_size: Option<u32>,
+    /// `inherit` or `no-inherit`.
+    pub inherit: Option<bool>,
+    /// Its group: events with the same number belong together, the first is
+    /// the leader.
+    pub group: Option<u32>,
+    /// `:S`: samples of the leader read the whole group.
+    pub leader_samples: bool,
+    /// `:W`: the group may be broken up.
+    pub weak: bool,
+}
+
+impl EventSpec {
+    /// An event without modifiers.
+    pub fn new(name: impl Into<String>, attr: EventAttr) -> Self {
+        Self {
+            name: name.into(),
+            attr,
+            modes: Modes::default(),
+            precision: Precision::Any,
+            rate: None,
+            chains: None,
+            stack_size: None,
+            inherit: None,
+            group: None,
+            leader_samples: false,
+            weak: false,
+        }
+    }
+
+    /// Whether each occurrence is sampled unless told otherwise: tracepoints
+    /// and breakpoints, as perf does.
+    pub fn samples_each(&self) -> bool {
+        matches!(
+            self.attr.kind,
+            event_kind::TRACEPOINT | event_kind::BREAKPOINT
+        )
+    }
+
+    /// Whether it may be narrowed to user space when the kernel refuses more.
+    pub fn may_drop_kernel(&self) -> bool {
+        !self.modes.given && !self.attr.flags.has(AttrFlags::EXCLUDE_KERNEL)
+    }
+}
+
+/// An event that cannot be understood or does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EventError {
+    /// No such name.
+    #[error("there is no event {name}{}", suggestion(.nearest.as_deref()))]
+    Unknown {
+        /// As written.
+        name: String,
+        /// What may have been meant.
+        nearest: Option<String>,
+    },
+    /// A modifier that is not one.
+    #[error(
+        "event {name}: there is no modifier {modifier:?}\n  modifiers are u k h (modes), p P (precision), G H (guest, host), I D e S W"
+    )]
+    Modifier {
+        /// The event.
+        name: String,
+        /// The letter.
+        modifier: char,
+    },
+    /// A term between slashes that is not known.
+    #[error("event {event}: there is no term {term}{}", known_terms(.known))]
+    Term {
+        /// The event.
+        event: String,
+        /// The term.
+        term: String,
+        /// The terms of its PMU.
+        known: Vec<String>,
+    },
+    /// A number that is none, or is too large for its place.
+    #[error("event {event}: {value} is not a number that fits {place}")]
+    Number {
+        /// The event.
+        event: String,
+        /// As written.
+        value: String,
+        /// What it is for.
+        place: String,
+    },
+    /// No such PMU.
+    #[error("event {event}: this machine has no PMU {pmu}\n  it has: {}", .known.join(", "))]
+    Pmu {
+        /// The event.
+        event: String,
+        /// The PMU.
+        pmu: String,
+        /// Those that there are.
+        known: Vec<String>,
+    },
+    /// The tracepoint cannot be looked up.
+    #[error("tracepoint {name}: cannot read {path}: {why}\n  {hint}")]
+    Tracepoint {
+        /// `system:name`.
+        name: String,
+        /// The file looked for.
+        path: String,
+        /// Why not.
+        why: String,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// A breakpoint that the CPU cannot have.
+    #[error(
+        "breakpoint {event}: {why}\n  write mem:ADDRESS[/LENGTH][:rwx], length 1, 2, 4 or 8, for example mem:0x404040/4:w"
+    )]
+    Breakpoint {
+        /// As written.
+        event: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// Braces or slashes that do not match, or nothing where an event should
+    /// be.
+    #[error("events {text:?}: {why} at character {at}")]
+    Syntax {
+        /// The whole text.
+        text: String,
+        /// What is wrong.
+        why: &'static str,
+        /// Where, from 1.
+        at: usize,
+    },
+}
+
+fn suggestion(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("\n  did you mean {nearest}? (prof list shows all)"),
+        None => "\n  prof list shows those that there are".to_owned(),
+    }
+}
+
+fn known_terms(known: &[String]) -> String {
+    format!("\n  its terms are: {}", known.join(", "))
+}

@@ -1,0 +1,162 @@
+//! Tracepoints by name, from tracefs.
+
+use super::EventError;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+const ROOTS: [&str; 2] = [
+    "/sys/kernel/tracing/events",
+    "/sys/kernel/debug/tracing/events",
+];
+
+/// The ids of the tracepoints that `system:name` means, either of which may
+/// hold `*` and `?`, with their full names, sorted.
+pub(super) fn lookup(system: &str, name: &str) -> Result<Vec<(String, u64)>, EventError> {
+    let mut first_error = None;
+    for root in ROOTS {
+        match lookup_in(root, system, name) {
+            Ok(found) if !found.is_empty() => return Ok(found),
+            Ok(_) => {}
+            Err(error) => {
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    let full = format!("{system}:{name}");
+    let path = format!("{}/{system}/{name}/id", ROOTS[0]);
+    let (why, hint) = match first_error {
+        Some(error) if error.kind() == io::ErrorKind::PermissionDenied => (
+            error.to_string(),
+            "reading tracepoint ids takes root: try: sudo prof record -e … (or: sudo mount -o remount,mode=755 /sys/kernel/tracing)",
+        ),
+        Some(error) if error.kind() != io::ErrorKind::NotFound => (
+            error.to_string(),
+            "is tracefs mounted? try: sudo mount -t tracefs none /sys/kernel/tracing",
+        ),
+        _ => (
+            "there is no such tracepoint".to_owned(),
+            "prof list tracepoint shows those that there are",
+        ),
+    };
+    Err(EventError::Tracepoint {
+        name: full,
+        path,
+        why,
+        hint,
+    })
+}
+
+fn lookup_in(root: &str, system: &str, name: &str) -> io::Result<Vec<(String, u64)>> {
+    let root = PathBuf::from(root);
+    let mut found = Vec::new();
+    for system in matching(&root, system)? {
+        let directory = root.join(&system);
+        for name in matching(&directory, name)? {
+            // Directories hold files such as `enable` and `filter` too.
+            let text = match fs::read_to_string(directory.join(&name).join("id")) {
+                Ok(text) => text,
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+                Err(_) => continue,
+            };
+            if let Ok(id) = text.trim().parse() {
+                found.push((format!("{system}:{name}"), id));
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The entries that the pattern matches; without a wildcard it is not listed.
+fn matching(directory: &std::path::Path, pattern: &str) -> io::Result<Vec<String>> {
+    if !pattern.contains(['*', '?']) {
+        // A name, not a path.
+        let plain = !pattern.contains('/') && pattern != "..";
+        return Ok(if plain {
+            vec![pattern.to_owned()]
+        } else {
+            Vec::new()
+        });
+    }
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        if let Ok(name) = entry?.file_name().into_string()
+            && glob(pattern.as_bytes(), name.as_bytes())
+        {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Whether `name` matches a pattern of `*` and `?`; linear in both but for one
+/// step back per star.
+fn glob(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut in_name) = (0, 0);
+    let mut star = None;
+    while in_name < name.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                star = Some((at, in_name));
+                at += 1;
+            }
+            Some(&letter) if letter == b'?' || letter == name[in_name] => {
+                at += 1;
+                in_name += 1;
+            }
+            _ => match star {
+                Some((star_at, from)) => {
+                    at = star_at + 1;
+                    in_name = from + 1;
+                    star = Some((star_at, from + 1));
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern
+        .get(at..)
+        .is_some_and(|rest| rest.iter().all(|&letter| letter == b'*'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{glob, lookup};
+    use crate::events::EventError;
+
+    #[test]
+    fn patterns_match_as_a_shell_does() {
+        for (pattern, name, expected) in [
+            ("sched_*", "sched_switch", true),
+            ("*switch", "sched_switch", true),
+            ("s?hed_switch", "sched_switch", true),
+            ("*a*b*", "xxaxxbxx", true),
+            ("*a*b", "xxaxxbxx", false),
+            ("", "", true),
+            ("x", "", false),
+        ] {
+            assert_eq!(
+                glob(pattern.as_bytes(), name.as_bytes()),
+                expected,
+                "{pattern} {name}"
+            );
+        }
+    }
+
+    #[test]
+    fn ev_20_a_tracepoint_has_an_id_or_a_reason() {
+        match lookup("sched", "sched_switch") {
+            Ok(found) => {
+                assert_eq!(found[0].0, "sched:sched_switch");
+                let all = lookup("sched", "sched_s*").expect("several");
+                assert!(all.len() > 1, "{all:?}");
+                let error = lookup("sched", "no_such").expect_err("missing");
+                assert!(error.to_string().contains("prof list"), "{error}");
+            }
+            Err(EventError::Tracepoint { why, .. }) => println!("skipped: {why}"),
+            Err(other) => panic!("{other}"),
+        }
+        assert!(lookup("..", "..").is_err());
+    }
+}

@@ -1,0 +1,140 @@
+//! What stands before and after the kernel's records: the state of the
+//! machine at the start, and what is known only at the end.
+
+use crate::open::OpenSet;
+use crate::options::{Options, Target};
+use crate::synthesize::{self, Synthesizer, cgroups, processes};
+use crate::tally::Tally;
+use crate::tasks::process_of;
+use prof_perfdata::write::{
+    ClockData, CpuMap, EventDescription, Features, IdIndexEntry, LostSamples, Trailer, id_index,
+    thread_map,
+};
+use prof_sys::clock;
+use std::collections::BTreeSet;
+
+/// Writes them.
+#[derive(Debug)]
+pub(crate) struct Framing<'a> {
+    options: &'a Options,
+    set: &'a OpenSet,
+    tasks: Vec<Option<u32>>,
+    trailer: Trailer,
+    synthesizer: Synthesizer,
+}
+
+impl<'a> Framing<'a> {
+    pub(crate) fn new(
+        options: &'a Options,
+        set: &'a OpenSet,
+        tasks: Vec<Option<u32>>,
+        written: &EventDescription,
+    ) -> Self {
+        let what = synthesize::Options {
+            build_ids: options.build_ids,
+            data_mappings: options.extras.data,
+            namespaces: options.extras.namespaces,
+        };
+        Self {
+            options,
+            set,
+            tasks,
+            trailer: Trailer::of(&written.attr),
+            synthesizer: Synthesizer::new(&written.attr, what),
+        }
+    }
+
+    /// Appends what was so before the first record.
+    pub(crate) fn first(&mut self, out: &mut Vec<u8>) {
+        self.id_index(out);
+        let names = self.tasks.iter().map(|tid| {
+            let comm = tid.and_then(|tid| std::fs::read(format!("/proc/{tid}/comm")).ok());
+            let mut comm = comm.unwrap_or_default();
+            comm.retain(|&byte| byte != b'\n');
+            (*tid, comm)
+        });
+        let names: Vec<_> = names.collect();
+        thread_map(names.iter().map(|(tid, comm)| (*tid, comm.as_slice())), out);
+        let cpus: Vec<u16> = self
+            .set
+            .scope()
+            .cpus
+            .iter()
+            .filter_map(|&cpu| u16::try_from(cpu).ok())
+            .collect();
+        // More CPUs than one record holds: readers do without it.
+        let _ = CpuMap { cpus: &cpus }.encode(out);
+        self.synthesizer.kernel(out);
+        if self.options.extras.cgroups {
+            cgroups(&self.trailer, out);
+        }
+        // A command's own story begins with its exec, which the kernel tells.
+        let pids: BTreeSet<u32> = match &self.options.target {
+            Target::Command(_) => BTreeSet::new(),
+            Target::Processes(pids) => pids.iter().copied().collect(),
+            Target::Threads(tids) => tids.iter().filter_map(|&tid| process_of(tid)).collect(),
+            Target::System(_) => processes().into_iter().collect(),
+        };
+        self.synthesizer.processes(pids, out);
+    }
+
+    /// Keeps the build-id of an `MMAP2` from the kernel for the features.
+    pub(crate) fn mapping(&mut self, record: &[u8]) {
+        self.synthesizer.learn(record);
+    }
+
+    fn id_index(&self, out: &mut Vec<u8>) {
+        let entries: Vec<IdIndexEntry> = self
+            .set
+            .events
+            .iter()
+            .flat_map(|event| &event.descriptors)
+            .map(|open| IdIndexEntry {
+                id: open.id,
+                ring: open.ring as u64,
+                cpu: open.cpu,
+                tid: open.tid,
+            })
+            .collect();
+        id_index(&entries, out);
+    }
+
+    /// Appends losses that no LOST record told of.
+    pub(crate) fn last(&self, tally: &Tally, out: &mut Vec<u8>) {
+        let untold = self.set.lost().saturating_sub(tally.lost);
+        if untold > 0 {
+            LostSamples { lost: untold }.encode(&self.trailer, out);
+        }
+    }
+
+    /// The sections that are known only at the end.
+    pub(crate) fn features(&self, tally: &Tally, trust: Option<String>) -> Features {
+        let mut features = Features::default();
+        self.synthesizer.build_ids(&mut features);
+        if tally.samples > 0 {
+            features.sample_time(tally.first, tally.last);
+        }
+        if let Some(trust) = trust {
+            features.trust(&trust);
+        }
+        features
+    }
+}
+
+/// The sections about the chosen clock, if one was chosen.
+pub(crate) fn clock_features(options: &Options, features: &mut Features) {
+    let Some(chosen) = options.clock else {
+        return;
+    };
+    if let Ok(ns) = clock::resolution(chosen.id) {
+        features.clock_resolution(ns);
+    }
+    let both = (clock::now(clock::REALTIME), clock::now(chosen.id));
+    if let ((Ok(wall_ns), Ok(clock_ns)), Ok(clock)) = (both, u32::try_from(chosen.id)) {
+        features.clock_data(&ClockData {
+            clock,
+            wall_ns,
+            clock_ns,
+        });
+    }
+}

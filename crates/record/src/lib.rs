@@ -1,0 +1,33 @@
+//! Choosing events, opening them, draining rings, writing perf.data.
+#![forbid(unsafe_code)]
+
+mod attach;
+pub mod catalog;
+mod control;
+pub mod counting;
+pub mod doctor;
+mod drain;
+pub mod events;
+mod framing;
+pub mod hints;
+mod open;
+pub mod options;
+pub mod output;
+mod plan;
+pub mod registers;
+mod session;
+mod setup;
+pub mod stage;
+mod summary;
+pub mod synthesize;
+mod tally;
+mod tasks;
+mod tracing_data;
+mod trim;
+mod writing;
+
+pub use control::EndedBy;
+pub use plan::DEFAULT_DUMP;
+pub use session::{Finished, RecordError, record};
+pub use summary::Summary;
+pub use tally::Tally;

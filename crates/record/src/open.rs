@@ -1,0 +1,483 @@
+//! Opening the planned events for every CPU and task, and their rings.
+
+use crate::events::Precision;
+use crate::hints::{Refusal, Step, Whose};
+use crate::plan::{Planned, Role};
+use prof_abi::{AttrFlags, ReadFormat, SampleType};
+use prof_sys::{Event, OpenError, Ring, Target, page_size};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// An open descriptor of an event.
+#[derive(Debug)]
+pub(crate) struct Descriptor {
+    pub(crate) event: Event,
+    pub(crate) id: u64,
+    pub(crate) cpu: Option<u32>,
+    pub(crate) tid: Option<u32>,
+    /// The place of its ring.
+    pub(crate) ring: usize,
+}
+
+/// An event with all its descriptors.
+#[derive(Debug)]
+pub(crate) struct OpenEvent {
+    /// As it was opened: what the kernel refused is gone from the attr.
+    pub(crate) planned: Planned,
+    pub(crate) descriptors: Vec<Descriptor>,
+}
+
+impl OpenEvent {
+    pub(crate) fn ids(&self) -> Vec<u64> {
+        self.descriptors.iter().map(|open| open.id).collect()
+    }
+}
+
+/// A ring and whose records are in it.
+#[derive(Debug)]
+pub(crate) struct RingSlot {
+    pub(crate) ring: Ring,
+    cpu: Option<u32>,
+    tid: Option<u32>,
+    /// Event and descriptor of each member, the owner first.
+    pub(crate) members: Vec<(usize, usize)>,
+}
+
+/// Where events are opened, and what is known for messages.
+#[derive(Debug, Clone)]
+pub(crate) struct Scope {
+    pub(crate) whose: Whose,
+    /// The CPUs of sampling events; empty: one descriptor for any CPU.
+    pub(crate) cpus: Vec<u32>,
+    /// The CPUs of the tracking event.
+    pub(crate) all_cpus: Vec<u32>,
+    /// Descriptors needed in all, for messages.
+    pub(crate) descriptors: u64,
+    pub(crate) highest_frequency: u64,
+    pub(crate) paranoid: Option<i32>,
+    pub(crate) ring_bytes: u64,
+    /// The size is the user's wish: it is not made smaller.
+    pub(crate) ring_is_asked: bool,
+    /// The roles whose events are switched on as soon as their ring is there,
+    /// so that FORK records tell of every thread that inherits them.
+    pub(crate) enabled: Vec<Role>,
+    /// The directory of the cgroup, if only that one is wanted.
+    pub(crate) cgroup: Option<Arc<File>>,
+}
+
+impl Scope {
+    fn enables_at_once(&self, role: Role) -> bool {
+        self.enabled.contains(&role)
+    }
+}
+
+/// All that is open.
+#[derive(Debug)]
+pub(crate) struct OpenSet {
+    pub(crate) events: Vec<OpenEvent>,
+    pub(crate) rings: Vec<RingSlot>,
+    pub(crate) notices: Vec<String>,
+    scope: Scope,
+    ring_bytes: u64,
+}
+
+/// Why nothing more could be opened.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The task has ended.
+    Gone,
+    Refused(Box<Refusal>),
+}
+
+impl OpenSet {
+    pub(crate) fn new(planned: Vec<Planned>, scope: Scope) -> Self {
+        let events = planned
+            .into_iter()
+            .map(|planned| OpenEvent {
+                planned,
+                descriptors: Vec::new(),
+            })
+            .collect();
+        Self {
+            events,
+            rings: Vec::new(),
+            notices: Vec::new(),
+            ring_bytes: scope.ring_bytes,
+            scope,
+        }
+    }
+
+    /// Opens all events for one task, or for all with `None`, on every CPU.
+    pub(crate) fn open_for(&mut self, tid: Option<u32>) -> Result<(), Stop> {
+        if self.scope.all_cpus.is_empty() {
+            return self.open_on(tid, None);
+        }
+        for cpu in self.scope.all_cpus.clone() {
+            self.open_on(tid, Some(cpu))?;
+        }
+        Ok(())
+    }
+
+    fn open_on(&mut self, tid: Option<u32>, cpu: Option<u32>) -> Result<(), Stop> {
+        let samples_here = cpu.is_none_or(|cpu| self.scope.cpus.contains(&cpu));
+        for index in 0..self.events.len() {
+            if !samples_here && self.events[index].planned.role == Role::Samples {
+                continue;
+            }
+            self.open_one(index, tid, cpu)?;
+        }
+        Ok(())
+    }
+
+    fn open_one(&mut self, index: usize, tid: Option<u32>, cpu: Option<u32>) -> Result<(), Stop> {
+        let event = match self.open_with_fallbacks(index, tid, cpu) {
+            Ok(event) => event,
+            Err(error) if error.errno() == libc::ESRCH && self.scope.whose == Whose::Attached => {
+                return Err(Stop::Gone);
+            }
+            // The CPU went offline since it was listed.
+            Err(error) if error.errno() == libc::ENODEV && !self.rings.is_empty() => return Ok(()),
+            Err(error) => {
+                let refusal = self.refusal(Step::Open, error.errno(), index, tid, cpu);
+                return Err(Stop::Refused(Box::new(refusal)));
+            }
+        };
+        let ring = self.ring_for(&event, index, tid, cpu)?;
+        let id = event.id().unwrap_or(0);
+        if self.scope.enables_at_once(self.events[index].planned.role) {
+            // Fails only for a task that has just ended.
+            let _ = event.enable();
+        }
+        let open = &mut self.events[index].descriptors;
+        open.push(Descriptor {
+            event,
+            id,
+            cpu,
+            tid,
+            ring,
+        });
+        let member = (index, open.len() - 1);
+        self.rings[ring].members.push(member);
+        Ok(())
+    }
+
+    /// Opens, and if this is the event's first descriptor tries with less.
+    fn open_with_fallbacks(
+        &mut self,
+        index: usize,
+        tid: Option<u32>,
+        cpu: Option<u32>,
+    ) -> Result<Event, OpenError> {
+        // Apart from `self`, of which the ladder's result becomes a part.
+        let cgroup = self.scope.cgroup.clone();
+        let Some(target) = target_of(tid, cpu, cgroup.as_deref()) else {
+            return Err(OpenError {
+                source: std::io::Error::from_raw_os_error(libc::EINVAL),
+                kernel_attr_size: None,
+            });
+        };
+        let first = self.events[index].descriptors.is_empty();
+        let mut ladder = Ladder::new(&self.events[index].planned);
+        loop {
+            let leader = self.leader_of(index, tid, cpu);
+            let planned = &self.events[index].planned;
+            let attr = if first {
+                &ladder.planned.attr
+            } else {
+                &planned.attr
+            };
+            match Event::open(attr, target, leader) {
+                Ok(event) => {
+                    if first {
+                        self.notices.extend(ladder.notice.take());
+                        self.events[index].planned = ladder.planned;
+                    }
+                    return Ok(event);
+                }
+                Err(error) if first && ladder.step_down(error.errno()) => {}
+                // The first refusal is about what was asked for.
+                Err(error) => return Err(ladder.first_error.take().unwrap_or(error)),
+            }
+        }
+    }
+
+    /// The leader's descriptor for the same task and CPU.
+    fn leader_of(&self, index: usize, tid: Option<u32>, cpu: Option<u32>) -> Option<&Event> {
+        let leader = self.events[index]
+            .planned
+            .leader
+            .filter(|&leader| leader != index)?;
+        let same = |open: &&Descriptor| open.tid == tid && open.cpu == cpu;
+        self.events[leader]
+            .descriptors
+            .iter()
+            .rev()
+            .find(same)
+            .map(|open| &open.event)
+    }
+
+    /// The ring of the CPU, or of the task where events are on any CPU; mapped
+    /// if this is the first event there.
+    fn ring_for(
+        &mut self,
+        event: &Event,
+        index: usize,
+        tid: Option<u32>,
+        cpu: Option<u32>,
+    ) -> Result<usize, Stop> {
+        let found = self
+            .rings
+            .iter()
+            .rposition(|slot| slot.cpu == cpu && (cpu.is_some() || slot.tid == tid));
+        if let Some(place) = found {
+            let (owner, descriptor) = self.rings[place].members[0];
+            let owner = &self.events[owner].descriptors[descriptor].event;
+            event.set_output(Some(owner)).map_err(|error| {
+                let errno = error.raw_os_error().unwrap_or(0);
+                Stop::Refused(Box::new(self.refusal(Step::Map, errno, index, tid, cpu)))
+            })?;
+            return Ok(place);
+        }
+        loop {
+            let pages = (self.ring_bytes / page_size() as u64).max(1);
+            let pages = usize::try_from(pages).unwrap_or(usize::MAX);
+            match Ring::map(event, pages) {
+                Ok(ring) => {
+                    self.rings.push(RingSlot {
+                        ring,
+                        cpu,
+                        tid,
+                        members: Vec::new(),
+                    });
+                    return Ok(self.rings.len() - 1);
+                }
+                Err(error) => {
+                    let errno = error.raw_os_error().unwrap_or(0);
+                    let limited = matches!(errno, libc::EPERM | libc::ENOMEM);
+                    if !limited || self.scope.ring_is_asked || pages == 1 {
+                        let refusal = self.refusal(Step::Map, errno, index, tid, cpu);
+                        return Err(Stop::Refused(Box::new(refusal)));
+                    }
+                    self.ring_bytes /= 2;
+                }
+            }
+        }
+    }
+
+    /// Bytes of the smallest ring, if rings had to be made smaller.
+    pub(crate) fn shrunk_ring(&self) -> Option<u64> {
+        (self.ring_bytes < self.scope.ring_bytes).then_some(self.ring_bytes)
+    }
+
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    fn refusal(
+        &self,
+        step: Step,
+        errno: i32,
+        index: usize,
+        tid: Option<u32>,
+        cpu: Option<u32>,
+    ) -> Refusal {
+        let planned = &self.events[index].planned;
+        let attr = &planned.attr;
+        Refusal {
+            step,
+            errno,
+            event: planned.name.clone(),
+            kind: attr.kind,
+            whose: self.scope.whose,
+            cpu,
+            tid,
+            branches: attr.sample_type.has(SampleType::BRANCH_STACK),
+            precise: attr.precise_ip() > 0,
+            namespaces: attr.flags.has(AttrFlags::NAMESPACES),
+            physical: attr.sample_type.has(SampleType::PHYS_ADDR),
+            grouped: planned.leader.is_some(),
+            kernel: !attr.flags.has(AttrFlags::EXCLUDE_KERNEL),
+            long_chain: attr.sample_max_stack > 0,
+            frequency: attr.is_freq().then_some(attr.sample_period),
+            highest_frequency: self.scope.highest_frequency,
+            paranoid: self.scope.paranoid,
+            descriptors: self.scope.descriptors,
+            ring_bytes: self.ring_bytes,
+        }
+    }
+
+    /// Does `what` to each descriptor, leaders only where there are groups.
+    fn each_leader(&self, role: Option<Role>, what: fn(&Event) -> std::io::Result<()>) {
+        for (index, event) in self.events.iter().enumerate() {
+            let is_member = event.planned.leader.is_some_and(|leader| leader != index);
+            if is_member || role.is_some_and(|role| role != event.planned.role) {
+                continue;
+            }
+            for open in &event.descriptors {
+                // Fails only for a task that has ended, which is no loss.
+                let _ = what(&open.event);
+            }
+        }
+    }
+
+    /// Starts the events of one role, or all.
+    pub(crate) fn enable(&self, role: Option<Role>) {
+        self.each_leader(role, Event::enable);
+    }
+
+    /// Stops all events.
+    pub(crate) fn disable(&self) {
+        self.each_leader(None, Event::disable);
+    }
+
+    /// Samples that found no room, by the kernel's own count.
+    pub(crate) fn lost(&self) -> u64 {
+        let mut lost = 0_u64;
+        for event in &self.events {
+            let format = event.planned.attr.read_format;
+            // A group's leader tells for its members.
+            if !format.has(ReadFormat::LOST) {
+                continue;
+            }
+            for open in &event.descriptors {
+                let Ok(counts) = open.event.read_counts(format) else {
+                    continue;
+                };
+                let own = counts.values.iter().find(|count| count.id == Some(open.id));
+                lost = lost.saturating_add(own.and_then(|count| count.lost).unwrap_or(0));
+            }
+        }
+        lost
+    }
+
+    /// The count of an event over all its descriptors.
+    pub(crate) fn count_of(&self, index: usize) -> u64 {
+        let Some(event) = self.events.get(index) else {
+            return 0;
+        };
+        let format = event.planned.attr.read_format;
+        let counts = event.descriptors.iter().filter_map(|open| {
+            let counts = open.event.read_counts(format).ok()?;
+            counts.values.first().map(|count| count.value)
+        });
+        counts.fold(0, u64::saturating_add)
+    }
+}
+
+fn target_of(tid: Option<u32>, cpu: Option<u32>, cgroup: Option<&File>) -> Option<Target<'_>> {
+    match (tid, cpu, cgroup) {
+        (Some(tid), cpu, _) => Some(Target::Task { tid, cpu }),
+        (None, Some(cpu), None) => Some(Target::Cpu(cpu)),
+        (None, Some(cpu), Some(cgroup)) => Some(Target::Cgroup {
+            directory: cgroup.as_fd(),
+            cpu,
+        }),
+        (None, None, _) => None,
+    }
+}
+
+/// What to give up, step by step, when an event is refused.
+struct Ladder {
+    planned: Planned,
+    first_error: Option<OpenError>,
+    notice: Option<String>,
+    precise: u8,
+    newer: usize,
+}
+
+/// Flags that older kernels do not know, newest first; without them the
+/// recording only knows less.
+const NEWER_FLAGS: &[AttrFlags] = &[
+    AttrFlags::BUILD_ID,                                      // 5.12
+    AttrFlags::CGROUP,                                        // 5.7
+    AttrFlags(AttrFlags::KSYMBOL.0 | AttrFlags::BPF_EVENT.0), // 5.1
+    AttrFlags::EXCLUDE_GUEST,                                 // not for every PMU
+];
+
+impl Ladder {
+    fn new(planned: &Planned) -> Self {
+        let mut planned = planned.clone();
+        let precise = if planned.precision == Precision::Highest {
+            3
+        } else {
+            0
+        };
+        set_precise(&mut planned, precise);
+        Self {
+            planned,
+            first_error: None,
+            notice: None,
+            precise,
+            newer: 0,
+        }
+    }
+
+    /// Gives up one thing that may be the reason of `errno`; `false` if
+    /// nothing is left.
+    fn step_down(&mut self, errno: i32) -> bool {
+        if self.first_error.is_none() {
+            self.first_error = Some(OpenError {
+                source: std::io::Error::from_raw_os_error(errno),
+                kernel_attr_size: None,
+            });
+        }
+        let flags = &mut self.planned.attr.flags;
+        match errno {
+            libc::EACCES | libc::EPERM if self.planned.may_drop_kernel => {
+                *flags = flags.with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
+                let name = self.planned.name.clone();
+                self.planned.name = format!("{name}:u");
+                self.planned.may_drop_kernel = false;
+                self.first_error = None;
+                self.notice = Some(format!(
+                    "{name}: user space only, since the kernel is not for this user to see \
+                     (kernel.perf_event_paranoid); prof doctor says what would change that"
+                ));
+                true
+            }
+            libc::EOPNOTSUPP | libc::EINVAL | libc::ENOENT if self.precise > 0 => {
+                self.precise -= 1;
+                set_precise(&mut self.planned, self.precise);
+                true
+            }
+            libc::EINVAL | libc::E2BIG => self.drop_newer(),
+            _ => false,
+        }
+    }
+
+    fn drop_newer(&mut self) -> bool {
+        let attr = &mut self.planned.attr;
+        if attr.read_format.has(ReadFormat::LOST) {
+            attr.read_format = attr.read_format.without(ReadFormat::LOST); // 6.0
+            return true;
+        }
+        while let Some(&newer) = NEWER_FLAGS.get(self.newer) {
+            self.newer += 1;
+            if attr.flags.0 & newer.0 != 0 {
+                attr.flags = attr.flags.without(newer);
+                return true;
+            }
+        }
+        // SAMPLE_READ with inherit: 6.13.
+        if attr.sample_type.has(SampleType::READ) && attr.flags.has(AttrFlags::INHERIT) {
+            attr.flags = attr
+                .flags
+                .without(AttrFlags::INHERIT | AttrFlags::INHERIT_STAT);
+            self.notice = Some(format!(
+                "{}: without children, because this kernel cannot read groups of inherited events",
+                self.planned.name
+            ));
+            return true;
+        }
+        false
+    }
+}
+
+fn set_precise(planned: &mut Planned, level: u8) {
+    if planned.precision == Precision::Highest {
+        let flags = &mut planned.attr.flags;
+        *flags = flags.without(AttrFlags::PRECISE_LOW | AttrFlags::PRECISE_HIGH);
+        flags.0 |= u64::from(level & 3) << 15;
+    }
+}

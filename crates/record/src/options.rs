@@ -1,0 +1,284 @@
+//! What to record, as the command line or a caller says it.
+
+use crate::events::{EventSpec, Rate};
+use crate::output::Destination;
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// Whose events are recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A program that we launch, with all that it starts.
+    Command(Vec<OsString>),
+    /// Running processes with all their threads.
+    Processes(Vec<u32>),
+    /// Running threads.
+    Threads(Vec<u32>),
+    /// Everything on all CPUs or on those of [`Options::cpus`], until a signal
+    /// or the end of the command, if there is one.
+    System(Option<Vec<OsString>>),
+}
+
+/// How often to sample events that do not say it themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sampling {
+    /// So many times a second.
+    Frequency(u64),
+    /// As often as the kernel allows.
+    HighestFrequency,
+    /// Every so many events.
+    Period(u64),
+}
+
+impl Sampling {
+    /// Like perf's default, in Hz.
+    pub const DEFAULT: Self = Self::Frequency(4000);
+
+    pub(crate) fn rate(self, highest: u64) -> Rate {
+        match self {
+            Self::Frequency(hz) => Rate::Frequency(hz),
+            Self::HighestFrequency => Rate::Frequency(highest),
+            Self::Period(events) => Rate::Period(events),
+        }
+    }
+}
+
+/// Call stacks of samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stacks {
+    /// None.
+    #[default]
+    None,
+    /// The kernel follows frame pointers.
+    FramePointers,
+    /// Registers and so many bytes of the user stack go to the file.
+    Dump(u32),
+    /// Registers and so many bytes of the user stack go to the stage, which
+    /// makes a call chain of them.
+    Unwound(u32),
+    /// The CPU's own record of calls.
+    LastBranch,
+}
+
+impl Stacks {
+    /// Bytes of user stack in each sample.
+    pub fn dump_bytes(self) -> Option<u32> {
+        match self {
+            Self::Dump(bytes) | Self::Unwound(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+/// The modes of the CPU that all events see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ModeFilter {
+    /// As each event says.
+    #[default]
+    AsEvents,
+    /// User space only.
+    User,
+    /// The kernel only.
+    Kernel,
+}
+
+/// Which part of call chains to keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ChainFilter {
+    /// Both.
+    #[default]
+    Both,
+    /// User space.
+    User,
+    /// The kernel.
+    Kernel,
+}
+
+/// When events begin to count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Start {
+    /// With the program, or at once.
+    #[default]
+    AtOnce,
+    /// So much later.
+    After(Duration),
+}
+
+/// What samples and the stream carry beyond the usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extras {
+    /// Data addresses and data mappings (`-d`).
+    pub data: bool,
+    /// Physical addresses.
+    pub physical_addresses: bool,
+    /// Page sizes of data addresses.
+    pub data_page_size: bool,
+    /// Page sizes of code addresses.
+    pub code_page_size: bool,
+    /// Weights (`-W`).
+    pub weight: bool,
+    /// Payloads of tracepoints (`-R`); tracepoints have them anyway.
+    pub raw: bool,
+    /// Counts of each thread when it ends (`-s`).
+    pub thread_counts: bool,
+    /// Context switches.
+    pub switches: bool,
+    /// Namespaces of tasks.
+    pub namespaces: bool,
+    /// Cgroups of samples, and their paths.
+    pub cgroups: bool,
+    /// Registers at the interrupt, as a mask.
+    pub interrupt_registers: u64,
+    /// User registers, as a mask.
+    pub user_registers: u64,
+    /// Event id at a fixed place even for a single event.
+    pub identifier: bool,
+}
+
+/// A clock for times, by its number and name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clock {
+    /// For `perf_event_attr.clockid`.
+    pub id: i32,
+    /// As `-k` takes it.
+    pub name: &'static str,
+}
+
+/// The clocks that perf_event_open(2) takes, with all names `-k` knows.
+pub const CLOCKS: &[(&str, Clock)] = {
+    use prof_sys::clock;
+    const fn named(id: i32, name: &'static str) -> Clock {
+        Clock { id, name }
+    }
+    &[
+        ("CLOCK_MONOTONIC", named(clock::MONOTONIC, "monotonic")),
+        ("monotonic", named(clock::MONOTONIC, "monotonic")),
+        ("mono", named(clock::MONOTONIC, "monotonic")),
+        (
+            "CLOCK_MONOTONIC_RAW",
+            named(clock::MONOTONIC_RAW, "monotonic_raw"),
+        ),
+        (
+            "monotonic_raw",
+            named(clock::MONOTONIC_RAW, "monotonic_raw"),
+        ),
+        ("raw", named(clock::MONOTONIC_RAW, "monotonic_raw")),
+        ("CLOCK_BOOTTIME", named(clock::BOOTTIME, "boottime")),
+        ("boottime", named(clock::BOOTTIME, "boottime")),
+        ("boot", named(clock::BOOTTIME, "boottime")),
+        ("CLOCK_REALTIME", named(clock::REALTIME, "realtime")),
+        ("realtime", named(clock::REALTIME, "realtime")),
+        ("real", named(clock::REALTIME, "realtime")),
+        ("CLOCK_TAI", named(clock::TAI, "tai")),
+        ("tai", named(clock::TAI, "tai")),
+    ]
+};
+
+/// A recording to be made.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Whose.
+    pub target: Target,
+    /// What; empty means the default event.
+    pub events: Vec<EventSpec>,
+    /// How often.
+    pub sampling: Sampling,
+    /// A frequency above the kernel's limit is an error, not lowered.
+    pub strict_frequency: bool,
+    /// Call stacks.
+    pub stacks: Stacks,
+    /// Which part of them.
+    pub chains: ChainFilter,
+    /// Which modes of the CPU.
+    pub modes: ModeFilter,
+    /// Only these CPUs; empty means all.
+    pub cpus: Vec<u32>,
+    /// Only the tasks of this cgroup, by its path below the mount.
+    pub cgroup: Option<String>,
+    /// Tell how each event was opened.
+    pub verbose: bool,
+    /// One ring per thread instead of one per CPU; without children.
+    pub per_thread: bool,
+    /// Children of the target too.
+    pub inherit: bool,
+    /// Bytes of each ring, `None` to choose.
+    pub ring_bytes: Option<u64>,
+    /// When to begin.
+    pub start: Start,
+    /// When to end, if before the target.
+    pub duration: Option<Duration>,
+    /// End when the file has so many bytes.
+    pub max_size: Option<u64>,
+    /// The clock of times, `None` for the scheduler's.
+    pub clock: Option<Clock>,
+    /// What else.
+    pub extras: Extras,
+    /// Build-ids with each mapping.
+    pub build_ids: bool,
+    /// Where to.
+    pub destination: Destination,
+    /// Our own command line, for the file.
+    pub command_line: Vec<Vec<u8>>,
+    /// Our version, for the file.
+    pub version: String,
+}
+
+impl Options {
+    /// The defaults for a target.
+    pub fn new(target: Target, destination: Destination) -> Self {
+        Self {
+            target,
+            events: Vec::new(),
+            sampling: Sampling::DEFAULT,
+            strict_frequency: false,
+            stacks: Stacks::None,
+            chains: ChainFilter::Both,
+            modes: ModeFilter::AsEvents,
+            cpus: Vec::new(),
+            cgroup: None,
+            verbose: false,
+            per_thread: false,
+            inherit: true,
+            ring_bytes: None,
+            start: Start::AtOnce,
+            duration: None,
+            max_size: None,
+            clock: None,
+            extras: Extras::default(),
+            build_ids: true,
+            destination,
+            command_line: Vec::new(),
+            version: String::new(),
+        }
+    }
+}
+
+/// The CPUs of a list such as `0-3,8`; `None` if it is not one.
+pub fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
+    const MOST: u32 = 1 << 20;
+    let mut cpus = Vec::new();
+    for range in text.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        if first > last || last >= MOST {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_cpu_list;
+
+    #[test]
+    fn cpu_lists_are_ranges_and_numbers() {
+        assert_eq!(parse_cpu_list("3,0-1,1"), Some(vec![0, 1, 3]));
+        for wrong in ["", "1-0", "a", "1,,2", "0-99999999"] {
+            assert_eq!(parse_cpu_list(wrong), None, "{wrong}");
+        }
+    }
+}

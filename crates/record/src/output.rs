@@ -1,0 +1,428 @@
+//! Where a recording goes: a file that takes its name when its header is
+//! valid, or a stream.
+
+use prof_perfdata::write::{EventDescription, Features, FileWriter, PipeWriter};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Where a recording goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// A file; the one that has the name now becomes `NAME.old`. A FIFO or
+    /// device of that name is written to as a stream.
+    File(PathBuf),
+    /// Standard output, as a stream.
+    Stdout,
+}
+
+/// The recording could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutputError {
+    /// The name is a directory's.
+    #[error("cannot write the recording to {}: it is a directory\n  try: -o {}/perf.data", .0.display(), .0.display())]
+    Directory(PathBuf),
+    /// Somebody else made the link, so following it might overwrite what they
+    /// could not.
+    #[error(
+        "cannot write the recording to {}: it is a symbolic link made by user {owner}\n  try: -o another name, or remove the link",
+        link.display()
+    )]
+    ForeignLink {
+        /// The link.
+        link: PathBuf,
+        /// Who made it.
+        owner: u32,
+    },
+    /// Links led on for too long.
+    #[error("cannot write the recording to {}: too many symbolic links", .0.display())]
+    LinkLoop(PathBuf),
+    /// A recording is not text.
+    #[error(
+        "cannot write the recording to a terminal\n  try: prof record -o - … | prof report -i -"
+    )]
+    Terminal,
+    /// The system refused.
+    #[error("cannot {doing} {}", path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// A recording that is being written. At every moment after
+/// [`Output::create`], what was flushed is a readable recording under its
+/// final name.
+#[derive(Debug)]
+pub struct Output {
+    sink: Sink,
+    path: PathBuf,
+    features: Features,
+}
+
+#[derive(Debug)]
+enum Sink {
+    File(FileWriter<File>),
+    Stream(PipeWriter<File>),
+}
+
+impl Output {
+    /// Opens the destination and writes header and events. `features` is what
+    /// is known at the start; a stream can carry no later ones.
+    pub fn create(
+        destination: &Destination,
+        events: &[EventDescription],
+        features: Features,
+    ) -> Result<Self, OutputError> {
+        let (path, sink) = match destination {
+            Destination::Stdout => {
+                let path = PathBuf::from("standard output");
+                let stream = open_stdout().map_err(io_error("write to", &path))?;
+                if stream.is_terminal() {
+                    return Err(OutputError::Terminal);
+                }
+                let sink = stream_to(stream, &path, events, &features)?;
+                (path, sink)
+            }
+            Destination::File(name) => {
+                let path = follow_trusted_links(name)?;
+                let sink = match kind_of(&path)? {
+                    Kind::Directory => return Err(OutputError::Directory(path)),
+                    Kind::Special => {
+                        let file = OpenOptions::new().write(true).open(&path);
+                        let file = file.map_err(io_error("write to", &path))?;
+                        stream_to(file, &path, events, &features)?
+                    }
+                    Kind::File => Sink::File(place_file(&path, events)?),
+                };
+                (path, sink)
+            }
+        };
+        Ok(Self {
+            sink,
+            path,
+            features,
+        })
+    }
+
+    /// Appends records; they need to be whole at the next flush only.
+    pub fn write(&mut self, records: &[u8]) -> Result<(), OutputError> {
+        match &mut self.sink {
+            Sink::File(writer) => writer.write(records),
+            Sink::Stream(writer) => writer.write(records),
+        }
+        .map_err(io_error("write to", &self.path))
+    }
+
+    /// Makes everything so far readable. After an error the recording is what
+    /// it was at the last flush.
+    pub fn flush(&mut self) -> Result<(), OutputError> {
+        match &mut self.sink {
+            Sink::File(writer) => writer.flush(),
+            Sink::Stream(writer) => writer.flush(),
+        }
+        .map_err(io_error("write to", &self.path))
+    }
+
+    /// Whether it is a stream, which can only be appended to.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.sink, Sink::Stream(_))
+    }
+
+    /// Bytes of records so far.
+    pub fn data_size(&self) -> u64 {
+        match &self.sink {
+            Sink::File(writer) => writer.data_size(),
+            Sink::Stream(writer) => writer.data_size(),
+        }
+    }
+
+    /// The file's name with links followed; for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Flushes and, in a file, adds the feature sections: those given at the
+    /// start and `late` ones, which win.
+    pub fn finish(self, late: Features) -> Result<(), OutputError> {
+        let mut features = self.features;
+        features.merge(late);
+        // Not forced to the disk: that takes seconds for a large recording
+        // and matters only when the machine, not the recorder, dies.
+        match self.sink {
+            Sink::File(writer) => writer.finish(&features).map(drop),
+            Sink::Stream(writer) => writer.finish().map(drop),
+        }
+        .map_err(io_error("finish", &self.path))
+    }
+}
+
+fn io_error<'a>(
+    doing: &'static str,
+    path: &'a Path,
+) -> impl FnOnce(io::Error) -> OutputError + use<'a> {
+    move |source| OutputError::Io {
+        doing,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// Standard output without std's line buffering.
+fn open_stdout() -> io::Result<File> {
+    use std::os::fd::AsFd;
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+fn stream_to(
+    file: File,
+    path: &Path,
+    events: &[EventDescription],
+    features: &Features,
+) -> Result<Sink, OutputError> {
+    let writer = PipeWriter::new(file, events, features);
+    Ok(Sink::Stream(writer.map_err(io_error("write to", path))?))
+}
+
+enum Kind {
+    /// A regular file, or nothing yet.
+    File,
+    Directory,
+    /// FIFO, device, socket: nothing that could be renamed over.
+    Special,
+}
+
+fn kind_of(path: &Path) -> Result<Kind, OutputError> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Kind::File),
+        Err(error) => Err(io_error("look at", path)(error)),
+        Ok(metadata) => {
+            let kind = metadata.file_type();
+            let special = kind.is_fifo() || kind.is_char_device() || kind.is_block_device();
+            Ok(if kind.is_dir() {
+                Kind::Directory
+            } else if special || kind.is_socket() {
+                Kind::Special
+            } else {
+                Kind::File
+            })
+        }
+    }
+}
+
+/// The name behind symbolic links that we or root made. A link of somebody
+/// else could send root's recording over a file of the linker's choice.
+fn follow_trusted_links(name: &Path) -> Result<PathBuf, OutputError> {
+    const MOST_LINKS: usize = 16;
+    // The owner of /proc/self is the effective user.
+    let own = fs::metadata("/proc/self").map(|own| own.uid()).ok();
+    let mut path = name.to_owned();
+    for _ in 0..MOST_LINKS {
+        let link = match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.file_type().is_symlink() => metadata,
+            _ => return Ok(path),
+        };
+        if link.uid() != 0 && Some(link.uid()) != own {
+            let owner = link.uid();
+            return Err(OutputError::ForeignLink { link: path, owner });
+        }
+        let target = fs::read_link(&path).map_err(io_error("follow", &path))?;
+        let next = path.parent().unwrap_or(Path::new("")).join(target);
+        if fs::symlink_metadata(&next).is_err() && fs::metadata(&path).is_ok() {
+            // A link of /proc/self/fd, whose text is no path.
+            return Ok(path);
+        }
+        path = next;
+    }
+    Err(OutputError::LinkLoop(name.to_owned()))
+}
+
+/// Writes the header to a temporary beside `path`, keeps the old file as
+/// `.old`, and gives the new one its name.
+fn place_file(path: &Path, events: &[EventDescription]) -> Result<FileWriter<File>, OutputError> {
+    let (temporary, file) = create_temporary(path).map_err(io_error("create", path))?;
+    let named = FileWriter::new(file, events)
+        .map_err(io_error("write to", path))
+        .and_then(|writer| {
+            keep_old(path).map_err(io_error("keep the old", path))?;
+            fs::rename(&temporary, path).map_err(io_error("name", path))?;
+            Ok(writer)
+        });
+    if named.is_err() {
+        // The error in hand says more than a failure to clean up would.
+        let _ = fs::remove_file(&temporary);
+    }
+    named
+}
+
+/// Renames a recording that is there to `NAME.old`, as perf does; an empty
+/// file is not worth keeping.
+fn keep_old(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.len() > 0 => {
+            let mut old = path.as_os_str().to_owned();
+            old.push(".old");
+            fs::rename(path, old)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A file of a new name in the directory of `path`, for its owner only.
+fn create_temporary(path: &Path) -> io::Result<(PathBuf, File)> {
+    const MOST_TRIES: u32 = 100;
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    for attempt in 0..MOST_TRIES {
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}-{attempt}", std::process::id()));
+        let temporary = path.with_file_name(hidden);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&temporary);
+        match file {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => return Ok((temporary, other?)),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Destination, Output, OutputError, follow_trusted_links};
+    use prof_abi::EventAttr;
+    use prof_perfdata::write::{EventDescription, Features, finished_round};
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::Path;
+
+    fn create(path: &Path) -> Result<Output, OutputError> {
+        let event = EventDescription {
+            attr: EventAttr::default(),
+            ids: vec![1],
+            name: "cpu-clock".into(),
+        };
+        let destination = Destination::File(path.to_owned());
+        Output::create(&destination, &[event], Features::default())
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).expect("directory");
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.expect("entry").file_name())
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_recording_has_its_name_from_the_start_and_is_private() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let path = directory.path().join("perf.data");
+        let mut output = create(&path).expect("created");
+        let mut record = Vec::new();
+        finished_round(&mut record);
+        output.write(&record).expect("written");
+        output.flush().expect("flushed");
+        let bytes = fs::read(&path).expect("there already");
+        assert_eq!(bytes[..8], *b"PERFILE2");
+        assert!(bytes.ends_with(&record));
+        assert_eq!(names(directory.path()), ["perf.data"]);
+        let mode = fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        output.finish(Features::default()).expect("finished");
+    }
+
+    #[test]
+    fn the_recording_before_becomes_old() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let path = directory.path().join("perf.data");
+        fs::write(&path, "before").expect("written");
+        fs::write(directory.path().join("perf.data.old"), "long before").expect("written");
+        create(&path).expect("created");
+        assert_eq!(names(directory.path()), ["perf.data", "perf.data.old"]);
+        let old = fs::read_to_string(directory.path().join("perf.data.old"));
+        assert_eq!(old.expect("there"), "before");
+    }
+
+    #[test]
+    fn an_own_link_is_followed_and_stays() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let link = directory.path().join("link");
+        symlink("real", &link).expect("linked");
+        create(&link).expect("created");
+        assert!(link.symlink_metadata().expect("there").is_symlink());
+        assert_eq!(names(directory.path()), ["link", "real"]);
+    }
+
+    #[test]
+    fn a_link_of_somebody_else_is_refused() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let victim = directory.path().join("victim");
+        fs::write(&victim, "precious").expect("written");
+        let link = directory.path().join("perf.data");
+        symlink("victim", &link).expect("linked");
+        if let Err(error) = std::os::unix::fs::lchown(&link, Some(65534), None) {
+            println!("skipped: cannot give a link away: {error}");
+            return;
+        }
+        let refused = create(&link);
+        assert!(matches!(
+            refused,
+            Err(OutputError::ForeignLink { owner: 65534, .. })
+        ));
+        assert_eq!(fs::read_to_string(victim).expect("there"), "precious");
+    }
+
+    #[test]
+    fn links_in_a_circle_end() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let (one, two) = (directory.path().join("one"), directory.path().join("two"));
+        symlink("two", &one).expect("linked");
+        symlink("one", &two).expect("linked");
+        assert!(matches!(
+            follow_trusted_links(&one),
+            Err(OutputError::LinkLoop(_))
+        ));
+    }
+
+    #[test]
+    fn a_directory_is_refused_with_a_suggestion() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let error = create(directory.path()).expect_err("a directory");
+        assert!(matches!(error, OutputError::Directory(_)));
+        assert!(error.to_string().contains("/perf.data"));
+        assert_eq!(names(directory.path()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_device_gets_a_stream() {
+        let mut output = create(Path::new("/dev/null")).expect("opened");
+        output.write(&[0; 8]).expect("swallowed");
+        output.finish(Features::default()).expect("finished");
+        assert!(Path::new("/dev/null").exists());
+    }
+
+    #[test]
+    fn a_failure_leaves_no_temporary_behind() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let path = directory.path().join("perf.data");
+        fs::write(&path, "before").expect("written");
+        // A directory in the way of `.old` makes the rename fail.
+        fs::create_dir_all(directory.path().join("perf.data.old/x")).expect("made");
+        assert!(create(&path).is_err());
+        assert_eq!(names(directory.path()), ["perf.data", "perf.data.old"]);
+        assert_eq!(fs::read_to_string(path).expect("kept"), "before");
+    }
+}

@@ -1,0 +1,448 @@
+//! From options to the attributes that the kernel gets.
+
+use crate::events::{ChainTerm, EventSpec, Precision, Rate, names};
+use crate::options::{ChainFilter, ModeFilter, Options, Stacks, Start, Target};
+use prof_abi::{AttrFlags, BranchSampleType, EventAttr, ReadFormat, SampleType, event_kind};
+
+/// What each event is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Asked for.
+    Samples,
+    /// Carries the side-band records of all CPUs from the start.
+    Tracks,
+}
+
+/// An event ready to be opened.
+#[derive(Debug, Clone)]
+pub(crate) struct Planned {
+    pub(crate) name: String,
+    pub(crate) attr: EventAttr,
+    pub(crate) role: Role,
+    pub(crate) precision: Precision,
+    pub(crate) may_drop_kernel: bool,
+    /// The place of its group's leader among the events.
+    pub(crate) leader: Option<usize>,
+}
+
+/// What the machine allows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Hz (`kernel.perf_event_max_sample_rate`).
+    pub(crate) highest_frequency: u64,
+}
+
+/// A default event: the first that can be opened is taken.
+pub(crate) fn default_event(name: &str) -> EventSpec {
+    let (kind, config) = names::number_of(name).expect("the defaults are in the table");
+    let mut spec = EventSpec::new(
+        name,
+        EventAttr {
+            kind,
+            config,
+            ..EventAttr::default()
+        },
+    );
+    if kind == event_kind::HARDWARE {
+        spec.precision = Precision::Highest;
+    }
+    spec
+}
+
+/// Whether side-band records need an event of their own: the sampling ones
+/// are off at first, or not on all CPUs.
+pub(crate) fn needs_tracking(options: &Options) -> bool {
+    let delayed = options.start != Start::AtOnce;
+    let some_cpus = !options.cpus.is_empty();
+    (delayed || some_cpus) && !options.per_thread
+}
+
+/// The attributes of all events, in the order of the file.
+pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Vec<Planned> {
+    let mut planned: Vec<Planned> = specs
+        .iter()
+        .map(|spec| Planned {
+            name: spec.name.clone(),
+            attr: sampling_attr(options, spec, limits),
+            role: Role::Samples,
+            precision: spec.precision,
+            may_drop_kernel: spec.may_drop_kernel() && options.modes == ModeFilter::AsEvents,
+            leader: leader_of(specs, spec),
+        })
+        .collect();
+    for index in 0..planned.len() {
+        if let Some(leader) = planned[index].leader {
+            join_group(&mut planned, leader, index, specs[index].leader_samples);
+        }
+    }
+    if needs_tracking(options) {
+        planned.push(tracking(options));
+    }
+    let side_band = planned.len() - 1;
+    let side_band = if planned[side_band].role == Role::Tracks {
+        side_band
+    } else {
+        0
+    };
+    set_side_band(options, &mut planned[side_band].attr);
+    if planned.len() > 1 || options.extras.identifier {
+        for event in &mut planned {
+            event.attr.sample_type = event.attr.sample_type.with(SampleType::IDENTIFIER);
+        }
+    }
+    planned
+}
+
+/// The leader of the event's group, itself included; `None` without a group.
+fn leader_of(specs: &[EventSpec], spec: &EventSpec) -> Option<usize> {
+    let group = spec.group?;
+    specs.iter().position(|other| other.group == Some(group))
+}
+
+/// A member follows its leader; with `:S` only the leader samples.
+fn join_group(planned: &mut [Planned], leader: usize, index: usize, leader_samples: bool) {
+    if leader_samples {
+        let attr = &mut planned[index].attr;
+        attr.sample_type = attr.sample_type.with(SampleType::READ | SampleType::ID);
+        attr.read_format = attr.read_format.with(ReadFormat::GROUP | ReadFormat::ID);
+        if index != leader {
+            attr.sample_period = 0;
+            attr.flags = attr.flags.without(AttrFlags::FREQ);
+        }
+    }
+    if index != leader {
+        let attr = &mut planned[index].attr;
+        attr.flags = attr
+            .flags
+            .without(AttrFlags::DISABLED | AttrFlags::ENABLE_ON_EXEC | AttrFlags::PINNED);
+    }
+}
+
+fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits) -> EventAttr {
+    let mut attr = spec.attr.clone();
+    attr.sample_type = sample_type(options, spec);
+    attr.read_format = ReadFormat::ID | ReadFormat::LOST;
+    attr.flags = attr
+        .flags
+        .with(AttrFlags::DISABLED | AttrFlags::SAMPLE_ID_ALL);
+    let host_or_guest = attr.flags.0 & (AttrFlags::EXCLUDE_GUEST | AttrFlags::EXCLUDE_HOST).0;
+    if host_or_guest == 0 && !spec.modes.given {
+        attr.flags = attr.flags.with(AttrFlags::EXCLUDE_GUEST);
+    }
+    set_rate(options, spec, limits, &mut attr);
+    set_stacks(options, spec, &mut attr);
+    set_modes(options, &mut attr);
+    attr.sample_regs_intr = options.extras.interrupt_registers;
+    attr.sample_regs_user |= options.extras.user_registers;
+    if let Precision::Exactly(level) = spec.precision {
+        attr.flags.0 |= u64::from(level & 3) << 15;
+    }
+    if spec.inherit.unwrap_or(options.inherit) && !options.per_thread && !is_system(options) {
+        attr.flags = attr.flags.with(AttrFlags::INHERIT);
+    }
+    if options.extras.thread_counts && attr.flags.has(AttrFlags::INHERIT) {
+        attr.flags = attr.flags.with(AttrFlags::INHERIT_STAT);
+    }
+    if matches!(options.target, Target::Command(_)) && options.start == Start::AtOnce {
+        attr.flags = attr.flags.with(AttrFlags::ENABLE_ON_EXEC);
+    }
+    set_clock(options, &mut attr);
+    attr
+}
+
+fn is_system(options: &Options) -> bool {
+    matches!(options.target, Target::System(_))
+}
+
+fn sample_type(options: &Options, spec: &EventSpec) -> SampleType {
+    let extras = &options.extras;
+    let mut bits =
+        SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::CPU | SampleType::PERIOD;
+    let wanted = [
+        (extras.data, SampleType::ADDR | SampleType::DATA_SRC),
+        (extras.weight, SampleType::WEIGHT),
+        (extras.physical_addresses, SampleType::PHYS_ADDR),
+        (extras.data_page_size, SampleType::DATA_PAGE_SIZE),
+        (extras.data_page_size, SampleType::ADDR),
+        (extras.code_page_size, SampleType::CODE_PAGE_SIZE),
+        (extras.cgroups, SampleType::CGROUP),
+        (extras.interrupt_registers != 0, SampleType::REGS_INTR),
+        (extras.user_registers != 0, SampleType::REGS_USER),
+        (
+            extras.raw || spec.attr.kind == event_kind::TRACEPOINT,
+            SampleType::RAW,
+        ),
+        (spec.attr.kind == event_kind::BREAKPOINT, SampleType::ADDR),
+    ];
+    for (wanted, bit) in wanted {
+        if wanted {
+            bits = bits.with(bit);
+        }
+    }
+    bits
+}
+
+fn set_rate(options: &Options, spec: &EventSpec, limits: Limits, attr: &mut EventAttr) {
+    let asked = options.sampling != crate::options::Sampling::DEFAULT;
+    let rate = match spec.rate {
+        Some(rate) => rate,
+        None if spec.samples_each() && !asked => Rate::Period(1),
+        None => options.sampling.rate(limits.highest_frequency),
+    };
+    match rate {
+        Rate::Period(events) => attr.sample_period = events,
+        Rate::Frequency(hz) => {
+            attr.sample_period = if options.strict_frequency {
+                hz
+            } else {
+                hz.min(limits.highest_frequency)
+            };
+            attr.flags = attr.flags.with(AttrFlags::FREQ);
+        }
+    }
+}
+
+/// User registers that unwinding needs: all general ones.
+#[cfg(target_arch = "x86_64")]
+const UNWIND_REGISTERS: u64 = 0xff_0fff;
+/// User registers that unwinding needs: all general ones.
+#[cfg(not(target_arch = "x86_64"))]
+const UNWIND_REGISTERS: u64 = (1 << 33) - 1;
+
+fn set_stacks(options: &Options, spec: &EventSpec, attr: &mut EventAttr) {
+    let mut stacks = match (spec.chains, options.stacks) {
+        (None, stacks) => stacks,
+        (Some(ChainTerm::No), _) => Stacks::None,
+        (Some(ChainTerm::FramePointers), _) => Stacks::FramePointers,
+        (Some(ChainTerm::Dump), Stacks::Dump(bytes)) => Stacks::Dump(bytes),
+        (Some(ChainTerm::Dump), _) => Stacks::Dump(DEFAULT_DUMP),
+    };
+    if let (Some(bytes), Stacks::Dump(_)) = (spec.stack_size, stacks) {
+        stacks = Stacks::Dump(bytes);
+    }
+    if stacks == Stacks::None {
+        return;
+    }
+    attr.sample_type = attr.sample_type.with(SampleType::CALLCHAIN);
+    if let Some(bytes) = stacks.dump_bytes()
+        && options.chains != ChainFilter::Kernel
+    {
+        attr.sample_type = attr
+            .sample_type
+            .with(SampleType::REGS_USER | SampleType::STACK_USER);
+        attr.sample_regs_user |= UNWIND_REGISTERS;
+        attr.sample_stack_user = bytes;
+        attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_USER);
+    }
+    if stacks == Stacks::LastBranch {
+        attr.sample_type = attr.sample_type.with(SampleType::BRANCH_STACK);
+        attr.branch_sample_type = BranchSampleType::USER
+            | BranchSampleType::CALL_STACK
+            | BranchSampleType::NO_CYCLES
+            | BranchSampleType::NO_FLAGS
+            | BranchSampleType::HW_INDEX;
+        attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_USER);
+    }
+    match options.chains {
+        ChainFilter::Both => {}
+        ChainFilter::User => {
+            attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_KERNEL);
+        }
+        ChainFilter::Kernel => {
+            attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_USER);
+        }
+    }
+}
+
+/// Bytes of stack in a sample unless told otherwise, as perf does.
+pub const DEFAULT_DUMP: u32 = 8192;
+
+fn set_modes(options: &Options, attr: &mut EventAttr) {
+    let exclude = match options.modes {
+        ModeFilter::AsEvents => return,
+        ModeFilter::User => AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
+        ModeFilter::Kernel => AttrFlags::EXCLUDE_USER,
+    };
+    attr.flags = attr.flags.with(exclude);
+}
+
+fn set_clock(options: &Options, attr: &mut EventAttr) {
+    if let Some(clock) = options.clock {
+        attr.flags = attr.flags.with(AttrFlags::USE_CLOCKID);
+        attr.clockid = clock.id;
+    }
+}
+
+/// An event that counts nothing and is on from the start.
+fn tracking(options: &Options) -> Planned {
+    let mut attr = EventAttr {
+        kind: event_kind::SOFTWARE,
+        config: prof_abi::Software::DUMMY.0,
+        sample_period: 1,
+        sample_type: SampleType::IP
+            | SampleType::TID
+            | SampleType::TIME
+            | SampleType::CPU
+            | SampleType::PERIOD,
+        read_format: ReadFormat::ID | ReadFormat::LOST,
+        flags: AttrFlags::SAMPLE_ID_ALL
+            | AttrFlags::DISABLED
+            | AttrFlags::EXCLUDE_KERNEL
+            | AttrFlags::EXCLUDE_HV,
+        ..EventAttr::default()
+    };
+    if !is_system(options) {
+        attr.flags = attr.flags.with(AttrFlags::INHERIT);
+    }
+    if matches!(options.target, Target::Command(_)) {
+        attr.flags = attr.flags.with(AttrFlags::ENABLE_ON_EXEC);
+    }
+    set_clock(options, &mut attr);
+    Planned {
+        name: "dummy:u".to_owned(),
+        attr,
+        role: Role::Tracks,
+        precision: Precision::Any,
+        may_drop_kernel: false,
+        leader: None,
+    }
+}
+
+/// Records of tasks and mappings come with one event only, or there would be
+/// one of each per event.
+fn set_side_band(options: &Options, attr: &mut EventAttr) {
+    let extras = &options.extras;
+    let mut flags = attr.flags
+        | AttrFlags::MMAP
+        | AttrFlags::MMAP2
+        | AttrFlags::COMM
+        | AttrFlags::COMM_EXEC
+        | AttrFlags::TASK
+        | AttrFlags::KSYMBOL
+        | AttrFlags::BPF_EVENT;
+    let wanted = [
+        (options.build_ids, AttrFlags::BUILD_ID),
+        (extras.data, AttrFlags::MMAP_DATA),
+        (extras.switches, AttrFlags::CONTEXT_SWITCH),
+        (extras.namespaces, AttrFlags::NAMESPACES),
+        (extras.cgroups, AttrFlags::CGROUP),
+    ];
+    for (wanted, flag) in wanted {
+        if wanted {
+            flags = flags.with(flag);
+        }
+    }
+    attr.flags = flags;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Limits, Role, default_event, plan};
+    use crate::events::{EventSpec, parse};
+    use crate::options::{Options, Sampling, Stacks, Start, Target};
+    use crate::output::Destination;
+    use prof_abi::{AttrFlags, ReadFormat, SampleType};
+    use std::time::Duration;
+
+    const LIMITS: Limits = Limits {
+        highest_frequency: 100_000,
+    };
+
+    fn options() -> Options {
+        Options::new(Target::Command(vec!["true".into()]), Destination::Stdout)
+    }
+
+    fn events(text: &str) -> Vec<EventSpec> {
+        parse(text, 0).expect("valid")
+    }
+
+    #[test]
+    fn a_command_is_sampled_from_its_exec_on() {
+        let planned = plan(&options(), &[default_event("cpu-clock")], LIMITS);
+        let attr = &planned[0].attr;
+        assert!(attr.flags.has(
+            AttrFlags::DISABLED | AttrFlags::ENABLE_ON_EXEC | AttrFlags::INHERIT | AttrFlags::MMAP2
+        ));
+        assert!(!attr.sample_type.has(SampleType::IDENTIFIER));
+        assert_eq!((attr.sample_period, attr.is_freq()), (4000, true));
+    }
+
+    #[test]
+    fn a_delay_leaves_the_tracking_on() {
+        let mut options = options();
+        options.start = Start::After(Duration::from_millis(5));
+        let planned = plan(&options, &[default_event("cpu-clock")], LIMITS);
+        assert_eq!(planned.len(), 2);
+        assert!(!planned[0].attr.flags.has(AttrFlags::ENABLE_ON_EXEC));
+        assert!(!planned[0].attr.flags.has(AttrFlags::MMAP));
+        assert_eq!(planned[1].role, Role::Tracks);
+        assert!(
+            planned[1]
+                .attr
+                .flags
+                .has(AttrFlags::ENABLE_ON_EXEC | AttrFlags::MMAP)
+        );
+        assert!(
+            planned
+                .iter()
+                .all(|event| event.attr.sample_type.has(SampleType::IDENTIFIER))
+        );
+    }
+
+    #[test]
+    fn attr_24_of_a_group_with_s_only_the_leader_samples() {
+        let planned = plan(&options(), &events("{cpu-clock,page-faults}:S"), LIMITS);
+        assert_eq!(planned[1].leader, Some(0));
+        assert_eq!(
+            (planned[0].attr.sample_period, planned[1].attr.sample_period),
+            (4000, 0)
+        );
+        assert!(
+            planned[0]
+                .attr
+                .read_format
+                .has(ReadFormat::GROUP | ReadFormat::ID)
+        );
+        assert!(planned[0].attr.sample_type.has(SampleType::READ));
+        assert!(!planned[1].attr.flags.has(AttrFlags::DISABLED));
+    }
+
+    #[test]
+    fn each_breakpoint_hit_is_a_sample_unless_a_rate_is_asked_for() {
+        let specs = events("mem:0x1000/4:w");
+        assert_eq!(plan(&options(), &specs, LIMITS)[0].attr.sample_period, 1);
+        let mut options = options();
+        options.sampling = Sampling::Period(7);
+        assert_eq!(plan(&options, &specs, LIMITS)[0].attr.sample_period, 7);
+    }
+
+    #[test]
+    fn a_dump_brings_registers_and_leaves_the_user_chain_out() {
+        let mut options = options();
+        options.stacks = Stacks::Dump(4096);
+        let attr = &plan(&options, &[default_event("cpu-clock")], LIMITS)[0].attr;
+        assert!(
+            attr.sample_type
+                .has(SampleType::CALLCHAIN | SampleType::STACK_USER)
+        );
+        assert!(attr.flags.has(AttrFlags::EXCLUDE_CALLCHAIN_USER));
+        assert_eq!(attr.sample_stack_user, 4096);
+        assert_ne!(attr.sample_regs_user, 0);
+    }
+
+    #[test]
+    fn a_frequency_above_the_limit_is_lowered_unless_strict() {
+        let mut options = options();
+        options.sampling = Sampling::Frequency(200_000);
+        let event = [default_event("cpu-clock")];
+        assert_eq!(
+            plan(&options, &event, LIMITS)[0].attr.sample_period,
+            100_000
+        );
+        options.strict_frequency = true;
+        assert_eq!(
+            plan(&options, &event, LIMITS)[0].attr.sample_period,
+            200_000
+        );
+    }
+}

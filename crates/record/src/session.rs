@@ -1,0 +1,342 @@
+//! A recording from its options to its summary:
+//! launch or find the target → open events → write and drain → end → tell.
+
+use crate::attach;
+use crate::control::{Control, EndedBy};
+use crate::drain::{Drainer, Shared};
+use crate::events::EventError;
+use crate::framing::{Framing, clock_features};
+use crate::hints::Refusal;
+use crate::open::OpenSet;
+use crate::options::{Options, Stacks, Target};
+use crate::output::{Output, OutputError};
+use crate::setup;
+use crate::stage::Stage;
+use crate::summary::Summary;
+use crate::synthesize::{MachineFacts, machine_features};
+use crate::tally::Counter;
+use crate::tracing_data;
+use crate::trim::Trim;
+use crate::writing::{FLUSH_EVERY, Writing, Written};
+use prof_abi::event_kind;
+use prof_perfdata::write::EventDescription;
+use prof_sys::limits::{Limit, Resource};
+use prof_sys::process::Ended;
+use prof_sys::{ExecError, Launched, clock};
+use std::ffi::OsString;
+use std::io;
+use std::time::Instant;
+
+/// A recording could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// An event is wrong.
+    #[error(transparent)]
+    Event(#[from] EventError),
+    /// The kernel refused.
+    #[error(transparent)]
+    Refused(Box<Refusal>),
+    /// The command cannot run.
+    #[error("cannot run {}: {source}", program.to_string_lossy())]
+    Command {
+        /// Its name.
+        program: OsString,
+        /// Why not.
+        source: ExecError,
+    },
+    /// None of the tasks asked for is there.
+    #[error("cannot attach: there is no {kind} {number}: it has ended, or its number is wrong")]
+    NoTask {
+        /// Process or thread.
+        kind: &'static str,
+        /// Its number.
+        number: u32,
+    },
+    /// A CPU asked for is not there.
+    #[error("CPU {cpu} is not online\n  online are: {online}")]
+    NoCpu {
+        /// Its number.
+        cpu: u32,
+        /// Those that are.
+        online: String,
+    },
+    /// The cgroup cannot be opened.
+    #[error("cannot open cgroup {name}\n  name it by its path below /sys/fs/cgroup")]
+    Cgroup {
+        /// As asked for.
+        name: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The frequency is above the limit and was not to be lowered.
+    #[error(
+        "{asked} Hz is above kernel.perf_event_max_sample_rate, which is {highest} Hz\n  try: -F max, or without --strict-freq"
+    )]
+    Frequency {
+        /// What was asked for.
+        asked: u64,
+        /// The limit.
+        highest: u64,
+    },
+    /// The recording cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// No descriptors are left for files and threads of our own.
+    #[error("too few open files are allowed: {limit} (EMFILE)\n  try: ulimit -n {}", .limit.saturating_mul(2).max(64))]
+    Descriptors {
+        /// The limit.
+        limit: u64,
+        /// Where it was met.
+        source: Box<RecordError>,
+    },
+    /// A system call that should not fail did.
+    #[error("cannot {doing}")]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl RecordError {
+    /// Names the limit of open files where that is what was met.
+    fn with_limit(self) -> Self {
+        let errno = match &self {
+            Self::System { source, .. } | Self::Output(OutputError::Io { source, .. }) => source,
+            Self::Command {
+                source: ExecError::Fork(source),
+                ..
+            } => source,
+            _ => return self,
+        };
+        match (errno.raw_os_error(), Limit::get(Resource::OpenFiles)) {
+            (Some(libc::EMFILE), Ok(limit)) => Self::Descriptors {
+                limit: limit.soft,
+                source: Box::new(self),
+            },
+            _ => self,
+        }
+    }
+
+    /// The exit code for it: 126 and 127 where the command cannot run, else 1.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Command { source, .. } => source.exit_code(),
+            _ => 1,
+        }
+    }
+}
+
+/// A recording that was made.
+#[derive(Debug)]
+pub struct Finished {
+    /// What it has.
+    pub summary: Summary,
+    /// What ended it.
+    pub ended_by: EndedBy,
+    /// How the command ended, if there was one.
+    pub command: Option<Ended>,
+    /// Why the file is not complete; what was flushed before is readable.
+    pub failure: Option<OutputError>,
+}
+
+/// Makes a recording. `notices` gets lines that a user should see at once,
+/// such as which event is used instead of another.
+///
+/// Signals are blocked in this thread meanwhile and taken as wishes to end.
+/// The command is never ended because of an error of ours.
+pub fn record(
+    options: &Options,
+    stage: Option<Box<dyn Stage>>,
+    notices: &mut dyn FnMut(&str),
+) -> Result<Finished, RecordError> {
+    run(options, stage, notices).map_err(RecordError::with_limit)
+}
+
+/// The phases of a recording.
+fn run(
+    options: &Options,
+    stage: Option<Box<dyn Stage>>,
+    notices: &mut dyn FnMut(&str),
+) -> Result<Finished, RecordError> {
+    let began = (Instant::now(), clock::own_cpu_time());
+    let mut control = Control::new().map_err(system("take signals"))?;
+    let mut launched = launch(options, &control)?;
+    // If that is not enough, opening says which limit it met.
+    let _ = Limit::raise(Resource::OpenFiles);
+    let tasks = attach::tasks(&options.target, launched.as_ref().map(Launched::pid))?;
+    let (set, early) = setup::open(options, &tasks, notices)?;
+    let plan = Plan {
+        options,
+        tasks,
+        early,
+    };
+    let (ended_by, set, file, written) = plan.run(set, stage, &mut control, launched.as_mut())?;
+    if let (Err(error), Some(_)) = (&written.result, &launched) {
+        notices(&format!(
+            "recording has ended ({error}); the command goes on"
+        ));
+    }
+    let command = launched
+        .as_ref()
+        .and_then(|launched| control.wait_for_command(launched, ended_by));
+    Ok(Finished {
+        summary: Summary::new(&set, written.tally, written.bytes, file, began),
+        ended_by,
+        command,
+        failure: written.result.err(),
+    })
+}
+
+/// What the phases after opening need.
+struct Plan<'a> {
+    options: &'a Options,
+    tasks: Vec<Option<u32>>,
+    /// Records read while attaching.
+    early: Vec<Vec<u8>>,
+}
+
+type Ran = (EndedBy, OpenSet, std::path::PathBuf, Written);
+
+impl Plan<'_> {
+    /// Creates the output, runs the threads, and takes down what they say.
+    fn run(
+        self,
+        mut set: OpenSet,
+        mut stage: Option<Box<dyn Stage>>,
+        control: &mut Control,
+        launched: Option<&mut Launched>,
+    ) -> Result<Ran, RecordError> {
+        let options = self.options;
+        let shared = Shared::new().map_err(system("make a descriptor"))?;
+        let rings = std::mem::take(&mut set.rings);
+        let opened = descriptions(&set, None);
+        let written = descriptions(&set, stage.as_deref());
+        let output = create_output(options, &written)?;
+        let file = output.path().to_owned();
+        let patience = stage.as_ref().map_or(FLUSH_EVERY, |stage| stage.patience());
+        // What the stage unwinds does not go to the file.
+        let trim = matches!(options.stacks, Stacks::Unwound(_)).then(|| Trim::new(&opened));
+        if let Some(stage) = &mut stage {
+            stage.begin(&opened);
+        }
+        let (queue, pieces) = crossbeam_channel::unbounded();
+        let (spare, spares) = crossbeam_channel::bounded(SPARE_BUFFERS);
+        for records in self.early {
+            shared.queued(records.len());
+            // The receiver lives in this function.
+            let _ = queue.send(records);
+        }
+        let writing = Writing {
+            output,
+            stage,
+            counter: Counter::new(&opened[0].attr),
+            max_size: options.max_size,
+            tracing_data: tracing_data::section(tracepoints(&set)),
+            shared: &shared,
+            spare,
+            framing: Framing::new(options, &set, self.tasks, &written[0]),
+            scratch: Vec::new(),
+        };
+        let (ended, result) = std::thread::scope(|scope| {
+            let drainer =
+                Drainer::new(rings, &set.events, &shared, queue, spares, patience).trimming(trim);
+            let drains = scope.spawn(|| drainer.run());
+            let writes = scope.spawn(|| writing.run(&pieces));
+            let ended = start(options, &set, launched)
+                .map(|launched| control.wait(options, &set, launched.as_deref(), &shared));
+            set.disable();
+            shared.stop_draining();
+            drains.join().expect("the draining thread does not panic");
+            let written = writes.join().expect("the writing thread does not panic");
+            (ended, written)
+        });
+        Ok((ended?, set, file, result))
+    }
+}
+
+/// Buffers kept for reuse.
+const SPARE_BUFFERS: usize = 16;
+
+fn system(doing: &'static str) -> impl FnOnce(io::Error) -> RecordError {
+    move |source| RecordError::System { doing, source }
+}
+
+fn command_of(options: &Options) -> Option<&[OsString]> {
+    match &options.target {
+        Target::Command(command) | Target::System(Some(command)) => Some(command),
+        _ => None,
+    }
+}
+
+/// Starts a process that waits, if there is a command.
+fn launch(options: &Options, control: &Control) -> Result<Option<Launched>, RecordError> {
+    let Some(command) = command_of(options) else {
+        return Ok(None);
+    };
+    let program = command.first().cloned().unwrap_or_default();
+    let wrong = |source| RecordError::Command {
+        program: program.clone(),
+        source,
+    };
+    // Before anything is opened or an old recording is renamed.
+    setup::look_up(&program).map_err(|error| wrong(ExecError::Exec(error)))?;
+    Launched::fork(command, control.changed())
+        .map(Some)
+        .map_err(wrong)
+}
+
+/// Lets events and command begin.
+fn start<'a>(
+    options: &Options,
+    set: &OpenSet,
+    launched: Option<&'a mut Launched>,
+) -> Result<Option<&'a mut Launched>, RecordError> {
+    setup::enable(options, set);
+    let Some(launched) = launched else {
+        return Ok(None);
+    };
+    launched.start().map_err(|source| RecordError::Command {
+        program: command_of(options)
+            .and_then(|command| command.first().cloned())
+            .unwrap_or_default(),
+        source,
+    })?;
+    Ok(Some(launched))
+}
+
+/// The names of the tracepoints among the events.
+fn tracepoints(set: &OpenSet) -> impl Iterator<Item = &str> {
+    set.events
+        .iter()
+        .map(|event| &event.planned)
+        .filter(|planned| planned.attr.kind == event_kind::TRACEPOINT)
+        .map(|planned| planned.name.as_str())
+}
+
+/// The events for the file, as they leave the stage if there is one.
+fn descriptions(set: &OpenSet, stage: Option<&dyn Stage>) -> Vec<EventDescription> {
+    set.events
+        .iter()
+        .map(|event| {
+            let opened = &event.planned.attr;
+            EventDescription {
+                attr: stage.map_or_else(|| opened.clone(), |stage| stage.written_attr(opened)),
+                ids: event.ids(),
+                name: event.planned.name.clone(),
+            }
+        })
+        .collect()
+}
+
+fn create_output(options: &Options, written: &[EventDescription]) -> Result<Output, RecordError> {
+    let mut features = machine_features(&MachineFacts {
+        version: &options.version,
+        command_line: &options.command_line,
+        events: written,
+    });
+    clock_features(options, &mut features);
+    Ok(Output::create(&options.destination, written, features)?)
+}

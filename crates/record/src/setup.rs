@@ -1,0 +1,359 @@
+//! From options to open events: the CPUs, the default event, the size of the
+//! rings.
+
+use crate::attach;
+use crate::events::EventSpec;
+use crate::hints::Whose;
+use crate::open::{OpenSet, Scope, Stop};
+use crate::options::{Options, Sampling, Stacks, Start, Target};
+use crate::plan::{self, Limits, Planned, Role};
+use crate::session::RecordError;
+use crate::synthesize::online_cpus;
+use prof_abi::AttrFlags;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Ring size where nothing speaks for another, bytes: what every user may lock
+/// for each CPU.
+const PLAIN_RING: u64 = 512 << 10;
+/// The largest ring unless asked for, bytes.
+const MOST_RING: u64 = 8 << 20;
+/// All rings together, bytes.
+const MOST_RINGS: u64 = 64 << 20;
+
+/// Opens the events for the tasks. With it come records that were read while
+/// attaching.
+pub(crate) fn open(
+    options: &Options,
+    tasks: &[Option<u32>],
+    notices: &mut dyn FnMut(&str),
+) -> Result<(OpenSet, Vec<Vec<u8>>), RecordError> {
+    let limits = Limits {
+        highest_frequency: read_number("/proc/sys/kernel/perf_event_max_sample_rate")
+            .unwrap_or(100_000),
+    };
+    check_frequency(options, limits, notices)?;
+    let place = Place {
+        cpus: cpus(options)?,
+        cgroup: options.cgroup.as_deref().map(open_cgroup).transpose()?,
+    };
+    let mut specs = options.events.clone();
+    let is_default = specs.is_empty();
+    if is_default {
+        specs.push(plan::default_event("cycles"));
+    }
+    let mut opened = try_open(options, &specs, limits, &place, tasks);
+    if matches!(&opened, Err(Stop::Refused(refusal)) if refusal.grouped) && break_up(&mut specs) {
+        notices("a weak group (:W) is broken up, since its events cannot be counted together");
+        opened = try_open(options, &specs, limits, &place, tasks);
+    }
+    let (set, early) = match opened {
+        Err(Stop::Refused(refusal)) if is_default && has_no_counters(refusal.errno) => {
+            specs = vec![plan::default_event("cpu-clock")];
+            let opened = try_open(options, &specs, limits, &place, tasks);
+            if opened.is_ok() {
+                notices(&format!(
+                    "sampling cpu-clock, since this machine has no hardware counter for cycles ({})",
+                    crate::hints::errno_name(refusal.errno)
+                ));
+            }
+            opened
+        }
+        other => other,
+    }
+    .map_err(|stop| stop_error(stop, tasks))?;
+    for notice in &set.notices {
+        notices(notice);
+    }
+    if options.verbose {
+        for event in &set.events {
+            let planned = &event.planned;
+            let count = event.descriptors.len();
+            notices(&format!(
+                "{}: {count} descriptors, {:?}",
+                planned.name, planned.attr
+            ));
+        }
+    }
+    if let Some(bytes) = set.shrunk_ring().filter(|&bytes| bytes < PLAIN_RING) {
+        notices(&format!(
+            "rings of {} KiB, the most this user may lock (ulimit -l, kernel.perf_event_mlock_kb)",
+            bytes >> 10
+        ));
+    }
+    Ok((set, early))
+}
+
+/// Takes weak groups apart; `false` if there are none.
+fn break_up(specs: &mut [EventSpec]) -> bool {
+    let mut any = false;
+    for spec in specs
+        .iter_mut()
+        .filter(|spec| spec.weak && spec.group.is_some())
+    {
+        spec.group = None;
+        spec.leader_samples = false;
+        any = true;
+    }
+    any
+}
+
+fn has_no_counters(errno: i32) -> bool {
+    matches!(errno, libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP)
+}
+
+fn stop_error(stop: Stop, tasks: &[Option<u32>]) -> RecordError {
+    match stop {
+        Stop::Refused(refusal) => RecordError::Refused(refusal),
+        Stop::Gone => RecordError::NoTask {
+            kind: "process or thread",
+            number: tasks.iter().copied().flatten().next().unwrap_or(0),
+        },
+    }
+}
+
+/// Where events are opened.
+struct Place {
+    cpus: Cpus,
+    cgroup: Option<Arc<File>>,
+}
+
+/// The directory of a cgroup, in the hierarchy that knows events: that of
+/// version 1, or the unified one.
+fn open_cgroup(name: &str) -> Result<Arc<File>, RecordError> {
+    const MOUNTS: [&str; 3] = [
+        "/sys/fs/cgroup/perf_event",
+        "/sys/fs/cgroup/unified",
+        "/sys/fs/cgroup",
+    ];
+    let mut why = io::Error::from_raw_os_error(libc::ENOENT);
+    for mount in MOUNTS {
+        let directory = Path::new(mount).join(name.trim_start_matches('/'));
+        // The files of a cgroup tell it from any other directory.
+        if !directory.join("cgroup.procs").exists() {
+            continue;
+        }
+        match File::open(&directory) {
+            Ok(directory) => return Ok(Arc::new(directory)),
+            Err(error) => why = error,
+        }
+    }
+    Err(RecordError::Cgroup {
+        name: name.to_owned(),
+        source: why,
+    })
+}
+
+/// The CPUs of sampling events, and of tracking ones.
+struct Cpus {
+    sampling: Vec<u32>,
+    tracking: Vec<u32>,
+}
+
+fn cpus(options: &Options) -> Result<Cpus, RecordError> {
+    let online = online_cpus();
+    for &cpu in &options.cpus {
+        if !online.contains(&cpu) {
+            let online: Vec<String> = online.iter().map(u32::to_string).collect();
+            return Err(RecordError::NoCpu {
+                cpu,
+                online: online.join(","),
+            });
+        }
+    }
+    if options.per_thread {
+        return Ok(Cpus {
+            sampling: Vec::new(),
+            tracking: Vec::new(),
+        });
+    }
+    let sampling = if options.cpus.is_empty() {
+        online.clone()
+    } else {
+        options.cpus.clone()
+    };
+    Ok(Cpus {
+        sampling,
+        tracking: online,
+    })
+}
+
+fn check_frequency(
+    options: &Options,
+    limits: Limits,
+    notices: &mut dyn FnMut(&str),
+) -> Result<(), RecordError> {
+    let Sampling::Frequency(asked) = options.sampling else {
+        return Ok(());
+    };
+    let highest = limits.highest_frequency;
+    if asked <= highest {
+        return Ok(());
+    }
+    if options.strict_frequency {
+        return Err(RecordError::Frequency { asked, highest });
+    }
+    notices(&format!(
+        "sampling at {highest} Hz, since {asked} Hz is above kernel.perf_event_max_sample_rate"
+    ));
+    Ok(())
+}
+
+fn try_open(
+    options: &Options,
+    specs: &[EventSpec],
+    limits: Limits,
+    place: &Place,
+    tasks: &[Option<u32>],
+) -> Result<(OpenSet, Vec<Vec<u8>>), Stop> {
+    let cpus = &place.cpus;
+    let cgroup = place.cgroup.as_ref();
+    let mut planned = plan::plan(options, specs, limits);
+    let tracks = plan::needs_tracking(options);
+    let all_cpus = if tracks {
+        &cpus.tracking
+    } else {
+        &cpus.sampling
+    };
+    let ring_bytes = options
+        .ring_bytes
+        .unwrap_or_else(|| ring_bytes(options, all_cpus.len().max(tasks.len())));
+    wake_at(&mut planned, ring_bytes / 4);
+    let descriptors = planned.len() as u64 * all_cpus.len().max(1) as u64 * tasks.len() as u64;
+    let whose = match options.target {
+        Target::Command(_) => Whose::Launched,
+        Target::System(_) => Whose::System,
+        Target::Processes(_) | Target::Threads(_) => Whose::Attached,
+    };
+    let enabled = match (whose, options.start) {
+        (Whose::Attached, Start::AtOnce) => vec![Role::Samples, Role::Tracks],
+        (Whose::Attached, Start::After(_)) => vec![Role::Tracks],
+        _ => Vec::new(),
+    };
+    let scope = Scope {
+        whose,
+        cpus: cpus.sampling.clone(),
+        all_cpus: all_cpus.clone(),
+        // The recorder's own and those of files that it reads.
+        descriptors: descriptors + 32,
+        highest_frequency: limits.highest_frequency,
+        paranoid: read_number("/proc/sys/kernel/perf_event_paranoid"),
+        ring_bytes,
+        ring_is_asked: options.ring_bytes.is_some(),
+        enabled,
+        cgroup: cgroup.cloned(),
+    };
+    let mut set = OpenSet::new(planned, scope);
+    let early = attach::open_tasks(options, &mut set, tasks)?;
+    Ok((set, early))
+}
+
+fn wake_at(planned: &mut [Planned], bytes: u64) {
+    for event in planned {
+        event.attr.flags = event.attr.flags.with(AttrFlags::WATERMARK);
+        event.attr.wakeup = u32::try_from(bytes).unwrap_or(u32::MAX);
+    }
+}
+
+/// A power of two that holds what arrives in half a second, within bounds.
+fn ring_bytes(options: &Options, rings: usize) -> u64 {
+    let sample = match options.stacks {
+        Stacks::None | Stacks::LastBranch => 64,
+        Stacks::FramePointers => 512,
+        Stacks::Dump(bytes) | Stacks::Unwound(bytes) => 512 + u64::from(bytes),
+    };
+    let a_second = match options.sampling {
+        Sampling::Frequency(hz) => hz,
+        Sampling::HighestFrequency => 100_000,
+        Sampling::Period(_) => 10_000,
+    };
+    let wanted = (a_second.saturating_mul(sample) / 2).next_power_of_two();
+    let most = (MOST_RINGS / rings.max(1) as u64)
+        .max(1)
+        .next_power_of_two()
+        / 2;
+    wanted.min(most).clamp(PLAIN_RING, MOST_RING)
+}
+
+fn read_number<T: std::str::FromStr>(path: &str) -> Option<T> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// Switches on what is to run from the start, but not what an exec switches
+/// on.
+pub(crate) fn enable(options: &Options, set: &OpenSet) {
+    let launched = matches!(options.target, Target::Command(_));
+    match options.start {
+        Start::AtOnce if launched => {}
+        Start::AtOnce => set.enable(None),
+        Start::After(_) if launched => {}
+        Start::After(_) => set.enable(Some(Role::Tracks)),
+    }
+}
+
+/// Whether the program can be found and executed, as far as can be told before
+/// trying: `NotFound` or `PermissionDenied` if not.
+pub(crate) fn look_up(program: &OsStr) -> io::Result<()> {
+    let is_path = program.as_encoded_bytes().contains(&b'/');
+    if is_path {
+        return executable(Path::new(program));
+    }
+    if program.is_empty() {
+        return Err(io::Error::from_raw_os_error(libc::ENOENT));
+    }
+    // execvp(3) looks in these where PATH is not set.
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    let mut worst = io::Error::from_raw_os_error(libc::ENOENT);
+    for directory in std::env::split_paths(&path) {
+        match executable(&directory.join(program)) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => worst = error,
+            Err(_) => {}
+        }
+    }
+    Err(worst)
+}
+
+fn executable(path: &Path) -> io::Result<()> {
+    let metadata = std::fs::metadata(path)?;
+    if metadata.is_file() && metadata.permissions().mode() & 0o111 != 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(libc::EACCES))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{look_up, ring_bytes};
+    use crate::options::{Options, Sampling, Stacks, Target};
+    use crate::output::Destination;
+    use std::ffi::OsStr;
+    use std::io::ErrorKind;
+
+    #[test]
+    fn a_command_is_looked_up_as_a_shell_does() {
+        assert!(look_up(OsStr::new("sh")).is_ok());
+        let kind = |name: &str| look_up(OsStr::new(name)).expect_err(name).kind();
+        assert_eq!(kind("no-such-command-anywhere"), ErrorKind::NotFound);
+        assert_eq!(kind("/no/such"), ErrorKind::NotFound);
+        assert_eq!(kind("/etc/passwd"), ErrorKind::PermissionDenied);
+        assert_eq!(kind("/"), ErrorKind::PermissionDenied);
+        assert_eq!(kind(""), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn rings_grow_with_the_rate_and_stay_within_bounds() {
+        let mut options = Options::new(Target::System(None), Destination::Stdout);
+        options.sampling = Sampling::Frequency(999);
+        assert_eq!(ring_bytes(&options, 2), 512 << 10);
+        options.stacks = Stacks::FramePointers;
+        options.sampling = Sampling::Frequency(49_999);
+        assert_eq!(ring_bytes(&options, 2), 8 << 20);
+        assert_eq!(ring_bytes(&options, 1024), 512 << 10);
+    }
+}

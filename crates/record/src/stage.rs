@@ -1,0 +1,44 @@
+//! What may stand between the rings and the file.
+
+use prof_abi::EventAttr;
+use prof_perfdata::write::EventDescription;
+use std::time::Duration;
+
+/// Changes records on their way to the file, as a live unwinder does. It runs
+/// on the writing thread; the rings are drained by another, so that a slow
+/// stage makes the queue between them grow, up to its bound, and never holds
+/// up a ring before that.
+pub trait Stage: Send {
+    /// How samples of an event opened with this attr are written; what the
+    /// file's header says.
+    fn written_attr(&self, opened: &EventAttr) -> EventAttr {
+        opened.clone()
+    }
+
+    /// Called once before all records, with the events as opened and their
+    /// ids.
+    fn begin(&mut self, events: &[EventDescription]);
+
+    /// Takes all records of one drain of all rings, those of each ring in the
+    /// order in which the kernel wrote them; `out` gets what goes to the file
+    /// before the mark of this round. Synthesised records come first, with
+    /// time 0.
+    fn records(&mut self, records: &[u8], out: &mut Vec<u8>);
+
+    /// No more records come; `out` gets what was kept back.
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        let _ = out;
+    }
+
+    /// What the file shall say about how far to trust the stacks, as JSON;
+    /// asked for after [`Stage::finish`].
+    fn trust(&self) -> Option<String> {
+        None
+    }
+
+    /// How long records may wait in a ring. Short if memory of the sampled
+    /// process is to be read while it is as it was.
+    fn patience(&self) -> Duration {
+        Duration::from_millis(20)
+    }
+}

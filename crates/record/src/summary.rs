@@ -1,0 +1,116 @@
+//! What was recorded, in one line.
+
+use crate::open::OpenSet;
+use crate::tally::Tally;
+use prof_abi::{Software, event_kind};
+use prof_sys::clock;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// What a recording has.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// The file, links followed.
+    pub file: PathBuf,
+    /// Bytes of records.
+    pub bytes: u64,
+    /// Samples and what went wrong with them.
+    pub tally: Tally,
+    /// Samples that the kernel dropped, by both of its counts.
+    pub lost: u64,
+    /// The frequency asked for, Hz.
+    pub asked_hz: Option<u64>,
+    /// Samples per second of CPU time, where the event is a clock.
+    pub real_hz: Option<f64>,
+    /// Wall-clock time of the recording.
+    pub elapsed: Duration,
+    /// CPU time that recording took.
+    pub own_cpu: Duration,
+    /// Events as they were opened.
+    pub events: Vec<String>,
+}
+
+impl Summary {
+    pub(crate) fn new(
+        set: &OpenSet,
+        tally: Tally,
+        bytes: u64,
+        file: PathBuf,
+        (began, cpu_before): (Instant, Duration),
+    ) -> Self {
+        let attr = &set.events[0].planned.attr;
+        let is_clock = attr.kind == event_kind::SOFTWARE
+            && [Software::CPU_CLOCK.0, Software::TASK_CLOCK.0].contains(&attr.config);
+        let cpu_seconds = is_clock.then(|| set.count_of(0) as f64 / 1e9);
+        Self {
+            file,
+            bytes,
+            lost: tally.lost.max(set.lost()),
+            asked_hz: attr.is_freq().then_some(attr.sample_period),
+            real_hz: cpu_seconds
+                .filter(|&seconds| seconds > 0.0 && set.events.len() == 1)
+                .map(|seconds| tally.samples as f64 / seconds),
+            tally,
+            elapsed: began.elapsed(),
+            own_cpu: clock::own_cpu_time().saturating_sub(cpu_before),
+            events: set
+                .events
+                .iter()
+                .map(|event| event.planned.name.clone())
+                .collect(),
+        }
+    }
+
+    /// The share of the CPU time that samples stand for, if it is low because
+    /// many tasks were too short: the timer of a task begins anew with it.
+    pub fn unseen_short_tasks(&self) -> Option<f64> {
+        const MANY_TASKS: u64 = 20;
+        const LOW: f64 = 0.8;
+        let seen = self.real_hz? / self.asked_hz? as f64;
+        let explained = self.lost > 0 || self.tally.throttled > 0;
+        (seen < LOW && !explained && self.tally.ended_tasks >= MANY_TASKS).then_some(seen)
+    }
+
+    /// One line for the user.
+    pub fn line(&self) -> String {
+        let mut line = format!(
+            "{} samples, {} in {}",
+            self.tally.samples,
+            size(self.bytes),
+            self.file.display()
+        );
+        line.push_str(&format!("; {} lost", self.lost));
+        if self.lost > 0 {
+            let all = self.tally.samples.saturating_add(self.lost);
+            line.push_str(&format!(
+                " ({:.1} %)",
+                100.0 * self.lost as f64 / all as f64
+            ));
+        }
+        line.push_str(&format!(", throttled {}×", self.tally.throttled));
+        if let Some(asked) = self.asked_hz {
+            match self.real_hz {
+                Some(real) => line.push_str(&format!("; {real:.0} of {asked} Hz")),
+                None => line.push_str(&format!("; {asked} Hz asked for")),
+            }
+        }
+        if let Some(seen) = self.unseen_short_tasks() {
+            line.push_str(&format!(
+                "; only {:.0} % of the CPU time was seen: tasks that live shorter than a sampling \
+                 period are not (try: -a, or a higher -F)",
+                100.0 * seen
+            ));
+        }
+        let share = 100.0 * self.own_cpu.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9);
+        line.push_str(&format!("; recorder {share:.1} % of a CPU"));
+        line
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} bytes"),
+        10_000..10_000_000 => format!("{:.1} KB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}

@@ -1,0 +1,155 @@
+//! The thread that writes the file: first what there was before, then what
+//! the rings give, through the stage.
+
+use crate::drain::Shared;
+use crate::framing::Framing;
+use crate::output::{Output, OutputError};
+use crate::stage::Stage;
+use crate::tally::{Counter, Tally};
+use crate::tracing_data;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use prof_perfdata::FeatureBit;
+use prof_perfdata::write::{finished_init, finished_round};
+use std::time::{Duration, Instant};
+
+/// What was written must be readable in the file after so long.
+pub(crate) const FLUSH_EVERY: Duration = Duration::from_millis(200);
+/// A buffer larger than this is not kept for reuse, bytes.
+const MOST_SPARE: usize = 1 << 20;
+
+/// What came of writing.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) tally: Tally,
+    /// Bytes of records.
+    pub(crate) bytes: u64,
+    /// The file is finished, or why it is not.
+    pub(crate) result: Result<(), OutputError>,
+}
+
+/// The writing thread's state.
+pub(crate) struct Writing<'a> {
+    pub(crate) output: Output,
+    pub(crate) stage: Option<Box<dyn Stage>>,
+    pub(crate) counter: Counter,
+    pub(crate) max_size: Option<u64>,
+    pub(crate) shared: &'a Shared,
+    pub(crate) spare: Sender<Vec<u8>>,
+    /// What stands before and after the kernel's records.
+    pub(crate) framing: Framing<'a>,
+    /// Formats of tracepoints, if there are any; a file has them in a section.
+    pub(crate) tracing_data: Option<Vec<u8>>,
+    /// Reused for what leaves the stage.
+    pub(crate) scratch: Vec<u8>,
+}
+
+impl Writing<'_> {
+    /// Writes the beginning, then pieces until their senders are gone, then
+    /// the end.
+    pub(crate) fn run(mut self, pieces: &Receiver<Vec<u8>>) -> Written {
+        let mut result = self.write_first();
+        let mut flushed = Instant::now();
+        let mut dirty = false;
+        loop {
+            let wait = FLUSH_EVERY.saturating_sub(flushed.elapsed());
+            match pieces.recv_timeout(wait) {
+                Ok(piece) => {
+                    dirty = true;
+                    if result.is_ok() {
+                        result = self.write_piece(&piece);
+                    }
+                    self.give_back(piece);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if flushed.elapsed() >= FLUSH_EVERY {
+                if dirty && result.is_ok() {
+                    result = self.output.flush();
+                }
+                dirty = false;
+                flushed = Instant::now();
+            }
+            let full = self
+                .max_size
+                .is_some_and(|most| self.output.data_size() >= most);
+            if result.is_err() || full {
+                self.shared.tell_main(&self.shared.writer_ended);
+            }
+        }
+        self.end(result)
+    }
+
+    fn write_first(&mut self) -> Result<(), OutputError> {
+        let mut records = Vec::new();
+        if let Some(section) = self.tracing_data.take_if(|_| self.output.is_stream()) {
+            // Not through the stage: what follows the record is no record.
+            tracing_data::append_to_stream(&section, &mut records);
+            self.output.write(&records)?;
+            records.clear();
+        }
+        self.framing.first(&mut records);
+        finished_init(&mut records);
+        self.write_records(&records)?;
+        self.output.flush()
+    }
+
+    /// Writes what one drain of all rings gave, and the mark after it.
+    fn write_piece(&mut self, records: &[u8]) -> Result<(), OutputError> {
+        let framing = &mut self.framing;
+        self.counter
+            .count(records, &mut |record| framing.mapping(record));
+        self.write_records(records)?;
+        self.scratch.clear();
+        finished_round(&mut self.scratch);
+        self.output.write(&self.scratch)
+    }
+
+    fn write_records(&mut self, records: &[u8]) -> Result<(), OutputError> {
+        let Some(stage) = &mut self.stage else {
+            return self.output.write(records);
+        };
+        self.scratch.clear();
+        stage.records(records, &mut self.scratch);
+        self.output.write(&self.scratch)
+    }
+
+    fn give_back(&self, records: Vec<u8>) {
+        self.shared.taken(records.len());
+        if records.capacity() <= MOST_SPARE {
+            // The pool is full: let this one go.
+            let _ = self.spare.try_send(records);
+        }
+    }
+
+    fn end(mut self, result: Result<(), OutputError>) -> Written {
+        let tally = self.counter.tally();
+        let bytes = self.output.data_size();
+        if result.is_err() {
+            return Written {
+                tally,
+                bytes,
+                result,
+            };
+        }
+        self.scratch.clear();
+        let mut trust = None;
+        if let Some(stage) = &mut self.stage {
+            stage.finish(&mut self.scratch);
+            trust = stage.trust();
+        }
+        self.framing.last(&tally, &mut self.scratch);
+        finished_round(&mut self.scratch);
+        let mut features = self.framing.features(&tally, trust);
+        if let Some(section) = self.tracing_data.take() {
+            features.set(FeatureBit::TRACING_DATA, section);
+        }
+        let result = self.output.write(&self.scratch);
+        let bytes = self.output.data_size();
+        Written {
+            tally,
+            bytes,
+            result: result.and_then(|()| self.output.finish(features)),
+        }
+    }
+}

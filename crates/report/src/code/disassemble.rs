@@ -1,0 +1,228 @@
+//! Bytes to instructions as text.
+
+use super::Arch;
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, OpKind};
+use prof_profile::Svma;
+use yaxpeax_arch::{Decoder as _, U8Reader};
+use yaxpeax_arm::armv8::a64;
+
+/// What an instruction does to the flow of control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// Goes on with the next.
+    Next,
+    /// Jumps, always or on a condition; the target if it is in the code.
+    Jump(Option<Svma>),
+    /// Calls; the target if it is in the code.
+    Call(Option<Svma>),
+    /// Returns.
+    Return,
+}
+
+/// One instruction as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instruction {
+    /// Where it stands.
+    pub address: Svma,
+    /// Its length in bytes, at least 1.
+    pub len: u8,
+    /// Mnemonic and operands, in the syntax of the GNU assembler. Bytes that
+    /// are no instruction are `(bad)`.
+    pub text: String,
+    /// Where it leads.
+    pub flow: Flow,
+}
+
+/// Decodes `bytes`, the first of which stands at `start`. Every byte belongs
+/// to exactly one instruction of the result.
+pub fn disassemble(arch: Arch, start: Svma, bytes: &[u8]) -> Vec<Instruction> {
+    match arch {
+        Arch::X86_64 => x86(64, start, bytes),
+        Arch::X86 => x86(32, start, bytes),
+        Arch::Aarch64 => arm64(start, bytes),
+    }
+}
+
+fn x86(bits: u32, start: Svma, bytes: &[u8]) -> Vec<Instruction> {
+    let mut decoder = Decoder::with_ip(bits, bytes, start.0, DecoderOptions::NONE);
+    let mut formatter = GasFormatter::new();
+    let options = formatter.options_mut();
+    options.set_space_after_operand_separator(false);
+    options.set_uppercase_hex(false);
+    options.set_first_operand_char_index(7);
+    // As objdump: `$0x1`, `0x0(%rax,%rax,1)`.
+    options.set_small_hex_numbers_in_decimal(false);
+    options.set_show_zero_displacements(true);
+    options.set_branch_leading_zeros(false);
+    options.set_displacement_leading_zeros(false);
+    options.set_leading_zeros(false);
+    options.set_rip_relative_addresses(true);
+    let mut all = Vec::new();
+    let mut instruction = iced_x86::Instruction::default();
+    while decoder.can_decode() {
+        decoder.decode_out(&mut instruction);
+        let mut text = String::new();
+        formatter.format(&instruction, &mut text);
+        let flow = x86_flow(&instruction);
+        if let Flow::Jump(Some(target)) | Flow::Call(Some(target)) = flow {
+            text = text.replace(&format!("{:#x}", target.0), &format!("{:x}", target.0));
+        }
+        all.push(Instruction {
+            address: Svma(instruction.ip()),
+            len: u8::try_from(instruction.len()).unwrap_or(1),
+            text,
+            flow,
+        });
+    }
+    all
+}
+
+fn x86_flow(instruction: &iced_x86::Instruction) -> Flow {
+    let is_direct = instruction.op_count() > 0
+        && matches!(
+            instruction.op0_kind(),
+            OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64
+        );
+    let target = is_direct.then(|| Svma(instruction.near_branch_target()));
+    match instruction.flow_control() {
+        FlowControl::UnconditionalBranch
+        | FlowControl::ConditionalBranch
+        | FlowControl::XbeginXabortXend => Flow::Jump(target),
+        FlowControl::IndirectBranch => Flow::Jump(None),
+        FlowControl::Call => Flow::Call(target),
+        FlowControl::IndirectCall => Flow::Call(None),
+        FlowControl::Return => Flow::Return,
+        FlowControl::Next | FlowControl::Interrupt | FlowControl::Exception => Flow::Next,
+    }
+}
+
+fn arm64(start: Svma, bytes: &[u8]) -> Vec<Instruction> {
+    let decoder = a64::InstDecoder::default();
+    let mut all = Vec::with_capacity(bytes.len() / 4);
+    let mut address = start;
+    for word in bytes.chunks(4) {
+        let decoded = decoder.decode(&mut U8Reader::new(word)).ok();
+        let (text, flow) = match &decoded {
+            Some(instruction) => arm64_text(instruction, address),
+            None => (bad_word(word), Flow::Next),
+        };
+        let len = u8::try_from(word.len()).unwrap_or(4);
+        all.push(Instruction {
+            address,
+            len,
+            text,
+            flow,
+        });
+        address = address.plus(u64::from(len));
+    }
+    all
+}
+
+/// An undecodable word, as objdump shows it.
+fn bad_word(word: &[u8]) -> String {
+    match <[u8; 4]>::try_from(word) {
+        Ok(word) => format!(".word {:#010x}", u32::from_le_bytes(word)),
+        Err(_) => "(bad)".to_string(),
+    }
+}
+
+fn arm64_text(instruction: &a64::Instruction, address: Svma) -> (String, Flow) {
+    use a64::Opcode;
+    let offset = instruction
+        .operands
+        .iter()
+        .find_map(|operand| match operand {
+            a64::Operand::PCOffset(offset) => Some(*offset),
+            _ => None,
+        });
+    let target = offset.map(|offset| Svma(address.0.wrapping_add_signed(offset)));
+    let flow = match instruction.opcode {
+        Opcode::B
+        | Opcode::Bcc(_)
+        | Opcode::CBZ
+        | Opcode::CBNZ
+        | Opcode::TBZ
+        | Opcode::TBNZ
+        | Opcode::BR => Flow::Jump(target),
+        Opcode::BL | Opcode::BLR => Flow::Call(target),
+        Opcode::RET => Flow::Return,
+        _ => Flow::Next,
+    };
+    let text = instruction.to_string();
+    // The decoder writes `$+0x10`; people read addresses.
+    let text = match (text.find('$'), target, flow) {
+        (Some(at), Some(target), Flow::Jump(_) | Flow::Call(_)) => {
+            format!("{}{:x}", text.get(..at).unwrap_or_default(), target.0)
+        }
+        _ => text,
+    };
+    (text, flow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arch, Flow, disassemble};
+    use prof_profile::Svma;
+    use proptest::prelude::*;
+
+    fn texts(arch: Arch, bytes: &[u8]) -> Vec<String> {
+        disassemble(arch, Svma(0x1000), bytes)
+            .into_iter()
+            .map(|instruction| instruction.text)
+            .collect()
+    }
+
+    #[test]
+    fn x86_reads_as_objdump_writes_it() {
+        // push %rbp; mov %rsp,%rbp; jne 0x1000; call 0x1011; ret
+        let bytes = [
+            0x55, 0x48, 0x89, 0xe5, 0x75, 0xfa, 0xe8, 0x06, 0, 0, 0, 0xc3,
+        ];
+        assert_eq!(
+            texts(Arch::X86_64, &bytes),
+            [
+                "push   %rbp",
+                "mov    %rsp,%rbp",
+                "jne    1000",
+                "call   1011",
+                "ret"
+            ]
+        );
+        let flows: Vec<_> = disassemble(Arch::X86_64, Svma(0x1000), &bytes)
+            .into_iter()
+            .map(|instruction| instruction.flow)
+            .collect();
+        assert_eq!(flows.get(2), Some(&Flow::Jump(Some(Svma(0x1000)))));
+        assert_eq!(flows.get(3), Some(&Flow::Call(Some(Svma(0x1011)))));
+        assert_eq!(flows.get(4), Some(&Flow::Return));
+    }
+
+    #[test]
+    fn arm64_branches_show_where_they_go() {
+        // b.eq +8; bl +0x100; ret; an unallocated word
+        let bytes = [
+            0x40, 0, 0, 0x54, 0x40, 0, 0, 0x94, 0xc0, 0x03, 0x5f, 0xd6, 0, 0, 0, 0,
+        ];
+        let all = texts(Arch::Aarch64, &bytes);
+        assert_eq!(all.first().map(String::as_str), Some("b.eq 1008"));
+        assert_eq!(all.get(1).map(String::as_str), Some("bl 1104"));
+        assert_eq!(all.get(2).map(String::as_str), Some("ret"));
+        assert_eq!(all.len(), 4);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        /// Damaged or hostile bytes decode to something, and to all of it.
+        #[test]
+        fn every_byte_belongs_to_one_instruction(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        ) {
+            for arch in [Arch::X86_64, Arch::X86, Arch::Aarch64] {
+                let all = disassemble(arch, Svma(0xffff_ffff_ffff_ff80), &bytes);
+                let sum: usize = all.iter().map(|one| usize::from(one.len)).sum();
+                prop_assert_eq!(sum, bytes.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! One function with the weight of each instruction and line.
+
+use super::{CodeSource, Flow, FunctionCode, Instruction, disassemble};
+use prof_profile::{Frame, FunctionId, Location, LocationId, NameId, Profile, StackId, Svma};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The weight at a place of code, in events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Share {
+    /// Sampled right there, inlined bodies included.
+    pub here: u64,
+    /// There or in what was called from there; once per sample.
+    pub total: u64,
+}
+
+impl Share {
+    fn add(&mut self, other: Self) {
+        self.here = self.here.saturating_add(other.here);
+        self.total = self.total.saturating_add(other.total);
+    }
+}
+
+/// One instruction of the function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CodeRow {
+    /// What it is.
+    pub instruction: Instruction,
+    /// What fell on it.
+    pub share: Share,
+    /// Where its jump or call goes, by name, if outside the function.
+    pub target_name: Option<String>,
+    /// Index of the row its jump goes to, if inside the function.
+    pub target_row: Option<usize>,
+    /// Its line: index in [`FunctionView::files`] and number from 1.
+    pub line: Option<(usize, u32)>,
+}
+
+/// One line of source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceRow {
+    /// Index in [`FunctionView::files`].
+    pub file: usize,
+    /// Number, from 1.
+    pub line: u32,
+    /// What fell on it.
+    pub share: Share,
+    /// How many levels of inlining it is inside the function: 0 for its own.
+    pub depth: u16,
+    /// The function inlined there, for depths above 0.
+    pub inlined: Option<FunctionId>,
+}
+
+/// A source file of the function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceFile {
+    /// Its path as debug information has it.
+    pub path: Arc<str>,
+    /// Its lines, if it can be read.
+    pub text: Option<Vec<String>>,
+}
+
+impl SourceFile {
+    /// A line's text, from 1; empty if it is not there.
+    pub fn line(&self, number: u32) -> &str {
+        let index = (number as usize).checked_sub(1);
+        index
+            .and_then(|index| self.text.as_ref()?.get(index))
+            .map_or("", String::as_str)
+    }
+}
+
+/// The code of one function, with weights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionView {
+    /// Which function.
+    pub function: FunctionId,
+    /// Where its instructions are, if it is only inlined: into this function
+    /// most of all.
+    pub host: Option<FunctionId>,
+    /// Weight of all samples that the filters keep.
+    pub all: u64,
+    /// What fell on the function.
+    pub share: Share,
+    /// Its instructions, by address; empty if [`FunctionView::no_code`] says
+    /// why.
+    pub instructions: Vec<CodeRow>,
+    /// Its lines with weight and what is inlined at them, in the order of the
+    /// file.
+    pub lines: Vec<SourceRow>,
+    /// The files that lines refer to.
+    pub files: Vec<SourceFile>,
+    /// Why there are no instructions.
+    pub no_code: Option<String>,
+}
+
+/// What a view is built from.
+#[derive(Clone, Copy)]
+pub struct Build<'a> {
+    /// The recording.
+    pub profile: &'a Profile,
+    /// The weight of the samples with exactly this stack, by `StackId`.
+    pub leaf_weights: &'a [u64],
+    /// Who reads code.
+    pub source: &'a dyn CodeSource,
+}
+
+impl Build<'_> {
+    /// The view of one function.
+    pub fn view(&self, function: FunctionId) -> FunctionView {
+        let mut view = FunctionView {
+            function,
+            host: None,
+            all: self.leaf_weights.iter().sum(),
+            share: Share::default(),
+            instructions: Vec::new(),
+            lines: Vec::new(),
+            files: Vec::new(),
+            no_code: None,
+        };
+        let found = self.weigh(function);
+        view.share = found.share;
+        let mut files = Files::new(self.source);
+        let (place, weights) = found.place(function);
+        view.host = Some(place).filter(|&place| place != function);
+        match self
+            .source
+            .function(self.profile, self.profile.function(place))
+        {
+            Ok(code) => view.instructions = self.code_rows(place, &code, weights, &mut files),
+            Err(reason) => view.no_code = Some(reason.to_string()),
+        }
+        view.lines = self.source_rows(&found, &mut files);
+        view.files = files.all;
+        view
+    }
+
+    /// What fell on the function's addresses and lines.
+    fn weigh(&self, function: FunctionId) -> Weighed {
+        let mut found = Weighed::default();
+        let totals = self.subtree_totals();
+        for index in 1..self.profile.stacks.len() {
+            let Ok(id) = u32::try_from(index).map(StackId) else {
+                break;
+            };
+            let (Some((caller, location)), Some(&total)) =
+                (self.profile.stacks.get(id), totals.get(index))
+            else {
+                continue;
+            };
+            let frames = self.profile.frames_at(location);
+            let Some(level) = frames.iter().position(|frame| frame.function == function) else {
+                continue;
+            };
+            if total == 0 {
+                continue;
+            }
+            let here = self.leaf_weights.get(index).copied().unwrap_or(0);
+            let outer = self.outer_frames(caller, function);
+            found.add(self.profile, location, level, Share { here, total }, &outer);
+        }
+        found
+    }
+
+    /// The locations further out in the stack that hold the function, so
+    /// that recursion counts a sample once.
+    fn outer_frames(&self, caller: StackId, function: FunctionId) -> Vec<LocationId> {
+        self.profile
+            .stacks
+            .locations(caller)
+            .filter(|&location| {
+                let frames = self.profile.frames_at(location);
+                frames.iter().any(|frame| frame.function == function)
+            })
+            .collect()
+    }
+
+    /// For each stack, the weight of the samples whose stacks go through it.
+    fn subtree_totals(&self) -> Vec<u64> {
+        let mut totals = self.leaf_weights.to_vec();
+        totals.resize(self.profile.stacks.len(), 0);
+        // A caller's id is smaller than its callees'.
+        for index in (1..totals.len()).rev() {
+            let weight = totals.get(index).copied().unwrap_or(0);
+            let caller = u32::try_from(index)
+                .ok()
+                .and_then(|id| self.profile.stacks.get(StackId(id)));
+            if let Some(above) = caller.and_then(|(caller, _)| totals.get_mut(caller.0 as usize)) {
+                *above = above.saturating_add(weight);
+            }
+        }
+        totals
+    }
+
+    fn code_rows(
+        &self,
+        function: FunctionId,
+        code: &FunctionCode,
+        weights: &BTreeMap<Svma, Share>,
+        files: &mut Files<'_>,
+    ) -> Vec<CodeRow> {
+        let dso = self.profile.function(function).dso;
+        let instructions = disassemble(code.arch, code.start, &code.bytes);
+        let starts: Vec<Svma> = instructions.iter().map(|one| one.address).collect();
+        let mut rows: Vec<CodeRow> = Vec::with_capacity(instructions.len());
+        for instruction in instructions {
+            let target = match instruction.flow {
+                Flow::Jump(target) | Flow::Call(target) => target,
+                Flow::Next | Flow::Return => None,
+            };
+            let target_row = target.and_then(|target| starts.binary_search(&target).ok());
+            let outside = target.filter(|_| target_row.is_none());
+            let target_name =
+                outside.and_then(|target| self.source.name_at(self.profile, dso, target));
+            let line =
+                line_of(code, instruction.address).map(|(path, line)| (files.index(path), line));
+            rows.push(CodeRow {
+                instruction,
+                share: Share::default(),
+                target_name,
+                target_row,
+                line,
+            });
+        }
+        for (&address, &share) in weights {
+            let at = starts.partition_point(|&start| start <= address);
+            if let Some(row) = at.checked_sub(1).and_then(|at| rows.get_mut(at)) {
+                row.share.add(share);
+            }
+        }
+        rows
+    }
+
+    fn source_rows(&self, found: &Weighed, files: &mut Files<'_>) -> Vec<SourceRow> {
+        let names = &self.profile.names;
+        let mut rows: Vec<SourceRow> = Vec::new();
+        let mut order: Vec<_> = found.by_line.iter().collect();
+        order.sort_by_key(|(path, _)| {
+            path.iter()
+                .map(|step| (names.get(step.file), step.line, step.function))
+                .collect::<Vec<_>>()
+        });
+        for (path, &share) in order {
+            let Some(last) = path.last() else { continue };
+            let depth = u16::try_from(path.len() - 1).unwrap_or(u16::MAX);
+            let file = files.index(&Arc::from(names.get(last.file)));
+            rows.push(SourceRow {
+                file,
+                line: last.line,
+                share,
+                depth,
+                inlined: (depth > 0).then_some(last.function),
+            });
+        }
+        rows
+    }
+}
+
+/// A line at one level of inlining.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Step {
+    file: NameId,
+    line: u32,
+    function: FunctionId,
+}
+
+/// What fell on a function.
+#[derive(Debug, Default)]
+struct Weighed {
+    share: Share,
+    /// By address, in each function in whose code this one stands: itself,
+    /// or those it is inlined into.
+    by_address: BTreeMap<FunctionId, BTreeMap<Svma, Share>>,
+    /// By line of the function, then of what is inlined there, inwards.
+    by_line: FxHashMap<Vec<Step>, Share>,
+}
+
+/// The address of the instruction that was executing.
+fn executing(location: &Location) -> Svma {
+    if location.is_return {
+        location.address.minus(1)
+    } else {
+        location.address
+    }
+}
+
+/// The lines of a location from the frame at `level` inwards.
+fn steps(frames: &[Frame], level: usize) -> impl Iterator<Item = Step> + '_ {
+    let inwards = frames.get(..=level).unwrap_or_default().iter().rev();
+    inwards.map_while(|frame| {
+        Some(Step {
+            file: frame.file.filter(|_| frame.line > 0)?,
+            line: frame.line,
+            function: frame.function,
+        })
+    })
+}
+
+impl Weighed {
+    /// In whose code the function is shown, with the weights there: in its
+    /// own, or where it is inlined most.
+    fn place(&self, function: FunctionId) -> (FunctionId, &BTreeMap<Svma, Share>) {
+        static NONE: BTreeMap<Svma, Share> = BTreeMap::new();
+        if let Some(own) = self.by_address.get(&function) {
+            return (function, own);
+        }
+        let weight = |shares: &BTreeMap<Svma, Share>| -> u64 {
+            shares
+                .values()
+                .fold(0, |sum, share| sum.saturating_add(share.here))
+        };
+        let heaviest = self
+            .by_address
+            .iter()
+            .max_by_key(|(_, shares)| weight(shares));
+        heaviest.map_or((function, &NONE), |(&host, shares)| (host, shares))
+    }
+
+    /// Counts a stack whose innermost location holds the function at `level`
+    /// of its frames; `outer` are the other locations of the stack with it.
+    fn add(
+        &mut self,
+        profile: &Profile,
+        id: LocationId,
+        level: usize,
+        share: Share,
+        outer: &[LocationId],
+    ) {
+        let location = profile.location(id);
+        let frames = profile.frames_at(id);
+        self.share.add(Share {
+            total: if outer.is_empty() { share.total } else { 0 },
+            ..share
+        });
+        let address = executing(location);
+        if let Some(host) = frames.last() {
+            let seen = outer
+                .iter()
+                .any(|&other| executing(profile.location(other)) == address);
+            let in_host = self.by_address.entry(host.function).or_default();
+            in_host.entry(address).or_default().add(Share {
+                total: if seen { 0 } else { share.total },
+                ..share
+            });
+        }
+        let path: Vec<Step> = steps(frames, level).collect();
+        for len in 1..=path.len() {
+            let prefix = path.get(..len).unwrap_or_default();
+            let function = prefix.first().map(|step| step.function);
+            let seen = outer.iter().any(|&other| {
+                let frames = profile.frames_at(other);
+                let level = frames
+                    .iter()
+                    .position(|frame| Some(frame.function) == function);
+                level.is_some_and(|level| steps(frames, level).take(len).eq(prefix.iter().copied()))
+            });
+            self.by_line.entry(prefix.to_vec()).or_default().add(Share {
+                total: if seen { 0 } else { share.total },
+                ..share
+            });
+        }
+    }
+}
+
+/// Source files met so far, each read once.
+struct Files<'a> {
+    source: &'a dyn CodeSource,
+    all: Vec<SourceFile>,
+}
+
+impl<'a> Files<'a> {
+    fn new(source: &'a dyn CodeSource) -> Self {
+        Self {
+            source,
+            all: Vec::new(),
+        }
+    }
+
+    fn index(&mut self, path: &Arc<str>) -> usize {
+        if let Some(index) = self.all.iter().position(|file| file.path == *path) {
+            return index;
+        }
+        let text = self.source.source(path);
+        self.all.push(SourceFile {
+            path: Arc::clone(path),
+            text: text.map(|text| text.lines().map(expand_tabs).collect()),
+        });
+        self.all.len() - 1
+    }
+}
+
+/// Tabs as the editor shows them, every 8 columns.
+fn expand_tabs(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    for character in line.chars() {
+        if character == '\t' {
+            let used = text.chars().count() % 8;
+            text.extend(std::iter::repeat_n(' ', 8 - used));
+        } else {
+            text.push(character);
+        }
+    }
+    text
+}
+
+fn line_of(code: &FunctionCode, address: Svma) -> Option<(&Arc<str>, u32)> {
+    let at = code.lines.partition_point(|entry| entry.address <= address);
+    let entry = code.lines.get(at.checked_sub(1)?)?;
+    (entry.line > 0).then_some((&entry.file, entry.line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Build, FunctionView, Share};
+    use crate::code::NoSource;
+    use crate::model::{Scene, Selection};
+    use crate::sketch::Sketch;
+    use prof_profile::{FunctionId, Profile};
+
+    fn view(profile: &Profile, name: &str) -> FunctionView {
+        let scene = Scene::new(profile, Selection::default());
+        let found = profile
+            .functions
+            .iter()
+            .position(|function| profile.name(function.name) == name);
+        let function = FunctionId(found.expect("a function of the sketch") as u32);
+        let build = Build {
+            profile,
+            leaf_weights: &scene.weights_by_stack(),
+            source: &NoSource,
+        };
+        build.view(function)
+    }
+
+    #[test]
+    fn recursion_counts_a_sample_once() {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "comm");
+        sketch.sample(task, "main;eval;eval;eval", 1, 15);
+        sketch.sample(task, "main;eval;leaf", 2, 5);
+        let seen = view(&sketch.profile, "eval");
+        let share = Share {
+            here: 15,
+            total: 20,
+        };
+        assert_eq!((seen.share, seen.all), (share, 20));
+    }
+
+    #[test]
+    fn an_inlined_function_is_shown_where_it_is_inlined_most() {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "comm");
+        sketch.sample(task, "main;cold>tiny", 1, 5);
+        sketch.sample(task, "main;hot>tiny", 2, 10);
+        let seen = view(&sketch.profile, "tiny");
+        let host = seen.host.map(|host| {
+            let about = sketch.profile.function(host);
+            sketch.profile.name(about.name)
+        });
+        assert_eq!(host, Some("hot"));
+        assert_eq!(
+            seen.share,
+            Share {
+                here: 15,
+                total: 15
+            }
+        );
+        assert!(seen.no_code.is_some());
+    }
+}

@@ -1,0 +1,42 @@
+//! What all views share: which samples count, and the tables and trees
+//! derived from them.
+//!
+//! ```text
+//! Profile ──Selection──► Scene ─┬─► rows(sort keys)        tables
+//!                               ├─► tree()                 top-down call tree
+//!                               ├─► Growth (lazy)          bottom-up, callers, callees
+//!                               └─► Heat                   samples over time
+//! ```
+//!
+//! A [`Scene`] is made once per selection and never changes.
+
+mod grow;
+mod heat;
+mod key;
+mod parts;
+mod paths;
+mod rows;
+mod scene;
+mod select;
+mod site;
+mod tally;
+mod time;
+mod transform;
+mod tree;
+
+pub use grow::{Direction, GrowId, Growth, Seed};
+pub use heat::{Heat, HeatRow, HeatRows};
+pub use key::{KeyError, SortKey};
+pub use parts::{Part, Parts};
+pub use paths::NodeId;
+pub use rows::{InlineRows, Row, RowKey, Rows, RowsOptions};
+pub use scene::Scene;
+pub use select::{Filter, ModeFilter, Scope, Selection, SelfOf, StackEnd};
+pub use site::{Granularity, Site, SiteId, SiteKind, Sites};
+pub use tally::{Group, GroupId, Weight};
+pub use time::{TimeRange, TimeSpecError, parse_time_ranges};
+pub use transform::{Recursion, Transform};
+pub use tree::CallTree;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,370 @@
+//! Tables: rows told apart by sort keys.
+
+use super::{Group, GroupId, NodeId, Part, Parts, Scene, Site, SiteId, SiteKind, SortKey, Weight};
+use prof_profile::{FunctionId, NameId, Profile};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+
+/// Whether a function inlined in several places is one row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InlineRows {
+    /// One row for a function, inlined or not.
+    #[default]
+    Merged,
+    /// As perf has it: apart from the calls, and one row for each function
+    /// it is inlined into.
+    ByHost,
+}
+
+/// How a table is made.
+#[derive(Debug, Clone)]
+pub struct RowsOptions {
+    /// What tells rows apart.
+    pub keys: Vec<SortKey>,
+    /// How inlined functions are counted.
+    pub inline_rows: InlineRows,
+    /// Length of a slice for [`SortKey::Time`], ns.
+    pub quantum: u64,
+}
+
+impl Default for RowsOptions {
+    fn default() -> Self {
+        Self {
+            keys: vec![SortKey::Comm, SortKey::Dso, SortKey::Symbol],
+            inline_rows: InlineRows::default(),
+            quantum: 100_000_000,
+        }
+    }
+}
+
+/// Identity of a row, comparable within one table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RowKey {
+    /// Its group; see [`Rows::group`].
+    pub group: GroupId,
+    /// Its frame's number in [`Rows::keys_of_sites`]; `u32::MAX` for samples
+    /// without a frame.
+    pub frame: u32,
+}
+
+/// A row of a table.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// Its identity.
+    pub key: RowKey,
+    /// A frame of the row; `None` for samples without a stack.
+    pub site: Option<SiteId>,
+    /// Weight of samples taken in it.
+    pub own: Weight,
+    /// The kernel's part of `own`.
+    pub own_kernel: Weight,
+    /// Weight of samples with it in the stack, each counted once.
+    pub total: Weight,
+    /// Most frames outwards of it, itself included.
+    pub depth: u32,
+    /// Most frames inwards of its outermost call, itself included.
+    pub height: u32,
+    /// Index of the first sample that is in it.
+    pub first: u32,
+}
+
+/// A table, heaviest total first; equal ones by self, then first seen.
+#[derive(Debug)]
+pub struct Rows {
+    list: Vec<Row>,
+    parts: Parts,
+    keys_of_sites: Vec<u32>,
+}
+
+impl Rows {
+    /// The table of a scene. Groups are counted in parallel.
+    pub fn new(scene: &Scene<'_>, options: &RowsOptions) -> Self {
+        let mut rows = Self::unsorted(scene, options);
+        rows.list
+            .sort_by_key(|row| (Reverse((row.total, row.own)), row.first, row.key));
+        rows
+    }
+
+    /// The table with its rows in the order of their keys.
+    pub(crate) fn unsorted(scene: &Scene<'_>, options: &RowsOptions) -> Self {
+        let parts = Parts::new(scene, &options.keys, options.quantum);
+        let (keys_of_sites, count) = frame_keys(scene, options);
+        let groups: Vec<(GroupId, &Part)> = parts.iter().map(|(id, _, part)| (id, part)).collect();
+        let lists: Vec<Vec<Row>> = groups
+            .into_par_iter()
+            .map_init(
+                || Scratch::new(count),
+                |scratch, (id, part)| RowSum::new(scene, &keys_of_sites, scratch, id, part).run(),
+            )
+            .collect();
+        Self {
+            list: lists.concat(),
+            parts,
+            keys_of_sites,
+        }
+    }
+
+    /// The rows.
+    pub fn list(&self) -> &[Row] {
+        &self.list
+    }
+
+    /// Who ran, as far as the sort keys tell.
+    pub fn group(&self, row: &Row) -> Group {
+        self.parts.group(row.key.group).copied().unwrap_or_default()
+    }
+
+    /// The samples of a group as a tree, for callers and callees (see
+    /// [`super::Growth`], with [`Rows::keys_of_sites`]).
+    pub fn part(&self, group: GroupId) -> Option<&Part> {
+        self.parts.part(group)
+    }
+
+    /// By `SiteId`: which row of a group the frame is in.
+    pub fn keys_of_sites(&self) -> &[u32] {
+        &self.keys_of_sites
+    }
+
+    /// Weight of the scope: also what filters hide.
+    pub fn scope_total(&self) -> Weight {
+        self.parts.scope_total()
+    }
+
+    /// Weight of what is shown: the sum of all self weights.
+    pub fn total(&self) -> Weight {
+        self.list.iter().map(|row| row.own).sum()
+    }
+}
+
+/// What tells frames apart under the sort keys.
+#[derive(PartialEq, Eq, Hash, Default)]
+struct FrameKey {
+    dso: Option<NameId>,
+    function: Option<(bool, FunctionOrName, FunctionId)>,
+    line: Option<Option<(NameId, u32)>>,
+    file: Option<Option<NameId>>,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum FunctionOrName {
+    Function(FunctionId),
+    Name(NameId),
+    Module(NameId),
+}
+
+impl FrameKey {
+    fn of(profile: &Profile, site: &Site, options: &RowsOptions) -> Self {
+        let has = |key| options.keys.contains(&key);
+        let dso_name = profile.dso(site.dso).short_name;
+        let function = match site.kind {
+            SiteKind::Module => (false, FunctionOrName::Module(dso_name), site.host),
+            SiteKind::Inline if options.inline_rows == InlineRows::ByHost => {
+                let name = site.function(profile).name;
+                (true, FunctionOrName::Name(name), site.host)
+            }
+            SiteKind::Inline | SiteKind::Function => {
+                let function = FunctionOrName::Function(site.function);
+                (false, function, site.function)
+            }
+        };
+        Self {
+            dso: has(SortKey::Dso).then_some(dso_name),
+            function: has(SortKey::Symbol).then_some(function),
+            line: has(SortKey::Srcline).then_some(site.line),
+            file: has(SortKey::Srcfile).then_some(site.line.map(|(file, _)| file)),
+        }
+    }
+}
+
+/// By `SiteId`: a number for each distinct frame key; and how many there are.
+fn frame_keys(scene: &Scene<'_>, options: &RowsOptions) -> (Vec<u32>, usize) {
+    let mut index: FxHashMap<FrameKey, u32> = FxHashMap::default();
+    let mut count = 0_u32;
+    // A called function is one site, so it needs no look-up: recordings with
+    // broken stacks have hundreds of thousands.
+    let by_function =
+        options.keys.contains(&SortKey::Symbol) && options.inline_rows == InlineRows::ByHost;
+    let mut next = || {
+        count += 1;
+        count - 1
+    };
+    let keys = scene
+        .sites()
+        .iter()
+        .map(|site| {
+            let is_whole = site.line.is_none() && site.address.is_none();
+            if by_function && is_whole && site.kind == SiteKind::Function {
+                return next();
+            }
+            *index
+                .entry(FrameKey::of(scene.profile(), site, options))
+                .or_insert_with(&mut next)
+        })
+        .collect();
+    (keys, count as usize)
+}
+
+/// By frame key, reused from group to group: a table as large as all keys
+/// would be cleared for each otherwise.
+struct Scratch {
+    /// Calls of the key that the walk is inside of.
+    open_calls: Vec<u32>,
+    /// Index of the key's row, `u32::MAX` for none.
+    row: Vec<u32>,
+}
+
+impl Scratch {
+    fn new(keys: usize) -> Self {
+        Self {
+            open_calls: vec![0; keys],
+            row: vec![u32::MAX; keys],
+        }
+    }
+}
+
+/// A step of the walk over a tree.
+enum Step {
+    Enter(NodeId),
+    Leave(u32),
+}
+
+/// Sums one group's tree into rows.
+struct RowSum<'a> {
+    scene: &'a Scene<'a>,
+    keys: &'a [u32],
+    scratch: &'a mut Scratch,
+    id: GroupId,
+    part: &'a Part,
+    depths: Vec<u32>,
+    heights: Vec<u32>,
+    list: Vec<Row>,
+    /// The row of samples without a frame.
+    frameless: Option<usize>,
+}
+
+impl<'a> RowSum<'a> {
+    fn new(
+        scene: &'a Scene<'a>,
+        keys: &'a [u32],
+        scratch: &'a mut Scratch,
+        id: GroupId,
+        part: &'a Part,
+    ) -> Self {
+        Self {
+            scene,
+            keys,
+            scratch,
+            id,
+            part,
+            depths: part.depths(),
+            heights: part.heights(),
+            list: Vec::new(),
+            frameless: None,
+        }
+    }
+
+    fn run(mut self) -> Vec<Row> {
+        let part = self.part;
+        let mut steps = vec![Step::Enter(NodeId::ROOT)];
+        while let Some(step) = steps.pop() {
+            match step {
+                Step::Leave(key) => {
+                    if let Some(calls) = self.scratch.open_calls.get_mut(key as usize) {
+                        *calls -= 1;
+                    }
+                }
+                Step::Enter(node) => {
+                    if let Some((key, site)) = self.frame(node) {
+                        self.enter(node, key, site);
+                        steps.push(Step::Leave(key));
+                    }
+                    if !part.tree.own(node).is_zero() {
+                        self.add_own(node);
+                    }
+                    steps.extend(part.tree.children(node).iter().map(|&at| Step::Enter(at)));
+                }
+            }
+        }
+        for row in &self.list {
+            if let Some(slot) = self.scratch.row.get_mut(row.key.frame as usize) {
+                *slot = u32::MAX;
+            }
+        }
+        self.list
+    }
+
+    fn frame(&self, node: NodeId) -> Option<(u32, SiteId)> {
+        let site = self.part.tree.site(node)?;
+        Some((self.keys.get(site.0 as usize).copied()?, site))
+    }
+
+    /// Counts what passes a node, unless the walk is inside a call of the
+    /// same row already.
+    fn enter(&mut self, node: NodeId, key: u32, site: SiteId) {
+        let first = self.part.first(node);
+        let total = self.part.tree.total(node);
+        let depth = self.depths.get(node.index()).copied().unwrap_or(0);
+        let height = self.heights.get(node.index()).copied().unwrap_or(0);
+        let outermost = self.scratch.open_calls.get(key as usize) == Some(&0);
+        if let Some(calls) = self.scratch.open_calls.get_mut(key as usize) {
+            *calls += 1;
+        }
+        let row = self.row(key, Some(site), first);
+        row.depth = row.depth.max(depth);
+        if outermost {
+            row.total += total;
+            row.height = row.height.max(height);
+        }
+    }
+
+    fn add_own(&mut self, node: NodeId) {
+        let own = self.part.tree.own(node);
+        let (sites, self_of) = (self.scene.sites(), self.scene.selection().self_of);
+        let at = self.part.tree.self_node(sites, node, self_of);
+        let (key, site) = self.frame(at).unzip();
+        let in_kernel = site.is_some_and(|site| sites.get(site).is_kernel(self.scene.profile()));
+        let first = self.part.first(node);
+        let row = self.row(key.unwrap_or(u32::MAX), site, first);
+        row.own += own;
+        if in_kernel {
+            row.own_kernel += own;
+        }
+        if key.is_none() {
+            row.total += own;
+        }
+    }
+
+    fn row(&mut self, frame: u32, site: Option<SiteId>, first: u32) -> &mut Row {
+        let known = match self.scratch.row.get(frame as usize) {
+            Some(&index) => Some(index as usize).filter(|_| index != u32::MAX),
+            None => self.frameless,
+        };
+        let index = known.unwrap_or_else(|| self.add_row(frame, site, first));
+        let row = self.list.get_mut(index).expect("just found or made");
+        row.first = row.first.min(first);
+        row
+    }
+
+    fn add_row(&mut self, frame: u32, site: Option<SiteId>, first: u32) -> usize {
+        let index = self.list.len();
+        match self.scratch.row.get_mut(frame as usize) {
+            Some(slot) => *slot = index as u32,
+            None => self.frameless = Some(index),
+        }
+        self.list.push(Row {
+            key: RowKey {
+                group: self.id,
+                frame,
+            },
+            site,
+            own: Weight::ZERO,
+            own_kernel: Weight::ZERO,
+            total: Weight::ZERO,
+            depth: 0,
+            height: 0,
+            first,
+        });
+        index
+    }
+}

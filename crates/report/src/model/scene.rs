@@ -1,0 +1,170 @@
+//! A scene: a profile seen through a selection.
+
+use super::paths::StackPaths;
+use super::select::Scope;
+use super::site::SiteMaker;
+use super::tally::{Shown, Split, Tally};
+use super::transform::apply;
+use super::{CallTree, NodeId, Selection, SiteKind, Sites, Weight};
+use prof_profile::{Event, Profile};
+use std::sync::{Arc, OnceLock};
+
+/// A profile seen through a selection: the paths of its stacks, made once and
+/// shared by all tables and trees.
+pub struct Scene<'p> {
+    profile: &'p Profile,
+    selection: Selection,
+    sites: Arc<Sites>,
+    parents: Vec<NodeId>,
+    path_sites: Vec<super::SiteId>,
+    /// By `StackId`; `NONE` for stacks a transform took out.
+    of_stack: Vec<NodeId>,
+    /// The samples without splitting; made when first asked for.
+    whole: OnceLock<(Arc<CallTree>, Weight)>,
+}
+
+impl<'p> Scene<'p> {
+    /// The scene of `selection`. Takes time in proportion to the samples and
+    /// the distinct stacks.
+    pub fn new(profile: &'p Profile, selection: Selection) -> Self {
+        let maker = SiteMaker::new(profile, &selection);
+        let StackPaths {
+            mut paths,
+            mut sites,
+            mut of_stack,
+        } = StackPaths::new(profile, maker, selection.max_stack);
+        for &transform in &selection.transforms {
+            let (new, map) = apply(transform, &paths, &mut sites);
+            paths = new;
+            for node in &mut of_stack {
+                *node = map.get(node.index()).copied().unwrap_or(NodeId::NONE);
+            }
+        }
+        sites.freeze();
+        let (parents, path_sites) = paths.into_columns();
+        Self {
+            profile,
+            selection,
+            sites: Arc::new(sites),
+            parents,
+            path_sites,
+            of_stack,
+            whole: OnceLock::new(),
+        }
+    }
+
+    fn whole(&self) -> &(Arc<CallTree>, Weight) {
+        self.whole.get_or_init(|| {
+            let tally = self.tally(Split::default());
+            let tree = CallTree::new(self, &tally.cells);
+            (Arc::new(tree), tally.scope_total)
+        })
+    }
+
+    pub(crate) fn tally(&self, split: Split) -> Tally {
+        Tally::new(
+            self.profile,
+            self.selection.event,
+            &self.selection.scope,
+            &self.selection.filter,
+            split,
+        )
+    }
+
+    /// The profile it shows.
+    pub fn profile(&self) -> &'p Profile {
+        self.profile
+    }
+
+    /// What it was made from.
+    pub fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    /// Its event, `None` in a profile without events.
+    pub fn event(&self) -> Option<&'p Event> {
+        self.profile.events.get(self.selection.event.0 as usize)
+    }
+
+    /// The frames that its stacks are made of.
+    pub fn sites(&self) -> &Sites {
+        &self.sites
+    }
+
+    /// [`Scene::sites`], to keep beyond the scene.
+    pub fn shared_sites(&self) -> Arc<Sites> {
+        Arc::clone(&self.sites)
+    }
+
+    /// [`Scene::tree`], to keep beyond the scene.
+    pub fn shared_tree(&self) -> Arc<CallTree> {
+        Arc::clone(&self.whole().0)
+    }
+
+    /// By `StackId`: period of the shown samples with exactly this stack;
+    /// none for stacks that a transform took out.
+    pub fn weights_by_stack(&self) -> Vec<u64> {
+        let mut weights = vec![0_u64; self.of_stack.len()];
+        for cell in self.tally(Split::default()).cells {
+            let is_shown = self.path_of(cell.stack).is_some();
+            if let Some(slot) = weights.get_mut(cell.stack.0 as usize).filter(|_| is_shown) {
+                *slot = slot.saturating_add(cell.weight.period);
+            }
+        }
+        weights
+    }
+
+    /// The call tree of all shown samples, top-down.
+    pub fn tree(&self) -> &CallTree {
+        &self.whole().0
+    }
+
+    /// Weight of what is shown; the sum of all self weights of any view.
+    pub fn total(&self) -> Weight {
+        self.tree().total(NodeId::ROOT)
+    }
+
+    /// Weight of the scope: also what filters and transforms hide.
+    pub fn scope_total(&self) -> Weight {
+        self.whole().1
+    }
+
+    pub(crate) fn parents(&self) -> &[NodeId] {
+        &self.parents
+    }
+
+    pub(crate) fn path_sites(&self) -> &[super::SiteId] {
+        &self.path_sites
+    }
+
+    /// The path of a stack, `None` if a transform took it out.
+    pub(crate) fn path_of(&self, stack: prof_profile::StackId) -> Option<NodeId> {
+        self.of_stack
+            .get(stack.0 as usize)
+            .copied()
+            .filter(|&node| node != NodeId::NONE)
+    }
+
+    /// By `SiteId`: the number of the site's function, the same for inlined
+    /// and called ones. What [`super::Growth`] takes for a view by function;
+    /// equal to the `FunctionId`, unless a module was merged.
+    pub fn function_keys(&self) -> Vec<u32> {
+        let first_module = self.profile.functions.len() as u32;
+        self.sites
+            .iter()
+            .map(|site| match site.kind {
+                SiteKind::Module => first_module.saturating_add(site.dso.0),
+                SiteKind::Function | SiteKind::Inline => site.function.0,
+            })
+            .collect()
+    }
+
+    /// Which samples pass the filters, whatever their time.
+    pub(crate) fn shown_cells(&self) -> Shown {
+        let scope = Scope {
+            times: Vec::new(),
+            ..self.selection.scope.clone()
+        };
+        Shown::new(self, &scope)
+    }
+}

@@ -1,0 +1,114 @@
+//! Which samples a view shows.
+
+use super::{Granularity, TimeRange, Transform};
+use prof_profile::EventId;
+use regex::Regex;
+
+/// What a view is made from; the default is all samples of the first event.
+#[derive(Debug, Clone)]
+pub struct Selection {
+    /// The event; every view shows one.
+    pub event: EventId,
+    /// Samples outside do not exist for the view: its 100 % is what is inside.
+    pub scope: Scope,
+    /// Samples that do not pass are hidden; [`super::Scene::scope_total`]
+    /// still counts them, as `perf report --percentage absolute` does.
+    pub filter: Filter,
+    /// Changes to the stacks, applied in order.
+    pub transforms: Vec<Transform>,
+    /// Whether inlined functions are frames of their own.
+    pub inlines: bool,
+    /// Whose self weight a sample in an inlined function is.
+    pub self_of: SelfOf,
+    /// How finely frames are told apart.
+    pub granularity: Granularity,
+    /// Keeps at most this many addresses of a stack, counted from its
+    /// outermost end (as perf does in caller order) or from the leaf.
+    pub max_stack: Option<(usize, StackEnd)>,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self {
+            event: EventId(0),
+            scope: Scope::default(),
+            filter: Filter::default(),
+            transforms: Vec::new(),
+            inlines: true,
+            self_of: SelfOf::Innermost,
+            granularity: Granularity::Function,
+            max_stack: None,
+        }
+    }
+}
+
+/// An end of a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StackEnd {
+    /// The thread's start.
+    Outermost,
+    /// Where the sample was taken.
+    Leaf,
+}
+
+/// To which function a sample in inlined code belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SelfOf {
+    /// The innermost inlined function.
+    #[default]
+    Innermost,
+    /// The function that stands in the file, as in perf's `Self` column.
+    Host,
+}
+
+/// Samples outside of it do not exist.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    /// CPUs; empty for all.
+    pub cpus: Vec<u32>,
+    /// Time ranges; empty for all.
+    pub times: Vec<TimeRange>,
+    /// Leaves out samples whose leaf has no name (`perf report -U`).
+    pub named_only: bool,
+}
+
+/// Samples that do not pass are hidden. Each list passes all if empty.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Thread names.
+    pub comms: Vec<String>,
+    /// Module of the leaf: short name or path.
+    pub dsos: Vec<String>,
+    /// Function of the leaf.
+    pub symbols: Vec<String>,
+    /// Thread-group ids.
+    pub pids: Vec<i32>,
+    /// Thread ids.
+    pub tids: Vec<i32>,
+    /// Some frame of the stack has a name that matches.
+    pub frame: Option<Regex>,
+    /// Mode of the leaf.
+    pub mode: Option<ModeFilter>,
+}
+
+impl Filter {
+    /// Whether it lets everything pass.
+    pub fn is_empty(&self) -> bool {
+        self.comms.is_empty()
+            && self.dsos.is_empty()
+            && self.symbols.is_empty()
+            && self.pids.is_empty()
+            && self.tids.is_empty()
+            && self.frame.is_none()
+            && self.mode.is_none()
+    }
+}
+
+/// Kernel or user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModeFilter {
+    /// Samples taken in a kernel or hypervisor.
+    Kernel,
+    /// Samples taken in user space.
+    User,
+}

@@ -1,0 +1,236 @@
+//! Sites: what a frame of a stack is, as finely as a view wants it.
+
+use super::Selection;
+use hashbrown::HashTable;
+use prof_abi::CpuMode;
+use prof_profile::{
+    DsoId, DsoKind, Frame, Function, FunctionId, LocationId, NameId, Profile, Svma,
+};
+use rustc_hash::FxBuildHasher;
+use std::hash::BuildHasher;
+
+/// A handle to a [`Site`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SiteId(pub u32);
+
+/// How finely frames are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Granularity {
+    /// By function.
+    #[default]
+    Function,
+    /// By function and source line.
+    Line,
+    /// By address.
+    Address,
+}
+
+/// What a site is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SiteKind {
+    /// A function that stands in a file, or an unnamed address.
+    Function,
+    /// A function inlined into the next outer frame.
+    Inline,
+    /// All of a module, after `Transform::MergeModule`.
+    Module,
+}
+
+/// A frame of a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Site {
+    /// What it is.
+    pub kind: SiteKind,
+    /// The function; of a module, one function in it.
+    pub function: FunctionId,
+    /// The function in whose code it is: itself, unless inlined.
+    pub host: FunctionId,
+    /// The file.
+    pub dso: DsoId,
+    /// Source file and line, if the view tells lines apart.
+    pub line: Option<(NameId, u32)>,
+    /// The address, if the view tells addresses apart, or lines and there
+    /// is none.
+    pub address: Option<Svma>,
+}
+
+impl Site {
+    /// The function it is in.
+    pub fn function<'p>(&self, profile: &'p Profile) -> &'p Function {
+        profile.function(self.function)
+    }
+
+    /// Its name as recorded; views escape it.
+    pub fn name<'p>(&self, profile: &'p Profile) -> &'p str {
+        match self.kind {
+            SiteKind::Module => profile.name(profile.dso(self.dso).short_name),
+            SiteKind::Function | SiteKind::Inline => {
+                profile.name(profile.function(self.function).name)
+            }
+        }
+    }
+
+    /// Whether it is kernel or hypervisor code.
+    pub fn is_kernel(&self, profile: &Profile) -> bool {
+        matches!(
+            profile.function(self.function).mode,
+            CpuMode::Kernel | CpuMode::GuestKernel | CpuMode::Hypervisor
+        )
+    }
+
+    /// Whether it is code made at run time.
+    pub fn is_jit(&self, profile: &Profile) -> bool {
+        profile.dso(self.dso).kind == DsoKind::Jit
+    }
+}
+
+/// The sites of a scene, each once.
+#[derive(Debug, Default)]
+pub struct Sites {
+    list: Vec<Site>,
+    /// Handles by the hash of their site; empty once the scene is made.
+    index: HashTable<u32>,
+}
+
+impl Sites {
+    /// The handle of `site`.
+    pub(crate) fn intern(&mut self, site: Site) -> SiteId {
+        let hash = FxBuildHasher.hash_one(site);
+        let list = &self.list;
+        let found = self
+            .index
+            .find(hash, |&id| list.get(id as usize) == Some(&site));
+        if let Some(&id) = found {
+            return SiteId(id);
+        }
+        let id = u32::try_from(self.list.len()).expect("fewer than 2^32 sites");
+        self.list.push(site);
+        let list = &self.list;
+        self.index.insert_unique(hash, id, |&id| {
+            list.get(id as usize)
+                .map_or(0, |site| FxBuildHasher.hash_one(site))
+        });
+        SiteId(id)
+    }
+
+    /// Gives back what only interning needs.
+    pub(crate) fn freeze(&mut self) {
+        self.index = HashTable::new();
+        self.list.shrink_to_fit();
+    }
+
+    /// The site of a handle.
+    ///
+    /// # Panics
+    /// If the handle is of another scene.
+    #[inline]
+    pub fn get(&self, id: SiteId) -> &Site {
+        self.list.get(id.0 as usize).expect("a site of this scene")
+    }
+
+    /// All sites in the order of their handles.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Site> {
+        self.list.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+/// Turns locations into sites, each location once.
+pub(crate) struct SiteMaker<'p> {
+    profile: &'p Profile,
+    granularity: Granularity,
+    inlines: bool,
+    /// Whether frames without a name are left out.
+    named_only: bool,
+    pub(crate) sites: Sites,
+    /// Per location: start and length in `order`; length 0 is not made yet.
+    made: Vec<(u32, u32)>,
+    order: Vec<SiteId>,
+}
+
+impl<'p> SiteMaker<'p> {
+    pub(crate) fn new(profile: &'p Profile, selection: &Selection) -> Self {
+        Self {
+            profile,
+            granularity: selection.granularity,
+            inlines: selection.inlines,
+            named_only: selection.scope.named_only,
+            sites: Sites::default(),
+            made: vec![(0, 0); profile.locations.len()],
+            order: Vec::new(),
+        }
+    }
+
+    /// The sites of a location, outermost first. Empty if it has no frames or
+    /// none is wanted.
+    pub(crate) fn of(&mut self, location: LocationId) -> &[SiteId] {
+        let slot = self.made.get(location.0 as usize).copied();
+        let (start, len) = match slot {
+            Some((_, 0)) | None => self.make(location),
+            Some(made) => made,
+        };
+        self.order
+            .get(start as usize..start as usize + len as usize)
+            .unwrap_or_default()
+    }
+
+    fn make(&mut self, id: LocationId) -> (u32, u32) {
+        let location = *self.profile.location(id);
+        let frames = self.profile.frames_at(id);
+        let start = self.order.len() as u32;
+        let Some(outermost) = frames.last() else {
+            return (start, 0);
+        };
+        let wanted = if self.inlines { frames.len() } else { 1 };
+        let lines = self.granularity >= Granularity::Line;
+        let unnamed = |frame: &Frame| self.profile.function(frame.function).unnamed.is_some();
+        for frame in frames.iter().rev().take(wanted) {
+            if self.named_only && unnamed(frame) {
+                continue;
+            }
+            // Without inlined frames, the line is still that of the code
+            // itself, not of the call that was inlined away.
+            let at = if self.inlines {
+                Some(frame)
+            } else {
+                frames.first()
+            };
+            let line = at
+                .and_then(|at| at.file.map(|file| (file, at.line)))
+                .filter(|_| lines);
+            let by_address = self.granularity == Granularity::Address || (lines && line.is_none());
+            let site = Site {
+                kind: if frame.is_inline {
+                    SiteKind::Inline
+                } else {
+                    SiteKind::Function
+                },
+                function: frame.function,
+                host: if frame.is_inline {
+                    outermost.function
+                } else {
+                    frame.function
+                },
+                dso: location.dso,
+                line,
+                address: by_address.then_some(location.address),
+            };
+            let site = self.sites.intern(site);
+            self.order.push(site);
+        }
+        let made = (start, self.order.len() as u32 - start);
+        if let Some(slot) = self.made.get_mut(id.0 as usize) {
+            *slot = made;
+        }
+        made
+    }
+}

@@ -1,0 +1,413 @@
+//! Weights, and samples counted by who ran and where.
+
+use super::select::{Filter, ModeFilter, Scope};
+use super::{Scene, SortKey, TimeRange};
+use prof_abi::CpuMode;
+use prof_profile::{EventId, NameId, Profile, StackId, TaskId};
+use rustc_hash::FxHashMap;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign};
+
+/// What samples sum up to. Sums stay at the largest value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, PartialOrd, Ord)]
+pub struct Weight {
+    /// Sum of the periods, events.
+    pub period: u64,
+    /// How many samples.
+    pub samples: u64,
+}
+
+impl Weight {
+    /// Nothing.
+    pub const ZERO: Self = Self {
+        period: 0,
+        samples: 0,
+    };
+
+    /// Whether no sample is in it.
+    pub fn is_zero(self) -> bool {
+        self.samples == 0
+    }
+
+    /// Share of `whole` by period, percent; 0 of nothing.
+    pub fn percent_of(self, whole: Self) -> f64 {
+        if whole.period == 0 {
+            0.0
+        } else {
+            100.0 * self.period as f64 / whole.period as f64
+        }
+    }
+
+    /// What is left without `part`, at least nothing.
+    #[must_use]
+    pub fn without(self, part: Self) -> Self {
+        Self {
+            period: self.period.saturating_sub(part.period),
+            samples: self.samples.saturating_sub(part.samples),
+        }
+    }
+}
+
+impl Add for Weight {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self {
+            period: self.period.saturating_add(other.period),
+            samples: self.samples.saturating_add(other.samples),
+        }
+    }
+}
+
+impl AddAssign for Weight {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sum for Weight {
+    fn sum<I: Iterator<Item = Self>>(weights: I) -> Self {
+        weights.fold(Self::ZERO, |sum, weight| sum + weight)
+    }
+}
+
+/// A handle to a [`Group`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupId(pub u32);
+
+/// What the rows of a table are split by beside the frame: those parts that
+/// the sort keys name, `None` for the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Group {
+    /// Thread name.
+    pub comm: Option<NameId>,
+    /// Thread-group id.
+    pub pid: Option<i32>,
+    /// Thread id.
+    pub tid: Option<i32>,
+    /// CPU; `Some(None)` where it was not recorded.
+    pub cpu: Option<Option<u32>>,
+    /// Start of the time slice, ns.
+    pub time: Option<u64>,
+}
+
+/// Samples of one group with one stack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cell {
+    pub(crate) group: GroupId,
+    pub(crate) stack: StackId,
+    pub(crate) weight: Weight,
+    /// Index of the first of these samples.
+    pub(crate) first: u32,
+}
+
+/// Samples counted by group and stack.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) groups: Vec<Group>,
+    pub(crate) cells: Vec<Cell>,
+    /// All samples in the scope, hidden ones included.
+    pub(crate) scope_total: Weight,
+}
+
+/// How samples are split into groups.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Split {
+    pub(crate) comm: bool,
+    pub(crate) pid: bool,
+    pub(crate) tid: bool,
+    pub(crate) cpu: bool,
+    /// Length of a time slice, ns.
+    pub(crate) time: Option<u64>,
+}
+
+impl Split {
+    pub(crate) fn of(keys: &[SortKey], quantum: u64) -> Self {
+        Self {
+            comm: keys.contains(&SortKey::Comm),
+            pid: keys.contains(&SortKey::Tgid),
+            tid: keys.contains(&SortKey::Pid) || keys.contains(&SortKey::Tid),
+            cpu: keys.contains(&SortKey::Cpu),
+            time: keys.contains(&SortKey::Time).then_some(quantum.max(1)),
+        }
+    }
+
+    fn group(self, profile: &Profile, task: TaskId, cpu: Option<u32>, slice: u64) -> Group {
+        let task = profile.task(task);
+        Group {
+            comm: self.comm.then_some(task.comm),
+            pid: self.pid.then_some(task.pid),
+            tid: self.tid.then_some(task.tid),
+            cpu: self.cpu.then_some(cpu),
+            time: self.time.map(|_| slice),
+        }
+    }
+}
+
+/// Which tasks pass a filter, by `TaskId`.
+fn passing_tasks(profile: &Profile, filter: &Filter) -> Vec<bool> {
+    let named = |comm: NameId| {
+        filter.comms.is_empty() || filter.comms.iter().any(|name| name == profile.name(comm))
+    };
+    profile
+        .tasks
+        .iter()
+        .map(|task| {
+            (filter.pids.is_empty() || filter.pids.contains(&task.pid))
+                && (filter.tids.is_empty() || filter.tids.contains(&task.tid))
+                && named(task.comm)
+        })
+        .collect()
+}
+
+/// What becomes of samples with a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// Counted and shown.
+    Shown,
+    /// In the scope, but hidden by a filter.
+    Hidden,
+    /// Not in the scope.
+    Outside,
+}
+
+/// Judges stacks, each leaf location once.
+struct Judge<'a> {
+    profile: &'a Profile,
+    scope: &'a Scope,
+    filter: &'a Filter,
+    leaf: Vec<Option<Fate>>,
+    /// Functions whose name matches the filter's pattern.
+    matching: Vec<bool>,
+}
+
+impl<'a> Judge<'a> {
+    fn new(profile: &'a Profile, scope: &'a Scope, filter: &'a Filter) -> Self {
+        let matching = filter.frame.as_ref().map_or_else(Vec::new, |pattern| {
+            profile
+                .functions
+                .iter()
+                .map(|function| pattern.is_match(profile.name(function.name)))
+                .collect()
+        });
+        Self {
+            profile,
+            scope,
+            filter,
+            leaf: vec![None; profile.locations.len()],
+            matching,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.scope.named_only
+            && self.filter.dsos.is_empty()
+            && self.filter.symbols.is_empty()
+            && self.filter.mode.is_none()
+            && self.filter.frame.is_none()
+    }
+
+    fn fate(&mut self, stack: StackId) -> Fate {
+        if self.is_idle() {
+            return Fate::Shown;
+        }
+        let Some((_, location)) = self.profile.stacks.get(stack) else {
+            return if self.scope.named_only {
+                Fate::Outside
+            } else {
+                Fate::Hidden
+            };
+        };
+        let known = self.leaf.get(location.0 as usize).copied().flatten();
+        let fate = known.unwrap_or_else(|| self.leaf_fate(location));
+        if let Some(slot) = self.leaf.get_mut(location.0 as usize) {
+            *slot = Some(fate);
+        }
+        if fate == Fate::Shown && self.filter.frame.is_some() && !self.any_frame_matches(stack) {
+            return Fate::Hidden;
+        }
+        fate
+    }
+
+    fn leaf_fate(&self, id: prof_profile::LocationId) -> Fate {
+        let (profile, filter) = (self.profile, self.filter);
+        let location = profile.location(id);
+        let host = profile
+            .frames_at(id)
+            .last()
+            .map(|frame| profile.function(frame.function));
+        let named = host.is_some_and(|function| function.unnamed.is_none());
+        if self.scope.named_only && !named {
+            return Fate::Outside;
+        }
+        let dso = profile.dso(location.dso);
+        let dso_passes = filter.dsos.is_empty()
+            || filter
+                .dsos
+                .iter()
+                .any(|name| name == profile.name(dso.short_name) || name == profile.name(dso.path));
+        let symbol_passes = filter.symbols.is_empty()
+            || host.is_some_and(|function| {
+                named
+                    && filter
+                        .symbols
+                        .iter()
+                        .any(|name| name == profile.name(function.name))
+            });
+        let mode_passes = match (filter.mode, location.mode) {
+            (None, _) => true,
+            (Some(ModeFilter::User), CpuMode::User | CpuMode::GuestUser) => true,
+            (Some(ModeFilter::User), _) => false,
+            (
+                Some(ModeFilter::Kernel),
+                CpuMode::Kernel | CpuMode::GuestKernel | CpuMode::Hypervisor,
+            ) => true,
+            (Some(ModeFilter::Kernel), _) => false,
+        };
+        if dso_passes && symbol_passes && mode_passes {
+            Fate::Shown
+        } else {
+            Fate::Hidden
+        }
+    }
+
+    fn any_frame_matches(&self, stack: StackId) -> bool {
+        self.profile.stacks.locations(stack).any(|location| {
+            self.profile.frames_at(location).iter().any(|frame| {
+                self.matching
+                    .get(frame.function.0 as usize)
+                    .copied()
+                    .unwrap_or(false)
+            })
+        })
+    }
+}
+
+fn in_times(ranges: &[TimeRange], time: u64) -> bool {
+    ranges.is_empty() || ranges.iter().any(|range| range.holds(time))
+}
+
+/// Samples counted by task, CPU, slice and stack, before any judgement that
+/// needs only to be made once per such cell.
+struct RawCell {
+    task: TaskId,
+    cpu: Option<u32>,
+    slice: u64,
+    stack: StackId,
+    weight: Weight,
+    first: u32,
+}
+
+fn raw_cells(profile: &Profile, event: EventId, scope: &Scope, split: Split) -> Vec<RawCell> {
+    let mut index: FxHashMap<(u64, u64, u64), u32> = FxHashMap::default();
+    let mut cells: Vec<RawCell> = Vec::new();
+    for (row, sample) in profile.samples.iter().enumerate() {
+        if sample.event != event
+            || !in_times(&scope.times, sample.time)
+            || !(scope.cpus.is_empty() || sample.cpu.is_some_and(|cpu| scope.cpus.contains(&cpu)))
+        {
+            continue;
+        }
+        let cpu = sample.cpu.filter(|_| split.cpu);
+        let slice = split
+            .time
+            .map_or(0, |quantum| sample.time / quantum * quantum);
+        let key = (
+            u64::from(sample.task.0) << 32 | u64::from(sample.stack.0),
+            cpu.map_or(0, |cpu| u64::from(cpu) + 1),
+            slice,
+        );
+        let at = *index.entry(key).or_insert_with(|| {
+            cells.push(RawCell {
+                task: sample.task,
+                cpu,
+                slice,
+                stack: sample.stack,
+                weight: Weight::ZERO,
+                first: row as u32,
+            });
+            cells.len() as u32 - 1
+        });
+        if let Some(cell) = cells.get_mut(at as usize) {
+            cell.weight += Weight {
+                period: sample.period,
+                samples: 1,
+            };
+        }
+    }
+    cells
+}
+
+impl Tally {
+    pub(crate) fn new(
+        profile: &Profile,
+        event: EventId,
+        scope: &Scope,
+        filter: &Filter,
+        split: Split,
+    ) -> Self {
+        let tasks = passing_tasks(profile, filter);
+        let mut judge = Judge::new(profile, scope, filter);
+        let mut groups: FxHashMap<Group, GroupId> = FxHashMap::default();
+        let mut merged: FxHashMap<(GroupId, StackId), u32> = FxHashMap::default();
+        let mut tally = Self::default();
+        for raw in raw_cells(profile, event, scope, split) {
+            let fate = judge.fate(raw.stack);
+            if fate == Fate::Outside {
+                continue;
+            }
+            tally.scope_total += raw.weight;
+            let passes = tasks.get(raw.task.0 as usize).copied().unwrap_or(false);
+            if fate == Fate::Hidden || !passes {
+                continue;
+            }
+            let group = split.group(profile, raw.task, raw.cpu, raw.slice);
+            let group = *groups.entry(group).or_insert_with(|| {
+                tally.groups.push(group);
+                GroupId(tally.groups.len() as u32 - 1)
+            });
+            let at = *merged.entry((group, raw.stack)).or_insert_with(|| {
+                tally.cells.push(Cell {
+                    group,
+                    stack: raw.stack,
+                    weight: Weight::ZERO,
+                    first: raw.first,
+                });
+                tally.cells.len() as u32 - 1
+            });
+            if let Some(cell) = tally.cells.get_mut(at as usize) {
+                cell.weight += raw.weight;
+            }
+        }
+        tally
+    }
+}
+
+/// Which samples of a scene are shown.
+pub(crate) struct Shown {
+    tasks: Vec<bool>,
+    /// By `StackId`.
+    stacks: Vec<bool>,
+    cpus: Vec<u32>,
+}
+
+impl Shown {
+    pub(crate) fn new(scene: &Scene<'_>, scope: &Scope) -> Self {
+        let (profile, filter) = (scene.profile(), &scene.selection().filter);
+        let mut judge = Judge::new(profile, scope, filter);
+        let stacks = (0..profile.stacks.len())
+            .map(|index| StackId(index as u32))
+            .map(|stack| scene.path_of(stack).is_some() && judge.fate(stack) == Fate::Shown)
+            .collect();
+        Self {
+            tasks: passing_tasks(profile, filter),
+            stacks,
+            cpus: scope.cpus.clone(),
+        }
+    }
+
+    pub(crate) fn contains(&self, task: TaskId, cpu: Option<u32>, stack: StackId) -> bool {
+        self.tasks.get(task.0 as usize).copied().unwrap_or(false)
+            && self.stacks.get(stack.0 as usize).copied().unwrap_or(false)
+            && (self.cpus.is_empty() || cpu.is_some_and(|cpu| self.cpus.contains(&cpu)))
+    }
+}

@@ -1,0 +1,146 @@
+//! Changes to stacks: each turns one path tree into another.
+
+use super::paths::Paths;
+use super::site::{Site, SiteKind};
+use super::{NodeId, SiteId, Sites};
+use prof_profile::{DsoId, FunctionId};
+
+/// A change to the stacks of a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transform {
+    /// Only stacks with this function, and of these what it calls: they start
+    /// at its outermost call.
+    Focus(FunctionId),
+    /// Leaves out samples with this function somewhere in the stack.
+    Drop(FunctionId),
+    /// Removes the function's frames; its own weight goes to its caller.
+    Merge(FunctionId),
+    /// Consecutive frames of a module become one frame with its name.
+    MergeModule(DsoId),
+    /// A call back to something already in the stack returns to it.
+    CollapseRecursion(Recursion),
+}
+
+/// What counts as recursion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recursion {
+    /// A function that calls itself.
+    Direct,
+    /// A function that is anywhere among its callers.
+    Any,
+}
+
+/// Where a path of the old tree is in the new one.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    node: NodeId,
+    /// Whether `Focus` has met its function.
+    inside: bool,
+}
+
+/// Applies `transform` to `paths`. Returns the new tree and for each old node
+/// the new one, [`NodeId::NONE`] where the stack is left out.
+pub(crate) fn apply(
+    transform: Transform,
+    paths: &Paths,
+    sites: &mut Sites,
+) -> (Paths, Vec<NodeId>) {
+    let mut new = Paths::with_capacity(paths.len());
+    let mut places: Vec<Place> = Vec::with_capacity(paths.len());
+    places.push(Place {
+        node: NodeId::ROOT,
+        inside: false,
+    });
+    for index in 1..paths.len() {
+        let parts = paths.get(NodeId(index as u32));
+        let place = parts.and_then(|(parent, site)| {
+            let at = places.get(parent.index()).copied()?;
+            Some(step(transform, at, site, &mut new, sites))
+        });
+        places.push(place.unwrap_or(Place {
+            node: NodeId::NONE,
+            inside: false,
+        }));
+    }
+    let focusing = matches!(transform, Transform::Focus(_));
+    let map = places
+        .into_iter()
+        .map(|place| match place {
+            Place { inside: false, .. } if focusing => NodeId::NONE,
+            Place { node, .. } => node,
+        })
+        .collect();
+    (new, map)
+}
+
+fn step(transform: Transform, at: Place, id: SiteId, new: &mut Paths, sites: &mut Sites) -> Place {
+    if at.node == NodeId::NONE {
+        return at;
+    }
+    let site = *sites.get(id);
+    let is = |function: FunctionId| site.kind != SiteKind::Module && site.function == function;
+    let node = match transform {
+        Transform::Focus(function) => {
+            let inside = at.inside || is(function);
+            let node = if inside {
+                new.push(at.node, id)
+            } else {
+                at.node
+            };
+            return Place { node, inside };
+        }
+        Transform::Drop(function) if is(function) => NodeId::NONE,
+        Transform::Merge(function) if is(function) => at.node,
+        Transform::MergeModule(dso) if site.dso == dso => {
+            let module = sites.intern(Site {
+                kind: SiteKind::Module,
+                function: first_function(sites, dso, site.function),
+                host: first_function(sites, dso, site.function),
+                dso,
+                line: None,
+                address: None,
+            });
+            match new.get(at.node) {
+                Some((_, last)) if last == module => at.node,
+                _ => new.push(at.node, module),
+            }
+        }
+        Transform::CollapseRecursion(recursion) => earlier_call(recursion, at.node, id, new, sites)
+            .unwrap_or_else(|| new.push(at.node, id)),
+        Transform::Drop(_) | Transform::Merge(_) | Transform::MergeModule(_) => {
+            new.push(at.node, id)
+        }
+    };
+    Place { node, inside: true }
+}
+
+/// One function to stand for all of a module: the first one seen.
+fn first_function(sites: &Sites, dso: DsoId, fallback: FunctionId) -> FunctionId {
+    sites
+        .iter()
+        .find(|site| site.dso == dso)
+        .map_or(fallback, |site| site.function)
+}
+
+/// The call of the same function among the frames from `node` outwards.
+fn earlier_call(
+    recursion: Recursion,
+    node: NodeId,
+    id: SiteId,
+    new: &Paths,
+    sites: &Sites,
+) -> Option<NodeId> {
+    let site = sites.get(id);
+    let mut at = node;
+    while let Some((parent, other)) = new.get(at) {
+        let other = sites.get(other);
+        if other.function == site.function && other.kind == site.kind && other.dso == site.dso {
+            return Some(at);
+        }
+        if recursion == Recursion::Direct {
+            return None;
+        }
+        at = parent;
+    }
+    None
+}

@@ -1,0 +1,325 @@
+//! Folded stacks: `comm;outer;inner 42`.
+
+use super::palette::Kind;
+use super::{PictureError, PictureOptions};
+use crate::escape;
+use crate::model::{
+    CallTree, Group, GrowId, Growth, NodeId, Parts, Scene, SiteId, SortKey, Weight,
+};
+use prof_profile::Profile;
+use std::fmt::Write;
+use std::io;
+
+/// What the outermost frames of a picture are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Roots {
+    /// Functions.
+    None,
+    /// Thread names.
+    #[default]
+    Comm,
+    /// Processes: name and pid.
+    Process,
+    /// Threads: name and tid.
+    Thread,
+}
+
+/// A frame as it is drawn.
+pub(crate) struct Drawn {
+    /// Escaped, with its mark.
+    pub(crate) text: String,
+    pub(crate) kind: Kind,
+    pub(crate) module: String,
+}
+
+/// Frames of a scene as they are drawn, each made once.
+pub(crate) struct Frames<'a> {
+    scene: &'a Scene<'a>,
+    by_site: Vec<Option<Box<str>>>,
+}
+
+/// Names longer than this are cut in pictures, characters: a name in a
+/// recording can be 64 KiB long and be drawn a thousand times.
+const LONGEST_NAME: usize = 1024;
+
+impl<'a> Frames<'a> {
+    pub(crate) fn new(scene: &'a Scene<'a>) -> Self {
+        Self {
+            scene,
+            by_site: vec![None; scene.sites().len()],
+        }
+    }
+
+    pub(crate) fn text(&mut self, id: SiteId) -> &str {
+        let scene = self.scene;
+        match self.by_site.get_mut(id.0 as usize) {
+            Some(slot) => slot.get_or_insert_with(|| text_of(scene, id).into_boxed_str()),
+            None => "",
+        }
+    }
+
+    pub(crate) fn drawn(&self, id: SiteId) -> Drawn {
+        let site = self.scene.sites().get(id);
+        let profile = self.scene.profile();
+        Drawn {
+            text: text_of(self.scene, id),
+            kind: Kind::of(self.scene, site),
+            module: profile.name(profile.dso(site.dso).short_name).to_owned(),
+        }
+    }
+}
+
+fn text_of(scene: &Scene<'_>, id: SiteId) -> String {
+    let site = scene.sites().get(id);
+    let name = site.name(scene.profile());
+    let name = match name.char_indices().nth(LONGEST_NAME) {
+        Some((end, _)) => name.get(..end).unwrap_or_default(),
+        None => name,
+    };
+    let mark = Kind::of(scene, site).mark();
+    format!("{}{mark}", escape::folded(name))
+}
+
+/// Stacks in the order of a tree: equal beginnings are neighbours.
+pub(crate) struct Line<'a> {
+    /// Frames from the outermost inwards, separated by `;`.
+    pub(crate) stack: &'a str,
+    /// Weight of the samples with exactly these frames.
+    pub(crate) weight: Weight,
+}
+
+/// What is to be folded.
+pub(crate) struct Folder<'a> {
+    scene: &'a Scene<'a>,
+    frames: Frames<'a>,
+    keys: Vec<u32>,
+    /// Weight below which frames are left out; their weight stays with the
+    /// caller.
+    least: u64,
+    is_reversed: bool,
+    roots: Roots,
+    /// By `SiteId`: whether it was written.
+    pub(crate) used: Vec<bool>,
+    /// The outermost frames, as written.
+    pub(crate) root_names: Vec<String>,
+}
+
+impl<'a> Folder<'a> {
+    pub(crate) fn new(scene: &'a Scene<'a>, options: &PictureOptions, least: u64) -> Self {
+        Self {
+            scene,
+            frames: Frames::new(scene),
+            keys: scene.function_keys(),
+            least,
+            is_reversed: options.is_reversed,
+            roots: options.roots,
+            used: vec![false; scene.sites().len()],
+            root_names: Vec::new(),
+        }
+    }
+
+    /// Calls `emit` for each line of all groups.
+    pub(crate) fn run(
+        &mut self,
+        emit: &mut dyn FnMut(Line<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let key: &[SortKey] = match self.roots {
+            Roots::None => &[],
+            Roots::Comm => &[SortKey::Comm],
+            Roots::Process => &[SortKey::Tgid],
+            Roots::Thread => &[SortKey::Tid],
+        };
+        let parts = Parts::new(self.scene, key, 1);
+        let mut named: Vec<(String, &CallTree)> = parts
+            .iter()
+            .map(|(_, group, part)| (self.root_name(group), &part.tree))
+            .collect();
+        named.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for (root, tree) in named {
+            self.root_names.push(root.clone());
+            if self.is_reversed {
+                self.walk_callers(root, tree, emit)?;
+            } else {
+                self.walk(root, tree, emit)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn root_name(&self, group: &Group) -> String {
+        let profile = self.scene.profile();
+        let comm = |matches: &dyn Fn(&prof_profile::Task) -> bool| {
+            let task = profile.tasks.iter().rev().find(|task| matches(task));
+            task.map_or("", |task| profile.name(task.comm))
+        };
+        let name = match (self.roots, group.comm, group.pid, group.tid) {
+            (Roots::Comm, Some(comm), ..) => profile.name(comm).to_owned(),
+            (Roots::Process, _, Some(pid), _) => {
+                let has_main = profile.tasks.iter().any(|task| task.tid == pid);
+                let name = comm(&|task| task.pid == pid && (!has_main || task.tid == pid));
+                format!("{name}-{pid}")
+            }
+            (Roots::Thread, _, _, Some(tid)) => format!("{}-{tid}", comm(&|task| task.tid == tid)),
+            _ => return String::new(),
+        };
+        escape::folded(&name).into_owned()
+    }
+
+    fn push(&mut self, stack: &mut String, site: SiteId) {
+        if !stack.is_empty() {
+            stack.push(';');
+        }
+        stack.push_str(self.frames.text(site));
+        if let Some(used) = self.used.get_mut(site.0 as usize) {
+            *used = true;
+        }
+    }
+
+    /// Top-down.
+    fn walk(
+        &mut self,
+        root: String,
+        tree: &CallTree,
+        emit: &mut dyn FnMut(Line<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut stack = root;
+        let mut open = vec![(NodeId::ROOT, stack.len())];
+        while let Some((node, outer)) = open.pop() {
+            stack.truncate(outer);
+            if let Some(site) = tree.site(node) {
+                self.push(&mut stack, site);
+            }
+            let (heavy, light) = self.split(tree, node);
+            let weight = tree.own(node) + light;
+            if !weight.is_zero() && !stack.is_empty() {
+                emit(Line {
+                    stack: &stack,
+                    weight,
+                })?;
+            }
+            let inner = stack.len();
+            open.extend(heavy.into_iter().rev().map(|node| (node, inner)));
+        }
+        Ok(())
+    }
+
+    /// The children to draw by name, so that pictures of similar recordings
+    /// look similar; and the weight of those too light to draw.
+    fn split(&mut self, tree: &CallTree, node: NodeId) -> (Vec<NodeId>, Weight) {
+        let mut light = Weight::ZERO;
+        let mut heavy = Vec::new();
+        for &child in tree.children(node) {
+            if tree.total(child).period < self.least {
+                light += tree.total(child);
+            } else {
+                heavy.push(child);
+            }
+        }
+        let mut named: Vec<(String, NodeId)> = heavy
+            .into_iter()
+            .map(|node| {
+                let site = tree.site(node);
+                (
+                    site.map_or("", |site| self.frames.text(site)).to_owned(),
+                    node,
+                )
+            })
+            .collect();
+        named.sort();
+        (named.into_iter().map(|(_, node)| node).collect(), light)
+    }
+
+    /// Bottom-up.
+    fn walk_callers(
+        &mut self,
+        root: String,
+        tree: &CallTree,
+        emit: &mut dyn FnMut(Line<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let keys = std::mem::take(&mut self.keys);
+        let mut growth = Growth::bottom_up(tree, keys.as_slice());
+        let mut stack = root;
+        let outer = stack.len();
+        let mut open: Vec<(GrowId, usize)> =
+            growth.roots().iter().rev().map(|&id| (id, outer)).collect();
+        while let Some((id, outer)) = open.pop() {
+            stack.truncate(outer);
+            let site = growth.example(id).and_then(|node| tree.site(node));
+            if let Some(site) = site {
+                self.push(&mut stack, site);
+            }
+            let mut weight = growth.own(id);
+            let inner = stack.len();
+            let mut heavy = Vec::new();
+            for child in growth.children(id) {
+                if growth.total(child).period < self.least {
+                    weight += growth.total(child);
+                } else {
+                    heavy.push((child, inner));
+                }
+            }
+            open.extend(heavy.into_iter().rev());
+            if !weight.is_zero() {
+                emit(Line {
+                    stack: &stack,
+                    weight,
+                })?;
+            }
+        }
+        self.keys = keys;
+        Ok(())
+    }
+}
+
+/// Checks that there is something to draw.
+pub(crate) fn check(profile: &Profile, scene: &Scene<'_>) -> Result<(), PictureError> {
+    if !scene.total().is_zero() {
+        return Ok(());
+    }
+    let event = scene.event();
+    let name = event.map_or_else(|| "any event".to_owned(), |event| event.name.clone());
+    let name = escape::terminal(&name).into_owned();
+    let samples = profile
+        .samples
+        .iter()
+        .filter(|sample| sample.event == scene.selection().event)
+        .count() as u64;
+    if samples == 0 {
+        return Err(PictureError::NoSamples { event: name });
+    }
+    Err(PictureError::AllHidden {
+        event: name,
+        samples,
+    })
+}
+
+/// Writes folded stacks, every sample in one of them: frames separated by
+/// `;`, a space, the sum of periods. [`parse_frame`] reads a frame back.
+///
+/// # Errors
+/// If there is nothing to write, or `out` cannot be written to.
+pub fn folded(
+    profile: &Profile,
+    options: &PictureOptions,
+    out: &mut impl io::Write,
+) -> Result<(), PictureError> {
+    let scene = Scene::new(profile, options.selection.clone());
+    check(profile, &scene)?;
+    let mut line = String::new();
+    Folder::new(&scene, options, 0).run(&mut |Line { stack, weight }| {
+        line.clear();
+        let _ = writeln!(line, "{stack} {}", weight.period);
+        out.write_all(line.as_bytes())
+    })?;
+    Ok(())
+}
+
+/// A frame of a folded stack as recorded: its name, and what it is as far as
+/// the mark tells.
+pub fn parse_frame(frame: &str) -> (String, Kind) {
+    let marked = [Kind::Inline, Kind::Jit, Kind::Kernel]
+        .into_iter()
+        .find_map(|kind| Some((frame.strip_suffix(kind.mark())?, kind)));
+    let (name, kind) = marked.unwrap_or((frame, Kind::User));
+    (escape::unfold(name), kind)
+}

@@ -1,0 +1,88 @@
+//! Flame graphs: folded stacks, SVG and HTML.
+//!
+//! All three come from the same walk over the call trees, so they show the
+//! same samples. Folded lines are an output, never an interface: names may
+//! hold anything and are escaped for the place they go to.
+
+mod folded;
+mod html;
+mod palette;
+mod svg;
+
+pub use folded::{Roots, folded, parse_frame};
+pub use html::html;
+pub use palette::{Kind, Scheme};
+pub use svg::svg;
+
+use crate::model::Selection;
+use std::io;
+use thiserror::Error;
+
+/// What a picture shows and how.
+#[derive(Debug, Clone)]
+pub struct PictureOptions {
+    /// Which samples, of which event.
+    pub selection: Selection,
+    /// What the outermost frames are.
+    pub roots: Roots,
+    /// The title; `None` for one that names the event.
+    pub title: Option<String>,
+    /// Width in pixels; `None` for as wide as the window.
+    pub width: Option<usize>,
+    /// Frames of a smaller share are not drawn, percent.
+    pub min_width: f64,
+    /// Whether callers are drawn above what they call (an icicle).
+    pub is_inverted: bool,
+    /// Whether stacks are turned around: functions first, then who called.
+    pub is_reversed: bool,
+    /// What colours mean.
+    pub scheme: Scheme,
+}
+
+impl Default for PictureOptions {
+    fn default() -> Self {
+        Self {
+            selection: Selection::default(),
+            roots: Roots::default(),
+            title: None,
+            width: None,
+            min_width: 0.01,
+            is_inverted: false,
+            is_reversed: false,
+            scheme: Scheme::default(),
+        }
+    }
+}
+
+/// Why there is no picture.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PictureError {
+    /// The recording has no samples of the event.
+    #[error(
+        "there is nothing to draw: the recording has no samples of {event}\n  \
+         the program may have been too short or asleep\n  \
+         try: prof record -F 9999 -g …   or: prof record -e cpu-clock -g …"
+    )]
+    NoSamples {
+        /// The event.
+        event: String,
+    },
+    /// Filters hide all samples.
+    #[error(
+        "there is nothing to draw: the filters hide all {samples} samples of {event}\n  \
+         try: prof report --sort comm,pid   to see what there is"
+    )]
+    AllHidden {
+        /// The event.
+        event: String,
+        /// How many samples it has.
+        samples: u64,
+    },
+    /// The output cannot be written to.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+#[cfg(test)]
+mod tests;

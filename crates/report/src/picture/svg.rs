@@ -1,0 +1,119 @@
+//! Flame graphs as SVG, drawn by `inferno`.
+
+use super::folded::{Folder, Frames, Line, check};
+use super::{Kind, PictureError, PictureOptions, Scheme};
+use crate::escape;
+use crate::model::{Scene, SiteId};
+use crate::trust;
+use inferno::flamegraph::color::PaletteMap;
+use inferno::flamegraph::{self, Direction, Options};
+use prof_profile::Profile;
+use std::io;
+
+/// Writes an SVG with search and zoom. Its subtitle is the trust line; the
+/// whole account is in its `desc` element.
+///
+/// # Errors
+/// If there is nothing to draw, or `out` cannot be written to.
+pub fn svg(
+    profile: &Profile,
+    options: &PictureOptions,
+    out: &mut impl io::Write,
+) -> Result<(), PictureError> {
+    let picture = draw(profile, options)?;
+    out.write_all(picture.as_bytes())?;
+    Ok(())
+}
+
+/// The SVG as text.
+pub(crate) fn draw(profile: &Profile, options: &PictureOptions) -> Result<String, PictureError> {
+    let scene = Scene::new(profile, options.selection.clone());
+    check(profile, &scene)?;
+    let total = scene.total().period;
+    // Periods can be larger than what inferno draws exactly.
+    let least = (total as f64 * options.min_width / 100.0).ceil() as u64;
+    let mut folder = Folder::new(&scene, options, least);
+    let mut lines = Vec::new();
+    folder.run(&mut |Line { stack, weight }| {
+        lines.push(format!("{stack} {}", weight.period));
+        Ok(())
+    })?;
+    let mut colours = colours(&scene, options.scheme, &folder.used);
+    for root in folder.root_names {
+        let colour = options.scheme.colour(Kind::Task, &root, "");
+        colours.insert(root, colour);
+    }
+    let name = scene.event().map_or("", |event| event.name.as_str());
+    let is_time = scene.event().is_some_and(|event| event.weight_is_ns);
+    let mut settings = Options::default();
+    settings.title = title(options, name);
+    settings.subtitle = Some(trust::summary(profile));
+    settings.count_name = if is_time {
+        "ns".into()
+    } else {
+        format!("{} events", escape::terminal(name))
+    };
+    settings.name_type = "Function:".into();
+    settings.image_width = options.width;
+    settings.min_width = 0.0;
+    settings.direction = if options.is_inverted {
+        Direction::Inverted
+    } else {
+        Direction::Straight
+    };
+    settings.palette_map = Some(&mut colours);
+    settings.deterministic = true;
+    // Lines come in the order of the tree. The order of text, which inferno
+    // would sort into, splits frames whose callees have a space in their
+    // name; this mode takes the order as it is, last line first.
+    settings.flame_chart = true;
+    let mut drawn = Vec::new();
+    let lines = lines.iter().rev().map(String::as_str);
+    flamegraph::from_lines(&mut settings, lines, &mut drawn)?;
+    let drawn = String::from_utf8(drawn).map_err(io::Error::other)?;
+    Ok(with_description(&drawn, profile))
+}
+
+fn title(options: &PictureOptions, event: &str) -> String {
+    let title = options.title.clone().unwrap_or_else(|| {
+        let what = match (options.is_reversed, options.is_inverted) {
+            (false, false) => "Flame graph",
+            (false, true) => "Icicle graph",
+            (true, _) => "Reverse flame graph",
+        };
+        format!("{what}: {event}")
+    });
+    escape::terminal(&title).into_owned()
+}
+
+/// The colour of each frame that is drawn, by its text.
+fn colours(scene: &Scene<'_>, scheme: Scheme, used: &[bool]) -> PaletteMap {
+    let frames = Frames::new(scene);
+    let mut colours = PaletteMap::default();
+    for (index, _) in used.iter().enumerate().filter(|(_, used)| **used) {
+        let drawn = frames.drawn(SiteId(index as u32));
+        let colour = scheme.colour(drawn.kind, &drawn.text, &drawn.module);
+        colours.insert(drawn.text, colour);
+    }
+    colours
+}
+
+/// Adds what screen readers and curious people find: the whole account, and
+/// what colours mean.
+fn with_description(svg: &str, profile: &Profile) -> String {
+    let mut text: Vec<String> = trust::lines(profile);
+    let legend = Kind::LEGEND.map(|(kind, word)| {
+        let colour = Scheme::Kind.colour(kind, "", "");
+        format!("{word} #{:02x}{:02x}{:02x}", colour.r, colour.g, colour.b)
+    });
+    text.push(format!("colours by kind: {}", legend.join(", ")));
+    let text: Vec<String> = text.iter().map(|line| escape::markup(line)).collect();
+    let description = format!("<desc>{}</desc>", text.join("\n"));
+    let place = svg
+        .find("<svg")
+        .and_then(|start| Some(start + svg.get(start..)?.find('>')? + 1));
+    match place.and_then(|place| Some((svg.get(..place)?, svg.get(place..)?))) {
+        Some((before, after)) => format!("{before}{description}{after}"),
+        None => svg.to_owned(),
+    }
+}

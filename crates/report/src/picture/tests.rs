@@ -1,0 +1,196 @@
+//! Pictures of friendly and hostile recordings.
+
+use super::*;
+use crate::sketch::Sketch;
+use prof_profile::Profile;
+use proptest::prelude::*;
+
+fn text(
+    draw: fn(&Profile, &PictureOptions, &mut Vec<u8>) -> Result<(), PictureError>,
+    profile: &Profile,
+    options: &PictureOptions,
+) -> String {
+    let mut out = Vec::new();
+    draw(profile, options, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn small() -> Profile {
+    let mut sketch = Sketch::new();
+    let task = sketch.task(7, 7, "app");
+    sketch.sample(
+        task,
+        "main;work>step;[kernel.kallsyms]:do_syscall_64",
+        1,
+        30,
+    );
+    sketch.sample(task, "main;work", 2, 20);
+    sketch.sample(task, "main;work b", 3, 10);
+    let other = sketch.task(7, 8, "app");
+    sketch.sample(other, "main;work>step", 4, 5);
+    sketch.profile
+}
+
+#[test]
+fn folded_stacks_mark_kernel_and_inlined_frames() {
+    let profile = small();
+    assert_eq!(
+        text(folded, &profile, &PictureOptions::default()),
+        "app;main;work 20\n\
+         app;main;work;step_[i] 5\n\
+         app;main;work;step_[i];do_syscall_64_[k] 30\n\
+         app;main;work b 10\n"
+    );
+    let threads = PictureOptions {
+        roots: Roots::Thread,
+        is_reversed: true,
+        ..PictureOptions::default()
+    };
+    assert_eq!(
+        text(folded, &profile, &threads),
+        "app-7;do_syscall_64_[k];step_[i];work;main 30\n\
+         app-7;work;main 20\n\
+         app-7;work b;main 10\n\
+         app-8;step_[i];work;main 5\n"
+    );
+}
+
+#[test]
+fn a_frame_whose_callee_has_a_space_in_its_name_is_drawn_once() {
+    let drawn = text(svg, &small(), &PictureOptions::default());
+    assert_eq!(drawn.matches("<title>main (").count(), 1);
+    assert_eq!(drawn.matches("<title>work (").count(), 1);
+    assert!(drawn.contains("<title>work (55 cpu-clock events, 84.62%)</title>"));
+    assert!(drawn.contains("<title>work b (10 cpu-clock events, 15.38%)</title>"));
+}
+
+#[test]
+fn the_trust_line_is_in_the_picture() {
+    let profile = small();
+    let drawn = text(svg, &profile, &PictureOptions::default());
+    let line = crate::trust::summary(&profile);
+    assert!(drawn.contains(&format!(">{line}</text>")), "{line}");
+    assert!(drawn.contains("<desc>4 samples, 0 lost"));
+}
+
+#[test]
+fn colours_tell_kinds_apart() {
+    let drawn = text(svg, &small(), &PictureOptions::default());
+    let fill = |name: &str| {
+        let (_, rest) = drawn.split_once(&format!("<title>{name} (")).unwrap();
+        let (_, rest) = rest.split_once("fill=\"").unwrap();
+        rest.split_once('"').unwrap().0.to_owned()
+    };
+    assert_ne!(fill("work"), fill("step"));
+    assert_ne!(fill("step"), fill("do_syscall_64"));
+    assert_ne!(fill("app"), fill("main"));
+}
+
+#[test]
+fn without_samples_there_is_a_message_and_no_picture() {
+    let empty = Sketch::new().profile;
+    let mut out = Vec::new();
+    let error = svg(&empty, &PictureOptions::default(), &mut out).unwrap_err();
+    assert!(error.to_string().contains("no samples of cpu-clock"));
+    let mut options = PictureOptions::default();
+    options.selection.filter.pids = vec![99];
+    let error = html(&small(), &options, &mut out).unwrap_err();
+    assert!(error.to_string().contains("filters hide all 4 samples"));
+    assert!(out.is_empty());
+}
+
+#[test]
+fn a_page_runs_only_the_pictures_own_script() {
+    let mut sketch = Sketch::new();
+    let task = sketch.task(1, 1, "</title><script>alert(1)</script>");
+    sketch.sample(task, "<img src=x onerror=alert(1)>", 1, 1);
+    let page = text(html, &sketch.profile, &PictureOptions::default());
+    assert!(page.contains("default-src 'none'"));
+    let scripts = page.matches("<script").count();
+    assert_eq!(page.matches("<script nonce=\"").count(), scripts);
+    assert!(!page.contains("<img") && !page.contains("onload="));
+}
+
+/// Whether every tag is closed in order, every attribute quoted, and every
+/// `&` begins an entity. Enough of XML for what inferno writes.
+fn is_well_formed(xml: &str) -> bool {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = xml;
+    while let Some(at) = rest.find('<') {
+        let (between, tag) = rest.split_at(at);
+        if between.contains("]]>") || !entities_end(between) {
+            return false;
+        }
+        let skip = |end: &str| tag.find(end).map(|at| at + end.len());
+        let end = if tag.starts_with("<![CDATA[") {
+            skip("]]>")
+        } else if tag.starts_with("<!--") {
+            skip("-->")
+        } else {
+            skip(">")
+        };
+        let Some(end) = end else { return false };
+        let inside = &tag[1..end - 1];
+        if let Some(name) = inside.strip_prefix('/') {
+            if open.pop() != Some(name) {
+                return false;
+            }
+        } else if !inside.starts_with(['!', '?']) && !inside.ends_with('/') {
+            if inside.matches('"').count() % 2 == 1 || !entities_end(inside) {
+                return false;
+            }
+            open.push(inside.split([' ', '\n']).next().unwrap());
+        }
+        rest = &tag[end..];
+    }
+    open.is_empty() && !xml.chars().any(|c| c.is_control() && c != '\n')
+}
+
+fn entities_end(text: &str) -> bool {
+    text.split('&').skip(1).all(|part| {
+        part.find(';').is_some_and(|at| {
+            part[..at]
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'#')
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn hostile_names_stay_inside(names in prop::collection::vec("[<>&\"'; \\\\\\x00-\\x1f\u{202e}\u{fffe}a-c0-9#\\]\\[_k]{0,12}|\\PC{0,8}", 1..5)) {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, &names[0]);
+        for (time, name) in names.iter().enumerate() {
+            let name = name.replace([';', ':', '>'], "");
+            sketch.sample(task, &format!("app:{name}x;app:y"), time as u64 + 1, 1);
+        }
+        let drawn = text(svg, &sketch.profile, &PictureOptions::default());
+        prop_assert!(is_well_formed(&drawn), "{}", drawn);
+    }
+
+    #[test]
+    fn folded_stacks_read_back(names in prop::collection::vec("\\PC{0,6}|[;\\\\ \\n#0-9]{0,6}|x_\\[[ijkw]\\]", 1..5)) {
+        let mut sketch = Sketch::new();
+        let dso = sketch.dso("app", prof_profile::DsoKind::File);
+        let mut stack = prof_profile::StackId::EMPTY;
+        for name in &names {
+            let location = sketch.location(dso, &[name.as_str()]);
+            stack = sketch.profile.stacks.push(stack, location);
+        }
+        let task = sketch.task(1, 1, &names[0]);
+        sketch.sample(task, "", 1, 77);
+        let mut sample = sketch.profile.samples.get(0).unwrap();
+        sample.stack = stack;
+        sketch.profile.samples = prof_profile::Samples::default();
+        sketch.profile.samples.push(sample);
+        let lines = text(folded, &sketch.profile, &PictureOptions::default());
+        let (frames, weight) = lines.strip_suffix('\n').unwrap().rsplit_once(' ').unwrap();
+        prop_assert_eq!(weight, "77");
+        let read: Vec<String> = frames.split(';').map(|frame| parse_frame(frame).0).collect();
+        let mut expected = vec![names[0].clone()];
+        expected.extend(names.iter().cloned());
+        prop_assert_eq!(read, expected);
+    }
+}

@@ -1,0 +1,103 @@
+//! What a printed sample has beside what a profile keeps of it.
+
+use prof_profile::Sample;
+
+/// An address with its name, for data addresses and branches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place<'a> {
+    /// The live address.
+    pub address: u64,
+    /// The symbol that holds it, and the distance from its start.
+    pub symbol: Option<(&'a str, u64)>,
+    /// The file that holds it.
+    pub dso: Option<&'a str>,
+    /// The same address in the file, bytes from its start.
+    pub file_offset: u64,
+}
+
+/// One taken branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Branch<'a> {
+    /// The branch instruction.
+    pub from: Place<'a>,
+    /// Where it went.
+    pub to: Place<'a>,
+    /// `M` mispredicted, `P` predicted, `-` not told.
+    pub prediction: char,
+    /// In a transaction.
+    pub in_transaction: bool,
+    /// Ended a transaction.
+    pub abort: bool,
+    /// Cycles since the branch before.
+    pub cycles: u16,
+    /// What kind of branch; empty if not told.
+    pub kind: &'static str,
+}
+
+/// One sample and the parts of its record that a profile does not keep.
+#[derive(Debug, Clone, Copy)]
+pub struct Details<'a> {
+    /// The row of the profile.
+    pub sample: Sample,
+    /// The address the record tells, live.
+    pub ip: u64,
+    /// Whether the record has a call chain.
+    pub has_chain: bool,
+    /// `misc` of the record, as letters.
+    pub misc: &'a str,
+    /// The data address.
+    pub addr: Option<Place<'a>>,
+    /// Whether the data address is printed with its name, as perf does for
+    /// page faults.
+    pub addr_has_name: bool,
+    /// The payload of a tracepoint, printed.
+    pub trace: Option<&'a [u8]>,
+    /// Whether the payload is text of a BPF program.
+    pub bpf_output: Option<&'a [u8]>,
+    /// Where data came from, in perf's words, after the raw value.
+    pub data_src: Option<(u64, &'a str)>,
+    /// Weight.
+    pub weight: Option<u64>,
+    /// Latency of the instruction, cycles.
+    pub instruction_latency: Option<u16>,
+    /// Physical address.
+    pub phys_addr: Option<u64>,
+    /// Page size of the data address, bytes.
+    pub data_page_size: Option<u64>,
+    /// Page size of the code address, bytes.
+    pub code_page_size: Option<u64>,
+    /// Path of the cgroup.
+    pub cgroup: Option<&'a str>,
+    /// Registers at the interrupt: ABI, name and value of each.
+    pub interrupt_registers: Option<(u64, &'a [(&'static str, u64)])>,
+    /// User registers, likewise.
+    pub user_registers: Option<(u64, &'a [(&'static str, u64)])>,
+    /// Branches, newest first.
+    pub branches: Option<&'a [Branch<'a>]>,
+}
+
+impl<'a> Details<'a> {
+    /// A sample of which nothing more is known.
+    pub fn of(sample: Sample) -> Self {
+        Self {
+            sample,
+            ip: 0,
+            has_chain: false,
+            misc: "",
+            addr: None,
+            addr_has_name: false,
+            trace: None,
+            bpf_output: None,
+            data_src: None,
+            weight: None,
+            instruction_latency: None,
+            phys_addr: None,
+            data_page_size: None,
+            code_page_size: None,
+            cgroup: None,
+            interrupt_registers: None,
+            user_registers: None,
+            branches: None,
+        }
+    }
+}

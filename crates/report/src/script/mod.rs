@@ -1,0 +1,12 @@
+//! Every sample as text, in `perf script`'s format, which many tools read.
+//!
+//! You give a profile and, sample by sample, what the profile does not keep
+//! ([`Details`]); you get the bytes that perf 6.1 prints.
+
+mod details;
+mod fields;
+mod sample;
+
+pub use details::{Branch, Details, Place};
+pub use fields::{EventKind, Field, FieldError, Fields, Selection};
+pub use sample::{Options, ScriptWriter};

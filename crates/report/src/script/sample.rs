@@ -1,0 +1,493 @@
+//! Samples as lines.
+
+use super::details::{Branch, Details, Place};
+use super::fields::{Field, Fields};
+use crate::escape;
+use prof_abi::CpuMode;
+use prof_profile::{DsoId, DsoKind, Frame, Location, LocationId, Profile};
+use std::io::Write as _;
+
+/// How samples are printed.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Fields by event, in the order of the profile's events.
+    pub fields: Vec<Fields>,
+    /// Width of event names.
+    pub name_width: usize,
+    /// Times to the ns rather than the µs.
+    pub nanoseconds: bool,
+    /// Call chains instead of single addresses.
+    pub call_chains: bool,
+    /// Longest call chain, addresses.
+    pub max_stack: usize,
+    /// ns to add to a time for its time of day since 1970; `None` if the
+    /// recording does not tell.
+    pub wall_clock: Option<i128>,
+}
+
+/// A run of bytes in `ScriptWriter::lines`.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    start: usize,
+    len: usize,
+}
+
+/// Prints the samples of one profile.
+pub struct ScriptWriter<'p> {
+    profile: &'p Profile,
+    options: Options,
+    /// The lines of each location in a chain, made once; by the fields they
+    /// were made with.
+    lines: Vec<u8>,
+    known: Vec<Option<(Fields, Run)>>,
+    /// Length of the longest data source so far: perf pads to it.
+    source_width: usize,
+}
+
+/// The fields that decide how a frame is printed.
+const FRAME_FIELDS: Fields = Fields::of(&[
+    Field::Ip,
+    Field::Sym,
+    Field::SymOff,
+    Field::Dso,
+    Field::SrcLine,
+]);
+
+fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text).expect("writing to memory");
+}
+
+impl<'p> ScriptWriter<'p> {
+    /// A writer for samples of `profile`.
+    pub fn new(profile: &'p Profile, options: Options) -> Self {
+        Self {
+            profile,
+            options,
+            lines: Vec::new(),
+            known: vec![None; profile.locations.len()],
+            source_width: 0,
+        }
+    }
+
+    /// The fields printed for samples of this event.
+    pub fn fields(&self, details: &Details<'_>) -> Fields {
+        let event = usize::from(details.sample.event.0);
+        self.options.fields.get(event).copied().unwrap_or_default()
+    }
+
+    /// Appends one sample with its call chain and a final line end.
+    pub fn write(&mut self, details: &Details<'_>, out: &mut Vec<u8>) {
+        let fields = self.fields(details);
+        self.head(details, fields, out);
+        if fields.has(Field::Event) {
+            let event = self.profile.events.get(usize::from(details.sample.event.0));
+            let name = event.map_or("[unknown]", |event| event.name.as_str());
+            let width = self.options.name_width;
+            put(out, format_args!("{:>width$}: ", escape::terminal(name)));
+        }
+        if let Some(trace) = details.trace.filter(|_| fields.has(Field::Trace)) {
+            push_bytes(trace, out);
+        }
+        self.data(details, fields, out);
+        if fields.has(Field::Ip) {
+            self.place(details, fields, out);
+        }
+        tail(details, fields, out);
+        out.push(b'\n');
+    }
+
+    /// Thread, CPU, time, period.
+    fn head(&self, details: &Details<'_>, fields: Fields, out: &mut Vec<u8>) {
+        let sample = details.sample;
+        let task = self.profile.task(sample.task);
+        if fields.has(Field::Comm) {
+            let comm = escape::terminal(self.profile.name(task.comm));
+            if fields.has(Field::Ip) && self.has_chains(details) {
+                put(out, format_args!("{comm} "));
+            } else {
+                put(out, format_args!("{comm:>16} "));
+            }
+        }
+        match (fields.has(Field::Pid), fields.has(Field::Tid)) {
+            (true, true) => put(out, format_args!("{:5}/{:<5} ", task.pid, task.tid)),
+            (true, false) => put(out, format_args!("{:5} ", task.pid)),
+            (false, true) => put(out, format_args!("{:5} ", task.tid)),
+            (false, false) => {}
+        }
+        if fields.has(Field::Cpu) {
+            let cpu = sample.cpu.map_or(-1, i64::from);
+            put(out, format_args!("[{cpu:03}] "));
+        }
+        if fields.has(Field::Misc) {
+            put(out, format_args!("{:<5} ", details.misc));
+        }
+        if fields.has(Field::Tod) {
+            self.time_of_day(sample.time, out);
+        }
+        if fields.has(Field::Time) {
+            let (seconds, nanoseconds) = (sample.time / 1_000_000_000, sample.time % 1_000_000_000);
+            if self.options.nanoseconds {
+                put(out, format_args!("{seconds:5}.{nanoseconds:09}: "));
+            } else {
+                put(out, format_args!("{seconds:5}.{:06}: ", nanoseconds / 1000));
+            }
+        }
+        if fields.has(Field::Period) {
+            put(out, format_args!("{:10} ", sample.period));
+        }
+    }
+
+    fn has_chains(&self, details: &Details<'_>) -> bool {
+        let event = self.profile.events.get(usize::from(details.sample.event.0));
+        self.options.call_chains && event.is_some_and(|event| event.has_callchain)
+    }
+
+    fn time_of_day(&self, time: u64, out: &mut Vec<u8>) {
+        let Some(since) = self.options.wall_clock else {
+            put(out, format_args!("{:>12}  ", "N/A"));
+            return;
+        };
+        let nanoseconds = i128::from(time) + since;
+        let date = civil_time((nanoseconds / 1_000_000_000) as i64);
+        let micros = nanoseconds.rem_euclid(1_000_000_000) / 1000;
+        put(out, format_args!("{date}.{micros:06} "));
+    }
+
+    /// What memory samples have.
+    fn data(&mut self, details: &Details<'_>, fields: Fields, out: &mut Vec<u8>) {
+        if let Some(addr) = details.addr.filter(|_| fields.has(Field::Addr)) {
+            put(out, format_args!("{:16x}", addr.address));
+            let named = details.addr_has_name;
+            if named && fields.has(Field::Sym) {
+                out.push(b' ');
+                push_symbol(addr.symbol, fields.has(Field::SymOff), out);
+            }
+            if named && fields.has(Field::Dso) {
+                let dso = addr.dso.unwrap_or("[unknown]");
+                put(out, format_args!(" ({})", escape::terminal(dso)));
+            }
+        }
+        if let Some((value, text)) = details.data_src.filter(|_| fields.has(Field::DataSrc)) {
+            let text = format!("{value:16x} {text}");
+            self.source_width = self.source_width.max(text.len());
+            put(out, format_args!("{text:<0$}", self.source_width));
+        }
+        if let Some(weight) = details.weight.filter(|_| fields.has(Field::Weight)) {
+            put(out, format_args!("{weight:16}"));
+        }
+        let latency = details.instruction_latency;
+        if let Some(latency) = latency.filter(|_| fields.has(Field::InsLat)) {
+            put(out, format_args!("{latency:16}"));
+        }
+    }
+
+    fn place(&mut self, details: &Details<'_>, fields: Fields, out: &mut Vec<u8>) {
+        let stack = details.sample.stack;
+        if !(self.options.call_chains && details.has_chain) {
+            out.push(b' ');
+            self.single(details, fields, out);
+            return;
+        }
+        out.push(b'\n');
+        let profile = self.profile;
+        for location in profile.stacks.locations(stack).take(self.options.max_stack) {
+            let run = self.lines_of(location, fields);
+            let lines = self.lines.get(run.start..run.start + run.len);
+            out.extend_from_slice(lines.unwrap_or_default());
+        }
+    }
+
+    /// The address alone, of events without call chains.
+    fn single(&self, details: &Details<'_>, fields: Fields, out: &mut Vec<u8>) {
+        put(out, format_args!("{:16x}", details.ip));
+        let Some((_, id)) = self.profile.stacks.get(details.sample.stack) else {
+            return;
+        };
+        let location = self.profile.location(id);
+        // The function that stands in the file: inlining is for chains.
+        let frames = self.profile.frames_at(id);
+        let host = frames.last();
+        self.names(location, host, fields, out);
+        if fields.has(Field::SrcLine) {
+            self.push_source(frames.first(), location, details.ip, out);
+        }
+    }
+
+    fn names(&self, location: &Location, frame: Option<&Frame>, fields: Fields, out: &mut Vec<u8>) {
+        if fields.has(Field::Sym) {
+            out.push(b' ');
+            let function = frame.map(|frame| self.profile.function(frame.function));
+            let function = function.filter(|function| function.unnamed.is_none());
+            let symbol = function.map(|function| {
+                let name = self.profile.name(function.name);
+                (
+                    name,
+                    location.address.0.wrapping_sub(self.host_start(location)),
+                )
+            });
+            push_symbol(symbol, fields.has(Field::SymOff), out);
+        }
+        if fields.has(Field::Dso) && !frame.is_some_and(|frame| frame.is_inline) {
+            let name = escape::terminal(self.dso_name(location.dso));
+            put(out, format_args!(" ({name})"));
+        }
+    }
+
+    /// Start of the function that stands in the file: inlined ones have none.
+    fn host_start(&self, location: &Location) -> u64 {
+        let frames = self.profile.frames.get(location.frames.range());
+        let host = frames.and_then(<[Frame]>::last);
+        host.map_or(location.address.0, |frame| {
+            self.profile.function(frame.function).start.0
+        })
+    }
+
+    fn dso_name(&self, id: DsoId) -> &'p str {
+        self.profile.name(self.profile.dso(id).path)
+    }
+
+    /// The lines of one location of a chain, inlined functions first.
+    fn lines_of(&mut self, id: LocationId, fields: Fields) -> Run {
+        let index = id.0 as usize;
+        let fields = fields.and(FRAME_FIELDS);
+        if let Some(Some((made_with, run))) = self.known.get(index)
+            && *made_with == fields
+        {
+            return *run;
+        }
+        let mut lines = std::mem::take(&mut self.lines);
+        let start = lines.len();
+        let location = self.profile.location(id);
+        for frame in self.profile.frames_at(id) {
+            put(
+                &mut lines,
+                format_args!("\t{:16x}", self.shown_address(location)),
+            );
+            self.names(location, Some(frame), fields, &mut lines);
+            if fields.has(Field::SrcLine) {
+                let address = self.shown_address(location);
+                self.push_source(Some(frame), location, address, &mut lines);
+            }
+            if frame.is_inline {
+                lines.extend(b" (inlined)");
+            }
+            lines.push(b'\n');
+        }
+        let run = Run {
+            start,
+            len: lines.len() - start,
+        };
+        self.lines = lines;
+        if let Some(slot) = self.known.get_mut(index) {
+            *slot = Some((fields, run));
+        }
+        run
+    }
+
+    /// File and line; without them the file and the address in it.
+    fn push_source(
+        &self,
+        frame: Option<&Frame>,
+        location: &Location,
+        address: u64,
+        out: &mut Vec<u8>,
+    ) {
+        if let Some((file, line)) = frame.and_then(|frame| Some((frame.file?, frame.line))) {
+            // perf shows the path's last part.
+            let path = self.profile.name(file);
+            let name = path.rsplit('/').next().unwrap_or(path);
+            put(out, format_args!("\n  {}:{line}", escape::terminal(name)));
+            return;
+        }
+        let dso = self.profile.dso(location.dso);
+        if dso.kind != DsoKind::Unknown {
+            let name = escape::terminal(self.profile.name(dso.short_name));
+            put(out, format_args!("\n  {name}[{address:x}]"));
+        }
+    }
+
+    /// Chains show addresses in the file for user code, live ones for kernel
+    /// code and where there is no file.
+    fn shown_address(&self, location: &Location) -> u64 {
+        match self.profile.dso(location.dso).kind {
+            DsoKind::Kernel | DsoKind::KernelModule | DsoKind::KernelSymbol
+                if location.mode == CpuMode::Kernel =>
+            {
+                location.address.0
+            }
+            DsoKind::Jit => location.address.0,
+            _ => location.file_offset.0,
+        }
+    }
+}
+
+/// `name+0x12`, or `[unknown]`.
+fn push_symbol(symbol: Option<(&str, u64)>, with_offset: bool, out: &mut Vec<u8>) {
+    match symbol {
+        Some((name, offset)) => {
+            out.extend(escape::terminal(name).as_bytes());
+            if with_offset {
+                put(out, format_args!("+0x{offset:x}"));
+            }
+        }
+        None => out.extend(b"[unknown]"),
+    }
+}
+
+/// Bytes of a payload: text stays, control characters become visible.
+fn push_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    for chunk in bytes.utf8_chunks() {
+        for (index, part) in chunk.valid().split('\n').enumerate() {
+            if index > 0 {
+                out.extend(b"\\n");
+            }
+            // A tab is part of some formats and moves nothing that matters.
+            for (index, piece) in part.split('\t').enumerate() {
+                if index > 0 {
+                    out.push(b'\t');
+                }
+                out.extend(escape::terminal(piece).as_bytes());
+            }
+        }
+        for byte in chunk.invalid() {
+            put(out, format_args!("\\x{byte:02x}"));
+        }
+    }
+}
+
+/// What follows the address.
+fn tail(details: &Details<'_>, fields: Fields, out: &mut Vec<u8>) {
+    if fields.has(Field::Iregs) {
+        push_registers(details.interrupt_registers, out);
+    }
+    if fields.has(Field::Uregs) {
+        push_registers(details.user_registers, out);
+    }
+    if let Some(branches) = details.branches {
+        push_branches(branches, fields, out);
+    }
+    if let Some(bytes) = details.bpf_output.filter(|_| fields.has(Field::BpfOutput)) {
+        push_bpf_output(bytes, out);
+    }
+    if let Some(address) = details.phys_addr.filter(|_| fields.has(Field::PhysAddr)) {
+        put(out, format_args!("{address:16x}"));
+    }
+    let sizes = [
+        (Field::DataPageSize, details.data_page_size),
+        (Field::CodePageSize, details.code_page_size),
+    ];
+    for (field, size) in sizes {
+        if let Some(size) = size.filter(|_| fields.has(field)) {
+            put(out, format_args!(" {}", page_size(size)));
+        }
+    }
+    if let Some(path) = details.cgroup.filter(|_| fields.has(Field::Cgroup)) {
+        put(out, format_args!(" {}", escape::terminal(path)));
+    }
+}
+
+fn push_registers(registers: Option<(u64, &[(&str, u64)])>, out: &mut Vec<u8>) {
+    let Some((abi, values)) = registers else {
+        return;
+    };
+    put(out, format_args!(" ABI:{abi} "));
+    for (name, value) in values {
+        put(out, format_args!("{name:>5}:0x{value:x} "));
+    }
+}
+
+fn push_branches(branches: &[Branch<'_>], fields: Fields, out: &mut Vec<u8>) {
+    let with_dso = fields.has(Field::Dso);
+    let flag = |on: bool, letter: char| if on { letter } else { '-' };
+    let push_dso = |place: &Place<'_>, out: &mut Vec<u8>| {
+        if with_dso {
+            let dso = place.dso.unwrap_or("[unknown]");
+            put(out, format_args!("({})", escape::terminal(dso)));
+        }
+    };
+    for branch in branches {
+        if fields.has(Field::BrStack) {
+            put(out, format_args!(" 0x{:x}", branch.from.address));
+            push_dso(&branch.from, out);
+            put(out, format_args!("/0x{:x}", branch.to.address));
+            push_dso(&branch.to, out);
+        } else if fields.has(Field::BrStackSym) {
+            push_symbol(branch.from.symbol, true, out);
+            push_dso(&branch.from, out);
+            out.push(b'/');
+            push_symbol(branch.to.symbol, true, out);
+            push_dso(&branch.to, out);
+        } else if fields.has(Field::BrStackOff) {
+            put(out, format_args!(" 0x{:x}", branch.from.file_offset));
+            push_dso(&branch.from, out);
+            put(out, format_args!("/0x{:x}", branch.to.file_offset));
+            push_dso(&branch.to, out);
+        } else {
+            return;
+        }
+        let (transaction, abort) = (flag(branch.in_transaction, 'X'), flag(branch.abort, 'A'));
+        let (prediction, cycles) = (branch.prediction, branch.cycles);
+        let kind = branch.kind;
+        put(
+            out,
+            format_args!("/{prediction}/{transaction}/{abort}/{cycles}/{kind} "),
+        );
+    }
+}
+
+fn push_bpf_output(bytes: &[u8], out: &mut Vec<u8>) {
+    let text = bytes
+        .iter()
+        .all(|byte| matches!(byte, 0x20..0x7f | 0 | b'\n' | b'\t'));
+    for (index, line) in bytes.chunks(16).enumerate() {
+        let head = if index == 0 {
+            "\n      BPF output:"
+        } else {
+            "\n                 "
+        };
+        put(out, format_args!("{head} {:04x}:", index * 16));
+        for byte in line {
+            put(out, format_args!(" {byte:02x}"));
+        }
+    }
+    if text && !bytes.is_empty() {
+        out.extend(b"\n      BPF string: \"");
+        let end = bytes
+            .iter()
+            .position(|&byte| byte == 0)
+            .unwrap_or(bytes.len());
+        push_bytes(bytes.get(..end).unwrap_or_default(), out);
+        out.push(b'"');
+    }
+    out.push(b'\n');
+}
+
+/// A page size as perf names it: `4K`, `2M`, `1G`.
+fn page_size(size: u64) -> String {
+    match size {
+        0 => "N/A".to_owned(),
+        size if size.is_multiple_of(1 << 30) => format!("{}G", size >> 30),
+        size if size.is_multiple_of(1 << 20) => format!("{}M", size >> 20),
+        size if size.is_multiple_of(1 << 10) => format!("{}K", size >> 10),
+        size => format!("{size}B"),
+    }
+}
+
+/// `2026-11-21 08:30:00` in UTC, from seconds since 1970.
+fn civil_time(seconds: i64) -> String {
+    let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // Years that begin in March put the leap day last (Hinnant, "chrono
+    // compatible low-level date algorithms").
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+}

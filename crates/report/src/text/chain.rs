@@ -1,0 +1,510 @@
+//! The call chains of a row, merged into a tree and cut at a threshold.
+
+use super::{CallGraph, ChainKey, ChainOrder, ChainStyle};
+use crate::model::{CallTree, GroupId, NodeId, Row, RowKey, Rows, Scene, SiteId, SiteKind, Weight};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+
+/// How deep branches are followed. Drawn deeper, a line would begin beyond
+/// column 2800; and a recording must not choose how much stack we need.
+const DEEPEST_BRANCH: usize = 256;
+
+/// A run of frames without a branch, and what branches off at its end.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    /// The frames in drawing order; never empty.
+    pub(crate) run: Vec<SiteId>,
+    /// Weight of the chains that end with the run.
+    pub(crate) own: Weight,
+    /// With those that go on, also below the threshold.
+    pub(crate) total: Weight,
+    /// The heavy enough branches, heaviest first.
+    pub(crate) branches: Vec<Chain>,
+}
+
+/// By `SiteId`: which frames are one in a chain.
+pub(crate) fn chain_keys(scene: &Scene<'_>, key: ChainKey) -> Vec<u32> {
+    let profile = scene.profile();
+    let mut index = FxHashMap::default();
+    scene
+        .sites()
+        .iter()
+        .map(|site| {
+            let next = index.len() as u32;
+            // Inlined functions have no start of their own, so they are told
+            // apart by name.
+            let function = match site.kind {
+                SiteKind::Inline => (1, site.function(profile).name.0),
+                SiteKind::Function => (0, site.function.0),
+                SiteKind::Module => (2, site.dso.0),
+            };
+            let place = match key {
+                ChainKey::Function => (None, None),
+                ChainKey::Address => (None, site.address),
+                ChainKey::Srcline => (site.line, None),
+            };
+            let place = match (key, site.line) {
+                (ChainKey::Srcline, None) => (None, site.address),
+                _ => place,
+            };
+            *index.entry((function, place)).or_insert(next)
+        })
+        .collect()
+}
+
+/// Part of the samples that pass a node of the call tree.
+#[derive(Debug, Clone, Copy)]
+enum Flow {
+    /// Towards the callees: those not taken in the row's own frame.
+    Others(NodeId),
+    /// Towards the callees: those taken in the row's own frame.
+    Selves(NodeId),
+    /// Towards the callers, with this weight.
+    Outwards(NodeId, Weight),
+}
+
+impl Flow {
+    fn node(self) -> NodeId {
+        match self {
+            Self::Others(node) | Self::Selves(node) | Self::Outwards(node, _) => node,
+        }
+    }
+}
+
+/// Makes the chains of rows of one scene.
+pub(crate) struct Chains<'a> {
+    scene: &'a Scene<'a>,
+    graph: CallGraph,
+    order: ChainOrder,
+    children: bool,
+    /// See [`chain_keys`].
+    keys: Vec<u32>,
+    row_keys: &'a [u32],
+    /// Weight of 100 %.
+    whole: u64,
+}
+
+impl<'a> Chains<'a> {
+    pub(crate) fn new(
+        scene: &'a Scene<'a>,
+        graph: CallGraph,
+        order: ChainOrder,
+        children: bool,
+        row_keys: &'a [u32],
+        whole: Weight,
+    ) -> Self {
+        Self {
+            scene,
+            graph,
+            order,
+            children,
+            keys: chain_keys(scene, graph.key),
+            row_keys,
+            whole: whole.period,
+        }
+    }
+
+    /// The least weight of a branch of a row, `None` if the row is too light
+    /// to have any.
+    fn least(&self, row: &Row) -> Option<u64> {
+        let weight = if self.children { row.total } else { row.own };
+        let share = self.graph.threshold / 100.0;
+        match self.graph.style {
+            ChainStyle::None => None,
+            ChainStyle::Fractal => Some((weight.period as f64 * share) as u64),
+            ChainStyle::Graph | ChainStyle::Flat | ChainStyle::Folded => {
+                let least = (self.whole as f64 * share) as u64;
+                (weight.period >= least).then_some(least)
+            }
+        }
+    }
+
+    /// The chains of those rows that are heavy enough to have any; in
+    /// parallel.
+    pub(crate) fn of_all(&self, rows: &Rows, list: &[&Row]) -> FxHashMap<RowKey, Vec<Chain>> {
+        let mut wanted: FxHashMap<GroupId, FxHashMap<u32, Places>> = FxHashMap::default();
+        let heavy: Vec<(&Row, u64)> = list
+            .iter()
+            .filter_map(|row| Some((*row, self.least(row)?)))
+            .collect();
+        for (row, _) in &heavy {
+            let frames = wanted.entry(row.key.group).or_default();
+            frames.entry(row.key.frame).or_default();
+        }
+        wanted.par_iter_mut().for_each(|(group, frames)| {
+            if let Some(part) = rows.part(*group) {
+                self.find_places(&part.tree, frames);
+            }
+        });
+        heavy
+            .into_par_iter()
+            .filter_map(|(row, least)| {
+                let places = wanted.get(&row.key.group)?.get(&row.key.frame)?;
+                let part = rows.part(row.key.group)?;
+                Some((row.key, self.of(&part.tree, places, row, least)))
+            })
+            .collect::<Vec<_>>()
+            .into_iter()
+            .collect()
+    }
+
+    fn row_frame(&self, tree: &CallTree, node: NodeId) -> Option<u32> {
+        let site = tree.site(node)?;
+        self.row_keys.get(site.0 as usize).copied()
+    }
+
+    /// The row that the samples taken exactly at `node` are the own ones of.
+    fn self_frame(&self, tree: &CallTree, node: NodeId) -> Option<u32> {
+        let self_of = self.scene.selection().self_of;
+        self.row_frame(tree, tree.self_node(self.scene.sites(), node, self_of))
+    }
+
+    /// Fills in where the frames of `places` are.
+    fn find_places(&self, tree: &CallTree, places: &mut FxHashMap<u32, Places>) {
+        for index in 1..tree.len() {
+            let node = NodeId(index as u32);
+            if !tree.own(node).is_zero()
+                && let Some(frame) = self.self_frame(tree, node)
+                && let Some(places) = places.get_mut(&frame)
+            {
+                places.leaves.push(node);
+            }
+            if let Some(frame) = self.row_frame(tree, node)
+                && let Some(places) = places.get_mut(&frame)
+            {
+                places.calls.push(node);
+                let nested = tree
+                    .outwards(node)
+                    .skip(1)
+                    .any(|at| self.row_frame(tree, at) == Some(frame));
+                if !nested {
+                    places.outermost.push(node);
+                }
+            }
+        }
+    }
+
+    /// The chains of a row, heaviest first; branches lighter than `least`
+    /// are left out.
+    fn of(&self, tree: &CallTree, places: &Places, row: &Row, least: u64) -> Vec<Chain> {
+        let walk = Walk::new(self, tree, places, row);
+        let starts = walk.starts();
+        match self.graph.style {
+            ChainStyle::Flat | ChainStyle::Folded => walk.flat(starts, least),
+            _ => walk.branches(&starts, least, 0),
+        }
+    }
+}
+
+/// Where the frames of a row are in its group's tree, by ascending id.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    /// Calls not inside another one.
+    outermost: Vec<NodeId>,
+    /// All calls.
+    calls: Vec<NodeId>,
+    /// Nodes whose own samples are the row's own.
+    leaves: Vec<NodeId>,
+}
+
+/// A walk over the call tree from the places of one row.
+struct Walk<'a> {
+    chains: &'a Chains<'a>,
+    tree: &'a CallTree,
+    places: &'a Places,
+    frame: u32,
+    /// For callees: weight of the row's own samples in and under a node.
+    selves: FxHashMap<NodeId, Weight>,
+}
+
+/// Frames that are one, and all that flows through them.
+struct Bundle {
+    site: SiteId,
+    own: Weight,
+    total: Weight,
+    flows: Vec<Flow>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(chains: &'a Chains<'a>, tree: &'a CallTree, places: &'a Places, row: &Row) -> Self {
+        Self {
+            chains,
+            tree,
+            places,
+            frame: row.key.frame,
+            selves: FxHashMap::default(),
+        }
+        .with_selves()
+    }
+
+    fn is_self(&self, node: NodeId) -> bool {
+        self.chains.self_frame(self.tree, node) == Some(self.frame)
+    }
+
+    fn with_selves(mut self) -> Self {
+        if self.chains.order == ChainOrder::Callee {
+            return self;
+        }
+        for &node in &self.places.leaves {
+            let own = self.tree.own(node);
+            for at in self.tree.outwards(node) {
+                *self.selves.entry(at).or_default() += own;
+            }
+        }
+        self
+    }
+
+    /// Where the row's chains begin.
+    fn starts(&self) -> Vec<Flow> {
+        match self.chains.order {
+            ChainOrder::Caller => self.starts_inwards(),
+            ChainOrder::Callee => self.starts_outwards(),
+        }
+    }
+
+    /// Callers first: the row's own samples begin at the thread's start, the
+    /// others at the outermost call of the row's frame.
+    fn starts_inwards(&self) -> Vec<Flow> {
+        let own = self
+            .tree
+            .children(NodeId::ROOT)
+            .iter()
+            .filter(|node| self.selves.contains_key(node))
+            .map(|&node| Flow::Selves(node));
+        let called = self
+            .places
+            .outermost
+            .iter()
+            .filter(|_| self.chains.children);
+        own.chain(called.map(|&node| Flow::Others(node))).collect()
+    }
+
+    /// Callees first: the row's own samples begin at their leaf, the others
+    /// at the innermost call of the row's frame.
+    fn starts_outwards(&self) -> Vec<Flow> {
+        // By call: what passes it but began further in.
+        let mut counted: FxHashMap<NodeId, Weight> = FxHashMap::default();
+        let mut starts = Vec::new();
+        for &node in &self.places.leaves {
+            let own = self.tree.own(node);
+            starts.push(Flow::Outwards(node, own));
+            if let Some(call) = self.call_around(node) {
+                *counted.entry(call).or_default() += own;
+            }
+        }
+        if !self.chains.children {
+            return starts;
+        }
+        for &node in self.places.calls.iter().rev() {
+            let total = self.tree.total(node);
+            let rest = total.without(counted.remove(&node).unwrap_or_default());
+            if !rest.is_zero() {
+                starts.push(Flow::Outwards(node, rest));
+            }
+            let outer = self.tree.parent(node).and_then(|at| self.call_around(at));
+            if let Some(outer) = outer {
+                *counted.entry(outer).or_default() += total;
+            }
+        }
+        starts
+    }
+
+    /// The innermost call of the row's frame at `node` or around it.
+    fn call_around(&self, node: NodeId) -> Option<NodeId> {
+        self.tree
+            .outwards(node)
+            .find(|&at| self.chains.row_frame(self.tree, at) == Some(self.frame))
+    }
+
+    /// What flows through, and what of it ends here.
+    fn weigh(&self, flow: Flow) -> (Weight, Weight) {
+        let selves = |node| self.selves.get(&node).copied().unwrap_or_default();
+        match flow {
+            Flow::Outwards(node, weight) => {
+                let ends = self.tree.parent(node) == Some(NodeId::ROOT);
+                (weight, if ends { weight } else { Weight::ZERO })
+            }
+            Flow::Selves(node) => {
+                let ends = self.is_self(node);
+                let own = if ends {
+                    self.tree.own(node)
+                } else {
+                    Weight::ZERO
+                };
+                (selves(node), own)
+            }
+            Flow::Others(node) => {
+                let ends = !self.is_self(node);
+                let own = if ends {
+                    self.tree.own(node)
+                } else {
+                    Weight::ZERO
+                };
+                (self.tree.total(node).without(selves(node)), own)
+            }
+        }
+    }
+
+    /// Where a flow goes on to.
+    fn next(&self, flow: Flow, out: &mut Vec<Flow>) {
+        match flow {
+            Flow::Outwards(node, weight) => {
+                let parent = self.tree.parent(node).filter(|&at| at != NodeId::ROOT);
+                out.extend(parent.map(|at| Flow::Outwards(at, weight)));
+            }
+            Flow::Selves(node) => {
+                let inner = self.tree.children(node).iter();
+                out.extend(
+                    inner
+                        .filter(|at| self.selves.contains_key(at))
+                        .map(|&at| Flow::Selves(at)),
+                );
+            }
+            Flow::Others(node) => {
+                out.extend(self.tree.children(node).iter().map(|&at| Flow::Others(at)));
+            }
+        }
+    }
+
+    /// Flows by frame, in the order of the first one.
+    fn bundles(&self, flows: &[Flow]) -> Vec<Bundle> {
+        let mut bundles: Vec<Bundle> = Vec::new();
+        let mut index: FxHashMap<u32, usize> = FxHashMap::default();
+        for &flow in flows {
+            let Some(site) = self.tree.site(flow.node()) else {
+                continue;
+            };
+            let (total, own) = self.weigh(flow);
+            if total.is_zero() {
+                continue;
+            }
+            let key = self.chains.keys.get(site.0 as usize).copied().unwrap_or(0);
+            let at = *index.entry(key).or_insert_with(|| {
+                bundles.push(Bundle {
+                    site,
+                    own: Weight::ZERO,
+                    total: Weight::ZERO,
+                    flows: Vec::new(),
+                });
+                bundles.len() - 1
+            });
+            if let Some(bundle) = bundles.get_mut(at) {
+                bundle.own += own;
+                bundle.total += total;
+                bundle.flows.push(flow);
+            }
+        }
+        bundles
+    }
+
+    fn step(&self, flows: &[Flow]) -> Vec<Flow> {
+        let mut next = Vec::new();
+        for &flow in flows {
+            self.next(flow, &mut next);
+        }
+        next
+    }
+
+    /// The chains that begin with `flows`, without those lighter than
+    /// `least`.
+    fn branches(&self, flows: &[Flow], least: u64, depth: usize) -> Vec<Chain> {
+        if depth > DEEPEST_BRANCH {
+            return Vec::new();
+        }
+        let bundles = self.bundles(flows);
+        let least = match self.chains.graph.style {
+            ChainStyle::Fractal => {
+                let here: Weight = bundles.iter().map(|bundle| bundle.total).sum();
+                (here.period as f64 * (self.chains.graph.threshold / 100.0)).ceil() as u64
+            }
+            _ => least,
+        };
+        let mut chains: Vec<Chain> = bundles
+            .into_iter()
+            .filter(|bundle| bundle.total.period >= least)
+            .map(|bundle| self.chain(bundle, least, depth))
+            .collect();
+        self.sort(&mut chains);
+        chains
+    }
+
+    /// The run that begins with a bundle.
+    fn chain(&self, bundle: Bundle, least: u64, depth: usize) -> Chain {
+        let mut run = vec![bundle.site];
+        let (mut own, total, mut flows) = (bundle.own, bundle.total, bundle.flows);
+        // A frame that every chain goes on to from here joins the run.
+        while own.is_zero() {
+            flows = self.step(&flows);
+            let mut next = self.bundles(&flows);
+            if next.len() != 1 {
+                return Chain {
+                    run,
+                    own,
+                    total,
+                    branches: self.branches(&flows, least, depth + 1),
+                };
+            }
+            if let Some(only) = next.pop() {
+                run.push(only.site);
+                own = only.own;
+                flows = only.flows;
+            }
+        }
+        let flows = self.step(&flows);
+        Chain {
+            run,
+            own,
+            total,
+            branches: self.branches(&flows, least, depth + 1),
+        }
+    }
+
+    /// Heaviest first; equal ones by module and address.
+    fn sort(&self, chains: &mut [Chain]) {
+        let place = |chain: &Chain| {
+            let site = chain
+                .run
+                .first()
+                .map(|&site| self.chains.scene.sites().get(site));
+            site.map(|site| {
+                let profile = self.chains.scene.profile();
+                (
+                    site.dso,
+                    site.address.unwrap_or(site.function(profile).start),
+                )
+            })
+        };
+        chains.sort_by_key(|chain| (Reverse(chain.total.period), place(chain)));
+    }
+
+    /// Every chain that ends somewhere and is heavy enough, as one run,
+    /// heaviest first.
+    fn flat(&self, starts: Vec<Flow>, least: u64) -> Vec<Chain> {
+        let heavy = |flows: &[Flow], depth: usize| {
+            let bundles = self.bundles(flows).into_iter().rev();
+            bundles
+                .filter(|bundle| bundle.total.period >= least)
+                .map(move |bundle| (depth, bundle))
+                .collect::<Vec<_>>()
+        };
+        let mut flat = Vec::new();
+        let mut path = Vec::new();
+        let mut open = heavy(&starts, 0);
+        while let Some((depth, bundle)) = open.pop() {
+            path.truncate(depth);
+            path.push(bundle.site);
+            if bundle.own.period > 0 && bundle.own.period >= least {
+                flat.push(Chain {
+                    run: path.clone(),
+                    own: bundle.own,
+                    total: bundle.total,
+                    branches: Vec::new(),
+                });
+            }
+            open.extend(heavy(&self.step(&bundle.flows), depth + 1));
+        }
+        flat.sort_by_key(|chain| Reverse(chain.own.period));
+        flat
+    }
+}

@@ -1,0 +1,358 @@
+//! Columns of a table: headings, widths and what is in a cell. Text, CSV and
+//! the terminal UI take them from here.
+
+use crate::escape;
+use crate::model::{Group, Row, Rows, Scene, Site, SiteKind, SortKey, Weight};
+use prof_abi::CpuMode;
+use prof_profile::DsoKind;
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// A column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Field {
+    /// Share of the samples with it in the stack.
+    Children,
+    /// Share of the samples taken in it.
+    Overhead,
+    /// The kernel's part of `Overhead`.
+    OverheadSys,
+    /// The user's part of `Overhead`.
+    OverheadUs,
+    /// Samples taken in it.
+    Samples,
+    /// Their periods' sum.
+    Period,
+    /// A part of the row's identity.
+    Key(SortKey),
+}
+
+/// A word that names no column.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("unknown field {given:?}; known are {known}")]
+pub struct FieldError {
+    /// What was given.
+    pub given: String,
+    /// All fields, separated by commas.
+    pub known: String,
+}
+
+const WEIGHT_FIELDS: [(&str, Field); 6] = [
+    ("overhead", Field::Overhead),
+    ("overhead_sys", Field::OverheadSys),
+    ("overhead_us", Field::OverheadUs),
+    ("overhead_children", Field::Children),
+    ("sample", Field::Samples),
+    ("period", Field::Period),
+];
+
+impl FromStr for Field {
+    type Err = FieldError;
+
+    fn from_str(text: &str) -> Result<Self, FieldError> {
+        let lower = text.to_lowercase();
+        let weight = WEIGHT_FIELDS
+            .iter()
+            .find(|(name, _)| *name == lower || (!lower.is_empty() && name.starts_with(&lower)));
+        let key = || SortKey::from_str(&lower).map(Field::Key);
+        // Sort keys first, as a beginning such as `p` or `s` means `pid`, `symbol`.
+        key().or_else(|error| {
+            weight.map(|&(_, field)| field).ok_or_else(|| FieldError {
+                given: text.to_owned(),
+                known: format!(
+                    "{}, {}",
+                    WEIGHT_FIELDS.map(|(name, _)| name).join(", "),
+                    error.known
+                ),
+            })
+        })
+    }
+}
+
+impl Field {
+    /// As typed after `-F`.
+    pub fn name(self) -> &'static str {
+        if let Self::Key(key) = self {
+            return key.name();
+        }
+        WEIGHT_FIELDS
+            .iter()
+            .find(|(_, field)| *field == self)
+            .map_or("", |(name, _)| name)
+    }
+
+    /// Its heading; beside a `Children` column, overhead is called `Self`.
+    pub fn heading(self, beside_children: bool) -> &'static str {
+        match self {
+            Self::Children => "Children",
+            Self::Overhead if beside_children => "Self",
+            Self::Overhead => "Overhead",
+            Self::OverheadSys => "sys",
+            Self::OverheadUs => "usr",
+            Self::Samples => "Samples",
+            Self::Period => "Period",
+            Self::Key(key) => key.heading(),
+        }
+    }
+
+    /// Whether its cells are numbers, flushed right.
+    pub fn is_weight(self) -> bool {
+        !matches!(self, Self::Key(_))
+    }
+
+    /// Width in characters if it does not depend on the cells.
+    pub fn fixed_width(self) -> Option<usize> {
+        // perf lets CPU numbers of more digits stand out.
+        (self == Self::Key(SortKey::Cpu)).then_some(3)
+    }
+
+    /// Least width in characters.
+    pub fn least_width(self) -> usize {
+        match self {
+            Self::Children | Self::Overhead | Self::OverheadSys | Self::OverheadUs => 8,
+            Self::Samples | Self::Period => 12,
+            Self::Key(SortKey::Time) => 12,
+            Self::Key(key) => key.heading().chars().count(),
+        }
+    }
+
+    /// The weight shown in a row.
+    pub fn weight(self, row: &Row) -> Option<Weight> {
+        match self {
+            Self::Children => Some(row.total),
+            Self::Overhead | Self::Samples | Self::Period => Some(row.own),
+            Self::OverheadSys => Some(row.own_kernel),
+            Self::OverheadUs => Some(row.own.without(row.own_kernel)),
+            Self::Key(_) => None,
+        }
+    }
+}
+
+/// Cells of the key columns.
+pub struct Cells<'a> {
+    scene: &'a Scene<'a>,
+    rows: &'a Rows,
+}
+
+impl<'a> Cells<'a> {
+    /// Cells of tables of this scene.
+    pub fn new(scene: &'a Scene<'a>, rows: &'a Rows) -> Self {
+        Self { scene, rows }
+    }
+
+    /// What a key column shows for a row, safe for a terminal.
+    pub fn text(&self, key: SortKey, row: &Row) -> String {
+        let mut text = String::new();
+        self.write(key, row, &mut text);
+        text
+    }
+
+    /// The same for a program: not escaped, without the letter of the mode.
+    pub(crate) fn plain(&self, key: SortKey, row: &Row) -> String {
+        let profile = self.scene.profile();
+        let site = row.site.map(|site| self.scene.sites().get(site));
+        match (key, site) {
+            (SortKey::Comm, _) => {
+                let comm = self.rows.group(row).comm;
+                comm.map_or("", |comm| profile.name(comm)).to_owned()
+            }
+            (SortKey::Dso, Some(site)) => profile.name(profile.dso(site.dso).short_name).to_owned(),
+            (SortKey::Symbol, Some(site)) => site.name(profile).to_owned(),
+            _ => self.text(key, row).trim().to_owned(),
+        }
+    }
+
+    /// Its width in characters.
+    pub(crate) fn width(&self, key: SortKey, row: &Row) -> usize {
+        if key == SortKey::Symbol && self.is_unnamed(row) {
+            return "[.] 0x".len() + 16;
+        }
+        let text = self.text(key, row);
+        if text.is_ascii() {
+            text.len()
+        } else {
+            text.chars().count()
+        }
+    }
+
+    /// Writes what [`Cells::text`] gives.
+    pub(crate) fn write(&self, key: SortKey, row: &Row, out: &mut String) {
+        let site = row.site.map(|site| self.scene.sites().get(site));
+        let group = self.rows.group(row);
+        let profile = self.scene.profile();
+        match key {
+            SortKey::Comm => {
+                let comm = group.comm.map_or("", |comm| profile.name(comm));
+                out.push_str(&escape::terminal(comm));
+            }
+            SortKey::Pid | SortKey::Tid => out.push_str(&self.thread(&group)),
+            SortKey::Tgid => out.push_str(&self.process(&group)),
+            SortKey::Dso => out.push_str(&self.dso(site)),
+            SortKey::Symbol => self.symbol(site, out),
+            SortKey::Srcline => out.push_str(&srcline(self.scene, site)),
+            SortKey::Srcfile => out.push_str(&self.srcfile(site)),
+            SortKey::Cpu => match group.cpu.flatten() {
+                Some(cpu) => {
+                    let _ = write!(out, "{cpu:03}");
+                }
+                None => out.push_str("-001"),
+            },
+            SortKey::Parent => out.push_str("[other]"),
+            SortKey::Time => out.push_str(&time(group.time.unwrap_or(0))),
+            SortKey::Event => {
+                let name = self.scene.event().map_or("", |event| event.name.as_str());
+                out.push_str(&escape::terminal(name));
+            }
+        }
+    }
+
+    /// The name a thread had last.
+    fn last_comm(&self, matches: impl Fn(&prof_profile::Task) -> bool) -> String {
+        let profile = self.scene.profile();
+        let task = profile.tasks.iter().rev().find(|task| matches(task));
+        let comm = task.map_or("", |task| profile.name(task.comm));
+        escape::terminal(comm).into_owned()
+    }
+
+    fn thread(&self, group: &Group) -> String {
+        let tid = group.tid.unwrap_or(-1);
+        let comm = self.last_comm(|task| task.tid == tid);
+        format!("{tid:7}:{comm:<7}")
+    }
+
+    fn process(&self, group: &Group) -> String {
+        let pid = group.pid.unwrap_or(-1);
+        let profile = self.scene.profile();
+        let main = profile.tasks.iter().any(|task| task.tid == pid);
+        let comm = self.last_comm(|task| task.pid == pid && (!main || task.tid == pid));
+        format!("{pid:7}:{comm:<7}")
+    }
+
+    fn dso(&self, site: Option<&Site>) -> Cow<'_, str> {
+        let profile = self.scene.profile();
+        match site.map(|site| profile.dso(site.dso)) {
+            Some(dso) if dso.kind != DsoKind::Unknown => {
+                escape::terminal(profile.name(dso.short_name))
+            }
+            _ => Cow::Borrowed("[unknown]"),
+        }
+    }
+
+    /// Whether the row's symbol is only an address.
+    pub fn is_unnamed(&self, row: &Row) -> bool {
+        let site = row.site.map(|site| self.scene.sites().get(site));
+        site.is_none_or(|site| {
+            let function = site.function(self.scene.profile());
+            function.unnamed.is_some() && site.kind != SiteKind::Module
+        })
+    }
+
+    /// The letter of the mode, and the function's name, or its address if it
+    /// has none.
+    fn symbol(&self, site: Option<&Site>, out: &mut String) {
+        out.push('[');
+        out.push(level(self.scene, site));
+        out.push_str("] ");
+        let Some(site) = site else {
+            return push_address(0, out);
+        };
+        let profile = self.scene.profile();
+        let function = profile.function(site.function);
+        if function.unnamed.is_some() && site.kind != SiteKind::Module {
+            return push_address(function.start.0, out);
+        }
+        out.push_str(&escape::terminal(site.name(profile)));
+        if site.kind == SiteKind::Inline {
+            out.push_str(" (inlined)");
+        }
+    }
+
+    fn srcfile(&self, site: Option<&Site>) -> String {
+        let profile = self.scene.profile();
+        let path = site
+            .and_then(|site| site.line)
+            .map_or("", |(file, _)| profile.name(file));
+        let base = path.rsplit('/').next().unwrap_or(path);
+        escape::terminal(base).into_owned()
+    }
+}
+
+/// `file:line`; without one, `symbol+offset` or `module[address]`.
+pub(crate) fn srcline(scene: &Scene<'_>, site: Option<&Site>) -> String {
+    let profile = scene.profile();
+    let Some(site) = site else {
+        return "??:0".into();
+    };
+    if let Some((file, line)) = site.line {
+        let path = profile.name(file);
+        let base = path.rsplit('/').next().unwrap_or(path);
+        return format!("{}:{line}", escape::terminal(base));
+    }
+    let function = profile.function(site.function);
+    let dso = profile.dso(site.dso);
+    let at = site.address.unwrap_or(function.start);
+    if function.unnamed.is_none() {
+        let offset = at.0.wrapping_sub(function.start.0);
+        return format!("{}+{offset}", escape::terminal(site.name(profile)));
+    }
+    if dso.kind == DsoKind::Unknown {
+        return "??:0".into();
+    }
+    let path = profile.name(dso.path);
+    let base = path.rsplit('/').next().unwrap_or(path);
+    format!("{}[{:x}]", escape::terminal(base), at)
+}
+
+/// The letter of the mode a frame ran in.
+fn level(scene: &Scene<'_>, site: Option<&Site>) -> char {
+    let mode = site.map(|site| site.function(scene.profile()).mode);
+    match mode {
+        Some(CpuMode::Kernel) => 'k',
+        Some(CpuMode::Hypervisor) => 'H',
+        Some(CpuMode::GuestKernel) => 'g',
+        Some(CpuMode::GuestUser) => 'u',
+        Some(CpuMode::User | CpuMode::Unknown) | None => '.',
+    }
+}
+
+/// As perf's `%#.16x`: no `0x` before zero.
+fn push_address(address: u64, out: &mut String) {
+    if address != 0 {
+        out.push_str("0x");
+    }
+    // Broken stacks bring hundreds of thousands of these; formatting with a
+    // width costs several times as much.
+    let digits = (0..16).rev().map(|place| (address >> (4 * place)) & 0xf);
+    out.extend(digits.filter_map(|digit| char::from_digit(digit as u32, 16)));
+}
+
+/// Seconds and microseconds.
+fn time(ns: u64) -> String {
+    format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Field, push_address};
+    use crate::model::SortKey;
+
+    #[test]
+    fn fields_are_found_by_perfs_names() {
+        assert_eq!("overhead".parse(), Ok(Field::Overhead));
+        assert_eq!("overhead_ch".parse(), Ok(Field::Children));
+        assert_eq!("sym".parse(), Ok(Field::Key(SortKey::Symbol)));
+        assert_eq!("sample".parse(), Ok(Field::Samples));
+        assert!("bogus".parse::<Field>().is_err());
+    }
+
+    #[test]
+    fn an_unnamed_address_is_written_as_perf_does() {
+        let mut out = String::new();
+        push_address(0, &mut out);
+        out.push(' ');
+        push_address(0x10, &mut out);
+        assert_eq!(out, "0000000000000000 0x0000000000000010");
+    }
+}

@@ -1,0 +1,206 @@
+//! Drawing call chains with characters, as perf does.
+
+use super::chain::Chain;
+use super::field::srcline;
+use super::{CallGraph, ChainKey, ChainStyle, ChainValue};
+use crate::escape;
+use crate::model::{Scene, SiteId, SiteKind, Weight};
+use std::fmt::Write;
+
+/// Draws the chains of rows.
+pub(crate) struct Pen<'a> {
+    pub(crate) scene: &'a Scene<'a>,
+    pub(crate) graph: CallGraph,
+    /// Weight of 100 %.
+    pub(crate) whole: Weight,
+    /// Whether the row's heading line is the symbol itself, so that a single
+    /// chain need not repeat it.
+    pub(crate) skip_first: bool,
+    /// Between the frames of a folded chain.
+    pub(crate) separator: &'a str,
+}
+
+/// What a branch is a share of.
+#[derive(Debug, Clone, Copy)]
+struct Base {
+    weight: Weight,
+}
+
+impl Pen<'_> {
+    /// Writes the chains below their row, whose weight is `row`.
+    pub(crate) fn draw(&self, chains: &[Chain], row: Weight, out: &mut String) {
+        match self.graph.style {
+            ChainStyle::None => {}
+            ChainStyle::Flat => self.flat(chains, out),
+            ChainStyle::Folded => self.folded(chains, out),
+            ChainStyle::Graph | ChainStyle::Fractal => self.tree(chains, row, out),
+        }
+    }
+
+    fn limit(&self) -> usize {
+        self.graph.limit.map_or(usize::MAX, |limit| limit as usize)
+    }
+
+    fn value(&self, weight: Weight, base: Weight) -> String {
+        match self.graph.value {
+            ChainValue::Percent => format!("{:.2}%", weight.percent_of(base)),
+            ChainValue::Period => weight.period.to_string(),
+            ChainValue::Count => weight.samples.to_string(),
+        }
+    }
+
+    fn name(&self, id: SiteId) -> String {
+        let site = self.scene.sites().get(id);
+        let function = site.function(self.scene.profile());
+        if function.unnamed.is_some() && site.kind != SiteKind::Module {
+            let address = site.address.unwrap_or(function.start);
+            return if address.0 == 0 {
+                "0".into()
+            } else {
+                format!("{address:#x}")
+            };
+        }
+        let name = escape::terminal(site.name(self.scene.profile()));
+        let inlined = if site.kind == SiteKind::Inline {
+            " (inlined)"
+        } else {
+            ""
+        };
+        if self.graph.key == ChainKey::Function {
+            return format!("{name}{inlined}");
+        }
+        let line = srcline(self.scene, Some(site));
+        format!("{name} {line}{inlined}")
+    }
+
+    fn flat(&self, chains: &[Chain], out: &mut String) {
+        for chain in chains.iter().take(self.limit()) {
+            let _ = writeln!(out, "           {}", self.value(chain.total, self.whole));
+            for &site in &chain.run {
+                let _ = writeln!(out, "                {}", self.name(site));
+            }
+            out.push('\n');
+        }
+    }
+
+    fn folded(&self, chains: &[Chain], out: &mut String) {
+        for chain in chains.iter().take(self.limit()) {
+            let names: Vec<String> = chain.run.iter().map(|&site| self.name(site)).collect();
+            let value = self.value(chain.own, self.whole);
+            let _ = writeln!(out, "{value} {}", names.join(self.separator));
+        }
+    }
+
+    fn tree(&self, chains: &[Chain], row: Weight, out: &mut String) {
+        let before = out.len();
+        let mut margin = MARGIN;
+        let mut rest = chains;
+        if let [only] = chains
+            && only.total.period == row.period
+        {
+            let run = only.run.iter().skip(usize::from(self.skip_first));
+            for (index, &site) in run.take(self.limit()).enumerate() {
+                if index == 0 {
+                    let _ = writeln!(out, "{:margin$}|", "");
+                    let _ = write!(out, "{:margin$}---", "");
+                    margin += 3;
+                } else {
+                    let _ = write!(out, "{:margin$}", "");
+                }
+                let _ = writeln!(out, "{}", self.name(site));
+            }
+            rest = &only.branches;
+        }
+        let base = match self.graph.style {
+            ChainStyle::Fractal => Base { weight: row },
+            _ => Base { weight: self.whole },
+        };
+        self.branches(rest, base, &mut vec![true], margin, out);
+        if out.len() > before {
+            out.push('\n');
+        }
+    }
+
+    /// Writes branches; `pipes` says for each column whether a line runs on
+    /// below it.
+    fn branches(
+        &self,
+        chains: &[Chain],
+        base: Base,
+        pipes: &mut Vec<bool>,
+        margin: usize,
+        out: &mut String,
+    ) {
+        let fractal = self.graph.style == ChainStyle::Fractal;
+        let own_column = pipes.len() - 1;
+        let mut left = base.weight;
+        for (index, chain) in chains.iter().enumerate().take(self.limit()) {
+            left = left.without(chain.total);
+            let is_last = index + 1 == chains.len();
+            rule(pipes, margin, out);
+            if is_last && (!fractal || left.period == 0) {
+                set(pipes, own_column, false);
+            }
+            for (index, &site) in chain.run.iter().enumerate() {
+                let value = (index == 0).then(|| self.value(chain.total, base.weight));
+                line(pipes, margin, value.as_deref(), &self.name(site), out);
+            }
+            let below = if fractal {
+                Base {
+                    weight: chain.total.without(chain.own),
+                }
+            } else {
+                base
+            };
+            pipes.push(true);
+            self.branches(&chain.branches, below, pipes, margin, out);
+            pipes.pop();
+        }
+        let some_left = left.period > 0 && left != base.weight;
+        let counted = self.graph.value != ChainValue::Count || left.samples > 0;
+        if fractal && some_left && counted {
+            set(pipes, own_column, false);
+            let value = self.value(left, base.weight);
+            line(pipes, margin, Some(&value), "[...]", out);
+        }
+        set(pipes, own_column, true);
+    }
+}
+
+/// Columns left of a chain.
+const MARGIN: usize = 12;
+
+fn set(pipes: &mut [bool], column: usize, runs_on: bool) {
+    if let Some(pipe) = pipes.get_mut(column) {
+        *pipe = runs_on;
+    }
+}
+
+/// A line of pipes only.
+fn rule(pipes: &[bool], margin: usize, out: &mut String) {
+    let _ = write!(out, "{:margin$}", "");
+    for &runs_on in pipes {
+        out.push_str(if runs_on {
+            "|          "
+        } else {
+            "           "
+        });
+    }
+    out.push('\n');
+}
+
+/// A line with a frame, behind pipes and its value, if it is a run's first.
+fn line(pipes: &[bool], margin: usize, value: Option<&str>, name: &str, out: &mut String) {
+    let _ = write!(out, "{:margin$}", "");
+    for (column, &runs_on) in pipes.iter().enumerate() {
+        out.push(if runs_on { '|' } else { ' ' });
+        match value {
+            Some(value) if column + 1 == pipes.len() => {
+                let _ = write!(out, "--{value}--");
+            }
+            _ => out.push_str("          "),
+        }
+    }
+    out.push_str(name);
+    out.push('\n');
+}

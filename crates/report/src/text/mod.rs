@@ -1,0 +1,23 @@
+//! The report as text, laid out like `perf report --stdio`.
+//!
+//! Scripts that read perf's text read ours: the same comment lines, columns,
+//! percentages and call graphs. What is ours alone are the lines of
+//! [`crate::trust`], which are comments too.
+
+mod chain;
+mod compare;
+mod field;
+mod graph;
+mod header;
+mod options;
+mod percent;
+mod rank;
+mod table;
+
+pub use field::{Cells, Field, FieldError};
+pub use header::header;
+pub use options::{
+    CallGraph, CallGraphError, ChainKey, ChainOrder, ChainStyle, ChainValue, TextOptions,
+};
+pub use table::{Table, report};
+pub(crate) use table::{is_silent, scene_of};

@@ -1,0 +1,76 @@
+//! Names by number, so that hundreds of thousands of rows are compared and
+//! written without touching a name twice.
+
+use crate::model::{Scene, SiteKind};
+use prof_profile::{DsoKind, NameId, Svma};
+
+/// Places of names in alphabetical order.
+pub(crate) struct Ranks {
+    /// By `NameId`; equal names have one id.
+    names: Vec<u32>,
+    sites: Vec<SiteRank>,
+}
+
+/// How a frame compares: by module, by name, by address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SiteRank {
+    /// Place of the module's name; unknown ones last.
+    pub(crate) dso: u32,
+    /// Place of the function's name; unnamed ones last.
+    pub(crate) symbol: u32,
+    /// Its start, or address if lines or addresses are told apart.
+    pub(crate) start: Svma,
+}
+
+impl Ranks {
+    pub(crate) fn new(scene: &Scene<'_>) -> Self {
+        let profile = scene.profile();
+        let mut order: Vec<NameId> = (0..profile.names.len() as u32).map(NameId).collect();
+        order.sort_by(|&a, &b| profile.name(a).cmp(profile.name(b)));
+        let mut names = vec![0; order.len()];
+        for (rank, id) in order.iter().enumerate() {
+            if let Some(slot) = names.get_mut(id.0 as usize) {
+                *slot = rank as u32;
+            }
+        }
+        let rank = |id: NameId| names.get(id.0 as usize).copied().unwrap_or(u32::MAX);
+        let sites = scene
+            .sites()
+            .iter()
+            .map(|site| {
+                let dso = profile.dso(site.dso);
+                let function = profile.function(site.function);
+                SiteRank {
+                    dso: if dso.kind == DsoKind::Unknown {
+                        u32::MAX
+                    } else {
+                        rank(dso.short_name)
+                    },
+                    symbol: match site.kind {
+                        SiteKind::Module => rank(dso.short_name),
+                        _ if function.unnamed.is_some() => u32::MAX,
+                        _ => rank(function.name),
+                    },
+                    start: site.address.unwrap_or(function.start),
+                }
+            })
+            .collect();
+        Self { names, sites }
+    }
+
+    pub(crate) fn name(&self, id: Option<NameId>) -> Option<u32> {
+        self.names.get(id?.0 as usize).copied()
+    }
+
+    pub(crate) fn site(&self, row: &crate::model::Row) -> SiteRank {
+        let none = SiteRank {
+            dso: u32::MAX,
+            symbol: u32::MAX,
+            start: Svma(0),
+        };
+        row.site
+            .and_then(|site| self.sites.get(site.0 as usize))
+            .copied()
+            .unwrap_or(none)
+    }
+}

@@ -1,0 +1,540 @@
+//! A table laid out: comment lines, headings, rows, chains.
+
+use super::chain::Chains;
+use super::compare::Comparer;
+use super::field::{Cells, Field};
+use super::graph::Pen;
+use super::percent;
+use super::rank::Ranks;
+use super::{CallGraph, ChainOrder, ChainStyle, TextOptions};
+use crate::escape;
+use crate::model::{
+    Filter, Granularity, InlineRows, Row, Rows, RowsOptions, Scene, Selection, SortKey, Weight,
+};
+use crate::trust;
+use prof_profile::{EventId, Profile};
+use rayon::prelude::*;
+use std::cmp::Ordering;
+use std::fmt::Write;
+use std::io;
+
+/// Writes the report of all events that were sampled.
+///
+/// # Errors
+/// If `out` cannot be written to.
+pub fn report(
+    profile: &Profile,
+    options: &TextOptions,
+    out: &mut impl io::Write,
+) -> io::Result<()> {
+    if !options.quiet {
+        out.write_all(preamble(profile, &options.selection.filter).as_bytes())?;
+    }
+    for index in 0..profile.events.len() {
+        let event = EventId(index as u16);
+        if is_silent(profile, event) {
+            continue;
+        }
+        write_event(profile, options, event, out)?;
+    }
+    Ok(())
+}
+
+/// A single name that all rows share is told above the tables, not in them.
+fn elided(filter: &Filter, field: Field) -> Option<(&'static str, &str)> {
+    let (what, names) = match field {
+        Field::Key(SortKey::Comm) => ("comm", &filter.comms),
+        Field::Key(SortKey::Dso) => ("dso", &filter.dsos),
+        Field::Key(SortKey::Symbol) => ("symbol", &filter.symbols),
+        _ => return None,
+    };
+    match names.as_slice() {
+        [only] => Some((what, only)),
+        _ => None,
+    }
+}
+
+/// The comment lines above all events.
+fn preamble(profile: &Profile, filter: &Filter) -> String {
+    let mut out = String::new();
+    for line in trust::lines(profile) {
+        let _ = writeln!(out, "# {line}");
+    }
+    let keys = [SortKey::Comm, SortKey::Dso, SortKey::Symbol];
+    let names = keys.map(|key| elided(filter, Field::Key(key)));
+    for (what, name) in names.into_iter().flatten() {
+        let _ = writeln!(out, "#\n# {what}: {}", escape::terminal(name));
+    }
+    let _ = writeln!(out, "#\n# Total Lost Samples: {}\n#", profile.trust.lost);
+    out
+}
+
+fn write_event(
+    profile: &Profile,
+    options: &TextOptions,
+    event: EventId,
+    out: &mut impl io::Write,
+) -> io::Result<()> {
+    let (scene, has_chains) = scene_of(profile, options, event);
+    let table = Table::new(&scene, options, has_chains);
+    if !options.quiet {
+        let mut head = String::new();
+        table.head(&mut head);
+        out.write_all(head.as_bytes())?;
+    }
+    table.body(out)
+}
+
+/// An event that took no samples (perf's dummy) has nothing to say, unless
+/// there is no other.
+pub(crate) fn is_silent(profile: &Profile, event: EventId) -> bool {
+    let took = |event: &prof_profile::Event| event.samples > 0;
+    let own = profile.events.get(usize::from(event.0));
+    own.is_some_and(|event| !took(event)) && profile.events.iter().any(took)
+}
+
+/// The scene of an event, and whether it was sampled with call chains.
+pub(crate) fn scene_of<'p>(
+    profile: &'p Profile,
+    options: &TextOptions,
+    event: EventId,
+) -> (Scene<'p>, bool) {
+    let has_chains = profile
+        .events
+        .get(usize::from(event.0))
+        .is_some_and(|event| event.has_callchain);
+    let scene = Scene::new(profile, selection(options, event, has_chains));
+    (scene, has_chains)
+}
+
+/// The selection, with frames as fine as the columns need.
+fn selection(options: &TextOptions, event: EventId, has_chains: bool) -> Selection {
+    let mut selection = options.selection.clone();
+    selection.event = event;
+    let (columns, order) = options.plan(has_chains && options.children);
+    let uses = |key| {
+        columns
+            .iter()
+            .chain(&order)
+            .any(|&field| field == Field::Key(key))
+    };
+    let by_chain = match options.call_graph.key {
+        super::ChainKey::Function => Granularity::Function,
+        super::ChainKey::Srcline => Granularity::Line,
+        super::ChainKey::Address => Granularity::Address,
+    };
+    let by_column = if uses(SortKey::Srcline) || uses(SortKey::Srcfile) {
+        Granularity::Line
+    } else {
+        Granularity::Function
+    };
+    selection.granularity = selection.granularity.max(by_chain).max(by_column);
+    selection
+}
+
+/// A table of one event: what it shows, and how wide.
+pub struct Table<'a> {
+    scene: &'a Scene<'a>,
+    options: &'a TextOptions,
+    columns: Vec<Column>,
+    rows: Rows,
+    /// Indices of the rows, in order.
+    order_of_rows: Vec<u32>,
+    /// Weight of 100 %.
+    whole: Weight,
+    children: bool,
+    graph: CallGraph,
+    order: ChainOrder,
+}
+
+struct Column {
+    field: Field,
+    heading: &'static str,
+    width: usize,
+    /// Whether the width was given, so that longer text is cut.
+    is_given: bool,
+}
+
+impl<'a> Table<'a> {
+    /// The table of a scene; `has_chains` if its event was sampled with call
+    /// chains.
+    pub fn new(scene: &'a Scene<'a>, options: &'a TextOptions, has_chains: bool) -> Self {
+        let children = options.children && has_chains;
+        let mut graph = options.call_graph;
+        if !has_chains {
+            graph.style = ChainStyle::None;
+        }
+        let order = graph.order.unwrap_or(if children {
+            ChainOrder::Caller
+        } else {
+            ChainOrder::Callee
+        });
+        let (columns, sort) = options.plan(children);
+        let keys = sort
+            .iter()
+            .filter_map(|field| match field {
+                Field::Key(key) => Some(*key),
+                _ => None,
+            })
+            .collect();
+        let names_symbols = sort.contains(&Field::Key(SortKey::Symbol));
+        let rows = Rows::unsorted(
+            scene,
+            &RowsOptions {
+                keys,
+                inline_rows: InlineRows::ByHost,
+                quantum: options.quantum,
+            },
+        );
+        let whole = if options.relative {
+            rows.total()
+        } else {
+            rows.scope_total()
+        };
+        let comparer = Comparer {
+            scene,
+            rows: &rows,
+            ranks: &Ranks::new(scene),
+            fields: &sort,
+            order: (graph.style != ChainStyle::None).then_some(order),
+            children,
+        };
+        let names = Cells::new(scene, &rows);
+        let named_only = scene.selection().scope.named_only && names_symbols;
+        let shown = rows
+            .list()
+            .iter()
+            .enumerate()
+            .filter(|(_, row)| children || !row.own.is_zero())
+            .filter(|(_, row)| !named_only || !names.is_unnamed(row));
+        let order_of_rows = sorted(&comparer, rows.list(), shown.map(|(index, _)| index));
+        let mut table = Self {
+            scene,
+            options,
+            columns: Vec::new(),
+            rows,
+            order_of_rows,
+            whole,
+            children,
+            graph,
+            order,
+        };
+        table.lay_out(&columns);
+        table
+    }
+
+    /// All rows in order.
+    fn all(&self) -> impl ParallelIterator<Item = &Row> {
+        let list = self.rows.list();
+        self.order_of_rows
+            .par_iter()
+            .filter_map(|&index| list.get(index as usize))
+    }
+
+    /// Rows in order, without those below the limit.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        let list = self.rows.list();
+        self.order_of_rows
+            .iter()
+            .filter_map(|&index| list.get(index as usize))
+            .filter(|row| self.share(row) >= self.options.percent_limit)
+    }
+
+    /// All rows, as counted.
+    pub(crate) fn all_rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    /// The columns' fields.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = Field> {
+        self.columns.iter().map(|column| column.field)
+    }
+
+    /// Weight of 100 %.
+    pub(crate) fn whole(&self) -> Weight {
+        self.whole
+    }
+
+    fn weight(&self, row: &Row) -> Weight {
+        if self.children { row.total } else { row.own }
+    }
+
+    fn share(&self, row: &Row) -> f64 {
+        self.weight(row).percent_of(self.whole)
+    }
+
+    fn lay_out(&mut self, fields: &[Field]) {
+        let keys = fields.iter().filter(|field| !field.is_weight());
+        let all_elided = keys
+            .clone()
+            .all(|&field| elided(&self.scene.selection().filter, field).is_some());
+        let shown = fields
+            .iter()
+            .copied()
+            .filter(|&field| all_elided || elided(&self.scene.selection().filter, field).is_none());
+        let beside_children = fields.contains(&Field::Children);
+        let made: Vec<Column> = shown
+            .enumerate()
+            .map(|(index, field)| self.column(index, field, beside_children))
+            .collect();
+        self.columns = made;
+    }
+
+    fn column(&self, index: usize, field: Field, beside_children: bool) -> Column {
+        let given = self
+            .options
+            .widths
+            .get(index)
+            .copied()
+            .filter(|&width| width > 0);
+        let needed = || match field {
+            Field::Key(key) => {
+                let cells = Cells::new(self.scene, &self.rows);
+                let longest = self.all().map(|row| cells.width(key, row)).max();
+                longest.unwrap_or(0).max(field.least_width())
+            }
+            _ => field.least_width(),
+        };
+        let width = given.or_else(|| field.fixed_width()).unwrap_or_else(needed);
+        Column {
+            field,
+            heading: field.heading(beside_children),
+            width,
+            is_given: given.is_some(),
+        }
+    }
+
+    /// The comment lines: counts and headings.
+    fn head(&self, out: &mut String) {
+        let name = self.scene.event().map_or("", |event| event.name.as_str());
+        let counted = if self.options.relative {
+            self.rows.total()
+        } else {
+            self.rows.scope_total()
+        };
+        let _ = writeln!(
+            out,
+            "# Samples: {} of event '{}'{}",
+            short_count(counted.samples),
+            escape::terminal(name),
+            self.options.time.as_ref().map_or_else(String::new, |time| {
+                format!(" (time slices: {})", escape::terminal(time))
+            })
+        );
+        let _ = writeln!(out, "# Event count (approx.): {}\n#", counted.period);
+        let separator = self.options.separator.as_deref();
+        let headings: Vec<String> = self.columns.iter().map(Column::heading_cell).collect();
+        let _ = writeln!(out, "# {}", headings.join(separator.unwrap_or("  ")));
+        if separator.is_none() {
+            let dots: Vec<String> = self
+                .columns
+                .iter()
+                .map(|column| ".".repeat(column.width))
+                .collect();
+            let _ = writeln!(out, "# {}\n#", dots.join("  "));
+        }
+    }
+
+    /// Writes the rows with their chains. Lines are made in parallel and
+    /// written as they come, so that millions take no memory.
+    fn body(&self, out: &mut impl io::Write) -> io::Result<()> {
+        let shown: Vec<&Row> = self.rows().collect();
+        let chains = Chains::new(
+            self.scene,
+            self.graph,
+            self.order,
+            self.children,
+            self.rows.keys_of_sites(),
+            self.whole,
+        )
+        .of_all(&self.rows, &shown);
+        let pen = Pen {
+            scene: self.scene,
+            graph: self.graph,
+            whole: self.whole,
+            skip_first: self.options.begins_with_symbol(),
+            separator: self.options.separator.as_deref().unwrap_or(";"),
+        };
+        let cells = Cells::new(self.scene, &self.rows);
+        for several in shown.chunks(ROWS_AT_ONCE) {
+            let texts: Vec<String> = several
+                .par_chunks(ROWS_AT_ONCE / 16)
+                .map(|few| {
+                    let mut text = String::new();
+                    for row in few {
+                        self.row(&cells, row, &mut text);
+                        if let Some(chains) = chains.get(&row.key) {
+                            pen.draw(chains, self.weight(row), &mut text);
+                        }
+                    }
+                    text
+                })
+                .collect();
+            for text in texts {
+                out.write_all(text.as_bytes())?;
+            }
+        }
+        out.write_all(b"\n\n")
+    }
+
+    fn row(&self, cells: &Cells<'_>, row: &Row, out: &mut String) {
+        let separator = self.options.separator.as_deref();
+        for (at, column) in self.columns.iter().enumerate() {
+            match separator {
+                None => out.push_str("  "),
+                Some(separator) if at > 0 => out.push_str(separator),
+                Some(_) => {}
+            }
+            let start = out.len();
+            column.write(cells, row, self.whole, separator, out);
+            let is_last = at + 1 == self.columns.len();
+            if !is_last || column.pads_itself() {
+                let written = out.get(start..).map_or(0, char_count);
+                pad(out, column.width.saturating_sub(written));
+            }
+        }
+        out.push('\n');
+    }
+}
+
+/// Indices of rows in order. The first weight is kept beside the index:
+/// most comparisons need no more.
+fn sorted(comparer: &Comparer<'_>, rows: &[Row], shown: impl Iterator<Item = usize>) -> Vec<u32> {
+    let row = |index: u32| rows.get(index as usize);
+    let heaviest = |row: &Row| comparer.first_period(row).map_or(0, |period| !period);
+    let mut order: Vec<(u64, u32)> = shown
+        .map(|index| (rows.get(index).map_or(0, heaviest), index as u32))
+        .collect();
+    order.par_sort_unstable_by(|a, b| {
+        a.0.cmp(&b.0).then_with(|| match (row(a.1), row(b.1)) {
+            (Some(a), Some(b)) => comparer.compare(a, b),
+            _ => Ordering::Equal,
+        })
+    });
+    order.into_iter().map(|(_, index)| index).collect()
+}
+
+/// Rows whose lines are held in memory at a time.
+const ROWS_AT_ONCE: usize = 1 << 14;
+
+/// Characters of a text, fast for ASCII.
+fn char_count(text: &str) -> usize {
+    if text.is_ascii() {
+        text.len()
+    } else {
+        text.chars().count()
+    }
+}
+
+fn pad(out: &mut String, spaces: usize) {
+    out.extend(std::iter::repeat_n(' ', spaces));
+}
+
+impl Column {
+    fn heading_cell(&self) -> String {
+        let width = self.width;
+        let heading: String = self.heading.chars().take(width).collect();
+        if self.field.is_weight() {
+            format!("{heading:>width$}")
+        } else {
+            format!("{heading:<width$}")
+        }
+    }
+
+    /// Whether perf fills the column even where it is the last.
+    fn pads_itself(&self) -> bool {
+        matches!(
+            self.field,
+            Field::Key(
+                SortKey::Comm
+                    | SortKey::Dso
+                    | SortKey::Pid
+                    | SortKey::Tid
+                    | SortKey::Tgid
+                    | SortKey::Parent
+                    | SortKey::Event
+            )
+        )
+    }
+
+    /// Writes the cell of a row; a separator inside of it becomes a dot, as
+    /// in perf.
+    fn write(
+        &self,
+        cells: &Cells<'_>,
+        row: &Row,
+        whole: Weight,
+        separator: Option<&str>,
+        out: &mut String,
+    ) {
+        // With a separator, numbers are not flushed right.
+        let width = separator.map_or(self.width.saturating_sub(1), |_| 0);
+        match self.field {
+            Field::Samples => {
+                let _ = write!(out, " {:>width$}", row.own.samples);
+            }
+            Field::Period => {
+                let _ = write!(out, " {:>width$}", row.own.period);
+            }
+            Field::Children | Field::Overhead | Field::OverheadSys | Field::OverheadUs => {
+                let weight = self.field.weight(row).unwrap_or_default();
+                out.push(' ');
+                percent::push(weight.percent_of(whole), width, out);
+            }
+            Field::Key(key) => {
+                let start = out.len();
+                cells.write(key, row, out);
+                // perf writes addresses in full.
+                let may_cut = key != SortKey::Symbol || !cells.is_unnamed(row);
+                if self.is_given && may_cut {
+                    cut(out, start, self.width);
+                }
+                if let Some(separator) = separator.filter(|separator| !separator.is_empty())
+                    && out
+                        .get(start..)
+                        .is_some_and(|cell| cell.contains(separator))
+                {
+                    let cell = out.split_off(start);
+                    out.push_str(&cell.replace(separator, "."));
+                }
+            }
+        }
+    }
+}
+
+/// Leaves `width` characters after byte `start`.
+fn cut(out: &mut String, start: usize, width: usize) {
+    let end = out
+        .get(start..)
+        .and_then(|cell| cell.char_indices().nth(width))
+        .map(|(at, _)| start + at);
+    if let Some(end) = end {
+        out.truncate(end);
+    }
+}
+
+/// As perf shortens counts: `428 `, `12K`, `3M`.
+fn short_count(count: u64) -> String {
+    let mut count = count;
+    let mut unit = ' ';
+    for next in ['K', 'M', 'G'] {
+        if count < 1000 {
+            break;
+        }
+        count /= 1000;
+        unit = next;
+    }
+    format!("{count}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short_count;
+
+    #[test]
+    fn counts_are_shortened_as_perf_does() {
+        assert_eq!(short_count(428), "428 ");
+        assert_eq!(short_count(4999), "4K");
+        assert_eq!(short_count(3_000_000), "3M");
+    }
+}

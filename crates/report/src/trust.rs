@@ -1,0 +1,305 @@
+//! How far the numbers can be trusted, in words.
+//!
+//! Every view carries these lines: what was lost, cut short or has no name,
+//! why, and one thing to do about it.
+
+use crate::escape;
+use prof_profile::{ChainEnd, DsoId, Profile, Trust, UnnamedReason};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Something that makes the numbers less than the whole truth.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Caveat {
+    /// What is the case, with its count.
+    pub what: String,
+    /// Why.
+    pub cause: String,
+    /// One thing to do about it; empty if there is none.
+    pub cure: String,
+}
+
+/// Parts of modules named in one line.
+const NAMED_MODULES: usize = 3;
+
+/// The whole account as lines of text: one with the counts, then one for
+/// each caveat. Safe for a terminal.
+pub fn lines(profile: &Profile) -> Vec<String> {
+    let mut lines = vec![summary(profile)];
+    for caveat in caveats(profile) {
+        let mut line = format!("{}: {}", caveat.what, caveat.cause);
+        if !caveat.cure.is_empty() {
+            let _ = write!(line, "; {}", caveat.cure);
+        }
+        lines.push(escape::terminal(&line).into_owned());
+    }
+    lines
+}
+
+/// Counts in one line: samples, lost, throttled, rate, complete stacks,
+/// named frames.
+pub fn summary(profile: &Profile) -> String {
+    let trust = &profile.trust;
+    let mut line = format!(
+        "{} samples, {} lost, {} throttled",
+        trust.samples, trust.lost, trust.throttled
+    );
+    if let Some(rate) = rate(profile) {
+        let _ = write!(line, "; {rate}");
+    }
+    let (judged, rooted) = trust.rooted();
+    if judged > 0 {
+        let _ = write!(
+            line,
+            "; {} of user stacks reach their thread's start",
+            percent(rooted, judged)
+        );
+    }
+    if trust.frames > 0 {
+        let named = trust.frames.saturating_sub(trust.unnamed_frames());
+        let _ = write!(
+            line,
+            "; {} of frames have a name",
+            percent(named, trust.frames)
+        );
+    }
+    escape::terminal(&line).into_owned()
+}
+
+/// The rate that was asked for and what came, over the whole recording.
+fn rate(profile: &Profile) -> Option<String> {
+    let event = profile.events.iter().find(|event| event.samples > 0)?;
+    if event.asked == 0 {
+        return None;
+    }
+    if !event.is_freq {
+        return Some(format!("one sample every {} events", event.asked));
+    }
+    let (first, last) = profile.origin.time_range?;
+    let seconds = last.checked_sub(first).filter(|&ns| ns > 0)? as f64 / 1e9;
+    let real = event.samples as f64 / seconds;
+    Some(format!(
+        "asked {} Hz per CPU, {real:.0} samples/s in all over {seconds:.2} s",
+        event.asked
+    ))
+}
+
+/// Share in percent, never rounded up to 100 or down to 0.
+fn percent(part: u64, whole: u64) -> String {
+    let share = 100.0 * part as f64 / whole.max(1) as f64;
+    if part == whole {
+        "100 %".into()
+    } else if share > 99.9 {
+        "99.9 %".into()
+    } else if part > 0 && share < 0.1 {
+        "0.1 %".into()
+    } else {
+        format!("{share:.1} %")
+    }
+}
+
+/// What is less than the whole truth, gravest first.
+pub fn caveats(profile: &Profile) -> Vec<Caveat> {
+    let trust = &profile.trust;
+    let mut caveats = Vec::new();
+    damages(trust, &mut caveats);
+    losses(trust, &mut caveats);
+    cut_stacks(profile, &mut caveats);
+    unnamed_frames(profile, &mut caveats);
+    for note in &trust.notes {
+        caveats.push(Caveat {
+            what: times(note.count),
+            cause: note.what.clone(),
+            cure: String::new(),
+        });
+    }
+    caveats
+}
+
+fn times(count: u64) -> String {
+    if count == 1 {
+        "once".into()
+    } else {
+        format!("{count} times")
+    }
+}
+
+fn damages(trust: &Trust, caveats: &mut Vec<Caveat>) {
+    if let Some(first) = trust.damages.first() {
+        let bytes: u64 = trust
+            .damages
+            .iter()
+            .fold(0, |sum, damage| sum.saturating_add(damage.bytes));
+        caveats.push(Caveat {
+            what: format!("the file is damaged in {} places", trust.damages.len()),
+            cause: format!(
+                "at offset {:#x} {}; {bytes} bytes were skipped in all",
+                first.offset, first.what
+            ),
+            cure: "record again, or copy the file again".into(),
+        });
+    }
+}
+
+fn losses(trust: &Trust, caveats: &mut Vec<Caveat>) {
+    if trust.lost > 0 {
+        let offered = trust.lost.saturating_add(trust.samples);
+        caveats.push(Caveat {
+            what: format!(
+                "{} ({}) were lost",
+                trust.lost,
+                percent(trust.lost, offered)
+            ),
+            cause: "the recorder did not empty the ring buffers in time".into(),
+            cure: "record with larger buffers (-m 2M) or a lower rate (-F 99)".into(),
+        });
+    }
+    if trust.throttled > 0 {
+        caveats.push(Caveat {
+            what: format!("throttled {}", times(trust.throttled)),
+            cause: "the kernel stopped sampling because it took too much CPU time".into(),
+            cure: "record at a lower rate, or raise kernel.perf_cpu_time_max_percent".into(),
+        });
+    }
+}
+
+fn cut_stacks(profile: &Profile, caveats: &mut Vec<Caveat>) {
+    let trust = &profile.trust;
+    let (judged, _) = trust.rooted();
+    let mut ends: Vec<(ChainEnd, u64)> = trust
+        .chain_ends
+        .iter()
+        .map(|(&end, &count)| (end, count))
+        .filter(|&(end, count)| end != ChainEnd::Root && count > 0)
+        .collect();
+    ends.sort_by_key(|&(end, count)| (std::cmp::Reverse(count), end));
+    for (end, count) in ends {
+        let (cause, cure) = chain_end(end);
+        let modules = trust
+            .unrooted_by_dso
+            .iter()
+            .filter(|((_, reason), _)| *reason == end)
+            .map(|(&(dso, _), &count)| (dso, count));
+        caveats.push(Caveat {
+            what: format!("{} of user stacks are cut short", percent(count, judged)),
+            cause: format!("{cause}{}", in_modules(profile, modules)),
+            cure: cure.into(),
+        });
+    }
+}
+
+fn unnamed_frames(profile: &Profile, caveats: &mut Vec<Caveat>) {
+    let trust = &profile.trust;
+    let mut reasons: Vec<(UnnamedReason, u64)> = Vec::new();
+    for (&(_, reason), &count) in &trust.unnamed {
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, sum)) => *sum = sum.saturating_add(count),
+            None => reasons.push((reason, count)),
+        }
+    }
+    reasons.sort_by_key(|&(reason, count)| (std::cmp::Reverse(count), reason));
+    for (reason, count) in reasons {
+        let (cause, cure) = unnamed(reason);
+        let modules = trust
+            .unnamed
+            .iter()
+            .filter(|((_, other), _)| *other == reason)
+            .map(|(&(dso, _), &count)| (dso, count));
+        caveats.push(Caveat {
+            what: format!("{} of frames have no name", percent(count, trust.frames)),
+            cause: format!("{cause}{}", in_modules(profile, modules)),
+            cure: cure.into(),
+        });
+    }
+}
+
+/// ` (libc.so.6 12, app 3, 2 more)`, most first.
+fn in_modules(profile: &Profile, modules: impl Iterator<Item = (DsoId, u64)>) -> String {
+    let mut modules: Vec<(DsoId, u64)> = modules.collect();
+    modules.sort_by_key(|&(dso, count)| (std::cmp::Reverse(count), dso));
+    let mut named: Vec<String> = modules
+        .iter()
+        .take(NAMED_MODULES)
+        .map(|&(dso, count)| format!("{} {count}", profile.name(profile.dso(dso).short_name)))
+        .collect();
+    if modules.len() > NAMED_MODULES {
+        named.push(format!("{} more", modules.len() - NAMED_MODULES));
+    }
+    if named.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", named.join(", "))
+    }
+}
+
+/// Cause and cure of a stack that does not reach its thread's start.
+pub fn chain_end(end: ChainEnd) -> (&'static str, &'static str) {
+    match end {
+        ChainEnd::Root => ("complete", ""),
+        ChainEnd::BrokenFramePointers => (
+            "the code was built without frame pointers",
+            "record with --call-graph auto, or build with -fno-omit-frame-pointer",
+        ),
+        ChainEnd::StackCut => (
+            "the copied piece of the stack ended",
+            "record with --call-graph auto, or a larger piece (--call-graph dwarf,65528)",
+        ),
+        ChainEnd::DepthLimit => (
+            "the chain is as long as the kernel allows",
+            "raise kernel.perf_event_max_stack",
+        ),
+        ChainEnd::NoUnwindInfo => (
+            "the module has no unwind information",
+            "build it with -fasynchronous-unwind-tables or frame pointers",
+        ),
+        ChainEnd::FileMissing => (
+            "the module's file could not be read",
+            "look at the recording where it was made",
+        ),
+        ChainEnd::BadUnwindInfo => (
+            "the module's unwind information is wrong",
+            "rebuild the module",
+        ),
+        ChainEnd::Unproven => ("nothing proved which frame called", ""),
+        ChainEnd::NotRecorded => ("no user stack was recorded", "record with -g"),
+        _ => ("the reason is not known to this version", ""),
+    }
+}
+
+/// Cause and cure of a frame without a name.
+pub fn unnamed(reason: UnnamedReason) -> (&'static str, &'static str) {
+    match reason {
+        UnnamedReason::NoMapping => (
+            "no file was mapped at their address",
+            "broken stacks hold such addresses: record with --call-graph auto",
+        ),
+        UnnamedReason::FileMissing => (
+            "the file is gone",
+            "look at the recording where it was made, before the file changes",
+        ),
+        UnnamedReason::FileDenied => ("the file may not be read", "run as its owner or root"),
+        UnnamedReason::BuildIdMismatch => (
+            "the file was replaced by another build",
+            "record again, or install the symbols of that build",
+        ),
+        UnnamedReason::FileDamaged => ("the file is not readable as ELF", "install it again"),
+        UnnamedReason::NoSymbolThere => (
+            "the file has no symbol at their address",
+            "install its debug symbols",
+        ),
+        UnnamedReason::Stripped => ("the file is stripped", "install its debug symbols"),
+        UnnamedReason::KernelHidden => (
+            "the kernel hides its addresses",
+            "sudo sysctl kernel.kptr_restrict=0, then record again",
+        ),
+        UnnamedReason::NoPerfMap => (
+            "code made at run time, and nothing names it",
+            "let the runtime write a perf map (node --perf-basic-prof, java with perf-map-agent)",
+        ),
+        UnnamedReason::PerfMapNotTrusted => (
+            "the perf map belongs to another user",
+            "make the process's owner own /tmp/perf-PID.map",
+        ),
+        _ => ("the reason is not known to this version", ""),
+    }
+}

@@ -1,0 +1,299 @@
+//! Which frame of a flame graph covers which cells.
+//!
+//! A frame's edges are its exact share of the width, rounded once, so errors
+//! do not add up with depth. Frames that are narrower than a cell are not
+//! dropped: neighbours are merged until they fill one, and the cell says how
+//! many it stands for.
+
+use crate::model::{CallTree, NodeId};
+
+/// What is laid out: a tree whose root is [`NodeId::ROOT`].
+pub(super) trait Stacks {
+    /// A frame's callees, hottest first.
+    fn children(&self, node: NodeId) -> &[NodeId];
+    /// A frame's total weight.
+    fn total(&self, node: NodeId) -> u64;
+}
+
+impl Stacks for CallTree {
+    fn children(&self, node: NodeId) -> &[NodeId] {
+        self.children(node)
+    }
+
+    fn total(&self, node: NodeId) -> u64 {
+        self.total(node).period
+    }
+}
+
+/// One frame on the screen, or several too narrow for a cell each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cell {
+    /// First column.
+    pub(super) left: u16,
+    /// Column after the last.
+    pub(super) right: u16,
+    /// The frame, or the hottest of those merged.
+    pub(super) node: NodeId,
+    /// How many frames: 1, or more if merged.
+    pub(super) frames: u32,
+    /// Their weight.
+    pub(super) weight: u64,
+    /// Index of the parent in the row above.
+    pub(super) parent: usize,
+}
+
+impl Cell {
+    /// Whether it stands for several frames.
+    pub(super) fn is_merged(&self) -> bool {
+        self.frames > 1
+    }
+}
+
+/// Rows of cells from the zoomed frame's outermost caller down.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) rows: Vec<Vec<Cell>>,
+}
+
+/// A span of the width: its exact edges are `start / total` and
+/// `end / total` of `columns`.
+#[derive(Clone, Copy)]
+struct Scale {
+    total: u64,
+    columns: u16,
+}
+
+impl Scale {
+    /// The column at which weight `at` ends, rounded to the nearest.
+    fn column(self, at: u64) -> u16 {
+        let exact = u128::from(at) * u128::from(self.columns) * 2 + u128::from(self.total);
+        let column = exact / (u128::from(self.total.max(1)) * 2);
+        u16::try_from(column).unwrap_or(u16::MAX).min(self.columns)
+    }
+}
+
+impl Layout {
+    /// Lays out what is below `zoom` (a path from a root; empty for all) on
+    /// `columns` columns and at most `depth` rows.
+    pub(super) fn new(forest: &impl Stacks, zoom: &[NodeId], columns: u16, depth: usize) -> Self {
+        let mut layout = Self::default();
+        let top = zoom.last().copied().unwrap_or(NodeId::ROOT);
+        let total = forest.total(top);
+        if total == 0 || columns == 0 {
+            return layout;
+        }
+        // The way to the zoomed frame fills the width.
+        for &node in zoom {
+            layout.rows.push(vec![Cell {
+                left: 0,
+                right: columns,
+                node,
+                frames: 1,
+                weight: forest.total(node),
+                parent: 0,
+            }]);
+        }
+        let scale = Scale { total, columns };
+        // Where each cell of the last row starts, in weight.
+        let mut starts = vec![0];
+        if zoom.is_empty() {
+            let mut row = RowBuilder::new(scale);
+            row.push_children(forest, forest.children(NodeId::ROOT), 0, 0);
+            starts = row.starts;
+            layout.push_row(row.cells);
+        }
+        while layout.rows.len() < depth {
+            let mut row = RowBuilder::new(scale);
+            let Some(above) = layout.rows.last() else {
+                break;
+            };
+            for (parent, (cell, &start)) in above.iter().zip(&starts).enumerate() {
+                if !cell.is_merged() {
+                    row.push_children(forest, forest.children(cell.node), start, parent);
+                }
+            }
+            starts = row.starts;
+            if !layout.push_row(row.cells) {
+                break;
+            }
+        }
+        layout
+    }
+
+    fn push_row(&mut self, cells: Vec<Cell>) -> bool {
+        let is_filled = !cells.is_empty();
+        if is_filled {
+            self.rows.push(cells);
+        }
+        is_filled
+    }
+
+    /// The cell of a row that covers a column.
+    pub(super) fn at(&self, row: usize, column: u16) -> Option<(usize, Cell)> {
+        let cells = self.rows.get(row)?;
+        let index = cells.partition_point(|cell| cell.right <= column);
+        let cell = *cells.get(index)?;
+        (cell.left <= column).then_some((index, cell))
+    }
+
+    /// The nodes from a root to a cell.
+    pub(super) fn path(&self, row: usize, index: usize) -> Vec<NodeId> {
+        let mut path = Vec::with_capacity(row + 1);
+        let mut index = index;
+        for row in (0..=row).rev() {
+            let Some(cell) = self.rows.get(row).and_then(|cells| cells.get(index)) else {
+                break;
+            };
+            path.push(cell.node);
+            index = cell.parent;
+        }
+        path.reverse();
+        path
+    }
+
+    /// The cell that shows the last node of a path; for a node that was
+    /// merged into another's cell, the first such cell of its parent.
+    pub(super) fn find(&self, path: &[NodeId]) -> Option<(usize, usize)> {
+        let row = path.len().checked_sub(1)?;
+        let node = *path.last()?;
+        let cells = self.rows.get(row)?;
+        let exact = cells.iter().position(|cell| cell.node == node);
+        let merged = || {
+            let above = row.checked_sub(1)?;
+            let (_, parent) = self.find(path.get(..=above)?)?;
+            cells
+                .iter()
+                .position(|cell| cell.is_merged() && cell.parent == parent)
+        };
+        exact.or_else(merged).map(|index| (row, index))
+    }
+}
+
+struct RowBuilder {
+    scale: Scale,
+    cells: Vec<Cell>,
+    starts: Vec<u64>,
+}
+
+impl RowBuilder {
+    fn new(scale: Scale) -> Self {
+        Self {
+            scale,
+            cells: Vec::new(),
+            starts: Vec::new(),
+        }
+    }
+
+    /// Places siblings side by side from weight `start` on.
+    fn push_children(&mut self, forest: &impl Stacks, nodes: &[NodeId], start: u64, parent: usize) {
+        let mut at = start;
+        // Frames that wait for a cell: the hottest, how many, where they start.
+        let mut waiting: Option<(NodeId, u32, u64)> = None;
+        for &node in nodes {
+            let end = at.saturating_add(forest.total(node));
+            let (hottest, frames, from) = match waiting.take() {
+                Some((hottest, frames, from)) => (hottest, frames.saturating_add(1), from),
+                None => (node, 1, at),
+            };
+            let (left, right) = (self.scale.column(from), self.scale.column(end));
+            if right > left {
+                self.cells.push(Cell {
+                    left,
+                    right,
+                    node: hottest,
+                    frames,
+                    weight: end.saturating_sub(from),
+                    parent,
+                });
+                self.starts.push(from);
+            } else {
+                waiting = Some((hottest, frames, from));
+            }
+            at = end;
+        }
+        // What is left fills less than half a cell: it goes to the merged
+        // neighbour, if there is one.
+        if let (Some((_, frames, from)), Some(last)) = (waiting, self.cells.last_mut())
+            && last.parent == parent
+            && last.is_merged()
+        {
+            last.frames = last.frames.saturating_add(frames);
+            last.weight = last.weight.saturating_add(at.saturating_sub(from));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Layout, NodeId, Stacks};
+
+    /// One frame with three wide callees and a hundred narrow ones.
+    struct Broad {
+        outermost: Vec<NodeId>,
+        callees: Vec<NodeId>,
+    }
+
+    impl Broad {
+        fn new() -> Self {
+            Self {
+                outermost: vec![NodeId(1)],
+                callees: (2..=104).map(NodeId).collect(),
+            }
+        }
+    }
+
+    impl Stacks for Broad {
+        fn children(&self, node: NodeId) -> &[NodeId] {
+            match node.0 {
+                0 => &self.outermost,
+                1 => &self.callees,
+                _ => &[],
+            }
+        }
+
+        fn total(&self, node: NodeId) -> u64 {
+            match node.0 {
+                0 | 1 => 1000,
+                2..=4 => 300,
+                _ => 1,
+            }
+        }
+    }
+
+    #[test]
+    fn narrow_frames_are_merged_not_dropped() {
+        let layout = Layout::new(&Broad::new(), &[], 20, 10);
+        let row = layout.rows.get(1).expect("a row of callees");
+        let widths: Vec<_> = row.iter().map(|cell| cell.right - cell.left).collect();
+        assert_eq!(widths, [6, 6, 6, 1, 1]);
+        let merged: u32 = row.iter().skip(3).map(|cell| cell.frames).sum();
+        let weight: u64 = row.iter().map(|cell| cell.weight).sum();
+        assert_eq!((merged, weight), (100, 1000));
+    }
+
+    #[test]
+    fn zooming_gives_a_frame_the_whole_width() {
+        let zoom = [NodeId(1), NodeId(3)];
+        let layout = Layout::new(&Broad::new(), &zoom, 20, 10);
+        assert_eq!(layout.rows.len(), 2);
+        let edges = layout.rows.get(1).and_then(|row| row.first());
+        assert_eq!(edges.map(|cell| (cell.left, cell.right)), Some((0, 20)));
+        assert_eq!(layout.path(1, 0), zoom);
+    }
+
+    #[test]
+    fn a_cell_is_found_by_column_and_by_path() {
+        let layout = Layout::new(&Broad::new(), &[], 20, 10);
+        let (index, cell) = layout.at(1, 7).expect("the second callee");
+        assert_eq!(cell.node, NodeId(3));
+        let path = layout.path(1, index);
+        assert_eq!(path, [NodeId(1), NodeId(3)]);
+        assert_eq!(layout.find(&path), Some((1, 1)));
+        // A narrow one is found where it was merged.
+        let (row, index) = layout
+            .find(&[NodeId(1), NodeId(90)])
+            .expect("a merged cell");
+        let cell = layout.rows.get(row).and_then(|cells| cells.get(index));
+        assert!(cell.is_some_and(|cell| cell.is_merged()));
+    }
+}

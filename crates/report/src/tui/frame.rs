@@ -1,0 +1,405 @@
+//! What stands around every view: tabs, filters, details, messages.
+
+use super::app::App;
+use super::filters;
+use super::overlay::{Asked, Overlay};
+use super::paint::{Pen, percent};
+use super::text;
+use super::theme::Kind;
+use super::views::{Callers, Code, Flame, Hotspots, Threads, Timeline, TreeView, View};
+use crate::model::{SiteKind, Weight};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+/// The smallest screen that is drawn on.
+const LEAST: (u16, u16) = (40, 10);
+
+/// Where the parts of the screen are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Screen {
+    pub(super) tabs: Rect,
+    pub(super) filters: Rect,
+    pub(super) body: Rect,
+    pub(super) detail: Rect,
+    pub(super) status: Rect,
+}
+
+/// Divides the screen. The detail takes as many rows as the selected name
+/// needs, up to a third of the screen.
+pub(super) fn layout(app: &App) -> Screen {
+    let area = app.area;
+    let wanted = detail(app).map_or(1, |words| {
+        text::width(&crate::escape::terminal(&words)).div_ceil(usize::from(area.width.max(1)))
+    });
+    let most = usize::from(area.height / 3).max(1);
+    let rows = u16::try_from(wanted.clamp(1, most)).unwrap_or(1);
+    let strip = |y: u16, height: u16| Rect {
+        x: area.x,
+        y: area.y + y.min(area.height),
+        width: area.width,
+        height: height.min(area.height.saturating_sub(y)),
+    };
+    let body = area.height.saturating_sub(3 + rows);
+    Screen {
+        tabs: strip(0, 1),
+        filters: strip(1, 1),
+        body: strip(2, body),
+        detail: strip(2 + body, rows),
+        status: strip(2 + body + rows, 1),
+    }
+}
+
+/// Draws the whole state.
+pub(super) fn draw(app: &App, buffer: &mut Buffer) {
+    let area = app.area.intersection(buffer.area);
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        let words = format!(
+            "{}x{} is too small; {}x{} is enough (q leaves)",
+            area.width, area.height, LEAST.0, LEAST.1
+        );
+        for (row, line) in (0..area.height).zip(text::wrap(&words, usize::from(area.width))) {
+            Pen::new(buffer, &app.theme, area, row).put(&line, Style::new());
+        }
+        return;
+    }
+    let screen = layout(app);
+    draw_tabs(app, screen.tabs, buffer);
+    draw_filters(app, screen.filters, buffer);
+    draw_body(app, screen.body, buffer);
+    draw_detail(app, screen.detail, buffer);
+    draw_status(app, screen.status, buffer);
+    if let Some(overlay) = &app.overlay {
+        overlay.draw(&app.theme, screen.body, buffer);
+    }
+}
+
+/// The titles of the tabs with their columns, the short ones if the long do
+/// not fit.
+fn tabs(width: u16) -> Vec<(View, String, u16, u16)> {
+    let long: usize = View::ALL.iter().map(|view| view.title().len() + 5).sum();
+    let is_long = long <= usize::from(width);
+    let mut x = 0;
+    View::ALL
+        .iter()
+        .zip(1..)
+        .map(|(&view, number)| {
+            let title = if is_long { view.title() } else { view.word() };
+            let label = format!(" {number} {title} ");
+            let start = x;
+            x += u16::try_from(text::width(&label)).unwrap_or(u16::MAX);
+            (view, label, start, x)
+        })
+        .collect()
+}
+
+fn draw_tabs(app: &App, area: Rect, buffer: &mut Buffer) {
+    let theme = &app.theme;
+    let mut pen = Pen::new(buffer, theme, area, 0);
+    for (view, label, ..) in tabs(area.width) {
+        let style = if view == app.view {
+            theme.tab()
+        } else {
+            Style::new()
+        };
+        pen.put(&label, style);
+    }
+    let rest = pen.room();
+    if rest > 12 {
+        let title = text::fit(&app.title, rest - 2, theme.glyphs.ellipsis);
+        pen.right(&title, rest, theme.dim());
+    }
+}
+
+/// The tab at a column.
+pub(super) fn tab_at(app: &App, column: u16) -> Option<View> {
+    tabs(app.area.width)
+        .into_iter()
+        .find(|&(_, _, start, end)| (start..end).contains(&column))
+        .map(|(view, ..)| view)
+}
+
+/// Event, what is shown of it, and the filters.
+fn draw_filters(app: &App, area: Rect, buffer: &mut Buffer) {
+    let theme = &app.theme;
+    let mut pen = Pen::new(buffer, theme, area, 0);
+    let Some(profile) = &app.profile else { return };
+    let selection = app.history.now();
+    let event = profile.events.get(usize::from(selection.event.0));
+    pen.gap(1).put(
+        event.map_or("no event", |event| &event.name),
+        theme.heading(),
+    );
+    if profile.events.len() > 1 {
+        let which = format!(" ({} of {})", selection.event.0 + 1, profile.events.len());
+        pen.put(&which, theme.dim());
+    }
+    if let Some(seen) = &app.seen {
+        let shown = text::grouped(seen.shown.samples);
+        let words = if seen.shown == seen.scope {
+            format!("  {shown} samples")
+        } else {
+            let share = percent(seen.shown.percent_of(seen.scope));
+            let all = text::grouped(seen.scope.samples);
+            format!("  {shown} of {all} samples, {}", share.trim())
+        };
+        pen.put(&words, Style::new());
+    }
+    for chip in filters::chips(profile, selection) {
+        pen.gap(1).put(&format!(" {chip} "), theme.chip());
+    }
+    if app.switches.least > 0 {
+        let least = f64::from(app.switches.least) / 1000.0;
+        pen.gap(1).put(&format!(" >= {least}% "), theme.chip());
+    }
+    if app.switches.relative {
+        pen.gap(1).put(" shares of what is kept ", theme.chip());
+    }
+}
+
+fn draw_body(app: &App, area: Rect, buffer: &mut Buffer) {
+    let theme = &app.theme;
+    let note = match (&app.seen, &app.progress) {
+        (None, Some(progress)) => Some(progress.clone()),
+        (None, None) => Some("computing".to_string()),
+        (Some(seen), _) if seen.scope.is_zero() => Some(
+            "no samples of this event: Tab shows another event, Backspace removes filters".into(),
+        ),
+        (Some(seen), _) if seen.shown.is_zero() => Some(
+            "the filters keep no sample: u takes the last one back, Backspace removes all".into(),
+        ),
+        _ => None,
+    };
+    if let Some(note) = note {
+        let mut pen = Pen::new(buffer, theme, area, area.height / 2);
+        let free = pen.room().saturating_sub(text::width(&note)) / 2;
+        pen.gap(free).put(&note, theme.warning());
+        return;
+    }
+    match app.view {
+        View::Hotspots => Hotspots::draw(app, area, buffer),
+        View::Tree => TreeView::draw(app, area, buffer),
+        View::Flame => Flame::draw(app, area, buffer),
+        View::Callers => Callers::draw(app, area, buffer),
+        View::Code => Code::draw(app, area, buffer),
+        View::Threads => Threads::draw(app, area, buffer),
+        View::Timeline => Timeline::draw(app, area, buffer),
+    }
+}
+
+/// All about what the cursor is on. Not escaped.
+fn detail(app: &App) -> Option<String> {
+    let seen = app.seen.as_ref()?;
+    let extra = match app.view {
+        View::Flame => app.flame.detail(app),
+        View::Code => app.code.detail(app),
+        View::Threads => app.threads.detail(app),
+        View::Timeline => app.timeline.detail(app),
+        _ => None,
+    };
+    let Some(site) = app.selected().site else {
+        return extra;
+    };
+    let site = seen.site(site);
+    let profile = &seen.profile;
+    let kind = Kind::of(profile, site);
+    let mut words = format!("{} {}", kind.sign(), site.name(profile));
+    if site.kind == SiteKind::Inline {
+        let host = profile.name(profile.function(site.host).name);
+        words.push_str(&format!(" (inlined into {host})"));
+    }
+    words.push_str(&format!("  {}", profile.name(profile.dso(site.dso).path)));
+    let about = site.function(profile);
+    if let Some((file, line)) = about.defined_at {
+        words.push_str(&format!("  {}:{line}", profile.name(file)));
+    }
+    if let Some(reason) = about.unnamed {
+        words.push_str(&format!("  no name: {}", crate::trust::unnamed(reason).0));
+    }
+    if let Some(extra) = extra {
+        words.push_str("  ");
+        words.push_str(&extra);
+    }
+    Some(words)
+}
+
+fn draw_detail(app: &App, area: Rect, buffer: &mut Buffer) {
+    let Some(words) = detail(app) else { return };
+    let lines = text::wrap(&words, usize::from(area.width));
+    let is_cut = lines.len() > usize::from(area.height);
+    for (row, line) in (0..area.height).zip(&lines) {
+        let is_last = is_cut && row + 1 == area.height;
+        let mut pen = Pen::new(buffer, &app.theme, area, row);
+        if is_last {
+            let room = pen.room().saturating_sub(1);
+            pen.cell(line, room, app.theme.heading());
+            pen.put(app.theme.glyphs.ellipsis, app.theme.heading());
+        } else {
+            pen.put(line, app.theme.heading());
+        }
+    }
+}
+
+/// The prompt, a message, what the search covers, or how far to trust what is
+/// shown.
+fn draw_status(app: &App, area: Rect, buffer: &mut Buffer) {
+    let theme = &app.theme;
+    let mut pen = Pen::new(buffer, theme, area, 0);
+    if let Some(Overlay::Ask(asked, prompt)) = &app.overlay {
+        let (before, after) = prompt.parts();
+        pen.put(asked.label(), theme.heading());
+        // The end of what is typed has to be seen, not its beginning.
+        let room = pen.room().saturating_sub(30);
+        let hidden = before.chars().count().saturating_sub(room.max(8));
+        let tail: String = before.chars().skip(hidden).collect();
+        pen.put(&tail, Style::new());
+        let mut rest = after.chars();
+        let under: String = rest.next().map_or(" ".into(), String::from);
+        pen.put(
+            &under,
+            Style::new().add_modifier(ratatui::style::Modifier::REVERSED),
+        );
+        pen.put(rest.as_str(), Style::new());
+        if *asked == Asked::Search {
+            pen.gap(2).put(&search_words(app), theme.dim());
+        }
+        return;
+    }
+    if let Some(message) = &app.message {
+        pen.put(message, theme.warning());
+        return;
+    }
+    let hint = if pen.room() < 110 {
+        " h help"
+    } else {
+        " h help  : commands  q quit"
+    };
+    let words = if app.search.found.is_some() {
+        search_words(app)
+    } else if let (Some(progress), true) = (&app.progress, app.seen.is_some()) {
+        format!("{progress}; what is there is shown")
+    } else {
+        trust(app)
+    };
+    let room = pen.room();
+    let has_hint = room > text::width(hint) + 30;
+    let width = if has_hint {
+        room - text::width(hint)
+    } else {
+        room
+    };
+    pen.cell(&words, width, theme.dim());
+    if has_hint {
+        pen.put(hint, theme.dim());
+    }
+}
+
+fn search_words(app: &App) -> String {
+    if let Some(error) = &app.search.error {
+        return error.clone();
+    }
+    let Some(found) = &app.search.found else {
+        return String::new();
+    };
+    let share = percent(found.covered.percent_of(app.whole()));
+    format!(
+        "/{}/ {} functions, in {} of the samples' stacks; n N go, Esc ends",
+        found.pattern.as_str(),
+        found.functions,
+        share.trim(),
+    )
+}
+
+/// How far to trust what is shown, in a line.
+fn trust(app: &App) -> String {
+    let Some(profile) = &app.profile else {
+        return String::new();
+    };
+    crate::trust::summary(profile)
+}
+
+/// The recording and its trust, for the information screen.
+pub(super) fn about(app: &App) -> Vec<String> {
+    let Some(profile) = &app.profile else {
+        return vec!["still reading".into()];
+    };
+    let origin = &profile.origin;
+    let mut lines = Vec::new();
+    let mut add = |name: &str, value: &str| {
+        if !value.is_empty() {
+            lines.push(format!("{name:<16} {value}"));
+        }
+    };
+    add("file", &app.title);
+    add("host", &origin.hostname);
+    add("kernel", &origin.os_release);
+    add("machine", &origin.arch);
+    add("CPU", &origin.cpu_description);
+    add("recorded by", &origin.tool_version);
+    add("command", &origin.command_line.join(" "));
+    if let Some((first, last)) = origin.time_range {
+        add("time", &text::duration(last.saturating_sub(first)));
+    }
+    for event in &profile.events {
+        let asked = if event.is_freq { "Hz" } else { "events each" };
+        let words = format!(
+            "{}: {} samples, {} lost, asked {} {asked}",
+            event.name,
+            text::grouped(event.samples),
+            text::grouped(event.lost),
+            text::grouped(event.asked),
+        );
+        add("event", &words);
+    }
+    lines.push(String::new());
+    lines.extend(crate::trust::lines(profile));
+    lines
+}
+
+/// The view as plain text, for files.
+pub(super) fn text(app: &App) -> String {
+    let mut out = String::new();
+    if let Some(profile) = &app.profile {
+        let selection = app.history.now();
+        let event = profile.events.get(usize::from(selection.event.0));
+        let event = event.map_or("", |event| &event.name);
+        out.push_str(&format!("# {}: {event}\n", app.view.title()));
+        for chip in filters::chips(profile, selection) {
+            out.push_str(&format!("# {}\n", crate::escape::terminal(&chip)));
+        }
+        out.push_str(&format!("# {}\n\n", trust(app)));
+    }
+    let rows = match app.view {
+        View::Hotspots => app.hotspots.len(),
+        View::Tree => app.tree.len(),
+        View::Callers => app.callers.len(),
+        View::Code => app.code.len(),
+        View::Threads => app.threads.len(),
+        View::Flame | View::Timeline => usize::from(app.area.height),
+    };
+    // Drawn as on a screen that is high and wide enough.
+    let width = 160.max(app.area.width);
+    let height = rows
+        .saturating_add(2)
+        .min(usize::from(u16::MAX) / usize::from(width) * 32);
+    let height = u16::try_from(height).unwrap_or(u16::MAX);
+    let area = Rect::new(0, 0, width, height);
+    let mut buffer = Buffer::empty(area);
+    draw_body(app, area, &mut buffer);
+    for row in 0..height {
+        let mut line = String::new();
+        for column in 0..width {
+            if let Some(cell) = buffer.cell((column, row)) {
+                line.push_str(cell.symbol());
+            }
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// `part` of what 100 % stands for, as text.
+pub(super) fn share(app: &App, part: Weight) -> String {
+    percent(part.percent_of(app.whole()))
+}

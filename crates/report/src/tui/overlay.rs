@@ -1,0 +1,335 @@
+//! What lies on top of a view: help, lists of commands, prompts.
+
+use super::app::App;
+use super::bindings::{Action, BINDINGS, Scope};
+use super::paint::{Pen, style_row};
+use super::prompt::{Prompt, Typed};
+use super::scroll::Scroll;
+use super::text;
+use super::theme::{Kind, Theme};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::widgets::{Block, Clear, Widget};
+
+/// What a prompt asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    Search,
+    Filter,
+    Limit,
+    Write,
+}
+
+impl Asked {
+    /// What stands before what is typed.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Search => "/",
+            Self::Filter => "filter: ",
+            Self::Limit => "hide below %: ",
+            Self::Write => "write to (.txt .folded .svg .html): ",
+        }
+    }
+}
+
+/// A line of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Line {
+    Heading(String),
+    Text(String),
+    Command {
+        action: Action,
+        keys: String,
+        words: String,
+    },
+}
+
+impl Line {
+    fn holds(&self, wanted: &str) -> bool {
+        match self {
+            Self::Heading(_) => wanted.is_empty(),
+            Self::Text(words) => words.to_lowercase().contains(wanted),
+            Self::Command { keys, words, .. } => {
+                let words = words.to_lowercase();
+                let all = wanted.split_whitespace().all(|word| words.contains(word));
+                all || keys.to_lowercase() == wanted
+            }
+        }
+    }
+}
+
+/// Lines that can be searched and, if they are commands, run.
+#[derive(Debug)]
+pub(super) struct List {
+    title: &'static str,
+    lines: Vec<Line>,
+    /// What was typed to search; `None` while keys move.
+    prompt: Option<Prompt>,
+    scroll: Scroll,
+}
+
+impl List {
+    fn new(title: &'static str, lines: Vec<Line>, prompt: Option<Prompt>) -> Self {
+        let mut list = Self {
+            title,
+            lines,
+            prompt,
+            scroll: Scroll::default(),
+        };
+        list.narrowed();
+        list
+    }
+
+    fn shown(&self) -> Vec<&Line> {
+        let wanted = self.prompt.as_ref().map_or("", Prompt::text).to_lowercase();
+        self.lines
+            .iter()
+            .filter(|line| line.holds(&wanted))
+            .collect()
+    }
+
+    /// What was typed changed: back to the first command.
+    fn narrowed(&mut self) {
+        let shown = self.shown();
+        let first = shown
+            .iter()
+            .position(|line| matches!(line, Line::Command { .. }));
+        let len = shown.len();
+        self.scroll.set_len(len);
+        self.scroll.go_to(first.unwrap_or(0));
+    }
+
+    fn chosen(&self) -> Option<Action> {
+        match self.shown().get(self.scroll.cursor()) {
+            Some(Line::Command { action, .. }) => Some(*action),
+            _ => None,
+        }
+    }
+
+    fn key(&mut self, key: &KeyEvent, height: usize) -> Taken {
+        let page = isize::try_from(height.saturating_sub(6)).unwrap_or(10);
+        match key.code {
+            KeyCode::Up => self.scroll.step(-1),
+            KeyCode::Down => self.scroll.step(1),
+            KeyCode::PageUp => self.scroll.step(-page),
+            KeyCode::PageDown => self.scroll.step(page),
+            KeyCode::Enter => return self.chosen().map_or(Taken::Close, Taken::Run),
+            _ => return self.typed(key),
+        }
+        Taken::Nothing
+    }
+
+    fn typed(&mut self, key: &KeyEvent) -> Taken {
+        let Some(prompt) = &mut self.prompt else {
+            return match key.code {
+                KeyCode::Char('/') => {
+                    self.prompt = Some(Prompt::default());
+                    Taken::Nothing
+                }
+                KeyCode::Char(' ') => {
+                    self.scroll.step(10);
+                    Taken::Nothing
+                }
+                KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+                    Taken::Run(Action::QuitNow)
+                }
+                _ => Taken::Close,
+            };
+        };
+        match prompt.key(key) {
+            Typed::Changed => self.narrowed(),
+            Typed::Cancelled => return Taken::Close,
+            Typed::Nothing | Typed::Accepted => {}
+        }
+        Taken::Nothing
+    }
+}
+
+/// What lies on top.
+#[derive(Debug)]
+pub(super) enum Overlay {
+    List(List),
+    Ask(Asked, Prompt),
+}
+
+/// What a key did to an overlay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Taken {
+    Nothing,
+    Close,
+    /// Close it and do this.
+    Run(Action),
+    /// The text of a search changed.
+    Changed(String),
+    Answered(Asked, String),
+}
+
+fn commands(scope: Scope, describe: impl Fn(&super::bindings::Binding) -> String) -> Vec<Line> {
+    BINDINGS
+        .iter()
+        .filter(|binding| binding.scope == scope)
+        .map(|binding| Line::Command {
+            action: binding.action,
+            keys: binding.keys.join(" "),
+            words: describe(binding),
+        })
+        .collect()
+}
+
+/// What the menu offers for a row.
+const MENU: [Action; 12] = [
+    Action::Toggle,
+    Action::Annotate,
+    Action::Callers,
+    Action::ShowInFlame,
+    Action::ZoomModule,
+    Action::ZoomThread,
+    Action::Focus,
+    Action::DropFunction,
+    Action::MergeModule,
+    Action::CollapseRecursion,
+    Action::Copy,
+    Action::ClearFilters,
+];
+
+impl Overlay {
+    /// All bindings, those of the view first.
+    pub(super) fn help(scope: Scope) -> Self {
+        let mut scopes = vec![scope];
+        scopes.extend(Scope::ALL.into_iter().filter(|&other| other != scope));
+        let mut lines = Vec::new();
+        for scope in scopes {
+            lines.push(Line::Heading(scope.title().into()));
+            lines.extend(commands(scope, |binding| binding.help.into()));
+        }
+        lines.push(Line::Heading("Signs and colours".into()));
+        for kind in Kind::ALL {
+            lines.push(Line::Text(format!("{} {}", kind.sign(), kind.word())));
+        }
+        Self::List(List::new(
+            "Help: / searches, Enter runs, Esc closes",
+            lines,
+            None,
+        ))
+    }
+
+    /// The commands that work in the view, to be typed.
+    pub(super) fn palette(scope: Scope) -> Self {
+        let describe =
+            |binding: &super::bindings::Binding| format!("{}: {}", binding.name, binding.help);
+        let mut lines = commands(scope, describe);
+        if scope != Scope::Everywhere {
+            lines.extend(commands(Scope::Everywhere, describe));
+        }
+        Self::List(List::new("Commands", lines, Some(Prompt::default())))
+    }
+
+    /// What can be done with the selected row.
+    pub(super) fn menu() -> Self {
+        let lines = MENU.iter().filter_map(|action| {
+            let binding = BINDINGS.iter().find(|binding| binding.action == *action)?;
+            Some(Line::Command {
+                action: *action,
+                keys: binding.keys.join(" "),
+                words: binding.help.into(),
+            })
+        });
+        Self::List(List::new("With the selected row", lines.collect(), None))
+    }
+
+    /// The recording and how far to trust it.
+    pub(super) fn info(app: &App) -> Self {
+        let width = usize::from(app.area.width).saturating_sub(6).clamp(20, 94);
+        let lines = super::frame::about(app)
+            .iter()
+            .flat_map(|line| text::wrap(line, width))
+            .map(Line::Text)
+            .collect();
+        Self::List(List::new("This recording", lines, None))
+    }
+
+    pub(super) fn ask(asked: Asked, text: &str) -> Self {
+        Self::Ask(asked, Prompt::with(text))
+    }
+
+    pub(super) fn key(&mut self, key: &KeyEvent, height: usize) -> Taken {
+        match self {
+            Self::List(list) => list.key(key, height),
+            Self::Ask(asked, prompt) => match prompt.key(key) {
+                Typed::Changed if *asked == Asked::Search => {
+                    Taken::Changed(prompt.text().to_string())
+                }
+                Typed::Changed | Typed::Nothing => Taken::Nothing,
+                Typed::Cancelled => Taken::Close,
+                Typed::Accepted => Taken::Answered(*asked, prompt.text().to_string()),
+            },
+        }
+    }
+
+    pub(super) fn wheel(&mut self, rows: isize) {
+        if let Self::List(list) = self {
+            list.scroll.step(rows);
+        }
+    }
+
+    /// Draws a list in the middle of `area`. Prompts are drawn by the frame.
+    pub(super) fn draw(&self, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+        let Self::List(list) = self else { return };
+        let shown = list.shown();
+        let wanted = u16::try_from(list.lines.len() + 2).unwrap_or(u16::MAX);
+        let width = area.width.saturating_sub(4).min(96);
+        let height = area.height.saturating_sub(2).min(wanted.max(6));
+        let place = Rect {
+            x: area.x + (area.width - width) / 2,
+            y: area.y + (area.height - height) / 2,
+            width,
+            height,
+        };
+        Clear.render(place, buffer);
+        let block = Block::bordered()
+            .border_set(theme.border())
+            .title(list.title);
+        let inside = block.inner(place);
+        block.render(place, buffer);
+        let mut body = inside;
+        if let Some(prompt) = &list.prompt {
+            let (before, after) = prompt.parts();
+            let mut pen = Pen::new(buffer, theme, inside, 0);
+            pen.put("> ", theme.heading()).put(before, Style::new());
+            pen.put("_", theme.heading()).put(after, Style::new());
+            body.y += 1;
+            body.height = body.height.saturating_sub(1);
+        }
+        let top = list.scroll.top(usize::from(body.height));
+        for (row, line) in (0..body.height).zip(shown.iter().skip(top)) {
+            draw_line(theme, body, row, line, buffer);
+            if top + usize::from(row) == list.scroll.cursor() {
+                style_row(buffer, body, row, theme.selected());
+            }
+        }
+        if shown.is_empty() {
+            Pen::new(buffer, theme, body, 0).put("nothing matches", theme.dim());
+        }
+    }
+}
+
+fn draw_line(theme: &Theme, area: Rect, row: u16, line: &Line, buffer: &mut Buffer) {
+    let mut pen = Pen::new(buffer, theme, area, row);
+    match line {
+        Line::Heading(words) => pen.put(words, theme.heading()),
+        Line::Text(words) => {
+            let kind = Kind::ALL
+                .into_iter()
+                .find(|kind| words.starts_with(kind.sign()));
+            pen.put(words, kind.map_or_else(Style::new, |kind| theme.kind(kind)))
+        }
+        Line::Command { keys, words, .. } => {
+            let width = 16.max(text::width(keys) + 1);
+            pen.gap(1)
+                .cell(keys, width, theme.key())
+                .put(words, Style::new())
+        }
+    };
+}

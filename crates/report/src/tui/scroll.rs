@@ -1,0 +1,89 @@
+//! A cursor in a list longer than the screen.
+
+/// Where the cursor is and which part is on the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Scroll {
+    cursor: usize,
+    top: usize,
+    len: usize,
+}
+
+impl Scroll {
+    /// The row of the cursor.
+    pub(super) fn cursor(&self) -> usize {
+        self.cursor
+    }
+
+    /// The list has `len` rows now.
+    pub(super) fn set_len(&mut self, len: usize) {
+        self.len = len;
+        self.cursor = self.cursor.min(len.saturating_sub(1));
+    }
+
+    /// To a row, or the last.
+    pub(super) fn go_to(&mut self, row: usize) {
+        self.cursor = row.min(self.len.saturating_sub(1));
+    }
+
+    /// Down by `rows`, or up if negative; stops at the ends.
+    pub(super) fn step(&mut self, rows: isize) {
+        self.go_to(self.cursor.saturating_add_signed(rows));
+    }
+
+    /// Moves the screen, not the cursor, by the wheel; the cursor stays
+    /// within the `height` rows shown.
+    pub(super) fn wheel(&mut self, rows: isize, height: usize) {
+        let last_top = self.len.saturating_sub(height);
+        self.top = self.top(height).saturating_add_signed(rows).min(last_top);
+        let bottom = self.top + height.saturating_sub(1);
+        self.go_to(self.cursor.clamp(self.top, bottom.max(self.top)));
+    }
+
+    /// First row on a screen of `height` rows, such that the cursor is on it.
+    pub(super) fn top(&self, height: usize) -> usize {
+        let lowest = (self.cursor + 1).saturating_sub(height.max(1));
+        let last_top = self.len.saturating_sub(height);
+        self.top
+            .clamp(lowest, self.cursor.max(lowest))
+            .min(last_top.max(lowest))
+    }
+
+    /// Keeps the screen where it is drawn, for the next step.
+    pub(super) fn settle(&mut self, height: usize) {
+        self.top = self.top(height);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Scroll;
+
+    #[test]
+    fn the_cursor_is_always_on_the_screen() {
+        let mut scroll = Scroll::default();
+        scroll.set_len(100);
+        scroll.step(12);
+        assert_eq!(scroll.top(10), 3);
+        scroll.settle(10);
+        scroll.step(-5);
+        assert_eq!(scroll.top(10), 3);
+        scroll.step(-5);
+        assert_eq!(scroll.top(10), 2);
+        scroll.go_to(1000);
+        assert_eq!((scroll.cursor(), scroll.top(10)), (99, 90));
+        scroll.set_len(5);
+        assert_eq!((scroll.cursor(), scroll.top(10)), (4, 0));
+    }
+
+    #[test]
+    fn the_wheel_takes_the_cursor_along_at_the_edge() {
+        let mut scroll = Scroll::default();
+        scroll.set_len(100);
+        scroll.wheel(3, 10);
+        assert_eq!((scroll.cursor(), scroll.top(10)), (3, 3));
+        scroll.wheel(-50, 10);
+        assert_eq!((scroll.cursor(), scroll.top(10)), (3, 0));
+        scroll.wheel(500, 10);
+        assert_eq!(scroll.top(10), 90);
+    }
+}

@@ -1,0 +1,717 @@
+//! Source and instructions of one function.
+
+use super::View;
+use crate::code::{CodeRow, Flow, FunctionView, Share};
+use crate::tui::app::{App, Effect, Selected};
+use crate::tui::bindings::Action;
+use crate::tui::data::{Ask, Found};
+use crate::tui::filters::Remap;
+use crate::tui::paint::{Pen, percent, style_row};
+use crate::tui::scroll::Scroll;
+use prof_profile::{FunctionId, Profile};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use std::cmp::Reverse;
+
+/// What is shown of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Mode {
+    /// Instructions under their source lines.
+    #[default]
+    Mixed,
+    /// Only instructions.
+    Instructions,
+    /// Source lines with what is inlined at them.
+    Source,
+}
+
+/// A row of the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Row {
+    /// A source file begins: its index.
+    File(usize),
+    /// A source line: file, number, weight sampled at it in this run.
+    Line(usize, u32, Share),
+    /// A line of the source mode: index in the view's lines.
+    Source(usize),
+    /// Instruction: index in the view.
+    Instruction(usize),
+    /// Why there are no instructions.
+    NoCode,
+}
+
+/// A jump that is drawn: rows of its ends and its lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Jump {
+    from: usize,
+    to: usize,
+    lane: usize,
+}
+
+impl Jump {
+    fn span(&self) -> (usize, usize) {
+        (self.from.min(self.to), self.from.max(self.to))
+    }
+}
+
+/// Lanes for jump arrows.
+const LANES: usize = 5;
+
+/// The tab.
+#[derive(Debug, Default)]
+pub(in crate::tui) struct Code {
+    function: Option<FunctionId>,
+    view: Option<FunctionView>,
+    mode: Mode,
+    rows: Vec<Row>,
+    jumps: Vec<Jump>,
+    pub(in crate::tui) scroll: Scroll,
+    /// Where to go back to, and the functions looked at before.
+    pub(in crate::tui) came_from: Option<View>,
+    trail: Vec<FunctionId>,
+}
+
+impl Code {
+    /// Shows a function.
+    pub(in crate::tui) fn open(app: &mut App, function: FunctionId) {
+        if app.view == View::Code {
+            app.code.trail.extend(app.code.function);
+        } else {
+            app.code.came_from = Some(app.view);
+            app.code.trail.clear();
+        }
+        app.code.set(function);
+        app.show(View::Code);
+    }
+
+    fn set(&mut self, function: FunctionId) {
+        self.function = Some(function);
+        self.view = None;
+        self.rows.clear();
+        self.scroll = Scroll::default();
+    }
+
+    /// Back to the function before, or to the view it came from.
+    pub(in crate::tui) fn close(app: &mut App) {
+        match app.code.trail.pop() {
+            Some(function) => {
+                app.code.set(function);
+                app.show(View::Code);
+            }
+            None => {
+                if let Some(view) = app.code.came_from.take() {
+                    app.show(view);
+                }
+            }
+        }
+    }
+
+    pub(in crate::tui) fn renew(&mut self) {
+        self.view = None;
+    }
+
+    /// Another profile came: functions have other numbers.
+    pub(in crate::tui) fn remap(&mut self, remap: &Remap<'_>) {
+        self.function = self.function.and_then(|function| remap.function(function));
+        self.trail = self
+            .trail
+            .iter()
+            .filter_map(|&one| remap.function(one))
+            .collect();
+    }
+
+    /// The tab is shown: of the hottest function if none was chosen.
+    pub(in crate::tui) fn shown(app: &mut App) {
+        if app.code.view.is_some() {
+            return;
+        }
+        let hottest = app.seen.as_ref().and_then(|seen| {
+            let hot = seen.hot.iter().max_by_key(|hot| hot.own)?;
+            Some(seen.site(hot.site).function)
+        });
+        app.code.function = app.code.function.or(hottest);
+        app.asks.extend(app.code.function.map(Ask::Code));
+    }
+
+    /// The code was read.
+    pub(in crate::tui) fn came(app: &mut App, view: FunctionView) {
+        let code = &mut app.code;
+        if code.function != Some(view.function) {
+            return;
+        }
+        let is_new = code.rows.is_empty();
+        code.view = Some(view);
+        code.lay_out();
+        if is_new {
+            code.hottest(0);
+        }
+    }
+
+    fn lay_out(&mut self) {
+        let Some(view) = &self.view else { return };
+        let mode = if view.instructions.is_empty() {
+            Mode::Source
+        } else {
+            self.mode
+        };
+        self.rows = match mode {
+            Mode::Mixed => mixed_rows(view),
+            Mode::Instructions => (0..view.instructions.len()).map(Row::Instruction).collect(),
+            Mode::Source => source_rows(view),
+        };
+        if view.no_code.is_some() {
+            self.rows.insert(0, Row::NoCode);
+        }
+        self.jumps = jumps(view, &self.rows);
+        self.scroll.set_len(self.rows.len());
+    }
+
+    pub(in crate::tui) fn len(&self) -> usize {
+        self.rows.len() + 1
+    }
+
+    pub(in crate::tui) fn selected(&self, app: &App) -> Selected {
+        let inlined = match (self.row(), &self.view) {
+            (Some(Row::Source(index)), Some(view)) => {
+                view.lines.get(index).and_then(|line| line.inlined)
+            }
+            _ => None,
+        };
+        let function = inlined.or(self.function);
+        let site = app.seen.as_ref().and_then(|seen| {
+            let hot = seen
+                .hot
+                .iter()
+                .find(|hot| Some(seen.site(hot.site).function) == function)?;
+            Some(hot.site)
+        });
+        Selected { site, task: None }
+    }
+
+    fn row(&self) -> Option<Row> {
+        self.rows.get(self.scroll.cursor()).copied()
+    }
+
+    fn instruction(&self) -> Option<&CodeRow> {
+        match self.row()? {
+            Row::Instruction(index) => self.view.as_ref()?.instructions.get(index),
+            _ => None,
+        }
+    }
+
+    /// File and line of the selected row.
+    fn place(&self) -> Option<(usize, u32)> {
+        let view = self.view.as_ref()?;
+        match self.row()? {
+            Row::Instruction(index) => view.instructions.get(index)?.line,
+            Row::Line(file, line, _) => Some((file, line)),
+            Row::Source(index) => view.lines.get(index).map(|row| (row.file, row.line)),
+            Row::File(file) => Some((file, 1)),
+            Row::NoCode => None,
+        }
+    }
+
+    pub(in crate::tui) fn detail(&self, _app: &App) -> Option<String> {
+        let view = self.view.as_ref()?;
+        let place = self.place().and_then(|(file, line)| {
+            let file = view.files.get(file)?;
+            Some(format!("{}:{line}  {}", file.path, file.line(line).trim()))
+        });
+        let instruction = self.instruction().map(|row| {
+            let target = row.target_name.as_deref().unwrap_or_default();
+            format!(
+                "{:x}: {} {target}",
+                row.instruction.address.0, row.instruction.text
+            )
+        });
+        match (instruction, place) {
+            (Some(instruction), Some(place)) => Some(format!("{instruction}  {place}")),
+            (instruction, place) => instruction.or(place).or(view.no_code.clone()),
+        }
+    }
+
+    /// Puts the cursor on the row with the `rank`-th largest share.
+    fn hottest(&mut self, rank: usize) -> bool {
+        let order = self.by_heat();
+        let Some(&at) = order.get(rank) else {
+            return false;
+        };
+        self.scroll.go_to(at);
+        true
+    }
+
+    /// Rows with weight, hottest first.
+    fn by_heat(&self) -> Vec<usize> {
+        let mut rows: Vec<(u64, usize)> = (0..self.rows.len())
+            .filter_map(|at| {
+                let weight = self.share(*self.rows.get(at)?)?.here;
+                let is_own = !matches!(self.rows.get(at), Some(Row::Line(..)));
+                (weight > 0 && is_own).then_some((weight, at))
+            })
+            .collect();
+        rows.sort_by_key(|&(weight, at)| (Reverse(weight), at));
+        rows.into_iter().map(|(_, at)| at).collect()
+    }
+
+    fn share(&self, row: Row) -> Option<Share> {
+        let view = self.view.as_ref()?;
+        match row {
+            Row::Instruction(index) => view.instructions.get(index).map(|row| row.share),
+            Row::Source(index) => view.lines.get(index).map(|row| row.share),
+            Row::Line(_, _, share) => Some(share),
+            Row::File(_) | Row::NoCode => None,
+        }
+    }
+
+    pub(in crate::tui) fn act(app: &mut App, action: Action) {
+        let height = app.body_rows();
+        let page = isize::try_from(height.max(2) - 1).unwrap_or(1);
+        let code = &mut app.code;
+        match action {
+            Action::Up => code.scroll.step(-1),
+            Action::Down => code.scroll.step(1),
+            Action::PageUp => code.scroll.step(-page),
+            Action::PageDown => code.scroll.step(page),
+            Action::Home => code.scroll.go_to(0),
+            Action::End => code.scroll.go_to(usize::MAX),
+            Action::Left => return Self::close(app),
+            Action::NextHot | Action::PreviousHot => Self::step_hot(app, action),
+            Action::ToggleSource => Self::next_mode(app),
+            Action::FollowJump => Self::follow(app),
+            Action::Edit => Self::edit(app),
+            _ => {}
+        }
+        app.code.scroll.settle(height);
+    }
+
+    fn step_hot(app: &mut App, action: Action) {
+        let order = app.code.by_heat();
+        let here = order.iter().position(|&at| at == app.code.scroll.cursor());
+        let next = match (here, action) {
+            (None, _) => Some(0),
+            (Some(at), Action::NextHot) => Some(at + 1),
+            (Some(at), _) => at.checked_sub(1),
+        };
+        let moved = next.is_some_and(|rank| app.code.hottest(rank));
+        if !moved {
+            app.say("no other line with weight");
+        }
+    }
+
+    fn next_mode(app: &mut App) {
+        let place = app.code.place();
+        app.code.mode = match app.code.mode {
+            Mode::Mixed => Mode::Source,
+            Mode::Source => Mode::Instructions,
+            Mode::Instructions => Mode::Mixed,
+        };
+        app.code.lay_out();
+        let code = &app.code;
+        let same = (0..code.rows.len()).find(|&at| {
+            let line = match (code.rows.get(at), &code.view) {
+                (Some(Row::Instruction(index)), Some(view)) => {
+                    view.instructions.get(*index).and_then(|row| row.line)
+                }
+                (Some(Row::Source(index)), Some(view)) => {
+                    view.lines.get(*index).map(|row| (row.file, row.line))
+                }
+                (Some(Row::Line(file, line, _)), _) => Some((*file, *line)),
+                _ => None,
+            };
+            place.is_some() && line == place
+        });
+        if let Some(at) = same {
+            app.code.scroll.go_to(at);
+        }
+        app.say(match app.code.mode {
+            Mode::Mixed => "source and instructions",
+            Mode::Source => "source, with what is inlined at each line",
+            Mode::Instructions => "instructions",
+        });
+    }
+
+    /// To where the jump goes, or into the called function.
+    fn follow(app: &mut App) {
+        let Some(row) = app.code.instruction() else {
+            if let Some(function) = app
+                .selected_function()
+                .filter(|&f| Some(f) != app.code.function)
+            {
+                Self::open(app, function);
+            }
+            return;
+        };
+        if let Some(target) = row.target_row {
+            let at = app
+                .code
+                .rows
+                .iter()
+                .position(|&row| row == Row::Instruction(target));
+            app.code.scroll.go_to(at.unwrap_or(0));
+            return;
+        }
+        let (Flow::Call(Some(address)) | Flow::Jump(Some(address))) = row.instruction.flow else {
+            return;
+        };
+        let called = app.profile.as_ref().and_then(|profile| {
+            let dso = profile.function(app.code.function?).dso;
+            let at = profile.functions.iter().position(|function| {
+                function.dso == dso && function.start == address && function.size > 0
+            })?;
+            u32::try_from(at).ok().map(FunctionId)
+        });
+        match called {
+            Some(function) => Self::open(app, function),
+            None => app.say("the called function has no samples"),
+        }
+    }
+
+    fn edit(app: &mut App) {
+        let place = app.code.place().and_then(|(file, line)| {
+            let file = app.code.view.as_ref()?.files.get(file)?;
+            Some((file.path.to_string(), line))
+        });
+        match place {
+            Some((file, line)) => app.effects.push(Effect::Edit { file, line }),
+            None => app.say("this row has no source line"),
+        }
+    }
+
+    pub(in crate::tui) fn click(app: &mut App, row: u16) {
+        let Some(row) = row.checked_sub(u16::from(app.switches.headings)) else {
+            return;
+        };
+        let height = app.body_rows();
+        let scroll = &mut app.code.scroll;
+        scroll.settle(height);
+        let at = scroll.top(height) + usize::from(row);
+        let was_there = scroll.cursor() == at;
+        scroll.go_to(at);
+        if was_there {
+            Self::follow(app);
+        }
+    }
+
+    /// The next row whose text matches.
+    pub(in crate::tui) fn find(app: &mut App, found: &Found, forwards: bool) -> bool {
+        let code = &app.code;
+        let len = code.rows.len();
+        let start = code.scroll.cursor();
+        let hit = (1..len).map(|step| {
+            if forwards {
+                (start + step) % len
+            } else {
+                (start + len - step) % len
+            }
+        });
+        let hit = hit.into_iter().find(|&at| {
+            let words = code.rows.get(at).map(|&row| code.words(row));
+            words.is_some_and(|words| found.pattern.is_match(&words))
+        });
+        if let Some(at) = hit {
+            app.code.scroll.go_to(at);
+        }
+        hit.is_some()
+    }
+
+    /// What a row says, without figures.
+    fn words(&self, row: Row) -> String {
+        let Some(view) = &self.view else {
+            return String::new();
+        };
+        let line = |file: usize, line: u32| {
+            view.files
+                .get(file)
+                .map_or("", |file| file.line(line))
+                .to_string()
+        };
+        match row {
+            Row::File(file) => view
+                .files
+                .get(file)
+                .map_or(String::new(), |file| file.path.to_string()),
+            Row::Line(file, number, _) => line(file, number),
+            Row::Source(index) => view
+                .lines
+                .get(index)
+                .map_or(String::new(), |row| line(row.file, row.line)),
+            Row::Instruction(index) => {
+                view.instructions
+                    .get(index)
+                    .map_or(String::new(), |row| match &row.target_name {
+                        Some(name) => format!("{} <{name}>", row.instruction.text),
+                        None => row.instruction.text.clone(),
+                    })
+            }
+            Row::NoCode => view.no_code.clone().unwrap_or_default(),
+        }
+    }
+
+    pub(in crate::tui) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
+        let theme = &app.theme;
+        let (code, Some(profile)) = (&app.code, &app.profile) else {
+            return;
+        };
+        let Some(view) = &code.view else {
+            Pen::new(buffer, theme, area, 0)
+                .gap(2)
+                .put("reading", theme.dim());
+            return;
+        };
+        let mut body = area;
+        if app.switches.headings {
+            code.draw_heading(app, profile, view, area, buffer);
+            body.y += 1;
+            body.height = body.height.saturating_sub(1);
+        }
+        let top = code.scroll.top(usize::from(body.height));
+        for (at, (index, &row)) in (0..body.height).zip(code.rows.iter().enumerate().skip(top)) {
+            code.draw_row(app, profile, view, body, at, index, row, buffer);
+            if index == code.scroll.cursor() {
+                style_row(buffer, body, at, theme.selected());
+            }
+        }
+    }
+
+    fn draw_heading(
+        &self,
+        app: &App,
+        profile: &Profile,
+        view: &FunctionView,
+        area: Rect,
+        buffer: &mut Buffer,
+    ) {
+        let theme = &app.theme;
+        let name = profile.name(profile.function(view.function).name);
+        let place = view.host.map_or(String::new(), |host| {
+            format!(" (in {})", profile.name(profile.function(host).name))
+        });
+        let mut pen = Pen::new(buffer, theme, area, 0);
+        pen.right("Self", 7, theme.heading()).gap(1);
+        let whole = app.whole().period;
+        let words = format!(
+            "{name}{place}: self {}, total {} (Tab: next hottest, s: source)",
+            percent(percent_of(view.share.here, whole)).trim(),
+            percent(percent_of(view.share.total, whole)).trim(),
+        );
+        pen.put(&words, theme.heading());
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a row and all it is drawn from")]
+    fn draw_row(
+        &self,
+        app: &App,
+        profile: &Profile,
+        view: &FunctionView,
+        area: Rect,
+        at: u16,
+        index: usize,
+        row: Row,
+        buffer: &mut Buffer,
+    ) {
+        let theme = &app.theme;
+        let mut pen = Pen::new(buffer, theme, area, at);
+        match self.share(row).filter(|share| share.here > 0) {
+            Some(share) => {
+                let value = percent_of(share.here, view.share.here);
+                let is_line = matches!(row, Row::Line(..));
+                let style = if is_line {
+                    theme.dim()
+                } else {
+                    theme.share(value)
+                };
+                pen.put(&percent(value), style);
+            }
+            None => {
+                pen.gap(7);
+            }
+        }
+        pen.gap(1);
+        let words = self.words(row);
+        match row {
+            Row::File(_) => pen.put(&words, theme.heading()),
+            Row::Line(_, line, _) => pen
+                .right(&line.to_string(), 6, theme.dim())
+                .gap(1)
+                .put(&words, theme.source()),
+            Row::Source(at) => {
+                let Some(line) = view.lines.get(at) else {
+                    return;
+                };
+                pen.right(&line.line.to_string(), 6, theme.dim()).gap(1);
+                pen.gap(usize::from(line.depth) * 2);
+                if let Some(function) = line.inlined {
+                    let name = profile.name(profile.function(function).name);
+                    let kind = crate::tui::theme::Kind::Inlined;
+                    pen.put(&format!("{} {name}: ", kind.sign()), theme.kind(kind));
+                }
+                pen.put(&words, theme.source())
+            }
+            Row::Instruction(at) => {
+                let address = view
+                    .instructions
+                    .get(at)
+                    .map_or(0, |row| row.instruction.address.0);
+                pen.right(&format!("{address:x}"), 12, theme.dim()).gap(1);
+                self.draw_lanes(app, index, &mut pen);
+                pen.put(&words, Style::new())
+            }
+            Row::NoCode => pen
+                .put("no instructions: ", theme.warning())
+                .put(&words, theme.warning()),
+        };
+    }
+
+    /// The arrows that pass or end at a row. The selected jump stands out.
+    fn draw_lanes(&self, app: &App, row: usize, pen: &mut Pen<'_>) {
+        let theme = &app.theme;
+        let glyphs = theme.glyphs;
+        let cursor = self.scroll.cursor();
+        let mut cells = [(" ", Style::new()); LANES + 1];
+        for jump in &self.jumps {
+            let (first, last) = jump.span();
+            if !(first..=last).contains(&row) {
+                continue;
+            }
+            let is_selected = jump.from == cursor || jump.to == cursor;
+            let style = if is_selected {
+                theme.key()
+            } else {
+                theme.dim()
+            };
+            let column = LANES - 1 - jump.lane;
+            let glyph = if row == first {
+                glyphs.corner_down
+            } else if row == last {
+                glyphs.corner_up
+            } else {
+                glyphs.vertical
+            };
+            let is_end = row == first || row == last;
+            for (at, cell) in cells.iter_mut().enumerate().skip(column) {
+                if at == column {
+                    *cell = (glyph, style);
+                } else if is_end && (cell.0 == " " || is_selected) {
+                    let tip = if at == LANES && row == jump.to {
+                        glyphs.arrow
+                    } else {
+                        glyphs.horizontal
+                    };
+                    *cell = (tip, style);
+                }
+            }
+        }
+        for (glyph, style) in cells {
+            pen.put(glyph, style);
+        }
+        pen.gap(1);
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "two decimals are shown")]
+fn percent_of(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 * 100.0 / whole as f64
+    }
+}
+
+/// Instructions, each run of one line under that line.
+fn mixed_rows(view: &FunctionView) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut shown: Option<(usize, u32)> = None;
+    for (index, code) in view.instructions.iter().enumerate() {
+        if let Some((file, line)) = code.line.filter(|_| code.line != shown) {
+            if shown.is_none_or(|(before, _)| before != file) {
+                rows.push(Row::File(file));
+            }
+            rows.push(Row::Line(file, line, run_share(view, index)));
+        }
+        shown = code.line.or(shown);
+        rows.push(Row::Instruction(index));
+    }
+    rows
+}
+
+/// Weight of the instructions from `start` on that belong to its line.
+fn run_share(view: &FunctionView, start: usize) -> Share {
+    let rows = view.instructions.get(start..).unwrap_or_default();
+    let line = rows.first().and_then(|row| row.line);
+    let run = rows.iter().take_while(|row| row.line == line);
+    run.fold(Share::default(), |sum, row| Share {
+        here: sum.here.saturating_add(row.share.here),
+        total: sum.total.saturating_add(row.share.total),
+    })
+}
+
+/// Lines with weight, in the order of the file, with those between them.
+fn source_rows(view: &FunctionView) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut last: Option<(usize, u32)> = None;
+    for (index, line) in view.lines.iter().enumerate() {
+        if line.depth == 0 {
+            match last {
+                Some((file, number)) if file == line.file => {
+                    // A screenful between two lines is not worth showing.
+                    let gap = number + 1..line.line;
+                    if gap.len() <= 40 {
+                        rows.extend(gap.map(|number| Row::Line(file, number, Share::default())));
+                    }
+                }
+                _ => rows.push(Row::File(line.file)),
+            }
+            last = Some((line.file, line.line));
+        }
+        rows.push(Row::Source(index));
+    }
+    rows
+}
+
+/// Jumps within the function with lanes such that no two in a lane overlap;
+/// short ones are nearest to the code. Those that find no lane are left out.
+fn jumps(view: &FunctionView, rows: &[Row]) -> Vec<Jump> {
+    let mut row_of = vec![None; view.instructions.len()];
+    for (at, row) in rows.iter().enumerate() {
+        if let Row::Instruction(index) = row
+            && let Some(slot) = row_of.get_mut(*index)
+        {
+            *slot = Some(at);
+        }
+    }
+    let place = |index: usize| row_of.get(index).copied().flatten();
+    let mut wanted: Vec<Jump> = view
+        .instructions
+        .iter()
+        .enumerate()
+        .filter(|(_, row)| matches!(row.instruction.flow, Flow::Jump(_)))
+        .filter_map(|(index, row)| {
+            Some(Jump {
+                from: place(index)?,
+                to: place(row.target_row?)?,
+                lane: 0,
+            })
+        })
+        .collect();
+    wanted.sort_by_key(|jump| jump.span().1 - jump.span().0);
+    let mut lanes: [std::collections::BTreeMap<usize, usize>; LANES] = Default::default();
+    let mut placed = Vec::new();
+    for mut jump in wanted {
+        let (first, last) = jump.span();
+        let free = lanes.iter().position(|lane| {
+            // The last span that begins at or before our end.
+            lane.range(..=last)
+                .next_back()
+                .is_none_or(|(_, &end)| end < first)
+        });
+        if let Some(lane) = free {
+            if let Some(spans) = lanes.get_mut(lane) {
+                spans.insert(first, last);
+            }
+            jump.lane = lane;
+            placed.push(jump);
+        }
+    }
+    placed
+}

@@ -1,0 +1,366 @@
+//! Processes and threads with their share, and when they had it.
+
+use crate::model::{Heat, HeatRows, Weight};
+use crate::tui::app::{App, Selected};
+use crate::tui::bindings::Action;
+use crate::tui::data::Ask;
+use crate::tui::filters;
+use crate::tui::frame::share;
+use crate::tui::paint::{Pen, style_row};
+use crate::tui::scroll::Scroll;
+use crate::tui::text;
+use prof_profile::TaskId;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+/// Cells of the small curves.
+const SLICES: usize = 48;
+
+/// A thread.
+#[derive(Debug, Clone)]
+struct Thread {
+    task: TaskId,
+    tid: i32,
+    total: Weight,
+    over_time: Vec<u64>,
+}
+
+/// A process with its threads, heaviest first.
+#[derive(Debug, Clone)]
+struct Process {
+    pid: i32,
+    total: Weight,
+    over_time: Vec<u64>,
+    threads: Vec<Thread>,
+}
+
+/// A row: a process, or one of its threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Row {
+    Process(usize),
+    Thread(usize, usize),
+}
+
+/// The tab.
+#[derive(Debug, Default)]
+pub(in crate::tui) struct Threads {
+    processes: Option<Vec<Process>>,
+    rows: Vec<Row>,
+    /// Processes whose threads are hidden.
+    closed: BTreeSet<i32>,
+    pub(in crate::tui) scroll: Scroll,
+}
+
+impl Threads {
+    pub(in crate::tui) fn renew(&mut self) {
+        self.processes = None;
+    }
+
+    pub(in crate::tui) fn shown(app: &mut App) {
+        if app.threads.processes.is_none() {
+            app.asks.push(Ask::Heat(HeatRows::Thread, SLICES));
+        }
+    }
+
+    /// The samples over time came, by thread.
+    pub(in crate::tui) fn came(app: &mut App, heat: Heat) {
+        let Some(profile) = app.profile.clone() else {
+            return;
+        };
+        let mut processes: Vec<Process> = Vec::new();
+        for (row, cells) in heat.rows.iter().zip(heat.cells) {
+            let Some(task) = row.task else { continue };
+            let about = profile.task(task);
+            let thread = Thread {
+                task,
+                tid: about.tid,
+                total: row.total,
+                over_time: cells.iter().map(|cell| cell.period).collect(),
+            };
+            let known = processes
+                .iter_mut()
+                .find(|process| process.pid == about.pid);
+            match known {
+                Some(process) => process.add(thread),
+                None => processes.push(Process {
+                    pid: about.pid,
+                    total: thread.total,
+                    over_time: thread.over_time.clone(),
+                    threads: vec![thread],
+                }),
+            }
+        }
+        processes.sort_by_key(|process| (Reverse(process.total), process.pid));
+        app.threads.processes = Some(processes);
+        app.threads.lay_out();
+    }
+
+    fn lay_out(&mut self) {
+        self.rows.clear();
+        for (index, process) in self.processes.iter().flatten().enumerate() {
+            self.rows.push(Row::Process(index));
+            if !self.closed.contains(&process.pid) {
+                let threads = 0..process.threads.len();
+                self.rows
+                    .extend(threads.map(|thread| Row::Thread(index, thread)));
+            }
+        }
+        self.scroll.set_len(self.rows.len());
+    }
+
+    pub(in crate::tui) fn len(&self) -> usize {
+        self.rows.len() + 1
+    }
+
+    fn process(&self, index: usize) -> Option<&Process> {
+        self.processes.as_ref()?.get(index)
+    }
+
+    fn row(&self) -> Option<Row> {
+        self.rows.get(self.scroll.cursor()).copied()
+    }
+
+    pub(in crate::tui) fn selected(&self) -> Selected {
+        let task = match self.row() {
+            Some(Row::Thread(process, thread)) => self
+                .process(process)
+                .and_then(|process| process.threads.get(thread)),
+            Some(Row::Process(process)) => self
+                .process(process)
+                .and_then(|process| process.threads.first()),
+            None => None,
+        };
+        Selected {
+            site: None,
+            task: task.map(|thread| thread.task),
+        }
+    }
+
+    pub(in crate::tui) fn detail(&self, app: &App) -> Option<String> {
+        let profile = app.profile.as_ref()?;
+        let task = profile.task(self.selected().task?);
+        let words = match self.row()? {
+            Row::Process(index) => {
+                let process = self.process(index)?;
+                let count = process.threads.len();
+                format!(
+                    "process {} {}: {count} threads; Enter filters, + folds",
+                    process.pid,
+                    profile.name(task.comm)
+                )
+            }
+            Row::Thread(..) => {
+                format!(
+                    "thread {} {} of process {}; Enter or t filters",
+                    task.tid,
+                    profile.name(task.comm),
+                    task.pid
+                )
+            }
+        };
+        Some(words)
+    }
+
+    pub(in crate::tui) fn act(app: &mut App, action: Action) {
+        let page = isize::try_from(app.body_rows().max(2) - 1).unwrap_or(1);
+        let threads = &mut app.threads;
+        match action {
+            Action::Up => threads.scroll.step(-1),
+            Action::Down => threads.scroll.step(1),
+            Action::PageUp => threads.scroll.step(-page),
+            Action::PageDown => threads.scroll.step(page),
+            Action::Home => threads.scroll.go_to(0),
+            Action::End => threads.scroll.go_to(usize::MAX),
+            Action::Toggle | Action::Left | Action::Right => threads.fold(),
+            Action::ExpandAll => {
+                threads.closed.clear();
+                threads.lay_out();
+            }
+            Action::CollapseAll => {
+                let all = threads
+                    .processes
+                    .iter()
+                    .flatten()
+                    .map(|process| process.pid);
+                threads.closed = all.collect();
+                threads.lay_out();
+            }
+            Action::Enter => Self::filter(app),
+            _ => {}
+        }
+    }
+
+    fn fold(&mut self) {
+        let (Some(Row::Process(index)) | Some(Row::Thread(index, _))) = self.row() else {
+            return;
+        };
+        let Some(pid) = self.process(index).map(|process| process.pid) else {
+            return;
+        };
+        if !self.closed.remove(&pid) {
+            self.closed.insert(pid);
+        }
+        self.lay_out();
+        let at = self.rows.iter().position(|&row| row == Row::Process(index));
+        self.scroll.go_to(at.unwrap_or(0));
+    }
+
+    /// Only the selected process or thread, or all again.
+    fn filter(app: &mut App) {
+        let (Some(profile), Some(task)) = (app.profile.clone(), app.threads.selected().task) else {
+            return;
+        };
+        match app.threads.row() {
+            Some(Row::Process(_)) => {
+                let pid = profile.task(task).pid;
+                app.change(|selection| filters::zoom(&mut selection.filter.pids, pid));
+            }
+            _ => app.change(|selection| filters::zoom_thread(selection, &profile, task)),
+        }
+    }
+
+    pub(in crate::tui) fn click(app: &mut App, row: u16) {
+        let height = app.body_rows();
+        let Some(row) = row.checked_sub(1) else {
+            return;
+        };
+        let threads = &mut app.threads;
+        threads.scroll.settle(height);
+        let at = threads.scroll.top(height) + usize::from(row);
+        let was_there = threads.scroll.cursor() == at;
+        threads.scroll.go_to(at);
+        if was_there {
+            threads.fold();
+        }
+    }
+
+    pub(in crate::tui) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
+        let theme = &app.theme;
+        let (threads, Some(profile)) = (&app.threads, &app.profile) else {
+            return;
+        };
+        if threads.processes.is_none() {
+            Pen::new(buffer, theme, area, 0)
+                .gap(2)
+                .put("computing", theme.dim());
+            return;
+        }
+        let mut pen = Pen::new(buffer, theme, area, 0);
+        pen.right("Share", 7, theme.heading()).gap(1);
+        pen.right("Samples", 9, theme.heading()).gap(2);
+        pen.cell("Over time", SLICES + 2, theme.heading());
+        pen.right("Pid/Tid", 9, theme.heading())
+            .gap(2)
+            .put("Name", theme.heading());
+        let body = Rect {
+            y: area.y + 1,
+            height: area.height.saturating_sub(1),
+            ..area
+        };
+        let top = threads.scroll.top(usize::from(body.height));
+        for (at, (index, &row)) in (0..body.height).zip(threads.rows.iter().enumerate().skip(top)) {
+            let Some(line) = threads.line(row) else {
+                continue;
+            };
+            let percent = line.total.percent_of(app.whole());
+            let mut pen = Pen::new(buffer, theme, body, at);
+            pen.put(&share(app, line.total), theme.share(percent))
+                .gap(1);
+            pen.right(
+                &text::grouped(line.total.samples),
+                9,
+                ratatui::style::Style::new(),
+            )
+            .gap(2);
+            let curve = spark(line.over_time, line.peak, &theme.glyphs.spark);
+            pen.cell(&curve, SLICES + 2, theme.bar());
+            pen.right(&line.number.to_string(), 9, ratatui::style::Style::new())
+                .gap(2);
+            let name = profile.name(profile.task(line.task).comm);
+            let (fold, style) = match line.is_open {
+                Some(true) => (theme.glyphs.open, theme.heading()),
+                Some(false) => (theme.glyphs.closed, theme.heading()),
+                None => ("    ", ratatui::style::Style::new()),
+            };
+            pen.put(fold, theme.dim()).put(name, style);
+            if index == threads.scroll.cursor() {
+                style_row(buffer, body, at, theme.selected());
+            }
+        }
+    }
+
+    fn line(&self, row: Row) -> Option<Line<'_>> {
+        match row {
+            Row::Process(index) => {
+                let process = self.process(index)?;
+                Some(Line {
+                    number: process.pid,
+                    task: process.threads.first()?.task,
+                    total: process.total,
+                    over_time: &process.over_time,
+                    peak: process.over_time.iter().copied().max()?,
+                    is_open: Some(!self.closed.contains(&process.pid)),
+                })
+            }
+            Row::Thread(index, thread) => {
+                let process = self.process(index)?;
+                let thread = process.threads.get(thread)?;
+                Some(Line {
+                    number: thread.tid,
+                    task: thread.task,
+                    total: thread.total,
+                    over_time: &thread.over_time,
+                    // The scale of the process, so that threads compare.
+                    peak: process.over_time.iter().copied().max()?,
+                    is_open: None,
+                })
+            }
+        }
+    }
+}
+
+impl Process {
+    fn add(&mut self, thread: Thread) {
+        self.total += thread.total;
+        for (sum, part) in self.over_time.iter_mut().zip(&thread.over_time) {
+            *sum = sum.saturating_add(*part);
+        }
+        self.threads.push(thread);
+    }
+}
+
+/// What a row shows.
+struct Line<'a> {
+    number: i32,
+    task: TaskId,
+    total: Weight,
+    over_time: &'a [u64],
+    peak: u64,
+    is_open: Option<bool>,
+}
+
+/// A curve of one cell a slice; what is more than nothing is seen.
+fn spark(values: &[u64], peak: u64, glyphs: &[&'static str; 9]) -> String {
+    let level = |value: u64| {
+        let exact = (u128::from(value) * 8).div_ceil(u128::from(peak.max(1)));
+        usize::try_from(exact).unwrap_or(8).min(8)
+    };
+    values
+        .iter()
+        .filter_map(|&value| glyphs.get(level(value)).copied())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spark;
+
+    #[test]
+    fn a_curve_shows_something_for_anything() {
+        let glyphs = ["0", "1", "2", "3", "4", "5", "6", "7", "8"];
+        assert_eq!(spark(&[0, 1, 50, 100], 100, &glyphs), "0148");
+        assert_eq!(spark(&[0, 0], 0, &glyphs), "00");
+    }
+}

@@ -1,0 +1,261 @@
+//! The thread that computes, so that no key waits.
+//!
+//! It holds the scene of the selection in force. A new selection makes
+//! everything asked about the one before void: generation numbers tell them
+//! apart, and the session drops answers of an old generation.
+
+use super::data::{Answer, Around, Ask, Form, Found, Hot, Seen, Write};
+use crate::code::{Build, CodeSource};
+use crate::model::{
+    CallTree, Growth, Heat, NodeId, Rows, RowsOptions, Scene, Selection, SortKey, Weight,
+};
+use crate::picture::{self, PictureOptions};
+use prof_profile::{FunctionId, Profile};
+use regex::Regex;
+use std::collections::VecDeque;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+/// What the session sends.
+pub(super) enum Order {
+    /// From now on, this selection.
+    Select {
+        generation: u64,
+        profile: Arc<Profile>,
+        selection: Box<Selection>,
+    },
+    /// A question about the selection in force.
+    Ask(Ask),
+}
+
+/// An answer and the generation it belongs to.
+pub(super) type Reply = (u64, Answer);
+
+/// Runs until the session hangs up; `reply` says whether it still listens.
+pub(super) fn run(
+    orders: &Receiver<Order>,
+    reply: &dyn Fn(Reply) -> bool,
+    source: &dyn CodeSource,
+) {
+    let mut queue = Queue {
+        orders,
+        waiting: VecDeque::new(),
+    };
+    let mut next = queue.next();
+    while let Some(order) = next.take() {
+        let Order::Select {
+            generation,
+            profile,
+            selection,
+        } = order
+        else {
+            next = queue.next();
+            continue;
+        };
+        let send = |answer| reply((generation, answer));
+        next = serve(&profile, *selection, &mut queue, source, send);
+    }
+}
+
+/// Orders that wait. A newer selection makes all before it void.
+struct Queue<'a> {
+    orders: &'a Receiver<Order>,
+    waiting: VecDeque<Order>,
+}
+
+impl Queue<'_> {
+    /// The next order that still matters; `None` when the session hung up.
+    fn next(&mut self) -> Option<Order> {
+        if self.waiting.is_empty() {
+            self.waiting.push_back(self.orders.recv().ok()?);
+        }
+        self.waiting.extend(self.orders.try_iter());
+        let newest = self
+            .waiting
+            .iter()
+            .rposition(|order| matches!(order, Order::Select { .. }));
+        if let Some(newest) = newest {
+            self.waiting.drain(..newest);
+        }
+        self.waiting.pop_front()
+    }
+}
+
+/// Answers for one selection; returns the order that ends it.
+fn serve(
+    profile: &Arc<Profile>,
+    selection: Selection,
+    queue: &mut Queue<'_>,
+    source: &dyn CodeSource,
+    send: impl Fn(Answer) -> bool,
+) -> Option<Order> {
+    let scene = Scene::new(profile, selection);
+    let seen = see(profile, &scene);
+    let bottom_up = Growth::bottom_up(Arc::clone(&seen.tree), Arc::clone(&seen.keys));
+    if !send(Answer::Seen(Box::new(seen.clone()), bottom_up)) {
+        return None;
+    }
+    loop {
+        let ask = match queue.next()? {
+            Order::Ask(ask) => ask,
+            select => return Some(select),
+        };
+        let answer = match ask {
+            Ask::Around(key) => Answer::Around(Box::new(around(&seen, key))),
+            Ask::Heat(rows, slices) => Answer::Heat(rows, Heat::new(&scene, rows, slices)),
+            Ask::Search(pattern) => Answer::Found(search(&seen, pattern)),
+            Ask::Code(function) => Answer::Code(Box::new(code(&scene, function, source))),
+            Ask::Write(write) => Answer::Wrote(write_file(&scene, write)),
+        };
+        if !send(answer) {
+            return None;
+        }
+    }
+}
+
+fn see(profile: &Arc<Profile>, scene: &Scene<'_>) -> Seen {
+    let options = RowsOptions {
+        keys: vec![SortKey::Dso, SortKey::Symbol],
+        ..RowsOptions::default()
+    };
+    let rows = Rows::new(scene, &options);
+    let hot = rows.list().iter().filter_map(|row| {
+        Some(Hot {
+            site: row.site?,
+            own: row.own,
+            total: row.total,
+        })
+    });
+    Seen {
+        profile: Arc::clone(profile),
+        tree: scene.shared_tree(),
+        sites: scene.shared_sites(),
+        keys: scene.function_keys().into(),
+        hot: hot.collect(),
+        shown: scene.total(),
+        scope: scene.scope_total(),
+    }
+}
+
+fn around(seen: &Seen, key: u32) -> Around {
+    let shared = || (Arc::clone(&seen.tree), Arc::clone(&seen.keys));
+    let (tree, keys) = shared();
+    let callers = Growth::callers(tree, keys, key);
+    let (tree, keys) = shared();
+    let callees = Growth::callees(tree, keys, key);
+    Around {
+        key,
+        callers,
+        callees,
+    }
+}
+
+fn search(seen: &Seen, pattern: Regex) -> Found {
+    let profile = &seen.profile;
+    // A function is asked once, however many sites it has.
+    let matching: Vec<bool> = profile
+        .functions
+        .iter()
+        .map(|function| pattern.is_match(profile.name(function.name)))
+        .collect();
+    let sites: Arc<[bool]> = seen
+        .sites
+        .iter()
+        .map(|site| match site.kind {
+            crate::model::SiteKind::Module => pattern.is_match(site.name(profile)),
+            _ => matching
+                .get(site.function.0 as usize)
+                .copied()
+                .unwrap_or(false),
+        })
+        .collect();
+    let functions = seen
+        .hot
+        .iter()
+        .filter(|row| sites.get(row.site.0 as usize) == Some(&true))
+        .count();
+    let covered = covered(&seen.tree, &sites);
+    Found {
+        pattern,
+        sites,
+        functions,
+        covered,
+    }
+}
+
+/// Weight of the samples with a marked frame: the outermost of a stack
+/// counts.
+fn covered(tree: &CallTree, sites: &[bool]) -> Weight {
+    let mut sum = Weight::ZERO;
+    let mut inside = vec![false; tree.len()];
+    // A parent's id is smaller than its children's.
+    for index in 1..tree.len() {
+        let Ok(node) = u32::try_from(index).map(NodeId) else {
+            break;
+        };
+        let is_below = tree
+            .parent(node)
+            .and_then(|parent| inside.get(parent.index()))
+            .copied()
+            .unwrap_or(false);
+        let is_marked = tree
+            .site(node)
+            .and_then(|site| sites.get(site.0 as usize))
+            .copied()
+            .unwrap_or(false);
+        if is_marked && !is_below {
+            sum += tree.total(node);
+        }
+        if let Some(slot) = inside.get_mut(index) {
+            *slot = is_below || is_marked;
+        }
+    }
+    sum
+}
+
+fn code(
+    scene: &Scene<'_>,
+    function: FunctionId,
+    source: &dyn CodeSource,
+) -> crate::code::FunctionView {
+    let build = Build {
+        profile: scene.profile(),
+        leaf_weights: &scene.weights_by_stack(),
+        source,
+    };
+    build.view(function)
+}
+
+/// Writes to a new file only: nothing is overwritten, no link followed.
+fn write_file(scene: &Scene<'_>, write: Write) -> Result<String, String> {
+    let bytes = render(scene, write.form)?;
+    let opened = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&write.path);
+    opened
+        .and_then(|mut file| file.write_all(&bytes))
+        .map(|()| write.path.clone())
+        .map_err(|error| format!("cannot write {}: {error}", write.path))
+}
+
+/// A form of the selection in force.
+fn render(scene: &Scene<'_>, form: Form) -> Result<Vec<u8>, String> {
+    let options = PictureOptions {
+        selection: scene.selection().clone(),
+        ..PictureOptions::default()
+    };
+    let profile = scene.profile();
+    let mut bytes = Vec::new();
+    let drawn = match form {
+        Form::Text(text) => return Ok(text.into_bytes()),
+        Form::Folded => picture::folded(profile, &options, &mut bytes),
+        Form::Svg => picture::svg(profile, &options, &mut bytes),
+        Form::Html => picture::html(profile, &options, &mut bytes),
+    };
+    drawn.map(|()| bytes).map_err(|error| error.to_string())
+}

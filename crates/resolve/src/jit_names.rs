@@ -1,0 +1,113 @@
+//! Names for code that a JIT compiler made.
+
+use crate::modules::Modules;
+use prof_profile::{Avma, UnnamedReason};
+use prof_symbolize::{Demangle, JitDump, Lookup, PerfMap};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// What a process's compiler wrote down of its code.
+///
+/// A jitdump knows more than a perf map (lines, instructions, times), so it
+/// is asked first. Runtimes map a page of the dump as executable so that its
+/// path is in the recording.
+pub(crate) struct JitNames {
+    dump: Option<JitDump>,
+    map: Result<PerfMap, UnnamedReason>,
+}
+
+impl JitNames {
+    /// Reads what there is for a process; only `uid` or root may have
+    /// written it.
+    ///
+    /// # Errors
+    ///
+    /// The reason that its code stays without names.
+    pub(crate) fn open(modules: &Modules, pid: i32, uid: u32) -> Result<Self, UnnamedReason> {
+        let dump = dump_path(modules, pid).and_then(|path| JitDump::open(path, uid).ok());
+        let map_path = format!("/tmp/perf-{pid}.map");
+        let map = PerfMap::open(Path::new(&map_path), uid).map_err(|error| error.reason());
+        match (&dump, &map) {
+            (None, Err(reason)) => Err(*reason),
+            _ => Ok(Self { dump, map }),
+        }
+    }
+
+    /// What stands at an address.
+    pub(crate) fn lookup(&self, avma: Avma, demangle: Demangle) -> Lookup {
+        let in_dump = self
+            .dump
+            .as_ref()
+            .map(|dump| dump.lookup(avma, None, demangle))
+            .filter(|found| found.symbol.is_some());
+        match (in_dump, &self.map) {
+            (Some(found), _) => found,
+            (None, Ok(map)) => map.lookup(avma, demangle),
+            (None, Err(_)) => Lookup::unnamed(UnnamedReason::NoSymbolThere),
+        }
+    }
+}
+
+/// The dump that the process mapped: a file `jit-PID.dump`.
+fn dump_path(modules: &Modules, pid: i32) -> Option<&Path> {
+    let name = format!("jit-{pid}.dump");
+    let mut paths = modules
+        .iter()
+        .map(|(_, module)| Path::new(OsStr::from_bytes(&module.path)));
+    paths.find(|path| path.is_absolute() && path.file_name() == Some(OsStr::new(&name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::JitNames;
+    use crate::modules::{Module, Modules};
+    use prof_profile::{Avma, DsoKind, UnnamedReason};
+    use prof_symbolize::Demangle;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::MetadataExt;
+
+    /// A jitdump with one function of four bytes at 0x1000.
+    fn dump() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for word in [0x4a69_5444_u32, 1, 40, 62, 0, 7, 0, 0, 0, 0] {
+            bytes.extend(word.to_le_bytes());
+        }
+        // CODE_LOAD of 62 bytes at time 5, by pid and tid 7.
+        for word in [0_u32, 62, 5, 0, 7, 7] {
+            bytes.extend(word.to_le_bytes());
+        }
+        for long in [0x1000_u64, 0x1000, 4, 1] {
+            bytes.extend(long.to_le_bytes());
+        }
+        bytes.extend(b"f\0\x90\x90\x90\x90");
+        bytes
+    }
+
+    #[test]
+    fn code_is_named_by_the_dump_that_the_process_mapped() {
+        // No process has this id, so no perf map is in the way.
+        let pid = i32::MAX - 7;
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join(format!("jit-{pid}.dump"));
+        std::fs::write(&path, dump()).expect("written");
+        let uid = std::fs::metadata(&path).expect("there").uid();
+        let mut modules = Modules::default();
+        let missing = JitNames::open(&modules, pid, uid).map(|_| ());
+        assert_eq!(missing, Err(UnnamedReason::NoPerfMap));
+        modules.intern(Module {
+            kind: DsoKind::File,
+            path: path.as_os_str().as_bytes().to_vec(),
+            build_id: None,
+            inode: None,
+            pid: None,
+        });
+        let names = JitNames::open(&modules, pid, uid).expect("a dump");
+        let found = names.lookup(Avma(0x1003), Demangle::Yes);
+        assert_eq!(
+            found.symbol.map(|it| it.name.to_string()).as_deref(),
+            Some("f")
+        );
+        assert!(names.lookup(Avma(0x1004), Demangle::Yes).symbol.is_none());
+    }
+}

@@ -1,0 +1,33 @@
+//! Records in time order → process state → stacks → names → profile.
+//!
+//! You give an iterator of records, not a path, and get a
+//! [`prof_profile::Profile`]; or replay the records yourself against
+//! [`Processes`] to know what was mapped where at each moment.
+#![forbid(unsafe_code)]
+
+mod address_space;
+mod chain_ends;
+mod chain_key;
+mod function_table;
+mod jit_names;
+mod kernel_names;
+mod live;
+mod load;
+mod modules;
+mod naming;
+mod place_names;
+mod processes;
+mod progress;
+mod replay;
+mod stack_builder;
+mod stacks;
+mod trusting;
+
+pub use address_space::{AddressSpace, Mapping};
+pub use live::{LiveFiles, LiveSummary, LiveUnwinder, TargetMemory};
+pub use load::{LoadOptions, load};
+pub use modules::{Inode, Module, ModuleId, Modules};
+pub use place_names::{NamedPlace, PlaceNames};
+pub use processes::{ForkEvent, MapEvent, Processes};
+pub use progress::{Phase, Progress};
+pub use stacks::{Beyond, OpenFile, RecordedFiles, StackUnwinder, UserState};

@@ -1,0 +1,458 @@
+//! A sample's user chain, with the live process for what was not copied.
+
+use super::links::{Around, Links, Proof};
+use super::memory::{CodeOnly, LivePieces, TargetMemory};
+use super::outbox::Trial;
+use super::outer::{Known, OuterFrames};
+use crate::processes::Processes;
+use crate::stacks::{Beyond, OpenFile, StackUnwinder, UserState};
+use prof_profile::ChainEnd;
+use prof_unwind::Cursor;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Bytes at the end of a copied piece that must still be as copied for what
+/// lies beyond to be believed at first sight.
+const SEAM: u64 = 1024;
+/// Slots of known frames that are read again for each sample.
+const VERIFIED: usize = 16;
+/// Longest walk, frames; far beyond what a record can hold.
+const MAX_FRAMES: usize = 1 << 16;
+/// Threads that are remembered.
+const MAX_THREADS: usize = 1 << 14;
+
+/// A sample of a thread, and what the same drain tells of it besides.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ThreadSample<'a> {
+    pub(super) tid: i32,
+    pub(super) state: UserState<'a>,
+    /// Highest stack pointer among the thread's later samples of this drain,
+    /// 0 if there are none: how much of the stack may have gone since.
+    pub(super) later_sp: u64,
+}
+
+/// How a chain ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Decided {
+    pub(super) end: ChainEnd,
+    /// Set if it rests on memory that was read later than the sample.
+    pub(super) trial: Option<Trial>,
+}
+
+/// Unwinds samples of running threads.
+pub(super) struct Chains<F, M> {
+    pub(super) stacks: StackUnwinder<F>,
+    memory: M,
+    threads: FxHashMap<i32, OuterFrames>,
+    links: Links,
+    /// Number of the current drain; what is read now was not yet there in
+    /// the samples of this one.
+    drain: u64,
+    scratch: Vec<Known>,
+}
+
+impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
+    pub(super) fn new(open: F, memory: M) -> Self {
+        Self {
+            stacks: StackUnwinder::new(open),
+            memory,
+            threads: FxHashMap::default(),
+            links: Links::default(),
+            drain: 1,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The samples that follow were drained together, after the ones before.
+    pub(super) fn begin_drain(&mut self) {
+        self.drain += 1;
+    }
+
+    /// A thread ended, or runs another program.
+    pub(super) fn forget(&mut self, tid: i32) {
+        self.threads.remove(&tid);
+    }
+
+    /// The user chain of a sample; `out` is overwritten.
+    pub(super) fn chain(
+        &mut self,
+        processes: &Processes,
+        sample: &ThreadSample<'_>,
+        out: &mut Vec<u64>,
+    ) -> Decided {
+        if self.threads.len() >= MAX_THREADS {
+            self.threads.clear();
+        }
+        let outer = self.threads.entry(sample.tid).or_default();
+        let word = sample.state.registers.machine().word();
+        outer.settle(&sample.state.dump, word);
+        let mut walk = Walk {
+            stacks: &mut self.stacks,
+            memory: &self.memory,
+            links: &mut self.links,
+            drain: self.drain,
+            processes,
+            sample,
+            outer,
+            inner: std::mem::take(&mut self.scratch),
+            is_unreadable: false,
+            cursor: Cursor::innermost(sample.state.registers),
+        };
+        out.clear();
+        let decided = walk.run(out);
+        self.scratch = walk.inner;
+        self.scratch.clear();
+        decided
+    }
+
+    /// The number of the current drain.
+    pub(super) fn drain(&self) -> u64 {
+        self.drain
+    }
+
+    /// Whether a slot that a chain rests on has changed unseen.
+    pub(super) fn is_doubtful(&self, trial: &Trial) -> bool {
+        self.threads
+            .get(&trial.tid)
+            .is_some_and(|outer| outer.is_doubtful(&trial.slots))
+    }
+}
+
+/// Where a walk reads the stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// In the sample's copy: as it was then.
+    Copied,
+    /// In the process: as it is now.
+    Live,
+}
+
+/// How a walk over memory of one kind stopped.
+#[derive(Debug, Clone, Copy)]
+enum Stop {
+    /// At a frame that is known: its position in the outer frames.
+    Joined(usize),
+    /// For a reason.
+    Ended(ChainEnd),
+}
+
+/// One sample's walk.
+struct Walk<'a, F, M> {
+    stacks: &'a mut StackUnwinder<F>,
+    memory: &'a M,
+    links: &'a mut Links,
+    drain: u64,
+    processes: &'a Processes,
+    sample: &'a ThreadSample<'a>,
+    outer: &'a mut OuterFrames,
+    /// Frames of this sample, innermost first. If the walk joined a known
+    /// frame, that is the last one.
+    inner: Vec<Known>,
+    /// Known slots could not be read again: the process is gone.
+    is_unreadable: bool,
+    cursor: Cursor,
+}
+
+impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
+    /// Walks to the thread's start and puts what is believed into `out`.
+    fn run(&mut self, out: &mut Vec<u64>) -> Decided {
+        self.note(None, self.drain, Proof::Shown);
+        let mut stop = self.copied_part();
+        let proven = self.inner.len();
+        let goes_beyond = match stop {
+            Stop::Joined(at) => !self.verify(at),
+            Stop::Ended(end) => end == ChainEnd::StackCut,
+        };
+        if goes_beyond {
+            self.outer.is_deep();
+            stop = self.live_part();
+        }
+        self.outer
+            .observe(self.inner.get(1..).unwrap_or_default(), self.drain);
+        let joined = match stop {
+            Stop::Joined(at) => at,
+            Stop::Ended(ChainEnd::Root) => 0,
+            Stop::Ended(end) => {
+                self.outer.clear();
+                let end = match end {
+                    end if !goes_beyond => end,
+                    ChainEnd::StackCut => ChainEnd::StackCut,
+                    _ => ChainEnd::Unproven,
+                };
+                if goes_beyond {
+                    self.inner.truncate(proven);
+                }
+                out.extend(self.inner.iter().map(|frame| frame.pc));
+                return Decided { end, trial: None };
+            }
+        };
+        self.root(proven, joined, out)
+    }
+
+    /// The walk came to the thread's start, through frame `joined` of the
+    /// known ones.
+    fn root(&mut self, proven: usize, joined: usize, out: &mut Vec<u64>) -> Decided {
+        let is_believed = self.is_believable(proven, joined);
+        let trial = self.trial(proven, joined);
+        out.extend(self.inner.iter().map(|frame| frame.pc));
+        out.extend(self.outer.until(joined).iter().rev().map(|frame| frame.pc));
+        // Believed or not: the next sample will ask whether it stayed.
+        let seen = self.inner.get(1..).unwrap_or_default();
+        self.outer.replace_inner(joined, seen);
+        if is_believed {
+            return Decided {
+                end: ChainEnd::Root,
+                trial,
+            };
+        }
+        out.truncate(trial.map_or(proven, |trial| trial.proven));
+        Decided {
+            end: ChainEnd::Unproven,
+            trial: None,
+        }
+    }
+
+    /// The slots that the chain rests on beyond the copy, if any.
+    fn trial(&self, proven: usize, joined: usize) -> Option<Trial> {
+        let walked = self.inner.get(proven..).unwrap_or_default();
+        let mut slots: Option<(u64, u64)> = None;
+        for frame in walked.iter().chain(self.outer.until(joined)) {
+            if self.is_beyond(frame.slot) {
+                let (low, high) = slots.unwrap_or((frame.slot, frame.slot));
+                slots = Some((low.min(frame.slot), high.max(frame.slot)));
+            }
+        }
+        // A joined chain may have copied frames behind the walked ones.
+        let copied = self.outer.until(joined).iter().rev();
+        let copied = copied
+            .take_while(|frame| !self.is_beyond(frame.slot))
+            .count();
+        let proven = match walked.is_empty() {
+            true => proven + copied,
+            false => proven,
+        };
+        slots.map(|(low, high)| Trial {
+            tid: self.sample.tid,
+            slots: low..=high,
+            proven,
+        })
+    }
+
+    /// Walks through the copied piece.
+    fn copied_part(&mut self) -> Stop {
+        let mut code = CodeOnly {
+            memory: self.memory,
+            pid: self.sample.state.pid,
+        };
+        self.walk(&mut code, Source::Copied)
+    }
+
+    /// Walks on through the live process, from where the copy ended.
+    fn live_part(&mut self) -> Stop {
+        let mut pieces = LivePieces::new(self.memory, self.sample.state.pid);
+        loop {
+            match self.walk(&mut pieces, Source::Live) {
+                // A failed check forgets that frame, so this comes to an end.
+                Stop::Joined(at) if !self.verify(at) => {}
+                stop => return stop,
+            }
+        }
+    }
+
+    /// Steps until a known frame or the end.
+    fn walk(&mut self, beyond: &mut impl Beyond, source: Source) -> Stop {
+        while self.inner.len() < MAX_FRAMES {
+            let sp = self.cursor.registers().sp();
+            if let Some(at) = self.outer.find(sp, self.cursor.key()) {
+                return Stop::Joined(at);
+            }
+            let callee = self.cursor;
+            let step =
+                self.stacks
+                    .step(self.processes, &self.sample.state, beyond, &mut self.cursor);
+            let step = match step {
+                Ok(step) => step,
+                Err(end) => return Stop::Ended(end),
+            };
+            let mut around = Around {
+                stacks: &mut *self.stacks,
+                processes: self.processes,
+                state: &self.sample.state,
+            };
+            match source {
+                Source::Copied => {
+                    self.links.learn(&mut around, &callee, &self.cursor);
+                    self.note(step.slot, self.drain - 1, Proof::Shown);
+                }
+                Source::Live => {
+                    let links = &mut *self.links;
+                    let proof = links.judge(&mut around, &callee, &self.cursor, beyond);
+                    if proof == Proof::Refuted {
+                        return Stop::Ended(ChainEnd::Unproven);
+                    }
+                    self.note(step.slot, self.drain, proof);
+                }
+            }
+        }
+        Stop::Ended(ChainEnd::DepthLimit)
+    }
+
+    /// Adds the frame that the walk is at.
+    fn note(&mut self, slot: Option<u64>, since: u64, proof: Proof) {
+        let (pc, slot) = (self.cursor.pc(), slot.unwrap_or(0));
+        self.inner.push(Known {
+            slot,
+            pc,
+            sp: self.cursor.registers().sp(),
+            key: self.cursor.key(),
+            since: self.outer.since(slot, pc).unwrap_or(since),
+            proof,
+        });
+    }
+
+    /// Whether a slot was not copied with this sample.
+    fn is_beyond(&self, slot: u64) -> bool {
+        let word = self.sample.state.registers.machine().word();
+        self.sample.state.dump.word(slot, word).is_none()
+    }
+
+    /// Reads slots of the known frames outside of `at` again: the nearest,
+    /// the outermost, and some between, others each time. On a difference
+    /// what was known is dropped there.
+    fn verify(&mut self, at: usize) -> bool {
+        let known = self.outer.until(at);
+        // Copied slots were compared, and they are the innermost.
+        let beyond = known.iter().rposition(|frame| self.is_beyond(frame.slot));
+        let Some(count) = beyond.map(|last| last + 1) else {
+            return true;
+        };
+        let mut chosen = [0_usize; VERIFIED];
+        let chosen = choose(count, self.drain as usize, &mut chosen);
+        let mut addresses = [0_u64; VERIFIED];
+        let mut words = [0_u64; VERIFIED];
+        for (address, &index) in addresses.iter_mut().zip(chosen) {
+            *address = known.get(index).map_or(0, |frame| frame.slot);
+        }
+        let addresses = addresses.get(..chosen.len()).unwrap_or_default();
+        let pid = self.sample.state.pid;
+        let got = self.memory.read_words(pid, addresses, &mut words);
+        self.is_unreadable |= got < addresses.len();
+        let mask = match self.sample.state.registers.machine().word() {
+            4 => u64::from(u32::MAX),
+            _ => u64::MAX,
+        };
+        let differs = |(&index, &word): (&usize, &u64)| {
+            known
+                .get(index)
+                .is_some_and(|frame| frame.pc != word & mask)
+                .then_some(index)
+        };
+        let changed = chosen.iter().zip(words.get(..got).unwrap_or_default());
+        // The outermost difference: what is inside of it may have followed.
+        match changed.filter_map(differs).min() {
+            Some(index) => {
+                self.outer.changed(index);
+                false
+            }
+            None => true,
+        }
+    }
+
+    /// Whether the frames behind the first `proven` were there when the
+    /// sample was taken: each was seen before this drain and again now, or
+    /// goes on with a recursion that was copied, or the thread has not moved
+    /// since.
+    fn is_believable(&mut self, proven: usize, joined: usize) -> bool {
+        let walked = self.inner.get(proven..).unwrap_or_default();
+        let known = self.outer.until(joined);
+        let repeats = Repeats::of(self.inner.get(..proven).unwrap_or_default());
+        let (mut is_open, mut is_bracketed, mut is_settled) = (false, true, true);
+        let mut callee = proven.checked_sub(1).and_then(|at| self.inner.get(at));
+        for frame in walked.iter().chain(known.iter().rev()) {
+            let inside = callee.replace(frame);
+            if !self.is_beyond(frame.slot) {
+                continue;
+            }
+            is_settled &= self.outer.is_calm(frame.slot, self.drain);
+            let goes_on = inside.is_some_and(|inside| repeats.has(inside, frame));
+            if frame.since < self.drain || goes_on {
+                continue;
+            }
+            is_bracketed = false;
+            // One look at a call through a pointer is not enough.
+            is_open |= frame.proof == Proof::Open;
+        }
+        let beyond = walked
+            .iter()
+            .chain(known)
+            .filter(|frame| self.is_beyond(frame.slot));
+        if !self.outer.is_trusted() {
+            let slots: Vec<u64> = beyond.map(|frame| frame.slot).collect();
+            for slot in slots {
+                is_settled &= self.outer.is_settled(slot);
+            }
+        }
+        if self.is_unreadable {
+            return is_settled && self.outer.is_trusted();
+        }
+        is_settled && (is_bracketed || (!is_open && self.is_still(proven)))
+    }
+
+    /// Whether the thread is still in the outermost copied frame, as far as
+    /// can be seen: the end of what was copied of it is as it was, and no
+    /// later sample of this drain is above it.
+    fn is_still(&self, proven: usize) -> bool {
+        let dump = &self.sample.state.dump;
+        let outermost = proven.checked_sub(1).and_then(|at| self.inner.get(at));
+        let end = outermost.map_or(dump.start, |frame| frame.sp.clamp(dump.start, dump.end()));
+        let start = end.saturating_sub(SEAM).max(dump.start);
+        let copied = usize::try_from(start - dump.start)
+            .ok()
+            .and_then(|from| dump.bytes.get(from..from + (end - start) as usize))
+            .unwrap_or_default();
+        if copied.is_empty() || self.sample.later_sp >= start {
+            return false;
+        }
+        let mut now = [0; SEAM as usize];
+        let now = now.get_mut(..copied.len()).unwrap_or_default();
+        let got = self.memory.read(self.sample.state.pid, start, now);
+        got == copied.len() && now == copied
+    }
+}
+
+/// Pairs of caller and callee that occur in a copied stack, by return
+/// addresses: a recursion repeats them.
+struct Repeats(FxHashSet<(u64, u64)>);
+
+impl Repeats {
+    fn of(copied: &[Known]) -> Self {
+        let pairs = copied.iter().zip(copied.get(1..).unwrap_or_default());
+        Self(
+            pairs
+                .map(|(callee, caller)| (callee.pc, caller.pc))
+                .collect(),
+        )
+    }
+
+    fn has(&self, callee: &Known, caller: &Known) -> bool {
+        self.0.contains(&(callee.pc, caller.pc))
+    }
+}
+
+/// Chooses up to `out.len()` of `count` positions: the ends, and between
+/// them others for each `round`.
+fn choose(count: usize, round: usize, out: &mut [usize; VERIFIED]) -> &[usize] {
+    const AT_ENDS: usize = VERIFIED / 4;
+    const BETWEEN: usize = VERIFIED - 2 * AT_ENDS;
+    let used = count.min(VERIFIED);
+    for (position, slot) in out.iter_mut().enumerate() {
+        *slot = if count <= VERIFIED || position < AT_ENDS {
+            position
+        } else if position < 2 * AT_ENDS {
+            count - 1 - (position - AT_ENDS)
+        } else {
+            let part = position - 2 * AT_ENDS;
+            (part * count / BETWEEN + round) % count
+        };
+    }
+    out.get(..used).unwrap_or_default()
+}

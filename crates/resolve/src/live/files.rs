@@ -1,0 +1,117 @@
+//! Finding the files of running processes, in whatever mount namespace and
+//! even if deleted.
+
+use crate::modules::{Inode, Module};
+use crate::stacks::{OpenFile, from_file, own_vdso};
+use prof_profile::DsoKind;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// `O_NONBLOCK`, so that opening a pipe in a file's place cannot block; the
+/// same on x86 and Arm.
+const O_NONBLOCK: i32 = 0o4000;
+
+/// Opens files at the moment they are mapped.
+#[derive(Debug, Default)]
+pub struct LiveFiles;
+
+impl OpenFile for LiveFiles {
+    fn open(&mut self, module: &Module, pid: i32) -> Option<prof_unwind::Module> {
+        if module.kind == DsoKind::Vdso {
+            return own_vdso();
+        }
+        let path = Path::new(OsStr::from_bytes(&module.path));
+        let seen_by_process = under(&PathBuf::from(format!("/proc/{pid}/root")), path);
+        let file = open_same(&seen_by_process, module.inode)
+            .or_else(|| open_same(path, module.inode))
+            .or_else(|| open_mapped(module, pid))?;
+        from_file(file)
+    }
+}
+
+/// `path` below `root`, also when it is absolute.
+fn under(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// Opens a regular file if it is the one that was mapped. Devices are not
+/// compared: overlays and btrfs tell the mapping another one than `stat`.
+fn open_same(path: &Path, wanted: Option<Inode>) -> Option<File> {
+    let file = File::options()
+        .read(true)
+        .custom_flags(O_NONBLOCK)
+        .open(path)
+        .ok()?;
+    let found = file.metadata().ok()?;
+    let is_same = wanted.is_none_or(|wanted| wanted.inode == 0 || wanted.inode == found.ino());
+    (found.is_file() && is_same).then_some(file)
+}
+
+/// Opens a deleted, replaced or nameless file (memfd) through one of its
+/// mappings. Needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
+fn open_mapped(module: &Module, pid: i32) -> Option<File> {
+    let wanted = module.inode?;
+    let maps = BufReader::new(File::open(format!("/proc/{pid}/maps")).ok()?);
+    let range = maps
+        .split(b'\n')
+        .map_while(Result::ok)
+        .find_map(|line| range_of(&line, wanted.inode))?;
+    open_same(
+        Path::new(&format!("/proc/{pid}/map_files/{range}")),
+        Some(wanted),
+    )
+}
+
+/// The address range of a line of `/proc/PID/maps`, if it maps `inode`:
+/// `start-end perms offset major:minor inode path`.
+fn range_of(line: &[u8], inode: u64) -> Option<String> {
+    let text = String::from_utf8_lossy(line);
+    let mut fields = text.split_ascii_whitespace();
+    let range = fields.next()?;
+    let found: u64 = fields.nth(3)?.parse().ok()?;
+    (found == inode).then(|| range.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LiveFiles, open_same, range_of};
+    use crate::modules::{Inode, Module};
+    use crate::stacks::OpenFile;
+    use prof_profile::DsoKind;
+
+    #[test]
+    fn a_replaced_file_is_not_taken_for_the_mapped_one() {
+        let path = std::env::current_exe().expect("a path");
+        let own = Inode {
+            inode: std::os::unix::fs::MetadataExt::ino(&path.metadata().expect("metadata")),
+            ..Inode::default()
+        };
+        let other = Inode {
+            inode: own.inode + 1,
+            ..own
+        };
+        assert!(open_same(&path, Some(own)).is_some());
+        assert!(open_same(&path, Some(other)).is_none());
+        assert!(open_same("/dev/null".as_ref(), None).is_none());
+        let module = Module {
+            kind: DsoKind::File,
+            path: path.as_os_str().as_encoded_bytes().to_vec(),
+            build_id: None,
+            inode: Some(own),
+            pid: None,
+        };
+        assert!(LiveFiles.open(&module, std::process::id() as i32).is_some());
+    }
+
+    #[test]
+    fn a_line_of_maps_gives_its_range() {
+        let line = b"7f00-7f10 r-xp 00001000 fe:01 4711 /memfd:x (deleted)";
+        assert_eq!(range_of(line, 4711).as_deref(), Some("7f00-7f10"));
+        assert_eq!(range_of(line, 4712), None);
+        assert_eq!(range_of(b"", 0), None);
+    }
+}

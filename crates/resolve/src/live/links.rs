@@ -1,0 +1,127 @@
+//! Which function can have called which, from where.
+//!
+//! A return address read from a running process is believed only if its call
+//! leads to the function that it is said to have called. A direct call shows
+//! that itself, or refutes it unless it was seen before in a copied stack: a
+//! tail call may have led on. Calls through pointers and linkage stubs leave
+//! it open.
+
+use crate::processes::Processes;
+use crate::stacks::{Beyond, OpenFile, StackUnwinder, UserState};
+use prof_profile::Avma;
+use prof_unwind::{CallBefore, Cursor, FunctionAt, ModuleId};
+use rustc_hash::FxHashSet;
+
+/// Most links that are remembered.
+const MAX_LINKS: usize = 1 << 18;
+
+/// The call at an address of a file, and the function it ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Link {
+    caller: (ModuleId, u64),
+    callee: (ModuleId, u64),
+}
+
+/// Links seen in copied stacks.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    seen: FxHashSet<Link>,
+}
+
+/// Where to look things up for one sample.
+pub(super) struct Around<'a, F> {
+    pub(super) stacks: &'a mut StackUnwinder<F>,
+    pub(super) processes: &'a Processes,
+    pub(super) state: &'a UserState<'a>,
+}
+
+impl Links {
+    /// Remembers that `caller` was found outside of `callee` in a copied
+    /// stack.
+    pub(super) fn learn<F: OpenFile>(
+        &mut self,
+        around: &mut Around<'_, F>,
+        callee: &Cursor,
+        caller: &Cursor,
+    ) {
+        let mut beyond = ();
+        let caller = function(around, caller.lookup(), &mut beyond);
+        let callee = function(around, callee.lookup(), &mut beyond);
+        if let (Some(caller), Some(callee)) = (caller, callee) {
+            if self.seen.len() >= MAX_LINKS {
+                self.seen.clear();
+            }
+            self.seen.insert(link(&caller, &callee));
+        }
+    }
+
+    /// Whether the call that returns to `caller` can have led to `callee`.
+    pub(super) fn judge<F: OpenFile>(
+        &self,
+        around: &mut Around<'_, F>,
+        callee: &Cursor,
+        caller: &Cursor,
+        beyond: &mut impl Beyond,
+    ) -> Proof {
+        if caller.is_exact() {
+            // Interrupted by a signal, not by a call.
+            return Proof::Open;
+        }
+        let machine = caller.registers().machine();
+        let call = {
+            let (unwinder, mut process) = around.stacks.at(around.processes, around.state, beyond);
+            unwinder.call_before(machine, caller.pc(), &mut process)
+        };
+        let target = match call {
+            // Nothing to be read: JIT code of a process that is gone.
+            None | Some(CallBefore::None) => return Proof::Refuted,
+            Some(CallBefore::Direct(by)) => Some(caller.pc().wrapping_add_signed(by)),
+            Some(CallBefore::Indirect) => None,
+        };
+        let callee = function(around, callee.lookup(), beyond);
+        let caller = function(around, caller.lookup(), beyond);
+        let (Some(callee), Some(caller)) = (callee, caller) else {
+            // Code without unwind information: its frame pointer led here.
+            return Proof::Open;
+        };
+        if self.seen.contains(&link(&caller, &callee)) {
+            return Proof::Shown;
+        }
+        // Linkage stubs have no function of their own.
+        match target.and_then(|target| function(around, Avma(target), beyond)) {
+            None => Proof::Open,
+            Some(target) if (target.module, target.start) == (callee.module, callee.start) => {
+                Proof::Shown
+            }
+            Some(_) => Proof::Refuted,
+        }
+    }
+}
+
+/// What the code says of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// It goes to that function.
+    Shown,
+    /// It goes through a pointer or a stub: it may.
+    Open,
+    /// It goes elsewhere, and was not seen to end up there by a tail call.
+    Refuted,
+}
+
+fn function<F: OpenFile>(
+    around: &mut Around<'_, F>,
+    at: Avma,
+    beyond: &mut impl Beyond,
+) -> Option<FunctionAt> {
+    let machine = around.state.registers.machine();
+    let (unwinder, mut process) = around.stacks.at(around.processes, around.state, beyond);
+    unwinder.function(machine, at, &mut process)
+}
+
+fn link(caller: &FunctionAt, callee: &FunctionAt) -> Link {
+    Link {
+        caller: (caller.module, caller.at.0),
+        callee: (callee.module, callee.start.0),
+    }
+}

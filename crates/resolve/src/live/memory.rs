@@ -1,0 +1,91 @@
+//! Memory of the running process, beyond what a sample copied.
+
+use crate::stacks::Beyond;
+use prof_profile::Avma;
+
+/// Reads the memory of running processes.
+pub trait TargetMemory {
+    /// Copies memory of `pid` from `address` on; how many bytes could be
+    /// read.
+    fn read(&self, pid: i32, address: u64, out: &mut [u8]) -> usize;
+
+    /// Reads the 8 bytes at each of `addresses`; how many could be read
+    /// before the first that could not. `out` is at least as long.
+    fn read_words(&self, pid: i32, addresses: &[u64], out: &mut [u64]) -> usize;
+}
+
+/// Bytes read at once; deep stacks are read whole.
+const PIECE: u64 = 16384;
+/// Most bytes read for one sample, 8 MiB: a whole stack of usual size.
+const MAX_PIECES: usize = 512;
+
+/// Pieces of one process's memory, each read once.
+///
+/// What it holds is of now, not of the time of the sample: whoever uses it
+/// must show that nothing has changed since.
+pub(super) struct LivePieces<'a, M> {
+    memory: &'a M,
+    pid: i32,
+    pieces: Vec<(u64, Vec<u8>)>,
+}
+
+impl<'a, M: TargetMemory> LivePieces<'a, M> {
+    pub(super) fn new(memory: &'a M, pid: i32) -> Self {
+        Self {
+            memory,
+            pid,
+            pieces: Vec::new(),
+        }
+    }
+
+    /// Copies from one piece; `None` unless all of it can be read.
+    fn copy(&mut self, address: u64, out: &mut [u8]) -> Option<()> {
+        let start = address - address % PIECE;
+        // Walks go upwards: the newest piece is the likely one.
+        let known = self.pieces.iter().rposition(|&(at, _)| at == start);
+        let index = match known {
+            Some(index) => index,
+            None if self.pieces.len() >= MAX_PIECES => return None,
+            None => {
+                let mut bytes = vec![0; PIECE as usize];
+                let got = self.memory.read(self.pid, start, &mut bytes);
+                bytes.truncate(got);
+                self.pieces.push((start, bytes));
+                self.pieces.len() - 1
+            }
+        };
+        let (_, bytes) = self.pieces.get(index)?;
+        let from = bytes.get((address - start) as usize..)?;
+        out.copy_from_slice(from.get(..out.len())?);
+        Some(())
+    }
+}
+
+impl<M: TargetMemory> Beyond for LivePieces<'_, M> {
+    fn word(&mut self, address: u64, size: u8) -> Option<u64> {
+        let mut bytes = [0; 8];
+        // A word that crosses pieces is no stack slot.
+        self.copy(address, bytes.get_mut(..usize::from(size))?)?;
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
+        self.memory.read(self.pid, at.0, out)
+    }
+}
+
+/// Reads code of the running process, but no stack.
+pub(super) struct CodeOnly<'a, M> {
+    pub(super) memory: &'a M,
+    pub(super) pid: i32,
+}
+
+impl<M: TargetMemory> Beyond for CodeOnly<'_, M> {
+    fn word(&mut self, _address: u64, _size: u8) -> Option<u64> {
+        None
+    }
+
+    fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
+        self.memory.read(self.pid, at.0, out)
+    }
+}

@@ -1,0 +1,309 @@
+//! What is known of a thread's outer frames from its earlier samples.
+//!
+//! A frame's return address stays where it is until its callee returns, that
+//! is while the stack pointer is below it. So a sample says of every frame
+//! seen before whether it is gone (its slot is below the stack pointer),
+//! still there or replaced (its slot is in the copied piece); of those beyond
+//! the piece it says nothing, and they must be read again.
+//!
+//! ```text
+//!   high   ┌──────────────┐ thread start
+//!          │ slot of main │  beyond: as seen before, to be verified
+//!          ├──────────────┤ end of the copied piece
+//!          │ slot of f    │  compared with the copy
+//!          ├──────────────┤ stack pointer
+//!   low    │ slot of g    │  gone
+//!          └──────────────┘
+//! ```
+
+use super::links::Proof;
+use prof_unwind::StackDump;
+use rustc_hash::FxHashMap;
+use std::ops::RangeInclusive;
+
+/// Farther than this below the stack pointer is another stack, bytes.
+const SAME_STACK: u64 = 64 << 20;
+/// A slot whose content changed unseen must then stay this many times.
+const PROBATION: u16 = 64;
+/// Most slots whose content is remembered for one thread.
+const MAX_HISTORY: usize = 1 << 17;
+/// Drains without a change after which a slot counts as calm.
+const CALM: u64 = 16;
+/// Most slots under probation for one thread.
+const MAX_DOUBTFUL: usize = 4096;
+
+/// A frame and how it was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Known {
+    /// Where its return address stands; 0 for the innermost frame.
+    pub(super) slot: u64,
+    /// The return address.
+    pub(super) pc: u64,
+    /// The stack pointer in the frame.
+    pub(super) sp: u64,
+    /// See [`prof_unwind::Cursor::key`].
+    pub(super) key: u64,
+    /// The drain in which it was first seen as it is.
+    pub(super) since: u64,
+    /// What the call says of it.
+    pub(super) proof: Proof,
+}
+
+/// The outer frames of a thread, as last seen.
+#[derive(Debug, Default)]
+pub(super) struct OuterFrames {
+    /// Outermost first.
+    frames: Vec<Known>,
+    /// How many of them lie on one stack, each slot below the one before: on
+    /// those a binary search works. The rest is on other stacks.
+    in_order: usize,
+    /// Slots that were seen to change while all inside of them stayed the
+    /// same, with how often they stayed since.
+    doubtful: FxHashMap<u64, u16>,
+    /// What slots held when they were last seen, popped ones too; kept for
+    /// threads whose stacks are deeper than the copies.
+    history: Option<FxHashMap<u64, Held>>,
+}
+
+/// What a slot has held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Held {
+    pc: u64,
+    /// The drain in which it was seen to hold something else than before.
+    changed: Option<u64>,
+}
+
+impl OuterFrames {
+    /// The frames outside of position `end`, outermost first.
+    pub(super) fn until(&self, end: usize) -> &[Known] {
+        self.frames.get(..end).unwrap_or(&self.frames)
+    }
+
+    /// Keeps the frames outside of position `end` and adds these, which come
+    /// innermost first.
+    pub(super) fn replace_inner(&mut self, end: usize, inner: &[Known]) {
+        self.truncate(end);
+        self.frames.extend(inner.iter().rev());
+        let mut last = match self.in_order.checked_sub(1) {
+            Some(at) => self.frames.get(at).map_or(0, |frame| frame.slot),
+            None => u64::MAX,
+        };
+        while let Some(frame) = self.frames.get(self.in_order)
+            && frame.slot < last
+        {
+            last = frame.slot;
+            self.in_order += 1;
+        }
+    }
+
+    /// Forgets all frames.
+    pub(super) fn clear(&mut self) {
+        self.truncate(0);
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.frames.truncate(len);
+        self.in_order = self.in_order.min(len);
+    }
+
+    /// Drops what a sample with this copied piece shows to be gone.
+    pub(super) fn settle(&mut self, dump: &StackDump<'_>, word: u8) {
+        let gone = |frame: &Known| {
+            let is_popped = frame.slot < dump.start && dump.start - frame.slot < SAME_STACK;
+            let is_replaced = dump
+                .word(frame.slot, word)
+                .is_some_and(|value| value != frame.pc);
+            is_popped || is_replaced
+        };
+        // Of frames in order, those above the copy are not touched by it.
+        let ordered = self.frames.get(..self.in_order).unwrap_or_default();
+        let above = ordered.partition_point(|frame| frame.slot >= dump.end());
+        let suspects = self.frames.get(above..).unwrap_or_default();
+        // A frame that is gone takes all inside of it along.
+        if let Some(first) = suspects.iter().position(gone) {
+            self.truncate(above + first);
+        }
+    }
+
+    /// The position of a frame that a walk has reached.
+    pub(super) fn find(&self, sp: u64, key: u64) -> Option<usize> {
+        let ordered = self.frames.get(..self.in_order).unwrap_or_default();
+        let at = ordered.partition_point(|frame| frame.sp > sp);
+        let is_it = |frame: &Known| frame.sp == sp && frame.key == key;
+        if ordered.get(at).is_some_and(is_it) {
+            return Some(at);
+        }
+        let others = self.frames.get(self.in_order..)?;
+        others.iter().rposition(is_it).map(|at| at + self.in_order)
+    }
+
+    /// Since when the slot is known to hold this return address.
+    pub(super) fn since(&self, slot: u64, pc: u64) -> Option<u64> {
+        let ordered = self.frames.get(..self.in_order).unwrap_or_default();
+        let at = ordered.partition_point(|frame| frame.slot > slot);
+        let is_it = |frame: &&Known| frame.slot == slot;
+        let others = self.frames.get(self.in_order..).unwrap_or_default();
+        let found = ordered
+            .get(at)
+            .filter(is_it)
+            .or_else(|| others.iter().rfind(is_it))?;
+        (found.pc == pc).then_some(found.since)
+    }
+
+    /// From now on remembers what slots hold: the thread's stack is deeper
+    /// than the copies.
+    pub(super) fn is_deep(&mut self) {
+        self.history.get_or_insert_default();
+    }
+
+    /// Remembers what the slots of these frames hold in drain `now`.
+    pub(super) fn observe(&mut self, frames: &[Known], now: u64) {
+        let Some(history) = &mut self.history else {
+            return;
+        };
+        if history.len() >= MAX_HISTORY {
+            history.clear();
+        }
+        for frame in frames {
+            let held = history.entry(frame.slot).or_insert(Held {
+                pc: frame.pc,
+                changed: None,
+            });
+            if held.pc != frame.pc {
+                *held = Held {
+                    pc: frame.pc,
+                    changed: Some(now),
+                };
+            }
+        }
+    }
+
+    /// Whether the slot has held the same for so long that it will have held
+    /// it in the short time between two looks at it.
+    pub(super) fn is_calm(&self, slot: u64, now: u64) -> bool {
+        let held = self.history.as_ref().and_then(|history| history.get(&slot));
+        let changed = held.and_then(|held| held.changed);
+        changed.is_none_or(|changed| now.saturating_sub(changed) > CALM)
+    }
+
+    /// The content of the slot of frame `at` turned out to be another.
+    pub(super) fn changed(&mut self, at: usize) {
+        if let Some(frame) = self.frames.get(at) {
+            if self.doubtful.len() >= MAX_DOUBTFUL {
+                self.doubtful.clear();
+            }
+            self.doubtful.insert(frame.slot, 0);
+        }
+        self.truncate(at);
+    }
+
+    /// Whether a read content of this slot can be believed. Each asking
+    /// counts as one time that the slot has stayed as it was.
+    pub(super) fn is_settled(&mut self, slot: u64) -> bool {
+        let Some(stayed) = self.doubtful.get_mut(&slot) else {
+            return true;
+        };
+        *stayed = stayed.saturating_add(1);
+        if *stayed < PROBATION {
+            return false;
+        }
+        self.doubtful.remove(&slot);
+        true
+    }
+
+    /// Whether one of the slots in this range has changed unseen.
+    pub(super) fn is_doubtful(&self, slots: &RangeInclusive<u64>) -> bool {
+        self.doubtful.keys().any(|slot| slots.contains(slot))
+    }
+
+    /// Whether nothing about this thread's stack is in doubt.
+    pub(super) fn is_trusted(&self) -> bool {
+        self.doubtful.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Known, OuterFrames, PROBATION};
+    use crate::live::links::Proof;
+    use prof_unwind::StackDump;
+
+    fn frame(slot: u64, pc: u64) -> Known {
+        Known {
+            slot,
+            pc,
+            sp: slot + 8,
+            key: pc,
+            since: 0,
+            proof: Proof::Shown,
+        }
+    }
+
+    fn outer() -> OuterFrames {
+        let mut outer = OuterFrames::default();
+        let inner = [frame(0xf00, 1), frame(0x1008, 2), frame(0x1100, 3)];
+        outer.replace_inner(0, &inner);
+        outer
+    }
+
+    fn slots(outer: &OuterFrames) -> Vec<u64> {
+        outer
+            .until(usize::MAX)
+            .iter()
+            .map(|frame| frame.slot)
+            .collect()
+    }
+
+    #[test]
+    fn frames_below_the_stack_pointer_are_gone() {
+        let mut outer = outer();
+        let stack = [0_u64, 2].map(u64::to_le_bytes).concat();
+        let dump = StackDump {
+            start: 0x1000,
+            bytes: &stack,
+        };
+        outer.settle(&dump, 8);
+        assert_eq!(slots(&outer), [0x1100, 0x1008]);
+        assert_eq!(outer.find(0x1010, 2), Some(1));
+        assert_eq!(outer.find(0x1010, 9), None);
+    }
+
+    #[test]
+    fn a_replaced_return_address_ends_what_is_known() {
+        let mut outer = outer();
+        let stack = [0_u64, 77].map(u64::to_le_bytes).concat();
+        let dump = StackDump {
+            start: 0x1000,
+            bytes: &stack,
+        };
+        outer.settle(&dump, 8);
+        assert_eq!(slots(&outer), [0x1100]);
+    }
+
+    #[test]
+    fn frames_on_two_stacks_are_found_on_both() {
+        let mut outer = outer();
+        // Called from 0xf00's frame, on a stack that lies higher.
+        let switched = [frame(0x8000, 5), frame(0x8100, 4)];
+        outer.replace_inner(3, &switched);
+        assert_eq!(slots(&outer), [0x1100, 0x1008, 0xf00, 0x8100, 0x8000]);
+        for (at, slot) in slots(&outer).into_iter().enumerate() {
+            let pc = outer.until(usize::MAX)[at].pc;
+            assert_eq!(outer.find(slot + 8, pc), Some(at));
+            assert_eq!(outer.since(slot, pc), Some(0));
+            assert_eq!(outer.since(slot, 99), None);
+        }
+    }
+
+    #[test]
+    fn a_slot_that_changed_unseen_is_on_probation() {
+        let mut outer = outer();
+        outer.changed(1);
+        assert_eq!(slots(&outer), [0x1100]);
+        assert!(!outer.is_trusted());
+        assert!(outer.is_settled(0x1100));
+        let asked = (0..PROBATION).filter(|_| !outer.is_settled(0x1008)).count();
+        assert_eq!(asked, usize::from(PROBATION) - 1);
+        assert!(outer.is_trusted());
+    }
+}

@@ -1,0 +1,352 @@
+//! The stage between drained rings and the written file.
+
+use super::chains::{Chains, Decided, ThreadSample};
+use super::files::LiveFiles;
+use super::memory::TargetMemory;
+use super::outbox::Outbox;
+use crate::processes::Processes;
+use crate::stacks::UserState;
+use prof_abi::{ByteOrder, EventAttr, Misc, RecordType, SampleType};
+use prof_perfdata::write::UserChainRewriter;
+use prof_perfdata::{Body, Event, Events, Record, Sample};
+use prof_profile::ChainEnd;
+use prof_unwind::{Machine, Registers, StackDump};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// Entries that are kept at each end of a chain that no record can hold; a
+/// record has at most 65 528 bytes.
+const KEPT_AT_ENDS: usize = 3900;
+
+/// What became of the samples' user stacks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LiveSummary {
+    /// Samples with a user part by how their chain ended.
+    pub chain_ends: BTreeMap<ChainEnd, u64>,
+    /// Chains that no record could hold and that lost frames in the middle.
+    pub shortened: u64,
+    /// Samples that could not be read and were passed on as they came.
+    pub malformed: u64,
+}
+
+/// Turns samples with registers and a piece of stack into samples with a call
+/// chain; passes on everything else.
+///
+/// It is given the records of each ring, then told that all rings were
+/// drained, and gives back the records to be written, in order of time. A
+/// sample that runs into code of which no record has told yet is held back
+/// until the next drain, and so is, for some drains, one whose chain rests on
+/// memory that was read later.
+pub struct LiveUnwinder<M> {
+    events: Events,
+    rewriters: Vec<UserChainRewriter>,
+    machine: Machine,
+    processes: Processes,
+    chains: Chains<LiveFiles, M>,
+    /// Records of this drain.
+    incoming: Vec<u8>,
+    /// Samples held back.
+    held: Vec<u8>,
+    outbox: Outbox,
+    chain: Vec<u64>,
+    summary: LiveSummary,
+}
+
+/// A record of a drain: its time and where it is.
+type Place = (u64, usize, usize);
+
+impl<M: TargetMemory> LiveUnwinder<M> {
+    /// For records of events opened with these attributes and ids; `machine`
+    /// is that of the kernel.
+    pub fn new(events: Vec<(EventAttr, Vec<u64>)>, machine: Machine, memory: M) -> Self {
+        let rewriters = events
+            .iter()
+            .map(|(attr, _)| UserChainRewriter::new(attr))
+            .collect();
+        let mut list = Events::new(ByteOrder::NATIVE);
+        for (attr, ids) in events {
+            list.push(Event::new(attr, ids));
+        }
+        Self {
+            events: list,
+            rewriters,
+            machine,
+            processes: Processes::default(),
+            chains: Chains::new(LiveFiles, memory),
+            incoming: Vec::new(),
+            held: Vec::new(),
+            outbox: Outbox::default(),
+            chain: Vec::new(),
+            summary: LiveSummary::default(),
+        }
+    }
+
+    /// What the file's header says of event `index`: the samples as written.
+    pub fn written_attr(&self, index: usize) -> Option<&EventAttr> {
+        self.rewriters
+            .get(index)
+            .map(UserChainRewriter::written_attr)
+    }
+
+    /// What became of the stacks so far.
+    pub fn summary(&self) -> &LiveSummary {
+        &self.summary
+    }
+
+    /// Takes whole records of one ring, in its order.
+    pub fn records(&mut self, records: &[u8]) {
+        self.incoming.extend_from_slice(records);
+    }
+
+    /// All rings were drained: appends to `out` what can be written now.
+    pub fn round(&mut self, out: &mut Vec<u8>) {
+        self.run(IfUnknown::Hold);
+        self.release(self.chains.drain(), out);
+    }
+
+    /// Appends everything that is still held back.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        self.run(IfUnknown::Write);
+        self.release(u64::MAX, out);
+    }
+
+    fn release(&mut self, now: u64, out: &mut Vec<u8>) {
+        let (chains, ends) = (&self.chains, &mut self.summary.chain_ends);
+        self.outbox.release(
+            now,
+            |trial| chains.is_doubtful(trial),
+            |end| *ends.entry(end).or_default() += 1,
+            out,
+        );
+    }
+
+    fn run(&mut self, if_unknown: IfUnknown) {
+        let held = std::mem::take(&mut self.held);
+        let mut incoming = std::mem::take(&mut self.incoming);
+        self.chains.begin_drain();
+        let events = std::mem::take(&mut self.events);
+        let mut places = Vec::new();
+        find_records(&held, 0, &events, &mut places);
+        find_records(&incoming, held.len(), &events, &mut places);
+        places.sort_unstable();
+        let bytes_at = |&(_, at, len): &Place| {
+            let (from, at) = match at.checked_sub(held.len()) {
+                Some(at) => (incoming.as_slice(), at),
+                None => (held.as_slice(), at),
+            };
+            from.get(at..at.saturating_add(len)).unwrap_or_default()
+        };
+        let later = later_stack_pointers(places.iter().map(bytes_at), &events, self.machine);
+        for (place, later_sp) in places.iter().zip(later) {
+            let if_unknown = match place.1 < held.len() {
+                true => IfUnknown::Write,
+                false => if_unknown,
+            };
+            let Some(record) = Record::new(bytes_at(place), 0, &events) else {
+                continue;
+            };
+            if record.kind == RecordType::SAMPLE {
+                self.sample(&record, later_sp, if_unknown);
+            } else {
+                self.note(&record);
+                self.outbox.ready().extend_from_slice(record.bytes);
+            }
+        }
+        self.events = events;
+        incoming.clear();
+        self.incoming = incoming;
+    }
+
+    /// Keeps process state up to date.
+    fn note(&mut self, record: &Record<'_>) {
+        let body = record.decode();
+        if let Some(module) = self.processes.apply(record, &body)
+            && let Some(pid) = body_pid(&body)
+        {
+            self.chains.stacks.prepare(&self.processes, module, pid);
+        }
+        match body {
+            // The same thread, but on a stack of its own from now on.
+            Body::Comm(comm) if record.misc.has(Misc::COMM_EXEC) => self.chains.forget(comm.tid),
+            Body::Exit(task) => self.chains.forget(task.tid),
+            _ => {}
+        }
+    }
+
+    fn sample(&mut self, record: &Record<'_>, later_sp: u64, if_unknown: IfUnknown) {
+        let index = record.event_index();
+        let rewriter = index.and_then(|index| self.rewriters.get(index));
+        let event = index.and_then(|index| record.events().get(index));
+        let (Some(rewriter), Some(event)) = (rewriter, event) else {
+            self.summary.malformed += 1;
+            return;
+        };
+        if !event.attr.sample_type.has(SampleType::REGS_USER) {
+            self.outbox.ready().extend_from_slice(record.bytes);
+            return;
+        }
+        let Ok(sample) = Sample::new(record.bytes, &event.layout, ByteOrder::NATIVE) else {
+            self.summary.malformed += 1;
+            return;
+        };
+        self.chain.clear();
+        let mut decided = None;
+        if let (Some(state), Some(tid)) = (user_state(&sample, self.machine), sample.tid()) {
+            let thread = ThreadSample {
+                tid,
+                state,
+                later_sp,
+            };
+            let chain = self.chains.chain(&self.processes, &thread, &mut self.chain);
+            if if_unknown == IfUnknown::Hold && is_nowhere(&chain, &self.chain) {
+                self.held.extend_from_slice(record.bytes);
+                return;
+            }
+            decided = Some(chain);
+        }
+        let mut rewritten = |chain: &mut Vec<u64>, out: &mut Vec<u8>| {
+            self.summary.shortened += u64::from(shorten(chain));
+            let result = rewriter.rewrite(record.bytes, chain, out);
+            self.summary.malformed += u64::from(result.is_err());
+        };
+        match decided {
+            Some(Decided {
+                end,
+                trial: Some(trial),
+            }) => {
+                let (mut whole, mut proven) = (Vec::new(), Vec::new());
+                let mut inner = self.chain.get(..trial.proven).unwrap_or_default().to_vec();
+                rewritten(&mut self.chain, &mut whole);
+                rewritten(&mut inner, &mut proven);
+                let now = self.chains.drain();
+                self.outbox.try_out(trial, now, end, whole, proven);
+            }
+            decided => {
+                rewritten(&mut self.chain, self.outbox.ready());
+                if let Some(Decided { end, .. }) = decided {
+                    *self.summary.chain_ends.entry(end).or_default() += 1;
+                }
+            }
+        }
+    }
+}
+
+/// Whether the very first step failed because no code is known there.
+fn is_nowhere(decided: &Decided, chain: &[u64]) -> bool {
+    decided.end == ChainEnd::Unproven && chain.len() < 2
+}
+
+/// The process that a record maps something into.
+fn body_pid(body: &Body<'_>) -> Option<i32> {
+    match body {
+        Body::Mmap(map) => Some(map.pid),
+        Body::Mmap2(map) => Some(map.pid),
+        _ => None,
+    }
+}
+
+/// What to do with a sample in code that no record has told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IfUnknown {
+    /// Wait: the record may stand in a ring that was drained earlier.
+    Hold,
+    Write,
+}
+
+/// Time and place of each whole record; `offset` is added to the places.
+fn find_records(bytes: &[u8], offset: usize, events: &Events, out: &mut Vec<Place>) {
+    let mut at = 0;
+    while let Some(rest) = bytes.get(at..)
+        && let Some(size) = ByteOrder::NATIVE.u16(rest, 6).map(usize::from)
+        && size >= 8
+        && let Some(record) = rest.get(..size)
+    {
+        let time = Record::new(record, 0, events).and_then(|record| record.time());
+        out.push((time.unwrap_or(0), at + offset, size));
+        at += size;
+    }
+}
+
+/// For each record the highest stack pointer of its thread in later samples
+/// of this drain, 0 if there is none.
+fn later_stack_pointers<'a>(
+    records: impl DoubleEndedIterator<Item = &'a [u8]>,
+    events: &Events,
+    machine: Machine,
+) -> Vec<u64> {
+    let mut highest = FxHashMap::<i32, u64>::default();
+    let mut later: Vec<u64> = records
+        .rev()
+        .map(|bytes| {
+            let Some((tid, sp)) = stack_pointer(bytes, events, machine) else {
+                return 0;
+            };
+            let known = highest.entry(tid).or_default();
+            let later = *known;
+            *known = later.max(sp);
+            later
+        })
+        .collect();
+    later.reverse();
+    later
+}
+
+/// Thread and user stack pointer of a sample.
+fn stack_pointer(bytes: &[u8], events: &Events, machine: Machine) -> Option<(i32, u64)> {
+    let record = Record::new(bytes, 0, events)?;
+    if record.kind != RecordType::SAMPLE {
+        return None;
+    }
+    let sample = Sample::new(bytes, &record.event()?.layout, ByteOrder::NATIVE).ok()?;
+    let state = user_state(&sample, machine)?;
+    Some((sample.tid()?, state.registers.sp()))
+}
+
+/// Registers and stack of a sample's user part; `None` if it has none, as
+/// samples of kernel threads.
+pub(crate) fn user_state<'a>(sample: &Sample<'a>, machine: Machine) -> Option<UserState<'a>> {
+    const ABI_32: u64 = 1;
+    let recorded = sample.regs_user()?;
+    let machine = match (recorded.abi, machine) {
+        (0, _) => return None,
+        (ABI_32, Machine::X86_64) => Machine::X86,
+        (ABI_32, Machine::Aarch64) => return None,
+        _ => machine,
+    };
+    let registers = Registers::from_perf(machine, recorded.mask, recorded.values.clone())?;
+    Some(UserState {
+        pid: sample.pid()?,
+        registers,
+        dump: StackDump {
+            start: registers.sp(),
+            bytes: sample.stack_user().unwrap_or_default(),
+        },
+    })
+}
+
+/// Cuts the middle out of a chain that no record can hold. The gap is marked
+/// by another "user frames follow", which readers of perf.data take as that.
+fn shorten(chain: &mut Vec<u64>) -> bool {
+    let is_long = chain.len() > 2 * KEPT_AT_ENDS;
+    if is_long {
+        let marker = prof_abi::CallchainContext::USER.0;
+        chain.splice(KEPT_AT_ENDS..chain.len() - KEPT_AT_ENDS, [marker]);
+    }
+    is_long
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KEPT_AT_ENDS, shorten};
+    use prof_abi::CallchainContext;
+
+    #[test]
+    fn a_chain_too_long_for_a_record_keeps_both_ends() {
+        let mut chain: Vec<u64> = (0..20_000).collect();
+        assert!(shorten(&mut chain));
+        assert_eq!(chain.len(), 2 * KEPT_AT_ENDS + 1);
+        assert_eq!(chain[KEPT_AT_ENDS], CallchainContext::USER.0);
+        assert_eq!((chain[0], chain.last().copied()), (0, Some(19_999)));
+        assert!(!shorten(&mut chain.clone()[..100].to_vec()));
+    }
+}

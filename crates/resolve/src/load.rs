@@ -1,0 +1,430 @@
+//! A whole recording to a profile.
+
+use crate::kernel_names::RecordedKernel;
+use crate::naming::{CarriedSymbols, Namer};
+use crate::processes::Processes;
+use crate::progress::{Phase, Progress};
+use crate::stack_builder::{RawChain, StackBuilder};
+use crate::stacks::{RecordedFiles, StackUnwinder, UserState};
+use crate::trusting;
+use prof_abi::{CallchainContext, CpuMode, SampleType};
+use prof_perfdata::{Body, Error, Features, Reader, Record, Sample as RawSample, TimeOrder};
+use prof_profile::{
+    Avma, ChainEnd, Event, EventId, NameId, Origin, Profile, Sample, Samples, StackId, Task,
+    TaskId, Trust,
+};
+use prof_symbolize::{Detail, Symbolizer};
+use prof_unwind::{Machine, Registers, StackDump};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// How a recording is to be resolved.
+#[derive(Debug, Clone)]
+pub struct LoadOptions {
+    /// Whether inlined functions and source lines are wanted.
+    pub detail: Detail,
+    /// Who may own perf maps of JIT code, beside root.
+    pub trusted_uid: u32,
+    /// Longest user stack unwound from a sample's dump, frames.
+    pub max_stack: usize,
+    /// Callers in no mapping that are told apart; the others are shown as one
+    /// `[unknown]`, which is noted. Bounds what broken stacks cost.
+    pub unmapped_limit: usize,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            detail: Detail::Source,
+            trusted_uid: 0,
+            max_stack: 1024,
+            unmapped_limit: 1 << 14,
+        }
+    }
+}
+
+/// News of the reader is given each time this many records passed.
+const RECORDS_PER_UPDATE: u64 = 4096;
+
+/// Reads a recording to its end and resolves it. The reader comes back for
+/// what it has to say: damages, notes, features.
+///
+/// # Errors
+/// Only if the input cannot be read; what is damaged in it is listed in the
+/// profile's [`Trust`].
+pub fn load(
+    reader: Reader,
+    symbolizer: &Symbolizer,
+    options: &LoadOptions,
+    progress: &dyn Progress,
+) -> Result<(Profile, Reader), Error> {
+    let mut loader = Loader::new(&reader, options);
+    let mut records = TimeOrder::new(reader);
+    let mut count = 0_u64;
+    while let Some(record) = records.next()? {
+        loader.take(&record);
+        count += 1;
+        if count.is_multiple_of(RECORDS_PER_UPDATE) {
+            let (done, total) = records.reader().progress();
+            progress.update(Phase::Reading, done, total);
+        }
+    }
+    let late = records.late();
+    let reader = records.into_reader();
+    let profile = loader.finish(&reader, late, symbolizer, options, progress);
+    Ok((profile, reader))
+}
+
+/// What was counted beside the samples.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) lost: u64,
+    pub(crate) throttled: u64,
+    /// Frames whose address in no mapping was not kept.
+    pub(crate) merged: u64,
+    /// Of the samples whose stacks were unwound here.
+    pub(crate) chain_ends: FxHashMap<(StackId, ChainEnd), u64>,
+}
+
+/// Collects a profile record by record.
+struct Loader {
+    processes: Processes,
+    stacks: StackBuilder,
+    unwinder: StackUnwinder<RecordedFiles>,
+    machine: Machine,
+    max_stack: usize,
+    samples: Samples,
+    tasks: Vec<Task>,
+    task_ids: FxHashMap<(i32, i32, Option<NameId>), TaskId>,
+    events: Vec<Event>,
+    tally: Tally,
+    chain: Vec<u64>,
+}
+
+impl Loader {
+    fn new(reader: &Reader, options: &LoadOptions) -> Self {
+        let arch = reader
+            .features()
+            .arch()
+            .map(|arch| arch.to_string_lossy().into_owned());
+        let machine = match arch.as_deref() {
+            Some("aarch64" | "arm64") => Machine::Aarch64,
+            _ => Machine::X86_64,
+        };
+        Self {
+            processes: Processes::default(),
+            stacks: StackBuilder::new(options.unmapped_limit),
+            unwinder: StackUnwinder::new(RecordedFiles::default()),
+            machine,
+            max_stack: options.max_stack,
+            samples: Samples::default(),
+            tasks: Vec::new(),
+            task_ids: FxHashMap::default(),
+            events: Vec::new(),
+            tally: Tally::default(),
+            chain: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, record: &Record<'_>) {
+        match record.decode() {
+            Body::Sample(sample) => self.sample(record, &sample),
+            Body::Lost(lost) => self.add_lost(record, lost.lost),
+            Body::LostSamples(lost) => self.add_lost(record, lost.lost),
+            Body::Throttle(_) => self.tally.throttled += 1,
+            body => {
+                let mapped = self.processes.apply(record, &body);
+                if let Some(module) = mapped.filter(|_| has_stack_dumps(record)) {
+                    let pid = record.sample_id().pid.unwrap_or(-1);
+                    self.unwinder.prepare(&self.processes, module, pid);
+                }
+            }
+        }
+    }
+
+    fn add_lost(&mut self, record: &Record<'_>, lost: u64) {
+        self.tally.lost = self.tally.lost.saturating_add(lost);
+        let index = record.event_index().unwrap_or(0);
+        if let Some(event) = self.event(record, index) {
+            event.lost = event.lost.saturating_add(lost);
+        }
+    }
+
+    /// The event's totals; events may be added while a stream is read.
+    fn event(&mut self, record: &Record<'_>, index: usize) -> Option<&mut Event> {
+        while self.events.len() <= index {
+            let next = record.events().get(self.events.len())?;
+            self.events.push(event_of(next));
+        }
+        self.events.get_mut(index)
+    }
+
+    fn sample(&mut self, record: &Record<'_>, sample: &RawSample<'_>) {
+        let Some(index) = record.event_index() else {
+            return;
+        };
+        let Some(described) = record.events().get(index) else {
+            return;
+        };
+        let period = described.period_of(sample.period());
+        let Some(event) = self.event(record, index) else {
+            return;
+        };
+        event.samples += 1;
+        event.period = event.period.saturating_add(period);
+        let (pid, tid) = (sample.pid().unwrap_or(-1), sample.tid().unwrap_or(-1));
+        let mode = record.misc.cpu_mode();
+        let (stack, end) = self.stack(sample, pid, mode);
+        if let Some(end) = end {
+            *self.tally.chain_ends.entry((stack, end)).or_default() += 1;
+        }
+        let task = self.task(pid, tid);
+        self.samples.push(Sample {
+            time: sample.time().unwrap_or(0),
+            period,
+            task,
+            stack,
+            cpu: sample.cpu(),
+            event: EventId(index.min(usize::from(u16::MAX)) as u16),
+        });
+    }
+
+    /// The sample's stack; and if it was unwound here, how that ended.
+    fn stack(
+        &mut self,
+        sample: &RawSample<'_>,
+        pid: i32,
+        mode: CpuMode,
+    ) -> (StackId, Option<ChainEnd>) {
+        let ip = sample.ip().map(Avma);
+        let Some((registers, dump)) = user_state(self.machine, sample) else {
+            let entries = sample.callchain().into_iter().flatten();
+            let stack = self.stacks.intern(
+                &self.processes,
+                RawChain {
+                    pid,
+                    mode,
+                    ip,
+                    entries,
+                },
+            );
+            return (stack, None);
+        };
+        let mut chain = std::mem::take(&mut self.chain);
+        chain.clear();
+        let is_user = CallchainContext::USER.0;
+        let recorded = sample.callchain().into_iter().flatten();
+        chain.extend(recorded.take_while(|&entry| entry != is_user));
+        chain.push(is_user);
+        let state = UserState {
+            pid,
+            registers,
+            dump,
+        };
+        let end =
+            self.unwinder
+                .unwind(&self.processes, &state, &mut (), self.max_stack, &mut chain);
+        let entries = chain.iter().copied();
+        let stack = self.stacks.intern(
+            &self.processes,
+            RawChain {
+                pid,
+                mode,
+                ip,
+                entries,
+            },
+        );
+        self.chain = chain;
+        (stack, Some(end))
+    }
+
+    fn task(&mut self, pid: i32, tid: i32) -> TaskId {
+        let comm = self.processes.comm_of(tid);
+        if let Some(&id) = self.task_ids.get(&(pid, tid, comm)) {
+            return id;
+        }
+        // As perf shows threads whose name no record tells.
+        let name = comm.unwrap_or_else(|| match tid {
+            0 => self.processes.names.intern("swapper"),
+            _ => self.processes.names.intern(&format!(":{tid}")),
+        });
+        let id = TaskId(u32::try_from(self.tasks.len()).expect("fewer than 2^32 tasks"));
+        self.tasks.push(Task {
+            pid,
+            tid,
+            comm: name,
+        });
+        self.task_ids.insert((pid, tid, comm), id);
+        id
+    }
+
+    fn finish(
+        mut self,
+        reader: &Reader,
+        late: u64,
+        symbolizer: &Symbolizer,
+        options: &LoadOptions,
+        progress: &dyn Progress,
+    ) -> Profile {
+        for event in reader.events().list().iter().skip(self.events.len()) {
+            self.events.push(event_of(event));
+        }
+        let features = reader.features();
+        let namer = Namer {
+            symbolizer,
+            detail: options.detail,
+            kernel: recorded_kernel(features, &self.processes),
+            build_ids: build_ids(features),
+            carried: carried_symbols(features, symbolizer),
+            trusted_uid: options.trusted_uid,
+            progress,
+        };
+        // The indices are not needed for what follows, and they are large.
+        self.tally.merged = self.stacks.merged();
+        let (raw, mut stacks) = self.stacks.into_parts();
+        stacks.freeze();
+        let mut names = std::mem::take(&mut self.processes.names);
+        let named = namer.name(self.processes.modules(), &raw, &mut names);
+        let origin = origin(features, namer.kernel.build_id);
+        let mut profile = Profile {
+            names,
+            events: self.events,
+            dsos: named.dsos,
+            tasks: self.tasks,
+            functions: named.functions,
+            frames: named.frames,
+            locations: named.locations,
+            stacks,
+            samples: self.samples,
+            trust: Trust::default(),
+            origin,
+        };
+        profile.trust = trusting::trust(&profile, &self.tally, reader, late);
+        profile
+    }
+}
+
+/// Whether the recording has samples that are unwound here.
+fn has_stack_dumps(record: &Record<'_>) -> bool {
+    let dumps = SampleType::REGS_USER | SampleType::STACK_USER;
+    let mut events = record.events().list().iter();
+    events.any(|event| event.attr.sample_type.has(dumps))
+}
+
+fn event_of(event: &prof_perfdata::Event) -> Event {
+    let name = event.name().into_owned();
+    let is_software_clock = event.attr.kind == 1 && event.attr.config <= 1;
+    Event {
+        name,
+        asked: event.attr.sample_period,
+        is_freq: event.attr.is_freq(),
+        weight_is_ns: is_software_clock,
+        has_callchain: event.attr.sample_type.has(SampleType::CALLCHAIN),
+        ..Event::default()
+    }
+}
+
+/// Registers and stack of a sample that is to be unwound here.
+fn user_state<'a>(machine: Machine, sample: &RawSample<'a>) -> Option<(Registers, StackDump<'a>)> {
+    let registers = sample.regs_user()?;
+    let bytes = sample.stack_user()?;
+    // A 32-bit task on a 64-bit kernel.
+    const ABI_32: u64 = 1;
+    let machine = match (machine, registers.abi) {
+        (_, 0) => return None,
+        (Machine::X86_64, ABI_32) => Machine::X86,
+        (machine, _) => machine,
+    };
+    let registers = Registers::from_perf(machine, registers.mask, registers.values.clone())?;
+    Some((
+        registers,
+        StackDump {
+            start: registers.sp(),
+            bytes,
+        },
+    ))
+}
+
+pub(crate) fn recorded_kernel(features: &Features, processes: &Processes) -> RecordedKernel {
+    let from_maps = processes.kernel_build_id();
+    let from_section = features.build_ids().and_then(|entries| {
+        let kernel = |path: &[u8]| path.starts_with(b"[kernel.kallsyms]");
+        entries
+            .iter()
+            .find(|entry| kernel(entry.path.as_bytes()))?
+            .build_id
+    });
+    RecordedKernel {
+        build_id: from_maps.or(from_section),
+        release: features
+            .os_release()
+            .map(|text| text.to_string_lossy().into_owned()),
+        hostname: features
+            .hostname()
+            .map(|text| text.to_string_lossy().into_owned()),
+        reference: processes.kernel_reference(),
+    }
+}
+
+pub(crate) fn build_ids(features: &Features) -> FxHashMap<Vec<u8>, prof_abi::BuildId> {
+    let entries = features.build_ids().into_iter().flatten();
+    entries
+        .filter_map(|entry| Some((entry.path.as_bytes().to_vec(), entry.build_id?)))
+        .collect()
+}
+
+/// Symbols that a simpleperf recording brings along.
+fn carried_symbols(
+    features: &Features,
+    symbolizer: &Symbolizer,
+) -> FxHashMap<Vec<u8>, CarriedSymbols> {
+    let files = features.simpleperf_files().unwrap_or_default();
+    let one = |file: &prof_perfdata::SimpleperfFile| {
+        let demangle = symbolizer.sources().demangle;
+        let mut symbols: Vec<(u64, u64, Arc<str>)> = file
+            .symbols
+            .iter()
+            .map(|symbol| {
+                let name = demangle.show(symbol.name.as_bytes());
+                (symbol.vaddr, symbol.len.into(), name.into())
+            })
+            .collect();
+        symbols.sort_by_key(|symbol| symbol.0);
+        let offset = file.file_offset_of_min_vaddr.unwrap_or(file.min_vaddr);
+        let bias = file.min_vaddr.wrapping_sub(offset);
+        (
+            file.path.as_bytes().to_vec(),
+            CarriedSymbols { symbols, bias },
+        )
+    };
+    files
+        .iter()
+        .filter(|file| !file.symbols.is_empty())
+        .map(one)
+        .collect()
+}
+
+fn origin(features: &Features, kernel_build_id: Option<prof_abi::BuildId>) -> Origin {
+    let text = |text: Option<&prof_perfdata::Text>| {
+        text.map(|text| text.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    };
+    let arguments = features.cmdline().into_iter().flatten();
+    Origin {
+        hostname: text(features.hostname()),
+        os_release: text(features.os_release()),
+        tool_version: text(features.version()),
+        arch: text(features.arch()),
+        cpu_description: text(features.cpu_desc()),
+        cpus: features.nr_cpus().map(|cpus| (cpus.online, cpus.available)),
+        total_memory_kb: features.total_mem().copied(),
+        command_line: arguments
+            .map(|part| part.to_string_lossy().into_owned())
+            .collect(),
+        kernel_build_id,
+        time_range: features.sample_time().map(|time| (time.first, time.last)),
+        wall_clock: features
+            .clock_data()
+            .map(|data| (data.wall_clock, data.clock)),
+    }
+}

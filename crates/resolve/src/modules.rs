@@ -1,0 +1,139 @@
+//! What processes have mapped: each file, pseudo file or kernel part once.
+
+use prof_abi::BuildId;
+use prof_profile::DsoKind;
+use rustc_hash::FxHashMap;
+
+/// A handle to a [`Module`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ModuleId(pub u32);
+
+/// The file behind a mapping, as a MMAP2 record names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Inode {
+    /// Device, major.
+    pub major: u32,
+    /// Device, minor.
+    pub minor: u32,
+    /// Inode number.
+    pub inode: u64,
+    /// Inode generation.
+    pub generation: u64,
+}
+
+/// Something that was mapped.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Module {
+    /// What it is.
+    pub kind: DsoKind,
+    /// As recorded, bytes of a path or pseudo name.
+    pub path: Vec<u8>,
+    /// Its identity, by record or build-id feature.
+    pub build_id: Option<BuildId>,
+    /// The file, if the record tells.
+    pub inode: Option<Inode>,
+    /// The process it belongs to, for code that only one has (JIT).
+    pub pid: Option<i32>,
+}
+
+/// All modules of a recording.
+#[derive(Debug, Default)]
+pub struct Modules {
+    list: Vec<Module>,
+    index: FxHashMap<Module, ModuleId>,
+}
+
+impl Modules {
+    /// The handle of a module, the same for equal ones.
+    pub fn intern(&mut self, module: Module) -> ModuleId {
+        if let Some(&id) = self.index.get(&module) {
+            return id;
+        }
+        let id = ModuleId(u32::try_from(self.list.len()).expect("fewer than 2^32 modules"));
+        self.list.push(module.clone());
+        self.index.insert(module, id);
+        id
+    }
+
+    /// The module of a handle.
+    ///
+    /// # Panics
+    /// If the handle is not one of these.
+    pub fn get(&self, id: ModuleId) -> &Module {
+        self.list.get(id.0 as usize).expect("a module of this list")
+    }
+
+    /// All in order of their handles.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (ModuleId, &Module)> {
+        self.list
+            .iter()
+            .enumerate()
+            .map(|(index, module)| (ModuleId(index as u32), module))
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+/// Whether a recorded name stands for memory that no file is behind, which
+/// tools name after the process's perf map.
+pub(crate) fn is_anonymous(path: &[u8]) -> bool {
+    [&b"//anon"[..], b"/dev/zero", b"/anon_hugepage"]
+        .iter()
+        .any(|name| path.starts_with(name))
+}
+
+/// What a mapping's recorded name stands for in a process.
+pub(crate) fn user_kind(path: &[u8]) -> DsoKind {
+    let starts = |prefix: &[u8]| path.starts_with(prefix);
+    if path == b"[vdso]" || path == b"[vsyscall]" {
+        DsoKind::Vdso
+    } else if is_anonymous(path)
+        || starts(b"[heap]")
+        || starts(b"[stack")
+        || starts(b"/SYSV")
+        || starts(b"[anon:")
+        || path.is_empty()
+    {
+        DsoKind::Jit
+    } else {
+        DsoKind::File
+    }
+}
+
+/// What a kernel mapping's recorded name stands for, and the name views show.
+pub(crate) fn kernel_kind(path: &[u8]) -> (DsoKind, Vec<u8>) {
+    if path.starts_with(b"[kernel.kallsyms]") || path.starts_with(b"[kernel.vmlinux") {
+        (DsoKind::Kernel, b"[kernel.kallsyms]".to_vec())
+    } else if path.starts_with(b"[guest.kernel.kallsyms") {
+        (DsoKind::GuestKernel, b"[guest.kernel.kallsyms]".to_vec())
+    } else {
+        (DsoKind::KernelModule, path.to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{kernel_kind, user_kind};
+    use prof_profile::DsoKind;
+
+    #[test]
+    fn names_tell_what_a_mapping_is() {
+        assert_eq!(user_kind(b"/usr/bin/true"), DsoKind::File);
+        assert_eq!(user_kind(b"//anon"), DsoKind::Jit);
+        assert_eq!(user_kind(b"/memfd:x (deleted)"), DsoKind::File);
+        assert_eq!(user_kind(b"[vdso]"), DsoKind::Vdso);
+        assert_eq!(kernel_kind(b"[kernel.kallsyms]_stext").0, DsoKind::Kernel);
+        assert_eq!(
+            kernel_kind(b"[ext4]"),
+            (DsoKind::KernelModule, b"[ext4]".to_vec())
+        );
+    }
+}

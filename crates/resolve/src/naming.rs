@@ -1,0 +1,448 @@
+//! Names for all addresses of a recording, each looked up once.
+
+use crate::function_table::{FoundFunction, FunctionTable};
+use crate::jit_names::JitNames;
+use crate::kernel_names::{self, RecordedKernel};
+use crate::modules::{Module, ModuleId, Modules};
+use crate::progress::{Phase, Progress};
+use crate::stack_builder::RawLocation;
+use prof_abi::{BuildId, CpuMode};
+use prof_profile::{
+    Avma, Dso, DsoId, DsoKind, FileOffset, Frame, FrameRange, Function, Location, NameId, Names,
+    Svma, UnnamedReason,
+};
+use prof_symbolize::{Detail, DsoRequest, Kallsyms, Lookup, SymbolFile, Symbolizer};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+use std::sync::{Arc, OnceLock};
+
+/// Addresses resolved at once: small enough to spread a large file over all
+/// threads, large enough that sorting them by unit pays.
+const BATCH: usize = 4096;
+
+/// Batches looked up before their answers are put in place.
+const WAVE: usize = 16;
+
+/// Symbols that the recording itself carries for a file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CarriedSymbols {
+    /// Start, length in bytes and demangled name, sorted by start.
+    pub(crate) symbols: Vec<(u64, u64, Arc<str>)>,
+    /// svma − file offset of the executable segment.
+    pub(crate) bias: u64,
+}
+
+/// What is needed to name addresses.
+pub(crate) struct Namer<'a> {
+    pub(crate) symbolizer: &'a Symbolizer,
+    pub(crate) detail: Detail,
+    pub(crate) kernel: RecordedKernel,
+    /// Build-ids of paths, told apart from the mappings.
+    pub(crate) build_ids: FxHashMap<Vec<u8>, BuildId>,
+    /// Symbols in the recording, by path.
+    pub(crate) carried: FxHashMap<Vec<u8>, CarriedSymbols>,
+    /// Who may own perf maps, beside root.
+    pub(crate) trusted_uid: u32,
+    pub(crate) progress: &'a dyn Progress,
+}
+
+/// All that the names add to a profile.
+pub(crate) struct Named {
+    pub(crate) dsos: Vec<Dso>,
+    pub(crate) functions: Vec<Function>,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) locations: Vec<Location>,
+}
+
+/// Where a module's names come from.
+enum Source {
+    File(Arc<SymbolFile>),
+    Kernel,
+    Jit(JitNames),
+    Carried,
+    /// The module is one function: BPF programs.
+    Itself,
+    None(UnnamedReason),
+}
+
+/// An address with what was found there.
+struct Resolved {
+    address: u64,
+    lookup: Lookup,
+}
+
+impl Namer<'_> {
+    /// Names `raw`; the result is the same for any number of threads.
+    ///
+    /// Works in waves: a wave is looked up in parallel and put into the tables
+    /// in order, so that only one wave's answers are in memory at a time.
+    pub(crate) fn name(&self, modules: &Modules, raw: &[RawLocation], names: &mut Names) -> Named {
+        let mut by_module: Vec<Vec<u32>> = vec![Vec::new(); modules.len()];
+        for (index, location) in (0_u32..).zip(raw) {
+            if let Some(list) = location
+                .module
+                .and_then(|id| by_module.get_mut(id.0 as usize))
+            {
+                list.push(index);
+            }
+        }
+        let sources = self.sources(modules, &by_module);
+        let kernel = OnceLock::new();
+        let mut tables = Tables::new(self.dsos(modules, &sources, names), raw, names);
+        let mut work: Vec<(ModuleId, &[u32])> = modules
+            .iter()
+            .zip(&by_module)
+            .flat_map(|((id, _), list)| list.chunks(BATCH).map(move |part| (id, part)))
+            .collect();
+        work.sort_by_key(|(_, part)| std::cmp::Reverse(part.len()));
+        let mut done = 0;
+        for wave in work.chunks(WAVE) {
+            let found: Vec<Vec<Resolved>> = wave
+                .par_iter()
+                .map(|&(id, part)| {
+                    let Some(source) = sources.get(id.0 as usize) else {
+                        return Vec::new();
+                    };
+                    let at = |&index: &u32| raw.get(index as usize).copied();
+                    let addresses: Vec<RawLocation> = part.iter().filter_map(at).collect();
+                    self.look_up_in(modules.get(id), source, &addresses, &kernel)
+                })
+                .collect();
+            for ((_, part), found) in wave.iter().zip(found) {
+                done += part.len() as u64;
+                part.iter()
+                    .zip(found)
+                    .for_each(|(&index, found)| tables.put(index, &found, names));
+            }
+            self.progress
+                .update(Phase::Naming, done, Some(raw.len() as u64));
+        }
+        tables.finish()
+    }
+
+    /// Opens the files that have addresses, in parallel.
+    fn sources(&self, modules: &Modules, by_module: &[Vec<u32>]) -> Vec<Source> {
+        let all: Vec<(ModuleId, &Module)> = modules.iter().collect();
+        all.par_iter()
+            .zip(by_module)
+            .map(|(&(_, module), used)| {
+                if used.is_empty() {
+                    Source::None(UnnamedReason::FileMissing)
+                } else {
+                    self.source(modules, module)
+                }
+            })
+            .collect()
+    }
+
+    fn source(&self, modules: &Modules, module: &Module) -> Source {
+        if self.carried.contains_key(&module.path) {
+            return Source::Carried;
+        }
+        match module.kind {
+            DsoKind::Kernel | DsoKind::KernelModule => Source::Kernel,
+            DsoKind::KernelSymbol => Source::Itself,
+            DsoKind::Jit => {
+                let names = module
+                    .pid
+                    .ok_or(UnnamedReason::NoPerfMap)
+                    .and_then(|pid| JitNames::open(modules, pid, self.trusted_uid));
+                names.map_or_else(Source::None, Source::Jit)
+            }
+            DsoKind::File | DsoKind::Vdso => {
+                let Ok(path) = str::from_utf8(&module.path) else {
+                    return Source::None(UnnamedReason::FileMissing);
+                };
+                let request = DsoRequest {
+                    kind: module.kind,
+                    inode: module.inode.map(|inode| inode.inode),
+                    ..DsoRequest::for_file(path, self.build_id(module))
+                };
+                match self.symbolizer.open(&request) {
+                    Ok(file) => Source::File(file),
+                    Err(error) => Source::None(error.reason),
+                }
+            }
+            DsoKind::GuestKernel | DsoKind::Unknown => Source::None(UnnamedReason::FileMissing),
+        }
+    }
+
+    fn build_id(&self, module: &Module) -> Option<BuildId> {
+        module
+            .build_id
+            .or_else(|| self.build_ids.get(&module.path).copied())
+    }
+
+    fn look_up_in(
+        &self,
+        module: &Module,
+        source: &Source,
+        addresses: &[RawLocation],
+        kernel: &OnceLock<Result<Kallsyms, UnnamedReason>>,
+    ) -> Vec<Resolved> {
+        // A return address belongs to the call, which ends just before it.
+        let probe =
+            |location: &RawLocation| location.address.wrapping_sub(u64::from(location.is_return));
+        let each = |look_up: &dyn Fn(u64) -> Lookup| -> Vec<Resolved> {
+            let one = |location: &RawLocation| Resolved {
+                address: location.address,
+                lookup: look_up(probe(location)),
+            };
+            addresses.iter().map(one).collect()
+        };
+        match source {
+            Source::File(file) => look_up_in_file(file, addresses, self.detail),
+            Source::Kernel => {
+                let cache = self.symbolizer.sources().build_id_cache.as_deref();
+                match kernel.get_or_init(|| kernel_names::load(&self.kernel, cache)) {
+                    Ok(kallsyms) => each(&|address| kallsyms.lookup(Avma(address))),
+                    Err(reason) => each(&|_| Lookup::unnamed(*reason)),
+                }
+            }
+            Source::Jit(names) => {
+                let demangle = self.symbolizer.sources().demangle;
+                each(&|address| names.lookup(Avma(address), demangle))
+            }
+            Source::Carried => match self.carried.get(&module.path) {
+                Some(carried) => addresses.iter().map(|at| carried.resolve(at)).collect(),
+                None => each(&|_| Lookup::unnamed(UnnamedReason::NoSymbolThere)),
+            },
+            Source::Itself => {
+                let name = String::from_utf8_lossy(&module.path);
+                each(&|_| named_by_itself(&name))
+            }
+            Source::None(reason) => each(&|_| Lookup::unnamed(*reason)),
+        }
+    }
+
+    /// One dso per module, in the modules' order.
+    fn dsos(&self, modules: &Modules, sources: &[Source], names: &mut Names) -> Vec<Dso> {
+        let one = |((_, module), source): ((ModuleId, &Module), &Source)| {
+            let (path, short_name) = dso_names(module);
+            let from = match source {
+                Source::File(file) => Some(file.symbols_path().to_string_lossy()),
+                _ => None,
+            };
+            Dso {
+                kind: module.kind,
+                path: names.intern_bytes(&path),
+                short_name: names.intern_bytes(&short_name),
+                build_id: self.build_id(module),
+                symbols_from: from
+                    .filter(|from| from.as_bytes() != path.as_slice())
+                    .map(|from| names.intern(&from)),
+            }
+        };
+        modules.iter().zip(sources).map(one).collect()
+    }
+}
+
+/// The parts of a profile that names fill, location by location.
+struct Tables {
+    dsos: Vec<Dso>,
+    functions: FunctionTable,
+    locations: Vec<Location>,
+}
+
+impl Tables {
+    /// Tables in which every location still is an address in no mapping.
+    fn new(mut dsos: Vec<Dso>, raw: &[RawLocation], names: &mut Names) -> Self {
+        let unknown = DsoId(dsos.len() as u32);
+        let unknown_name = names.intern("[unknown]");
+        dsos.push(plain_dso(DsoKind::Unknown, unknown_name));
+        let mut functions = FunctionTable::default();
+        let locations = raw
+            .iter()
+            .map(|location| {
+                let RawLocation {
+                    mode,
+                    is_return,
+                    address,
+                    ..
+                } = *location;
+                let dso = location.module.map_or(unknown, |module| DsoId(module.0));
+                let frames = if location.module.is_none() {
+                    functions.add_unmapped(unknown_name, unknown, mode, address)
+                } else {
+                    FrameRange::default()
+                };
+                Location {
+                    mode,
+                    dso,
+                    address: Svma(address),
+                    file_offset: FileOffset(address),
+                    is_return,
+                    frames,
+                }
+            })
+            .collect();
+        Self {
+            dsos,
+            functions,
+            locations,
+        }
+    }
+
+    /// Puts in what was found at a location.
+    fn put(&mut self, index: u32, found: &Resolved, names: &mut Names) {
+        let Some(location) = self.locations.get_mut(index as usize) else {
+            return;
+        };
+        let place = (location.dso, location.mode);
+        let lookup = &found.lookup;
+        location.frames = if lookup.frames.is_empty() {
+            let module = self
+                .dsos
+                .get(location.dso.0 as usize)
+                .map(|dso| dso.short_name);
+            let module = module
+                .map(|name| names.get(name).to_owned())
+                .unwrap_or_default();
+            let reason = lookup.reason.unwrap_or(UnnamedReason::NoSymbolThere);
+            self.functions
+                .add_unnamed(names, place, (&module, location.address.0), reason)
+        } else {
+            let extent = lookup
+                .symbol
+                .as_ref()
+                .map(|symbol| (symbol.start, symbol.size));
+            self.functions
+                .add_found(names, place, found_functions(lookup, extent))
+        };
+        location.address = Svma(found.address);
+    }
+
+    fn finish(self) -> Named {
+        Named {
+            dsos: self.dsos,
+            functions: self.functions.functions,
+            frames: self.functions.frames,
+            locations: self.locations,
+        }
+    }
+}
+
+fn plain_dso(kind: DsoKind, name: NameId) -> Dso {
+    Dso {
+        kind,
+        path: name,
+        short_name: name,
+        build_id: None,
+        symbols_from: None,
+    }
+}
+
+/// Path and short name as perf shows them.
+fn dso_names(module: &Module) -> (Vec<u8>, Vec<u8>) {
+    if module.kind == DsoKind::Jit
+        && crate::modules::is_anonymous(&module.path)
+        && let Some(pid) = module.pid
+    {
+        let path = format!("/tmp/perf-{pid}.map");
+        return (path.into_bytes(), format!("[JIT] tid {pid}").into_bytes());
+    }
+    let last = module
+        .path
+        .rsplit(|&byte| byte == b'/')
+        .next()
+        .unwrap_or_default();
+    let short = match module.kind {
+        DsoKind::KernelModule => match last.split(|&byte| byte == b'.').next() {
+            Some(stem) if last.contains(&b'.') && !stem.is_empty() => {
+                // Modules are named by file with `-`, by the kernel with `_`.
+                let stem = stem
+                    .iter()
+                    .map(|&byte| if byte == b'-' { b'_' } else { byte });
+                [b'['].into_iter().chain(stem).chain([b']']).collect()
+            }
+            _ => last.to_vec(),
+        },
+        _ if last.is_empty() => module.path.clone(),
+        _ => last.to_vec(),
+    };
+    (module.path.clone(), short)
+}
+
+fn look_up_in_file(file: &SymbolFile, addresses: &[RawLocation], detail: Detail) -> Vec<Resolved> {
+    let svma = |location: &RawLocation| {
+        // The call is in the segment; what follows it may not be.
+        let back = u64::from(location.is_return);
+        let probe = FileOffset(location.address.wrapping_sub(back));
+        file.svma_of_file_offset(probe).map(|probe| (probe, back))
+    };
+    let places: Vec<Option<(Svma, u64)>> = addresses.iter().map(svma).collect();
+    let probes: Vec<Svma> = places.iter().flatten().map(|(probe, _)| *probe).collect();
+    let mut found = file.lookup_many(&probes, detail).into_iter();
+    let one = |(location, place): (&RawLocation, &Option<(Svma, u64)>)| match place {
+        Some((probe, back)) => Resolved {
+            address: probe.plus(*back).0,
+            lookup: found.next().unwrap_or_default(),
+        },
+        None => Resolved {
+            address: location.address,
+            lookup: Lookup::unnamed(UnnamedReason::NoSymbolThere),
+        },
+    };
+    addresses.iter().zip(&places).map(one).collect()
+}
+
+fn named_by_itself(name: &str) -> Lookup {
+    let frame = prof_symbolize::SourceFrame {
+        name: name.into(),
+        file: None,
+        line: 0,
+        is_inline: false,
+        defined_at: None,
+    };
+    Lookup {
+        symbol: None,
+        frames: vec![frame],
+        reason: None,
+    }
+}
+
+/// The frames of a lookup, with the extent of the function in the file.
+fn found_functions(
+    lookup: &Lookup,
+    extent: Option<(Svma, u64)>,
+) -> impl Iterator<Item = FoundFunction<'_>> {
+    lookup.frames.iter().map(move |frame| FoundFunction {
+        name: &frame.name,
+        extent: (!frame.is_inline).then(|| extent.unwrap_or_default()),
+        file: frame.file.as_deref(),
+        line: frame.line,
+        defined_at: frame
+            .defined_at
+            .as_ref()
+            .map(|(file, line)| (&**file, *line)),
+    })
+}
+
+impl CarriedSymbols {
+    fn resolve(&self, location: &RawLocation) -> Resolved {
+        let is_file = location.mode == CpuMode::User;
+        let address = location
+            .address
+            .wrapping_add(if is_file { self.bias } else { 0 });
+        let probe = address.wrapping_sub(u64::from(location.is_return));
+        let behind = self.symbols.partition_point(|&(start, ..)| start <= probe);
+        let found = behind
+            .checked_sub(1)
+            .and_then(|index| self.symbols.get(index));
+        let found = found.filter(|(start, len, _)| probe.wrapping_sub(*start) < *len);
+        let lookup = match found {
+            Some((start, len, name)) => {
+                let mut lookup = named_by_itself(name);
+                let symbol = prof_symbolize::Symbol {
+                    name: Arc::clone(name),
+                    start: Svma(*start),
+                    size: *len,
+                };
+                lookup.symbol = Some(symbol);
+                lookup
+            }
+            None => Lookup::unnamed(UnnamedReason::NoSymbolThere),
+        };
+        Resolved { address, lookup }
+    }
+}

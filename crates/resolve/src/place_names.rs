@@ -1,0 +1,135 @@
+//! Names of single addresses, one at a time: data addresses, branches and
+//! pointers in payloads, which no stack holds.
+
+use crate::kernel_names;
+use crate::load::{build_ids, recorded_kernel};
+use crate::modules::{Module, ModuleId};
+use crate::processes::Processes;
+use prof_abi::{BuildId, CpuMode};
+use prof_perfdata::Features;
+use prof_profile::{Avma, DsoKind};
+use prof_symbolize::{Detail, DsoRequest, Kallsyms, SymbolFile, Symbolizer};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// An address with its name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NamedPlace {
+    /// Symbol, and bytes from its start.
+    pub symbol: Option<(Arc<str>, u64)>,
+    /// Path or pseudo name of the file that holds it.
+    pub dso: Option<Arc<str>>,
+    /// Bytes from the start of that file; in the kernel, the address.
+    pub file_offset: u64,
+}
+
+/// Finds names of addresses in processes as they are at the moment; each
+/// address of a file is looked up once.
+pub struct PlaceNames<'a> {
+    symbolizer: &'a Symbolizer,
+    build_ids: FxHashMap<Vec<u8>, BuildId>,
+    kernel: Option<Kallsyms>,
+    files: FxHashMap<ModuleId, Option<Arc<SymbolFile>>>,
+    known: FxHashMap<(ModuleId, u64), NamedPlace>,
+}
+
+impl<'a> PlaceNames<'a> {
+    /// Names by the features of a recording; `processes` tells where its
+    /// kernel was.
+    pub fn new(features: &Features, processes: &Processes, symbolizer: &'a Symbolizer) -> Self {
+        let cache = symbolizer.sources().build_id_cache.as_deref();
+        let kernel = kernel_names::load(&recorded_kernel(features, processes), cache);
+        Self {
+            symbolizer,
+            build_ids: build_ids(features),
+            kernel: kernel.ok(),
+            files: FxHashMap::default(),
+            known: FxHashMap::default(),
+        }
+    }
+
+    /// The kernel function that holds `address`: its name and start.
+    pub fn kernel_function(&self, address: u64) -> Option<(String, u64)> {
+        let found = self.kernel.as_ref()?.find(Avma(address))?;
+        Some((
+            String::from_utf8_lossy(found.name).into_owned(),
+            found.start.0,
+        ))
+    }
+
+    /// What is at `address` in process `pid`; `mode` says where to look
+    /// first.
+    pub fn find(
+        &mut self,
+        processes: &Processes,
+        pid: i32,
+        mode: CpuMode,
+        address: u64,
+    ) -> NamedPlace {
+        let address = Avma(address);
+        let modes = [mode, CpuMode::Kernel, CpuMode::User];
+        let found = modes
+            .into_iter()
+            .find_map(|mode| processes.find(pid, mode, address));
+        let Some(mapping) = found else {
+            return NamedPlace {
+                file_offset: address.0,
+                ..NamedPlace::default()
+            };
+        };
+        let offset = mapping.file_offset(address);
+        let key = (mapping.module, offset.0);
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let module = processes.modules().get(mapping.module);
+        let place = NamedPlace {
+            symbol: self.symbol(mapping.module, module, offset.0, address),
+            dso: Some(String::from_utf8_lossy(&module.path).into()),
+            file_offset: offset.0,
+        };
+        self.known.insert(key, place.clone());
+        place
+    }
+
+    fn symbol(
+        &mut self,
+        id: ModuleId,
+        module: &Module,
+        offset: u64,
+        address: Avma,
+    ) -> Option<(Arc<str>, u64)> {
+        match module.kind {
+            DsoKind::Kernel | DsoKind::KernelModule => {
+                let (name, start) = self.kernel_function(address.0)?;
+                Some((name.into(), address.0.wrapping_sub(start)))
+            }
+            DsoKind::File | DsoKind::Vdso => {
+                let file = self.file(id, module)?;
+                let svma = file.svma_of_file_offset(prof_profile::FileOffset(offset))?;
+                let symbol = file.lookup(svma, Detail::Symbol).symbol?;
+                Some((symbol.name, svma.0.wrapping_sub(symbol.start.0)))
+            }
+            _ => None,
+        }
+    }
+
+    fn file(&mut self, id: ModuleId, module: &Module) -> Option<Arc<SymbolFile>> {
+        if let Some(known) = self.files.get(&id) {
+            return known.clone();
+        }
+        let build_id = module
+            .build_id
+            .or_else(|| self.build_ids.get(&module.path).copied());
+        let opened = str::from_utf8(&module.path).ok().and_then(|path| {
+            let request = DsoRequest {
+                kind: module.kind,
+                inode: module.inode.map(|inode| inode.inode),
+                ..DsoRequest::for_file(path, build_id)
+            };
+            self.symbolizer.open(&request).ok()
+        });
+        self.files.insert(id, opened.clone());
+        opened
+    }
+}

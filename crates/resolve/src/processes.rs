@@ -1,0 +1,332 @@
+//! Process state at a moment of the recording: who is called what, and what
+//! is mapped where.
+
+use crate::address_space::{AddressSpace, Mapping};
+use crate::modules::{Inode, Module, ModuleId, Modules, kernel_kind, user_kind};
+use prof_abi::{BuildId, CpuMode};
+use prof_profile::{Avma, DsoKind, FileOffset, NameId, Names};
+use rustc_hash::FxHashMap;
+
+/// A mapping as MMAP and MMAP2 records tell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MapEvent<'a> {
+    /// Thread-group id; -1 for the kernel's own maps.
+    pub pid: i32,
+    /// Kernel or user, from the record's `misc`.
+    pub mode: CpuMode,
+    /// First address.
+    pub start: Avma,
+    /// Length in bytes.
+    pub length: u64,
+    /// Offset in the file in bytes.
+    pub offset: FileOffset,
+    /// The file, if told.
+    pub inode: Option<Inode>,
+    /// Its identity, if told.
+    pub build_id: Option<BuildId>,
+    /// Path or pseudo name.
+    pub path: &'a [u8],
+}
+
+/// A FORK record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForkEvent {
+    /// The new thread's thread-group.
+    pub pid: i32,
+    /// The parent's thread-group.
+    pub parent_pid: i32,
+    /// The new thread.
+    pub tid: i32,
+    /// The parent thread.
+    pub parent_tid: i32,
+    /// Synthesised for a task whose mappings follow, so nothing is copied.
+    pub has_own_maps: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Thread {
+    pid: i32,
+    comm: Option<NameId>,
+}
+
+/// What is known of all processes, replayed from the records so far.
+#[derive(Debug, Default)]
+pub struct Processes {
+    /// Names of threads.
+    pub names: Names,
+    modules: Modules,
+    kernel: AddressSpace,
+    kernel_range: Option<(Avma, Avma)>,
+    /// A kernel symbol and its address, as the kernel's mapping tells them.
+    kernel_reference: Option<(Vec<u8>, Avma)>,
+    kernel_build_id: Option<BuildId>,
+    spaces: FxHashMap<i32, AddressSpace>,
+    threads: FxHashMap<i32, Thread>,
+    last_version: u64,
+}
+
+impl Processes {
+    /// Everything that was mapped so far.
+    pub fn modules(&self) -> &Modules {
+        &self.modules
+    }
+
+    /// Where the kernel's text is, by the first kernel mapping.
+    pub fn kernel_range(&self) -> Option<(Avma, Avma)> {
+        self.kernel_range
+    }
+
+    /// A symbol of the kernel and where it was, which tells how the kernel
+    /// was relocated.
+    pub fn kernel_reference(&self) -> Option<(Vec<u8>, Avma)> {
+        self.kernel_reference.clone()
+    }
+
+    /// The kernel's identity, if its mapping tells.
+    pub fn kernel_build_id(&self) -> Option<BuildId> {
+        self.kernel_build_id
+    }
+
+    /// A range was mapped. Empty ranges and those that wrap are ignored.
+    pub fn map(&mut self, event: &MapEvent<'_>) -> Option<ModuleId> {
+        let end = Avma(event.start.0.checked_add(event.length)?);
+        if end == event.start {
+            return None;
+        }
+        let is_kernel = matches!(event.mode, CpuMode::Kernel | CpuMode::GuestKernel);
+        let module = if is_kernel {
+            Self::kernel_module(event)
+        } else {
+            Self::user_module(event)
+        };
+        if module.kind == DsoKind::Kernel && self.kernel_range.is_none() {
+            self.kernel_range = Some((event.start, end));
+            self.kernel_build_id = event.build_id;
+            // `[kernel.kallsyms]_text`: the offset is that symbol's address.
+            let symbol = event
+                .path
+                .rsplit(|&byte| byte == b']')
+                .next()
+                .unwrap_or_default();
+            if !symbol.is_empty() && event.offset.0 != 0 {
+                self.kernel_reference = Some((symbol.to_vec(), Avma(event.offset.0)));
+            }
+        }
+        // The kernel's own offset names its reference symbol, not a place.
+        let offset = if is_kernel {
+            FileOffset(event.start.0)
+        } else {
+            event.offset
+        };
+        let module = self.modules.intern(module);
+        let mapping = Mapping {
+            start: event.start,
+            end,
+            offset,
+            module,
+        };
+        let version = self.next_version();
+        let space = if is_kernel {
+            &mut self.kernel
+        } else {
+            self.spaces.entry(event.pid).or_default()
+        };
+        space.insert(mapping, version);
+        Some(module)
+    }
+
+    fn kernel_module(event: &MapEvent<'_>) -> Module {
+        let (kind, path) = kernel_kind(event.path);
+        Module {
+            kind,
+            path,
+            build_id: event.build_id,
+            inode: None,
+            pid: None,
+        }
+    }
+
+    fn user_module(event: &MapEvent<'_>) -> Module {
+        let kind = user_kind(event.path);
+        Module {
+            kind,
+            path: event.path.to_vec(),
+            build_id: event.build_id,
+            inode: event.inode.filter(|_| kind == DsoKind::File),
+            pid: (kind == DsoKind::Jit).then_some(event.pid),
+        }
+    }
+
+    /// Code appeared in the kernel: a KSYMBOL record of `length` bytes.
+    pub fn kernel_symbol(&mut self, start: Avma, length: u32, name: &[u8]) {
+        let Some(end) = start
+            .0
+            .checked_add(u64::from(length))
+            .filter(|&end| end != start.0)
+        else {
+            return;
+        };
+        let module = self.modules.intern(Module {
+            kind: DsoKind::KernelSymbol,
+            path: name.to_vec(),
+            build_id: None,
+            inode: None,
+            pid: None,
+        });
+        let version = self.next_version();
+        let offset = FileOffset(start.0);
+        self.kernel.insert(
+            Mapping {
+                start,
+                end: Avma(end),
+                offset,
+                module,
+            },
+            version,
+        );
+    }
+
+    /// A thread's name was set; by exec it also lost all its mappings.
+    pub fn comm(&mut self, pid: i32, tid: i32, comm: &[u8], is_exec: bool) {
+        let comm = self.names.intern_bytes(comm);
+        self.threads.insert(
+            tid,
+            Thread {
+                pid,
+                comm: Some(comm),
+            },
+        );
+        if is_exec {
+            self.spaces.remove(&pid);
+        }
+    }
+
+    /// A thread or process began.
+    pub fn fork(&mut self, event: &ForkEvent) {
+        let comm = self
+            .threads
+            .get(&event.parent_tid)
+            .and_then(|parent| parent.comm);
+        self.threads.insert(
+            event.tid,
+            Thread {
+                pid: event.pid,
+                comm,
+            },
+        );
+        if event.pid == event.parent_pid {
+            return;
+        }
+        let parent = self
+            .spaces
+            .get_mut(&event.parent_pid)
+            .filter(|_| !event.has_own_maps);
+        match parent.map(AddressSpace::fork) {
+            Some(copy) => self.spaces.insert(event.pid, copy),
+            None => self.spaces.remove(&event.pid),
+        };
+    }
+
+    /// A thread's name; `None` if no record told it.
+    pub fn comm_of(&self, tid: i32) -> Option<NameId> {
+        self.threads.get(&tid)?.comm
+    }
+
+    /// The thread-group of a thread, if a record told it.
+    pub fn pid_of(&self, tid: i32) -> Option<i32> {
+        self.threads.get(&tid).map(|thread| thread.pid)
+    }
+
+    /// What holds `address` in a process, or in the kernel.
+    #[inline]
+    pub fn find(&self, pid: i32, mode: CpuMode, address: Avma) -> Option<Mapping> {
+        self.space(pid, mode)?.find(address)
+    }
+
+    /// The mappings that addresses of this mode refer to.
+    pub fn space(&self, pid: i32, mode: CpuMode) -> Option<&AddressSpace> {
+        match mode {
+            CpuMode::Kernel | CpuMode::GuestKernel => Some(&self.kernel),
+            CpuMode::User | CpuMode::Unknown => self.spaces.get(&pid),
+            CpuMode::Hypervisor | CpuMode::GuestUser => None,
+        }
+    }
+
+    /// Two numbers that stay the same as long as the mappings of the kernel
+    /// and of this process do, and differ between different mappings.
+    pub fn versions(&self, pid: i32) -> (u64, u64) {
+        (
+            self.kernel.version(),
+            self.spaces.get(&pid).map_or(0, AddressSpace::version),
+        )
+    }
+
+    fn next_version(&mut self) -> u64 {
+        self.last_version += 1;
+        self.last_version
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ForkEvent, MapEvent, Processes};
+    use prof_abi::CpuMode;
+    use prof_profile::{Avma, FileOffset};
+
+    fn map(pid: i32, start: u64, path: &[u8]) -> MapEvent<'_> {
+        MapEvent {
+            pid,
+            mode: CpuMode::User,
+            start: Avma(start),
+            length: 0x1000,
+            offset: FileOffset(0),
+            inode: None,
+            build_id: None,
+            path,
+        }
+    }
+
+    fn path_at(processes: &Processes, pid: i32, address: u64) -> Option<String> {
+        let mapping = processes.find(pid, CpuMode::User, Avma(address))?;
+        let path = &processes.modules().get(mapping.module).path;
+        Some(String::from_utf8_lossy(path).into_owned())
+    }
+
+    #[test]
+    fn a_child_sees_its_parents_maps_until_it_execs() {
+        let mut processes = Processes::default();
+        processes.comm(10, 10, b"sh", false);
+        processes.map(&map(10, 0x1000, b"/bin/sh"));
+        let fork = ForkEvent {
+            pid: 11,
+            parent_pid: 10,
+            tid: 11,
+            parent_tid: 10,
+            has_own_maps: false,
+        };
+        processes.fork(&fork);
+        assert_eq!(path_at(&processes, 11, 0x1800).as_deref(), Some("/bin/sh"));
+        assert_eq!(processes.versions(11), processes.versions(10));
+        assert_eq!(processes.comm_of(11), processes.comm_of(10));
+        processes.comm(11, 11, b"ls", true);
+        assert_eq!(path_at(&processes, 11, 0x1800), None);
+        assert_eq!(path_at(&processes, 10, 0x1800).as_deref(), Some("/bin/sh"));
+        assert_ne!(processes.versions(11), processes.versions(10));
+    }
+
+    #[test]
+    fn ranges_that_wrap_or_are_empty_map_nothing() {
+        let mut processes = Processes::default();
+        let wraps = MapEvent {
+            length: u64::MAX,
+            ..map(1, 0x1000, b"/x")
+        };
+        let empty = MapEvent {
+            length: 0,
+            ..map(1, 0x1000, b"/x")
+        };
+        assert_eq!(processes.map(&wraps), None);
+        assert_eq!(processes.map(&empty), None);
+        assert_eq!(path_at(&processes, 1, 0x1000), None);
+    }
+}

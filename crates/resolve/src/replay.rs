@@ -1,0 +1,81 @@
+//! Records of a recording, applied to process state.
+
+use crate::modules::{Inode, ModuleId};
+use crate::processes::{ForkEvent, MapEvent, Processes};
+use prof_abi::Misc;
+use prof_perfdata::body::FileIdentity;
+use prof_perfdata::{Body, Record};
+use prof_profile::{Avma, FileOffset};
+
+impl Processes {
+    /// Applies a record that changes names or mappings; others change
+    /// nothing. Tells what was mapped, if anything was.
+    pub fn apply(&mut self, record: &Record<'_>, body: &Body<'_>) -> Option<ModuleId> {
+        match body {
+            Body::Mmap(map) => {
+                return self.map(&MapEvent {
+                    pid: map.pid,
+                    mode: record.misc.cpu_mode(),
+                    start: Avma(map.addr),
+                    length: map.len,
+                    offset: FileOffset(map.pgoff),
+                    inode: None,
+                    build_id: None,
+                    path: map.path.bytes(),
+                });
+            }
+            Body::Mmap2(map) => {
+                let (inode, build_id) = identity(&map.file);
+                return self.map(&MapEvent {
+                    pid: map.pid,
+                    mode: record.misc.cpu_mode(),
+                    start: Avma(map.addr),
+                    length: map.len,
+                    offset: FileOffset(map.pgoff),
+                    inode,
+                    build_id,
+                    path: map.path.bytes(),
+                });
+            }
+            Body::Comm(comm) => {
+                let is_exec = record.misc.has(Misc::COMM_EXEC);
+                self.comm(comm.pid, comm.tid, comm.comm.bytes(), is_exec);
+            }
+            Body::Fork(task) => self.fork(&ForkEvent {
+                pid: task.pid,
+                parent_pid: task.ppid,
+                tid: task.tid,
+                parent_tid: task.ptid,
+                has_own_maps: record.misc.has(Misc::FORK_EXEC),
+            }),
+            Body::Ksymbol(symbol) if symbol.flags & KSYMBOL_REMOVED == 0 => {
+                self.kernel_symbol(Avma(symbol.addr), symbol.len, symbol.name.bytes());
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+/// `PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER`.
+const KSYMBOL_REMOVED: u16 = 1;
+
+fn identity(file: &FileIdentity) -> (Option<Inode>, Option<prof_abi::BuildId>) {
+    match *file {
+        FileIdentity::Inode {
+            major,
+            minor,
+            inode,
+            generation,
+        } => {
+            let known = Inode {
+                major,
+                minor,
+                inode,
+                generation,
+            };
+            ((known != Inode::default()).then_some(known), None)
+        }
+        FileIdentity::BuildId { .. } => (None, file.build_id()),
+    }
+}

@@ -1,0 +1,152 @@
+//! User stacks from registers and a piece of stack memory.
+//!
+//! The same code serves a recording made with `perf record --call-graph
+//! dwarf` and live unwinding; they differ in how files are found
+//! ([`OpenFile`]) and in what memory there is beyond the copied piece
+//! ([`Beyond`]).
+
+mod files;
+mod places;
+
+pub use files::{OpenFile, RecordedFiles};
+pub(crate) use files::{from_file, own_vdso};
+use prof_unwind::Place;
+
+use crate::modules::ModuleId;
+use crate::processes::Processes;
+use places::Places;
+use prof_profile::{Avma, ChainEnd};
+use prof_unwind::{Cursor, Process, Registers, StackDump, Step, Unwinder};
+
+/// Memory that was not copied with the sample.
+pub trait Beyond {
+    /// The word of `size` bytes at `address`, as far as it can be known for
+    /// the time of the sample.
+    fn word(&mut self, address: u64, size: u8) -> Option<u64>;
+
+    /// Copies code that is in no file; how many bytes.
+    fn code(&mut self, at: Avma, out: &mut [u8]) -> usize;
+}
+
+/// Nothing but what was copied.
+impl Beyond for () {
+    fn word(&mut self, _address: u64, _size: u8) -> Option<u64> {
+        None
+    }
+
+    fn code(&mut self, _at: Avma, _out: &mut [u8]) -> usize {
+        0
+    }
+}
+
+/// A sample's user part, to be unwound.
+#[derive(Debug, Clone, Copy)]
+pub struct UserState<'a> {
+    /// The process whose mappings count.
+    pub pid: i32,
+    /// Registers at the sample.
+    pub registers: Registers,
+    /// The copied piece of stack.
+    pub dump: StackDump<'a>,
+}
+
+/// Unwinds samples of all processes of a recording.
+pub struct StackUnwinder<F> {
+    unwinder: Unwinder,
+    places: Places<F>,
+}
+
+impl<F: OpenFile> StackUnwinder<F> {
+    /// An unwinder that opens files as `open` does.
+    pub fn new(open: F) -> Self {
+        Self {
+            unwinder: Unwinder::default(),
+            places: Places::new(open),
+        }
+    }
+
+    /// Opens the file behind a module now, so that it serves even if it is
+    /// deleted later. `pid` is a process that has it mapped.
+    pub fn prepare(&mut self, processes: &Processes, module: ModuleId, pid: i32) {
+        self.places
+            .prepare(&mut self.unwinder.modules, processes, module, pid);
+    }
+
+    /// Appends the addresses of the user chain to `out`, innermost first, at
+    /// most `max_frames`, and says why it ended.
+    pub fn unwind(
+        &mut self,
+        processes: &Processes,
+        state: &UserState<'_>,
+        beyond: &mut impl Beyond,
+        max_frames: usize,
+        out: &mut Vec<u64>,
+    ) -> ChainEnd {
+        let mut cursor = Cursor::innermost(state.registers);
+        for _ in 0..max_frames {
+            out.push(cursor.pc());
+            if let Err(end) = self.step(processes, state, beyond, &mut cursor) {
+                return end;
+            }
+        }
+        ChainEnd::DepthLimit
+    }
+
+    /// Moves to the caller's frame.
+    ///
+    /// # Errors
+    /// With the reason why there is none; the cursor then stays.
+    pub fn step(
+        &mut self,
+        processes: &Processes,
+        state: &UserState<'_>,
+        beyond: &mut impl Beyond,
+        cursor: &mut Cursor,
+    ) -> Result<Step, ChainEnd> {
+        let (unwinder, mut process) = self.at(processes, state, beyond);
+        unwinder.step(cursor, &mut process)
+    }
+
+    /// The unwinder, and the process it works on.
+    pub(crate) fn at<'a, B: Beyond>(
+        &'a mut self,
+        processes: &'a Processes,
+        state: &'a UserState<'_>,
+        beyond: &'a mut B,
+    ) -> (&'a mut Unwinder, AtSample<'a, B, F>) {
+        let process = AtSample {
+            processes,
+            state,
+            beyond,
+            places: &mut self.places,
+        };
+        (&mut self.unwinder, process)
+    }
+}
+
+/// A process at the time of a sample.
+pub(crate) struct AtSample<'a, B, F> {
+    processes: &'a Processes,
+    state: &'a UserState<'a>,
+    beyond: &'a mut B,
+    places: &'a mut Places<F>,
+}
+
+impl<B: Beyond, F> Process for AtSample<'_, B, F> {
+    #[inline]
+    fn place(&mut self, pc: Avma) -> Place {
+        self.places.find(self.processes, self.state.pid, pc)
+    }
+
+    #[inline]
+    fn word(&mut self, address: u64, size: u8) -> Option<u64> {
+        self.state
+            .dump
+            .word(address, size)
+            .or_else(|| self.beyond.word(address, size))
+    }
+
+    fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
+        self.beyond.code(at, out)
+    }
+}

@@ -1,0 +1,224 @@
+//! How far a profile can be trusted, found out from the profile itself.
+
+use crate::chain_ends::is_thread_start;
+use crate::load::Tally;
+use prof_abi::CpuMode;
+use prof_perfdata::Reader;
+use prof_profile::{
+    ChainEnd, Damage, DroppedCount, DsoId, LocationId, Profile, StackId, Trust, UnnamedReason,
+};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// The kernel's default limit of a chain, frames (`perf_event_max_stack`).
+const KERNEL_MAX_STACK: u16 = 127;
+
+/// Everything that views say about reliability.
+pub(crate) fn trust(profile: &Profile, tally: &Tally, reader: &Reader, late: u64) -> Trust {
+    let mut trust = Trust {
+        samples: profile.samples.len() as u64,
+        lost: tally.lost,
+        throttled: tally.throttled,
+        damages: damages(reader),
+        notes: notes(reader, late, tally.merged),
+        ..Trust::default()
+    };
+    let shapes = Shapes::of(profile);
+    count_frames(profile, &mut trust);
+    for (&(stack, end), &count) in &tally.chain_ends {
+        let is_rooted = shapes
+            .outermost(profile, stack)
+            .and_then(|id| is_start(profile, id));
+        let end = if is_rooted == Some(true) {
+            ChainEnd::Root
+        } else {
+            end
+        };
+        add_end(
+            profile,
+            &mut trust,
+            shapes.outermost(profile, stack),
+            end,
+            count,
+        );
+    }
+    if tally.chain_ends.is_empty() {
+        judge_recorded_chains(profile, &shapes, &mut trust);
+    }
+    trust
+}
+
+/// Adds the ends of chains that the kernel recorded, judged by their frames.
+fn judge_recorded_chains(profile: &Profile, shapes: &Shapes, trust: &mut Trust) {
+    let mut ends: FxHashMap<(LocationId, ChainEnd), u64> = FxHashMap::default();
+    for sample in profile.samples.iter() {
+        let event = profile.events.get(usize::from(sample.event.0));
+        if !event.is_some_and(|event| event.has_callchain) {
+            continue;
+        }
+        let Some(outermost) = shapes.outermost(profile, sample.stack) else {
+            continue;
+        };
+        let is_deep = shapes.depth(sample.stack) >= KERNEL_MAX_STACK;
+        let end = if is_deep {
+            ChainEnd::DepthLimit
+        } else {
+            ChainEnd::BrokenFramePointers
+        };
+        *ends.entry((outermost, end)).or_default() += 1;
+    }
+    for ((outermost, end), count) in ends {
+        match is_start(profile, outermost) {
+            // No user part: a kernel thread, or the kernel at work alone.
+            None => {}
+            Some(true) => add_end(profile, trust, Some(outermost), ChainEnd::Root, count),
+            Some(false) => add_end(profile, trust, Some(outermost), end, count),
+        }
+    }
+}
+
+/// Of each stack its outermost node and its depth.
+struct Shapes {
+    outermost: Vec<u32>,
+    depth: Vec<u16>,
+}
+
+impl Shapes {
+    fn of(profile: &Profile) -> Self {
+        let count = profile.stacks.len();
+        let (mut outermost, mut depth) = (vec![0_u32; count], vec![0_u16; count]);
+        // Parents stand before their children.
+        for index in 1..count {
+            let Some((parent, _)) = profile.stacks.get(StackId(index as u32)) else {
+                continue;
+            };
+            let above = parent.0 as usize;
+            let (top, deep) = match parent {
+                StackId::EMPTY => (index as u32, 1),
+                _ => (
+                    outermost.get(above).copied().unwrap_or(0),
+                    depth.get(above).copied().unwrap_or(0).saturating_add(1),
+                ),
+            };
+            if let (Some(own_top), Some(own_depth)) =
+                (outermost.get_mut(index), depth.get_mut(index))
+            {
+                (*own_top, *own_depth) = (top, deep);
+            }
+        }
+        Self { outermost, depth }
+    }
+
+    fn outermost(&self, profile: &Profile, stack: StackId) -> Option<LocationId> {
+        let top = self.outermost.get(stack.0 as usize).copied()?;
+        profile
+            .stacks
+            .get(StackId(top))
+            .map(|(_, location)| location)
+    }
+
+    fn depth(&self, stack: StackId) -> u16 {
+        self.depth.get(stack.0 as usize).copied().unwrap_or(0)
+    }
+}
+
+fn add_end(
+    profile: &Profile,
+    trust: &mut Trust,
+    outermost: Option<LocationId>,
+    end: ChainEnd,
+    count: u64,
+) {
+    *trust.chain_ends.entry(end).or_default() += count;
+    if end != ChainEnd::Root
+        && let Some(outermost) = outermost
+    {
+        let dso = profile.location(outermost).dso;
+        *trust.unrooted_by_dso.entry((dso, end)).or_default() += count;
+    }
+}
+
+/// Whether a location is a thread's start; `None` if it is not in user code.
+fn is_start(profile: &Profile, location: LocationId) -> Option<bool> {
+    if profile.location(location).mode != CpuMode::User {
+        return None;
+    }
+    let frame = profile.frames_at(location).last()?;
+    Some(is_thread_start(
+        profile.name(profile.function(frame.function).name),
+    ))
+}
+
+/// Counts frames and those without names, each as often as samples have it.
+fn count_frames(profile: &Profile, trust: &mut Trust) {
+    // Samples at or below each node.
+    let mut below = vec![0_u32; profile.stacks.len()];
+    for stack in profile.samples.stacks() {
+        if let Some(count) = below.get_mut(stack.0 as usize) {
+            *count += 1;
+        }
+    }
+    let mut unnamed: BTreeMap<(DsoId, UnnamedReason), u64> = BTreeMap::new();
+    for index in (1..below.len()).rev() {
+        let Some((parent, location)) = profile.stacks.get(StackId(index as u32)) else {
+            continue;
+        };
+        let count = below.get(index).copied().unwrap_or(0);
+        if let Some(above) = below.get_mut(parent.0 as usize) {
+            *above += count;
+        }
+        for frame in profile.frames_at(location) {
+            trust.frames += u64::from(count);
+            let function = profile.function(frame.function);
+            if let Some(reason) = function.unnamed
+                && count != 0
+            {
+                *unnamed.entry((function.dso, reason)).or_default() += u64::from(count);
+            }
+        }
+    }
+    trust.unnamed = unnamed;
+}
+
+fn damages(reader: &Reader) -> Vec<Damage> {
+    let one = |damage: &prof_perfdata::Damage| Damage {
+        offset: damage.offset,
+        what: damage.to_string(),
+        bytes: damage.bytes,
+    };
+    reader.damages().iter().map(one).collect()
+}
+
+fn notes(reader: &Reader, late: u64, merged: u64) -> Vec<DroppedCount> {
+    let found = reader.notes();
+    let mut notes = Vec::new();
+    let mut note = |what: String, count: u64| {
+        if count != 0 {
+            notes.push(DroppedCount { what, count });
+        }
+    };
+    for (kind, count) in &found.unknown_records {
+        note(
+            format!("records of unknown type {kind}, passed over"),
+            *count,
+        );
+    }
+    note(
+        "records with an id that no event has".to_owned(),
+        found.unknown_ids,
+    );
+    note(
+        "more places that are damaged".to_owned(),
+        found.more_damages,
+    );
+    note(
+        "records that came too late to be put in order".to_owned(),
+        late,
+    );
+    note(
+        "callers at addresses in no mapping, of which there are too many, shown as one [unknown]"
+            .to_owned(),
+        merged,
+    );
+    notes
+}

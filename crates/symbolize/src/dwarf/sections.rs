@@ -1,0 +1,107 @@
+//! The debug sections of a file, decompressed where needed.
+
+use crate::elf::Image;
+use gimli::{EndianSlice, RunTimeEndian, SectionId};
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes of a section, as gimli reads them.
+pub(super) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+
+/// What lookups need; macros, types and locations are not among it.
+const NEEDED: [SectionId; 9] = [
+    SectionId::DebugInfo,
+    SectionId::DebugAbbrev,
+    SectionId::DebugLine,
+    SectionId::DebugLineStr,
+    SectionId::DebugStr,
+    SectionId::DebugStrOffsets,
+    SectionId::DebugAddr,
+    SectionId::DebugRanges,
+    SectionId::DebugRngLists,
+];
+
+/// Where the debug sections of one file are.
+#[derive(Debug)]
+pub(super) struct Sections {
+    image: Arc<Image>,
+    found: Vec<(SectionId, Bytes)>,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    InFile(Range<usize>),
+    Unpacked(Vec<u8>),
+}
+
+impl Sections {
+    /// Finds and unpacks the sections. One that cannot be unpacked is left
+    /// out; what needs it then finds nothing.
+    pub(super) fn load(image: &Arc<Image>) -> Self {
+        let found = NEEDED
+            .into_iter()
+            .filter_map(|id| Some((id, find(image, id)?)))
+            .collect();
+        Self {
+            image: Arc::clone(image),
+            found,
+        }
+    }
+
+    /// Sum of the sections' lengths, in bytes.
+    pub(super) fn unpacked_length(&self) -> u64 {
+        let lengths = self
+            .found
+            .iter()
+            .map(|(id, _)| self.bytes(*id).len() as u64);
+        lengths.sum()
+    }
+
+    /// Length of the file they are in, in bytes.
+    pub(super) fn packed_length(&self) -> u64 {
+        self.image.bytes().len() as u64
+    }
+
+    /// The sections as gimli wants them; cheap, nothing is read.
+    pub(super) fn dwarf<'a>(&'a self, supplementary: Option<&'a Self>) -> gimli::Dwarf<Slice<'a>> {
+        self.borrow(supplementary.map(|it| Arc::new(it.borrow(None))))
+    }
+
+    fn borrow<'a>(
+        &'a self,
+        supplementary: Option<Arc<gimli::Dwarf<Slice<'a>>>>,
+    ) -> gimli::Dwarf<Slice<'a>> {
+        let endian = match self.image.endian {
+            object::Endianness::Little => RunTimeEndian::Little,
+            object::Endianness::Big => RunTimeEndian::Big,
+        };
+        let section = |id| Ok(EndianSlice::new(self.bytes(id), endian));
+        let loaded: Result<_, std::convert::Infallible> = gimli::Dwarf::load(section);
+        let Ok(mut dwarf) = loaded;
+        dwarf.sup = supplementary;
+        dwarf
+    }
+
+    fn bytes(&self, id: SectionId) -> &[u8] {
+        let found = self.found.iter().find(|(found, _)| *found == id);
+        match found {
+            Some((_, Bytes::InFile(range))) => {
+                self.image.bytes().get(range.clone()).unwrap_or_default()
+            }
+            Some((_, Bytes::Unpacked(bytes))) => bytes,
+            None => &[],
+        }
+    }
+}
+
+fn find(image: &Image, id: SectionId) -> Option<Bytes> {
+    let name = id.name();
+    let section = image
+        .section(name)
+        .or_else(|| image.section(&format!(".z{}", name.strip_prefix('.')?)))?;
+    match image.unpacked(section).ok()? {
+        Cow::Borrowed(_) => image.range_of(section).map(Bytes::InFile),
+        Cow::Owned(bytes) => Some(Bytes::Unpacked(bytes)),
+    }
+}

@@ -1,0 +1,275 @@
+//! One file's answers: which function, which inlined frames, which line.
+
+use crate::Demangle;
+use crate::demangle;
+use crate::dwarf::{DebugInfo, Source};
+use crate::elf::Image;
+use crate::search::Located;
+use crate::symtab::{Found, SymbolTable};
+use prof_abi::BuildId;
+use prof_profile::{FileOffset, Svma, UnnamedReason};
+use rayon::prelude::*;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// How much to find out about an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Detail {
+    /// The name of the function; reads symbol tables only.
+    Symbol,
+    /// Also inlined frames and source lines.
+    #[default]
+    Source,
+}
+
+/// A function symbol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Symbol {
+    /// As shown; demangled if so configured.
+    pub name: Arc<str>,
+    /// Its first address.
+    pub start: Svma,
+    /// Its length in bytes; without a size of its own, up to the next symbol.
+    pub size: u64,
+}
+
+/// One function at an address, inlined or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceFrame {
+    /// The function's name.
+    pub name: Arc<str>,
+    /// The source file of the executing line.
+    pub file: Option<Arc<str>>,
+    /// The line in that file, from 1; 0 if unknown.
+    pub line: u32,
+    /// Whether the function was inlined into the next frame.
+    pub is_inline: bool,
+    /// Where the function is defined: file and line.
+    pub defined_at: Option<(Arc<str>, u32)>,
+}
+
+/// A piece of code that belongs to one source line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineRow {
+    /// Its first address; it reaches to the next row.
+    pub address: Svma,
+    /// Path of the source file.
+    pub file: Option<Arc<str>>,
+    /// From 1; 0 if the code belongs to no line.
+    pub line: u32,
+}
+
+/// What is known of an address.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Lookup {
+    /// The function that stands there, if it has a name.
+    pub symbol: Option<Symbol>,
+    /// Innermost first; the last one is `symbol`. Empty without a name.
+    pub frames: Vec<SourceFrame>,
+    /// Why there is no name.
+    pub reason: Option<UnnamedReason>,
+}
+
+impl Lookup {
+    /// An address without a name.
+    pub fn unnamed(reason: UnnamedReason) -> Self {
+        Self {
+            reason: Some(reason),
+            ..Self::default()
+        }
+    }
+
+    /// An address of which only the function is known.
+    pub(crate) fn of_symbol(symbol: Symbol) -> Self {
+        Self {
+            frames: vec![SourceFrame {
+                name: Arc::clone(&symbol.name),
+                file: None,
+                line: 0,
+                is_inline: false,
+                defined_at: None,
+            }],
+            symbol: Some(symbol),
+            reason: None,
+        }
+    }
+}
+
+/// The files of one dso, read as far as was asked. Shared between threads.
+#[derive(Debug)]
+pub struct SymbolFile {
+    runtime: Arc<Image>,
+    symbols_from: Arc<Image>,
+    symbols_path: PathBuf,
+    debug_from: Option<Arc<Image>>,
+    supplementary: Option<Arc<Image>>,
+    debug: OnceLock<DebugInfo>,
+    demangle: Demangle,
+    table: OnceLock<SymbolTable>,
+    /// Names by index in `table`, so that each is demangled once; threads that
+    /// want different names do not wait for each other.
+    names: OnceLock<Box<[OnceLock<Arc<str>>]>>,
+}
+
+impl SymbolFile {
+    pub(crate) fn new(located: Located, demangle: Demangle) -> Self {
+        Self {
+            runtime: located.runtime,
+            symbols_from: located.symbols,
+            symbols_path: located.symbols_path,
+            debug_from: located.debug,
+            supplementary: located.supplementary,
+            debug: OnceLock::new(),
+            demangle,
+            table: OnceLock::new(),
+            names: OnceLock::new(),
+        }
+    }
+
+    /// The file that the names come from.
+    pub fn symbols_path(&self) -> &Path {
+        &self.symbols_path
+    }
+
+    /// The build-id of the mapped file.
+    pub fn build_id(&self) -> Option<BuildId> {
+        self.runtime.build_id()
+    }
+
+    /// Where the byte at a file offset is in the file's address space, by
+    /// its program headers; `None` if no segment loads it.
+    pub fn svma_of_file_offset(&self, offset: FileOffset) -> Option<Svma> {
+        self.runtime.svma_of(offset)
+    }
+
+    /// What stands at an address. For a return address, ask for the address
+    /// one byte before it.
+    pub fn lookup(&self, svma: Svma, detail: Detail) -> Lookup {
+        let source = self.debug_info(detail).and_then(|info| info.find(svma));
+        self.joined(svma, source)
+    }
+
+    /// [`SymbolFile::lookup`] for many addresses, in the order given; each
+    /// distinct one is looked up once, in parallel.
+    pub fn lookup_many(&self, addresses: &[Svma], detail: Detail) -> Vec<Lookup> {
+        let mut distinct = addresses.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let sources = match self.debug_info(detail) {
+            Some(info) => info.find_many(&distinct),
+            None => vec![None; distinct.len()],
+        };
+        let found: Vec<Lookup> = distinct
+            .par_iter()
+            .zip(sources)
+            .with_min_len(512)
+            .map(|(&svma, source)| self.joined(svma, source))
+            .collect();
+        addresses
+            .iter()
+            .map(|svma| {
+                let place = distinct.binary_search(svma).ok();
+                place
+                    .and_then(|place| found.get(place))
+                    .cloned()
+                    .unwrap_or_default()
+            })
+            .collect()
+    }
+
+    /// The source lines of `start..end`, by address; none without debug
+    /// information.
+    pub fn line_rows(&self, start: Svma, end: Svma) -> Vec<LineRow> {
+        self.debug_info(Detail::Source)
+            .map(|info| info.lines(start, end))
+            .unwrap_or_default()
+    }
+
+    /// Puts together what the symbol table and the debug information say.
+    /// The name of the function that stands in the file is the symbol's.
+    fn joined(&self, svma: Svma, source: Option<Source>) -> Lookup {
+        let found = self.table().find(svma, self.demangle);
+        let symbol = found.map(|found| self.symbol(&found));
+        let Some(Source {
+            mut frames,
+            function,
+        }) = source
+        else {
+            return match symbol {
+                Some(symbol) => Lookup::of_symbol(symbol),
+                None => Lookup::unnamed(self.reason()),
+            };
+        };
+        let symbol = symbol.or_else(|| {
+            let (start, size) = function?;
+            let name = Arc::clone(&frames.last()?.name);
+            (!name.is_empty()).then_some(Symbol { name, start, size })
+        });
+        let Some(symbol) = symbol else {
+            return Lookup::unnamed(self.reason());
+        };
+        if let Some(outer) = frames.last_mut() {
+            outer.name = Arc::clone(&symbol.name);
+        }
+        Lookup {
+            symbol: Some(symbol),
+            frames,
+            reason: None,
+        }
+    }
+
+    fn debug_info(&self, detail: Detail) -> Option<&DebugInfo> {
+        let image = self.debug_from.as_ref()?;
+        (detail == Detail::Source).then(|| {
+            self.debug
+                .get_or_init(|| DebugInfo::load(image, self.supplementary.as_ref(), self.demangle))
+        })
+    }
+
+    /// All symbols by address, as perf would show them.
+    pub fn symbols(&self) -> impl Iterator<Item = Symbol> {
+        self.table()
+            .iter(self.demangle)
+            .map(|found| self.symbol(&found))
+    }
+
+    /// The address of the symbol with this name, as in the symbol table.
+    pub fn address_of(&self, name: &str) -> Option<Svma> {
+        self.table().address_of(name.as_bytes())
+    }
+
+    /// Instruction bytes from an address on, up to `length` of them; `None`
+    /// if the file does not load that address.
+    pub fn text_bytes(&self, start: Svma, length: u64) -> Option<&[u8]> {
+        self.runtime.bytes_at(start, length)
+    }
+
+    fn table(&self) -> &SymbolTable {
+        self.table
+            .get_or_init(|| SymbolTable::load(&self.symbols_from, &self.runtime))
+    }
+
+    fn symbol(&self, found: &Found<'_>) -> Symbol {
+        let names = self
+            .names
+            .get_or_init(|| (0..self.table().len()).map(|_| OnceLock::new()).collect());
+        let show = || demangle::name(found.raw_name, self.demangle).into();
+        let name = match names.get(found.index) {
+            Some(slot) => Arc::clone(slot.get_or_init(show)),
+            None => show(),
+        };
+        Symbol {
+            name,
+            start: found.start,
+            size: found.size,
+        }
+    }
+
+    fn reason(&self) -> UnnamedReason {
+        if self.table().is_empty() {
+            UnnamedReason::Stripped
+        } else {
+            UnnamedReason::NoSymbolThere
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Names for the kernel and its modules.
+//!
+//! From `vmlinux` if there is one of the recorded build (it also has source
+//! lines), else from a copy of `/proc/kallsyms` in perf's cache, else from
+//! the running kernel if that is the recorded one. A kernel's addresses are
+//! those of the recording; where this boot loaded it elsewhere, a reference
+//! symbol tells by how much.
+
+use crate::contents::{self, Links};
+use crate::elf::build_id_in_notes;
+use crate::kallsyms::Kallsyms;
+use crate::{Detail, DsoRequest, Lookup, OpenError, Sources, SymbolFile, search};
+use object::Endianness;
+use prof_abi::BuildId;
+use prof_profile::{Avma, DsoKind, Svma, UnnamedReason};
+use std::path::{Path, PathBuf};
+
+/// A text of kernel symbols is at most this many bytes long.
+const KALLSYMS_MAX: u64 = 256 << 20;
+
+/// What a recording says of its kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct KernelRequest<'a> {
+    /// The kernel's identity, if recorded.
+    pub build_id: Option<BuildId>,
+    /// Its release (`uname -r`), if recorded. Without a build-id, names come
+    /// from the running kernel only if that has the same release.
+    pub release: Option<&'a str>,
+    /// The symbol after `]` in the name of the kernel's mapping, and its
+    /// address: the mapping's file offset.
+    pub reference: Option<(&'a str, Avma)>,
+}
+
+/// The symbols of one kernel. Shared between threads.
+#[derive(Debug)]
+pub struct KernelSymbols {
+    vmlinux: Option<Vmlinux>,
+    kallsyms: Option<Kallsyms>,
+    path: PathBuf,
+}
+
+#[derive(Debug)]
+struct Vmlinux {
+    file: SymbolFile,
+    /// What to subtract from an address of the recording.
+    relocation: u64,
+}
+
+impl KernelSymbols {
+    pub(crate) fn open(sources: &Sources, request: &KernelRequest<'_>) -> Result<Self, OpenError> {
+        let vmlinux = find_vmlinux(sources, request);
+        let kallsyms = find_kallsyms(sources, request);
+        match (vmlinux, kallsyms) {
+            (Some((vmlinux, path)), kallsyms) => Ok(Self {
+                vmlinux: Some(vmlinux),
+                kallsyms: kallsyms.ok().map(|(kallsyms, _)| kallsyms),
+                path,
+            }),
+            (None, Ok((kallsyms, path))) => Ok(Self {
+                vmlinux: None,
+                kallsyms: Some(kallsyms),
+                path,
+            }),
+            (None, Err(error)) => Err(error),
+        }
+    }
+
+    /// What stands at an address of the recording.
+    pub fn lookup(&self, avma: Avma, detail: Detail) -> Lookup {
+        let mut found = Lookup::unnamed(UnnamedReason::NoSymbolThere);
+        if let Some(vmlinux) = &self.vmlinux {
+            let svma = Svma(avma.0.wrapping_sub(vmlinux.relocation));
+            found = vmlinux.file.lookup(svma, detail);
+            if let Some(symbol) = &mut found.symbol {
+                symbol.start = symbol.start.plus(vmlinux.relocation);
+            }
+        }
+        match &self.kallsyms {
+            Some(kallsyms) if found.symbol.is_none() => kallsyms.lookup(avma),
+            _ => found,
+        }
+    }
+
+    /// The module that an address of the recording is in, without brackets.
+    pub fn module_of(&self, avma: Avma) -> Option<&[u8]> {
+        self.kallsyms.as_ref()?.find(avma)?.module
+    }
+
+    /// The file that the names come from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The kernel's code from an address of the recording on, up to `length`
+    /// bytes; only with a `vmlinux`.
+    pub fn text_bytes(&self, start: Avma, length: u64) -> Option<&[u8]> {
+        let vmlinux = self.vmlinux.as_ref()?;
+        let svma = Svma(start.0.wrapping_sub(vmlinux.relocation));
+        vmlinux.file.text_bytes(svma, length)
+    }
+}
+
+/// The build-id of the running kernel.
+pub fn running_kernel_build_id() -> Option<BuildId> {
+    let notes = std::fs::read("/sys/kernel/notes").ok()?;
+    let endian = if cfg!(target_endian = "big") {
+        Endianness::Big
+    } else {
+        Endianness::Little
+    };
+    build_id_in_notes(&notes, endian)
+}
+
+fn find_vmlinux(sources: &Sources, request: &KernelRequest<'_>) -> Option<(Vmlinux, PathBuf)> {
+    vmlinux_paths(sources, request)
+        .into_iter()
+        .find_map(|path| open_vmlinux(sources, request, &path))
+}
+
+/// The file named by the user, else the usual places if the build-id tells
+/// whether what is there is right.
+fn vmlinux_paths(sources: &Sources, request: &KernelRequest<'_>) -> Vec<PathBuf> {
+    if let Some(path) = &sources.vmlinux {
+        return vec![path.clone()];
+    }
+    if request.build_id.is_none() {
+        return Vec::new();
+    }
+    let cached = search::cached(sources, request.build_id, "vmlinux");
+    let mut paths: Vec<PathBuf> = cached.into_iter().collect();
+    let release = request
+        .release
+        .filter(|it| !it.contains('/') && !it.is_empty());
+    if let Some(release) = release {
+        paths.extend([
+            format!("/boot/vmlinux-{release}").into(),
+            format!("/usr/lib/debug/boot/vmlinux-{release}").into(),
+            format!("/lib/modules/{release}/build/vmlinux").into(),
+            format!("/usr/lib/debug/lib/modules/{release}/vmlinux").into(),
+        ]);
+    }
+    paths
+}
+
+fn open_vmlinux(
+    sources: &Sources,
+    request: &KernelRequest<'_>,
+    path: &Path,
+) -> Option<(Vmlinux, PathBuf)> {
+    let text = path.to_str()?;
+    let own_sources = Sources {
+        symfs: None,
+        ..sources.clone()
+    };
+    let file_request = DsoRequest::for_file(text, request.build_id);
+    let located = search::locate(&own_sources, &file_request).ok()?;
+    let file = SymbolFile::new(located, sources.demangle);
+    let relocation = match request.reference {
+        Some((name, recorded)) => recorded.0.wrapping_sub(file.address_of(name)?.0),
+        None => 0,
+    };
+    Some((Vmlinux { file, relocation }, path.to_owned()))
+}
+
+fn find_kallsyms(
+    sources: &Sources,
+    request: &KernelRequest<'_>,
+) -> Result<(Kallsyms, PathBuf), OpenError> {
+    if let Some(path) = &sources.kallsyms {
+        return open_kallsyms(request, path);
+    }
+    let cached = search::cached(sources, request.build_id, "kallsyms");
+    if let Some(found) = cached.and_then(|path| open_kallsyms(request, &path).ok()) {
+        return Ok(found);
+    }
+    check_running(request)?;
+    open_kallsyms(request, Path::new("/proc/kallsyms"))
+}
+
+/// Whether the running kernel is the one of the recording.
+fn check_running(request: &KernelRequest<'_>) -> Result<(), OpenError> {
+    let other = |reason, detail: String| Err(refusal(reason, detail));
+    if let Some(wanted) = request.build_id {
+        return match running_kernel_build_id() {
+            Some(running) if running.matches(&wanted) => Ok(()),
+            Some(running) => other(
+                UnnamedReason::BuildIdMismatch,
+                format!("{wanted} was recorded, {running} is running, and there is no copy"),
+            ),
+            None => other(
+                UnnamedReason::KernelHidden,
+                "the running kernel does not tell its build-id".to_owned(),
+            ),
+        };
+    }
+    let running = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    match request.release {
+        Some(release) if release != running.trim_end() => other(
+            UnnamedReason::FileMissing,
+            format!(
+                "release {release} was recorded, {} is running",
+                running.trim_end()
+            ),
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn open_kallsyms(
+    request: &KernelRequest<'_>,
+    path: &Path,
+) -> Result<(Kallsyms, PathBuf), OpenError> {
+    let dso = kernel_dso();
+    let text = contents::open_regular(path, Links::Follow)
+        .and_then(|file| contents::read_at_most(&file, KALLSYMS_MAX))
+        .map_err(|error| OpenError::of_io(&dso, &error))?;
+    let mut kallsyms = Kallsyms::parse(text).map_err(|reason| {
+        let detail = match reason {
+            UnnamedReason::KernelHidden => {
+                "all addresses are hidden (kernel.kptr_restrict, or not root)"
+            }
+            _ => "it has no symbols",
+        };
+        refusal(reason, format!("{}: {detail}", path.display()))
+    })?;
+    if let Some((name, recorded)) = request.reference
+        && !kallsyms.relocate(name.as_bytes(), recorded)
+    {
+        return Err(refusal(
+            UnnamedReason::BuildIdMismatch,
+            format!("{} has no symbol {name}", path.display()),
+        ));
+    }
+    Ok((kallsyms, path.to_owned()))
+}
+
+fn refusal(reason: UnnamedReason, detail: String) -> OpenError {
+    OpenError::new(&kernel_dso(), reason, detail)
+}
+
+fn kernel_dso() -> DsoRequest<'static> {
+    DsoRequest {
+        kind: DsoKind::Kernel,
+        ..DsoRequest::for_file("[kernel.kallsyms]", None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KernelRequest, KernelSymbols};
+    use crate::{Detail, Sources};
+    use prof_abi::BuildId;
+    use prof_profile::{Avma, UnnamedReason};
+
+    const TEXT: &str = "ffffffff81000000 T _text\nffffffff81000100 t do_one\n\
+        ffffffffc0000000 t init\t[ext4]\n";
+
+    fn sources(directory: &std::path::Path) -> Sources {
+        let path = directory.join("kallsyms");
+        std::fs::write(&path, TEXT).expect("written");
+        Sources {
+            kallsyms: Some(path),
+            ..Sources::default()
+        }
+    }
+
+    #[test]
+    fn a_copy_of_kallsyms_names_kernel_and_modules() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let kernel = KernelSymbols::open(&sources(dir.path()), &KernelRequest::default());
+        let kernel = kernel.expect("opened");
+        let found = kernel.lookup(Avma(0xffff_ffff_8100_0101), Detail::Source);
+        assert_eq!(&*found.symbol.expect("a symbol").name, "do_one");
+        assert_eq!(
+            kernel.module_of(Avma(0xffff_ffff_c000_0000)),
+            Some(&b"ext4"[..])
+        );
+    }
+
+    #[test]
+    fn after_another_boot_the_kernel_has_names_but_modules_have_none() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let request = KernelRequest {
+            reference: Some(("_text", Avma(0xffff_ffff_9100_0000))),
+            ..KernelRequest::default()
+        };
+        let kernel = KernelSymbols::open(&sources(dir.path()), &request).expect("opened");
+        let name = |address| {
+            let found = kernel.lookup(Avma(address), Detail::Source);
+            found
+                .symbol
+                .map(|symbol| (symbol.name.to_string(), symbol.start))
+        };
+        let start = Avma(0xffff_ffff_9100_0100).0;
+        assert_eq!(
+            name(start + 1),
+            Some(("do_one".to_owned(), prof_profile::Svma(start)))
+        );
+        assert_eq!(name(0xffff_ffff_c000_0000), None);
+        assert_eq!(name(0xffff_ffff_d000_0000), None);
+    }
+
+    #[test]
+    fn another_kernel_than_the_running_one_is_not_named_by_it() {
+        let request = KernelRequest {
+            build_id: BuildId::new(&[7; 20]),
+            ..KernelRequest::default()
+        };
+        let error = KernelSymbols::open(&Sources::default(), &request).expect_err("refused");
+        assert!(
+            matches!(
+                error.reason,
+                UnnamedReason::BuildIdMismatch | UnnamedReason::KernelHidden
+            ),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,48 @@
+//! An address in a file to function, inlined frames and source line.
+//!
+//! You give a dso (path, build-id) and addresses in its address space; you
+//! get for each the function, its inlined frames with file and line, or the
+//! reason why there is no name. Separate debug files are found, and a file
+//! of another build than the recorded one is never used.
+//!
+//! ```
+//! use prof_symbolize::{Detail, DsoRequest, Symbolizer};
+//!
+//! let program = std::env::current_exe()?;
+//! let request = DsoRequest::for_file(program.to_str().expect("plain"), None);
+//! let file = Symbolizer::default().open(&request)?;
+//! let main = file.address_of("main").expect("every program has one");
+//! let found = file.lookup(main, Detail::Source);
+//! assert_eq!(&*found.symbol.expect("a name").name, "main");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Knows nothing of processes: what is mapped where is the caller's business.
+//! Files are untrusted: whatever their bytes, a lookup ends and costs memory
+//! in proportion to the files. Nothing is ever executed or fetched.
+#![deny(unsafe_code)]
+
+mod contents;
+mod demangle;
+mod dwarf;
+mod elf;
+mod file;
+mod jitdump;
+mod kallsyms;
+mod kernel;
+mod perf_map;
+mod plt;
+mod search;
+mod symbolizer;
+mod symtab;
+mod unpack;
+mod vdso;
+mod words;
+
+pub use demangle::Demangle;
+pub use file::{Detail, LineRow, Lookup, SourceFrame, Symbol, SymbolFile};
+pub use jitdump::{JitDamage, JitDump, JitUnwinding};
+pub use kallsyms::{Kallsyms, KernelSymbol};
+pub use kernel::{KernelRequest, KernelSymbols, running_kernel_build_id};
+pub use perf_map::{JitFileError, PerfMap};
+pub use symbolizer::{DsoRequest, OpenError, Sources, Symbolizer};

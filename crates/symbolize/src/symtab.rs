@@ -1,0 +1,439 @@
+//! The symbol tables of a file: which name covers an address.
+//!
+//! The choice is perf's, so that a report of the same recording shows the
+//! same names: functions, data objects and labels in text or data sections
+//! of `.symtab` and `.dynsym`; a symbol without size reaches to the next;
+//! among several at one address `Candidate::is_better_than` decides.
+
+use crate::demangle::{self, Demangle};
+use crate::elf::{Image, Section, until_nul};
+use crate::plt;
+use crate::words::{u16_at, u32_at, u64_at};
+use object::elf;
+use prof_profile::Svma;
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many symbols that end before an address are passed on the way back to
+/// one that encloses it. Nested symbols are few; crafted tables are not.
+const ENCLOSING_STEPS: usize = 64;
+
+/// All symbols of a file, sorted by address; names stay where they are.
+#[derive(Debug, Default)]
+pub(crate) struct SymbolTable {
+    /// Sorted by start; those with equal start in table order.
+    entries: Vec<Entry>,
+    strings: Vec<Strings>,
+    /// The choice among the symbols of a group, by the group's first index:
+    /// to choose, every name is demangled, and linkers that fold identical
+    /// code make groups of hundreds.
+    chosen: Mutex<FxHashMap<usize, usize>>,
+}
+
+/// One symbol as it stands in a table.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    start: u64,
+    end: u64,
+    /// Offset of the name in its string table.
+    name: u32,
+    /// Index into `SymbolTable::strings`.
+    strings: u8,
+    binding: elf::SymbolBind,
+}
+
+/// Where names are.
+#[derive(Debug)]
+enum Strings {
+    /// A string table section of a file.
+    InFile(Arc<Image>, Range<usize>),
+    /// Names that were made up, each ended by a NUL.
+    Made(Vec<u8>),
+}
+
+/// A symbol table entry, widened to 64 bits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RawSymbol {
+    pub(crate) name: u32,
+    pub(crate) info: u8,
+    pub(crate) other: u8,
+    pub(crate) section: u16,
+    pub(crate) value: u64,
+    pub(crate) size: u64,
+}
+
+/// A symbol that covers an address.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found<'a> {
+    /// Identifies the symbol within its table.
+    pub(crate) index: usize,
+    pub(crate) start: Svma,
+    pub(crate) size: u64,
+    pub(crate) raw_name: &'a [u8],
+}
+
+impl SymbolTable {
+    /// The tables of `symbols`, the file that has `.symtab`, and of
+    /// `runtime`, the file that was mapped; both may be the same.
+    pub(crate) fn load(symbols: &Arc<Image>, runtime: &Arc<Image>) -> Self {
+        let mut table = Self::default();
+        table.add_section(symbols, runtime, ".symtab");
+        table.add_section(runtime, runtime, ".dynsym");
+        table.sort_and_end();
+        table.add_plt(runtime);
+        table
+    }
+
+    /// Whether there is no symbol at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The symbol that covers `svma`.
+    pub(crate) fn find(&self, svma: Svma, demangle: Demangle) -> Option<Found<'_>> {
+        let mut end = self.entries.partition_point(|entry| entry.start <= svma.0);
+        for _ in 0..ENCLOSING_STEPS {
+            let last = end.checked_sub(1)?;
+            let start = self.entries.get(last)?.start;
+            let group = self
+                .entries
+                .get(..end)?
+                .partition_point(|entry| entry.start < start);
+            let best = self.best_of(group..end, demangle)?;
+            let entry = self.entries.get(best)?;
+            if svma.0 < entry.end || (entry.start == entry.end && svma.0 == entry.start) {
+                return Some(self.found(best, entry));
+            }
+            end = group;
+        }
+        None
+    }
+
+    /// How many symbols there are; an index of [`Found`] is below it.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The address of the first symbol with this name.
+    pub(crate) fn address_of(&self, name: &[u8]) -> Option<Svma> {
+        let mut entries = self.entries.iter();
+        let found = entries.find(|entry| self.raw_name(entry) == name)?;
+        Some(Svma(found.start))
+    }
+
+    /// Every symbol that can be found, by address.
+    pub(crate) fn iter(&self, demangle: Demangle) -> impl Iterator<Item = Found<'_>> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let start = self.entries.get(at)?.start;
+            let same = self
+                .entries
+                .get(at..)?
+                .partition_point(|entry| entry.start == start);
+            let best = self.best_of(at..at + same, demangle)?;
+            at += same;
+            Some(self.found(best, self.entries.get(best)?))
+        })
+    }
+
+    /// The symbol with this index of [`Found`].
+    fn found(&self, index: usize, entry: &Entry) -> Found<'_> {
+        Found {
+            index,
+            start: Svma(entry.start),
+            size: entry.end - entry.start,
+            raw_name: self.raw_name(entry),
+        }
+    }
+
+    fn raw_name(&self, entry: &Entry) -> &[u8] {
+        let strings = match self.strings.get(usize::from(entry.strings)) {
+            Some(Strings::InFile(image, range)) => image.bytes().get(range.clone()),
+            Some(Strings::Made(bytes)) => Some(&bytes[..]),
+            None => None,
+        };
+        strings
+            .and_then(|strings| strings.get(entry.name as usize..))
+            .map(until_nul)
+            .unwrap_or_default()
+    }
+
+    /// Among symbols at one address, the index of the one to show: each in
+    /// turn meets the best so far, as in perf.
+    fn best_of(&self, group: Range<usize>, demangle: Demangle) -> Option<usize> {
+        let mut indices = group;
+        let first = indices.next()?;
+        if indices.is_empty() {
+            return Some(first);
+        }
+        let chosen = || self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&best) = chosen().get(&first) {
+            return Some(best);
+        }
+        let mut best = self.candidate(first, demangle)?;
+        for index in indices {
+            let next = self.candidate(index, demangle)?;
+            if !best.is_better_than(&next) {
+                best = next;
+            }
+        }
+        chosen().insert(first, best.index);
+        Some(best.index)
+    }
+
+    fn candidate(&self, index: usize, demangle: Demangle) -> Option<Candidate> {
+        let entry = self.entries.get(index)?;
+        Some(Candidate {
+            index,
+            has_size: entry.end > entry.start,
+            binding: entry.binding,
+            name: demangle::name(self.raw_name(entry), demangle),
+        })
+    }
+
+    /// Adds what perf takes from a symbol table section of `image`.
+    fn add_section(&mut self, image: &Arc<Image>, runtime: &Arc<Image>, name: &str) {
+        let Some((section, strings)) = symbols_and_strings(image, name) else {
+            return;
+        };
+        let Ok(strings_index) = u8::try_from(self.strings.len()) else {
+            return;
+        };
+        let names = image.bytes().get(strings.clone()).unwrap_or_default();
+        let wanted: Vec<SectionUse> = image
+            .sections
+            .iter()
+            .enumerate()
+            .map(|(index, section)| SectionUse::of(image, runtime, section, index))
+            .collect();
+        for symbol in raw_symbols(image, section) {
+            if let Some(entry) = wanted_entry(image, &wanted, names, symbol) {
+                self.entries.push(Entry {
+                    strings: strings_index,
+                    ..entry
+                });
+            }
+        }
+        self.strings
+            .push(Strings::InFile(Arc::clone(image), strings));
+    }
+
+    /// Sorts and lets symbols without size reach to the next one.
+    fn sort_and_end(&mut self) {
+        self.entries.sort_by_key(|entry| entry.start);
+        let starts = self.entries.iter().skip(1).map(|entry| entry.start);
+        let last_end = self.entries.last().map_or(0, |last| {
+            last.start.next_multiple_of(4096).wrapping_add(4096)
+        });
+        let nexts: Vec<u64> = starts.chain([last_end]).collect();
+        for (entry, next) in self.entries.iter_mut().zip(nexts) {
+            if entry.end == entry.start {
+                entry.end = next.max(entry.start);
+            }
+        }
+    }
+
+    fn add_plt(&mut self, runtime: &Image) {
+        let Ok(strings) = u8::try_from(self.strings.len()) else {
+            return;
+        };
+        let mut names = Vec::new();
+        let symbol_at = |address| {
+            let found = self.find(Svma(address), Demangle::No)?;
+            (found.start.0 == address).then(|| found.raw_name.to_vec())
+        };
+        let mut stubs = Vec::new();
+        for entry in plt::entries(runtime, symbol_at) {
+            let Ok(name) = u32::try_from(names.len()) else {
+                break;
+            };
+            names.extend_from_slice(&entry.name);
+            names.push(0);
+            stubs.push(Entry {
+                start: entry.start,
+                end: entry.start.saturating_add(entry.size),
+                name,
+                strings,
+                binding: elf::STB_GLOBAL,
+            });
+        }
+        self.strings.push(Strings::Made(names));
+        self.entries.append(&mut stubs);
+        self.entries.sort_by_key(|entry| entry.start);
+        // Naming the stubs has chosen among symbols that stood elsewhere.
+        self.chosen = Mutex::default();
+    }
+}
+
+/// What decides between symbols at one address.
+struct Candidate {
+    index: usize,
+    has_size: bool,
+    binding: elf::SymbolBind,
+    /// As shown.
+    name: String,
+}
+
+impl Candidate {
+    /// perf's order: with a size, not weak, global, fewer leading
+    /// underscores, longer name; else the one that came first, unless it is
+    /// a `SyS` alias of a system call.
+    fn is_better_than(&self, next: &Self) -> bool {
+        let key = |one: &Self| {
+            let underscores = one.name.len() - one.name.trim_start_matches('_').len();
+            (
+                one.has_size,
+                one.binding != elf::STB_WEAK,
+                one.binding == elf::STB_GLOBAL,
+                std::cmp::Reverse(underscores),
+                one.name.len(),
+            )
+        };
+        let is_alias = self.name.starts_with("SyS") || self.name.starts_with("compat_SyS");
+        match key(self).cmp(&key(next)) {
+            std::cmp::Ordering::Greater => true,
+            std::cmp::Ordering::Equal => !is_alias,
+            std::cmp::Ordering::Less => false,
+        }
+    }
+}
+
+/// What symbols in a section are good for.
+#[derive(Debug, Clone, Copy)]
+struct SectionUse {
+    /// It is in memory when the program runs.
+    is_loaded: bool,
+    /// Labels in it count as symbols.
+    has_labels: bool,
+}
+
+impl SectionUse {
+    fn of(image: &Image, runtime: &Image, section: &Section, index: usize) -> Self {
+        // A debug file keeps the headers of sections it has no bytes for; the
+        // names are then the runtime file's, whose numbering is the same.
+        let named = if section.kind == elf::SHT_NOBITS {
+            runtime.sections.get(index).map(|it| runtime.name_of(it))
+        } else {
+            Some(image.name_of(section))
+        };
+        let name = named.unwrap_or_default();
+        let contains = |part: &[u8]| name.windows(part.len()).any(|window| window == part);
+        Self {
+            is_loaded: section.flags & elf::SHF_ALLOC.0 != 0,
+            has_labels: contains(b"text") || contains(b"data"),
+        }
+    }
+}
+
+/// A symbol's entry if perf would take it; `strings` is filled in later.
+fn wanted_entry(
+    image: &Image,
+    sections: &[SectionUse],
+    names: &[u8],
+    symbol: RawSymbol,
+) -> Option<Entry> {
+    let kind = symbol.kind();
+    let named = symbol.name != 0 && (symbol.name as usize) < names.len();
+    if !named || symbol.section == elf::SHN_UNDEF.0 {
+        return None;
+    }
+    let section = sections.get(usize::from(symbol.section))?;
+    let is_label = kind == elf::STT_NOTYPE && !symbol.is_hidden();
+    let is_wanted = match kind {
+        elf::STT_FUNC | elf::STT_GNU_IFUNC | elf::STT_OBJECT => true,
+        _ => is_label && section.has_labels,
+    };
+    if !is_wanted || !section.is_loaded {
+        return None;
+    }
+    let is_arm = image.machine == elf::EM_ARM;
+    if (is_arm || image.machine == elf::EM_AARCH64) && is_label {
+        let name = names.get(symbol.name as usize..).unwrap_or_default();
+        if is_mapping_symbol(name) {
+            return None;
+        }
+    }
+    // On ARM the lowest bit of a function says that it is Thumb code.
+    let is_thumb = is_arm && kind == elf::STT_FUNC && symbol.value & 1 == 1;
+    let start = symbol.value - u64::from(is_thumb);
+    Some(Entry {
+        start,
+        end: start.saturating_add(symbol.size),
+        name: symbol.name,
+        strings: 0,
+        binding: elf::SymbolBind(symbol.info >> 4),
+    })
+}
+
+/// Whether this is one of the marks `$a`, `$d`, `$t`, `$x` (with anything
+/// after a dot) by which ARM tells code from data.
+fn is_mapping_symbol(name: &[u8]) -> bool {
+    matches!(name, [b'$', b'a' | b'd' | b't' | b'x', 0 | b'.', ..])
+}
+
+/// A symbol table section that makes sense, and the range of its strings.
+pub(crate) fn symbols_and_strings<'a>(
+    image: &'a Image,
+    name: &str,
+) -> Option<(&'a Section, Range<usize>)> {
+    let section = image.section(name)?;
+    if section.kind != elf::SHT_SYMTAB && section.kind != elf::SHT_DYNSYM {
+        return None;
+    }
+    let strings = image.sections.get(section.link as usize)?;
+    Some((section, image.range_of(strings)?))
+}
+
+/// The entries of a symbol table section.
+pub(crate) fn raw_symbols<'a>(
+    image: &'a Image,
+    section: &Section,
+) -> impl Iterator<Item = RawSymbol> + 'a {
+    let size = if image.is_64 { 24 } else { 16 };
+    image
+        .data(section)
+        .chunks_exact(size)
+        .filter_map(|bytes| RawSymbol::decode(image, bytes))
+}
+
+impl RawSymbol {
+    /// Decodes an `Elf64_Sym` (u32 name, u8 info, u8 other, u16 section, u64
+    /// value, u64 size) or an `Elf32_Sym` (u32 name, u32 value, u32 size, u8
+    /// info, u8 other, u16 section).
+    fn decode(image: &Image, bytes: &[u8]) -> Option<Self> {
+        let endian = image.endian;
+        let half = |at| u16_at(bytes, at, endian);
+        let word = |at| u32_at(bytes, at, endian);
+        let long = |at| u64_at(bytes, at, endian);
+        let byte = |at: usize| bytes.get(at).copied();
+        if image.is_64 {
+            Some(Self {
+                name: word(0)?,
+                info: byte(4)?,
+                other: byte(5)?,
+                section: half(6)?,
+                value: long(8)?,
+                size: long(16)?,
+            })
+        } else {
+            Some(Self {
+                name: word(0)?,
+                info: byte(12)?,
+                other: byte(13)?,
+                section: half(14)?,
+                value: word(4)?.into(),
+                size: word(8)?.into(),
+            })
+        }
+    }
+
+    fn kind(&self) -> elf::SymbolType {
+        elf::SymbolType(self.info & 0xf)
+    }
+
+    /// Whether its visibility is hidden or internal.
+    fn is_hidden(&self) -> bool {
+        matches!(self.other & 3, 1 | 2)
+    }
+}

@@ -1,0 +1,293 @@
+//! The ioctls of an event, as the UAPI header numbers them.
+
+use crate::event::Event;
+use prof_abi::{ByteOrder, EventAttr};
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+/// `PERF_IOC_FLAG_GROUP`: for all members of the group.
+const FLAG_GROUP: libc::c_ulong = 1;
+
+/// How an ioctl passes its argument, in the two or three top bits.
+#[derive(Clone, Copy)]
+enum Direction {
+    None,
+    Write,
+    Read,
+    Both,
+}
+
+/// An ioctl number of the letter `$`: direction, size of the argument, letter
+/// and number. mips, powerpc and sparc have other direction bits and 13 bits
+/// for the size.
+const fn request(direction: Direction, number: u32, size: usize) -> libc::c_ulong {
+    let odd = cfg!(any(
+        target_arch = "mips",
+        target_arch = "mips64",
+        target_arch = "powerpc",
+        target_arch = "powerpc64",
+        target_arch = "sparc",
+        target_arch = "sparc64"
+    ));
+    let (bits, shift) = match (direction, odd) {
+        (Direction::None, false) => (0, 30),
+        (Direction::Write, false) => (1, 30),
+        (Direction::Read, false) => (2, 30),
+        (Direction::Both, false) => (3, 30),
+        (Direction::None, true) => (1, 29),
+        (Direction::Read, true) => (2, 29),
+        (Direction::Write, true) => (4, 29),
+        (Direction::Both, true) => (6, 29),
+    };
+    (bits << shift | (size as u32) << 16 | (b'$' as u32) << 8 | number) as libc::c_ulong
+}
+
+const POINTER: usize = size_of::<*const u8>();
+const ENABLE: libc::c_ulong = request(Direction::None, 0, 0);
+const DISABLE: libc::c_ulong = request(Direction::None, 1, 0);
+const REFRESH: libc::c_ulong = request(Direction::None, 2, 0);
+const RESET: libc::c_ulong = request(Direction::None, 3, 0);
+const PERIOD: libc::c_ulong = request(Direction::Write, 4, 8);
+const SET_OUTPUT: libc::c_ulong = request(Direction::None, 5, 0);
+const SET_FILTER: libc::c_ulong = request(Direction::Write, 6, POINTER);
+const ID: libc::c_ulong = request(Direction::Read, 7, POINTER);
+const SET_BPF: libc::c_ulong = request(Direction::Write, 8, 4);
+const PAUSE_OUTPUT: libc::c_ulong = request(Direction::Write, 9, 4);
+const QUERY_BPF: libc::c_ulong = request(Direction::Both, 10, POINTER);
+const MODIFY_ATTRIBUTES: libc::c_ulong = request(Direction::Write, 11, POINTER);
+
+/// The BPF programs attached to a tracepoint.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BpfPrograms {
+    /// Their ids, as many as were asked for.
+    pub ids: Vec<u32>,
+    /// How many there are.
+    pub attached: u32,
+}
+
+/// Whether an ioctl is for one event or for its whole group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Event,
+    Group,
+}
+
+impl Event {
+    /// Starts counting (`IOC_ENABLE`), inherited copies included.
+    pub fn enable(&self) -> io::Result<()> {
+        self.control(ENABLE, Scope::Event)
+    }
+
+    /// Starts the leader and its members.
+    pub fn enable_group(&self) -> io::Result<()> {
+        self.control(ENABLE, Scope::Group)
+    }
+
+    /// Stops counting (`IOC_DISABLE`); a stopped leader stops its group.
+    pub fn disable(&self) -> io::Result<()> {
+        self.control(DISABLE, Scope::Event)
+    }
+
+    /// Stops the leader and its members.
+    pub fn disable_group(&self) -> io::Result<()> {
+        self.control(DISABLE, Scope::Group)
+    }
+
+    /// Sets the count to 0 (`IOC_RESET`); times go on.
+    pub fn reset(&self) -> io::Result<()> {
+        self.control(RESET, Scope::Event)
+    }
+
+    /// Counts until `overflows` more overflows happened, then stops
+    /// (`IOC_REFRESH`). 0, which the kernel takes for "for ever", is refused
+    /// with `EINVAL`, as is an inherited event.
+    pub fn refresh(&self, overflows: u32) -> io::Result<()> {
+        if overflows == 0 {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        self.ioctl(REFRESH, libc::c_ulong::from(overflows))
+    }
+
+    /// Sets the period in events, or the frequency in Hz (`IOC_PERIOD`).
+    /// `EINVAL` for 0, above 2⁶³, or an event that does not sample.
+    pub fn set_period(&self, period: u64) -> io::Result<()> {
+        self.ioctl(PERIOD, (&raw const period) as libc::c_ulong)
+    }
+
+    /// Writes records to the ring of `other`, of the same CPU and clock
+    /// (`IOC_SET_OUTPUT`); `None` ends that.
+    pub fn set_output(&self, other: Option<&Event>) -> io::Result<()> {
+        // -1 must arrive with all its 64 bits.
+        let fd = other.map_or(-1, |event| libc::c_long::from(event.as_fd().as_raw_fd()));
+        self.ioctl(SET_OUTPUT, fd as libc::c_ulong)
+    }
+
+    /// Keeps what matches `filter` (`IOC_SET_FILTER`): tracepoints take
+    /// ftrace's syntax; others answer `EINVAL`.
+    pub fn set_filter(&self, filter: &CStr) -> io::Result<()> {
+        self.ioctl(SET_FILTER, filter.as_ptr() as libc::c_ulong)
+    }
+
+    /// The event's id, as records carry it (`IOC_ID`).
+    pub fn id(&self) -> io::Result<u64> {
+        let mut id = 0_u64;
+        self.ioctl(ID, (&raw mut id) as libc::c_ulong)?;
+        Ok(id)
+    }
+
+    /// Attaches a BPF program (`IOC_SET_BPF`).
+    pub fn set_bpf(&self, program: BorrowedFd<'_>) -> io::Result<()> {
+        self.ioctl(SET_BPF, program.as_raw_fd() as libc::c_ulong)
+    }
+
+    /// Stops (`true`) or resumes writing to the ring (`IOC_PAUSE_OUTPUT`).
+    /// What is discarded meanwhile is counted as lost.
+    pub fn pause_output(&self, pause: bool) -> io::Result<()> {
+        self.ioctl(PAUSE_OUTPUT, libc::c_ulong::from(pause))
+    }
+
+    /// Up to `most` BPF programs of this tracepoint (`IOC_QUERY_BPF`).
+    pub fn query_bpf(&self, most: u32) -> io::Result<BpfPrograms> {
+        // struct perf_event_query_bpf: ids_len, prog_cnt, ids[ids_len].
+        let mut words = vec![0_u32; most as usize + 2];
+        words[0] = most;
+        match self.ioctl(QUERY_BPF, words.as_mut_ptr() as libc::c_ulong) {
+            // More programs than room: those that fit are there.
+            Err(error) if error.raw_os_error() != Some(libc::ENOSPC) => return Err(error),
+            _ => {}
+        }
+        let attached = words[1];
+        let ids = words[2..].iter().take(attached as usize).copied().collect();
+        Ok(BpfPrograms { ids, attached })
+    }
+
+    /// Moves a breakpoint or changes its kind (`IOC_MODIFY_ATTRIBUTES`); other
+    /// events answer `EOPNOTSUPP` or `EINVAL`.
+    pub fn modify_attributes(&self, attr: &EventAttr) -> io::Result<()> {
+        let mut bytes = attr.encode(ByteOrder::NATIVE);
+        let size = u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        bytes[4..8].copy_from_slice(&size.to_ne_bytes());
+        self.ioctl(MODIFY_ATTRIBUTES, bytes.as_ptr() as libc::c_ulong)
+    }
+
+    fn control(&self, request: libc::c_ulong, scope: Scope) -> io::Result<()> {
+        let flag = match scope {
+            Scope::Event => 0,
+            Scope::Group => FLAG_GROUP,
+        };
+        self.ioctl(request, flag)
+    }
+
+    /// `argument` is a number or the address of what the request reads or
+    /// writes; only the functions above call this.
+    fn ioctl(&self, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<()> {
+        // SAFETY: each caller passes either a plain number or the address of a
+        // live local value of the size that the request encodes or, for
+        // SET_FILTER a NUL-terminated string, for QUERY_BPF a block whose
+        // first word is its length, for MODIFY_ATTRIBUTES one whose size field
+        // is its length.
+        let result = unsafe { libc::ioctl(self.as_fd().as_raw_fd(), request as _, argument) };
+        crate::checked(result).map(drop)
+    }
+}
+
+#[cfg(test)]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod tests {
+    use super::*;
+    use crate::event::Target;
+    use prof_abi::AttrFlags;
+
+    #[test]
+    fn ioc_14_numbers_are_those_of_the_header() {
+        assert_eq!(ENABLE, 0x2400);
+        assert_eq!(PERIOD, 0x4008_2404);
+        assert_eq!(SET_OUTPUT, 0x2405);
+        assert_eq!(SET_FILTER, 0x4008_2406);
+        assert_eq!(ID, 0x8008_2407);
+        assert_eq!(SET_BPF, 0x4004_2408);
+        assert_eq!(PAUSE_OUTPUT, 0x4004_2409);
+        assert_eq!(QUERY_BPF, 0xc008_240a);
+        assert_eq!(MODIFY_ATTRIBUTES, 0x4008_240b);
+    }
+
+    /// task-clock of this thread, sampling each second if `period`.
+    fn event(period: u64) -> Option<Event> {
+        let attr = EventAttr {
+            kind: 1,
+            config: 1,
+            sample_period: period,
+            flags: AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV | AttrFlags::DISABLED,
+            ..EventAttr::default()
+        };
+        let event = Event::open(&attr, Target::THIS, None).ok();
+        if event.is_none() {
+            println!("skipped: perf_event_open is not permitted here");
+        }
+        event
+    }
+
+    fn errno<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
+        result.expect_err("refused").raw_os_error().unwrap_or(0)
+    }
+
+    #[test]
+    fn ioc_01_02_05_an_event_counts_only_while_enabled() {
+        let Some(event) = event(0) else { return };
+        let value = || {
+            event
+                .read_counts(prof_abi::ReadFormat(0))
+                .expect("read")
+                .values[0]
+                .value
+        };
+        assert_eq!(value(), 0);
+        event.enable().expect("enable");
+        event.disable().expect("disable");
+        let counted = value();
+        assert!(counted > 0);
+        assert_eq!(value(), counted);
+        event.reset().expect("reset");
+        assert_eq!(value(), 0);
+        event.enable_group().expect("enable group");
+        event.disable_group().expect("disable group");
+        assert!(value() > 0);
+    }
+
+    #[test]
+    fn ioc_04_06_refused_periods_and_refreshes() {
+        let Some(counting) = event(0) else { return };
+        let sampling = event(1_000_000_000).expect("like the first");
+        assert_eq!(errno(sampling.refresh(0)), libc::EINVAL);
+        sampling.refresh(1).expect("refresh");
+        sampling.set_period(500_000_000).expect("period");
+        assert_eq!(errno(sampling.set_period(0)), libc::EINVAL);
+        assert_eq!(errno(counting.set_period(1000)), libc::EINVAL);
+    }
+
+    #[test]
+    fn ioc_07_08_09_10_11_12_13_refusals() {
+        let Some(event) = event(0) else { return };
+        assert_ne!(event.id().expect("id"), 0);
+        event.set_output(None).expect("-1 in 64 bits");
+        assert_eq!(errno(event.set_output(Some(&event))), libc::EINVAL);
+        assert_eq!(errno(event.set_filter(c"x == 1")), libc::EINVAL);
+        let not_a_program = std::fs::File::open("/dev/null").expect("null");
+        // A program descriptor is looked at before or after the event's kind.
+        assert!([libc::EINVAL, libc::EBADF].contains(&errno(event.set_bpf(not_a_program.as_fd()))));
+        assert_eq!(errno(event.pause_output(true)), libc::EINVAL, "no ring");
+        assert!([libc::EINVAL, libc::EPERM].contains(&errno(event.query_bpf(4))));
+        let attr = EventAttr::default();
+        assert!([libc::EINVAL, libc::EOPNOTSUPP].contains(&errno(event.modify_attributes(&attr))));
+    }
+
+    #[test]
+    fn ioc_15_an_unknown_request_is_enotty() {
+        let Some(event) = event(0) else { return };
+        assert_eq!(
+            errno(event.ioctl(request(Direction::None, 99, 0), 0)),
+            libc::ENOTTY
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! perf_event_open(2) and what a recorder needs around it, as safe types.
+//!
+//! You give an [`EventAttr`](prof_abi::EventAttr) and a [`Target`] and get an
+//! [`Event`] that counts, whose [`Ring`] yields whole records, and whose
+//! errors are the kernel's. Around it: launching a program that waits until
+//! the events are ready ([`Launched`]), signals as a descriptor, `poll`,
+//! limits, clocks and the memory of other processes.
+//!
+//! ```
+//! use prof_abi::{AttrFlags, EventAttr, ReadFormat};
+//! use prof_sys::{Event, Target};
+//! let attr = EventAttr {
+//!     kind: 1, // software
+//!     config: 1, // task-clock, ns
+//!     flags: AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
+//!     ..EventAttr::default()
+//! };
+//! if let Ok(event) = Event::open(&attr, Target::THIS, None) {
+//!     let counts = event.read_counts(ReadFormat(0))?;
+//!     assert!(counts.values[0].value > 0);
+//! }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! Limits: Linux only. The layouts are those of 64-bit and 32-bit machines
+//! alike, but only 64-bit ones are tested.
+#![expect(
+    unsafe_code,
+    reason = "the one crate that talks to the kernel; every block is justified where it stands"
+)]
+
+pub mod clock;
+mod counts;
+mod event;
+mod inherited;
+mod ioctl;
+pub mod limits;
+mod poll;
+pub mod process;
+mod ring;
+pub mod signal;
+mod spawn;
+pub mod terminal;
+
+pub use counts::{Count, Counts};
+pub use event::{Event, OpenError, Target, kernel_attr_size};
+pub use inherited::Inherited;
+pub use ioctl::BpfPrograms;
+pub use poll::{PollSet, Waker};
+pub use ring::Ring;
+pub use spawn::{ExecError, Launched};
+
+/// The result of a system call that returns -1 and sets `errno`.
+fn checked(result: libc::c_int) -> std::io::Result<libc::c_int> {
+    if result == -1 {
+        Err(std::io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// The size of a page in bytes.
+pub fn page_size() -> usize {
+    // SAFETY: sysconf takes a number and returns a number.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).expect("every Linux has a page size")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_page_is_a_power_of_two() {
+        assert!(super::page_size().is_power_of_two());
+    }
+}

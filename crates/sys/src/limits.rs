@@ -1,0 +1,94 @@
+//! Resource limits of this process.
+
+use std::io;
+
+/// What is limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource {
+    /// Descriptors (`RLIMIT_NOFILE`).
+    OpenFiles,
+    /// Locked memory in bytes (`RLIMIT_MEMLOCK`).
+    LockedMemory,
+    /// Size of a file in bytes (`RLIMIT_FSIZE`).
+    FileSize,
+    /// Size of a core dump in bytes (`RLIMIT_CORE`).
+    CoreDump,
+}
+
+impl Resource {
+    fn number(self) -> libc::__rlimit_resource_t {
+        match self {
+            Self::OpenFiles => libc::RLIMIT_NOFILE,
+            Self::LockedMemory => libc::RLIMIT_MEMLOCK,
+            Self::FileSize => libc::RLIMIT_FSIZE,
+            Self::CoreDump => libc::RLIMIT_CORE,
+        }
+    }
+}
+
+/// A limit; `u64::MAX` is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// What is enforced.
+    pub soft: u64,
+    /// How far it may be raised.
+    pub hard: u64,
+}
+
+impl Limit {
+    /// The limit of this process.
+    pub fn get(resource: Resource) -> io::Result<Self> {
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: the kernel writes one rlimit to a live local value.
+        crate::checked(unsafe { libc::getrlimit(resource.number(), &raw mut limit) })?;
+        Ok(Self {
+            soft: limit.rlim_cur,
+            hard: limit.rlim_max,
+        })
+    }
+
+    /// Makes this the limit of this process. `EINVAL` if soft is above hard,
+    /// `EPERM` if hard is raised without the right to.
+    pub fn set(self, resource: Resource) -> io::Result<()> {
+        let limit = libc::rlimit {
+            rlim_cur: self.soft,
+            rlim_max: self.hard,
+        };
+        // SAFETY: the kernel reads one rlimit from a live local value.
+        crate::checked(unsafe { libc::setrlimit(resource.number(), &raw const limit) }).map(drop)
+    }
+
+    /// Raises the soft limit to the hard one and returns what holds then.
+    pub fn raise(resource: Resource) -> io::Result<Self> {
+        let limit = Self::get(resource)?;
+        let raised = Self {
+            soft: limit.hard,
+            hard: limit.hard,
+        };
+        if raised != limit {
+            raised.set(resource)?;
+        }
+        Ok(raised)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Limit, Resource};
+
+    #[test]
+    fn soft_above_hard_is_refused() {
+        let limit = Limit::get(Resource::CoreDump).expect("limit");
+        assert!(limit.soft <= limit.hard);
+        let wrong = Limit { soft: 2, hard: 1 };
+        let error = wrong.set(Resource::CoreDump).expect_err("2 > 1");
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            Limit::raise(Resource::CoreDump).expect("raise").soft,
+            limit.hard
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! Waiting for descriptors, and waking somebody who waits.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// Descriptors to wait for. The descriptors must stay open while they are in
+/// the set; a closed one is reported as hung up, never more than that.
+#[derive(Debug, Default)]
+pub struct PollSet {
+    entries: Vec<libc::pollfd>,
+}
+
+impl PollSet {
+    /// Adds a descriptor to read from; the answer is its place in the set.
+    pub fn add(&mut self, fd: BorrowedFd<'_>) -> usize {
+        self.entries.push(libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        });
+        self.entries.len() - 1
+    }
+
+    /// Waits for another descriptor at this place, or for none.
+    pub fn replace(&mut self, place: usize, fd: Option<BorrowedFd<'_>>) {
+        if let Some(entry) = self.entries.get_mut(place) {
+            // poll(2) skips negative descriptors.
+            entry.fd = fd.map_or(-1, |fd| fd.as_raw_fd());
+            entry.revents = 0;
+        }
+    }
+
+    /// Waits until one is ready, a signal arrives or `timeout` is over, and
+    /// says how many are ready. `None` waits for ever.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+        let timeout = timeout.map_or(-1, |time| {
+            // Rounded up, or a wait of 0.4 ms would be a busy loop.
+            let ms = time.as_nanos().div_ceil(1_000_000);
+            libc::c_int::try_from(ms).unwrap_or(libc::c_int::MAX)
+        });
+        // SAFETY: the kernel reads and writes the entries of a vector that is
+        // borrowed exclusively for the call, and their number is its length.
+        let ready = unsafe {
+            libc::poll(
+                self.entries.as_mut_ptr(),
+                self.entries.len() as libc::nfds_t,
+                timeout,
+            )
+        };
+        match crate::checked(ready) {
+            Ok(ready) => Ok(usize::try_from(ready).unwrap_or(0)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                for entry in &mut self.entries {
+                    entry.revents = 0;
+                }
+                Ok(0)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether there is something to read.
+    pub fn is_readable(&self, place: usize) -> bool {
+        self.has(place, libc::POLLIN)
+    }
+
+    /// Whether the other side is gone: of an event, its task and the task's
+    /// children.
+    pub fn is_hung_up(&self, place: usize) -> bool {
+        self.has(place, libc::POLLHUP | libc::POLLERR | libc::POLLNVAL)
+    }
+
+    fn has(&self, place: usize, bits: libc::c_short) -> bool {
+        self.entries
+            .get(place)
+            .is_some_and(|entry| entry.revents & bits != 0)
+    }
+}
+
+/// Wakes a thread that waits in [`PollSet::wait`]: an eventfd.
+#[derive(Debug)]
+pub struct Waker {
+    fd: OwnedFd,
+}
+
+impl Waker {
+    /// A new one; `EMFILE` if no descriptor is left.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: takes numbers only.
+        let fd =
+            crate::checked(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+        // SAFETY: the call succeeded, so nobody else owns the descriptor.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { fd })
+    }
+
+    /// Makes the descriptor readable, until [`Waker::clear`].
+    pub fn wake(&self) {
+        let one = 1_u64.to_ne_bytes();
+        // SAFETY: writes the 8 bytes of a live local value. It fails only if
+        // the counter is full, and then the reader is awake anyway.
+        unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    /// Takes back all wakes so far.
+    pub fn clear(&self) {
+        let mut count = [0_u8; 8];
+        // SAFETY: reads at most 8 bytes into a live local value. It fails only
+        // if there is nothing to take back.
+        unsafe { libc::read(self.fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PollSet, Waker};
+    use std::os::fd::AsFd;
+    use std::time::Duration;
+
+    const NOW: Option<Duration> = Some(Duration::ZERO);
+
+    #[test]
+    fn a_waker_is_readable_until_cleared() {
+        let waker = Waker::new().expect("eventfd");
+        let mut set = PollSet::default();
+        let place = set.add(waker.as_fd());
+        assert_eq!(set.wait(NOW).expect("poll"), 0);
+        waker.wake();
+        waker.wake();
+        assert_eq!(set.wait(None).expect("poll"), 1);
+        assert!(set.is_readable(place) && !set.is_hung_up(place));
+        waker.clear();
+        assert_eq!(set.wait(NOW).expect("poll"), 0);
+        waker.wake();
+        set.replace(place, None);
+        assert_eq!(set.wait(NOW).expect("poll"), 0);
+    }
+
+    #[test]
+    fn the_end_of_a_pipe_hangs_up() {
+        let (reader, writer) = std::io::pipe().expect("pipe");
+        let mut set = PollSet::default();
+        let place = set.add(reader.as_fd());
+        drop(writer);
+        assert_eq!(set.wait(NOW).expect("poll"), 1);
+        assert!(set.is_hung_up(place));
+    }
+
+    #[test]
+    fn more_descriptors_than_the_limit_are_refused() {
+        let waker = Waker::new().expect("eventfd");
+        let limit = crate::limits::Limit::get(crate::limits::Resource::OpenFiles).expect("limit");
+        let Ok(many) = usize::try_from(limit.soft) else {
+            return;
+        };
+        if many > 1 << 21 {
+            println!("skipped: the limit of open files is too high to be exceeded");
+            return;
+        }
+        let mut set = PollSet::default();
+        for _ in 0..=many {
+            set.add(waker.as_fd());
+        }
+        let error = set.wait(NOW).expect_err("too many");
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+    }
+}

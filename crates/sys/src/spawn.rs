@@ -1,0 +1,282 @@
+//! Launching a program that waits until its events are open.
+
+use crate::inherited::Inherited;
+use crate::process::{self, Ended, Wait};
+use crate::signal::{self, Disposition, SignalSet};
+use std::ffi::{CString, OsString};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
+
+/// A program could not be launched.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    /// An argument has a NUL byte, which execve(2) cannot pass.
+    #[error("an argument of the command holds a NUL byte")]
+    Nul,
+    /// No process or pipe to be had.
+    #[error("cannot start a process: {0}")]
+    Fork(#[source] io::Error),
+    /// execve(2) failed.
+    #[error("{0}")]
+    Exec(#[source] io::Error),
+}
+
+impl ExecError {
+    /// The exit code a shell would give: 127 not found, 126 found but not
+    /// executable, 1 for what the shell itself would fail at.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Exec(error) if error.kind() == io::ErrorKind::NotFound => 127,
+            Self::Exec(_) => 126,
+            Self::Nul | Self::Fork(_) => 1,
+        }
+    }
+}
+
+/// A process that waits for [`Launched::start`] to become the program.
+///
+/// ```text
+///   we                            the process
+///   ──                            ───────────
+///   fork ───────────────────────► waits for a byte
+///   open events with its pid
+///   start(): a byte ────────────► signals, limits, descriptors as we found
+///                                 them, execve
+///   end of the second pipe ◄───── closed by the exec, or the errno
+/// ```
+///
+/// Dropped before its start, or when we die, the process ends quietly.
+#[derive(Debug)]
+pub struct Launched {
+    pid: u32,
+    go: Option<PipeWriter>,
+    failure: PipeReader,
+}
+
+impl Launched {
+    /// Forks. `arguments` begins with the program, which is looked for in
+    /// `PATH` unless it has a slash. `changed` are the signals whose
+    /// dispositions we change for ourselves.
+    pub fn fork(arguments: &[OsString], changed: SignalSet) -> Result<Self, ExecError> {
+        let arguments: Vec<CString> = arguments
+            .iter()
+            .map(|argument| CString::new(argument.clone().into_vec()))
+            .collect::<Result<_, _>>()
+            .map_err(|_| ExecError::Nul)?;
+        let mut pointers: Vec<*const libc::c_char> =
+            arguments.iter().map(|argument| argument.as_ptr()).collect();
+        pointers.push(std::ptr::null());
+        if arguments.is_empty() {
+            return Err(ExecError::Exec(io::ErrorKind::NotFound.into()));
+        }
+        let (go_reader, go) = io::pipe().map_err(ExecError::Fork)?;
+        let (failure, failure_writer) = io::pipe().map_err(ExecError::Fork)?;
+        let plan = Plan {
+            arguments: &pointers,
+            go: go_reader.as_raw_fd(),
+            go_writer: go.as_raw_fd(),
+            failure: failure_writer.as_raw_fd(),
+            changed,
+            inherited: Inherited::at_start(),
+        };
+        // SAFETY: the child runs only `Plan::run`, which makes system calls
+        // that are async-signal-safe, allocates nothing, takes no lock, and
+        // never returns.
+        let pid = match crate::checked(unsafe { libc::fork() }).map_err(ExecError::Fork)? {
+            0 => plan.run(),
+            pid => u32::try_from(pid).expect("a process id is positive"),
+        };
+        Ok(Self {
+            pid,
+            go: Some(go),
+            failure,
+        })
+    }
+
+    /// Its process id, the same before and after the start.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Lets it become the program. When this comes back without an error, it
+    /// has; otherwise the process is gone and reaped.
+    pub fn start(&mut self) -> Result<(), ExecError> {
+        let Some(mut go) = self.go.take() else {
+            return Ok(());
+        };
+        let sent = go.write_all(&[1]);
+        drop(go);
+        let mut errno = [0_u8; 4];
+        // Nothing but the end of the pipe: the exec closed it.
+        let failed = sent.is_err() || self.failure.read_exact(&mut errno).is_ok();
+        if !failed {
+            return Ok(());
+        }
+        let ended = process::reap(self.pid, Wait::ForEnd);
+        let errno = match i32::from_ne_bytes(errno) {
+            0 => io::Error::other(format!("the process ended before it began ({ended:?})")),
+            errno => io::Error::from_raw_os_error(errno),
+        };
+        Err(ExecError::Exec(errno))
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&self, wait: Wait) -> io::Result<Option<Ended>> {
+        process::reap(self.pid, wait)
+    }
+}
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        if self.go.take().is_some() {
+            // The process reads the end of its pipe and exits; an error means
+            // that somebody else reaped it.
+            let _ = process::reap(self.pid, Wait::ForEnd);
+        }
+    }
+}
+
+/// All that the new process needs, made before the fork.
+struct Plan<'a> {
+    arguments: &'a [*const libc::c_char],
+    go: RawFd,
+    go_writer: RawFd,
+    failure: RawFd,
+    changed: SignalSet,
+    inherited: Inherited,
+}
+
+impl Plan<'_> {
+    /// Runs in the new process: only async-signal-safe calls, no allocation.
+    fn run(&self) -> ! {
+        // SAFETY: the descriptors are ours since the fork; the pointers are
+        // into memory copied by the fork, the argument list ends with null;
+        // _exit ends the process without running anything of the parent's.
+        unsafe {
+            // Else we would keep our own pipe open if the parent died.
+            libc::close(self.go_writer);
+            let mut byte = 0_u8;
+            loop {
+                match libc::read(self.go, (&raw mut byte).cast(), 1) {
+                    1 => break,
+                    -1 if *libc::__errno_location() == libc::EINTR => {}
+                    _ => libc::_exit(0),
+                }
+            }
+            self.restore();
+            libc::execvp(self.arguments[0], self.arguments.as_ptr());
+            let errno = (*libc::__errno_location()).to_ne_bytes();
+            libc::write(self.failure, errno.as_ptr().cast(), errno.len());
+            libc::_exit(127)
+        }
+    }
+
+    /// Gives back what the process was started with. Nothing here can be
+    /// reported; an exec follows anyway.
+    fn restore(&self) {
+        for signal in self.changed.iter() {
+            let disposition = if self.inherited.ignored.has(signal) {
+                Disposition::Ignore
+            } else {
+                Disposition::Default
+            };
+            let _ = signal::set_disposition(signal, disposition);
+        }
+        if let Some(limit) = self.inherited.open_files {
+            let _ = limit.set(crate::limits::Resource::OpenFiles);
+        }
+        for (fd, closed) in (0..).zip(self.inherited.closed) {
+            if closed {
+                // SAFETY: takes a number; what stands there is /dev/null,
+                // opened by Rust's start-up, and this process uses it no more.
+                unsafe { libc::close(fd) };
+            }
+        }
+        signal::set_mask(self.inherited.blocked);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ExecError, Launched};
+    use crate::process::{Ended, Wait};
+    use crate::signal::SignalSet;
+    use std::ffi::OsString;
+
+    fn fork(arguments: &[&str]) -> Result<Launched, ExecError> {
+        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        Launched::fork(&arguments, SignalSet::of(&[libc::SIGPIPE]))
+    }
+
+    #[test]
+    fn it_waits_for_the_start_and_passes_its_exit_code() {
+        let mut launched = fork(&["sh", "-c", "exit 7"]).expect("fork");
+        assert_eq!(launched.ended(Wait::No).expect("wait"), None);
+        launched.start().expect("sh is found");
+        assert_eq!(
+            launched.ended(Wait::ForEnd).expect("wait"),
+            Some(Ended::Exited(7))
+        );
+    }
+
+    #[test]
+    fn a_signal_is_passed_as_a_signal() {
+        let mut launched = fork(&["sh", "-c", "kill -9 $$"]).expect("fork");
+        launched.start().expect("sh is found");
+        assert_eq!(
+            launched.ended(Wait::ForEnd).expect("wait"),
+            Some(Ended::Signaled(9))
+        );
+    }
+
+    #[test]
+    fn what_cannot_run_says_why_with_a_shells_exit_code() {
+        let error = fork(&["/no/such/program"])
+            .expect("fork")
+            .start()
+            .expect_err("missing");
+        assert_eq!(error.exit_code(), 127);
+        let error = fork(&["/"])
+            .expect("fork")
+            .start()
+            .expect_err("a directory");
+        assert_eq!(error.exit_code(), 126);
+        let error = fork(&["a\0b"]).expect_err("NUL");
+        assert_eq!(error.exit_code(), 1);
+        assert_eq!(fork(&[]).expect_err("nothing").exit_code(), 127);
+    }
+
+    #[test]
+    fn dropped_before_its_start_it_never_runs() {
+        let directory = tempfile::tempdir().expect("directory");
+        let mark = directory.path().join("mark");
+        let launched = fork(&["touch", mark.to_str().expect("utf-8")]).expect("fork");
+        let pid = launched.pid();
+        drop(launched);
+        assert!(!mark.exists());
+        assert!(crate::process::reap(pid, Wait::No).is_err(), "reaped");
+    }
+
+    #[test]
+    fn the_program_sees_our_signals_and_descriptors_as_they_were() {
+        crate::signal::block(SignalSet::of(&[libc::SIGWINCH]));
+        let script = "grep -E 'SigBlk|SigIgn' /proc/self/status; ls -l /proc/self/fd";
+        let direct = std::process::Command::new("sh")
+            .args(["-c", "true"])
+            .status();
+        assert!(direct.expect("sh").success());
+        let directory = tempfile::tempdir().expect("directory");
+        let seen = directory.path().join("seen");
+        let script = format!("{{ {script}; }} > {}", seen.display());
+        let mut launched = fork(&["sh", "-c", &script]).expect("fork");
+        launched.start().expect("sh is found");
+        assert_eq!(
+            launched.ended(Wait::ForEnd).expect("wait"),
+            Some(Ended::Exited(0))
+        );
+        let seen = std::fs::read_to_string(seen).expect("written");
+        assert!(seen.contains("SigBlk:\t0000000000000000"), "{seen}");
+        assert!(!seen.contains("anon_inode"), "{seen}");
+    }
+}

@@ -1,0 +1,197 @@
+//! Frames of code without unwind information: JIT code, assembly.
+//!
+//! A frame pointer is believed only as far as it verifies: it points upwards
+//! into the stack, and what it leads to follows a call wherever that code can
+//! be read. At the innermost frame the code itself tells whether the function
+//! has already pushed its frame pointer, or has popped it again.
+
+use crate::unwinder::Caller;
+use crate::{CallBefore, Cursor, Machine, Process, Registers, StepBy, Unwinder};
+use prof_profile::{Avma, ChainEnd};
+
+/// How far behind a call's target an address counts as the same function.
+const SAME_FUNCTION: u64 = 4096;
+
+/// The caller of a frame without rules.
+pub(crate) fn caller(
+    unwinder: &Unwinder,
+    cursor: &Cursor,
+    process: &mut impl Process,
+) -> Result<Caller, ChainEnd> {
+    let registers = cursor.registers();
+    if registers.machine() == Machine::X86_64
+        && let Some(caller) = from_signal(unwinder, registers, process)
+    {
+        return Ok(caller);
+    }
+    if cursor.is_exact()
+        && let Some(caller) = by_code(unwinder, registers, process)
+    {
+        return Ok(caller);
+    }
+    by_frame_pointer(unwinder, cursor, process)
+}
+
+/// The caller of a function that has not pushed anything yet.
+pub(crate) fn just_called(
+    unwinder: &Unwinder,
+    cursor: &Cursor,
+    process: &mut impl Process,
+) -> Result<Caller, ChainEnd> {
+    popped(unwinder, cursor.registers(), 0, process).ok_or(ChainEnd::Unproven)
+}
+
+/// The caller by the frame record: the caller's frame pointer, and behind it
+/// the return address.
+fn by_frame_pointer(
+    unwinder: &Unwinder,
+    cursor: &Cursor,
+    process: &mut impl Process,
+) -> Result<Caller, ChainEnd> {
+    let registers = cursor.registers();
+    let machine = registers.machine();
+    let word = u64::from(machine.word());
+    let fp = registers.fp().ok_or(ChainEnd::NoUnwindInfo)?;
+    if fp == 0 && !cursor.is_exact() {
+        // Thread starts clear it, by every ABI here, to end the chain.
+        return Err(ChainEnd::Root);
+    }
+    if fp < registers.sp() || !fp.is_multiple_of(word) {
+        return Err(ChainEnd::NoUnwindInfo);
+    }
+    let saved_fp = process.word(fp, machine.word());
+    let pc = fp
+        .checked_add(word)
+        .and_then(|at| process.word(at, machine.word()));
+    let (Some(saved_fp), Some(pc)) = (saved_fp, pc) else {
+        return Err(ChainEnd::StackCut);
+    };
+    let mut caller = *registers;
+    caller.set(machine.sp(), fp.wrapping_add(word * 2));
+    caller.set(machine.fp(), saved_fp);
+    caller.set_pc(pc);
+    if pc != 0 && !follows_call(unwinder, &caller, process) {
+        return Err(ChainEnd::NoUnwindInfo);
+    }
+    Ok(found(caller, fp.wrapping_add(word)))
+}
+
+/// The caller as the code at the pc shows it: before and after the frame
+/// pointer is kept, and in functions that never keep one.
+fn by_code(
+    unwinder: &Unwinder,
+    registers: &Registers,
+    process: &mut impl Process,
+) -> Option<Caller> {
+    if registers.machine() == Machine::Aarch64 {
+        return None;
+    }
+    let mut code = [0; 8];
+    let got = unwinder.code(Avma(registers.pc()), &mut code, process);
+    let code = code.get(..got)?;
+    match code {
+        // push %rbp; endbr64 and endbr32; ret; rep ret.
+        [0x55, ..] | [0xf3, 0x0f, 0x1e, 0xfa | 0xfb, ..] | [0xc3 | 0xc2, ..] | [0xf3, 0xc3, ..] => {
+            popped(unwinder, registers, 0, process)
+        }
+        // mov %rsp,%rbp in both encodings and sizes, behind push %rbp.
+        [0x48, 0x89, 0xe5, ..] | [0x48, 0x8b, 0xec, ..] | [0x89, 0xe5, ..] | [0x8b, 0xec, ..] => {
+            popped(unwinder, registers, 1, process)
+        }
+        // pop %rbp; ret.
+        [0x5d, 0xc3, ..] => popped(unwinder, registers, 1, process),
+        _ => without_frame(unwinder, registers, process),
+    }
+}
+
+/// The caller of a function that keeps no frame: on top of the stack is an
+/// address behind a call that goes a little before the pc.
+fn without_frame(
+    unwinder: &Unwinder,
+    registers: &Registers,
+    process: &mut impl Process,
+) -> Option<Caller> {
+    let machine = registers.machine();
+    let pc = process.word(registers.sp(), machine.word())?;
+    let CallBefore::Direct(displacement) = unwinder.call_before(machine, pc, process)? else {
+        return None;
+    };
+    let into = registers
+        .pc()
+        .checked_sub(pc.wrapping_add_signed(displacement))?;
+    (into < SAME_FUNCTION)
+        .then(|| popped(unwinder, registers, 0, process))
+        .flatten()
+}
+
+/// The caller if the return address is `pushed` words up the stack; one word
+/// is the saved frame pointer.
+fn popped(
+    unwinder: &Unwinder,
+    registers: &Registers,
+    pushed: u64,
+    process: &mut impl Process,
+) -> Option<Caller> {
+    let machine = registers.machine();
+    if machine == Machine::Aarch64 {
+        return None;
+    }
+    let word = u64::from(machine.word());
+    let slot = registers.sp().checked_add(pushed * word)?;
+    let mut caller = *registers;
+    if pushed > 0 {
+        caller.set(machine.fp(), process.word(registers.sp(), machine.word())?);
+    }
+    caller.set_pc(process.word(slot, machine.word())?);
+    caller.set(machine.sp(), slot.checked_add(word)?);
+    follows_call(unwinder, &caller, process).then(|| found(caller, slot))
+}
+
+/// The interrupted frame, if `registers` stand at a signal return:
+/// `mov $15,%rax; syscall`, which musl and Go have without unwind
+/// information. The stack pointer is then at the kernel's `ucontext`.
+fn from_signal(
+    unwinder: &Unwinder,
+    registers: &Registers,
+    process: &mut impl Process,
+) -> Option<Caller> {
+    const RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+    /// Offset of `uc_mcontext.gregs` in `ucontext`, bytes.
+    const GREGS: u64 = 40;
+    /// DWARF numbers in the order of gregs: r8 to r15, di, si, bp, bx, dx,
+    /// ax, cx, sp; the pc follows.
+    const ORDER: [u8; 16] = [8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7];
+    let mut code = [0; RETURN.len()];
+    let got = unwinder.code(Avma(registers.pc()), &mut code, process);
+    if got != code.len() || code != RETURN {
+        return None;
+    }
+    let at = registers.sp().checked_add(GREGS)?;
+    at.checked_add(ORDER.len() as u64 * 8)?;
+    let mut word = |index: u64| process.word(at.checked_add(index * 8)?, 8);
+    let mut caller = *registers;
+    for (index, number) in ORDER.into_iter().enumerate() {
+        caller.set(number, word(index as u64)?);
+    }
+    caller.set_pc(word(ORDER.len() as u64)?);
+    Some(Caller {
+        is_exact: true,
+        ..found(caller, at + ORDER.len() as u64 * 8)
+    })
+}
+
+/// Whether the caller's pc follows a call, or that cannot be told.
+fn follows_call(unwinder: &Unwinder, caller: &Registers, process: &mut impl Process) -> bool {
+    unwinder
+        .call_before(caller.machine(), caller.pc(), process)
+        .is_none_or(CallBefore::is_call)
+}
+
+fn found(registers: Registers, slot: u64) -> Caller {
+    Caller {
+        registers,
+        is_exact: false,
+        by: StepBy::Frame,
+        slot: Some(slot),
+    }
+}

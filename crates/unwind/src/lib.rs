@@ -1,0 +1,40 @@
+//! Registers, stack bytes and unwind sections to return addresses.
+//!
+//! You give the registers of a thread, a way to read its memory and what is
+//! mapped where ([`Process`]), and ELF files ([`Module`]); you get the chain
+//! of return addresses and the reason it ended. See [`Unwinder`] for an
+//! example.
+//!
+//! Rules are, in this order: `.eh_frame` through its sorted table,
+//! `.eh_frame` without one, `.debug_frame`, the shape of linkage stubs, the
+//! code of prologues and epilogues, frame pointers. All registers are kept,
+//! not only stack and frame pointer, so frames whose CFA hangs on another one
+//! (realigned stacks, signal frames) unwind too.
+//!
+//! Limits: little-endian x86-64, x86 and Arm 64; a file's tables are trusted
+//! as little as its headers: every read is bounded by the file, every
+//! expression by its steps, every walk by its frames. No threads of its own.
+#![forbid(unsafe_code)]
+
+mod call;
+mod expression;
+mod fallback;
+mod image;
+mod memory;
+mod module;
+mod registers;
+mod row;
+mod source;
+mod tables;
+mod unwinder;
+
+pub use call::{CallBefore, MAX_CALL};
+pub use image::{ImageError, Layout};
+pub use memory::{Place, Process, StackDump};
+pub use module::{Module, ModuleId, Modules};
+pub use registers::{Machine, Registers};
+pub use source::{FileSource, Source};
+pub use unwinder::{Cursor, FunctionAt, Step, StepBy, Unwinder};
+
+#[cfg(test)]
+mod tests;

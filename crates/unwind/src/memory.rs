@@ -1,0 +1,86 @@
+//! The process as the unwinder sees it: where its code is and what its
+//! memory holds.
+
+use crate::ModuleId;
+use prof_profile::{Avma, Bias};
+
+/// What is at an address of the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Code of a file whose unwind information is at hand.
+    Module {
+        /// The file.
+        id: ModuleId,
+        /// Live address minus address in the file.
+        bias: Bias,
+    },
+    /// Executable, but without a file: JIT code.
+    Anonymous,
+    /// Code of a file that could not be read.
+    FileMissing,
+    /// Nothing executable.
+    Nothing,
+}
+
+/// A process at the time of a sample.
+pub trait Process {
+    /// What is at `pc`.
+    fn place(&mut self, pc: Avma) -> Place;
+
+    /// The word of `size` bytes (4 or 8) at a stack or heap address, if it is
+    /// known for the time of the sample.
+    fn word(&mut self, address: u64, size: u8) -> Option<u64>;
+
+    /// Reads code that is not in a module; how many bytes are there.
+    fn code(&mut self, at: Avma, out: &mut [u8]) -> usize;
+}
+
+/// A piece of stack, copied when the sample was taken.
+#[derive(Debug, Clone, Copy)]
+pub struct StackDump<'a> {
+    /// Address of the first byte: the stack pointer.
+    pub start: u64,
+    /// The bytes from there upwards.
+    pub bytes: &'a [u8],
+}
+
+impl StackDump<'_> {
+    /// The little-endian word of `size` bytes at `address`, if copied.
+    #[inline]
+    pub fn word(&self, address: u64, size: u8) -> Option<u64> {
+        let at = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        let from = self.bytes.get(at..)?;
+        match size {
+            8 => from.first_chunk().map(|word| u64::from_le_bytes(*word)),
+            4 => from
+                .first_chunk()
+                .map(|word| u64::from(u32::from_le_bytes(*word))),
+            _ => None,
+        }
+    }
+
+    /// The address behind the last byte.
+    pub fn end(&self) -> u64 {
+        self.start.saturating_add(self.bytes.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StackDump;
+
+    #[test]
+    fn a_dump_answers_only_for_what_it_holds() {
+        let bytes: Vec<u8> = (0..16).collect();
+        let dump = StackDump {
+            start: 0x1000,
+            bytes: &bytes,
+        };
+        assert_eq!(dump.word(0x1008, 8), Some(0x0f0e_0d0c_0b0a_0908));
+        assert_eq!(dump.word(0x1004, 4), Some(0x0706_0504));
+        assert_eq!(dump.word(0x1009, 8), None);
+        assert_eq!(dump.word(0xfff, 8), None);
+        assert_eq!(dump.word(u64::MAX, 4), None);
+        assert_eq!(dump.end(), 0x1010);
+    }
+}

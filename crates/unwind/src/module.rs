@@ -1,0 +1,178 @@
+//! Files with unwind information, opened once and shared by all processes.
+
+use crate::image::Image;
+use crate::row::Row;
+use crate::tables::{Found, Tables};
+use crate::{ImageError, Layout, Machine, Source};
+use prof_abi::BuildId;
+use prof_profile::Svma;
+use rustc_hash::FxHashMap;
+
+/// A handle to a module of a [`Modules`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ModuleId(u32);
+
+/// Most addresses whose rules one module keeps.
+const MAX_CACHED: usize = 1 << 17;
+
+/// Where the rules of an address are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rules {
+    /// Row of the module's row list.
+    Row(u32),
+    /// No unwind information covers it.
+    Nothing,
+    /// What covers it cannot be read.
+    Damaged,
+}
+
+/// One ELF file: its unwind tables and the rules already looked up.
+#[derive(Debug)]
+pub struct Module {
+    image: Image,
+    tables: Tables,
+    rows: Vec<Row>,
+    row_numbers: FxHashMap<Row, u32>,
+    /// By address: its rules and its function's start, 0 if unknown.
+    rules: FxHashMap<u64, (Rules, u64)>,
+}
+
+impl Module {
+    /// Reads the headers of an ELF file; its tables are read when needed.
+    ///
+    /// # Errors
+    /// When it is no ELF file or its headers are damaged.
+    pub fn open(source: Source) -> Result<Self, ImageError> {
+        Ok(Self {
+            image: Image::parse(source)?,
+            tables: Tables::default(),
+            rows: Vec::new(),
+            row_numbers: FxHashMap::default(),
+            rules: FxHashMap::default(),
+        })
+    }
+
+    /// The identity of the file's build, if it carries one.
+    pub fn build_id(&self) -> Option<BuildId> {
+        self.image.build_id()
+    }
+
+    /// Where the file's parts are loaded.
+    pub fn layout(&self) -> Layout {
+        self.image.layout()
+    }
+
+    /// Copies code of the file into `out`; how many bytes are there.
+    pub fn code(&self, at: Svma, out: &mut [u8]) -> usize {
+        self.image.read_svma_up_to(at.0, out)
+    }
+
+    /// Whether the file has code at an address.
+    pub fn is_code(&self, at: Svma) -> bool {
+        self.image.is_code(at.0)
+    }
+
+    pub(crate) fn row(&self, number: u32) -> Option<&Row> {
+        self.rows.get(number as usize)
+    }
+
+    /// The rules for `at`, from the cache or the tables.
+    pub(crate) fn rules(&mut self, at: Svma, machine: Machine) -> Rules {
+        self.look_up(at, machine).0
+    }
+
+    /// The start of the function at `at`, as unwind information has it; cold
+    /// parts of a function count as functions.
+    pub(crate) fn function(&mut self, at: Svma, machine: Machine) -> Option<Svma> {
+        let (_, start) = self.look_up(at, machine);
+        (start != 0).then_some(Svma(start))
+    }
+
+    fn look_up(&mut self, at: Svma, machine: Machine) -> (Rules, u64) {
+        if let Some(&known) = self.rules.get(&at.0) {
+            return known;
+        }
+        let rules = match self.tables.find(&self.image, at.0) {
+            Found::Row { row, function } => (self.intern(row), function),
+            Found::Damaged => (Rules::Damaged, 0),
+            Found::Nothing => match self.plt_row(at, machine) {
+                Some(row) => (self.intern(row), 0),
+                None => (Rules::Nothing, 0),
+            },
+        };
+        if self.rules.len() >= MAX_CACHED {
+            self.rules.clear();
+        }
+        self.rules.insert(at.0, rules);
+        rules
+    }
+
+    fn intern(&mut self, row: Row) -> Rules {
+        if let Some(&number) = self.row_numbers.get(&row) {
+            return Rules::Row(number);
+        }
+        let number = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
+        self.rows.push(row.clone());
+        self.row_numbers.insert(row, number);
+        Rules::Row(number)
+    }
+
+    /// Rules for linkage stubs, for which lld writes no unwind information.
+    ///
+    /// An entry of x86 is `[endbr] jmp *slot` or `push index; jmp first`; the
+    /// first pushes the link map on top of the index.
+    fn plt_row(&self, at: Svma, machine: Machine) -> Option<Row> {
+        const ENTRY: u64 = 16;
+        let plt = self.image.plts.iter().find(|plt| plt.contains(&at.0))?;
+        if machine == Machine::Aarch64 {
+            return None;
+        }
+        let within = (at.0 - plt.start) % ENTRY;
+        let mut entry = [0; ENTRY as usize];
+        if !self.image.read_svma(at.0 - within, &mut entry) {
+            return None;
+        }
+        let word = i64::from(machine.word());
+        let before = entry.get(..within as usize)?;
+        let is_first = entry.starts_with(&[0xff, 0x35]) || entry.starts_with(&[0xff, 0xb3]);
+        let pushed = if is_first {
+            1 + i64::from(before.len() >= 6)
+        } else {
+            // `push imm32` of an entry begins at its start, behind an
+            // `endbr` of 4 bytes or behind a `jmp` of 6.
+            let push = [0, 4, 6]
+                .iter()
+                .find(|&&push| entry.get(push) == Some(&0x68));
+            i64::from(push.is_some_and(|push| before.len() >= push + 5))
+        };
+        Some(Row::pushed(
+            machine.sp(),
+            word * (1 + pushed),
+            machine.word(),
+        ))
+    }
+}
+
+/// All modules of a recording.
+#[derive(Debug, Default)]
+pub struct Modules {
+    list: Vec<Module>,
+}
+
+impl Modules {
+    /// Adds a module.
+    pub fn add(&mut self, module: Module) -> ModuleId {
+        let id = ModuleId(u32::try_from(self.list.len()).expect("fewer than 2^32 modules"));
+        self.list.push(module);
+        id
+    }
+
+    /// The module of a handle of this list.
+    pub fn get(&self, id: ModuleId) -> Option<&Module> {
+        self.list.get(id.0 as usize)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ModuleId) -> Option<&mut Module> {
+        self.list.get_mut(id.0 as usize)
+    }
+}

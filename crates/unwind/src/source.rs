@@ -1,0 +1,171 @@
+//! Bytes of an ELF file: held open and read piece by piece, or in memory.
+
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// Bytes read at once from a file.
+const CHUNK: usize = 4096;
+/// Most chunks one file keeps: 4 MiB.
+const MAX_CHUNKS: usize = 1024;
+
+/// Where an ELF file's bytes come from.
+///
+/// A file is read with `pread` and not mapped: a build that truncates the file
+/// while it is recorded must not kill the recorder with SIGBUS. An open file
+/// also still serves after it was deleted.
+#[derive(Debug)]
+pub enum Source {
+    /// A file on disk.
+    File(FileSource),
+    /// An image in memory: the vDSO, a test.
+    Bytes(Arc<[u8]>),
+}
+
+impl Source {
+    /// Reads from an open file.
+    pub fn file(file: File) -> io::Result<Self> {
+        let len = file.metadata()?.len();
+        Ok(Self::File(FileSource {
+            file,
+            len,
+            chunks: RefCell::default(),
+        }))
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::File(file) => file.len,
+            Self::Bytes(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Fills `out` from `offset`; false if that is not all there.
+    pub fn read_exact(&self, offset: u64, out: &mut [u8]) -> bool {
+        match self {
+            Self::File(file) => file.read_exact(offset, out),
+            Self::Bytes(bytes) => {
+                let from = usize::try_from(offset).ok().and_then(|at| bytes.get(at..));
+                match from.and_then(|rest| rest.get(..out.len())) {
+                    Some(found) => {
+                        out.copy_from_slice(found);
+                        true
+                    }
+                    None => false,
+                }
+            }
+        }
+    }
+
+    /// `len` bytes from `offset`; `None` if not all there.
+    pub fn read_vec(&self, offset: u64, len: u64) -> Option<Vec<u8>> {
+        if offset.checked_add(len)? > self.len() {
+            return None;
+        }
+        let mut out = vec![0; usize::try_from(len).ok()?];
+        let done = match self {
+            // Large pieces are wanted once: not worth keeping.
+            Self::File(file) => file.file.read_exact_at(&mut out, offset).is_ok(),
+            Self::Bytes(_) => self.read_exact(offset, &mut out),
+        };
+        done.then_some(out)
+    }
+}
+
+/// An open file and the pieces of it that were needed.
+#[derive(Debug)]
+pub struct FileSource {
+    file: File,
+    len: u64,
+    chunks: RefCell<FxHashMap<u64, Box<[u8]>>>,
+}
+
+impl FileSource {
+    fn read_exact(&self, offset: u64, out: &mut [u8]) -> bool {
+        let mut offset = offset;
+        let mut out = out;
+        while !out.is_empty() {
+            let Some(done) = self.read_in_chunk(offset, out) else {
+                return false;
+            };
+            offset += done as u64;
+            out = out.get_mut(done..).unwrap_or_default();
+        }
+        true
+    }
+
+    /// Copies what the chunk at `offset` has; `None` behind the end.
+    fn read_in_chunk(&self, offset: u64, out: &mut [u8]) -> Option<usize> {
+        let number = offset / CHUNK as u64;
+        let mut chunks = self.chunks.borrow_mut();
+        if !chunks.contains_key(&number) {
+            if chunks.len() >= MAX_CHUNKS {
+                chunks.clear();
+            }
+            let mut bytes = vec![0; CHUNK];
+            let got = read_up_to(&self.file, &mut bytes, number * CHUNK as u64);
+            bytes.truncate(got);
+            chunks.insert(number, bytes.into_boxed_slice());
+        }
+        let rest = chunks
+            .get(&number)?
+            .get((offset % CHUNK as u64) as usize..)?;
+        let len = rest.len().min(out.len());
+        if len == 0 {
+            return None;
+        }
+        out.get_mut(..len)?.copy_from_slice(rest.get(..len)?);
+        Some(len)
+    }
+}
+
+/// Reads until the buffer is full, the file ends or it fails.
+fn read_up_to(file: &File, out: &mut [u8], offset: u64) -> usize {
+    let mut done = 0;
+    while let Some(rest) = out.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset + done as u64) {
+            Ok(0) => break,
+            Ok(got) => done += got,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CHUNK, Source};
+    use std::io::Write;
+
+    #[test]
+    fn a_file_reads_like_memory_also_across_chunks_and_after_deletion() {
+        let path = std::env::temp_dir().join(format!("prof-source-{}", std::process::id()));
+        let bytes: Vec<u8> = (0..CHUNK * 2 + 10).map(|at| at as u8).collect();
+        std::fs::File::create(&path)
+            .and_then(|mut file| file.write_all(&bytes))
+            .expect("temporary file");
+        let file = std::fs::File::open(&path)
+            .and_then(Source::file)
+            .expect("open");
+        std::fs::remove_file(&path).expect("remove");
+        let memory = Source::Bytes(bytes.into());
+        for (offset, len) in [(0, 16), (CHUNK - 3, 7), (CHUNK * 2, 10), (5, CHUNK * 2)] {
+            let (mut left, mut right) = (vec![0; len], vec![1; len]);
+            assert!(file.read_exact(offset as u64, &mut left));
+            assert!(memory.read_exact(offset as u64, &mut right));
+            assert_eq!(left, right);
+        }
+        assert!(!file.read_exact(CHUNK as u64 * 2 + 5, &mut [0; 6]));
+        assert!(!memory.read_exact(u64::MAX, &mut [0; 1]));
+    }
+}

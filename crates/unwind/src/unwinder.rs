@@ -1,0 +1,353 @@
+//! Walking from a frame to its callers.
+
+use crate::module::Rules;
+use crate::row::{Cfa, Row, Save};
+use crate::{
+    CallBefore, Machine, ModuleId, Modules, Place, Process, Registers, expression, fallback,
+};
+use prof_profile::{Avma, ChainEnd, Svma};
+use rustc_hash::FxHasher;
+use std::hash::{Hash, Hasher};
+
+/// How often a walk may go on to a lower address: signal stacks, coroutines
+/// and grown stacks lie anywhere, but an endless walk must end.
+const MAX_STACK_SWITCHES: u32 = 64;
+
+/// A frame on the way outwards.
+#[derive(Debug, Clone, Copy)]
+pub struct Cursor {
+    registers: Registers,
+    /// The pc is where it executes, not where a call returns to.
+    is_exact: bool,
+    switches: u32,
+}
+
+impl Cursor {
+    /// The frame that was interrupted.
+    pub fn innermost(registers: Registers) -> Self {
+        Self {
+            registers,
+            is_exact: true,
+            switches: 0,
+        }
+    }
+
+    /// Its registers.
+    #[inline]
+    pub fn registers(&self) -> &Registers {
+        &self.registers
+    }
+
+    /// Where it executes or returns to.
+    #[inline]
+    pub fn pc(&self) -> u64 {
+        self.registers.pc()
+    }
+
+    /// Whether the pc was interrupted there, by a sample or a signal.
+    #[inline]
+    pub fn is_exact(&self) -> bool {
+        self.is_exact
+    }
+
+    /// A number that is the same for frames from which a walk goes on the
+    /// same way, as long as memory stays: it covers the pc and the registers
+    /// that calls preserve.
+    pub fn key(&self) -> u64 {
+        let registers = &self.registers;
+        let preserved: &[u8] = match registers.machine() {
+            Machine::X86_64 => &[3, 6, 7, 12, 13, 14, 15],
+            Machine::X86 => &[3, 4, 5, 6, 7],
+            Machine::Aarch64 => &[19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31],
+        };
+        let mut hasher = FxHasher::default();
+        (self.pc(), self.is_exact).hash(&mut hasher);
+        for &number in preserved {
+            registers.known(number).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    /// The address whose rules count: in the call, not behind it, as the call
+    /// may be a function's last instruction.
+    #[inline]
+    pub fn lookup(&self) -> Avma {
+        Avma(self.pc().wrapping_sub(u64::from(!self.is_exact)))
+    }
+}
+
+/// A function by its place in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FunctionAt {
+    /// The file.
+    pub module: ModuleId,
+    /// Its first address.
+    pub start: Svma,
+    /// The address that was asked for.
+    pub at: Svma,
+}
+
+/// How a caller was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// By what.
+    pub by: StepBy,
+    /// Where in memory the return address was read; `None` if it was in a
+    /// register.
+    pub slot: Option<u64>,
+}
+
+/// What led from a frame to its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepBy {
+    /// Unwind information.
+    Rules,
+    /// The frame pointer, or the code of a function's first or last
+    /// instructions; checked to follow a call where code could be read.
+    Frame,
+}
+
+/// The caller of a frame, before it is believed.
+pub(crate) struct Caller {
+    pub(crate) registers: Registers,
+    pub(crate) is_exact: bool,
+    pub(crate) by: StepBy,
+    pub(crate) slot: Option<u64>,
+}
+
+/// Unwinds stacks of any number of processes that share modules.
+///
+/// ```
+/// use prof_unwind::{Machine, ModuleId, Place, Process, Registers, Unwinder};
+/// use prof_profile::{Avma, ChainEnd};
+///
+/// /// JIT code that keeps frame pointers: one frame and its caller.
+/// struct Jit;
+/// impl Process for Jit {
+///     fn place(&mut self, _: Avma) -> Place { Place::Anonymous }
+///     fn word(&mut self, address: u64, _: u8) -> Option<u64> {
+///         match address { 0x7000 => Some(0), 0x7008 => Some(0x1234), _ => None }
+///     }
+///     fn code(&mut self, _: Avma, _: &mut [u8]) -> usize { 0 }
+/// }
+///
+/// let mut registers = Registers::new(Machine::X86_64, 0x1000, 0x6ff0);
+/// registers.set(6, 0x7000); // rbp
+/// let mut chain = Vec::new();
+/// let end = Unwinder::default().unwind(registers, &mut Jit, 100, &mut chain);
+/// assert_eq!((chain.as_slice(), end), (&[0x1000, 0x1234][..], ChainEnd::Root));
+/// ```
+#[derive(Debug, Default)]
+pub struct Unwinder {
+    /// The files with unwind information.
+    pub modules: Modules,
+}
+
+impl Unwinder {
+    /// Appends the pc of every frame to `out`, innermost first, at most
+    /// `max_frames`, and says why it ended there.
+    pub fn unwind(
+        &mut self,
+        registers: Registers,
+        process: &mut impl Process,
+        max_frames: usize,
+        out: &mut Vec<u64>,
+    ) -> ChainEnd {
+        let mut cursor = Cursor::innermost(registers);
+        for _ in 0..max_frames {
+            out.push(cursor.pc());
+            if let Err(end) = self.step(&mut cursor, process) {
+                return end;
+            }
+        }
+        ChainEnd::DepthLimit
+    }
+
+    /// Moves to the caller.
+    ///
+    /// # Errors
+    /// With the reason if there is no caller ([`ChainEnd::Root`]) or none
+    /// that can be believed; the cursor then stays.
+    pub fn step(
+        &mut self,
+        cursor: &mut Cursor,
+        process: &mut impl Process,
+    ) -> Result<Step, ChainEnd> {
+        let caller = self.find_caller(cursor, process)?;
+        let (old, new) = (cursor.registers.sp(), caller.registers.sp());
+        if caller.registers.pc() == 0 {
+            return Err(ChainEnd::Root);
+        }
+        // Only an Arm function that has no frame leaves the stack as it is.
+        let may_stay = cursor.is_exact && new == old;
+        let switches = cursor.switches + u32::from(new <= old && !may_stay);
+        if switches > MAX_STACK_SWITCHES {
+            return Err(ChainEnd::BadUnwindInfo);
+        }
+        let next = Cursor {
+            registers: caller.registers,
+            is_exact: caller.is_exact,
+            switches,
+        };
+        if process.place(next.lookup()) == Place::Nothing {
+            return Err(ChainEnd::Unproven);
+        }
+        *cursor = next;
+        Ok(Step {
+            by: caller.by,
+            slot: caller.slot,
+        })
+    }
+
+    /// What stands before the return address `pc`; `None` if the code cannot
+    /// be read.
+    pub fn call_before(
+        &self,
+        machine: Machine,
+        pc: u64,
+        process: &mut impl Process,
+    ) -> Option<CallBefore> {
+        let mut code = [0; crate::MAX_CALL];
+        let len = code.len() as u64;
+        let got = self.code(Avma(pc.checked_sub(len)?), &mut code, process);
+        (got == code.len()).then(|| CallBefore::decode(machine, &code))
+    }
+
+    /// The start of the function at `at`, as unwind information has it; a
+    /// function's cold part counts as one of its own.
+    pub fn function(
+        &mut self,
+        machine: Machine,
+        at: Avma,
+        process: &mut impl Process,
+    ) -> Option<FunctionAt> {
+        let Place::Module { id, bias } = process.place(at) else {
+            return None;
+        };
+        let module = self.modules.get_mut(id)?;
+        let svma = bias.to_svma(at);
+        let start = module.function(svma, machine)?;
+        Some(FunctionAt {
+            module: id,
+            start,
+            at: svma,
+        })
+    }
+
+    /// Copies code from a module's file or the process.
+    pub(crate) fn code(&self, at: Avma, out: &mut [u8], process: &mut impl Process) -> usize {
+        match process.place(at) {
+            Place::Module { id, bias } => self
+                .modules
+                .get(id)
+                .map_or(0, |module| module.code(bias.to_svma(at), out)),
+            _ => process.code(at, out),
+        }
+    }
+
+    fn find_caller(
+        &mut self,
+        cursor: &Cursor,
+        process: &mut impl Process,
+    ) -> Result<Caller, ChainEnd> {
+        let at = cursor.lookup();
+        let machine = cursor.registers.machine();
+        match process.place(at) {
+            Place::Module { id, bias } => {
+                let module = self.modules.get_mut(id).ok_or(ChainEnd::FileMissing)?;
+                match module.rules(bias.to_svma(at), machine) {
+                    Rules::Row(number) => {
+                        let row = module.row(number).ok_or(ChainEnd::BadUnwindInfo)?;
+                        apply(row, &cursor.registers, process)
+                    }
+                    Rules::Damaged => Err(ChainEnd::BadUnwindInfo),
+                    Rules::Nothing => fallback::caller(self, cursor, process),
+                }
+            }
+            Place::Anonymous => fallback::caller(self, cursor, process),
+            Place::FileMissing => {
+                fallback::caller(self, cursor, process).map_err(|end| match end {
+                    ChainEnd::NoUnwindInfo => ChainEnd::FileMissing,
+                    other => other,
+                })
+            }
+            // A call through a wild pointer: the caller's address is on top.
+            Place::Nothing if cursor.is_exact => fallback::just_called(self, cursor, process),
+            Place::Nothing => Err(ChainEnd::Unproven),
+        }
+    }
+}
+
+/// Computes the caller's registers by a row of rules.
+fn apply(row: &Row, registers: &Registers, process: &mut impl Process) -> Result<Caller, ChainEnd> {
+    let machine = registers.machine();
+    let cfa = match &row.cfa {
+        Cfa::Register { number, offset } => registers
+            .known(*number)
+            .ok_or(ChainEnd::BadUnwindInfo)?
+            .wrapping_add_signed(*offset),
+        Cfa::Expression(code) => {
+            expression::evaluate(code, registers, None, process).ok_or(ChainEnd::BadUnwindInfo)?
+        }
+    };
+    let mut caller = *registers;
+    // What is not saved elsewhere: the stack pointer is the CFA.
+    caller.set(machine.sp(), cfa);
+    for (number, save) in &row.saves {
+        if is_popped(save, cfa, registers.sp()) {
+            continue;
+        }
+        match value_of(save, registers, cfa, process) {
+            Ok(value) => caller.set(*number, value),
+            Err(_) => caller.forget(*number),
+        }
+    }
+    if row.return_address == Save::Undefined {
+        return Err(ChainEnd::Root);
+    }
+    let pc = value_of(&row.return_address, registers, cfa, process)?;
+    caller.set_pc(pc);
+    Ok(Caller {
+        registers: caller,
+        is_exact: row.is_signal_frame,
+        by: StepBy::Rules,
+        slot: match row.return_address {
+            Save::At(offset) => Some(cfa.wrapping_add_signed(offset)),
+            _ => None,
+        },
+    })
+}
+
+/// Whether a register's slot lies below the stack pointer: an epilogue has
+/// popped it and the register holds its value again. gcc describes only that
+/// the CFA has changed there.
+fn is_popped(save: &Save, cfa: u64, sp: u64) -> bool {
+    matches!(save, Save::At(offset) if cfa.wrapping_add_signed(*offset) < sp)
+}
+
+/// The caller's value of a saved register.
+fn value_of(
+    save: &Save,
+    registers: &Registers,
+    cfa: u64,
+    process: &mut impl Process,
+) -> Result<u64, ChainEnd> {
+    let word = registers.machine().word();
+    let bad = ChainEnd::BadUnwindInfo;
+    match save {
+        Save::Undefined => Err(bad),
+        Save::At(offset) => process
+            .word(cfa.wrapping_add_signed(*offset), word)
+            .ok_or(ChainEnd::StackCut),
+        Save::Is(offset) => Ok(cfa.wrapping_add_signed(*offset)),
+        Save::Register(number) => registers.known(*number).ok_or(bad),
+        Save::AtExpression(code) => {
+            let address = expression::evaluate(code, registers, Some(cfa), process).ok_or(bad)?;
+            process.word(address, word).ok_or(ChainEnd::StackCut)
+        }
+        Save::IsExpression(code) => {
+            expression::evaluate(code, registers, Some(cfa), process).ok_or(bad)
+        }
+        Save::Constant(value) => Ok(*value),
+    }
+}

@@ -1,0 +1,216 @@
+//! `prof stat` against perf stat: fields, layout, counts, exit codes.
+
+use crate::oracle::{Finished, have, may_record_all, perf, prof, prof_command, skipped};
+use std::process::Command;
+
+/// The separated fields of each line, without those of the note behind them.
+fn fields(run: &Finished) -> Vec<Vec<String>> {
+    let lines = run.stderr.lines().filter(|line| line.contains(','));
+    lines
+        .map(|line| line.split(',').map(str::to_owned).collect())
+        .collect()
+}
+
+#[test]
+fn separated_fields_are_those_of_perf_stat() {
+    let test = "separated_fields_are_those_of_perf_stat";
+    if !have(test, "perf") {
+        return;
+    }
+    let events = "page-faults:u,cycles:u,task-clock:u,page-faults:u";
+    let args = ["stat", "-x,", "-e", events, "true"];
+    let (ours, theirs) = (fields(&prof(&args)), fields(&perf(&args)));
+    assert_eq!(ours.len(), 4, "{ours:?}");
+    for (ours, theirs) in ours.iter().zip(&theirs) {
+        assert_eq!(ours.len(), theirs.len(), "{ours:?} {theirs:?}");
+        assert_eq!(ours[1..3], theirs[1..3], "unit and name");
+        assert_eq!(ours[6], theirs[6], "unit of the derived value");
+        match (ours[0].parse::<f64>(), theirs[0].parse::<f64>()) {
+            (Ok(ours), Ok(theirs)) if ours > 1.0 => {
+                let ratio = ours / theirs;
+                assert!((0.8..1.25).contains(&ratio), "{ours} against {theirs}");
+            }
+            (Ok(_), Ok(_)) => {} // a time below a millisecond varies
+            _ => assert_eq!(ours[0], theirs[0]),
+        }
+    }
+}
+
+/// Text with every number replaced and runs of spaces made one.
+fn shape(text: &str) -> Vec<String> {
+    let line_shape = |line: &str| {
+        let words = line.split_ascii_whitespace().map(|word| {
+            if word
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || byte == b'.')
+            {
+                "N"
+            } else {
+                word
+            }
+        });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    text.trim_end().lines().map(line_shape).collect()
+}
+
+#[test]
+fn the_text_has_perf_stats_shape() {
+    let test = "the_text_has_perf_stats_shape";
+    if !have(test, "perf") {
+        return;
+    }
+    for options in [
+        &["stat", "-e", "task-clock:u,cycles:u"][..],
+        &["stat", "-e", "page-faults:u,cycles:u"],
+        &["stat", "-n"],
+    ] {
+        let args = [options, &["sleep", "0.01"]].concat();
+        let (ours, theirs) = (prof(&args), perf(&args));
+        assert_eq!(shape(&ours.stderr), shape(&theirs.stderr), "{args:?}");
+    }
+}
+
+#[test]
+fn the_exit_status_is_the_commands() {
+    let status = |script: &str| prof(&["stat", "-e", "page-faults:u", "sh", "-c", script]).code;
+    assert_eq!(status("exit 0"), 0);
+    assert_eq!(status("exit 7"), 7);
+    assert_eq!(status("kill -9 $$"), -1, "by the same signal");
+    assert_eq!(prof(&["stat", "-n", "no-such-command"]).code, 127);
+    assert_eq!(prof(&["stat", "-n", "/"]).code, 126);
+}
+
+#[test]
+fn the_commands_output_is_its_own() {
+    let run = prof(&["stat", "-e", "page-faults:u", "echo", "-x", "hello"]);
+    assert_eq!(run.text(), "-x hello\n");
+    assert!(run.stderr.contains("page-faults:u"), "{}", run.stderr);
+    let file = crate::oracle::scratch().join("counts.csv");
+    let path = file.to_str().expect("a plain name");
+    let run = prof(&["stat", "-x;", "-o", path, "-e", "page-faults:u", "true"]);
+    assert_eq!(run.stderr, "");
+    let counts = std::fs::read_to_string(&file).expect("written");
+    assert!(counts.contains(";;page-faults:u;"), "{counts}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_by_name() {
+    for (args, named) in [
+        (&["stat"][..], "nothing to count"),
+        (&["stat", "-e", "cycels", "true"], "did you mean cycles"),
+        (&["stat", "-p", "x", "true"], "-p: x"),
+        (&["stat", "--topdown", "true"], "--topdown"),
+        (&["stat", "-r", "0", "true"], "0"),
+        (&["stat", "-a", "-p", "1", "true"], "--pid"),
+    ] {
+        let refused = prof(args);
+        assert_eq!(refused.code, 2, "{args:?}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains(named),
+            "{args:?}: {}",
+            refused.stderr
+        );
+    }
+    let gone = prof(&["stat", "-p", "4194304", "--timeout", "100"]);
+    assert_eq!(gone.code, 1);
+    assert!(gone.stderr.contains("no such process"), "{}", gone.stderr);
+}
+
+#[test]
+fn a_running_process_is_counted_until_the_time_is_over() {
+    let mut busy = Command::new("sh")
+        .args(["-c", "while :; do :; done"])
+        .spawn()
+        .expect("sh starts");
+    let pid = busy.id().to_string();
+    let run = prof(&[
+        "stat",
+        "-x,",
+        "-e",
+        "task-clock:u",
+        "-p",
+        &pid,
+        "--timeout",
+        "500",
+    ]);
+    busy.kill().expect("it runs");
+    busy.wait().expect("it ends");
+    let run = run.succeeded("prof stat -p");
+    let milliseconds: f64 = fields(&run)[0][0].parse().expect("a count");
+    // It shares the machine with other tests, but not its own time.
+    assert!((1.0..=600.0).contains(&milliseconds), "{milliseconds}");
+}
+
+#[test]
+fn intervals_add_up_to_the_whole() {
+    let script = "i=0; while [ $i -lt 100 ]; do /bin/true; i=$((i+1)); done";
+    let command = ["-e", "page-faults:u", "sh", "-c", script];
+    let whole = prof(&[&["stat", "-x,"][..], &command].concat());
+    let parts = prof(&[&["stat", "-x,", "-I", "20"][..], &command].concat());
+    let whole: f64 = fields(&whole)[0][0].parse().expect("a count");
+    let parts: Vec<f64> = fields(&parts)
+        .iter()
+        .filter_map(|fields| fields[1].parse().ok())
+        .collect();
+    assert!(parts.len() >= 2, "{parts:?}");
+    let sum: f64 = parts.iter().sum();
+    assert!((0.9..1.1).contains(&(sum / whole)), "{sum} of {whole}");
+}
+
+#[test]
+fn runs_are_repeated_and_their_spread_is_shown() {
+    let run = prof(&["stat", "-r", "3", "-e", "page-faults:u", "echo"]);
+    assert_eq!(run.text(), "\n\n\n");
+    assert!(run.stderr.contains("for 'echo' (3 runs)"), "{}", run.stderr);
+    assert!(run.stderr.contains(" +- "), "{}", run.stderr);
+}
+
+#[test]
+fn json_lines_have_perfs_keys() {
+    let run = prof(&["stat", "-j", "-e", "page-faults:u,task-clock:u", "true"]);
+    let lines: Vec<serde_json::Value> = run
+        .stderr
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[0]["event"], "page-faults:u");
+    assert_eq!(lines[1]["unit"], "msec");
+    assert_eq!(lines[1]["metric-unit"], "CPUs utilized");
+}
+
+#[test]
+fn a_user_without_rights_sees_no_false_zero() {
+    let test = "a_user_without_rights_sees_no_false_zero";
+    if !may_record_all(test) || !have(test, "setpriv") {
+        return;
+    }
+    // A copy where every user may execute it.
+    let copy = std::env::temp_dir().join(format!("prof-stat-{}", std::process::id()));
+    std::fs::copy(prof_command().get_program(), &copy).expect("copied");
+    let run: Finished = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&copy)
+        .args(["stat", "-x,", "-e", "page-faults,context-switches", "true"])
+        .current_dir("/")
+        .output()
+        .expect("setpriv starts")
+        .into();
+    std::fs::remove_file(&copy).expect("it is there");
+    if !run.stderr.contains(":u") {
+        skipped(
+            test,
+            "kernel.perf_event_paranoid lets everybody see the kernel",
+        );
+        return;
+    }
+    let lines = fields(&run);
+    assert_eq!(lines[0][2], "page-faults:u");
+    assert_eq!(lines[1][0], "<not counted>");
+    assert!(
+        run.stderr.contains("perf_event_paranoid=1"),
+        "{}",
+        run.stderr
+    );
+}

@@ -1,0 +1,27 @@
+//! Integration tests of the `prof` binary: make an input, run, compare.
+//!
+//! `oracle` runs `prof` and what it is compared with; every other module is
+//! about one command or one promise.
+#![expect(clippy::print_stderr, reason = "a test that cannot run here says why")]
+#![expect(
+    dead_code,
+    reason = "the oracle serves tests that come with their commands"
+)]
+
+mod against_perf;
+mod command_line;
+mod corpus;
+mod counting;
+mod coverage;
+mod data_source;
+mod demo;
+mod dump;
+mod machine;
+mod mutation;
+mod oracle;
+mod record_command;
+mod record_faults;
+mod report_text;
+mod tui;
+mod unwinding;
+mod written_files;

@@ -1,0 +1,204 @@
+//! Runs the real `prof`, and the tools it is compared with.
+//!
+//! What a machine lacks is skipped with a printed reason. In CI
+//! `PROF_TEST_REQUIRE` lists, with commas, the commands whose absence fails
+//! the test instead.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+/// What a finished command left.
+pub(crate) struct Finished {
+    /// Its standard output.
+    pub(crate) stdout: Vec<u8>,
+    /// Its standard error, as text.
+    pub(crate) stderr: String,
+    /// Its exit code; -1 when a signal ended it.
+    pub(crate) code: i32,
+}
+
+impl Finished {
+    /// Standard output as text; what is not UTF-8 is replaced.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Itself, if it exited with 0.
+    ///
+    /// # Panics
+    /// Otherwise, with its standard error.
+    pub(crate) fn succeeded(self, what: &str) -> Self {
+        assert_eq!(self.code, 0, "{what} failed:\n{}", self.stderr);
+        self
+    }
+}
+
+impl From<Output> for Finished {
+    fn from(output: Output) -> Self {
+        Self {
+            stdout: output.stdout,
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            code: output.status.code().unwrap_or(-1),
+        }
+    }
+}
+
+/// The `prof` under test, not yet started.
+pub(crate) fn prof_command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_prof"));
+    command
+        .env("LC_ALL", "C.UTF-8")
+        .env_remove("DEBUGINFOD_URLS");
+    command
+}
+
+/// Runs `prof` with `args`.
+pub(crate) fn prof<A: AsRef<std::ffi::OsStr>>(args: &[A]) -> Finished {
+    prof_command()
+        .args(args)
+        .output()
+        .expect("prof starts")
+        .into()
+}
+
+/// Runs `perf` with `args`; to be called after [`have`] said it is there.
+pub(crate) fn perf<A: AsRef<std::ffi::OsStr>>(args: &[A]) -> Finished {
+    perf_at(Path::new("perf"), args)
+}
+
+/// The perfs to compare with: the installed one, to be called after [`have`]
+/// said it is there, and the one that `PROF_NEWEST_PERF` names; says so if it
+/// names none.
+pub(crate) fn perfs(test: &str) -> Vec<PathBuf> {
+    let newest = std::env::var_os("PROF_NEWEST_PERF").map(PathBuf::from);
+    if newest.is_none() {
+        skipped(test, "PROF_NEWEST_PERF names no second perf");
+    }
+    [PathBuf::from("perf")].into_iter().chain(newest).collect()
+}
+
+/// Runs one of [`perfs`] with `args`.
+pub(crate) fn perf_at<A: AsRef<std::ffi::OsStr>>(program: &Path, args: &[A]) -> Finished {
+    Command::new(program)
+        .args(args)
+        .env("LC_ALL", "C.UTF-8")
+        .env_remove("DEBUGINFOD_URLS")
+        // perf reads ~/.perfconfig and writes ~/.debug.
+        .env("HOME", scratch())
+        .output()
+        .expect("perf starts")
+        .into()
+}
+
+/// Whether `command` can be run here. If not, says so with `test`'s name and,
+/// where `PROF_TEST_REQUIRE` names the command, fails.
+pub(crate) fn have(test: &str, command: &str) -> bool {
+    let found = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(command).is_file()));
+    if !found {
+        let required = std::env::var("PROF_TEST_REQUIRE").unwrap_or_default();
+        assert!(
+            !required.split(',').any(|name| name == command),
+            "{test} needs {command}, and PROF_TEST_REQUIRE lists it"
+        );
+        skipped(test, &format!("{command} is not installed"));
+    }
+    found
+}
+
+/// Whether events of the whole system and the kernel can be recorded here;
+/// says so if not.
+pub(crate) fn may_record_all(test: &str) -> bool {
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    let paranoid: i32 = paranoid
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(i32::MAX);
+    let is_root = std::fs::metadata("/proc/self")
+        .is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    let may = is_root || paranoid < 0;
+    if !may {
+        skipped(test, "recording all processes needs root");
+    }
+    may
+}
+
+/// Prints that `test` did not run, and why.
+pub(crate) fn skipped(test: &str, why: &str) {
+    eprintln!("skipped {test}: {why}");
+}
+
+/// A folder for what tests make and may keep between runs.
+pub(crate) fn scratch() -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).to_path_buf();
+    std::fs::create_dir_all(&dir).expect("the target folder is writable");
+    dir
+}
+
+/// The folder of perf.data files named by `PROF_CORPUS`; says so if there is
+/// none.
+pub(crate) fn corpus(test: &str) -> Option<PathBuf> {
+    let Some(dir) = std::env::var_os("PROF_CORPUS") else {
+        skipped(test, "PROF_CORPUS names no folder of recordings");
+        return None;
+    };
+    let dir = PathBuf::from(dir);
+    assert!(
+        dir.is_dir(),
+        "PROF_CORPUS is not a folder: {}",
+        dir.display()
+    );
+    Some(dir)
+}
+
+/// A path under `fixtures/`.
+pub(crate) fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures")
+        .join(name)
+}
+
+/// Compiles `fixtures/programs/SOURCE` once for each set of `flags` and gives
+/// the program's path. The compiler follows from the extension: `.c` gcc,
+/// `.cc` g++, `.rs` rustc. `None`, with the reason printed, without it.
+pub(crate) fn compiled(test: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let (stem, extension) = source.rsplit_once('.').expect("a source has an extension");
+    let compiler = match extension {
+        "c" => "gcc",
+        "cc" => "g++",
+        "rs" => "rustc",
+        other => panic!("no compiler for .{other}"),
+    };
+    if !have(test, compiler) {
+        return None;
+    }
+    let source = fixture("programs").join(source);
+    let text = std::fs::read(&source).expect("the fixture's source is there");
+    let key = flags.iter().flat_map(|flag| flag.bytes()).chain(text);
+    let program = scratch().join(format!("{stem}-{:016x}", fnv1a(key)));
+    // One compiler at a time: tests run in threads and share programs.
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if !program.exists() {
+        let partial = program.with_extension(format!("partial-{}", std::process::id()));
+        let output = Command::new(compiler)
+            .args(flags)
+            .arg("-o")
+            .arg(&partial)
+            .arg(&source)
+            .output()
+            .expect("the compiler starts");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {errors}", source.display());
+        std::fs::rename(&partial, &program).expect("the target folder is writable");
+    }
+    Some(program)
+}
+
+/// Fowler-Noll-Vo hash, 64 bits: names a cached program by what it is made of.
+fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}

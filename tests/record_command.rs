@@ -1,0 +1,306 @@
+//! `prof record COMMAND`: the command cannot tell that it is recorded, and its
+//! fate is passed on.
+
+use crate::oracle::{Finished, have, perf, prof_command, scratch, skipped};
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// A recording's path of its own.
+fn recording(name: &str) -> PathBuf {
+    scratch().join(format!("record-command-{name}.data"))
+}
+
+/// `prof record -q -o FILE` with more arguments.
+fn record<A: AsRef<OsStr>>(name: &str, args: &[A]) -> Command {
+    let mut command = prof_command();
+    command
+        .arg("record")
+        .arg("-q")
+        .arg("-o")
+        .arg(recording(name))
+        .args(args);
+    command
+}
+
+fn finish(mut command: Command) -> Finished {
+    command.output().expect("starts").into()
+}
+
+/// Prints all that a process inherits: descriptors, signals, ids, limits,
+/// environment.
+const SHOW: &str = "ls -l /proc/self/fd | sed 's/.* \\([0-9]* -> .*\\)/\\1/' | grep -v /proc/; \
+    grep -E '^(Sig(Blk|Ign|Cgt)|[UG]id|Groups|CapEff|NoNewPrivs|Seccomp):' /proc/self/status; \
+    cat /proc/self/limits /proc/self/oom_score_adj /proc/self/timerslack_ns; \
+    env | grep -v '^_=' | sort; umask; nice; pwd";
+
+#[test]
+fn r11_the_command_inherits_what_it_would_without_us() {
+    // What std's Command hands down is the same both times; `setup` changes it.
+    for setup in [
+        "",
+        "trap '' HUP USR1 INT;",
+        "ulimit -n 77;",
+        "exec 7</dev/null;",
+        "exec 0<&-;",
+    ] {
+        let file = recording("inherits");
+        let prof = env!("CARGO_BIN_EXE_prof");
+        let alone = format!("{setup} exec sh -c \"$SHOW\"");
+        let recorded = format!(
+            "{setup} exec {prof} record -q -o {} sh -c \"$SHOW\"",
+            file.display()
+        );
+        let run = |script: &str| {
+            let mut sh = Command::new("sh");
+            sh.args(["-c", script])
+                .env("SHOW", SHOW)
+                .stdin(Stdio::null());
+            let finished = finish(sh);
+            // Pipe numbers differ from run to run.
+            let text = finished.text();
+            let lines = text
+                .lines()
+                .map(|line| line.split("pipe:").next().unwrap_or_default().to_owned());
+            (lines.collect::<Vec<_>>(), finished)
+        };
+        let (expected, _) = run(&alone);
+        let (found, finished) = run(&recorded);
+        if finished.stderr.contains("cannot open") {
+            return skipped("r11", &finished.stderr);
+        }
+        assert!(expected.len() > 20, "{expected:?}");
+        assert_eq!(found, expected, "after {setup:?}: {}", finished.stderr);
+    }
+}
+
+#[test]
+fn r10_exit_codes_and_signals_are_passed_on() {
+    let run = |script: &str| finish(record("exits", &["sh", "-c", script]));
+    assert_eq!(run("exit 0").code, 0);
+    assert_eq!(run("exit 7").code, 7);
+    assert_eq!(run("exit 255").code, 255);
+    let status = record("exits", &["sh", "-c", "kill -SEGV $$"])
+        .status()
+        .expect("starts");
+    assert_eq!(
+        std::os::unix::process::ExitStatusExt::signal(&status),
+        Some(11)
+    );
+}
+
+#[test]
+fn a_command_that_cannot_run_leaves_the_old_recording_alone() {
+    let file = recording("cannot-run");
+    std::fs::write(&file, "an older recording").expect("written");
+    let run = |program: &str| finish(record("cannot-run", &[program]));
+    for (program, code) in [
+        ("no-such-command-anywhere", 127),
+        ("/no/such", 127),
+        ("/etc/passwd", 126),
+        ("/", 126),
+    ] {
+        let finished = run(program);
+        assert_eq!(finished.code, code, "{program}: {}", finished.stderr);
+        assert!(finished.stderr.contains(program), "{}", finished.stderr);
+        assert_eq!(
+            std::fs::read(&file).expect("still there"),
+            b"an older recording"
+        );
+    }
+}
+
+#[test]
+fn what_is_wrong_is_refused_by_name_with_exit_code_2() {
+    for (args, words) in [
+        (&["-e", "cycels", "true"][..], "did you mean cycles?"),
+        (&["-e", "cpu-clock:x", "true"], "'x'"),
+        (&["--affinity", "node", "true"], "--affinity"),
+        (&["-z", "true"], "--compression-level"),
+        (&["-G", "some", "true"], "-a"),
+        (&["-F", "0", "true"], "frequency"),
+        (&["--call-graph", "magic", "true"], "dwarf"),
+        (&["-p", "1", "true"], "without the command"),
+        (&[], "what shall be recorded?"),
+        (&["--no-such-option", "true"], "--no-such-option"),
+    ] {
+        let finished = finish(record("refused", args));
+        assert_eq!(finished.code, 2, "{args:?}: {}", finished.stderr);
+        assert!(
+            finished.stderr.contains(words),
+            "{args:?}: {}",
+            finished.stderr
+        );
+    }
+}
+
+#[test]
+fn an_event_that_is_not_there_is_never_replaced() {
+    let finished = finish(record("missing-event", &["-e", "cycles", "true"]));
+    if finished.code == 0 {
+        return skipped("missing event", "this machine has a counter for cycles");
+    }
+    assert_eq!(finished.code, 1);
+    assert!(
+        finished.stderr.contains("-e cpu-clock"),
+        "{}",
+        finished.stderr
+    );
+}
+
+/// A command that, on SIGINT, takes 0.5 s to end with 3; it tells when it is
+/// ready.
+const SLOW_TO_END: &str = "trap 'sleep 0.5; exit 3' INT; echo ready; while :; do :; done";
+/// One that only SIGKILL ends.
+const STUBBORN: &str = "trap '' INT TERM; echo ready; while :; do :; done";
+
+/// Runs under a terminal, types Ctrl-C so often, and gives what `sh` says of
+/// the exit.
+fn with_ctrl_c(script: &str, times: usize) -> String {
+    let prof = env!("CARGO_BIN_EXE_prof");
+    let file = recording("ctrl-c");
+    let line = format!(
+        "{prof} record -q -o {} sh -c \"$SCRIPT\"; echo code=$?",
+        file.display()
+    );
+    let mut terminal = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .env("SCRIPT", script)
+        .env("SHELL", "/bin/bash")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("script starts");
+    let mut keys = terminal.stdin.take().expect("piped");
+    std::thread::sleep(Duration::from_millis(1500));
+    for _ in 0..times {
+        keys.write_all(b"\x03").expect("typed");
+        keys.flush().expect("typed");
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    // Without this, `script` would type an end of file before the command has
+    // ended.
+    std::thread::sleep(Duration::from_millis(1500));
+    drop(keys);
+    let output = terminal.wait_with_output().expect("ends");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn r10_ctrl_c_lets_the_command_shut_down() {
+    if !have("r10 ctrl-c", "script") {
+        return;
+    }
+    let text = with_ctrl_c(SLOW_TO_END, 1);
+    assert!(text.contains("ready"), "{text}");
+    assert!(text.contains("code=3"), "{text}");
+}
+
+#[test]
+fn r10_the_third_ctrl_c_kills() {
+    if !have("r10 third ctrl-c", "script") {
+        return;
+    }
+    let text = with_ctrl_c(STUBBORN, 3);
+    assert!(text.contains("code=137"), "{text}");
+}
+
+/// Samples that perf finds in a recording made with these options, which are
+/// all that it may have to say.
+fn samples_with(test: &str, args: &[&str]) -> Option<usize> {
+    let finished = finish(record(test, args));
+    if finished.code != 0 && finished.stderr.contains("EACCES") {
+        skipped(test, &finished.stderr);
+        return None;
+    }
+    assert_eq!(finished.code, 0, "{args:?}: {}", finished.stderr);
+    let file = recording(test);
+    let found = perf(&[
+        "script".as_ref(),
+        "-F".as_ref(),
+        "time,event".as_ref(),
+        "-i".as_ref(),
+        file.as_os_str(),
+    ]);
+    assert_eq!((found.code, found.stderr.as_str()), (0, ""), "{args:?}");
+    Some(found.text().lines().count())
+}
+
+#[test]
+fn perf_reads_what_each_option_records() {
+    if !have("options", "perf") {
+        return;
+    }
+    let work = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    for options in [
+        &["-e", "page-faults", "-c", "1", "-d"][..],
+        &["-e", "cpu-clock,page-faults"],
+        &["-e", "{cpu-clock,page-faults}:S"],
+        &["-e", "cpu-clock/freq=500,name=tick/"],
+        &["-e", "sched:sched_process_exec"],
+        &["-C", "0", "-a"],
+        &["-D", "10"],
+        &["--all-user", "-W", "-R", "-s"],
+        &["-k", "mono", "--switch-events", "--namespaces"],
+        &["-I", "--user-regs=ip,sp"],
+        &["--per-thread"],
+        &["-i", "-m", "16"],
+        &["--call-graph", "dwarf,1024"],
+        &["--call-graph", "fp", "--user-callchains"],
+        &["-g", "--kernel-callchains"],
+        &["-G", "/", "-a", "--all-cgroups"],
+    ] {
+        let args = [options, &["-F", "4999", "sh", "-c", work][..]].concat();
+        let args: Vec<&str> = match options.contains(&"-c") {
+            true => args
+                .into_iter()
+                .filter(|&arg| arg != "-F" && arg != "4999")
+                .collect(),
+            false => args,
+        };
+        if let Some(samples) = samples_with("options", &args) {
+            assert!(samples > 0, "{options:?}");
+        }
+    }
+}
+
+#[test]
+fn call_08_a_running_process_is_recorded_with_all_its_threads() {
+    if !have("call_08", "perf") {
+        return;
+    }
+    let source = "import threading,time\ndef f():\n  e=time.time()+6\n  while time.time()<e: pass\nfor _ in range(3): threading.Thread(target=f).start()";
+    if !have("call_08", "python3") {
+        return;
+    }
+    let mut target = Command::new("python3")
+        .args(["-c", source])
+        .spawn()
+        .expect("starts");
+    std::thread::sleep(Duration::from_millis(700));
+    let pid = target.id().to_string();
+    let finished = finish(record(
+        "attach",
+        &["-F", "999", "--duration", "2", "-p", &pid],
+    ));
+    target.kill().expect("ours");
+    target.wait().expect("ours");
+    if finished.stderr.contains("EACCES") {
+        return skipped("call_08", &finished.stderr);
+    }
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let file = recording("attach");
+    let found = perf(&[
+        "script".as_ref(),
+        "-F".as_ref(),
+        "tid".as_ref(),
+        "-i".as_ref(),
+        file.as_os_str(),
+    ]);
+    let text = found.text();
+    let tids: std::collections::BTreeSet<&str> = text.split_whitespace().collect();
+    assert!(tids.len() >= 3, "{tids:?}");
+}

@@ -1,0 +1,298 @@
+//! `prof record` when things go wrong: signals, a full disk, missing
+//! descriptors, missing rights. The file stays readable and the command lives.
+
+use crate::oracle::{Finished, have, perf, prof_command, scratch, skipped};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Burns CPU until it is ended.
+const BUSY: &str = "while :; do :; done";
+/// Burns some CPU and ends with 4.
+const SOME_WORK: &str = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit 4";
+
+fn recording(name: &str) -> PathBuf {
+    scratch().join(format!("record-faults-{name}.data"))
+}
+
+/// Starts `prof record -F 997 -o FILE sh -c SCRIPT`.
+fn start(file: &Path, script: &str) -> Child {
+    prof_command()
+        .args(["record", "-F", "997", "-o"])
+        .arg(file)
+        .args(["sh", "-c", script])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("prof starts")
+}
+
+fn send(child: &Child, signal: &str) {
+    let sent = Command::new("kill")
+        .arg(format!("-{signal}"))
+        .arg(child.id().to_string())
+        .status();
+    assert!(sent.expect("kill starts").success());
+}
+
+/// Samples that perf finds in the file, and what it has to say.
+fn samples(file: &Path) -> (usize, String) {
+    let finished = perf(&[
+        "script".as_ref(),
+        "-F".as_ref(),
+        "pid,time".as_ref(),
+        "-i".as_ref(),
+        file.as_os_str(),
+    ]);
+    (finished.text().lines().count(), finished.stderr)
+}
+
+/// The number in front of " samples" of the summary.
+fn told_samples(stderr: &str) -> usize {
+    let words: Vec<&str> = stderr.split_whitespace().collect();
+    let at = words.iter().position(|word| word.starts_with("samples"));
+    let number = at.and_then(|at| words.get(at.checked_sub(1)?)?.parse().ok());
+    number.unwrap_or_else(|| panic!("no summary in {stderr}"))
+}
+
+#[test]
+fn r09_every_ending_signal_finishes_the_file() {
+    if !have("r09", "perf") {
+        return;
+    }
+    for signal in ["HUP", "QUIT", "TERM", "INT", "PIPE", "ALRM", "USR1"] {
+        let file = recording(&format!("signal-{signal}"));
+        let child = start(&file, BUSY);
+        std::thread::sleep(Duration::from_millis(700));
+        send(&child, signal);
+        let output = child.wait_with_output().expect("ends");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        if stderr.contains("cannot open") {
+            return skipped("r09", &stderr);
+        }
+        // The command was told to end, and its fate is ours.
+        assert!(
+            output.status.signal().is_some(),
+            "{signal}: {:?} {stderr}",
+            output.status
+        );
+        let told = told_samples(&stderr);
+        let (found, says) = samples(&file);
+        assert!(told > 20, "{signal}: {stderr}");
+        assert_eq!(found, told, "{signal}: {says}");
+        assert_eq!(says, "", "{signal}");
+    }
+}
+
+#[test]
+fn r07_a_killed_recorder_leaves_a_readable_file() {
+    if !have("r07", "perf") {
+        return;
+    }
+    let file = recording("killed");
+    let mut child = start(&file, BUSY);
+    std::thread::sleep(Duration::from_secs(3));
+    // What is on the disk now must be there after the kill.
+    let (before, _) = samples(&file);
+    let left = children(child.id());
+    send(&child, "KILL");
+    child.wait().expect("ends");
+    kill_all(&left);
+    let (after, says) = samples(&file);
+    if before == 0 && after == 0 && says.contains("no samples") {
+        return skipped("r07", &says);
+    }
+    assert!(after >= before, "{after} after, {before} before");
+    // At most a fifth of a second is missing of three, less what the machine
+    // gave to others.
+    let cpu_share = before as f64 / (997.0 * 2.8);
+    assert!(cpu_share > 0.05, "{before} samples in 3 s");
+    assert!(!says.contains("failed"), "{says}");
+    assert!(after * 100 >= before * 95, "{after} of {before}");
+}
+
+/// The children of a process, by their ids.
+fn children(pid: u32) -> Vec<String> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Ends what a killed recorder left running: nothing of ours harms it.
+fn kill_all(pids: &[String]) {
+    for pid in pids {
+        let killed = Command::new("kill").args(["-9", pid]).status();
+        assert!(
+            killed.expect("kill starts").success(),
+            "the command lived on"
+        );
+    }
+}
+
+#[test]
+fn r08_a_file_size_limit_ends_the_recording_not_the_command() {
+    if !have("r08", "perf") {
+        return;
+    }
+    let file = recording("fsize");
+    let prof = env!("CARGO_BIN_EXE_prof");
+    let script = format!(
+        "ulimit -f 60; exec {prof} record -q -F 20000 -g --call-graph fp -o {} sh -c '{SOME_WORK}'",
+        file.display()
+    );
+    let finished: Finished = Command::new("bash")
+        .args(["-c", &script])
+        .output()
+        .expect("bash starts")
+        .into();
+    if finished.stderr.contains("cannot open") {
+        return skipped("r08", &finished.stderr);
+    }
+    assert_eq!(finished.code, 1, "{}", finished.stderr);
+    let lines: Vec<&str> = finished.stderr.lines().collect();
+    assert!(
+        lines.iter().any(|line| line.contains("File too large")),
+        "{lines:?}"
+    );
+    let (_, says) = samples(&file);
+    assert!(
+        !says.contains("failed") && !says.contains("unexpected"),
+        "{says}"
+    );
+}
+
+#[test]
+fn r08_a_closed_pipe_and_a_full_disk_end_the_recording_with_one_line() {
+    let run = |line: &str| -> Finished {
+        let prof = env!("CARGO_BIN_EXE_prof");
+        let script = format!("{}; exit ${{PIPESTATUS[0]}}", line.replace("PROF", prof));
+        Command::new("bash")
+            .args(["-c", &script])
+            .output()
+            .expect("bash starts")
+            .into()
+    };
+    let closed = run(&format!(
+        "PROF record -q -F 9999 -o - sh -c '{SOME_WORK}' | head -c 100 >/dev/null"
+    ));
+    if closed.stderr.contains("cannot open") {
+        return skipped("r08", &closed.stderr);
+    }
+    assert_eq!(closed.code, 1, "{}", closed.stderr);
+    assert_eq!(closed.stderr.lines().count(), 1, "{}", closed.stderr);
+    let full = run(&format!("PROF record -q -o /dev/full sh -c '{SOME_WORK}'"));
+    assert_eq!(full.code, 1, "{}", full.stderr);
+    assert!(full.stderr.contains("No space left"), "{}", full.stderr);
+}
+
+#[test]
+fn r12_too_few_descriptors_never_hurt_the_command() {
+    let file = recording("emfile");
+    let mut recorded = 0;
+    for limit in 6..20 {
+        let prof = env!("CARGO_BIN_EXE_prof");
+        let script = format!(
+            "ulimit -n {limit}; exec {prof} record -q -o {} sh -c 'exit 4'",
+            file.display()
+        );
+        let finished: Finished = Command::new("bash")
+            .args(["-c", &script])
+            .output()
+            .expect("bash starts")
+            .into();
+        match finished.code {
+            4 => recorded += 1,
+            1 => assert!(
+                finished.stderr.contains("open files"),
+                "{limit}: {}",
+                finished.stderr
+            ),
+            other => panic!("{limit}: {other}: {}", finished.stderr),
+        }
+    }
+    println!("recorded with {recorded} of 14 limits");
+}
+
+/// Runs as nobody, without capabilities, or says why not.
+fn as_nobody(test: &str, args: &[&str]) -> Option<Finished> {
+    if !have(test, "setpriv") {
+        return None;
+    }
+    let directory = scratch().join("nobody");
+    std::fs::create_dir_all(&directory).expect("made");
+    let mut open = std::fs::metadata(&directory).expect("there").permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut open, 0o777);
+    std::fs::set_permissions(&directory, open).expect("ours");
+    let file = directory.join(format!("{test}.data"));
+    // The target folder may be closed to others: a copy is not.
+    let program =
+        std::env::temp_dir().join(format!("prof-as-nobody-{}-{test}", std::process::id()));
+    std::fs::copy(env!("CARGO_BIN_EXE_prof"), &program).expect("copied");
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&program)
+        .args(["record", "-o"])
+        .arg(if args.contains(&"-a") {
+            Path::new("/dev/null")
+        } else {
+            &file
+        })
+        .args(args)
+        .current_dir("/")
+        .output();
+    let _ = std::fs::remove_file(&program);
+    let finished: Finished = output.expect("setpriv starts").into();
+    if finished.stderr.contains("setresuid failed")
+        || finished.stderr.contains("Operation not permitted") && finished.code == 127
+    {
+        skipped(test, "only root can become nobody");
+        return None;
+    }
+    Some(finished)
+}
+
+fn paranoid() -> i32 {
+    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    text.ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(99)
+}
+
+#[test]
+fn cap_02_nobody_records_own_programs_in_user_space_and_is_told_so() {
+    if paranoid() != 2 {
+        return skipped("cap_02", "kernel.perf_event_paranoid is not 2");
+    }
+    let Some(finished) = as_nobody("own", &["-g", "sh", "-c", SOME_WORK]) else {
+        return;
+    };
+    if finished.stderr.contains("cannot create") {
+        return skipped("cap_02", &finished.stderr);
+    }
+    assert_eq!(finished.code, 4, "{}", finished.stderr);
+    let told = finished
+        .stderr
+        .lines()
+        .filter(|line| line.contains("user space only"))
+        .count();
+    assert_eq!(told, 1, "{}", finished.stderr);
+    assert!(told_samples(&finished.stderr) > 0, "{}", finished.stderr);
+}
+
+#[test]
+fn err_02_nobody_gets_cause_and_cure_for_the_whole_system() {
+    if paranoid() < 1 {
+        return skipped("err_02", "kernel.perf_event_paranoid allows it");
+    }
+    let Some(finished) = as_nobody("system", &["-a", "true"]) else {
+        return;
+    };
+    assert_eq!(finished.code, 1, "{}", finished.stderr);
+    for words in [
+        "permission denied (EACCES)",
+        "kernel.perf_event_paranoid is",
+        "try:",
+    ] {
+        assert!(finished.stderr.contains(words), "{}", finished.stderr);
+    }
+}

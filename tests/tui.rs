@@ -1,0 +1,211 @@
+//! The terminal UI in a real pseudo-terminal: keys, mouse, sizes, signals,
+//! and a terminal that is given back whatever happens.
+
+mod terminal;
+
+use crate::oracle::{have, prof_command};
+use rustix::process::Signal;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+use terminal::{Screen, Terminal};
+
+/// A recording with call chains; its files need not be here.
+const RECORDING: &str = "fixtures/recordings/local/perf7.2-injectb.data";
+
+/// A session on the recording; `None` if it cannot be had here.
+fn session(test: &str) -> Option<Terminal> {
+    if !have(test, "setsid") {
+        return None;
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(RECORDING);
+    let mut command = prof_command();
+    command.arg("report").arg("-f").arg("-i").arg(path);
+    let mut terminal = Terminal::start(&command, 110, 30);
+    terminal.wait_for("1 Hotspots").wait_for("Symbol");
+    Some(terminal)
+}
+
+/// The terminal is as the user had it.
+fn assert_restored(terminal: &Terminal, what: &str) {
+    assert!(terminal.is_cooked(), "{what}: still in raw mode");
+    terminal.look(|screen: &Screen| {
+        assert!(
+            !screen.is_alternate,
+            "{what}: still on the alternate screen"
+        );
+        assert!(!screen.has_mouse, "{what}: still takes the mouse");
+        assert!(screen.has_cursor, "{what}: the cursor is hidden");
+    });
+}
+
+#[test]
+fn every_view_answers_its_key_and_q_leaves() {
+    let Some(mut terminal) = session("every_view_answers_its_key_and_q_leaves") else {
+        return;
+    };
+    assert!(!terminal.is_cooked());
+    terminal.look(|screen| assert!(screen.is_alternate && screen.has_mouse && !screen.has_cursor));
+    terminal.send("3").wait_for("everywhere");
+    terminal.send("4").wait_for("called by");
+    terminal.send("6").wait_for("Over time");
+    terminal.send("7").wait_for("by CPU");
+    terminal.send("2").wait_for("Module");
+    terminal.send("?").wait_for("Help: / searches");
+    terminal.send("\x1b");
+    terminal.wait_until("no help", |screen| !screen.text().contains("Help:"));
+    terminal.send("q");
+    assert!(terminal.wait_for_end().success());
+    assert_restored(&terminal, "q");
+}
+
+#[test]
+fn search_finds_while_typing() {
+    let Some(mut terminal) = session("search_finds_while_typing") else {
+        return;
+    };
+    terminal.send("/.").wait_for("of the samples' stacks");
+    terminal.send("\x7f[").wait_for("not a regular expression");
+    // Esc and a letter at once would be Alt with the letter.
+    terminal.send("\x1b");
+    terminal.wait_until("no prompt", |screen| !screen.text().contains("/["));
+    terminal.send("q");
+    assert!(terminal.wait_for_end().success());
+}
+
+#[test]
+fn a_click_switches_tabs_and_the_wheel_scrolls() {
+    let Some(mut terminal) = session("a_click_switches_tabs_and_the_wheel_scrolls") else {
+        return;
+    };
+    // Press and release on `6 Threads`: SGR coordinates count from 1.
+    let column = terminal
+        .look(|screen| screen.text().find("6 Threads"))
+        .expect("the tab");
+    let column = column + 2;
+    terminal.send(&format!("\x1b[<0;{column};1M\x1b[<0;{column};1m"));
+    terminal.wait_for("Over time");
+    terminal.send("\x1b[<65;5;10M");
+    terminal.send("q");
+    assert!(terminal.wait_for_end().success());
+}
+
+#[test]
+fn a_new_size_is_drawn_and_a_small_one_says_so() {
+    let Some(mut terminal) = session("a_new_size_is_drawn_and_a_small_one_says_so") else {
+        return;
+    };
+    terminal.resize(60, 15).wait_for("1 hot");
+    terminal.resize(30, 8).wait_for("too small");
+    terminal.resize(120, 40).wait_for("1 Hotspots");
+    terminal.send("q");
+    assert!(terminal.wait_for_end().success());
+}
+
+#[test]
+fn ctrl_z_gives_the_terminal_back_until_continued() {
+    let Some(mut terminal) = session("ctrl_z_gives_the_terminal_back_until_continued") else {
+        return;
+    };
+    terminal.send("\x1a");
+    let mut waited = 0;
+    while terminal.state() != 'T' && waited < 500 {
+        thread::sleep(Duration::from_millis(10));
+        waited += 1;
+    }
+    assert_eq!(terminal.state(), 'T');
+    terminal.wait_until("the main screen", |screen| !screen.is_alternate);
+    assert_restored(&terminal, "Ctrl-Z");
+    terminal.kill(Signal::CONT);
+    terminal
+        .wait_until("the alternate screen", |screen| screen.is_alternate)
+        .wait_for("1 Hotspots");
+    terminal.send("6").wait_for("Over time");
+    terminal.send("q");
+    assert!(terminal.wait_for_end().success());
+}
+
+#[test]
+fn signals_end_it_with_the_terminal_restored() {
+    use std::os::unix::process::ExitStatusExt;
+    let ending = [
+        Signal::TERM,
+        Signal::HUP,
+        Signal::QUIT,
+        Signal::INT,
+        Signal::SEGV,
+        Signal::BUS,
+        Signal::ABORT,
+    ];
+    for signal in ending {
+        let Some(mut terminal) = session("signals_end_it_with_the_terminal_restored") else {
+            return;
+        };
+        terminal.kill(signal);
+        let status = terminal.wait_for_end();
+        assert_eq!(
+            status.signal(),
+            Some(signal.as_raw()),
+            "{signal:?}: {status}"
+        );
+        assert_restored(&terminal, &format!("{signal:?}"));
+    }
+}
+
+#[test]
+fn a_closed_terminal_ends_it() {
+    let Some(mut terminal) = session("a_closed_terminal_ends_it") else {
+        return;
+    };
+    terminal.close();
+    terminal.wait_for_end();
+}
+
+#[test]
+fn ctrl_c_leaves_also_from_a_prompt_on_the_second_press() {
+    let Some(mut terminal) = session("ctrl_c_leaves_also_from_a_prompt_on_the_second_press") else {
+        return;
+    };
+    terminal.send("/abc").wait_for("/abc");
+    terminal.send("\x03\x03");
+    assert!(terminal.wait_for_end().success());
+    assert_restored(&terminal, "Ctrl-C");
+}
+
+#[test]
+fn an_idle_session_uses_no_cpu() {
+    let Some(mut terminal) = session("an_idle_session_uses_no_cpu") else {
+        return;
+    };
+    // The loader and its second look at the file come first.
+    thread::sleep(Duration::from_secs(1));
+    let before = terminal.cpu_ticks();
+    thread::sleep(Duration::from_secs(1));
+    let used = terminal.cpu_ticks() - before;
+    assert!(used <= 1, "{used} ticks in a second");
+    assert_eq!(terminal.state(), 'S');
+    terminal.send("q");
+    assert!(terminal.wait_for_end().success());
+}
+
+#[test]
+fn a_view_is_written_to_a_new_file_only() {
+    let Some(mut terminal) = session("a_view_is_written_to_a_new_file_only") else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("view.txt");
+    // Ctrl-U clears the proposed name.
+    terminal.send("w").wait_for("write to");
+    terminal
+        .send(&format!("\x15{}\r", path.display()))
+        .wait_for("wrote ");
+    let text = std::fs::read_to_string(&path).expect("it was written");
+    assert!(text.contains("Symbol"), "{text}");
+    terminal.send("w").wait_for("write to");
+    terminal
+        .send(&format!("\x15{}\r", path.display()))
+        .wait_for("cannot write");
+    terminal.send("q");
+    assert!(terminal.wait_for_end().success());
+}

@@ -1,0 +1,141 @@
+//! `prof record -g`: stacks are complete, and never wrong.
+//!
+//! `fixtures/shadow-stack.cpp` is built without frame pointers. Each of its
+//! functions has one possible caller or two, so a chain can be checked from
+//! the names alone: a frame too many, one too few or a wrong one shows.
+
+use crate::oracle::{have, prof_command, scratch};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Builds the fixture; `None` without a compiler.
+fn program() -> Option<PathBuf> {
+    if !have("unwinding", "g++") {
+        return None;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/shadow-stack.cpp");
+    let program = scratch().join("shadow-stack");
+    let built = Command::new("g++")
+        .args(["-O2", "-fomit-frame-pointer", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .arg("-lpthread")
+        .status()
+        .expect("g++ starts");
+    assert!(built.success(), "the fixture compiles");
+    Some(program)
+}
+
+/// The chains of a recording, names only, innermost first.
+fn chains(recording: &Path) -> Vec<Vec<String>> {
+    let output = prof_command()
+        .args(["script", "--max-stack", "20000", "-F", "comm,ip,sym", "-i"])
+        .arg(recording)
+        .output()
+        .expect("prof starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut chains = Vec::new();
+    for sample in text.split("\n\n") {
+        let frames = sample.lines().skip(1);
+        let name = |line: &str| line.trim().split_once(' ').map(|(_, name)| name.to_owned());
+        chains.push(frames.filter_map(name).collect());
+    }
+    chains
+}
+
+/// `node<D, P>`'s numbers.
+fn node(name: &str) -> Option<(u32, u32)> {
+    let (_, numbers) = name.split_once("node<")?;
+    let (depth, path) = numbers.split_once('>')?.0.split_once(", ")?;
+    Some((depth.parse().ok()?, path.parse().ok()?))
+}
+
+/// Whether `caller` can have called `callee`; true for functions that the
+/// fixture does not define.
+fn can_call(caller: &str, callee: &str) -> bool {
+    let starts = |names: &[&str]| names.iter().any(|name| caller.starts_with(name));
+    if let Some((depth, path)) = node(callee) {
+        return match depth.checked_sub(1) {
+            Some(above) => node(caller) == Some((above, path / 2)),
+            None => starts(&["tree"]),
+        };
+    }
+    let plain = callee.split('(').next().unwrap_or_default();
+    match plain {
+        "tree" => starts(&["run", "grown"]),
+        "leaf_a" | "leaf_b" => starts(&["even"]),
+        "odd" => starts(&["even"]),
+        "even" => starts(&["odd", "via_"]),
+        "grown" => starts(&["on_stack"]),
+        "on_stack" => starts(&["grow"]),
+        "via_a" | "via_b" | "grow" | "tail_callee" => starts(&["run"]),
+        "work" => node(caller).is_some() || starts(&["leaf_", "tail_callee", "on_signal"]),
+        _ => true,
+    }
+}
+
+/// What is wrong with a chain, if anything is.
+fn contradiction(chain: &[String]) -> Option<String> {
+    for pair in chain.windows(2) {
+        if !can_call(&pair[1], &pair[0]) {
+            return Some(format!("{} called by {}", pair[0], pair[1]));
+        }
+    }
+    let has = |name: &str| chain.iter().any(|frame| frame.starts_with(name));
+    let crossed = (has("leaf_a") && has("via_b")) || (has("leaf_b") && has("via_a"));
+    crossed.then(|| "a leaf below the wrong branch".to_owned())
+}
+
+fn record(program: &Path, rate: &str, seconds: &str) -> Vec<Vec<String>> {
+    let recording = scratch().join(format!("unwinding-{rate}.data"));
+    let output = prof_command()
+        .args(["record", "-q", "-F", rate, "-g", "-o"])
+        .arg(&recording)
+        .arg("--")
+        .arg(program)
+        .arg(seconds)
+        .output()
+        .expect("prof starts");
+    assert!(output.status.success(), "{output:?}");
+    chains(&recording)
+}
+
+#[test]
+fn no_chain_of_a_program_without_frame_pointers_is_wrong() {
+    let Some(program) = program() else {
+        return;
+    };
+    // At the high rate the copied pieces are small, and most of the deep
+    // stacks must be read from the process.
+    for rate in ["999", "4000"] {
+        let chains = record(&program, rate, "2");
+        assert!(chains.len() > 200, "{} samples at {rate} Hz", chains.len());
+        for chain in &chains {
+            assert_eq!(contradiction(chain), None, "{chain:?}");
+        }
+        // The program changes its stacks every few µs, on purpose.
+        let deep = chains.iter().filter(|chain| chain.len() > 12).count();
+        assert!(deep > 10, "{deep} deep chains");
+        let is_rooted = |chain: &&Vec<String>| {
+            let starts = ["clone", "_start", "_dl_start"];
+            let outermost = chain.last();
+            outermost.is_some_and(|last| starts.iter().any(|start| last.starts_with(start)))
+        };
+        let rooted = chains.iter().filter(is_rooted).count();
+        let least = if rate == "999" { 80 } else { 25 };
+        assert!(
+            rooted * 100 >= chains.len() * least,
+            "{rooted} of {} reach the start at {rate} Hz",
+            chains.len()
+        );
+    }
+}
+
+#[test]
+fn the_checker_finds_wrong_chains() {
+    let chain = |names: &[&str]| -> Vec<String> { names.iter().map(|&n| n.into()).collect() };
+    let good = chain(&["work", "node<1, 1>", "node<0, 0>", "tree", "run", "clone3"]);
+    assert_eq!(contradiction(&good), None);
+    assert!(contradiction(&chain(&["node<2, 1>", "node<0, 0>"])).is_some());
+    assert!(contradiction(&chain(&["leaf_a", "even", "via_b", "run"])).is_some());
+}
