@@ -131,6 +131,52 @@ fn no_chain_of_a_program_without_frame_pointers_is_wrong() {
     }
 }
 
+/// A member of a JSON object, by the path to it.
+fn member<'a>(json: &'a serde_json::Value, path: &[&str]) -> &'a serde_json::Value {
+    path.iter().fold(json, |value, name| &value[*name])
+}
+
+#[test]
+fn the_report_gives_the_recorders_reasons_for_short_chains() {
+    let Some(program) = program() else {
+        return;
+    };
+    // At a high rate not every deep stack can be proved.
+    record(&program, "9000", "1");
+    let recording = scratch().join("unwinding-9000.data");
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        let output = prof_command()
+            .args(arguments)
+            .arg("-i")
+            .arg(&recording)
+            .output();
+        let output = output.expect("prof starts");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let report = json(&["report", "--json"]);
+    let ends = member(&report, &["trust", "stacks", "ends"]);
+    let header = json(&["dump", "--header", "--json"]).to_string();
+    let told = header.replace('\\', "");
+    assert!(
+        told.contains(&format!("\"chain_ends\":{ends}")),
+        "{ends} in {told}"
+    );
+    assert_eq!(ends["BrokenFramePointers"], serde_json::Value::Null);
+    let caveats = member(&report, &["trust", "caveats"]).as_array();
+    let short: Vec<&str> = caveats
+        .expect("a list")
+        .iter()
+        .filter_map(|caveat| Some((caveat["what"].as_str()?, caveat["cause"].as_str()?)))
+        .filter(|(what, _)| what.contains("cut short"))
+        .map(|(_, cause)| cause)
+        .collect();
+    let reasons = ends.as_object().expect("an object").keys();
+    let reasons = reasons.filter(|&end| end != "Root").count();
+    assert_eq!(short.len(), reasons, "{short:?} for {ends}");
+    // Each reason names modules.
+    assert!(short.iter().all(|cause| cause.contains(" (")), "{short:?}");
+}
+
 #[test]
 fn the_checker_finds_wrong_chains() {
     let chain = |names: &[&str]| -> Vec<String> { names.iter().map(|&n| n.into()).collect() };

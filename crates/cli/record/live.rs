@@ -47,24 +47,12 @@ impl Stage for LiveStage {
 
     fn records(&mut self, records: &[u8], out: &mut Vec<u8>) {
         if let Some(unwinder) = &mut self.unwinder {
-            unwinder.records(records);
-            unwinder.round(out);
+            unwinder.round(records, out);
         }
     }
 
     fn trust(&self) -> Option<String> {
-        let summary = self.unwinder.as_ref()?.summary();
-        let ends: serde_json::Map<String, serde_json::Value> = summary
-            .chain_ends
-            .iter()
-            .map(|(end, &samples)| (format!("{end:?}"), samples.into()))
-            .collect();
-        let trust = serde_json::json!({
-            "chain_ends": ends,
-            "shortened": summary.shortened,
-            "malformed": summary.malformed,
-        });
-        Some(trust.to_string())
+        Some(self.unwinder.as_ref()?.summary().to_json())
     }
 
     /// What a copied piece does not hold is read from the process soon.

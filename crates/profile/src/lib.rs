@@ -23,4 +23,4 @@ pub use names::{NameId, Names};
 pub use profile::{Event, Origin, Profile, Task, TaskId};
 pub use samples::{EventId, Sample, Samples};
 pub use stacks::{StackId, StackTree};
-pub use trust::{ChainEnd, Damage, DroppedCount, Trust};
+pub use trust::{ChainEnd, ChainSource, Damage, DroppedCount, Trust};

@@ -27,6 +27,54 @@ pub enum ChainEnd {
     NotRecorded,
 }
 
+impl ChainEnd {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Root,
+        Self::BrokenFramePointers,
+        Self::StackCut,
+        Self::DepthLimit,
+        Self::NoUnwindInfo,
+        Self::FileMissing,
+        Self::BadUnwindInfo,
+        Self::Unproven,
+        Self::NotRecorded,
+    ];
+
+    /// Its name in recordings and in JSON; does not change between versions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Root => "Root",
+            Self::BrokenFramePointers => "BrokenFramePointers",
+            Self::StackCut => "StackCut",
+            Self::DepthLimit => "DepthLimit",
+            Self::NoUnwindInfo => "NoUnwindInfo",
+            Self::FileMissing => "FileMissing",
+            Self::BadUnwindInfo => "BadUnwindInfo",
+            Self::Unproven => "Unproven",
+            Self::NotRecorded => "NotRecorded",
+        }
+    }
+
+    /// The end of this [`ChainEnd::name`].
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|end| end.name() == name)
+    }
+}
+
+/// Who found the user frames, which decides what can be done about chains
+/// that end too early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ChainSource {
+    /// The kernel, by frame pointers; or it is not known who.
+    #[default]
+    Kernel,
+    /// The recorder, while it recorded (`--call-graph auto`).
+    Recorder,
+    /// The reader, from registers and stack bytes in the file.
+    Reader,
+}
+
 /// Something in the file that could not be read as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
@@ -56,6 +104,8 @@ pub struct Trust {
     pub lost: u64,
     /// Times the kernel stopped sampling because it cost too much.
     pub throttled: u64,
+    /// Who found the user frames.
+    pub chain_source: ChainSource,
     /// Samples with a user part, by how their stack ended.
     pub chain_ends: BTreeMap<ChainEnd, u64>,
     /// Samples whose user stack did not reach its thread's start, by the dso
@@ -74,7 +124,10 @@ pub struct Trust {
 impl Trust {
     /// Samples with a user stack, and of these the complete ones.
     pub fn rooted(&self) -> (u64, u64) {
-        let judged = self.chain_ends.values().sum();
+        let judged = self
+            .chain_ends
+            .values()
+            .fold(0_u64, |sum, &count| sum.saturating_add(count));
         (
             judged,
             self.chain_ends.get(&ChainEnd::Root).copied().unwrap_or(0),

@@ -338,5 +338,10 @@ fn create_output(options: &Options, written: &[EventDescription]) -> Result<Outp
         events: written,
     });
     clock_features(options, &mut features);
+    if matches!(options.stacks, Stacks::Unwound(_)) {
+        // A file gets the account at its end; a stream says at least by whom
+        // the chains were made.
+        features.trust("{}");
+    }
     Ok(Output::create(&options.destination, written, features)?)
 }

@@ -137,7 +137,7 @@ impl<'a> Trusted<'a> {
                 judged,
                 complete,
                 ends: ends
-                    .map(|(end, &count)| (format!("{end:?}"), count))
+                    .map(|(end, &count)| (end.name().to_owned(), count))
                     .collect(),
             },
             frames: Frames {

@@ -4,7 +4,7 @@
 //! why, and one thing to do about it.
 
 use crate::escape;
-use prof_profile::{ChainEnd, DsoId, Profile, Trust, UnnamedReason};
+use prof_profile::{ChainEnd, ChainSource, DsoId, Profile, Trust, UnnamedReason};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -174,7 +174,7 @@ fn cut_stacks(profile: &Profile, caveats: &mut Vec<Caveat>) {
         .collect();
     ends.sort_by_key(|&(end, count)| (std::cmp::Reverse(count), end));
     for (end, count) in ends {
-        let (cause, cure) = chain_end(end);
+        let (cause, cure) = chain_end(end, trust.chain_source);
         let modules = trust
             .unrooted_by_dso
             .iter()
@@ -199,7 +199,11 @@ fn unnamed_frames(profile: &Profile, caveats: &mut Vec<Caveat>) {
     }
     reasons.sort_by_key(|&(reason, count)| (std::cmp::Reverse(count), reason));
     for (reason, count) in reasons {
-        let (cause, cure) = unnamed(reason);
+        let (cause, cure) = match (reason, trust.chain_source) {
+            // That is how they were recorded.
+            (UnnamedReason::NoMapping, ChainSource::Recorder) => (unnamed(reason).0, ""),
+            _ => unnamed(reason),
+        };
         let modules = trust
             .unnamed
             .iter()
@@ -233,7 +237,21 @@ fn in_modules(profile: &Profile, modules: impl Iterator<Item = (DsoId, u64)>) ->
 }
 
 /// Cause and cure of a stack that does not reach its thread's start.
-pub fn chain_end(end: ChainEnd) -> (&'static str, &'static str) {
+pub fn chain_end(end: ChainEnd, source: ChainSource) -> (&'static str, &'static str) {
+    match (end, source) {
+        (ChainEnd::StackCut, ChainSource::Recorder) => (
+            "the copied piece of the stack ended, and nothing more could be read of it",
+            "record with a larger piece (--call-graph auto,65528)",
+        ),
+        (ChainEnd::Unproven, ChainSource::Recorder) => (
+            "nothing proved what called: the stack beyond the copied piece changed meanwhile",
+            "record with a larger piece (--call-graph auto,65528)",
+        ),
+        _ => chain_end_of_any(end),
+    }
+}
+
+fn chain_end_of_any(end: ChainEnd) -> (&'static str, &'static str) {
     match end {
         ChainEnd::Root => ("complete", ""),
         ChainEnd::BrokenFramePointers => (
@@ -301,5 +319,23 @@ pub fn unnamed(reason: UnnamedReason) -> (&'static str, &'static str) {
             "make the process's owner own /tmp/perf-PID.map",
         ),
         _ => ("the reason is not known to this version", ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{chain_end, chain_end_of_any};
+    use prof_profile::{ChainEnd, ChainSource};
+
+    #[test]
+    fn what_was_recorded_as_advised_is_not_advised_again() {
+        let told = |end: &ChainEnd| *end != ChainEnd::BrokenFramePointers;
+        for end in ChainEnd::ALL.into_iter().filter(told) {
+            let (cause, cure) = chain_end(end, ChainSource::Recorder);
+            assert!(!cure.contains("auto, or"), "{cure}");
+            assert!(!cause.is_empty());
+            let other = chain_end(end, ChainSource::Kernel);
+            assert_eq!(other, chain_end_of_any(end));
+        }
     }
 }

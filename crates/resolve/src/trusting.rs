@@ -1,11 +1,13 @@
 //! How far a profile can be trusted, found out from the profile itself.
 
 use crate::chain_ends::is_thread_start;
+use crate::live::LiveSummary;
 use crate::load::Tally;
 use prof_abi::CpuMode;
 use prof_perfdata::Reader;
 use prof_profile::{
-    ChainEnd, Damage, DroppedCount, DsoId, LocationId, Profile, StackId, Trust, UnnamedReason,
+    ChainEnd, ChainSource, Damage, DroppedCount, DsoId, DsoKind, LocationId, Profile, StackId,
+    Trust, UnnamedReason,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -42,10 +44,58 @@ pub(crate) fn trust(profile: &Profile, tally: &Tally, reader: &Reader, late: u64
             count,
         );
     }
-    if tally.chain_ends.is_empty() {
-        judge_recorded_chains(profile, &shapes, &mut trust);
+    if !tally.chain_ends.is_empty() {
+        trust.chain_source = ChainSource::Reader;
+        return trust;
+    }
+    let told = reader.features().trust();
+    match told.and_then(|text| LiveSummary::from_json(&text.to_string_lossy())) {
+        Some(summary) => believe_recorder(profile, &shapes, &mut trust, &summary),
+        None => judge_recorded_chains(profile, &shapes, &mut trust),
     }
     trust
+}
+
+/// Takes the ends of chains from the recorder that unwound them: it knows
+/// reasons that the frames do not show.
+fn believe_recorder(profile: &Profile, shapes: &Shapes, trust: &mut Trust, summary: &LiveSummary) {
+    trust.chain_source = ChainSource::Recorder;
+    if summary.chain_ends.is_empty() {
+        // A stream: its beginning cannot tell how it ended.
+        judge_recorded_chains(profile, shapes, trust);
+        return;
+    }
+    trust.chain_ends.clone_from(&summary.chain_ends);
+    let by_path: FxHashMap<&str, DsoId> = (0_u32..)
+        .zip(profile.dsos.iter())
+        .map(|(id, dso)| match dso.kind {
+            DsoKind::Unknown => ("", DsoId(id)),
+            _ => (profile.name(dso.path), DsoId(id)),
+        })
+        .collect();
+    for ((path, end), &count) in &summary.unrooted {
+        if let Some(&dso) = by_path.get(path.as_str()) {
+            let known = trust.unrooted_by_dso.entry((dso, *end)).or_default();
+            *known = known.saturating_add(count);
+        }
+    }
+    for (count, what) in [
+        (
+            summary.shortened,
+            "chains that no record could hold: the middle was left out",
+        ),
+        (
+            summary.malformed,
+            "samples that the recorder could not read",
+        ),
+    ] {
+        if count > 0 {
+            trust.notes.push(DroppedCount {
+                what: what.to_owned(),
+                count,
+            });
+        }
+    }
 }
 
 /// Adds the ends of chains that the kernel recorded, judged by their frames.
@@ -60,10 +110,10 @@ fn judge_recorded_chains(profile: &Profile, shapes: &Shapes, trust: &mut Trust) 
             continue;
         };
         let is_deep = shapes.depth(sample.stack) >= KERNEL_MAX_STACK;
-        let end = if is_deep {
-            ChainEnd::DepthLimit
-        } else {
-            ChainEnd::BrokenFramePointers
+        let end = match trust.chain_source {
+            ChainSource::Recorder => ChainEnd::Unproven,
+            _ if is_deep => ChainEnd::DepthLimit,
+            _ => ChainEnd::BrokenFramePointers,
         };
         *ends.entry((outermost, end)).or_default() += 1;
     }

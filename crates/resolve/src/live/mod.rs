@@ -12,7 +12,9 @@ mod memory;
 mod outbox;
 mod outer;
 mod stage;
+mod summary;
 
 pub use files::LiveFiles;
 pub use memory::TargetMemory;
-pub use stage::{LiveSummary, LiveUnwinder};
+pub use stage::LiveUnwinder;
+pub use summary::LiveSummary;

@@ -5,6 +5,7 @@
 //! meanwhile; else its proven part is. All behind it waits too, so that the
 //! order of time stays.
 
+use crate::modules::ModuleId;
 use prof_profile::ChainEnd;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -24,6 +25,20 @@ pub(super) struct Trial {
     pub(super) proven: usize,
 }
 
+/// How a chain ended, and in which module its outermost frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Ended {
+    pub(super) end: ChainEnd,
+    pub(super) module: Option<ModuleId>,
+}
+
+/// A record as it may be written.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) ended: Ended,
+    pub(super) record: Vec<u8>,
+}
+
 #[derive(Debug)]
 enum Part {
     /// Records to be written as they are.
@@ -31,10 +46,9 @@ enum Part {
     OnTrial {
         trial: Trial,
         until: u64,
-        end: ChainEnd,
-        /// The record with the whole chain, and with the proven part.
-        whole: Vec<u8>,
-        proven: Vec<u8>,
+        /// With the whole chain, and with the proven part.
+        whole: Candidate,
+        proven: Candidate,
     },
 }
 
@@ -58,19 +72,11 @@ impl Outbox {
     }
 
     /// Adds a record on trial since drain `now`.
-    pub(super) fn try_out(
-        &mut self,
-        trial: Trial,
-        now: u64,
-        end: ChainEnd,
-        whole: Vec<u8>,
-        proven: Vec<u8>,
-    ) {
-        self.waiting += whole.len() + proven.len();
+    pub(super) fn try_out(&mut self, trial: Trial, now: u64, whole: Candidate, proven: Candidate) {
+        self.waiting += whole.record.len() + proven.record.len();
         self.parts.push_back(Part::OnTrial {
             trial,
             until: now + TRIAL,
-            end,
             whole,
             proven,
         });
@@ -83,7 +89,7 @@ impl Outbox {
         &mut self,
         now: u64,
         is_doubtful: impl Fn(&Trial) -> bool,
-        mut decided: impl FnMut(ChainEnd),
+        mut decided: impl FnMut(Ended),
         out: &mut Vec<u8>,
     ) {
         while let Some(part) = self.parts.pop_front() {
@@ -91,30 +97,25 @@ impl Outbox {
                 Part::Ready(records) => out.extend(records),
                 Part::OnTrial {
                     trial,
-                    end,
+                    until,
                     whole,
                     proven,
-                    until,
                 } => {
                     let has_failed = is_doubtful(&trial);
                     if !has_failed && now < until && self.waiting < MOST_WAITING {
                         self.parts.push_front(Part::OnTrial {
                             trial,
-                            end,
+                            until,
                             whole,
                             proven,
-                            until,
                         });
                         return;
                     }
-                    self.waiting = self.waiting.saturating_sub(whole.len() + proven.len());
-                    if has_failed {
-                        out.extend(proven);
-                        decided(ChainEnd::Unproven);
-                    } else {
-                        out.extend(whole);
-                        decided(end);
-                    }
+                    let both = whole.record.len() + proven.record.len();
+                    self.waiting = self.waiting.saturating_sub(both);
+                    let chosen = if has_failed { proven } else { whole };
+                    out.extend(chosen.record);
+                    decided(chosen.ended);
                 }
             }
         }
@@ -123,7 +124,7 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
-    use super::{Outbox, TRIAL, Trial};
+    use super::{Candidate, Ended, Outbox, TRIAL, Trial};
     use prof_profile::ChainEnd;
 
     fn trial(tid: i32) -> Trial {
@@ -137,7 +138,12 @@ mod tests {
     fn outbox() -> Outbox {
         let mut outbox = Outbox::default();
         outbox.ready().push(1);
-        outbox.try_out(trial(7), 10, ChainEnd::Root, vec![2], vec![3]);
+        let candidate = |end, byte| Candidate {
+            ended: Ended { end, module: None },
+            record: vec![byte],
+        };
+        let whole = candidate(ChainEnd::Root, 2);
+        outbox.try_out(trial(7), 10, whole, candidate(ChainEnd::Unproven, 3));
         outbox.ready().push(4);
         outbox
     }
@@ -147,7 +153,7 @@ mod tests {
         outbox.release(
             now,
             |trial| trial.tid == doubtful,
-            |end| ends.push(end),
+            |ended| ends.push(ended.end),
             &mut out,
         );
         (out, ends)

@@ -3,30 +3,27 @@
 use super::chains::{Chains, Decided, ThreadSample};
 use super::files::LiveFiles;
 use super::memory::TargetMemory;
-use super::outbox::Outbox;
+use super::outbox::{Candidate, Ended, Outbox};
+use super::summary::LiveSummary;
 use crate::processes::Processes;
 use crate::stacks::UserState;
-use prof_abi::{ByteOrder, EventAttr, Misc, RecordType, SampleType};
+use prof_abi::{ByteOrder, CpuMode, EventAttr, Misc, RecordType, SampleType};
 use prof_perfdata::write::UserChainRewriter;
 use prof_perfdata::{Body, Event, Events, Record, Sample};
-use prof_profile::ChainEnd;
+use prof_profile::{Avma, ChainEnd};
 use prof_unwind::{Machine, Registers, StackDump};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
 
 /// Entries that are kept at each end of a chain that no record can hold; a
 /// record has at most 65 528 bytes.
 const KEPT_AT_ENDS: usize = 3900;
 
-/// What became of the samples' user stacks.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LiveSummary {
-    /// Samples with a user part by how their chain ended.
-    pub chain_ends: BTreeMap<ChainEnd, u64>,
-    /// Chains that no record could hold and that lost frames in the middle.
-    pub shortened: u64,
-    /// Samples that could not be read and were passed on as they came.
-    pub malformed: u64,
+/// Counts beside the chains.
+#[derive(Debug, Default)]
+struct Counts {
+    ends: FxHashMap<Ended, u64>,
+    shortened: u64,
+    malformed: u64,
 }
 
 /// Turns samples with registers and a piece of stack into samples with a call
@@ -43,13 +40,11 @@ pub struct LiveUnwinder<M> {
     machine: Machine,
     processes: Processes,
     chains: Chains<LiveFiles, M>,
-    /// Records of this drain.
-    incoming: Vec<u8>,
     /// Samples held back.
     held: Vec<u8>,
     outbox: Outbox,
     chain: Vec<u64>,
-    summary: LiveSummary,
+    counts: Counts,
 }
 
 /// A record of a drain: its time and where it is.
@@ -73,11 +68,10 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             machine,
             processes: Processes::default(),
             chains: Chains::new(LiveFiles, memory),
-            incoming: Vec::new(),
             held: Vec::new(),
             outbox: Outbox::default(),
             chain: Vec::new(),
-            summary: LiveSummary::default(),
+            counts: Counts::default(),
         }
     }
 
@@ -89,49 +83,61 @@ impl<M: TargetMemory> LiveUnwinder<M> {
     }
 
     /// What became of the stacks so far.
-    pub fn summary(&self) -> &LiveSummary {
-        &self.summary
+    pub fn summary(&self) -> LiveSummary {
+        let mut summary = LiveSummary {
+            shortened: self.counts.shortened,
+            malformed: self.counts.malformed,
+            ..LiveSummary::default()
+        };
+        for (ended, count) in &self.counts.ends {
+            *summary.chain_ends.entry(ended.end).or_default() += count;
+            if ended.end == ChainEnd::Root {
+                continue;
+            }
+            let path = ended.module.map(|module| {
+                let module = self.processes.modules().get(module);
+                String::from_utf8_lossy(&module.path).into_owned()
+            });
+            let key = (path.unwrap_or_default(), ended.end);
+            *summary.unrooted.entry(key).or_default() += count;
+        }
+        summary
     }
 
-    /// Takes whole records of one ring, in its order.
-    pub fn records(&mut self, records: &[u8]) {
-        self.incoming.extend_from_slice(records);
-    }
-
-    /// All rings were drained: appends to `out` what can be written now.
-    pub fn round(&mut self, out: &mut Vec<u8>) {
-        self.run(IfUnknown::Hold);
+    /// All rings were drained and gave these whole records, those of each
+    /// ring in its order: appends to `out` what can be written now.
+    pub fn round(&mut self, records: &[u8], out: &mut Vec<u8>) {
+        self.run(records, IfUnknown::Hold);
         self.release(self.chains.drain(), out);
     }
 
     /// Appends everything that is still held back.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
-        self.run(IfUnknown::Write);
+        self.run(&[], IfUnknown::Write);
         self.release(u64::MAX, out);
     }
 
     fn release(&mut self, now: u64, out: &mut Vec<u8>) {
-        let (chains, ends) = (&self.chains, &mut self.summary.chain_ends);
+        let (chains, ends) = (&self.chains, &mut self.counts.ends);
         self.outbox.release(
             now,
             |trial| chains.is_doubtful(trial),
-            |end| *ends.entry(end).or_default() += 1,
+            |ended| *ends.entry(ended).or_default() += 1,
             out,
         );
     }
 
-    fn run(&mut self, if_unknown: IfUnknown) {
+    fn run(&mut self, incoming: &[u8], if_unknown: IfUnknown) {
         let held = std::mem::take(&mut self.held);
-        let mut incoming = std::mem::take(&mut self.incoming);
         self.chains.begin_drain();
         let events = std::mem::take(&mut self.events);
         let mut places = Vec::new();
         find_records(&held, 0, &events, &mut places);
-        find_records(&incoming, held.len(), &events, &mut places);
+        find_records(incoming, held.len(), &events, &mut places);
         places.sort_unstable();
         let bytes_at = |&(_, at, len): &Place| {
             let (from, at) = match at.checked_sub(held.len()) {
-                Some(at) => (incoming.as_slice(), at),
+                Some(at) => (incoming, at),
                 None => (held.as_slice(), at),
             };
             from.get(at..at.saturating_add(len)).unwrap_or_default()
@@ -153,8 +159,6 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             }
         }
         self.events = events;
-        incoming.clear();
-        self.incoming = incoming;
     }
 
     /// Keeps process state up to date.
@@ -178,7 +182,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         let rewriter = index.and_then(|index| self.rewriters.get(index));
         let event = index.and_then(|index| record.events().get(index));
         let (Some(rewriter), Some(event)) = (rewriter, event) else {
-            self.summary.malformed += 1;
+            self.counts.malformed += 1;
             return;
         };
         if !event.attr.sample_type.has(SampleType::REGS_USER) {
@@ -186,7 +190,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             return;
         }
         let Ok(sample) = Sample::new(record.bytes, &event.layout, ByteOrder::NATIVE) else {
-            self.summary.malformed += 1;
+            self.counts.malformed += 1;
             return;
         };
         self.chain.clear();
@@ -202,32 +206,52 @@ impl<M: TargetMemory> LiveUnwinder<M> {
                 self.held.extend_from_slice(record.bytes);
                 return;
             }
-            decided = Some(chain);
+            decided = Some((chain, state.pid));
         }
+        let (processes, counts) = (&self.processes, &mut self.counts);
         let mut rewritten = |chain: &mut Vec<u64>, out: &mut Vec<u8>| {
-            self.summary.shortened += u64::from(shorten(chain));
+            counts.shortened += u64::from(shorten(chain));
             let result = rewriter.rewrite(record.bytes, chain, out);
-            self.summary.malformed += u64::from(result.is_err());
+            counts.malformed += u64::from(result.is_err());
+        };
+        let mut candidate = |mut chain: Vec<u64>, end, pid| {
+            let ended = ended(processes, pid, &chain, end);
+            let mut record = Vec::new();
+            rewritten(&mut chain, &mut record);
+            Candidate { ended, record }
         };
         match decided {
-            Some(Decided {
-                end,
-                trial: Some(trial),
-            }) => {
-                let (mut whole, mut proven) = (Vec::new(), Vec::new());
-                let mut inner = self.chain.get(..trial.proven).unwrap_or_default().to_vec();
-                rewritten(&mut self.chain, &mut whole);
-                rewritten(&mut inner, &mut proven);
-                let now = self.chains.drain();
-                self.outbox.try_out(trial, now, end, whole, proven);
-            }
-            decided => {
-                rewritten(&mut self.chain, self.outbox.ready());
-                if let Some(Decided { end, .. }) = decided {
-                    *self.summary.chain_ends.entry(end).or_default() += 1;
+            Some((Decided { end, trial }, pid)) => match trial {
+                Some(trial) => {
+                    let inner = self.chain.get(..trial.proven).unwrap_or_default().to_vec();
+                    let whole = candidate(self.chain.clone(), end, pid);
+                    let proven = candidate(inner, ChainEnd::Unproven, pid);
+                    self.outbox
+                        .try_out(trial, self.chains.drain(), whole, proven);
                 }
-            }
+                None => {
+                    let ended = ended(processes, pid, &self.chain, end);
+                    rewritten(&mut self.chain, self.outbox.ready());
+                    *counts.ends.entry(ended).or_default() += 1;
+                }
+            },
+            None => rewritten(&mut self.chain, self.outbox.ready()),
         }
+    }
+}
+
+/// How a chain ended, with the module of its outermost frame where that says
+/// more.
+fn ended(processes: &Processes, pid: i32, chain: &[u64], end: ChainEnd) -> Ended {
+    let outermost = chain.last().filter(|_| end != ChainEnd::Root);
+    let mapping = outermost.and_then(|&pc| {
+        // A return address may be the first behind its function's module.
+        let call = Avma(pc.saturating_sub(u64::from(chain.len() > 1)));
+        processes.find(pid, CpuMode::User, call)
+    });
+    Ended {
+        end,
+        module: mapping.map(|mapping| mapping.module),
     }
 }
 

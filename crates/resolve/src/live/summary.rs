@@ -1,0 +1,122 @@
+//! What became of the stacks, as the recorder tells it in the file and as
+//! readers find it there.
+//!
+//! `PROF_TRUST` holds JSON; a member that is missing counts as nothing, one
+//! that is not known is passed over:
+//!
+//! ```json
+//! {"chain_ends": {"Root": 990, "Unproven": 10},
+//!  "unrooted": [{"module": "/usr/bin/app", "end": "Unproven", "samples": 10}],
+//!  "shortened": 0, "malformed": 0}
+//! ```
+//!
+//! A recording to a pipe has an empty object: what it says stands before the
+//! samples.
+
+use prof_profile::ChainEnd;
+use serde_json::{Map, Value, json};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Most modules that a recording names.
+const MAX_MODULES: usize = 256;
+
+/// What became of the samples' user stacks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LiveSummary {
+    /// Samples with a user part by how their chain ended.
+    pub chain_ends: BTreeMap<ChainEnd, u64>,
+    /// Of those that did not reach the thread's start: by the path of the
+    /// outermost frame's file (empty if it is in none) and the reason.
+    pub unrooted: BTreeMap<(String, ChainEnd), u64>,
+    /// Chains that no record could hold and that lost frames in the middle.
+    pub shortened: u64,
+    /// Samples that could not be read and were passed on as they came.
+    pub malformed: u64,
+}
+
+impl LiveSummary {
+    /// As JSON, for the file.
+    pub fn to_json(&self) -> String {
+        let ends: Map<String, Value> = self
+            .chain_ends
+            .iter()
+            .map(|(end, &samples)| (end.name().to_owned(), samples.into()))
+            .collect();
+        let mut modules: Vec<_> = self.unrooted.iter().collect();
+        modules.sort_by_key(|&(_, &samples)| Reverse(samples));
+        let unrooted: Vec<Value> = modules
+            .into_iter()
+            .take(MAX_MODULES)
+            .map(|((module, end), samples)| json!({"module": module, "end": end.name(), "samples": samples}))
+            .collect();
+        json!({
+            "chain_ends": ends,
+            "unrooted": unrooted,
+            "shortened": self.shortened,
+            "malformed": self.malformed,
+        })
+        .to_string()
+    }
+
+    /// Reads the JSON of a file; `None` if it is none.
+    pub fn from_json(text: &str) -> Option<Self> {
+        let value: Value = serde_json::from_str(text).ok()?;
+        let members = value.as_object()?;
+        let count = |name: &str| members.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let ends = members.get("chain_ends").and_then(Value::as_object);
+        let ends = ends
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, samples)| Some((ChainEnd::from_name(name)?, samples.as_u64()?)));
+        let unrooted = members.get("unrooted").and_then(Value::as_array);
+        let unrooted = unrooted.into_iter().flatten().take(MAX_MODULES);
+        let unrooted = unrooted.filter_map(|entry| {
+            let module = entry.get("module")?.as_str()?.to_owned();
+            let end = ChainEnd::from_name(entry.get("end")?.as_str()?)?;
+            Some(((module, end), entry.get("samples")?.as_u64()?))
+        });
+        Some(Self {
+            chain_ends: ends.collect(),
+            unrooted: unrooted.collect(),
+            shortened: count("shortened"),
+            malformed: count("malformed"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LiveSummary;
+    use prof_profile::ChainEnd;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let mut summary = LiveSummary {
+            shortened: 3,
+            malformed: 4,
+            ..LiveSummary::default()
+        };
+        for (count, end) in ChainEnd::ALL.into_iter().enumerate() {
+            summary.chain_ends.insert(end, count as u64);
+            summary.unrooted.insert((format!("/lib/{count}"), end), 7);
+        }
+        assert_eq!(LiveSummary::from_json(&summary.to_json()), Some(summary));
+    }
+
+    #[test]
+    fn what_is_missing_or_unknown_is_passed_over() {
+        assert_eq!(LiveSummary::from_json("{}"), Some(LiveSummary::default()));
+        for wrong in ["", "[]", "{", "7"] {
+            assert_eq!(LiveSummary::from_json(wrong), None, "{wrong}");
+        }
+        let odd = r#"{"chain_ends": {"Root": -1, "Later": 5, "Unproven": 2},
+            "unrooted": [{"module": "x"}, 5], "shortened": "many"}"#;
+        let read = LiveSummary::from_json(odd).expect("an object");
+        assert_eq!(
+            read.chain_ends.into_iter().collect::<Vec<_>>(),
+            [(ChainEnd::Unproven, 2)]
+        );
+        assert!(read.unrooted.is_empty());
+    }
+}
