@@ -5,8 +5,8 @@
 //! - A return address is looked up one byte earlier, in the call. perf 6.1
 //!   looks up the address itself, and names the next function, or none, where
 //!   a call is the last instruction of one.
-//! - After an exec the mappings of the old program are gone. perf keeps them
-//!   and still names addresses of the old program.
+//! - Once a program ran after an exec the mappings of the old one are gone.
+//!   perf keeps them and still names addresses of the old program.
 //! - Entries of the PLT: perf 6.1 shows those of versioned functions as
 //!   `@plt`, without the function's name.
 

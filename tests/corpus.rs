@@ -12,7 +12,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Folder and description: the corpus, or the recordings kept here.
-fn corpus() -> (PathBuf, Value) {
+pub(crate) fn corpus() -> (PathBuf, Value) {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/recordings");
     let folder = std::env::var_os("PROF_CORPUS").map_or(own, PathBuf::from);
     let path = folder.join("expected.json");

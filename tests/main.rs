@@ -22,6 +22,7 @@ mod oracle;
 mod record_command;
 mod record_faults;
 mod report_text;
+mod script_corpus;
 mod tui;
 mod unwinding;
 mod written_files;

@@ -9,8 +9,8 @@ use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError};
 use crate::recording::Input;
 use choice::Choice;
-use prof_abi::RecordType;
-use prof_perfdata::{Body, Event, Features, Record, TimeOrder};
+use prof_abi::{CpuMode, RecordType};
+use prof_perfdata::{Body, Event, Features, Mode, Record, TimeOrder};
 use prof_profile::Profile;
 use prof_report::script::{EventKind, Field, Options, ScriptWriter, Selection};
 use prof_resolve::Processes;
@@ -98,14 +98,24 @@ fn usage(message: impl Into<String>) -> anyhow::Error {
 }
 
 /// What is known of a recording before its first sample.
-fn features(input: &Input) -> anyhow::Result<(Features, Vec<Event>)> {
+struct Head {
+    mode: Mode,
+    features: Features,
+    events: Vec<Event>,
+}
+
+fn head(input: &Input) -> anyhow::Result<Head> {
     let mut reader = input.open()?;
     while let Some(record) = reader.next()? {
         if record.kind == RecordType::SAMPLE {
             break;
         }
     }
-    Ok((reader.features().clone(), reader.events().list().to_vec()))
+    Ok(Head {
+        mode: reader.header().mode,
+        features: reader.features().clone(),
+        events: reader.events().list().to_vec(),
+    })
 }
 
 /// What goes on between the first and the last line.
@@ -120,8 +130,12 @@ struct Printing<'a> {
 
 impl Printing<'_> {
     fn all(&mut self, input: &Input, symbolizer: &Symbolizer) -> anyhow::Result<()> {
-        let (features, events) = features(input)?;
-        check(&mut self.selection, &events, self.args)?;
+        let Head {
+            mode,
+            features,
+            events,
+        } = head(input)?;
+        check(&mut self.selection, &events, mode, self.args)?;
         let mut writer = ScriptWriter::new(self.profile, self.options(&events));
         let mut processes = Processes::default();
         let mut rows = None;
@@ -144,6 +158,9 @@ impl Printing<'_> {
                 continue;
             }
             let Some(kept) = samples.next() else { break };
+            if record.misc.cpu_mode() == CpuMode::User {
+                processes.runs_user_code(sample.pid().unwrap_or(-1));
+            }
             if self.choice.takes(self.profile, &kept) {
                 let rows = rows.get_or_insert_with(|| Rows::new(&features, &processes, symbolizer));
                 let text = &mut self.text;
@@ -220,7 +237,12 @@ fn carries(event: &Event, field: Field) -> Option<(bool, &'static str)> {
 }
 
 /// Drops default fields that an event lacks; refuses those asked for.
-fn check(selection: &mut Selection, events: &[Event], args: &Args) -> anyhow::Result<()> {
+fn check(
+    selection: &mut Selection,
+    events: &[Event],
+    mode: Mode,
+    args: &Args,
+) -> anyhow::Result<()> {
     for event in events {
         let kind = EventKind::of(event.attr.kind);
         for &field in Field::ALL {
@@ -250,7 +272,11 @@ fn check(selection: &mut Selection, events: &[Event], args: &Args) -> anyhow::Re
             .iter()
             .any(|event| is_tracepoint(event) && has_chain(event))
     {
-        selection.show_tracepoint_chains();
+        // As perf: what it reads from a pipe shows less.
+        selection.show_tracepoint_chains(match mode {
+            Mode::File => &[Field::Ip, Field::Sym, Field::SymOff, Field::Dso],
+            Mode::Pipe => &[Field::Ip, Field::Sym],
+        });
     }
     Ok(())
 }

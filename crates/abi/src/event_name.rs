@@ -1,15 +1,15 @@
 //! Names of events, made from their attr where the recording gives none.
 
-use crate::EventAttr;
 use crate::event_names::{HARDWARE_EVENTS, NamedEvent, SOFTWARE_EVENTS, cache_events, event_kind};
+use crate::{AttrFlags, EventAttr};
 
 /// The half of `config` that says which event; the other one says which PMU of
 /// a hybrid machine.
 const EVENT_HALF: u64 = 0xffff_ffff;
 
-/// What perf would call this event, without modifiers: `cycles`, `cpu-clock`,
-/// `L1-dcache-load-misses`, `raw 0x1a8`; for types not known here
-/// `type 9 config 0x1`.
+/// What perf would call this event, with its modifiers: `cycles`,
+/// `cpu-clock:u`, `L1-dcache-load-misses`, `raw 0x1a8`; for types not known
+/// here `type 9 config 0x1`.
 pub fn event_name(attr: &EventAttr) -> String {
     let config = attr.config;
     let generalized = |events: &[NamedEvent]| {
@@ -29,20 +29,71 @@ pub fn event_name(attr: &EventAttr) -> String {
         event_kind::BREAKPOINT => Some(format!("mem:{:#x}", attr.config1)),
         _ => None,
     };
-    known.unwrap_or_else(|| format!("type {} config {config:#x}", attr.kind))
+    match known {
+        Some(name) if attr.kind == event_kind::TRACEPOINT => name,
+        Some(name) => name + &modifiers(attr),
+        None => format!("type {} config {config:#x}", attr.kind),
+    }
+}
+
+/// What follows the colon of a name: where the event counts, if that is not
+/// everywhere on the host, and how exact its addresses are.
+///
+/// Source: `evsel__add_modifiers` of perf 6.1. An event asked for without
+/// modifiers leaves guests out, one with any does not.
+fn modifiers(attr: &EventAttr) -> String {
+    let has = |bit| attr.flags.has(bit);
+    let mut letters = String::new();
+    let mut leaves_guests_out = true;
+    let modes = [
+        (AttrFlags::EXCLUDE_KERNEL, 'k'),
+        (AttrFlags::EXCLUDE_USER, 'u'),
+        (AttrFlags::EXCLUDE_HV, 'h'),
+    ];
+    if modes.iter().any(|&(bit, _)| has(bit)) {
+        letters.extend(modes.iter().filter(|&&(bit, _)| !has(bit)).map(|it| it.1));
+        leaves_guests_out = false;
+    }
+    let precise = attr.precise_ip();
+    if precise > 0 {
+        letters.extend((0..precise).map(|_| 'p'));
+        leaves_guests_out = false;
+    }
+    if has(AttrFlags::EXCLUDE_HOST) || has(AttrFlags::EXCLUDE_GUEST) != leaves_guests_out {
+        let machines = [
+            (AttrFlags::EXCLUDE_HOST, 'H'),
+            (AttrFlags::EXCLUDE_GUEST, 'G'),
+        ];
+        letters.extend(
+            machines
+                .iter()
+                .filter(|&&(bit, _)| !has(bit))
+                .map(|it| it.1),
+        );
+    }
+    if letters.is_empty() {
+        letters
+    } else {
+        format!(":{letters}")
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::event_name;
-    use crate::EventAttr;
+    use crate::{AttrFlags, EventAttr};
 
-    fn name(kind: u32, config: u64) -> String {
+    fn name_with(kind: u32, config: u64, flags: AttrFlags) -> String {
         event_name(&EventAttr {
             kind,
             config,
+            flags,
             ..EventAttr::default()
         })
+    }
+
+    fn name(kind: u32, config: u64) -> String {
+        name_with(kind, config, AttrFlags::EXCLUDE_GUEST)
     }
 
     #[test]
@@ -53,5 +104,23 @@ mod tests {
         assert_eq!(name(3, 0x1_0000), "L1-dcache-load-misses");
         assert_eq!(name(3, 0x99), "type 3 config 0x99");
         assert_eq!(name(4, 0x1a8), "raw 0x1a8");
+    }
+
+    #[test]
+    fn where_an_event_counts_is_in_its_name() {
+        let user = AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV;
+        let precise = AttrFlags::PRECISE_LOW | AttrFlags::PRECISE_HIGH;
+        let cases = [
+            (AttrFlags::default(), "cycles:HG"),
+            (user, "cycles:u"),
+            (user | AttrFlags::EXCLUDE_GUEST, "cycles:uH"),
+            (AttrFlags::EXCLUDE_USER, "cycles:kh"),
+            (AttrFlags::EXCLUDE_HOST, "cycles:G"),
+            (precise, "cycles:ppp"),
+        ];
+        for (flags, expected) in cases {
+            assert_eq!(name_with(0, 0, flags), expected);
+        }
+        assert_eq!(name_with(9, 0, user), "type 9 config 0x0");
     }
 }

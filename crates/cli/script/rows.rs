@@ -1,10 +1,10 @@
 //! What a sample's record has beyond its row in the profile.
 
-use prof_abi::{Arch, CpuMode, Misc};
+use prof_abi::{Arch, CallchainContext, CpuMode, Misc};
 use prof_perfdata::tracepoint::TracingData;
 use prof_perfdata::{Body, BranchFlags, Features, Record, Registers, Sample as Recorded};
 use prof_profile::Sample;
-use prof_report::script::{Branch, Details, Field, Fields, Place, ScriptWriter};
+use prof_report::script::{Branch, Details, Field, Fields, Leaf, Place, ScriptWriter};
 use prof_resolve::{NamedPlace, PlaceNames, Processes};
 use prof_symbolize::Symbolizer;
 use std::collections::HashMap;
@@ -62,6 +62,12 @@ impl<'a> Rows<'a> {
         let mut details = Details::of(sample);
         details.ip = recorded.ip().unwrap_or(0);
         details.has_chain = recorded.callchain().is_some();
+        let leaf = self.leaf(record, recorded, processes);
+        details.leaf = match &leaf {
+            RecordedLeaf::Sampled => Leaf::Sampled,
+            RecordedLeaf::Other(named) => Leaf::Recorded(named.place()),
+            RecordedLeaf::Missing => Leaf::Missing,
+        };
         let fields = writer.fields(&details);
         let at = |address| {
             (
@@ -101,6 +107,39 @@ impl<'a> Rows<'a> {
         details.interrupt_registers = borrowed(&at_interrupt);
         details.user_registers = borrowed(&of_user);
         writer.write(&details, out);
+    }
+
+    /// How the recorded chain begins. That of the profile begins with the
+    /// sampled address, in place of the first entry if that is of the same mode.
+    fn leaf(
+        &mut self,
+        record: &Record<'_>,
+        recorded: &Recorded<'_>,
+        processes: &Processes,
+    ) -> RecordedLeaf {
+        let Some(entries) = recorded.callchain() else {
+            return RecordedLeaf::Sampled;
+        };
+        let sampled = record.misc.cpu_mode();
+        let mut mode = sampled;
+        for entry in entries {
+            if let Some(context) = CallchainContext::from_entry(entry) {
+                mode = context.cpu_mode();
+            } else if mode != sampled {
+                return RecordedLeaf::Missing;
+            } else if recorded.ip().is_none_or(|ip| ip == entry) {
+                return RecordedLeaf::Sampled;
+            } else {
+                let at = (recorded.pid().unwrap_or(-1), mode, entry);
+                return RecordedLeaf::Other(Named::find(&mut self.places, processes, at));
+            }
+        }
+        let is_unwound = recorded.regs_user().is_some() && recorded.stack_user().is_some();
+        if is_unwound && sampled == CpuMode::User {
+            RecordedLeaf::Sampled
+        } else {
+            RecordedLeaf::Missing
+        }
     }
 
     fn print_trace(&mut self, record: &Record<'_>, recorded: &Recorded<'_>) {
@@ -165,6 +204,13 @@ impl Named {
             file_offset: self.found.file_offset,
         }
     }
+}
+
+/// How a recorded chain begins; see [`Leaf`].
+enum RecordedLeaf {
+    Sampled,
+    Other(Named),
+    Missing,
 }
 
 struct RecordedBranch {

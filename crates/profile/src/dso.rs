@@ -37,6 +37,9 @@ pub struct Dso {
     pub path: NameId,
     /// What views show: the path's last part, or the pseudo name.
     pub short_name: NameId,
+    /// What perf script has beside an address: the path, but the short name of
+    /// a kernel module to which the recording lists no build-id.
+    pub beside_address: NameId,
     /// Its identity, if recorded.
     pub build_id: Option<BuildId>,
     /// The file that gave the names, if it is not `path` itself.

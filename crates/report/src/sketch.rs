@@ -30,6 +30,7 @@ impl Sketch {
             kind,
             path: self.profile.names.intern(path),
             short_name: self.profile.names.intern(short),
+            beside_address: self.profile.names.intern(path),
             build_id: None,
             symbols_from: None,
         };

@@ -63,6 +63,8 @@ pub struct AddressSpace {
     /// Oldest first; sizes at least halve towards the newest.
     frozen: Vec<Arc<Layer>>,
     version: u64,
+    /// What was mapped before an exec that is not over.
+    before: Option<Box<AddressSpace>>,
 }
 
 impl AddressSpace {
@@ -82,14 +84,47 @@ impl AddressSpace {
         }
     }
 
-    /// The mapping that holds `address`.
+    /// The mapping that holds `address`; during an exec that may be one of
+    /// the old program.
     pub fn find(&self, address: Avma) -> Option<Mapping> {
+        let own = self.find_own(address);
+        own.or_else(|| self.before.as_ref()?.find_own(address))
+    }
+
+    /// The mapping that holds `address` now.
+    pub fn find_own(&self, address: Avma) -> Option<Mapping> {
         find_in(&self.own, address).or_else(|| {
             self.frozen
                 .iter()
                 .rev()
                 .find_map(|layer| find_in(layer, address))
         })
+    }
+
+    /// The space of a new program: empty, with the old one behind it.
+    #[must_use]
+    pub fn exec(mut self, version: u64) -> Self {
+        // Of two in a row the second found nothing of the first one running.
+        self.before = None;
+        Self {
+            version,
+            before: Some(Box::new(self)),
+            ..Self::default()
+        }
+    }
+
+    /// Whether an exec is not over.
+    pub fn is_in_exec(&self) -> bool {
+        self.before.is_some()
+    }
+
+    /// Forgets the old program; `false` if there is none.
+    pub fn end_exec(&mut self, version: u64) -> bool {
+        let ended = self.before.take().is_some();
+        if ended {
+            self.version = version;
+        }
+        ended
     }
 
     /// A copy for a child process; shares what is there.
@@ -99,6 +134,7 @@ impl AddressSpace {
             own: Layer::new(),
             frozen: self.frozen.clone(),
             version: self.version,
+            before: None,
         }
     }
 

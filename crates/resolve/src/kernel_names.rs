@@ -2,7 +2,7 @@
 //! else from perf's build-id cache.
 
 use prof_abi::{BuildId, ByteOrder};
-use prof_profile::{Avma, UnnamedReason};
+use prof_profile::{Avma, DsoKind, UnnamedReason};
 use prof_symbolize::Kallsyms;
 use std::fs;
 use std::path::Path;
@@ -50,7 +50,7 @@ pub(crate) fn load(
 
 /// Whether the recorded kernel is the one that runs now: the same build, or
 /// where no build-id tells, the same release on the same host.
-fn is_running(kernel: &RecordedKernel) -> bool {
+pub(crate) fn is_running(kernel: &RecordedKernel) -> bool {
     let own = fs::read("/sys/kernel/notes")
         .ok()
         .and_then(|notes| build_id_of_notes(&notes));
@@ -68,6 +68,16 @@ fn is_running(kernel: &RecordedKernel) -> bool {
                 && kernel.hostname == line("/proc/sys/kernel/hostname")
         }
     }
+}
+
+/// Whether a file of this kind can be what was recorded: a vDSO belongs to its
+/// kernel, so without a build-id that of another kernel is another one.
+pub(crate) fn may_be_at_hand(
+    kind: DsoKind,
+    build_id: Option<BuildId>,
+    kernel: &RecordedKernel,
+) -> bool {
+    kind != DsoKind::Vdso || build_id.is_some() || is_running(kernel)
 }
 
 /// The build-id in ELF notes: u32 name length, u32 content length, u32 type,

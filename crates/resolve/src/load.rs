@@ -15,7 +15,7 @@ use prof_profile::{
 };
 use prof_symbolize::{Detail, Symbolizer};
 use prof_unwind::{Machine, Registers, StackDump};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
 /// How a recording is to be resolved.
@@ -58,7 +58,7 @@ pub fn load(
     options: &LoadOptions,
     progress: &dyn Progress,
 ) -> Result<(Profile, Reader), Error> {
-    let mut loader = Loader::new(&reader, options);
+    let mut loader = Loader::new(&reader, symbolizer, options);
     let mut records = TimeOrder::new(reader);
     let mut count = 0_u64;
     while let Some(record) = records.next()? {
@@ -102,7 +102,7 @@ struct Loader {
 }
 
 impl Loader {
-    fn new(reader: &Reader, options: &LoadOptions) -> Self {
+    fn new(reader: &Reader, symbolizer: &Symbolizer, options: &LoadOptions) -> Self {
         let arch = reader
             .features()
             .arch()
@@ -111,10 +111,11 @@ impl Loader {
             Some("aarch64" | "arm64") => Machine::Aarch64,
             _ => Machine::X86_64,
         };
+        let files = RecordedFiles::of(symbolizer.sources(), build_ids(reader.features()));
         Self {
             processes: Processes::default(),
             stacks: StackBuilder::new(options.unmapped_limit),
-            unwinder: StackUnwinder::new(RecordedFiles::default()),
+            unwinder: StackUnwinder::new(files),
             machine,
             max_stack: options.max_stack,
             samples: Samples::default(),
@@ -174,6 +175,9 @@ impl Loader {
         event.period = event.period.saturating_add(period);
         let (pid, tid) = (sample.pid().unwrap_or(-1), sample.tid().unwrap_or(-1));
         let mode = record.misc.cpu_mode();
+        if mode == CpuMode::User {
+            self.processes.runs_user_code(pid);
+        }
         let (stack, end) = self.stack(sample, pid, mode);
         if let Some(end) = end {
             *self.tally.chain_ends.entry((stack, end)).or_default() += 1;
@@ -275,6 +279,7 @@ impl Loader {
             detail: options.detail,
             kernel: recorded_kernel(features, &self.processes),
             build_ids: build_ids(features),
+            listed_in_kernel: listed_in_kernel(features),
             carried: carried_symbols(features, symbolizer),
             trusted_uid: options.trusted_uid,
             progress,
@@ -370,6 +375,15 @@ pub(crate) fn build_ids(features: &Features) -> FxHashMap<Vec<u8>, prof_abi::Bui
     let entries = features.build_ids().into_iter().flatten();
     entries
         .filter_map(|entry| Some((entry.path.as_bytes().to_vec(), entry.build_id?)))
+        .collect()
+}
+
+/// Paths that the recording lists with a build-id as parts of the kernel.
+pub(crate) fn listed_in_kernel(features: &Features) -> FxHashSet<Vec<u8>> {
+    let entries = features.build_ids().into_iter().flatten();
+    entries
+        .filter(|entry| entry.misc.cpu_mode() == CpuMode::Kernel)
+        .map(|entry| entry.path.as_bytes().to_vec())
         .collect()
 }
 

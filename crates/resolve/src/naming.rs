@@ -13,7 +13,7 @@ use prof_profile::{
 };
 use prof_symbolize::{Detail, DsoRequest, Kallsyms, Lookup, SymbolFile, Symbolizer};
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, OnceLock};
 
 /// Addresses resolved at once: small enough to spread a large file over all
@@ -39,6 +39,8 @@ pub(crate) struct Namer<'a> {
     pub(crate) kernel: RecordedKernel,
     /// Build-ids of paths, told apart from the mappings.
     pub(crate) build_ids: FxHashMap<Vec<u8>, BuildId>,
+    /// Paths listed with a build-id as parts of the kernel.
+    pub(crate) listed_in_kernel: FxHashSet<Vec<u8>>,
     /// Symbols in the recording, by path.
     pub(crate) carried: FxHashMap<Vec<u8>, CarriedSymbols>,
     /// Who may own perf maps, beside root.
@@ -153,10 +155,14 @@ impl Namer<'_> {
                 let Ok(path) = str::from_utf8(&module.path) else {
                     return Source::None(UnnamedReason::FileMissing);
                 };
+                let build_id = self.build_id(module);
+                if !kernel_names::may_be_at_hand(module.kind, build_id, &self.kernel) {
+                    return Source::None(UnnamedReason::BuildIdMismatch);
+                }
                 let request = DsoRequest {
                     kind: module.kind,
                     inode: module.inode.map(|inode| inode.inode),
-                    ..DsoRequest::for_file(path, self.build_id(module))
+                    ..DsoRequest::for_file(path, build_id)
                 };
                 match self.symbolizer.open(&request) {
                     Ok(file) => Source::File(file),
@@ -223,9 +229,11 @@ impl Namer<'_> {
                 Source::File(file) => Some(file.symbols_path().to_string_lossy()),
                 _ => None,
             };
+            let beside = beside_address(module, &self.listed_in_kernel);
             Dso {
                 kind: module.kind,
                 path: names.intern_bytes(&path),
+                beside_address: names.intern_bytes(&beside),
                 short_name: names.intern_bytes(&short_name),
                 build_id: self.build_id(module),
                 symbols_from: from
@@ -327,6 +335,7 @@ fn plain_dso(kind: DsoKind, name: NameId) -> Dso {
         kind,
         path: name,
         short_name: name,
+        beside_address: name,
         build_id: None,
         symbols_from: None,
     }
@@ -361,6 +370,15 @@ fn dso_names(module: &Module) -> (Vec<u8>, Vec<u8>) {
         _ => last.to_vec(),
     };
     (module.path.clone(), short)
+}
+
+/// See [`Dso::beside_address`].
+pub(crate) fn beside_address(module: &Module, listed_in_kernel: &FxHashSet<Vec<u8>>) -> Vec<u8> {
+    let (path, short) = dso_names(module);
+    match module.kind {
+        DsoKind::KernelModule if !listed_in_kernel.contains(&module.path) => short,
+        _ => path,
+    }
 }
 
 fn look_up_in_file(file: &SymbolFile, addresses: &[RawLocation], detail: Detail) -> Vec<Resolved> {

@@ -1,15 +1,15 @@
 //! Names of single addresses, one at a time: data addresses, branches and
 //! pointers in payloads, which no stack holds.
 
-use crate::kernel_names;
-use crate::load::{build_ids, recorded_kernel};
+use crate::kernel_names::{self, RecordedKernel};
+use crate::load::{build_ids, listed_in_kernel, recorded_kernel};
 use crate::modules::{Module, ModuleId};
 use crate::processes::Processes;
 use prof_abi::{BuildId, CpuMode};
 use prof_perfdata::Features;
 use prof_profile::{Avma, DsoKind};
 use prof_symbolize::{Detail, DsoRequest, Kallsyms, SymbolFile, Symbolizer};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
 /// An address with its name.
@@ -28,7 +28,9 @@ pub struct NamedPlace {
 pub struct PlaceNames<'a> {
     symbolizer: &'a Symbolizer,
     build_ids: FxHashMap<Vec<u8>, BuildId>,
+    listed_in_kernel: FxHashSet<Vec<u8>>,
     kernel: Option<Kallsyms>,
+    recorded_kernel: RecordedKernel,
     files: FxHashMap<ModuleId, Option<Arc<SymbolFile>>>,
     known: FxHashMap<(ModuleId, u64), NamedPlace>,
 }
@@ -38,11 +40,14 @@ impl<'a> PlaceNames<'a> {
     /// kernel was.
     pub fn new(features: &Features, processes: &Processes, symbolizer: &'a Symbolizer) -> Self {
         let cache = symbolizer.sources().build_id_cache.as_deref();
-        let kernel = kernel_names::load(&recorded_kernel(features, processes), cache);
+        let recorded_kernel = recorded_kernel(features, processes);
+        let kernel = kernel_names::load(&recorded_kernel, cache);
         Self {
             symbolizer,
             build_ids: build_ids(features),
+            listed_in_kernel: listed_in_kernel(features),
             kernel: kernel.ok(),
+            recorded_kernel,
             files: FxHashMap::default(),
             known: FxHashMap::default(),
         }
@@ -83,9 +88,10 @@ impl<'a> PlaceNames<'a> {
             return known.clone();
         }
         let module = processes.modules().get(mapping.module);
+        let shown = crate::naming::beside_address(module, &self.listed_in_kernel);
         let place = NamedPlace {
             symbol: self.symbol(mapping.module, module, offset.0, address),
-            dso: Some(String::from_utf8_lossy(&module.path).into()),
+            dso: Some(String::from_utf8_lossy(&shown).into()),
             file_offset: offset.0,
         };
         self.known.insert(key, place.clone());
@@ -121,7 +127,9 @@ impl<'a> PlaceNames<'a> {
         let build_id = module
             .build_id
             .or_else(|| self.build_ids.get(&module.path).copied());
-        let opened = str::from_utf8(&module.path).ok().and_then(|path| {
+        let at_hand = kernel_names::may_be_at_hand(module.kind, build_id, &self.recorded_kernel);
+        let path = str::from_utf8(&module.path).ok().filter(|_| at_hand);
+        let opened = path.and_then(|path| {
             let request = DsoRequest {
                 kind: module.kind,
                 inode: module.inode.map(|inode| inode.inode),

@@ -61,6 +61,8 @@ pub struct Processes {
     kernel_reference: Option<(Vec<u8>, Avma)>,
     kernel_build_id: Option<BuildId>,
     spaces: FxHashMap<i32, AddressSpace>,
+    /// So many of them are between exec and the new program's first code.
+    in_exec: usize,
     threads: FxHashMap<i32, Thread>,
     last_version: u64,
 }
@@ -112,8 +114,9 @@ impl Processes {
                 self.kernel_reference = Some((symbol.to_vec(), Avma(event.offset.0)));
             }
         }
-        // The kernel's own offset names its reference symbol, not a place.
-        let offset = if is_kernel {
+        // The kernel's own offset names its reference symbol, not a place;
+        // that of memory without a file says nothing.
+        let offset = if is_kernel || module.kind == DsoKind::Jit {
             FileOffset(event.start.0)
         } else {
             event.offset
@@ -186,7 +189,9 @@ impl Processes {
         );
     }
 
-    /// A thread's name was set; by exec it also lost all its mappings.
+    /// A thread's name was set; by exec it also lost all its mappings. They
+    /// are kept aside until [`Processes::runs_user_code`]: until then the
+    /// user part of its chains is that of the old program, which called exec.
     pub fn comm(&mut self, pid: i32, tid: i32, comm: &[u8], is_exec: bool) {
         let comm = self.names.intern_bytes(comm);
         self.threads.insert(
@@ -197,7 +202,31 @@ impl Processes {
             },
         );
         if is_exec {
-            self.spaces.remove(&pid);
+            let version = self.next_version();
+            let space = self.spaces.remove(&pid).unwrap_or_default();
+            self.in_exec += usize::from(!space.is_in_exec());
+            self.spaces.insert(pid, space.exec(version));
+        }
+    }
+
+    /// A process was seen in user mode: an exec before is over, and nothing
+    /// of the program before it is left.
+    #[inline]
+    pub fn runs_user_code(&mut self, pid: i32) {
+        if self.in_exec > 0 {
+            self.end_exec(pid);
+        }
+    }
+
+    fn end_exec(&mut self, pid: i32) {
+        let version = self.last_version + 1;
+        let ended = self
+            .spaces
+            .get_mut(&pid)
+            .is_some_and(|space| space.end_exec(version));
+        if ended {
+            self.last_version = version;
+            self.in_exec -= 1;
         }
     }
 
@@ -221,10 +250,12 @@ impl Processes {
             .spaces
             .get_mut(&event.parent_pid)
             .filter(|_| !event.has_own_maps);
-        match parent.map(AddressSpace::fork) {
+        let replaced = match parent.map(AddressSpace::fork) {
             Some(copy) => self.spaces.insert(event.pid, copy),
             None => self.spaces.remove(&event.pid),
         };
+        let ended = replaced.is_some_and(|space| space.is_in_exec());
+        self.in_exec -= usize::from(ended);
     }
 
     /// A thread's name; `None` if no record told it.
@@ -309,9 +340,40 @@ mod tests {
         assert_eq!(processes.versions(11), processes.versions(10));
         assert_eq!(processes.comm_of(11), processes.comm_of(10));
         processes.comm(11, 11, b"ls", true);
+        processes.runs_user_code(11);
         assert_eq!(path_at(&processes, 11, 0x1800), None);
         assert_eq!(path_at(&processes, 10, 0x1800).as_deref(), Some("/bin/sh"));
         assert_ne!(processes.versions(11), processes.versions(10));
+    }
+
+    #[test]
+    fn the_old_program_is_seen_until_the_new_one_runs() {
+        let mut processes = Processes::default();
+        processes.map(&map(10, 0x1000, b"/bin/sh"));
+        processes.map(&map(10, 0x8000, b"/lib/libc.so"));
+        let before = processes.versions(10);
+        processes.comm(10, 10, b"ls", true);
+        assert_ne!(processes.versions(10), before);
+        processes.map(&map(10, 0x1000, b"/bin/ls"));
+        assert_eq!(path_at(&processes, 10, 0x1800).as_deref(), Some("/bin/ls"));
+        let libc = path_at(&processes, 10, 0x8800);
+        assert_eq!(libc.as_deref(), Some("/lib/libc.so"));
+        let before = processes.versions(10);
+        processes.runs_user_code(11);
+        assert_eq!(processes.versions(10), before);
+        processes.runs_user_code(10);
+        assert_ne!(processes.versions(10), before);
+        assert_eq!(path_at(&processes, 10, 0x1800).as_deref(), Some("/bin/ls"));
+        assert_eq!(path_at(&processes, 10, 0x8800), None);
+    }
+
+    #[test]
+    fn memory_without_a_file_has_live_addresses() {
+        let mut processes = Processes::default();
+        processes.map(&map(1, 0x1000, b"//anon"));
+        let mapping = processes.find(1, CpuMode::User, Avma(0x1800));
+        let offset = mapping.map(|mapping| mapping.file_offset(Avma(0x1800)));
+        assert_eq!(offset, Some(FileOffset(0x1800)));
     }
 
     #[test]

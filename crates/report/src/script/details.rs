@@ -34,6 +34,19 @@ pub struct Branch<'a> {
     pub kind: &'static str,
 }
 
+/// The innermost frame of a recorded chain, which need not be the address that
+/// the sample tells: of exact events (PEBS) the chain was taken a little later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Leaf<'a> {
+    /// That address.
+    #[default]
+    Sampled,
+    /// Another one.
+    Recorded(Place<'a>),
+    /// The chain begins with a caller, or has no frames.
+    Missing,
+}
+
 /// One sample and the parts of its record that a profile does not keep.
 #[derive(Debug, Clone, Copy)]
 pub struct Details<'a> {
@@ -43,6 +56,8 @@ pub struct Details<'a> {
     pub ip: u64,
     /// Whether the record has a call chain.
     pub has_chain: bool,
+    /// How that chain begins.
+    pub leaf: Leaf<'a>,
     /// `misc` of the record, as letters.
     pub misc: &'a str,
     /// The data address.
@@ -83,6 +98,7 @@ impl<'a> Details<'a> {
             sample,
             ip: 0,
             has_chain: false,
+            leaf: Leaf::Sampled,
             misc: "",
             addr: None,
             addr_has_name: false,

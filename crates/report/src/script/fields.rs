@@ -349,12 +349,13 @@ impl Selection {
         self.set(kind, self.of(kind).without(field));
     }
 
-    /// Tracepoints with call chains show them, unless `-F` says what to show.
-    pub fn show_tracepoint_chains(&mut self) {
+    /// Tracepoints with call chains show them with these fields, unless `-F`
+    /// says what to show.
+    pub fn show_tracepoint_chains(&mut self, fields: &[Field]) {
         let kind = EventKind::Tracepoint;
         if !self.is_asked[kind as usize] {
-            let with = [Field::Ip, Field::Sym, Field::SymOff, Field::Dso];
-            self.set(kind, with.into_iter().fold(self.of(kind), Fields::with));
+            let with = fields.iter().copied();
+            self.set(kind, with.fold(self.of(kind), Fields::with));
         }
     }
 }

@@ -7,6 +7,6 @@ mod details;
 mod fields;
 mod sample;
 
-pub use details::{Branch, Details, Place};
+pub use details::{Branch, Details, Leaf, Place};
 pub use fields::{EventKind, Field, FieldError, Fields, Selection};
 pub use sample::{Options, ScriptWriter};

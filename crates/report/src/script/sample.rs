@@ -1,6 +1,6 @@
 //! Samples as lines.
 
-use super::details::{Branch, Details, Place};
+use super::details::{Branch, Details, Leaf, Place};
 use super::fields::{Field, Fields};
 use crate::escape;
 use prof_abi::CpuMode;
@@ -190,7 +190,14 @@ impl<'p> ScriptWriter<'p> {
         }
         out.push(b'\n');
         let profile = self.profile;
-        for location in profile.stacks.locations(stack).take(self.options.max_stack) {
+        let mut locations = profile.stacks.locations(stack).take(self.options.max_stack);
+        if details.leaf != Leaf::Sampled {
+            locations.next();
+        }
+        if let Leaf::Recorded(leaf) = details.leaf {
+            push_frame(&leaf, fields, out);
+        }
+        for location in locations {
             let run = self.lines_of(location, fields);
             let lines = self.lines.get(run.start..run.start + run.len);
             out.extend_from_slice(lines.unwrap_or_default());
@@ -243,7 +250,7 @@ impl<'p> ScriptWriter<'p> {
     }
 
     fn dso_name(&self, id: DsoId) -> &'p str {
-        self.profile.name(self.profile.dso(id).path)
+        self.profile.name(self.profile.dso(id).beside_address)
     }
 
     /// The lines of one location of a chain, inlined functions first.
@@ -319,6 +326,20 @@ impl<'p> ScriptWriter<'p> {
             _ => location.file_offset.0,
         }
     }
+}
+
+/// A frame of a chain that no stack of the profile holds.
+fn push_frame(place: &Place<'_>, fields: Fields, out: &mut Vec<u8>) {
+    put(out, format_args!("\t{:16x}", place.file_offset));
+    if fields.has(Field::Sym) {
+        out.push(b' ');
+        push_symbol(place.symbol, fields.has(Field::SymOff), out);
+    }
+    if fields.has(Field::Dso) {
+        let dso = place.dso.unwrap_or("[unknown]");
+        put(out, format_args!(" ({})", escape::terminal(dso)));
+    }
+    out.push(b'\n');
 }
 
 /// `name+0x12`, or `[unknown]`.

@@ -185,6 +185,11 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             self.counts.malformed += 1;
             return;
         };
+        if record.misc.cpu_mode() == CpuMode::User
+            && let Some(pid) = record.sample_id().pid
+        {
+            self.processes.runs_user_code(pid);
+        }
         if !event.attr.sample_type.has(SampleType::REGS_USER) {
             self.outbox.ready().extend_from_slice(record.bytes);
             return;

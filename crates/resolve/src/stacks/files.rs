@@ -3,7 +3,9 @@
 use crate::modules::Module;
 use prof_abi::BuildId;
 use prof_profile::DsoKind;
+use prof_symbolize::Sources;
 use prof_unwind::Source;
+use rustc_hash::FxHashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -24,26 +26,49 @@ pub trait OpenFile {
 pub struct RecordedFiles {
     /// perf's build-id cache, `~/.debug`.
     cache: Option<PathBuf>,
+    /// Recorded paths are looked up below this directory (`--symfs`).
+    symfs: Option<PathBuf>,
+    /// Build-ids that the recording tells by path.
+    build_ids: FxHashMap<Vec<u8>, BuildId>,
 }
 
 impl Default for RecordedFiles {
     fn default() -> Self {
         Self {
             cache: std::env::var_os("HOME").map(|home| Path::new(&home).join(".debug")),
+            symfs: None,
+            build_ids: FxHashMap::default(),
+        }
+    }
+}
+
+impl RecordedFiles {
+    /// Files where names are looked for too; `build_ids` are those that the
+    /// recording tells by path.
+    pub fn of(sources: &Sources, build_ids: FxHashMap<Vec<u8>, BuildId>) -> Self {
+        Self {
+            cache: sources.build_id_cache.clone(),
+            symfs: sources.symfs.clone(),
+            build_ids,
         }
     }
 }
 
 impl OpenFile for RecordedFiles {
     fn open(&mut self, module: &Module, _pid: i32) -> Option<prof_unwind::Module> {
-        let wanted = module.build_id;
+        let by_path = || self.build_ids.get(&module.path).copied();
+        let wanted = module.build_id.or_else(by_path);
         if module.kind == DsoKind::Vdso {
             return self
                 .cached(wanted?, "vdso")
                 .or_else(|| own_vdso().filter(|own| is_build(own, wanted)));
         }
         let path = Path::new(OsStr::from_bytes(&module.path));
-        open_elf(path)
+        let below = self.symfs.as_ref().map(|root| {
+            let inside = path.strip_prefix("/").unwrap_or(path);
+            root.join(inside)
+        });
+        open_elf(below.as_deref().unwrap_or(path))
             .filter(|file| is_build(file, wanted))
             .or_else(|| self.cached(wanted?, "elf"))
     }
@@ -119,7 +144,7 @@ mod tests {
             inode: None,
             pid: None,
         };
-        let mut files = RecordedFiles { cache: None };
+        let mut files = RecordedFiles::default();
         assert!(files.open(&module, 1).is_some());
         module.build_id = BuildId::new(&[7; 20]);
         assert!(files.open(&module, 1).is_none());

@@ -97,7 +97,8 @@ impl<F> Places<F> {
     }
 
     fn look_up(&self, processes: &Processes, pid: i32, pc: Avma) -> Place {
-        let Some(mapping) = processes.find(pid, CpuMode::User, pc) else {
+        let space = processes.space(pid, CpuMode::User);
+        let Some(mapping) = space.and_then(|space| space.find_own(pc)) else {
             return Place::Nothing;
         };
         // The vDSO at hand is the 64-bit one.

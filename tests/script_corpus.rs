@@ -1,0 +1,265 @@
+//! `prof script` prints what `perf script` prints, for every recording of the
+//! corpus that perf can read.
+//!
+//! Both look for files and for the kernel's symbols where there are none, so
+//! that what they print follows from the recording alone. [`KNOWN`] lists the
+//! recordings in which they differ, and in what; every other line is equal.
+
+use crate::oracle::{have, prof_command, scratch};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A way in which our text differs from perf's, on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Difference {
+    /// simpleperf's META_INFO names the event; perf makes a name of its attr.
+    EventName(&'static str, &'static str),
+    /// simpleperf's FILE sections name functions; perf does not read them.
+    CarriedSymbols,
+    /// perf unwinds a copied stack only through files that it finds. Without
+    /// them we go on by frame pointers, so perf's frames begin ours.
+    Unwinding,
+}
+
+use Difference::{CarriedSymbols, EventName, Unwinding};
+
+const SIMPLEPERF_CYCLES: Difference = EventName("cycles:HG", "cpu-cycles");
+
+/// The recordings whose text differs, and all ways in which it does.
+const KNOWN: [(&str, &[Difference]); 12] = [
+    (
+        "simpleperf/scripts_runtest_two_functions_arm64_perf.data",
+        &[SIMPLEPERF_CYCLES, CarriedSymbols],
+    ),
+    (
+        "simpleperf/perf_merge1.data",
+        &[SIMPLEPERF_CYCLES, CarriedSymbols],
+    ),
+    (
+        "simpleperf/perf_need_proguard_mapping.data",
+        &[SIMPLEPERF_CYCLES, CarriedSymbols],
+    ),
+    (
+        "simpleperf/perf_with_ip_zero_in_callchain.data",
+        &[EventName("cache-misses:u", "cache-misses"), Unwinding],
+    ),
+    (
+        "simpleperf/perf_with_kernel_symbols_available_false.data",
+        &[SIMPLEPERF_CYCLES, CarriedSymbols],
+    ),
+    ("simpleperf/perf_with_meta_info.data", &[SIMPLEPERF_CYCLES]),
+    (
+        "simpleperf/perf_with_symbols_for_nonzero_minvaddr_dso.data",
+        &[CarriedSymbols],
+    ),
+    ("simpleperf/wrong_ip_callchain_perf.data", &[CarriedSymbols]),
+    ("perfparser/contentsize.data", &[Unwinding]),
+    ("perfparser/fork_static_gcc.perf.data.zstd", &[Unwinding]),
+    ("perfparser/vector_static_clang.perf.data", &[Unwinding]),
+    ("local/perf6.1-zstdbig.data", &[Unwinding]),
+];
+
+/// Recordings that are not compared, with the reason.
+const LEFT_OUT: [(&str, &str); 3] = [
+    (
+        "simpleperf/perf_with_add_counter.data",
+        "perf splits a sample of a group among its members",
+    ),
+    (
+        "local/perf6.1-group.data",
+        "perf splits a sample of a group among its members",
+    ),
+    (
+        "perfparser/vector_static_gcc.perf.lbr.data",
+        "perf completes chains from branch stacks",
+    ),
+];
+
+/// What is wrong with the text of one recording, in words.
+type Wrong = String;
+
+/// One sample: its first line, and the frames below it.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Sample<'a> {
+    head: &'a str,
+    frames: Vec<&'a str>,
+}
+
+fn samples(text: &str) -> Vec<Sample<'_>> {
+    let mut samples: Vec<Sample<'_>> = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        match (line.starts_with('\t'), samples.last_mut()) {
+            (true, Some(sample)) => sample.frames.push(line),
+            _ => samples.push(Sample {
+                head: line,
+                frames: Vec::new(),
+            }),
+        }
+    }
+    samples
+}
+
+/// The differences of one recording, and which of them were met.
+struct Allowed {
+    differences: &'static [Difference],
+    met: Vec<bool>,
+}
+
+impl Allowed {
+    fn of(name: &str) -> Self {
+        let known = KNOWN.iter().find(|(known, _)| *known == name);
+        let differences = known.map_or(&[][..], |(_, differences)| differences);
+        Self {
+            differences,
+            met: vec![false; differences.len()],
+        }
+    }
+
+    /// Notes and tells whether a difference of this recording explains it.
+    fn any(&mut self, explains: impl Fn(Difference) -> bool) -> bool {
+        let found = self.differences.iter().position(|&it| explains(it));
+        if let Some(met) = found.and_then(|index| self.met.get_mut(index)) {
+            *met = true;
+        }
+        found.is_some()
+    }
+
+    fn head(&mut self, perfs: &str, ours: &str) -> bool {
+        // A name of another length moves what stands beside it.
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let renamed = |perfs_name: &str, our_name: &str| {
+            let perfs = perfs.replacen(&format!(" {perfs_name}: "), &format!(" {our_name}: "), 1);
+            words(&perfs) == words(ours)
+        };
+        perfs == ours
+            || self.any(|difference| match difference {
+                EventName(perfs_name, our_name) => renamed(perfs_name, our_name),
+                CarriedSymbols => is_named(perfs, ours),
+                Unwinding => false,
+            })
+    }
+
+    fn frames(&mut self, perfs: &[&str], ours: &[&str]) -> bool {
+        let same = |allowed: &mut Self, (perfs, ours): (&&str, &&str)| {
+            perfs == ours || allowed.any(|it| it == CarriedSymbols && is_named(perfs, ours))
+        };
+        let counts = perfs.len() == ours.len()
+            || (perfs.len() < ours.len() && self.any(|it| it == Unwinding));
+        counts && perfs.iter().zip(ours).all(|pair| same(self, pair))
+    }
+}
+
+/// Whether two lines differ in that ours names the function.
+fn is_named(perfs: &str, ours: &str) -> bool {
+    let Some((before, behind)) = perfs.split_once(" [unknown] (") else {
+        return false;
+    };
+    let symbol = ours
+        .strip_prefix(before)
+        .and_then(|rest| rest.strip_suffix(behind))
+        .and_then(|rest| rest.strip_prefix(' ')?.strip_suffix(" ("));
+    symbol.is_some_and(|symbol| symbol != "[unknown]")
+}
+
+/// Compares the texts of one recording.
+fn compare(name: &str, perfs: &str, ours: &str) -> Result<(), Wrong> {
+    let mut allowed = Allowed::of(name);
+    let (theirs, own) = (samples(perfs), samples(ours));
+    for (number, (perfs, ours)) in (1..).zip(theirs.iter().zip(&own)) {
+        let same =
+            allowed.head(perfs.head, ours.head) && allowed.frames(&perfs.frames, &ours.frames);
+        if !same {
+            return Err(format!(
+                "sample {number}\nperf: {perfs:#?}\nprof: {ours:#?}"
+            ));
+        }
+    }
+    if theirs.len() != own.len() {
+        return Err(format!(
+            "perf has {} samples, prof {}",
+            theirs.len(),
+            own.len()
+        ));
+    }
+    if allowed.differences.is_empty() && perfs != ours {
+        return Err("the lines between the samples differ".to_owned());
+    }
+    let unmet = allowed.differences.iter().zip(&allowed.met);
+    let unmet: Vec<_> = unmet.filter(|(_, met)| !**met).collect();
+    if unmet.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("known differences that are none: {unmet:?}"))
+    }
+}
+
+/// What `perf script` prints of a recording; `None` if it cannot read it.
+fn perf_script(perf: &Path, nowhere: &Path, recording: &Path) -> Option<String> {
+    let output = Command::new(perf)
+        .args(["script", "--no-inline", "--kallsyms", "/dev/null", "-f"])
+        .arg("--symfs")
+        .arg(nowhere)
+        .arg("-i")
+        .arg(recording)
+        .env("LC_ALL", "C.UTF-8")
+        .env("HOME", nowhere)
+        .output()
+        .expect("perf starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output.status.success() && !text.is_empty()).then_some(text)
+}
+
+fn prof_script(nowhere: &Path, recording: &Path) -> String {
+    let output = prof_command()
+        .args(["script", "--no-inline", "-f"])
+        .arg("--symfs")
+        .arg(nowhere)
+        .arg("-i")
+        .arg(recording)
+        .env("HOME", nowhere)
+        .output()
+        .expect("prof starts");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The sound recordings of the corpus, or of those kept here.
+fn recordings() -> (PathBuf, Vec<String>) {
+    let (folder, expected) = crate::corpus::corpus();
+    let files = expected["files"].as_array().expect("files");
+    let sound = files.iter().filter(|file| file["hostile"] != true);
+    let name = |file: &serde_json::Value| file["file"].as_str().expect("file").to_owned();
+    let names = sound.map(name).collect();
+    (folder, names)
+}
+
+#[test]
+fn every_sample_is_printed_as_perf_prints_it() {
+    let test = "every_sample_is_printed_as_perf_prints_it";
+    if !have(test, "perf") {
+        return;
+    }
+    let perf = Path::new("perf");
+    let nowhere = scratch().join("an-empty-folder");
+    std::fs::create_dir_all(&nowhere).expect("the target folder is writable");
+    let (folder, names) = recordings();
+    let (mut compared, mut wrong) = (0, Vec::new());
+    for name in &names {
+        let recording = folder.join(name);
+        if LEFT_OUT.iter().any(|(left_out, _)| left_out == name) {
+            continue;
+        }
+        let Some(perfs) = perf_script(perf, &nowhere, &recording) else {
+            continue;
+        };
+        compared += 1;
+        if let Err(why) = compare(name, &perfs, &prof_script(&nowhere, &recording)) {
+            wrong.push(format!("{name}: {why}"));
+        }
+    }
+    eprintln!(
+        "{test}: perf reads {compared} of {} recordings",
+        names.len()
+    );
+    assert!(compared > 0, "perf reads none of {}", folder.display());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
