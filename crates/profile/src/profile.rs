@@ -22,6 +22,19 @@ pub struct Task {
     pub comm: NameId,
 }
 
+/// A thread as it was when the recording ended, or when it ended itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thread {
+    /// Thread id.
+    pub tid: i32,
+    /// Thread-group id; -1 if unknown.
+    pub pid: i32,
+    /// The thread that made it, if a record tells.
+    pub parent: Option<i32>,
+    /// Its last name.
+    pub comm: NameId,
+}
+
 /// An event that was sampled.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Event {
@@ -79,8 +92,10 @@ pub struct Profile {
     pub events: Vec<Event>,
     /// Mapped files.
     pub dsos: Vec<Dso>,
-    /// Threads by name.
+    /// Threads that were sampled, once for each name.
     pub tasks: Vec<Task>,
+    /// All threads that records tell of, sorted by id.
+    pub threads: Vec<Thread>,
     /// Functions and unnamed addresses.
     pub functions: Vec<Function>,
     /// Frames of all locations, see `Location::frames`.
@@ -132,6 +147,12 @@ impl Profile {
         self.tasks
             .get(id.0 as usize)
             .expect("a task of this profile")
+    }
+
+    /// The thread with this id, the last one that had it.
+    pub fn thread(&self, tid: i32) -> Option<&Thread> {
+        let at = self.threads.binary_search_by_key(&tid, |thread| thread.tid);
+        self.threads.get(at.ok()?)
     }
 
     /// The text of a handle.

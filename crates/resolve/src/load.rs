@@ -296,6 +296,7 @@ impl Loader {
             events: self.events,
             dsos: named.dsos,
             tasks: self.tasks,
+            threads: self.processes.threads(),
             functions: named.functions,
             frames: named.frames,
             locations: named.locations,

@@ -46,6 +46,7 @@ pub struct ForkEvent {
 #[derive(Debug, Clone, Copy)]
 struct Thread {
     pid: i32,
+    parent: Option<i32>,
     comm: Option<NameId>,
 }
 
@@ -194,10 +195,12 @@ impl Processes {
     /// user part of its chains is that of the old program, which called exec.
     pub fn comm(&mut self, pid: i32, tid: i32, comm: &[u8], is_exec: bool) {
         let comm = self.names.intern_bytes(comm);
+        let parent = self.threads.get(&tid).and_then(|thread| thread.parent);
         self.threads.insert(
             tid,
             Thread {
                 pid,
+                parent,
                 comm: Some(comm),
             },
         );
@@ -240,6 +243,7 @@ impl Processes {
             event.tid,
             Thread {
                 pid: event.pid,
+                parent: Some(event.parent_tid),
                 comm,
             },
         );
@@ -256,6 +260,21 @@ impl Processes {
         };
         let ended = replaced.is_some_and(|space| space.is_in_exec());
         self.in_exec -= usize::from(ended);
+    }
+
+    /// All threads whose name a record told, sorted by id.
+    pub fn threads(&self) -> Vec<prof_profile::Thread> {
+        let named = |(&tid, thread): (&i32, &Thread)| {
+            Some(prof_profile::Thread {
+                tid,
+                pid: thread.pid,
+                parent: thread.parent,
+                comm: thread.comm?,
+            })
+        };
+        let mut threads: Vec<_> = self.threads.iter().filter_map(named).collect();
+        threads.sort_by_key(|thread| thread.tid);
+        threads
     }
 
     /// A thread's name; `None` if no record told it.

@@ -63,6 +63,8 @@ pub struct Row {
     pub total: Weight,
     /// Most frames outwards of it, itself included.
     pub depth: u32,
+    /// Frames of the longest stack among its own samples.
+    pub own_depth: u32,
     /// Most frames inwards of its outermost call, itself included.
     pub height: u32,
     /// Index of the first sample that is in it.
@@ -325,8 +327,10 @@ impl<'a> RowSum<'a> {
         let (key, site) = self.frame(at).unzip();
         let in_kernel = site.is_some_and(|site| sites.get(site).is_kernel(self.scene.profile()));
         let first = self.part.first(node);
+        let depth = self.depths.get(node.index()).copied().unwrap_or(0);
         let row = self.row(key.unwrap_or(u32::MAX), site, first);
         row.own += own;
+        row.own_depth = row.own_depth.max(depth);
         if in_kernel {
             row.own_kernel += own;
         }
@@ -362,6 +366,7 @@ impl<'a> RowSum<'a> {
             own_kernel: Weight::ZERO,
             total: Weight::ZERO,
             depth: 0,
+            own_depth: 0,
             height: 0,
             first,
         });

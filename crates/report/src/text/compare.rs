@@ -99,9 +99,5 @@ impl Comparer<'_> {
 /// Length of a row's longest chain, callers first: its own samples' chains
 /// begin at the thread's start, the others' at the row's frame.
 fn longest_inwards(row: &Row) -> u32 {
-    if row.own.is_zero() {
-        row.height
-    } else {
-        row.height.max(row.depth)
-    }
+    row.height.max(row.own_depth)
 }

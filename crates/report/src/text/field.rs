@@ -208,26 +208,29 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// The name a thread had last.
-    fn last_comm(&self, matches: impl Fn(&prof_profile::Task) -> bool) -> String {
+    /// The name a thread had last, also if it took no sample under it. Of a
+    /// process whose first thread no record tells of, that of another.
+    fn last_comm(&self, tid: i32) -> Cow<'_, str> {
         let profile = self.scene.profile();
-        let task = profile.tasks.iter().rev().find(|task| matches(task));
-        let comm = task.map_or("", |task| profile.name(task.comm));
-        escape::terminal(comm).into_owned()
+        let known = profile.thread(tid).map(|thread| thread.comm);
+        let sampled = |of: fn(&prof_profile::Task) -> i32| {
+            let mut tasks = profile.tasks.iter().rev();
+            tasks.find(|&task| of(task) == tid).map(|task| task.comm)
+        };
+        let comm = known
+            .or_else(|| sampled(|task| task.tid))
+            .or_else(|| sampled(|task| task.pid));
+        escape::terminal(comm.map_or("", |comm| profile.name(comm)))
     }
 
     fn thread(&self, group: &Group) -> String {
         let tid = group.tid.unwrap_or(-1);
-        let comm = self.last_comm(|task| task.tid == tid);
-        format!("{tid:7}:{comm:<7}")
+        format!("{tid:7}:{:<7}", self.last_comm(tid))
     }
 
     fn process(&self, group: &Group) -> String {
         let pid = group.pid.unwrap_or(-1);
-        let profile = self.scene.profile();
-        let main = profile.tasks.iter().any(|task| task.tid == pid);
-        let comm = self.last_comm(|task| task.pid == pid && (!main || task.tid == pid));
-        format!("{pid:7}:{comm:<7}")
+        format!("{pid:7}:{:<7}", self.last_comm(pid))
     }
 
     fn dso(&self, site: Option<&Site>) -> Cow<'_, str> {
