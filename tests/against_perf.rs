@@ -1,71 +1,30 @@
 //! Recordings by perf and by prof, read by both: the same samples, addresses,
 //! symbols, offsets and shares.
 //!
-//! Known differences, each with its reason (see [`Difference`]):
-//! - A return address is looked up one byte earlier, in the call. perf 6.1
-//!   looks up the address itself, and names the next function, or none, where
-//!   a call is the last instruction of one.
-//! - Once a program ran after an exec the mappings of the old one are gone.
-//!   perf keeps them and still names addresses of the old program.
-//! - Entries of the PLT: perf 6.1 shows those of versioned functions as
-//!   `@plt`, without the function's name.
+//! Every line must be the same, but for frames with a known [`Cause`]; the
+//! shares are compared without those frames, and then are the same to the
+//! byte.
+//!
+//! [`Cause`]: crate::chosen::Cause
 
+use crate::chosen::{Keep, cause, chosen};
 use crate::oracle::{self, compiled, have, perf, prof, skipped};
 use std::path::Path;
 
-/// Why a line of ours may differ from perf's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Difference {
-    /// A return address at the end of a function.
-    CallAtTheEnd,
-    /// An address of the program before an exec.
-    BeforeExec,
-    /// A PLT entry that perf cannot name.
-    Plt,
-}
-
-/// Address, symbol (with offset) and dso of a frame's line.
-fn frame(line: &str) -> Option<(&str, &str, &str)> {
-    let (address, rest) = line.strip_prefix('\t')?.trim_start().split_once(' ')?;
-    let (symbol, dso) = rest.rsplit_once(" (")?;
-    Some((address, symbol, dso))
-}
-
-/// The known difference between two lines, if that is what it is.
-fn known(perf: &str, ours: &str) -> Option<Difference> {
-    let (perf_address, perf_symbol, perf_dso) = frame(perf)?;
-    let (address, symbol, dso) = frame(ours)?;
-    let same_place = perf_address == address && perf_dso == dso;
-    let next = perf_symbol.ends_with("+0x0") || perf_symbol == "[unknown]";
-    if same_place && next && symbol != "[unknown]" {
-        return Some(Difference::CallAtTheEnd);
-    }
-    if same_place && perf_symbol.starts_with("@plt") && symbol.contains("@plt") {
-        return Some(Difference::Plt);
-    }
-    let unknown = symbol == "[unknown]" && dso == "[unknown])";
-    (unknown && perf_dso.starts_with('/')).then_some(Difference::BeforeExec)
-}
-
-/// Fails at the first line that differs for no known reason, or if known
-/// reasons explain more than one line in fifty.
+/// Fails at the first line that differs for no known cause.
 fn assert_same_samples(test: &str, recording: &Path) {
     let recording = recording.to_str().expect("a UTF-8 path");
     let args = ["script", "--no-inline", "-f", "-i", recording];
     let perfs = perf(&args).succeeded("perf script").text();
     let ours = prof(&args).succeeded("prof script").text();
-    let mut differences = 0;
-    let mut pairs = perfs.lines().zip(ours.lines());
-    for (number, (perfs, ours)) in (1..).zip(&mut pairs) {
-        if perfs == ours {
-            continue;
-        }
-        let reason = known(perfs, ours);
+    let mut is_caller = false;
+    for (number, (perfs, ours)) in (1..).zip(perfs.lines().zip(ours.lines())) {
+        let is_frame = perfs.starts_with('\t');
         assert!(
-            reason.is_some(),
+            perfs == ours || (is_frame && cause(perfs, ours, is_caller).is_some()),
             "{test}: {recording} line {number}\nperf: {perfs}\nprof: {ours}"
         );
-        differences += 1;
+        is_caller = is_frame;
     }
     let lines = perfs.lines().count();
     assert_eq!(
@@ -74,45 +33,28 @@ fn assert_same_samples(test: &str, recording: &Path) {
         "{test}: {recording}: number of lines"
     );
     assert!(lines > 50, "{test}: {recording} has only {lines} lines");
-    assert!(
-        differences * 50 <= lines,
-        "{test}: {recording}: {differences} of {lines} lines differ for known reasons"
-    );
 }
 
-/// The shares of symbols, sorted, spaces squeezed, PLT entries without names.
-fn shares(text: &str) -> Vec<String> {
-    let rows = text.lines().filter(|line| !line.starts_with('#'));
-    let squeezed = rows.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
-    let without_plt_name = |line: String| match line.rsplit_once(' ') {
-        Some((head, name)) if name.ends_with("@plt") => format!("{head} @plt"),
-        _ => line,
-    };
-    let squeezed = squeezed.filter(|line| !line.is_empty());
-    let mut rows: Vec<String> = squeezed.map(without_plt_name).collect();
-    rows.sort();
-    rows
-}
-
+/// Compares the rows of all symbols, without the comment lines.
 fn assert_same_shares(test: &str, recording: &Path) {
+    let recording = chosen(recording, Keep::Unnamed);
     let recording = recording.to_str().expect("a UTF-8 path");
     let args = [
         "report",
         "--stdio",
         "--no-children",
+        "-q",
         "-g",
         "none",
         "-s",
-        "sym",
-        "--percent-limit",
-        "0",
+        "dso,sym",
         "-f",
         "-i",
         recording,
     ];
-    let perfs = shares(&perf(&args).succeeded("perf report").text());
-    let ours = shares(&prof(&args).succeeded("prof report").text());
-    assert!(perfs.len() > 3, "{test}: perf shows {perfs:?}");
+    let perfs = perf(&args).succeeded("perf report").text();
+    let ours = prof(&args).succeeded("prof report").text();
+    assert!(perfs.lines().count() > 3, "{test}: perf shows {perfs}");
     assert_eq!(perfs, ours, "{test}: {recording}");
 }
 
@@ -198,7 +140,7 @@ fn tracepoint_payloads() {
         "-i",
         path,
     ];
-    let perfs = perf(&args).text();
+    let perfs = perf(&args).succeeded("perf script").text();
     let ours = prof(&args).succeeded("prof script").text();
     assert!(
         perfs.lines().count() > 100,

@@ -25,12 +25,16 @@ fn separated_fields_are_those_of_perf_stat() {
         assert_eq!(ours.len(), theirs.len(), "{ours:?} {theirs:?}");
         assert_eq!(ours[1..3], theirs[1..3], "unit and name");
         assert_eq!(ours[6], theirs[6], "unit of the derived value");
+        let name = &ours[2];
         match (ours[0].parse::<f64>(), theirs[0].parse::<f64>()) {
-            (Ok(ours), Ok(theirs)) if ours > 1.0 => {
+            // A time depends on what else runs.
+            (Ok(_), Ok(_)) if name.starts_with("task-clock") => {}
+            // Faults depend, by a few, on where the stack begins and on which
+            // pages of libc are in memory.
+            (Ok(ours), Ok(theirs)) => {
                 let ratio = ours / theirs;
                 assert!((0.8..1.25).contains(&ratio), "{ours} against {theirs}");
             }
-            (Ok(_), Ok(_)) => {} // a time below a millisecond varies
             _ => assert_eq!(ours[0], theirs[0]),
         }
     }

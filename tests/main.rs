@@ -9,6 +9,7 @@
 )]
 
 mod against_perf;
+mod chosen;
 mod command_line;
 mod corpus;
 mod counting;
