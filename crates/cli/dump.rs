@@ -4,7 +4,7 @@ mod attr;
 mod features;
 mod header;
 mod records;
-mod stats;
+pub(crate) mod stats;
 mod values;
 
 use crate::outcome::Outcome;

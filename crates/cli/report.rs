@@ -1,12 +1,18 @@
 //! `prof report`: a recording as a table with call graphs.
 
+mod tasks;
+
+use crate::dump::stats::Stats;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::pager::Pager;
 use crate::recording::Input;
 use prof_profile::Profile;
-use prof_report::model::{Filter, Scope, Selection, SelfOf, SortKey, StackEnd, parse_time_ranges};
+use prof_report::model::{
+    Filter, ParentPattern, Scope, Selection, SelfOf, SortKey, StackEnd, parse_time_ranges,
+};
 use prof_report::text::{CallGraph, ChainOrder, ChainStyle, Field, TextOptions};
+use regex::Regex;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 /// Look at a recording: a terminal UI on a terminal, else text as perf's.
@@ -73,6 +79,18 @@ struct Form {
     /// Show only that
     #[arg(long)]
     header_only: bool,
+    /// Show only how many records there are of each type
+    #[arg(long, group = "instead", conflicts_with_all = ["json", "csv"])]
+    stats: bool,
+    /// Show only the threads, as a tree
+    #[arg(long, group = "instead", conflicts_with_all = ["json", "csv"])]
+    tasks: bool,
+    /// Show only the threads and what they had mapped in the end
+    #[arg(long, group = "instead", conflicts_with_all = ["json", "csv"])]
+    mmaps: bool,
+    /// Add what each event counted in each thread (of record -s)
+    #[arg(short = 'T', long)]
+    threads: bool,
 }
 
 /// What the table shows.
@@ -86,6 +104,9 @@ struct Columns {
     /// overhead_us, sample, period
     #[arg(short = 'F', long, value_name = "FIELDS", value_delimiter = ',')]
     fields: Option<Vec<Field>>,
+    /// Tell rows apart by the first caller whose name matches, too (--sort parent)
+    #[arg(short = 'p', long, value_name = "REGEX")]
+    parent: Option<Regex>,
     /// Put this between columns instead of spaces
     #[arg(short = 't', long, value_name = "TEXT")]
     field_separator: Option<String>,
@@ -190,6 +211,9 @@ fn quantum(text: &str) -> Result<u64, String> {
 
 /// Shows the recording.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    if args.form.stats || args.form.tasks || args.form.mmaps {
+        return show_records(args);
+    }
     let is_terminal = io::stdout().is_terminal();
     let has_form = args.form.stdio || args.form.json || args.form.csv || args.form.header_only;
     if args.form.tui || (is_terminal && !has_form) {
@@ -225,6 +249,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
 }
 
+/// What the records tell without any names of functions.
+fn show_records(args: &Args) -> anyhow::Result<Outcome> {
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let reader = if args.form.stats {
+        let mut reader = args.input.open()?;
+        let stats = Stats::count(&mut reader)?;
+        stats.write_as_perf(&reader, &mut out)?;
+        reader
+    } else {
+        let detail = if args.form.mmaps {
+            tasks::Detail::Mappings
+        } else {
+            tasks::Detail::Tasks
+        };
+        tasks::write(&args.input, detail, &mut out)?
+    };
+    out.flush()?;
+    Ok(args.input.say_damages(&reader))
+}
+
 fn write(
     args: &Args,
     profile: &Profile,
@@ -258,6 +302,13 @@ impl Args {
             }
             call_graph.threshold = limit;
         }
+        let has_chains = profile.events.iter().any(|event| event.has_callchain);
+        if (self.columns.parent.is_some() || self.uses(SortKey::Parent)) && !has_chains {
+            return Err(usage(
+                "--parent and --sort parent look for callers, but this was recorded without call \
+                 chains; record with -g",
+            ));
+        }
         let sorts_by_line = self.uses(SortKey::Srcline) || self.uses(SortKey::Srcfile);
         Ok(TextOptions {
             selection: Selection {
@@ -272,9 +323,10 @@ impl Args {
                     SelfOf::Host
                 },
                 max_stack: self.max_stack.map(|most| (most, StackEnd::Leaf)),
+                parent: self.parent(),
                 ..Selection::default()
             },
-            sort: self.columns.sort.clone(),
+            sort: self.sort(),
             fields: self.columns.fields.clone(),
             children: !self.no_children,
             call_graph,
@@ -286,9 +338,35 @@ impl Args {
             percent_limit: self.columns.percent_limit.unwrap_or(0.0),
             relative: self.columns.percentage == Percentage::Relative,
             quantum: self.columns.time_quantum,
+            threads: self.form.threads,
             quiet: self.form.quiet,
             time: self.filters.time.clone(),
         })
+    }
+
+    /// The sort keys; with `--parent`, that one too.
+    fn sort(&self) -> Option<Vec<Field>> {
+        let given = self.columns.sort.clone();
+        if self.columns.parent.is_none() {
+            return given;
+        }
+        let usual = || match self.columns.fields {
+            Some(_) => Vec::new(),
+            None => [SortKey::Comm, SortKey::Dso, SortKey::Symbol]
+                .map(Field::Key)
+                .to_vec(),
+        };
+        let mut sort = given.unwrap_or_else(usual);
+        sort.push(Field::Key(SortKey::Parent));
+        Some(sort)
+    }
+
+    fn parent(&self) -> ParentPattern {
+        let mut parent = ParentPattern::default();
+        if let Some(pattern) = &self.columns.parent {
+            parent.pattern = pattern.clone();
+        }
+        parent
     }
 
     fn uses(&self, key: SortKey) -> bool {

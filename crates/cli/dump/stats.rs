@@ -11,7 +11,7 @@ use std::io::Write;
 const TABLE: usize = 128;
 
 /// What was counted.
-pub(super) struct Stats {
+pub(crate) struct Stats {
     small: [u64; TABLE],
     large: BTreeMap<u32, u64>,
     /// Samples and sum of periods of each event.
@@ -21,7 +21,7 @@ pub(super) struct Stats {
 
 impl Stats {
     /// Reads the recording to its end.
-    pub(super) fn count(reader: &mut Reader) -> Result<Self, prof_perfdata::Error> {
+    pub(crate) fn count(reader: &mut Reader) -> Result<Self, prof_perfdata::Error> {
         let mut stats = Self {
             small: [0; TABLE],
             large: BTreeMap::new(),
@@ -86,6 +86,31 @@ impl Stats {
             writeln!(out, "{samples:>12} samples of {name}, {period} in total")?;
         }
         writeln!(out, "{:>12} lost", self.lost)
+    }
+
+    /// In the layout of `perf report --stats`.
+    pub(crate) fn write_as_perf(
+        &self,
+        reader: &Reader,
+        out: &mut impl Write,
+    ) -> std::io::Result<()> {
+        let total: u64 = self.records().map(|(_, count)| count).sum();
+        writeln!(
+            out,
+            "\nAggregated stats:\n{:>16} events: {total:10}",
+            "TOTAL"
+        )?;
+        for (name, count) in self.records() {
+            let share = 100.0 * count as f64 / total as f64;
+            writeln!(out, "{name:>16} events: {count:10}  ({share:4.1}%)")?;
+        }
+        for (event, (samples, _)) in reader.events().list().iter().zip(&self.events) {
+            if *samples > 0 {
+                let name = visible(event.name().as_bytes());
+                writeln!(out, "{name} stats:\n{:>16} events: {samples:10}", "SAMPLE")?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn write_json(&self, reader: &Reader, out: &mut impl Write) -> std::io::Result<()> {

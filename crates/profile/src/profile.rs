@@ -1,7 +1,7 @@
 //! The whole model.
 
 use crate::{
-    Dso, DsoId, Frame, Function, FunctionId, Location, LocationId, NameId, Names, Samples,
+    Dso, DsoId, EventId, Frame, Function, FunctionId, Location, LocationId, NameId, Names, Samples,
     StackTree, Trust,
 };
 use prof_abi::BuildId;
@@ -33,6 +33,19 @@ pub struct Thread {
     pub parent: Option<i32>,
     /// Its last name.
     pub comm: NameId,
+}
+
+/// What an event counted while a thread ran, as `record -s` keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadCount {
+    /// Thread-group id.
+    pub pid: i32,
+    /// Thread id.
+    pub tid: i32,
+    /// The event.
+    pub event: EventId,
+    /// The count, in the event's unit.
+    pub value: u64,
 }
 
 /// An event that was sampled.
@@ -96,6 +109,8 @@ pub struct Profile {
     pub tasks: Vec<Task>,
     /// All threads that records tell of, sorted by id.
     pub threads: Vec<Thread>,
+    /// Counts by thread and event, in the order threads ended.
+    pub thread_counts: Vec<ThreadCount>,
     /// Functions and unnamed addresses.
     pub functions: Vec<Function>,
     /// Frames of all locations, see `Location::frames`.

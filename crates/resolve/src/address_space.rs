@@ -16,6 +16,32 @@ use crate::modules::ModuleId;
 use prof_profile::{Avma, FileOffset};
 use std::sync::Arc;
 
+/// What may be done with a mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Access(u8);
+
+impl Access {
+    /// Its memory can be read.
+    pub const READ: Self = Self(1);
+    /// It can be written to.
+    pub const WRITE: Self = Self(2);
+    /// It can be executed.
+    pub const EXECUTE: Self = Self(4);
+    /// What is written to it reaches the file and other processes.
+    pub const SHARED: Self = Self(8);
+
+    /// From the `prot` and `flags` of a MMAP2 record: `PROT_*` and
+    /// `MAP_SHARED` bits.
+    pub fn of(prot: u32, flags: u32) -> Self {
+        Self((prot & 7) as u8 | ((flags & 1) as u8 * Self::SHARED.0))
+    }
+
+    /// Whether all of `other` is in it.
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
 /// A range of a process and what is mapped there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mapping {
@@ -27,6 +53,8 @@ pub struct Mapping {
     pub offset: FileOffset,
     /// What is mapped.
     pub module: ModuleId,
+    /// What may be done with it.
+    pub access: Access,
 }
 
 impl Mapping {
@@ -214,7 +242,7 @@ fn merged(below: &[Mapping], above: &[Mapping]) -> Layer {
 
 #[cfg(test)]
 mod tests {
-    use super::{AddressSpace, Mapping};
+    use super::{Access, AddressSpace, Mapping};
     use crate::modules::ModuleId;
     use prof_profile::{Avma, FileOffset};
 
@@ -224,6 +252,7 @@ mod tests {
             end: Avma(end),
             offset: FileOffset(start * 10),
             module: ModuleId(module),
+            access: Access::default(),
         }
     }
 

@@ -21,9 +21,10 @@ mod progress;
 mod replay;
 mod stack_builder;
 mod stacks;
+mod task_tree;
 mod trusting;
 
-pub use address_space::{AddressSpace, Mapping};
+pub use address_space::{Access, AddressSpace, Mapping};
 pub use live::{LiveFiles, LiveSummary, LiveUnwinder, TargetMemory};
 pub use load::{LoadOptions, load};
 pub use modules::{Inode, Module, ModuleId, Modules};
@@ -31,3 +32,4 @@ pub use place_names::{NamedPlace, PlaceNames};
 pub use processes::{ForkEvent, MapEvent, Processes};
 pub use progress::{Phase, Progress};
 pub use stacks::{Beyond, OpenFile, RecordedFiles, StackUnwinder, UserState};
+pub use task_tree::{TreeLine, task_tree};

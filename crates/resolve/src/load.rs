@@ -11,7 +11,7 @@ use prof_abi::{CallchainContext, CpuMode, SampleType};
 use prof_perfdata::{Body, Error, Features, Reader, Record, Sample as RawSample, TimeOrder};
 use prof_profile::{
     Avma, ChainEnd, Event, EventId, NameId, Origin, Profile, Sample, Samples, StackId, Task,
-    TaskId, Trust,
+    TaskId, ThreadCount, Trust,
 };
 use prof_symbolize::{Detail, Symbolizer};
 use prof_unwind::{Machine, Registers, StackDump};
@@ -95,6 +95,8 @@ struct Loader {
     max_stack: usize,
     samples: Samples,
     tasks: Vec<Task>,
+    thread_counts: Vec<ThreadCount>,
+    thread_count_ids: FxHashMap<(i32, i32, EventId), usize>,
     task_ids: FxHashMap<(i32, i32, Option<NameId>), TaskId>,
     events: Vec<Event>,
     tally: Tally,
@@ -120,6 +122,8 @@ impl Loader {
             max_stack: options.max_stack,
             samples: Samples::default(),
             tasks: Vec::new(),
+            thread_counts: Vec::new(),
+            thread_count_ids: FxHashMap::default(),
             task_ids: FxHashMap::default(),
             events: Vec::new(),
             tally: Tally::default(),
@@ -133,6 +137,7 @@ impl Loader {
             Body::Lost(lost) => self.add_lost(record, lost.lost),
             Body::LostSamples(lost) => self.add_lost(record, lost.lost),
             Body::Throttle(_) => self.tally.throttled += 1,
+            Body::Read(read) => self.thread_count(record, &read),
             body => {
                 let mapped = self.processes.apply(record, &body);
                 if let Some(module) = mapped.filter(|_| has_stack_dumps(record)) {
@@ -140,6 +145,27 @@ impl Loader {
                     self.unwinder.prepare(&self.processes, module, pid);
                 }
             }
+        }
+    }
+
+    fn thread_count(&mut self, record: &Record<'_>, read: &prof_perfdata::body::Read<'_>) {
+        let event = EventId(record.event_index().unwrap_or(0).min(0xffff) as u16);
+        let value = read.values.values().next().map_or(0, |first| first.value);
+        let counts = &mut self.thread_counts;
+        let key = (read.pid, read.tid, event);
+        let at = *self.thread_count_ids.entry(key).or_insert_with(|| {
+            let (pid, tid) = (read.pid, read.tid);
+            let value = 0;
+            counts.push(ThreadCount {
+                pid,
+                tid,
+                event,
+                value,
+            });
+            counts.len() - 1
+        });
+        if let Some(count) = counts.get_mut(at) {
+            count.value = count.value.saturating_add(value);
         }
     }
 
@@ -288,6 +314,7 @@ impl Loader {
         self.tally.merged = self.stacks.merged();
         let (raw, mut stacks) = self.stacks.into_parts();
         stacks.freeze();
+        let threads = self.processes.threads();
         let mut names = std::mem::take(&mut self.processes.names);
         let named = namer.name(self.processes.modules(), &raw, &mut names);
         let origin = origin(features, namer.kernel.build_id);
@@ -296,7 +323,8 @@ impl Loader {
             events: self.events,
             dsos: named.dsos,
             tasks: self.tasks,
-            threads: self.processes.threads(),
+            threads,
+            thread_counts: self.thread_counts,
             functions: named.functions,
             frames: named.frames,
             locations: named.locations,

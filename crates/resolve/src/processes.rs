@@ -1,7 +1,7 @@
 //! Process state at a moment of the recording: who is called what, and what
 //! is mapped where.
 
-use crate::address_space::{AddressSpace, Mapping};
+use crate::address_space::{Access, AddressSpace, Mapping};
 use crate::modules::{Inode, Module, ModuleId, Modules, kernel_kind, user_kind};
 use prof_abi::{BuildId, CpuMode};
 use prof_profile::{Avma, DsoKind, FileOffset, NameId, Names};
@@ -24,6 +24,8 @@ pub struct MapEvent<'a> {
     pub inode: Option<Inode>,
     /// Its identity, if told.
     pub build_id: Option<BuildId>,
+    /// What may be done with it.
+    pub access: Access,
     /// Path or pseudo name.
     pub path: &'a [u8],
 }
@@ -128,6 +130,7 @@ impl Processes {
             end,
             offset,
             module,
+            access: event.access,
         };
         let version = self.next_version();
         let space = if is_kernel {
@@ -185,6 +188,7 @@ impl Processes {
                 end: Avma(end),
                 offset,
                 module,
+                access: Access::EXECUTE,
             },
             version,
         );
@@ -262,18 +266,29 @@ impl Processes {
         self.in_exec -= usize::from(ended);
     }
 
-    /// All threads whose name a record told, sorted by id.
-    pub fn threads(&self) -> Vec<prof_profile::Thread> {
-        let named = |(&tid, thread): (&i32, &Thread)| {
-            Some(prof_profile::Thread {
-                tid,
-                pid: thread.pid,
-                parent: thread.parent,
-                comm: thread.comm?,
-            })
+    /// All threads that records tell of, sorted by id. Those whose name no
+    /// record tells are called `:` and their id, as in perf.
+    pub fn threads(&mut self) -> Vec<prof_profile::Thread> {
+        let mut known = std::mem::take(&mut self.threads);
+        let unnamed = |pid| Thread {
+            pid,
+            parent: None,
+            comm: None,
         };
-        let mut threads: Vec<_> = self.threads.iter().filter_map(named).collect();
+        for &pid in self.spaces.keys() {
+            known.entry(pid).or_insert_with(|| unnamed(pid));
+        }
+        let name = |(&tid, thread): (&i32, &Thread)| prof_profile::Thread {
+            tid,
+            pid: thread.pid,
+            parent: thread.parent,
+            comm: thread
+                .comm
+                .unwrap_or_else(|| self.names.intern(&format!(":{tid}"))),
+        };
+        let mut threads: Vec<_> = known.iter().map(name).collect();
         threads.sort_by_key(|thread| thread.tid);
+        self.threads = known;
         threads
     }
 
@@ -320,6 +335,7 @@ impl Processes {
 #[cfg(test)]
 mod tests {
     use super::{ForkEvent, MapEvent, Processes};
+    use crate::address_space::Access;
     use prof_abi::CpuMode;
     use prof_profile::{Avma, FileOffset};
 
@@ -332,6 +348,7 @@ mod tests {
             offset: FileOffset(0),
             inode: None,
             build_id: None,
+            access: Access::EXECUTE,
             path,
         }
     }

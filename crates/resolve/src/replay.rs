@@ -1,5 +1,6 @@
 //! Records of a recording, applied to process state.
 
+use crate::address_space::Access;
 use crate::modules::{Inode, ModuleId};
 use crate::processes::{ForkEvent, MapEvent, Processes};
 use prof_abi::Misc;
@@ -21,6 +22,7 @@ impl Processes {
                     offset: FileOffset(map.pgoff),
                     inode: None,
                     build_id: None,
+                    access: Access::EXECUTE,
                     path: map.path.bytes(),
                 });
             }
@@ -34,6 +36,7 @@ impl Processes {
                     offset: FileOffset(map.pgoff),
                     inode,
                     build_id,
+                    access: Access::of(map.prot, map.flags),
                     path: map.path.bytes(),
                 });
             }

@@ -241,6 +241,7 @@ mod tests {
             offset: FileOffset(0x200),
             inode: None,
             build_id: None,
+            access: crate::Access::EXECUTE,
             path: b"/bin/x",
         });
         processes

@@ -31,7 +31,7 @@ pub use parts::{Part, Parts};
 pub use paths::NodeId;
 pub use rows::{InlineRows, Row, RowKey, Rows, RowsOptions};
 pub use scene::Scene;
-pub use select::{Filter, ModeFilter, Scope, Selection, SelfOf, StackEnd};
+pub use select::{Filter, ModeFilter, ParentPattern, Scope, Selection, SelfOf, StackEnd};
 pub use site::{Granularity, Site, SiteId, SiteKind, Sites};
 pub use tally::{Group, GroupId, Weight};
 pub use time::{TimeRange, TimeSpecError, parse_time_ranges};

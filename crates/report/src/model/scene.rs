@@ -3,7 +3,7 @@
 use super::paths::StackPaths;
 use super::select::Scope;
 use super::site::SiteMaker;
-use super::tally::{Shown, Split, Tally};
+use super::tally::{Parents, Shown, Split, Tally};
 use super::transform::apply;
 use super::{CallTree, NodeId, Selection, SiteKind, Sites, Weight};
 use prof_profile::{Event, Profile};
@@ -62,12 +62,16 @@ impl<'p> Scene<'p> {
     }
 
     pub(crate) fn tally(&self, split: Split) -> Tally {
+        let parents = split
+            .parent
+            .then(|| Parents::new(self.profile, &self.selection.parent));
         Tally::new(
             self.profile,
             self.selection.event,
             &self.selection.scope,
             &self.selection.filter,
             split,
+            parents.as_ref(),
         )
     }
 

@@ -25,6 +25,8 @@ pub struct Selection {
     /// Keeps at most this many addresses of a stack, counted from its
     /// outermost end (as perf does in caller order) or from the leaf.
     pub max_stack: Option<(usize, StackEnd)>,
+    /// What [`super::SortKey::Parent`] tells samples apart by.
+    pub parent: ParentPattern,
 }
 
 impl Default for Selection {
@@ -38,6 +40,26 @@ impl Default for Selection {
             self_of: SelfOf::Innermost,
             granularity: Granularity::Function,
             max_stack: None,
+            parent: ParentPattern::default(),
+        }
+    }
+}
+
+/// Which of its callers a sample is put down to.
+#[derive(Debug, Clone)]
+pub struct ParentPattern {
+    /// Finds them by name.
+    pub pattern: Regex,
+    /// From which end of the stack the first one is taken.
+    pub from: StackEnd,
+}
+
+impl Default for ParentPattern {
+    /// perf's: the system call, or the page fault.
+    fn default() -> Self {
+        Self {
+            pattern: Regex::new("^sys_|^do_page_fault").expect("a pattern"),
+            from: StackEnd::Leaf,
         }
     }
 }

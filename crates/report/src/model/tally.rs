@@ -1,6 +1,6 @@
 //! Weights, and samples counted by who ran and where.
 
-use super::select::{Filter, ModeFilter, Scope};
+use super::select::{Filter, ModeFilter, ParentPattern, Scope, StackEnd};
 use super::{Scene, SortKey, TimeRange};
 use prof_abi::CpuMode;
 use prof_profile::{EventId, NameId, Profile, StackId, TaskId};
@@ -88,6 +88,9 @@ pub struct Group {
     pub cpu: Option<Option<u32>>,
     /// Start of the time slice, ns.
     pub time: Option<u64>,
+    /// The caller that the pattern for parents finds; `Some(None)` where it
+    /// finds none.
+    pub parent: Option<Option<NameId>>,
 }
 
 /// Samples of one group with one stack.
@@ -116,6 +119,7 @@ pub(crate) struct Split {
     pub(crate) pid: bool,
     pub(crate) tid: bool,
     pub(crate) cpu: bool,
+    pub(crate) parent: bool,
     /// Length of a time slice, ns.
     pub(crate) time: Option<u64>,
 }
@@ -127,6 +131,7 @@ impl Split {
             pid: keys.contains(&SortKey::Tgid),
             tid: keys.contains(&SortKey::Pid) || keys.contains(&SortKey::Tid),
             cpu: keys.contains(&SortKey::Cpu),
+            parent: keys.contains(&SortKey::Parent),
             time: keys.contains(&SortKey::Time).then_some(quantum.max(1)),
         }
     }
@@ -139,6 +144,7 @@ impl Split {
             tid: self.tid.then_some(task.tid),
             cpu: self.cpu.then_some(cpu),
             time: self.time.map(|_| slice),
+            parent: None,
         }
     }
 }
@@ -337,6 +343,44 @@ fn raw_cells(profile: &Profile, event: EventId, scope: &Scope, split: Split) -> 
     cells
 }
 
+/// By `StackId`: the caller that a pattern finds.
+pub(crate) struct Parents(Vec<Option<NameId>>);
+
+impl Parents {
+    pub(crate) fn new(profile: &Profile, wanted: &ParentPattern) -> Self {
+        let matching: Vec<bool> = profile
+            .functions
+            .iter()
+            .map(|function| {
+                function.unnamed.is_none() && wanted.pattern.is_match(profile.name(function.name))
+            })
+            .collect();
+        // As in perf, inlined functions are no callers.
+        let found = |location| {
+            let host = profile.frames_at(location).last()?;
+            let is_it = matching.get(host.function.0 as usize) == Some(&true);
+            is_it.then(|| profile.function(host.function).name)
+        };
+        let mut parents: Vec<Option<NameId>> = Vec::with_capacity(profile.stacks.len());
+        // A stack's caller has a smaller id than the stack.
+        for index in 0..profile.stacks.len() {
+            let own = profile.stacks.get(StackId(index as u32));
+            parents.push(own.and_then(|(caller, location)| {
+                let outer = parents.get(caller.0 as usize).copied().flatten();
+                match wanted.from {
+                    StackEnd::Outermost => outer.or_else(|| found(location)),
+                    StackEnd::Leaf => found(location).or(outer),
+                }
+            }));
+        }
+        Self(parents)
+    }
+
+    fn of(&self, stack: StackId) -> Option<NameId> {
+        self.0.get(stack.0 as usize).copied().flatten()
+    }
+}
+
 impl Tally {
     pub(crate) fn new(
         profile: &Profile,
@@ -344,6 +388,7 @@ impl Tally {
         scope: &Scope,
         filter: &Filter,
         split: Split,
+        parents: Option<&Parents>,
     ) -> Self {
         let tasks = passing_tasks(profile, filter);
         let mut judge = Judge::new(profile, scope, filter);
@@ -360,7 +405,8 @@ impl Tally {
             if fate == Fate::Hidden || !passes {
                 continue;
             }
-            let group = split.group(profile, raw.task, raw.cpu, raw.slice);
+            let mut group = split.group(profile, raw.task, raw.cpu, raw.slice);
+            group.parent = parents.map(|parents| parents.of(raw.stack));
             let group = *groups.entry(group).or_insert_with(|| {
                 tally.groups.push(group);
                 GroupId(tally.groups.len() as u32 - 1)

@@ -79,7 +79,14 @@ impl Comparer<'_> {
             SortKey::Dso => self.ranks.site(a).dso.cmp(&self.ranks.site(b).dso),
             SortKey::Symbol => self.ranks.site(a).symbol.cmp(&self.ranks.site(b).symbol),
             SortKey::Srcline | SortKey::Srcfile => self.line(a).cmp(&self.line(b)),
-            SortKey::Parent | SortKey::Event => Ordering::Equal,
+            SortKey::Parent => {
+                let parent = |row| match group(row).parent.flatten() {
+                    Some(name) => self.ranks.name(Some(name)),
+                    None => Some(u32::MAX),
+                };
+                parent(a).cmp(&parent(b))
+            }
+            SortKey::Event => Ordering::Equal,
         }
     }
 

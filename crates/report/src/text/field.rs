@@ -199,7 +199,10 @@ impl<'a> Cells<'a> {
                 }
                 None => out.push_str("-001"),
             },
-            SortKey::Parent => out.push_str("[other]"),
+            SortKey::Parent => match group.parent.flatten() {
+                Some(name) => out.push_str(&escape::terminal(profile.name(name))),
+                None => out.push_str("[other]"),
+            },
             SortKey::Time => out.push_str(&time(group.time.unwrap_or(0))),
             SortKey::Event => {
                 let name = self.scene.event().map_or("", |event| event.name.as_str());

@@ -13,6 +13,7 @@ mod options;
 mod percent;
 mod rank;
 mod table;
+mod threads;
 
 pub use field::{Cells, Field, FieldError};
 pub use header::header;

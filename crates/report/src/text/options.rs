@@ -34,6 +34,8 @@ pub struct TextOptions {
     pub relative: bool,
     /// Length of a time slice, ns.
     pub quantum: u64,
+    /// `-T`: what events counted in each thread, below the tables.
+    pub threads: bool,
     /// `-q`: no comment lines.
     pub quiet: bool,
     /// `--time` as given, told beside the counts.
@@ -56,6 +58,7 @@ impl Default for TextOptions {
             percent_limit: 0.0,
             relative: false,
             quantum: 100_000_000,
+            threads: false,
             quiet: false,
             time: None,
         }
@@ -97,6 +100,16 @@ impl TextOptions {
         columns.extend(appended.0);
         order.extend(appended.1);
         (without_repeats(columns), without_repeats(order))
+    }
+
+    /// From which end chains are drawn.
+    pub(crate) fn order(&self, has_chains: bool) -> ChainOrder {
+        let children = self.children && has_chains;
+        self.call_graph.order.unwrap_or(if children {
+            ChainOrder::Caller
+        } else {
+            ChainOrder::Callee
+        })
     }
 
     /// Whether `-s` was given and begins with the symbol: then a single

@@ -6,10 +6,12 @@ use super::field::{Cells, Field};
 use super::graph::Pen;
 use super::percent;
 use super::rank::Ranks;
+use super::threads::threads;
 use super::{CallGraph, ChainOrder, ChainStyle, TextOptions};
 use crate::escape;
 use crate::model::{
-    Filter, Granularity, InlineRows, Row, Rows, RowsOptions, Scene, Selection, SortKey, Weight,
+    Filter, Granularity, InlineRows, Row, Rows, RowsOptions, Scene, Selection, SortKey, StackEnd,
+    Weight,
 };
 use crate::trust;
 use prof_profile::{EventId, Profile};
@@ -36,6 +38,9 @@ pub fn report(
             continue;
         }
         write_event(profile, options, event, out)?;
+    }
+    if options.threads {
+        out.write_all(threads(profile).as_bytes())?;
     }
     Ok(())
 }
@@ -111,6 +116,10 @@ pub(crate) fn scene_of<'p>(
 fn selection(options: &TextOptions, event: EventId, has_chains: bool) -> Selection {
     let mut selection = options.selection.clone();
     selection.event = event;
+    selection.parent.from = match options.order(has_chains) {
+        ChainOrder::Caller => StackEnd::Outermost,
+        ChainOrder::Callee => StackEnd::Leaf,
+    };
     let (columns, order) = options.plan(has_chains && options.children);
     let uses = |key| {
         columns
@@ -164,11 +173,7 @@ impl<'a> Table<'a> {
         if !has_chains {
             graph.style = ChainStyle::None;
         }
-        let order = graph.order.unwrap_or(if children {
-            ChainOrder::Caller
-        } else {
-            ChainOrder::Callee
-        });
+        let order = options.order(has_chains);
         let (columns, sort) = options.plan(children);
         let keys = sort
             .iter()
