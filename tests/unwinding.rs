@@ -131,6 +131,76 @@ fn no_chain_of_a_program_without_frame_pointers_is_wrong() {
     }
 }
 
+/// Builds a C program of `fixtures/programs`; `None` without a compiler.
+fn c_program(test: &str, name: &str) -> Option<PathBuf> {
+    if !have(test, "gcc") {
+        return None;
+    }
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/programs");
+    let program = scratch().join(name);
+    let built = Command::new("gcc")
+        .args(["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"])
+        .arg("-o")
+        .arg(&program)
+        .arg(sources.join(format!("{name}.c")))
+        .status()
+        .expect("gcc starts");
+    assert!(built.success(), "the fixture compiles");
+    Some(program)
+}
+
+#[test]
+fn stacks_of_more_than_a_mebibyte_reach_the_start() {
+    let test = "stacks_of_more_than_a_mebibyte_reach_the_start";
+    let Some(program) = c_program(test, "deep-recursion") else {
+        return;
+    };
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: {test}: without the right to run first, memory is read too late");
+        return;
+    }
+    for mode in ["sweep", "bottom", "walk"] {
+        let recording = scratch().join(format!("deep-{mode}.data"));
+        let status = prof_command()
+            .args(["record", "-q", "-F", "250", "-g", "-o"])
+            .arg(&recording)
+            .arg("--")
+            .arg(&program)
+            .args([mode, "3"])
+            .status()
+            .expect("prof starts");
+        assert!(status.success());
+        let chains = chains(&recording);
+        let chains: Vec<_> = chains.iter().filter(|chain| chain.len() > 1).collect();
+        let deep = chains.iter().filter(|chain| chain.len() > 3000).count();
+        assert!(
+            deep > 20,
+            "{deep} deep chains of {} in {mode}",
+            chains.len()
+        );
+        let is_of = |frame: &&String| {
+            let names = [mode, "work", "main", "now", "clock_gettime", "__vdso"];
+            !names.iter().any(|name| frame.contains(name))
+        };
+        // Frames of other functions: what called main, the loader's, and the
+        // kernel's work at the start.
+        let rooted = chains
+            .iter()
+            .filter(|chain| chain.last().is_some_and(|last| last == "_start"))
+            .inspect(|chain| {
+                let strangers = chain.iter().filter(is_of).count();
+                assert!(strangers < 40, "{strangers} strange frames in {mode}");
+            })
+            .count();
+        // Some samples go by before it is known that the stack is deep.
+        assert!(
+            rooted * 100 >= chains.len() * 95,
+            "{rooted} of {} reach the start in {mode}",
+            chains.len()
+        );
+    }
+}
+
 /// A member of a JSON object, by the path to it.
 fn member<'a>(json: &'a serde_json::Value, path: &[&str]) -> &'a serde_json::Value {
     path.iter().fold(json, |value, name| &value[*name])

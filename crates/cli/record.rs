@@ -14,6 +14,7 @@ use prof_record::options::{
 use prof_record::output::Destination;
 use prof_record::stage::Stage;
 use prof_record::{EndedBy, Finished, RecordError};
+use prof_resolve::Switches;
 use prof_sys::process::Ended;
 use refused::Refused;
 use std::ffi::OsString;
@@ -218,8 +219,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 
 /// The unwinder, if stacks are to be unwound while recording.
 fn stage(options: &Options) -> Option<Box<dyn Stage>> {
+    let switches = match options.extras.switches {
+        true => Switches::Keep,
+        false => Switches::Drop,
+    };
     matches!(options.stacks, Stacks::Unwound(_))
-        .then(|| Box::new(LiveStage::new()) as Box<dyn Stage>)
+        .then(|| Box::new(LiveStage::new(switches)) as Box<dyn Stage>)
 }
 
 /// Tells what was recorded; the exit code.

@@ -1,12 +1,14 @@
 //! Unwinding while recording: the unwinder of `resolve` as a stage of
 //! `record`.
 
-use prof_abi::{EventAttr, SampleType};
+use prof_abi::{AttrFlags, EventAttr, SampleType};
 use prof_perfdata::write::{EventDescription, UserChainRewriter};
+use prof_record::snapshots::Snapshots;
 use prof_record::stage::Stage;
-use prof_resolve::{LiveUnwinder, TargetMemory};
+use prof_resolve::{LiveUnwinder, MemorySnapshot, Switches, TargetMemory};
 use prof_sys::process;
 use prof_unwind::Machine;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The machine that this program was built for.
@@ -20,21 +22,32 @@ const MACHINE: Machine = if cfg!(target_arch = "aarch64") {
 pub(super) struct LiveStage {
     /// There from [`Stage::begin`] on.
     unwinder: Option<LiveUnwinder<ProcessMemory>>,
+    switches: Switches,
+    snapshots: Arc<Snapshots>,
 }
 
 impl LiveStage {
-    pub(super) fn new() -> Self {
-        Self { unwinder: None }
+    /// `switches` says what the user wants of them.
+    pub(super) fn new(switches: Switches) -> Self {
+        Self {
+            unwinder: None,
+            switches,
+            snapshots: Arc::default(),
+        }
     }
 }
 
 impl Stage for LiveStage {
     fn written_attr(&self, opened: &EventAttr) -> EventAttr {
-        if opened.sample_type.has(SampleType::REGS_USER) {
+        let mut written = if opened.sample_type.has(SampleType::REGS_USER) {
             UserChainRewriter::new(opened).written_attr().clone()
         } else {
             opened.clone()
+        };
+        if self.switches == Switches::Drop {
+            written.flags = written.flags.without(AttrFlags::CONTEXT_SWITCH);
         }
+        written
     }
 
     fn begin(&mut self, events: &[EventDescription]) {
@@ -42,13 +55,33 @@ impl Stage for LiveStage {
             .iter()
             .map(|event| (event.attr.clone(), event.ids.clone()))
             .collect();
-        self.unwinder = Some(LiveUnwinder::new(events, MACHINE, ProcessMemory));
+        self.unwinder = Some(LiveUnwinder::new(
+            events,
+            MACHINE,
+            self.switches,
+            ProcessMemory,
+        ));
     }
 
-    fn records(&mut self, records: &[u8], out: &mut Vec<u8>) {
+    fn records(&mut self, records: &[u8], out: &mut dyn FnMut(&[u8])) {
         if let Some(unwinder) = &mut self.unwinder {
+            let new = self.snapshots.take().into_iter();
+            unwinder.snapshots(new.map(|snapshot| MemorySnapshot {
+                tid: snapshot.tid,
+                time: snapshot.time,
+                pieces: snapshot.pieces,
+            }));
             unwinder.round(records, out);
+            let used = unwinder.used_snapshots();
+            self.snapshots.give_back(used.map(|used| used.pieces));
+            let wanted = unwinder.wanted();
+            self.snapshots
+                .want(wanted.map(|(tid, ranges)| (tid, ranges.to_vec())).collect());
         }
+    }
+
+    fn snapshots(&self) -> Option<Arc<Snapshots>> {
+        Some(self.snapshots.clone())
     }
 
     fn trust(&self) -> Option<String> {
@@ -60,7 +93,7 @@ impl Stage for LiveStage {
         Duration::from_millis(4)
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) {
+    fn finish(&mut self, out: &mut dyn FnMut(&[u8])) {
         if let Some(unwinder) = &mut self.unwinder {
             unwinder.finish(out);
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Bytes that may wait for the writing thread. Beyond, records stay in the
 /// rings, and when those are full the kernel drops and counts.
-const MOST_QUEUED: usize = 32 << 20;
+const MOST_QUEUED: usize = 8 << 20;
 /// How long to leave a full queue alone.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
 

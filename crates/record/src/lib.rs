@@ -17,6 +17,7 @@ mod plan;
 pub mod registers;
 mod session;
 mod setup;
+pub mod snapshots;
 pub mod stage;
 mod summary;
 pub mod synthesize;

@@ -2,6 +2,7 @@
 
 use crate::events::{ChainTerm, EventSpec, Precision, Rate, names};
 use crate::options::{ChainFilter, ModeFilter, Options, Stacks, Start, Target};
+use crate::snapshots;
 use prof_abi::{AttrFlags, BranchSampleType, EventAttr, ReadFormat, SampleType, event_kind};
 
 /// What each event is for.
@@ -30,6 +31,8 @@ pub(crate) struct Planned {
 pub(crate) struct Limits {
     /// Hz (`kernel.perf_event_max_sample_rate`).
     pub(crate) highest_frequency: u64,
+    /// Online.
+    pub(crate) cpus: usize,
 }
 
 /// A default event: the first that can be opened is taken.
@@ -84,7 +87,7 @@ pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Ve
     } else {
         0
     };
-    set_side_band(options, &mut planned[side_band].attr);
+    set_side_band(options, limits.cpus, &mut planned[side_band].attr);
     if planned.len() > 1 || options.extras.identifier {
         for event in &mut planned {
             event.attr.sample_type = event.attr.sample_type.with(SampleType::IDENTIFIER);
@@ -308,9 +311,15 @@ fn tracking(options: &Options) -> Planned {
     }
 }
 
+/// Whether memory is to be read with samples, for which records must tell when
+/// threads leave their CPU.
+fn wants_snapshots(options: &Options, attr: &EventAttr, cpus: usize) -> bool {
+    matches!(options.stacks, Stacks::Unwound(_)) && snapshots::are_possible(attr, cpus)
+}
+
 /// Records of tasks and mappings come with one event only, or there would be
 /// one of each per event.
-fn set_side_band(options: &Options, attr: &mut EventAttr) {
+fn set_side_band(options: &Options, cpus: usize, attr: &mut EventAttr) {
     let extras = &options.extras;
     let mut flags = attr.flags
         | AttrFlags::MMAP
@@ -323,7 +332,10 @@ fn set_side_band(options: &Options, attr: &mut EventAttr) {
     let wanted = [
         (options.build_ids, AttrFlags::BUILD_ID),
         (extras.data, AttrFlags::MMAP_DATA),
-        (extras.switches, AttrFlags::CONTEXT_SWITCH),
+        (
+            extras.switches || wants_snapshots(options, attr, cpus),
+            AttrFlags::CONTEXT_SWITCH,
+        ),
         (extras.namespaces, AttrFlags::NAMESPACES),
         (extras.cgroups, AttrFlags::CGROUP),
     ];
@@ -346,6 +358,7 @@ mod tests {
 
     const LIMITS: Limits = Limits {
         highest_frequency: 100_000,
+        cpus: 2,
     };
 
     fn options() -> Options {

@@ -11,6 +11,7 @@ use crate::open::OpenSet;
 use crate::options::{Options, Stacks, Target};
 use crate::output::{Output, OutputError};
 use crate::setup;
+use crate::snapshots;
 use crate::stage::Stage;
 use crate::summary::Summary;
 use crate::synthesize::{MachineFacts, machine_features};
@@ -18,9 +19,9 @@ use crate::tally::Counter;
 use crate::tracing_data;
 use crate::trim::Trim;
 use crate::writing::{FLUSH_EVERY, Writing, Written};
-use prof_abi::event_kind;
+use prof_abi::{AttrFlags, event_kind};
 use prof_perfdata::write::EventDescription;
-use prof_sys::limits::{Limit, Resource};
+use prof_sys::limits::{self, Limit, Resource};
 use prof_sys::process::Ended;
 use prof_sys::{ExecError, Launched, clock};
 use std::ffi::OsString;
@@ -162,6 +163,7 @@ fn run(
     notices: &mut dyn FnMut(&str),
 ) -> Result<Finished, RecordError> {
     let began = (Instant::now(), clock::own_cpu_time());
+    limits::give_freed_memory_back();
     let mut control = Control::new().map_err(system("take signals"))?;
     let mut launched = launch(options, &control)?;
     // If that is not enough, opening says which limit it met.
@@ -222,6 +224,11 @@ impl Plan<'_> {
         if let Some(stage) = &mut stage {
             stage.begin(&opened);
         }
+        let snapshots = stage.as_ref().and_then(|stage| stage.snapshots());
+        let beside = snapshots
+            .as_ref()
+            .filter(|_| opened[0].attr.flags.has(AttrFlags::CONTEXT_SWITCH))
+            .and_then(|_| snapshots::map_beside(&rings, &set.events));
         let (queue, pieces) = crossbeam_channel::unbounded();
         let (spare, spares) = crossbeam_channel::bounded(SPARE_BUFFERS);
         for records in self.early {
@@ -244,11 +251,19 @@ impl Plan<'_> {
             let drainer =
                 Drainer::new(rings, &set.events, &shared, queue, spares, patience).trimming(trim);
             let drains = scope.spawn(|| drainer.run());
+            if let (Some(orders), Some(beside)) = (&snapshots, &beside) {
+                for reader in snapshots::readers(orders, beside, &set.events, &opened) {
+                    scope.spawn(|| reader.run(&shared.stop));
+                }
+            }
             let writes = scope.spawn(|| writing.run(&pieces));
             let ended = start(options, &set, launched)
                 .map(|launched| control.wait(options, &set, launched.as_deref(), &shared));
             set.disable();
             shared.stop_draining();
+            if let Some(snapshots) = &snapshots {
+                snapshots.wake_all();
+            }
             drains.join().expect("the draining thread does not panic");
             let written = writes.join().expect("the writing thread does not panic");
             (ended, written)
@@ -258,7 +273,7 @@ impl Plan<'_> {
 }
 
 /// Buffers kept for reuse.
-const SPARE_BUFFERS: usize = 16;
+const SPARE_BUFFERS: usize = 4;
 
 fn system(doing: &'static str) -> impl FnOnce(io::Error) -> RecordError {
     move |source| RecordError::System { doing, source }

@@ -33,6 +33,7 @@ pub(crate) fn open(
     notices: &mut dyn FnMut(&str),
 ) -> Result<(OpenSet, Vec<Vec<u8>>), RecordError> {
     let limits = Limits {
+        cpus: online_cpus().len(),
         highest_frequency: read_number("/proc/sys/kernel/perf_event_max_sample_rate")
             .unwrap_or(100_000),
     };

@@ -1,7 +1,9 @@
 //! What may stand between the rings and the file.
 
+use crate::snapshots::Snapshots;
 use prof_abi::EventAttr;
 use prof_perfdata::write::EventDescription;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Changes records on their way to the file, as a live unwinder does. It runs
@@ -20,19 +22,25 @@ pub trait Stage: Send {
     fn begin(&mut self, events: &[EventDescription]);
 
     /// Takes all records of one drain of all rings, those of each ring in the
-    /// order in which the kernel wrote them; `out` gets what goes to the file
-    /// before the mark of this round. Synthesised records come first, with
-    /// time 0.
-    fn records(&mut self, records: &[u8], out: &mut Vec<u8>);
+    /// order in which the kernel wrote them; `out` gets, piece by piece, what
+    /// goes to the file before the mark of this round. Synthesised records
+    /// come first, with time 0.
+    fn records(&mut self, records: &[u8], out: &mut dyn FnMut(&[u8]));
 
     /// No more records come; `out` gets what was kept back.
-    fn finish(&mut self, out: &mut Vec<u8>) {
+    fn finish(&mut self, out: &mut dyn FnMut(&[u8])) {
         let _ = out;
     }
 
     /// What the file shall say about how far to trust the stacks, as JSON;
     /// asked for after [`Stage::finish`].
     fn trust(&self) -> Option<String> {
+        None
+    }
+
+    /// Where the stage says which memory it wants to be read with samples, and
+    /// gets it; `None` if it wants none.
+    fn snapshots(&self) -> Option<Arc<Snapshots>> {
         None
     }
 

@@ -109,9 +109,13 @@ impl Writing<'_> {
         let Some(stage) = &mut self.stage else {
             return self.output.write(records);
         };
-        self.scratch.clear();
-        stage.records(records, &mut self.scratch);
-        self.output.write(&self.scratch)
+        let (output, mut result) = (&mut self.output, Ok(()));
+        stage.records(records, &mut |piece| {
+            if result.is_ok() {
+                result = output.write(piece);
+            }
+        });
+        result
     }
 
     fn give_back(&self, records: Vec<u8>) {
@@ -132,19 +136,25 @@ impl Writing<'_> {
                 result,
             };
         }
-        self.scratch.clear();
         let mut trust = None;
+        let mut kept_back = Ok(());
         if let Some(stage) = &mut self.stage {
-            stage.finish(&mut self.scratch);
+            let output = &mut self.output;
+            stage.finish(&mut |piece| {
+                if kept_back.is_ok() {
+                    kept_back = output.write(piece);
+                }
+            });
             trust = stage.trust();
         }
+        self.scratch.clear();
         self.framing.last(&tally, &mut self.scratch);
         finished_round(&mut self.scratch);
         let mut features = self.framing.features(&tally, trust);
         if let Some(section) = self.tracing_data.take() {
             features.set(FeatureBit::TRACING_DATA, section);
         }
-        let result = self.output.write(&self.scratch);
+        let result = kept_back.and_then(|()| self.output.write(&self.scratch));
         let bytes = self.output.data_size();
         Written {
             tally,

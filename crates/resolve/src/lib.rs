@@ -25,7 +25,7 @@ mod task_tree;
 mod trusting;
 
 pub use address_space::{Access, AddressSpace, Mapping};
-pub use live::{LiveFiles, LiveSummary, LiveUnwinder, TargetMemory};
+pub use live::{LiveFiles, LiveSummary, LiveUnwinder, MemorySnapshot, Switches, TargetMemory};
 pub use load::{LoadOptions, load};
 pub use modules::{Inode, Module, ModuleId, Modules};
 pub use place_names::{NamedPlace, PlaceNames};

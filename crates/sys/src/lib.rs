@@ -37,6 +37,7 @@ mod ioctl;
 pub mod limits;
 mod poll;
 pub mod process;
+pub mod prompt;
 mod ring;
 pub mod signal;
 mod spawn;

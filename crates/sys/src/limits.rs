@@ -75,6 +75,21 @@ impl Limit {
     }
 }
 
+/// Makes large freed buffers go back to the system at once. glibc's malloc
+/// would keep blocks as large as the largest that was ever freed, for good.
+/// For programs that have large buffers for moments only.
+pub fn give_freed_memory_back() {
+    const LARGE: libc::c_int = 1 << 20;
+    #[cfg(target_env = "gnu")]
+    // SAFETY: sets two numbers of the allocator, which it checks; a refusal
+    // changes nothing.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 2 * LARGE);
+    }
+    let _ = LARGE;
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Limit, Resource};

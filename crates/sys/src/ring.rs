@@ -153,6 +153,35 @@ impl Ring {
             .min(self.size)
     }
 
+    /// Where the next record will begin, counted from the ring's first byte
+    /// ever.
+    pub fn head(&self) -> u64 {
+        // ORDERING: Acquire as in `take`, for `peek`.
+        self.control().data_head.load(Ordering::Acquire)
+    }
+
+    /// Where the oldest record begins whose room was not given back.
+    pub fn tail(&self) -> u64 {
+        self.control().data_tail.load(Ordering::Acquire)
+    }
+
+    /// Replaces `out` by `length` bytes from `at` on, which stay in the ring;
+    /// false if they are not there, or no longer: whoever takes records may be
+    /// another thread, with a mapping of its own.
+    pub fn peek(&self, at: u64, length: usize, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        let there = self.head().checked_sub(at);
+        if length > self.size || there.is_none_or(|there| there < length as u64) {
+            return false;
+        }
+        self.copy(at, length, out);
+        // ORDERING: the fence keeps the copy before the load: if the room was
+        // given back meanwhile, the kernel may have overwritten it. Partner:
+        // the Release in `take`.
+        std::sync::atomic::fence(Ordering::Acquire);
+        self.control().data_tail.load(Ordering::Relaxed) <= at
+    }
+
     /// Appends all waiting records to `out`, gives their room back, and
     /// returns their bytes. The records are whole.
     pub fn take(&mut self, out: &mut Vec<u8>) -> usize {
@@ -338,6 +367,25 @@ mod tests {
             records = &records[size..];
         }
         kinds
+    }
+
+    #[test]
+    fn a_second_mapping_sees_records_until_they_are_taken() {
+        let Some(event) = faults(AttrFlags(0)) else {
+            return;
+        };
+        let mut ring = Ring::map(&event, 1).expect("a page");
+        let beside = Ring::map_overwriting(&event, 1).expect("a second mapping");
+        touch(20);
+        let (mut seen, mut taken) = (Vec::new(), Vec::new());
+        let (tail, head) = (beside.tail(), beside.head());
+        assert!(beside.peek(tail, (head - tail) as usize, &mut seen));
+        assert!(!beside.peek(tail, usize::MAX, &mut Vec::new()));
+        assert!(!beside.peek(beside.head(), 8, &mut Vec::new()));
+        ring.take(&mut taken);
+        assert_eq!(seen[..], taken[..seen.len()]);
+        assert!(kinds(&seen).len() >= 20);
+        assert!(!beside.peek(tail, 24, &mut Vec::new()), "given back");
     }
 
     #[test]

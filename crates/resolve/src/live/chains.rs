@@ -1,7 +1,7 @@
 //! A sample's user chain, with the live process for what was not copied.
 
 use super::links::{Around, Links, Proof};
-use super::memory::{CodeOnly, LivePieces, TargetMemory};
+use super::memory::{Copied, CopiedAndCode, LivePieces, TargetMemory};
 use super::outbox::Trial;
 use super::outer::{Known, OuterFrames};
 use crate::processes::Processes;
@@ -9,6 +9,7 @@ use crate::stacks::{Beyond, OpenFile, StackUnwinder, UserState};
 use prof_profile::ChainEnd;
 use prof_unwind::Cursor;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::ops::Range;
 
 /// Bytes at the end of a copied piece that must still be as copied for what
 /// lies beyond to be believed at first sight.
@@ -17,6 +18,15 @@ const SEAM: u64 = 1024;
 const VERIFIED: usize = 16;
 /// Longest walk, frames; far beyond what a record can hold.
 const MAX_FRAMES: usize = 1 << 16;
+/// Drains for which a thread's stack counts as deep after it was.
+const WANTED: u64 = 64;
+/// A hole of more than this between slots means another stack, bytes.
+const SAME_STACK: u64 = 512 << 10;
+/// Most stacks of a thread that are read with its samples.
+const MAX_STACKS: usize = 4;
+/// Read above the outermost slot that is known while more is to be found,
+/// bytes.
+const FURTHER: u64 = 2 << 20;
 /// Threads that are remembered.
 const MAX_THREADS: usize = 1 << 14;
 
@@ -25,9 +35,20 @@ const MAX_THREADS: usize = 1 << 14;
 pub(super) struct ThreadSample<'a> {
     pub(super) tid: i32,
     pub(super) state: UserState<'a>,
+    /// What was read of its memory before it went on.
+    pub(super) pieces: &'a [(u64, Vec<u8>)],
     /// Highest stack pointer among the thread's later samples of this drain,
     /// 0 if there are none: how much of the stack may have gone since.
     pub(super) later_sp: u64,
+}
+
+impl<'a> ThreadSample<'a> {
+    fn copied(&self) -> Copied<'a> {
+        Copied {
+            dump: self.state.dump,
+            pieces: self.pieces,
+        }
+    }
 }
 
 /// How a chain ended.
@@ -48,6 +69,16 @@ pub(super) struct Chains<F, M> {
     /// the samples of this one.
     drain: u64,
     scratch: Vec<Known>,
+    /// What lay beyond the copied pieces of threads lately.
+    wanted: FxHashMap<i32, Wanted>,
+}
+
+/// Memory beyond the copied pieces of a thread.
+#[derive(Debug)]
+struct Wanted {
+    ranges: Vec<Range<u64>>,
+    /// The last drain for which that is of interest.
+    until: u64,
 }
 
 impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
@@ -59,6 +90,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             links: Links::default(),
             drain: 1,
             scratch: Vec::new(),
+            wanted: FxHashMap::default(),
         }
     }
 
@@ -70,6 +102,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     /// A thread ended, or runs another program.
     pub(super) fn forget(&mut self, tid: i32) {
         self.threads.remove(&tid);
+        self.wanted.remove(&tid);
     }
 
     /// The user chain of a sample; `out` is overwritten.
@@ -84,7 +117,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         }
         let outer = self.threads.entry(sample.tid).or_default();
         let word = sample.state.registers.machine().word();
-        outer.settle(&sample.state.dump, word);
+        outer.settle(&sample.copied(), word);
         let mut walk = Walk {
             stacks: &mut self.stacks,
             memory: &self.memory,
@@ -99,9 +132,30 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         };
         out.clear();
         let decided = walk.run(out);
+        let reach = walk.reach(&decided);
         self.scratch = walk.inner;
         self.scratch.clear();
+        if let Some(mut ranges) = reach {
+            if decided.end != ChainEnd::Root
+                && let Some(before) = self.wanted.get(&sample.tid)
+                && before.ranges.len() >= ranges.len()
+            {
+                // Where the stack begins was seen: it still does.
+                ranges.clone_from(&before.ranges);
+            }
+            let until = self.drain + WANTED;
+            self.wanted.insert(sample.tid, Wanted { ranges, until });
+        }
         decided
+    }
+
+    /// The memory that samples of these threads should bring along: by
+    /// thread address ranges, that of the stack itself first.
+    pub(super) fn wanted(&mut self) -> impl Iterator<Item = (i32, &[Range<u64>])> {
+        let now = self.drain;
+        self.wanted.retain(|_, wanted| wanted.until >= now);
+        let wanted = self.wanted.iter();
+        wanted.map(|(&tid, wanted)| (tid, wanted.ranges.as_slice()))
     }
 
     /// The number of the current drain.
@@ -239,7 +293,8 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
 
     /// Walks through the copied piece.
     fn copied_part(&mut self) -> Stop {
-        let mut code = CodeOnly {
+        let mut code = CopiedAndCode {
+            copied: self.sample.copied(),
             memory: self.memory,
             pid: self.sample.state.pid,
         };
@@ -312,7 +367,43 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     /// Whether a slot was not copied with this sample.
     fn is_beyond(&self, slot: u64) -> bool {
         let word = self.sample.state.registers.machine().word();
-        self.sample.state.dump.word(slot, word).is_none()
+        self.sample.copied().word(slot, word).is_none()
+    }
+
+    /// The memory beyond the copied piece that this chain went through, or
+    /// ended in; `None` if it did not leave the piece.
+    fn reach(&self, decided: &Decided) -> Option<Vec<Range<u64>>> {
+        let dump = &self.sample.state.dump;
+        let (start, end) = (dump.start, dump.end());
+        // On one stack the outermost slot says it all.
+        let known = match self.outer.is_one_stack() {
+            true => self.outer.until(1),
+            false => self.outer.until(usize::MAX),
+        };
+        let slots = self.inner.iter().chain(known.iter().rev());
+        let beyond = slots
+            .map(|frame| frame.slot)
+            .filter(|slot| *slot != 0 && !(start..end).contains(slot));
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        let mut stack = end..end;
+        for slot in beyond {
+            let near = stack.start.saturating_sub(SAME_STACK)..stack.end.saturating_add(SAME_STACK);
+            let is_own = ranges.is_empty() && known.len() == 1;
+            if !near.contains(&slot) && !is_own && ranges.len() < MAX_STACKS {
+                ranges.push(std::mem::replace(&mut stack, slot..slot));
+            }
+            stack = stack.start.min(slot)..stack.end.max(slot + 8);
+        }
+        let is_cut = matches!(decided.end, ChainEnd::StackCut | ChainEnd::Unproven);
+        if is_cut {
+            let further = (stack.end - stack.start).max(FURTHER);
+            stack.end = stack.end.saturating_add(further);
+        }
+        ranges.push(stack);
+        ranges
+            .iter()
+            .any(|range| !range.is_empty())
+            .then_some(ranges)
     }
 
     /// Reads slots of the known frames outside of `at` again: the nearest,

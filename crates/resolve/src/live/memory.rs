@@ -2,6 +2,7 @@
 
 use crate::stacks::Beyond;
 use prof_profile::Avma;
+use prof_unwind::StackDump;
 
 /// Reads the memory of running processes.
 pub trait TargetMemory {
@@ -74,15 +75,56 @@ impl<M: TargetMemory> Beyond for LivePieces<'_, M> {
     }
 }
 
-/// Reads code of the running process, but no stack.
-pub(super) struct CodeOnly<'a, M> {
+/// Memory of a thread as it was when a sample of it was taken, beyond what
+/// the sample itself holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemorySnapshot {
+    /// The thread.
+    pub tid: i32,
+    /// The sample's time, ns.
+    pub time: u64,
+    /// Addresses and what was there.
+    pub pieces: Vec<(u64, Vec<u8>)>,
+}
+
+/// All memory that was copied with a sample, or read before its thread went
+/// on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Copied<'a> {
+    pub(super) dump: StackDump<'a>,
+    pub(super) pieces: &'a [(u64, Vec<u8>)],
+}
+
+impl Copied<'_> {
+    /// The word of `size` bytes at `address`, if copied.
+    pub(super) fn word(&self, address: u64, size: u8) -> Option<u64> {
+        self.dump
+            .word(address, size)
+            .or_else(|| self.beyond_dump(address, size))
+    }
+
+    /// The same, where the dump is known not to have it.
+    fn beyond_dump(&self, address: u64, size: u8) -> Option<u64> {
+        self.pieces.iter().find_map(|(start, bytes)| {
+            let piece = StackDump {
+                start: *start,
+                bytes,
+            };
+            piece.word(address, size)
+        })
+    }
+}
+
+/// What was copied, and code of the running process.
+pub(super) struct CopiedAndCode<'a, M> {
+    pub(super) copied: Copied<'a>,
     pub(super) memory: &'a M,
     pub(super) pid: i32,
 }
 
-impl<M: TargetMemory> Beyond for CodeOnly<'_, M> {
-    fn word(&mut self, _address: u64, _size: u8) -> Option<u64> {
-        None
+impl<M: TargetMemory> Beyond for CopiedAndCode<'_, M> {
+    fn word(&mut self, address: u64, size: u8) -> Option<u64> {
+        self.copied.beyond_dump(address, size)
     }
 
     fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {

@@ -12,8 +12,10 @@ use std::ops::RangeInclusive;
 
 /// Drains that a chain is on trial.
 const TRIAL: u64 = 8;
+/// A part of ready records grows to this, bytes.
+const LONGEST_PART: usize = 256 << 10;
 /// Most bytes that wait; more ends the trials early.
-const MOST_WAITING: usize = 8 << 20;
+const MOST_WAITING: usize = 6 << 20;
 
 /// What a chain rests on beyond its sample's copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,13 +58,20 @@ enum Part {
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     parts: VecDeque<Part>,
+    /// Bytes of records in it, those of the last part not counted while it
+    /// grows.
     waiting: usize,
 }
 
 impl Outbox {
     /// Where to append records that need no trial.
     pub(super) fn ready(&mut self) -> &mut Vec<u8> {
-        if !matches!(self.parts.back(), Some(Part::Ready(_))) {
+        let is_open = match self.parts.back() {
+            Some(Part::Ready(records)) => records.len() < LONGEST_PART,
+            _ => false,
+        };
+        if !is_open {
+            self.close_last();
             self.parts.push_back(Part::Ready(Vec::new()));
         }
         match self.parts.back_mut() {
@@ -71,8 +80,27 @@ impl Outbox {
         }
     }
 
+    /// The last part may still grow: it counts when it is closed.
+    fn open_last(&mut self) {
+        if let Some(Part::Ready(records)) = self.parts.back() {
+            self.waiting = self.waiting.saturating_sub(records.len());
+        }
+    }
+
+    fn close_last(&mut self) {
+        if let Some(Part::Ready(records)) = self.parts.back() {
+            self.waiting += records.len();
+        }
+    }
+
+    /// Whether it holds so much that it should be released.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting >= MOST_WAITING
+    }
+
     /// Adds a record on trial since drain `now`.
     pub(super) fn try_out(&mut self, trial: Trial, now: u64, whole: Candidate, proven: Candidate) {
+        self.close_last();
         self.waiting += whole.record.len() + proven.record.len();
         self.parts.push_back(Part::OnTrial {
             trial,
@@ -82,19 +110,23 @@ impl Outbox {
         });
     }
 
-    /// Appends to `out` all before the first record that is still on trial
-    /// at drain `now`. `is_doubtful` says whether a trial has failed;
+    /// Gives `out` all before the first record that is still on trial at drain
+    /// `now`, or more if it is full. `is_doubtful` says whether a trial has failed;
     /// `decided` is told how each chain ends.
     pub(super) fn release(
         &mut self,
         now: u64,
         is_doubtful: impl Fn(&Trial) -> bool,
         mut decided: impl FnMut(Ended),
-        out: &mut Vec<u8>,
+        out: &mut dyn FnMut(&[u8]),
     ) {
+        self.close_last();
         while let Some(part) = self.parts.pop_front() {
             match part {
-                Part::Ready(records) => out.extend(records),
+                Part::Ready(records) => {
+                    self.waiting = self.waiting.saturating_sub(records.len());
+                    out(&records);
+                }
                 Part::OnTrial {
                     trial,
                     until,
@@ -109,12 +141,13 @@ impl Outbox {
                             whole,
                             proven,
                         });
+                        self.open_last();
                         return;
                     }
                     let both = whole.record.len() + proven.record.len();
                     self.waiting = self.waiting.saturating_sub(both);
                     let chosen = if has_failed { proven } else { whole };
-                    out.extend(chosen.record);
+                    out(&chosen.record);
                     decided(chosen.ended);
                 }
             }
@@ -154,7 +187,7 @@ mod tests {
             now,
             |trial| trial.tid == doubtful,
             |ended| ends.push(ended.end),
-            &mut out,
+            &mut |records| out.extend_from_slice(records),
         );
         (out, ends)
     }

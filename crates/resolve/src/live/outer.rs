@@ -17,7 +17,7 @@
 //! ```
 
 use super::links::Proof;
-use prof_unwind::StackDump;
+use super::memory::Copied;
 use rustc_hash::FxHashMap;
 use std::ops::RangeInclusive;
 
@@ -79,6 +79,11 @@ impl OuterFrames {
         self.frames.get(..end).unwrap_or(&self.frames)
     }
 
+    /// Whether each frame lies below its caller, as on a single stack.
+    pub(super) fn is_one_stack(&self) -> bool {
+        self.in_order == self.frames.len()
+    }
+
     /// Keeps the frames outside of position `end` and adds these, which come
     /// innermost first.
     pub(super) fn replace_inner(&mut self, end: usize, inner: &[Known]) {
@@ -107,17 +112,21 @@ impl OuterFrames {
     }
 
     /// Drops what a sample with this copied piece shows to be gone.
-    pub(super) fn settle(&mut self, dump: &StackDump<'_>, word: u8) {
+    pub(super) fn settle(&mut self, copied: &Copied<'_>, word: u8) {
+        let dump = &copied.dump;
         let gone = |frame: &Known| {
             let is_popped = frame.slot < dump.start && dump.start - frame.slot < SAME_STACK;
-            let is_replaced = dump
+            let is_replaced = copied
                 .word(frame.slot, word)
                 .is_some_and(|value| value != frame.pc);
             is_popped || is_replaced
         };
         // Of frames in order, those above the copy are not touched by it.
         let ordered = self.frames.get(..self.in_order).unwrap_or_default();
-        let above = ordered.partition_point(|frame| frame.slot >= dump.end());
+        let above = match copied.pieces {
+            [] => ordered.partition_point(|frame| frame.slot >= dump.end()),
+            _ => 0,
+        };
         let suspects = self.frames.get(above..).unwrap_or_default();
         // A frame that is gone takes all inside of it along.
         if let Some(first) = suspects.iter().position(gone) {
@@ -226,6 +235,7 @@ impl OuterFrames {
 mod tests {
     use super::{Known, OuterFrames, PROBATION};
     use crate::live::links::Proof;
+    use crate::live::memory::Copied;
     use prof_unwind::StackDump;
 
     fn frame(slot: u64, pc: u64) -> Known {
@@ -262,7 +272,8 @@ mod tests {
             start: 0x1000,
             bytes: &stack,
         };
-        outer.settle(&dump, 8);
+        let copied = Copied { dump, pieces: &[] };
+        outer.settle(&copied, 8);
         assert_eq!(slots(&outer), [0x1100, 0x1008]);
         assert_eq!(outer.find(0x1010, 2), Some(1));
         assert_eq!(outer.find(0x1010, 9), None);
@@ -276,8 +287,25 @@ mod tests {
             start: 0x1000,
             bytes: &stack,
         };
-        outer.settle(&dump, 8);
+        let copied = Copied { dump, pieces: &[] };
+        outer.settle(&copied, 8);
         assert_eq!(slots(&outer), [0x1100]);
+    }
+
+    #[test]
+    fn what_was_read_with_the_sample_counts_like_the_copy() {
+        let dump = StackDump {
+            start: 0x1000,
+            bytes: &[],
+        };
+        let piece = |pc: u64| [(0x1100, pc.to_le_bytes().to_vec())];
+        for (pc, left) in [(3, &[0x1100, 0x1008][..]), (4, &[])] {
+            let mut outer = outer();
+            let pieces = piece(pc);
+            let pieces = &pieces[..];
+            outer.settle(&Copied { dump, pieces }, 8);
+            assert_eq!(slots(&outer), left);
+        }
     }
 
     #[test]

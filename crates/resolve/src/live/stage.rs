@@ -2,7 +2,7 @@
 
 use super::chains::{Chains, Decided, ThreadSample};
 use super::files::LiveFiles;
-use super::memory::TargetMemory;
+use super::memory::{MemorySnapshot, TargetMemory};
 use super::outbox::{Candidate, Ended, Outbox};
 use super::summary::LiveSummary;
 use crate::processes::Processes;
@@ -13,10 +13,14 @@ use prof_perfdata::{Body, Event, Events, Record, Sample};
 use prof_profile::{Avma, ChainEnd};
 use prof_unwind::{Machine, Registers, StackDump};
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 
 /// Entries that are kept at each end of a chain that no record can hold; a
 /// record has at most 65 528 bytes.
 const KEPT_AT_ENDS: usize = 3900;
+
+/// How long a snapshot waits for its sample after later ones have come, ns.
+const SNAPSHOT_LIFE: u64 = 50_000_000;
 
 /// Counts beside the chains.
 #[derive(Debug, Default)]
@@ -45,6 +49,20 @@ pub struct LiveUnwinder<M> {
     outbox: Outbox,
     chain: Vec<u64>,
     counts: Counts,
+    /// Memory for samples to come, by thread and time.
+    snapshots: FxHashMap<(i32, u64), MemorySnapshot>,
+    switches: Switches,
+    /// Time of the latest record so far.
+    latest: u64,
+}
+
+/// What to do with records of context switches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switches {
+    /// They were asked for.
+    Keep,
+    /// They only served to read memory at the right time.
+    Drop,
 }
 
 /// A record of a drain: its time and where it is.
@@ -53,7 +71,12 @@ type Place = (u64, usize, usize);
 impl<M: TargetMemory> LiveUnwinder<M> {
     /// For records of events opened with these attributes and ids; `machine`
     /// is that of the kernel.
-    pub fn new(events: Vec<(EventAttr, Vec<u64>)>, machine: Machine, memory: M) -> Self {
+    pub fn new(
+        events: Vec<(EventAttr, Vec<u64>)>,
+        machine: Machine,
+        switches: Switches,
+        memory: M,
+    ) -> Self {
         let rewriters = events
             .iter()
             .map(|(attr, _)| UserChainRewriter::new(attr))
@@ -72,6 +95,9 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             outbox: Outbox::default(),
             chain: Vec::new(),
             counts: Counts::default(),
+            snapshots: FxHashMap::default(),
+            switches,
+            latest: 0,
         }
     }
 
@@ -104,20 +130,44 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         summary
     }
 
+    /// Memory that was read for samples of this or the next drains.
+    pub fn snapshots(&mut self, snapshots: impl IntoIterator<Item = MemorySnapshot>) {
+        for snapshot in snapshots {
+            self.snapshots
+                .insert((snapshot.tid, snapshot.time), snapshot);
+        }
+    }
+
+    /// Snapshots that are no longer needed: their samples have come, or will
+    /// not.
+    pub fn used_snapshots(&mut self) -> impl Iterator<Item = MemorySnapshot> {
+        let latest = self.latest;
+        let used = self
+            .snapshots
+            .extract_if(move |_, snapshot| snapshot.time.saturating_add(SNAPSHOT_LIFE) < latest);
+        used.map(|(_, snapshot)| snapshot)
+    }
+
+    /// The memory that samples of these threads should bring along: by
+    /// thread address ranges, that of the stack itself first.
+    pub fn wanted(&mut self) -> impl Iterator<Item = (i32, &[Range<u64>])> {
+        self.chains.wanted()
+    }
+
     /// All rings were drained and gave these whole records, those of each
-    /// ring in its order: appends to `out` what can be written now.
-    pub fn round(&mut self, records: &[u8], out: &mut Vec<u8>) {
-        self.run(records, IfUnknown::Hold);
+    /// ring in its order: gives `out`, piece by piece, what can be written now.
+    pub fn round(&mut self, records: &[u8], out: &mut dyn FnMut(&[u8])) {
+        self.run(records, IfUnknown::Hold, out);
         self.release(self.chains.drain(), out);
     }
 
-    /// Appends everything that is still held back.
-    pub fn finish(&mut self, out: &mut Vec<u8>) {
-        self.run(&[], IfUnknown::Write);
+    /// Gives `out` everything that is still held back.
+    pub fn finish(&mut self, out: &mut dyn FnMut(&[u8])) {
+        self.run(&[], IfUnknown::Write, out);
         self.release(u64::MAX, out);
     }
 
-    fn release(&mut self, now: u64, out: &mut Vec<u8>) {
+    fn release(&mut self, now: u64, out: &mut dyn FnMut(&[u8])) {
         let (chains, ends) = (&self.chains, &mut self.counts.ends);
         self.outbox.release(
             now,
@@ -127,7 +177,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         );
     }
 
-    fn run(&mut self, incoming: &[u8], if_unknown: IfUnknown) {
+    fn run(&mut self, incoming: &[u8], if_unknown: IfUnknown, out: &mut dyn FnMut(&[u8])) {
         let held = std::mem::take(&mut self.held);
         self.chains.begin_drain();
         let events = std::mem::take(&mut self.events);
@@ -151,11 +201,19 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             let Some(record) = Record::new(bytes_at(place), 0, &events) else {
                 continue;
             };
+            let is_switch = matches!(
+                record.kind,
+                RecordType::SWITCH | RecordType::SWITCH_CPU_WIDE
+            );
             if record.kind == RecordType::SAMPLE {
                 self.sample(&record, later_sp, if_unknown);
-            } else {
+            } else if !is_switch || self.switches == Switches::Keep {
                 self.note(&record);
                 self.outbox.ready().extend_from_slice(record.bytes);
+            }
+            self.latest = self.latest.max(place.0);
+            if self.outbox.is_full() {
+                self.release(self.chains.drain(), out);
             }
         }
         self.events = events;
@@ -201,15 +259,22 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         self.chain.clear();
         let mut decided = None;
         if let (Some(state), Some(tid)) = (user_state(&sample, self.machine), sample.tid()) {
+            let key = (tid, sample.time().unwrap_or(0));
+            let snapshot = self.snapshots.get(&key);
+            let pieces = snapshot.map(|snapshot| snapshot.pieces.as_slice());
             let thread = ThreadSample {
                 tid,
                 state,
+                pieces: pieces.unwrap_or_default(),
                 later_sp,
             };
             let chain = self.chains.chain(&self.processes, &thread, &mut self.chain);
             if if_unknown == IfUnknown::Hold && is_nowhere(&chain, &self.chain) {
                 self.held.extend_from_slice(record.bytes);
                 return;
+            }
+            if let Some(used) = self.snapshots.get_mut(&key) {
+                used.time = 0;
             }
             decided = Some((chain, state.pid));
         }

@@ -1,0 +1,528 @@
+//! Stacks deeper than a sample can copy, read while the thread stands still.
+//!
+//! One thread per CPU is woken by each sample there, before the sampled
+//! thread goes on, and reads what the stage wants of that thread's memory
+//! beyond the copied piece. What it read is of the time of the sample if the
+//! thread did not run in between, and the rings show that: right behind the
+//! sample it left the CPU, and at the end of the reading no ring tells that
+//! it came back.
+//!
+//! ```text
+//!   sampled thread  ──────┤ sample ├┤ switched out      ┌ in ──────
+//!   reader of the CPU                ├ reads ├ looks ───┘
+//! ```
+//!
+//! Nobody is woken while the stage wants nothing.
+
+use crate::open::{OpenEvent, RingSlot};
+use prof_abi::{ByteOrder, EventAttr, Misc, RecordType, SampleType};
+use prof_perfdata::write::EventDescription;
+use prof_perfdata::{Event as EventLayout, Events, Record, Sample};
+use prof_sys::prompt::{SampleSignals, run_first, run_on};
+use prof_sys::{Event, PollSet, Ring, Waker, page_size, process};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Above this rate for each CPU, being woken by every sample costs more than
+/// deep stacks are worth, Hz.
+const HIGHEST_RATE: u64 = 5000;
+/// With more CPUs, looking through all rings takes too long.
+const MOST_CPUS: usize = 32;
+/// Most bytes read for one sample.
+const MOST_BYTES: u64 = 4 << 20;
+/// Most bytes of snapshots that are with the stage or wait for it.
+const MOST_OUT: usize = 12 << 20;
+/// Bytes of buffers kept for reuse.
+const MOST_SPARE: usize = 4 << 20;
+/// Longest time from a sample to the end of its thread's turn, ns. Copying
+/// the stack is a part of it.
+const LONGEST_GAP: u64 = 150_000;
+/// Share of the time that a reader may spend reading: one in so many.
+const READING_SHARE: u32 = 5;
+/// Time over which that is taken.
+const SHARE_OF: Duration = Duration::from_millis(100);
+/// How long a reader waits for a sample before it looks at its orders.
+const LOOK_UP: Duration = Duration::from_millis(20);
+
+/// Memory of a thread as it was when a sample of it was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The thread.
+    pub tid: i32,
+    /// The sample's time, ns.
+    pub time: u64,
+    /// Addresses and what was there.
+    pub pieces: Vec<(u64, Vec<u8>)>,
+}
+
+/// Between the stage, which says what it wants, and the readers.
+#[derive(Debug, Default)]
+pub struct Snapshots {
+    /// By thread: address ranges, that of the stack itself first.
+    wanted: Mutex<HashMap<i32, Vec<Range<u64>>>>,
+    is_active: AtomicBool,
+    taken: Mutex<Taken>,
+    wakers: Mutex<Vec<Arc<Waker>>>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    list: Vec<Snapshot>,
+    /// Bytes that were handed out as buffers and did not come back.
+    out: usize,
+    /// Buffers to be used again, and their bytes: fresh memory costs as much
+    /// as reading.
+    spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
+}
+
+/// A lock that a panic elsewhere does not take along.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Snapshots {
+    /// From now on reads these ranges of these threads with each sample, if
+    /// it can; of the first range only what is above the copied piece.
+    pub fn want(&self, wanted: HashMap<i32, Vec<Range<u64>>>) {
+        let is_active = !wanted.is_empty();
+        *locked(&self.wanted) = wanted;
+        // ORDERING: Release, partner is the Acquire in `is_active`.
+        if self.is_active.swap(is_active, Ordering::Release) != is_active {
+            self.wake_all();
+        }
+    }
+
+    /// What was read since the last call.
+    pub fn take(&self) -> Vec<Snapshot> {
+        std::mem::take(&mut locked(&self.taken).list)
+    }
+
+    /// Takes pieces back that are no longer needed.
+    pub fn give_back(&self, pieces: impl IntoIterator<Item = Vec<(u64, Vec<u8>)>>) {
+        let mut taken = locked(&self.taken);
+        for (_, buffer) in pieces.into_iter().flatten() {
+            let size = buffer.capacity();
+            taken.out = taken.out.saturating_sub(size);
+            if taken.spare_bytes + size <= MOST_SPARE {
+                taken.spare_bytes += size;
+                taken.spare.push(buffer);
+            }
+        }
+    }
+
+    /// A buffer of this length, with whatever in it.
+    fn buffer(&self, length: usize) -> Vec<u8> {
+        let spare = {
+            let mut taken = locked(&self.taken);
+            let spare = taken.spare.pop();
+            let size = spare.as_ref().map_or(0, Vec::capacity);
+            taken.spare_bytes = taken.spare_bytes.saturating_sub(size);
+            spare
+        };
+        let mut buffer = spare.unwrap_or_default();
+        buffer.reserve_exact(length.saturating_sub(buffer.len()));
+        buffer.resize(length, 0);
+        locked(&self.taken).out += buffer.capacity();
+        buffer
+    }
+
+    /// Lets readers that wait look at their orders.
+    pub(crate) fn wake_all(&self) {
+        for waker in locked(&self.wakers).iter() {
+            waker.wake();
+        }
+    }
+
+    fn is_active(&self) -> bool {
+        // ORDERING: Acquire, partner is the Release in `want`.
+        self.is_active.load(Ordering::Acquire)
+    }
+
+    fn wanted_of(&self, tid: i32) -> Option<Vec<Range<u64>>> {
+        locked(&self.wanted).get(&tid).cloned()
+    }
+
+    fn has_room(&self) -> bool {
+        locked(&self.taken).out < MOST_OUT
+    }
+
+    fn add(&self, snapshot: Snapshot) {
+        locked(&self.taken).list.push(snapshot);
+    }
+}
+
+/// Whether events like this one allow for snapshots; they then tell of
+/// context switches.
+pub(crate) fn are_possible(attr: &EventAttr, cpus: usize) -> bool {
+    let needed = SampleType::TID | SampleType::TIME | SampleType::REGS_USER;
+    let is_slow = attr.is_freq() && attr.sample_period <= HIGHEST_RATE;
+    is_slow && attr.sample_type.has(needed) && (1..=MOST_CPUS).contains(&cpus)
+}
+
+/// Reads for the samples of one CPU.
+pub(crate) struct Reader<'a> {
+    orders: Arc<Snapshots>,
+    waker: Arc<Waker>,
+    cpu: u32,
+    /// The sampling events of this CPU.
+    events: Vec<&'a Event>,
+    layouts: Events,
+    /// All rings; `own` is that of this CPU.
+    rings: &'a [Ring],
+    own: usize,
+    /// How far each ring was looked through.
+    at: Vec<u64>,
+    scratch: Vec<u8>,
+    spent: Duration,
+    since: Instant,
+}
+
+/// Second mappings of the rings, for readers.
+pub(crate) fn map_beside(slots: &[RingSlot], events: &[OpenEvent]) -> Option<Vec<Ring>> {
+    slots
+        .iter()
+        .map(|slot| {
+            let &(event, descriptor) = slot.members.first()?;
+            let owner = &events.get(event)?.descriptors.get(descriptor)?.event;
+            Ring::map_overwriting(owner, slot.ring.size() / page_size()).ok()
+        })
+        .collect()
+}
+
+/// One reader for each ring, that is for each CPU; none where rings belong to
+/// threads.
+pub(crate) fn readers<'a>(
+    orders: &Arc<Snapshots>,
+    rings: &'a [Ring],
+    events: &'a [OpenEvent],
+    opened: &[EventDescription],
+) -> Vec<Reader<'a>> {
+    let one = |own: usize| {
+        let of_cpu = events.iter().flat_map(|event| &event.descriptors);
+        let of_cpu: Vec<_> = of_cpu.filter(|open| open.ring == own).collect();
+        let mut layouts = Events::new(ByteOrder::NATIVE);
+        for event in opened {
+            layouts.push(EventLayout::new(event.attr.clone(), event.ids.clone()));
+        }
+        let waker = Arc::new(Waker::new().ok()?);
+        locked(&orders.wakers).push(waker.clone());
+        Some(Reader {
+            orders: orders.clone(),
+            waker,
+            cpu: of_cpu.first()?.cpu?,
+            events: of_cpu.iter().map(|open| &open.event).collect(),
+            layouts,
+            rings,
+            own,
+            at: vec![0; rings.len()],
+            scratch: Vec::new(),
+            spent: Duration::ZERO,
+            since: Instant::now(),
+        })
+    };
+    (0..rings.len()).filter_map(one).collect()
+}
+
+/// A sample in a ring.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    at: u64,
+    size: usize,
+    pid: i32,
+    tid: i32,
+    time: u64,
+}
+
+impl Reader<'_> {
+    /// Runs until `stop` is up and the waker is woken.
+    pub(crate) fn run(mut self, stop: &AtomicBool) {
+        let Ok(signals) = SampleSignals::new() else {
+            return;
+        };
+        if run_on(self.cpu).is_err() {
+            return;
+        }
+        // Without the right to, it still runs soon as a rule.
+        let _ = run_first();
+        let mut idle = PollSet::default();
+        idle.add(self.waker.as_fd());
+        // ORDERING: Acquire, partner is the Release that raises the flag.
+        while !stop.load(Ordering::Acquire) {
+            if !self.orders.is_active() {
+                if idle.wait(None).is_err() {
+                    return;
+                }
+                self.waker.clear();
+                continue;
+            }
+            for event in &self.events {
+                // Fails only for a task that has ended.
+                let _ = signals.begin(event);
+            }
+            self.skip_to_heads();
+            while self.orders.is_active() && !stop.load(Ordering::Acquire) {
+                if signals.wait(LOOK_UP) {
+                    self.read_for_newest();
+                }
+            }
+            for event in &self.events {
+                let _ = signals.end(event);
+            }
+        }
+    }
+
+    fn skip_to_heads(&mut self) {
+        for (at, ring) in self.at.iter_mut().zip(self.rings) {
+            *at = ring.head();
+        }
+    }
+
+    /// Reads for the newest sample of this CPU, if its thread is wanted.
+    fn read_for_newest(&mut self) {
+        let began = Instant::now();
+        if began.duration_since(self.since) > SHARE_OF {
+            self.since = began;
+            self.spent = Duration::ZERO;
+        }
+        if self.spent > SHARE_OF / READING_SHARE || !self.orders.has_room() {
+            self.skip_to_heads();
+            return;
+        }
+        if let Some(snapshot) = self.snapshot() {
+            self.orders.add(snapshot);
+        }
+        self.spent += began.elapsed();
+    }
+
+    fn snapshot(&mut self) -> Option<Snapshot> {
+        for other in (0..self.rings.len()).filter(|&other| other != self.own) {
+            // Older records tell of what was before the sample.
+            if let (Some(at), Some(ring)) = (self.at.get_mut(other), self.rings.get(other)) {
+                *at = (*at).max(ring.tail());
+            }
+        }
+        let (sample, left_at) = self.newest_sample()?;
+        let wanted = self.orders.wanted_of(sample.tid)?;
+        if left_at.saturating_sub(sample.time) > LONGEST_GAP {
+            return None;
+        }
+        let copied_until = self.copied_until(&sample)?;
+        let buffer = |length| self.orders.buffer(length);
+        let pieces = read_pieces(sample.pid, copied_until, &wanted, buffer);
+        if pieces.is_empty() || !self.stayed_away(sample.tid, left_at) {
+            self.orders.give_back([pieces]);
+            return None;
+        }
+        Some(Snapshot {
+            tid: sample.tid,
+            time: sample.time,
+            pieces,
+        })
+    }
+
+    /// The newest sample of the CPU, and when its thread then left.
+    fn newest_sample(&mut self) -> Option<(Found, u64)> {
+        let attr = &self.layouts.list().first()?.attr;
+        let before = SampleType::IDENTIFIER | SampleType::IP;
+        let sample_tid_at = 8 + 8 * (attr.sample_type.0 & before.0).count_ones() as usize;
+        let mut newest: Option<Found> = None;
+        let mut left_at = None;
+        self.look_through(self.own, |at, size, record| {
+            let kind = RecordType(ByteOrder::NATIVE.u32(record, 0).unwrap_or(0));
+            if kind == RecordType::SAMPLE {
+                let field = |at| ByteOrder::NATIVE.u32(record, at).map(u32::cast_signed);
+                newest = (|| {
+                    Some(Found {
+                        at,
+                        size,
+                        pid: field(sample_tid_at)?,
+                        tid: field(sample_tid_at + 4)?,
+                        time: ByteOrder::NATIVE.u64(record, sample_tid_at + 8)?,
+                    })
+                })();
+                left_at = None;
+            } else if let (Some(switch), Some(sample)) = (Switch::of(record), newest)
+                && switch.tid == sample.tid
+            {
+                left_at = switch.is_out.then_some(switch.time);
+            }
+        });
+        Some((newest?, left_at?))
+    }
+
+    /// Hands position, size and the first bytes of each new record to `each`.
+    fn look_through(&mut self, ring: usize, mut each: impl FnMut(u64, usize, &[u8])) {
+        /// Enough for the fields in front and for a whole switch record.
+        const FRONT: u64 = 64;
+        let (Some(at), Some(ring)) = (self.at.get_mut(ring), self.rings.get(ring)) else {
+            return;
+        };
+        let head = ring.head();
+        *at = (*at).max(ring.tail());
+        while *at < head {
+            let length = (head - *at).min(FRONT) as usize;
+            let is_there = ring.peek(*at, length, &mut self.scratch);
+            let size = ByteOrder::NATIVE.u16(&self.scratch, 6).unwrap_or(0);
+            if !is_there || size < 8 {
+                *at = head;
+                return;
+            }
+            each(*at, usize::from(size), &self.scratch);
+            *at += u64::from(size);
+        }
+    }
+
+    /// Where the copied piece of the stack ends.
+    fn copied_until(&mut self, sample: &Found) -> Option<u64> {
+        let ring = self.rings.get(self.own)?;
+        if !ring.peek(sample.at, sample.size, &mut self.scratch) {
+            return None;
+        }
+        let record = Record::new(&self.scratch, 0, &self.layouts)?;
+        let layout = &record.event()?.layout;
+        let view = Sample::new(&self.scratch, layout, ByteOrder::NATIVE).ok()?;
+        let copied = view.stack_user().map_or(0, <[u8]>::len) as u64;
+        let sp = view.regs_user()?.get(STACK_POINTER)?;
+        Some(sp.saturating_add(copied))
+    }
+
+    /// Whether no ring tells that the thread ran again since `left_at`.
+    fn stayed_away(&mut self, tid: i32, left_at: u64) -> bool {
+        let mut is_away = true;
+        for ring in 0..self.rings.len() {
+            self.look_through(ring, |_, _, record| {
+                if let Some(switch) = Switch::of(record) {
+                    is_away &= switch.is_out || switch.tid != tid || switch.time < left_at;
+                }
+            });
+        }
+        is_away
+    }
+}
+
+/// perf's number of the register.
+const STACK_POINTER: u32 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
+
+/// A record of a context switch.
+struct Switch {
+    tid: i32,
+    time: u64,
+    is_out: bool,
+}
+
+impl Switch {
+    /// `SWITCH` has only the trailer, pid and tid and then the time;
+    /// `SWITCH_CPU_WIDE` before it 8 bytes about the other task.
+    fn of(record: &[u8]) -> Option<Self> {
+        let order = ByteOrder::NATIVE;
+        let trailer = match RecordType(order.u32(record, 0)?) {
+            RecordType::SWITCH => 8,
+            RecordType::SWITCH_CPU_WIDE => 16,
+            _ => return None,
+        };
+        Some(Self {
+            tid: order.u32(record, trailer + 4)?.cast_signed(),
+            time: order.u64(record, trailer + 8)?,
+            is_out: Misc(order.u16(record, 4)?).has(Misc::SWITCH_OUT),
+        })
+    }
+}
+
+/// The wanted ranges of a process, as far as they can be read.
+fn read_pieces(
+    pid: i32,
+    copied_until: u64,
+    wanted: &[Range<u64>],
+    buffer: impl Fn(usize) -> Vec<u8>,
+) -> Vec<(u64, Vec<u8>)> {
+    let Ok(pid) = u32::try_from(pid) else {
+        return Vec::new();
+    };
+    let mut left = MOST_BYTES;
+    let mut pieces = Vec::new();
+    for (index, range) in wanted.iter().enumerate() {
+        let start = match index {
+            0 => copied_until,
+            _ => range.start,
+        };
+        let length = range.end.saturating_sub(start).min(left);
+        if length == 0 {
+            continue;
+        }
+        left -= length;
+        let mut bytes = buffer(length as usize);
+        let got = process::read_memory(pid, start, &mut bytes).unwrap_or(0);
+        bytes.truncate(got);
+        pieces.push((start, bytes));
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Snapshot, Snapshots, Switch, read_pieces};
+    use std::collections::HashMap;
+
+    #[test]
+    fn a_switch_record_tells_thread_time_and_direction() {
+        let mut record = [14_u32.to_ne_bytes(), [0, 0x20, 24, 0]].concat();
+        record.extend([7_i32, 8].into_iter().flat_map(i32::to_ne_bytes));
+        record.extend(99_u64.to_ne_bytes());
+        let switch = Switch::of(&record).expect("a switch");
+        assert_eq!((switch.tid, switch.time, switch.is_out), (8, 99, true));
+        record[5] = 0;
+        assert!(!Switch::of(&record).expect("a switch").is_out);
+        record[0] = 9;
+        assert!(Switch::of(&record).is_none());
+    }
+
+    #[test]
+    fn what_lies_above_the_copied_piece_is_read() {
+        let values = [1_u64, 2, 3, 4];
+        let start = values.as_ptr() as u64;
+        let pid = std::process::id() as i32;
+        let new = |length| vec![0; length];
+        let wanted = [start..start + 32, start..start + 8];
+        let pieces = read_pieces(pid, start + 8, &wanted, new);
+        if pieces.is_empty() {
+            println!("skipped: process_vm_readv is not permitted");
+            return;
+        }
+        let bytes = |values: &[u64]| -> Vec<u8> {
+            values
+                .iter()
+                .flat_map(|value| value.to_ne_bytes())
+                .collect()
+        };
+        assert_eq!(
+            pieces,
+            [(start + 8, bytes(&[2, 3, 4])), (start, bytes(&[1]))]
+        );
+        let range = 0..8;
+        assert!(read_pieces(-1, 0, &[range], new).is_empty());
+    }
+
+    #[test]
+    fn what_was_read_is_handed_over_once() {
+        let snapshots = Snapshots::default();
+        let range = 0..8;
+        snapshots.want(HashMap::from([(5, vec![range])]));
+        assert!(snapshots.is_active());
+        assert_eq!(snapshots.wanted_of(5).map(|ranges| ranges.len()), Some(1));
+        let snapshot = Snapshot {
+            tid: 5,
+            time: 1,
+            pieces: vec![(0, vec![0; 8])],
+        };
+        snapshots.add(snapshot.clone());
+        assert_eq!(snapshots.take(), [snapshot]);
+        assert_eq!(snapshots.take(), []);
+        snapshots.want(HashMap::new());
+        assert!(!snapshots.is_active());
+    }
+}

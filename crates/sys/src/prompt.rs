@@ -1,0 +1,163 @@
+//! A thread that runs as soon as an event of its CPU has a sample: before the
+//! sampled thread goes on, as long as the scheduler lets it.
+
+use crate::event::Event;
+use crate::signal::SignalSet;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+/// `F_SETOWN_EX` and `F_OWNER_TID`, which not every libc crate has.
+const F_SETOWN_EX: libc::c_int = 15;
+const F_OWNER_TID: libc::c_int = 0;
+
+/// `struct f_owner_ex`.
+#[repr(C)]
+struct Owner {
+    kind: libc::c_int,
+    pid: libc::pid_t,
+}
+
+/// The samples that the calling thread is told of, by a signal that is
+/// blocked in it and only ever waited for.
+#[derive(Debug)]
+pub struct SampleSignals {
+    set: SignalSet,
+    tid: libc::pid_t,
+    /// It speaks of this thread, so it stays in it.
+    here: PhantomData<*const ()>,
+}
+
+impl SampleSignals {
+    /// For the calling thread.
+    pub fn new() -> io::Result<Self> {
+        let set = SignalSet::of(&[libc::SIGIO]);
+        let signals = set.to_sigset();
+        // SAFETY: reads an initialised set; no old mask is asked for.
+        let errno = unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, std::ptr::null_mut())
+        };
+        if errno != 0 {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
+        // SAFETY: takes nothing and cannot fail.
+        let tid = unsafe { libc::gettid() };
+        let here = PhantomData;
+        Ok(Self { set, tid, here })
+    }
+
+    /// From now on each sample of `event` wakes this thread.
+    pub fn begin(&self, event: &Event) -> io::Result<()> {
+        let owner = Owner {
+            kind: F_OWNER_TID,
+            pid: self.tid,
+        };
+        let fd = event.as_fd().as_raw_fd();
+        // SAFETY: the kernel reads a live local structure of the layout that
+        // it defines for this command.
+        crate::checked(unsafe { libc::fcntl(fd, F_SETOWN_EX, &raw const owner) })?;
+        set_flags(event, libc::O_ASYNC)
+    }
+
+    /// No longer.
+    pub fn end(&self, event: &Event) -> io::Result<()> {
+        set_flags(event, 0)
+    }
+
+    /// Waits until there is a sample; false if there was none for so long.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let signals = self.set.to_sigset();
+        let timeout = libc::timespec {
+            tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        // SAFETY: reads an initialised set and a live local value; nothing
+        // about the signal is asked for.
+        let signal = unsafe {
+            libc::sigtimedwait(&raw const signals, std::ptr::null_mut(), &raw const timeout)
+        };
+        signal == libc::SIGIO
+    }
+}
+
+fn set_flags(event: &Event, flags: libc::c_int) -> io::Result<()> {
+    let fd = event.as_fd().as_raw_fd();
+    // SAFETY: takes numbers only.
+    crate::checked(unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_RDWR | flags) }).map(drop)
+}
+
+/// Keeps the calling thread on one CPU.
+pub fn run_on(cpu: u32) -> io::Result<()> {
+    let cpu = usize::try_from(cpu).unwrap_or(usize::MAX);
+    if cpu >= 8 * size_of::<libc::cpu_set_t>() {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: cpu_set_t is plain bits and zeros an empty set; the number was
+    // checked; 0 is the calling thread, and the kernel reads the live set.
+    let result = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
+    };
+    crate::checked(result).map(drop)
+}
+
+/// Lets the calling thread run before all ordinary ones whenever it has
+/// something to do. `EPERM` without CAP_SYS_NICE, if no limit allows it.
+pub fn run_first() -> io::Result<()> {
+    let lowest = libc::sched_param { sched_priority: 1 };
+    // SAFETY: 0 is the calling thread; the kernel reads a live local value.
+    crate::checked(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const lowest) })
+        .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SampleSignals, run_first, run_on};
+    use crate::event::{Event, Target};
+    use prof_abi::{AttrFlags, EventAttr, SampleType};
+    use std::time::Duration;
+
+    #[test]
+    fn a_sample_wakes_until_it_is_ended() {
+        let attr = EventAttr {
+            kind: 1,
+            config: 2, // page faults
+            sample_period: 1,
+            sample_type: SampleType::IP,
+            flags: AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
+            ..EventAttr::default()
+        };
+        let Ok(event) = Event::open(&attr, Target::THIS, None) else {
+            println!("skipped: perf_event_open is not permitted here");
+            return;
+        };
+        let ring = crate::Ring::map(&event, 1).expect("a page");
+        let signals = SampleSignals::new().expect("blocked");
+        let fault = || std::hint::black_box(vec![1_u8; 4 << 20]);
+        signals.begin(&event).expect("begun");
+        fault();
+        assert!(signals.wait(Duration::from_secs(10)));
+        signals.end(&event).expect("ended");
+        while signals.wait(Duration::ZERO) {}
+        fault();
+        assert!(!signals.wait(Duration::from_millis(1)));
+        assert!(ring.waiting() > 0);
+    }
+
+    #[test]
+    fn a_thread_stays_on_its_cpu_or_is_refused() {
+        std::thread::spawn(|| {
+            assert_eq!(
+                run_on(u32::MAX).expect_err("no such CPU").raw_os_error(),
+                Some(libc::EINVAL)
+            );
+            if let Err(error) = run_first() {
+                assert_eq!(error.raw_os_error(), Some(libc::EPERM));
+            }
+        })
+        .join()
+        .expect("no panic");
+    }
+}
