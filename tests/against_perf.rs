@@ -114,6 +114,49 @@ fn a_shell_pipeline() {
     compare("a_shell_pipeline", &["sh", "-c", script]);
 }
 
+/// The rows of a report, sorted, spaces squeezed.
+fn rows(text: &str) -> Vec<String> {
+    let rows = text.lines().filter(|line| !line.starts_with('#'));
+    let squeezed = rows.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    let mut rows: Vec<String> = squeezed.filter(|line| !line.is_empty()).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn groups_that_sample_by_their_leader() {
+    let test = "groups_that_sample_by_their_leader";
+    let flags = ["-O1", "-g", "-fno-omit-frame-pointer"];
+    let program = compiled(test, "report-calls.c", &flags);
+    let Some(program) = program.filter(|_| have(test, "perf")) else {
+        return;
+    };
+    let path = oracle::scratch().join(format!("{test}.data"));
+    let group = "{cpu-clock,page-faults,context-switches}:S";
+    let words = ["record", "-q", "-F", "999", "-e", group, "-o"];
+    let rest = [path_text(&path), "--", path_text(&program)];
+    perf(&[&words[..], &rest[..]].concat()).succeeded("perf record");
+    let path = path_text(&path);
+    // Names of functions are for other tests: here it is about the periods.
+    let fields = "comm,tid,time,event,period,ip,dso";
+    let script = ["script", "-F", fields, "-i", path];
+    let perfs = perf(&script).succeeded("perf script").text();
+    let ours = prof(&script).succeeded("prof script").text();
+    assert_eq!(perfs, ours);
+    let report = ["report", "--stdio", "-n", "-s", "comm,dso", "-i", path];
+    let without_group = [&report[..], &["--no-group"]].concat();
+    let perfs = rows(&perf(&without_group).succeeded("perf report").text());
+    let ours = rows(&prof(&report).succeeded("prof report").text());
+    assert_eq!(perfs, ours);
+    // Starting a program faults pages in, before any clock could tick.
+    let report = prof(&["report", "--json", "-i", path]).succeeded("prof report");
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let events = report["events"].as_array().expect("events");
+    let faults = events.iter().find(|event| event["name"] == "page-faults");
+    let samples = faults.and_then(|event| event["samples"].as_u64());
+    assert!(samples.is_some_and(|samples| samples > 0), "{events:?}");
+}
+
 #[test]
 fn tracepoint_payloads() {
     let test = "tracepoint_payloads";

@@ -10,7 +10,7 @@ use crate::outcome::{Outcome, UsageError};
 use crate::recording::Input;
 use choice::Choice;
 use prof_abi::{CpuMode, RecordType};
-use prof_perfdata::{Body, Event, Features, Mode, Record, TimeOrder};
+use prof_perfdata::{Body, Event, Features, Mode, Record, Shares, TimeOrder};
 use prof_profile::Profile;
 use prof_report::script::{EventKind, Field, Options, ScriptWriter, Selection};
 use prof_resolve::Processes;
@@ -141,6 +141,7 @@ impl Printing<'_> {
         let mut rows = None;
         let mut records = TimeOrder::new(input.open()?);
         let mut samples = self.profile.samples.iter();
+        let (mut shares, mut parts) = (Shares::default(), Vec::new());
         let mut stdout = BufWriter::with_capacity(CHUNK, io::stdout().lock());
         while let Some(record) = records.next()? {
             let body = record.decode();
@@ -153,19 +154,20 @@ impl Printing<'_> {
                 flush_full(&mut self.text, &mut stdout)?;
                 continue;
             };
-            // The profile has a row for each sample with an event, in order.
-            if record.event_index().is_none() {
-                continue;
-            }
-            let Some(kept) = samples.next() else { break };
+            // The profile has a row for each share of a sample, in order.
+            parts.clear();
+            shares.of(&record, &sample, &mut parts);
             if record.misc.cpu_mode() == CpuMode::User {
                 processes.runs_user_code(sample.pid().unwrap_or(-1));
             }
-            if self.choice.takes(self.profile, &kept) {
-                let rows = rows.get_or_insert_with(|| Rows::new(&features, &processes, symbolizer));
-                let text = &mut self.text;
-                rows.write(&record, &sample, kept, &processes, &mut writer, text);
-                flush_full(text, &mut stdout)?;
+            for kept in samples.by_ref().take(parts.len()) {
+                if self.choice.takes(self.profile, &kept) {
+                    let rows =
+                        rows.get_or_insert_with(|| Rows::new(&features, &processes, symbolizer));
+                    let text = &mut self.text;
+                    rows.write(&record, &sample, kept, &processes, &mut writer, text);
+                    flush_full(text, &mut stdout)?;
+                }
             }
         }
         stdout.write_all(&self.text)?;

@@ -83,7 +83,8 @@ impl<'a> Rows<'a> {
         let addr = recorded.addr().filter(|_| fields.has(Field::Addr));
         let addr = addr.map(|address| Named::find(&mut self.places, processes, at(address)));
         details.addr = addr.as_ref().map(Named::place);
-        details.addr_has_name = record.event().is_some_and(is_page_fault);
+        let event = record.events().get(usize::from(sample.event.0));
+        details.addr_has_name = event.is_some_and(is_page_fault);
         let branches = branches(&mut self.places, recorded, fields, processes, &at);
         let branches: Option<Vec<Branch<'_>>> = branches
             .as_ref()

@@ -8,7 +8,9 @@ use crate::stack_builder::{RawChain, StackBuilder};
 use crate::stacks::{RecordedFiles, StackUnwinder, UserState};
 use crate::trusting;
 use prof_abi::{CallchainContext, CpuMode, SampleType};
-use prof_perfdata::{Body, Error, Features, Reader, Record, Sample as RawSample, TimeOrder};
+use prof_perfdata::{
+    Body, Error, Features, Reader, Record, Sample as RawSample, Share, Shares, TimeOrder,
+};
 use prof_profile::{
     Avma, ChainEnd, Event, EventId, NameId, Origin, Profile, Sample, Samples, StackId, Task,
     TaskId, ThreadCount, Trust,
@@ -101,6 +103,8 @@ struct Loader {
     events: Vec<Event>,
     tally: Tally,
     chain: Vec<u64>,
+    shares: Shares,
+    parts: Vec<Share>,
 }
 
 impl Loader {
@@ -128,6 +132,8 @@ impl Loader {
             events: Vec::new(),
             tally: Tally::default(),
             chain: Vec::new(),
+            shares: Shares::default(),
+            parts: Vec::new(),
         }
     }
 
@@ -187,36 +193,42 @@ impl Loader {
     }
 
     fn sample(&mut self, record: &Record<'_>, sample: &RawSample<'_>) {
-        let Some(index) = record.event_index() else {
-            return;
-        };
-        let Some(described) = record.events().get(index) else {
-            return;
-        };
-        let period = described.period_of(sample.period());
-        let Some(event) = self.event(record, index) else {
-            return;
-        };
-        event.samples += 1;
-        event.period = event.period.saturating_add(period);
+        let mut parts = std::mem::take(&mut self.parts);
+        parts.clear();
+        self.shares.of(record, sample, &mut parts);
+        if !parts.is_empty() {
+            self.shared_sample(record, sample, &parts);
+        }
+        self.parts = parts;
+    }
+
+    /// Adds a sample to each event that it counts for.
+    fn shared_sample(&mut self, record: &Record<'_>, sample: &RawSample<'_>, parts: &[Share]) {
         let (pid, tid) = (sample.pid().unwrap_or(-1), sample.tid().unwrap_or(-1));
         let mode = record.misc.cpu_mode();
         if mode == CpuMode::User {
             self.processes.runs_user_code(pid);
         }
         let (stack, end) = self.stack(sample, pid, mode);
-        if let Some(end) = end {
-            *self.tally.chain_ends.entry((stack, end)).or_default() += 1;
-        }
         let task = self.task(pid, tid);
-        self.samples.push(Sample {
-            time: sample.time().unwrap_or(0),
-            period,
-            task,
-            stack,
-            cpu: sample.cpu(),
-            event: EventId(index.min(usize::from(u16::MAX)) as u16),
-        });
+        for &Share { event, period } in parts {
+            let Some(counted) = self.event(record, event) else {
+                continue;
+            };
+            counted.samples += 1;
+            counted.period = counted.period.saturating_add(period);
+            if let Some(end) = end {
+                *self.tally.chain_ends.entry((stack, end)).or_default() += 1;
+            }
+            self.samples.push(Sample {
+                time: sample.time().unwrap_or(0),
+                period,
+                task,
+                stack,
+                cpu: sample.cpu(),
+                event: EventId(event.min(usize::from(u16::MAX)) as u16),
+            });
+        }
     }
 
     /// The sample's stack; and if it was unwound here, how that ended.
