@@ -2,7 +2,9 @@
 
 use prof_abi::{Arch, CallchainContext, CpuMode, Misc};
 use prof_perfdata::tracepoint::TracingData;
-use prof_perfdata::{Body, BranchFlags, Features, Record, Registers, Sample as Recorded};
+use prof_perfdata::{
+    Body, BranchFlags, Features, Record, Registers, Sample as Recorded, call_chain_of_branches,
+};
 use prof_profile::Sample;
 use prof_report::script::{Branch, Details, Field, Fields, Leaf, Place, ScriptWriter};
 use prof_resolve::{NamedPlace, PlaceNames, Processes};
@@ -14,6 +16,7 @@ pub(super) struct Rows<'a> {
     places: PlaceNames<'a>,
     tracing: Option<TracingData>,
     trace: Vec<u8>,
+    of_branches: Vec<u64>,
     /// Paths by id, as CGROUP records tell.
     cgroups: HashMap<u64, String>,
     arch: Option<Arch>,
@@ -36,6 +39,7 @@ impl<'a> Rows<'a> {
             places: PlaceNames::new(features, processes, symbolizer),
             tracing: tracing.and_then(|bytes| TracingData::parse(bytes).ok()),
             trace: Vec::new(),
+            of_branches: Vec::new(),
             cgroups: HashMap::new(),
             arch: arch.and_then(|arch| Arch::from_machine(&arch.to_string_lossy())),
         }
@@ -123,7 +127,14 @@ impl<'a> Rows<'a> {
         };
         let sampled = record.misc.cpu_mode();
         let mut mode = sampled;
-        for entry in entries {
+        let event = record.event();
+        let of_branches = event
+            .is_some_and(|event| call_chain_of_branches(event, recorded, &mut self.of_branches));
+        if !of_branches {
+            self.of_branches.clear();
+        }
+        let entries = entries.filter(|_| !of_branches);
+        for entry in self.of_branches.iter().copied().chain(entries) {
             if let Some(context) = CallchainContext::from_entry(entry) {
                 mode = context.cpu_mode();
             } else if mode != sampled {

@@ -10,6 +10,7 @@ use crate::trusting;
 use prof_abi::{CallchainContext, CpuMode, SampleType};
 use prof_perfdata::{
     Body, Error, Features, Reader, Record, Sample as RawSample, Share, Shares, TimeOrder,
+    call_chain_of_branches,
 };
 use prof_profile::{
     Avma, ChainEnd, Event, EventId, NameId, Origin, Profile, Sample, Samples, StackId, Task,
@@ -209,7 +210,10 @@ impl Loader {
         if mode == CpuMode::User {
             self.processes.runs_user_code(pid);
         }
-        let (stack, end) = self.stack(sample, pid, mode);
+        let Some(event) = record.event() else {
+            return;
+        };
+        let (stack, end) = self.stack(event, sample, pid, mode);
         let task = self.task(pid, tid);
         for &Share { event, period } in parts {
             let Some(counted) = self.event(record, event) else {
@@ -234,12 +238,27 @@ impl Loader {
     /// The sample's stack; and if it was unwound here, how that ended.
     fn stack(
         &mut self,
+        event: &prof_perfdata::Event,
         sample: &RawSample<'_>,
         pid: i32,
         mode: CpuMode,
     ) -> (StackId, Option<ChainEnd>) {
         let ip = sample.ip().map(Avma);
         let Some((registers, dump)) = user_state(self.machine, sample) else {
+            let mut chain = std::mem::take(&mut self.chain);
+            if call_chain_of_branches(event, sample, &mut chain) {
+                let entries = chain.iter().copied();
+                let raw = RawChain {
+                    pid,
+                    mode,
+                    ip,
+                    entries,
+                };
+                let stack = self.stacks.intern(&self.processes, raw);
+                self.chain = chain;
+                return (stack, None);
+            }
+            self.chain = chain;
             let entries = sample.callchain().into_iter().flatten();
             let stack = self.stacks.intern(
                 &self.processes,
