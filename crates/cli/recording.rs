@@ -137,6 +137,13 @@ impl Input {
                 notes.longer_attr
             ));
         }
+        if let Some(rest) = notes.ownerless {
+            let (size, offset, end) = (rest.size, rest.offset, rest.end());
+            say(&format!(
+                "{name}: the last section ends at {offset:#x}, but the file at {end:#x}: \
+                 {size} bytes belong to nothing"
+            ));
+        }
         for bit in &notes.unknown_features {
             say(&format!("{name}: feature section {bit} is not known here"));
         }

@@ -236,15 +236,16 @@ record_types! {
     BPF_METADATA = 84, /// perf sched stats of a CPU.
     SCHEDSTAT_CPU = 85, /// perf sched stats of a domain.
     SCHEDSTAT_DOMAIN = 86, /// simpleperf: a kernel symbol table.
-    SIMPLEPERF_KERNEL_SYMBOL = 32768, /// simpleperf: a file.
-    SIMPLEPERF_DSO = 32769, /// simpleperf: a symbol.
-    SIMPLEPERF_SYMBOL = 32770, /// simpleperf: part of a large record.
-    SIMPLEPERF_SPLIT = 32771, /// simpleperf: end of parts.
-    SIMPLEPERF_SPLIT_END = 32772, /// simpleperf: event ids.
-    SIMPLEPERF_EVENT_ID = 32773, /// simpleperf: an unwound chain.
-    SIMPLEPERF_CALLCHAIN = 32774, /// simpleperf: how the unwinding went.
-    SIMPLEPERF_UNWINDING_RESULT = 32775, /// simpleperf: tracepoint formats.
-    SIMPLEPERF_TRACING_DATA = 32776,
+    SIMPLEPERF_KERNEL_SYMBOL = 32769, /// simpleperf: a file.
+    SIMPLEPERF_DSO = 32770, /// simpleperf: a symbol.
+    SIMPLEPERF_SYMBOL = 32771, /// simpleperf: part of a large record.
+    SIMPLEPERF_SPLIT = 32772, /// simpleperf: end of parts.
+    SIMPLEPERF_SPLIT_END = 32773, /// simpleperf: event ids.
+    SIMPLEPERF_EVENT_ID = 32774, /// simpleperf: an unwound chain.
+    SIMPLEPERF_CALLCHAIN = 32775, /// simpleperf: how the unwinding went.
+    SIMPLEPERF_UNWINDING_RESULT = 32776, /// simpleperf: tracepoint formats.
+    SIMPLEPERF_TRACING_DATA = 32777, /// simpleperf: text for its developers.
+    SIMPLEPERF_DEBUG = 32778,
 }
 
 impl RecordType {

@@ -1,5 +1,6 @@
 //! What can be wrong with a recording, and what is merely new to us.
 
+use crate::header::Section;
 use crate::sample::BodyError;
 use prof_abi::RecordType;
 use std::collections::BTreeMap;
@@ -75,6 +76,32 @@ pub enum DamageKind {
     },
     /// A field of a record does not fit into it.
     Body(BodyError),
+    /// A name without the NUL that ends it; it is taken as it is.
+    NameNotEnded {
+        /// The field, as in the format's description.
+        field: &'static str,
+        /// Bytes of it.
+        left: u64,
+    },
+    /// A range of addresses that passes the last one; it is not used.
+    RangeWraps {
+        /// Its first address.
+        start: u64,
+        /// What it says, bytes.
+        size: u64,
+    },
+    /// Parts of a large record that are not followed by their end mark.
+    PartsNotEnded {
+        /// Bytes of the parts together.
+        left: u64,
+    },
+    /// Parts of a large record that together are not what it says.
+    PartsSize {
+        /// What it says, bytes.
+        size: u64,
+        /// Bytes of the parts together.
+        left: u64,
+    },
     /// The payload behind a record ends past the end.
     PayloadPastEnd {
         /// What the record says, bytes.
@@ -126,6 +153,25 @@ impl fmt::Display for DamageKind {
             ),
             Self::NotARecord { kind } => write!(out, "no record has type {kind}"),
             Self::Body(error) => error.fmt(out),
+            Self::NameNotEnded { field, left } => write!(
+                out,
+                "its {field} has {left} bytes, but needs {} with the NUL that ends it",
+                left + 1
+            ),
+            Self::RangeWraps { start, size } => write!(
+                out,
+                "says {size:#x} bytes from {start:#x}, but only {:#x} addresses follow; \
+                 it is not used",
+                start.wrapping_neg()
+            ),
+            Self::PartsNotEnded { left } => write!(
+                out,
+                "its parts, {left} bytes together, are not followed by SPLIT_END"
+            ),
+            Self::PartsSize { size, left } => write!(
+                out,
+                "says it has {size} bytes, but its parts have {left} together"
+            ),
             Self::PayloadPastEnd { size, left } => write!(
                 out,
                 "says {size} bytes follow it, but the data ends after {left}"
@@ -230,6 +276,10 @@ pub struct Notes {
     pub longer_attr: u32,
     /// Feature sections without a meaning here.
     pub unknown_features: Vec<u32>,
+    /// Bytes at the end of the file that no section holds: where a tool wrote
+    /// a shorter file over a longer one, appended something, or recorded a
+    /// size too small.
+    pub ownerless: Option<Section>,
     /// Damages beyond those listed.
     pub more_damages: u64,
 }

@@ -61,11 +61,18 @@ pub(crate) struct Input {
     /// Where in the file `start` is.
     offset: u64,
     ended: bool,
+    /// Bytes read at once, if a record needs no more.
+    least: usize,
 }
 
 impl Input {
     /// Reads `source`, whose first byte is at `offset` of the file.
     pub(crate) fn new(source: Box<dyn Read + Send>, offset: u64) -> Self {
+        Self::with_window(source, offset, WINDOW as u64)
+    }
+
+    /// The same for a source of about `len` bytes, which needs no more room.
+    pub(crate) fn with_window(source: Box<dyn Read + Send>, offset: u64, len: u64) -> Self {
         Self {
             source,
             window: Vec::new(),
@@ -73,6 +80,7 @@ impl Input {
             end: 0,
             offset,
             ended: false,
+            least: WINDOW.min(usize::try_from(len).unwrap_or(WINDOW)),
         }
     }
 
@@ -112,7 +120,7 @@ impl Input {
 
     #[cold]
     fn fill(&mut self, len: usize) -> Result<(), Error> {
-        let size = WINDOW.max(len);
+        let size = self.least.max(len);
         if self.window.len() < size {
             self.window.resize(size, 0);
         }

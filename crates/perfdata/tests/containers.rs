@@ -264,7 +264,7 @@ fn a_simpleperf_record_has_the_high_half_of_its_size_in_misc() {
     let mut stream = Stream::new();
     let formats = [b"\x17\x08\x44tracing0.5".as_slice(), &[b'x'; 70_000]].concat();
     let len = 8 + 4 + formats.len() as u32;
-    stream.0.extend(32776_u32.to_le_bytes());
+    stream.0.extend(32777_u32.to_le_bytes());
     stream.0.extend(((len >> 16) as u16).to_le_bytes());
     stream.0.extend((len as u16).to_le_bytes());
     stream.0.extend((formats.len() as u32).to_le_bytes());
@@ -277,6 +277,139 @@ fn a_simpleperf_record_has_the_high_half_of_its_size_in_misc() {
     }
     assert_eq!(count, 3);
     assert_eq!(reader.features().tracing_data(), Some(formats.as_slice()));
+}
+
+/// The parts in which simpleperf writes a record, without the end mark.
+fn parts(record: &[u8], most: usize) -> Vec<u8> {
+    let pieces = record.chunks(most);
+    pieces
+        .flat_map(|piece| self::record(RecordType::SIMPLEPERF_SPLIT, piece))
+        .collect()
+}
+
+#[test]
+fn the_parts_of_a_large_record_are_followed_by_the_whole() {
+    let symbol = [
+        &[0x10_u64, 4, 1].map(u64::to_le_bytes).concat()[..],
+        b"name\0",
+    ]
+    .concat();
+    let symbol = record(RecordType::SIMPLEPERF_SYMBOL, &symbol);
+    let mut stream = Stream::new();
+    stream.0.extend(parts(&symbol, 10));
+    stream.record(RecordType::SIMPLEPERF_SPLIT_END, &[]);
+    stream.0.extend(sample(1));
+    let mut reader = stream.reader();
+    let mut kinds = Vec::new();
+    while let Some(record) = reader.next().expect("memory") {
+        kinds.push(record.kind.0);
+        if let Body::SimpleperfSymbol(found) = record.decode() {
+            assert_eq!((found.addr, found.name.bytes()), (0x10, b"name".as_slice()));
+            assert_eq!(record.bytes, symbol);
+        }
+    }
+    let split = RecordType::SIMPLEPERF_SPLIT.0;
+    let (end, whole) = (
+        RecordType::SIMPLEPERF_SPLIT_END.0,
+        RecordType::SIMPLEPERF_SYMBOL.0,
+    );
+    assert_eq!(kinds, [64, split, split, split, split, end, whole, 9]);
+    assert!(reader.damages().is_empty(), "{:?}", reader.damages());
+}
+
+#[test]
+fn parts_that_are_no_whole_are_told() {
+    let symbol = record(RecordType::SIMPLEPERF_SYMBOL, &[7; 40]);
+    let mut cut = Stream::new();
+    cut.0.extend(parts(&symbol, 20));
+    cut.0.extend(sample(1));
+    let (times, damages) = read(cut.reader());
+    assert_eq!(times, [1]);
+    assert!(
+        damages[0].contains("48 bytes together, are not followed by SPLIT_END"),
+        "{damages:?}"
+    );
+    let mut short = Stream::new();
+    short.0.extend(parts(&symbol[..30], 20));
+    short.record(RecordType::SIMPLEPERF_SPLIT_END, &[]);
+    short.0.extend(sample(2));
+    let (times, damages) = read(short.reader());
+    assert_eq!(times, [2]);
+    assert!(
+        damages[0].contains("it has 48 bytes, but its parts have 30 together"),
+        "{damages:?}"
+    );
+}
+
+/// A file in memory.
+fn file(bytes: &[u8]) -> std::fs::File {
+    use std::io::{Seek, Write};
+    let mut file = tempfile::tempfile().expect("a temporary file");
+    file.write_all(bytes).expect("room");
+    file.rewind().expect("a file");
+    file
+}
+
+#[test]
+fn the_files_of_a_directory_come_by_time() {
+    let mut data = Stream::new();
+    data.0.extend(samples(900..902));
+    let all = |times: &[u64]| -> Vec<u8> { times.iter().flat_map(|&time| sample(time)).collect() };
+    let first = file(&all(&[10, 20, 70]));
+    let second = file(&all(&[30, 40, 60]));
+    let third = file(&all(&[15, 50]));
+    let reader = Reader::open_directory(file(&data.0), vec![first, second, third]);
+    let (times, damages) = read(reader.expect("a directory"));
+    // Each file gives its first record before their times are known.
+    assert_eq!(times, [900, 901, 10, 30, 15, 20, 50, 70, 40, 60]);
+    assert!(damages.is_empty(), "{damages:?}");
+}
+
+#[test]
+fn bytes_behind_the_last_section_are_noted() {
+    let data = samples(1..3);
+    let header = |data_size: u64| {
+        let mut out = Encoder::new(ByteOrder::Little);
+        out.bytes(b"PERFILE2");
+        for word in [104, 80, 0, 0, 104, data_size, 0, 0, 0, 0, 0, 0] {
+            out.u64(word);
+        }
+        out.finish()
+    };
+    let bytes = [&header(data.len() as u64)[..], &data, b"appended"].concat();
+    let end = 104 + data.len() as u64;
+    let reader = Reader::open_file(file(&bytes)).expect("a recording");
+    let rest = reader.notes().ownerless.expect("bytes of nobody");
+    assert_eq!((rest.offset, rest.size), (end, 8));
+    let bytes = [&header(data.len() as u64)[..], &data].concat();
+    let reader = Reader::open_file(file(&bytes)).expect("a recording");
+    assert_eq!(reader.notes().ownerless, None);
+}
+
+#[test]
+fn names_without_end_and_ranges_that_wrap_are_told() {
+    let mut stream = Stream::new();
+    let trailer = [7 << 32 | 7, 5_u64].map(u64::to_le_bytes).concat();
+    let ids = [7_u32, 7].map(u32::to_le_bytes).concat();
+    let comm = [&ids[..], b"sixteen-letters!", &trailer[..]].concat();
+    stream.record(RecordType::COMM, &comm);
+    let map = |start: u64, len: u64| {
+        let numbers = [start, len, 0].map(u64::to_le_bytes).concat();
+        [&ids[..], &numbers, b"/bin/x\0\0", &trailer].concat()
+    };
+    stream.record(RecordType::MMAP, &map(0xffff_ffff_ffff_f000, 0x2000));
+    stream.record(RecordType::MMAP, &map(0xffff_ffff_ffff_f000, 0x1000));
+    stream.0.extend(sample(1));
+    let (times, damages) = read(stream.reader());
+    assert_eq!(times, [1]);
+    assert_eq!(
+        damages,
+        [
+            "COMM record at 0x58: its comm has 16 bytes, but needs 17 with the NUL that ends it",
+            "MMAP record at 0x88: says 0x2000 bytes from 0xfffffffffffff000, but only 0x1000 \
+             addresses follow; it is not used",
+        ]
+    );
 }
 
 #[test]

@@ -94,10 +94,9 @@ impl Processes {
 
     /// A range was mapped. Empty ranges and those that wrap are ignored.
     pub fn map(&mut self, event: &MapEvent<'_>) -> Option<ModuleId> {
-        let end = Avma(event.start.0.checked_add(event.length)?);
-        if end == event.start {
-            return None;
-        }
+        // One that ends at the last address has no first one behind it.
+        let last = event.start.0.checked_add(event.length.checked_sub(1)?)?;
+        let end = Avma(last.saturating_add(1));
         let is_kernel = matches!(event.mode, CpuMode::Kernel | CpuMode::GuestKernel);
         let module = if is_kernel {
             Self::kernel_module(event)

@@ -5,6 +5,7 @@
 //! perf_event_open(2) and, from 64 on, of perf's own records.
 
 mod kernel;
+mod misuse;
 mod pieces;
 mod user;
 

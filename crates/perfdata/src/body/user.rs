@@ -215,7 +215,7 @@ bodies! {
     /// simpleperf: a file.
     SimpleperfDso<'a> {
         /// 0 kernel, 1 kernel module, 2 ELF file, 3 DEX file, 4 symbol map.
-        kind: u32,
+        kind: u64,
         /// By which symbols refer to it.
         id: u64,
         /// Lowest address it was loaded for.

@@ -2,7 +2,7 @@
 //! features, compressed data, payloads that stand behind a record.
 
 use super::frame::COMPRESSED2_HEAD;
-use super::{Current, Reader};
+use super::{Current, Origin, Reader, parts};
 use crate::body::{Body, EventUpdate};
 use crate::damage::{DamageKind, Error};
 use crate::event::Event;
@@ -30,6 +30,12 @@ impl Reader {
             return false;
         };
         let kind = record.kind;
+        if current.origin != Origin::Parts && !parts::may_follow_part(kind) {
+            self.give_up_parts();
+        }
+        let Some(record) = self.current() else {
+            return false;
+        };
         let body = match record.try_decode() {
             Ok(body) => body,
             Err(error) => {
@@ -41,7 +47,7 @@ impl Reader {
         match body {
             Body::Sample(sample) => {
                 let all_known = sample.layout().sample_type.unknown() == 0;
-                if all_known && !sample.extra().is_empty() && !current.inflated {
+                if all_known && !sample.extra().is_empty() && current.origin == Origin::File {
                     self.doubtful = Some(current.len - sample.extra().len());
                 }
                 return true;
@@ -58,11 +64,20 @@ impl Reader {
                     }
                 } else if kind == RecordType::SAMPLE {
                     self.notes.unknown_ids += 1;
+                } else if matches!(
+                    kind,
+                    RecordType::SIMPLEPERF_SPLIT | RecordType::SIMPLEPERF_SPLIT_END
+                ) {
+                    return self.absorb_user(current, kind);
                 } else if kind.name().is_none() {
                     self.notes.unknown_record(kind);
                 }
             }
-            _ if kind.is_kernel() => {}
+            body if kind.is_kernel() => {
+                if let Some(misuse) = body.misuse() {
+                    self.damage(record.offset, Some(kind), misuse, 0);
+                }
+            }
             _ => return self.absorb_user(current, kind),
         }
         true
@@ -80,6 +95,8 @@ impl Reader {
             RecordType::COMPRESSED | RecordType::COMPRESSED2 => {
                 return self.absorb_compressed(current);
             }
+            RecordType::SIMPLEPERF_SPLIT => self.absorb_part(),
+            RecordType::SIMPLEPERF_SPLIT_END => self.join_parts(),
             _ => {}
         }
         true
@@ -234,7 +251,7 @@ impl Reader {
     /// TRACING_DATA and AUXTRACE: the payload stands behind the record, and is
     /// read when the record has been used.
     fn expect_payload(&mut self, current: Current, kind: RecordType) {
-        if current.inflated {
+        if current.origin != Origin::File {
             return;
         }
         let size = match self.current().map(|record| record.decode()) {
@@ -280,7 +297,7 @@ impl Reader {
 
     /// zstd bytes go to the inflater; their records come next.
     fn absorb_compressed(&mut self, current: Current) -> bool {
-        if current.inflated {
+        if current.origin == Origin::Unpacked {
             let kind = DamageKind::Compressed("it is inside compressed data".to_owned());
             let len = current.len as u64;
             self.damage(current.offset, Some(RecordType::COMPRESSED), kind, len);
@@ -303,11 +320,10 @@ impl Reader {
 }
 
 /// simpleperf has its tracepoint formats in a record, with their size in
-/// front. The number of the record changed between versions, so it is known by
-/// its content.
+/// front.
 fn tracing_data_of_simpleperf(kind: RecordType, body: &[u8], order: ByteOrder) -> Option<&[u8]> {
     const MAGIC: &[u8] = b"\x17\x08\x44tracing";
-    if kind.0 < RecordType::SIMPLEPERF_KERNEL_SYMBOL.0 {
+    if kind != RecordType::SIMPLEPERF_TRACING_DATA {
         return None;
     }
     let size = order.u32(body, 0)?;

@@ -1,8 +1,10 @@
 //! Streams the records of a recording in file order.
 
 mod absorb;
+mod directory;
 mod frame;
 mod open;
+mod parts;
 mod resync;
 
 pub(crate) use resync::is_known;
@@ -16,8 +18,8 @@ use crate::input::Input;
 use crate::layout::RECORD_HEADER;
 use crate::record::Record;
 use frame::{Frame, Oversized};
+use parts::Parts;
 use prof_abi::{ByteOrder, RecordType};
-use std::collections::VecDeque;
 use std::fs::File;
 
 /// A recording, read front to back.
@@ -36,29 +38,45 @@ pub struct Reader {
     /// The current record is a sample whose fields end here, before its size
     /// does.
     doubtful: Option<usize>,
+    parts: Parts,
     budget: Budget,
 }
 
-/// Where records come from: one stream, or in directory mode several, one
-/// after the other.
+/// Where records come from: one stream, or in directory mode several.
 struct Streams {
     input: Input,
     inflater: Inflater,
     oversized: Oversized,
-    waiting: VecDeque<File>,
-    /// Bytes of the streams before this one, and of all.
-    read_before: u64,
     first_offset: u64,
+    /// Time of its last record.
+    time: u64,
+    /// The data files of a directory, until the first stream ended.
+    unopened: Vec<File>,
+    /// The other streams, not in a particular order.
+    others: Vec<directory::Stream>,
+    /// Bytes of the streams that ended, and of all.
+    read_before: u64,
     total: Option<u64>,
 }
 
 /// The record that `advance` stepped to.
 #[derive(Debug, Clone, Copy)]
 struct Current {
-    inflated: bool,
+    origin: Origin,
     place: usize,
     len: usize,
     offset: u64,
+}
+
+/// Where the bytes of a record are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// In the file.
+    File,
+    /// In what compressed records hold.
+    Unpacked,
+    /// In the parts of a large record, joined.
+    Parts,
 }
 
 /// What may be kept of the file's content beside the record at hand.
@@ -137,11 +155,15 @@ impl Reader {
     pub fn progress(&self) -> (u64, Option<u64>) {
         let streams = &self.streams;
         let here = streams.input.offset().saturating_sub(streams.first_offset);
-        (streams.read_before + here, streams.total)
+        let others = streams.others.iter().map(directory::Stream::read);
+        let read = streams.read_before + here + others.sum::<u64>();
+        (read, streams.total)
     }
 
     /// The next whole record, in file order; a compressed one is followed by
-    /// those inside it. `None` at the end.
+    /// those inside it, the last part of one by the whole. Of a directory's
+    /// data files the one whose last record has the earliest time comes next.
+    /// `None` at the end.
     ///
     /// # Errors
     /// Only if reading fails; what is wrong with the bytes goes to
@@ -163,7 +185,8 @@ impl Reader {
         loop {
             self.consume_current();
             self.absorb_payload()?;
-            let found = match self.next_inflated() {
+            self.turn_to_the_earliest();
+            let found = match self.next_joined().or_else(|| self.next_inflated()) {
                 Some(current) => Some(current),
                 None => self.next_plain()?,
             };
@@ -175,6 +198,7 @@ impl Reader {
             };
             self.current = Some(current);
             if self.absorb() && self.size_is_right()? {
+                self.note_time();
                 return Ok(true);
             }
         }
@@ -183,17 +207,21 @@ impl Reader {
     /// The record that [`Reader::advance`] stepped to.
     pub fn current(&self) -> Option<Record<'_>> {
         let current = self.current?;
-        Record::new(self.streams.bytes_of(current), current.offset, &self.events)
+        let bytes = match current.origin {
+            Origin::Parts => self.parts.bytes(),
+            _ => self.streams.bytes_of(current),
+        };
+        Record::new(bytes, current.offset, &self.events)
     }
 
     fn consume_current(&mut self) {
         let Some(current) = self.current.take() else {
             return;
         };
-        if current.inflated {
-            self.streams.inflater.consume(current.len);
-        } else {
-            self.streams.input.consume(current.len);
+        match current.origin {
+            Origin::File => self.streams.input.consume(current.len),
+            Origin::Unpacked => self.streams.inflater.consume(current.len),
+            Origin::Parts => self.parts = Parts::default(),
         }
     }
 
@@ -230,7 +258,7 @@ impl Reader {
         match inflater.ensure(size) {
             Ok(bytes) if bytes.len() < size => None,
             Ok(_) => Some(Current {
-                inflated: true,
+                origin: Origin::Unpacked,
                 place: inflater.place(),
                 len: size,
                 offset,
@@ -282,7 +310,7 @@ impl Reader {
 
     fn plain(&self, len: usize, offset: u64) -> Current {
         Current {
-            inflated: false,
+            origin: Origin::File,
             place: self.streams.input.place(),
             len,
             offset,
@@ -291,6 +319,7 @@ impl Reader {
 
     /// A stream ended; what was unpacked of it must have ended too.
     fn end_of_stream(&mut self, offset: u64) {
+        self.give_up_parts();
         let left = self.streams.inflater.bytes().len() as u64;
         if left > 0 {
             self.streams.inflater.give_up();
@@ -298,25 +327,11 @@ impl Reader {
             self.damage(offset, Some(RecordType::COMPRESSED), kind, 0);
         }
     }
-
-    /// Turns to the next data file of a directory.
-    fn next_stream(&mut self) -> Result<bool, Error> {
-        let Some(file) = self.streams.waiting.pop_front() else {
-            return Ok(false);
-        };
-        let (read, _) = self.progress();
-        self.streams.read_before = read;
-        self.streams.first_offset = 0;
-        self.streams.input = open::whole(file)?;
-        self.streams.inflater = Inflater::new();
-        self.streams.oversized = Oversized::default();
-        Ok(true)
-    }
 }
 
 impl Streams {
     fn bytes_of(&self, current: Current) -> &[u8] {
-        if current.inflated {
+        if current.origin == Origin::Unpacked {
             self.inflater.at_place(current.place, current.len)
         } else {
             self.input.at_place(current.place, current.len)

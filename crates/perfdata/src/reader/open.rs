@@ -1,7 +1,7 @@
 //! Opening a recording: header, attrs, feature sections.
 
 use super::frame::Oversized;
-use super::{Budget, Reader, Streams};
+use super::{Budget, Parts, Reader, Streams};
 use crate::damage::{DamageKind, Damages, Error, Notes};
 use crate::event::{Event, Events};
 use crate::features::{FeatureBit, Features};
@@ -10,7 +10,6 @@ use crate::header::{FILE_HEADER, Header, Mode, PIPE_HEADER, Section};
 use crate::inflate::Inflater;
 use crate::input::{FilePart, Input, read_part};
 use prof_abi::{EventAttr, attr_size};
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
 
@@ -38,9 +37,10 @@ impl Reader {
         let input = Input::new(Box::new(records), data.offset);
         let mut reader = Self::new(header, input, Some(data.size));
         reader.budget = Budget::new(Some(len));
-        reader.read_attrs(&file, len)?;
+        let ids = reader.read_attrs(&file, len)?;
         reader.check_data(len);
         reader.read_features(&file, len)?;
+        reader.check_end(&ids, len);
         Ok(reader)
     }
 
@@ -78,7 +78,7 @@ impl Reader {
             total = total.and_then(|total| total.checked_add(len));
         }
         reader.streams.total = total;
-        reader.streams.waiting = streams.into();
+        reader.streams.unopened = streams;
         Ok(reader)
     }
 
@@ -93,13 +93,16 @@ impl Reader {
                 input,
                 inflater: Inflater::new(),
                 oversized: Oversized::default(),
-                waiting: VecDeque::new(),
+                time: 0,
+                unopened: Vec::new(),
+                others: Vec::new(),
                 read_before: 0,
                 total,
             },
             current: None,
             payload: None,
             doubtful: None,
+            parts: Parts::default(),
             budget: Budget::new(total),
             header,
         }
@@ -183,20 +186,22 @@ impl Reader {
         (possible(own) && divides).then_some(own as usize)
     }
 
-    fn read_attrs(&mut self, file: &File, len: u64) -> Result<(), Error> {
+    /// Reads the attrs; tells where their ids are.
+    fn read_attrs(&mut self, file: &File, len: u64) -> Result<Vec<Section>, Error> {
         let attrs = self.attrs_section(len);
+        let mut ids = Vec::new();
         if !self.budget.take(attrs.size) {
-            return Ok(());
+            return Ok(ids);
         }
         let bytes = read_part(file, attrs.offset, attrs.size).map_err(at(attrs.offset))?;
         let Some(size) = self.attr_entry(&bytes) else {
-            return Ok(());
+            return Ok(ids);
         };
         for (index, entry) in bytes.chunks_exact(size).enumerate() {
             let offset = attrs.offset + (index * size) as u64;
-            self.read_attr(file, len, offset, entry)?;
+            ids.extend(self.read_attr(file, len, offset, entry)?);
         }
-        Ok(())
+        Ok(ids)
     }
 
     /// The attr of an entry; if it says a size that no attr has, it is taken
@@ -216,12 +221,18 @@ impl Reader {
         EventAttr::decode(&patched, order)
     }
 
-    fn read_attr(&mut self, file: &File, len: u64, offset: u64, entry: &[u8]) -> Result<(), Error> {
+    fn read_attr(
+        &mut self,
+        file: &File,
+        len: u64,
+        offset: u64,
+        entry: &[u8],
+    ) -> Result<Option<Section>, Error> {
         let order = self.header.order;
         let split = entry.len().saturating_sub(ATTR_IDS as usize);
         let (attr, ids) = entry.split_at_checked(split).unwrap_or_default();
         let Some(attr) = self.decode_attr(offset, attr) else {
-            return Ok(());
+            return Ok(None);
         };
         let mut fields = Fields::new(ids, order);
         let place = Section {
@@ -243,7 +254,29 @@ impl Reader {
             ids = crate::sample::Words::new(&bytes, order).collect();
         }
         self.add_event(Event::new(attr, ids));
-        Ok(())
+        Ok(Some(place))
+    }
+
+    /// Notes which bytes behind the last section belong to nothing. Between the
+    /// sections perf leaves room of its own: for features it did not write.
+    fn check_end(&mut self, ids: &[Section], len: u64) {
+        let Header { attrs, data, .. } = self.header;
+        if data.size == 0 {
+            return;
+        }
+        let table = Section {
+            offset: data.end(),
+            size: self.header.feature_bits().count() as u64 * 16,
+        };
+        let sections = self.features.sections().iter();
+        let sections = sections.map(|section| section.place);
+        let others = [table, attrs, self.header.event_types];
+        let all = sections.chain(others).chain(ids.iter().copied());
+        let end = all.map(|section| section.end()).max().unwrap_or(0);
+        self.notes.ownerless = (end < len).then(|| Section {
+            offset: end,
+            size: len - end,
+        });
     }
 
     /// The feature table stands behind the data; each entry says where its
@@ -319,11 +352,6 @@ fn data_section(header: &Header, len: u64) -> Section {
     }
 }
 
-/// The whole of a data file of a directory.
-pub(super) fn whole(file: File) -> Result<Input, Error> {
-    Ok(Input::new(Box::new(FilePart::new(file, 0, u64::MAX)), 0))
-}
-
-fn at(offset: u64) -> impl Fn(std::io::Error) -> Error {
+pub(super) fn at(offset: u64) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::Io { offset, source }
 }
