@@ -1,5 +1,6 @@
 //! `prof dump`: what it writes, and its exit codes.
 
+use crate::oracle::prof;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -110,4 +111,19 @@ fn what_is_no_recording_is_said_with_what_it_is() {
         assert_eq!(output.status.code(), Some(1), "{file}: {errors}");
         assert!(errors.contains(why), "{file}: {errors}");
     }
+}
+
+#[test]
+fn script_shows_the_header_that_dump_shows() {
+    let recording = fixture("local/perf6.1-named.data");
+    let path = recording.to_str().expect("a UTF-8 path");
+    let header = prof(&["dump", "--header", "-f", "-i", path]).succeeded("prof dump");
+    let only = prof(&["script", "--header-only", "-f", "-i", path]).succeeded("prof script");
+    assert_eq!(only.text(), header.text());
+    let samples = prof(&["script", "-f", "-i", path]).succeeded("prof script");
+    let both = prof(&["script", "--header", "-f", "-i", path]).succeeded("prof script");
+    assert_eq!(
+        both.text(),
+        format!("{}#\n{}", header.text(), samples.text())
+    );
 }

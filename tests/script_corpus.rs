@@ -200,10 +200,11 @@ fn compare(name: &str, perfs: &str, ours: &str) -> Result<(), Wrong> {
     }
 }
 
-/// What `perf script` prints of a recording; `None` if it cannot read it.
-fn perf_script(perf: &Path, nowhere: &Path, recording: &Path) -> Option<String> {
-    let output = Command::new(perf)
+/// What `perf script` prints of a recording; `None` if it cannot.
+fn perf_script(nowhere: &Path, recording: &Path, options: &[&str]) -> Option<String> {
+    let output = Command::new("perf")
         .args(["script", "--no-inline", "--kallsyms", "/dev/null", "-f"])
+        .args(options)
         .arg("--symfs")
         .arg(nowhere)
         .arg("-i")
@@ -216,9 +217,10 @@ fn perf_script(perf: &Path, nowhere: &Path, recording: &Path) -> Option<String> 
     (output.status.success() && !text.is_empty()).then_some(text)
 }
 
-fn prof_script(nowhere: &Path, recording: &Path) -> String {
+fn prof_script(nowhere: &Path, recording: &Path, options: &[&str]) -> String {
     let output = prof_command()
         .args(["script", "--no-inline", "-f"])
+        .args(options)
         .arg("--symfs")
         .arg(nowhere)
         .arg("-i")
@@ -227,6 +229,13 @@ fn prof_script(nowhere: &Path, recording: &Path) -> String {
         .output()
         .expect("prof starts");
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A folder in which no file is found.
+fn nowhere() -> PathBuf {
+    let nowhere = scratch().join("an-empty-folder");
+    std::fs::create_dir_all(&nowhere).expect("the target folder is writable");
+    nowhere
 }
 
 /// The sound recordings of the corpus, or of those kept here.
@@ -247,18 +256,16 @@ fn every_sample_is_printed_as_perf_prints_it() {
     if !have(test, "perf") {
         return;
     }
-    let perf = Path::new("perf");
-    let nowhere = scratch().join("an-empty-folder");
-    std::fs::create_dir_all(&nowhere).expect("the target folder is writable");
+    let nowhere = nowhere();
     let (folder, names) = recordings();
     let (mut compared, mut wrong) = (0, Vec::new());
     for name in &names {
         let recording = folder.join(name);
-        let Some(perfs) = perf_script(perf, &nowhere, &recording) else {
+        let Some(perfs) = perf_script(&nowhere, &recording, &[]) else {
             continue;
         };
         compared += 1;
-        if let Err(why) = compare(name, &perfs, &prof_script(&nowhere, &recording)) {
+        if let Err(why) = compare(name, &perfs, &prof_script(&nowhere, &recording, &[])) {
             wrong.push(format!("{name}: {why}"));
         }
     }
@@ -267,5 +274,90 @@ fn every_sample_is_printed_as_perf_prints_it() {
         names.len()
     );
     assert!(compared > 0, "perf reads none of {}", folder.display());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Recordings that have what the fields show.
+const RICH: [&str; 12] = [
+    "autofdo/perf-kernel.data",
+    "quipper/perf.data.branch-4.14",
+    "quipper/perf.data.branch_stack_hw_index",
+    "quipper/perf.data.hybrid_topology",
+    "quipper/perf.data.lost_samples-4.4",
+    "quipper/perf.data.raw-3.4",
+    "quipper/perf.data.weight_struct",
+    "local/perf6.1-cgroup.data",
+    "local/perf6.1-group.data",
+    "local/perf6.1-intrregs.data",
+    "local/perf6.1-named.data",
+    "local/perf6.1-switchns.data",
+];
+
+/// Options that change what is printed of a sample.
+const OPTIONS: [&str; 22] = [
+    "-F comm,pid,tid,cpu,time,event,ip,sym,symoff,dso,period",
+    "-F ip,sym",
+    "-F tid,time,event,ip",
+    "-F ip,sym,brstack",
+    "-F ip,sym,dso,brstack",
+    "-F ip,sym,dso,brstacksym",
+    "-F ip,brstackoff",
+    "-F comm,ip,addr,sym,dso",
+    "-F ip,iregs",
+    "-F ip,uregs",
+    "-F comm,data_src,weight",
+    "-F comm,ins_lat",
+    "-F time,phys_addr",
+    "-F comm,misc",
+    "-F comm,trace",
+    "-F comm,tid,flags,ip",
+    "-F comm,synth,ipc,callindent,machine_pid,vcpu,ip",
+    "-F hw:comm,tid",
+    "-F +pid,-comm",
+    "-F +misc,-time",
+    "-G",
+    "--ns",
+];
+
+/// Branches in the kernel have no offset in a file: perf counts from where the
+/// kernel is mapped, we show the address, as elsewhere.
+const KERNEL_OFFSETS: (&str, [&str; 2]) = (
+    "-F ip,brstackoff",
+    ["autofdo/perf-kernel.data", "quipper/perf.data.branch-4.14"],
+);
+
+#[test]
+fn every_field_is_printed_as_perf_prints_it() {
+    let test = "every_field_is_printed_as_perf_prints_it";
+    if !have(test, "perf") {
+        return;
+    }
+    let nowhere = nowhere();
+    let (folder, names) = recordings();
+    let (mut compared, mut wrong) = (0, Vec::new());
+    for name in names.iter().filter(|name| RICH.contains(&name.as_str())) {
+        let recording = folder.join(name);
+        for options in OPTIONS {
+            let words: Vec<&str> = options.split(' ').collect();
+            // A field that the samples lack is refused by both.
+            let Some(perfs) = perf_script(&nowhere, &recording, &words) else {
+                continue;
+            };
+            compared += 1;
+            let ours = prof_script(&nowhere, &recording, &words);
+            let (known, of) = KERNEL_OFFSETS;
+            let is_known = options == known && of.contains(&name.as_str());
+            if is_known && perfs == ours {
+                wrong.push(format!("{name} {options}: a known difference that is none"));
+            }
+            if perfs != ours && !is_known {
+                let mut lines = perfs.lines().zip(ours.lines());
+                let first = lines.find(|(perfs, ours)| perfs != ours);
+                wrong.push(format!("{name} {options}: {first:#?}"));
+            }
+        }
+    }
+    eprintln!("{test}: {compared} texts compared");
+    assert!(compared > 100, "only {compared} texts");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

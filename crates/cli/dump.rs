@@ -9,6 +9,7 @@ mod values;
 
 use crate::outcome::Outcome;
 use crate::recording::Input;
+use prof_perfdata::Reader;
 use std::io::{self, BufWriter, Write};
 
 /// Show every record of a recording, its header, or how many there are
@@ -37,6 +38,11 @@ Examples:
   prof dump | grep ' MMAP2 '            mappings of perf.data
   prof dump --header -i old.data        where and how it was recorded
   prof dump --stats --json              counts, for scripts";
+
+/// Writes header, events and feature sections as `--header` does, as text.
+pub(crate) fn write_header(reader: &mut Reader, out: &mut impl Write) -> anyhow::Result<()> {
+    header::write(reader, false, out)
+}
 
 /// Writes what was asked for to stdout.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {

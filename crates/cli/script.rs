@@ -48,6 +48,12 @@ pub(crate) struct Args {
     /// Longest call chain to print
     #[arg(long, value_name = "N", default_value_t = 127)]
     max_stack: usize,
+    /// Print header, events and feature sections before the samples
+    #[arg(long)]
+    header: bool,
+    /// Print these, but no samples
+    #[arg(long)]
+    header_only: bool,
     #[command(flatten)]
     choice: choice::ChoiceArgs,
     #[command(flatten)]
@@ -71,6 +77,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let input = spooled
         .as_ref()
         .map_or(&args.input, |spooled| &spooled.input);
+    if args.header || args.header_only {
+        let mut out = BufWriter::new(io::stdout().lock());
+        let mut reader = input.open()?;
+        crate::dump::write_header(&mut reader, &mut out)?;
+        if args.header_only {
+            out.flush()?;
+            return Ok(input.say_damages(&reader));
+        }
+        // As perf: the samples stand behind an empty comment.
+        out.write_all(b"#\n")?;
+        out.flush()?;
+    }
     let mut selection = Selection::default();
     for list in &args.fields {
         selection
@@ -230,15 +248,13 @@ fn carries(event: &Event, field: Field) -> Option<(bool, &'static str)> {
         Field::PhysAddr => (kind.has(Bit::PHYS_ADDR), "PHYS_ADDR"),
         Field::DataPageSize => (kind.has(Bit::DATA_PAGE_SIZE), "DATA_PAGE_SIZE"),
         Field::CodePageSize => (kind.has(Bit::CODE_PAGE_SIZE), "CODE_PAGE_SIZE"),
-        Field::BrStack | Field::BrStackSym | Field::BrStackOff => {
-            (kind.has(Bit::BRANCH_STACK), "BRANCH_STACK")
-        }
         Field::Cgroup => (kind.has(Bit::CGROUP), "CGROUP"),
         _ => return None,
     })
 }
 
-/// Drops default fields that an event lacks; refuses those asked for.
+/// Drops default fields that an event lacks; refuses those asked for. Branches
+/// are printed where there are any, as in perf.
 fn check(
     selection: &mut Selection,
     events: &[Event],

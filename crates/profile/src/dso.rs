@@ -38,7 +38,8 @@ pub struct Dso {
     /// What views show: the path's last part, or the pseudo name.
     pub short_name: NameId,
     /// What perf script has beside an address: the path, but the short name of
-    /// a kernel module to which the recording lists no build-id.
+    /// a kernel module to which the recording lists no build-id, and the name
+    /// under which it lists the kernel.
     pub beside_address: NameId,
     /// Its identity, if recorded.
     pub build_id: Option<BuildId>,

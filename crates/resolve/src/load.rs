@@ -336,7 +336,7 @@ impl Loader {
             detail: options.detail,
             kernel: recorded_kernel(features, &self.processes),
             build_ids: build_ids(features),
-            listed_in_kernel: listed_in_kernel(features),
+            listed: ListedKernel::of(features),
             carried: carried_symbols(features, symbolizer),
             trusted_uid: options.trusted_uid,
             progress,
@@ -438,13 +438,34 @@ pub(crate) fn build_ids(features: &Features) -> FxHashMap<Vec<u8>, prof_abi::Bui
         .collect()
 }
 
-/// Paths that the recording lists with a build-id as parts of the kernel.
-pub(crate) fn listed_in_kernel(features: &Features) -> FxHashSet<Vec<u8>> {
-    let entries = features.build_ids().into_iter().flatten();
-    entries
-        .filter(|entry| entry.misc.cpu_mode() == CpuMode::Kernel)
-        .map(|entry| entry.path.as_bytes().to_vec())
-        .collect()
+/// Parts of the kernel that the recording lists with a build-id.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ListedKernel {
+    /// Modules, by path.
+    pub(crate) modules: FxHashSet<Vec<u8>>,
+    /// The kernel itself, by the name it has there.
+    pub(crate) kernel: Option<Vec<u8>>,
+}
+
+impl ListedKernel {
+    pub(crate) fn of(features: &Features) -> Self {
+        let mut listed = Self::default();
+        let entries = features.build_ids().into_iter().flatten();
+        for entry in entries.filter(|entry| entry.misc.cpu_mode() == CpuMode::Kernel) {
+            let path = entry.path.as_bytes().to_vec();
+            let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+            let is_module = file
+                .split(|&byte| byte == b'.')
+                .skip(1)
+                .any(|it| it == b"ko");
+            if is_module {
+                listed.modules.insert(path);
+            } else if listed.kernel.is_none() {
+                listed.kernel = Some(path);
+            }
+        }
+        listed
+    }
 }
 
 /// Symbols that a simpleperf recording brings along.

@@ -3,6 +3,7 @@
 use crate::function_table::{FoundFunction, FunctionTable};
 use crate::jit_names::JitNames;
 use crate::kernel_names::{self, RecordedKernel};
+use crate::load::ListedKernel;
 use crate::modules::{Module, ModuleId, Modules};
 use crate::progress::{Phase, Progress};
 use crate::stack_builder::RawLocation;
@@ -13,7 +14,7 @@ use prof_profile::{
 };
 use prof_symbolize::{Detail, DsoRequest, Kallsyms, Lookup, SymbolFile, Symbolizer};
 use rayon::prelude::*;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::sync::{Arc, OnceLock};
 
 /// Addresses resolved at once: small enough to spread a large file over all
@@ -39,8 +40,8 @@ pub(crate) struct Namer<'a> {
     pub(crate) kernel: RecordedKernel,
     /// Build-ids of paths, told apart from the mappings.
     pub(crate) build_ids: FxHashMap<Vec<u8>, BuildId>,
-    /// Paths listed with a build-id as parts of the kernel.
-    pub(crate) listed_in_kernel: FxHashSet<Vec<u8>>,
+    /// What the recording lists of the kernel.
+    pub(crate) listed: ListedKernel,
     /// Symbols in the recording, by path.
     pub(crate) carried: FxHashMap<Vec<u8>, CarriedSymbols>,
     /// Who may own perf maps, beside root.
@@ -229,7 +230,7 @@ impl Namer<'_> {
                 Source::File(file) => Some(file.symbols_path().to_string_lossy()),
                 _ => None,
             };
-            let beside = beside_address(module, &self.listed_in_kernel);
+            let beside = beside_address(module, &self.listed);
             Dso {
                 kind: module.kind,
                 path: names.intern_bytes(&path),
@@ -373,10 +374,11 @@ fn dso_names(module: &Module) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// See [`Dso::beside_address`].
-pub(crate) fn beside_address(module: &Module, listed_in_kernel: &FxHashSet<Vec<u8>>) -> Vec<u8> {
+pub(crate) fn beside_address(module: &Module, listed: &ListedKernel) -> Vec<u8> {
     let (path, short) = dso_names(module);
     match module.kind {
-        DsoKind::KernelModule if !listed_in_kernel.contains(&module.path) => short,
+        DsoKind::KernelModule if !listed.modules.contains(&module.path) => short,
+        DsoKind::Kernel => listed.kernel.clone().unwrap_or(path),
         _ => path,
     }
 }

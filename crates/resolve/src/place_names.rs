@@ -2,14 +2,14 @@
 //! pointers in payloads, which no stack holds.
 
 use crate::kernel_names::{self, RecordedKernel};
-use crate::load::{build_ids, listed_in_kernel, recorded_kernel};
+use crate::load::{ListedKernel, build_ids, recorded_kernel};
 use crate::modules::{Module, ModuleId};
 use crate::processes::Processes;
 use prof_abi::{BuildId, CpuMode};
 use prof_perfdata::Features;
 use prof_profile::{Avma, DsoKind};
 use prof_symbolize::{Detail, DsoRequest, Kallsyms, SymbolFile, Symbolizer};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// An address with its name.
@@ -28,7 +28,7 @@ pub struct NamedPlace {
 pub struct PlaceNames<'a> {
     symbolizer: &'a Symbolizer,
     build_ids: FxHashMap<Vec<u8>, BuildId>,
-    listed_in_kernel: FxHashSet<Vec<u8>>,
+    listed: ListedKernel,
     kernel: Option<Kallsyms>,
     recorded_kernel: RecordedKernel,
     files: FxHashMap<ModuleId, Option<Arc<SymbolFile>>>,
@@ -45,7 +45,7 @@ impl<'a> PlaceNames<'a> {
         Self {
             symbolizer,
             build_ids: build_ids(features),
-            listed_in_kernel: listed_in_kernel(features),
+            listed: ListedKernel::of(features),
             kernel: kernel.ok(),
             recorded_kernel,
             files: FxHashMap::default(),
@@ -88,7 +88,7 @@ impl<'a> PlaceNames<'a> {
             return known.clone();
         }
         let module = processes.modules().get(mapping.module);
-        let shown = crate::naming::beside_address(module, &self.listed_in_kernel);
+        let shown = crate::naming::beside_address(module, &self.listed);
         let place = NamedPlace {
             symbol: self.symbol(mapping.module, module, offset.0, address),
             dso: Some(String::from_utf8_lossy(&shown).into()),

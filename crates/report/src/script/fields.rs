@@ -82,8 +82,18 @@ fields! {
     CodePageSize = "code_page_size",
     /// Instruction latency.
     InsLat = "ins_lat",
-    /// Branch flags of instruction tracing; empty for samples.
+    /// Branch flags of instruction tracing; spaces for samples.
     Flags = "flags",
+    /// What instruction tracing synthesized; nothing for samples.
+    Synth = "synth",
+    /// Instructions per cycle of instruction tracing; nothing for samples.
+    Ipc = "ipc",
+    /// Call depth of instruction tracing; nothing for samples.
+    CallIndent = "callindent",
+    /// Process of a guest's machine; nothing for the host's samples.
+    MachinePid = "machine_pid",
+    /// CPU of a guest's machine; nothing for the host's samples.
+    Vcpu = "vcpu",
     /// Cgroup.
     Cgroup = "cgroup",
 }

@@ -85,6 +85,9 @@ impl<'p> ScriptWriter<'p> {
             let width = self.options.name_width;
             put(out, format_args!("{:>width$}: ", escape::terminal(name)));
         }
+        if fields.has(Field::Flags) {
+            put(out, format_args!("  {:<21} ", ""));
+        }
         if let Some(trace) = details.trace.filter(|_| fields.has(Field::Trace)) {
             push_bytes(trace, out);
         }
@@ -216,7 +219,8 @@ impl<'p> ScriptWriter<'p> {
         let host = frames.last();
         self.names(location, host, fields, out);
         if fields.has(Field::SrcLine) {
-            self.push_source(frames.first(), location, details.ip, out);
+            let address = self.shown_address(location);
+            self.push_source(frames.first(), location, address, out);
         }
     }
 
