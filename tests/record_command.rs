@@ -1,10 +1,10 @@
 //! `prof record COMMAND`: the command cannot tell that it is recorded, and its
 //! fate is passed on.
 
-use crate::oracle::{Finished, have, perf, prof_command, scratch, skipped};
+use crate::oracle::{Finished, compiled, have, perf, prof, prof_command, scratch, skipped};
 use std::ffi::OsStr;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -235,6 +235,10 @@ fn perf_reads_what_each_option_records() {
         return;
     }
     let work = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    let has_tracefs = Path::new("/sys/kernel/tracing/events/sched").is_dir();
+    if !has_tracefs {
+        skipped("options: tracepoint", "tracefs is not mounted");
+    }
     for options in [
         &["-e", "page-faults", "-c", "1", "-d"][..],
         &["-e", "cpu-clock,page-faults"],
@@ -253,6 +257,9 @@ fn perf_reads_what_each_option_records() {
         &["-g", "--kernel-callchains"],
         &["-G", "/", "-a", "--all-cgroups"],
     ] {
+        if options == ["-e", "sched:sched_process_exec"] && !has_tracefs {
+            continue;
+        }
         let args = [options, &["-F", "4999", "sh", "-c", work][..]].concat();
         let args: Vec<&str> = match options.contains(&"-c") {
             true => args
@@ -303,4 +310,38 @@ fn call_08_a_running_process_is_recorded_with_all_its_threads() {
     let text = found.text();
     let tids: std::collections::BTreeSet<&str> = text.split_whitespace().collect();
     assert!(tids.len() >= 3, "{tids:?}");
+}
+
+#[test]
+fn r23_a_file_replaced_since_gives_no_names() {
+    let flags = ["-O1", "-static", "-Wl,--build-id=none"];
+    let test = "r23_a_file_replaced_since_gives_no_names";
+    let Some(built) = compiled(test, "report-calls.c", &flags) else {
+        return;
+    };
+    let program = scratch().join("replaced-since");
+    std::fs::copy(&built, &program).expect("the target folder is writable");
+    let finished = finish(record("r23", &[program.as_os_str()]));
+    if finished.stderr.contains("EACCES") {
+        return skipped(test, &finished.stderr);
+    }
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let file = recording("r23");
+    let report = || {
+        let args = ["report", "--stdio", "--sort", "sym", "-i"];
+        let file = file.to_str().expect("a path of ours");
+        let report = prof(&[&args[..], &[file, "--dsos", "replaced-since"]].concat());
+        report.succeeded("prof report").text()
+    };
+    let before = report();
+    assert!(before.contains("] leaf"), "{before}");
+    // The same contents at the same path, but written after the recording.
+    std::fs::remove_file(&program).expect("ours");
+    std::fs::copy(&built, &program).expect("the target folder is writable");
+    let later = std::time::SystemTime::now() + Duration::from_secs(5);
+    let opened = std::fs::File::open(&program).expect("ours");
+    opened.set_modified(later).expect("ours");
+    let after = report();
+    assert!(!after.contains("] leaf"), "{after}");
+    assert!(after.contains("replaced by another build"), "{after}");
 }

@@ -81,6 +81,7 @@ impl Input {
         let options = LoadOptions {
             detail,
             trusted_uid: fs::metadata("/proc/self").map_or(0, |process| process.uid()),
+            recorded_at: self.last_written(),
             ..LoadOptions::default()
         };
         prof_resolve::load(self.open()?, symbolizer, &options, progress)

@@ -58,9 +58,24 @@ pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
         return ExitCode::SUCCESS;
     }
-    say(&format!("{error:#}"));
+    say(&chain_of_causes(error));
     let is_usage = error.chain().any(|cause| cause.is::<UsageError>());
     ExitCode::from(if is_usage { 2 } else { 1 })
+}
+
+/// The error and its causes, joined by `: `. Errors whose text tells their
+/// cause already are not followed by it again.
+fn chain_of_causes(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }
 
 /// One message on stderr. Names from files may be in it, so control
@@ -76,4 +91,21 @@ pub(crate) fn say(message: &str) {
     }
     // Nowhere to report a failure of stderr to.
     let _ = writeln!(io::stderr().lock(), "prof: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::chain_of_causes;
+    use anyhow::anyhow;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let error = anyhow!("no such file")
+            .context("cannot start ./app: no such file")
+            .context("record");
+        assert_eq!(
+            chain_of_causes(&error),
+            "record: cannot start ./app: no such file"
+        );
+    }
 }

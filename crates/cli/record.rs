@@ -177,11 +177,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     _refused: Refused,
     /// What to run and record, with its arguments.
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "COMMAND"
-    )]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 

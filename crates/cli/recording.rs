@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, IsTerminal};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Which recording to read.
 #[derive(Debug, Clone, clap::Args)]
@@ -65,6 +66,13 @@ impl Input {
     /// Whether it can be read again from its beginning.
     pub(crate) fn is_file(&self) -> bool {
         fs::metadata(&self.path).is_ok_and(|about| about.is_file())
+    }
+
+    /// When its file was last written to: the recording's end. `None` for a
+    /// stream.
+    pub(crate) fn last_written(&self) -> Option<SystemTime> {
+        let about = fs::metadata(&self.path).ok()?;
+        about.is_file().then(|| about.modified().ok()).flatten()
     }
 
     /// perf's rule: a recording is read only if it is ours or root's, since

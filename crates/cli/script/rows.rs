@@ -160,7 +160,10 @@ impl<'a> Rows<'a> {
             return;
         };
         let payload = recorded.raw().unwrap_or_default();
-        let function = |address| self.places.kernel_function(address);
+        let function = |address| {
+            let (name, start) = self.places.kernel_function(address)?;
+            Some((name.to_string(), start))
+        };
         tracing.print(event.attr.config, payload, &function, &mut self.trace);
     }
 

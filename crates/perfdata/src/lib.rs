@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
+mod batch;
 pub mod body;
 mod damage;
 mod event;
@@ -49,6 +50,7 @@ mod time_order;
 pub mod tracepoint;
 pub mod write;
 
+pub use batch::Batch;
 pub use body::{Body, Value};
 pub use damage::{Damage, DamageKind, Error, Notes};
 pub use event::{Event, Events};

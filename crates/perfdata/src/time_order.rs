@@ -1,5 +1,6 @@
 //! The records of a recording in the order of their times.
 
+use crate::batch::Batch;
 use crate::damage::Error;
 use crate::reader::Reader;
 use crate::record::Record;
@@ -16,6 +17,8 @@ pub struct TimeOrder {
     sorter: Sorter,
     ended: bool,
     from_sorter: bool,
+    /// The current record did not fit into a batch and is the next one's first.
+    is_held: bool,
 }
 
 /// What may wait: so many bytes, and so many times what was read.
@@ -30,6 +33,7 @@ impl TimeOrder {
             sorter: Sorter::new(),
             ended: false,
             from_sorter: false,
+            is_held: false,
         }
     }
 
@@ -65,6 +69,38 @@ impl TimeOrder {
         let events = self.reader.events();
         let sorted = self.sorter.current();
         Ok(sorted.and_then(|sorted| Record::new(sorted.bytes, sorted.offset, events)))
+    }
+
+    /// Fills `batch`, which is emptied before, with the next records in time
+    /// order; it stays empty at the end.
+    ///
+    /// # Errors
+    /// Only if reading fails.
+    pub fn fill(&mut self, batch: &mut Batch) -> Result<(), Error> {
+        batch.clear();
+        loop {
+            if !std::mem::take(&mut self.is_held) {
+                self.from_sorter = self.step()?;
+            }
+            let (bytes, offset) = if self.from_sorter {
+                match self.sorter.current() {
+                    Some(sorted) => (sorted.bytes, sorted.offset),
+                    None => continue,
+                }
+            } else {
+                match self.reader.current() {
+                    _ if self.ended => break,
+                    Some(record) => (record.bytes, record.offset),
+                    None => continue,
+                }
+            };
+            if !batch.push(bytes, offset, self.reader.shared_events()) {
+                self.is_held = true;
+                break;
+            }
+        }
+        batch.set_progress(self.reader.progress());
+        Ok(())
     }
 
     /// Steps on; `true` if the next record is the sorter's.

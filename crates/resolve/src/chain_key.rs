@@ -30,7 +30,7 @@ impl ChainKeys {
 
     /// The key of a sequence of words.
     #[inline]
-    pub(crate) fn key(&self, words: impl Iterator<Item = u64>) -> u128 {
+    pub(crate) fn key(&self, words: impl Iterator<Item = u64>) -> (u64, u64) {
         let [first, second, third, fourth] = self.seeds;
         let (mut left, mut right, mut count) = (first, second, 0_u64);
         for word in words {
@@ -40,7 +40,7 @@ impl ChainKeys {
         }
         let left = folded_multiply(left ^ count, fourth);
         let right = folded_multiply(right ^ count, third);
-        u128::from(left) << 64 | u128::from(right)
+        (left, right)
     }
 }
 

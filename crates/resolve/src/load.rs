@@ -1,25 +1,28 @@
 //! A whole recording to a profile.
 
-use crate::kernel_names::RecordedKernel;
+use crate::module_files::ModuleFiles;
 use crate::naming::{CarriedSymbols, Namer};
 use crate::processes::Processes;
 use crate::progress::{Phase, Progress};
 use crate::stack_builder::{RawChain, StackBuilder};
 use crate::stacks::{RecordedFiles, StackUnwinder, UserState};
 use crate::trusting;
+use crossbeam_channel::{Receiver, Sender, bounded};
 use prof_abi::{CallchainContext, CpuMode, SampleType};
 use prof_perfdata::{
-    Body, Error, Features, Reader, Record, Sample as RawSample, Share, Shares, TimeOrder,
+    Batch, Body, Error, Features, Reader, Record, Sample as RawSample, Share, Shares, TimeOrder,
     call_chain_of_branches,
 };
 use prof_profile::{
     Avma, ChainEnd, Event, EventId, NameId, Origin, Profile, Sample, Samples, StackId, Task,
     TaskId, ThreadCount, Trust,
 };
-use prof_symbolize::{Detail, Symbolizer};
+use prof_symbolize::{Detail, KernelRequest, Symbolizer};
 use prof_unwind::{Machine, Registers, StackDump};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
+use std::thread;
+use std::time::SystemTime;
 
 /// How a recording is to be resolved.
 #[derive(Debug, Clone)]
@@ -33,6 +36,9 @@ pub struct LoadOptions {
     /// Callers in no mapping that are told apart; the others are shown as one
     /// `[unknown]`, which is noted. Bounds what broken stacks cost.
     pub unmapped_limit: usize,
+    /// When the recording ended, if known. On the machine that made it, files
+    /// without a build-id that are newer than this give no names.
+    pub recorded_at: Option<SystemTime>,
 }
 
 impl Default for LoadOptions {
@@ -42,12 +48,10 @@ impl Default for LoadOptions {
             trusted_uid: 0,
             max_stack: 1024,
             unmapped_limit: 1 << 14,
+            recorded_at: None,
         }
     }
 }
-
-/// News of the reader is given each time this many records passed.
-const RECORDS_PER_UPDATE: u64 = 4096;
 
 /// Reads a recording to its end and resolves it. The reader comes back for
 /// what it has to say: damages, notes, features.
@@ -62,20 +66,89 @@ pub fn load(
     progress: &dyn Progress,
 ) -> Result<(Profile, Reader), Error> {
     let mut loader = Loader::new(&reader, symbolizer, options);
-    let mut records = TimeOrder::new(reader);
-    let mut count = 0_u64;
-    while let Some(record) = records.next()? {
-        loader.take(&record);
-        count += 1;
-        if count.is_multiple_of(RECORDS_PER_UPDATE) {
-            let (done, total) = records.reader().progress();
-            progress.update(Phase::Reading, done, total);
-        }
-    }
+    let files = ModuleFiles::new(symbolizer, reader.features(), options.recorded_at);
+    let kernel = RecordedKernel::new(reader.features());
+    let (records, read) = in_time_order(reader, |batches| {
+        // Symbol tables are read while records are: each module's from its
+        // first sample on.
+        rayon::in_place_scope(|scope| {
+            for batch in batches {
+                for record in batch.records() {
+                    loader.take(&record);
+                    for module in loader.stacks.new_modules() {
+                        let module = loader.processes.modules().get(module).clone();
+                        let kernel = kernel.clone().mapped_in(&loader.processes);
+                        let (files, detail) = (&files, options.detail);
+                        scope.spawn(move |_| files.prepare(&module, &kernel, detail));
+                    }
+                }
+                let (done, total) = batch.progress();
+                progress.update(Phase::Reading, done, total);
+                batches.give_back(batch);
+            }
+        });
+    });
+    read?;
     let late = records.late();
     let reader = records.into_reader();
     let profile = loader.finish(&reader, late, symbolizer, options, progress);
     Ok((profile, reader))
+}
+
+/// Batches read ahead.
+const AHEAD: usize = 4;
+
+/// Batches of records as another thread reads them.
+struct Batches {
+    full: Receiver<Batch>,
+    empty: Sender<Batch>,
+}
+
+impl Batches {
+    /// Lets the memory of a batch be used again.
+    fn give_back(&self, batch: Batch) {
+        // The reader may have ended.
+        let _ = self.empty.try_send(batch);
+    }
+}
+
+impl Iterator for &Batches {
+    type Item = Batch;
+
+    fn next(&mut self) -> Option<Batch> {
+        self.full.recv().ok()
+    }
+}
+
+/// Calls `work` with the records of `reader` in time order, which a thread of
+/// its own reads, until it returns.
+fn in_time_order(reader: Reader, work: impl FnOnce(&Batches)) -> (TimeOrder, Result<(), Error>) {
+    let (full, receive_full) = bounded(AHEAD);
+    let (empty, receive_empty) = bounded::<Batch>(AHEAD + 1);
+    let batches = Batches {
+        full: receive_full,
+        empty,
+    };
+    let mut records = TimeOrder::new(reader);
+    let read = thread::scope(|scope| {
+        let records = &mut records;
+        let reading = scope.spawn(move || {
+            loop {
+                let mut batch = receive_empty.try_recv().unwrap_or_default();
+                records.fill(&mut batch)?;
+                if batch.is_empty() || full.send(batch).is_err() {
+                    return Ok(());
+                }
+            }
+        });
+        work(&batches);
+        drop(batches);
+        match reading.join() {
+            Ok(read) => read,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    });
+    (records, read)
 }
 
 /// What was counted beside the samples.
@@ -85,6 +158,10 @@ pub(crate) struct Tally {
     pub(crate) throttled: u64,
     /// Frames whose address in no mapping was not kept.
     pub(crate) merged: u64,
+    /// Those of them that are not in the stacks.
+    pub(crate) left_out: u64,
+    /// Samples with as many frames as the kernel records, by stack.
+    pub(crate) at_limit: FxHashMap<StackId, u32>,
     /// Of the samples whose stacks were unwound here.
     pub(crate) chain_ends: FxHashMap<(StackId, ChainEnd), u64>,
 }
@@ -254,21 +331,18 @@ impl Loader {
                     ip,
                     entries,
                 };
-                let stack = self.stacks.intern(&self.processes, raw);
+                let stack = self.intern(raw);
                 self.chain = chain;
                 return (stack, None);
             }
             self.chain = chain;
             let entries = sample.callchain().into_iter().flatten();
-            let stack = self.stacks.intern(
-                &self.processes,
-                RawChain {
-                    pid,
-                    mode,
-                    ip,
-                    entries,
-                },
-            );
+            let stack = self.intern(RawChain {
+                pid,
+                mode,
+                ip,
+                entries,
+            });
             return (stack, None);
         };
         let mut chain = std::mem::take(&mut self.chain);
@@ -286,17 +360,27 @@ impl Loader {
             self.unwinder
                 .unwind(&self.processes, &state, &mut (), self.max_stack, &mut chain);
         let entries = chain.iter().copied();
-        let stack = self.stacks.intern(
-            &self.processes,
-            RawChain {
-                pid,
-                mode,
-                ip,
-                entries,
-            },
-        );
+        let stack = self.intern(RawChain {
+            pid,
+            mode,
+            ip,
+            entries,
+        });
         self.chain = chain;
         (stack, Some(end))
+    }
+
+    fn intern<C>(&mut self, chain: RawChain<C>) -> StackId
+    where
+        C: Iterator<Item = u64> + Clone,
+    {
+        let interned = self.stacks.intern(&self.processes, chain);
+        self.tally.merged += u64::from(interned.merged);
+        self.tally.left_out += u64::from(interned.left_out);
+        if interned.depth >= trusting::KERNEL_MAX_STACK {
+            *self.tally.at_limit.entry(interned.stack).or_default() += 1;
+        }
+        interned.stack
     }
 
     fn task(&mut self, pid: i32, tid: i32) -> TaskId {
@@ -332,17 +416,14 @@ impl Loader {
         }
         let features = reader.features();
         let namer = Namer {
-            symbolizer,
+            files: ModuleFiles::new(symbolizer, features, options.recorded_at),
             detail: options.detail,
-            kernel: recorded_kernel(features, &self.processes),
-            build_ids: build_ids(features),
-            listed: ListedKernel::of(features),
+            kernel: RecordedKernel::new(features).mapped_in(&self.processes),
             carried: carried_symbols(features, symbolizer),
             trusted_uid: options.trusted_uid,
             progress,
         };
         // The indices are not needed for what follows, and they are large.
-        self.tally.merged = self.stacks.merged();
         let (raw, mut stacks) = self.stacks.into_parts();
         stacks.freeze();
         let threads = self.processes.threads();
@@ -410,25 +491,64 @@ fn user_state<'a>(machine: Machine, sample: &RawSample<'a>) -> Option<(Registers
     ))
 }
 
-pub(crate) fn recorded_kernel(features: &Features, processes: &Processes) -> RecordedKernel {
-    let from_maps = processes.kernel_build_id();
-    let from_section = features.build_ids().and_then(|entries| {
+/// What a recording says of its kernel.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RecordedKernel {
+    pub(crate) build_id: Option<prof_abi::BuildId>,
+    /// `uname -r`.
+    release: Option<String>,
+    /// A symbol and its address: tells how the kernel was relocated.
+    reference: Option<(String, Avma)>,
+}
+
+impl RecordedKernel {
+    /// As far as the features tell.
+    pub(crate) fn new(features: &Features) -> Self {
         let kernel = |path: &[u8]| path.starts_with(b"[kernel.kallsyms]");
-        entries
-            .iter()
-            .find(|entry| kernel(entry.path.as_bytes()))?
-            .build_id
-    });
-    RecordedKernel {
-        build_id: from_maps.or(from_section),
-        release: features
-            .os_release()
-            .map(|text| text.to_string_lossy().into_owned()),
-        hostname: features
-            .hostname()
-            .map(|text| text.to_string_lossy().into_owned()),
-        reference: processes.kernel_reference(),
+        Self {
+            build_id: features.build_ids().and_then(|entries| {
+                let mut entries = entries.iter();
+                entries
+                    .find(|entry| kernel(entry.path.as_bytes()))?
+                    .build_id
+            }),
+            release: features
+                .os_release()
+                .map(|text| text.to_string_lossy().into_owned()),
+            reference: None,
+        }
     }
+
+    /// With what its mappings tell, too.
+    #[must_use]
+    pub(crate) fn mapped_in(self, processes: &Processes) -> Self {
+        Self {
+            build_id: processes.kernel_build_id().or(self.build_id),
+            reference: processes
+                .kernel_reference()
+                .map(|(name, address)| (String::from_utf8_lossy(&name).into_owned(), address)),
+            ..self
+        }
+    }
+
+    /// What to ask a symbolizer for.
+    pub(crate) fn request(&self) -> KernelRequest<'_> {
+        KernelRequest {
+            build_id: self.build_id,
+            release: self.release.as_deref(),
+            reference: self
+                .reference
+                .as_ref()
+                .map(|(name, address)| (name.as_str(), *address)),
+        }
+    }
+}
+
+/// Whether the recording says that it was made where we run.
+pub(crate) fn is_of_this_host(features: &Features) -> bool {
+    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let recorded = features.hostname().map(|name| name.to_string_lossy());
+    recorded.is_some_and(|recorded| !recorded.is_empty() && recorded == own.trim_end())
 }
 
 pub(crate) fn build_ids(features: &Features) -> FxHashMap<Vec<u8>, prof_abi::BuildId> {

@@ -2,17 +2,17 @@
 
 use crate::function_table::{FoundFunction, FunctionTable};
 use crate::jit_names::JitNames;
-use crate::kernel_names::{self, RecordedKernel};
-use crate::load::ListedKernel;
+use crate::load::{ListedKernel, RecordedKernel};
+use crate::module_files::ModuleFiles;
 use crate::modules::{Module, ModuleId, Modules};
 use crate::progress::{Phase, Progress};
 use crate::stack_builder::RawLocation;
-use prof_abi::{BuildId, CpuMode};
+use prof_abi::CpuMode;
 use prof_profile::{
     Avma, Dso, DsoId, DsoKind, FileOffset, Frame, FrameRange, Function, Location, NameId, Names,
     Svma, UnnamedReason,
 };
-use prof_symbolize::{Detail, DsoRequest, Kallsyms, Lookup, SymbolFile, Symbolizer};
+use prof_symbolize::{Detail, KernelSymbols, Lookup, OpenError, SymbolFile};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, OnceLock};
@@ -35,13 +35,9 @@ pub(crate) struct CarriedSymbols {
 
 /// What is needed to name addresses.
 pub(crate) struct Namer<'a> {
-    pub(crate) symbolizer: &'a Symbolizer,
+    pub(crate) files: ModuleFiles<'a>,
     pub(crate) detail: Detail,
     pub(crate) kernel: RecordedKernel,
-    /// Build-ids of paths, told apart from the mappings.
-    pub(crate) build_ids: FxHashMap<Vec<u8>, BuildId>,
-    /// What the recording lists of the kernel.
-    pub(crate) listed: ListedKernel,
     /// Symbols in the recording, by path.
     pub(crate) carried: FxHashMap<Vec<u8>, CarriedSymbols>,
     /// Who may own perf maps, beside root.
@@ -68,6 +64,9 @@ enum Source {
     None(UnnamedReason),
 }
 
+/// The recorded kernel's symbols, opened when first needed.
+type Kernel = OnceLock<Result<Arc<KernelSymbols>, OpenError>>;
+
 /// An address with what was found there.
 struct Resolved {
     address: u64,
@@ -90,7 +89,7 @@ impl Namer<'_> {
             }
         }
         let sources = self.sources(modules, &by_module);
-        let kernel = OnceLock::new();
+        let kernel = Kernel::new();
         let mut tables = Tables::new(self.dsos(modules, &sources, names), raw, names);
         let mut work: Vec<(ModuleId, &[u32])> = modules
             .iter()
@@ -152,32 +151,12 @@ impl Namer<'_> {
                     .and_then(|pid| JitNames::open(modules, pid, self.trusted_uid));
                 names.map_or_else(Source::None, Source::Jit)
             }
-            DsoKind::File | DsoKind::Vdso => {
-                let Ok(path) = str::from_utf8(&module.path) else {
-                    return Source::None(UnnamedReason::FileMissing);
-                };
-                let build_id = self.build_id(module);
-                if !kernel_names::may_be_at_hand(module.kind, build_id, &self.kernel) {
-                    return Source::None(UnnamedReason::BuildIdMismatch);
-                }
-                let request = DsoRequest {
-                    kind: module.kind,
-                    inode: module.inode.map(|inode| inode.inode),
-                    ..DsoRequest::for_file(path, build_id)
-                };
-                match self.symbolizer.open(&request) {
-                    Ok(file) => Source::File(file),
-                    Err(error) => Source::None(error.reason),
-                }
-            }
+            DsoKind::File | DsoKind::Vdso => self
+                .files
+                .open(module, &self.kernel)
+                .map_or_else(Source::None, Source::File),
             DsoKind::GuestKernel | DsoKind::Unknown => Source::None(UnnamedReason::FileMissing),
         }
-    }
-
-    fn build_id(&self, module: &Module) -> Option<BuildId> {
-        module
-            .build_id
-            .or_else(|| self.build_ids.get(&module.path).copied())
     }
 
     fn look_up_in(
@@ -185,7 +164,7 @@ impl Namer<'_> {
         module: &Module,
         source: &Source,
         addresses: &[RawLocation],
-        kernel: &OnceLock<Result<Kallsyms, UnnamedReason>>,
+        kernel: &Kernel,
     ) -> Vec<Resolved> {
         // A return address belongs to the call, which ends just before it.
         let probe =
@@ -200,14 +179,14 @@ impl Namer<'_> {
         match source {
             Source::File(file) => look_up_in_file(file, addresses, self.detail),
             Source::Kernel => {
-                let cache = self.symbolizer.sources().build_id_cache.as_deref();
-                match kernel.get_or_init(|| kernel_names::load(&self.kernel, cache)) {
-                    Ok(kallsyms) => each(&|address| kallsyms.lookup(Avma(address))),
-                    Err(reason) => each(&|_| Lookup::unnamed(*reason)),
+                let open = || self.files.symbolizer.open_kernel(&self.kernel.request());
+                match kernel.get_or_init(open) {
+                    Ok(kernel) => each(&|address| kernel.lookup(Avma(address), self.detail)),
+                    Err(error) => each(&|_| Lookup::unnamed(error.reason)),
                 }
             }
             Source::Jit(names) => {
-                let demangle = self.symbolizer.sources().demangle;
+                let demangle = self.files.symbolizer.sources().demangle;
                 each(&|address| names.lookup(Avma(address), demangle))
             }
             Source::Carried => match self.carried.get(&module.path) {
@@ -230,13 +209,13 @@ impl Namer<'_> {
                 Source::File(file) => Some(file.symbols_path().to_string_lossy()),
                 _ => None,
             };
-            let beside = beside_address(module, &self.listed);
+            let beside = beside_address(module, self.files.listed());
             Dso {
                 kind: module.kind,
                 path: names.intern_bytes(&path),
                 beside_address: names.intern_bytes(&beside),
                 short_name: names.intern_bytes(&short_name),
-                build_id: self.build_id(module),
+                build_id: self.files.build_id(module),
                 symbols_from: from
                     .filter(|from| from.as_bytes() != path.as_slice())
                     .map(|from| names.intern(&from)),

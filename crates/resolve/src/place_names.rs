@@ -1,14 +1,14 @@
 //! Names of single addresses, one at a time: data addresses, branches and
 //! pointers in payloads, which no stack holds.
 
-use crate::kernel_names::{self, RecordedKernel};
-use crate::load::{ListedKernel, build_ids, recorded_kernel};
+use crate::load::RecordedKernel;
+use crate::module_files::ModuleFiles;
 use crate::modules::{Module, ModuleId};
 use crate::processes::Processes;
-use prof_abi::{BuildId, CpuMode};
+use prof_abi::CpuMode;
 use prof_perfdata::Features;
 use prof_profile::{Avma, DsoKind};
-use prof_symbolize::{Detail, DsoRequest, Kallsyms, SymbolFile, Symbolizer};
+use prof_symbolize::{Detail, KernelSymbols, SymbolFile, Symbolizer};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -26,12 +26,10 @@ pub struct NamedPlace {
 /// Finds names of addresses in processes as they are at the moment; each
 /// address of a file is looked up once.
 pub struct PlaceNames<'a> {
-    symbolizer: &'a Symbolizer,
-    build_ids: FxHashMap<Vec<u8>, BuildId>,
-    listed: ListedKernel,
-    kernel: Option<Kallsyms>,
+    files: ModuleFiles<'a>,
+    kernel: Option<Arc<KernelSymbols>>,
     recorded_kernel: RecordedKernel,
-    files: FxHashMap<ModuleId, Option<Arc<SymbolFile>>>,
+    opened: FxHashMap<ModuleId, Option<Arc<SymbolFile>>>,
     known: FxHashMap<(ModuleId, u64), NamedPlace>,
 }
 
@@ -39,27 +37,22 @@ impl<'a> PlaceNames<'a> {
     /// Names by the features of a recording; `processes` tells where its
     /// kernel was.
     pub fn new(features: &Features, processes: &Processes, symbolizer: &'a Symbolizer) -> Self {
-        let cache = symbolizer.sources().build_id_cache.as_deref();
-        let recorded_kernel = recorded_kernel(features, processes);
-        let kernel = kernel_names::load(&recorded_kernel, cache);
+        let recorded_kernel = RecordedKernel::new(features).mapped_in(processes);
+        let kernel = symbolizer.open_kernel(&recorded_kernel.request());
         Self {
-            symbolizer,
-            build_ids: build_ids(features),
-            listed: ListedKernel::of(features),
+            files: ModuleFiles::new(symbolizer, features, None),
             kernel: kernel.ok(),
             recorded_kernel,
-            files: FxHashMap::default(),
+            opened: FxHashMap::default(),
             known: FxHashMap::default(),
         }
     }
 
     /// The kernel function that holds `address`: its name and start.
-    pub fn kernel_function(&self, address: u64) -> Option<(String, u64)> {
-        let found = self.kernel.as_ref()?.find(Avma(address))?;
-        Some((
-            String::from_utf8_lossy(found.name).into_owned(),
-            found.start.0,
-        ))
+    pub fn kernel_function(&self, address: u64) -> Option<(Arc<str>, u64)> {
+        let kernel = self.kernel.as_ref()?;
+        let symbol = kernel.lookup(Avma(address), Detail::Symbol).symbol?;
+        Some((symbol.name, symbol.start.0))
     }
 
     /// What is at `address` in process `pid`; `mode` says where to look
@@ -88,7 +81,7 @@ impl<'a> PlaceNames<'a> {
             return known.clone();
         }
         let module = processes.modules().get(mapping.module);
-        let shown = crate::naming::beside_address(module, &self.listed);
+        let shown = crate::naming::beside_address(module, self.files.listed());
         let place = NamedPlace {
             symbol: self.symbol(mapping.module, module, offset.0, address),
             dso: Some(String::from_utf8_lossy(&shown).into()),
@@ -108,7 +101,7 @@ impl<'a> PlaceNames<'a> {
         match module.kind {
             DsoKind::Kernel | DsoKind::KernelModule => {
                 let (name, start) = self.kernel_function(address.0)?;
-                Some((name.into(), address.0.wrapping_sub(start)))
+                Some((name, address.0.wrapping_sub(start)))
             }
             DsoKind::File | DsoKind::Vdso => {
                 let file = self.file(id, module)?;
@@ -121,23 +114,11 @@ impl<'a> PlaceNames<'a> {
     }
 
     fn file(&mut self, id: ModuleId, module: &Module) -> Option<Arc<SymbolFile>> {
-        if let Some(known) = self.files.get(&id) {
+        if let Some(known) = self.opened.get(&id) {
             return known.clone();
         }
-        let build_id = module
-            .build_id
-            .or_else(|| self.build_ids.get(&module.path).copied());
-        let at_hand = kernel_names::may_be_at_hand(module.kind, build_id, &self.recorded_kernel);
-        let path = str::from_utf8(&module.path).ok().filter(|_| at_hand);
-        let opened = path.and_then(|path| {
-            let request = DsoRequest {
-                kind: module.kind,
-                inode: module.inode.map(|inode| inode.inode),
-                ..DsoRequest::for_file(path, build_id)
-            };
-            self.symbolizer.open(&request).ok()
-        });
-        self.files.insert(id, opened.clone());
+        let opened = self.files.open(module, &self.recorded_kernel).ok();
+        self.opened.insert(id, opened.clone());
         opened
     }
 }

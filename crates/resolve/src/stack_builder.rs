@@ -1,9 +1,10 @@
 //! Raw call chains to interned stacks of locations.
 
+use crate::address_space::AddressSpace;
 use crate::chain_key::ChainKeys;
 use crate::modules::ModuleId;
 use crate::processes::Processes;
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashTable};
 use prof_abi::{CallchainContext, CpuMode};
 use prof_profile::{Avma, LocationId, StackId, StackTree};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -41,7 +42,7 @@ pub(crate) struct RawChain<C> {
     pub(crate) entries: C,
 }
 
-/// Keys are random already.
+/// Keys are random already: half of one is its hash.
 #[derive(Default)]
 struct KeyHasher(u64);
 
@@ -54,52 +55,133 @@ impl Hasher for KeyHasher {
             self.0 = self.0.rotate_left(8) ^ u64::from(byte);
         }
     }
-    fn write_u128(&mut self, key: u128) {
-        self.0 = key as u64;
+    fn write_u64(&mut self, half: u64) {
+        self.0 = half;
     }
 }
+
+type ByChainKey<V> = HashMap<(u64, u64), V, BuildHasherDefault<KeyHasher>>;
 
 /// Interns stacks and locations; a chain seen before in the same address
 /// space costs one hash.
 pub(crate) struct StackBuilder {
     keys: ChainKeys,
-    known: FxHashMap128<StackId>,
+    known: ByChainKey<Interned>,
+    recent: Recent,
+    list: Vec<RawLocation>,
     /// Indices into `list`.
     locations: HashTable<u32>,
-    list: Vec<RawLocation>,
-    stacks: StackTree,
-    scratch: Vec<LocationId>,
+    /// Indices into `list` of callers in no mapping: a table of its own,
+    /// because most look-ups in it find nothing and should stay in the cache.
+    unmapped: HashTable<u32>,
     /// Callers in no mapping that may still be told apart.
     unmapped_left: usize,
-    /// Frames that were not.
-    merged: u64,
+    stacks: StackTree,
+    scratch: Vec<LocationId>,
+    /// By `ModuleId`: whether a location is in it.
+    has_location: Vec<bool>,
+    new_modules: Vec<ModuleId>,
+    /// Which `LocationId` stands for callers in no mapping that are not told
+    /// apart, by mode.
+    merged_ids: [Option<LocationId>; MODES],
+}
+
+/// Modes of a processor, see [`CpuMode`].
+const MODES: usize = 8;
+
+/// The stack of a chain.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Interned {
+    pub(crate) stack: StackId,
+    /// Callers in no mapping whose address is not kept.
+    pub(crate) merged: u32,
+    /// Those of them that are left out of the stack, because the one
+    /// above or below them in it stands for them, too.
+    pub(crate) left_out: u32,
+    /// Frames, those left out included.
+    pub(crate) depth: u32,
 }
 
 /// Stands for the address of callers that are not told apart.
 const MERGED: u64 = u64::MAX;
 
-type FxHashMap128<V> = std::collections::HashMap<u128, V, BuildHasherDefault<KeyHasher>>;
+/// An address in one state of an address space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    /// Of the address space; the same only while its mappings are.
+    version: u64,
+    address: u64,
+    mode: CpuMode,
+    is_return: bool,
+}
+
+/// The locations of places met lately, each in the one slot it may have.
+struct Recent(Vec<Option<(Place, LocationId)>>);
+
+impl Recent {
+    /// A power of two; the slots fit a core's own cache.
+    const SLOTS: usize = 1 << 13;
+
+    fn new() -> Self {
+        Self(vec![None; Self::SLOTS])
+    }
+
+    fn slot(place: &Place) -> usize {
+        let mixed =
+            (place.address ^ place.version.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 32) as usize & (Self::SLOTS - 1)
+    }
+
+    #[inline]
+    fn get(&self, place: &Place) -> Option<LocationId> {
+        let (held, location) = (*self.0.get(Self::slot(place))?)?;
+        (held == *place).then_some(location)
+    }
+
+    fn put(&mut self, place: Place, location: LocationId) {
+        if let Some(slot) = self.0.get_mut(Self::slot(&place)) {
+            *slot = Some((place, location));
+        }
+    }
+}
 
 impl StackBuilder {
     /// A builder that tells at most `unmapped_limit` callers in no mapping
     /// apart. Where frame pointers are broken nearly every stack holds some,
-    /// all different, and each would be a stack of its own.
+    /// all different, and each would be a stack of its own. Beyond the limit,
+    /// a run of them in a stack is one frame.
     pub(crate) fn new(unmapped_limit: usize) -> Self {
         Self {
-            unmapped_left: unmapped_limit,
-            merged: 0,
             keys: ChainKeys::new(),
-            known: FxHashMap128::default(),
-            locations: HashTable::new(),
+            known: ByChainKey::default(),
+            recent: Recent::new(),
             list: Vec::new(),
+            locations: HashTable::new(),
+            unmapped: HashTable::new(),
+            unmapped_left: unmapped_limit,
             stacks: StackTree::default(),
             scratch: Vec::new(),
+            has_location: Vec::new(),
+            new_modules: Vec::new(),
+            merged_ids: [None; MODES],
         }
     }
 
-    /// Frames whose address in no mapping was not kept.
-    pub(crate) fn merged(&self) -> u64 {
-        self.merged
+    /// The modules that got their first location since the last call.
+    pub(crate) fn new_modules(&mut self) -> impl Iterator<Item = ModuleId> + use<> {
+        std::mem::take(&mut self.new_modules).into_iter()
+    }
+
+    fn note_module(&mut self, module: ModuleId) {
+        let index = module.0 as usize;
+        if self.has_location.len() <= index {
+            self.has_location.resize(index + 1, false);
+        }
+        if let Some(slot) = self.has_location.get_mut(index)
+            && !std::mem::replace(slot, true)
+        {
+            self.new_modules.push(module);
+        }
     }
 
     /// All locations by their ids, and all stacks.
@@ -108,7 +190,7 @@ impl StackBuilder {
     }
 
     /// The stack of a chain in the processes as they are now.
-    pub(crate) fn intern<C>(&mut self, processes: &Processes, chain: RawChain<C>) -> StackId
+    pub(crate) fn intern<C>(&mut self, processes: &Processes, chain: RawChain<C>) -> Interned
     where
         C: Iterator<Item = u64> + Clone,
     {
@@ -130,17 +212,20 @@ impl StackBuilder {
         stack
     }
 
-    fn build<C>(&mut self, processes: &Processes, chain: RawChain<C>) -> StackId
+    fn build<C>(&mut self, processes: &Processes, chain: RawChain<C>) -> Interned
     where
         C: Iterator<Item = u64>,
     {
         let mut frames = std::mem::take(&mut self.scratch);
         frames.clear();
         let (mut mode, mut is_return) = (chain.mode, false);
+        let mut space = processes.space(chain.pid, mode);
         let mut leaf = chain.ip;
+        let (mut merged, mut left_out) = (0, 0);
         for entry in chain.entries {
             if let Some(context) = CallchainContext::from_entry(entry) {
                 mode = context.cpu_mode();
+                space = processes.space(chain.pid, mode);
                 is_return = false;
                 continue;
             }
@@ -150,14 +235,21 @@ impl StackBuilder {
                     // The sample's own address is the more exact one (PEBS).
                     address = ip;
                 } else {
-                    frames.push(self.locate(processes, chain.pid, chain.mode, ip, false));
+                    frames.push(self.leaf(processes, chain.pid, chain.mode, ip));
                 }
             }
-            frames.push(self.locate(processes, chain.pid, mode, address, is_return));
+            let location = self.locate(space, mode, address, is_return);
             is_return = true;
+            let is_merged = self.is_merged(mode, location);
+            merged += u32::from(is_merged);
+            if is_merged && frames.last() == Some(&location) {
+                left_out += 1;
+            } else {
+                frames.push(location);
+            }
         }
         if let Some(ip) = leaf {
-            frames.push(self.locate(processes, chain.pid, chain.mode, ip, false));
+            frames.push(self.leaf(processes, chain.pid, chain.mode, ip));
         }
         let stack = frames
             .iter()
@@ -165,63 +257,100 @@ impl StackBuilder {
             .fold(StackId::EMPTY, |caller, &location| {
                 self.stacks.push(caller, location)
             });
+        let depth = frames.len() as u32 + left_out;
         self.scratch = frames;
-        stack
+        Interned {
+            stack,
+            merged,
+            left_out,
+            depth,
+        }
+    }
+
+    /// The location of a sample's own address.
+    fn leaf(&mut self, processes: &Processes, pid: i32, mode: CpuMode, ip: Avma) -> LocationId {
+        self.locate(processes.space(pid, mode), mode, ip, false)
     }
 
     fn locate(
         &mut self,
-        processes: &Processes,
-        pid: i32,
+        space: Option<&AddressSpace>,
         mode: CpuMode,
         address: Avma,
         is_return: bool,
     ) -> LocationId {
-        // A call may be the last instruction of a mapping.
-        let probe = if is_return { address.minus(1) } else { address };
-        let raw = match processes.find(pid, mode, probe) {
-            Some(mapping) => RawLocation {
-                mode,
-                module: Some(mapping.module),
-                address: mapping.file_offset(address).0,
-                is_return,
-            },
-            None => RawLocation {
-                mode,
-                module: None,
-                address: address.0,
-                is_return,
-            },
+        let place = Place {
+            version: space.map_or(0, AddressSpace::version),
+            address: address.0,
+            mode,
+            is_return,
         };
-        self.intern_location(raw)
-    }
-
-    fn intern_location(&mut self, mut raw: RawLocation) -> LocationId {
-        if let Some(known) = self.known_location(&raw) {
+        if let Some(known) = self.recent.get(&place) {
             return known;
         }
-        if raw.module.is_none() && raw.is_return && raw.address != MERGED {
-            if self.unmapped_left == 0 {
-                self.merged += 1;
-                raw.address = MERGED;
-                return self.intern_location(raw);
-            }
-            self.unmapped_left -= 1;
+        // A call may be the last instruction of a mapping.
+        let probe = if is_return { address.minus(1) } else { address };
+        let found = space.and_then(|space| space.find(probe));
+        let raw = RawLocation {
+            mode,
+            module: found.map(|mapping| mapping.module),
+            address: found.map_or(address.0, |mapping| mapping.file_offset(address).0),
+            is_return,
+        };
+        if found.is_none() && is_return {
+            // Those that come only once would drive out what comes often.
+            return self.intern_unmapped(raw);
         }
-        let list = &self.list;
-        let index = u32::try_from(list.len()).expect("fewer than 2^32 locations");
-        let hash_of = |&index: &u32| list.get(index as usize).map_or(0, RawLocation::hash);
-        self.locations.insert_unique(raw.hash(), index, hash_of);
-        self.list.push(raw);
-        LocationId(index)
+        if let Some(module) = raw.module {
+            self.note_module(module);
+        }
+        let location = intern(&mut self.locations, &mut self.list, raw);
+        self.recent.put(place, location);
+        location
     }
 
-    fn known_location(&self, raw: &RawLocation) -> Option<LocationId> {
-        let same = |&index: &u32| self.list.get(index as usize) == Some(raw);
-        self.locations
-            .find(raw.hash(), same)
-            .map(|&index| LocationId(index))
+    /// Whether this is the location of callers that are not told apart.
+    fn is_merged(&self, mode: CpuMode, location: LocationId) -> bool {
+        self.merged_ids.get(mode as usize).copied().flatten() == Some(location)
     }
+
+    /// The location of a caller in no mapping.
+    fn intern_unmapped(&mut self, mut raw: RawLocation) -> LocationId {
+        if let Some(known) = find(&self.unmapped, &self.list, &raw) {
+            return known;
+        }
+        if self.unmapped_left > 0 {
+            self.unmapped_left -= 1;
+            return intern(&mut self.unmapped, &mut self.list, raw);
+        }
+        let known = self.merged_ids.get(raw.mode as usize).copied().flatten();
+        known.unwrap_or_else(|| {
+            let mode = raw.mode;
+            raw.address = MERGED;
+            let made = intern(&mut self.unmapped, &mut self.list, raw);
+            if let Some(slot) = self.merged_ids.get_mut(mode as usize) {
+                *slot = Some(made);
+            }
+            made
+        })
+    }
+}
+
+fn find(index: &HashTable<u32>, list: &[RawLocation], raw: &RawLocation) -> Option<LocationId> {
+    let same = |&index: &u32| list.get(index as usize) == Some(raw);
+    index.find(raw.hash(), same).map(|&index| LocationId(index))
+}
+
+/// The id of `raw` in `list`, where it is put if it is new.
+fn intern(index: &mut HashTable<u32>, list: &mut Vec<RawLocation>, raw: RawLocation) -> LocationId {
+    if let Some(known) = find(index, list, &raw) {
+        return known;
+    }
+    let id = u32::try_from(list.len()).expect("fewer than 2^32 locations");
+    let hash_of = |&id: &u32| list.get(id as usize).map_or(0, RawLocation::hash);
+    index.insert_unique(raw.hash(), id, hash_of);
+    list.push(raw);
+    LocationId(id)
 }
 
 #[cfg(test)]
@@ -255,8 +384,8 @@ mod tests {
             ip: Some(Avma(ip)),
             entries: chain.iter().copied(),
         };
-        let stack = builder.intern(&processes(), raw.clone());
-        assert_eq!(builder.intern(&processes(), raw), stack);
+        let stack = builder.intern(&processes(), raw.clone()).stack;
+        assert_eq!(builder.intern(&processes(), raw).stack, stack);
         let at = |id: prof_profile::LocationId| builder.list[id.0 as usize];
         builder
             .stacks
@@ -278,28 +407,28 @@ mod tests {
     fn callers_in_no_mapping_share_a_place_beyond_the_limit() {
         let mut builder = StackBuilder::new(2);
         let processes = processes();
-        let mut stack_of = |leaf: u64, caller: u64| {
-            let entries = [leaf, caller].into_iter();
-            let ip = Some(Avma(leaf));
-            builder.intern(
-                &processes,
-                RawChain {
-                    pid: 7,
-                    mode: CpuMode::User,
-                    ip,
-                    entries,
-                },
-            )
+        let mut intern = |entries: &[u64]| {
+            let chain = RawChain {
+                pid: 7,
+                mode: CpuMode::User,
+                ip: entries.first().copied().map(Avma),
+                entries: entries.iter().copied(),
+            };
+            builder.intern(&processes, chain)
         };
-        let (first, second) = (stack_of(0x1010, 0xa0), stack_of(0x1010, 0xb0));
-        let (third, fourth) = (stack_of(0x1010, 0xc0), stack_of(0x1010, 0xd0));
-        assert_ne!(first, second);
-        assert_ne!(second, third);
-        assert_eq!(third, fourth);
-        assert_eq!(stack_of(0x1010, 0xa0), first);
+        let (first, second) = (intern(&[0x1010, 0xa0]), intern(&[0x1010, 0xb0]));
+        let (third, fourth) = (intern(&[0x1010, 0xc0]), intern(&[0x1010, 0xd0]));
+        assert_ne!(first.stack, second.stack);
+        assert_ne!(second.stack, third.stack);
+        assert_eq!(third.stack, fourth.stack);
+        assert_eq!(intern(&[0x1010, 0xa0]).stack, first.stack);
+        assert_eq!((second.merged, third.merged, third.left_out), (0, 1, 0));
         // Where a sample itself was is always told apart.
-        assert_ne!(stack_of(0xe0, 0x1010), stack_of(0xf0, 0x1010));
-        assert_eq!(builder.merged(), 2);
+        assert_ne!(intern(&[0xe0, 0x1010]).stack, intern(&[0xf0, 0x1010]).stack);
+        // A run of them is one frame, and still counts.
+        let run = intern(&[0x1010, 0xe1, 0xe2, 0xe3, 0x1020, 0xe4]);
+        assert_eq!((run.merged, run.left_out, run.depth), (4, 2, 6));
+        assert_eq!(builder.stacks.locations(run.stack).count(), 4);
     }
 
     #[test]

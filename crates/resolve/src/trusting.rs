@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// The kernel's default limit of a chain, frames (`perf_event_max_stack`).
-const KERNEL_MAX_STACK: u16 = 127;
+pub(crate) const KERNEL_MAX_STACK: u32 = 127;
 
 /// Everything that views say about reliability.
 pub(crate) fn trust(profile: &Profile, tally: &Tally, reader: &Reader, late: u64) -> Trust {
@@ -26,7 +26,7 @@ pub(crate) fn trust(profile: &Profile, tally: &Tally, reader: &Reader, late: u64
         ..Trust::default()
     };
     let shapes = Shapes::of(profile);
-    count_frames(profile, &mut trust);
+    count_frames(profile, tally.left_out, &mut trust);
     for (&(stack, end), &count) in &tally.chain_ends {
         let is_rooted = shapes
             .outermost(profile, stack)
@@ -50,19 +50,25 @@ pub(crate) fn trust(profile: &Profile, tally: &Tally, reader: &Reader, late: u64
     }
     let told = reader.features().trust();
     match told.and_then(|text| LiveSummary::from_json(&text.to_string_lossy())) {
-        Some(summary) => believe_recorder(profile, &shapes, &mut trust, &summary),
-        None => judge_recorded_chains(profile, &shapes, &mut trust),
+        Some(summary) => believe_recorder(profile, &shapes, tally, &mut trust, &summary),
+        None => judge_recorded_chains(profile, &shapes, tally, &mut trust),
     }
     trust
 }
 
 /// Takes the ends of chains from the recorder that unwound them: it knows
 /// reasons that the frames do not show.
-fn believe_recorder(profile: &Profile, shapes: &Shapes, trust: &mut Trust, summary: &LiveSummary) {
+fn believe_recorder(
+    profile: &Profile,
+    shapes: &Shapes,
+    tally: &Tally,
+    trust: &mut Trust,
+    summary: &LiveSummary,
+) {
     trust.chain_source = ChainSource::Recorder;
     if summary.chain_ends.is_empty() {
         // A stream: its beginning cannot tell how it ended.
-        judge_recorded_chains(profile, shapes, trust);
+        judge_recorded_chains(profile, shapes, tally, trust);
         return;
     }
     trust.chain_ends.clone_from(&summary.chain_ends);
@@ -99,7 +105,8 @@ fn believe_recorder(profile: &Profile, shapes: &Shapes, trust: &mut Trust, summa
 }
 
 /// Adds the ends of chains that the kernel recorded, judged by their frames.
-fn judge_recorded_chains(profile: &Profile, shapes: &Shapes, trust: &mut Trust) {
+fn judge_recorded_chains(profile: &Profile, shapes: &Shapes, tally: &Tally, trust: &mut Trust) {
+    let mut at_limit = tally.at_limit.clone();
     let mut ends: FxHashMap<(LocationId, ChainEnd), u64> = FxHashMap::default();
     for sample in profile.samples.iter() {
         let event = profile.events.get(usize::from(sample.event.0));
@@ -109,7 +116,14 @@ fn judge_recorded_chains(profile: &Profile, shapes: &Shapes, trust: &mut Trust) 
         let Some(outermost) = shapes.outermost(profile, sample.stack) else {
             continue;
         };
-        let is_deep = shapes.depth(sample.stack) >= KERNEL_MAX_STACK;
+        // Of the samples of a stack, so many; which ones does not matter.
+        let is_deep = match at_limit.get_mut(&sample.stack) {
+            Some(left @ 1..) => {
+                *left -= 1;
+                true
+            }
+            _ => false,
+        };
         let end = match trust.chain_source {
             ChainSource::Recorder => ChainEnd::Unproven,
             _ if is_deep => ChainEnd::DepthLimit,
@@ -127,36 +141,29 @@ fn judge_recorded_chains(profile: &Profile, shapes: &Shapes, trust: &mut Trust) 
     }
 }
 
-/// Of each stack its outermost node and its depth.
+/// Of each stack its outermost node.
 struct Shapes {
     outermost: Vec<u32>,
-    depth: Vec<u16>,
 }
 
 impl Shapes {
     fn of(profile: &Profile) -> Self {
         let count = profile.stacks.len();
-        let (mut outermost, mut depth) = (vec![0_u32; count], vec![0_u16; count]);
+        let mut outermost = vec![0_u32; count];
         // Parents stand before their children.
         for index in 1..count {
             let Some((parent, _)) = profile.stacks.get(StackId(index as u32)) else {
                 continue;
             };
-            let above = parent.0 as usize;
-            let (top, deep) = match parent {
-                StackId::EMPTY => (index as u32, 1),
-                _ => (
-                    outermost.get(above).copied().unwrap_or(0),
-                    depth.get(above).copied().unwrap_or(0).saturating_add(1),
-                ),
+            let top = match parent {
+                StackId::EMPTY => index as u32,
+                _ => outermost.get(parent.0 as usize).copied().unwrap_or(0),
             };
-            if let (Some(own_top), Some(own_depth)) =
-                (outermost.get_mut(index), depth.get_mut(index))
-            {
-                (*own_top, *own_depth) = (top, deep);
+            if let Some(slot) = outermost.get_mut(index) {
+                *slot = top;
             }
         }
-        Self { outermost, depth }
+        Self { outermost }
     }
 
     fn outermost(&self, profile: &Profile, stack: StackId) -> Option<LocationId> {
@@ -165,10 +172,6 @@ impl Shapes {
             .stacks
             .get(StackId(top))
             .map(|(_, location)| location)
-    }
-
-    fn depth(&self, stack: StackId) -> u16 {
-        self.depth.get(stack.0 as usize).copied().unwrap_or(0)
     }
 }
 
@@ -199,8 +202,9 @@ fn is_start(profile: &Profile, location: LocationId) -> Option<bool> {
     ))
 }
 
-/// Counts frames and those without names, each as often as samples have it.
-fn count_frames(profile: &Profile, trust: &mut Trust) {
+/// Counts frames and those without names, each as often as samples have it;
+/// `left_out` are in no mapping and in no stack.
+fn count_frames(profile: &Profile, left_out: u64, trust: &mut Trust) {
     // Samples at or below each node.
     let mut below = vec![0_u32; profile.stacks.len()];
     for stack in profile.samples.stacks() {
@@ -209,6 +213,13 @@ fn count_frames(profile: &Profile, trust: &mut Trust) {
         }
     }
     let mut unnamed: BTreeMap<(DsoId, UnnamedReason), u64> = BTreeMap::new();
+    if left_out > 0
+        && let Some(unknown) = profile.dsos.len().checked_sub(1)
+    {
+        // The last dso stands for no mapping.
+        trust.frames += left_out;
+        unnamed.insert((DsoId(unknown as u32), UnnamedReason::NoMapping), left_out);
+    }
     for index in (1..below.len()).rev() {
         let Some((parent, location)) = profile.stacks.get(StackId(index as u32)) else {
             continue;

@@ -142,6 +142,15 @@ impl SymbolFile {
         self.runtime.svma_of(offset)
     }
 
+    /// Reads what look-ups of this detail need of the file, so that they do
+    /// not wait for it.
+    pub fn prepare(&self, detail: Detail) {
+        self.table();
+        if let Some(info) = self.debug_info(detail) {
+            info.prepare();
+        }
+    }
+
     /// What stands at an address. For a return address, ask for the address
     /// one byte before it.
     pub fn lookup(&self, svma: Svma, detail: Detail) -> Lookup {

@@ -31,6 +31,15 @@ pub struct KernelRequest<'a> {
     pub reference: Option<(&'a str, Avma)>,
 }
 
+impl KernelRequest<'_> {
+    /// Whether this is the kernel that runs here, as far as its build-id or,
+    /// without one, its release tells.
+    pub fn is_running(&self) -> bool {
+        let is_told = self.build_id.is_some() || self.release.is_some();
+        is_told && check_running(self).is_ok()
+    }
+}
+
 /// The symbols of one kernel. Shared between threads.
 #[derive(Debug)]
 pub struct KernelSymbols {

@@ -12,6 +12,8 @@ use crate::words::{u16_at, u32_at, u64_at};
 use object::elf;
 use prof_profile::Svma;
 use rustc_hash::FxHashMap;
+use std::cell::OnceCell;
+use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -182,13 +184,15 @@ impl SymbolTable {
         Some(best.index)
     }
 
-    fn candidate(&self, index: usize, demangle: Demangle) -> Option<Candidate> {
+    fn candidate(&self, index: usize, demangle: Demangle) -> Option<Candidate<'_>> {
         let entry = self.entries.get(index)?;
         Some(Candidate {
             index,
             has_size: entry.end > entry.start,
             binding: entry.binding,
-            name: demangle::name(self.raw_name(entry), demangle),
+            raw_name: self.raw_name(entry),
+            demangle,
+            name: OnceCell::new(),
         })
     }
 
@@ -267,34 +271,52 @@ impl SymbolTable {
 }
 
 /// What decides between symbols at one address.
-struct Candidate {
+struct Candidate<'a> {
     index: usize,
     has_size: bool,
     binding: elf::SymbolBind,
-    /// As shown.
-    name: String,
+    raw_name: &'a [u8],
+    demangle: Demangle,
+    /// As shown, when that was needed.
+    name: OnceCell<String>,
 }
 
-impl Candidate {
+impl Candidate<'_> {
+    fn name(&self) -> &str {
+        self.name
+            .get_or_init(|| demangle::name(self.raw_name, self.demangle))
+    }
+
     /// perf's order: with a size, not weak, global, fewer leading
     /// underscores, longer name; else the one that came first, unless it is
     /// a `SyS` alias of a system call.
     fn is_better_than(&self, next: &Self) -> bool {
-        let key = |one: &Self| {
-            let underscores = one.name.len() - one.name.trim_start_matches('_').len();
+        let by_entry = |one: &Self| {
             (
                 one.has_size,
                 one.binding != elf::STB_WEAK,
                 one.binding == elf::STB_GLOBAL,
-                std::cmp::Reverse(underscores),
-                one.name.len(),
             )
         };
-        let is_alias = self.name.starts_with("SyS") || self.name.starts_with("compat_SyS");
-        match key(self).cmp(&key(next)) {
-            std::cmp::Ordering::Greater => true,
-            std::cmp::Ordering::Equal => !is_alias,
-            std::cmp::Ordering::Less => false,
+        let by_name = |one: &Self| {
+            let name = one.name();
+            let underscores = name.len() - name.trim_start_matches('_').len();
+            (std::cmp::Reverse(underscores), name.len())
+        };
+        // `.symtab` and `.dynsym` both have what a library exports.
+        if self.raw_name == next.raw_name {
+            return by_entry(self) >= by_entry(next);
+        }
+        let order = by_entry(self)
+            .cmp(&by_entry(next))
+            .then_with(|| by_name(self).cmp(&by_name(next)));
+        match order {
+            Ordering::Greater => true,
+            Ordering::Equal => {
+                let name = self.name();
+                !name.starts_with("SyS") && !name.starts_with("compat_SyS")
+            }
+            Ordering::Less => false,
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::fields::until_nul;
 use crate::header::Section;
 use crate::layout::RECORD_HEADER;
 use prof_abi::{ByteOrder, EventAttr, RecordType, attr_size};
+use std::sync::Arc;
 
 /// What stands behind a record in the stream and belongs to it.
 #[derive(Debug, Clone, Copy)]
@@ -132,7 +133,7 @@ impl Reader {
 
     pub(super) fn add_event(&mut self, event: Event) {
         let told_apart = !self.events.cannot_be_told_apart();
-        self.events.push(event);
+        Arc::make_mut(&mut self.events).push(event);
         if told_apart && self.events.cannot_be_told_apart() {
             let offset = self.streams.input.offset();
             self.damage(offset, None, DamageKind::EventsAlike, 0);
@@ -150,7 +151,8 @@ impl Reader {
         let number = record.order().u64(content, 0).map(f64::from_bits);
         let index = self.events.index_of_id(id);
         let len = record.bytes.len() as u64;
-        let Some(event) = index.and_then(|index| self.events.get_mut(index)) else {
+        let Some(event) = index.and_then(|index| Arc::make_mut(&mut self.events).get_mut(index))
+        else {
             return;
         };
         match what {
@@ -215,7 +217,7 @@ impl Reader {
                 None if described.ids.is_empty() => index,
                 None => continue,
             };
-            if let Some(event) = self.events.get_mut(index) {
+            if let Some(event) = Arc::make_mut(&mut self.events).get_mut(index) {
                 event.recorded_name = Some(described.name.to_string_lossy().into_owned());
             }
         }
@@ -238,7 +240,7 @@ impl Reader {
                 continue;
             };
             for index in 0..self.events.list().len() {
-                let Some(event) = self.events.get_mut(index) else {
+                let Some(event) = Arc::make_mut(&mut self.events).get_mut(index) else {
                     continue;
                 };
                 if event.attr.kind == kind && event.attr.config == config {

@@ -21,6 +21,7 @@ use frame::{Frame, Oversized};
 use parts::Parts;
 use prof_abi::{ByteOrder, RecordType};
 use std::fs::File;
+use std::sync::Arc;
 
 /// A recording, read front to back.
 ///
@@ -29,7 +30,8 @@ use std::fs::File;
 pub struct Reader {
     header: Header,
     features: Features,
-    events: Events,
+    /// Shared with batches of records that were read under them.
+    events: Arc<Events>,
     damages: Damages,
     notes: Notes,
     streams: Streams,
@@ -127,6 +129,11 @@ impl Reader {
 
     /// The events; in pipe mode those that have come so far.
     pub fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// [`Reader::events`], to keep while reading goes on.
+    pub fn shared_events(&self) -> &Arc<Events> {
         &self.events
     }
 

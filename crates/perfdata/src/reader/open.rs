@@ -12,6 +12,7 @@ use crate::input::{FilePart, Input, read_part};
 use prof_abi::{EventAttr, attr_size};
 use std::fs::File;
 use std::io::Read;
+use std::sync::Arc;
 
 /// Bytes of an attr entry behind the attr: offset and size of its ids.
 const ATTR_IDS: u64 = 16;
@@ -85,7 +86,7 @@ impl Reader {
     fn new(header: Header, input: Input, total: Option<u64>) -> Self {
         Self {
             features: Features::default(),
-            events: Events::new(header.order),
+            events: Arc::new(Events::new(header.order)),
             damages: Damages::default(),
             notes: Notes::default(),
             streams: Streams {

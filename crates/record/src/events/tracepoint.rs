@@ -3,7 +3,7 @@
 use super::EventError;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const ROOTS: [&str; 2] = [
     "/sys/kernel/tracing/events",
@@ -33,6 +33,10 @@ pub(super) fn lookup(system: &str, name: &str) -> Result<Vec<(String, u64)>, Eve
         Some(error) if error.kind() != io::ErrorKind::NotFound => (
             error.to_string(),
             "is tracefs mounted? try: sudo mount -t tracefs none /sys/kernel/tracing",
+        ),
+        _ if !ROOTS.iter().any(|root| Path::new(root).is_dir()) => (
+            "tracefs is not mounted".to_owned(),
+            "try: sudo mount -t tracefs tracefs /sys/kernel/tracing",
         ),
         _ => (
             "there is no such tracepoint".to_owned(),

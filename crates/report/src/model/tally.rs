@@ -2,9 +2,11 @@
 
 use super::select::{Filter, ModeFilter, ParentPattern, Scope, StackEnd};
 use super::{Scene, SortKey, TimeRange};
+use hashbrown::HashTable;
 use prof_abi::CpuMode;
-use prof_profile::{EventId, NameId, Profile, StackId, TaskId};
-use rustc_hash::FxHashMap;
+use prof_profile::{EventId, NameId, Profile, Sample, StackId, TaskId};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use std::hash::BuildHasher;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
@@ -182,6 +184,8 @@ struct Judge<'a> {
     scope: &'a Scope,
     filter: &'a Filter,
     leaf: Vec<Option<Fate>>,
+    /// By `StackId`, where the whole stack decides.
+    whole: Vec<Option<Fate>>,
     /// Functions whose name matches the filter's pattern.
     matching: Vec<bool>,
 }
@@ -200,6 +204,14 @@ impl<'a> Judge<'a> {
             scope,
             filter,
             leaf: vec![None; profile.locations.len()],
+            whole: vec![
+                None;
+                if filter.frame.is_some() {
+                    profile.stacks.len()
+                } else {
+                    0
+                }
+            ],
             matching,
         }
     }
@@ -228,8 +240,24 @@ impl<'a> Judge<'a> {
         if let Some(slot) = self.leaf.get_mut(location.0 as usize) {
             *slot = Some(fate);
         }
-        if fate == Fate::Shown && self.filter.frame.is_some() && !self.any_frame_matches(stack) {
-            return Fate::Hidden;
+        if fate == Fate::Shown && self.filter.frame.is_some() {
+            return self.whole_fate(stack);
+        }
+        fate
+    }
+
+    /// What becomes of a stack whose leaf passes.
+    fn whole_fate(&mut self, stack: StackId) -> Fate {
+        let known = self.whole.get(stack.0 as usize).copied().flatten();
+        let fate = known.unwrap_or_else(|| {
+            if self.any_frame_matches(stack) {
+                Fate::Shown
+            } else {
+                Fate::Hidden
+            }
+        });
+        if let Some(slot) = self.whole.get_mut(stack.0 as usize) {
+            *slot = Some(fate);
         }
         fate
     }
@@ -292,55 +320,116 @@ fn in_times(ranges: &[TimeRange], time: u64) -> bool {
     ranges.is_empty() || ranges.iter().any(|range| range.holds(time))
 }
 
-/// Samples counted by task, CPU, slice and stack, before any judgement that
-/// needs only to be made once per such cell.
-struct RawCell {
-    task: TaskId,
-    cpu: Option<u32>,
-    slice: u64,
-    stack: StackId,
-    weight: Weight,
-    first: u32,
+/// The groups of samples, in the order in which they are first asked for.
+struct Groups<'a> {
+    split: Split,
+    parents: Option<&'a Parents>,
+    list: Vec<Group>,
+    index: FxHashMap<Group, GroupId>,
+    /// By `TaskId`, where nothing but the task decides.
+    of_task: Vec<Option<GroupId>>,
 }
 
-fn raw_cells(profile: &Profile, event: EventId, scope: &Scope, split: Split) -> Vec<RawCell> {
-    let mut index: FxHashMap<(u64, u64, u64), u32> = FxHashMap::default();
-    let mut cells: Vec<RawCell> = Vec::new();
-    for (row, sample) in profile.samples.iter().enumerate() {
-        if sample.event != event
-            || !in_times(&scope.times, sample.time)
-            || !(scope.cpus.is_empty() || sample.cpu.is_some_and(|cpu| scope.cpus.contains(&cpu)))
-        {
-            continue;
-        }
-        let cpu = sample.cpu.filter(|_| split.cpu);
-        let slice = split
-            .time
-            .map_or(0, |quantum| sample.time / quantum * quantum);
-        let key = (
-            u64::from(sample.task.0) << 32 | u64::from(sample.stack.0),
-            cpu.map_or(0, |cpu| u64::from(cpu) + 1),
-            slice,
-        );
-        let at = *index.entry(key).or_insert_with(|| {
-            cells.push(RawCell {
-                task: sample.task,
-                cpu,
-                slice,
-                stack: sample.stack,
-                weight: Weight::ZERO,
-                first: row as u32,
-            });
-            cells.len() as u32 - 1
-        });
-        if let Some(cell) = cells.get_mut(at as usize) {
-            cell.weight += Weight {
-                period: sample.period,
-                samples: 1,
-            };
+impl<'a> Groups<'a> {
+    fn new(profile: &Profile, split: Split, parents: Option<&'a Parents>) -> Self {
+        Self {
+            split,
+            parents,
+            list: Vec::new(),
+            index: FxHashMap::default(),
+            of_task: vec![None; profile.tasks.len()],
         }
     }
-    cells
+
+    fn of(&mut self, profile: &Profile, sample: &Sample) -> GroupId {
+        let task = sample.task.0 as usize;
+        let by_task = !self.split.cpu && self.split.time.is_none() && self.parents.is_none();
+        if by_task && let Some(known) = self.of_task.get(task).copied().flatten() {
+            return known;
+        }
+        let slice = self
+            .split
+            .time
+            .map_or(0, |quantum| sample.time / quantum * quantum);
+        let mut group = self.split.group(profile, sample.task, sample.cpu, slice);
+        group.parent = self.parents.map(|parents| parents.of(sample.stack));
+        let list = &mut self.list;
+        let id = *self.index.entry(group).or_insert_with(|| {
+            list.push(group);
+            GroupId(list.len() as u32 - 1)
+        });
+        if let Some(slot) = self.of_task.get_mut(task) {
+            *slot = Some(id);
+        }
+        id
+    }
+}
+
+/// Cells by group and stack. Nearly every stack is of one group only, so the
+/// first cell of a stack is found by its number, and others by hash.
+struct Cells {
+    list: Vec<Cell>,
+    /// By `StackId`; `u32::MAX` for none.
+    first_of_stack: Vec<u32>,
+    others: HashTable<u32>,
+}
+
+impl Cells {
+    fn new(profile: &Profile) -> Self {
+        Self {
+            list: Vec::new(),
+            first_of_stack: vec![u32::MAX; profile.stacks.len()],
+            others: HashTable::new(),
+        }
+    }
+
+    fn add(&mut self, group: GroupId, row: usize, sample: &Sample) {
+        let weight = Weight {
+            period: sample.period,
+            samples: 1,
+        };
+        let index = self.index_of(group, sample.stack);
+        if let Some(cell) = self.list.get_mut(index as usize) {
+            cell.weight += weight;
+            return;
+        }
+        self.list.push(Cell {
+            group,
+            stack: sample.stack,
+            weight,
+            first: row as u32,
+        });
+    }
+
+    /// The index of the cell, which is to be pushed if there is none yet.
+    fn index_of(&mut self, group: GroupId, stack: StackId) -> u32 {
+        let new = self.list.len() as u32;
+        let Some(first) = self.first_of_stack.get_mut(stack.0 as usize) else {
+            return new;
+        };
+        let list = &self.list;
+        let Some(known) = list.get(*first as usize) else {
+            *first = new;
+            return new;
+        };
+        if known.group == group {
+            return *first;
+        }
+        let same = |&index: &u32| {
+            let cell = list.get(index as usize);
+            cell.is_some_and(|cell| cell.group == group && cell.stack == stack)
+        };
+        let hash = |group: GroupId, stack: StackId| FxBuildHasher.hash_one((group, stack));
+        if let Some(&index) = self.others.find(hash(group, stack), same) {
+            return index;
+        }
+        self.others
+            .insert_unique(hash(group, stack), new, |&index| {
+                list.get(index as usize)
+                    .map_or(0, |cell| hash(cell.group, cell.stack))
+            });
+        new
+    }
 }
 
 /// By `StackId`: the caller that a pattern finds.
@@ -392,39 +481,36 @@ impl Tally {
     ) -> Self {
         let tasks = passing_tasks(profile, filter);
         let mut judge = Judge::new(profile, scope, filter);
-        let mut groups: FxHashMap<Group, GroupId> = FxHashMap::default();
-        let mut merged: FxHashMap<(GroupId, StackId), u32> = FxHashMap::default();
-        let mut tally = Self::default();
-        for raw in raw_cells(profile, event, scope, split) {
-            let fate = judge.fate(raw.stack);
+        let mut groups = Groups::new(profile, split, parents);
+        let mut cells = Cells::new(profile);
+        let mut scope_total = Weight::ZERO;
+        for (row, sample) in profile.samples.iter().enumerate() {
+            if sample.event != event
+                || !in_times(&scope.times, sample.time)
+                || !(scope.cpus.is_empty()
+                    || sample.cpu.is_some_and(|cpu| scope.cpus.contains(&cpu)))
+            {
+                continue;
+            }
+            let fate = judge.fate(sample.stack);
             if fate == Fate::Outside {
                 continue;
             }
-            tally.scope_total += raw.weight;
-            let passes = tasks.get(raw.task.0 as usize).copied().unwrap_or(false);
-            if fate == Fate::Hidden || !passes {
-                continue;
-            }
-            let mut group = split.group(profile, raw.task, raw.cpu, raw.slice);
-            group.parent = parents.map(|parents| parents.of(raw.stack));
-            let group = *groups.entry(group).or_insert_with(|| {
-                tally.groups.push(group);
-                GroupId(tally.groups.len() as u32 - 1)
-            });
-            let at = *merged.entry((group, raw.stack)).or_insert_with(|| {
-                tally.cells.push(Cell {
-                    group,
-                    stack: raw.stack,
-                    weight: Weight::ZERO,
-                    first: raw.first,
-                });
-                tally.cells.len() as u32 - 1
-            });
-            if let Some(cell) = tally.cells.get_mut(at as usize) {
-                cell.weight += raw.weight;
+            scope_total += Weight {
+                period: sample.period,
+                samples: 1,
+            };
+            let passes = tasks.get(sample.task.0 as usize).copied().unwrap_or(false);
+            if fate == Fate::Shown && passes {
+                let group = groups.of(profile, &sample);
+                cells.add(group, row, &sample);
             }
         }
-        tally
+        Self {
+            groups: groups.list,
+            cells: cells.list,
+            scope_total,
+        }
     }
 }
 

@@ -107,6 +107,11 @@ impl DebugInfo {
         }
     }
 
+    /// Finds out which unit covers which address.
+    pub(crate) fn prepare(&self) {
+        self.index();
+    }
+
     /// What is known of each address; they must be sorted.
     pub(crate) fn find_many(&self, addresses: &[Svma]) -> Vec<Option<Source>> {
         let index = self.index();

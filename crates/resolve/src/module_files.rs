@@ -1,0 +1,90 @@
+//! The files behind modules, and getting them ready while records are read.
+
+use crate::load::{ListedKernel, RecordedKernel, build_ids, is_of_this_host};
+use crate::modules::Module;
+use prof_abi::BuildId;
+use prof_perfdata::Features;
+use prof_profile::{DsoKind, UnnamedReason};
+use prof_symbolize::{Detail, DsoRequest, SymbolFile, Symbolizer};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Opens the files of modules by what the features of a recording say.
+#[derive(Clone)]
+pub(crate) struct ModuleFiles<'a> {
+    pub(crate) symbolizer: &'a Symbolizer,
+    /// Build-ids of paths, told apart from the mappings.
+    build_ids: FxHashMap<Vec<u8>, BuildId>,
+    listed: ListedKernel,
+    /// When the recording ended, if it was made here.
+    recorded_at: Option<SystemTime>,
+}
+
+impl<'a> ModuleFiles<'a> {
+    pub(crate) fn new(
+        symbolizer: &'a Symbolizer,
+        features: &Features,
+        recorded_at: Option<SystemTime>,
+    ) -> Self {
+        Self {
+            symbolizer,
+            build_ids: build_ids(features),
+            listed: ListedKernel::of(features),
+            recorded_at: recorded_at.filter(|_| is_of_this_host(features)),
+        }
+    }
+
+    /// The file of a module that is one.
+    ///
+    /// # Errors
+    /// Why there is none that names anything.
+    pub(crate) fn open(
+        &self,
+        module: &Module,
+        kernel: &RecordedKernel,
+    ) -> Result<Arc<SymbolFile>, UnnamedReason> {
+        let path = str::from_utf8(&module.path).map_err(|_| UnnamedReason::FileMissing)?;
+        let build_id = self.build_id(module);
+        // A vDSO belongs to its kernel: that of another kernel is another one.
+        let is_vdso = module.kind == DsoKind::Vdso;
+        if is_vdso && build_id.is_none() && !kernel.request().is_running() {
+            return Err(UnnamedReason::BuildIdMismatch);
+        }
+        let request = DsoRequest {
+            kind: module.kind,
+            inode: module.inode.map(|inode| inode.inode),
+            recorded_at: self.recorded_at,
+            ..DsoRequest::for_file(path, build_id)
+        };
+        self.symbolizer.open(&request).map_err(|error| error.reason)
+    }
+
+    pub(crate) fn build_id(&self, module: &Module) -> Option<BuildId> {
+        module
+            .build_id
+            .or_else(|| self.build_ids.get(&module.path).copied())
+    }
+
+    /// What the recording lists of the kernel.
+    pub(crate) fn listed(&self) -> &ListedKernel {
+        &self.listed
+    }
+
+    /// Reads what naming addresses of a module will need. The symbolizer
+    /// keeps it; what cannot be read is found out again then.
+    pub(crate) fn prepare(&self, module: &Module, kernel: &RecordedKernel, detail: Detail) {
+        match module.kind {
+            DsoKind::File | DsoKind::Vdso => {
+                if let Ok(file) = self.open(module, kernel) {
+                    file.prepare(detail);
+                }
+            }
+            DsoKind::Kernel | DsoKind::KernelModule => {
+                // The answer is asked for again, from the cache.
+                let _ = self.symbolizer.open_kernel(&kernel.request());
+            }
+            _ => {}
+        }
+    }
+}
