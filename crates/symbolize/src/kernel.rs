@@ -24,7 +24,8 @@ pub struct KernelRequest<'a> {
     /// The kernel's identity, if recorded.
     pub build_id: Option<BuildId>,
     /// Its release (`uname -r`), if recorded. Without a build-id, names come
-    /// from the running kernel only if that has the same release.
+    /// from the running kernel only if that has the same release; without
+    /// either, never.
     pub release: Option<&'a str>,
     /// The symbol after `]` in the name of the kernel's mapping, and its
     /// address: the mapping's file offset.
@@ -35,8 +36,7 @@ impl KernelRequest<'_> {
     /// Whether this is the kernel that runs here, as far as its build-id or,
     /// without one, its release tells.
     pub fn is_running(&self) -> bool {
-        let is_told = self.build_id.is_some() || self.release.is_some();
-        is_told && check_running(self).is_ok()
+        check_running(self).is_ok()
     }
 }
 
@@ -204,14 +204,18 @@ fn check_running(request: &KernelRequest<'_>) -> Result<(), OpenError> {
     }
     let running = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     match request.release {
-        Some(release) if release != running.trim_end() => other(
+        Some(release) if release == running.trim_end() => Ok(()),
+        Some(release) => other(
             UnnamedReason::FileMissing,
             format!(
                 "release {release} was recorded, {} is running",
                 running.trim_end()
             ),
         ),
-        _ => Ok(()),
+        None => other(
+            UnnamedReason::FileMissing,
+            "neither build-id nor release of the recorded kernel is known".to_owned(),
+        ),
     }
 }
 
