@@ -67,7 +67,7 @@ fn compare(test: &str, command: &[&str]) {
     for recorder in ["perf", "prof"] {
         let path = oracle::scratch().join(format!("{test}-{recorder}.data"));
         let path_text = path.to_str().expect("a UTF-8 path");
-        let mut args = vec!["record", "-q", "-F", "999", "-g", "-o", path_text, "--"];
+        let mut args = vec!["record", "-q", "-N", "-F", "999", "-g", "-o", path_text, "--"];
         args.extend(command);
         let made = match recorder {
             "perf" => perf(&args),
@@ -172,7 +172,7 @@ fn tracepoint_payloads() {
     let events = "sched:*,syscalls:*,signal:*,task:*";
     let script = "ls -l / | sort | tail -n 1; sleep 0.05";
     perf(&[
-        "record", "-q", "-e", events, "-a", "-o", path, "--", "sh", "-c", script,
+        "record", "-q", "-N", "-e", events, "-a", "-o", path, "--", "sh", "-c", script,
     ])
     .succeeded("perf record");
     let args = [
