@@ -67,7 +67,9 @@ fn compare(test: &str, command: &[&str]) {
     for recorder in ["perf", "prof"] {
         let path = oracle::scratch().join(format!("{test}-{recorder}.data"));
         let path_text = path.to_str().expect("a UTF-8 path");
-        let mut args = vec!["record", "-q", "-N", "-F", "999", "-g", "-o", path_text, "--"];
+        let mut args = vec![
+            "record", "-q", "-N", "-F", "999", "-g", "-o", path_text, "--",
+        ];
         args.extend(command);
         let made = match recorder {
             "perf" => perf(&args),
