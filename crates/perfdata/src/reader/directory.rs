@@ -54,10 +54,8 @@ impl Reader {
         if self.streams.others.is_empty() || !is_between_records {
             return;
         }
-        let earliest = self.earliest();
-        let other = earliest.and_then(|index| self.streams.others.get(index));
-        if other.is_some_and(|other| other.time < self.streams.time) {
-            self.swap(earliest);
+        if self.streams.earliest_other < self.streams.time {
+            self.swap(self.earliest());
         }
     }
 
@@ -77,6 +75,12 @@ impl Reader {
         std::mem::swap(&mut streams.oversized, &mut other.oversized);
         std::mem::swap(&mut streams.first_offset, &mut other.first_offset);
         std::mem::swap(&mut streams.time, &mut other.time);
+        self.note_others();
+    }
+
+    fn note_others(&mut self) {
+        let times = self.streams.others.iter().map(|other| other.time);
+        self.streams.earliest_other = times.min().unwrap_or(u64::MAX);
     }
 
     /// Notes how far the stream at hand is.
@@ -105,6 +109,7 @@ impl Reader {
         self.swap(Some(index));
         let ended = self.streams.others.remove(index);
         self.streams.read_before += ended.read();
+        self.note_others();
         Ok(true)
     }
 }

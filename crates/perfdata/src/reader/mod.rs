@@ -56,6 +56,8 @@ struct Streams {
     unopened: Vec<File>,
     /// The other streams, not in a particular order.
     others: Vec<directory::Stream>,
+    /// Time of the one of them that is furthest behind.
+    earliest_other: u64,
     /// Bytes of the streams that ended, and of all.
     read_before: u64,
     total: Option<u64>,

@@ -97,6 +97,7 @@ impl Reader {
                 time: 0,
                 unopened: Vec::new(),
                 others: Vec::new(),
+                earliest_other: u64::MAX,
                 read_before: 0,
                 total,
             },
