@@ -1,7 +1,8 @@
 //! `prof record` when things go wrong: signals, a full disk, missing
 //! descriptors, missing rights. The file stays readable and the command lives.
 
-use crate::oracle::{Finished, have, perf, prof_command, scratch, skipped};
+use crate::oracle::{Finished, have, perf, prof, prof_command, scratch, skipped};
+use std::collections::HashMap;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -295,4 +296,111 @@ fn err_02_nobody_gets_cause_and_cure_for_the_whole_system() {
     ] {
         assert!(finished.stderr.contains(words), "{}", finished.stderr);
     }
+}
+
+/// The system calls of prof's main thread while it records, in order, by name
+/// and how often that name came before: each line of strace's output is one.
+fn calls_while_recording(traced: &str) -> Vec<(String, usize)> {
+    // Before this one, the C library and std make themselves ready.
+    const FIRST_OF_STD: &str = "poll";
+    // On Linux these succeed, or end what they are about in any case.
+    const CANNOT_FAIL: [&str; 8] = [
+        "brk",
+        "close",
+        "exit_group",
+        "getrandom",
+        "munmap",
+        "rt_sigaction",
+        "rt_sigprocmask",
+        "sigaltstack",
+    ];
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    let mut has_begun = false;
+    let mut calls = Vec::new();
+    for line in traced.lines() {
+        let Some((name, _)) = line.split_once('(') else {
+            continue;
+        };
+        if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            continue;
+        }
+        let count = seen.entry(name).or_default();
+        *count += 1;
+        has_begun |= name == FIRST_OF_STD;
+        if has_begun && !CANNOT_FAIL.contains(&name) {
+            calls.push((name.to_owned(), *count));
+        }
+    }
+    calls
+}
+
+/// Each system call is made to fail once: no crash, no hang, a file that can
+/// be read or none, and a command that ran unless we say why not.
+/// `PROF_TEST_ALL=1` tries every call; else the first and some later ones of
+/// each name.
+#[test]
+fn r22_a_system_call_that_fails_is_told_or_survived() {
+    let test = "r22_a_system_call_that_fails_is_told_or_survived";
+    if !have(test, "strace") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let (file, ran) = (dir.path().join("f.data"), dir.path().join("ran"));
+    let trace = dir.path().join("trace");
+    let run = |inject: Option<String>| {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", "60", "strace", "-qq", "-o"]);
+        command.arg(&trace);
+        if let Some(inject) = &inject {
+            command.args(["-e", inject]);
+        }
+        let prof = env!("CARGO_BIN_EXE_prof");
+        command.args([prof, "record", "-q", "-F", "999", "-g", "-o"]);
+        command.arg(&file).args(["sh", "-c", "echo > \"$0\""]);
+        command.arg(&ran).env("RUST_BACKTRACE", "0");
+        Finished::from(command.output().expect("timeout starts"))
+    };
+    let unharmed = run(None);
+    if unharmed.stderr.contains("ptrace") || unharmed.stderr.contains("EACCES") {
+        return skipped(test, &unharmed.stderr);
+    }
+    assert_eq!(unharmed.code, 0, "{}", unharmed.stderr);
+    let traced = std::fs::read_to_string(&trace).expect("strace writes it");
+    let all = std::env::var_os("PROF_TEST_ALL").is_some();
+    let calls = calls_while_recording(&traced);
+    assert!(calls.len() > 100, "{} calls", calls.len());
+    let mut tried = 0;
+    for (index, (name, count)) in calls.iter().enumerate() {
+        let is_first = calls.iter().position(|(other, _)| other == name) == Some(index);
+        if !all && !is_first && index % 23 != 0 {
+            continue;
+        }
+        tried += 1;
+        for path in [&file, &ran] {
+            let _ = std::fs::remove_file(path);
+        }
+        let what = format!("{name} number {count}");
+        let ended = run(Some(format!("inject={name}:error=ENOMEM:when={count}")));
+        let said = &ended.stderr;
+        // std cannot go on without a thread's signal stack, and says so.
+        let by_std = said.contains("sys/pal/unix/stack_overflow.rs");
+        assert!(by_std || !said.contains("panicked"), "{what}: {said}");
+        // 137 is what timeout leaves.
+        assert!(
+            by_std || (0..=127).contains(&ended.code),
+            "{what}: {}",
+            ended.code
+        );
+        let did_run = ran.exists();
+        assert!(did_run || ended.code != 0, "{what}: not run, exit 0");
+        assert!(
+            did_run || !said.trim().is_empty(),
+            "{what}: not run, nothing said"
+        );
+        if file.exists() {
+            let read = prof(&["dump", "--stats", "-i", file.to_str().expect("UTF-8")]);
+            assert!([0, 3].contains(&read.code), "{what}: {}", read.stderr);
+        }
+    }
+    assert!(tried > 20, "{tried} calls");
 }

@@ -125,6 +125,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     let symbolizer = args.names.symbolizer();
     let (profile, outcome) = args.input.load(&args.names, &symbolizer)?;
+    // All names are in the profile; the tables they came from are large.
+    drop(symbolizer);
     let options = args.options(&profile)?;
     let target = args.target(recorded.is_some());
     let format = args.format.unwrap_or_else(|| format_of(target.as_deref()));

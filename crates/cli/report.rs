@@ -221,6 +221,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     let symbolizer = args.names.symbolizer();
     let (profile, outcome) = args.input.load(&args.names, &symbolizer)?;
+    // All names are in the profile; the tables they came from are large.
+    drop(symbolizer);
     let options = args.text_options(&profile)?;
     if profile.samples.is_empty() && !args.form.header_only {
         say_no_samples(&profile);

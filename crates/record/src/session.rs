@@ -248,15 +248,22 @@ impl Plan<'_> {
             scratch: Vec::new(),
         };
         let (ended, result) = std::thread::scope(|scope| {
+            let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
             let drainer =
                 Drainer::new(rings, &set.events, &shared, queue, spares, patience).trimming(trim);
-            let drains = scope.spawn(|| drainer.run());
+            // First the one that ends by itself when the other is not there.
+            let writes = thread("write")
+                .spawn_scoped(scope, || writing.run(&pieces))
+                .map_err(system("start a thread"))?;
+            let drains = thread("drain")
+                .spawn_scoped(scope, || drainer.run())
+                .map_err(system("start a thread"))?;
             if let (Some(orders), Some(beside)) = (&snapshots, &beside) {
                 for reader in snapshots::readers(orders, beside, &set.events, &opened) {
-                    scope.spawn(|| reader.run(&shared.stop));
+                    // Without one, stacks are read later, and some not at all.
+                    let _ = thread("read").spawn_scoped(scope, || reader.run(&shared.stop));
                 }
             }
-            let writes = scope.spawn(|| writing.run(&pieces));
             let ended = start(options, &set, launched)
                 .map(|launched| control.wait(options, &set, launched.as_deref(), &shared));
             set.disable();
@@ -266,8 +273,8 @@ impl Plan<'_> {
             }
             drains.join().expect("the draining thread does not panic");
             let written = writes.join().expect("the writing thread does not panic");
-            (ended, written)
-        });
+            Ok::<_, RecordError>((ended, written))
+        })?;
         Ok((ended?, set, file, result))
     }
 }
