@@ -14,6 +14,7 @@
 use crate::oracle::{perf, prof};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Why perf 6.1 names a frame otherwise than we do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +39,9 @@ pub(crate) enum Cause {
 /// Which frames are kept beside those that both tools name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
-    /// Also those without a name.
+    /// Also those without a name, but for callers inside a module: there
+    /// perf shows the address in the process, which differs from run to run,
+    /// and we, as both do where a sample was taken, that in the file.
     Unnamed,
     /// No other.
     Named,
@@ -169,7 +172,7 @@ fn cuts(recording: &Path, keep: Keep) -> HashMap<(i32, u64), Cut> {
                     "{name}: frame {index} at {key:?}\nperf: {theirs}\nprof: {own}"
                 );
                 gone.push(index);
-            } else if keep == Keep::Named && theirs.contains("[unknown]") {
+            } else if is_unwanted(theirs, index > 0, keep) {
                 gone.push(index);
             }
         }
@@ -178,6 +181,16 @@ fn cuts(recording: &Path, keep: Keep) -> HashMap<(i32, u64), Cut> {
         assert_eq!(earlier, None, "{name}: two samples at {key:?}");
     }
     cuts
+}
+
+/// Whether a frame goes although both tools say the same of it.
+fn is_unwanted(line: &str, is_caller: bool, keep: Keep) -> bool {
+    let (_, symbol, dso) = parts(line).unwrap_or_else(|| panic!("no frame: {line:?}"));
+    let is_unnamed = symbol == "[unknown]";
+    match keep {
+        Keep::Named => is_unnamed,
+        Keep::Unnamed => is_unnamed && is_caller && dso != "[unknown])",
+    }
 }
 
 /// A recording written again without the frames that the tools name
@@ -193,7 +206,12 @@ pub(crate) fn chosen(recording: &Path, keep: Keep) -> PathBuf {
         Keep::Named => "named.data",
     };
     let path = recording.with_extension(extension);
-    std::fs::write(&path, bytes).expect("the target folder is writable");
+    // Tests run in threads, and another may read the same choice by now.
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let partial = recording.with_extension(format!("partial-{count}"));
+    std::fs::write(&partial, bytes).expect("the target folder is writable");
+    std::fs::rename(&partial, &path).expect("the target folder is writable");
     let (perfs, ours) = told_by_both(&path);
     assert_eq!(perfs, ours, "{}", path.display());
     path

@@ -11,7 +11,13 @@
 //! - perf's tip below the report.
 //! - `[...] (inlined)`: perf 6.1 reads memory it has not set; compared is
 //!   `[...]`.
-//! - Frames without a name, as this test has it; the next one has them.
+//! - The letter of a row without a name in no module: perf leaves that of the
+//!   frame before it in the chain; we show that of the frame itself.
+//! - `-s sym` without the module where there are rows without a name: perf's
+//!   comparison of those with others is then no order, and it shows the same
+//!   address in two rows. Compared where all have names.
+//! - Shares in chains with `--percentage relative`: perf's stay absolute, so
+//!   that a branch of 2 % stands below its row of 28 %. Compared with `-g none`.
 //! - With `--children` and a filter by module or symbol, perf shows or hides a
 //!   caller as the first sample that met it was shown or hidden, and counts
 //!   hidden samples in it; we count what the filter lets pass. Compared with
@@ -54,7 +60,7 @@ const COMBINATIONS: &[&str] = &[
     "--percent-limit 2",
     "--percentage relative -S leaf,compare --no-children -g none",
     "-d libc.so.6 --no-children",
-    "-c report-calls",
+    "-c calls",
     "-U --no-children",
     "--max-stack 3 --no-children",
     "--time 10%-60% -g none",
@@ -63,6 +69,35 @@ const COMBINATIONS: &[&str] = &[
     "-s sym,parent -G -p rec|fib|sort --no-children",
     "-F overhead,parent,sym -p rec|sort -g none",
     "-T -g none",
+];
+
+/// More of them, for three of the recordings.
+const MORE_COMBINATIONS: &[&str] = &[
+    "-g graph,0.5,caller,function,count",
+    "-g graph,callee,period",
+    "-g fractal,1,3,callee,count",
+    "-g flat,0.5,caller,period",
+    "-g flat,1,5,count",
+    "-g folded,0.5,caller,count --no-children",
+    "-G -g none",
+    "-F overhead_children,overhead,sym -g none",
+    "-F overhead_sys,overhead_us,overhead,comm -g none",
+    "-F pid,sym -g none",
+    "-F +sample -g none",
+    "-s +cpu -g none",
+    "-s dso,comm,sym,pid -g none",
+    "-t , -g none -n",
+    "-w 5,0,7,60 -n -g none",
+    "-d libc.so.6 -s sym --no-children",
+    "-d nosuch --no-children",
+    "-d libc.so.6 --percentage relative --no-children -g none",
+    "-S main,leaf --no-children -g none",
+    "-C CPU -g none",
+    "--tid 1 -g none",
+    "--time 0%-30%,40%-100% -g none",
+    "--max-stack 5 --no-children -g callee",
+    "-U -s dso,sym -g none",
+    "-q -t ,",
 ];
 
 /// What is shown instead of rows.
@@ -83,24 +118,36 @@ fn recordings(test: &str) -> Option<&'static [PathBuf]> {
         let rust = ["-O", "-g", "-C", "force-frame-pointers=yes"];
         let rust = compiled(test, "report-inline.rs", &rust)?;
         let pipeline = "for i in 1 2 3; do seq 1 90000 | sort -n | sed s/1/2/ | wc -l; done";
-        let own = |program: &Path| vec![program.to_str().expect("a path of ours").to_owned()];
+        // By names that fit into the column: perf makes it as wide as the
+        // last names of the threads are, not as those that it shows.
+        let own = |name: &str, program: &Path| {
+            let folder = scratch().join(format!("report-{}", std::process::id()));
+            std::fs::create_dir_all(&folder).expect("the target folder is writable");
+            let link = folder.join(name);
+            std::os::unix::fs::symlink(program, &link).expect("a link of ours");
+            vec![link.to_str().expect("a path of ours").to_owned()]
+        };
         let shell = ["sh", "-c", pipeline].map(String::from).to_vec();
         let chains = ["-F", "997", "-g"];
         Some(vec![
-            record("calls", &chains, &own(&calls)),
+            record("calls", &chains, &own("calls", &calls)),
             // -s: what each thread counted, for -T.
-            record("threads", &["-F", "997", "-g", "-s"], &own(&threads)),
-            record("rust", &chains, &own(&rust)),
+            record(
+                "threads",
+                &["-F", "997", "-g", "-s", "--sample-cpu"],
+                &own("threads", &threads),
+            ),
+            record("rust", &chains, &own("inline", &rust)),
             record("shell", &["-F", "997"], &shell),
             record(
                 "two-events",
                 &["-F", "499", "-g", "-e", "cpu-clock,task-clock"],
-                &own(&calls),
+                &own("twice", &calls),
             ),
             record(
                 "period",
                 &["-c", "2000000", "-e", "task-clock"],
-                &own(&threads),
+                &own("period", &threads),
             ),
         ])
     });
@@ -122,7 +169,7 @@ fn record(name: &str, options: &[&str], command: &[String]) -> PathBuf {
 fn lines_of_perf(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = text
         .lines()
-        .map(|line| line.replace("[...] (inlined)", "[...]"))
+        .map(|line| without_letter(&line.replace("[...] (inlined)", "[...]")))
         .collect();
     let tip = lines.iter().position(|line| line.starts_with("# (Tip: "));
     if let Some(tip) = tip {
@@ -134,7 +181,14 @@ fn lines_of_perf(text: &str) -> Vec<String> {
 
 /// The lines of our report that are compared.
 fn lines_of_ours(text: &str) -> Vec<String> {
-    without_preamble(text.lines().map(str::to_owned).collect())
+    without_preamble(text.lines().map(without_letter).collect())
+}
+
+/// The line of a row with the letter of an address that has no name made the
+/// same.
+fn without_letter(line: &str) -> String {
+    line.replace("[k] 0x", "[.] 0x")
+        .replace("[k] 0000", "[.] 0000")
 }
 
 /// Leaves of the comment lines above the counts those about filters.
@@ -157,32 +211,14 @@ fn words(combination: &str) -> Vec<String> {
 /// Runs both tools with each combination over each file that it makes sense
 /// for and compares what they write.
 fn compare(files: &[PathBuf], combinations: &[&str]) {
-    let mut wrong = Vec::new();
-    for file in files {
-        let path = file.to_str().expect("a path of ours").to_owned();
-        let has_chains = !path.contains("report-shell") && !path.contains("report-period");
-        for combination in combinations {
-            // perf refuses to draw or search chains where there are none.
-            let draws = combination.contains("-g ") && !combination.contains("-g none");
-            let searches = combination.contains("parent") || combination.contains("-p ");
-            if !has_chains && (draws || searches) {
-                continue;
-            }
-            // Inlined frames are another test's: perf 6.1 asks addr2line for
-            // each and takes minutes.
-            let mut args = ["report", "--stdio", "--no-inline", "-i", &path]
-                .map(String::from)
-                .to_vec();
-            args.extend(words(combination));
-            let theirs = perf(&args).succeeded("perf report").text();
-            let ours = prof(&args).succeeded("prof report").text();
-            let (theirs, ours) = (lines_of_perf(&theirs), lines_of_ours(&ours));
-            if theirs != ours {
-                let name = file.file_stem().unwrap_or_default().to_string_lossy();
-                wrong.push(difference(&name, combination, &theirs, &ours));
-            }
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let mut running = Vec::new();
+        for file in files {
+            running.push(scope.spawn(|| differences(file, combinations)));
         }
-    }
+        let ended = running.into_iter().map(|thread| thread.join());
+        ended.flat_map(|lines| lines.expect("no panic")).collect()
+    });
     assert!(
         wrong.is_empty(),
         "{} of {} differ:\n{}",
@@ -190,6 +226,50 @@ fn compare(files: &[PathBuf], combinations: &[&str]) {
         files.len() * combinations.len(),
         wrong.join("\n")
     );
+}
+
+/// What differs between the reports of a file.
+fn differences(file: &Path, combinations: &[&str]) -> Vec<String> {
+    let path = file.to_str().expect("a path of ours").to_owned();
+    let has_chains = !path.contains("report-shell") && !path.contains("report-period");
+    let mut wrong = Vec::new();
+    for combination in combinations {
+        // perf refuses to draw or search chains where there are none.
+        let draws = combination.contains("-g ") && !combination.contains("-g none");
+        let searches = combination.contains("parent") || combination.contains("-p ");
+        if !has_chains && (draws || searches) {
+            continue;
+        }
+        // Nor does it look for CPUs that were not recorded.
+        if !path.contains("report-threads") && combination.contains("-C ") {
+            continue;
+        }
+        // Inlined frames are another test's: perf 6.1 asks addr2line for
+        // each and takes minutes.
+        let mut args = ["report", "--stdio", "--no-inline", "-i", &path]
+            .map(String::from)
+            .to_vec();
+        args.extend(words(combination));
+        if let Some(cpu) = args.iter_mut().find(|word| *word == "CPU") {
+            *cpu = first_cpu(&path);
+        }
+        let theirs = perf(&args).succeeded("perf report").text();
+        let ours = prof(&args).succeeded("prof report").text();
+        let (theirs, ours) = (lines_of_perf(&theirs), lines_of_ours(&ours));
+        if theirs != ours {
+            let name = file.file_stem().unwrap_or_default().to_string_lossy();
+            wrong.push(difference(&name, combination, &theirs, &ours));
+        }
+    }
+    wrong
+}
+
+/// The CPU of the first sample.
+fn first_cpu(path: &str) -> String {
+    let script = perf(&["script", "-F", "cpu", "-i", path]).succeeded("perf script");
+    let text = script.text();
+    let cpu = text.lines().next().unwrap_or_default();
+    cpu.trim_matches(['[', ']', ' ', ':']).to_owned()
 }
 
 /// The first lines that differ.
@@ -211,6 +291,37 @@ fn the_text_equals_perfs_on_the_same_file() {
     };
     let named: Vec<PathBuf> = files.iter().map(|file| chosen(file, Keep::Named)).collect();
     compare(&named, COMBINATIONS);
+    let few: Vec<PathBuf> = named
+        .into_iter()
+        .filter(|file| is_one_of_three(file))
+        .collect();
+    compare(&few, MORE_COMBINATIONS);
+}
+
+fn is_one_of_three(file: &Path) -> bool {
+    let name = file.to_string_lossy();
+    ["calls", "threads", "shell"]
+        .iter()
+        .any(|one| name.contains(&format!("report-{one}")))
+}
+
+#[test]
+fn rows_without_a_name_equal_perfs() {
+    let test = "rows_without_a_name_equal_perfs";
+    let Some(files) = recordings(test) else {
+        return;
+    };
+    let broken_or_stripped = |file: &&PathBuf| {
+        let name = file.to_string_lossy();
+        name.contains("report-calls") || name.contains("report-shell")
+    };
+    let files = files.iter().filter(broken_or_stripped);
+    let files: Vec<PathBuf> = files.map(|file| chosen(file, Keep::Unnamed)).collect();
+    let by_symbol_alone =
+        |combination: &&str| combination.contains("sym") && !combination.contains("dso");
+    let combinations = COMBINATIONS.iter().chain(MORE_COMBINATIONS).copied();
+    let combinations: Vec<&str> = combinations.filter(|it| !by_symbol_alone(it)).collect();
+    compare(&files, &combinations);
 }
 
 #[test]
@@ -329,7 +440,94 @@ fn what_cannot_be_shown_is_told_with_what_would_work() {
         errors.contains("no function") && errors.contains("leaf"),
         "{errors}"
     );
+    for (filter, told) in [
+        (&["-c", "nobody"][..], "there are: calls"),
+        (&["-d", "libc"], "libc.so.6"),
+        (&["--pid", "1"], "process --pid 1; there are: "),
+        (&["--tid", "1,2"], "thread --tid 1, 2; there are: "),
+        (&["-C", "0"], "record with --sample-cpu"),
+        (&["--time", "1,2"], "they are from "),
+        (&["-d", "libc.so.6", "-S", "leaf"], "leave one of them out"),
+        (&["-p", "("], "unclosed group"),
+        (&["-F", "nonsense"], "overhead_children"),
+        (&["-g", "nonsense"], "fractal"),
+        (&["--percent-limit", "200"], "between 0 and 100"),
+    ] {
+        let (_, errors) = said(&[&["report", "--stdio"], filter].concat());
+        assert!(errors.contains(told), "{filter:?}: {errors}");
+    }
+    let (code, errors) = said(&["annotate", "lea"]);
+    assert_ne!(code, Some(0), "{errors}");
+    assert!(errors.contains("leaf"), "{errors}");
     let (code, errors) = said(&["flamegraph", "-c", "nobody"]);
     assert_eq!(code, Some(1), "{errors}");
     assert!(errors.contains("nothing to draw"), "{errors}");
+}
+
+/// Address and share of each instruction in an annotated function.
+fn instructions(text: &str) -> Vec<(String, String)> {
+    let parts = |line: &str| {
+        let (share, rest) = line.split_once(" : ")?;
+        let (address, _) = rest.trim_start().split_once(':')?;
+        let is_address = address.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let share = share.trim();
+        (is_address && !share.is_empty()).then(|| (address.to_owned(), share.to_owned()))
+    };
+    text.lines().filter_map(parts).collect()
+}
+
+/// The functions of a program that samples were taken in, as perf names
+/// them; without templates, whose names perf does not take back.
+fn functions_with_samples(recording: &str, program: &str) -> Vec<String> {
+    let args = [
+        "report",
+        "--stdio",
+        "-q",
+        "--no-inline",
+        "--no-children",
+        "-g",
+        "none",
+        "-t;",
+        "-F",
+        "overhead,dso,sym",
+        "-i",
+        recording,
+    ];
+    let text = perf(&args).succeeded("perf report").text();
+    let rows = text.lines().map(|line| line.split(';').collect::<Vec<_>>());
+    let of_program = rows.filter(|row| row.len() == 3 && row[1] == program);
+    let names = of_program.filter_map(|row| row[2].trim().strip_prefix("[.] ").map(str::to_owned));
+    names.filter(|name| !name.contains('<')).collect()
+}
+
+#[test]
+fn the_share_of_each_instruction_equals_perfs() {
+    let test = "the_share_of_each_instruction_equals_perfs";
+    let Some(files) = recordings(test) else {
+        return;
+    };
+    if !have(test, "objdump") {
+        return;
+    }
+    for (file, program) in [(&files[0], "report-calls-"), (&files[1], "report-threads-")] {
+        // A sample in a stub is perf's of another function.
+        let file = chosen(file, Keep::Unnamed);
+        let path = file.to_str().expect("a path of ours");
+        let script = perf(&["script", "--no-inline", "-F", "dso,ip", "-i", path]);
+        let script = script.succeeded("perf script").text();
+        let mut names = script
+            .split(['/', ')'])
+            .filter(|name| name.starts_with(program));
+        let program = names.next().expect("a sample in the program");
+        let functions = functions_with_samples(path, program);
+        assert!(functions.len() > 1, "{functions:?}");
+        for function in functions {
+            let args = ["annotate", "--stdio", "-i", path, &function];
+            let theirs = perf(&args).succeeded("perf annotate").text();
+            let ours = prof(&args).succeeded("prof annotate").text();
+            let (theirs, ours) = (instructions(&theirs), instructions(&ours));
+            assert!(theirs.len() > 1, "{function}: {theirs:?}");
+            assert_eq!(theirs, ours, "{function}");
+        }
+    }
 }

@@ -60,8 +60,20 @@ impl Input {
         names: &NameOptions,
         symbolizer: &Symbolizer,
     ) -> anyhow::Result<(Profile, Outcome)> {
+        self.load_with(names.detail(), symbolizer)
+    }
+
+    /// The same, with as much detail as asked for.
+    ///
+    /// # Errors
+    /// As [`Input::load`].
+    pub(crate) fn load_with(
+        &self,
+        detail: Detail,
+        symbolizer: &Symbolizer,
+    ) -> anyhow::Result<(Profile, Outcome)> {
         let progress = ProgressLine::start();
-        let (profile, reader) = self.resolve(symbolizer, names.detail(), &progress)?;
+        let (profile, reader) = self.resolve(symbolizer, detail, &progress)?;
         drop(progress);
         let outcome = self.say_damages(&reader);
         Ok((profile, outcome))

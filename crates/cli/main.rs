@@ -33,7 +33,8 @@ use std::process::ExitCode;
 
 /// A sampling profiler for Linux.
 #[derive(Debug, Parser)]
-#[command(name = "prof", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "prof", version, max_term_width = 100, infer_long_args = true)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,

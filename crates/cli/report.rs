@@ -1,17 +1,21 @@
 //! `prof report`: a recording as a table with call graphs.
 
+mod emptiness;
 mod tasks;
 
 use crate::dump::stats::Stats;
 use crate::input::NameOptions;
-use crate::outcome::{Outcome, UsageError, say};
+use crate::outcome::{Outcome, UsageError};
 use crate::pager::Pager;
 use crate::recording::Input;
 use prof_profile::Profile;
 use prof_report::model::{
     Filter, ParentPattern, Scope, Selection, SelfOf, SortKey, StackEnd, parse_time_ranges,
 };
-use prof_report::text::{CallGraph, ChainOrder, ChainStyle, Field, TextOptions};
+use prof_report::text::{
+    CallGraph, ChainKey, ChainOrder, ChainStyle, Field, FieldList, TextOptions,
+};
+use prof_symbolize::Detail;
 use regex::Regex;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
@@ -97,13 +101,13 @@ struct Form {
 #[derive(Debug, clap::Args)]
 struct Columns {
     /// Tell rows apart by these keys: comm, pid, tid, tgid, dso, symbol, srcline, srcfile, cpu,
-    /// time, event, parent
-    #[arg(short, long, value_name = "KEYS", value_delimiter = ',')]
-    sort: Option<Vec<Field>>,
+    /// time, event, parent; after a + these and the usual ones
+    #[arg(short, long, value_name = "KEYS")]
+    sort: Option<FieldList>,
     /// Show exactly these columns: sort keys, overhead, overhead_children, overhead_sys,
-    /// overhead_us, sample, period
-    #[arg(short = 'F', long, value_name = "FIELDS", value_delimiter = ',')]
-    fields: Option<Vec<Field>>,
+    /// overhead_us, sample, period; after a + these and the usual ones
+    #[arg(short = 'F', long, value_name = "FIELDS")]
+    fields: Option<FieldList>,
     /// Tell rows apart by the first caller whose name matches, too (--sort parent)
     #[arg(short = 'p', long, value_name = "REGEX")]
     parent: Option<Regex>,
@@ -220,14 +224,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         return crate::tui::run(&args.input, &args.names, None);
     }
     let symbolizer = args.names.symbolizer();
-    let (profile, outcome) = args.input.load(&args.names, &symbolizer)?;
+    let (profile, outcome) = args.input.load_with(args.detail(), &symbolizer)?;
     // All names are in the profile; the tables they came from are large.
     drop(symbolizer);
     let options = args.text_options(&profile)?;
     if profile.samples.is_empty() && !args.form.header_only {
-        say_no_samples(&profile);
+        emptiness::say_no_samples(&profile);
     } else {
-        say_unknown_names(&profile, &options.selection.filter);
+        let times = &options.selection.scope.times;
+        emptiness::say_what_nothing_passes(&profile, &args.filters, times);
     }
     let stdout = io::stdout();
     let result = if is_terminal && !args.form.json && !args.form.csv {
@@ -348,19 +353,38 @@ impl Args {
 
     /// The sort keys; with `--parent`, that one too.
     fn sort(&self) -> Option<Vec<Field>> {
-        let given = self.columns.sort.clone();
+        let usual = || [SortKey::Comm, SortKey::Dso, SortKey::Symbol].map(Field::Key);
+        let chosen = self.columns.fields.as_ref();
+        let given = self.columns.sort.as_ref().map(|given| {
+            let mut sort = Vec::new();
+            if given.is_added {
+                sort.extend(usual());
+            }
+            sort.extend(&given.fields);
+            sort
+        });
         if self.columns.parent.is_none() {
             return given;
         }
-        let usual = || match self.columns.fields {
-            Some(_) => Vec::new(),
-            None => [SortKey::Comm, SortKey::Dso, SortKey::Symbol]
-                .map(Field::Key)
-                .to_vec(),
-        };
-        let mut sort = given.unwrap_or_else(usual);
+        let mut sort = given.unwrap_or_else(|| match chosen {
+            Some(fields) if !fields.is_added => Vec::new(),
+            _ => usual().to_vec(),
+        });
         sort.push(Field::Key(SortKey::Parent));
         Some(sort)
+    }
+
+    /// How much of the debug information is needed.
+    fn detail(&self) -> Detail {
+        let by_line = self.uses(SortKey::Srcline) || self.uses(SortKey::Srcfile);
+        let chains_by_line = self
+            .call_graph
+            .is_some_and(|graph| graph.key != ChainKey::Function);
+        if by_line || chains_by_line {
+            Detail::Source
+        } else {
+            self.names.detail()
+        }
     }
 
     fn parent(&self) -> ParentPattern {
@@ -373,7 +397,7 @@ impl Args {
 
     fn uses(&self, key: SortKey) -> bool {
         let both = [&self.columns.sort, &self.columns.fields];
-        let mut fields = both.into_iter().flatten().flatten();
+        let mut fields = both.into_iter().flatten().flat_map(|list| &list.fields);
         fields.any(|&field| field == Field::Key(key))
     }
 
@@ -383,6 +407,13 @@ impl Args {
                 .map_err(|error| usage(format!("--time: {error}")))?,
             None => Vec::new(),
         };
+        let mut samples = profile.samples.iter();
+        let tells_none = !profile.samples.is_empty() && samples.all(|sample| sample.cpu.is_none());
+        if self.filters.cpu.is_some() && tells_none {
+            return Err(usage(
+                "-C: these samples do not tell their CPU; record with --sample-cpu or -a",
+            ));
+        }
         Ok(Scope {
             cpus: self
                 .filters
@@ -396,6 +427,14 @@ impl Args {
 }
 
 impl Filters {
+    /// Whether they let everything pass.
+    fn is_empty(&self) -> bool {
+        self.filter().is_empty()
+            && self.cpu.is_none()
+            && self.time.is_none()
+            && !self.hide_unresolved
+    }
+
     fn filter(&self) -> Filter {
         Filter {
             comms: self.comms.clone(),
@@ -410,60 +449,4 @@ impl Filters {
 
 fn usage(message: impl Into<String>) -> anyhow::Error {
     anyhow::Error::new(UsageError(message.into()))
-}
-
-fn say_no_samples(profile: &Profile) {
-    let events: Vec<&str> = profile
-        .events
-        .iter()
-        .map(|event| event.name.as_str())
-        .collect();
-    say(&format!(
-        "the recording has no samples of {}\n  \
-         the program may have been too short or asleep\n  \
-         try: prof record -F 9999 -g …   or: prof record -e cpu-clock …",
-        if events.is_empty() {
-            "any event".to_owned()
-        } else {
-            events.join(", ")
-        }
-    ));
-}
-
-/// A name that no sample has is told, with names that there are.
-fn say_unknown_names(profile: &Profile, filter: &Filter) {
-    let names = |ids: &mut dyn Iterator<Item = prof_profile::NameId>| {
-        let mut names: Vec<&str> = ids.map(|id| profile.name(id)).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
-    };
-    let comms = names(&mut profile.tasks.iter().map(|task| task.comm));
-    let dsos = profile.dsos.iter();
-    let dsos = names(&mut dsos.flat_map(|dso| [dso.short_name, dso.path]));
-    let symbols = names(&mut profile.functions.iter().map(|function| function.name));
-    let lists = [
-        ("thread", &filter.comms, comms),
-        ("module", &filter.dsos, dsos),
-        ("function", &filter.symbols, symbols),
-    ];
-    for (what, wanted, known) in lists {
-        for name in wanted {
-            if known.binary_search(&name.as_str()).is_err() {
-                say(&unknown_name(what, name, &known));
-            }
-        }
-    }
-}
-
-fn unknown_name(what: &str, name: &str, known: &[&str]) -> String {
-    const SHOWN: usize = 5;
-    let lower = name.to_lowercase();
-    let similar = |other: &&&str| other.to_lowercase().contains(&lower);
-    let mut hints: Vec<&str> = known.iter().filter(similar).take(SHOWN).copied().collect();
-    if hints.is_empty() {
-        hints = known.iter().take(SHOWN).copied().collect();
-    }
-    let hints = prof_report::escape::terminal(&hints.join(", ")).into_owned();
-    format!("no {what} of this recording is named {name:?}; there are: {hints}")
 }

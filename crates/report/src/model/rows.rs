@@ -1,7 +1,7 @@
 //! Tables: rows told apart by sort keys.
 
 use super::{Group, GroupId, NodeId, Part, Parts, Scene, Site, SiteId, SiteKind, SortKey, Weight};
-use prof_profile::{FunctionId, NameId, Profile};
+use prof_profile::{DsoKind, FunctionId, NameId, Profile, Svma};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -144,7 +144,7 @@ impl Rows {
 struct FrameKey {
     dso: Option<NameId>,
     function: Option<(bool, FunctionOrName, FunctionId)>,
-    line: Option<Option<(NameId, u32)>>,
+    line: Option<Place>,
     file: Option<Option<NameId>>,
 }
 
@@ -155,14 +155,66 @@ enum FunctionOrName {
     Module(NameId),
 }
 
-impl FrameKey {
-    fn of(profile: &Profile, site: &Site, options: &RowsOptions) -> Self {
-        let has = |key| options.keys.contains(&key);
-        let dso_name = profile.dso(site.dso).short_name;
+/// A source line, or what is shown in its stead.
+#[derive(PartialEq, Eq, Hash)]
+enum Place {
+    /// File, by the last part of its path, and line.
+    Line(NameId, u32),
+    /// Name of the function, and bytes from its start.
+    Offset(NameId, u64),
+    /// Module and address in it.
+    Address(NameId, Svma),
+    /// In no module.
+    Nowhere,
+}
+
+/// Makes the keys of a scene's frames.
+struct FrameKeys<'a> {
+    profile: &'a Profile,
+    options: &'a RowsOptions,
+    /// Of paths with the same last part, the first: a table shows only that,
+    /// and two rows that read the same would be a riddle.
+    files: FxHashMap<&'a str, NameId>,
+}
+
+impl<'a> FrameKeys<'a> {
+    fn new(profile: &'a Profile, options: &'a RowsOptions) -> Self {
+        Self {
+            profile,
+            options,
+            files: FxHashMap::default(),
+        }
+    }
+
+    fn file(&mut self, path: NameId) -> NameId {
+        let name = self.profile.name(path);
+        let base = name.rsplit('/').next().unwrap_or(name);
+        *self.files.entry(base).or_insert(path)
+    }
+
+    fn place(&mut self, site: &Site) -> Place {
+        if let Some((file, line)) = site.line {
+            return Place::Line(self.file(file), line);
+        }
+        let function = site.function(self.profile);
+        let at = site.address.unwrap_or(function.start);
+        if function.unnamed.is_none() {
+            return Place::Offset(function.name, at.0.wrapping_sub(function.start.0));
+        }
+        let dso = self.profile.dso(site.dso);
+        if dso.kind == DsoKind::Unknown {
+            return Place::Nowhere;
+        }
+        Place::Address(self.file(dso.path), at)
+    }
+
+    fn of(&mut self, site: &Site) -> FrameKey {
+        let has = |key| self.options.keys.contains(&key);
+        let dso_name = self.profile.dso(site.dso).short_name;
         let function = match site.kind {
             SiteKind::Module => (false, FunctionOrName::Module(dso_name), site.host),
-            SiteKind::Inline if options.inline_rows == InlineRows::ByHost => {
-                let name = site.function(profile).name;
+            SiteKind::Inline if self.options.inline_rows == InlineRows::ByHost => {
+                let name = site.function(self.profile).name;
                 (true, FunctionOrName::Name(name), site.host)
             }
             SiteKind::Inline | SiteKind::Function => {
@@ -170,17 +222,19 @@ impl FrameKey {
                 (false, function, site.function)
             }
         };
-        Self {
+        let (by_line, by_file) = (has(SortKey::Srcline), has(SortKey::Srcfile));
+        FrameKey {
             dso: has(SortKey::Dso).then_some(dso_name),
             function: has(SortKey::Symbol).then_some(function),
-            line: has(SortKey::Srcline).then_some(site.line),
-            file: has(SortKey::Srcfile).then_some(site.line.map(|(file, _)| file)),
+            line: by_line.then(|| self.place(site)),
+            file: by_file.then(|| site.line.map(|(file, _)| self.file(file))),
         }
     }
 }
 
 /// By `SiteId`: a number for each distinct frame key; and how many there are.
 fn frame_keys(scene: &Scene<'_>, options: &RowsOptions) -> (Vec<u32>, usize) {
+    let mut keys_of_frames = FrameKeys::new(scene.profile(), options);
     let mut index: FxHashMap<FrameKey, u32> = FxHashMap::default();
     let mut count = 0_u32;
     // A called function is one site, so it needs no look-up: recordings with
@@ -200,7 +254,7 @@ fn frame_keys(scene: &Scene<'_>, options: &RowsOptions) -> (Vec<u32>, usize) {
                 return next();
             }
             *index
-                .entry(FrameKey::of(scene.profile(), site, options))
+                .entry(keys_of_frames.of(site))
                 .or_insert_with(&mut next)
         })
         .collect();

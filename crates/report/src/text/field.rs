@@ -39,6 +39,29 @@ pub struct FieldError {
     pub known: String,
 }
 
+/// Columns as typed: separated by commas; after a `+` they are added to the
+/// usual ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldList {
+    /// The columns.
+    pub fields: Vec<Field>,
+    /// Whether they are added to the usual ones.
+    pub is_added: bool,
+}
+
+impl FromStr for FieldList {
+    type Err = FieldError;
+
+    fn from_str(text: &str) -> Result<Self, FieldError> {
+        let words = text.strip_prefix('+');
+        let fields = words.unwrap_or(text).split(',').map(str::parse);
+        Ok(Self {
+            fields: fields.collect::<Result<_, _>>()?,
+            is_added: words.is_some(),
+        })
+    }
+}
+
 const WEIGHT_FIELDS: [(&str, Field); 6] = [
     ("overhead", Field::Overhead),
     ("overhead_sys", Field::OverheadSys),
@@ -130,6 +153,9 @@ impl Field {
     }
 }
 
+/// Stands behind the names of inlined functions.
+const INLINED: &str = " (inlined)";
+
 /// Cells of the key columns.
 pub struct Cells<'a> {
     scene: &'a Scene<'a>,
@@ -170,10 +196,24 @@ impl<'a> Cells<'a> {
             return "[.] 0x".len() + 16;
         }
         let text = self.text(key, row);
+        // perf lets the mark of inlined functions stand out.
+        let text = text.strip_suffix(INLINED).unwrap_or(&text);
         if text.is_ascii() {
             text.len()
         } else {
             text.chars().count()
+        }
+    }
+
+    /// What is written behind the name of the row's symbol, whatever the
+    /// width of its column.
+    pub(crate) fn mark(&self, key: SortKey, row: &Row) -> &'static str {
+        let site = row.site.map(|site| self.scene.sites().get(site));
+        let is_inline = site.is_some_and(|site| site.kind == SiteKind::Inline);
+        if key == SortKey::Symbol && is_inline {
+            INLINED
+        } else {
+            ""
         }
     }
 
@@ -271,7 +311,7 @@ impl<'a> Cells<'a> {
         }
         out.push_str(&escape::terminal(site.name(profile)));
         if site.kind == SiteKind::Inline {
-            out.push_str(" (inlined)");
+            out.push_str(INLINED);
         }
     }
 

@@ -24,6 +24,8 @@ pub(crate) struct Pen<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Base {
     weight: Weight,
+    /// Samples of all branches, those that are not drawn included.
+    branch_samples: u64,
 }
 
 impl Pen<'_> {
@@ -95,6 +97,7 @@ impl Pen<'_> {
         let before = out.len();
         let mut margin = MARGIN;
         let mut rest = chains;
+        let mut branch_samples = row.samples;
         if let [only] = chains
             && only.total.period == row.period
         {
@@ -110,10 +113,15 @@ impl Pen<'_> {
                 let _ = writeln!(out, "{}", self.name(site));
             }
             rest = &only.branches;
+            branch_samples = only.total.without(only.own).samples;
         }
-        let base = match self.graph.style {
-            ChainStyle::Fractal => Base { weight: row },
-            _ => Base { weight: self.whole },
+        let weight = match self.graph.style {
+            ChainStyle::Fractal => row,
+            _ => self.whole,
+        };
+        let base = Base {
+            weight,
+            branch_samples,
         };
         self.branches(rest, base, &mut vec![true], margin, out);
         if out.len() > before {
@@ -134,8 +142,10 @@ impl Pen<'_> {
         let fractal = self.graph.style == ChainStyle::Fractal;
         let own_column = pipes.len() - 1;
         let mut left = base.weight;
+        let mut samples_left = base.branch_samples;
         for (index, chain) in chains.iter().enumerate().take(self.limit()) {
             left = left.without(chain.total);
+            samples_left = samples_left.saturating_sub(chain.total.samples);
             let is_last = index + 1 == chains.len();
             rule(pipes, margin, out);
             if is_last && (!fractal || left.period == 0) {
@@ -145,21 +155,20 @@ impl Pen<'_> {
                 let value = (index == 0).then(|| self.value(chain.total, base.weight));
                 line(pipes, margin, value.as_deref(), &self.name(site), out);
             }
-            let below = if fractal {
-                Base {
-                    weight: chain.total.without(chain.own),
-                }
-            } else {
-                base
+            let inner = chain.total.without(chain.own);
+            let below = Base {
+                weight: if fractal { inner } else { base.weight },
+                branch_samples: inner.samples,
             };
             pipes.push(true);
             self.branches(&chain.branches, below, pipes, margin, out);
             pipes.pop();
         }
-        let some_left = left.period > 0 && left != base.weight;
-        let counted = self.graph.value != ChainValue::Count || left.samples > 0;
+        let some_left = left.period > 0 && left.period != base.weight.period;
+        let counted = self.graph.value != ChainValue::Count || samples_left > 0;
         if fractal && some_left && counted {
             set(pipes, own_column, false);
+            left.samples = samples_left;
             let value = self.value(left, base.weight);
             line(pipes, margin, Some(&value), "[...]", out);
         }

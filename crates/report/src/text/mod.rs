@@ -15,7 +15,7 @@ mod rank;
 mod table;
 mod threads;
 
-pub use field::{Cells, Field, FieldError};
+pub use field::{Cells, Field, FieldError, FieldList};
 pub use header::header;
 pub use options::{
     CallGraph, CallGraphError, ChainKey, ChainOrder, ChainStyle, ChainValue, TextOptions,

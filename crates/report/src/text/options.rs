@@ -1,6 +1,6 @@
 //! What a text report is asked for.
 
-use super::Field;
+use super::{Field, FieldList};
 use crate::model::{Selection, SortKey};
 use std::str::FromStr;
 use thiserror::Error;
@@ -12,8 +12,9 @@ pub struct TextOptions {
     pub selection: Selection,
     /// `-s`; `None` for comm, dso and symbol.
     pub sort: Option<Vec<Field>>,
-    /// `-F`: exactly these columns; `None` for the usual ones.
-    pub fields: Option<Vec<Field>>,
+    /// `-F`: exactly these columns, or these and the usual ones; `None` for
+    /// the usual ones.
+    pub fields: Option<FieldList>,
     /// Whether callers get the weight of what they call. Only with chains.
     pub children: bool,
     /// How call chains are drawn.
@@ -77,11 +78,11 @@ impl TextOptions {
         let mut columns = Vec::new();
         let mut order = Vec::new();
         match (&self.fields, &self.sort) {
-            (Some(fields), sort) => {
-                columns.extend(fields);
+            (Some(fields), sort) if !fields.is_added => {
+                columns.extend(&fields.fields);
                 order.extend(sort.iter().flatten());
             }
-            (None, sort) => {
+            (added, sort) => {
                 columns.extend(&overheads);
                 if self.show_cpu_utilization {
                     columns.extend([Field::OverheadSys, Field::OverheadUs]);
@@ -92,6 +93,7 @@ impl TextOptions {
                 if self.show_period {
                     columns.push(Field::Period);
                 }
+                columns.extend(added.iter().flat_map(|added| &added.fields));
                 order.extend(&overheads);
                 order.extend(sort.as_deref().unwrap_or(&keys));
             }
@@ -110,6 +112,11 @@ impl TextOptions {
         } else {
             ChainOrder::Callee
         })
+    }
+
+    /// Whether the columns are exactly those asked for.
+    pub(crate) fn has_own_columns(&self) -> bool {
+        self.fields.as_ref().is_some_and(|fields| !fields.is_added)
     }
 
     /// Whether `-s` was given and begins with the symbol: then a single

@@ -30,7 +30,7 @@ pub fn report(
     out: &mut impl io::Write,
 ) -> io::Result<()> {
     if !options.quiet {
-        out.write_all(preamble(profile, &options.selection.filter).as_bytes())?;
+        out.write_all(preamble(profile, options).as_bytes())?;
     }
     for index in 0..profile.events.len() {
         let event = EventId(index as u16);
@@ -60,14 +60,16 @@ fn elided(filter: &Filter, field: Field) -> Option<(&'static str, &str)> {
 }
 
 /// The comment lines above all events.
-fn preamble(profile: &Profile, filter: &Filter) -> String {
+fn preamble(profile: &Profile, options: &TextOptions) -> String {
     let mut out = String::new();
     for line in trust::lines(profile) {
         let _ = writeln!(out, "# {line}");
     }
-    let keys = [SortKey::Comm, SortKey::Dso, SortKey::Symbol];
-    let names = keys.map(|key| elided(filter, Field::Key(key)));
-    for (what, name) in names.into_iter().flatten() {
+    let (columns, order) = options.plan(false);
+    let has_column = |field| columns.contains(&field) || order.contains(&field);
+    let keys = [SortKey::Comm, SortKey::Dso, SortKey::Symbol].map(Field::Key);
+    let shown = keys.into_iter().filter(|&field| has_column(field));
+    for (what, name) in shown.filter_map(|field| elided(&options.selection.filter, field)) {
         let _ = writeln!(out, "#\n# {what}: {}", escape::terminal(name));
     }
     let _ = writeln!(out, "#\n# Total Lost Samples: {}\n#", profile.trust.lost);
@@ -160,8 +162,13 @@ struct Column {
     field: Field,
     heading: &'static str,
     width: usize,
+    /// Numbers are flushed right in so many characters; the column is at
+    /// least as wide as its heading.
+    number_width: usize,
     /// Whether the width was given, so that longer text is cut.
     is_given: bool,
+    /// Whether it has no numbers: the weight of callees without call chains.
+    is_not_counted: bool,
 }
 
 impl<'a> Table<'a> {
@@ -277,7 +284,7 @@ impl<'a> Table<'a> {
             .iter()
             .copied()
             .filter(|&field| all_elided || elided(&self.scene.selection().filter, field).is_none());
-        let beside_children = fields.contains(&Field::Children);
+        let beside_children = fields.contains(&Field::Children) && !self.options.has_own_columns();
         let made: Vec<Column> = shown
             .enumerate()
             .map(|(index, field)| self.column(index, field, beside_children))
@@ -296,16 +303,40 @@ impl<'a> Table<'a> {
             Field::Key(key) => {
                 let cells = Cells::new(self.scene, &self.rows);
                 let longest = self.all().map(|row| cells.width(key, row)).max();
-                longest.unwrap_or(0).max(field.least_width())
+                let least = self.width_beside_addresses(key, &cells);
+                longest.unwrap_or(0).max(field.least_width()).max(least)
             }
             _ => field.least_width(),
         };
         let width = given.or_else(|| field.fixed_width()).unwrap_or_else(needed);
+        let heading = field.heading(beside_children);
+        let least = if field.is_weight() {
+            heading.chars().count()
+        } else {
+            0
+        };
         Column {
             field,
-            heading: field.heading(beside_children),
-            width,
+            heading,
+            width: width.max(least),
+            number_width: width,
             is_given: given.is_some(),
+            is_not_counted: field == Field::Children && !self.children,
+        }
+    }
+
+    /// perf makes the column of modules as wide as an address where there are
+    /// rows without a name, unless it was told about widths or modules.
+    fn width_beside_addresses(&self, key: SortKey, cells: &Cells<'_>) -> usize {
+        const DIGITS: usize = 16;
+        let is_told = !self.options.widths.is_empty()
+            || self.options.separator.is_some()
+            || !self.scene.selection().filter.dsos.is_empty();
+        let applies = key == SortKey::Dso && !is_told;
+        if applies && self.all().any(|row| cells.is_unnamed(row)) {
+            DIGITS
+        } else {
+            0
         }
     }
 
@@ -473,8 +504,12 @@ impl Column {
         out: &mut String,
     ) {
         // With a separator, numbers are not flushed right.
-        let width = separator.map_or(self.width.saturating_sub(1), |_| 0);
+        let width = separator.map_or(self.number_width.saturating_sub(1), |_| 0);
         match self.field {
+            _ if self.is_not_counted => {
+                let width = self.number_width.saturating_sub(1);
+                let _ = write!(out, " {:>width$}", "N/A");
+            }
             Field::Samples => {
                 let _ = write!(out, " {:>width$}", row.own.samples);
             }
@@ -492,7 +527,10 @@ impl Column {
                 // perf writes addresses in full.
                 let may_cut = key != SortKey::Symbol || !cells.is_unnamed(row);
                 if self.is_given && may_cut {
+                    let mark = cells.mark(key, row);
+                    out.truncate(out.len() - mark.len());
                     cut(out, start, self.width);
+                    out.push_str(mark);
                 }
                 if let Some(separator) = separator.filter(|separator| !separator.is_empty())
                     && out

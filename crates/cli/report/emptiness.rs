@@ -1,0 +1,197 @@
+//! Saying why a report is empty, and what would not be.
+
+use super::Filters;
+use crate::outcome::say;
+use prof_profile::{Profile, Sample, Task};
+use prof_report::escape;
+use prof_report::model::TimeRange;
+use std::fmt::Display;
+
+/// A recording without samples is told, with what would have some.
+pub(super) fn say_no_samples(profile: &Profile) {
+    let events: Vec<&str> = profile
+        .events
+        .iter()
+        .map(|event| event.name.as_str())
+        .collect();
+    say(&format!(
+        "the recording has no samples of {}\n  \
+         the program may have been too short or asleep\n  \
+         try: prof record -F 9999 -g …   or: prof record -e cpu-clock …",
+        if events.is_empty() {
+            "any event".to_owned()
+        } else {
+            events.join(", ")
+        }
+    ));
+}
+
+/// A name that no sample has is told, with names that there are; so are
+/// numbers and times, and filters that nothing passes together.
+pub(super) fn say_what_nothing_passes(profile: &Profile, filters: &Filters, times: &[TimeRange]) {
+    let asked = Asked {
+        profile,
+        filters,
+        times,
+    };
+    let said = asked.say_unknown_names() | asked.say_unknown_numbers() | asked.say_empty_time();
+    if !said && !filters.is_empty() && !profile.samples.iter().any(|sample| asked.passes(&sample)) {
+        say(
+            "no sample passes all filters together, each alone lets some pass; \
+             leave one of them out",
+        );
+    }
+}
+
+struct Asked<'a> {
+    profile: &'a Profile,
+    filters: &'a Filters,
+    times: &'a [TimeRange],
+}
+
+impl Asked<'_> {
+    fn task(&self, sample: &Sample) -> &Task {
+        self.profile.task(sample.task)
+    }
+
+    /// Module (by both of its names) and function of where a sample was
+    /// taken.
+    fn place(&self, sample: &Sample) -> Option<([&str; 2], Option<&str>)> {
+        let profile = self.profile;
+        let (_, location) = profile.stacks.get(sample.stack)?;
+        let dso = profile.dso(profile.location(location).dso);
+        let host = profile.frames_at(location).last();
+        let function = host.map(|frame| profile.function(frame.function));
+        let named = function.filter(|function| function.unnamed.is_none());
+        Some((
+            [profile.name(dso.short_name), profile.name(dso.path)],
+            named.map(|function| profile.name(function.name)),
+        ))
+    }
+
+    fn passes(&self, sample: &Sample) -> bool {
+        let filters = self.filters;
+        let task = self.task(sample);
+        let any = |list: &[String], names: &[&str]| {
+            list.is_empty() || list.iter().any(|name| names.contains(&name.as_str()))
+        };
+        let (dsos, function) = self.place(sample).unwrap_or((["", ""], None));
+        let cpus = filters.cpu.as_ref().map_or(&[][..], |list| &list.0);
+        any(&filters.comms, &[self.profile.name(task.comm)])
+            && any(&filters.dsos, &dsos)
+            && any(&filters.symbols, function.as_slice())
+            && (filters.pid.is_empty() || filters.pid.contains(&task.pid))
+            && (filters.tid.is_empty() || filters.tid.contains(&task.tid))
+            && (cpus.is_empty() || sample.cpu.is_some_and(|cpu| cpus.contains(&cpu)))
+            && (!filters.hide_unresolved || function.is_some())
+            && self.is_in_time(sample)
+    }
+
+    fn is_in_time(&self, sample: &Sample) -> bool {
+        self.times.is_empty() || self.times.iter().any(|range| range.holds(sample.time))
+    }
+
+    fn say_unknown_names(&self) -> bool {
+        let profile = self.profile;
+        let names = |ids: &mut dyn Iterator<Item = prof_profile::NameId>| {
+            let mut names: Vec<&str> = ids.map(|id| profile.name(id)).collect();
+            names.sort_unstable();
+            names.dedup();
+            names
+        };
+        let comms = names(&mut profile.tasks.iter().map(|task| task.comm));
+        let dsos = profile.dsos.iter();
+        let dsos = names(&mut dsos.flat_map(|dso| [dso.short_name, dso.path]));
+        let symbols = names(&mut profile.functions.iter().map(|function| function.name));
+        let lists = [
+            ("thread", &self.filters.comms, comms),
+            ("module", &self.filters.dsos, dsos),
+            ("function", &self.filters.symbols, symbols),
+        ];
+        let mut said = false;
+        for (what, wanted, known) in lists {
+            for name in wanted {
+                if known.binary_search(&name.as_str()).is_err() {
+                    say(&unknown_name(what, name, &known));
+                    said = true;
+                }
+            }
+        }
+        said
+    }
+
+    fn say_unknown_numbers(&self) -> bool {
+        let samples = || self.profile.samples.iter();
+        let pids = || samples().map(|sample| self.task(&sample).pid);
+        let tids = || samples().map(|sample| self.task(&sample).tid);
+        let cpus = || samples().filter_map(|sample| sample.cpu);
+        let wanted_cpus = self.filters.cpu.as_ref().map_or(&[][..], |list| &list.0);
+        say_unless_any("process --pid", &self.filters.pid, pids)
+            | say_unless_any("thread --tid", &self.filters.tid, tids)
+            | say_unless_any("CPU -C", wanted_cpus, cpus)
+    }
+
+    fn say_empty_time(&self) -> bool {
+        if self
+            .profile
+            .samples
+            .iter()
+            .any(|sample| self.is_in_time(&sample))
+        {
+            return false;
+        }
+        let seconds = |ns: u64| format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1000);
+        let times = || self.profile.samples.iter().map(|sample| sample.time);
+        let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
+        say(&format!(
+            "no sample was taken in --time {}; they are from {} to {}",
+            self.filters.time.as_deref().unwrap_or_default(),
+            seconds(first),
+            seconds(last)
+        ));
+        true
+    }
+}
+
+/// Names shown as hints.
+const SHOWN: usize = 5;
+
+/// Says that no sample is of one of the numbers that are wanted, with some
+/// that there are.
+fn say_unless_any<T: Display + Ord + Copy, I: Iterator<Item = T>>(
+    what: &str,
+    wanted: &[T],
+    known: impl Fn() -> I,
+) -> bool {
+    if wanted.is_empty() || known().any(|number| wanted.contains(&number)) {
+        return false;
+    }
+    let mut known = known();
+    let mut some = std::collections::BTreeSet::new();
+    while some.len() < SHOWN
+        && let Some(number) = known.next()
+    {
+        some.insert(number);
+    }
+    let list = |numbers: &mut dyn Iterator<Item = &T>| {
+        let texts: Vec<String> = numbers.take(SHOWN).map(T::to_string).collect();
+        texts.join(", ")
+    };
+    say(&format!(
+        "no sample is of {what} {}; there are: {}",
+        list(&mut wanted.iter()),
+        list(&mut some.iter())
+    ));
+    true
+}
+
+fn unknown_name(what: &str, name: &str, known: &[&str]) -> String {
+    let lower = name.to_lowercase();
+    let similar = |other: &&&str| other.to_lowercase().contains(&lower);
+    let mut hints: Vec<&str> = known.iter().filter(similar).take(SHOWN).copied().collect();
+    if hints.is_empty() {
+        hints = known.iter().take(SHOWN).copied().collect();
+    }
+    let hints = escape::terminal(&hints.join(", ")).into_owned();
+    format!("no {what} of this recording is named {name:?}; there are: {hints}")
+}
