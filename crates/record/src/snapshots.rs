@@ -27,6 +27,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// An idle reader looks whether all has ended at least this often.
+const LONGEST_IDLE: Duration = Duration::from_secs(1);
+
 /// Above this rate for each CPU, being woken by every sample costs more than
 /// deep stacks are worth, Hz.
 const HIGHEST_RATE: u64 = 5000;
@@ -254,7 +257,8 @@ impl Reader<'_> {
         // ORDERING: Acquire, partner is the Release that raises the flag.
         while !stop.load(Ordering::Acquire) {
             if !self.orders.is_active() {
-                if idle.wait(None).is_err() {
+                // The end is not missed even if nothing wakes us.
+                if idle.wait(Some(LONGEST_IDLE)).is_err() {
                     return;
                 }
                 self.waker.clear();
