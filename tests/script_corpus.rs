@@ -371,7 +371,7 @@ const RICH: [&str; 12] = [
 ];
 
 /// Options that change what is printed of a sample.
-const OPTIONS: [&str; 22] = [
+const OPTIONS: [&str; 27] = [
     "-F comm,pid,tid,cpu,time,event,ip,sym,symoff,dso,period",
     "-F ip,sym",
     "-F tid,time,event,ip",
@@ -394,6 +394,11 @@ const OPTIONS: [&str; 22] = [
     "-F +misc,-time",
     "-G",
     "--ns",
+    "-G --show-task-events",
+    "--show-mmap-events",
+    "--show-switch-events --show-namespace-events",
+    "--show-lost-events",
+    "--max-stack 3",
 ];
 
 /// Branches in the kernel have no offset in a file: perf counts from where the

@@ -103,6 +103,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         profile: &profile,
         choice,
         shown: Shown::new(&args.shown),
+        chains: profile
+            .events
+            .iter()
+            .map(|event| event.has_callchain && !args.hide_call_graph)
+            .collect(),
         selection,
         text: Vec::with_capacity(CHUNK),
     };
@@ -142,6 +147,8 @@ struct Printing<'a> {
     profile: &'a Profile,
     choice: Choice,
     shown: Shown,
+    /// Of each event whether its samples are printed with call chains.
+    chains: Vec<bool>,
     selection: Selection,
     text: Vec<u8>,
 }
@@ -195,8 +202,8 @@ impl Printing<'_> {
 
     fn other(&mut self, record: &Record<'_>, body: &Body<'_>, processes: &Processes) {
         if self.shown.wants(record.kind) {
-            let (selection, profile) = (&self.selection, self.profile);
-            records::write(record, body, processes, selection, profile, &mut self.text);
+            let (selection, text) = (&self.selection, &mut self.text);
+            records::write(record, body, processes, selection, &self.chains, text);
         }
     }
 
@@ -261,8 +268,16 @@ fn check(
     mode: Mode,
     args: &Args,
 ) -> anyhow::Result<()> {
+    let mut seen = Vec::new();
     for event in events {
         let kind = EventKind::of(event.attr.kind);
+        // As perf: the first event of a kind decides for all of them, and in a
+        // file none that takes no samples.
+        let is_dummy = event.attr.kind == 1 && event.attr.config == 9;
+        if seen.contains(&kind) || (is_dummy && mode == Mode::File) {
+            continue;
+        }
+        seen.push(kind);
         for &field in Field::ALL {
             let Some((false, bit)) = carries(event, field) else {
                 continue;

@@ -1,9 +1,8 @@
 //! Records other than samples, on request.
 
-use prof_abi::{Misc, RecordType};
+use prof_abi::{AttrFlags, Misc, RecordType};
 use prof_perfdata::body::FileIdentity;
 use prof_perfdata::{Body, Record};
-use prof_profile::{EventId, Profile};
 use prof_report::escape;
 use prof_report::script::{EventKind, Field, Selection};
 use prof_resolve::Processes;
@@ -56,7 +55,8 @@ impl Shown {
                 &[Type::SWITCH, Type::SWITCH_CPU_WIDE],
             ),
             (args.show_namespace_events, &[Type::NAMESPACES]),
-            (args.show_lost_events, &[Type::LOST, Type::LOST_SAMPLES]),
+            // As perf: LOST_SAMPLES are counted, not printed.
+            (args.show_lost_events, &[Type::LOST]),
             (args.show_bpf_events, &[Type::KSYMBOL, Type::BPF_EVENT]),
             (args.show_cgroup_events, &[Type::CGROUP]),
             (args.show_round_events, &[Type::FINISHED_ROUND]),
@@ -74,20 +74,21 @@ impl Shown {
     }
 }
 
-/// Appends a record as `perf script --show-…-events` prints it.
+/// Appends a record as `perf script --show-…-events` prints it; `chains` says
+/// of each event whether its samples are printed with call chains.
 pub(super) fn write(
     record: &Record<'_>,
     body: &Body<'_>,
     processes: &Processes,
     selection: &Selection,
-    profile: &Profile,
+    chains: &[bool],
     out: &mut Vec<u8>,
 ) {
     if record.kind == RecordType::FINISHED_ROUND {
         put(out, format_args!("PERF_RECORD_FINISHED_ROUND\n"));
         return;
     }
-    head(record, body, processes, selection, profile, out);
+    head(record, body, processes, selection, chains, out);
     let name = record.kind.name().unwrap_or("UNKNOWN");
     put(out, format_args!("PERF_RECORD_{name}"));
     content(record, body, out);
@@ -100,7 +101,7 @@ fn head(
     body: &Body<'_>,
     processes: &Processes,
     selection: &Selection,
-    profile: &Profile,
+    chains: &[bool],
     out: &mut Vec<u8>,
 ) {
     let id = record.sample_id();
@@ -113,11 +114,8 @@ fn head(
         .event()
         .map_or(EventKind::Other, |event| EventKind::of(event.attr.kind));
     let fields = selection.of(kind);
-    let event = EventId(index.min(usize::from(u16::MAX)) as u16);
-    let has_chains = profile
-        .events
-        .get(usize::from(event.0))
-        .is_some_and(|event| event.has_callchain);
+    // Above a chain the name stands at the left.
+    let has_chains = chains.get(index).copied().unwrap_or(false);
     if fields.has(Field::Comm) {
         let comm = match processes.comm_of(about) {
             Some(name) => processes.names.get(name).to_owned(),
@@ -138,7 +136,11 @@ fn head(
         (false, false) => {}
     }
     if fields.has(Field::Cpu) {
-        put(out, format_args!("[{:03}] ", id.cpu.unwrap_or(0)));
+        // As perf: -1 where the trailer has none, 0 where there is no trailer.
+        let event = record.event();
+        let has_trailer = event.is_some_and(|event| event.attr.flags.has(AttrFlags::SAMPLE_ID_ALL));
+        let cpu = id.cpu.map_or(-i64::from(has_trailer), i64::from);
+        put(out, format_args!("[{cpu:03}] "));
     }
     if fields.has(Field::Time) {
         let time = id.time.unwrap_or(0);

@@ -242,6 +242,11 @@ impl Processes {
             .threads
             .get(&event.parent_tid)
             .and_then(|parent| parent.comm);
+        // The idle thread's name is known without a record.
+        let comm = match event.parent_tid {
+            0 => comm.or_else(|| Some(self.names.intern("swapper"))),
+            _ => comm,
+        };
         self.threads.insert(
             event.tid,
             Thread {
