@@ -11,6 +11,7 @@ use prof_symbolize::{Demangle, Detail, Sources, Symbolizer};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How names are to be found.
 #[derive(Debug, Clone, clap::Args)]
@@ -90,7 +91,22 @@ impl Input {
         detail: Detail,
         progress: &dyn Progress,
     ) -> anyhow::Result<(Profile, Reader)> {
+        self.resolve_for(None, symbolizer, detail, progress)
+    }
+
+    /// [`Input::resolve`], but reads no longer than `reading_time`.
+    ///
+    /// # Errors
+    /// As [`Input::load`].
+    pub(crate) fn resolve_for(
+        &self,
+        reading_time: Option<Duration>,
+        symbolizer: &Symbolizer,
+        detail: Detail,
+        progress: &dyn Progress,
+    ) -> anyhow::Result<(Profile, Reader)> {
         let options = LoadOptions {
+            reading_time,
             detail,
             trusted_uid: fs::metadata("/proc/self").map_or(0, |process| process.uid()),
             recorded_at: self.last_written(),

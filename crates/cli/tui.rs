@@ -63,6 +63,11 @@ pub(crate) fn run(
     Ok(reader.map_or(Outcome::Done, |reader| input.say_damages(&reader)))
 }
 
+/// Recordings larger than this many bytes are glanced at first.
+const LARGE: u64 = 16 << 20;
+/// For so long.
+const GLANCE: Duration = Duration::from_millis(150);
+
 /// Loads the recording while the session runs.
 struct Loader {
     input: Input,
@@ -75,12 +80,36 @@ struct Loader {
 
 impl Loader {
     fn run(&self) {
+        if self.input.is_file() && !self.glance() {
+            return;
+        }
         // Symbols are there long before inlined functions and lines. What
         // can be read twice is shown with symbols first.
         if self.detail == Detail::Source && self.input.is_file() && !self.load(Detail::Symbol) {
             return;
         }
         self.load(self.detail);
+    }
+
+    /// Shows what can be read at once of a large recording; whether the
+    /// session still listens.
+    fn glance(&self) -> bool {
+        let size = std::fs::metadata(&self.input.path).map_or(0, |about| about.len());
+        if size < LARGE {
+            return true;
+        }
+        let glanced =
+            self.input
+                .resolve_for(Some(GLANCE), &self.symbolizer, Detail::Symbol, &self.news);
+        match glanced {
+            // Without marks in the recording nothing is in order before its
+            // end.
+            Ok((profile, _)) if !profile.samples.is_empty() => {
+                self.news.send(Update::Profile(Arc::new(profile)))
+            }
+            // An error will be met again.
+            _ => true,
+        }
     }
 
     /// Loads and passes on; whether it is worth going on.

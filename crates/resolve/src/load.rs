@@ -22,7 +22,7 @@ use prof_unwind::{Machine, Registers, StackDump};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use std::thread;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 /// How a recording is to be resolved.
 #[derive(Debug, Clone)]
@@ -39,6 +39,9 @@ pub struct LoadOptions {
     /// When the recording ended, if known. On the machine that made it, files
     /// without a build-id that are newer than this give no names.
     pub recorded_at: Option<SystemTime>,
+    /// Reads no longer than this: a first look at a large recording. `None`
+    /// reads all.
+    pub reading_time: Option<Duration>,
 }
 
 impl Default for LoadOptions {
@@ -49,6 +52,7 @@ impl Default for LoadOptions {
             max_stack: 1024,
             unmapped_limit: 1 << 14,
             recorded_at: None,
+            reading_time: None,
         }
     }
 }
@@ -68,6 +72,7 @@ pub fn load(
     let mut loader = Loader::new(&reader, symbolizer, options);
     let files = ModuleFiles::new(symbolizer, reader.features(), options.recorded_at);
     let kernel = RecordedKernel::new(reader.features());
+    let began = Instant::now();
     let (records, read) = in_time_order(reader, |batches| {
         // Symbol tables are read while records are: each module's from its
         // first sample on.
@@ -85,6 +90,10 @@ pub fn load(
                 let (done, total) = batch.progress();
                 progress.update(Phase::Reading, done, total);
                 batches.give_back(batch);
+                let is_over = |limit| began.elapsed() >= limit;
+                if options.reading_time.is_some_and(is_over) {
+                    break;
+                }
             }
         });
     });
