@@ -26,4 +26,5 @@ mod report_text;
 mod script_corpus;
 mod tui;
 mod unwinding;
+mod unwinding_kinds;
 mod written_files;

@@ -4,7 +4,7 @@
 //! functions has one possible caller or two, so a chain can be checked from
 //! the names alone: a frame too many, one too few or a wrong one shows.
 
-use crate::oracle::{have, prof_command, scratch};
+use crate::oracle::{have, prof_command, scratch, skipped};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -131,6 +131,36 @@ fn no_chain_of_a_program_without_frame_pointers_is_wrong() {
     }
 }
 
+#[test]
+#[ignore = "takes minutes; run it with -- --ignored"]
+fn no_chain_is_wrong_over_many_samples() {
+    let wanted = std::env::var("PROF_SHADOW_SAMPLES").ok();
+    let wanted: usize = wanted.map_or(100_000, |text| text.parse().expect("a number"));
+    let Some(program) = program() else {
+        return;
+    };
+    let (mut samples, mut rooted, mut wrong) = (0, 0, Vec::new());
+    let rates = std::env::var("PROF_SHADOW_RATES");
+    let rates = rates.unwrap_or_else(|_| "999 2500 4000 9000".to_owned());
+    for rate in rates.split(' ').cycle() {
+        if samples >= wanted {
+            break;
+        }
+        let chains = record(&program, rate, "8");
+        samples += chains.len();
+        for chain in chains {
+            let outermost = chain.last().map_or("", String::as_str);
+            rooted += usize::from(outermost.starts_with("clone") || outermost == "_start");
+            wrong.extend(contradiction(&chain).map(|what| format!("{rate} Hz: {what}")));
+        }
+        eprintln!(
+            "{rate} Hz: {samples} samples, {rooted} complete, {} wrong",
+            wrong.len()
+        );
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
 /// Builds a C program of `fixtures/programs`; `None` without a compiler.
 fn c_program(test: &str, name: &str) -> Option<PathBuf> {
     if !have(test, "gcc") {
@@ -156,7 +186,10 @@ fn stacks_of_more_than_a_mebibyte_reach_the_start() {
         return;
     };
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: {test}: without the right to run first, memory is read too late");
+        skipped(
+            test,
+            "without the right to run first, memory is read too late",
+        );
         return;
     }
     for mode in ["sweep", "bottom", "walk"] {

@@ -42,8 +42,11 @@ const MOST_OUT: usize = 12 << 20;
 /// Bytes of buffers kept for reuse.
 const MOST_SPARE: usize = 4 << 20;
 /// Longest time from a sample to the end of its thread's turn, ns. Copying
-/// the stack is a part of it.
-const LONGEST_GAP: u64 = 150_000;
+/// the stack and waking the reader take 10 to 40 µs; where the thread went on
+/// before it was preempted, 100 µs and more were seen.
+const LONGEST_GAP: u64 = 70_000;
+/// The clocks of two CPUs differ by less, ns.
+const CLOCK_SKEW: u64 = 1_000_000;
 /// Share of the time that a reader may spend reading: one in so many.
 const READING_SHARE: u32 = 5;
 /// Time over which that is taken.
@@ -304,8 +307,8 @@ impl Reader<'_> {
     }
 
     fn snapshot(&mut self) -> Option<Snapshot> {
-        for other in (0..self.rings.len()).filter(|&other| other != self.own) {
-            // Older records tell of what was before the sample.
+        for other in 0..self.rings.len() {
+            // What was drained tells of what was before the sample.
             if let (Some(at), Some(ring)) = (self.at.get_mut(other), self.rings.get(other)) {
                 *at = (*at).max(ring.tail());
             }
@@ -336,7 +339,7 @@ impl Reader<'_> {
         let sample_tid_at = 8 + 8 * (attr.sample_type.0 & before.0).count_ones() as usize;
         let mut newest: Option<Found> = None;
         let mut left_at = None;
-        self.look_through(self.own, |at, size, record| {
+        let saw_all = self.look_through(self.own, |at, size, record| {
             let kind = RecordType(ByteOrder::NATIVE.u32(record, 0).unwrap_or(0));
             if kind == RecordType::SAMPLE {
                 let field = |at| ByteOrder::NATIVE.u32(record, at).map(u32::cast_signed);
@@ -353,32 +356,37 @@ impl Reader<'_> {
             } else if let (Some(switch), Some(sample)) = (Switch::of(record), newest)
                 && switch.tid == sample.tid
             {
-                left_at = switch.is_out.then_some(switch.time);
+                left_at = switch.is_preempted.then_some(switch.time);
             }
         });
-        Some((newest?, left_at?))
+        saw_all.then_some((newest?, left_at?))
     }
 
     /// Hands position, size and the first bytes of each new record to `each`.
-    fn look_through(&mut self, ring: usize, mut each: impl FnMut(u64, usize, &[u8])) {
+    /// False if not all could be seen: the draining thread was faster.
+    fn look_through(&mut self, ring: usize, mut each: impl FnMut(u64, usize, &[u8])) -> bool {
         /// Enough for the fields in front and for a whole switch record.
         const FRONT: u64 = 64;
         let (Some(at), Some(ring)) = (self.at.get_mut(ring), self.rings.get(ring)) else {
-            return;
+            return false;
         };
         let head = ring.head();
-        *at = (*at).max(ring.tail());
+        if ring.tail() > *at {
+            *at = head;
+            return false;
+        }
         while *at < head {
             let length = (head - *at).min(FRONT) as usize;
             let is_there = ring.peek(*at, length, &mut self.scratch);
             let size = ByteOrder::NATIVE.u16(&self.scratch, 6).unwrap_or(0);
             if !is_there || size < 8 {
                 *at = head;
-                return;
+                return false;
             }
             each(*at, usize::from(size), &self.scratch);
             *at += u64::from(size);
         }
+        true
     }
 
     /// Where the copied piece of the stack ends.
@@ -397,15 +405,16 @@ impl Reader<'_> {
 
     /// Whether no ring tells that the thread ran again since `left_at`.
     fn stayed_away(&mut self, tid: i32, left_at: u64) -> bool {
-        let mut is_away = true;
-        for ring in 0..self.rings.len() {
-            self.look_through(ring, |_, _, record| {
+        (0..self.rings.len()).all(|ring| {
+            let mut is_away = true;
+            let saw_all = self.look_through(ring, |_, _, record| {
                 if let Some(switch) = Switch::of(record) {
-                    is_away &= switch.is_out || switch.tid != tid || switch.time < left_at;
+                    let is_before = switch.time < left_at.saturating_sub(CLOCK_SKEW);
+                    is_away &= switch.is_out || switch.tid != tid || is_before;
                 }
             });
-        }
-        is_away
+            saw_all && is_away
+        })
     }
 }
 
@@ -417,6 +426,8 @@ struct Switch {
     tid: i32,
     time: u64,
     is_out: bool,
+    /// Out, though it could have gone on.
+    is_preempted: bool,
 }
 
 impl Switch {
@@ -429,10 +440,12 @@ impl Switch {
             RecordType::SWITCH_CPU_WIDE => 16,
             _ => return None,
         };
+        let misc = Misc(order.u16(record, 4)?);
         Some(Self {
             tid: order.u32(record, trailer + 4)?.cast_signed(),
             time: order.u64(record, trailer + 8)?,
-            is_out: Misc(order.u16(record, 4)?).has(Misc::SWITCH_OUT),
+            is_out: misc.has(Misc::SWITCH_OUT),
+            is_preempted: misc.has(Misc::SWITCH_OUT) && misc.has(Misc::SWITCH_OUT_PREEMPT),
         })
     }
 }
@@ -479,6 +492,9 @@ mod tests {
         record.extend(99_u64.to_ne_bytes());
         let switch = Switch::of(&record).expect("a switch");
         assert_eq!((switch.tid, switch.time, switch.is_out), (8, 99, true));
+        assert!(!switch.is_preempted);
+        record[5] = 0x60;
+        assert!(Switch::of(&record).expect("a switch").is_preempted);
         record[5] = 0;
         assert!(!Switch::of(&record).expect("a switch").is_out);
         record[0] = 9;

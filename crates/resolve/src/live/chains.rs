@@ -226,7 +226,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             Stop::Joined(at) => at,
             Stop::Ended(ChainEnd::Root) => 0,
             Stop::Ended(end) => {
-                self.outer.clear();
+                self.outer.left_behind();
                 let end = match end {
                     end if !goes_beyond => end,
                     ChainEnd::StackCut => ChainEnd::StackCut,
@@ -315,6 +315,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
 
     /// Steps until a known frame or the end.
     fn walk(&mut self, beyond: &mut impl Beyond, source: Source) -> Stop {
+        let mut learnt = (0, 0);
         while self.inner.len() < MAX_FRAMES {
             let sp = self.cursor.registers().sp();
             if let Some(at) = self.outer.find(sp, self.cursor.key()) {
@@ -335,7 +336,12 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             };
             match source {
                 Source::Copied => {
-                    self.links.learn(&mut around, &callee, &self.cursor);
+                    let pair = (callee.pc(), self.cursor.pc());
+                    // A recursion repeats it thousands of times.
+                    if pair != learnt || callee.is_exact() {
+                        self.links.learn(&mut around, &callee, &self.cursor);
+                        learnt = pair;
+                    }
                     self.note(step.slot, self.drain - 1, Proof::Shown);
                 }
                 Source::Live => {

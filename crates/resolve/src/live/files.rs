@@ -2,7 +2,7 @@
 //! even if deleted.
 
 use crate::modules::{Inode, Module};
-use crate::stacks::{OpenFile, from_file, own_vdso};
+use crate::stacks::{OpenFile, from_file, is_build, own_vdso};
 use prof_profile::DsoKind;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -25,11 +25,19 @@ impl OpenFile for LiveFiles {
             return own_vdso();
         }
         let path = Path::new(OsStr::from_bytes(&module.path));
-        let seen_by_process = under(&PathBuf::from(format!("/proc/{pid}/root")), path);
-        let file = open_same(&seen_by_process, module.inode)
-            .or_else(|| open_same(path, module.inode))
-            .or_else(|| open_mapped(module, pid))?;
-        from_file(file)
+        let process = PathBuf::from(format!("/proc/{pid}"));
+        let same = |path: &Path| {
+            let file = from_file(open_same(path, module.inode)?)?;
+            is_build(&file, module.build_id).then_some(file)
+        };
+        same(&under(&process.join("root"), path))
+            .or_else(|| same(path))
+            // Nothing but its identity says that this is the file.
+            .or_else(|| {
+                let has_identity = module.build_id.is_some() || module.inode.is_some();
+                has_identity.then(|| same(&process.join("exe")))?
+            })
+            .or_else(|| same(&mapped(module, pid)?))
     }
 }
 
@@ -51,29 +59,34 @@ fn open_same(path: &Path, wanted: Option<Inode>) -> Option<File> {
     (found.is_file() && is_same).then_some(file)
 }
 
-/// Opens a deleted, replaced or nameless file (memfd) through one of its
-/// mappings. Needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
-fn open_mapped(module: &Module, pid: i32) -> Option<File> {
-    let wanted = module.inode?;
+/// A way to a deleted, replaced or nameless file (memfd) through one of its
+/// mappings. To follow it needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
+fn mapped(module: &Module, pid: i32) -> Option<PathBuf> {
     let maps = BufReader::new(File::open(format!("/proc/{pid}/maps")).ok()?);
     let range = maps
         .split(b'\n')
         .map_while(Result::ok)
-        .find_map(|line| range_of(&line, wanted.inode))?;
-    open_same(
-        Path::new(&format!("/proc/{pid}/map_files/{range}")),
-        Some(wanted),
-    )
+        .find_map(|line| range_of(&line, module))?;
+    Some(PathBuf::from(format!("/proc/{pid}/map_files/{range}")))
 }
 
-/// The address range of a line of `/proc/PID/maps`, if it maps `inode`:
-/// `start-end perms offset major:minor inode path`.
-fn range_of(line: &[u8], inode: u64) -> Option<String> {
+/// The address range of a line of `/proc/PID/maps`, if it maps this file:
+/// `start-end perms offset major:minor inode path`. Of a file that was deleted
+/// since its mapping was recorded, the name has become another.
+fn range_of(line: &[u8], module: &Module) -> Option<String> {
     let text = String::from_utf8_lossy(line);
     let mut fields = text.split_ascii_whitespace();
     let range = fields.next()?;
-    let found: u64 = fields.nth(3)?.parse().ok()?;
-    (found == inode).then(|| range.to_owned())
+    let inode: u64 = fields.nth(3)?.parse().ok()?;
+    let is_it = match module.inode {
+        Some(wanted) if wanted.inode != 0 => wanted.inode == inode,
+        _ => {
+            let path = String::from_utf8_lossy(&module.path);
+            let name = text.get(text.find(['/', '['])?..)?;
+            name == path || name.strip_suffix(" (deleted)") == Some(&path)
+        }
+    };
+    is_it.then(|| range.to_owned())
 }
 
 #[cfg(test)]
@@ -109,9 +122,27 @@ mod tests {
 
     #[test]
     fn a_line_of_maps_gives_its_range() {
-        let line = b"7f00-7f10 r-xp 00001000 fe:01 4711 /memfd:x (deleted)";
-        assert_eq!(range_of(line, 4711).as_deref(), Some("7f00-7f10"));
-        assert_eq!(range_of(line, 4712), None);
-        assert_eq!(range_of(b"", 0), None);
+        let line = b"7f00-7f10 r-xp 00001000 fe:01 4711 /memfd:x y (deleted)";
+        let mut module = Module {
+            kind: DsoKind::File,
+            path: b"/memfd:x y (deleted)".to_vec(),
+            build_id: None,
+            inode: None,
+            pid: None,
+        };
+        // Records with a build-id have no inode.
+        assert_eq!(range_of(line, &module).as_deref(), Some("7f00-7f10"));
+        module.path = b"/memfd:x y".to_vec();
+        assert_eq!(range_of(line, &module).as_deref(), Some("7f00-7f10"));
+        module.path = b"/memfd:x".to_vec();
+        assert_eq!(range_of(line, &module), None);
+        for (inode, found) in [(4711, Some("7f00-7f10")), (4712, None)] {
+            module.inode = Some(Inode {
+                inode,
+                ..Inode::default()
+            });
+            assert_eq!(range_of(line, &module).as_deref(), found);
+        }
+        assert_eq!(range_of(b"", &module), None);
     }
 }

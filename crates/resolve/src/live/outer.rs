@@ -27,8 +27,8 @@ const SAME_STACK: u64 = 64 << 20;
 const PROBATION: u16 = 64;
 /// Most slots whose content is remembered for one thread.
 const MAX_HISTORY: usize = 1 << 17;
-/// Drains without a change after which a slot counts as calm.
-const CALM: u64 = 16;
+/// Drains without a change after which a slot that has changed counts as calm.
+const CALM: u64 = 128;
 /// Most slots under probation for one thread.
 const MAX_DOUBTFUL: usize = 4096;
 
@@ -57,6 +57,9 @@ pub(super) struct OuterFrames {
     /// How many of them lie on one stack, each slot below the one before: on
     /// those a binary search works. The rest is on other stacks.
     in_order: usize,
+    /// The thread was seen to have left them: they count again only where
+    /// they are all found in a copy.
+    is_left: bool,
     /// Slots that were seen to change while all inside of them stayed the
     /// same, with how often they stayed since.
     doubtful: FxHashMap<u64, u16>,
@@ -101,9 +104,9 @@ impl OuterFrames {
         }
     }
 
-    /// Forgets all frames.
-    pub(super) fn clear(&mut self) {
-        self.truncate(0);
+    /// A chain ended elsewhere.
+    pub(super) fn left_behind(&mut self) {
+        self.is_left = true;
     }
 
     fn truncate(&mut self, len: usize) {
@@ -114,6 +117,12 @@ impl OuterFrames {
     /// Drops what a sample with this copied piece shows to be gone.
     pub(super) fn settle(&mut self, copied: &Copied<'_>, word: u8) {
         let dump = &copied.dump;
+        if std::mem::take(&mut self.is_left) {
+            let is_there = |frame: &Known| copied.word(frame.slot, word) == Some(frame.pc);
+            let there = self.frames.iter().take_while(|frame| is_there(frame));
+            self.truncate(there.count());
+            return;
+        }
         let gone = |frame: &Known| {
             let is_popped = frame.slot < dump.start && dump.start - frame.slot < SAME_STACK;
             let is_replaced = copied
@@ -304,6 +313,23 @@ mod tests {
             let pieces = piece(pc);
             let pieces = &pieces[..];
             outer.settle(&Copied { dump, pieces }, 8);
+            assert_eq!(slots(&outer), left);
+        }
+    }
+
+    #[test]
+    fn frames_left_behind_count_again_only_where_copied() {
+        let dump = StackDump {
+            start: 0x1000,
+            bytes: &[],
+        };
+        let pieces = [(0x1100, 3_u64.to_le_bytes().to_vec())];
+        for (pieces, left) in [(&pieces[..], &[0x1100][..]), (&[], &[])] {
+            let mut outer = outer();
+            outer.left_behind();
+            outer.settle(&Copied { dump, pieces }, 8);
+            assert_eq!(slots(&outer), left);
+            outer.settle(&Copied { dump, pieces: &[] }, 8);
             assert_eq!(slots(&outer), left);
         }
     }

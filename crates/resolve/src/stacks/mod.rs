@@ -9,7 +9,7 @@ mod files;
 mod places;
 
 pub use files::{OpenFile, RecordedFiles};
-pub(crate) use files::{from_file, own_vdso};
+pub(crate) use files::{from_file, is_build, own_vdso};
 use prof_unwind::Place;
 
 use crate::modules::ModuleId;

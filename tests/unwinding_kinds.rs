@@ -1,0 +1,166 @@
+//! `prof record -g` on programs of every kind: stacks reach the start, and the
+//! recorder stays small.
+
+use crate::oracle::{have, prof_command, scratch, skipped};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Most memory that a recorder may have used, KiB.
+const MOST_MEMORY: u64 = 64 << 10;
+
+/// Builds `every-kind.c` with these options; `None`, with the reason printed,
+/// where the compiler cannot.
+fn build(name: &str, options: &[&str]) -> Option<PathBuf> {
+    if !have(name, "gcc") {
+        return None;
+    }
+    let program = scratch().join(format!("every-kind-{name}"));
+    let built = Command::new("gcc")
+        .args(["-O2", "-fomit-frame-pointer"])
+        .args(options)
+        .arg("-o")
+        .arg(&program)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/programs/every-kind.c"))
+        .output()
+        .expect("gcc starts");
+    if !built.status.success() {
+        skipped(name, &format!("gcc {options:?} is not possible here"));
+        return None;
+    }
+    Some(program)
+}
+
+/// Records a command; the peak of the recorder's memory, KiB.
+fn record(recording: &Path, rate: &str, command: &[&str]) -> u64 {
+    let mut recorder = prof_command()
+        .args(["record", "-q", "-F", rate, "-g", "-o"])
+        .arg(recording)
+        .arg("--")
+        .args(command)
+        .spawn()
+        .expect("prof starts");
+    let status = format!("/proc/{}/status", recorder.id());
+    let mut peak = 0;
+    loop {
+        // Gone from the moment of its end, so what is read is of its life.
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let memory = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        peak = memory.and_then(|text| text.parse().ok()).unwrap_or(peak);
+        if let Some(ended) = recorder.try_wait().expect("a child") {
+            assert!(ended.success(), "{command:?}");
+            return peak;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// Samples that reach the start and all with a user stack, as the recorder
+/// tells.
+fn complete(recording: &Path) -> (u64, u64) {
+    let output = prof_command()
+        .args(["report", "--json", "-i"])
+        .arg(recording)
+        .output()
+        .expect("prof starts");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let stacks = &report["trust"]["stacks"];
+    let number = |name: &str| stacks[name].as_u64().expect("a number");
+    (number("complete"), number("judged"))
+}
+
+/// Records and requires complete stacks. Only samples from before the first
+/// instruction of the program, in exec and the loader, may lack something.
+fn assert_complete(name: &str, command: &[&str]) {
+    let recording = scratch().join(format!("every-kind-{name}.data"));
+    record(&recording, "999", command);
+    let (complete, judged) = complete(&recording);
+    assert!(judged >= 200, "{name}: {judged} samples");
+    assert!(
+        complete + 8 >= judged,
+        "{name}: {complete} of {judged} stacks are complete"
+    );
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+#[test]
+fn programs_of_every_kind_reach_the_start() {
+    for (name, options) in [
+        ("plain", &[][..]),
+        ("static", &["-static"]),
+        ("static-pie", &["-static-pie"]),
+        ("32-bit", &["-m32"]),
+        ("32-bit-static", &["-m32", "-static"]),
+    ] {
+        if let Some(program) = build(name, options) {
+            assert_complete(name, &[text(&program), "work", "300"]);
+        }
+    }
+}
+
+#[test]
+fn programs_that_are_deleted_or_have_no_file_reach_the_start() {
+    let Some(program) = build("file", &[]) else {
+        return;
+    };
+    let doomed = scratch().join("every-kind-doomed");
+    std::fs::copy(&program, &doomed).expect("copied");
+    let doomed = text(&doomed);
+    let script = format!("{doomed} work 300 & sleep 0.1; rm {doomed}; wait");
+    assert_complete("deleted", &["sh", "-c", &script]);
+    let program = text(&program);
+    assert_complete("memfd", &[program, "memfd", program, "300"]);
+    let script = format!("exec sh -c 'exec sh -c \"exec {program} work 300\"'");
+    assert_complete("exec-chain", &["sh", "-c", &script]);
+}
+
+#[test]
+fn plugins_that_come_and_go_are_told_apart() {
+    let one = build("one.so", &["-shared", "-fPIC", "-DPLUGIN_FRAME=100"]);
+    let two = build("two.so", &["-shared", "-fPIC", "-DPLUGIN_FRAME=3000"]);
+    let program = build("host", &["-DPLUGINS"]);
+    if let (Some(one), Some(two), Some(program)) = (one, two, program) {
+        let command = [text(&program), "plugins", text(&one), text(&two), "500"];
+        assert_complete("plugins", &command);
+    }
+}
+
+#[test]
+fn another_mount_namespace_has_files_of_its_own() {
+    let test = "another_mount_namespace_has_files_of_its_own";
+    let can_unshare = Command::new("unshare").args(["-m", "true"]).status();
+    if !can_unshare.is_ok_and(|status| status.success()) {
+        skipped(test, "unshare -m is not permitted");
+        return;
+    }
+    let Some(program) = build("namespace", &[]) else {
+        return;
+    };
+    let place = scratch().join("every-kind-mount");
+    std::fs::create_dir_all(&place).expect("made");
+    let (program, place) = (text(&program), text(&place));
+    let script = format!(
+        "mount -t tmpfs none {place} && cp {program} {place}/own && exec {place}/own work 300"
+    );
+    assert_complete("namespace", &["unshare", "-m", "sh", "-c", &script]);
+}
+
+#[test]
+fn the_recorder_stays_small() {
+    let recording = scratch().join("every-kind-many.data");
+    let script = "i=0; while [ $i -lt 2000 ]; do /bin/true; i=$((i+1)); done";
+    let peak = record(&recording, "4000", &["sh", "-c", script]);
+    assert!(
+        (1..MOST_MEMORY).contains(&peak),
+        "short processes: {peak} KiB"
+    );
+    if let Some(program) = build("busy", &[]) {
+        let script = format!("{0} work 1000 & {0} work 1000; wait", text(&program));
+        let peak = record(&recording, "10000", &["sh", "-c", &script]);
+        assert!((1..MOST_MEMORY).contains(&peak), "10 kHz: {peak} KiB");
+    }
+}
