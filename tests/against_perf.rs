@@ -127,6 +127,7 @@ fn rows(text: &str) -> Vec<String> {
 
 #[test]
 fn groups_that_sample_by_their_leader() {
+    // covers: ST-07, EV-31
     let test = "groups_that_sample_by_their_leader";
     let flags = ["-O1", "-g", "-fno-omit-frame-pointer"];
     let program = compiled(test, "report-calls.c", &flags);
@@ -157,6 +158,41 @@ fn groups_that_sample_by_their_leader() {
     let faults = events.iter().find(|event| event["name"] == "page-faults");
     let samples = faults.and_then(|event| event["samples"].as_u64());
     assert!(samples.is_some_and(|samples| samples > 0), "{events:?}");
+}
+
+#[test]
+fn a_directory_of_data_files() {
+    let test = "a_directory_of_data_files";
+    let program = compiled(test, "threads.cc", &["-O2", "-g", "-pthread"]);
+    let Some(program) = program.filter(|_| have(test, "perf")) else {
+        return;
+    };
+    let path = oracle::scratch().join(format!("{test}.data"));
+    let _ = std::fs::remove_dir_all(&path);
+    let words = ["record", "-q", "--threads", "-F", "999", "-o"];
+    let rest = [path_text(&path), "--", path_text(&program)];
+    perf(&[&words[..], &rest[..]].concat()).succeeded("perf record");
+    assert!(path.join("data.0").is_file(), "perf made a directory");
+    let fields = "comm,tid,time,event,period,ip,dso";
+    let script = ["script", "--ns", "-F", fields, "-i", path_text(&path)];
+    let perfs = perf(&script).succeeded("perf script").text();
+    let ours = prof(&script).succeeded("prof script").text();
+    let time = |line: &str| -> Option<u64> {
+        let mut words = line.split_whitespace();
+        let word = words.find(|word| word.ends_with(':'))?;
+        let digits: String = word.chars().filter(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    };
+    let own: Vec<u64> = ours.lines().filter_map(time).collect();
+    assert_eq!(own.len(), perfs.lines().count());
+    assert!(own.is_sorted(), "in order of time");
+    // Samples of two CPUs in the same nanosecond may stand either way.
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(ToOwned::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&perfs), sorted(&ours));
 }
 
 #[test]
