@@ -141,15 +141,18 @@ fn in_time_order(reader: Reader, work: impl FnOnce(&Batches)) -> (TimeOrder, Res
     let mut records = TimeOrder::new(reader);
     let read = thread::scope(|scope| {
         let records = &mut records;
-        let reading = scope.spawn(move || {
-            loop {
-                let mut batch = receive_empty.try_recv().unwrap_or_default();
-                records.fill(&mut batch)?;
-                if batch.is_empty() || full.send(batch).is_err() {
-                    return Ok(());
+        let reading = thread::Builder::new()
+            .name("read".to_owned())
+            .spawn_scoped(scope, move || {
+                loop {
+                    let mut batch = receive_empty.try_recv().unwrap_or_default();
+                    records.fill(&mut batch)?;
+                    if batch.is_empty() || full.send(batch).is_err() {
+                        return Ok(());
+                    }
                 }
-            }
-        });
+            })
+            .map_err(|source| Error::Io { offset: 0, source })?;
         work(&batches);
         drop(batches);
         match reading.join() {
