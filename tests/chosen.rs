@@ -12,7 +12,7 @@
 //! addresses of its own memory.
 
 use crate::oracle::{perf, prof};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -157,6 +157,7 @@ fn cuts(recording: &Path, keep: Keep) -> HashMap<(i32, u64), Cut> {
     let (perfs, ours) = told_by_both(recording);
     let name = recording.display();
     assert_eq!(perfs.len(), ours.len(), "{name}: number of samples");
+    let shortened = under_longer_names(recording);
     let mut cuts: HashMap<(i32, u64), Cut> = HashMap::new();
     for (perfs, ours) in perfs.iter().zip(&ours) {
         let key = (perfs.tid, perfs.time);
@@ -176,11 +177,50 @@ fn cuts(recording: &Path, keep: Keep) -> HashMap<(i32, u64), Cut> {
                 gone.push(index);
             }
         }
+        if shortened.contains(&key) {
+            gone = (0..frames).collect();
+        }
         let cut = Cut { frames, gone };
         let earlier = cuts.insert(key, cut);
         assert_eq!(earlier, None, "{name}: two samples at {key:?}");
     }
     cuts
+}
+
+/// Thread and time of the samples taken while their thread had a longer name
+/// than its last one. perf makes the column for names as wide as the last
+/// names of all threads and cuts the others off; we show them whole.
+fn under_longer_names(recording: &Path) -> HashSet<(i32, u64)> {
+    let recording = recording.to_str().expect("a path of ours");
+    let args = ["script", "--ns", "-f", "-i", recording];
+    let tasks = [
+        &args[..],
+        &["--show-task-events", "-F", "comm,tid,time,event"],
+    ]
+    .concat();
+    let tasks = perf(&tasks).succeeded("perf script").text();
+    let mut last: HashMap<i32, &str> = HashMap::new();
+    for line in tasks.lines() {
+        let Some((_, told)) = line.split_once("PERF_RECORD_COMM") else {
+            continue;
+        };
+        let named = told.split_once(": ").map(|(_, named)| named);
+        let (comm, ids) = named.and_then(|it| it.rsplit_once(':')).expect("NAME:IDS");
+        let tid = ids.split_once('/').and_then(|(_, tid)| tid.parse().ok());
+        last.insert(tid.expect("PID/TID"), comm);
+    }
+    let samples = [&args[..], &["-G", "-F", "comm,tid,time"]].concat();
+    let samples = perf(&samples).succeeded("perf script").text();
+    let longer = samples.lines().filter_map(|line| {
+        let (rest, time) = line.trim().strip_suffix(':')?.rsplit_once(' ')?;
+        let (comm, tid) = rest.trim().rsplit_once(' ')?;
+        let (seconds, ns) = time.split_once('.')?;
+        let time = seconds.parse::<u64>().ok()? * 1_000_000_000 + ns.parse::<u64>().ok()?;
+        let tid: i32 = tid.parse().ok()?;
+        let last = last.get(&tid)?;
+        (comm.trim().len() > last.len()).then_some((tid, time))
+    });
+    longer.collect()
 }
 
 /// Whether a frame goes although both tools say the same of it.
