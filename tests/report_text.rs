@@ -524,6 +524,9 @@ fn the_share_of_each_instruction_equals_perfs() {
         for function in functions {
             let args = ["annotate", "--stdio", "-i", path, &function];
             let theirs = perf(&args).succeeded("perf annotate").text();
+            // Of a function that was also inlined elsewhere we show that
+            // place, too, with the weight it has there.
+            let args = [&args[..], &["--no-inline"]].concat();
             let ours = prof(&args).succeeded("prof annotate").text();
             let (theirs, ours) = (instructions(&theirs), instructions(&ours));
             assert!(theirs.len() > 1, "{function}: {theirs:?}");

@@ -79,8 +79,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     let event = scene.event().map_or("", |event| event.name.as_str());
     let mut out = io::stdout().lock();
-    for function in chosen(args, symbol, &scene)? {
-        let text = annotate::text(&profile, &build.view(function), event, options);
+    let functions = chosen(args, symbol, &scene)?;
+    let name_of = |id: FunctionId| profile.function(id).name;
+    for &function in &functions {
+        let view = build.view(function);
+        // A function inlined into itself stands in its own listing.
+        let is_in_own =
+            |host: FunctionId| functions.contains(&host) && name_of(host) == name_of(function);
+        if view.host.is_some_and(is_in_own) {
+            continue;
+        }
+        let text = annotate::text(&profile, &view, event, options);
         writeln!(out, "{text}").context("cannot write to stdout")?;
     }
     Ok(outcome)
