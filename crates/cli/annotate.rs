@@ -6,12 +6,12 @@ use crate::input::NameOptions;
 use crate::outcome::Outcome;
 use crate::recording::Input;
 use anyhow::{Context, bail};
-use prof_profile::{DsoId, EventId, FunctionId, NameId, Profile};
+use prof_profile::{EventId, FunctionId, Profile};
 use prof_report::annotate;
 use prof_report::code::Build;
 use prof_report::model::{Scene, Selection, SiteKind};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
@@ -142,18 +142,6 @@ fn chosen(args: &Args, symbol: Option<&str>, scene: &Scene<'_>) -> anyhow::Resul
     if found.is_empty() {
         bail!("{}", nothing(profile, symbol, args.percent_limit));
     }
-    // A function that is also inlined, perhaps into itself, is shown where it
-    // stands; its inlined bodies are part of their hosts.
-    let place = |id| {
-        let function = profile.function(id);
-        (function.dso, function.name)
-    };
-    let standing: HashSet<(DsoId, NameId)> = found
-        .iter()
-        .filter(|&&(id, _)| profile.function(id).size > 0)
-        .map(|&(id, _)| place(id))
-        .collect();
-    found.retain(|&(id, _)| profile.function(id).size > 0 || !standing.contains(&place(id)));
     found.sort_by_key(|&(id, weight)| (Reverse(weight), id));
     Ok(found.into_iter().map(|(id, _)| id).collect())
 }
