@@ -82,6 +82,8 @@ pub struct Origin {
     pub arch: String,
     /// CPU model.
     pub cpu_description: String,
+    /// CPU model as numbers, in the kernel's spelling.
+    pub cpu_id: String,
     /// CPUs online and available.
     pub cpus: Option<(u32, u32)>,
     /// Memory in kB.

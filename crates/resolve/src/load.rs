@@ -643,6 +643,7 @@ fn origin(features: &Features, kernel_build_id: Option<prof_abi::BuildId>) -> Or
         tool_version: text(features.version()),
         arch: text(features.arch()),
         cpu_description: text(features.cpu_desc()),
+        cpu_id: text(features.cpu_id()),
         cpus: features.nr_cpus().map(|cpus| (cpus.online, cpus.available)),
         total_memory_kb: features.total_mem().copied(),
         command_line: arguments

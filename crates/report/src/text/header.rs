@@ -19,6 +19,7 @@ pub fn header(profile: &Profile) -> String {
         lines.push(("nrcpus avail", available.to_string()));
     }
     lines.push(("cpudesc", origin.cpu_description.clone()));
+    lines.push(("cpuid", origin.cpu_id.clone()));
     if let Some(memory) = origin.total_memory_kb {
         lines.push(("total memory", format!("{memory} kB")));
     }
@@ -34,9 +35,8 @@ pub fn header(profile: &Profile) -> String {
     if let Some((first, last)) = origin.time_range {
         lines.push(("time of first sample", seconds(first)));
         lines.push(("time of last sample", seconds(last)));
-        let micros = last.saturating_sub(first) / 1000;
-        let duration = format!("{:>10}.{:03} ms", micros / 1000, micros % 1000);
-        lines.push(("sample duration", duration));
+        let milliseconds = last.saturating_sub(first) as f64 / 1e6;
+        lines.push(("sample duration", format!("{milliseconds:10.3} ms")));
     }
     let mut out = String::from("# ========\n");
     for (name, value) in lines.iter().filter(|(_, value)| !value.trim().is_empty()) {
