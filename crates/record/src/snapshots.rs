@@ -275,6 +275,10 @@ impl Reader<'_> {
             while self.orders.is_active() && !stop.load(Ordering::Acquire) {
                 if signals.wait(LOOK_UP) {
                     self.read_for_newest();
+                    // While this thread slept in the reading, samples came to
+                    // which it could not come in time.
+                    while signals.wait(Duration::ZERO) {}
+                    self.skip_to_heads();
                 }
             }
             for event in &self.events {

@@ -6,7 +6,7 @@
 //! has already pushed its frame pointer, or has popped it again.
 
 use crate::unwinder::Caller;
-use crate::{CallBefore, Cursor, Machine, Process, Registers, StepBy, Unwinder};
+use crate::{Base, CallBefore, Cursor, Machine, Process, Registers, StepBy, Unwinder};
 use prof_profile::{Avma, ChainEnd};
 
 /// How far behind a call's target an address counts as the same function.
@@ -176,6 +176,7 @@ fn from_signal(
     caller.set_pc(word(ORDER.len() as u64)?);
     Some(Caller {
         is_exact: true,
+        base: Base::Other,
         ..found(caller, at + ORDER.len() as u64 * 8)
     })
 }
@@ -192,6 +193,7 @@ fn found(registers: Registers, slot: u64) -> Caller {
         registers,
         is_exact: false,
         by: StepBy::Frame,
+        base: Base::Frame,
         slot: Some(slot),
     }
 }

@@ -92,9 +92,24 @@ pub struct FunctionAt {
 pub struct Step {
     /// By what.
     pub by: StepBy,
+    /// What the caller's place was computed from.
+    pub base: Base,
     /// Where in memory the return address was read; `None` if it was in a
     /// register.
     pub slot: Option<u64>,
+}
+
+/// What a frame's size, and with it the place of its return address, was
+/// computed from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Base {
+    /// The stack pointer alone: frames at the same place and pc have their
+    /// return addresses at the same place.
+    Stack,
+    /// The frame pointer.
+    Frame,
+    /// Something else: another register, memory.
+    Other,
 }
 
 /// What led from a frame to its caller.
@@ -112,6 +127,7 @@ pub(crate) struct Caller {
     pub(crate) registers: Registers,
     pub(crate) is_exact: bool,
     pub(crate) by: StepBy,
+    pub(crate) base: Base,
     pub(crate) slot: Option<u64>,
 }
 
@@ -195,6 +211,7 @@ impl Unwinder {
         *cursor = next;
         Ok(Step {
             by: caller.by,
+            base: caller.base,
             slot: caller.slot,
         })
     }
@@ -311,6 +328,11 @@ fn apply(row: &Row, registers: &Registers, process: &mut impl Process) -> Result
         registers: caller,
         is_exact: row.is_signal_frame,
         by: StepBy::Rules,
+        base: match (&row.cfa, &row.return_address) {
+            (Cfa::Register { number, .. }, Save::At(_)) if *number == machine.sp() => Base::Stack,
+            (Cfa::Register { number, .. }, Save::At(_)) if *number == machine.fp() => Base::Frame,
+            _ => Base::Other,
+        },
         slot: match row.return_address {
             Save::At(offset) => Some(cfa.wrapping_add_signed(offset)),
             _ => None,

@@ -7,7 +7,7 @@ use super::outer::{Known, OuterFrames};
 use crate::processes::Processes;
 use crate::stacks::{Beyond, OpenFile, StackUnwinder, UserState};
 use prof_profile::ChainEnd;
-use prof_unwind::Cursor;
+use prof_unwind::{Base, Cursor};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 
@@ -319,6 +319,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         while self.inner.len() < MAX_FRAMES {
             let sp = self.cursor.registers().sp();
             if let Some(at) = self.outer.find(sp, self.cursor.key()) {
+                self.leads(self.outer.base(at));
                 return Stop::Joined(at);
             }
             let callee = self.cursor;
@@ -329,6 +330,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
                 Ok(step) => step,
                 Err(end) => return Stop::Ended(end),
             };
+            self.leads(step.base);
             let mut around = Around {
                 stacks: &mut *self.stacks,
                 processes: self.processes,
@@ -357,9 +359,23 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         Stop::Ended(ChainEnd::DepthLimit)
     }
 
+    /// Says by what the caller of the frame that was noted last is found.
+    fn leads(&mut self, base: Base) {
+        if let Some(last) = self.inner.last_mut() {
+            last.base = base;
+        }
+    }
+
     /// Adds the frame that the walk is at.
     fn note(&mut self, slot: Option<u64>, since: u64, proof: Proof) {
         let (pc, slot) = (self.cursor.pc(), slot.unwrap_or(0));
+        let registers = self.cursor.registers();
+        let word = registers.machine().word();
+        let below = slot.wrapping_sub(u64::from(word));
+        let kept = self.sample.copied().word(below, word);
+        let fp = kept
+            .filter(|&kept| registers.fp() == Some(kept))
+            .unwrap_or(0);
         self.inner.push(Known {
             slot,
             pc,
@@ -367,6 +383,8 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             key: self.cursor.key(),
             since: self.outer.since(slot, pc).unwrap_or(since),
             proof,
+            fp,
+            base: Base::Other,
         });
     }
 

@@ -18,6 +18,7 @@
 
 use super::links::Proof;
 use super::memory::Copied;
+use prof_unwind::Base;
 use rustc_hash::FxHashMap;
 use std::ops::RangeInclusive;
 
@@ -47,6 +48,23 @@ pub(super) struct Known {
     pub(super) since: u64,
     /// What the call says of it.
     pub(super) proof: Proof,
+    /// The frame pointer in the frame, if it stands right below the return
+    /// address; else 0.
+    pub(super) fp: u64,
+    /// What its own caller was found by.
+    pub(super) base: Base,
+}
+
+impl Known {
+    /// Whether a frame at this place with this return address has the same
+    /// caller, as long as the words on the stack that are compared stay.
+    fn is_rigid(&self) -> bool {
+        match self.base {
+            Base::Stack => true,
+            Base::Frame => self.fp != 0,
+            Base::Other => false,
+        }
+    }
 }
 
 /// The outer frames of a thread, as last seen.
@@ -57,6 +75,10 @@ pub(super) struct OuterFrames {
     /// How many of them lie on one stack, each slot below the one before: on
     /// those a binary search works. The rest is on other stacks.
     in_order: usize,
+    /// How many of them, from the outermost on, have callers that only
+    /// compared words decide on. Frames whose size hangs on other registers
+    /// are walked anew each time: their return addresses may be leftovers.
+    rigid: usize,
     /// The thread was seen to have left them: they count again only where
     /// they are all found in a copy.
     is_left: bool,
@@ -102,6 +124,12 @@ impl OuterFrames {
             last = frame.slot;
             self.in_order += 1;
         }
+        // The outermost has no caller.
+        while let Some(frame) = self.frames.get(self.rigid)
+            && (self.rigid == 0 || frame.is_rigid())
+        {
+            self.rigid += 1;
+        }
     }
 
     /// A chain ended elsewhere.
@@ -112,13 +140,22 @@ impl OuterFrames {
     fn truncate(&mut self, len: usize) {
         self.frames.truncate(len);
         self.in_order = self.in_order.min(len);
+        self.rigid = self.rigid.min(len);
     }
 
     /// Drops what a sample with this copied piece shows to be gone.
     pub(super) fn settle(&mut self, copied: &Copied<'_>, word: u8) {
         let dump = &copied.dump;
+        let is_repointed = |frame: &Known| {
+            let below = frame.slot.wrapping_sub(u64::from(word));
+            frame.base == Base::Frame
+                && frame.fp != 0
+                && copied.word(below, word).is_some_and(|fp| fp != frame.fp)
+        };
         if std::mem::take(&mut self.is_left) {
-            let is_there = |frame: &Known| copied.word(frame.slot, word) == Some(frame.pc);
+            let is_there = |frame: &Known| {
+                copied.word(frame.slot, word) == Some(frame.pc) && !is_repointed(frame)
+            };
             let there = self.frames.iter().take_while(|frame| is_there(frame));
             self.truncate(there.count());
             return;
@@ -128,7 +165,7 @@ impl OuterFrames {
             let is_replaced = copied
                 .word(frame.slot, word)
                 .is_some_and(|value| value != frame.pc);
-            is_popped || is_replaced
+            is_popped || is_replaced || is_repointed(frame)
         };
         // Of frames in order, those above the copy are not touched by it.
         let ordered = self.frames.get(..self.in_order).unwrap_or_default();
@@ -143,8 +180,18 @@ impl OuterFrames {
         }
     }
 
-    /// The position of a frame that a walk has reached.
+    /// The position of a frame that a walk has reached, if all outside of it
+    /// follows.
     pub(super) fn find(&self, sp: u64, key: u64) -> Option<usize> {
+        self.find_any(sp, key).filter(|&at| at <= self.rigid)
+    }
+
+    /// What the caller of the frame at a position was found by.
+    pub(super) fn base(&self, at: usize) -> Base {
+        self.frames.get(at).map_or(Base::Other, |frame| frame.base)
+    }
+
+    fn find_any(&self, sp: u64, key: u64) -> Option<usize> {
         let ordered = self.frames.get(..self.in_order).unwrap_or_default();
         let at = ordered.partition_point(|frame| frame.sp > sp);
         let is_it = |frame: &Known| frame.sp == sp && frame.key == key;
@@ -245,7 +292,7 @@ mod tests {
     use super::{Known, OuterFrames, PROBATION};
     use crate::live::links::Proof;
     use crate::live::memory::Copied;
-    use prof_unwind::StackDump;
+    use prof_unwind::{Base, StackDump};
 
     fn frame(slot: u64, pc: u64) -> Known {
         Known {
@@ -255,6 +302,8 @@ mod tests {
             key: pc,
             since: 0,
             proof: Proof::Shown,
+            fp: 0,
+            base: Base::Stack,
         }
     }
 
@@ -313,6 +362,35 @@ mod tests {
             let pieces = piece(pc);
             let pieces = &pieces[..];
             outer.settle(&Copied { dump, pieces }, 8);
+            assert_eq!(slots(&outer), left);
+        }
+    }
+
+    #[test]
+    fn frames_of_any_size_are_walked_anew() {
+        let mut outer = OuterFrames::default();
+        let mut frames = [
+            frame(0x1000, 1),
+            frame(0x1100, 2),
+            frame(0x1200, 3),
+            frame(0x1300, 4),
+        ];
+        // The caller of 2 hangs on a register; that of 3 on a frame pointer
+        // which stands where it can be compared.
+        frames[1].base = Base::Other;
+        (frames[2].base, frames[2].fp) = (Base::Frame, 0x7777);
+        outer.replace_inner(0, &frames);
+        assert_eq!(outer.find(0x1308, 4), Some(0));
+        assert_eq!(outer.find(0x1208, 3), Some(1));
+        assert_eq!(outer.find(0x1108, 2), Some(2));
+        assert_eq!(outer.find(0x1008, 1), None);
+        for (fp, left) in [(0x7777_u64, &[0x1300, 0x1200][..]), (0x6666, &[0x1300])] {
+            let words = [fp, 3].map(u64::to_le_bytes).concat();
+            let dump = StackDump {
+                start: 0x11f8,
+                bytes: &words,
+            };
+            outer.settle(&Copied { dump, pieces: &[] }, 8);
             assert_eq!(slots(&outer), left);
         }
     }
