@@ -23,16 +23,18 @@ pub(super) struct LiveStage {
     /// There from [`Stage::begin`] on.
     unwinder: Option<LiveUnwinder<ProcessMemory>>,
     switches: Switches,
-    snapshots: Arc<Snapshots>,
+    /// If deep stacks are to be read before their threads go on.
+    snapshots: Option<Arc<Snapshots>>,
 }
 
 impl LiveStage {
-    /// `switches` says what the user wants of them.
-    pub(super) fn new(switches: Switches) -> Self {
+    /// `switches` says what the user wants of them, `deep_stacks` whether
+    /// these are read before their threads go on.
+    pub(super) fn new(switches: Switches, deep_stacks: bool) -> Self {
         Self {
             unwinder: None,
             switches,
-            snapshots: Arc::default(),
+            snapshots: deep_stacks.then(Arc::default),
         }
     }
 }
@@ -65,7 +67,11 @@ impl Stage for LiveStage {
 
     fn records(&mut self, records: &[u8], out: &mut dyn FnMut(&[u8])) {
         if let Some(unwinder) = &mut self.unwinder {
-            let new = self.snapshots.take().into_iter();
+            let Some(snapshots) = &self.snapshots else {
+                unwinder.round(records, out);
+                return;
+            };
+            let new = snapshots.take().into_iter();
             unwinder.snapshots(new.map(|snapshot| MemorySnapshot {
                 tid: snapshot.tid,
                 time: snapshot.time,
@@ -73,15 +79,14 @@ impl Stage for LiveStage {
             }));
             unwinder.round(records, out);
             let used = unwinder.used_snapshots();
-            self.snapshots.give_back(used.map(|used| used.pieces));
+            snapshots.give_back(used.map(|used| used.pieces));
             let wanted = unwinder.wanted();
-            self.snapshots
-                .want(wanted.map(|(tid, ranges)| (tid, ranges.to_vec())).collect());
+            snapshots.want(wanted.map(|(tid, ranges)| (tid, ranges.to_vec())).collect());
         }
     }
 
     fn snapshots(&self) -> Option<Arc<Snapshots>> {
-        Some(self.snapshots.clone())
+        self.snapshots.clone()
     }
 
     fn trust(&self) -> Option<String> {

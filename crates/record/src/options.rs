@@ -123,6 +123,9 @@ pub struct Extras {
     pub thread_counts: bool,
     /// Context switches.
     pub switches: bool,
+    /// Deep stacks are read before their threads go on; see
+    /// [`crate::snapshots`].
+    pub deep_stacks: bool,
     /// Namespaces of tasks.
     pub namespaces: bool,
     /// Cgroups of samples, and their paths.

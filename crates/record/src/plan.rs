@@ -314,7 +314,9 @@ fn tracking(options: &Options) -> Planned {
 /// Whether memory is to be read with samples, for which records must tell when
 /// threads leave their CPU.
 fn wants_snapshots(options: &Options, attr: &EventAttr, cpus: usize) -> bool {
-    matches!(options.stacks, Stacks::Unwound(_)) && snapshots::are_possible(attr, cpus)
+    options.extras.deep_stacks
+        && matches!(options.stacks, Stacks::Unwound(_))
+        && snapshots::are_possible(attr, cpus)
 }
 
 /// Records of tasks and mappings come with one event only, or there would be

@@ -220,8 +220,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             self.outer.is_deep();
             stop = self.live_part();
         }
-        self.outer
-            .observe(self.inner.get(1..).unwrap_or_default(), self.drain);
+        self.outer.observe(self.inner.get(1..).unwrap_or_default());
         let joined = match stop {
             Stop::Joined(at) => at,
             Stop::Ended(ChainEnd::Root) => 0,
@@ -487,7 +486,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             if !self.is_beyond(frame.slot) {
                 continue;
             }
-            is_settled &= self.outer.is_calm(frame.slot, self.drain);
+            is_settled &= self.outer.is_calm(frame.slot);
             let goes_on = inside.is_some_and(|inside| repeats.has(inside, frame));
             if frame.since < self.drain || goes_on {
                 continue;
