@@ -220,7 +220,8 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             self.outer.is_deep();
             stop = self.live_part();
         }
-        self.outer.observe(self.inner.get(1..).unwrap_or_default());
+        self.outer
+            .observe(self.inner.get(1..).unwrap_or_default(), self.drain);
         let joined = match stop {
             Stop::Joined(at) => at,
             Stop::Ended(ChainEnd::Root) => 0,
@@ -486,7 +487,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             if !self.is_beyond(frame.slot) {
                 continue;
             }
-            is_settled &= self.outer.is_calm(frame.slot);
+            is_settled &= self.outer.is_calm(frame.slot, self.drain);
             let goes_on = inside.is_some_and(|inside| repeats.has(inside, frame));
             if frame.since < self.drain || goes_on {
                 continue;

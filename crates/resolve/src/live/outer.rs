@@ -28,6 +28,8 @@ const SAME_STACK: u64 = 64 << 20;
 const PROBATION: u16 = 64;
 /// Most slots whose content is remembered for one thread.
 const MAX_HISTORY: usize = 1 << 17;
+/// Drains without a change after which a slot that has changed counts as calm.
+const CALM: u64 = 128;
 /// Most slots under probation for one thread.
 const MAX_DOUBTFUL: usize = 4096;
 
@@ -92,8 +94,8 @@ pub(super) struct OuterFrames {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Held {
     pc: u64,
-    /// It was seen to hold something else before.
-    has_changed: bool,
+    /// The drain in which it was seen to hold something else than before.
+    changed: Option<u64>,
 }
 
 impl OuterFrames {
@@ -219,8 +221,8 @@ impl OuterFrames {
         self.history.get_or_insert_default();
     }
 
-    /// Remembers what the slots of these frames hold.
-    pub(super) fn observe(&mut self, frames: &[Known]) {
+    /// Remembers what the slots of these frames hold in drain `now`.
+    pub(super) fn observe(&mut self, frames: &[Known], now: u64) {
         let Some(history) = &mut self.history else {
             return;
         };
@@ -230,22 +232,23 @@ impl OuterFrames {
         for frame in frames {
             let held = history.entry(frame.slot).or_insert(Held {
                 pc: frame.pc,
-                has_changed: false,
+                changed: None,
             });
             if held.pc != frame.pc {
                 *held = Held {
                     pc: frame.pc,
-                    has_changed: true,
+                    changed: Some(now),
                 };
             }
         }
     }
 
-    /// Whether the slot was never seen to hold something else: one that was
-    /// may have changed and changed back between two looks at it.
-    pub(super) fn is_calm(&self, slot: u64) -> bool {
+    /// Whether the slot has held the same for so long that it will have held
+    /// it in the short time between two looks at it.
+    pub(super) fn is_calm(&self, slot: u64, now: u64) -> bool {
         let held = self.history.as_ref().and_then(|history| history.get(&slot));
-        held.is_none_or(|held| !held.has_changed)
+        let changed = held.and_then(|held| held.changed);
+        changed.is_none_or(|changed| now.saturating_sub(changed) > CALM)
     }
 
     /// The content of the slot of frame `at` turned out to be another.
