@@ -428,6 +428,7 @@ impl Loader {
         }
         let features = reader.features();
         let namer = Namer {
+            // A stream tells its features while it is read.
             files: ModuleFiles::new(symbolizer, features, options.recorded_at),
             detail: options.detail,
             kernel: RecordedKernel::new(features).mapped_in(&self.processes),

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 /// Opens the files of modules by what the features of a recording say.
-#[derive(Clone)]
 pub(crate) struct ModuleFiles<'a> {
     pub(crate) symbolizer: &'a Symbolizer,
     /// Build-ids of paths, told apart from the mappings.
