@@ -17,6 +17,7 @@ mod coverage;
 mod data_source;
 mod demo;
 mod dump;
+mod header;
 mod machine;
 mod mutation;
 mod oracle;

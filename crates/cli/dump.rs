@@ -7,10 +7,13 @@ mod records;
 pub(crate) mod stats;
 mod values;
 
+pub(crate) use header::HeaderDetail;
+
 use crate::outcome::Outcome;
 use crate::recording::Input;
 use prof_perfdata::Reader;
 use std::io::{self, BufWriter, Write};
+use std::time::SystemTime;
 
 /// Show every record of a recording, its header, or how many there are
 ///
@@ -39,9 +42,17 @@ Examples:
   prof dump --header -i old.data        where and how it was recorded
   prof dump --stats --json              counts, for scripts";
 
-/// Writes header, events and feature sections as `--header` does, as text.
-pub(crate) fn write_header(reader: &mut Reader, out: &mut impl Write) -> anyhow::Result<()> {
-    header::write(reader, false, out)
+/// Writes header, events and feature sections of the recording as text.
+pub(crate) fn write_header(
+    input: &Input,
+    reader: &mut Reader,
+    detail: HeaderDetail,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let written = input.last_written();
+    let since_1970 = written.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let seconds = since_1970.and_then(|time| i64::try_from(time.as_secs()).ok());
+    header::write_text(reader, detail, seconds, out)
 }
 
 /// Writes what was asked for to stdout.
@@ -49,7 +60,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let mut reader = args.input.open()?;
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     if args.header {
-        header::write(&mut reader, args.json, &mut out)?;
+        if args.json {
+            header::write_json(&mut reader, &mut out)?;
+        } else {
+            write_header(&args.input, &mut reader, HeaderDetail::All, &mut out)?;
+        }
     } else if args.stats {
         let stats = stats::Stats::count(&mut reader)?;
         if args.json {

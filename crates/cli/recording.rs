@@ -71,7 +71,12 @@ impl Input {
     /// When its file was last written to: the recording's end. `None` for a
     /// stream.
     pub(crate) fn last_written(&self) -> Option<SystemTime> {
-        let about = fs::metadata(&self.path).ok()?;
+        let path = match self.path.to_str() {
+            Some("-") => PathBuf::from("/dev/stdin"),
+            _ if self.path.is_dir() => self.path.join("data"),
+            _ => self.path.clone(),
+        };
+        let about = fs::metadata(path).ok()?;
         about.is_file().then(|| about.modified().ok()).flatten()
     }
 

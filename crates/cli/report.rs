@@ -3,11 +3,13 @@
 mod emptiness;
 mod tasks;
 
+use crate::dump::HeaderDetail;
 use crate::dump::stats::Stats;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError};
 use crate::pager::Pager;
 use crate::recording::Input;
+use prof_perfdata::Reader;
 use prof_profile::Profile;
 use prof_report::model::{
     Filter, ParentPattern, Scope, Selection, SelfOf, SortKey, StackEnd, parse_time_ranges,
@@ -83,6 +85,9 @@ struct Form {
     /// Show only that
     #[arg(long)]
     header_only: bool,
+    /// With either, show also the tables of CPUs, memory and caches
+    #[arg(short = 'I', long)]
+    show_info: bool,
     /// Show only how many records there are of each type
     #[arg(long, group = "instead", conflicts_with_all = ["json", "csv"])]
     stats: bool,
@@ -215,20 +220,27 @@ fn quantum(text: &str) -> Result<u64, String> {
 
 /// Shows the recording.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    if args.form.stats || args.form.tasks || args.form.mmaps {
+    if args.form.stats || args.form.tasks || args.form.mmaps || args.form.header_only {
         return show_records(args);
     }
     let is_terminal = io::stdout().is_terminal();
-    let has_form = args.form.stdio || args.form.json || args.form.csv || args.form.header_only;
+    let has_form = args.form.stdio || args.form.json || args.form.csv;
     if args.form.tui || (is_terminal && !has_form) {
         return crate::tui::run(&args.input, &args.names, None);
     }
     let symbolizer = args.names.symbolizer();
-    let (profile, outcome) = args.input.load_with(args.detail(), &symbolizer)?;
+    let (profile, mut reader) = args.input.resolve_showing(args.detail(), &symbolizer)?;
+    let outcome = args.input.say_damages(&reader);
+    let header = if args.form.header {
+        args.header(&mut reader)?
+    } else {
+        Vec::new()
+    };
+    drop(reader);
     // All names are in the profile; the tables they came from are large.
     drop(symbolizer);
     let options = args.text_options(&profile)?;
-    if profile.samples.is_empty() && !args.form.header_only {
+    if profile.samples.is_empty() {
         emptiness::say_no_samples(&profile);
     } else {
         let times = &options.selection.scope.times;
@@ -237,16 +249,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let stdout = io::stdout();
     let result = if is_terminal && !args.form.json && !args.form.csv {
         let mut pager = Pager::start();
-        let written = write(args, &profile, &options, &mut BufWriter::new(pager.input()));
+        let mut out = BufWriter::new(pager.input());
+        let written = write(args, &header, &profile, &options, &mut out);
+        drop(out);
         pager.finish();
         written
     } else {
-        write(
-            args,
-            &profile,
-            &options,
-            &mut BufWriter::with_capacity(1 << 16, stdout.lock()),
-        )
+        let mut out = BufWriter::with_capacity(1 << 16, stdout.lock());
+        write(args, &header, &profile, &options, &mut out)
     };
     match result {
         // Whoever reads has seen enough.
@@ -264,6 +274,10 @@ fn show_records(args: &Args) -> anyhow::Result<Outcome> {
         let stats = Stats::count(&mut reader)?;
         stats.write_as_perf(&reader, &mut out)?;
         reader
+    } else if args.form.header_only {
+        let mut reader = args.input.open()?;
+        out.write_all(&args.header(&mut reader)?)?;
+        reader
     } else {
         let detail = if args.form.mmaps {
             tasks::Detail::Mappings
@@ -278,6 +292,7 @@ fn show_records(args: &Args) -> anyhow::Result<Outcome> {
 
 fn write(
     args: &Args,
+    header: &[u8],
     profile: &Profile,
     options: &TextOptions,
     out: &mut impl Write,
@@ -287,17 +302,25 @@ fn write(
     } else if args.form.csv {
         prof_report::csv::csv(profile, options, out)?;
     } else {
-        if args.form.header || args.form.header_only {
-            out.write_all(prof_report::text::header(profile).as_bytes())?;
-        }
-        if !args.form.header_only {
-            prof_report::text::report(profile, options, out)?;
-        }
+        out.write_all(header)?;
+        prof_report::text::report(profile, options, out)?;
     }
     out.flush()
 }
 
 impl Args {
+    /// What is known of the machine and the recording.
+    fn header(&self, reader: &mut Reader) -> anyhow::Result<Vec<u8>> {
+        let detail = if self.form.show_info {
+            HeaderDetail::Full
+        } else {
+            HeaderDetail::Brief
+        };
+        let mut text = Vec::new();
+        crate::dump::write_header(&self.input, reader, detail, &mut text)?;
+        Ok(text)
+    }
+
     fn text_options(&self, profile: &Profile) -> anyhow::Result<TextOptions> {
         let mut call_graph = self.call_graph.unwrap_or_default();
         if self.inverted {

@@ -5,6 +5,7 @@ mod records;
 mod rows;
 mod spool;
 
+use crate::dump::HeaderDetail;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError};
 use crate::recording::Input;
@@ -54,6 +55,9 @@ pub(crate) struct Args {
     /// Print these, but no samples
     #[arg(long)]
     header_only: bool,
+    /// With either, print also the tables of CPUs, memory and caches
+    #[arg(short = 'I', long)]
+    show_info: bool,
     #[command(flatten)]
     choice: choice::ChoiceArgs,
     #[command(flatten)]
@@ -80,13 +84,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if args.header || args.header_only {
         let mut out = BufWriter::new(io::stdout().lock());
         let mut reader = input.open()?;
-        crate::dump::write_header(&mut reader, &mut out)?;
+        let detail = if args.show_info {
+            HeaderDetail::Full
+        } else {
+            HeaderDetail::Brief
+        };
+        crate::dump::write_header(input, &mut reader, detail, &mut out)?;
         if args.header_only {
             out.flush()?;
             return Ok(input.say_damages(&reader));
         }
-        // As perf: the samples stand behind an empty comment.
-        out.write_all(b"#\n")?;
         out.flush()?;
     }
     let mut selection = Selection::default();

@@ -1,9 +1,11 @@
 //! Feature sections as text, in perf's words, and as JSON.
 
-use super::values::visible;
 use prof_perfdata::{
-    CpuCache, CpuTopology, Feature, FeatureSection, MemTopology, SampleTime, Text,
+    ClockData, CpuCache, CpuTopology, Feature, FeatureBit, FeatureSection, MemTopology, NumaNode,
+    SampleTime, Text,
 };
+use prof_report::escape;
+use prof_sys::clock::{self, local_time};
 use serde_json::{Value as Json, json};
 use std::io::{self, Write};
 
@@ -33,7 +35,27 @@ pub(super) fn json(section: &FeatureSection) -> Json {
     })
 }
 
-fn name(section: &FeatureSection) -> String {
+/// Whether perf reads the section without a word about it.
+pub(super) fn is_perfs_secret(section: &FeatureSection) -> bool {
+    section.bit == FeatureBit::BUILD_ID
+        || section.bit == FeatureBit::TRACING_DATA
+        || section.bit.0 > FeatureBit::CLN_SIZE.0
+}
+
+/// Whether perf shows it only when asked for all.
+pub(super) fn is_long(section: &FeatureSection) -> bool {
+    matches!(
+        section.bit,
+        FeatureBit::CPU_TOPOLOGY
+            | FeatureBit::NUMA_TOPOLOGY
+            | FeatureBit::CACHE
+            | FeatureBit::MEM_TOPOLOGY
+            | FeatureBit::HYBRID_TOPOLOGY
+            | FeatureBit::CPU_DOMAIN_INFO
+    )
+}
+
+pub(super) fn name(section: &FeatureSection) -> String {
     let name = section.bit.name();
     name.map_or_else(|| format!("feature {}", section.bit.0), str::to_owned)
 }
@@ -52,8 +74,9 @@ fn label(section: &FeatureSection) -> String {
     known.to_owned()
 }
 
-fn text(text: &Text) -> String {
-    visible(text.as_bytes())
+/// A text of the file, safe for a terminal.
+pub(super) fn text(text: &Text) -> String {
+    escape::terminal(&text.to_string_lossy()).into_owned()
 }
 
 fn pairs(list: &[(Text, Text)]) -> String {
@@ -79,8 +102,10 @@ fn lines(section: &FeatureSection, feature: &Feature) -> Vec<String> {
         ],
         Feature::TotalMem(kb) => vec![format!("total memory : {kb} kB")],
         Feature::Cmdline(words) => {
-            let words: Vec<String> = words.iter().map(text).collect();
-            vec![format!("cmdline : {}", words.join(" "))]
+            let words = words
+                .iter()
+                .map(|word| text(word).replace('\'', "\\'") + " ");
+            vec![format!("cmdline : {}", words.collect::<String>())]
         }
         Feature::EventDesc(events) => {
             let names: Vec<String> = events.iter().map(|event| text(&event.name)).collect();
@@ -98,15 +123,13 @@ fn lines(section: &FeatureSection, feature: &Feature) -> Vec<String> {
             "contains tracepoint formats, {} bytes",
             bytes.len()
         )],
-        Feature::Present => vec![format!("contains {}", name(section))],
-        Feature::ClockResolution(ns) => vec![format!("clock resolution : {ns} ns")],
-        Feature::ClockData(clock) => vec![
-            format!("clockid : {}", clock.clockid),
-            format!(
-                "reference time : wall clock {} ns is clock {} ns",
-                clock.wall_clock, clock.clock
-            ),
-        ],
+        Feature::Present => vec![format!("contains {}", content_name(section))],
+        // perf's arithmetic, right for 1 ns.
+        Feature::ClockResolution(ns) => vec![format!(
+            "clockid frequency: {} MHz",
+            ns.saturating_mul(1000)
+        )],
+        Feature::ClockData(clock) => clock_data(clock),
         Feature::DirFormat(version) => vec![format!("directory data version : {version}")],
         Feature::Compressed(how) => vec![format!(
             "compressed : {}, level = {}, ratio = {}",
@@ -114,6 +137,9 @@ fn lines(section: &FeatureSection, feature: &Feature) -> Vec<String> {
             how.level,
             how.ratio
         )],
+        Feature::CpuPmuCaps(caps) if caps.is_empty() => {
+            vec!["cpu pmu capabilities: not available".into()]
+        }
         Feature::CpuPmuCaps(caps) => vec![format!("cpu pmu capabilities: {}", pairs(caps))],
         Feature::PmuCaps(pmus) => pmus
             .iter()
@@ -134,16 +160,44 @@ fn lines(section: &FeatureSection, feature: &Feature) -> Vec<String> {
     }
 }
 
+/// What the presence of a section without content says.
+fn content_name(section: &FeatureSection) -> String {
+    match section.bit {
+        FeatureBit::BRANCH_STACK => "samples with branch stack".into(),
+        FeatureBit::STAT => "stat data".into(),
+        _ => name(section),
+    }
+}
+
+fn clock_data(data: &ClockData) -> Vec<String> {
+    let name = match i32::try_from(data.clockid) {
+        Ok(clock::REALTIME) => "realtime",
+        Ok(clock::MONOTONIC) => "monotonic",
+        Ok(clock::MONOTONIC_RAW) => "monotonic_raw",
+        Ok(clock::BOOTTIME) => "boottime",
+        Ok(clock::TAI) => "tai",
+        _ => "not found",
+    };
+    const SECOND: u64 = 1_000_000_000;
+    let (wall, rest) = (data.wall_clock / SECOND, data.wall_clock % SECOND / 1000);
+    let date = i64::try_from(wall).ok().and_then(local_time);
+    let date = date.map_or_else(|| "?".to_owned(), |time| time.as_date());
+    vec![
+        format!("clockid: {name} ({})", data.clockid),
+        format!(
+            "reference time: {date}.{rest:06} = {wall}.{rest:06} (TOD) = {}.{:09} ({name})",
+            data.clock / SECOND,
+            data.clock % SECOND
+        ),
+    ]
+}
+
 fn sample_time(time: &SampleTime) -> Vec<String> {
     let duration = time.last.saturating_sub(time.first);
     vec![
         format!("time of first sample : {}", seconds(time.first)),
         format!("time of last sample : {}", seconds(time.last)),
-        format!(
-            "sample duration : {:>10}.{:03} ms",
-            duration / 1_000_000,
-            duration / 1000 % 1000
-        ),
+        format!("sample duration : {:10.3} ms", duration as f64 / 1e6),
     ]
 }
 
@@ -160,18 +214,7 @@ fn tables(section: &FeatureSection, feature: &Feature) -> Vec<String> {
             })
             .collect(),
         Feature::CpuTopology(topology) => cpu_topology(topology),
-        Feature::NumaTopology(nodes) => nodes
-            .iter()
-            .flat_map(|node| {
-                [
-                    format!(
-                        "node{} meminfo  : total = {} kB, free = {} kB",
-                        node.node, node.total, node.free
-                    ),
-                    format!("node{} cpu list : {}", node.node, text(&node.cpus)),
-                ]
-            })
-            .collect(),
+        Feature::NumaTopology(nodes) => nodes.iter().flat_map(numa_node).collect(),
         Feature::Groups(groups) => groups
             .iter()
             .map(|group| {
@@ -183,20 +226,34 @@ fn tables(section: &FeatureSection, feature: &Feature) -> Vec<String> {
                 )
             })
             .collect(),
-        Feature::Auxtrace(index) => vec![format!("contains AUX area data, {} pieces", index.len())],
+        Feature::Auxtrace(_) => vec!["contains AUX area data (e.g. instruction trace)".into()],
         Feature::Caches(caches) => caches_info(caches),
         Feature::MemTopology(memory) => mem_topology(memory),
-        Feature::HybridTopology(pmus) => pmus
-            .iter()
-            .map(|(pmu, cpus)| format!("{} cpu list : {}", text(pmu), text(cpus)))
-            .collect(),
+        Feature::HybridTopology(pmus) => {
+            let pmus = pmus.iter();
+            let lists = pmus.map(|(pmu, cpus)| format!("{} cpu list : {}", text(pmu), text(cpus)));
+            std::iter::once("hybrid cpu system:".to_owned())
+                .chain(lists)
+                .collect()
+        }
         Feature::CpuDomains(domains) => domains
             .cpus
             .iter()
             .map(|(cpu, list)| format!("cpu {cpu} : {} scheduling domains", list.len()))
             .collect(),
-        Feature::BpfPrograms(programs) => vec![format!("bpf programs : {}", programs.len())],
-        Feature::BpfTypes(list) => vec![format!("btf infos : {}", list.len())],
+        Feature::BpfPrograms(programs) => {
+            // `bpf_prog_info` begins with type and id.
+            let id = |info: &[u8]| {
+                let bytes = info.get(4..8)?.try_into().ok()?;
+                Some(u32::from_le_bytes(bytes))
+            };
+            let ids = programs.iter().filter_map(|program| id(&program.info));
+            ids.map(|id| format!("bpf_prog_info of id {id}")).collect()
+        }
+        Feature::BpfTypes(list) => list
+            .iter()
+            .map(|(id, _)| format!("btf info of id {id}"))
+            .collect(),
         Feature::SimpleperfFiles(files) => files
             .iter()
             .map(|file| {
@@ -210,6 +267,16 @@ fn tables(section: &FeatureSection, feature: &Feature) -> Vec<String> {
         Feature::Raw(bytes) => vec![format!("{} : {} bytes", name(section), bytes.len())],
         _ => vec![name(section)],
     }
+}
+
+fn numa_node(node: &NumaNode) -> [String; 2] {
+    [
+        format!(
+            "node{} meminfo  : total = {} kB, free = {} kB",
+            node.node, node.total, node.free
+        ),
+        format!("node{} cpu list : {}", node.node, text(&node.cpus)),
+    ]
 }
 
 /// The numbers of the set bits, as `0-23,32-199`.
@@ -245,6 +312,9 @@ fn cpu_topology(topology: &CpuTopology) -> Vec<String> {
     for (name, list) in lists {
         lines.extend(list.iter().map(|cpus| format!("{name} : {}", text(cpus))));
     }
+    if topology.cpus.is_empty() {
+        lines.push("Core ID and Socket ID information is not available".into());
+    }
     lines.extend(topology.cpus.iter().enumerate().map(|(cpu, place)| {
         let die = place
             .die
@@ -264,15 +334,30 @@ fn mem_topology(memory: &MemTopology) -> Vec<String> {
         memory.block_size
     )];
     lines.extend(memory.nodes.iter().map(|node| {
-        let bytes = node.size.saturating_mul(memory.block_size);
+        let blocks: u32 = node.words.iter().map(|word| word.count_ones()).sum();
+        let bytes = u64::from(blocks).saturating_mul(memory.block_size);
         format!(
-            "   {} [{}G]: {}",
+            "{:4} [{}]: {}",
             node.node,
-            bytes >> 30,
+            short_size(bytes),
             ranges(&node.words)
         )
     }));
     lines
+}
+
+/// As perf shortens sizes: `24G`; 1 and 2 of a unit as 1024 and 2048 of the
+/// one below.
+fn short_size(bytes: u64) -> String {
+    let (mut size, mut units) = (bytes, ['B', 'K', 'M', 'G'].into_iter());
+    let mut unit = units.next();
+    while size / 1024 > 1
+        && let Some(next) = units.next()
+    {
+        size /= 1024;
+        unit = Some(next);
+    }
+    format!("{size}{}", unit.unwrap_or('B'))
 }
 
 fn caches_info(caches: &[CpuCache]) -> Vec<String> {

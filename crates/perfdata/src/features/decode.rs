@@ -288,6 +288,10 @@ fn dies(fields: Fields<'_>) -> Option<CpuTopology> {
         (1..=count).contains(&(nr as usize)).then_some(())?;
         let dies = several(&mut ahead, nr.into(), text).ok()?;
         (ahead.left() == count * 4).then_some(())?;
+        // Numbers of other CPUs may read as a list of texts, but not as one
+        // of CPUs.
+        let is_list = |die: &Text| die.as_bytes().first().is_some_and(u8::is_ascii_digit);
+        dies.iter().all(is_list).then_some(())?;
         let mut places = Fields::new(places, fields.order());
         let cpus = std::iter::from_fn(|| {
             Some(CpuPlace {

@@ -8,7 +8,6 @@ mod chain;
 mod compare;
 mod field;
 mod graph;
-mod header;
 mod options;
 mod percent;
 mod rank;
@@ -16,7 +15,6 @@ mod table;
 mod threads;
 
 pub use field::{Cells, Field, FieldError, FieldList};
-pub use header::header;
 pub use options::{
     CallGraph, CallGraphError, ChainKey, ChainOrder, ChainStyle, ChainValue, TextOptions,
 };
