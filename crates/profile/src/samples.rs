@@ -78,6 +78,11 @@ impl Samples {
         &self.time
     }
 
+    /// The events column.
+    pub fn events(&self) -> &[EventId] {
+        &self.event
+    }
+
     /// The stacks column.
     pub fn stacks(&self) -> &[StackId] {
         &self.stack

@@ -6,8 +6,8 @@ use crate::load::Tally;
 use prof_abi::CpuMode;
 use prof_perfdata::Reader;
 use prof_profile::{
-    ChainEnd, ChainSource, Damage, DroppedCount, DsoId, DsoKind, LocationId, Profile, StackId,
-    Trust, UnnamedReason,
+    ChainEnd, ChainSource, Damage, DroppedCount, DsoId, DsoKind, Event, LocationId, NameId,
+    Profile, StackId, Trust, UnnamedReason,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -26,11 +26,13 @@ pub(crate) fn trust(profile: &Profile, tally: &Tally, reader: &Reader, late: u64
         ..Trust::default()
     };
     let shapes = Shapes::of(profile);
-    count_frames(profile, tally.left_out, &mut trust);
+    let mut starts = Starts::default();
+    let seen = Seen::of(profile, |_| true);
+    count_frames(profile, &seen, tally.left_out, &mut trust);
     for (&(stack, end), &count) in &tally.chain_ends {
         let is_rooted = shapes
             .outermost(profile, stack)
-            .and_then(|id| is_start(profile, id));
+            .and_then(|id| starts.is_start(profile, id));
         let end = if is_rooted == Some(true) {
             ChainEnd::Root
         } else {
@@ -50,8 +52,8 @@ pub(crate) fn trust(profile: &Profile, tally: &Tally, reader: &Reader, late: u64
     }
     let told = reader.features().trust();
     match told.and_then(|text| LiveSummary::from_json(&text.to_string_lossy())) {
-        Some(summary) => believe_recorder(profile, &shapes, tally, &mut trust, &summary),
-        None => judge_recorded_chains(profile, &shapes, tally, &mut trust),
+        Some(summary) => believe_recorder(profile, &shapes, &seen, tally, &mut trust, &summary),
+        None => judge_recorded_chains(profile, &shapes, &seen, tally, &mut trust),
     }
     trust
 }
@@ -61,6 +63,7 @@ pub(crate) fn trust(profile: &Profile, tally: &Tally, reader: &Reader, late: u64
 fn believe_recorder(
     profile: &Profile,
     shapes: &Shapes,
+    seen: &Seen,
     tally: &Tally,
     trust: &mut Trust,
     summary: &LiveSummary,
@@ -68,7 +71,7 @@ fn believe_recorder(
     trust.chain_source = ChainSource::Recorder;
     if summary.chain_ends.is_empty() {
         // A stream: its beginning cannot tell how it ended.
-        judge_recorded_chains(profile, shapes, tally, trust);
+        judge_recorded_chains(profile, shapes, seen, tally, trust);
         return;
     }
     trust.chain_ends.clone_from(&summary.chain_ends);
@@ -105,39 +108,118 @@ fn believe_recorder(
 }
 
 /// Adds the ends of chains that the kernel recorded, judged by their frames.
-fn judge_recorded_chains(profile: &Profile, shapes: &Shapes, tally: &Tally, trust: &mut Trust) {
-    let mut at_limit = tally.at_limit.clone();
-    let mut ends: FxHashMap<(LocationId, ChainEnd), u64> = FxHashMap::default();
-    for sample in profile.samples.iter() {
-        let event = profile.events.get(usize::from(sample.event.0));
-        if !event.is_some_and(|event| event.has_callchain) {
-            continue;
+fn judge_recorded_chains(
+    profile: &Profile,
+    shapes: &Shapes,
+    seen: &Seen,
+    tally: &Tally,
+    trust: &mut Trust,
+) {
+    let counts = |event: &Event| event.has_callchain;
+    let chained;
+    let seen = if profile.events.iter().all(counts) {
+        seen
+    } else {
+        chained = Seen::of(profile, counts);
+        &chained
+    };
+    // Of the samples of a stack, so many; which ones does not matter.
+    let mut deep: FxHashMap<LocationId, u64> = FxHashMap::default();
+    for (&stack, &count) in &tally.at_limit {
+        let here = seen.at_stack.get(stack.0 as usize).copied().unwrap_or(0);
+        if let Some(outermost) = shapes.outermost(profile, stack) {
+            *deep.entry(outermost).or_default() += u64::from(count.min(here));
         }
-        let Some(outermost) = shapes.outermost(profile, sample.stack) else {
-            continue;
-        };
-        // Of the samples of a stack, so many; which ones does not matter.
-        let is_deep = match at_limit.get_mut(&sample.stack) {
-            Some(left @ 1..) => {
-                *left -= 1;
-                true
-            }
-            _ => false,
-        };
-        let end = match trust.chain_source {
-            ChainSource::Recorder => ChainEnd::Unproven,
-            _ if is_deep => ChainEnd::DepthLimit,
-            _ => ChainEnd::BrokenFramePointers,
-        };
-        *ends.entry((outermost, end)).or_default() += 1;
     }
-    for ((outermost, end), count) in ends {
-        match is_start(profile, outermost) {
-            // No user part: a kernel thread, or the kernel at work alone.
-            None => {}
-            Some(true) => add_end(profile, trust, Some(outermost), ChainEnd::Root, count),
-            Some(false) => add_end(profile, trust, Some(outermost), end, count),
+    let (of_deep, of_others) = match trust.chain_source {
+        ChainSource::Recorder => (ChainEnd::Unproven, ChainEnd::Unproven),
+        _ => (ChainEnd::DepthLimit, ChainEnd::BrokenFramePointers),
+    };
+    let mut starts = Starts::default();
+    for (outermost, &count) in (0_u32..).zip(&seen.outermost) {
+        let outermost = LocationId(outermost);
+        let deep = deep.get(&outermost).copied().unwrap_or(0);
+        for (count, end) in [(deep, of_deep), (count.saturating_sub(deep), of_others)] {
+            if count == 0 {
+                continue;
+            }
+            match starts.is_start(profile, outermost) {
+                // No user part: a kernel thread, or the kernel at work alone.
+                None => {}
+                Some(true) => add_end(profile, trust, Some(outermost), ChainEnd::Root, count),
+                Some(false) => add_end(profile, trust, Some(outermost), end, count),
+            }
         }
+    }
+}
+
+/// How many samples there are of what.
+struct Seen {
+    /// By `StackId`: with just that stack.
+    at_stack: Vec<u32>,
+    /// By `LocationId`: frames there.
+    at_location: Vec<u64>,
+    /// By `LocationId`: with that as the outermost frame.
+    outermost: Vec<u64>,
+}
+
+impl Seen {
+    /// In the samples of the events that count.
+    fn of(profile: &Profile, counts: impl Fn(&Event) -> bool) -> Self {
+        let counted: Vec<bool> = profile.events.iter().map(counts).collect();
+        let mut at_stack = vec![0_u32; profile.stacks.len()];
+        let rows = &profile.samples;
+        for (stack, event) in rows.stacks().iter().zip(rows.events()) {
+            if counted.get(usize::from(event.0)) == Some(&true)
+                && let Some(count) = at_stack.get_mut(stack.0 as usize)
+            {
+                *count += 1;
+            }
+        }
+        let mut at_location = vec![0_u64; profile.locations.len()];
+        let mut outermost = at_location.clone();
+        // Samples at each stack or below it; callers stand before callees.
+        let mut below = at_stack.clone();
+        for index in (1..below.len()).rev() {
+            let Some((caller, location)) = profile.stacks.get(StackId(index as u32)) else {
+                continue;
+            };
+            let count = below.get(index).copied().unwrap_or(0);
+            let at = location.0 as usize;
+            if let Some(sum) = at_location.get_mut(at) {
+                *sum += u64::from(count);
+            }
+            if caller == StackId::EMPTY
+                && let Some(sum) = outermost.get_mut(at)
+            {
+                *sum += u64::from(count);
+            }
+            if let Some(above) = below.get_mut(caller.0 as usize) {
+                *above += count;
+            }
+        }
+        Self {
+            at_stack,
+            at_location,
+            outermost,
+        }
+    }
+}
+
+/// Which locations are a thread's start; each name is judged once.
+#[derive(Default)]
+struct Starts(FxHashMap<NameId, bool>);
+
+impl Starts {
+    /// `None` if the location is not in user code.
+    fn is_start(&mut self, profile: &Profile, location: LocationId) -> Option<bool> {
+        if profile.location(location).mode != CpuMode::User {
+            return None;
+        }
+        let frame = profile.frames_at(location).last()?;
+        let name = profile.function(frame.function).name;
+        let judge = || is_thread_start(profile.name(name));
+        Some(*self.0.entry(name).or_insert_with(judge))
     }
 }
 
@@ -191,27 +273,9 @@ fn add_end(
     }
 }
 
-/// Whether a location is a thread's start; `None` if it is not in user code.
-fn is_start(profile: &Profile, location: LocationId) -> Option<bool> {
-    if profile.location(location).mode != CpuMode::User {
-        return None;
-    }
-    let frame = profile.frames_at(location).last()?;
-    Some(is_thread_start(
-        profile.name(profile.function(frame.function).name),
-    ))
-}
-
 /// Counts frames and those without names, each as often as samples have it;
 /// `left_out` are in no mapping and in no stack.
-fn count_frames(profile: &Profile, left_out: u64, trust: &mut Trust) {
-    // Samples at or below each node.
-    let mut below = vec![0_u32; profile.stacks.len()];
-    for stack in profile.samples.stacks() {
-        if let Some(count) = below.get_mut(stack.0 as usize) {
-            *count += 1;
-        }
-    }
+fn count_frames(profile: &Profile, seen: &Seen, left_out: u64, trust: &mut Trust) {
     let mut unnamed: BTreeMap<(DsoId, UnnamedReason), u64> = BTreeMap::new();
     if left_out > 0
         && let Some(unknown) = profile.dsos.len().checked_sub(1)
@@ -220,21 +284,13 @@ fn count_frames(profile: &Profile, left_out: u64, trust: &mut Trust) {
         trust.frames += left_out;
         unnamed.insert((DsoId(unknown as u32), UnnamedReason::NoMapping), left_out);
     }
-    for index in (1..below.len()).rev() {
-        let Some((parent, location)) = profile.stacks.get(StackId(index as u32)) else {
-            continue;
-        };
-        let count = below.get(index).copied().unwrap_or(0);
-        if let Some(above) = below.get_mut(parent.0 as usize) {
-            *above += count;
-        }
-        for frame in profile.frames_at(location) {
-            trust.frames += u64::from(count);
+    let counts = (0_u32..).zip(&seen.at_location);
+    for (location, &count) in counts.filter(|(_, count)| **count != 0) {
+        for frame in profile.frames_at(LocationId(location)) {
+            trust.frames += count;
             let function = profile.function(frame.function);
-            if let Some(reason) = function.unnamed
-                && count != 0
-            {
-                *unnamed.entry((function.dso, reason)).or_default() += u64::from(count);
+            if let Some(reason) = function.unnamed {
+                *unnamed.entry((function.dso, reason)).or_default() += count;
             }
         }
     }
