@@ -195,13 +195,21 @@ impl<'a> Cells<'a> {
         if key == SortKey::Symbol && self.is_unnamed(row) {
             return "[.] 0x".len() + 16;
         }
-        let text = self.text(key, row);
-        // perf lets the mark of inlined functions stand out.
-        let text = text.strip_suffix(INLINED).unwrap_or(&text);
-        if text.is_ascii() {
-            text.len()
-        } else {
-            text.chars().count()
+        let site = row.site.map(|site| self.scene.sites().get(site));
+        let profile = self.scene.profile();
+        match (key, site) {
+            // The most common ones without making the text.
+            (SortKey::Comm, _) => {
+                let comm = self.rows.group(row).comm;
+                let comm = comm.map_or("", |comm| profile.name(comm));
+                char_count(&escape::terminal(comm))
+            }
+            (SortKey::Dso, _) => char_count(&self.dso(site)),
+            // perf lets the mark of inlined functions stand out.
+            (SortKey::Symbol, Some(site)) => {
+                "[.] ".len() + char_count(&escape::terminal(site.name(profile)))
+            }
+            _ => char_count(&self.text(key, row)),
         }
     }
 
@@ -322,6 +330,15 @@ impl<'a> Cells<'a> {
             .map_or("", |(file, _)| profile.name(file));
         let base = path.rsplit('/').next().unwrap_or(path);
         escape::terminal(base).into_owned()
+    }
+}
+
+/// Characters of a text, fast for ASCII.
+pub(super) fn char_count(text: &str) -> usize {
+    if text.is_ascii() {
+        text.len()
+    } else {
+        text.chars().count()
     }
 }
 

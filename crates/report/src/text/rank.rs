@@ -3,6 +3,7 @@
 
 use crate::model::{Scene, SiteKind};
 use prof_profile::{DsoKind, NameId, Svma};
+use rayon::prelude::*;
 
 /// Places of names in alphabetical order.
 pub(crate) struct Ranks {
@@ -26,7 +27,8 @@ impl Ranks {
     pub(crate) fn new(scene: &Scene<'_>) -> Self {
         let profile = scene.profile();
         let mut order: Vec<NameId> = (0..profile.names.len() as u32).map(NameId).collect();
-        order.sort_by(|&a, &b| profile.name(a).cmp(profile.name(b)));
+        // No two names are equal.
+        order.par_sort_unstable_by(|&a, &b| profile.name(a).cmp(profile.name(b)));
         let mut names = vec![0; order.len()];
         for (rank, id) in order.iter().enumerate() {
             if let Some(slot) = names.get_mut(id.0 as usize) {

@@ -2,7 +2,7 @@
 
 use super::chain::Chains;
 use super::compare::Comparer;
-use super::field::{Cells, Field};
+use super::field::{Cells, Field, char_count};
 use super::graph::Pen;
 use super::percent;
 use super::rank::Ranks;
@@ -452,15 +452,6 @@ fn sorted(comparer: &Comparer<'_>, rows: &[Row], shown: impl Iterator<Item = usi
 
 /// Rows whose lines are held in memory at a time.
 const ROWS_AT_ONCE: usize = 1 << 14;
-
-/// Characters of a text, fast for ASCII.
-fn char_count(text: &str) -> usize {
-    if text.is_ascii() {
-        text.len()
-    } else {
-        text.chars().count()
-    }
-}
 
 fn pad(out: &mut String, spaces: usize) {
     out.extend(std::iter::repeat_n(' ', spaces));
