@@ -475,6 +475,13 @@ impl<'a> Words<'a> {
     }
 }
 
+/// None at all.
+impl Default for Words<'_> {
+    fn default() -> Self {
+        Self::new(&[], ByteOrder::default())
+    }
+}
+
 impl Iterator for Words<'_> {
     type Item = u64;
 

@@ -33,11 +33,12 @@ impl ChainKeys {
     pub(crate) fn key(&self, words: impl Iterator<Item = u64>) -> (u64, u64) {
         let [first, second, third, fourth] = self.seeds;
         let (mut left, mut right, mut count) = (first, second, 0_u64);
-        for word in words {
+        // Chained iterators run faster from within than step by step.
+        words.for_each(|word| {
             left = folded_multiply(left ^ word, third);
             right = folded_multiply(right.rotate_left(23) ^ word, fourth);
             count = count.wrapping_add(1);
-        }
+        });
         let left = folded_multiply(left ^ count, fourth);
         let right = folded_multiply(right ^ count, third);
         (left, right)

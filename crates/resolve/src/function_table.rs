@@ -5,6 +5,7 @@ use prof_profile::{
     DsoId, Frame, FrameRange, Function, FunctionId, NameId, Names, Svma, UnnamedReason,
 };
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// What makes two frames the same function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,13 +21,13 @@ enum Identity {
 /// A function as looked up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FoundFunction<'a> {
-    pub(crate) name: &'a str,
+    pub(crate) name: &'a Arc<str>,
     /// First address and length in bytes; `None` for an inlined body.
     pub(crate) extent: Option<(Svma, u64)>,
-    pub(crate) file: Option<&'a str>,
+    pub(crate) file: Option<&'a Arc<str>>,
     pub(crate) line: u32,
     /// Where it is defined, if known.
-    pub(crate) defined_at: Option<(&'a str, u32)>,
+    pub(crate) defined_at: Option<(&'a Arc<str>, u32)>,
 }
 
 /// Collects functions and frames while locations are resolved.
@@ -35,6 +36,24 @@ pub(crate) struct FunctionTable {
     pub(crate) functions: Vec<Function>,
     pub(crate) frames: Vec<Frame>,
     index: FxHashMap<Identity, FunctionId>,
+    shared: SharedNames,
+}
+
+/// Handles of texts that a file's tables share among their answers: by where
+/// the text is, so that it is hashed once. Keeping it keeps its place.
+#[derive(Debug, Default)]
+struct SharedNames(FxHashMap<usize, (Arc<str>, NameId)>);
+
+impl SharedNames {
+    fn intern(&mut self, names: &mut Names, text: &Arc<str>) -> NameId {
+        if Arc::strong_count(text) == 1 {
+            // No other answer has it.
+            return names.intern(text);
+        }
+        let place = Arc::as_ptr(text).cast::<u8>() as usize;
+        let new = || (Arc::clone(text), names.intern(text));
+        self.0.entry(place).or_insert_with(new).1
+    }
 }
 
 impl FunctionTable {
@@ -48,7 +67,7 @@ impl FunctionTable {
     ) -> FrameRange {
         let start = self.frames.len();
         for function in found {
-            let name = names.intern(function.name);
+            let name = self.shared.intern(names, function.name);
             let identity = match function.extent {
                 Some((first, _)) => Identity::Symbol(dso, first, name),
                 None => Identity::Inline(dso, name),
@@ -56,7 +75,7 @@ impl FunctionTable {
             let (first, size) = function.extent.unwrap_or_default();
             let defined_at = function
                 .defined_at
-                .map(|(file, line)| (names.intern(file), line));
+                .map(|(file, line)| (self.shared.intern(names, file), line));
             let id = self.intern(identity, || Function {
                 name,
                 dso,
@@ -66,7 +85,7 @@ impl FunctionTable {
                 unnamed: None,
                 defined_at,
             });
-            let file = function.file.map(|file| names.intern(file));
+            let file = function.file.map(|file| self.shared.intern(names, file));
             let is_inline = function.extent.is_none();
             self.frames.push(Frame {
                 function: id,

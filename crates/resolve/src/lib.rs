@@ -8,6 +8,7 @@
 mod address_space;
 mod chain_ends;
 mod chain_key;
+mod early_names;
 mod function_table;
 mod jit_names;
 mod live;

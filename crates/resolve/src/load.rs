@@ -1,5 +1,6 @@
 //! A whole recording to a profile.
 
+use crate::early_names::{EarlyAnswer, EarlyAnswers, EarlyChoice};
 use crate::module_files::ModuleFiles;
 use crate::naming::{CarriedSymbols, Namer};
 use crate::processes::Processes;
@@ -19,7 +20,10 @@ use prof_profile::{
 };
 use prof_symbolize::{Detail, KernelRequest, Symbolizer};
 use prof_unwind::{Machine, Registers, StackDump};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::io;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -72,20 +76,29 @@ pub fn load(
     let mut loader = Loader::new(&reader, symbolizer, options);
     let files = ModuleFiles::new(symbolizer, reader.features(), options.recorded_at);
     let kernel = RecordedKernel::new(reader.features());
+    let mut early = EarlyChoice::default();
+    let answers = EarlyAnswers::default();
     let began = Instant::now();
+    let helpers = helpers()?;
     let (records, read) = in_time_order(reader, |batches| {
         // Symbol tables are read while records are: each module's from its
-        // first sample on.
-        rayon::in_place_scope(|scope| {
+        // first sample on; and then names are looked up.
+        helpers.in_place_scope(|scope| {
             for batch in batches {
                 for record in batch.records() {
                     loader.take(&record);
-                    for module in loader.stacks.new_modules() {
-                        let module = loader.processes.modules().get(module).clone();
-                        let kernel = kernel.clone().mapped_in(&loader.processes);
-                        let (files, detail) = (&files, options.detail);
-                        scope.spawn(move |_| files.prepare(&module, &kernel, detail));
-                    }
+                }
+                let modules = loader.processes.modules();
+                for module in loader.stacks.new_modules() {
+                    let module = modules.get(module).clone();
+                    let kernel = kernel.clone().mapped_in(&loader.processes);
+                    let (files, detail) = (&files, options.detail);
+                    scope.spawn(move |_| files.prepare(&module, &kernel, detail));
+                }
+                for part in early.next(modules, loader.stacks.locations()) {
+                    let (files, kernel, answers) = (&files, &kernel, &answers);
+                    let detail = options.detail;
+                    scope.spawn(move |_| answers.look_up(part, files, kernel, detail));
                 }
                 let (done, total) = batch.progress();
                 progress.update(Phase::Reading, done, total);
@@ -100,8 +113,23 @@ pub fn load(
     read?;
     let late = records.late();
     let reader = records.into_reader();
-    let profile = loader.finish(&reader, late, symbolizer, options, progress);
+    let early = answers.into_ordered();
+    let profile = loader.finish(&reader, late, early, symbolizer, options, progress);
     Ok((profile, reader))
+}
+
+/// Threads for what can be done while records are read: as many as leave a
+/// core to the thread that takes the records, since all wait for that one.
+fn helpers() -> Result<ThreadPool, Error> {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    ThreadPoolBuilder::new()
+        .num_threads(cores.saturating_sub(1).max(1))
+        .thread_name(|number| format!("name-{number}"))
+        .build()
+        .map_err(|error| Error::Io {
+            offset: 0,
+            source: io::Error::other(error),
+        })
 }
 
 /// Batches read ahead.
@@ -348,7 +376,7 @@ impl Loader {
                 return (stack, None);
             }
             self.chain = chain;
-            let entries = sample.callchain().into_iter().flatten();
+            let entries = sample.callchain().unwrap_or_default();
             let stack = self.intern(RawChain {
                 pid,
                 mode,
@@ -419,6 +447,7 @@ impl Loader {
         mut self,
         reader: &Reader,
         late: u64,
+        early: Vec<EarlyAnswer>,
         symbolizer: &Symbolizer,
         options: &LoadOptions,
         progress: &dyn Progress,
@@ -441,7 +470,7 @@ impl Loader {
         stacks.freeze();
         let threads = self.processes.threads();
         let mut names = std::mem::take(&mut self.processes.names);
-        let named = namer.name(self.processes.modules(), &raw, &mut names);
+        let named = namer.name(self.processes.modules(), &raw, early, &mut names);
         let origin = origin(features, namer.kernel.build_id);
         let mut profile = Profile {
             names,

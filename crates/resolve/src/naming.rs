@@ -1,5 +1,6 @@
 //! Names for all addresses of a recording, each looked up once.
 
+use crate::early_names::EarlyAnswer;
 use crate::function_table::{FoundFunction, FunctionTable};
 use crate::jit_names::JitNames;
 use crate::load::{ListedKernel, RecordedKernel};
@@ -68,7 +69,7 @@ enum Source {
 type Kernel = OnceLock<Result<Arc<KernelSymbols>, OpenError>>;
 
 /// An address with what was found there.
-struct Resolved {
+pub(crate) struct Resolved {
     address: u64,
     lookup: Lookup,
 }
@@ -78,7 +79,14 @@ impl Namer<'_> {
     ///
     /// Works in waves: a wave is looked up in parallel and put into the tables
     /// in order, so that only one wave's answers are in memory at a time.
-    pub(crate) fn name(&self, modules: &Modules, raw: &[RawLocation], names: &mut Names) -> Named {
+    /// What was looked up early comes first.
+    pub(crate) fn name(
+        &self,
+        modules: &Modules,
+        raw: &[RawLocation],
+        early: Vec<EarlyAnswer>,
+        names: &mut Names,
+    ) -> Named {
         let mut by_module: Vec<Vec<u32>> = vec![Vec::new(); modules.len()];
         for (index, location) in (0_u32..).zip(raw) {
             if let Some(list) = location
@@ -91,6 +99,26 @@ impl Namer<'_> {
         let sources = self.sources(modules, &by_module);
         let kernel = Kernel::new();
         let mut tables = Tables::new(self.dsos(modules, &sources, names), raw, names);
+        let mut is_named = vec![false; raw.len()];
+        for answer in early {
+            // A stream may have told later which file it was.
+            let is_same = match sources.get(answer.module.0 as usize) {
+                Some(Source::File(file)) => Arc::ptr_eq(file, &answer.file),
+                _ => false,
+            };
+            if !is_same {
+                continue;
+            }
+            for (&index, found) in answer.indices.iter().zip(&answer.found) {
+                tables.put(index, found, names);
+                if let Some(slot) = is_named.get_mut(index as usize) {
+                    *slot = true;
+                }
+            }
+        }
+        for list in &mut by_module {
+            list.retain(|&index| is_named.get(index as usize) != Some(&true));
+        }
         let mut work: Vec<(ModuleId, &[u32])> = modules
             .iter()
             .zip(&by_module)
@@ -362,7 +390,12 @@ pub(crate) fn beside_address(module: &Module, listed: &ListedKernel) -> Vec<u8> 
     }
 }
 
-fn look_up_in_file(file: &SymbolFile, addresses: &[RawLocation], detail: Detail) -> Vec<Resolved> {
+/// Looks up file offsets.
+pub(crate) fn look_up_in_file(
+    file: &SymbolFile,
+    addresses: &[RawLocation],
+    detail: Detail,
+) -> Vec<Resolved> {
     let svma = |location: &RawLocation| {
         // The call is in the segment; what follows it may not be.
         let back = u64::from(location.is_return);
@@ -408,12 +441,9 @@ fn found_functions(
     lookup.frames.iter().map(move |frame| FoundFunction {
         name: &frame.name,
         extent: (!frame.is_inline).then(|| extent.unwrap_or_default()),
-        file: frame.file.as_deref(),
+        file: frame.file.as_ref(),
         line: frame.line,
-        defined_at: frame
-            .defined_at
-            .as_ref()
-            .map(|(file, line)| (&**file, *line)),
+        defined_at: frame.defined_at.as_ref().map(|(file, line)| (file, *line)),
     })
 }
 

@@ -184,6 +184,11 @@ impl StackBuilder {
         }
     }
 
+    /// The locations so far, by their ids.
+    pub(crate) fn locations(&self) -> &[RawLocation] {
+        &self.list
+    }
+
     /// All locations by their ids, and all stacks.
     pub(crate) fn into_parts(self) -> (Vec<RawLocation>, StackTree) {
         (self.list, self.stacks)

@@ -168,21 +168,34 @@ impl SymbolFile {
             Some(info) => info.find_many(&distinct),
             None => vec![None; distinct.len()],
         };
-        let found: Vec<Lookup> = distinct
+        let mut found: Vec<Option<Lookup>> = distinct
             .par_iter()
             .zip(sources)
             .with_min_len(512)
-            .map(|(&svma, source)| self.joined(svma, source))
+            .map(|(&svma, source)| Some(self.joined(svma, source)))
             .collect();
-        addresses
-            .iter()
-            .map(|svma| {
-                let place = distinct.binary_search(svma).ok();
-                place
-                    .and_then(|place| found.get(place))
-                    .cloned()
-                    .unwrap_or_default()
-            })
+        let places = addresses.iter().map(|svma| distinct.binary_search(svma));
+        let places: Vec<Option<usize>> = places.map(Result::ok).collect();
+        let mut askers = vec![0_u32; distinct.len()];
+        for &place in places.iter().flatten() {
+            if let Some(count) = askers.get_mut(place) {
+                *count += 1;
+            }
+        }
+        // The last who asks gets the answer itself, others a copy.
+        let mut answer = |place: usize| {
+            let left = askers.get_mut(place)?;
+            *left -= 1;
+            let found = found.get_mut(place)?;
+            if *left == 0 {
+                found.take()
+            } else {
+                found.clone()
+            }
+        };
+        places
+            .into_iter()
+            .map(|place| place.and_then(&mut answer).unwrap_or_default())
             .collect()
     }
 

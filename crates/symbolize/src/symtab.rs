@@ -98,10 +98,14 @@ impl SymbolTable {
         for _ in 0..ENCLOSING_STEPS {
             let last = end.checked_sub(1)?;
             let start = self.entries.get(last)?.start;
-            let group = self
-                .entries
-                .get(..end)?
-                .partition_point(|entry| entry.start < start);
+            let before = self.entries.get(..last)?;
+            // Most symbols are alone at their address.
+            let group = match before.last() {
+                Some(entry) if entry.start == start => {
+                    before.partition_point(|entry| entry.start < start)
+                }
+                _ => last,
+            };
             let best = self.best_of(group..end, demangle)?;
             let entry = self.entries.get(best)?;
             if svma.0 < entry.end || (entry.start == entry.end && svma.0 == entry.start) {

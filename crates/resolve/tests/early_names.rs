@@ -1,0 +1,130 @@
+//! Names looked up while records are read are those looked up one by one.
+
+use prof_abi::{CpuMode, EventAttr, SampleType};
+use prof_perfdata::Reader;
+use prof_perfdata::write::{
+    EventDescription, Features, FileIdentity, FileWriter, Mmap, Mmap2, Trailer,
+};
+use prof_profile::{FileOffset, StackId};
+use prof_resolve::{LoadOptions, Phase, Progress, load};
+use prof_symbolize::{Detail, DsoRequest, Sources, Symbolizer};
+use std::io::Seek;
+
+struct Quiet;
+
+impl Progress for Quiet {
+    fn update(&self, _: Phase, _: u64, _: Option<u64>) {}
+}
+
+/// Where the code of this program is: start, end and offset in its file.
+fn own_code() -> (u64, u64, u64) {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("maps are readable");
+    let program = std::env::current_exe().expect("this program has a path");
+    let line = maps
+        .lines()
+        .find(|line| line.contains("r-xp") && line.ends_with(program.to_str().expect("UTF-8")))
+        .expect("this program has code");
+    let hex = |text: &str| u64::from_str_radix(text, 16).expect("a number");
+    let mut words = line.split_whitespace();
+    let (start, end) = words
+        .next()
+        .and_then(|range| range.split_once('-'))
+        .expect("a range");
+    (hex(start), hex(end), hex(words.nth(1).expect("an offset")))
+}
+
+fn sample(ip: u64, time: u64) -> Vec<u8> {
+    let mut record = Vec::new();
+    record.extend(9_u32.to_ne_bytes());
+    record.extend(2_u16.to_ne_bytes());
+    record.extend(32_u16.to_ne_bytes());
+    record.extend(ip.to_ne_bytes());
+    record.extend([7_u32, 7].map(u32::to_ne_bytes).concat());
+    record.extend(time.to_ne_bytes());
+    record
+}
+
+#[test]
+fn early_names_are_those_of_single_look_ups() {
+    let (start, end, offset) = own_code();
+    let program = std::env::current_exe().expect("this program has a path");
+    let program = program.to_str().expect("UTF-8");
+    // More than are looked up at once, fewer than there is code for.
+    const SAMPLES: u64 = 20_000;
+    let step = (end - start) / SAMPLES;
+    assert!(step > 0, "this program is too small");
+    let attr = EventAttr {
+        sample_type: SampleType::IP | SampleType::TID | SampleType::TIME,
+        ..EventAttr::default()
+    };
+    let event = EventDescription {
+        attr,
+        ids: vec![1],
+        name: "cpu-clock".into(),
+    };
+    let mut file = tempfile::tempfile().expect("a temporary file");
+    let mut writer = FileWriter::new(&mut file, &[event]).expect("written");
+    let mut record = Vec::new();
+    let mapping = Mmap2 {
+        mapping: Mmap {
+            pid: 7,
+            tid: 7,
+            start,
+            len: end - start,
+            file_offset: offset,
+            path: program.as_bytes(),
+            cpu_mode: CpuMode::User,
+        },
+        identity: FileIdentity::Inode {
+            major: 0,
+            minor: 0,
+            inode: 0,
+            generation: 0,
+        },
+        prot: 5,
+        flags: 2,
+        is_data: false,
+    };
+    mapping.encode(&Trailer::default(), &mut record);
+    writer.write(&record).expect("written");
+    for number in 0..SAMPLES {
+        writer
+            .write(&sample(start + number * step, number + 1))
+            .expect("written");
+    }
+    writer.finish(&Features::default()).expect("written");
+    file.rewind().expect("a file");
+
+    let symbolizer = Symbolizer::new(Sources::default());
+    let options = LoadOptions {
+        detail: Detail::Symbol,
+        ..LoadOptions::default()
+    };
+    let reader = Reader::open_file(file).expect("a recording");
+    let (profile, _) = load(reader, &symbolizer, &options, &Quiet).expect("readable");
+    assert_eq!(profile.samples.len() as u64, SAMPLES);
+
+    let alone = Symbolizer::new(Sources::default());
+    let symbols = alone
+        .open(&DsoRequest::for_file(program, None))
+        .expect("this program");
+    let mut named = 0;
+    for (number, sample) in (0..).zip(profile.samples.iter()) {
+        assert_ne!(sample.stack, StackId::EMPTY);
+        let (_, location) = profile.stacks.get(sample.stack).expect("a frame");
+        let frame = profile.frames_at(location).last().expect("a function");
+        let ours = profile.function(frame.function);
+        let svma = symbols.svma_of_file_offset(FileOffset(offset + number * step));
+        // The last page of the mapping may reach beyond the segment.
+        let expected = svma.and_then(|svma| symbols.lookup(svma, Detail::Symbol).symbol);
+        match expected {
+            Some(symbol) => {
+                assert_eq!(profile.name(ours.name), &*symbol.name);
+                assert_eq!((ours.start, ours.size), (symbol.start, symbol.size));
+                named += 1;
+            }
+            None => assert!(ours.unnamed.is_some()),
+        }
+    }
+    assert!(named > SAMPLES / 2, "only {named} have names");
+}
