@@ -375,6 +375,8 @@ impl Software {
     pub const CPU_CLOCK: Self = Self(0);
     /// CPU time of the task, ns.
     pub const TASK_CLOCK: Self = Self(1);
+    /// A task leaves its CPU.
+    pub const CONTEXT_SWITCHES: Self = Self(3);
     /// Counts nothing; carries side-band records.
     pub const DUMMY: Self = Self(9);
 }

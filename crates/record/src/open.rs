@@ -3,7 +3,7 @@
 use crate::events::Precision;
 use crate::hints::{Refusal, Step, Whose};
 use crate::plan::{Planned, Role};
-use prof_abi::{AttrFlags, ReadFormat, SampleType};
+use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType};
 use prof_sys::{Event, OpenError, Ring, Target, page_size};
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -78,8 +78,25 @@ pub(crate) struct OpenSet {
     pub(crate) events: Vec<OpenEvent>,
     pub(crate) rings: Vec<RingSlot>,
     pub(crate) notices: Vec<String>,
+    /// For snapshots of deep stacks; `None` where that is not possible.
+    pub(crate) witness: Option<Witness>,
     scope: Scope,
     ring_bytes: u64,
+}
+
+/// The event of context switches with its descriptors; see
+/// [`crate::snapshots`]. Its records share the rings and never get into the
+/// file.
+#[derive(Debug)]
+pub(crate) struct Witness {
+    pub(crate) attr: EventAttr,
+    pub(crate) descriptors: Vec<Descriptor>,
+}
+
+impl Witness {
+    pub(crate) fn ids(&self) -> Vec<u64> {
+        self.descriptors.iter().map(|open| open.id).collect()
+    }
 }
 
 /// Why nothing more could be opened.
@@ -91,7 +108,7 @@ pub(crate) enum Stop {
 }
 
 impl OpenSet {
-    pub(crate) fn new(planned: Vec<Planned>, scope: Scope) -> Self {
+    pub(crate) fn new(planned: Vec<Planned>, witness: Option<EventAttr>, scope: Scope) -> Self {
         let events = planned
             .into_iter()
             .map(|planned| OpenEvent {
@@ -103,6 +120,10 @@ impl OpenSet {
             events,
             rings: Vec::new(),
             notices: Vec::new(),
+            witness: witness.map(|attr| Witness {
+                attr,
+                descriptors: Vec::new(),
+            }),
             ring_bytes: scope.ring_bytes,
             scope,
         }
@@ -127,7 +148,36 @@ impl OpenSet {
             }
             self.open_one(index, tid, cpu)?;
         }
+        if let Some(mut witness) = self.witness.take() {
+            // Without the right to see the kernel it is refused, and stacks
+            // are not read in time.
+            if let Some(descriptor) = self.open_witness(&witness.attr, tid, cpu) {
+                witness.descriptors.push(descriptor);
+                self.witness = Some(witness);
+            }
+        }
         Ok(())
+    }
+
+    fn open_witness(
+        &self,
+        attr: &EventAttr,
+        tid: Option<u32>,
+        cpu: Option<u32>,
+    ) -> Option<Descriptor> {
+        let place = self.rings.iter().rposition(|slot| slot.cpu == cpu)?;
+        let &(owner, descriptor) = self.rings.get(place)?.members.first()?;
+        let owner = &self.events.get(owner)?.descriptors.get(descriptor)?.event;
+        let target = target_of(tid, cpu, self.scope.cgroup.as_deref())?;
+        let event = Event::open(attr, target, None).ok()?;
+        event.set_output(Some(owner)).ok()?;
+        Some(Descriptor {
+            id: event.id().ok()?,
+            event,
+            cpu,
+            tid,
+            ring: place,
+        })
     }
 
     fn open_one(&mut self, index: usize, tid: Option<u32>, cpu: Option<u32>) -> Result<(), Stop> {

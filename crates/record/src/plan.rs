@@ -87,8 +87,9 @@ pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Ve
     } else {
         0
     };
-    set_side_band(options, limits.cpus, &mut planned[side_band].attr);
-    if planned.len() > 1 || options.extras.identifier {
+    set_side_band(options, &mut planned[side_band].attr);
+    let has_witness = wants_snapshots(options, &planned[0].attr, limits.cpus);
+    if planned.len() > 1 || options.extras.identifier || has_witness {
         for event in &mut planned {
             event.attr.sample_type = event.attr.sample_type.with(SampleType::IDENTIFIER);
         }
@@ -311,17 +312,47 @@ fn tracking(options: &Options) -> Planned {
     }
 }
 
-/// Whether memory is to be read with samples, for which records must tell when
-/// threads leave their CPU.
+/// Whether memory is to be read with samples.
 fn wants_snapshots(options: &Options, attr: &EventAttr, cpus: usize) -> bool {
     options.extras.deep_stacks
+        && !options.per_thread
         && matches!(options.stacks, Stacks::Unwound(_))
         && snapshots::are_possible(attr, cpus)
 }
 
+/// The event that tells when threads come and leave and with which registers,
+/// where that is needed to believe memory read with samples. Its records are
+/// not for the file.
+pub(crate) fn witness(options: &Options, planned: &[Planned], limits: Limits) -> Option<EventAttr> {
+    let first = &planned.first()?.attr;
+    wants_snapshots(options, first, limits.cpus).then(|| {
+        let mut attr = EventAttr {
+            kind: event_kind::SOFTWARE,
+            config: prof_abi::Software::CONTEXT_SWITCHES.0,
+            sample_period: 1,
+            sample_regs_user: UNWIND_REGISTERS,
+            read_format: ReadFormat::ID,
+            flags: AttrFlags::SAMPLE_ID_ALL | AttrFlags::DISABLED | AttrFlags::CONTEXT_SWITCH,
+            ..EventAttr::default()
+        };
+        attr.flags.0 |= first.flags.0 & AttrFlags::INHERIT.0;
+        // What stands behind every record must be the same for all events.
+        let shared = SampleType::IP
+            | SampleType::TID
+            | SampleType::TIME
+            | SampleType::ID
+            | SampleType::STREAM_ID
+            | SampleType::CPU;
+        attr.sample_type = SampleType(first.sample_type.0 & shared.0)
+            .with(SampleType::IDENTIFIER | SampleType::REGS_USER);
+        set_clock(options, &mut attr);
+        attr
+    })
+}
+
 /// Records of tasks and mappings come with one event only, or there would be
 /// one of each per event.
-fn set_side_band(options: &Options, cpus: usize, attr: &mut EventAttr) {
+fn set_side_band(options: &Options, attr: &mut EventAttr) {
     let extras = &options.extras;
     let mut flags = attr.flags
         | AttrFlags::MMAP
@@ -334,10 +365,7 @@ fn set_side_band(options: &Options, cpus: usize, attr: &mut EventAttr) {
     let wanted = [
         (options.build_ids, AttrFlags::BUILD_ID),
         (extras.data, AttrFlags::MMAP_DATA),
-        (
-            extras.switches || wants_snapshots(options, attr, cpus),
-            AttrFlags::CONTEXT_SWITCH,
-        ),
+        (extras.switches, AttrFlags::CONTEXT_SWITCH),
         (extras.namespaces, AttrFlags::NAMESPACES),
         (extras.cgroups, AttrFlags::CGROUP),
     ];

@@ -7,7 +7,7 @@ use crate::drain::{Drainer, Shared};
 use crate::events::EventError;
 use crate::framing::{Framing, clock_features};
 use crate::hints::Refusal;
-use crate::open::OpenSet;
+use crate::open::{OpenSet, Witness};
 use crate::options::{Options, Stacks, Target};
 use crate::output::{Output, OutputError};
 use crate::setup;
@@ -19,7 +19,7 @@ use crate::tally::Counter;
 use crate::tracing_data;
 use crate::trim::Trim;
 use crate::writing::{FLUSH_EVERY, Writing, Written};
-use prof_abi::{AttrFlags, event_kind};
+use prof_abi::event_kind;
 use prof_perfdata::write::EventDescription;
 use prof_sys::limits::{self, Limit, Resource};
 use prof_sys::process::Ended;
@@ -220,15 +220,19 @@ impl Plan<'_> {
         let file = output.path().to_owned();
         let patience = stage.as_ref().map_or(FLUSH_EVERY, |stage| stage.patience());
         // What the stage unwinds does not go to the file.
-        let trim = matches!(options.stacks, Stacks::Unwound(_)).then(|| Trim::new(&opened));
+        let trim = matches!(options.stacks, Stacks::Unwound(_)).then(|| {
+            let witness = set.witness.as_ref().map(Witness::ids);
+            Trim::new(&opened, witness.unwrap_or_default())
+        });
         if let Some(stage) = &mut stage {
             stage.begin(&opened);
         }
         let snapshots = stage.as_ref().and_then(|stage| stage.snapshots());
         let beside = snapshots
             .as_ref()
-            .filter(|_| opened[0].attr.flags.has(AttrFlags::CONTEXT_SWITCH))
+            .filter(|_| set.witness.is_some())
             .and_then(|_| snapshots::map_beside(&rings, &set.events));
+        let watch = set.witness.as_ref().map(snapshots::Watch::new);
         let (queue, pieces) = crossbeam_channel::unbounded();
         let (spare, spares) = crossbeam_channel::bounded(SPARE_BUFFERS);
         for records in self.early {
@@ -258,8 +262,10 @@ impl Plan<'_> {
             let drains = thread("drain")
                 .spawn_scoped(scope, || drainer.run())
                 .map_err(system("start a thread"))?;
-            if let (Some(orders), Some(beside)) = (&snapshots, &beside) {
-                for reader in snapshots::readers(orders, beside, &set.events, &opened) {
+            if let (Some(orders), Some(beside), Some(watch)) = (&snapshots, &beside, &watch) {
+                for reader in
+                    snapshots::readers(orders, beside, &set.events, &opened, watch, &shared.drainer)
+                {
                     // Without one, stacks are read later, and some not at all.
                     let _ = thread("read").spawn_scoped(scope, || reader.run(&shared.stop));
                 }

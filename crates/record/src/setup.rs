@@ -22,6 +22,9 @@ use std::sync::Arc;
 const PLAIN_RING: u64 = 512 << 10;
 /// The largest ring unless asked for, bytes.
 const MOST_RING: u64 = 8 << 20;
+/// Threads of more processes that already run are not watched for deep stacks:
+/// that takes another descriptor for each thread and CPU.
+const MOST_WITNESSED: usize = 256;
 /// All rings together, bytes.
 const MOST_RINGS: u64 = 64 << 20;
 
@@ -224,7 +227,12 @@ fn try_open(
         .ring_bytes
         .unwrap_or_else(|| ring_bytes(options, all_cpus.len().max(tasks.len())));
     wake_at(&mut planned, ring_bytes / 4);
-    let descriptors = planned.len() as u64 * all_cpus.len().max(1) as u64 * tasks.len() as u64;
+    let witness = match tasks.len() <= MOST_WITNESSED {
+        true => plan::witness(options, &planned, limits),
+        false => None,
+    };
+    let each = planned.len() + usize::from(witness.is_some());
+    let descriptors = each as u64 * all_cpus.len().max(1) as u64 * tasks.len() as u64;
     let whose = match options.target {
         Target::Command(_) => Whose::Launched,
         Target::System(_) => Whose::System,
@@ -248,7 +256,7 @@ fn try_open(
         enabled,
         cgroup: cgroup.cloned(),
     };
-    let mut set = OpenSet::new(planned, scope);
+    let mut set = OpenSet::new(planned, witness, scope);
     let early = attach::open_tasks(options, &mut set, tasks)?;
     Ok((set, early))
 }

@@ -3,18 +3,20 @@
 //! One thread per CPU is woken by each sample there, before the sampled
 //! thread goes on, and reads what the stage wants of that thread's memory
 //! beyond the copied piece. What it read is of the time of the sample if the
-//! thread did not run in between, and the rings show that: right behind the
-//! sample it left the CPU, and at the end of the reading no ring tells that
-//! it came back.
+//! thread did not run in between, and that is shown: an event of its own, the
+//! witness, tells with which registers the thread left the CPU, and they are
+//! those of the sample; the piece that was copied with the sample is still
+//! there; and at the end of the reading no ring tells that it came back.
 //!
 //! ```text
 //!   sampled thread  ──────┤ sample ├┤ switched out      ┌ in ──────
+//!                           same registers and stack
 //!   reader of the CPU                ├ reads ├ looks ───┘
 //! ```
 //!
-//! Nobody is woken while the stage wants nothing.
+//! Nobody is woken, and the witness is off, while the stage wants nothing.
 
-use crate::open::{OpenEvent, RingSlot};
+use crate::open::{OpenEvent, RingSlot, Witness};
 use prof_abi::{ByteOrder, EventAttr, Misc, RecordType, SampleType};
 use prof_perfdata::write::EventDescription;
 use prof_perfdata::{Event as EventLayout, Events, Record, Sample};
@@ -37,14 +39,11 @@ const HIGHEST_RATE: u64 = 5000;
 const MOST_CPUS: usize = 32;
 /// Most bytes read for one sample.
 const MOST_BYTES: u64 = 4 << 20;
-/// Most bytes of snapshots that are with the stage or wait for it.
-const MOST_OUT: usize = 12 << 20;
-/// Bytes of buffers kept for reuse.
-const MOST_SPARE: usize = 4 << 20;
-/// Longest time from a sample to the end of its thread's turn, ns. Copying
-/// the stack and waking the reader take 10 to 40 µs; where the thread went on
-/// before it was preempted, 100 µs and more were seen.
-const LONGEST_GAP: u64 = 70_000;
+/// Most bytes of snapshots that are with the stage or wait for it, and of
+/// buffers kept for reuse.
+const MOST_OUT: usize = 16 << 20;
+/// At so many bytes the stage is to look at them soon.
+const MANY_OUT: usize = MOST_OUT / 4;
 /// The clocks of two CPUs differ by less, ns.
 const CLOCK_SKEW: u64 = 1_000_000;
 /// Share of the time that a reader may spend reading: one in so many.
@@ -114,7 +113,7 @@ impl Snapshots {
         for (_, buffer) in pieces.into_iter().flatten() {
             let size = buffer.capacity();
             taken.out = taken.out.saturating_sub(size);
-            if taken.spare_bytes + size <= MOST_SPARE {
+            if taken.out + taken.spare_bytes + size <= MOST_OUT {
                 taken.spare_bytes += size;
                 taken.spare.push(buffer);
             }
@@ -157,8 +156,11 @@ impl Snapshots {
         locked(&self.taken).out < MOST_OUT
     }
 
-    fn add(&self, snapshot: Snapshot) {
-        locked(&self.taken).list.push(snapshot);
+    /// Adds one; whether there are many now.
+    fn add(&self, snapshot: Snapshot) -> bool {
+        let mut taken = locked(&self.taken);
+        taken.list.push(snapshot);
+        taken.out >= MANY_OUT
     }
 }
 
@@ -170,6 +172,45 @@ pub(crate) fn are_possible(attr: &EventAttr, cpus: usize) -> bool {
     is_slow && attr.sample_type.has(needed) && (1..=MOST_CPUS).contains(&cpus)
 }
 
+/// The witness, on while any reader reads.
+pub(crate) struct Watch<'a> {
+    witness: &'a Witness,
+    readers: Mutex<usize>,
+}
+
+impl<'a> Watch<'a> {
+    pub(crate) fn new(witness: &'a Witness) -> Self {
+        Self {
+            witness,
+            readers: Mutex::new(0),
+        }
+    }
+
+    /// A reader begins: from now on all switches are told of.
+    fn begin(&self) {
+        let mut readers = locked(&self.readers);
+        *readers += 1;
+        if *readers == 1 {
+            self.each(Event::enable);
+        }
+    }
+
+    fn end(&self) {
+        let mut readers = locked(&self.readers);
+        *readers -= 1;
+        if *readers == 0 {
+            self.each(Event::disable);
+        }
+    }
+
+    fn each(&self, what: fn(&Event) -> std::io::Result<()>) {
+        for open in &self.witness.descriptors {
+            // Fails only for a task that has ended.
+            let _ = what(&open.event);
+        }
+    }
+}
+
 /// Reads for the samples of one CPU.
 pub(crate) struct Reader<'a> {
     orders: Arc<Snapshots>,
@@ -177,6 +218,10 @@ pub(crate) struct Reader<'a> {
     cpu: u32,
     /// The sampling events of this CPU.
     events: Vec<&'a Event>,
+    watch: &'a Watch<'a>,
+    drainer: &'a Waker,
+    /// Ids of the witness, in order.
+    witness: Vec<u64>,
     layouts: Events,
     /// All rings; `own` is that of this CPU.
     rings: &'a [Ring],
@@ -184,6 +229,8 @@ pub(crate) struct Reader<'a> {
     /// How far each ring was looked through.
     at: Vec<u64>,
     scratch: Vec<u8>,
+    /// What is in place of a copied piece.
+    now: Vec<u8>,
     spent: Duration,
     since: Instant,
 }
@@ -207,7 +254,11 @@ pub(crate) fn readers<'a>(
     rings: &'a [Ring],
     events: &'a [OpenEvent],
     opened: &[EventDescription],
+    watch: &'a Watch<'a>,
+    drainer: &'a Waker,
 ) -> Vec<Reader<'a>> {
+    let mut witness = watch.witness.ids();
+    witness.sort_unstable();
     let one = |own: usize| {
         let of_cpu = events.iter().flat_map(|event| &event.descriptors);
         let of_cpu: Vec<_> = of_cpu.filter(|open| open.ring == own).collect();
@@ -215,6 +266,10 @@ pub(crate) fn readers<'a>(
         for event in opened {
             layouts.push(EventLayout::new(event.attr.clone(), event.ids.clone()));
         }
+        layouts.push(EventLayout::new(
+            watch.witness.attr.clone(),
+            witness.clone(),
+        ));
         let waker = Arc::new(Waker::new().ok()?);
         locked(&orders.wakers).push(waker.clone());
         Some(Reader {
@@ -222,11 +277,15 @@ pub(crate) fn readers<'a>(
             waker,
             cpu: of_cpu.first()?.cpu?,
             events: of_cpu.iter().map(|open| &open.event).collect(),
+            watch,
+            drainer,
+            witness: witness.clone(),
             layouts,
             rings,
             own,
             at: vec![0; rings.len()],
             scratch: Vec::new(),
+            now: Vec::new(),
             spent: Duration::ZERO,
             since: Instant::now(),
         })
@@ -267,6 +326,7 @@ impl Reader<'_> {
                 self.waker.clear();
                 continue;
             }
+            self.watch.begin();
             for event in &self.events {
                 // Fails only for a task that has ended.
                 let _ = signals.begin(event);
@@ -284,6 +344,7 @@ impl Reader<'_> {
             for event in &self.events {
                 let _ = signals.end(event);
             }
+            self.watch.end();
         }
     }
 
@@ -304,8 +365,10 @@ impl Reader<'_> {
             self.skip_to_heads();
             return;
         }
-        if let Some(snapshot) = self.snapshot() {
-            self.orders.add(snapshot);
+        if let Some(snapshot) = self.snapshot()
+            && self.orders.add(snapshot)
+        {
+            self.drainer.wake();
         }
         self.spent += began.elapsed();
     }
@@ -317,15 +380,12 @@ impl Reader<'_> {
                 *at = (*at).max(ring.tail());
             }
         }
-        let (sample, left_at) = self.newest_sample()?;
+        let (sample, left) = self.newest_sample()?;
         let wanted = self.orders.wanted_of(sample.tid)?;
-        if left_at.saturating_sub(sample.time) > LONGEST_GAP {
-            return None;
-        }
-        let copied_until = self.copied_until(&sample)?;
+        let copied_until = self.unmoved_until(&sample, &left)?;
         let buffer = |length| self.orders.buffer(length);
         let pieces = read_pieces(sample.pid, copied_until, &wanted, buffer);
-        if pieces.is_empty() || !self.stayed_away(sample.tid, left_at) {
+        if pieces.is_empty() || !self.stayed_away(sample.tid, left.time) {
             self.orders.give_back([pieces]);
             return None;
         }
@@ -336,34 +396,47 @@ impl Reader<'_> {
         })
     }
 
-    /// The newest sample of the CPU, and when its thread then left.
-    fn newest_sample(&mut self) -> Option<(Found, u64)> {
+    /// The newest sample of the CPU, and what the witness told when its thread
+    /// then left.
+    fn newest_sample(&mut self) -> Option<(Found, Found)> {
         let attr = &self.layouts.list().first()?.attr;
         let before = SampleType::IDENTIFIER | SampleType::IP;
-        let sample_tid_at = 8 + 8 * (attr.sample_type.0 & before.0).count_ones() as usize;
+        let tid_at = 8 + 8 * (attr.sample_type.0 & before.0).count_ones() as usize;
+        let witness = std::mem::take(&mut self.witness);
         let mut newest: Option<Found> = None;
-        let mut left_at = None;
+        let mut left: Option<Found> = None;
         let saw_all = self.look_through(self.own, |at, size, record| {
-            let kind = RecordType(ByteOrder::NATIVE.u32(record, 0).unwrap_or(0));
-            if kind == RecordType::SAMPLE {
-                let field = |at| ByteOrder::NATIVE.u32(record, at).map(u32::cast_signed);
-                newest = (|| {
+            let order = ByteOrder::NATIVE;
+            if RecordType(order.u32(record, 0).unwrap_or(0)) == RecordType::SAMPLE {
+                let field = |at| order.u32(record, at).map(u32::cast_signed);
+                let found = (|| {
                     Some(Found {
                         at,
                         size,
-                        pid: field(sample_tid_at)?,
-                        tid: field(sample_tid_at + 4)?,
-                        time: ByteOrder::NATIVE.u64(record, sample_tid_at + 8)?,
+                        pid: field(tid_at)?,
+                        tid: field(tid_at + 4)?,
+                        time: order.u64(record, tid_at + 8)?,
                     })
                 })();
-                left_at = None;
+                let id = order.u64(record, 8);
+                let is_witness = id.is_some_and(|id| witness.binary_search(&id).is_ok());
+                match (is_witness, found, newest) {
+                    (false, ..) => (newest, left) = (found, None),
+                    (true, Some(found), Some(sample)) if sample.tid == found.tid => {
+                        left = Some(found);
+                    }
+                    _ => {}
+                }
             } else if let (Some(switch), Some(sample)) = (Switch::of(record), newest)
                 && switch.tid == sample.tid
+                && !switch.is_out
             {
-                left_at = switch.is_preempted.then_some(switch.time);
+                // It ran again.
+                left = None;
             }
         });
-        saw_all.then_some((newest?, left_at?))
+        self.witness = witness;
+        saw_all.then_some((newest?, left?))
     }
 
     /// Hands position, size and the first bytes of each new record to `each`.
@@ -393,18 +466,43 @@ impl Reader<'_> {
         true
     }
 
-    /// Where the copied piece of the stack ends.
-    fn copied_until(&mut self, sample: &Found) -> Option<u64> {
+    /// Where the copied piece of the stack ends; `None` unless the thread left
+    /// the CPU as the sample found it: with the same registers, and what was
+    /// copied with the sample is what is there.
+    fn unmoved_until(&mut self, sample: &Found, left: &Found) -> Option<u64> {
         let ring = self.rings.get(self.own)?;
+        if !ring.peek(left.at, left.size, &mut self.scratch) {
+            return None;
+        }
+        let registers = Sample::new(
+            &self.scratch,
+            &self.layouts.list().last()?.layout,
+            ByteOrder::NATIVE,
+        )
+        .ok()?
+        .regs_user()?;
+        let then: Vec<(u32, u64)> = registers.iter().collect();
         if !ring.peek(sample.at, sample.size, &mut self.scratch) {
             return None;
         }
         let record = Record::new(&self.scratch, 0, &self.layouts)?;
         let layout = &record.event()?.layout;
         let view = Sample::new(&self.scratch, layout, ByteOrder::NATIVE).ok()?;
-        let copied = view.stack_user().map_or(0, <[u8]>::len) as u64;
-        let sp = view.regs_user()?.get(STACK_POINTER)?;
-        Some(sp.saturating_add(copied))
+        let registers = view.regs_user()?;
+        let is_same = |&(number, value): &(u32, u64)| {
+            // A system call that was sampled has returned since.
+            number == RESULT || registers.get(number) == Some(value)
+        };
+        if then.is_empty() || !then.iter().all(is_same) {
+            return None;
+        }
+        let sp = registers.get(STACK_POINTER)?;
+        let copied = view.stack_user().unwrap_or_default();
+        self.now.resize(copied.len(), 0);
+        let pid = u32::try_from(sample.pid).ok()?;
+        let got = process::read_memory(pid, sp, &mut self.now).ok()?;
+        let is_there = got == copied.len() && self.now == copied;
+        is_there.then(|| sp.saturating_add(copied.len() as u64))
     }
 
     /// Whether no ring tells that the thread ran again since `left_at`.
@@ -422,6 +520,8 @@ impl Reader<'_> {
     }
 }
 
+/// perf's number of the register that holds a system call's result.
+const RESULT: u32 = 0;
 /// perf's number of the register.
 const STACK_POINTER: u32 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
 
@@ -430,8 +530,6 @@ struct Switch {
     tid: i32,
     time: u64,
     is_out: bool,
-    /// Out, though it could have gone on.
-    is_preempted: bool,
 }
 
 impl Switch {
@@ -449,7 +547,6 @@ impl Switch {
             tid: order.u32(record, trailer + 4)?.cast_signed(),
             time: order.u64(record, trailer + 8)?,
             is_out: misc.has(Misc::SWITCH_OUT),
-            is_preempted: misc.has(Misc::SWITCH_OUT) && misc.has(Misc::SWITCH_OUT_PREEMPT),
         })
     }
 }
@@ -496,9 +593,6 @@ mod tests {
         record.extend(99_u64.to_ne_bytes());
         let switch = Switch::of(&record).expect("a switch");
         assert_eq!((switch.tid, switch.time, switch.is_out), (8, 99, true));
-        assert!(!switch.is_preempted);
-        record[5] = 0x60;
-        assert!(Switch::of(&record).expect("a switch").is_preempted);
         record[5] = 0;
         assert!(!Switch::of(&record).expect("a switch").is_out);
         record[0] = 9;

@@ -12,22 +12,60 @@ use prof_perfdata::{Event, Events, Record, Sample};
 #[derive(Debug)]
 pub(crate) struct Trim {
     events: Events,
+    /// Ids of the event whose records are left out, in order.
+    witness: Vec<u64>,
 }
 
 impl Trim {
-    pub(crate) fn new(opened: &[EventDescription]) -> Self {
+    /// Records with an id of `witness` only served to read stacks.
+    pub(crate) fn new(opened: &[EventDescription], mut witness: Vec<u64>) -> Self {
+        witness.sort_unstable();
         let mut events = Events::new(ByteOrder::NATIVE);
         for event in opened {
             events.push(Event::new(event.attr.clone(), event.ids.clone()));
         }
-        Self { events }
+        Self { events, witness }
     }
 
     /// Appends the record, trimmed if it has a stack dump.
     pub(crate) fn append(&self, record: &[u8], out: &mut Vec<u8>) {
+        if !self.witness.is_empty() && self.append_of_witness(record, out) {
+            return;
+        }
         if self.append_trimmed(record, out).is_none() {
             out.extend_from_slice(record);
         }
+    }
+
+    /// Leaves the record out if it is the witness's; true if it was. What it
+    /// alone tells, as of losses, is appended as told by the first event.
+    fn append_of_witness(&self, record: &[u8], out: &mut Vec<u8>) -> bool {
+        let order = ByteOrder::NATIVE;
+        let kind = RecordType(order.u32(record, 0).unwrap_or(0));
+        let id_at = match kind {
+            RecordType::SAMPLE => 8,
+            _ => record.len().saturating_sub(8),
+        };
+        let id = order.u64(record, id_at);
+        if id.is_none_or(|id| self.witness.binary_search(&id).is_err()) {
+            return false;
+        }
+        let is_dropped = matches!(
+            kind,
+            RecordType::SAMPLE
+                | RecordType::SWITCH
+                | RecordType::SWITCH_CPU_WIDE
+                | RecordType::THROTTLE
+                | RecordType::UNTHROTTLE
+        );
+        let first = self.events.list().first();
+        if let Some(&id) = first.and_then(|event| event.ids.first())
+            && !is_dropped
+        {
+            out.extend_from_slice(record.get(..id_at).unwrap_or_default());
+            out.extend_from_slice(&order.bytes_u64(id));
+        }
+        true
     }
 
     /// Appends the record with its dump shortened to what is valid; `None`,
@@ -66,7 +104,7 @@ impl Trim {
 #[cfg(test)]
 mod tests {
     use super::Trim;
-    use prof_abi::{ByteOrder, EventAttr, SampleType};
+    use prof_abi::{ByteOrder, EventAttr, RecordType, SampleType};
     use prof_perfdata::write::{EventDescription, SampleEncoder, SampleFields};
     use prof_perfdata::{Event, Events, Record, Sample};
 
@@ -100,13 +138,45 @@ mod tests {
     }
 
     #[test]
+    fn records_of_the_witness_are_left_out() {
+        let opened = EventDescription {
+            attr: attr(),
+            ids: vec![1],
+            name: String::new(),
+        };
+        let trim = Trim::new(&[opened], vec![9, 7]);
+        let record = |kind: RecordType, words: &[u64]| -> Vec<u8> {
+            let size = 8 + 8 * words.len() as u16;
+            let mut record = kind.0.to_ne_bytes().to_vec();
+            record.extend([0_u16, size].iter().flat_map(|half| half.to_ne_bytes()));
+            record.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+            record
+        };
+        let cases = [
+            // A sample's id stands first, that of others last.
+            (RecordType::SAMPLE, [7, 0, 0], None),
+            (RecordType::SAMPLE, [1, 0, 7], Some([1, 0, 7])),
+            (RecordType::SWITCH, [0, 0, 9], None),
+            (RecordType::SWITCH, [7, 0, 1], Some([7, 0, 1])),
+            (RecordType::THROTTLE, [0, 7, 7], None),
+            (RecordType::LOST, [7, 3, 7], Some([7, 3, 1])),
+        ];
+        for (kind, words, kept) in cases {
+            let mut out = Vec::new();
+            trim.append(&record(kind, &words), &mut out);
+            let expected = kept.map(|words| record(kind, &words));
+            assert_eq!(out, expected.unwrap_or_default(), "{kind:?} {words:?}");
+        }
+    }
+
+    #[test]
     fn only_the_valid_part_of_a_dump_is_kept() {
         let opened = EventDescription {
             attr: attr(),
             ids: vec![1],
             name: String::new(),
         };
-        let trim = Trim::new(&[opened]);
+        let trim = Trim::new(&[opened], Vec::new());
         let mut events = Events::new(ByteOrder::NATIVE);
         events.push(Event::new(attr(), vec![1]));
         for (valid, kept) in [(0, 0), (3, 8), (16, 16), (64, 64)] {

@@ -4,6 +4,7 @@ use super::links::{Around, Links, Proof};
 use super::memory::{Copied, CopiedAndCode, LivePieces, TargetMemory};
 use super::outbox::Trial;
 use super::outer::{Known, OuterFrames};
+use super::wanted::Wanted;
 use crate::processes::Processes;
 use crate::stacks::{Beyond, OpenFile, StackUnwinder, UserState};
 use prof_profile::ChainEnd;
@@ -18,8 +19,6 @@ const SEAM: u64 = 1024;
 const VERIFIED: usize = 16;
 /// Longest walk, frames; far beyond what a record can hold.
 const MAX_FRAMES: usize = 1 << 16;
-/// Drains for which a thread's stack counts as deep after it was.
-const WANTED: u64 = 64;
 /// A hole of more than this between slots means another stack, bytes.
 const SAME_STACK: u64 = 512 << 10;
 /// Most stacks of a thread that are read with its samples.
@@ -70,15 +69,7 @@ pub(super) struct Chains<F, M> {
     drain: u64,
     scratch: Vec<Known>,
     /// What lay beyond the copied pieces of threads lately.
-    wanted: FxHashMap<i32, Wanted>,
-}
-
-/// Memory beyond the copied pieces of a thread.
-#[derive(Debug)]
-struct Wanted {
-    ranges: Vec<Range<u64>>,
-    /// The last drain for which that is of interest.
-    until: u64,
+    wanted: Wanted,
 }
 
 impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
@@ -90,7 +81,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             links: Links::default(),
             drain: 1,
             scratch: Vec::new(),
-            wanted: FxHashMap::default(),
+            wanted: Wanted::default(),
         }
     }
 
@@ -102,7 +93,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     /// A thread ended, or runs another program.
     pub(super) fn forget(&mut self, tid: i32) {
         self.threads.remove(&tid);
-        self.wanted.remove(&tid);
+        self.wanted.forget(tid);
     }
 
     /// The user chain of a sample; `out` is overwritten.
@@ -129,6 +120,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             inner: std::mem::take(&mut self.scratch),
             is_unreadable: false,
             cursor: Cursor::innermost(sample.state.registers),
+            straight: straight_slots(sample),
         };
         out.clear();
         let decided = walk.run(out);
@@ -136,15 +128,12 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         self.scratch = walk.inner;
         self.scratch.clear();
         if let Some(mut ranges) = reach {
-            if decided.end != ChainEnd::Root
-                && let Some(before) = self.wanted.get(&sample.tid)
-                && before.ranges.len() >= ranges.len()
-            {
+            let is_whole = decided.end == ChainEnd::Root;
+            if !is_whole && let Some(before) = self.wanted.ranges(sample.tid, ranges.len()) {
                 // Where the stack begins was seen: it still does.
-                ranges.clone_from(&before.ranges);
+                ranges = before.to_vec();
             }
-            let until = self.drain + WANTED;
-            self.wanted.insert(sample.tid, Wanted { ranges, until });
+            self.wanted.note(sample.tid, ranges, is_whole, self.drain);
         }
         decided
     }
@@ -152,10 +141,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     /// The memory that samples of these threads should bring along: by
     /// thread address ranges, that of the stack itself first.
     pub(super) fn wanted(&mut self) -> impl Iterator<Item = (i32, &[Range<u64>])> {
-        let now = self.drain;
-        self.wanted.retain(|_, wanted| wanted.until >= now);
-        let wanted = self.wanted.iter();
-        wanted.map(|(&tid, wanted)| (tid, wanted.ranges.as_slice()))
+        self.wanted.now(self.drain)
     }
 
     /// The number of the current drain.
@@ -204,6 +190,15 @@ struct Walk<'a, F, M> {
     /// Known slots could not be read again: the process is gone.
     is_unreadable: bool,
     cursor: Cursor,
+    /// Slots that were copied, as far as there is no hole between them.
+    straight: Range<u64>,
+}
+
+/// The addresses around the stack pointer at which a whole word was copied.
+fn straight_slots(sample: &ThreadSample<'_>) -> Range<u64> {
+    let straight = sample.copied().straight();
+    let word = u64::from(sample.state.registers.machine().word());
+    straight.start..straight.end.saturating_sub(word - 1)
 }
 
 impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
@@ -220,8 +215,12 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             self.outer.is_deep();
             stop = self.live_part();
         }
-        self.outer
-            .observe(self.inner.get(1..).unwrap_or_default(), self.drain);
+        let seen = self.inner.get(1..).unwrap_or_default();
+        match self.sample.pieces {
+            [] => self.outer.observe(seen, self.drain),
+            // There will be more of them: no need to know what each slot held.
+            _ => self.outer.observe_any(seen, self.drain),
+        }
         let joined = match stop {
             Stop::Joined(at) => at,
             Stop::Ended(ChainEnd::Root) => 0,
@@ -245,8 +244,8 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     /// The walk came to the thread's start, through frame `joined` of the
     /// known ones.
     fn root(&mut self, proven: usize, joined: usize, out: &mut Vec<u64>) -> Decided {
-        let is_believed = self.is_believable(proven, joined);
         let trial = self.trial(proven, joined);
+        let is_believed = trial.is_none() || self.is_believable(proven, joined);
         out.extend(self.inner.iter().map(|frame| frame.pc));
         out.extend(self.outer.until(joined).iter().rev().map(|frame| frame.pc));
         // Believed or not: the next sample will ask whether it stayed.
@@ -390,6 +389,9 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
 
     /// Whether a slot was not copied with this sample.
     fn is_beyond(&self, slot: u64) -> bool {
+        if self.straight.contains(&slot) {
+            return false;
+        }
         let word = self.sample.state.registers.machine().word();
         self.sample.copied().word(slot, word).is_none()
     }

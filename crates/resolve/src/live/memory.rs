@@ -3,6 +3,7 @@
 use crate::stacks::Beyond;
 use prof_profile::Avma;
 use prof_unwind::StackDump;
+use std::ops::Range;
 
 /// Reads the memory of running processes.
 pub trait TargetMemory {
@@ -96,6 +97,18 @@ pub(super) struct Copied<'a> {
 }
 
 impl Copied<'_> {
+    /// What was copied around the stack pointer without a hole: the dump and
+    /// the pieces that follow it.
+    pub(super) fn straight(&self) -> Range<u64> {
+        let mut end = self.dump.end();
+        for (start, bytes) in self.pieces {
+            if (self.dump.start..=end).contains(start) {
+                end = end.max(start.saturating_add(bytes.len() as u64));
+            }
+        }
+        self.dump.start..end
+    }
+
     /// The word of `size` bytes at `address`, if copied.
     pub(super) fn word(&self, address: u64, size: u8) -> Option<u64> {
         self.dump

@@ -14,6 +14,7 @@ mod outbox;
 mod outer;
 mod stage;
 mod summary;
+mod wanted;
 
 pub use files::LiveFiles;
 pub use memory::{MemorySnapshot, TargetMemory};

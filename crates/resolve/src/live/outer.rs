@@ -88,6 +88,9 @@ pub(super) struct OuterFrames {
     /// What slots held when they were last seen, popped ones too; kept for
     /// threads whose stacks are deeper than the copies.
     history: Option<FxHashMap<u64, Held>>,
+    /// Slots up to these may have changed in these drains: from high slots to
+    /// low ones, from early drains to late ones.
+    unsteady: Vec<(u64, u64)>,
 }
 
 /// What a slot has held.
@@ -243,11 +246,24 @@ impl OuterFrames {
         }
     }
 
+    /// The same, for less: says that these slots, and all inside of them, may
+    /// have changed in drain `now`.
+    pub(super) fn observe_any(&mut self, frames: &[Known], now: u64) {
+        let Some(highest) = frames.iter().map(|frame| frame.slot).max() else {
+            return;
+        };
+        while self.unsteady.pop_if(|last| last.0 <= highest).is_some() {}
+        self.unsteady.push((highest, now));
+    }
+
     /// Whether the slot has held the same for so long that it will have held
     /// it in the short time between two looks at it.
     pub(super) fn is_calm(&self, slot: u64, now: u64) -> bool {
         let held = self.history.as_ref().and_then(|history| history.get(&slot));
         let changed = held.and_then(|held| held.changed);
+        let reach = self.unsteady.partition_point(|&(up_to, _)| up_to >= slot);
+        let unsteady = reach.checked_sub(1).and_then(|at| self.unsteady.get(at));
+        let changed = changed.max(unsteady.map(|&(_, drain)| drain));
         changed.is_none_or(|changed| now.saturating_sub(changed) > CALM)
     }
 
@@ -289,7 +305,7 @@ impl OuterFrames {
 
 #[cfg(test)]
 mod tests {
-    use super::{Known, OuterFrames, PROBATION};
+    use super::{CALM, Known, OuterFrames, PROBATION};
     use crate::live::links::Proof;
     use crate::live::memory::Copied;
     use prof_unwind::{Base, StackDump};
@@ -425,6 +441,21 @@ mod tests {
             assert_eq!(outer.since(slot, pc), Some(0));
             assert_eq!(outer.since(slot, 99), None);
         }
+    }
+
+    #[test]
+    fn slots_inside_of_a_changed_one_are_not_calm() {
+        let mut outer = OuterFrames::default();
+        assert!(outer.is_calm(0x1000, 1));
+        outer.observe_any(&[frame(0x1000, 1), frame(0x2000, 2)], 1);
+        outer.observe_any(&[frame(0x1000, 1)], 50);
+        let calm = |slots: [u64; 4], now| slots.map(|slot| outer.is_calm(slot, now));
+        let slots = [0x800, 0x1000, 0x1008, 0x2008];
+        assert_eq!(calm(slots, 60), [false, false, false, true]);
+        assert_eq!(calm(slots, 2 + CALM), [false, false, true, true]);
+        assert_eq!(calm(slots, 51 + CALM), [true; 4]);
+        outer.observe_any(&[frame(0x3000, 3)], 500);
+        assert!(!outer.is_calm(0x2008, 501));
     }
 
     #[test]

@@ -1,0 +1,123 @@
+//! Which memory should be read with the samples of which threads.
+
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+
+/// Drains for which a thread's stack counts as deep after it was.
+const WANTED: u64 = 64;
+/// A sample whose outer frames could not be proved counts like so many that
+/// could, at first; twice as much each time it turns out that it was needed.
+const NEED: u32 = 64;
+const MOST_NEED: u32 = 1 << 12;
+/// The balance at which memory is wanted, and its most.
+const NEEDED: u32 = 4 * NEED;
+const MOST_NEEDED: u32 = 1 << 15;
+
+/// Memory beyond the copied pieces, by thread.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    threads: FxHashMap<i32, Of>,
+}
+
+/// That of one thread.
+#[derive(Debug)]
+struct Of {
+    ranges: Vec<Range<u64>>,
+    /// The last drain for which that is of interest.
+    until: u64,
+    need: Need,
+}
+
+impl Wanted {
+    /// The ranges known of a thread, if they are at least `least`.
+    pub(super) fn ranges(&self, tid: i32, least: usize) -> Option<&[Range<u64>]> {
+        let of = self.threads.get(&tid)?;
+        (of.ranges.len() >= least).then_some(&of.ranges)
+    }
+
+    /// In drain `now` a chain went through these ranges beyond its copied
+    /// piece, up to the thread's start or not.
+    pub(super) fn note(&mut self, tid: i32, ranges: Vec<Range<u64>>, is_whole: bool, now: u64) {
+        let of = self.threads.entry(tid).or_insert(Of {
+            ranges: Vec::new(),
+            until: 0,
+            need: Need::NONE,
+        });
+        of.ranges = ranges;
+        of.until = now + WANTED;
+        of.need.count(is_whole);
+    }
+
+    /// What is to be read from drain `now` on.
+    pub(super) fn now(&mut self, now: u64) -> impl Iterator<Item = (i32, &[Range<u64>])> {
+        self.threads.retain(|_, of| of.until >= now);
+        let pressing = self.threads.iter().filter(|(_, of)| of.need.is_pressing);
+        pressing.map(|(&tid, of)| (tid, of.ranges.as_slice()))
+    }
+
+    /// The thread ended, or runs another program.
+    pub(super) fn forget(&mut self, tid: i32) {
+        self.threads.remove(&tid);
+    }
+}
+
+/// Whether a thread's chains are incomplete so often that its memory is to be
+/// read with its samples: that delays the thread.
+#[derive(Debug, Clone, Copy)]
+struct Need {
+    balance: u32,
+    weight: u32,
+    is_pressing: bool,
+}
+
+impl Need {
+    const NONE: Self = Self {
+        balance: 0,
+        weight: NEED,
+        is_pressing: false,
+    };
+
+    /// A sample went beyond the copied piece: to the thread's start or not.
+    fn count(&mut self, is_whole: bool) {
+        if is_whole {
+            self.balance = self.balance.saturating_sub(1);
+            self.is_pressing &= self.balance > 0;
+            return;
+        }
+        self.balance = (self.balance + self.weight).min(MOST_NEEDED);
+        if self.balance >= NEEDED && !self.is_pressing {
+            self.is_pressing = true;
+            self.weight = (2 * self.weight).min(MOST_NEED);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_NEED, NEED, Need};
+
+    #[test]
+    fn memory_is_wanted_where_chains_stay_incomplete() {
+        // One of 100: not worth it.
+        let mut need = Need::NONE;
+        for sample in 0..10_000 {
+            need.count(sample % 100 != 0);
+            assert!(!need.is_pressing);
+        }
+        // Again and again: each time for longer.
+        let mut lasted = Vec::new();
+        for _ in 0..4 {
+            while !need.is_pressing {
+                need.count(false);
+            }
+            let mut whole = 0;
+            while need.is_pressing {
+                need.count(true);
+                whole += 1;
+            }
+            lasted.push(whole);
+        }
+        assert!(lasted.is_sorted() && lasted[0] >= NEED, "{lasted:?}");
+        assert!(need.weight <= MOST_NEED);
+    }
+}
