@@ -24,6 +24,7 @@ mod oracle;
 mod record_command;
 mod record_faults;
 mod report_text;
+mod script_code;
 mod script_corpus;
 mod tui;
 mod unwinding;

@@ -75,23 +75,7 @@ impl CodeSource for FileCode {
     }
 
     fn source(&self, file: &str) -> Option<String> {
-        let symfs = self.symbolizer.sources().symfs.as_deref();
-        let below = symfs.map(|root| root.join(file.trim_start_matches('/')));
-        let path = below.as_deref().unwrap_or(Path::new(file));
-        // A recording may name anything: only regular files are read, and
-        // opening never waits.
-        let source = File::options()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(path)
-            .ok()?;
-        let metadata = source.metadata().ok()?;
-        if !metadata.is_file() || metadata.len() > LONGEST_SOURCE {
-            return None;
-        }
-        let mut bytes = Vec::new();
-        source.take(LONGEST_SOURCE).read_to_end(&mut bytes).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+        read_source(self.symbolizer.sources().symfs.as_deref(), file)
     }
 
     fn name_at(&self, profile: &Profile, dso: DsoId, address: Svma) -> Option<String> {
@@ -107,6 +91,27 @@ impl CodeSource for FileCode {
             format!("{}+{offset:#x}", symbol.name)
         })
     }
+}
+
+/// The text of a source file as it is now, below `symfs` if given; `None` if
+/// it cannot be read.
+pub(crate) fn read_source(symfs: Option<&Path>, file: &str) -> Option<String> {
+    let below = symfs.map(|root| root.join(file.trim_start_matches('/')));
+    let path = below.as_deref().unwrap_or(Path::new(file));
+    // A recording may name anything: only regular files are read, and
+    // opening never waits.
+    let source = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+        .ok()?;
+    let metadata = source.metadata().ok()?;
+    if !metadata.is_file() || metadata.len() > LONGEST_SOURCE {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    source.take(LONGEST_SOURCE).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn arch_of(profile: &Profile) -> Result<Arch, NoCode> {

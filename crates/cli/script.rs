@@ -1,6 +1,7 @@
 //! `prof script`: every sample as text, in perf script's format.
 
 mod choice;
+mod code;
 mod records;
 mod rows;
 mod spool;
@@ -13,7 +14,7 @@ use choice::Choice;
 use prof_abi::{CpuMode, RecordType};
 use prof_perfdata::{Body, Event, Features, Mode, Record, Shares, TimeOrder};
 use prof_profile::Profile;
-use prof_report::script::{EventKind, Field, Options, ScriptWriter, Selection};
+use prof_report::script::{EventKind, Field, Fields, Options, ScriptWriter, Selection};
 use prof_resolve::Processes;
 use prof_symbolize::Symbolizer;
 use records::Shown;
@@ -167,7 +168,8 @@ impl Printing<'_> {
             features,
             events,
         } = head(input)?;
-        check(&mut self.selection, &events, mode, self.args)?;
+        let has_clock = self.profile.origin.wall_clock.is_some();
+        check(&mut self.selection, &events, mode, has_clock, self.args)?;
         let mut writer = ScriptWriter::new(self.profile, self.options(&events));
         let mut processes = Processes::default();
         let mut rows = None;
@@ -257,6 +259,9 @@ fn carries(event: &Event, field: Field) -> Option<(bool, &'static str)> {
         Field::Pid | Field::Tid => (kind.has(Bit::TID), "TID"),
         Field::Time | Field::Tod => (kind.has(Bit::TIME), "TIME"),
         Field::Cpu => (kind.has(Bit::CPU), "CPU"),
+        Field::BrStackInsn | Field::BrStackInsnLen => {
+            (records_all_branches(event), "stack of all branches")
+        }
         Field::Iregs => (kind.has(Bit::REGS_INTR), "IREGS"),
         Field::Uregs => (kind.has(Bit::REGS_USER), "UREGS"),
         Field::PhysAddr => (kind.has(Bit::PHYS_ADDR), "PHYS_ADDR"),
@@ -267,14 +272,44 @@ fn carries(event: &Event, field: Field) -> Option<(bool, &'static str)> {
     })
 }
 
+/// Refuses fields that say nothing without another one.
+fn check_pairs(fields: Fields) -> anyhow::Result<()> {
+    let pairs = [
+        (Field::SymOff, Field::Sym, "the symbol it counts from"),
+        (Field::SrcLine, Field::Ip, "the address it is of"),
+        (Field::SrcCode, Field::Ip, "the address it is of"),
+    ];
+    for (field, needed, what) in pairs {
+        if fields.has(field) && !fields.has(needed) {
+            let (field, needed) = (field.name(), needed.name());
+            return Err(usage(format!("-F {field} needs {needed}, {what}")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether samples have all branches, not only those of some kind.
+fn records_all_branches(event: &Event) -> bool {
+    use prof_abi::{BranchSampleType as Bit, SampleType};
+    let attr = &event.attr;
+    attr.sample_type.has(SampleType::BRANCH_STACK) && attr.branch_sample_type.has(Bit::ANY)
+}
+
 /// Drops default fields that an event lacks; refuses those asked for. Branches
 /// are printed where there are any, as in perf.
 fn check(
     selection: &mut Selection,
     events: &[Event],
     mode: Mode,
+    has_clock: bool,
     args: &Args,
 ) -> anyhow::Result<()> {
+    if !has_clock && selection.of_any().has(Field::Tod) {
+        return Err(usage(
+            "-F tod: the recording does not tell the time of day\n  \
+             try: record with -k monotonic",
+        ));
+    }
     let mut seen = Vec::new();
     for event in events {
         let kind = EventKind::of(event.attr.kind);
@@ -300,10 +335,7 @@ fn check(
             }
             selection.drop_field(kind, field);
         }
-        let fields = selection.of(kind);
-        if fields.has(Field::Sym) && !fields.has(Field::Ip) && !fields.has(Field::Addr) {
-            return Err(usage("-F sym needs ip or addr, which say of what address"));
-        }
+        check_pairs(selection.of(kind))?;
     }
     let has_chain = |event: &Event| event.attr.sample_type.has(prof_abi::SampleType::CALLCHAIN);
     let is_tracepoint = |event: &Event| EventKind::of(event.attr.kind) == EventKind::Tracepoint;

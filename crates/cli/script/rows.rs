@@ -1,5 +1,6 @@
 //! What a sample's record has beyond its row in the profile.
 
+use super::code::{CodeReader, SampleCode};
 use prof_abi::{Arch, CallchainContext, CpuMode, Misc};
 use prof_perfdata::tracepoint::TracingData;
 use prof_perfdata::{
@@ -20,7 +21,17 @@ pub(super) struct Rows<'a> {
     /// Paths by id, as CGROUP records tell.
     cgroups: HashMap<u64, String>,
     arch: Option<Arch>,
+    code: Option<CodeReader>,
 }
+
+/// Fields that are read from the code that ran.
+const OF_CODE: [Field; 5] = [
+    Field::Insn,
+    Field::InsnLen,
+    Field::BrStackInsn,
+    Field::BrStackInsnLen,
+    Field::SrcCode,
+];
 
 const BRANCHES: [Field; 3] = [Field::BrStack, Field::BrStackSym, Field::BrStackOff];
 
@@ -35,13 +46,15 @@ impl<'a> Rows<'a> {
     ) -> Self {
         let tracing = features.tracing_data();
         let arch = features.arch();
+        let arch = arch.and_then(|arch| Arch::from_machine(&arch.to_string_lossy()));
         Self {
             places: PlaceNames::new(features, processes, symbolizer),
             tracing: tracing.and_then(|bytes| TracingData::parse(bytes).ok()),
             trace: Vec::new(),
             of_branches: Vec::new(),
             cgroups: HashMap::new(),
-            arch: arch.and_then(|arch| Arch::from_machine(&arch.to_string_lossy())),
+            arch,
+            code: CodeReader::new(arch, symbolizer.sources().symfs.clone()),
         }
     }
 
@@ -111,6 +124,16 @@ impl<'a> Rows<'a> {
         let of_user = self.registers(fields, Field::Uregs, recorded.regs_user());
         details.interrupt_registers = borrowed(&at_interrupt);
         details.user_registers = borrowed(&of_user);
+        let code = match &mut self.code {
+            Some(code) if OF_CODE.iter().any(|&field| fields.has(field)) => {
+                code.of(fields, record, recorded, processes, &mut self.places)
+            }
+            _ => SampleCode::default(),
+        };
+        details.instruction = &code.instruction;
+        details.blocks = &code.blocks;
+        let source_line = code.source_line.as_ref();
+        details.source_line = source_line.map(|(line, text)| (*line, text.as_str()));
         writer.write(&details, out);
     }
 

@@ -29,7 +29,7 @@ pub use address_space::{Access, AddressSpace, Mapping};
 pub use live::{LiveFiles, LiveSummary, LiveUnwinder, MemorySnapshot, Switches, TargetMemory};
 pub use load::{LoadOptions, load};
 pub use modules::{Inode, Module, ModuleId, Modules};
-pub use place_names::{NamedPlace, PlaceNames};
+pub use place_names::{FileCode, NamedPlace, PlaceNames, SourceLine};
 pub use processes::{ForkEvent, MapEvent, Processes};
 pub use progress::{Phase, Progress};
 pub use stacks::{Beyond, OpenFile, RecordedFiles, StackUnwinder, UserState};

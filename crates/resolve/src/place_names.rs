@@ -1,13 +1,14 @@
 //! Names of single addresses, one at a time: data addresses, branches and
 //! pointers in payloads, which no stack holds.
 
+use crate::address_space::Mapping;
 use crate::load::RecordedKernel;
 use crate::module_files::ModuleFiles;
 use crate::modules::{Module, ModuleId};
 use crate::processes::Processes;
 use prof_abi::CpuMode;
 use prof_perfdata::Features;
-use prof_profile::{Avma, DsoKind};
+use prof_profile::{Avma, DsoKind, Svma};
 use prof_symbolize::{Detail, KernelSymbols, SymbolFile, Symbolizer};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -23,6 +24,18 @@ pub struct NamedPlace {
     pub file_offset: u64,
 }
 
+/// Code as it stands in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileCode {
+    /// Its bytes, as many as the file holds of those asked for.
+    pub bytes: Vec<u8>,
+    /// Whether the file is for 64-bit processes.
+    pub is_64_bit: bool,
+}
+
+/// A source file, and a line in it from 1.
+pub type SourceLine = (Arc<str>, u32);
+
 /// Finds names of addresses in processes as they are at the moment; each
 /// address of a file is looked up once.
 pub struct PlaceNames<'a> {
@@ -31,6 +44,7 @@ pub struct PlaceNames<'a> {
     recorded_kernel: RecordedKernel,
     opened: FxHashMap<ModuleId, Option<Arc<SymbolFile>>>,
     known: FxHashMap<(ModuleId, u64), NamedPlace>,
+    lines: FxHashMap<(ModuleId, u64), Option<SourceLine>>,
 }
 
 impl<'a> PlaceNames<'a> {
@@ -45,6 +59,7 @@ impl<'a> PlaceNames<'a> {
             recorded_kernel,
             opened: FxHashMap::default(),
             known: FxHashMap::default(),
+            lines: FxHashMap::default(),
         }
     }
 
@@ -65,11 +80,7 @@ impl<'a> PlaceNames<'a> {
         address: u64,
     ) -> NamedPlace {
         let address = Avma(address);
-        let modes = [mode, CpuMode::Kernel, CpuMode::User];
-        let found = modes
-            .into_iter()
-            .find_map(|mode| processes.find(pid, mode, address));
-        let Some(mapping) = found else {
+        let Some(mapping) = mapping_of(processes, pid, mode, address) else {
             return NamedPlace {
                 file_offset: address.0,
                 ..NamedPlace::default()
@@ -89,6 +100,78 @@ impl<'a> PlaceNames<'a> {
         };
         self.known.insert(key, place.clone());
         place
+    }
+
+    /// Up to `length` bytes of the code at `address`, from the file mapped
+    /// there; `None` if it is not at hand. Arguments as of
+    /// [`PlaceNames::find`].
+    pub fn code(
+        &mut self,
+        processes: &Processes,
+        (pid, mode, address): (i32, CpuMode, u64),
+        length: u64,
+    ) -> Option<FileCode> {
+        let address = Avma(address);
+        let mapping = mapping_of(processes, pid, mode, address)?;
+        let module = processes.modules().get(mapping.module);
+        if module.kind == DsoKind::Kernel {
+            let bytes = self.kernel.as_ref()?.text_bytes(address, length)?;
+            return Some(FileCode {
+                bytes: bytes.to_vec(),
+                is_64_bit: address.0 > u64::from(u32::MAX),
+            });
+        }
+        let (file, svma) = self.in_file(&mapping, module, address)?;
+        Some(FileCode {
+            bytes: file.text_bytes(svma, length)?.to_vec(),
+            is_64_bit: file.is_64_bit(),
+        })
+    }
+
+    /// Source file and line of `address`. Arguments as of
+    /// [`PlaceNames::find`].
+    pub fn source_line(
+        &mut self,
+        processes: &Processes,
+        (pid, mode, address): (i32, CpuMode, u64),
+    ) -> Option<SourceLine> {
+        let address = Avma(address);
+        let mapping = mapping_of(processes, pid, mode, address)?;
+        let key = (mapping.module, mapping.file_offset(address).0);
+        if let Some(known) = self.lines.get(&key) {
+            return known.clone();
+        }
+        let module = processes.modules().get(mapping.module);
+        let found = self.line_of(&mapping, module, address);
+        self.lines.insert(key, found.clone());
+        found
+    }
+
+    fn line_of(&mut self, mapping: &Mapping, module: &Module, address: Avma) -> Option<SourceLine> {
+        let frames = if module.kind == DsoKind::Kernel {
+            let kernel = self.kernel.as_ref()?;
+            kernel.lookup(address, Detail::Source).frames
+        } else {
+            let (file, svma) = self.in_file(mapping, module, address)?;
+            file.lookup(svma, Detail::Source).frames
+        };
+        let innermost = frames.into_iter().next()?;
+        Some((innermost.file?, innermost.line))
+    }
+
+    /// The file of a mapping that has one, and the place of `address` in it.
+    fn in_file(
+        &mut self,
+        mapping: &Mapping,
+        module: &Module,
+        address: Avma,
+    ) -> Option<(Arc<SymbolFile>, Svma)> {
+        if !matches!(module.kind, DsoKind::File | DsoKind::Vdso) {
+            return None;
+        }
+        let file = self.file(mapping.module, module)?;
+        let svma = file.svma_of_file_offset(mapping.file_offset(address))?;
+        Some((file, svma))
     }
 
     fn symbol(
@@ -121,4 +204,13 @@ impl<'a> PlaceNames<'a> {
         self.opened.insert(id, opened.clone());
         opened
     }
+}
+
+/// What is mapped at an address: where `mode` says, or else in the kernel or
+/// the process.
+fn mapping_of(processes: &Processes, pid: i32, mode: CpuMode, address: Avma) -> Option<Mapping> {
+    let modes = [mode, CpuMode::Kernel, CpuMode::User];
+    modes
+        .into_iter()
+        .find_map(|mode| processes.find(pid, mode, address))
 }

@@ -266,6 +266,11 @@ impl SymbolFile {
         self.runtime.bytes_at(start, length)
     }
 
+    /// Whether the file is for 64-bit processes.
+    pub fn is_64_bit(&self) -> bool {
+        self.runtime.is_64
+    }
+
     fn table(&self) -> &SymbolTable {
         self.table
             .get_or_init(|| SymbolTable::load(&self.symbols_from, &self.runtime))

@@ -87,6 +87,14 @@ pub struct Details<'a> {
     pub interrupt_registers: Option<(u64, &'a [(&'static str, u64)])>,
     /// User registers, likewise.
     pub user_registers: Option<(u64, &'a [(&'static str, u64)])>,
+    /// The bytes of the sampled instruction; empty where they cannot be read.
+    pub instruction: &'a [u8],
+    /// The instructions between branches, printed by [`push_blocks`].
+    ///
+    /// [`push_blocks`]: super::push_blocks
+    pub blocks: &'a [u8],
+    /// The source line to print: its number and text.
+    pub source_line: Option<(u32, &'a str)>,
     /// Branches, newest first.
     pub branches: Option<&'a [Branch<'a>]>,
 }
@@ -113,6 +121,9 @@ impl<'a> Details<'a> {
             cgroup: None,
             interrupt_registers: None,
             user_registers: None,
+            instruction: &[],
+            blocks: &[],
+            source_line: None,
             branches: None,
         }
     }

@@ -64,6 +64,16 @@ fields! {
     BrStackSym = "brstacksym",
     /// Branches, as offsets in files.
     BrStackOff = "brstackoff",
+    /// The instructions between branches.
+    BrStackInsn = "brstackinsn",
+    /// The instructions between branches, with their lengths.
+    BrStackInsnLen = "brstackinsnlen",
+    /// Bytes of the sampled instruction.
+    Insn = "insn",
+    /// Length of the sampled instruction, bytes.
+    InsnLen = "insnlen",
+    /// Text of the source line, where it is another one than before.
+    SrcCode = "srccode",
     /// Where data came from.
     DataSrc = "data_src",
     /// Latency or other weight.
@@ -141,6 +151,11 @@ impl Fields {
     #[must_use]
     pub const fn without(self, field: Field) -> Self {
         Self(self.0 & !(1 << field as u8))
+    }
+
+    /// Whether nothing is printed for them.
+    pub const fn is_empty(self) -> bool {
+        self.without(Field::Flags).0 == 0
     }
 
     /// Those that are also among `other`.
@@ -280,11 +295,15 @@ impl Selection {
     pub fn apply(&mut self, text: &str) -> Result<(), FieldError> {
         let (kinds, names) = match text.split_once(':') {
             Some((prefix, names)) => {
-                let kind = EventKind::ALL
+                let found = EventKind::ALL
                     .into_iter()
-                    .find(|kind| kind.prefix() == prefix)
-                    .ok_or_else(|| unknown_kind(prefix))?;
-                (vec![kind], names)
+                    .find(|kind| kind.prefix() == prefix);
+                // What instruction tracing synthesizes is no sample of ours.
+                let is_known = found.is_some() || prefix == "synth";
+                if !is_known {
+                    return Err(unknown_kind(prefix));
+                }
+                (found.into_iter().collect(), names)
             }
             None => (EventKind::ALL.to_vec(), text),
         };
@@ -322,7 +341,7 @@ impl Selection {
         text: &str,
     ) -> Result<(), FieldError> {
         let able: Vec<_> = kinds.iter().filter(|kind| kind.can_have(field)).collect();
-        if able.is_empty() {
+        if able.is_empty() && !kinds.is_empty() {
             return Err(FieldError(format!(
                 "-F {text}: these events have no {}",
                 field.name()
@@ -347,6 +366,12 @@ impl Selection {
     /// The fields of events of this kind.
     pub fn of(&self, kind: EventKind) -> Fields {
         self.fields[kind as usize]
+    }
+
+    /// The fields of events of any kind.
+    pub fn of_any(&self) -> Fields {
+        let bits = self.fields.iter().fold(0, |bits, fields| bits | fields.0);
+        Fields(bits)
     }
 
     /// Whether `field` was asked for by name for this kind.

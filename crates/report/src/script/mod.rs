@@ -3,10 +3,14 @@
 //! You give a profile and, sample by sample, what the profile does not keep
 //! ([`Details`]); you get the bytes that perf 6.1 prints.
 
+mod blocks;
 mod details;
 mod fields;
 mod sample;
 
+pub use blocks::{
+    BlockOptions, CodeAt, LONGEST_INSTRUCTION, TakenBranch, instruction_length, push_blocks,
+};
 pub use details::{Branch, Details, Leaf, Place};
 pub use fields::{EventKind, Field, FieldError, Fields, Selection};
 pub use sample::{Options, ScriptWriter};

@@ -1,5 +1,6 @@
 //! Samples as lines.
 
+use super::blocks::push_source;
 use super::details::{Branch, Details, Leaf, Place};
 use super::fields::{Field, Fields};
 use crate::escape;
@@ -78,6 +79,9 @@ impl<'p> ScriptWriter<'p> {
     /// Appends one sample with its call chain and a final line end.
     pub fn write(&mut self, details: &Details<'_>, out: &mut Vec<u8>) {
         let fields = self.fields(details);
+        if fields.is_empty() {
+            return;
+        }
         self.head(details, fields, out);
         if fields.has(Field::Event) {
             let event = self.profile.events.get(usize::from(details.sample.event.0));
@@ -97,6 +101,9 @@ impl<'p> ScriptWriter<'p> {
         }
         tail(details, fields, out);
         out.push(b'\n');
+        if let Some((line, text)) = details.source_line.filter(|_| fields.has(Field::SrcCode)) {
+            push_source(line, text, out);
+        }
     }
 
     /// Thread, CPU, time, period.
@@ -394,6 +401,16 @@ fn tail(details: &Details<'_>, fields: Fields, out: &mut Vec<u8>) {
     if let Some(bytes) = details.bpf_output.filter(|_| fields.has(Field::BpfOutput)) {
         push_bpf_output(bytes, out);
     }
+    if fields.has(Field::InsnLen) {
+        put(out, format_args!(" ilen: {}", details.instruction.len()));
+    }
+    if fields.has(Field::Insn) && !details.instruction.is_empty() {
+        out.extend(b" insn:");
+        for byte in details.instruction {
+            put(out, format_args!(" {byte:02x}"));
+        }
+    }
+    out.extend_from_slice(details.blocks);
     if let Some(address) = details.phys_addr.filter(|_| fields.has(Field::PhysAddr)) {
         put(out, format_args!("{address:16x}"));
     }

@@ -1,0 +1,240 @@
+//! Instructions and source lines in `prof script`, against `perf script`.
+
+use crate::oracle::{compiled, have, perf, prof, scratch};
+use prof_abi::{AttrFlags, BranchSampleType, CpuMode, EventAttr, SampleType};
+use prof_perfdata::write::{
+    Comm, EventDescription, Features, FileIdentity, FileWriter, Mmap, Mmap2, SampleEncoder,
+    SampleFields, Trailer,
+};
+use prof_profile::Svma;
+use prof_symbolize::{DsoRequest, Sources, SymbolFile, Symbolizer};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Fails unless both print the same of `recording`.
+fn assert_same_text(recording: &Path, options: &[&str]) {
+    let input = ["script", "-i", recording.to_str().expect("a plain name")];
+    let args: Vec<&str> = input.iter().chain(options).copied().collect();
+    let perfs = perf(&args).succeeded("perf script").text();
+    let ours = prof(&args).succeeded("prof script").text();
+    assert!(!perfs.trim().is_empty(), "{options:?}: no text");
+    let mut lines = perfs.lines().zip(ours.lines());
+    let first = lines.find(|(perfs, ours)| perfs != ours);
+    assert_eq!(perfs, ours, "{options:?}: {first:#?}");
+}
+
+#[test]
+fn sampled_instructions_and_their_source_lines_equal_perfs() {
+    let test = "sampled_instructions_and_their_source_lines_equal_perfs";
+    let flags = ["-g", "-O1"];
+    let Some(program) = compiled(test, "steady-calls.c", &flags) else {
+        return;
+    };
+    if !have(test, "perf") {
+        return;
+    }
+    let recording = scratch().join(format!("{test}.data"));
+    let path = recording.to_str().expect("a plain name");
+    let mut args = vec![
+        "record",
+        "-q",
+        "-e",
+        "cpu-clock:u",
+        "-F",
+        "999",
+        "-o",
+        path,
+        "--",
+    ];
+    args.push(program.to_str().expect("a plain name"));
+    perf(&args).succeeded("perf record");
+    for fields in [
+        "insn",
+        "comm,ip,insn,insnlen",
+        "ip,srccode",
+        "ip,srcline,srccode,insn",
+    ] {
+        assert_same_text(&recording, &["-F", fields]);
+    }
+}
+
+/// Where the program is mapped in the recording: where it was linked to.
+const BASE: u64 = 0x40_0000;
+const PID: u32 = 4_000_001;
+
+fn attr() -> EventAttr {
+    EventAttr {
+        kind: 1,
+        sample_period: 999,
+        sample_type: SampleType::IDENTIFIER
+            | SampleType::IP
+            | SampleType::TID
+            | SampleType::TIME
+            | SampleType::BRANCH_STACK,
+        flags: AttrFlags::MMAP | AttrFlags::MMAP2 | AttrFlags::COMM | AttrFlags::SAMPLE_ID_ALL,
+        branch_sample_type: BranchSampleType::USER | BranchSampleType::ANY,
+        ..EventAttr::default()
+    }
+}
+
+/// A branch: where from, where to, and its flags as in the record.
+type Taken = [u64; 3];
+
+const PREDICTED: u64 = 2;
+const MISPREDICTED: u64 = 1;
+const IN_TRANSACTION: u64 = 4;
+const ABORT: u64 = 8;
+
+fn cycles(count: u64) -> u64 {
+    count << 4
+}
+
+/// Samples with branches in a program that never ran.
+fn write(name: &str, program: &Path, samples: &[(u64, Vec<Taken>)]) -> PathBuf {
+    let attr = attr();
+    let events = [EventDescription {
+        attr,
+        ids: vec![1],
+        name: "cpu-clock".into(),
+    }];
+    let path = scratch().join(name);
+    let mut writer = FileWriter::new(std::io::Cursor::new(Vec::new()), &events).expect("in memory");
+    let mut records = Vec::new();
+    let trailer = Trailer::of(&events[0].attr);
+    let comm = Comm {
+        pid: PID,
+        tid: PID,
+        name: b"branches",
+        by_exec: true,
+    };
+    comm.encode(&trailer, &mut records);
+    let mapping = Mmap2 {
+        mapping: Mmap {
+            pid: PID,
+            tid: PID,
+            start: BASE,
+            len: 0x1_0000,
+            file_offset: 0,
+            cpu_mode: CpuMode::User,
+            path: program.as_os_str().as_encoded_bytes(),
+        },
+        identity: FileIdentity::Inode {
+            major: 0,
+            minor: 0,
+            inode: 0,
+            generation: 0,
+        },
+        prot: 5,
+        flags: 2,
+        is_data: false,
+    };
+    mapping.encode(&trailer, &mut records);
+    for (index, (ip, branches)) in samples.iter().enumerate() {
+        let fields = SampleFields {
+            cpu_mode: CpuMode::User,
+            id: 1,
+            ip: *ip,
+            pid: PID,
+            tid: PID,
+            time: 1000 + index as u64,
+            branches,
+            ..SampleFields::default()
+        };
+        let encoder = SampleEncoder::new(&events[0].attr);
+        encoder.encode(&fields, &mut records).expect("short");
+    }
+    writer.write(&records).expect("written");
+    let mut features = Features::default();
+    features.hostname("here");
+    features.arch("x86_64");
+    features.event_descriptions(&events);
+    let bytes = writer.finish(&features).expect("in memory");
+    std::fs::write(&path, bytes.into_inner()).expect("the target folder is writable");
+    path
+}
+
+fn opened(program: &Path) -> Arc<SymbolFile> {
+    let path = program.to_str().expect("a plain name");
+    Symbolizer::new(Sources::default())
+        .open(&DsoRequest::for_file(path, None))
+        .expect("just compiled")
+}
+
+/// Branch stacks of every kind that blocks are printed for.
+fn samples(file: &SymbolFile) -> Vec<(u64, Vec<Taken>)> {
+    let function = |name: &str| {
+        let Svma(address) = file.address_of(name).expect("a function of the program");
+        address
+    };
+    let (first, second, third) = (function("first"), function("second"), function("third"));
+    // Offsets of instructions, as fixtures/programs/branches.c has them.
+    let first_jump = first + 6;
+    let (second_call, fourth, fourth_end) = (second + 8, second + 13, second + 19);
+    let (third_middle, third_return) = (third + 1, third + 5);
+    let jump = |flags| [first_jump, second, flags];
+    let call = |flags| [second_call, third, flags];
+    let back = |flags| [third_return, fourth, flags];
+    let kernel = 0xffff_ffff_8100_0000;
+    vec![
+        // Whole, newest first, and the sample two instructions on.
+        (
+            fourth_end,
+            vec![
+                back(PREDICTED | cycles(3)),
+                call(MISPREDICTED),
+                jump(PREDICTED),
+            ],
+        ),
+        // The sample is the branch.
+        (third_return, vec![back(PREDICTED), call(cycles(7))]),
+        // In a transaction that ended.
+        (
+            fourth,
+            vec![back(IN_TRANSACTION | ABORT), call(IN_TRANSACTION)],
+        ),
+        // The branch before the sample is missing.
+        (first, vec![call(PREDICTED), jump(PREDICTED)]),
+        (fourth, vec![jump(PREDICTED)]),
+        // The code does not lead from one branch to the next.
+        (
+            third_middle,
+            vec![call(0), [second_call - 1, second, 0], jump(0)],
+        ),
+        // An interrupt, of whose entry there is no branch.
+        (
+            fourth,
+            vec![back(0), call(0), [kernel + 16, second, 0], jump(0)],
+        ),
+        (fourth, vec![[kernel, kernel + 5, 0], jump(0), call(0)]),
+        // Nothing is mapped there, blocks too long, addresses of nothing.
+        (fourth, vec![back(0), [0x10, 0x20, 0]]),
+        (fourth, vec![[fourth + 0x8000, second, 0], jump(0)]),
+        (fourth, vec![[0, 0, 0], back(0)]),
+        (fourth, Vec::new()),
+    ]
+}
+
+#[test]
+fn the_instructions_between_branches_equal_perfs() {
+    let test = "the_instructions_between_branches_equal_perfs";
+    let flags = ["-g", "-O1", "-no-pie"];
+    let Some(program) = compiled(test, "branches.c", &flags) else {
+        return;
+    };
+    if !have(test, "perf") {
+        return;
+    }
+    let recording = write(
+        &format!("{test}.data"),
+        &program,
+        &samples(&opened(&program)),
+    );
+    for fields in [
+        "ip,brstackinsn",
+        "comm,ip,sym,brstackinsn",
+        "ip,brstackinsnlen",
+        "ip,sym,insn,brstackinsn,srccode",
+    ] {
+        assert_same_text(&recording, &["-F", fields]);
+    }
+}
