@@ -62,11 +62,46 @@ impl Hasher for KeyHasher {
 
 type ByChainKey<V> = HashMap<(u64, u64), V, BuildHasherDefault<KeyHasher>>;
 
+/// The stacks of chains seen lately: the last [`Known::MOST`] of them at
+/// least, twice as many at most. A chain that is not here is interned anew
+/// and gets the stack it had before.
+#[derive(Default)]
+struct Known {
+    young: ByChainKey<Interned>,
+    old: ByChainKey<Interned>,
+}
+
+impl Known {
+    /// What a table of 2^19 slots holds: 17 MB.
+    const MOST: usize = (1 << 19) / 8 * 7;
+
+    #[inline]
+    fn get(&mut self, key: (u64, u64)) -> Option<Interned> {
+        if let Some(&known) = self.young.get(&key) {
+            return Some(known);
+        }
+        if self.old.is_empty() {
+            return None;
+        }
+        let known = *self.old.get(&key)?;
+        self.put(key, known);
+        Some(known)
+    }
+
+    fn put(&mut self, key: (u64, u64), stack: Interned) {
+        if self.young.len() >= Self::MOST {
+            std::mem::swap(&mut self.young, &mut self.old);
+            self.young.clear();
+        }
+        self.young.insert(key, stack);
+    }
+}
+
 /// Interns stacks and locations; a chain seen before in the same address
 /// space costs one hash.
 pub(crate) struct StackBuilder {
     keys: ChainKeys,
-    known: ByChainKey<Interned>,
+    known: Known,
     recent: Recent,
     list: Vec<RawLocation>,
     /// Indices into `list`.
@@ -153,7 +188,7 @@ impl StackBuilder {
     pub(crate) fn new(unmapped_limit: usize) -> Self {
         Self {
             keys: ChainKeys::new(),
-            known: ByChainKey::default(),
+            known: Known::default(),
             recent: Recent::new(),
             list: Vec::new(),
             locations: HashTable::new(),
@@ -209,11 +244,11 @@ impl StackBuilder {
             chain.ip.map_or(u64::MAX, |ip| ip.0),
         ];
         let key = self.keys.key(head.into_iter().chain(chain.entries.clone()));
-        if let Some(&known) = self.known.get(&key) {
+        if let Some(known) = self.known.get(key) {
             return known;
         }
         let stack = self.build(processes, chain);
-        self.known.insert(key, stack);
+        self.known.put(key, stack);
         stack
     }
 
@@ -360,10 +395,10 @@ fn intern(index: &mut HashTable<u32>, list: &mut Vec<RawLocation>, raw: RawLocat
 
 #[cfg(test)]
 mod tests {
-    use super::{RawChain, StackBuilder};
+    use super::{Interned, Known, RawChain, StackBuilder};
     use crate::processes::{MapEvent, Processes};
     use prof_abi::{CallchainContext, CpuMode};
-    use prof_profile::{Avma, FileOffset};
+    use prof_profile::{Avma, FileOffset, StackId};
 
     fn processes() -> Processes {
         let mut processes = Processes::default();
@@ -406,6 +441,26 @@ mod tests {
             frames(&[], CpuMode::User, 0x1010),
             [(CpuMode::User, 0x210, false)]
         );
+    }
+
+    #[test]
+    fn known_chains_are_bounded_and_those_in_use_stay() {
+        let mut known = Known::default();
+        let one = |stack| Interned {
+            stack: StackId(stack),
+            merged: 0,
+            left_out: 0,
+            depth: 1,
+        };
+        // Keys are as random as hashes.
+        let key = |number: u32| (0, u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        for number in 0..3 * Known::MOST as u32 {
+            known.put(key(number), one(number));
+            let in_use = known.get(key(0)).map(|known| known.stack);
+            assert_eq!(in_use, Some(StackId(0)));
+        }
+        assert!(known.young.len() + known.old.len() <= 2 * Known::MOST);
+        assert!(known.get(key(1)).is_none());
     }
 
     #[test]
