@@ -24,6 +24,13 @@
 //!   `--no-children`.
 //! - `--children -s time`: perf counts callers in the slice of another sample.
 //!   Compared with `--no-children`.
+//! - `-s srcline` of a C++ program: perf writes `??:0` for places in files
+//!   without lines until it has failed to find 123 of them, then what we
+//!   write. Compared for the others.
+//! - `--symbol-filter` with `-s`: perf then filters nothing, unless `-s` has
+//!   the usual keys.
+//! - `--ignore-callees` with callers first: perf drops the callers of the
+//!   functions instead. Compared with `--no-children`.
 //! - `--max-stack` with callers first: perf keeps the outermost frames and
 //!   loses the leaf; we keep the innermost. Compared with `--no-children`.
 
@@ -98,6 +105,18 @@ const MORE_COMBINATIONS: &[&str] = &[
     "--max-stack 5 --no-children -g callee",
     "-U -s dso,sym -g none",
     "-q -t ,",
+    "-x -p rec|sort -g none",
+    "-x -s sym,parent -p main --no-children",
+    "--ignore-callees ^(rec|fib|worker|main)$ --no-children",
+    "--ignore-callees sort -s sym,dso --no-children",
+    "--symbol-filter e --no-children",
+    "--symbol-filter ma --no-children",
+    "--ns -s time,sym -g none --no-children",
+    "-s srcline -g none --no-children",
+    "-s srcfile,srcline,sym -g none --no-children",
+    "--full-source-path -s srcline -g none --no-children",
+    "--full-source-path -s srcfile,sym -g none --no-children",
+    "--demangle --skip-empty -g none",
 ];
 
 /// What is shown instead of rows.
@@ -238,6 +257,9 @@ fn differences(file: &Path, combinations: &[&str]) -> Vec<String> {
         let draws = combination.contains("-g ") && !combination.contains("-g none");
         let searches = combination.contains("parent") || combination.contains("-p ");
         if !has_chains && (draws || searches) {
+            continue;
+        }
+        if path.contains("report-threads") && combination.contains("srcline") {
             continue;
         }
         // Nor does it look for CPUs that were not recorded.
@@ -449,6 +471,10 @@ fn what_cannot_be_shown_is_told_with_what_would_work() {
         (&["--time", "1,2"], "they are from "),
         (&["-d", "libc.so.6", "-S", "leaf"], "leave one of them out"),
         (&["-p", "("], "unclosed group"),
+        (&["-x"], "say which with -p"),
+        (&["-v"], "-v, --verbose"),
+        (&["--mem-mode"], "prof script -F addr"),
+        (&["--ignore-callees=("], "unclosed group"),
         (&["-F", "nonsense"], "overhead_children"),
         (&["-g", "nonsense"], "fractal"),
         (&["--percent-limit", "200"], "between 0 and 100"),

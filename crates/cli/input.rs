@@ -19,9 +19,24 @@ pub(crate) struct NameOptions {
     /// Do not show inlined functions
     #[arg(long)]
     pub(crate) no_inline: bool,
+    /// Show them (the default)
+    #[arg(long, overrides_with = "no_inline", hide = true)]
+    inline: bool,
     /// Show mangled names
     #[arg(long)]
     pub(crate) no_demangle: bool,
+    /// Show names as in the source (the default)
+    #[arg(long, overrides_with = "no_demangle", hide = true)]
+    demangle: bool,
+    /// The kernel's file, instead of looking for it
+    #[arg(short = 'k', long, value_name = "FILE")]
+    vmlinux: Option<PathBuf>,
+    /// Do not look for the kernel's file
+    #[arg(long, conflicts_with = "vmlinux")]
+    ignore_vmlinux: bool,
+    /// A copy of /proc/kallsyms, for the kernel's symbols
+    #[arg(long, value_name = "FILE")]
+    kallsyms: Option<PathBuf>,
     /// Look for recorded files below this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) symfs: Option<PathBuf>,
@@ -41,6 +56,9 @@ impl NameOptions {
     pub(crate) fn symbolizer(&self) -> Symbolizer {
         let mut sources = Sources {
             symfs: self.symfs.clone(),
+            vmlinux: self.vmlinux.clone(),
+            finds_vmlinux: !self.ignore_vmlinux,
+            kallsyms: self.kallsyms.clone(),
             ..Sources::default()
         };
         if self.no_demangle {

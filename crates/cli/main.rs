@@ -22,6 +22,7 @@ mod pager;
 mod progress;
 mod record;
 mod recording;
+mod refused;
 mod report;
 mod script;
 mod stat;
@@ -33,7 +34,8 @@ use std::process::ExitCode;
 
 /// A sampling profiler for Linux.
 #[derive(Debug, Parser)]
-#[command(name = "prof", version, max_term_width = 100, infer_long_args = true)]
+#[command(name = "prof", version, max_term_width = 100)]
+#[command(infer_long_args = true, args_override_self = true)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(subcommand)]

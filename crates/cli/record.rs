@@ -5,6 +5,7 @@ mod refused;
 mod values;
 
 use crate::outcome::{Outcome, UsageError, say};
+use crate::refused::Refused;
 use anyhow::Context;
 use live::LiveStage;
 use prof_record::events::{self, EventSpec};
@@ -16,7 +17,7 @@ use prof_record::stage::Stage;
 use prof_record::{EndedBy, Finished, RecordError};
 use prof_resolve::Switches;
 use prof_sys::process::Ended;
-use refused::Refused;
+use refused::OfRecord;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -180,7 +181,7 @@ pub(crate) struct Args {
     #[arg(long, hide = true)]
     timestamp_boundary: bool,
     #[command(flatten)]
-    _refused: Refused,
+    _refused: Refused<OfRecord>,
     /// What to run and record, with its arguments.
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,

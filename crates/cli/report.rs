@@ -1,6 +1,7 @@
 //! `prof report`: a recording as a table with call graphs.
 
 mod emptiness;
+mod refused;
 mod tasks;
 
 use crate::dump::HeaderDetail;
@@ -9,15 +10,17 @@ use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError};
 use crate::pager::Pager;
 use crate::recording::Input;
+use crate::refused::Refused;
 use prof_perfdata::Reader;
 use prof_profile::Profile;
 use prof_report::model::{
     Filter, ParentPattern, Scope, Selection, SelfOf, SortKey, StackEnd, parse_time_ranges,
 };
 use prof_report::text::{
-    CallGraph, ChainKey, ChainOrder, ChainStyle, Field, FieldList, TextOptions,
+    CallGraph, CellLook, ChainKey, ChainOrder, ChainStyle, Field, FieldList, TextOptions,
 };
 use prof_symbolize::Detail;
+use refused::OfReport;
 use regex::Regex;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
@@ -51,6 +54,11 @@ pub(crate) struct Args {
     /// Keep at most N frames of a chain, from its leaf
     #[arg(long, value_name = "N")]
     max_stack: Option<usize>,
+    /// Count what functions with matching names call as their own code
+    #[arg(long, value_name = "REGEX")]
+    ignore_callees: Option<Regex>,
+    #[command(flatten)]
+    _refused: Refused<OfReport>,
 }
 
 const EXAMPLES: &str = "\
@@ -116,6 +124,9 @@ struct Columns {
     /// Tell rows apart by the first caller whose name matches, too (--sort parent)
     #[arg(short = 'p', long, value_name = "REGEX")]
     parent: Option<Regex>,
+    /// Show only rows with such a caller
+    #[arg(short = 'x', long)]
+    exclude_other: bool,
     /// Put this between columns instead of spaces
     #[arg(short = 't', long, value_name = "TEXT")]
     field_separator: Option<String>,
@@ -140,6 +151,15 @@ struct Columns {
     /// Length of a slice for --sort time: a number and s, ms, us or ns
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = quantum)]
     time_quantum: u64,
+    /// Show times in nanoseconds
+    #[arg(long)]
+    ns: bool,
+    /// Show the whole path of source files
+    #[arg(long)]
+    full_source_path: bool,
+    /// Leave out events without samples (always done)
+    #[arg(long, hide = true)]
+    skip_empty: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -160,6 +180,9 @@ struct Filters {
     /// Only samples taken in these functions
     #[arg(short = 'S', long, value_name = "NAMES", value_delimiter = ',')]
     symbols: Vec<String>,
+    /// Only rows of functions with this in their name
+    #[arg(long, value_name = "TEXT")]
+    symbol_filter: Option<String>,
     /// Only these processes
     #[arg(long, value_name = "PIDS", value_delimiter = ',')]
     pid: Vec<i32>,
@@ -243,8 +266,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if profile.samples.is_empty() {
         emptiness::say_no_samples(&profile);
     } else {
-        let times = &options.selection.scope.times;
-        emptiness::say_what_nothing_passes(&profile, &args.filters, times);
+        emptiness::say_what_nothing_passes(&profile, &args.filters, &options.selection);
     }
     let stdout = io::stdout();
     let result = if is_terminal && !args.form.json && !args.form.csv {
@@ -339,6 +361,12 @@ impl Args {
                  chains; record with -g",
             ));
         }
+        let by_parent = self.columns.parent.is_some() || self.uses(SortKey::Parent);
+        if self.columns.exclude_other && !by_parent {
+            return Err(usage(
+                "-x shows rows with a certain caller; say which with -p REGEX",
+            ));
+        }
         let sorts_by_line = self.uses(SortKey::Srcline) || self.uses(SortKey::Srcfile);
         Ok(TextOptions {
             selection: Selection {
@@ -354,6 +382,7 @@ impl Args {
                 },
                 max_stack: self.max_stack.map(|most| (most, StackEnd::Leaf)),
                 parent: self.parent(),
+                ignore_callees: self.ignore_callees.clone(),
                 ..Selection::default()
             },
             sort: self.sort(),
@@ -371,6 +400,12 @@ impl Args {
             threads: self.form.threads,
             quiet: self.form.quiet,
             time: self.filters.time.clone(),
+            exclude_other: self.columns.exclude_other,
+            symbol_filter: self.filters.symbol_filter.clone(),
+            look: CellLook {
+                nanoseconds: self.columns.ns,
+                full_paths: self.columns.full_source_path,
+            },
         })
     }
 

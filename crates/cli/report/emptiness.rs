@@ -4,7 +4,7 @@ use super::Filters;
 use crate::outcome::say;
 use prof_profile::{Profile, Sample, Task};
 use prof_report::escape;
-use prof_report::model::TimeRange;
+use prof_report::model::{Selection, TimeRange, any_sample_passes};
 use std::fmt::Display;
 
 /// A recording without samples is told, with what would have some.
@@ -28,7 +28,7 @@ pub(super) fn say_no_samples(profile: &Profile) {
 
 /// A name that no sample has is told, with names that there are; so are
 /// numbers and times, and filters that nothing passes together.
-pub(super) fn say_what_nothing_passes(profile: &Profile, filters: &Filters, times: &[TimeRange]) {
+pub(super) fn say_what_nothing_passes(profile: &Profile, filters: &Filters, selection: &Selection) {
     // The usual case must not pay for sorting all names.
     if filters.is_empty() {
         return;
@@ -36,10 +36,10 @@ pub(super) fn say_what_nothing_passes(profile: &Profile, filters: &Filters, time
     let asked = Asked {
         profile,
         filters,
-        times,
+        times: &selection.scope.times,
     };
     let said = asked.say_unknown_names() | asked.say_unknown_numbers() | asked.say_empty_time();
-    if !said && !profile.samples.iter().any(|sample| asked.passes(&sample)) {
+    if !said && !any_sample_passes(profile, selection) {
         say(
             "no sample passes all filters together, each alone lets some pass; \
              leave one of them out",
@@ -56,39 +56,6 @@ struct Asked<'a> {
 impl Asked<'_> {
     fn task(&self, sample: &Sample) -> &Task {
         self.profile.task(sample.task)
-    }
-
-    /// Module (by both of its names) and function of where a sample was
-    /// taken.
-    fn place(&self, sample: &Sample) -> Option<([&str; 2], Option<&str>)> {
-        let profile = self.profile;
-        let (_, location) = profile.stacks.get(sample.stack)?;
-        let dso = profile.dso(profile.location(location).dso);
-        let host = profile.frames_at(location).last();
-        let function = host.map(|frame| profile.function(frame.function));
-        let named = function.filter(|function| function.unnamed.is_none());
-        Some((
-            [profile.name(dso.short_name), profile.name(dso.path)],
-            named.map(|function| profile.name(function.name)),
-        ))
-    }
-
-    fn passes(&self, sample: &Sample) -> bool {
-        let filters = self.filters;
-        let task = self.task(sample);
-        let any = |list: &[String], names: &[&str]| {
-            list.is_empty() || list.iter().any(|name| names.contains(&name.as_str()))
-        };
-        let (dsos, function) = self.place(sample).unwrap_or((["", ""], None));
-        let cpus = filters.cpu.as_ref().map_or(&[][..], |list| &list.0);
-        any(&filters.comms, &[self.profile.name(task.comm)])
-            && any(&filters.dsos, &dsos)
-            && any(&filters.symbols, function.as_slice())
-            && (filters.pid.is_empty() || filters.pid.contains(&task.pid))
-            && (filters.tid.is_empty() || filters.tid.contains(&task.tid))
-            && (cpus.is_empty() || sample.cpu.is_some_and(|cpu| cpus.contains(&cpu)))
-            && (!filters.hide_unresolved || function.is_some())
-            && self.is_in_time(sample)
     }
 
     fn is_in_time(&self, sample: &Sample) -> bool {

@@ -132,7 +132,7 @@ fn vmlinux_paths(sources: &Sources, request: &KernelRequest<'_>) -> Vec<PathBuf>
     if let Some(path) = &sources.vmlinux {
         return vec![path.clone()];
     }
-    if request.build_id.is_none() {
+    if request.build_id.is_none() || !sources.finds_vmlinux {
         return Vec::new();
     }
     let cached = search::cached(sources, request.build_id, "vmlinux");

@@ -21,6 +21,8 @@ pub struct Sources {
     pub build_id_cache: Option<PathBuf>,
     /// The kernel's file (`--vmlinux`); without it, the usual places.
     pub vmlinux: Option<PathBuf>,
+    /// Whether the usual places are tried (not with `--ignore-vmlinux`).
+    pub finds_vmlinux: bool,
     /// A copy of `/proc/kallsyms` (`--kallsyms`).
     pub kallsyms: Option<PathBuf>,
     /// Whether names are shown as in the source.
@@ -37,6 +39,7 @@ impl Default for Sources {
                 .filter(|home| home.is_absolute())
                 .map(|home| home.join(".debug")),
             vmlinux: None,
+            finds_vmlinux: true,
             kallsyms: None,
             demangle: Demangle::Yes,
         }

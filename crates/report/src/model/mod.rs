@@ -12,6 +12,7 @@
 
 mod grow;
 mod heat;
+mod judge;
 mod key;
 mod parts;
 mod paths;
@@ -26,6 +27,7 @@ mod tree;
 
 pub use grow::{Direction, GrowId, Growth, Seed};
 pub use heat::{Heat, HeatRow, HeatRows};
+pub use judge::any_sample_passes;
 pub use key::{KeyError, SortKey};
 pub use parts::{Part, Parts};
 pub use paths::NodeId;

@@ -1,12 +1,13 @@
 //! A scene: a profile seen through a selection.
 
+use super::judge::{Shown, without_callees};
 use super::paths::StackPaths;
 use super::select::Scope;
 use super::site::SiteMaker;
-use super::tally::{Parents, Shown, Split, Tally};
+use super::tally::{Split, Tally};
 use super::transform::apply;
 use super::{CallTree, NodeId, Selection, SiteKind, Sites, Weight};
-use prof_profile::{Event, Profile};
+use prof_profile::{Event, Profile, StackId};
 use std::sync::{Arc, OnceLock};
 
 /// A profile seen through a selection: the paths of its stacks, made once and
@@ -19,6 +20,8 @@ pub struct Scene<'p> {
     path_sites: Vec<super::SiteId>,
     /// By `StackId`; `NONE` for stacks a transform took out.
     of_stack: Vec<NodeId>,
+    /// See [`Scene::kept`].
+    kept: Option<Vec<StackId>>,
     /// The samples without splitting; made when first asked for.
     whole: OnceLock<(Arc<CallTree>, Weight)>,
 }
@@ -42,9 +45,12 @@ impl<'p> Scene<'p> {
         }
         sites.freeze();
         let (parents, path_sites) = paths.into_columns();
+        let pattern = selection.ignore_callees.as_ref();
+        let kept = pattern.map(|pattern| without_callees(profile, pattern));
         Self {
             profile,
             selection,
+            kept,
             sites: Arc::new(sites),
             parents,
             path_sites,
@@ -62,17 +68,18 @@ impl<'p> Scene<'p> {
     }
 
     pub(crate) fn tally(&self, split: Split) -> Tally {
-        let parents = split
-            .parent
-            .then(|| Parents::new(self.profile, &self.selection.parent));
-        Tally::new(
-            self.profile,
-            self.selection.event,
-            &self.selection.scope,
-            &self.selection.filter,
-            split,
-            parents.as_ref(),
-        )
+        Tally::new(self, split)
+    }
+
+    /// By `StackId`: what is left of the stack, where callees are ignored.
+    pub(crate) fn kept(&self) -> Option<&[StackId]> {
+        self.kept.as_deref()
+    }
+
+    /// What is left of one stack.
+    pub(crate) fn kept_of(&self, stack: StackId) -> StackId {
+        let kept = self.kept().and_then(|kept| kept.get(stack.0 as usize));
+        kept.copied().unwrap_or(stack)
     }
 
     /// The profile it shows.

@@ -27,6 +27,9 @@ pub struct Selection {
     pub max_stack: Option<(usize, StackEnd)>,
     /// What [`super::SortKey::Parent`] tells samples apart by.
     pub parent: ParentPattern,
+    /// What functions with matching names call counts as their own code: a
+    /// stack ends at the outermost of them.
+    pub ignore_callees: Option<Regex>,
 }
 
 impl Default for Selection {
@@ -41,6 +44,7 @@ impl Default for Selection {
             granularity: Granularity::Function,
             max_stack: None,
             parent: ParentPattern::default(),
+            ignore_callees: None,
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Weights, and samples counted by who ran and where.
 
-use super::select::{Filter, ModeFilter, ParentPattern, Scope, StackEnd};
-use super::{Scene, SortKey, TimeRange};
+use super::judge::{Fate, Sieve};
+use super::select::{ParentPattern, StackEnd};
+use super::{Scene, SortKey};
 use hashbrown::HashTable;
-use prof_abi::CpuMode;
-use prof_profile::{EventId, NameId, Profile, Sample, StackId, TaskId};
+use prof_profile::{NameId, Profile, Sample, StackId, TaskId};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::hash::BuildHasher;
 use std::iter::Sum;
@@ -149,175 +149,6 @@ impl Split {
             parent: None,
         }
     }
-}
-
-/// Which tasks pass a filter, by `TaskId`.
-fn passing_tasks(profile: &Profile, filter: &Filter) -> Vec<bool> {
-    let named = |comm: NameId| {
-        filter.comms.is_empty() || filter.comms.iter().any(|name| name == profile.name(comm))
-    };
-    profile
-        .tasks
-        .iter()
-        .map(|task| {
-            (filter.pids.is_empty() || filter.pids.contains(&task.pid))
-                && (filter.tids.is_empty() || filter.tids.contains(&task.tid))
-                && named(task.comm)
-        })
-        .collect()
-}
-
-/// What becomes of samples with a stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    /// Counted and shown.
-    Shown,
-    /// In the scope, but hidden by a filter.
-    Hidden,
-    /// Not in the scope.
-    Outside,
-}
-
-/// Judges stacks, each leaf location once.
-struct Judge<'a> {
-    profile: &'a Profile,
-    scope: &'a Scope,
-    filter: &'a Filter,
-    leaf: Vec<Option<Fate>>,
-    /// By `StackId`, where the whole stack decides.
-    whole: Vec<Option<Fate>>,
-    /// Functions whose name matches the filter's pattern.
-    matching: Vec<bool>,
-}
-
-impl<'a> Judge<'a> {
-    fn new(profile: &'a Profile, scope: &'a Scope, filter: &'a Filter) -> Self {
-        let matching = filter.frame.as_ref().map_or_else(Vec::new, |pattern| {
-            profile
-                .functions
-                .iter()
-                .map(|function| pattern.is_match(profile.name(function.name)))
-                .collect()
-        });
-        Self {
-            profile,
-            scope,
-            filter,
-            leaf: vec![None; profile.locations.len()],
-            whole: vec![
-                None;
-                if filter.frame.is_some() {
-                    profile.stacks.len()
-                } else {
-                    0
-                }
-            ],
-            matching,
-        }
-    }
-
-    fn is_idle(&self) -> bool {
-        !self.scope.named_only
-            && self.filter.dsos.is_empty()
-            && self.filter.symbols.is_empty()
-            && self.filter.mode.is_none()
-            && self.filter.frame.is_none()
-    }
-
-    fn fate(&mut self, stack: StackId) -> Fate {
-        if self.is_idle() {
-            return Fate::Shown;
-        }
-        let Some((_, location)) = self.profile.stacks.get(stack) else {
-            return if self.scope.named_only {
-                Fate::Outside
-            } else {
-                Fate::Hidden
-            };
-        };
-        let known = self.leaf.get(location.0 as usize).copied().flatten();
-        let fate = known.unwrap_or_else(|| self.leaf_fate(location));
-        if let Some(slot) = self.leaf.get_mut(location.0 as usize) {
-            *slot = Some(fate);
-        }
-        if fate == Fate::Shown && self.filter.frame.is_some() {
-            return self.whole_fate(stack);
-        }
-        fate
-    }
-
-    /// What becomes of a stack whose leaf passes.
-    fn whole_fate(&mut self, stack: StackId) -> Fate {
-        let known = self.whole.get(stack.0 as usize).copied().flatten();
-        let fate = known.unwrap_or_else(|| {
-            if self.any_frame_matches(stack) {
-                Fate::Shown
-            } else {
-                Fate::Hidden
-            }
-        });
-        if let Some(slot) = self.whole.get_mut(stack.0 as usize) {
-            *slot = Some(fate);
-        }
-        fate
-    }
-
-    fn leaf_fate(&self, id: prof_profile::LocationId) -> Fate {
-        let (profile, filter) = (self.profile, self.filter);
-        let location = profile.location(id);
-        let host = profile
-            .frames_at(id)
-            .last()
-            .map(|frame| profile.function(frame.function));
-        let named = host.is_some_and(|function| function.unnamed.is_none());
-        if self.scope.named_only && !named {
-            return Fate::Outside;
-        }
-        let dso = profile.dso(location.dso);
-        let dso_passes = filter.dsos.is_empty()
-            || filter
-                .dsos
-                .iter()
-                .any(|name| name == profile.name(dso.short_name) || name == profile.name(dso.path));
-        let symbol_passes = filter.symbols.is_empty()
-            || host.is_some_and(|function| {
-                named
-                    && filter
-                        .symbols
-                        .iter()
-                        .any(|name| name == profile.name(function.name))
-            });
-        let mode_passes = match (filter.mode, location.mode) {
-            (None, _) => true,
-            (Some(ModeFilter::User), CpuMode::User | CpuMode::GuestUser) => true,
-            (Some(ModeFilter::User), _) => false,
-            (
-                Some(ModeFilter::Kernel),
-                CpuMode::Kernel | CpuMode::GuestKernel | CpuMode::Hypervisor,
-            ) => true,
-            (Some(ModeFilter::Kernel), _) => false,
-        };
-        if dso_passes && symbol_passes && mode_passes {
-            Fate::Shown
-        } else {
-            Fate::Hidden
-        }
-    }
-
-    fn any_frame_matches(&self, stack: StackId) -> bool {
-        self.profile.stacks.locations(stack).any(|location| {
-            self.profile.frames_at(location).iter().any(|frame| {
-                self.matching
-                    .get(frame.function.0 as usize)
-                    .copied()
-                    .unwrap_or(false)
-            })
-        })
-    }
-}
-
-fn in_times(ranges: &[TimeRange], time: u64) -> bool {
-    ranges.is_empty() || ranges.iter().any(|range| range.holds(time))
 }
 
 /// The groups of samples, in the order in which they are first asked for.
@@ -471,28 +302,21 @@ impl Parents {
 }
 
 impl Tally {
-    pub(crate) fn new(
-        profile: &Profile,
-        event: EventId,
-        scope: &Scope,
-        filter: &Filter,
-        split: Split,
-        parents: Option<&Parents>,
-    ) -> Self {
-        let tasks = passing_tasks(profile, filter);
-        let mut judge = Judge::new(profile, scope, filter);
-        let mut groups = Groups::new(profile, split, parents);
+    pub(crate) fn new(scene: &Scene<'_>, split: Split) -> Self {
+        let (profile, selection) = (scene.profile(), scene.selection());
+        let parents = split
+            .parent
+            .then(|| Parents::new(profile, &selection.parent));
+        let mut sieve = Sieve::new(profile, selection, scene.kept());
+        let mut groups = Groups::new(profile, split, parents.as_ref());
         let mut cells = Cells::new(profile);
         let mut scope_total = Weight::ZERO;
-        for (row, sample) in profile.samples.iter().enumerate() {
-            if sample.event != event
-                || !in_times(&scope.times, sample.time)
-                || !(scope.cpus.is_empty()
-                    || sample.cpu.is_some_and(|cpu| scope.cpus.contains(&cpu)))
-            {
+        for (row, mut sample) in profile.samples.iter().enumerate() {
+            if sample.event != selection.event {
                 continue;
             }
-            let fate = judge.fate(sample.stack);
+            sample.stack = sieve.kept(sample.stack);
+            let fate = sieve.fate(&sample);
             if fate == Fate::Outside {
                 continue;
             }
@@ -500,8 +324,7 @@ impl Tally {
                 period: sample.period,
                 samples: 1,
             };
-            let passes = tasks.get(sample.task.0 as usize).copied().unwrap_or(false);
-            if fate == Fate::Shown && passes {
+            if fate == Fate::Shown {
                 let group = groups.of(profile, &sample);
                 cells.add(group, row, &sample);
             }
@@ -511,35 +334,5 @@ impl Tally {
             cells: cells.list,
             scope_total,
         }
-    }
-}
-
-/// Which samples of a scene are shown.
-pub(crate) struct Shown {
-    tasks: Vec<bool>,
-    /// By `StackId`.
-    stacks: Vec<bool>,
-    cpus: Vec<u32>,
-}
-
-impl Shown {
-    pub(crate) fn new(scene: &Scene<'_>, scope: &Scope) -> Self {
-        let (profile, filter) = (scene.profile(), &scene.selection().filter);
-        let mut judge = Judge::new(profile, scope, filter);
-        let stacks = (0..profile.stacks.len())
-            .map(|index| StackId(index as u32))
-            .map(|stack| scene.path_of(stack).is_some() && judge.fate(stack) == Fate::Shown)
-            .collect();
-        Self {
-            tasks: passing_tasks(profile, filter),
-            stacks,
-            cpus: scope.cpus.clone(),
-        }
-    }
-
-    pub(crate) fn contains(&self, task: TaskId, cpu: Option<u32>, stack: StackId) -> bool {
-        self.tasks.get(task.0 as usize).copied().unwrap_or(false)
-            && self.stacks.get(stack.0 as usize).copied().unwrap_or(false)
-            && (self.cpus.is_empty() || cpu.is_some_and(|cpu| self.cpus.contains(&cpu)))
     }
 }

@@ -156,16 +156,36 @@ impl Field {
 /// Stands behind the names of inlined functions.
 const INLINED: &str = " (inlined)";
 
+/// How much cells tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CellLook {
+    /// Times to the nanosecond, else to the microsecond.
+    pub nanoseconds: bool,
+    /// Source files with their paths, else only their names.
+    pub full_paths: bool,
+}
+
 /// Cells of the key columns.
 pub struct Cells<'a> {
     scene: &'a Scene<'a>,
     rows: &'a Rows,
+    look: CellLook,
 }
 
 impl<'a> Cells<'a> {
     /// Cells of tables of this scene.
     pub fn new(scene: &'a Scene<'a>, rows: &'a Rows) -> Self {
-        Self { scene, rows }
+        Self {
+            scene,
+            rows,
+            look: CellLook::default(),
+        }
+    }
+
+    /// The same that look otherwise.
+    #[must_use]
+    pub fn with(self, look: CellLook) -> Self {
+        Self { look, ..self }
     }
 
     /// What a key column shows for a row, safe for a terminal.
@@ -239,7 +259,9 @@ impl<'a> Cells<'a> {
             SortKey::Tgid => out.push_str(&self.process(&group)),
             SortKey::Dso => out.push_str(&self.dso(site)),
             SortKey::Symbol => self.symbol(site, out),
-            SortKey::Srcline => out.push_str(&srcline(self.scene, site)),
+            SortKey::Srcline => {
+                out.push_str(&srcline(self.scene, site, self.look.full_paths));
+            }
             SortKey::Srcfile => out.push_str(&self.srcfile(site)),
             SortKey::Cpu => match group.cpu.flatten() {
                 Some(cpu) => {
@@ -251,7 +273,7 @@ impl<'a> Cells<'a> {
                 Some(name) => out.push_str(&escape::terminal(profile.name(name))),
                 None => out.push_str("[other]"),
             },
-            SortKey::Time => out.push_str(&time(group.time.unwrap_or(0))),
+            SortKey::Time => out.push_str(&self.time(group.time.unwrap_or(0))),
             SortKey::Event => {
                 let name = self.scene.event().map_or("", |event| event.name.as_str());
                 out.push_str(&escape::terminal(name));
@@ -303,6 +325,21 @@ impl<'a> Cells<'a> {
         })
     }
 
+    /// Whether a caller of the row's samples matches the pattern for parents.
+    pub(crate) fn has_parent(&self, row: &Row) -> bool {
+        self.rows.group(row).parent.flatten().is_some()
+    }
+
+    /// Whether the row's symbol has `part` in its name; without one, always.
+    pub(crate) fn is_named(&self, row: &Row, part: Option<&str>) -> bool {
+        let Some(part) = part else {
+            return true;
+        };
+        let site = row.site.map(|site| self.scene.sites().get(site));
+        !self.is_unnamed(row)
+            && site.is_some_and(|site| site.name(self.scene.profile()).contains(part))
+    }
+
     /// The letter of the mode, and the function's name, or its address if it
     /// has none.
     fn symbol(&self, site: Option<&Site>, out: &mut String) {
@@ -328,8 +365,17 @@ impl<'a> Cells<'a> {
         let path = site
             .and_then(|site| site.line)
             .map_or("", |(file, _)| profile.name(file));
-        let base = path.rsplit('/').next().unwrap_or(path);
-        escape::terminal(base).into_owned()
+        escape::terminal(shortened(path, self.look.full_paths)).into_owned()
+    }
+
+    /// Seconds and the digits behind them.
+    fn time(&self, ns: u64) -> String {
+        let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
+        if self.look.nanoseconds {
+            format!("{seconds}.{rest:09}")
+        } else {
+            format!("{seconds}.{:06}", rest / 1000)
+        }
     }
 }
 
@@ -342,16 +388,23 @@ pub(super) fn char_count(text: &str) -> usize {
     }
 }
 
+/// The path, or only its last part.
+fn shortened(path: &str, is_full: bool) -> &str {
+    if is_full {
+        return path;
+    }
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 /// `file:line`; without one, `symbol+offset` or `module[address]`.
-pub(crate) fn srcline(scene: &Scene<'_>, site: Option<&Site>) -> String {
+pub(crate) fn srcline(scene: &Scene<'_>, site: Option<&Site>, full_paths: bool) -> String {
     let profile = scene.profile();
     let Some(site) = site else {
         return "??:0".into();
     };
     if let Some((file, line)) = site.line {
-        let path = profile.name(file);
-        let base = path.rsplit('/').next().unwrap_or(path);
-        return format!("{}:{line}", escape::terminal(base));
+        let path = shortened(profile.name(file), full_paths);
+        return format!("{}:{line}", escape::terminal(path));
     }
     let function = profile.function(site.function);
     let dso = profile.dso(site.dso);
@@ -363,9 +416,8 @@ pub(crate) fn srcline(scene: &Scene<'_>, site: Option<&Site>) -> String {
     if dso.kind == DsoKind::Unknown {
         return "??:0".into();
     }
-    let path = profile.name(dso.path);
-    let base = path.rsplit('/').next().unwrap_or(path);
-    format!("{}[{:x}]", escape::terminal(base), at)
+    let name = shortened(profile.name(dso.path), false);
+    format!("{}[{:x}]", escape::terminal(name), at)
 }
 
 /// The letter of the mode a frame ran in.
@@ -389,11 +441,6 @@ fn push_address(address: u64, out: &mut String) {
     // width costs several times as much.
     let digits = (0..16).rev().map(|place| (address >> (4 * place)) & 0xf);
     out.extend(digits.filter_map(|digit| char::from_digit(digit as u32, 16)));
-}
-
-/// Seconds and microseconds.
-fn time(ns: u64) -> String {
-    format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1000)
 }
 
 #[cfg(test)]

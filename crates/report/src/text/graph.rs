@@ -16,6 +16,8 @@ pub(crate) struct Pen<'a> {
     /// Whether the row's heading line is the symbol itself, so that a single
     /// chain need not repeat it.
     pub(crate) skip_first: bool,
+    /// Whether source files are shown with their paths.
+    pub(crate) full_paths: bool,
     /// Between the frames of a folded chain.
     pub(crate) separator: &'a str,
 }
@@ -71,7 +73,7 @@ impl Pen<'_> {
         if self.graph.key == ChainKey::Function {
             return format!("{name}{inlined}");
         }
-        let line = srcline(self.scene, Some(site));
+        let line = srcline(self.scene, Some(site), self.full_paths);
         format!("{name} {line}{inlined}")
     }
 

@@ -14,7 +14,7 @@ mod rank;
 mod table;
 mod threads;
 
-pub use field::{Cells, Field, FieldError, FieldList};
+pub use field::{CellLook, Cells, Field, FieldError, FieldList};
 pub use options::{
     CallGraph, CallGraphError, ChainKey, ChainOrder, ChainStyle, ChainValue, TextOptions,
 };

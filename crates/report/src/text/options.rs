@@ -1,6 +1,6 @@
 //! What a text report is asked for.
 
-use super::{Field, FieldList};
+use super::{CellLook, Field, FieldList};
 use crate::model::{Selection, SortKey};
 use std::str::FromStr;
 use thiserror::Error;
@@ -41,6 +41,12 @@ pub struct TextOptions {
     pub quiet: bool,
     /// `--time` as given, told beside the counts.
     pub time: Option<String>,
+    /// `-x`: rows without a caller that the pattern finds are left out.
+    pub exclude_other: bool,
+    /// Rows whose symbol does not have this in its name are left out.
+    pub symbol_filter: Option<String>,
+    /// How long cells are.
+    pub look: CellLook,
 }
 
 impl Default for TextOptions {
@@ -62,6 +68,9 @@ impl Default for TextOptions {
             threads: false,
             quiet: false,
             time: None,
+            exclude_other: false,
+            symbol_filter: None,
+            look: CellLook::default(),
         }
     }
 }

@@ -211,14 +211,16 @@ impl<'a> Table<'a> {
             order: (graph.style != ChainStyle::None).then_some(order),
             children,
         };
-        let names = Cells::new(scene, &rows);
+        let names = Cells::new(scene, &rows).with(options.look);
         let named_only = scene.selection().scope.named_only && names_symbols;
         let shown = rows
             .list()
             .iter()
             .enumerate()
             .filter(|(_, row)| children || !row.own.is_zero())
-            .filter(|(_, row)| !named_only || !names.is_unnamed(row));
+            .filter(|(_, row)| !named_only || !names.is_unnamed(row))
+            .filter(|(_, row)| !options.exclude_other || names.has_parent(row))
+            .filter(|(_, row)| names.is_named(row, options.symbol_filter.as_deref()));
         let order_of_rows = sorted(&comparer, rows.list(), shown.map(|(index, _)| index));
         let mut table = Self {
             scene,
@@ -301,9 +303,12 @@ impl<'a> Table<'a> {
             .filter(|&width| width > 0);
         let needed = || match field {
             Field::Key(key) => {
-                let cells = Cells::new(self.scene, &self.rows);
+                let cells = Cells::new(self.scene, &self.rows).with(self.options.look);
                 let longest = self.all().map(|row| cells.width(key, row)).max();
-                let least = self.width_beside_addresses(key, &cells);
+                let least = match key {
+                    SortKey::Time if self.options.look.nanoseconds => 16,
+                    key => self.width_beside_addresses(key, &cells),
+                };
                 longest.unwrap_or(0).max(field.least_width()).max(least)
             }
             _ => field.least_width(),
@@ -389,9 +394,10 @@ impl<'a> Table<'a> {
             graph: self.graph,
             whole: self.whole,
             skip_first: self.options.begins_with_symbol(),
+            full_paths: self.options.look.full_paths,
             separator: self.options.separator.as_deref().unwrap_or(";"),
         };
-        let cells = Cells::new(self.scene, &self.rows);
+        let cells = Cells::new(self.scene, &self.rows).with(self.options.look);
         for several in shown.chunks(ROWS_AT_ONCE) {
             let texts: Vec<String> = several
                 .par_chunks(ROWS_AT_ONCE / 16)

@@ -3,7 +3,8 @@
 //! No terminal, no thread and no clock in here: what has to be done outside
 //! is left in `effects` and `asks` for the session to pick up.
 
-use super::bindings::{self, Action};
+use super::action::Action;
+use super::bindings;
 use super::data::{Answer, Ask, Form, Found, Seen, Write};
 use super::filters::{self, History, Remap};
 use super::overlay::{Asked, Overlay, Taken};

@@ -15,7 +15,9 @@
 //! state to buffer: both are tested without a terminal. Whatever takes time
 //! is the worker's; while nothing happens, everything sleeps.
 
+mod action;
 mod app;
+mod binding_table;
 mod bindings;
 mod data;
 mod filters;
@@ -37,7 +39,9 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use bindings::{Action, BINDINGS, Binding, Scope, manual};
+pub use action::Action;
+pub use binding_table::BINDINGS;
+pub use bindings::{Binding, Scope, manual};
 pub use session::run;
 pub use terminal::Mouse;
 pub use theme::{Background, Charset, Colours, Look};

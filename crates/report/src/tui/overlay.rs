@@ -1,7 +1,9 @@
 //! What lies on top of a view: help, lists of commands, prompts.
 
+use super::action::Action;
 use super::app::App;
-use super::bindings::{Action, BINDINGS, Scope};
+use super::binding_table::BINDINGS;
+use super::bindings::Scope;
 use super::paint::{Pen, style_row};
 use super::prompt::{Prompt, Typed};
 use super::scroll::Scroll;

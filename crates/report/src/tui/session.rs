@@ -121,7 +121,10 @@ impl Session {
             })?;
             match screen.wait(None)? {
                 Wake::Input => self.read_input()?,
-                Wake::Resized => {}
+                // The library has a signal handler of its own: if it met the
+                // new size only beside the next key, it would keep that key
+                // until another one comes.
+                Wake::Resized => self.read_input()?,
                 Wake::Resumed => screen.forget()?,
                 Wake::Suspend => screen.suspend()?,
                 Wake::Other => {}

@@ -3,8 +3,8 @@
 use super::View;
 use super::rows::{self, FrameRow, Rank, draw_headings, draw_outline, fold_column};
 use crate::model::{Direction, GrowId};
+use crate::tui::action::Action;
 use crate::tui::app::{App, Selected};
-use crate::tui::bindings::Action;
 use crate::tui::data::{Around, Ask, Found, Grown, GrownTree, Seen};
 use crate::tui::filters::Remap;
 use crate::tui::outline::{Forest, Outline, Row};

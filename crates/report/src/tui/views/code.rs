@@ -2,8 +2,8 @@
 
 use super::View;
 use crate::code::{CodeRow, Flow, FunctionView, Share};
+use crate::tui::action::Action;
 use crate::tui::app::{App, Effect, Selected};
-use crate::tui::bindings::Action;
 use crate::tui::data::{Ask, Found};
 use crate::tui::filters::Remap;
 use crate::tui::paint::{Pen, percent, style_row};

@@ -2,8 +2,8 @@
 
 use super::View;
 use crate::model::{NodeId, SiteId};
+use crate::tui::action::Action;
 use crate::tui::app::{App, Selected};
-use crate::tui::bindings::Action;
 use crate::tui::data::{Found, Seen};
 use crate::tui::flame_layout::{Cell, Layout};
 use crate::tui::frame::share;

@@ -3,8 +3,8 @@
 use super::View;
 use super::rows::{self, Column, FrameRow, Rank, draw_headings, draw_outline, fold_column};
 use crate::model::{GrowId, SiteId};
+use crate::tui::action::Action;
 use crate::tui::app::{App, Selected};
-use crate::tui::bindings::Action;
 use crate::tui::data::{Around, Ask, Found, Grown, Hot, Seen};
 use crate::tui::outline::{Forest, Outline, Row};
 use ratatui::buffer::Buffer;

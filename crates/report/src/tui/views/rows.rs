@@ -1,8 +1,8 @@
 //! Rows of frames with their shares: one look for tables and trees.
 
 use crate::model::{SiteId, Weight};
+use crate::tui::action::Action;
 use crate::tui::app::App;
-use crate::tui::bindings::Action;
 use crate::tui::data::{Found, Seen};
 use crate::tui::frame::share;
 use crate::tui::outline::{Forest, Opened, Outline, ROW_LIMIT, Row};

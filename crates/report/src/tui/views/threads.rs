@@ -1,8 +1,8 @@
 //! Processes and threads with their share, and when they had it.
 
 use crate::model::{Heat, HeatRows, Weight};
+use crate::tui::action::Action;
 use crate::tui::app::{App, Selected};
-use crate::tui::bindings::Action;
 use crate::tui::data::Ask;
 use crate::tui::filters;
 use crate::tui::frame::share;

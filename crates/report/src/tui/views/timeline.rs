@@ -2,8 +2,8 @@
 //! every view.
 
 use crate::model::{Heat, HeatRows, TimeRange, Weight};
+use crate::tui::action::Action;
 use crate::tui::app::{App, Selected};
-use crate::tui::bindings::Action;
 use crate::tui::data::Ask;
 use crate::tui::filters;
 use crate::tui::paint::{Pen, percent};

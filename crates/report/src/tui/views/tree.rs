@@ -2,8 +2,8 @@
 
 use super::rows::{self, FrameRow, Rank, draw_headings, draw_outline, fold_column};
 use crate::model::{CallTree, GrowId, NodeId, SiteId};
+use crate::tui::action::Action;
 use crate::tui::app::{App, Selected};
-use crate::tui::bindings::Action;
 use crate::tui::data::{Found, Grown, GrownTree, Seen, TopDown};
 use crate::tui::outline::{Forest, Opened, Outline, Row};
 use ratatui::buffer::Buffer;

@@ -1,0 +1,293 @@
+//! Which samples count, and which of them are shown.
+
+use super::select::{Filter, ModeFilter, Scope};
+use super::{Scene, Selection, TimeRange};
+use prof_abi::CpuMode;
+use prof_profile::{NameId, Profile, Sample, StackId, TaskId};
+use regex::Regex;
+
+/// What becomes of samples with a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Counted and shown.
+    Shown,
+    /// In the scope, but hidden by a filter.
+    Hidden,
+    /// Not in the scope.
+    Outside,
+}
+
+/// Judges stacks, each leaf location once.
+struct Judge<'a> {
+    profile: &'a Profile,
+    scope: &'a Scope,
+    filter: &'a Filter,
+    leaf: Vec<Option<Fate>>,
+    /// By `StackId`, where the whole stack decides.
+    whole: Vec<Option<Fate>>,
+    /// Functions whose name matches the filter's pattern.
+    matching: Vec<bool>,
+}
+
+impl<'a> Judge<'a> {
+    fn new(profile: &'a Profile, scope: &'a Scope, filter: &'a Filter) -> Self {
+        let matching = filter.frame.as_ref().map_or_else(Vec::new, |pattern| {
+            profile
+                .functions
+                .iter()
+                .map(|function| pattern.is_match(profile.name(function.name)))
+                .collect()
+        });
+        Self {
+            profile,
+            scope,
+            filter,
+            leaf: vec![None; profile.locations.len()],
+            whole: vec![
+                None;
+                if filter.frame.is_some() {
+                    profile.stacks.len()
+                } else {
+                    0
+                }
+            ],
+            matching,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.scope.named_only
+            && self.filter.dsos.is_empty()
+            && self.filter.symbols.is_empty()
+            && self.filter.mode.is_none()
+            && self.filter.frame.is_none()
+    }
+
+    fn fate(&mut self, stack: StackId) -> Fate {
+        if self.is_idle() {
+            return Fate::Shown;
+        }
+        let Some((_, location)) = self.profile.stacks.get(stack) else {
+            return if self.scope.named_only {
+                Fate::Outside
+            } else {
+                Fate::Hidden
+            };
+        };
+        let known = self.leaf.get(location.0 as usize).copied().flatten();
+        let fate = known.unwrap_or_else(|| self.leaf_fate(location));
+        if let Some(slot) = self.leaf.get_mut(location.0 as usize) {
+            *slot = Some(fate);
+        }
+        if fate == Fate::Shown && self.filter.frame.is_some() {
+            return self.whole_fate(stack);
+        }
+        fate
+    }
+
+    /// What becomes of a stack whose leaf passes.
+    fn whole_fate(&mut self, stack: StackId) -> Fate {
+        let known = self.whole.get(stack.0 as usize).copied().flatten();
+        let fate = known.unwrap_or_else(|| {
+            if self.any_frame_matches(stack) {
+                Fate::Shown
+            } else {
+                Fate::Hidden
+            }
+        });
+        if let Some(slot) = self.whole.get_mut(stack.0 as usize) {
+            *slot = Some(fate);
+        }
+        fate
+    }
+
+    fn leaf_fate(&self, id: prof_profile::LocationId) -> Fate {
+        let (profile, filter) = (self.profile, self.filter);
+        let location = profile.location(id);
+        let host = profile
+            .frames_at(id)
+            .last()
+            .map(|frame| profile.function(frame.function));
+        let named = host.is_some_and(|function| function.unnamed.is_none());
+        if self.scope.named_only && !named {
+            return Fate::Outside;
+        }
+        let dso = profile.dso(location.dso);
+        let dso_passes = filter.dsos.is_empty()
+            || filter
+                .dsos
+                .iter()
+                .any(|name| name == profile.name(dso.short_name) || name == profile.name(dso.path));
+        let symbol_passes = filter.symbols.is_empty()
+            || host.is_some_and(|function| {
+                named
+                    && filter
+                        .symbols
+                        .iter()
+                        .any(|name| name == profile.name(function.name))
+            });
+        let mode_passes = match (filter.mode, location.mode) {
+            (None, _) => true,
+            (Some(ModeFilter::User), CpuMode::User | CpuMode::GuestUser) => true,
+            (Some(ModeFilter::User), _) => false,
+            (
+                Some(ModeFilter::Kernel),
+                CpuMode::Kernel | CpuMode::GuestKernel | CpuMode::Hypervisor,
+            ) => true,
+            (Some(ModeFilter::Kernel), _) => false,
+        };
+        if dso_passes && symbol_passes && mode_passes {
+            Fate::Shown
+        } else {
+            Fate::Hidden
+        }
+    }
+
+    fn any_frame_matches(&self, stack: StackId) -> bool {
+        self.profile.stacks.locations(stack).any(|location| {
+            self.profile.frames_at(location).iter().any(|frame| {
+                self.matching
+                    .get(frame.function.0 as usize)
+                    .copied()
+                    .unwrap_or(false)
+            })
+        })
+    }
+}
+
+fn in_times(ranges: &[TimeRange], time: u64) -> bool {
+    ranges.is_empty() || ranges.iter().any(|range| range.holds(time))
+}
+
+/// Which tasks pass a filter, by `TaskId`.
+fn passing_tasks(profile: &Profile, filter: &Filter) -> Vec<bool> {
+    let named = |comm: NameId| {
+        filter.comms.is_empty() || filter.comms.iter().any(|name| name == profile.name(comm))
+    };
+    profile
+        .tasks
+        .iter()
+        .map(|task| {
+            (filter.pids.is_empty() || filter.pids.contains(&task.pid))
+                && (filter.tids.is_empty() || filter.tids.contains(&task.tid))
+                && named(task.comm)
+        })
+        .collect()
+}
+
+/// Judges samples by all that a selection asks for but the event.
+pub(crate) struct Sieve<'a> {
+    scope: &'a Scope,
+    tasks: Vec<bool>,
+    judge: Judge<'a>,
+    /// By `StackId`; see [`without_callees`].
+    kept: Option<&'a [StackId]>,
+}
+
+impl<'a> Sieve<'a> {
+    pub(crate) fn new(
+        profile: &'a Profile,
+        selection: &'a Selection,
+        kept: Option<&'a [StackId]>,
+    ) -> Self {
+        Self {
+            scope: &selection.scope,
+            tasks: passing_tasks(profile, &selection.filter),
+            judge: Judge::new(profile, &selection.scope, &selection.filter),
+            kept,
+        }
+    }
+
+    /// What is left of a sample's stack.
+    pub(crate) fn kept(&self, stack: StackId) -> StackId {
+        let kept = self.kept.and_then(|kept| kept.get(stack.0 as usize));
+        kept.copied().unwrap_or(stack)
+    }
+
+    /// What becomes of a sample with what is left of its stack.
+    pub(crate) fn fate(&mut self, sample: &Sample) -> Fate {
+        let cpus = &self.scope.cpus;
+        let on_cpu = || sample.cpu.is_some_and(|cpu| cpus.contains(&cpu));
+        if !in_times(&self.scope.times, sample.time) || !(cpus.is_empty() || on_cpu()) {
+            return Fate::Outside;
+        }
+        let fate = self.judge.fate(sample.stack);
+        let passes = self.tasks.get(sample.task.0 as usize) == Some(&true);
+        match fate {
+            Fate::Shown if !passes => Fate::Hidden,
+            fate => fate,
+        }
+    }
+}
+
+/// Whether any sample of any event passes all that the selection asks for.
+pub fn any_sample_passes(profile: &Profile, selection: &Selection) -> bool {
+    let kept = selection
+        .ignore_callees
+        .as_ref()
+        .map(|pattern| without_callees(profile, pattern));
+    let mut sieve = Sieve::new(profile, selection, kept.as_deref());
+    profile.samples.iter().any(|mut sample| {
+        sample.stack = sieve.kept(sample.stack);
+        sieve.fate(&sample) == Fate::Shown
+    })
+}
+
+/// By `StackId`: the stack up to the outermost function whose name matches;
+/// the whole stack where there is none.
+pub(crate) fn without_callees(profile: &Profile, pattern: &Regex) -> Vec<StackId> {
+    let matching: Vec<bool> = profile
+        .functions
+        .iter()
+        .map(|function| function.unnamed.is_none() && pattern.is_match(profile.name(function.name)))
+        .collect();
+    // As in perf, inlined functions end no stack.
+    let ends = |location| {
+        let host = profile.frames_at(location).last();
+        host.is_some_and(|host| matching.get(host.function.0 as usize) == Some(&true))
+    };
+    let mut kept: Vec<StackId> = Vec::with_capacity(profile.stacks.len());
+    let mut is_cut: Vec<bool> = Vec::with_capacity(profile.stacks.len());
+    // A caller's id is smaller than its callees'.
+    for index in 0..profile.stacks.len() {
+        let id = StackId(index as u32);
+        let own = profile.stacks.get(id);
+        let caller = own.map_or(0, |(caller, _)| caller.0 as usize);
+        let ended = own.is_some() && is_cut.get(caller) == Some(&true);
+        let outer = kept.get(caller).copied().filter(|_| ended);
+        kept.push(outer.unwrap_or(id));
+        is_cut.push(ended || own.is_some_and(|(_, location)| ends(location)));
+    }
+    kept
+}
+
+/// Which samples of a scene are shown.
+pub(crate) struct Shown {
+    tasks: Vec<bool>,
+    /// By `StackId`.
+    stacks: Vec<bool>,
+    cpus: Vec<u32>,
+}
+
+impl Shown {
+    pub(crate) fn new(scene: &Scene<'_>, scope: &Scope) -> Self {
+        let (profile, filter) = (scene.profile(), &scene.selection().filter);
+        let mut judge = Judge::new(profile, scope, filter);
+        let stacks = (0..profile.stacks.len())
+            .map(|index| StackId(index as u32))
+            .map(|stack| scene.kept_of(stack))
+            .map(|stack| scene.path_of(stack).is_some() && judge.fate(stack) == Fate::Shown)
+            .collect();
+        Self {
+            tasks: passing_tasks(profile, filter),
+            stacks,
+            cpus: scope.cpus.clone(),
+        }
+    }
+
+    pub(crate) fn contains(&self, task: TaskId, cpu: Option<u32>, stack: StackId) -> bool {
+        self.tasks.get(task.0 as usize).copied().unwrap_or(false)
+            && self.stacks.get(stack.0 as usize).copied().unwrap_or(false)
+            && (self.cpus.is_empty() || cpu.is_some_and(|cpu| self.cpus.contains(&cpu)))
+    }
+}
