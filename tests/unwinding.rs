@@ -195,7 +195,7 @@ fn stacks_of_more_than_a_mebibyte_reach_the_start() {
     for mode in ["sweep", "bottom", "walk"] {
         let recording = scratch().join(format!("deep-{mode}.data"));
         let status = prof_command()
-            .args(["record", "-q", "-F", "250", "-g", "--deep-stacks", "-o"])
+            .args(["record", "-q", "-F", "250", "-g", "-o"])
             .arg(&recording)
             .arg("--")
             .arg(&program)

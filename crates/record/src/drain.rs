@@ -49,6 +49,11 @@ impl Shared {
         self.queued.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    /// Whether so much waits that nothing should be added that is not needed.
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.queued.load(Ordering::Relaxed) >= MOST_QUEUED / 4
+    }
+
     /// Lets the draining thread drain once more and end.
     pub(crate) fn stop_draining(&self) {
         // ORDERING: Release, partner is the Acquire in `is_set`.

@@ -23,6 +23,7 @@ use prof_abi::event_kind;
 use prof_perfdata::write::EventDescription;
 use prof_sys::limits::{self, Limit, Resource};
 use prof_sys::process::Ended;
+use prof_sys::prompt::run_soon;
 use prof_sys::{ExecError, Launched, clock};
 use std::ffi::OsString;
 use std::io;
@@ -257,14 +258,21 @@ impl Plan<'_> {
                 Drainer::new(rings, &set.events, &shared, queue, spares, patience).trimming(trim);
             // First the one that ends by itself when the other is not there.
             let writes = thread("write")
-                .spawn_scoped(scope, || writing.run(&pieces))
+                .spawn_scoped(scope, || {
+                    // On a busy machine samples get lost otherwise.
+                    let _ = run_soon();
+                    writing.run(&pieces)
+                })
                 .map_err(system("start a thread"))?;
             let drains = thread("drain")
-                .spawn_scoped(scope, || drainer.run())
+                .spawn_scoped(scope, || {
+                    let _ = run_soon();
+                    drainer.run();
+                })
                 .map_err(system("start a thread"))?;
             if let (Some(orders), Some(beside), Some(watch)) = (&snapshots, &beside, &watch) {
                 for reader in
-                    snapshots::readers(orders, beside, &set.events, &opened, watch, &shared.drainer)
+                    snapshots::readers(orders, beside, &set.events, &opened, watch, &shared)
                 {
                     // Without one, stacks are read later, and some not at all.
                     let _ = thread("read").spawn_scoped(scope, || reader.run(&shared.stop));

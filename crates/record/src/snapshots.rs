@@ -16,6 +16,7 @@
 //!
 //! Nobody is woken, and the witness is off, while the stage wants nothing.
 
+use crate::drain::Shared;
 use crate::open::{OpenEvent, RingSlot, Witness};
 use prof_abi::{ByteOrder, EventAttr, Misc, RecordType, SampleType};
 use prof_perfdata::write::EventDescription;
@@ -25,7 +26,7 @@ use prof_sys::{Event, PollSet, Ring, Waker, page_size, process};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,10 @@ const CLOCK_SKEW: u64 = 1_000_000;
 const READING_SHARE: u32 = 5;
 /// Time over which that is taken.
 const SHARE_OF: Duration = Duration::from_millis(100);
+/// How long the stage waits at most for what is just being read, and how long
+/// at a time.
+const LONGEST_WAIT: Duration = Duration::from_millis(3);
+const SHORT_WAIT: Duration = Duration::from_micros(50);
 /// How long a reader waits for a sample before it looks at its orders.
 const LOOK_UP: Duration = Duration::from_millis(20);
 
@@ -70,6 +75,8 @@ pub struct Snapshots {
     /// By thread: address ranges, that of the stack itself first.
     wanted: Mutex<HashMap<i32, Vec<Range<u64>>>>,
     is_active: AtomicBool,
+    /// Readers that are at it.
+    busy: AtomicUsize,
     taken: Mutex<Taken>,
     wakers: Mutex<Vec<Arc<Waker>>>,
 }
@@ -102,8 +109,14 @@ impl Snapshots {
         }
     }
 
-    /// What was read since the last call.
+    /// What was read since the last call. Waits for those that are just being
+    /// read: their samples may have come already.
     pub fn take(&self) -> Vec<Snapshot> {
+        let began = Instant::now();
+        // ORDERING: Acquire, partner is the Release in `done`.
+        while self.busy.load(Ordering::Acquire) > 0 && began.elapsed() < LONGEST_WAIT {
+            std::thread::sleep(SHORT_WAIT);
+        }
         std::mem::take(&mut locked(&self.taken).list)
     }
 
@@ -146,6 +159,18 @@ impl Snapshots {
     fn is_active(&self) -> bool {
         // ORDERING: Acquire, partner is the Release in `want`.
         self.is_active.load(Ordering::Acquire)
+    }
+
+    /// A reader begins to read.
+    fn begin(&self) {
+        // ORDERING: Relaxed; whoever misses it misses one snapshot.
+        self.busy.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It has added what it read.
+    fn done(&self) {
+        // ORDERING: Release, partner is the Acquire in `take`.
+        self.busy.fetch_sub(1, Ordering::Release);
     }
 
     fn wanted_of(&self, tid: i32) -> Option<Vec<Range<u64>>> {
@@ -219,7 +244,7 @@ pub(crate) struct Reader<'a> {
     /// The sampling events of this CPU.
     events: Vec<&'a Event>,
     watch: &'a Watch<'a>,
-    drainer: &'a Waker,
+    shared: &'a Shared,
     /// Ids of the witness, in order.
     witness: Vec<u64>,
     layouts: Events,
@@ -255,7 +280,7 @@ pub(crate) fn readers<'a>(
     events: &'a [OpenEvent],
     opened: &[EventDescription],
     watch: &'a Watch<'a>,
-    drainer: &'a Waker,
+    shared: &'a Shared,
 ) -> Vec<Reader<'a>> {
     let mut witness = watch.witness.ids();
     witness.sort_unstable();
@@ -278,7 +303,7 @@ pub(crate) fn readers<'a>(
             cpu: of_cpu.first()?.cpu?,
             events: of_cpu.iter().map(|open| &open.event).collect(),
             watch,
-            drainer,
+            shared,
             witness: witness.clone(),
             layouts,
             rings,
@@ -334,7 +359,9 @@ impl Reader<'_> {
             self.skip_to_heads();
             while self.orders.is_active() && !stop.load(Ordering::Acquire) {
                 if signals.wait(LOOK_UP) {
+                    self.orders.begin();
                     self.read_for_newest();
+                    self.orders.done();
                     // While this thread slept in the reading, samples came to
                     // which it could not come in time.
                     while signals.wait(Duration::ZERO) {}
@@ -361,23 +388,32 @@ impl Reader<'_> {
             self.since = began;
             self.spent = Duration::ZERO;
         }
-        if self.spent > SHARE_OF / READING_SHARE || !self.orders.has_room() {
+        let is_spent = self.spent > SHARE_OF / READING_SHARE;
+        if is_spent || self.is_pressed() || !self.orders.has_room() {
             self.skip_to_heads();
             return;
         }
         if let Some(snapshot) = self.snapshot()
             && self.orders.add(snapshot)
         {
-            self.drainer.wake();
+            self.shared.drainer.wake();
         }
         self.spent += began.elapsed();
     }
 
+    /// Whether whoever takes the records comes late: what is read makes it
+    /// later still, and samples may get lost.
+    fn is_pressed(&self) -> bool {
+        let own = self.rings.get(self.own);
+        let is_filling = own.is_some_and(|ring| ring.waiting() > ring.size() / 2);
+        is_filling || self.shared.is_pressed()
+    }
+
     fn snapshot(&mut self) -> Option<Snapshot> {
-        for other in 0..self.rings.len() {
-            // What was drained tells of what was before the sample.
-            if let (Some(at), Some(ring)) = (self.at.get_mut(other), self.rings.get(other)) {
-                *at = (*at).max(ring.tail());
+        for (at, ring) in self.at.iter_mut().zip(self.rings) {
+            // What was drained long ago tells of what was before the sample.
+            if !ring.remembers(*at) {
+                *at = ring.tail();
             }
         }
         let (sample, left) = self.newest_sample()?;
@@ -448,7 +484,7 @@ impl Reader<'_> {
             return false;
         };
         let head = ring.head();
-        if ring.tail() > *at {
+        if !ring.remembers(*at) {
             *at = head;
             return false;
         }

@@ -165,6 +165,17 @@ impl Ring {
         self.control().data_tail.load(Ordering::Acquire)
     }
 
+    /// Whether what was written at `at` is still there, taken or not: the
+    /// kernel writes over it one ring later. Half a ring is left for records
+    /// that it is just writing.
+    pub fn remembers(&self, at: u64) -> bool {
+        let is_recent = self
+            .head()
+            .checked_sub(at)
+            .is_some_and(|since| since <= self.size as u64 / 2);
+        is_recent || self.control().data_tail.load(Ordering::Relaxed) <= at
+    }
+
     /// Replaces `out` by `length` bytes from `at` on, which stay in the ring;
     /// false if they are not there, or no longer: whoever takes records may be
     /// another thread, with a mapping of its own.
@@ -175,11 +186,12 @@ impl Ring {
             return false;
         }
         self.copy(at, length, out);
-        // ORDERING: the fence keeps the copy before the load: if the room was
-        // given back meanwhile, the kernel may have overwritten it. Partner:
-        // the Release in `take`.
+        // ORDERING: the fence keeps the copy before the loads: if the room was
+        // given back meanwhile, the kernel may have overwritten it. Partners:
+        // the Release in `take`, and the barrier before the kernel's store of
+        // the head.
         std::sync::atomic::fence(Ordering::Acquire);
-        self.control().data_tail.load(Ordering::Relaxed) <= at
+        self.remembers(at)
     }
 
     /// Appends all waiting records to `out`, gives their room back, and
