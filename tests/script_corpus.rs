@@ -463,7 +463,7 @@ fn every_sample_is_printed_as_the_newest_perf_prints_it() {
 }
 
 /// Recordings that have what the fields show.
-const RICH: [&str; 12] = [
+const RICH: [&str; 15] = [
     "autofdo/perf-kernel.data",
     "quipper/perf.data.branch-4.14",
     "quipper/perf.data.branch_stack_hw_index",
@@ -475,11 +475,14 @@ const RICH: [&str; 12] = [
     "local/perf6.1-group.data",
     "local/perf6.1-intrregs.data",
     "local/perf6.1-named.data",
+    "local/perf6.1-pipe.data",
+    "local/perf6.1-pipez.data",
+    "local/perf7.2-pipetp.data",
     "local/perf6.1-switchns.data",
 ];
 
 /// Options that change what is printed of a sample.
-const OPTIONS: [&str; 27] = [
+const OPTIONS: [&str; 35] = [
     "-F comm,pid,tid,cpu,time,event,ip,sym,symoff,dso,period",
     "-F ip,sym",
     "-F tid,time,event,ip",
@@ -507,6 +510,15 @@ const OPTIONS: [&str; 27] = [
     "--show-switch-events --show-namespace-events",
     "--show-lost-events",
     "--max-stack 3",
+    "-G --ns --show-task-events --show-mmap-events --show-namespace-events",
+    // By the order in the file, where perf does not know later names and mappings yet.
+    "-F tid,time,event,ip -G --show-round-events",
+    "-F tid,time -G --show-round-events --show-task-events --show-mmap-events",
+    "--show-cgroup-events --show-bpf-events --show-text-poke-events",
+    "--reltime",
+    "--deltatime --show-mmap-events --show-task-events",
+    "-F -sym,-symoff",
+    "--dsos [kernel.kallsyms],libc.so.6",
 ];
 
 /// Branches in the kernel have no offset in a file: perf counts from where the

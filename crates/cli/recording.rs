@@ -23,7 +23,7 @@ pub(crate) struct Input {
     )]
     pub(crate) path: PathBuf,
     /// Read a recording that belongs to another user
-    #[arg(short = 'f', long)]
+    #[arg(short = 'f', long, overrides_with = "force")]
     pub(crate) force: bool,
 }
 

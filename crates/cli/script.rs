@@ -14,10 +14,12 @@ use choice::Choice;
 use prof_abi::{CpuMode, RecordType};
 use prof_perfdata::{Body, Event, Features, Mode, Record, Shares, TimeOrder};
 use prof_profile::Profile;
-use prof_report::script::{EventKind, Field, Fields, Options, ScriptWriter, Selection};
+use prof_report::script::{
+    EventKind, Field, Fields, Options, ScriptWriter, Selection, TimeOrigin, Times,
+};
 use prof_resolve::Processes;
 use prof_symbolize::Symbolizer;
-use records::Shown;
+use records::{Layout, Shown};
 use rows::Rows;
 use std::io::{self, BufWriter, Write};
 
@@ -47,6 +49,12 @@ pub(crate) struct Args {
     /// Print times to the nanosecond
     #[arg(long)]
     ns: bool,
+    /// Print times since the line before
+    #[arg(long, conflicts_with = "reltime")]
+    deltatime: bool,
+    /// Print times since the first line
+    #[arg(long)]
+    reltime: bool,
     /// Longest call chain to print
     #[arg(long, value_name = "N", default_value_t = 127)]
     max_stack: usize,
@@ -173,6 +181,7 @@ impl Printing<'_> {
         let mut writer = ScriptWriter::new(self.profile, self.options(&events));
         let mut processes = Processes::default();
         let mut rows = None;
+        let mut order = Order::new(&self.shown);
         let mut records = TimeOrder::new(input.open()?);
         let mut samples = self.profile.samples.iter();
         let (mut shares, mut parts) = (Shares::default(), Vec::new());
@@ -181,10 +190,11 @@ impl Printing<'_> {
             let body = record.decode();
             let Body::Sample(sample) = body else {
                 processes.apply(&record, &body);
-                self.other(&record, &body, &processes);
+                self.other(&record, &body, &processes, writer.times());
                 if let Some(rows) = &mut rows {
                     Rows::learn(rows, &body);
                 }
+                order.printed(record.offset, &mut self.text);
                 flush_full(&mut self.text, &mut stdout)?;
                 continue;
             };
@@ -200,19 +210,39 @@ impl Printing<'_> {
                         rows.get_or_insert_with(|| Rows::new(&features, &processes, symbolizer));
                     let text = &mut self.text;
                     rows.write(&record, &sample, kept, &processes, &mut writer, text);
+                    order.printed(record.offset, text);
                     flush_full(text, &mut stdout)?;
                 }
             }
         }
+        order.finish(&mut self.text);
         stdout.write_all(&self.text)?;
         stdout.flush()?;
         Ok(())
     }
 
-    fn other(&mut self, record: &Record<'_>, body: &Body<'_>, processes: &Processes) {
+    fn other(
+        &mut self,
+        record: &Record<'_>,
+        body: &Body<'_>,
+        processes: &Processes,
+        times: &mut Times,
+    ) {
         if self.shown.wants(record.kind) {
-            let (selection, text) = (&self.selection, &mut self.text);
-            records::write(record, body, processes, selection, &self.chains, text);
+            let layout = Layout {
+                selection: &self.selection,
+                chains: &self.chains,
+                times,
+            };
+            records::write(record, body, processes, layout, &mut self.text);
+        }
+    }
+
+    fn time_origin(&self) -> TimeOrigin {
+        match (self.args.reltime, self.args.deltatime) {
+            (true, _) => TimeOrigin::First,
+            (_, true) => TimeOrigin::Previous,
+            _ => TimeOrigin::Clock,
         }
     }
 
@@ -226,10 +256,48 @@ impl Printing<'_> {
                 .map(|event| event.name().len())
                 .max()
                 .unwrap_or(0),
-            nanoseconds: self.args.ns,
+            times: Times::new(self.time_origin(), self.args.ns),
             call_chains: !self.args.hide_call_graph,
             max_stack: self.args.max_stack,
             wall_clock: wall_clock.map(|(wall, clock)| i128::from(wall) - i128::from(clock)),
+        }
+    }
+}
+
+/// In which order what is printed comes out.
+enum Order {
+    /// As it is printed: by time.
+    Time,
+    /// As it lies in the file: kept until the end, by offset.
+    File(Vec<(u64, Vec<u8>)>),
+}
+
+impl Order {
+    fn new(shown: &Shown) -> Self {
+        if shown.in_file_order() {
+            Self::File(Vec::new())
+        } else {
+            Self::Time
+        }
+    }
+
+    /// `text` was printed of the record at `offset`.
+    fn printed(&mut self, offset: u64, text: &mut Vec<u8>) {
+        if let Self::File(kept) = self
+            && !text.is_empty()
+        {
+            kept.push((offset, text.as_slice().into()));
+            text.clear();
+        }
+    }
+
+    /// Gives what was kept.
+    fn finish(self, text: &mut Vec<u8>) {
+        if let Self::File(mut kept) = self {
+            kept.sort_by_key(|&(offset, _)| offset);
+            for (_, piece) in kept {
+                text.extend(piece);
+            }
         }
     }
 }
@@ -337,6 +405,10 @@ fn check(
         }
         check_pairs(selection.of(kind))?;
     }
+    if !args.hide_call_graph && mode == Mode::Pipe {
+        show_chains_of_pipe(selection, events);
+        return Ok(());
+    }
     let has_chain = |event: &Event| event.attr.sample_type.has(prof_abi::SampleType::CALLCHAIN);
     let is_tracepoint = |event: &Event| EventKind::of(event.attr.kind) == EventKind::Tracepoint;
     if !args.hide_call_graph
@@ -344,11 +416,22 @@ fn check(
             .iter()
             .any(|event| is_tracepoint(event) && has_chain(event))
     {
-        // As perf: what it reads from a pipe shows less.
-        selection.show_tracepoint_chains(match mode {
-            Mode::File => &[Field::Ip, Field::Sym, Field::SymOff, Field::Dso],
-            Mode::Pipe => &[Field::Ip, Field::Sym],
-        });
+        selection.show_tracepoint_chains(&[Field::Ip, Field::Sym, Field::SymOff, Field::Dso]);
     }
     Ok(())
+}
+
+/// As perf, which looks at each event of a pipe with those before it.
+fn show_chains_of_pipe(selection: &mut Selection, events: &[Event]) {
+    use prof_abi::SampleType as Bit;
+    let mut combined = Bit(0);
+    for event in events {
+        combined = combined.with(event.attr.sample_type);
+        let has_chains = combined.has(Bit::CALLCHAIN)
+            || combined.has(Bit::BRANCH_STACK)
+            || (combined.has(Bit::REGS_USER) && combined.has(Bit::STACK_USER));
+        if has_chains {
+            selection.show_chains_of_pipe(EventKind::of(event.attr.kind));
+        }
+    }
 }

@@ -30,6 +30,9 @@ pub(super) struct ChoiceArgs {
         value_delimiter = ','
     )]
     symbols: Vec<String>,
+    /// Only samples in these files, by path or its last part
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    dsos: Vec<String>,
 }
 
 /// The samples asked for.
@@ -39,6 +42,7 @@ pub(super) struct Choice {
     /// By task of the profile.
     tasks: Vec<bool>,
     symbols: Vec<String>,
+    dsos: Vec<String>,
 }
 
 impl Choice {
@@ -64,6 +68,7 @@ impl Choice {
             cpus: args.cpu.as_deref().map(cpu_ranges).transpose()?,
             tasks: profile.tasks.iter().map(takes).collect(),
             symbols: args.symbols.clone(),
+            dsos: args.dsos.clone(),
         })
     }
 
@@ -82,6 +87,16 @@ impl Choice {
             && self.cpus.as_ref().is_none_or(in_cpus)
             && (self.times.is_empty() || self.times.iter().any(|range| range.holds(sample.time)))
             && (self.symbols.is_empty() || self.is_in_symbols(profile, sample))
+            && (self.dsos.is_empty() || self.is_in_dsos(profile, sample))
+    }
+
+    fn is_in_dsos(&self, profile: &Profile, sample: &Sample) -> bool {
+        let Some((_, location)) = profile.stacks.get(sample.stack) else {
+            return false;
+        };
+        let dso = profile.dso(profile.location(location).dso);
+        let names = [dso.path, dso.short_name].map(|name| profile.name(name));
+        self.dsos.iter().any(|dso| names.contains(&dso.as_str()))
     }
 
     fn is_in_symbols(&self, profile: &Profile, sample: &Sample) -> bool {

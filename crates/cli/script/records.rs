@@ -4,7 +4,7 @@ use prof_abi::{AttrFlags, Misc, RecordType};
 use prof_perfdata::body::FileIdentity;
 use prof_perfdata::{Body, Record};
 use prof_report::escape;
-use prof_report::script::{EventKind, Field, Selection};
+use prof_report::script::{EventKind, Field, Selection, Times};
 use prof_resolve::Processes;
 use std::io::Write as _;
 
@@ -32,6 +32,9 @@ pub(super) struct ShownArgs {
     /// Also print cgroups
     #[arg(long)]
     show_cgroup_events: bool,
+    /// Also print changes of the kernel's code
+    #[arg(long)]
+    show_text_poke_events: bool,
     /// Also print the end of each round of draining the rings
     #[arg(long)]
     show_round_events: bool,
@@ -47,7 +50,7 @@ fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
 impl Shown {
     pub(super) fn new(args: &ShownArgs) -> Self {
         use RecordType as Type;
-        let groups: [(bool, &[Type]); 8] = [
+        let groups: [(bool, &[Type]); 9] = [
             (args.show_task_events, &[Type::COMM, Type::FORK, Type::EXIT]),
             (args.show_mmap_events, &[Type::MMAP, Type::MMAP2]),
             (
@@ -59,6 +62,7 @@ impl Shown {
             (args.show_lost_events, &[Type::LOST]),
             (args.show_bpf_events, &[Type::KSYMBOL, Type::BPF_EVENT]),
             (args.show_cgroup_events, &[Type::CGROUP]),
+            (args.show_text_poke_events, &[Type::TEXT_POKE]),
             (args.show_round_events, &[Type::FINISHED_ROUND]),
         ];
         let wanted = groups.iter().filter(|(wanted, _)| *wanted);
@@ -69,26 +73,38 @@ impl Shown {
         )
     }
 
+    /// Whether records are printed as they lie in the file. As perf, which
+    /// shows the ends of rounds that way.
+    pub(super) fn in_file_order(&self) -> bool {
+        self.wants(RecordType::FINISHED_ROUND)
+    }
+
     pub(super) fn wants(&self, kind: RecordType) -> bool {
         self.0.contains(&kind)
     }
 }
 
-/// Appends a record as `perf script --show-…-events` prints it; `chains` says
-/// of each event whether its samples are printed with call chains.
+/// How records are printed.
+pub(super) struct Layout<'a> {
+    pub(super) selection: &'a Selection,
+    /// Of each event whether its samples are printed with call chains.
+    pub(super) chains: &'a [bool],
+    pub(super) times: &'a mut Times,
+}
+
+/// Appends a record as `perf script --show-…-events` prints it.
 pub(super) fn write(
     record: &Record<'_>,
     body: &Body<'_>,
     processes: &Processes,
-    selection: &Selection,
-    chains: &[bool],
+    layout: Layout<'_>,
     out: &mut Vec<u8>,
 ) {
     if record.kind == RecordType::FINISHED_ROUND {
         put(out, format_args!("PERF_RECORD_FINISHED_ROUND\n"));
         return;
     }
-    head(record, body, processes, selection, chains, out);
+    head(record, body, processes, layout, out);
     let name = record.kind.name().unwrap_or("UNKNOWN");
     put(out, format_args!("PERF_RECORD_{name}"));
     content(record, body, out);
@@ -100,8 +116,7 @@ fn head(
     record: &Record<'_>,
     body: &Body<'_>,
     processes: &Processes,
-    selection: &Selection,
-    chains: &[bool],
+    layout: Layout<'_>,
     out: &mut Vec<u8>,
 ) {
     let id = record.sample_id();
@@ -113,9 +128,9 @@ fn head(
     let kind = record
         .event()
         .map_or(EventKind::Other, |event| EventKind::of(event.attr.kind));
-    let fields = selection.of(kind);
+    let fields = layout.selection.of(kind);
     // Above a chain the name stands at the left.
-    let has_chains = chains.get(index).copied().unwrap_or(false);
+    let has_chains = layout.chains.get(index).copied().unwrap_or(false);
     if fields.has(Field::Comm) {
         let comm = match processes.comm_of(about) {
             Some(name) => processes.names.get(name).to_owned(),
@@ -143,9 +158,7 @@ fn head(
         put(out, format_args!("[{cpu:03}] "));
     }
     if fields.has(Field::Time) {
-        let time = id.time.unwrap_or(0);
-        let (seconds, micros) = (time / 1_000_000_000, time % 1_000_000_000 / 1000);
-        put(out, format_args!("{seconds:5}.{micros:06}: "));
+        layout.times.push(id.time.unwrap_or(0), out);
     }
 }
 
@@ -235,6 +248,7 @@ fn content(record: &Record<'_>, body: &Body<'_>, out: &mut Vec<u8>) {
             put(out, format_args!(" cgroup: {} {path}", cgroup.id));
         }
         Body::Namespaces(namespaces) => spaces(namespaces, out),
+        Body::TextPoke(poke) => text_poke(poke, out),
         _ => {}
     }
 }
@@ -269,6 +283,20 @@ fn mmap2(map: &prof_perfdata::body::Mmap2<'_>, out: &mut Vec<u8>) {
         out,
         format_args!("]: {read}{write}{execute}{sharing} {path}"),
     );
+}
+
+fn text_poke(poke: &prof_perfdata::body::TextPoke<'_>, out: &mut Vec<u8>) {
+    let (addr, old, new) = (poke.addr, poke.old_len, poke.new_len);
+    put(out, format_args!(" {addr:x}  old len {old} new len {new}"));
+    let sides = [("Old", poke.old()), ("New", poke.new_bytes())];
+    for (side, bytes) in sides {
+        for line in bytes.unwrap_or_default().chunks(16) {
+            put(out, format_args!("\n            {side} bytes:"));
+            for byte in line {
+                put(out, format_args!(" {byte:02x}"));
+            }
+        }
+    }
 }
 
 fn switch_direction(misc: Misc) -> &'static str {

@@ -273,6 +273,8 @@ impl std::error::Error for FieldError {}
 pub struct Selection {
     fields: [Fields; 6],
     asked: [Fields; 6],
+    /// Those taken away by name.
+    unwanted: [Fields; 6],
     is_asked: [bool; 6],
 }
 
@@ -281,6 +283,7 @@ impl Default for Selection {
         Self {
             fields: EventKind::ALL.map(EventKind::defaults),
             asked: [Fields::default(); 6],
+            unwanted: [Fields::default(); 6],
             is_asked: [false; 6],
         }
     }
@@ -352,8 +355,10 @@ impl Selection {
             if add {
                 self.set(kind, fields.with(field));
                 self.asked[kind as usize] = self.asked[kind as usize].with(field);
+                self.unwanted[kind as usize] = self.unwanted[kind as usize].without(field);
             } else {
                 self.set(kind, fields.without(field));
+                self.unwanted[kind as usize] = self.unwanted[kind as usize].with(field);
             }
         }
         Ok(())
@@ -382,6 +387,17 @@ impl Selection {
     /// Drops `field` for all events of this kind: one of them lacks it.
     pub fn drop_field(&mut self, kind: EventKind, field: Field) {
         self.set(kind, self.of(kind).without(field));
+    }
+
+    /// Events of this kind have call chains and come through a pipe: perf then
+    /// shows addresses and symbols whatever `-F` lists, but not if it takes
+    /// them away.
+    pub fn show_chains_of_pipe(&mut self, kind: EventKind) {
+        for field in [Field::Ip, Field::Sym] {
+            if !self.unwanted[kind as usize].has(field) {
+                self.set(kind, self.of(kind).with(field));
+            }
+        }
     }
 
     /// Tracepoints with call chains show them with these fields, unless `-F`

@@ -4,6 +4,7 @@
 //! ([`Details`]); you get the bytes that perf 6.1 prints.
 
 mod blocks;
+mod clock;
 mod details;
 mod fields;
 mod sample;
@@ -11,6 +12,7 @@ mod sample;
 pub use blocks::{
     BlockOptions, CodeAt, LONGEST_INSTRUCTION, TakenBranch, instruction_length, push_blocks,
 };
+pub use clock::{TimeOrigin, Times};
 pub use details::{Branch, Details, Leaf, Place};
 pub use fields::{EventKind, Field, FieldError, Fields, Selection};
 pub use sample::{Options, ScriptWriter};

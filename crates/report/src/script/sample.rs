@@ -1,6 +1,7 @@
 //! Samples as lines.
 
 use super::blocks::push_source;
+use super::clock::Times;
 use super::details::{Branch, Details, Leaf, Place};
 use super::fields::{Field, Fields};
 use crate::escape;
@@ -15,8 +16,8 @@ pub struct Options {
     pub fields: Vec<Fields>,
     /// Width of event names.
     pub name_width: usize,
-    /// Times to the ns rather than the µs.
-    pub nanoseconds: bool,
+    /// How times are printed.
+    pub times: Times,
     /// Call chains instead of single addresses.
     pub call_chains: bool,
     /// Longest call chain, addresses.
@@ -76,6 +77,11 @@ impl<'p> ScriptWriter<'p> {
         self.options.fields.get(event).copied().unwrap_or_default()
     }
 
+    /// How the next time is printed, of a sample or another record.
+    pub fn times(&mut self) -> &mut Times {
+        &mut self.options.times
+    }
+
     /// Appends one sample with its call chain and a final line end.
     pub fn write(&mut self, details: &Details<'_>, out: &mut Vec<u8>) {
         let fields = self.fields(details);
@@ -107,7 +113,7 @@ impl<'p> ScriptWriter<'p> {
     }
 
     /// Thread, CPU, time, period.
-    fn head(&self, details: &Details<'_>, fields: Fields, out: &mut Vec<u8>) {
+    fn head(&mut self, details: &Details<'_>, fields: Fields, out: &mut Vec<u8>) {
         let sample = details.sample;
         let task = self.profile.task(sample.task);
         if fields.has(Field::Comm) {
@@ -135,12 +141,7 @@ impl<'p> ScriptWriter<'p> {
             self.time_of_day(sample.time, out);
         }
         if fields.has(Field::Time) {
-            let (seconds, nanoseconds) = (sample.time / 1_000_000_000, sample.time % 1_000_000_000);
-            if self.options.nanoseconds {
-                put(out, format_args!("{seconds:5}.{nanoseconds:09}: "));
-            } else {
-                put(out, format_args!("{seconds:5}.{:06}: ", nanoseconds / 1000));
-            }
+            self.options.times.push(sample.time, out);
         }
         if fields.has(Field::Period) {
             put(out, format_args!("{:10} ", sample.period));
