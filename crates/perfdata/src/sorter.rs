@@ -166,6 +166,13 @@ impl Sorter {
         self.limit = Some(self.max_time);
     }
 
+    /// Nothing older than `time` is still to come. Gives the bytes of records
+    /// that must wait on.
+    pub fn reached(&mut self, time: u64) -> u64 {
+        self.release(time);
+        self.held.iter().map(|held| u64::from(held.len)).sum()
+    }
+
     /// Nothing more comes: all that waits may be delivered.
     pub fn finish(&mut self) {
         self.release(u64::MAX);

@@ -19,7 +19,15 @@ pub struct TimeOrder {
     from_sorter: bool,
     /// The current record did not fit into a batch and is the next one's first.
     is_held: bool,
+    /// How many bytes wait when streams without marks are looked at again.
+    look_at: u64,
 }
+
+/// In a ring, a record that interrupted the writing of another one stands
+/// behind it with an earlier time: so much earlier at most, ns.
+const DISORDER: u64 = 1_000_000_000;
+/// Streams without marks are looked at when so many more bytes wait.
+const LOOK_AFTER: u64 = 4 << 20;
 
 /// What may wait: so many bytes, and so many times what was read.
 const BUDGET_FREE: u64 = 32 << 20;
@@ -34,6 +42,7 @@ impl TimeOrder {
             ended: false,
             from_sorter: false,
             is_held: false,
+            look_at: LOOK_AFTER,
         }
     }
 
@@ -45,6 +54,11 @@ impl TimeOrder {
     /// Gives the reader back; what waited is dropped.
     pub fn into_reader(self) -> Reader {
         self.reader
+    }
+
+    /// Bytes of records that wait for their turn.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.sorter.waiting_bytes()
     }
 
     /// Records that came too late to be put in order.
@@ -103,6 +117,18 @@ impl TimeOrder {
         Ok(())
     }
 
+    /// A directory has no marks of rounds: its streams tell how far all are.
+    fn release_of_directory(&mut self) {
+        let mut waiting = self.sorter.waiting_bytes();
+        if waiting < self.look_at {
+            return;
+        }
+        if let Some(reached) = self.reader.reached() {
+            waiting = self.sorter.reached(reached.saturating_sub(DISORDER));
+        }
+        self.look_at = waiting.saturating_add(LOOK_AFTER);
+    }
+
     /// Steps on; `true` if the next record is the sorter's.
     fn step(&mut self) -> Result<bool, Error> {
         loop {
@@ -131,7 +157,10 @@ impl TimeOrder {
                     }
                     return Ok(false);
                 }
-                Some(time) => self.sorter.push(time, record.offset, record.bytes),
+                Some(time) => {
+                    self.sorter.push(time, record.offset, record.bytes);
+                    self.release_of_directory();
+                }
             }
         }
     }

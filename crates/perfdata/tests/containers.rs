@@ -1,7 +1,7 @@
 //! Streams built byte by byte: what stands around the records.
 
 use prof_abi::{AttrFlags, ByteOrder, EventAttr, RecordType, SampleType};
-use prof_perfdata::{Body, Encoder, FeatureBit, Reader};
+use prof_perfdata::{Body, Encoder, FeatureBit, Reader, TimeOrder};
 use std::io::Cursor;
 
 /// A pipe-mode recording under construction.
@@ -363,6 +363,42 @@ fn the_files_of_a_directory_come_by_time() {
     // Each file gives its first record before their times are known.
     assert_eq!(times, [900, 901, 10, 30, 15, 20, 50, 70, 40, 60]);
     assert!(damages.is_empty(), "{damages:?}");
+}
+
+/// A directory has no marks of rounds; its records do not wait for the end.
+#[test]
+fn the_files_of_a_directory_are_merged_as_they_are_read() {
+    const MINUTE: u64 = 60_000_000_000;
+    // Of 150 000 samples each; one after the other, now and then one too late.
+    let ring = |start: u64| {
+        let step = MINUTE / 150_000;
+        let time = |index: u64| match index % 1000 {
+            999 => (index - 1) * step - step / 2,
+            _ => index * step,
+        };
+        file(
+            &(1..150_000)
+                .flat_map(|index| sample(start + time(index)))
+                .collect::<Vec<u8>>(),
+        )
+    };
+    // The second begins when the others are half through.
+    let streams = vec![ring(5), ring(MINUTE / 2), ring(7)];
+    let reader = Reader::open_directory(file(&Stream::new().0), streams).expect("a directory");
+    let total = 3 * 150_000 * 32;
+    let mut records = TimeOrder::new(reader);
+    let (mut count, mut last, mut most) = (0, 0, 0);
+    while let Some(record) = records.next().expect("files") {
+        if record.kind == RecordType::SAMPLE {
+            let time = record.time().expect("asked for");
+            assert!(last <= time, "sample {count}: {time} after {last}");
+            (count, last) = (count + 1, time);
+        }
+        most = most.max(records.waiting_bytes());
+    }
+    assert_eq!((count, records.late()), (3 * 149_999, 0));
+    assert!(most < total / 2, "{most} of {total} bytes waited");
+    assert!(most < 6 << 20, "{most} bytes waited");
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl Reader {
 
     /// Notes how far the stream at hand is.
     pub(super) fn note_time(&mut self) {
-        if self.streams.others.is_empty() {
+        if !self.streams.is_directory {
             return;
         }
         let record = self.current();

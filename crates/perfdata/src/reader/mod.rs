@@ -58,6 +58,8 @@ struct Streams {
     others: Vec<directory::Stream>,
     /// Time of the one of them that is furthest behind.
     earliest_other: u64,
+    /// Whether the streams are a directory's, each of one ring.
+    is_directory: bool,
     /// Bytes of the streams that ended, and of all.
     read_before: u64,
     total: Option<u64>,
@@ -211,6 +213,15 @@ impl Reader {
                 return Ok(true);
             }
         }
+    }
+
+    /// In directory mode, a time that all its streams have reached: what is
+    /// still to come is not older, but for what was written to a ring while
+    /// another record was.
+    pub fn reached(&self) -> Option<u64> {
+        let streams = &self.streams;
+        let all_opened = streams.is_directory && streams.unopened.is_empty();
+        all_opened.then(|| streams.time.min(streams.earliest_other))
     }
 
     /// The record that [`Reader::advance`] stepped to.

@@ -79,6 +79,7 @@ impl Reader {
             total = total.and_then(|total| total.checked_add(len));
         }
         reader.streams.total = total;
+        reader.streams.is_directory = !streams.is_empty();
         reader.streams.unopened = streams;
         Ok(reader)
     }
@@ -98,6 +99,7 @@ impl Reader {
                 unopened: Vec::new(),
                 others: Vec::new(),
                 earliest_other: u64::MAX,
+                is_directory: false,
                 read_before: 0,
                 total,
             },
