@@ -78,37 +78,59 @@ struct Loader {
     news: News,
 }
 
+/// What came of a glance.
+enum Glance {
+    Seen,
+    /// Without marks in the recording nothing is in order before its end.
+    Nothing,
+    /// The session does not listen any more.
+    Unwanted,
+}
+
 impl Loader {
+    /// Shows something at once, then all. Input that cannot be read twice is
+    /// shown when all of it is there.
     fn run(&self) {
-        if self.input.is_file() && !self.glance() {
-            return;
+        let size = std::fs::metadata(&self.input.path).map_or(0, |about| about.len());
+        let goes_on = if !self.input.is_file() {
+            true
+        } else if size < LARGE {
+            self.load_symbols()
+        } else {
+            // A second whole profile beside this one would take as much
+            // memory again.
+            match self.glance() {
+                Glance::Seen => true,
+                Glance::Nothing => self.load_symbols(),
+                Glance::Unwanted => false,
+            }
+        };
+        if goes_on {
+            self.load(self.detail);
         }
-        // Symbols are there long before inlined functions and lines. What
-        // can be read twice is shown with symbols first.
-        if self.detail == Detail::Source && self.input.is_file() && !self.load(Detail::Symbol) {
-            return;
-        }
-        self.load(self.detail);
     }
 
-    /// Shows what can be read at once of a large recording; whether the
-    /// session still listens.
-    fn glance(&self) -> bool {
-        let size = std::fs::metadata(&self.input.path).map_or(0, |about| about.len());
-        if size < LARGE {
-            return true;
-        }
+    /// Symbols are there long before inlined functions and lines: shows all
+    /// with them, if there is more to come; whether it is worth going on.
+    fn load_symbols(&self) -> bool {
+        self.detail != Detail::Source || self.load(Detail::Symbol)
+    }
+
+    /// Shows what can be read at once of a large recording.
+    fn glance(&self) -> Glance {
         let glanced =
             self.input
                 .resolve_for(Some(GLANCE), &self.symbolizer, Detail::Symbol, &self.news);
         match glanced {
-            // Without marks in the recording nothing is in order before its
-            // end.
             Ok((profile, _)) if !profile.samples.is_empty() => {
-                self.news.send(Update::Profile(Arc::new(profile)))
+                if self.news.send(Update::Profile(Arc::new(profile))) {
+                    Glance::Seen
+                } else {
+                    Glance::Unwanted
+                }
             }
             // An error will be met again.
-            _ => true,
+            _ => Glance::Nothing,
         }
     }
 
