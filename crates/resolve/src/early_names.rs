@@ -111,10 +111,12 @@ impl EarlyAnswers {
         let Ok(file) = files.open(&part.module, kernel) else {
             return;
         };
+        let found = look_up_in_file(&file, &part.locations, detail);
+        file.release_pages();
         let answer = EarlyAnswer {
             number: part.number,
             module: part.id,
-            found: look_up_in_file(&file, &part.locations, detail),
+            found,
             file,
             indices: part.indices,
         };

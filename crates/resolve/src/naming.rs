@@ -146,6 +146,11 @@ impl Namer<'_> {
             }
             self.progress
                 .update(Phase::Naming, done, Some(raw.len() as u64));
+            for (id, _) in wave {
+                if let Some(Source::File(file)) = sources.get(id.0 as usize) {
+                    file.release_pages();
+                }
+            }
         }
         tables.finish()
     }

@@ -5,6 +5,7 @@
 //! tools slow; a mapped file that is truncated by someone else raises SIGBUS,
 //! which the binary turns into a message.
 
+use memmap2::UncheckedAdvice;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -32,6 +33,20 @@ impl Contents {
             Self::Owned(bytes) => bytes,
             Self::Mapped(map) => map,
         }
+    }
+
+    /// Gives the memory back that a mapping's pages take; they are read from
+    /// the file again when needed.
+    pub(crate) fn release_pages(&self) {
+        let Self::Mapped(map) = self else { return };
+        #[expect(unsafe_code, reason = "the one place that handles mappings")]
+        // SAFETY: nothing writes to this private mapping, so that its pages
+        // hold what the file has and come back with the same bytes, also for
+        // threads that read them meanwhile. What another process does to the
+        // file shows no more than it does anyway, see `map`.
+        let released = unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) };
+        // Without it they take memory a little longer.
+        let _ = released;
     }
 }
 
@@ -135,8 +150,22 @@ fn unix_time(seconds: i64, nanos: i64) -> SystemTime {
 #[cfg(test)]
 mod tests {
     use super::{Links, load, open_regular, read_at_most};
-    use std::io::ErrorKind;
+    use std::io::{ErrorKind, Write};
     use std::path::Path;
+
+    #[test]
+    fn released_pages_read_the_same_again() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        let large: Vec<u8> = (0..super::READ_MAX as usize + 7)
+            .map(|at| (at % 251) as u8)
+            .collect();
+        file.write_all(&large).expect("written");
+        let (contents, _) = load(file.path()).expect("readable");
+        assert!(matches!(contents, super::Contents::Mapped(_)));
+        assert_eq!(contents.bytes(), large);
+        contents.release_pages();
+        assert_eq!(contents.bytes(), large);
+    }
 
     #[test]
     fn devices_and_directories_are_refused_at_once() {

@@ -105,6 +105,11 @@ impl Image {
         })
     }
 
+    /// See [`Contents::release_pages`].
+    pub(crate) fn release_pages(&self) {
+        self.contents.release_pages();
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         self.contents.bytes()
     }

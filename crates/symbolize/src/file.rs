@@ -149,6 +149,17 @@ impl SymbolFile {
         if let Some(info) = self.debug_info(detail) {
             info.prepare();
         }
+        self.release_pages();
+    }
+
+    /// Gives back the memory that pages of the files take. They are read
+    /// again when needed: call it when much was looked up and little will be.
+    pub fn release_pages(&self) {
+        let images = [&self.runtime, &self.symbols_from];
+        let more = [&self.debug_from, &self.supplementary];
+        for image in images.into_iter().chain(more.into_iter().flatten()) {
+            image.release_pages();
+        }
     }
 
     /// What stands at an address. For a return address, ask for the address
