@@ -1,12 +1,12 @@
 //! Machine code and source texts for the views of code, from the files that
 //! also give the names.
 
-use prof_profile::{DsoId, DsoKind, Function, Profile, Svma};
+use prof_profile::{Avma, DsoId, DsoKind, Function, Profile, Svma};
 use prof_report::code::{Arch, CodeSource, FunctionCode, LineAt, NoCode};
-use prof_symbolize::{Detail, DsoRequest, SymbolFile, Symbolizer};
+use prof_symbolize::{Detail, DsoRequest, JitDump, KernelRequest, SymbolFile, Symbolizer};
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -39,17 +39,80 @@ impl FileCode {
                     .open(&request)
                     .map_err(|error| NoCode(error.to_string()));
             }
-            DsoKind::Jit => "code made at run time is gone with its process",
             DsoKind::Unknown => "no file was mapped there",
-            _ => "the kernel's code is not in a file that can be read",
+            _ => "it is no file",
         };
         Err(NoCode(format!("{path}: {reason}")))
+    }
+
+    /// Code that was made at run time, from the jitdump that also names it.
+    fn jit_code(&self, profile: &Profile, function: &Function) -> Result<FunctionCode, NoCode> {
+        let dump = profile.dso(function.dso).symbols_from.ok_or_else(|| {
+            NoCode(
+                "code made at run time is gone with its process; a jitdump would keep it: \
+                 node --perf-prof, java -agentpath:libperf-jvmti.so, then prof record -k mono"
+                    .into(),
+            )
+        })?;
+        let path = profile.name(dump);
+        let own = std::fs::metadata("/proc/self").map_or(0, |process| process.uid());
+        let dump = JitDump::open(Path::new(path), own)
+            .map_err(|error| NoCode(format!("{path}: {error}")))?;
+        let at = Avma(function.start.0);
+        let (start, bytes) = dump
+            .code_bytes(at, None)
+            .ok_or_else(|| NoCode(format!("{path} holds no code at {at:#x}")))?;
+        let lines = dump.line_rows(at).into_iter();
+        Ok(FunctionCode {
+            arch: arch_of(profile)?,
+            start: Svma(start.0),
+            bytes: bytes.to_vec(),
+            lines: lines
+                .map(|(address, file, line)| LineAt {
+                    address: Svma(address.0),
+                    line,
+                    file: file.into(),
+                })
+                .collect(),
+        })
+    }
+
+    /// The kernel's code, from a `vmlinux` of the recorded build. What is
+    /// added to its addresses at boot follows from where the function is.
+    fn kernel_code(&self, profile: &Profile, function: &Function) -> Result<FunctionCode, NoCode> {
+        let size = function.size.min(LONGEST_FUNCTION);
+        let start = Avma(function.start.0);
+        let request = KernelRequest {
+            build_id: profile.origin.kernel_build_id,
+            release: Some(&profile.origin.os_release),
+            reference: Some((profile.name(function.name), start)),
+        };
+        let missing = || {
+            NoCode(
+                "the kernel's code is not in its list of symbols; install the kernel's debug \
+                 package, or name the file: -k vmlinux"
+                    .into(),
+            )
+        };
+        let code = self.symbolizer.kernel_code(&request, start, size);
+        let bytes = code.filter(|code| !code.is_empty()).ok_or_else(missing)?;
+        Ok(FunctionCode {
+            arch: arch_of(profile)?,
+            start: function.start,
+            bytes,
+            lines: Vec::new(),
+        })
     }
 }
 
 impl CodeSource for FileCode {
     fn function(&self, profile: &Profile, function: &Function) -> Result<FunctionCode, NoCode> {
         let arch = arch_of(profile)?;
+        match profile.dso(function.dso).kind {
+            DsoKind::Jit => return self.jit_code(profile, function),
+            DsoKind::Kernel => return self.kernel_code(profile, function),
+            _ => {}
+        }
         let file = self.open(profile, function.dso)?;
         let size = function.size.min(LONGEST_FUNCTION);
         let missing = || {

@@ -17,7 +17,7 @@ use prof_report::model::{
     Filter, ParentPattern, Scope, Selection, SelfOf, SortKey, StackEnd, parse_time_ranges,
 };
 use prof_report::text::{
-    CallGraph, CellLook, ChainKey, ChainOrder, ChainStyle, Field, FieldList, TextOptions,
+    CallGraph, CellLook, ChainKey, ChainOrder, ChainStyle, Field, FieldList, Grouping, TextOptions,
 };
 use prof_symbolize::Detail;
 use refused::OfReport;
@@ -151,6 +151,12 @@ struct Columns {
     /// Length of a slice for --sort time: a number and s, ms, us or ns
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = quantum)]
     time_quantum: u64,
+    /// Show the events of a group together (the default); without groups, all events
+    #[arg(long, overrides_with = "no_group")]
+    group: bool,
+    /// Show each event of a group by itself
+    #[arg(long)]
+    no_group: bool,
     /// Show times in nanoseconds
     #[arg(long)]
     ns: bool,
@@ -402,6 +408,11 @@ impl Args {
             time: self.filters.time.clone(),
             exclude_other: self.columns.exclude_other,
             symbol_filter: self.filters.symbol_filter.clone(),
+            grouping: match (self.columns.group, self.columns.no_group) {
+                (true, _) => Grouping::Together,
+                (false, true) => Grouping::Apart,
+                (false, false) => Grouping::AsRecorded,
+            },
             look: CellLook {
                 nanoseconds: self.columns.ns,
                 full_paths: self.columns.full_source_path,

@@ -20,7 +20,7 @@ pub use address::{Avma, Bias, FileOffset, Svma};
 pub use dso::{Dso, DsoId, DsoKind};
 pub use location::{Frame, FrameRange, Function, FunctionId, Location, LocationId, UnnamedReason};
 pub use names::{NameId, Names};
-pub use profile::{Event, Origin, Profile, Task, TaskId, Thread, ThreadCount};
+pub use profile::{Event, EventGroup, Origin, Profile, Task, TaskId, Thread, ThreadCount};
 pub use samples::{EventId, Sample, Samples};
 pub use stacks::{StackId, StackTree};
 pub use trust::{ChainEnd, ChainSource, Damage, DroppedCount, Trust};

@@ -69,6 +69,17 @@ pub struct Event {
     pub has_callchain: bool,
 }
 
+/// Events that were counted together (`-e '{a,b}'`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventGroup {
+    /// Its name, if it was given one.
+    pub name: Option<String>,
+    /// The first of them; the others follow it.
+    pub leader: EventId,
+    /// How many they are, at least two.
+    pub members: u16,
+}
+
 /// Where the recording comes from; empty texts if not told.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Origin {
@@ -105,6 +116,8 @@ pub struct Profile {
     pub names: Names,
     /// Events in the order of their attrs.
     pub events: Vec<Event>,
+    /// Which of them are groups, in their order; those do not overlap.
+    pub groups: Vec<EventGroup>,
     /// Mapped files.
     pub dsos: Vec<Dso>,
     /// Threads that were sampled, once for each name.

@@ -5,7 +5,7 @@ use prof_profile::{Avma, UnnamedReason};
 use prof_symbolize::{Demangle, JitDump, Lookup, PerfMap};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What a process's compiler wrote down of its code.
 ///
@@ -14,6 +14,8 @@ use std::path::Path;
 /// path is in the recording.
 pub(crate) struct JitNames {
     dump: Option<JitDump>,
+    /// Where the dump is.
+    path: Option<PathBuf>,
     map: Result<PerfMap, UnnamedReason>,
 }
 
@@ -25,13 +27,20 @@ impl JitNames {
     ///
     /// The reason that its code stays without names.
     pub(crate) fn open(modules: &Modules, pid: i32, uid: u32) -> Result<Self, UnnamedReason> {
-        let dump = dump_path(modules, pid).and_then(|path| JitDump::open(path, uid).ok());
+        let path = dump_path(modules, pid);
+        let dump = path.and_then(|path| JitDump::open(path, uid).ok());
+        let path = path.filter(|_| dump.is_some()).map(Path::to_path_buf);
         let map_path = format!("/tmp/perf-{pid}.map");
         let map = PerfMap::open(Path::new(&map_path), uid).map_err(|error| error.reason());
         match (&dump, &map) {
             (None, Err(reason)) => Err(*reason),
-            _ => Ok(Self { dump, map }),
+            _ => Ok(Self { dump, path, map }),
         }
+    }
+
+    /// The jitdump that names come from.
+    pub(crate) fn dump_path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// What stands at an address.
@@ -103,6 +112,7 @@ mod tests {
             pid: None,
         });
         let names = JitNames::open(&modules, pid, uid).expect("a dump");
+        assert_eq!(names.dump_path(), Some(path.as_path()));
         let found = names.lookup(Avma(0x1003), Demangle::Yes);
         assert_eq!(
             found.symbol.map(|it| it.name.to_string()).as_deref(),

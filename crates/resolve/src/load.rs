@@ -15,8 +15,8 @@ use prof_perfdata::{
     call_chain_of_branches,
 };
 use prof_profile::{
-    Avma, ChainEnd, Event, EventId, NameId, Origin, Profile, Sample, Samples, StackId, Task,
-    TaskId, ThreadCount, Trust,
+    Avma, ChainEnd, Event, EventGroup, EventId, NameId, Origin, Profile, Sample, Samples, StackId,
+    Task, TaskId, ThreadCount, Trust,
 };
 use prof_symbolize::{Detail, KernelRequest, Symbolizer};
 use prof_unwind::{Machine, Registers, StackDump};
@@ -474,6 +474,7 @@ impl Loader {
         let origin = origin(features, namer.kernel.build_id);
         let mut profile = Profile {
             names,
+            groups: event_groups(features, self.events.len()),
             events: self.events,
             dsos: named.dsos,
             tasks: self.tasks,
@@ -497,6 +498,26 @@ fn has_stack_dumps(record: &Record<'_>) -> bool {
     let dumps = SampleType::REGS_USER | SampleType::STACK_USER;
     let mut events = record.events().list().iter();
     events.any(|event| event.attr.sample_type.has(dumps))
+}
+
+/// The groups that make sense for so many events.
+fn event_groups(features: &Features, events: usize) -> Vec<EventGroup> {
+    let mut end = 0;
+    let mut groups = Vec::new();
+    for group in features.groups().unwrap_or_default() {
+        let (leader, members) = (group.leader as usize, group.members as usize);
+        if members < 2 || leader < end || leader.saturating_add(members) > events {
+            continue;
+        }
+        end = leader + members;
+        let name = group.name.to_string_lossy().into_owned();
+        groups.push(EventGroup {
+            name: Some(name).filter(|name| name != "{anon_group}"),
+            leader: EventId(leader as u16),
+            members: members as u16,
+        });
+    }
+    groups
 }
 
 fn event_of(event: &prof_perfdata::Event) -> Event {

@@ -16,6 +16,7 @@ use prof_profile::{
 use prof_symbolize::{Detail, KernelSymbols, Lookup, OpenError, SymbolFile};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 /// Addresses resolved at once: small enough to spread a large file over all
@@ -58,7 +59,7 @@ pub(crate) struct Named {
 enum Source {
     File(Arc<SymbolFile>),
     Kernel,
-    Jit(JitNames),
+    Jit(Box<JitNames>),
     Carried,
     /// The module is one function: BPF programs.
     Itself,
@@ -182,7 +183,7 @@ impl Namer<'_> {
                     .pid
                     .ok_or(UnnamedReason::NoPerfMap)
                     .and_then(|pid| JitNames::open(modules, pid, self.trusted_uid));
-                names.map_or_else(Source::None, Source::Jit)
+                names.map_or_else(Source::None, |names| Source::Jit(Box::new(names)))
             }
             DsoKind::File | DsoKind::Vdso => self
                 .files
@@ -240,6 +241,7 @@ impl Namer<'_> {
             let (path, short_name) = dso_names(module);
             let from = match source {
                 Source::File(file) => Some(file.symbols_path().to_string_lossy()),
+                Source::Jit(names) => names.dump_path().map(Path::to_string_lossy),
                 _ => None,
             };
             let beside = beside_address(module, self.files.listed());

@@ -162,6 +162,22 @@ impl JitDump {
         Some((Avma(code.start), self.slice(&code.bytes)))
     }
 
+    /// Where the source lines of the code that was last at an address begin:
+    /// addresses in ascending order, files and lines.
+    pub fn line_rows(&self, avma: Avma) -> Vec<(Avma, String, u32)> {
+        let Some(code) = self.code_at(avma, None) else {
+            return Vec::new();
+        };
+        let lines = self.lines.get(code.lines.clone()).unwrap_or_default();
+        let row = |line: &Line| {
+            let file = String::from_utf8_lossy(self.slice(&line.file)).into_owned();
+            (Avma(line.address.wrapping_add(code.moved)), file, line.line)
+        };
+        let mut rows: Vec<_> = lines.iter().map(row).collect();
+        rows.sort_by_key(|&(address, ..)| address);
+        rows
+    }
+
     /// How the code that was at an address at a time unwinds, if it tells.
     pub fn unwinding(&self, avma: Avma, time: Option<u64>) -> Option<JitUnwinding<'_>> {
         let (data, header) = self.code_at(avma, time)?.unwinding.as_ref()?;
@@ -513,6 +529,10 @@ mod tests {
         let found = dump.lookup(Avma(0x100a), Some(10), Demangle::Yes);
         let frame = found.frames.first().expect("a frame");
         assert_eq!((frame.file.as_deref(), frame.line), (Some("a.js"), 4));
+        let rows = dump.line_rows(Avma(0x1004));
+        let row = |address, line| (Avma(address), "a.js".to_owned(), line);
+        assert_eq!(rows, [row(0x1000, 3), row(0x1008, 4)]);
+        assert!(dump.line_rows(Avma(0x9000)).is_empty());
         let unwinding = dump.unwinding(Avma(0x1000), None).expect("it tells");
         assert_eq!(
             (unwinding.eh_frame, unwinding.eh_frame_hdr),

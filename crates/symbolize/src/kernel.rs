@@ -109,6 +109,19 @@ impl KernelSymbols {
     }
 }
 
+/// The kernel's code from an address of the recording on, up to `length`
+/// bytes, from a `vmlinux` of its build.
+pub(crate) fn code(
+    sources: &Sources,
+    request: &KernelRequest<'_>,
+    start: Avma,
+    length: u64,
+) -> Option<Vec<u8>> {
+    let (vmlinux, _) = find_vmlinux(sources, request)?;
+    let svma = Svma(start.0.wrapping_sub(vmlinux.relocation));
+    vmlinux.file.text_bytes(svma, length).map(<[u8]>::to_vec)
+}
+
 /// The build-id of the running kernel.
 pub fn running_kernel_build_id() -> Option<BuildId> {
     let notes = std::fs::read("/sys/kernel/notes").ok()?;

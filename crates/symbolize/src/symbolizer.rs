@@ -1,6 +1,6 @@
 //! Opening dsos, each once.
 
-use crate::{Demangle, KernelRequest, KernelSymbols, SymbolFile, search};
+use crate::{Demangle, KernelRequest, KernelSymbols, SymbolFile, kernel, search};
 use prof_abi::BuildId;
 use prof_profile::{Avma, DsoKind, UnnamedReason};
 use std::collections::HashMap;
@@ -184,6 +184,17 @@ impl Symbolizer {
             Ok(Arc::new(SymbolFile::new(located, self.sources.demangle)))
         })
         .clone()
+    }
+
+    /// The kernel's code from an address of the recording on, up to `length`
+    /// bytes; `None` without a `vmlinux` of its build.
+    pub fn kernel_code(
+        &self,
+        request: &KernelRequest<'_>,
+        start: Avma,
+        length: u64,
+    ) -> Option<Vec<u8>> {
+        kernel::code(&self.sources, request, start, length)
     }
 
     /// The symbols of a recording's kernel, opened once.

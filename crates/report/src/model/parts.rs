@@ -96,6 +96,16 @@ impl Parts {
         self.groups.get(id.0 as usize)
     }
 
+    /// The handle of a group; of a new one without samples, if there is none.
+    pub(crate) fn find_or_add(&mut self, group: Group) -> GroupId {
+        let known = self.groups.iter().position(|other| *other == group);
+        let index = known.unwrap_or_else(|| {
+            self.groups.push(group);
+            self.groups.len() - 1
+        });
+        GroupId(index as u32)
+    }
+
     /// The samples of a group.
     pub fn part(&self, id: GroupId) -> Option<&Part> {
         self.parts.get(id.0 as usize)

@@ -39,7 +39,7 @@ impl Default for RowsOptions {
 }
 
 /// Identity of a row, comparable within one table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct RowKey {
     /// Its group; see [`Rows::group`].
     pub group: GroupId,
@@ -49,7 +49,7 @@ pub struct RowKey {
 }
 
 /// A row of a table.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Row {
     /// Its identity.
     pub key: RowKey,
@@ -115,6 +115,16 @@ impl Rows {
     /// Who ran, as far as the sort keys tell.
     pub fn group(&self, row: &Row) -> Group {
         self.parts.group(row.key.group).copied().unwrap_or_default()
+    }
+
+    /// The group with these parts; made, without samples, if it is not there.
+    pub(crate) fn group_id(&mut self, group: Group) -> GroupId {
+        self.parts.find_or_add(group)
+    }
+
+    /// Adds a row at the end.
+    pub(crate) fn push(&mut self, row: Row) {
+        self.list.push(row);
     }
 
     /// The samples of a group as a tree, for callers and callees (see

@@ -73,7 +73,7 @@ impl Sum for Weight {
 }
 
 /// A handle to a [`Group`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct GroupId(pub u32);
 
 /// What the rows of a table are split by beside the frame: those parts that

@@ -38,7 +38,17 @@ impl Comparer<'_> {
         }
     }
 
-    fn by_field(&self, field: Field, a: &Row, b: &Row) -> Ordering {
+    /// Heavier rows first; equal where the field is no weight.
+    pub(super) fn by_weight(&self, field: Field, a: &Row, b: &Row) -> Ordering {
+        let weight = |row: &Row| match field {
+            Field::Children if !self.children => None,
+            Field::Samples => Some(row.own.samples),
+            field => field.weight(row).map(|weight| weight.period),
+        };
+        weight(b).cmp(&weight(a))
+    }
+
+    pub(super) fn by_field(&self, field: Field, a: &Row, b: &Row) -> Ordering {
         match field {
             Field::Children if !self.children => Ordering::Equal,
             Field::Children => b

@@ -8,6 +8,7 @@ mod chain;
 mod compare;
 mod field;
 mod graph;
+mod group;
 mod options;
 mod percent;
 mod rank;
@@ -16,7 +17,7 @@ mod threads;
 
 pub use field::{CellLook, Cells, Field, FieldError, FieldList};
 pub use options::{
-    CallGraph, CallGraphError, ChainKey, ChainOrder, ChainStyle, ChainValue, TextOptions,
+    CallGraph, CallGraphError, ChainKey, ChainOrder, ChainStyle, ChainValue, Grouping, TextOptions,
 };
 pub use table::{Table, report};
 pub(crate) use table::{is_silent, scene_of};

@@ -47,6 +47,20 @@ pub struct TextOptions {
     pub symbol_filter: Option<String>,
     /// How long cells are.
     pub look: CellLook,
+    /// Which events share a table.
+    pub grouping: Grouping,
+}
+
+/// Which events share a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Grouping {
+    /// Those that were recorded as a group.
+    #[default]
+    AsRecorded,
+    /// None.
+    Apart,
+    /// Those that were recorded as a group; all, if none were.
+    Together,
 }
 
 impl Default for TextOptions {
@@ -71,6 +85,7 @@ impl Default for TextOptions {
             exclude_other: false,
             symbol_filter: None,
             look: CellLook::default(),
+            grouping: Grouping::default(),
         }
     }
 }

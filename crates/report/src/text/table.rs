@@ -4,10 +4,11 @@ use super::chain::Chains;
 use super::compare::Comparer;
 use super::field::{Cells, Field, char_count};
 use super::graph::Pen;
+use super::group::{self, Others};
 use super::percent;
 use super::rank::Ranks;
 use super::threads::threads;
-use super::{CallGraph, ChainOrder, ChainStyle, TextOptions};
+use super::{CallGraph, ChainOrder, ChainStyle, Grouping, TextOptions};
 use crate::escape;
 use crate::model::{
     Filter, Granularity, InlineRows, Row, Rows, RowsOptions, Scene, Selection, SortKey, StackEnd,
@@ -32,12 +33,11 @@ pub fn report(
     if !options.quiet {
         out.write_all(preamble(profile, options).as_bytes())?;
     }
-    for index in 0..profile.events.len() {
-        let event = EventId(index as u16);
-        if is_silent(profile, event) {
-            continue;
+    for events in group::tables(profile, options.grouping) {
+        let leader = events.first().copied().unwrap_or(EventId(0));
+        if !is_silent(profile, leader) {
+            write_events(profile, options, &events, out)?;
         }
-        write_event(profile, options, event, out)?;
     }
     if options.threads {
         out.write_all(threads(profile).as_bytes())?;
@@ -76,14 +76,20 @@ fn preamble(profile: &Profile, options: &TextOptions) -> String {
     out
 }
 
-fn write_event(
+fn write_events(
     profile: &Profile,
     options: &TextOptions,
-    event: EventId,
+    events: &[EventId],
     out: &mut impl io::Write,
 ) -> io::Result<()> {
-    let (scene, has_chains) = scene_of(profile, options, event);
-    let table = Table::new(&scene, options, has_chains);
+    let mut scenes = events
+        .iter()
+        .map(|&event| scene_of(profile, options, event));
+    let Some((scene, has_chains)) = scenes.next() else {
+        return Ok(());
+    };
+    let others: Vec<Scene<'_>> = scenes.map(|(scene, _)| scene).collect();
+    let table = Table::of_group(&scene, &others, options, has_chains);
     if !options.quiet {
         let mut head = String::new();
         table.head(&mut head);
@@ -156,6 +162,17 @@ pub struct Table<'a> {
     children: bool,
     graph: CallGraph,
     order: ChainOrder,
+    /// The other events of its group.
+    others: Others,
+    /// What is above it.
+    heading: Heading,
+}
+
+/// What a table is of.
+struct Heading {
+    events: String,
+    is_plural: bool,
+    counted: Weight,
 }
 
 struct Column {
@@ -175,6 +192,16 @@ impl<'a> Table<'a> {
     /// The table of a scene; `has_chains` if its event was sampled with call
     /// chains.
     pub fn new(scene: &'a Scene<'a>, options: &'a TextOptions, has_chains: bool) -> Self {
+        Self::of_group(scene, &[], options, has_chains)
+    }
+
+    /// The table of several events: rows and chains are those of `scene`.
+    fn of_group(
+        scene: &'a Scene<'a>,
+        others: &[Scene<'a>],
+        options: &'a TextOptions,
+        has_chains: bool,
+    ) -> Self {
         let children = options.children && has_chains;
         let mut graph = options.call_graph;
         if !has_chains {
@@ -190,19 +217,23 @@ impl<'a> Table<'a> {
             })
             .collect();
         let names_symbols = sort.contains(&Field::Key(SortKey::Symbol));
-        let rows = Rows::unsorted(
-            scene,
-            &RowsOptions {
-                keys,
-                inline_rows: InlineRows::ByHost,
-                quantum: options.quantum,
-            },
-        );
+        let how = RowsOptions {
+            keys,
+            inline_rows: InlineRows::ByHost,
+            quantum: options.quantum,
+        };
+        let mut rows = Rows::unsorted(scene, &how);
+        let tables: Vec<Rows> = others
+            .iter()
+            .map(|scene| Rows::unsorted(scene, &how))
+            .collect();
+        let heading = Heading::of(scene, &rows, others, &tables, options);
         let whole = if options.relative {
             rows.total()
         } else {
             rows.scope_total()
         };
+        let others = Others::join(&mut rows, others, &tables, options);
         let comparer = Comparer {
             scene,
             rows: &rows,
@@ -217,11 +248,18 @@ impl<'a> Table<'a> {
             .list()
             .iter()
             .enumerate()
-            .filter(|(_, row)| children || !row.own.is_zero())
+            .filter(|(_, row)| children || !row.own.is_zero() || others.has_own(row.key))
             .filter(|(_, row)| !named_only || !names.is_unnamed(row))
             .filter(|(_, row)| !options.exclude_other || names.has_parent(row))
             .filter(|(_, row)| names.is_named(row, options.symbol_filter.as_deref()));
-        let order_of_rows = sorted(&comparer, rows.list(), shown.map(|(index, _)| index));
+        let mut order_of_rows = sorted(&comparer, rows.list(), shown.map(|(index, _)| index));
+        if others.len() > 0 {
+            let row = |&index: &u32| rows.list().get(index as usize);
+            order_of_rows.sort_by(|a, b| match (row(a), row(b)) {
+                (Some(a), Some(b)) => others.compare(&comparer, a, b),
+                _ => Ordering::Equal,
+            });
+        }
         let mut table = Self {
             scene,
             options,
@@ -232,6 +270,8 @@ impl<'a> Table<'a> {
             children,
             graph,
             order,
+            others,
+            heading,
         };
         table.lay_out(&columns);
         table
@@ -316,7 +356,9 @@ impl<'a> Table<'a> {
         let width = given.or_else(|| field.fixed_width()).unwrap_or_else(needed);
         let heading = field.heading(beside_children);
         let least = if field.is_weight() {
-            heading.chars().count()
+            let events = field.least_width() * (self.others.len() + 1);
+            let events = if self.others.len() > 0 { events } else { 0 };
+            heading.chars().count().max(events)
         } else {
             0
         };
@@ -347,17 +389,17 @@ impl<'a> Table<'a> {
 
     /// The comment lines: counts and headings.
     fn head(&self, out: &mut String) {
-        let name = self.scene.event().map_or("", |event| event.name.as_str());
-        let counted = if self.options.relative {
-            self.rows.total()
-        } else {
-            self.rows.scope_total()
-        };
+        let Heading {
+            events,
+            is_plural,
+            counted,
+        } = &self.heading;
         let _ = writeln!(
             out,
-            "# Samples: {} of event '{}'{}",
+            "# Samples: {} of event{} '{}'{}",
             short_count(counted.samples),
-            escape::terminal(name),
+            if *is_plural { "s" } else { "" },
+            escape::terminal(events),
             self.options.time.as_ref().map_or_else(String::new, |time| {
                 format!(" (time slices: {})", escape::terminal(time))
             })
@@ -429,6 +471,9 @@ impl<'a> Table<'a> {
             }
             let start = out.len();
             column.write(cells, row, self.whole, separator, out);
+            for (row, whole) in self.others.of(row.key) {
+                column.write_weight(&row, whole, separator, out);
+            }
             let is_last = at + 1 == self.columns.len();
             if !is_last || column.pads_itself() {
                 let written = out.get(start..).map_or(0, char_count);
@@ -436,6 +481,41 @@ impl<'a> Table<'a> {
             }
         }
         out.push('\n');
+    }
+}
+
+impl Heading {
+    fn of(
+        scene: &Scene<'_>,
+        rows: &Rows,
+        others: &[Scene<'_>],
+        tables: &[Rows],
+        options: &TextOptions,
+    ) -> Self {
+        let profile = scene.profile();
+        let scenes = std::iter::once(scene).chain(others);
+        let events: Vec<EventId> = scenes.map(|scene| scene.selection().event).collect();
+        let leads = profile
+            .groups
+            .iter()
+            .any(|group| Some(&group.leader) == events.first());
+        // Told to show none together, perf makes a group of all first.
+        let leads_in_perf = options.grouping == Grouping::Apart
+            && profile.groups.is_empty()
+            && profile.events.len() > 1
+            && events.first() == Some(&EventId(0));
+        let counted = std::iter::once(rows).chain(tables).map(|rows| {
+            if options.relative {
+                rows.total()
+            } else {
+                rows.scope_total()
+            }
+        });
+        Self {
+            counted: counted.sum(),
+            is_plural: leads || events.len() > 1 || leads_in_perf,
+            events: group::title(profile, &events),
+        }
     }
 }
 
@@ -500,24 +580,7 @@ impl Column {
         separator: Option<&str>,
         out: &mut String,
     ) {
-        // With a separator, numbers are not flushed right.
-        let width = separator.map_or(self.number_width.saturating_sub(1), |_| 0);
         match self.field {
-            _ if self.is_not_counted => {
-                let width = self.number_width.saturating_sub(1);
-                let _ = write!(out, " {:>width$}", "N/A");
-            }
-            Field::Samples => {
-                let _ = write!(out, " {:>width$}", row.own.samples);
-            }
-            Field::Period => {
-                let _ = write!(out, " {:>width$}", row.own.period);
-            }
-            Field::Children | Field::Overhead | Field::OverheadSys | Field::OverheadUs => {
-                let weight = self.field.weight(row).unwrap_or_default();
-                out.push(' ');
-                percent::push(weight.percent_of(whole), width, out);
-            }
             Field::Key(key) => {
                 let start = out.len();
                 cells.write(key, row, out);
@@ -538,6 +601,31 @@ impl Column {
                     out.push_str(&cell.replace(separator, "."));
                 }
             }
+            _ => self.write_weight(row, whole, separator, out),
+        }
+    }
+
+    /// Writes the weight of a row; nothing in a column of keys.
+    fn write_weight(&self, row: &Row, whole: Weight, separator: Option<&str>, out: &mut String) {
+        // With a separator, numbers are not flushed right.
+        let width = separator.map_or(self.number_width.saturating_sub(1), |_| 0);
+        match self.field {
+            _ if self.is_not_counted => {
+                let width = self.number_width.saturating_sub(1);
+                let _ = write!(out, " {:>width$}", "N/A");
+            }
+            Field::Samples => {
+                let _ = write!(out, " {:>width$}", row.own.samples);
+            }
+            Field::Period => {
+                let _ = write!(out, " {:>width$}", row.own.period);
+            }
+            Field::Children | Field::Overhead | Field::OverheadSys | Field::OverheadUs => {
+                let weight = self.field.weight(row).unwrap_or_default();
+                out.push(' ');
+                percent::push(weight.percent_of(whole), width, out);
+            }
+            Field::Key(_) => {}
         }
     }
 }
