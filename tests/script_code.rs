@@ -58,6 +58,75 @@ fn sampled_instructions_and_their_source_lines_equal_perfs() {
     }
 }
 
+/// The frames of each sample in a text of `-F ip,sym,symoff,dso` that was
+/// taken in `program` below `main`.
+fn chains_in_main(text: &str, program: &str) -> Vec<Vec<String>> {
+    let dso = format!(" ({program})");
+    let chains = text.split("\n\n").map(|sample| -> Vec<String> {
+        sample
+            .lines()
+            .filter(|line| line.starts_with('\t'))
+            .map(str::to_owned)
+            .collect()
+    });
+    let is_in_main = |chain: &Vec<String>| {
+        let leaf = chain
+            .first()
+            .is_some_and(|leaf| leaf.ends_with(&dso) && !leaf.contains("@plt"));
+        leaf && chain.iter().any(|frame| frame.contains(" main+"))
+    };
+    chains.filter(is_in_main).collect()
+}
+
+#[test]
+fn callers_of_unwound_stacks_are_shown_by_their_call_as_in_perf() {
+    let test = "callers_of_unwound_stacks_are_shown_by_their_call_as_in_perf";
+    let Some(program) = compiled(test, "steady-calls.c", &["-g", "-O1"]) else {
+        return;
+    };
+    if !have(test, "perf") {
+        return;
+    }
+    let recording = scratch().join(format!("{test}.data"));
+    let path = recording.to_str().expect("a plain name");
+    let program = program.to_str().expect("a plain name");
+    let record = [
+        "record",
+        "-q",
+        "-e",
+        "cpu-clock:u",
+        "-F",
+        "199",
+        "--call-graph",
+        "dwarf,4096",
+        "-o",
+        path,
+        "--",
+        program,
+    ];
+    perf(&record).succeeded("perf record");
+    let args = [
+        "script",
+        "--no-inline",
+        "-F",
+        "ip,sym,symoff,dso",
+        "-i",
+        path,
+    ];
+    let perfs = perf(&args).succeeded("perf script").text();
+    let ours = prof(&args).succeeded("prof script").text();
+    let (perfs, ours) = (
+        chains_in_main(&perfs, program),
+        chains_in_main(&ours, program),
+    );
+    assert!(
+        perfs.len() > 10,
+        "only {} samples in the program",
+        perfs.len()
+    );
+    assert_eq!(perfs, ours);
+}
+
 /// Where the program is mapped in the recording: where it was linked to.
 const BASE: u64 = 0x40_0000;
 const PID: u32 = 4_000_001;

@@ -79,6 +79,8 @@ impl<'a> Rows<'a> {
         let mut details = Details::of(sample);
         details.ip = recorded.ip().unwrap_or(0);
         details.has_chain = recorded.callchain().is_some();
+        details.is_unwound = recorded.regs_user().is_some_and(|regs| regs.abi != 0)
+            && recorded.stack_user().is_some();
         let leaf = self.leaf(record, recorded, processes);
         details.leaf = match &leaf {
             RecordedLeaf::Sampled => Leaf::Sampled,

@@ -56,6 +56,9 @@ pub struct Details<'a> {
     pub ip: u64,
     /// Whether the record has a call chain.
     pub has_chain: bool,
+    /// Whether its user part was unwound from a copied stack: callers are then
+    /// shown by the last byte of the call, as in perf, not by where it returns.
+    pub is_unwound: bool,
     /// How that chain begins.
     pub leaf: Leaf<'a>,
     /// `misc` of the record, as letters.
@@ -106,6 +109,7 @@ impl<'a> Details<'a> {
             sample,
             ip: 0,
             has_chain: false,
+            is_unwound: false,
             leaf: Leaf::Sampled,
             misc: "",
             addr: None,

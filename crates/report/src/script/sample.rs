@@ -27,6 +27,10 @@ pub struct Options {
     pub wall_clock: Option<i128>,
 }
 
+/// What decides how a frame is printed: the fields, and whether callers are
+/// shown by their call.
+type FrameForm = (Fields, bool);
+
 /// A run of bytes in `ScriptWriter::lines`.
 #[derive(Debug, Clone, Copy)]
 struct Run {
@@ -38,10 +42,10 @@ struct Run {
 pub struct ScriptWriter<'p> {
     profile: &'p Profile,
     options: Options,
-    /// The lines of each location in a chain, made once; by the fields they
-    /// were made with.
+    /// The lines of each location in a chain, made once; by the form they
+    /// were made in.
     lines: Vec<u8>,
-    known: Vec<Option<(Fields, Run)>>,
+    known: Vec<Option<(FrameForm, Run)>>,
     /// Length of the longest data source so far: perf pads to it.
     source_width: usize,
 }
@@ -209,7 +213,7 @@ impl<'p> ScriptWriter<'p> {
             push_frame(&leaf, fields, out);
         }
         for location in locations {
-            let run = self.lines_of(location, fields);
+            let run = self.lines_of(location, fields, details.is_unwound);
             let lines = self.lines.get(run.start..run.start + run.len);
             out.extend_from_slice(lines.unwrap_or_default());
         }
@@ -266,17 +270,23 @@ impl<'p> ScriptWriter<'p> {
     }
 
     /// The lines of one location of a chain, inlined functions first.
-    fn lines_of(&mut self, id: LocationId, fields: Fields) -> Run {
+    fn lines_of(&mut self, id: LocationId, fields: Fields, is_unwound: bool) -> Run {
         let index = id.0 as usize;
         let fields = fields.and(FRAME_FIELDS);
-        if let Some(Some((made_with, run))) = self.known.get(index)
-            && *made_with == fields
+        let form = (fields, is_unwound);
+        if let Some(Some((made_in, run))) = self.known.get(index)
+            && *made_in == form
         {
             return *run;
         }
         let mut lines = std::mem::take(&mut self.lines);
         let start = lines.len();
-        let location = self.profile.location(id);
+        let mut location = *self.profile.location(id);
+        if is_unwound && location.is_return && location.mode == CpuMode::User {
+            location.address.0 = location.address.0.wrapping_sub(1);
+            location.file_offset.0 = location.file_offset.0.wrapping_sub(1);
+        }
+        let location = &location;
         for frame in self.profile.frames_at(id) {
             put(
                 &mut lines,
@@ -298,7 +308,7 @@ impl<'p> ScriptWriter<'p> {
         };
         self.lines = lines;
         if let Some(slot) = self.known.get_mut(index) {
-            *slot = Some((fields, run));
+            *slot = Some((form, run));
         }
         run
     }
