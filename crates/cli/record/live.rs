@@ -85,6 +85,12 @@ impl Stage for LiveStage {
         }
     }
 
+    fn pressed(&mut self, is_pressed: bool) {
+        if let Some(unwinder) = &mut self.unwinder {
+            unwinder.pressed(is_pressed);
+        }
+    }
+
     fn snapshots(&self) -> Option<Arc<Snapshots>> {
         self.snapshots.clone()
     }

@@ -27,6 +27,12 @@ pub trait Stage: Send {
     /// come first, with time 0.
     fn records(&mut self, records: &[u8], out: &mut dyn FnMut(&[u8]));
 
+    /// Called before [`Stage::records`]: whether so much waits that samples may
+    /// soon be lost. Stacks may then be shorter than else.
+    fn pressed(&mut self, is_pressed: bool) {
+        let _ = is_pressed;
+    }
+
     /// No more records come; `out` gets what was kept back.
     fn finish(&mut self, out: &mut dyn FnMut(&[u8])) {
         let _ = out;

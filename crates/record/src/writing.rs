@@ -110,6 +110,7 @@ impl Writing<'_> {
             return self.output.write(records);
         };
         let (output, mut result) = (&mut self.output, Ok(()));
+        stage.pressed(self.shared.is_pressed());
         stage.records(records, &mut |piece| {
             if result.is_ok() {
                 result = output.write(piece);

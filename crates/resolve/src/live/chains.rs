@@ -68,6 +68,8 @@ pub(super) struct Chains<F, M> {
     /// the samples of this one.
     drain: u64,
     scratch: Vec<Known>,
+    /// Samples wait: nothing beyond their copied pieces.
+    is_pressed: bool,
     /// What lay beyond the copied pieces of threads lately.
     wanted: Wanted,
 }
@@ -81,8 +83,14 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             links: Links::default(),
             drain: 1,
             scratch: Vec::new(),
+            is_pressed: false,
             wanted: Wanted::default(),
         }
+    }
+
+    /// Whether samples come faster than they are unwound.
+    pub(super) fn pressed(&mut self, is_pressed: bool) {
+        self.is_pressed = is_pressed;
     }
 
     /// The samples that follow were drained together, after the ones before.
@@ -119,6 +127,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             outer,
             inner: std::mem::take(&mut self.scratch),
             is_unreadable: false,
+            is_pressed: self.is_pressed,
             cursor: Cursor::innermost(sample.state.registers),
             straight: straight_slots(sample),
         };
@@ -189,6 +198,8 @@ struct Walk<'a, F, M> {
     inner: Vec<Known>,
     /// Known slots could not be read again: the process is gone.
     is_unreadable: bool,
+    /// There is no time for what was not copied.
+    is_pressed: bool,
     cursor: Cursor,
     /// Slots that were copied, as far as there is no hole between them.
     straight: Range<u64>,
@@ -207,6 +218,17 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         self.note(None, self.drain, Proof::Shown);
         let mut stop = self.copied_part();
         let proven = self.inner.len();
+        if self.is_pressed && self.leaves_copy(stop) {
+            // What is known of the outer frames stays so.
+            out.extend(self.inner.iter().map(|frame| frame.pc));
+            if let Stop::Joined(at) = stop {
+                let known = self.outer.until(at).iter().rev();
+                let copied = known.take_while(|frame| !self.is_beyond(frame.slot));
+                out.extend(copied.map(|frame| frame.pc));
+            }
+            let end = ChainEnd::StackCut;
+            return Decided { end, trial: None };
+        }
         let goes_beyond = match stop {
             Stop::Joined(at) => !self.verify(at),
             Stop::Ended(end) => end == ChainEnd::StackCut,
@@ -239,6 +261,17 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             }
         };
         self.root(proven, joined, out)
+    }
+
+    /// Whether the rest of the chain lies where nothing was copied.
+    fn leaves_copy(&self, stop: Stop) -> bool {
+        match stop {
+            Stop::Ended(end) => end == ChainEnd::StackCut,
+            Stop::Joined(at) => {
+                let mut known = self.outer.until(at).iter();
+                known.any(|frame| self.is_beyond(frame.slot))
+            }
+        }
     }
 
     /// The walk came to the thread's start, through frame `joined` of the

@@ -154,6 +154,12 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         self.chains.wanted()
     }
 
+    /// Whether samples come faster than they are unwound: what was not copied
+    /// with them is then left out.
+    pub fn pressed(&mut self, is_pressed: bool) {
+        self.chains.pressed(is_pressed);
+    }
+
     /// All rings were drained and gave these whole records, those of each
     /// ring in its order: gives `out`, piece by piece, what can be written now.
     pub fn round(&mut self, records: &[u8], out: &mut dyn FnMut(&[u8])) {
