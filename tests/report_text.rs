@@ -360,7 +360,7 @@ fn events_of_a_group_stand_side_by_side_as_in_perf() {
     let options = ["-F", "499", "-g", "-e", "{cpu-clock,task-clock}"];
     let group = record("group", &options, &command);
     let group = chosen(&group, Keep::Named);
-    compare(&[group.clone()], GROUPED);
+    compare(std::slice::from_ref(&group), GROUPED);
     // Without a group, only what is asked for is put together.
     let apart = files.iter().find(|file| is_of(file, "two-events"));
     let apart = chosen(apart.expect("recorded above"), Keep::Named);

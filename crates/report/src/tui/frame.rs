@@ -303,11 +303,17 @@ fn search_words(app: &App) -> String {
     };
     let share = percent(found.covered.percent_of(app.whole()));
     format!(
-        "/{}/ {} functions, in {} of the samples' stacks; n N go, Esc ends",
+        "/{}/ {}, in {} of the samples' stacks; n N go, Esc ends",
         found.pattern.as_str(),
-        found.functions,
+        several(found.functions, "function"),
         share.trim(),
     )
+}
+
+/// So many of what `one` is called.
+pub(super) fn several(count: usize, one: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {one}{ending}")
 }
 
 /// How far to trust what is shown, in a line.

@@ -299,7 +299,7 @@ fn search_is_incremental_and_says_what_it_covers() {
     let screen = bench.keys("/MEM").screen();
     assert!(screen.contains("0 functions"), "{screen}");
     let screen = bench.keys("^/mem").screen();
-    assert!(screen.contains("/mem/ 1 functions, in 30.00%"), "{screen}");
+    assert!(screen.contains("/mem/ 1 function, in 30.00%"), "{screen}");
     let screen = bench.keys("\n").screen();
     assert!(screen.contains("[.] memcpy  /lib/libc.so.6"), "{screen}");
     let screen = bench.keys("/(").screen();

@@ -5,7 +5,7 @@ use crate::tui::action::Action;
 use crate::tui::app::{App, Selected};
 use crate::tui::data::Ask;
 use crate::tui::filters;
-use crate::tui::frame::share;
+use crate::tui::frame::{several, share};
 use crate::tui::paint::{Pen, style_row};
 use crate::tui::scroll::Scroll;
 use crate::tui::text;
@@ -144,11 +144,11 @@ impl Threads {
         let words = match self.row()? {
             Row::Process(index) => {
                 let process = self.process(index)?;
-                let count = process.threads.len();
                 format!(
-                    "process {} {}: {count} threads; Enter filters, + folds",
+                    "process {} {}: {}; Enter filters, + folds",
                     process.pid,
-                    profile.name(task.comm)
+                    profile.name(task.comm),
+                    several(process.threads.len(), "thread"),
                 )
             }
             Row::Thread(..) => {
