@@ -147,10 +147,12 @@ fn groups_that_sample_by_their_leader() {
     let ours = prof(&script).succeeded("prof script").text();
     assert_eq!(perfs, ours);
     let report = ["report", "--stdio", "-n", "-s", "comm,dso", "-i", path];
-    let without_group = [&report[..], &["--no-group"]].concat();
-    let perfs = rows(&perf(&without_group).succeeded("perf report").text());
-    let ours = rows(&prof(&report).succeeded("prof report").text());
-    assert_eq!(perfs, ours);
+    for options in [&[][..], &["--no-group"]] {
+        let report = [&report[..], options].concat();
+        let perfs = rows(&perf(&report).succeeded("perf report").text());
+        let ours = rows(&prof(&report).succeeded("prof report").text());
+        assert_eq!(perfs, ours, "{options:?}");
+    }
     // Starting a program faults pages in, before any clock could tick.
     let report = prof(&["report", "--json", "-i", path]).succeeded("prof report");
     let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");

@@ -236,6 +236,51 @@ fn stacks_of_more_than_a_mebibyte_reach_the_start() {
     }
 }
 
+/// Stacks that are written as they are can be unwound by perf, too: it needs
+/// the mappings of what is not code.
+#[test]
+fn perf_unwinds_dumped_stacks_to_main() {
+    let test = "perf_unwinds_dumped_stacks_to_main";
+    if !have(test, "perf") {
+        return;
+    }
+    let Some(program) = c_program(test, "no-frame-pointers") else {
+        return;
+    };
+    let recording = scratch().join("dumped.data");
+    let status = prof_command()
+        .args(["record", "-q", "-F", "999", "--call-graph", "dwarf", "-o"])
+        .arg(&recording)
+        .arg("--")
+        .arg(&program)
+        .stdout(std::process::Stdio::null())
+        .status()
+        .expect("prof starts");
+    assert!(status.success());
+    let read = Command::new("perf")
+        .args(["script", "--no-inline", "-F", "comm,ip,sym", "-i"])
+        .arg(&recording)
+        .output()
+        .expect("perf starts");
+    let text = String::from_utf8_lossy(&read.stdout).into_owned();
+    // The frame of `sorted` is longer than a dump.
+    let is_at = |sample: &str, line: usize, name: &str| {
+        let frame = sample.lines().nth(line);
+        frame.is_some_and(|frame| frame.contains(name))
+    };
+    let samples = text.split("\n\n");
+    let in_middle: Vec<&str> = samples
+        .filter(|sample| is_at(sample, 1, " mix") && is_at(sample, 2, " middle"))
+        .collect();
+    assert!(in_middle.len() > 20, "{} samples there", in_middle.len());
+    for sample in in_middle {
+        assert!(
+            sample.lines().any(|line| line.ends_with(" main")),
+            "{sample}"
+        );
+    }
+}
+
 /// A member of a JSON object, by the path to it.
 fn member<'a>(json: &'a serde_json::Value, path: &[&str]) -> &'a serde_json::Value {
     path.iter().fold(json, |value, name| &value[*name])

@@ -1,11 +1,12 @@
 //! What stands before and after the kernel's records: the state of the
 //! machine at the start, and what is known only at the end.
 
-use crate::open::OpenSet;
+use crate::open::{OpenEvent, OpenSet};
 use crate::options::{Options, Target};
 use crate::synthesize::{self, Synthesizer, cgroups, processes};
 use crate::tally::Tally;
 use crate::tasks::process_of;
+use prof_abi::AttrFlags;
 use prof_perfdata::write::{
     ClockData, CpuMap, EventDescription, Features, IdIndexEntry, LostSamples, Trailer, id_index,
     thread_map,
@@ -30,9 +31,10 @@ impl<'a> Framing<'a> {
         tasks: Vec<Option<u32>>,
         written: &EventDescription,
     ) -> Self {
+        let tells_data = |event: &OpenEvent| event.planned.attr.flags.has(AttrFlags::MMAP_DATA);
         let what = synthesize::Options {
             build_ids: options.build_ids,
-            data_mappings: options.extras.data,
+            data_mappings: set.events.iter().any(tells_data),
             namespaces: options.extras.namespaces,
         };
         Self {

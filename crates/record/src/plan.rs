@@ -87,7 +87,8 @@ pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Ve
     } else {
         0
     };
-    set_side_band(options, &mut planned[side_band].attr);
+    let dumps = writes_dumps(options, &planned);
+    set_side_band(options, dumps, &mut planned[side_band].attr);
     let has_witness = wants_snapshots(options, &planned[0].attr, limits.cpus);
     if planned.len() > 1 || options.extras.identifier || has_witness {
         for event in &mut planned {
@@ -350,9 +351,16 @@ pub(crate) fn witness(options: &Options, planned: &[Planned], limits: Limits) ->
     })
 }
 
+/// Whether pieces of user stacks go to the file.
+fn writes_dumps(options: &Options, planned: &[Planned]) -> bool {
+    let takes_dump = |planned: &Planned| planned.attr.sample_type.has(SampleType::STACK_USER);
+    !matches!(options.stacks, Stacks::Unwound(_)) && planned.iter().any(takes_dump)
+}
+
 /// Records of tasks and mappings come with one event only, or there would be
-/// one of each per event.
-fn set_side_band(options: &Options, attr: &mut EventAttr) {
+/// one of each per event. Who unwinds what was dumped (`dumps`) looks for
+/// `.eh_frame_hdr` where it was mapped, which is not with the code.
+fn set_side_band(options: &Options, dumps: bool, attr: &mut EventAttr) {
     let extras = &options.extras;
     let mut flags = attr.flags
         | AttrFlags::MMAP
@@ -364,7 +372,7 @@ fn set_side_band(options: &Options, attr: &mut EventAttr) {
         | AttrFlags::BPF_EVENT;
     let wanted = [
         (options.build_ids, AttrFlags::BUILD_ID),
-        (extras.data, AttrFlags::MMAP_DATA),
+        (extras.data || dumps, AttrFlags::MMAP_DATA),
         (extras.switches, AttrFlags::CONTEXT_SWITCH),
         (extras.namespaces, AttrFlags::NAMESPACES),
         (extras.cgroups, AttrFlags::CGROUP),
@@ -471,6 +479,7 @@ mod tests {
         assert!(attr.flags.has(AttrFlags::EXCLUDE_CALLCHAIN_USER));
         assert_eq!(attr.sample_stack_user, 4096);
         assert_ne!(attr.sample_regs_user, 0);
+        assert!(attr.flags.has(AttrFlags::MMAP_DATA));
     }
 
     #[test]
