@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_mapping_sees_records_until_they_are_taken() {
+    fn a_second_mapping_sees_records_until_they_are_written_over() {
         let Some(event) = faults(AttrFlags(0)) else {
             return;
         };
@@ -397,7 +397,15 @@ mod tests {
         ring.take(&mut taken);
         assert_eq!(seen[..], taken[..seen.len()]);
         assert!(kinds(&seen).len() >= 20);
-        assert!(!beside.peek(tail, 24, &mut Vec::new()), "given back");
+        let mut again = Vec::new();
+        assert!(beside.peek(tail, seen.len(), &mut again), "still there");
+        assert_eq!(again, seen);
+        // More than half of the ring's 4096 bytes.
+        touch(100);
+        assert!(!beside.peek(tail, 24, &mut Vec::new()), "taken long ago");
+        // What was not taken is never written over.
+        touch(100);
+        assert!(beside.peek(beside.tail(), 24, &mut again));
     }
 
     #[test]
