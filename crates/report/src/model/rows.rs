@@ -26,6 +26,9 @@ pub struct RowsOptions {
     pub inline_rows: InlineRows,
     /// Length of a slice for [`SortKey::Time`], ns.
     pub quantum: u64,
+    /// Whether source files are told apart by their whole paths, else by the
+    /// last part, which is what a table shows.
+    pub full_paths: bool,
 }
 
 impl Default for RowsOptions {
@@ -34,6 +37,7 @@ impl Default for RowsOptions {
             keys: vec![SortKey::Comm, SortKey::Dso, SortKey::Symbol],
             inline_rows: InlineRows::default(),
             quantum: 100_000_000,
+            full_paths: false,
         }
     }
 }
@@ -168,7 +172,7 @@ enum FunctionOrName {
 /// A source line, or what is shown in its stead.
 #[derive(PartialEq, Eq, Hash)]
 enum Place {
-    /// File, by the last part of its path, and line.
+    /// File, as far as it is told apart, and line.
     Line(NameId, u32),
     /// Name of the function, and bytes from its start.
     Offset(NameId, u64),
@@ -197,6 +201,9 @@ impl<'a> FrameKeys<'a> {
     }
 
     fn file(&mut self, path: NameId) -> NameId {
+        if self.options.full_paths {
+            return path;
+        }
         let name = self.profile.name(path);
         let base = name.rsplit('/').next().unwrap_or(name);
         *self.files.entry(base).or_insert(path)

@@ -1,7 +1,7 @@
 //! The order of rows, tie by tie as perf has it.
 
 use super::ChainOrder;
-use super::field::Field;
+use super::field::{Field, shortened};
 use super::rank::Ranks;
 use crate::model::{Row, Rows, Scene, SortKey};
 use std::cmp::Ordering;
@@ -16,6 +16,8 @@ pub(crate) struct Comparer<'a> {
     /// order.
     pub(crate) order: Option<ChainOrder>,
     pub(crate) children: bool,
+    /// Whether files are compared by their whole paths.
+    pub(crate) full_paths: bool,
 }
 
 impl Comparer<'_> {
@@ -104,7 +106,8 @@ impl Comparer<'_> {
     fn line(&self, row: &Row) -> Option<(Option<&str>, u32)> {
         let site = self.scene.sites().get(row.site?);
         let (file, line) = site.line?;
-        Some((self.scene.profile().name(file).rsplit('/').next(), line))
+        let path = self.scene.profile().name(file);
+        Some((Some(shortened(path, self.full_paths)), line))
     }
 
     /// Rows that read the same, by address.

@@ -389,7 +389,7 @@ pub(super) fn char_count(text: &str) -> usize {
 }
 
 /// The path, or only its last part.
-fn shortened(path: &str, is_full: bool) -> &str {
+pub(super) fn shortened(path: &str, is_full: bool) -> &str {
     if is_full {
         return path;
     }

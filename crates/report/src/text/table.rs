@@ -221,6 +221,7 @@ impl<'a> Table<'a> {
             keys,
             inline_rows: InlineRows::ByHost,
             quantum: options.quantum,
+            full_paths: options.look.full_paths,
         };
         let mut rows = Rows::unsorted(scene, &how);
         let tables: Vec<Rows> = others
@@ -241,6 +242,7 @@ impl<'a> Table<'a> {
             fields: &sort,
             order: (graph.style != ChainStyle::None).then_some(order),
             children,
+            full_paths: options.look.full_paths,
         };
         let names = Cells::new(scene, &rows).with(options.look);
         let named_only = scene.selection().scope.named_only && names_symbols;
