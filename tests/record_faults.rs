@@ -17,9 +17,12 @@ fn recording(name: &str) -> PathBuf {
     scratch().join(format!("record-faults-{name}.data"))
 }
 
-/// Starts `prof record -F 997 -o FILE sh -c SCRIPT`.
+/// Starts `prof record -F 997 -o FILE sh -c SCRIPT`, with no signal ignored:
+/// tests may run below `nohup` or in a shell's background.
 fn start(file: &Path, script: &str) -> Child {
-    prof_command()
+    Command::new("env")
+        .arg("--default-signal")
+        .arg(prof_command().get_program())
         .args(["record", "-F", "997", "-o"])
         .arg(file)
         .args(["sh", "-c", script])

@@ -75,6 +75,23 @@ pub struct Row {
     pub first: u32,
 }
 
+impl Row {
+    /// A row that nothing was counted for yet.
+    pub(crate) fn without_weight(key: RowKey, site: Option<SiteId>, first: u32) -> Self {
+        Self {
+            key,
+            site,
+            own: Weight::ZERO,
+            own_kernel: Weight::ZERO,
+            total: Weight::ZERO,
+            depth: 0,
+            own_depth: 0,
+            height: 0,
+            first,
+        }
+    }
+}
+
 /// A table, heaviest total first; equal ones by self, then first seen.
 #[derive(Debug)]
 pub struct Rows {
@@ -427,20 +444,11 @@ impl<'a> RowSum<'a> {
             Some(slot) => *slot = index as u32,
             None => self.frameless = Some(index),
         }
-        self.list.push(Row {
-            key: RowKey {
-                group: self.id,
-                frame,
-            },
-            site,
-            own: Weight::ZERO,
-            own_kernel: Weight::ZERO,
-            total: Weight::ZERO,
-            depth: 0,
-            own_depth: 0,
-            height: 0,
-            first,
-        });
+        let key = RowKey {
+            group: self.id,
+            frame,
+        };
+        self.list.push(Row::without_weight(key, site, first));
         index
     }
 }

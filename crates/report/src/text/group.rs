@@ -158,17 +158,8 @@ impl Rows {
             group,
             frame: row.key.frame,
         };
-        self.push(Row {
-            key,
-            own: Weight::ZERO,
-            own_kernel: Weight::ZERO,
-            total: Weight::ZERO,
-            // Nor chains: those are the first event's.
-            depth: 0,
-            own_depth: 0,
-            height: 0,
-            ..*row
-        });
+        // Nor chains: those are the first event's.
+        self.push(Row::without_weight(key, row.site, row.first));
         key
     }
 }
