@@ -70,12 +70,48 @@ enum Addressing {
     Unknowable,
 }
 
+/// The numbers of events by id. It is asked for every record, and recordings
+/// of few CPUs have so few ids that looking through them is faster than a hash.
+#[derive(Debug, Clone, Default)]
+struct Ids {
+    /// The first ones.
+    few: Vec<(u64, u32)>,
+    /// The others.
+    more: FxHashMap<u64, u32>,
+}
+
+impl Ids {
+    const FEW: usize = 8;
+
+    #[inline]
+    fn get(&self, id: u64) -> Option<u32> {
+        let found = self.few.iter().find(|(known, _)| *known == id);
+        match found {
+            Some(&(_, index)) => Some(index),
+            None if self.more.is_empty() => None,
+            None => self.more.get(&id).copied(),
+        }
+    }
+
+    /// Of ids that come twice the first counts.
+    fn insert(&mut self, id: u64, index: u32) {
+        if self.get(id).is_some() {
+            return;
+        }
+        if self.few.len() < Self::FEW {
+            self.few.push((id, index));
+        } else {
+            self.more.insert(id, index);
+        }
+    }
+}
+
 /// All events of a recording, in the order of its attrs.
 #[derive(Debug, Clone, Default)]
 pub struct Events {
     order: ByteOrder,
     list: Vec<Event>,
-    by_id: FxHashMap<u64, u32>,
+    by_id: Ids,
     addressing: Addressing,
     sample_id_all: bool,
 }
@@ -98,7 +134,7 @@ impl Events {
     pub fn push(&mut self, event: Event) {
         let index = self.list.len() as u32;
         for &id in &event.ids {
-            self.by_id.entry(id).or_insert(index);
+            self.by_id.insert(id, index);
         }
         self.list.push(event);
         self.addressing = self.how_addressed();
@@ -146,8 +182,9 @@ impl Events {
     }
 
     /// The number of the event that has `id`.
+    #[inline]
     pub fn index_of_id(&self, id: u64) -> Option<usize> {
-        self.by_id.get(&id).map(|&index| index as usize)
+        self.by_id.get(id).map(|index| index as usize)
     }
 
     /// Whether several events cannot be told apart, so that no sample can be

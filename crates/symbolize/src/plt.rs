@@ -11,7 +11,7 @@ use crate::elf::{Image, Section, until_nul};
 use crate::symtab::{RawSymbol, raw_symbols, symbols_and_strings};
 use crate::words::{u32_at, u64_at};
 use object::elf;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// A named stub.
 pub(crate) struct PltEntry {
@@ -25,6 +25,14 @@ struct Slot {
     /// Where the slot is (svma).
     address: u64,
     target: Target,
+}
+
+/// A stub that jumps through a slot.
+struct Stub {
+    start: u64,
+    size: u64,
+    /// Address of the slot (svma).
+    slot: u64,
 }
 
 /// The function whose address a slot gets.
@@ -47,8 +55,8 @@ pub(crate) fn entries(image: &Image, symbol_at: impl Fn(u64) -> Option<Vec<u8>>)
     };
     let names = image.bytes().get(strings).unwrap_or_default();
     let symbols: Vec<RawSymbol> = raw_symbols(image, section).collect();
-    let name_of = |slot: &Slot| {
-        let mut name = match slot.target {
+    let name_of = |target: Target| {
+        let mut name = match target {
             Target::Symbol(number) => {
                 let symbol = symbols.get(number as usize)?;
                 until_nul(names.get(symbol.name as usize..)?).to_vec()
@@ -64,24 +72,48 @@ pub(crate) fn entries(image: &Image, symbol_at: impl Fn(u64) -> Option<Vec<u8>>)
         name.extend_from_slice(PLT.as_bytes());
         Some(name)
     };
-    let lazy = slots(image, &[".rela.plt", ".rel.plt"]);
     match image.machine {
         elf::EM_X86_64 => {
-            let bound = slots(image, &[".rela.dyn"]);
-            let by_address: HashMap<u64, &Slot> = bound
-                .iter()
-                .chain(&lazy)
-                .map(|slot| (slot.address, slot))
-                .collect();
-            jumping_stubs(image, |slot| name_of(by_address.get(&slot)?))
+            let stubs = jumping_stubs(image);
+            let targets = targets_of(&stubs, image);
+            let named = |stub: &Stub| {
+                let (start, size) = (stub.start, stub.size);
+                let name = name_of((*targets.get(&stub.slot)?)?)?;
+                Some(PltEntry { start, size, name })
+            };
+            stubs.iter().filter_map(named).collect()
         }
-        _ => stubs_in_order(image, &lazy, name_of),
+        _ => stubs_in_order(image, slots(image, LAZY), name_of),
     }
 }
 
+/// The relocations that are made when a function is first called.
+const LAZY: &[&str] = &[".rela.plt", ".rel.plt"];
+
+/// By slot what it gets, for the slots of `stubs`: few of the relocations of
+/// a large library fill one.
+fn targets_of(stubs: &[Stub], image: &Image) -> FxHashMap<u64, Option<Target>> {
+    let mut targets: FxHashMap<u64, Option<Target>> =
+        stubs.iter().map(|stub| (stub.slot, None)).collect();
+    if targets.is_empty() {
+        return targets;
+    }
+    let (first, last) = stubs.iter().fold((u64::MAX, 0), |(first, last), stub| {
+        (first.min(stub.slot), last.max(stub.slot))
+    });
+    for slot in slots(image, &[".rela.dyn"]).chain(slots(image, LAZY)) {
+        if (first..=last).contains(&slot.address)
+            && let Some(target) = targets.get_mut(&slot.address)
+        {
+            *target = Some(slot.target);
+        }
+    }
+    targets
+}
+
 /// Decodes the stubs of an x86-64 file.
-fn jumping_stubs(image: &Image, name_of: impl Fn(u64) -> Option<Vec<u8>>) -> Vec<PltEntry> {
-    let mut entries = Vec::new();
+fn jumping_stubs(image: &Image) -> Vec<Stub> {
+    let mut stubs = Vec::new();
     for name in [".plt", ".plt.sec", ".plt.got", ".iplt"] {
         let Some(section) = image.section(name) else {
             continue;
@@ -89,16 +121,14 @@ fn jumping_stubs(image: &Image, name_of: impl Fn(u64) -> Option<Vec<u8>>) -> Vec
         let size = stub_size(section);
         for (index, code) in image.data(section).chunks_exact(size).enumerate() {
             let start = section.address.wrapping_add((index * size) as u64);
-            if let Some(name) = jump_target(code, start).and_then(&name_of) {
-                entries.push(PltEntry {
-                    start,
-                    size: size as u64,
-                    name,
-                });
-            }
+            stubs.extend(jump_target(code, start).map(|slot| Stub {
+                start,
+                size: size as u64,
+                slot,
+            }));
         }
     }
-    entries
+    stubs
 }
 
 /// Bytes per stub: 16, or 8 in `.plt.got`; lld leaves the entry size 0.
@@ -125,8 +155,8 @@ fn jump_target(code: &[u8], start: u64) -> Option<u64> {
 /// one after the other.
 fn stubs_in_order(
     image: &Image,
-    slots: &[Slot],
-    name_of: impl Fn(&Slot) -> Option<Vec<u8>>,
+    slots: impl Iterator<Item = Slot>,
+    name_of: impl Fn(Target) -> Option<Vec<u8>>,
 ) -> Vec<PltEntry> {
     let Some(section) = image.section(".plt") else {
         return Vec::new();
@@ -146,10 +176,9 @@ fn stubs_in_order(
         (size > 0 && start < end).then_some(start)
     });
     slots
-        .iter()
         .zip(starts)
         .filter_map(|(slot, start)| {
-            let name = name_of(slot)?;
+            let name = name_of(slot.target)?;
             Some(PltEntry { start, size, name })
         })
         .collect()
@@ -158,32 +187,33 @@ fn stubs_in_order(
 /// The slots that relocations of these sections fill. An entry is: offset,
 /// info (symbol and type) and, in `.rela`, an addend; each 8 bytes, or 4 in
 /// a 32-bit file.
-fn slots(image: &Image, sections: &[&str]) -> Vec<Slot> {
-    let mut slots = Vec::new();
-    for section in sections.iter().filter_map(|name| image.section(name)) {
+fn slots(image: &Image, sections: &'static [&'static str]) -> impl Iterator<Item = Slot> {
+    let sections = sections.iter().filter_map(|name| image.section(name));
+    sections.flat_map(move |section| {
         let words = if section.kind == elf::SHT_RELA { 3 } else { 2 };
         let word = if image.is_64 { 8 } else { 4 };
-        for entry in image.data(section).chunks_exact(words * word) {
-            let field = |index: usize| -> Option<u64> {
-                if image.is_64 {
-                    u64_at(entry, index * word, image.endian)
-                } else {
-                    u32_at(entry, index * word, image.endian).map(u64::from)
-                }
-            };
-            let (Some(address), Some(info)) = (field(0), field(1)) else {
-                continue;
-            };
-            let symbol = if image.is_64 { info >> 32 } else { info >> 8 };
-            let target = match u32::try_from(symbol) {
-                Ok(0) if words == 3 => field(2).map(Target::Resolver),
-                Ok(0) | Err(_) => None,
-                Ok(number) => Some(Target::Symbol(number)),
-            };
-            slots.extend(target.map(|target| Slot { address, target }));
+        let entries = image.data(section).chunks_exact(words * word);
+        entries.filter_map(move |entry| slot(image, entry, words, word))
+    })
+}
+
+/// The slot that a relocation of so many words fills.
+fn slot(image: &Image, entry: &[u8], words: usize, word: usize) -> Option<Slot> {
+    let field = |index: usize| -> Option<u64> {
+        if image.is_64 {
+            u64_at(entry, index * word, image.endian)
+        } else {
+            u32_at(entry, index * word, image.endian).map(u64::from)
         }
-    }
-    slots
+    };
+    let (address, info) = (field(0)?, field(1)?);
+    let symbol = if image.is_64 { info >> 32 } else { info >> 8 };
+    let target = match u32::try_from(symbol) {
+        Ok(0) if words == 3 => Target::Resolver(field(2)?),
+        Ok(0) | Err(_) => return None,
+        Ok(number) => Target::Symbol(number),
+    };
+    Some(Slot { address, target })
 }
 
 #[cfg(test)]

@@ -230,15 +230,14 @@ impl SymbolTable {
     /// Sorts and lets symbols without size reach to the next one.
     fn sort_and_end(&mut self) {
         self.entries.sort_by_key(|entry| entry.start);
-        let starts = self.entries.iter().skip(1).map(|entry| entry.start);
-        let last_end = self.entries.last().map_or(0, |last| {
+        let mut next = self.entries.last().map_or(0, |last| {
             last.start.next_multiple_of(4096).wrapping_add(4096)
         });
-        let nexts: Vec<u64> = starts.chain([last_end]).collect();
-        for (entry, next) in self.entries.iter_mut().zip(nexts) {
+        for entry in self.entries.iter_mut().rev() {
             if entry.end == entry.start {
                 entry.end = next.max(entry.start);
             }
+            next = entry.start;
         }
     }
 

@@ -77,12 +77,12 @@ impl Others {
         others: &[Rows],
         options: &TextOptions,
     ) -> Self {
-        let own: Vec<Row> = rows.list().to_vec();
-        let mut places: FxHashMap<(Group, u32), RowKey> = FxHashMap::default();
-        for row in &own {
-            places.insert((rows.group(row), row.key.frame), row.key);
-        }
         let mut all = Self::default();
+        if others.is_empty() {
+            return all;
+        }
+        let place = |row: &Row| ((rows.group(row), row.key.frame), row.key);
+        let mut places: FxHashMap<(Group, u32), RowKey> = rows.list().iter().map(place).collect();
         let without_weight = vec![Row::default(); scenes.len()];
         for (index, other) in others.iter().enumerate() {
             all.wholes.push(if options.relative {
