@@ -7,6 +7,7 @@ use crate::escape;
 use prof_profile::{ChainEnd, ChainSource, DsoId, Profile, Trust, UnnamedReason};
 use serde::Serialize;
 use std::fmt::Write;
+use unicode_width::UnicodeWidthStr;
 
 /// Something that makes the numbers less than the whole truth.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -64,6 +65,43 @@ pub fn summary(profile: &Profile) -> String {
         );
     }
     escape::terminal(&line).into_owned()
+}
+
+/// [`summary`] in at most `width` columns, if that can be: the shorter, the
+/// less of what matters least.
+pub fn summary_within(profile: &Profile, width: usize) -> String {
+    let trust = &profile.trust;
+    let whole = summary(profile);
+    let (judged, rooted) = trust.rooted();
+    let named = trust.frames.saturating_sub(trust.unnamed_frames());
+    let lost = format!("{} lost", trust.lost);
+    let throttled = format!("{lost}, {} throttled", trust.throttled);
+    let share =
+        |part: u64, of: u64, what: &str| (of > 0).then(|| format!("{} {what}", percent(part, of)));
+    let good = |stacks: &str, frames: &str| {
+        let both = [
+            share(rooted, judged, stacks),
+            share(named, trust.frames, frames),
+        ];
+        let both: Vec<String> = both.into_iter().flatten().collect();
+        both.join(", ")
+    };
+    let long = good("of user stacks are whole", "of frames have a name");
+    let short = good("of stacks whole", "of frames named");
+    let shortest = good("whole", "named");
+    let rate = rate(profile).map_or_else(String::new, |rate| format!("; {rate}"));
+    let forms = [
+        whole,
+        format!("{throttled}{rate}; {long}"),
+        format!("{throttled}{rate}; {short}"),
+        format!("{throttled}; {short}"),
+        format!("{lost}; {short}"),
+    ];
+    let forms = forms.map(|form| form.trim_end_matches("; ").to_owned());
+    let fits = |form: &&String| form.width() <= width;
+    let fitting = forms.iter().find(fits).cloned();
+    let form = fitting.unwrap_or_else(|| format!("{lost}; {shortest}"));
+    escape::terminal(&form).into_owned()
 }
 
 /// The rate that was asked for and what came, over the whole recording.

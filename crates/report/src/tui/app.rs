@@ -283,12 +283,23 @@ impl App {
                 self.message = None;
                 return self.click(event.column, event.row);
             }
+            MouseEventKind::Drag(MouseButton::Left) if self.drags() => {
+                return Timeline::drag(self, event.column);
+            }
+            MouseEventKind::Up(MouseButton::Left) if self.drags() => {
+                return Timeline::drop_at(self);
+            }
             _ => return,
         };
         match &mut self.overlay {
             Some(overlay) => overlay.wheel(rows),
             None => self.wheel(rows),
         }
+    }
+
+    /// Whether what is on top is dragged over.
+    fn drags(&self) -> bool {
+        self.view == View::Timeline && self.overlay.is_none()
     }
 
     fn click(&mut self, column: u16, row: u16) {
@@ -327,7 +338,7 @@ impl App {
             View::Callers => self.callers.wheel(rows, height),
             View::Code => self.code.scroll.wheel(rows, height),
             View::Threads => self.threads.scroll.wheel(rows, height),
-            View::Timeline => {}
+            View::Timeline => self.timeline.wheel(rows),
         }
     }
 

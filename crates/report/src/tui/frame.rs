@@ -29,9 +29,7 @@ pub(super) struct Screen {
 /// needs, up to a third of the screen.
 pub(super) fn layout(app: &App) -> Screen {
     let area = app.area;
-    let wanted = detail(app).map_or(1, |words| {
-        text::width(&crate::escape::terminal(&words)).div_ceil(usize::from(area.width.max(1)))
-    });
+    let wanted = detail(app).map_or(1, |words| text::wrap(&words, usize::from(area.width)).len());
     let most = usize::from(area.height / 3).max(1);
     let rows = u16::try_from(wanted.clamp(1, most)).unwrap_or(1);
     let strip = |y: u16, height: u16| Rect {
@@ -135,10 +133,10 @@ fn draw_filters(app: &App, area: Rect, buffer: &mut Buffer) {
         pen.put(&which, theme.dim());
     }
     if let Some(seen) = &app.seen {
-        let shown = text::grouped(seen.shown.samples);
         let words = if seen.shown == seen.scope {
-            format!("  {shown} samples")
+            format!("  {}", samples(seen.shown.samples))
         } else {
+            let shown = text::grouped(seen.shown.samples);
             let share = percent(seen.shown.percent_of(seen.scope));
             let all = text::grouped(seen.scope.samples);
             format!("  {shown} of {all} samples, {}", share.trim())
@@ -231,9 +229,9 @@ fn draw_detail(app: &App, area: Rect, buffer: &mut Buffer) {
         let is_last = is_cut && row + 1 == area.height;
         let mut pen = Pen::new(buffer, &app.theme, area, row);
         if is_last {
-            let room = pen.room().saturating_sub(1);
-            pen.cell(line, room, app.theme.heading());
-            pen.put(app.theme.glyphs.ellipsis, app.theme.heading());
+            // More follows, so that it is cut in any case.
+            let words = format!("{line}{}", " ".repeat(pen.room()));
+            pen.put(words.trim_start(), app.theme.heading());
         } else {
             pen.put(line, app.theme.heading());
         }
@@ -272,14 +270,7 @@ fn draw_status(app: &App, area: Rect, buffer: &mut Buffer) {
     let hint = if pen.room() < 110 {
         " h help"
     } else {
-        " h help  : commands  q quit"
-    };
-    let words = if app.search.found.is_some() {
-        search_words(app)
-    } else if let (Some(progress), true) = (&app.progress, app.seen.is_some()) {
-        format!("{progress}; what is there is shown")
-    } else {
-        trust(app)
+        " i trust  h help  : commands  q quit"
     };
     let room = pen.room();
     let has_hint = room > text::width(hint) + 30;
@@ -287,6 +278,13 @@ fn draw_status(app: &App, area: Rect, buffer: &mut Buffer) {
         room - text::width(hint)
     } else {
         room
+    };
+    let words = if app.search.found.is_some() {
+        search_words(app)
+    } else if let (Some(progress), true) = (&app.progress, app.seen.is_some()) {
+        format!("{progress}; what is there is shown")
+    } else {
+        trust(app, width)
     };
     pen.cell(&words, width, theme.dim());
     if has_hint {
@@ -316,12 +314,18 @@ pub(super) fn several(count: usize, one: &str) -> String {
     format!("{count} {one}{ending}")
 }
 
-/// How far to trust what is shown, in a line.
-fn trust(app: &App) -> String {
+/// So many samples.
+pub(super) fn samples(count: u64) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{} sample{ending}", text::grouped(count))
+}
+
+/// How far to trust what is shown, in a line of at most `width` columns.
+fn trust(app: &App, width: usize) -> String {
     let Some(profile) = &app.profile else {
         return String::new();
     };
-    crate::trust::summary(profile)
+    crate::trust::summary_within(profile, width)
 }
 
 /// The recording and its trust, for the information screen.
@@ -373,36 +377,77 @@ pub(super) fn text(app: &App) -> String {
         for chip in filters::chips(profile, selection) {
             out.push_str(&format!("# {}\n", crate::escape::terminal(&chip)));
         }
-        out.push_str(&format!("# {}\n\n", trust(app)));
+        out.push_str(&format!("# {}\n\n", trust(app, usize::MAX)));
     }
     let rows = match app.view {
-        View::Hotspots => app.hotspots.len(),
-        View::Tree => app.tree.len(),
-        View::Callers => app.callers.len(),
+        View::Hotspots => app.hotspots.len() + 1,
+        View::Tree => app.tree.len() + 1,
+        View::Callers => app.callers.high_enough(),
         View::Code => app.code.len(),
         View::Threads => app.threads.len(),
         View::Flame | View::Timeline => usize::from(app.area.height),
     };
-    // Drawn as on a screen that is high and wide enough.
-    let width = 160.max(app.area.width);
-    let height = rows
-        .saturating_add(2)
-        .min(usize::from(u16::MAX) / usize::from(width) * 32);
-    let height = u16::try_from(height).unwrap_or(u16::MAX);
-    let area = Rect::new(0, 0, width, height);
+    // Drawn as on a screen that is high and wide enough. A frame of the flame
+    // graph is as wide as its share, whatever its name.
+    let is_picture = matches!(app.view, View::Flame | View::Timeline);
+    let mut width = WRITTEN_WIDTH.max(app.area.width);
+    let mut drawn = draw_wide(app, rows, width);
+    while drawn.is_cut && !is_picture && width < WIDEST {
+        width = width.saturating_mul(2).min(WIDEST);
+        drawn = draw_wide(app, rows, width);
+    }
+    out.push_str(&drawn.text);
+    if drawn.left_out > 0 {
+        let left = several(drawn.left_out, "more row");
+        out.push_str(&format!("# {left}; prof report --stdio writes all\n"));
+    }
+    out
+}
+
+/// Columns of a view in a file, if that is enough for its names.
+const WRITTEN_WIDTH: u16 = 160;
+/// Names longer than this are cut also in a file.
+const WIDEST: u16 = 5120;
+/// Cells that are drawn for a file at most.
+const MOST_CELLS: usize = 1 << 21;
+
+/// A view as text.
+struct Drawn {
+    text: String,
+    /// Whether a line ends in a cut name.
+    is_cut: bool,
+    /// Rows that there was no room for.
+    left_out: usize,
+}
+
+/// The view as on a screen of this width and `rows` rows.
+fn draw_wide(app: &App, rows: usize, width: u16) -> Drawn {
+    let drawn = rows.min(MOST_CELLS / usize::from(width.max(1)));
+    let area = Rect::new(0, 0, width, u16::try_from(drawn).unwrap_or(u16::MAX));
     let mut buffer = Buffer::empty(area);
     draw_body(app, area, &mut buffer);
-    for row in 0..height {
+    let mut text = String::new();
+    let mut is_cut = false;
+    for row in 0..area.height {
         let mut line = String::new();
         for column in 0..width {
             if let Some(cell) = buffer.cell((column, row)) {
                 line.push_str(cell.symbol());
             }
         }
-        out.push_str(line.trim_end());
-        out.push('\n');
+        let last = buffer.cell((width - 1, row));
+        is_cut |= last.is_some_and(|cell| cell.symbol() == app.theme.glyphs.ellipsis);
+        text.push_str(line.trim_end());
+        text.push('\n');
     }
-    out
+    let end = text.trim_end().len();
+    text.truncate(end);
+    text.push('\n');
+    Drawn {
+        text,
+        is_cut,
+        left_out: rows - usize::from(area.height),
+    }
 }
 
 /// `part` of what 100 % stands for, as text.

@@ -45,6 +45,8 @@ pub(super) enum Line {
         action: Action,
         keys: String,
         words: String,
+        /// What the command is called.
+        name: &'static str,
     },
 }
 
@@ -53,9 +55,12 @@ impl Line {
         match self {
             Self::Heading(_) => wanted.is_empty(),
             Self::Text(words) => words.to_lowercase().contains(wanted),
-            Self::Command { keys, words, .. } => {
+            Self::Command {
+                keys, words, name, ..
+            } => {
                 let words = words.to_lowercase();
-                let all = wanted.split_whitespace().all(|word| words.contains(word));
+                let is_in = |word: &str| words.contains(word) || name.contains(word);
+                let all = wanted.split_whitespace().all(is_in);
                 all || keys.to_lowercase() == wanted
             }
         }
@@ -176,6 +181,7 @@ fn commands(scope: Scope, describe: impl Fn(&super::bindings::Binding) -> String
             action: binding.action,
             keys: binding.keys.join(" "),
             words: describe(binding),
+            name: binding.name,
         })
         .collect()
 }
@@ -236,6 +242,7 @@ impl Overlay {
                 action: *action,
                 keys: binding.keys.join(" "),
                 words: binding.help.into(),
+                name: binding.name,
             })
         });
         Self::List(List::new("With the selected row", lines.collect(), None))

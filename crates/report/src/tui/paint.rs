@@ -40,6 +40,19 @@ impl<'a> Pen<'a> {
         self.raw(&cut, style)
     }
 
+    /// A function's name, made harmless; what is in its brackets goes before
+    /// its end does.
+    pub(super) fn symbol(&mut self, name: &str, style: Style) -> &mut Self {
+        self.symbol_within(name, self.room(), style)
+    }
+
+    /// [`Self::symbol`] in at most `width` columns.
+    pub(super) fn symbol_within(&mut self, name: &str, width: usize, style: Style) -> &mut Self {
+        let width = width.min(self.room());
+        let short = text::symbol(name, width, self.theme.glyphs.ellipsis);
+        self.raw(&short, style)
+    }
+
     /// A text in exactly `width` columns, filled with spaces.
     pub(super) fn cell(&mut self, words: &str, width: usize, style: Style) -> &mut Self {
         let width = width.min(self.room());
@@ -60,10 +73,14 @@ impl<'a> Pen<'a> {
         self.raw(&" ".repeat(columns), Style::new())
     }
 
-    /// A bar of `part / whole` in `width` columns.
-    pub(super) fn bar(&mut self, part: u64, whole: u64, width: usize) -> &mut Self {
+    /// A bar of `part / whole` in `width` columns, which goes on lightly up
+    /// to `all / whole`.
+    pub(super) fn bar(&mut self, part: u64, all: u64, whole: u64, width: usize) -> &mut Self {
         let style = self.theme.bar();
-        let drawn = bar(part, whole, width, self.theme.glyphs.bar);
+        let mut drawn = bar(part, whole, width, self.theme.glyphs.bar);
+        let light = bar(all, whole, width, &[self.theme.glyphs.light_bar]);
+        let used = text::width(&drawn);
+        drawn.extend(light.chars().skip(used));
         self.cell(&drawn, width, style)
     }
 

@@ -8,7 +8,7 @@ use crate::code::{Arch, CodeSource, FunctionCode, LineAt, NoCode};
 use crate::sketch::Sketch;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use prof_profile::{
-    DsoId, EventId, Function, LocationId, Profile, Sample, StackId, StackTree, Svma,
+    ChainEnd, DsoId, EventId, Function, LocationId, Profile, Sample, StackId, StackTree, Svma,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -139,8 +139,12 @@ impl Bench {
     }
 
     fn click(&mut self, column: u16, row: u16) -> &mut Self {
+        self.mouse(MouseEventKind::Down(MouseButton::Left), column, row)
+    }
+
+    fn mouse(&mut self, kind: MouseEventKind, column: u16, row: u16) -> &mut Self {
         self.app.mouse(&MouseEvent {
-            kind: MouseEventKind::Down(MouseButton::Left),
+            kind,
             column,
             row,
             modifiers: KeyModifiers::NONE,
@@ -277,8 +281,42 @@ fn the_timeline_shows_when_and_selects_a_range() {
     assert!(bench.screen().contains("6 samples"), "{}", bench.screen());
     bench.press(KeyCode::Home).keys("\n").keys("\n1");
     let screen = bench.screen();
-    assert!(screen.contains("1 samples"), "{screen}");
-    assert!(screen.contains("time=0 ns.."), "{screen}");
+    assert!(screen.contains("  1 sample  time=0 ns.."), "{screen}");
+}
+
+#[test]
+fn a_range_is_dragged_over_the_timeline() {
+    let left = MouseButton::Left;
+    let mut bench = bench();
+    bench.keys("7").screen();
+    bench.mouse(MouseEventKind::Down(left), 18, 4);
+    let screen = bench.mouse(MouseEventKind::Drag(left), 60, 4).screen();
+    assert!(screen.contains("Enter ends the range"), "{screen}");
+    // Past the edge is up to the end.
+    bench.mouse(MouseEventKind::Drag(left), 5000, 4);
+    let screen = bench.mouse(MouseEventKind::Up(left), 5000, 4).screen();
+    assert!(screen.contains(" time=0 ns.."), "{screen}");
+    assert!(screen.contains("  6 samples"), "{screen}");
+    bench.keys("u");
+    // A press that does not move only begins a range; the next ends it.
+    bench.mouse(MouseEventKind::Down(left), 18, 4);
+    bench.mouse(MouseEventKind::Up(left), 18, 4);
+    let screen = bench.screen();
+    assert!(screen.contains("Enter ends the range"), "{screen}");
+    assert!(!screen.contains(" time="), "{screen}");
+    bench.mouse(MouseEventKind::Down(left), 18, 4);
+    let screen = bench.mouse(MouseEventKind::Up(left), 18, 4).screen();
+    assert!(screen.contains("  1 sample  time=0 ns.."), "{screen}");
+}
+
+#[test]
+fn help_finds_commands_by_name() {
+    let mut bench = bench();
+    // What it does does not say the word.
+    let screen = bench.keys("?/collapse recur").screen();
+    assert!(screen.contains("calls itself once"), "{screen}");
+    let screen = bench.keys("\n").screen();
+    assert!(screen.contains("recursion as one"), "{screen}");
 }
 
 #[test]
@@ -423,7 +461,7 @@ fn every_size_is_drawn_and_small_ones_say_what_is_enough() {
     }
     let screen = bench.resize(30, 8).screen();
     assert!(
-        screen.replace('\n', "").contains("40x10 is enough"),
+        screen.replace('\n', " ").contains("40x10 is enough"),
         "{screen}"
     );
 }
@@ -489,6 +527,90 @@ fn a_name_longer_than_its_column_is_whole_in_the_detail() {
     let mut bench = Bench::new(sketch.profile, 80, 24);
     let whole = bench.screen().replace('\n', "");
     assert!(whole.contains(&name), "{whole}");
+}
+
+#[test]
+fn a_detail_longer_than_its_place_is_cut_once() {
+    let mut sketch = Sketch::new();
+    let task = sketch.task(1, 1, "app");
+    sketch.sample(task, &format!("app:{}", "f".repeat(2000)), 1, 10);
+    let mut bench = Bench::new(sketch.profile, 60, 12);
+    let screen = bench.screen();
+    let cut = screen.lines().nth_back(1).unwrap_or_default();
+    assert!(cut.ends_with("ffff…"), "{screen}");
+    assert_eq!(cut.chars().count(), 60, "{screen}");
+}
+
+#[test]
+fn a_deep_row_moves_left_so_that_its_name_is_seen() {
+    let mut sketch = Sketch::new();
+    let task = sketch.task(1, 1, "app");
+    let names: Vec<String> = (0..60).map(|depth| format!("app:level_{depth}")).collect();
+    sketch.sample(task, &names.join(";"), 1, 10);
+    let mut bench = Bench::new(sketch.profile, 80, 20);
+    let screen = bench.keys("2E").press(KeyCode::End).screen();
+    assert!(screen.contains("  [.] level_59"), "{screen}");
+    assert!(screen.contains("▾ [.] level_45"), "{screen}");
+    // Where the fold sign is drawn, there a click folds.
+    let (row, line) = screen
+        .lines()
+        .enumerate()
+        .find(|(_, line)| line.contains("level_50"))
+        .expect("on the screen");
+    let column = line.find('▾').expect("it has callees");
+    let column = line.get(..column).expect("a boundary").chars().count();
+    let (row, column) = (row as u16, column as u16);
+    let screen = bench.click(column, row).screen();
+    assert!(screen.contains("▸ [.] level_50"), "{screen}");
+    assert!(!screen.contains("level_51"), "{screen}");
+    bench.press(KeyCode::Home);
+    let screen = bench.screen();
+    assert!(screen.contains("▾ [.] level_0\n"), "{screen}");
+}
+
+#[test]
+fn a_written_view_has_whole_names_and_all_rows() {
+    let mut sketch = Sketch::new();
+    let task = sketch.task(1, 1, "app");
+    let long = format!("app:{}end", "f".repeat(700));
+    sketch.sample(task, &format!("app:main;{long}"), 1, 10);
+    let bench = Bench::new(sketch.profile, 80, 12);
+    let text = frame::text(&bench.app);
+    assert!(text.contains("fffend\n"), "{text}");
+    assert!(!text.contains('…'), "{text}");
+    let bench = Bench::new(million(), 80, 24);
+    let text = frame::text(&bench.app);
+    let rows = text.lines().filter(|line| line.contains("[.] ")).count();
+    assert_eq!(rows, bench.app.hotspots.len());
+    // Of what is too much, it says how much is not there.
+    let mut bench = bench;
+    bench.keys("2E");
+    let shown = bench.app.tree.len();
+    let text = frame::text(&bench.app);
+    let rows = text.lines().filter(|line| line.contains("[.] ")).count();
+    let left = text.lines().last().and_then(|line| {
+        let words = line.strip_prefix("# ")?.split(' ').next()?;
+        words.parse::<usize>().ok()
+    });
+    assert!(rows >= shown.min(400), "{rows} of {shown}");
+    assert_eq!(rows + left.unwrap_or(0), shown);
+}
+
+#[test]
+fn the_line_of_trust_keeps_what_matters_on_a_narrow_screen() {
+    let mut profile = sketch().profile;
+    profile.trust.lost = 12;
+    profile.trust.frames = 1000;
+    profile.trust.chain_ends.insert(ChainEnd::Root, 98);
+    profile.trust.chain_ends.insert(ChainEnd::StackCut, 2);
+    let mut bench = Bench::new(profile, 80, 20);
+    for width in [70, 80, 100, 120, 200] {
+        let screen = bench.resize(width, 20).screen();
+        let line = screen.lines().last().unwrap_or_default();
+        let told = ["12 lost", "98.0 % of ", "100 % of frames"];
+        assert!(told.iter().all(|it| line.contains(it)), "{width}: {line}");
+        assert!(!line.contains('…'), "{width}: {line}");
+    }
 }
 
 #[test]

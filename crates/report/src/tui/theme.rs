@@ -245,7 +245,11 @@ impl Theme {
     pub(super) fn selected(&self) -> Style {
         match self.look.colours {
             Colours::None => Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD),
-            Colours::Sixteen => Style::new().add_modifier(Modifier::REVERSED),
+            // Reversed, each part of the row would have another ground.
+            Colours::Sixteen => Style::new()
+                .bg(Color::Blue)
+                .fg(Color::White)
+                .add_modifier(Modifier::BOLD),
             Colours::Full if self.is_light() => Style::new()
                 .bg(Color::Indexed(189))
                 .add_modifier(Modifier::BOLD),
@@ -397,6 +401,10 @@ pub(super) struct Glyphs {
     pub(super) ellipsis: &'static str,
     /// Parts of a bar's cell, from one part to a full cell.
     pub(super) bar: &'static [&'static str],
+    /// A bar's cell for what is not its own.
+    pub(super) light_bar: &'static str,
+    /// What is left of the screen's edge.
+    pub(super) before: &'static str,
     /// Cells of the heat map, from empty to full.
     pub(super) heat: [&'static str; HEAT_LEVELS + 1],
     /// Cells of a small curve, from empty to full.
@@ -422,6 +430,8 @@ static UNICODE: Glyphs = Glyphs {
     leaf: "  ",
     ellipsis: "…",
     bar: &["▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"],
+    light_bar: "░",
+    before: "«",
     heat: [" ", "░", "░", "▒", "▒", "▓", "▓", "█"],
     spark: [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"],
     vertical: "│",
@@ -442,6 +452,8 @@ static ASCII: Glyphs = Glyphs {
     leaf: "  ",
     ellipsis: "~",
     bar: &["#"],
+    light_bar: ".",
+    before: "<",
     heat: [" ", ".", ":", "-", "=", "+", "*", "#"],
     spark: [" ", ".", ".", ":", ":", "+", "+", "#", "#"],
     vertical: "|",

@@ -1,7 +1,7 @@
 //! Callers and callees of one function, one list above the other.
 
 use super::View;
-use super::rows::{self, FrameRow, Rank, draw_headings, draw_outline, fold_column};
+use super::rows::{self, FrameRow, Rank, Shift, draw_headings, draw_outline};
 use crate::model::{Direction, GrowId};
 use crate::tui::action::Action;
 use crate::tui::app::{App, Selected};
@@ -39,7 +39,7 @@ impl Side {
             site: self.forest.site(seen, row.node)?,
             own: (self.direction == Direction::Callees).then(|| growth.own(node)),
             total: growth.total(node),
-            bar: growth.total(node),
+            bar: (growth.total(node), growth.total(node)),
             depth: row.depth,
             is_open: self.forest.has_children(row.node).then_some(row.is_open),
             rank: Rank::Step,
@@ -118,13 +118,11 @@ impl Callers {
         }
     }
 
-    pub(in crate::tui) fn len(&self) -> usize {
+    /// Rows of a screen that has both lists whole.
+    pub(in crate::tui) fn high_enough(&self) -> usize {
         self.sides.as_ref().map_or(0, |sides| {
-            sides
-                .lists
-                .iter()
-                .map(|side| side.outline.rows().len() + 3)
-                .sum()
+            let [callers, callees] = sides.lists.each_ref().map(|side| side.outline.rows().len());
+            (callers + callees).max(2 * callers) + 3
         })
     }
 
@@ -185,6 +183,7 @@ impl Callers {
             };
             sides.at = index;
             let Some(side) = sides.side_mut() else { return };
+            let shift = Shift::of(body, &side.outline);
             let scroll = &mut side.outline.scroll;
             scroll.settle(usize::from(pane.height));
             let at = scroll.top(usize::from(pane.height)) + usize::from(row);
@@ -193,7 +192,7 @@ impl Callers {
             };
             let was_there = side.outline.scroll.cursor() == at;
             side.outline.scroll.go_to(at);
-            let fold = fold_column(body, hit.depth);
+            let fold = shift.fold_column(body, hit.depth);
             if was_there || (fold..fold + 2).contains(&column) {
                 Self::act(app, Action::Toggle);
             }

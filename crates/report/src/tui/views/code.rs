@@ -484,17 +484,22 @@ impl Code {
     ) {
         let theme = &app.theme;
         let name = profile.name(profile.function(view.function).name);
-        let place = view.host.map_or(String::new(), |host| {
-            format!(" (in {})", profile.name(profile.function(host).name))
-        });
         let mut pen = Pen::new(buffer, theme, area, 0);
         pen.right("Self", 7, theme.heading()).gap(1);
         let whole = app.whole().period;
         let words = format!(
-            "{name}{place}: self {}, total {} (Tab: next hottest, s: source)",
+            ": self {}, total {} (Tab: next hottest, s: source)",
             percent(percent_of(view.share.here, whole)).trim(),
             percent(percent_of(view.share.total, whole)).trim(),
         );
+        let room = pen.room().saturating_sub(words.len());
+        let each = room.max(20) / if view.host.is_some() { 2 } else { 1 };
+        pen.symbol_within(name, each, theme.heading());
+        if let Some(host) = view.host {
+            let host = profile.name(profile.function(host).name);
+            pen.put(" in ", theme.dim());
+            pen.symbol_within(host, each.saturating_sub(4), theme.heading());
+        }
         pen.put(&words, theme.heading());
     }
 
@@ -544,7 +549,10 @@ impl Code {
                 if let Some(function) = line.inlined {
                     let name = profile.name(profile.function(function).name);
                     let kind = crate::tui::theme::Kind::Inlined;
-                    pen.put(&format!("{} {name}: ", kind.sign()), theme.kind(kind));
+                    pen.put(kind.sign(), theme.kind(kind)).gap(1);
+                    let room = pen.room() / 2;
+                    pen.symbol_within(name, room, theme.kind(kind));
+                    pen.put(": ", theme.kind(kind));
                 }
                 pen.put(&words, theme.source())
             }

@@ -381,7 +381,7 @@ fn draw_cell(
         } else {
             name.into()
         };
-        pen.put(&label, style);
+        pen.symbol(&label, style);
         if look.is_marked && !look.is_cursor && pen.room() > 3 {
             pen.put(" *", style);
         }

@@ -1,7 +1,7 @@
 //! Functions by weight; their callers fold in place, as in perf.
 
 use super::View;
-use super::rows::{self, Column, FrameRow, Rank, draw_headings, draw_outline, fold_column};
+use super::rows::{self, Column, FrameRow, Rank, Shift, draw_headings, draw_outline};
 use crate::model::{GrowId, SiteId};
 use crate::tui::action::Action;
 use crate::tui::app::{App, Selected};
@@ -304,6 +304,7 @@ impl Hotspots {
         }
         let height = app.body_rows();
         let outline = &mut app.hotspots.outline;
+        let shift = Shift::of(area, outline);
         let at = outline.scroll.top(height) + usize::from(row - headings);
         let Some(hit) = outline.rows().get(at).copied() else {
             return;
@@ -311,7 +312,7 @@ impl Hotspots {
         outline.scroll.settle(height);
         let was_there = outline.scroll.cursor() == at;
         outline.scroll.go_to(at);
-        let fold = fold_column(area, hit.depth);
+        let fold = shift.fold_column(area, hit.depth);
         if was_there || (fold..fold + 2).contains(&column) {
             Self::act(app, Action::Toggle);
         }
@@ -352,9 +353,7 @@ impl Hotspots {
                     (None, growth.total(GrowId(node)), Rank::Step)
                 }
             };
-            let bar = own
-                .filter(|_| hotspots.order == Column::Own)
-                .unwrap_or(total);
+            let bar = (own.unwrap_or(total), total);
             let is_entry = rank == Rank::Entry;
             // Whether an entry has callers is known when it is opened.
             let is_open =

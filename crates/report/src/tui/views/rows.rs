@@ -29,8 +29,8 @@ pub(super) struct FrameRow {
     /// Not for callers: a caller's self weight is not part of the chain.
     pub(super) own: Option<Weight>,
     pub(super) total: Weight,
-    /// What the bar shows.
-    pub(super) bar: Weight,
+    /// What the bar shows: lightly from the first to the second.
+    pub(super) bar: (Weight, Weight),
     pub(super) depth: u16,
     /// `None` where there is nothing to open.
     pub(super) is_open: Option<bool>,
@@ -66,7 +66,15 @@ pub(super) fn draw_headings(
         .gap(1);
     pen.right(&heading(Column::Own, "Self"), SHARE - 1, theme.heading())
         .gap(1);
-    pen.gap(BAR);
+    let legend = match order {
+        Some(_) => format!(
+            "{}self {}all",
+            glyphs.bar.last().unwrap_or(&""),
+            glyphs.light_bar
+        ),
+        None => String::new(),
+    };
+    pen.cell(&legend, BAR - 1, theme.dim()).gap(1);
     let module = module_width(area);
     if module > 0 {
         pen.cell(&heading(Column::Module, "Module"), module, theme.heading());
@@ -110,19 +118,43 @@ impl Column {
     }
 }
 
-/// Column where the fold sign of a row stands.
-pub(super) fn fold_column(area: Rect, depth: u16) -> u16 {
-    let start = 2 * SHARE + BAR + module_width(area) + 2 * usize::from(depth);
-    u16::try_from(start).unwrap_or(u16::MAX)
+/// How far rows of a tree are moved to the left, in columns, so that the name
+/// of the selected one has room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shift(usize);
+
+impl Shift {
+    pub(super) fn of(area: Rect, outline: &Outline) -> Self {
+        let names = 2 * SHARE + BAR + module_width(area);
+        let room = usize::from(area.width).saturating_sub(names) / 2;
+        let depth = outline.selected().map_or(0, |row| row.depth);
+        Self((2 * usize::from(depth)).saturating_sub(room))
+    }
+
+    /// Columns before the fold sign of a row, and whether it stands further
+    /// to the left than that.
+    fn indent(self, depth: u16) -> (usize, bool) {
+        let columns = 2 * usize::from(depth);
+        let mark = usize::from(self.0 > 0);
+        let indent = columns.saturating_sub(self.0) + mark;
+        (indent, mark > 0 && columns < self.0)
+    }
+
+    /// Column where the fold sign of a row stands.
+    pub(super) fn fold_column(self, area: Rect, depth: u16) -> u16 {
+        let start = 2 * SHARE + BAR + module_width(area) + self.indent(depth).0;
+        u16::try_from(start).unwrap_or(u16::MAX)
+    }
 }
 
 /// Draws one row.
-pub(super) fn draw_row(
+fn draw_row(
     app: &App,
     seen: &Seen,
     area: Rect,
     at: u16,
     row: &FrameRow,
+    shift: Shift,
     buffer: &mut Buffer,
 ) {
     let theme = &app.theme;
@@ -145,7 +177,9 @@ pub(super) fn draw_row(
             pen.gap(SHARE);
         }
     }
-    pen.bar(row.bar.period, whole.period, BAR - 1).gap(1);
+    let (own, all) = row.bar;
+    pen.bar(own.period, all.period, whole.period, BAR - 1)
+        .gap(1);
     let module = module_width(area);
     let name = profile.name(profile.dso(site.dso).short_name);
     if module > 0 {
@@ -153,7 +187,12 @@ pub(super) fn draw_row(
         pen.cell(if is_shown { name } else { "" }, module - 1, theme.dim())
             .gap(1);
     }
-    pen.gap(2 * usize::from(row.depth).min(usize::from(area.width) / 4));
+    let (indent, is_before) = shift.indent(row.depth);
+    if is_before {
+        pen.put(theme.glyphs.before, theme.dim());
+    } else {
+        pen.gap(indent);
+    }
     pen.put(
         match row.is_open {
             Some(true) => theme.glyphs.open,
@@ -173,7 +212,7 @@ pub(super) fn draw_row(
     } else {
         theme.kind(kind)
     };
-    pen.put(site.name(profile), style);
+    pen.symbol(site.name(profile), style);
 }
 
 /// Draws the rows of an outline that are on the screen. `describe` tells what
@@ -188,9 +227,10 @@ pub(super) fn draw_outline(
 ) {
     let Some(seen) = &app.seen else { return };
     let top = outline.scroll.top(usize::from(area.height));
+    let shift = Shift::of(area, outline);
     for (at, (index, &row)) in (0..area.height).zip(outline.rows().iter().enumerate().skip(top)) {
         match describe(row) {
-            Some(frame) => draw_row(app, seen, area, at, &frame, buffer),
+            Some(frame) => draw_row(app, seen, area, at, &frame, shift, buffer),
             None => {
                 Pen::new(buffer, &app.theme, area, at)
                     .gap(2 * SHARE + BAR)

@@ -101,7 +101,8 @@ impl Threads {
         self.rows.clear();
         for (index, process) in self.processes.iter().flatten().enumerate() {
             self.rows.push(Row::Process(index));
-            if !self.closed.contains(&process.pid) {
+            // The only thread of a process would be the same row again.
+            if process.threads.len() > 1 && !self.closed.contains(&process.pid) {
                 let threads = 0..process.threads.len();
                 self.rows
                     .extend(threads.map(|thread| Row::Thread(index, thread)));
@@ -145,10 +146,15 @@ impl Threads {
             Row::Process(index) => {
                 let process = self.process(index)?;
                 format!(
-                    "process {} {}: {}; Enter filters, + folds",
+                    "process {} {}: {}; Enter filters{}",
                     process.pid,
                     profile.name(task.comm),
                     several(process.threads.len(), "thread"),
+                    if process.threads.len() > 1 {
+                        ", + folds"
+                    } else {
+                        ""
+                    },
                 )
             }
             Row::Thread(..) => {
@@ -260,6 +266,7 @@ impl Threads {
             ..area
         };
         let top = threads.scroll.top(usize::from(body.height));
+        let peak = threads.peak();
         for (at, (index, &row)) in (0..body.height).zip(threads.rows.iter().enumerate().skip(top)) {
             let Some(line) = threads.line(row) else {
                 continue;
@@ -274,21 +281,30 @@ impl Threads {
                 ratatui::style::Style::new(),
             )
             .gap(2);
-            let curve = spark(line.over_time, line.peak, &theme.glyphs.spark);
+            let curve = spark(line.over_time, peak, &theme.glyphs.spark);
             pen.cell(&curve, SLICES + 2, theme.bar());
             pen.right(&line.number.to_string(), 9, ratatui::style::Style::new())
                 .gap(2);
             let name = profile.name(profile.task(line.task).comm);
-            let (fold, style) = match line.is_open {
-                Some(true) => (theme.glyphs.open, theme.heading()),
-                Some(false) => (theme.glyphs.closed, theme.heading()),
-                None => ("    ", ratatui::style::Style::new()),
+            let (fold, style) = match (line.is_open, row) {
+                (Some(true), _) => (theme.glyphs.open, theme.heading()),
+                (Some(false), _) => (theme.glyphs.closed, theme.heading()),
+                (None, Row::Process(_)) => (theme.glyphs.leaf, theme.heading()),
+                (None, Row::Thread(..)) => ("    ", ratatui::style::Style::new()),
             };
             pen.put(fold, theme.dim()).put(name, style);
             if index == threads.scroll.cursor() {
                 style_row(buffer, body, at, theme.selected());
             }
         }
+    }
+
+    /// The most that a process has in a slice. One scale for all curves, so
+    /// that they compare.
+    fn peak(&self) -> u64 {
+        let processes = self.processes.iter().flatten();
+        let all = processes.flat_map(|process| &process.over_time);
+        all.copied().max().unwrap_or(0)
     }
 
     fn line(&self, row: Row) -> Option<Line<'_>> {
@@ -300,8 +316,8 @@ impl Threads {
                     task: process.threads.first()?.task,
                     total: process.total,
                     over_time: &process.over_time,
-                    peak: process.over_time.iter().copied().max()?,
-                    is_open: Some(!self.closed.contains(&process.pid)),
+                    is_open: (process.threads.len() > 1)
+                        .then(|| !self.closed.contains(&process.pid)),
                 })
             }
             Row::Thread(index, thread) => {
@@ -312,8 +328,6 @@ impl Threads {
                     task: thread.task,
                     total: thread.total,
                     over_time: &thread.over_time,
-                    // The scale of the process, so that threads compare.
-                    peak: process.over_time.iter().copied().max()?,
                     is_open: None,
                 })
             }
@@ -337,7 +351,6 @@ struct Line<'a> {
     task: TaskId,
     total: Weight,
     over_time: &'a [u64],
-    peak: u64,
     is_open: Option<bool>,
 }
 

@@ -6,6 +6,7 @@ use crate::tui::action::Action;
 use crate::tui::app::{App, Selected};
 use crate::tui::data::Ask;
 use crate::tui::filters;
+use crate::tui::frame::samples;
 use crate::tui::paint::{Pen, percent};
 use crate::tui::text;
 use crate::tui::theme::HEAT_LEVELS;
@@ -34,6 +35,8 @@ pub(in crate::tui) struct Timeline {
     top: usize,
     /// Where a range was begun.
     mark: Option<usize>,
+    /// Whether the mouse moved with its button down since then.
+    is_dragged: bool,
 }
 
 impl Default for Timeline {
@@ -47,6 +50,7 @@ impl Default for Timeline {
             cursor: 0,
             top: 0,
             mark: None,
+            is_dragged: false,
         }
     }
 }
@@ -124,17 +128,18 @@ impl Timeline {
         let (first, last) = (mark.min(self.cursor), mark.max(self.cursor));
         let weight = self.weight_between(first, last);
         let share = percent(weight.percent_of(app.whole()));
+        let share = share.trim();
         let next = match (self.mark, app.history.now().scope.times.is_empty()) {
             (Some(_), _) => "Enter ends the range, Esc drops it",
             (None, true) => "Enter begins a range",
             (None, false) => "Enter begins another range, u takes this one back",
         };
         Some(format!(
-            "{} .. {} ({}): {} samples,{share}; {next}",
+            "{} .. {} ({}): {}, {share}; {next}",
             since(range.start),
             since(range.end),
             text::duration(range.end.saturating_sub(range.start)),
-            text::grouped(weight.samples),
+            samples(weight.samples),
         ))
     }
 
@@ -192,6 +197,7 @@ impl Timeline {
         }
         let range = app.timeline.range();
         app.timeline.mark = None;
+        app.timeline.is_dragged = false;
         app.change(|selection| filters::set_time(selection, range));
         app.say("every view shows only this time; u takes it back");
     }
@@ -203,6 +209,33 @@ impl Timeline {
         let slice = app.timeline.left + usize::from(column);
         app.timeline.cursor = slice.min(app.timeline.slices.saturating_sub(1));
         Self::mark(app);
+    }
+
+    /// The mouse moved with its button down: the range that its press began
+    /// goes to here.
+    pub(in crate::tui) fn drag(app: &mut App, column: u16) {
+        let columns = Self::columns(app);
+        let timeline = &mut app.timeline;
+        if timeline.mark.is_none() {
+            return;
+        }
+        let column = usize::from(column.saturating_sub(LABEL)).min(columns.saturating_sub(1));
+        let slice = timeline.left + column;
+        timeline.cursor = slice.min(timeline.slices.saturating_sub(1));
+        timeline.is_dragged |= timeline.mark != Some(timeline.cursor);
+    }
+
+    /// The button was let go: ends a range that was dragged.
+    pub(in crate::tui) fn drop_at(app: &mut App) {
+        if std::mem::take(&mut app.timeline.is_dragged) && app.timeline.mark.is_some() {
+            Self::mark(app);
+        }
+    }
+
+    pub(in crate::tui) fn wheel(&mut self, rows: isize) {
+        let count = self.heat.as_ref().map_or(0, |heat| heat.rows.len());
+        let top = self.top.saturating_add_signed(rows);
+        self.top = top.min(count.saturating_sub(1));
     }
 
     pub(in crate::tui) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
@@ -320,6 +353,9 @@ impl Timeline {
         while pen.room() > 0 {
             let time = text::duration(heat.slice.saturating_mul(slice as u64));
             let tick = format!("{}{time}", theme.glyphs.vertical);
+            if text::width(&tick) > pen.room() {
+                break;
+            }
             pen.cell(&tick, 16, theme.dim());
             slice += 16;
         }

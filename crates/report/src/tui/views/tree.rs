@@ -1,6 +1,6 @@
 //! The call tree, from the roots down or from the callees up.
 
-use super::rows::{self, FrameRow, Rank, draw_headings, draw_outline, fold_column};
+use super::rows::{self, FrameRow, Rank, Shift, draw_headings, draw_outline};
 use crate::model::{CallTree, GrowId, NodeId, SiteId};
 use crate::tui::action::Action;
 use crate::tui::app::{App, Selected};
@@ -115,13 +115,14 @@ impl TreeView {
             return;
         };
         outline.scroll.settle(height);
+        let shift = Shift::of(area, outline);
         let at = outline.scroll.top(height) + usize::from(row);
         let Some(hit) = outline.rows().get(at).copied() else {
             return;
         };
         let was_there = outline.scroll.cursor() == at;
         outline.scroll.go_to(at);
-        let fold = fold_column(area, hit.depth);
+        let fold = shift.fold_column(area, hit.depth);
         if was_there || (fold..fold + 2).contains(&column) {
             Self::act(app, Action::Toggle);
         }
@@ -192,7 +193,7 @@ impl TreeView {
             site,
             own,
             total,
-            bar: total,
+            bar: (total, total),
             depth: row.depth,
             is_open: has_children.then_some(row.is_open),
             rank: Rank::Step,
