@@ -1,7 +1,6 @@
 //! One file's answers: which function, which inlined frames, which line.
 
 use crate::Demangle;
-use crate::demangle;
 use crate::dwarf::{DebugInfo, Source};
 use crate::elf::Image;
 use crate::search::Located;
@@ -106,9 +105,6 @@ pub struct SymbolFile {
     debug: OnceLock<DebugInfo>,
     demangle: Demangle,
     table: OnceLock<SymbolTable>,
-    /// Names by index in `table`, so that each is demangled once; threads that
-    /// want different names do not wait for each other.
-    names: OnceLock<Box<[OnceLock<Arc<str>>]>>,
 }
 
 impl SymbolFile {
@@ -122,7 +118,6 @@ impl SymbolFile {
             debug: OnceLock::new(),
             demangle,
             table: OnceLock::new(),
-            names: OnceLock::new(),
         }
     }
 
@@ -166,7 +161,7 @@ impl SymbolFile {
     /// one byte before it.
     pub fn lookup(&self, svma: Svma, detail: Detail) -> Lookup {
         let source = self.debug_info(detail).and_then(|info| info.find(svma));
-        self.joined(svma, source)
+        self.joined(self.table().find(svma, self.demangle), source)
     }
 
     /// [`SymbolFile::lookup`] for many addresses, in the order given; each
@@ -183,7 +178,10 @@ impl SymbolFile {
             .par_iter()
             .zip(sources)
             .with_min_len(512)
-            .map(|(&svma, source)| Some(self.joined(svma, source)))
+            .map_with(0, |place, (&svma, source)| {
+                let symbol = self.table().find_from(place, svma, self.demangle);
+                Some(self.joined(symbol, source))
+            })
             .collect();
         let places = addresses.iter().map(|svma| distinct.binary_search(svma));
         let places: Vec<Option<usize>> = places.map(Result::ok).collect();
@@ -220,8 +218,7 @@ impl SymbolFile {
 
     /// Puts together what the symbol table and the debug information say.
     /// The name of the function that stands in the file is the symbol's.
-    fn joined(&self, svma: Svma, source: Option<Source>) -> Lookup {
-        let found = self.table().find(svma, self.demangle);
+    fn joined(&self, found: Option<Found>, source: Option<Source>) -> Lookup {
         let symbol = found.map(|found| self.symbol(&found));
         let Some(Source {
             mut frames,
@@ -287,17 +284,9 @@ impl SymbolFile {
             .get_or_init(|| SymbolTable::load(&self.symbols_from, &self.runtime))
     }
 
-    fn symbol(&self, found: &Found<'_>) -> Symbol {
-        let names = self
-            .names
-            .get_or_init(|| (0..self.table().len()).map(|_| OnceLock::new()).collect());
-        let show = || demangle::name(found.raw_name, self.demangle).into();
-        let name = match names.get(found.index) {
-            Some(slot) => Arc::clone(slot.get_or_init(show)),
-            None => show(),
-        };
+    fn symbol(&self, found: &Found) -> Symbol {
         Symbol {
-            name,
+            name: self.table().name(found, self.demangle),
             start: found.start,
             size: found.size,
         }

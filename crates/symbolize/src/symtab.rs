@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// How many symbols that end before an address are passed on the way back to
 /// one that encloses it. Nested symbols are few; crafted tables are not.
@@ -27,10 +27,18 @@ pub(crate) struct SymbolTable {
     /// Sorted by start; those with equal start in table order.
     entries: Vec<Entry>,
     strings: Vec<Strings>,
+    known: RwLock<Known>,
+}
+
+/// What was found out about symbols, each once.
+#[derive(Debug, Default)]
+struct Known {
     /// The choice among the symbols of a group, by the group's first index:
     /// to choose, every name is demangled, and linkers that fold identical
     /// code make groups of hundreds.
-    chosen: Mutex<FxHashMap<usize, usize>>,
+    chosen: FxHashMap<usize, usize>,
+    /// Names as shown, by index; of a large library few are asked for.
+    names: FxHashMap<usize, Arc<str>>,
 }
 
 /// One symbol as it stands in a table.
@@ -67,12 +75,11 @@ pub(crate) struct RawSymbol {
 
 /// A symbol that covers an address.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Found<'a> {
+pub(crate) struct Found {
     /// Identifies the symbol within its table.
-    pub(crate) index: usize,
+    index: usize,
     pub(crate) start: Svma,
     pub(crate) size: u64,
-    pub(crate) raw_name: &'a [u8],
 }
 
 impl SymbolTable {
@@ -93,8 +100,20 @@ impl SymbolTable {
     }
 
     /// The symbol that covers `svma`.
-    pub(crate) fn find(&self, svma: Svma, demangle: Demangle) -> Option<Found<'_>> {
-        let mut end = self.entries.partition_point(|entry| entry.start <= svma.0);
+    pub(crate) fn find(&self, svma: Svma, demangle: Demangle) -> Option<Found> {
+        self.find_from(&mut 0, svma, demangle)
+    }
+
+    /// [`SymbolTable::find`] for addresses that ascend: `place` is 0 before
+    /// the first one, and where to go on after each.
+    pub(crate) fn find_from(
+        &self,
+        place: &mut usize,
+        svma: Svma,
+        demangle: Demangle,
+    ) -> Option<Found> {
+        let mut end = self.behind(*place, svma);
+        *place = end;
         for _ in 0..ENCLOSING_STEPS {
             let last = end.checked_sub(1)?;
             let start = self.entries.get(last)?.start;
@@ -109,16 +128,41 @@ impl SymbolTable {
             let best = self.best_of(group..end, demangle)?;
             let entry = self.entries.get(best)?;
             if svma.0 < entry.end || (entry.start == entry.end && svma.0 == entry.start) {
-                return Some(self.found(best, entry));
+                return Some(Self::found(best, entry));
             }
             end = group;
         }
         None
     }
 
-    /// How many symbols there are; an index of [`Found`] is below it.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+    /// How many entries do not start behind `svma`; those before `place` do
+    /// not. Looks twice as far with each step, so that what is near is found
+    /// without touching the middle of a large table.
+    fn behind(&self, place: usize, svma: Svma) -> usize {
+        let rest = self.entries.get(place..).unwrap_or_default();
+        let starts_before = |entry: &Entry| entry.start <= svma.0;
+        let mut reach = 16;
+        while rest.get(reach).is_some_and(starts_before) {
+            reach *= 2;
+        }
+        let near = rest.get(..reach).unwrap_or(rest);
+        place + near.partition_point(starts_before)
+    }
+
+    /// The name of a symbol as it is shown, the same for each who asks.
+    pub(crate) fn name(&self, found: &Found, demangle: Demangle) -> Arc<str> {
+        let known = || self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(name) = known().names.get(&found.index) {
+            return Arc::clone(name);
+        }
+        let shown = demangle::name(self.raw_name_at(found.index), demangle).into();
+        self.keep_name(found.index, shown)
+    }
+
+    /// Keeps a name, unless another thread was first; the one that is kept.
+    fn keep_name(&self, index: usize, name: Arc<str>) -> Arc<str> {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(known.names.entry(index).or_insert(name))
     }
 
     /// The address of the first symbol with this name.
@@ -129,7 +173,7 @@ impl SymbolTable {
     }
 
     /// Every symbol that can be found, by address.
-    pub(crate) fn iter(&self, demangle: Demangle) -> impl Iterator<Item = Found<'_>> {
+    pub(crate) fn iter(&self, demangle: Demangle) -> impl Iterator<Item = Found> + '_ {
         let mut at = 0;
         std::iter::from_fn(move || {
             let start = self.entries.get(at)?.start;
@@ -139,18 +183,22 @@ impl SymbolTable {
                 .partition_point(|entry| entry.start == start);
             let best = self.best_of(at..at + same, demangle)?;
             at += same;
-            Some(self.found(best, self.entries.get(best)?))
+            Some(Self::found(best, self.entries.get(best)?))
         })
     }
 
-    /// The symbol with this index of [`Found`].
-    fn found(&self, index: usize, entry: &Entry) -> Found<'_> {
+    /// The symbol with this index.
+    fn found(index: usize, entry: &Entry) -> Found {
         Found {
             index,
             start: Svma(entry.start),
             size: entry.end - entry.start,
-            raw_name: self.raw_name(entry),
         }
+    }
+
+    fn raw_name_at(&self, index: usize) -> &[u8] {
+        let entry = self.entries.get(index);
+        entry.map_or(&[], |entry| self.raw_name(entry))
     }
 
     fn raw_name(&self, entry: &Entry) -> &[u8] {
@@ -173,8 +221,8 @@ impl SymbolTable {
         if indices.is_empty() {
             return Some(first);
         }
-        let chosen = || self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(&best) = chosen().get(&first) {
+        let known = || self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&best) = known().chosen.get(&first) {
             return Some(best);
         }
         let mut best = self.candidate(first, demangle)?;
@@ -184,8 +232,13 @@ impl SymbolTable {
                 best = next;
             }
         }
-        chosen().insert(first, best.index);
-        Some(best.index)
+        let index = best.index;
+        if let Some(name) = best.name.into_inner() {
+            self.keep_name(index, name.into());
+        }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.chosen.insert(first, index);
+        Some(index)
     }
 
     fn candidate(&self, index: usize, demangle: Demangle) -> Option<Candidate<'_>> {
@@ -248,7 +301,7 @@ impl SymbolTable {
         let mut names = Vec::new();
         let symbol_at = |address| {
             let found = self.find(Svma(address), Demangle::No)?;
-            (found.start.0 == address).then(|| found.raw_name.to_vec())
+            (found.start.0 == address).then(|| self.raw_name_at(found.index).to_vec())
         };
         let mut stubs = Vec::new();
         for entry in plt::entries(runtime, symbol_at) {
@@ -269,7 +322,7 @@ impl SymbolTable {
         self.entries.append(&mut stubs);
         self.entries.sort_by_key(|entry| entry.start);
         // Naming the stubs has chosen among symbols that stood elsewhere.
-        self.chosen = Mutex::default();
+        self.known = RwLock::default();
     }
 }
 
