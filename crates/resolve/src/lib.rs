@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod address_space;
+mod ahead;
 mod chain_ends;
 mod chain_key;
 mod early_names;

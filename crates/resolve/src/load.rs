@@ -1,6 +1,7 @@
 //! A whole recording to a profile.
 
-use crate::early_names::{EarlyAnswer, EarlyAnswers, EarlyChoice};
+use crate::ahead::{Ahead, Job};
+use crate::early_names::{EarlyAnswer, EarlyChoice};
 use crate::module_files::ModuleFiles;
 use crate::naming::{CarriedSymbols, Namer};
 use crate::processes::Processes;
@@ -77,29 +78,30 @@ pub fn load(
     let files = ModuleFiles::new(symbolizer, reader.features(), options.recorded_at);
     let kernel = RecordedKernel::new(reader.features());
     let mut early = EarlyChoice::default();
-    let answers = EarlyAnswers::default();
+    let ahead = Ahead::new(&files, &kernel, options.detail);
     let began = Instant::now();
     let helpers = helpers()?;
     let (records, read) = in_time_order(reader, |batches| {
         // Symbol tables are read while records are: each module's from its
         // first sample on; and then names are looked up.
         helpers.in_place_scope(|scope| {
+            let add = |job| {
+                ahead.add(job);
+                scope.spawn(|_| _ = ahead.do_next());
+            };
             for batch in batches {
                 for record in batch.records() {
                     loader.take(&record);
                 }
                 let modules = loader.processes.modules();
                 for module in loader.stacks.new_modules() {
-                    let module = modules.get(module).clone();
-                    let kernel = kernel.clone().mapped_in(&loader.processes);
-                    let (files, detail) = (&files, options.detail);
-                    scope.spawn(move |_| files.prepare(&module, &kernel, detail));
+                    add(Job::Prepare {
+                        module: Box::new(modules.get(module).clone()),
+                        kernel: kernel.clone().mapped_in(&loader.processes),
+                    });
                 }
-                for part in early.next(modules, loader.stacks.locations()) {
-                    let (files, kernel, answers) = (&files, &kernel, &answers);
-                    let detail = options.detail;
-                    scope.spawn(move |_| answers.look_up(part, files, kernel, detail));
-                }
+                let parts = early.next(modules, loader.stacks.locations());
+                parts.into_iter().map(Job::LookUp).for_each(add);
                 let (done, total) = batch.progress();
                 progress.update(Phase::Reading, done, total);
                 batches.give_back(batch);
@@ -108,12 +110,13 @@ pub fn load(
                     break;
                 }
             }
+            while ahead.do_next() {}
         });
     });
     read?;
     let late = records.late();
     let reader = records.into_reader();
-    let early = answers.into_ordered();
+    let early = ahead.answers.into_ordered();
     let profile = loader.finish(&reader, late, early, symbolizer, options, progress);
     Ok((profile, reader))
 }
