@@ -2,7 +2,7 @@
 
 use super::links::{Around, Links, Proof};
 use super::memory::{Copied, CopiedAndCode, LivePieces, TargetMemory};
-use super::outbox::Trial;
+use super::outbox::{Trial, Verdict};
 use super::outer::{Known, OuterFrames};
 use super::wanted::Wanted;
 use crate::processes::Processes;
@@ -26,6 +26,8 @@ const MAX_STACKS: usize = 4;
 /// Read above the outermost slot that is known while more is to be found,
 /// bytes.
 const FURTHER: u64 = 2 << 20;
+/// Most slots of one chain that may yet have to be seen more often.
+const MAX_UNSURE: usize = 256;
 /// Threads that are remembered.
 const MAX_THREADS: usize = 1 << 14;
 
@@ -117,6 +119,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         let outer = self.threads.entry(sample.tid).or_default();
         let word = sample.state.registers.machine().word();
         outer.settle(&sample.copied(), word);
+        outer.look(self.drain);
         let mut walk = Walk {
             stacks: &mut self.stacks,
             memory: &self.memory,
@@ -158,11 +161,23 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         self.drain
     }
 
-    /// Whether a slot that a chain rests on has changed unseen.
-    pub(super) fn is_doubtful(&self, trial: &Trial) -> bool {
-        self.threads
-            .get(&trial.tid)
-            .is_some_and(|outer| outer.is_doubtful(&trial.slots))
+    /// How a chain stands that rests on memory which was read later.
+    pub(super) fn judge(&self, trial: &Trial) -> Verdict {
+        let Some(outer) = self.threads.get(&trial.tid) else {
+            // It has ended. What was sure before stays so.
+            return match trial.unsure.as_slice() {
+                [] => Verdict::Sure,
+                _ => Verdict::Failed,
+            };
+        };
+        if outer.is_doubtful(&trial.slots) {
+            return Verdict::Failed;
+        }
+        let mut unsure = trial.unsure.iter();
+        match unsure.all(|&(slot, pc)| outer.is_sure(slot, pc)) {
+            true => Verdict::Sure,
+            false => Verdict::Unsure,
+        }
     }
 }
 
@@ -277,8 +292,17 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     /// The walk came to the thread's start, through frame `joined` of the
     /// known ones.
     fn root(&mut self, proven: usize, joined: usize, out: &mut Vec<u64>) -> Decided {
-        let trial = self.trial(proven, joined);
-        let is_believed = trial.is_none() || self.is_believable(proven, joined);
+        let mut trial = self.trial(proven, joined);
+        let is_believed = match &mut trial {
+            None => true,
+            Some(trial) => match self.unsure_slots(proven, joined) {
+                Some(unsure) => {
+                    trial.unsure = unsure;
+                    true
+                }
+                None => false,
+            },
+        };
         out.extend(self.inner.iter().map(|frame| frame.pc));
         out.extend(self.outer.until(joined).iter().rev().map(|frame| frame.pc));
         // Believed or not: the next sample will ask whether it stayed.
@@ -320,6 +344,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             tid: self.sample.tid,
             slots: low..=high,
             proven,
+            unsure: Vec::new(),
         })
     }
 
@@ -408,12 +433,14 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         let fp = kept
             .filter(|&kept| registers.fp() == Some(kept))
             .unwrap_or(0);
+        let known = self.outer.known(slot, pc).copied();
         self.inner.push(Known {
             slot,
             pc,
             sp: self.cursor.registers().sp(),
             key: self.cursor.key(),
-            since: self.outer.since(slot, pc).unwrap_or(since),
+            since: known.map_or(since, |known| known.since),
+            looks: known.map_or(self.outer.looks(), |known| known.looks),
             proof,
             fp,
             base: Base::Other,
@@ -507,15 +534,17 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         }
     }
 
-    /// Whether the frames behind the first `proven` were there when the
-    /// sample was taken: each was seen before this drain and again now, or
-    /// goes on with a recursion that was copied, or the thread has not moved
-    /// since.
-    fn is_believable(&mut self, proven: usize, joined: usize) -> bool {
+    /// If the frames behind the first `proven` may have been there when the
+    /// sample was taken, those of their slots that have yet to be seen more
+    /// often to be sure, with what they hold. They may if each was seen before
+    /// this drain and again now, or goes on with a recursion that was copied,
+    /// or the thread seems not to have moved since.
+    fn unsure_slots(&mut self, proven: usize, joined: usize) -> Option<Vec<(u64, u64)>> {
         let walked = self.inner.get(proven..).unwrap_or_default();
         let known = self.outer.until(joined);
         let repeats = Repeats::of(self.inner.get(..proven).unwrap_or_default());
         let (mut is_open, mut is_bracketed, mut is_settled) = (false, true, true);
+        let mut unsure = Vec::new();
         let mut callee = proven.checked_sub(1).and_then(|at| self.inner.get(at));
         for frame in walked.iter().chain(known.iter().rev()) {
             let inside = callee.replace(frame);
@@ -523,28 +552,33 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
                 continue;
             }
             is_settled &= self.outer.is_calm(frame.slot, self.drain);
-            let goes_on = inside.is_some_and(|inside| repeats.has(inside, frame));
-            if frame.since < self.drain || goes_on {
+            if inside.is_some_and(|inside| repeats.has(inside, frame)) {
                 continue;
             }
-            is_bracketed = false;
-            // One look at a call through a pointer is not enough.
-            is_open |= frame.proof == Proof::Open;
+            if !self.outer.is_sure(frame.slot, frame.pc) {
+                unsure.push((frame.slot, frame.pc));
+            }
+            if frame.since >= self.drain {
+                is_bracketed = false;
+                // One look at a call through a pointer is not enough.
+                is_open |= frame.proof == Proof::Open;
+            }
         }
-        let beyond = walked
-            .iter()
-            .chain(known)
-            .filter(|frame| self.is_beyond(frame.slot));
         if !self.outer.is_trusted() {
+            let beyond = walked
+                .iter()
+                .chain(known)
+                .filter(|frame| self.is_beyond(frame.slot));
             let slots: Vec<u64> = beyond.map(|frame| frame.slot).collect();
             for slot in slots {
                 is_settled &= self.outer.is_settled(slot);
             }
         }
-        if self.is_unreadable {
-            return is_settled && self.outer.is_trusted();
-        }
-        is_settled && (is_bracketed || (!is_open && self.is_still(proven)))
+        let is_believable = match self.is_unreadable {
+            true => is_settled && self.outer.is_trusted(),
+            false => is_settled && (is_bracketed || (!is_open && self.is_still(proven))),
+        };
+        (is_believable && unsure.len() <= MAX_UNSURE).then_some(unsure)
     }
 
     /// Whether the thread is still in the outermost copied frame, as far as

@@ -2,8 +2,8 @@
 //!
 //! A chain that rests on memory read later than the sample is written only
 //! after some more drains, if none of its slots was seen to change unseen
-//! meanwhile; else its proven part is. All behind it waits too, so that the
-//! order of time stays.
+//! meanwhile and all were seen often enough; else its proven part is. All
+//! behind it waits too, so that the order of time stays.
 
 use crate::modules::ModuleId;
 use prof_profile::ChainEnd;
@@ -12,6 +12,8 @@ use std::ops::RangeInclusive;
 
 /// Drains that a chain is on trial.
 const TRIAL: u64 = 8;
+/// The same for one that needs to be seen more often.
+const LONGEST_TRIAL: u64 = 24;
 /// A part of ready records grows to this, bytes.
 const LONGEST_PART: usize = 256 << 10;
 /// Most bytes that wait; more ends the trials early.
@@ -25,6 +27,19 @@ pub(super) struct Trial {
     pub(super) slots: RangeInclusive<u64>,
     /// Frames that do not rest on it.
     pub(super) proven: usize,
+    /// Slots that were not seen often enough yet, with what they held.
+    pub(super) unsure: Vec<(u64, u64)>,
+}
+
+/// How a trial stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing speaks against the chain, and all of it was seen often enough.
+    Sure,
+    /// Nothing speaks against it yet.
+    Unsure,
+    /// A slot has changed unseen.
+    Failed,
 }
 
 /// How a chain ended, and in which module its outermost frame is.
@@ -47,7 +62,7 @@ enum Part {
     Ready(Vec<u8>),
     OnTrial {
         trial: Trial,
-        until: u64,
+        since: u64,
         /// With the whole chain, and with the proven part.
         whole: Candidate,
         proven: Candidate,
@@ -104,19 +119,19 @@ impl Outbox {
         self.waiting += whole.record.len() + proven.record.len();
         self.parts.push_back(Part::OnTrial {
             trial,
-            until: now + TRIAL,
+            since: now,
             whole,
             proven,
         });
     }
 
     /// Gives `out` all before the first record that is still on trial at drain
-    /// `now`, or more if it is full. `is_doubtful` says whether a trial has failed;
+    /// `now`, or more if it is full. `judge` says how a trial stands;
     /// `decided` is told how each chain ends.
     pub(super) fn release(
         &mut self,
         now: u64,
-        is_doubtful: impl Fn(&Trial) -> bool,
+        judge: impl Fn(&Trial) -> Verdict,
         mut decided: impl FnMut(Ended),
         out: &mut dyn FnMut(&[u8]),
     ) {
@@ -129,15 +144,20 @@ impl Outbox {
                 }
                 Part::OnTrial {
                     trial,
-                    until,
+                    since,
                     whole,
                     proven,
                 } => {
-                    let has_failed = is_doubtful(&trial);
-                    if !has_failed && now < until && self.waiting < MOST_WAITING {
+                    let verdict = judge(&trial);
+                    let lasts = match verdict {
+                        Verdict::Sure => TRIAL,
+                        Verdict::Unsure => LONGEST_TRIAL,
+                        Verdict::Failed => 0,
+                    };
+                    if now.saturating_sub(since) < lasts && self.waiting < MOST_WAITING {
                         self.parts.push_front(Part::OnTrial {
                             trial,
-                            until,
+                            since,
                             whole,
                             proven,
                         });
@@ -146,7 +166,10 @@ impl Outbox {
                     }
                     let both = whole.record.len() + proven.record.len();
                     self.waiting = self.waiting.saturating_sub(both);
-                    let chosen = if has_failed { proven } else { whole };
+                    let chosen = match verdict {
+                        Verdict::Sure => whole,
+                        Verdict::Unsure | Verdict::Failed => proven,
+                    };
                     out(&chosen.record);
                     decided(chosen.ended);
                 }
@@ -157,7 +180,7 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
-    use super::{Candidate, Ended, Outbox, TRIAL, Trial};
+    use super::{Candidate, Ended, LONGEST_TRIAL, Outbox, TRIAL, Trial, Verdict};
     use prof_profile::ChainEnd;
 
     fn trial(tid: i32) -> Trial {
@@ -165,6 +188,7 @@ mod tests {
             tid,
             slots: 0x1000..=0x2000,
             proven: 1,
+            unsure: Vec::new(),
         }
     }
 
@@ -181,11 +205,11 @@ mod tests {
         outbox
     }
 
-    fn released(outbox: &mut Outbox, now: u64, doubtful: i32) -> (Vec<u8>, Vec<ChainEnd>) {
+    fn released(outbox: &mut Outbox, now: u64, verdict: Verdict) -> (Vec<u8>, Vec<ChainEnd>) {
         let (mut out, mut ends) = (Vec::new(), Vec::new());
         outbox.release(
             now,
-            |trial| trial.tid == doubtful,
+            |_| verdict,
             |ended| ends.push(ended.end),
             &mut |records| out.extend_from_slice(records),
         );
@@ -195,11 +219,23 @@ mod tests {
     #[test]
     fn what_is_behind_a_trial_waits_for_its_end() {
         let mut outbox = outbox();
-        assert_eq!(released(&mut outbox, 10, 0), (vec![1], vec![]));
-        assert_eq!(released(&mut outbox, 9 + TRIAL, 0), (vec![], vec![]));
+        let sure = Verdict::Sure;
+        assert_eq!(released(&mut outbox, 10, sure), (vec![1], vec![]));
+        assert_eq!(released(&mut outbox, 9 + TRIAL, sure), (vec![], vec![]));
         assert_eq!(
-            released(&mut outbox, 10 + TRIAL, 0),
+            released(&mut outbox, 10 + TRIAL, sure),
             (vec![2, 4], vec![ChainEnd::Root])
+        );
+    }
+
+    #[test]
+    fn what_stays_unsure_leaves_the_proven_part() {
+        let mut outbox = outbox();
+        let unsure = Verdict::Unsure;
+        assert_eq!(released(&mut outbox, 9 + LONGEST_TRIAL, unsure).0, [1]);
+        assert_eq!(
+            released(&mut outbox, 10 + LONGEST_TRIAL, unsure),
+            (vec![3, 4], vec![ChainEnd::Unproven])
         );
     }
 
@@ -207,7 +243,7 @@ mod tests {
     fn a_failed_trial_leaves_the_proven_part() {
         let mut outbox = outbox();
         assert_eq!(
-            released(&mut outbox, 11, 7),
+            released(&mut outbox, 11, Verdict::Failed),
             (vec![1, 3, 4], vec![ChainEnd::Unproven])
         );
     }

@@ -28,6 +28,10 @@ const SAME_STACK: u64 = 64 << 20;
 const PROBATION: u16 = 64;
 /// Most slots whose content is remembered for one thread.
 const MAX_HISTORY: usize = 1 << 17;
+/// Looks at a slot after which what it was never seen to hold counts as
+/// unlikely. A program that alternates between two callers shows both within
+/// a few; a look that fell just between them would else be believed.
+const SIGHTINGS: u32 = 6;
 /// Drains without a change after which a slot that has changed counts as calm.
 const CALM: u64 = 128;
 /// Most slots under probation for one thread.
@@ -46,6 +50,8 @@ pub(super) struct Known {
     pub(super) key: u64,
     /// The drain in which it was first seen as it is.
     pub(super) since: u64,
+    /// How often the thread had been looked at when it was first seen.
+    pub(super) looks: u32,
     /// What the call says of it.
     pub(super) proof: Proof,
     /// The frame pointer in the frame, if it stands right below the return
@@ -91,6 +97,10 @@ pub(super) struct OuterFrames {
     /// Slots up to these may have changed in these drains: from high slots to
     /// low ones, from early drains to late ones.
     unsteady: Vec<(u64, u64)>,
+    /// Drains in which the known frames were compared with the stack.
+    looks: u32,
+    /// The last of these drains.
+    looked: u64,
 }
 
 /// What a slot has held.
@@ -99,6 +109,9 @@ struct Held {
     pc: u64,
     /// The drain in which it was seen to hold something else than before.
     changed: Option<u64>,
+    /// Drains in which it was seen as it is, and the last of them.
+    sightings: u32,
+    seen: u64,
 }
 
 impl OuterFrames {
@@ -205,8 +218,8 @@ impl OuterFrames {
         others.iter().rposition(is_it).map(|at| at + self.in_order)
     }
 
-    /// Since when the slot is known to hold this return address.
-    pub(super) fn since(&self, slot: u64, pc: u64) -> Option<u64> {
+    /// The frame that is known to have this return address in this slot.
+    pub(super) fn known(&self, slot: u64, pc: u64) -> Option<&Known> {
         let ordered = self.frames.get(..self.in_order).unwrap_or_default();
         let at = ordered.partition_point(|frame| frame.slot > slot);
         let is_it = |frame: &&Known| frame.slot == slot;
@@ -215,7 +228,30 @@ impl OuterFrames {
             .get(at)
             .filter(is_it)
             .or_else(|| others.iter().rfind(is_it))?;
-        (found.pc == pc).then_some(found.since)
+        (found.pc == pc).then_some(found)
+    }
+
+    /// In drain `now` the frames are compared with the stack.
+    pub(super) fn look(&mut self, now: u64) {
+        self.looks += u32::from(self.looked != now);
+        self.looked = now;
+    }
+
+    /// How often that was done so far.
+    pub(super) fn looks(&self) -> u32 {
+        self.looks
+    }
+
+    /// Whether the slot was seen to hold this return address so often that
+    /// another would have been seen, too.
+    pub(super) fn is_sure(&self, slot: u64, pc: u64) -> bool {
+        let held = self.history.as_ref().and_then(|history| history.get(&slot));
+        let held = held.filter(|held| held.pc == pc);
+        if held.is_some_and(|held| held.sightings >= SIGHTINGS) {
+            return true;
+        }
+        let known = self.known(slot, pc);
+        known.is_some_and(|known| self.looks - known.looks >= SIGHTINGS)
     }
 
     /// From now on remembers what slots hold: the thread's stack is deeper
@@ -236,13 +272,19 @@ impl OuterFrames {
             let held = history.entry(frame.slot).or_insert(Held {
                 pc: frame.pc,
                 changed: None,
+                sightings: 0,
+                seen: 0,
             });
             if held.pc != frame.pc {
                 *held = Held {
                     pc: frame.pc,
                     changed: Some(now),
+                    sightings: 0,
+                    seen: 0,
                 };
             }
+            held.sightings += u32::from(held.seen != now);
+            held.seen = now;
         }
     }
 
@@ -305,7 +347,7 @@ impl OuterFrames {
 
 #[cfg(test)]
 mod tests {
-    use super::{CALM, Known, OuterFrames, PROBATION};
+    use super::{CALM, Known, OuterFrames, PROBATION, SIGHTINGS};
     use crate::live::links::Proof;
     use crate::live::memory::Copied;
     use prof_unwind::{Base, StackDump};
@@ -317,6 +359,7 @@ mod tests {
             sp: slot + 8,
             key: pc,
             since: 0,
+            looks: 0,
             proof: Proof::Shown,
             fp: 0,
             base: Base::Stack,
@@ -438,8 +481,12 @@ mod tests {
         for (at, slot) in slots(&outer).into_iter().enumerate() {
             let pc = outer.until(usize::MAX)[at].pc;
             assert_eq!(outer.find(slot + 8, pc), Some(at));
-            assert_eq!(outer.since(slot, pc), Some(0));
-            assert_eq!(outer.since(slot, 99), None);
+            assert!(
+                outer
+                    .known(slot, pc)
+                    .is_some_and(|known| known.slot == slot)
+            );
+            assert_eq!(outer.known(slot, 99), None);
         }
     }
 
@@ -456,6 +503,30 @@ mod tests {
         assert_eq!(calm(slots, 51 + CALM), [true; 4]);
         outer.observe_any(&[frame(0x3000, 3)], 500);
         assert!(!outer.is_calm(0x2008, 501));
+    }
+
+    #[test]
+    fn what_was_seen_often_is_sure() {
+        // As a known frame that stays.
+        let mut outer = outer();
+        for now in 1..=u64::from(SIGHTINGS) {
+            assert!(!outer.is_sure(0x1008, 2));
+            outer.look(now);
+            outer.look(now);
+        }
+        assert!(outer.is_sure(0x1008, 2));
+        assert!(!outer.is_sure(0x1008, 9));
+        // As one that comes and goes.
+        let mut outer = OuterFrames::default();
+        outer.is_deep();
+        for now in 1..=u64::from(SIGHTINGS) {
+            assert!(!outer.is_sure(0x1008, 2));
+            outer.observe(&[frame(0x1008, 2), frame(0x1100, 3)], now);
+            outer.observe(&[frame(0x1008, 2)], now);
+        }
+        assert!(outer.is_sure(0x1008, 2) && outer.is_sure(0x1100, 3));
+        outer.observe(&[frame(0x1008, 4)], 100);
+        assert!(!outer.is_sure(0x1008, 2) && !outer.is_sure(0x1008, 4));
     }
 
     #[test]

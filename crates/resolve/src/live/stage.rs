@@ -177,7 +177,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         let (chains, ends) = (&self.chains, &mut self.counts.ends);
         self.outbox.release(
             now,
-            |trial| chains.is_doubtful(trial),
+            |trial| chains.judge(trial),
             |ended| *ends.entry(ended).or_default() += 1,
             out,
         );
