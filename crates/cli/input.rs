@@ -8,6 +8,7 @@ use prof_perfdata::Reader;
 use prof_profile::Profile;
 use prof_resolve::{LoadOptions, Progress};
 use prof_symbolize::{Demangle, Detail, Sources, Symbolizer};
+use prof_sys::limits;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -134,6 +135,8 @@ impl Input {
         detail: Detail,
         progress: &dyn Progress,
     ) -> anyhow::Result<(Profile, Reader)> {
+        // Tables of all sizes grow and go while a profile is made.
+        limits::give_freed_memory_back();
         let options = LoadOptions {
             reading_time,
             detail,

@@ -23,6 +23,7 @@ use prof_symbolize::Detail;
 use refused::OfReport;
 use regex::Regex;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::thread;
 
 /// Look at a recording: a terminal UI on a terminal, else text as perf's.
 #[derive(Debug, clap::Args)]
@@ -266,8 +267,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         Vec::new()
     };
     drop(reader);
-    // All names are in the profile; the tables they came from are large.
-    drop(symbolizer);
+    // All names are in the profile; the tables they came from are large, and
+    // taking them down is nothing to wait for.
+    let _ = thread::Builder::new().spawn(move || drop(symbolizer));
     let options = args.text_options(&profile)?;
     if profile.samples.is_empty() {
         emptiness::say_no_samples(&profile);

@@ -30,7 +30,6 @@ pub(crate) fn run(
     if input.is_file() {
         input.open()?;
     }
-    let symbolizer = Arc::new(names.symbolizer());
     let options = Options {
         title: input.name(),
         look: Look::of_environment(|name| std::env::var(name).ok()),
@@ -44,19 +43,24 @@ pub(crate) fn run(
     let read = Arc::new(Mutex::new(None));
     let loader = Loader {
         input: input.clone(),
-        symbolizer: Arc::clone(&symbolizer),
         detail: names.detail(),
         read: Arc::clone(&read),
         news: News::new(updates),
     };
     thread::Builder::new()
         .name("load".into())
-        .spawn(move || loader.run())
+        .spawn({
+            let symbolizer = names.symbolizer();
+            move || loader.run(symbolizer)
+        })
         .context("cannot start a thread")?;
     // Without a guard a fault leaves the terminal in disorder: no reason not
     // to run.
     let guard = FaultGuard::install();
-    tui::run(updated, Box::new(FileCode::new(symbolizer)), &options)?;
+    // Code is looked at of few functions: their files are opened anew rather
+    // than those of all kept.
+    let code = FileCode::new(Arc::new(names.symbolizer()));
+    tui::run(updated, Box::new(code), &options)?;
     drop(guard);
     // What is damaged is said when the screen is the user's again.
     let reader = read.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -71,7 +75,6 @@ const GLANCE: Duration = Duration::from_millis(150);
 /// Loads the recording while the session runs.
 struct Loader {
     input: Input,
-    symbolizer: Arc<Symbolizer>,
     detail: Detail,
     /// The reader, when it has come to its end.
     read: Arc<Mutex<Option<Reader>>>,
@@ -90,37 +93,46 @@ enum Glance {
 impl Loader {
     /// Shows something at once, then all. Input that cannot be read twice is
     /// shown when all of it is there.
-    fn run(&self) {
+    fn run(&self, symbolizer: Symbolizer) {
         let size = std::fs::metadata(&self.input.path).map_or(0, |about| about.len());
         let goes_on = if !self.input.is_file() {
             true
         } else if size < LARGE {
-            self.load_symbols()
+            self.load_symbols(&symbolizer)
         } else {
             // A second whole profile beside this one would take as much
             // memory again.
-            match self.glance() {
+            match self.glance(&symbolizer) {
                 Glance::Seen => true,
-                Glance::Nothing => self.load_symbols(),
+                Glance::Nothing => self.load_symbols(&symbolizer),
                 Glance::Unwanted => false,
             }
         };
         if goes_on {
-            self.load(self.detail);
+            let update = self.load(&symbolizer, self.detail);
+            // All names are in the profile; the tables they came from are
+            // large.
+            drop(symbolizer);
+            self.news.send(update);
         }
     }
 
     /// Symbols are there long before inlined functions and lines: shows all
     /// with them, if there is more to come; whether it is worth going on.
-    fn load_symbols(&self) -> bool {
-        self.detail != Detail::Source || self.load(Detail::Symbol)
+    fn load_symbols(&self, symbolizer: &Symbolizer) -> bool {
+        if self.detail != Detail::Source {
+            return true;
+        }
+        let update = self.load(symbolizer, Detail::Symbol);
+        let goes_on = matches!(update, Update::Profile(_));
+        self.news.send(update) && goes_on
     }
 
     /// Shows what can be read at once of a large recording.
-    fn glance(&self) -> Glance {
-        let glanced =
-            self.input
-                .resolve_for(Some(GLANCE), &self.symbolizer, Detail::Symbol, &self.news);
+    fn glance(&self, symbolizer: &Symbolizer) -> Glance {
+        let glanced = self
+            .input
+            .resolve_for(Some(GLANCE), symbolizer, Detail::Symbol, &self.news);
         match glanced {
             Ok((profile, _)) if !profile.samples.is_empty() => {
                 if self.news.send(Update::Profile(Arc::new(profile))) {
@@ -134,18 +146,15 @@ impl Loader {
         }
     }
 
-    /// Loads and passes on; whether it is worth going on.
-    fn load(&self, detail: Detail) -> bool {
-        let loaded = self.input.resolve(&self.symbolizer, detail, &self.news);
-        let update = match loaded {
+    /// Loads what is then to be passed on.
+    fn load(&self, symbolizer: &Symbolizer, detail: Detail) -> Update {
+        match self.input.resolve(symbolizer, detail, &self.news) {
             Ok((profile, reader)) => {
                 *self.read.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
                 Update::Profile(Arc::new(profile))
             }
             Err(error) => Update::Failed(format!("{error:#}")),
-        };
-        let goes_on = matches!(update, Update::Profile(_));
-        self.news.send(update) && goes_on
+        }
     }
 }
 

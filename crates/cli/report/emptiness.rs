@@ -112,7 +112,7 @@ impl Asked<'_> {
             return false;
         }
         let seconds = |ns: u64| format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1000);
-        let times = || self.profile.samples.iter().map(|sample| sample.time);
+        let times = || self.profile.samples.times();
         let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
         say(&format!(
             "no sample was taken in --time {}; they are from {} to {}",

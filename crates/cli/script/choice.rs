@@ -47,8 +47,9 @@ pub(super) struct Choice {
 
 impl Choice {
     pub(super) fn new(args: &ChoiceArgs, profile: &Profile) -> anyhow::Result<Self> {
-        let times = profile.samples.times();
-        let span = times.first().copied().zip(times.last().copied());
+        let time_of = |row: usize| Some(profile.samples.get(row)?.time);
+        let last = profile.samples.len().saturating_sub(1);
+        let span = time_of(0).zip(time_of(last));
         let span = profile.origin.time_range.or(span);
         let times = match &args.time {
             Some(text) => {

@@ -24,22 +24,85 @@ pub struct Sample {
     pub event: EventId,
 }
 
-/// All samples in time order. 24 bytes a row, and more for the few with
-/// numbers that large.
+/// All samples in time order. 18 bytes a row, two more if they are of several
+/// events, and more for the few with numbers that large.
 #[derive(Debug, Default, Clone)]
 pub struct Samples {
-    time: Vec<u64>,
+    time: Times,
     /// `u32::MAX` for what is in `long_periods`.
     period: Vec<u32>,
     task: Vec<TaskId>,
     stack: Vec<StackId>,
     /// `NO_CPU` for none, `FAR_CPU` for what is in `far_cpus`.
     cpu: Vec<u16>,
-    event: Vec<EventId>,
+    event: EventColumn,
     /// By row.
     long_periods: FxHashMap<usize, u64>,
     /// By row.
     far_cpus: FxHashMap<usize, u32>,
+}
+
+/// Times in ns. In order, their upper halves change every four seconds.
+#[derive(Debug, Default, Clone)]
+struct Times {
+    lower: Vec<u32>,
+    /// From which row on which upper half holds.
+    upper: Vec<(usize, u32)>,
+}
+
+impl Times {
+    fn push(&mut self, time: u64) {
+        let upper = (time >> 32) as u32;
+        if self.upper.last().is_none_or(|&(_, last)| last != upper) {
+            self.upper.push((self.lower.len(), upper));
+        }
+        self.lower.push(time as u32);
+    }
+
+    fn get(&self, row: usize) -> Option<u64> {
+        let lower = *self.lower.get(row)?;
+        let behind = self.upper.partition_point(|&(first, _)| first <= row);
+        let &(_, upper) = self.upper.get(behind.checked_sub(1)?)?;
+        Some(u64::from(upper) << 32 | u64::from(lower))
+    }
+
+    /// All of them, each in constant time.
+    fn iter(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
+        let mut changes = self.upper.iter().copied().peekable();
+        let mut upper = 0;
+        self.lower.iter().enumerate().map(move |(row, &lower)| {
+            while let Some((_, next)) = changes.next_if(|&(first, _)| first <= row) {
+                upper = u64::from(next) << 32;
+            }
+            upper | u64::from(lower)
+        })
+    }
+}
+
+/// Events by row; nothing as long as all are the same.
+#[derive(Debug, Default, Clone)]
+struct EventColumn {
+    first: Option<EventId>,
+    /// All rows, once there are two events.
+    list: Vec<EventId>,
+}
+
+impl EventColumn {
+    fn push(&mut self, row: usize, event: EventId) {
+        let first = *self.first.get_or_insert(event);
+        if self.list.is_empty() {
+            if event == first {
+                return;
+            }
+            self.list = vec![first; row];
+        }
+        self.list.push(event);
+    }
+
+    /// For a row that is there.
+    fn get(&self, row: usize) -> Option<EventId> {
+        self.list.get(row).copied().or(self.first)
+    }
 }
 
 const NO_CPU: u16 = u16::MAX;
@@ -69,23 +132,28 @@ impl Samples {
                 }
             },
         });
-        self.event.push(sample.event);
+        self.event.push(row, sample.event);
     }
 
     /// How many rows.
     pub fn len(&self) -> usize {
-        self.time.len()
+        self.stack.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.time.is_empty()
+        self.stack.is_empty()
     }
 
     /// Row `index`.
     pub fn get(&self, index: usize) -> Option<Sample> {
+        self.at(index, self.time.get(index)?)
+    }
+
+    /// Row `index`, whose time is known.
+    fn at(&self, index: usize, time: u64) -> Option<Sample> {
         Some(Sample {
-            time: *self.time.get(index)?,
+            time,
             period: match *self.period.get(index)? {
                 u32::MAX => *self.long_periods.get(&index)?,
                 period => period.into(),
@@ -97,23 +165,26 @@ impl Samples {
                 FAR_CPU => self.far_cpus.get(&index).copied(),
                 cpu => Some(cpu.into()),
             },
-            event: *self.event.get(index)?,
+            event: self.event.get(index)?,
         })
     }
 
     /// All rows in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Sample> + '_ {
-        (0..self.len()).map(|index| self.get(index).expect("columns have one length"))
+        self.times().enumerate().map(|(index, time)| {
+            let row = self.at(index, time);
+            row.expect("columns have one length")
+        })
     }
 
     /// The times column, ns.
-    pub fn times(&self) -> &[u64] {
-        &self.time
+    pub fn times(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
+        self.time.iter()
     }
 
     /// The events column.
-    pub fn events(&self) -> &[EventId] {
-        &self.event
+    pub fn events(&self) -> impl ExactSizeIterator<Item = EventId> + '_ {
+        (0..self.len()).map(|row| self.event.get(row).expect("columns have one length"))
     }
 
     /// The stacks column.
@@ -154,6 +225,29 @@ mod tests {
             .collect();
         let mut samples = Samples::default();
         rows.iter().for_each(|&row| samples.push(row));
-        assert!(samples.iter().eq(rows));
+        assert!(samples.iter().eq(rows.iter().copied()));
+        assert!(samples.times().eq(rows.iter().map(|row| row.time)));
+        assert!((0..rows.len()).all(|row| samples.get(row) == rows.get(row).copied()));
+        assert_eq!(samples.get(rows.len()), None);
+    }
+
+    #[test]
+    fn rows_of_several_events_come_back() {
+        let mut samples = Samples::default();
+        assert_eq!(samples.get(0), None);
+        let events = [7, 7, 0, 7, u16::MAX].map(EventId);
+        for event in events {
+            samples.push(Sample {
+                time: 0,
+                period: 1,
+                task: TaskId(0),
+                stack: StackId(0),
+                cpu: None,
+                event,
+            });
+        }
+        assert!(samples.events().eq(events));
+        assert!(samples.iter().map(|row| row.event).eq(events));
+        assert_eq!(samples.get(events.len()), None);
     }
 }

@@ -8,7 +8,7 @@ use crate::processes::Processes;
 use crate::progress::{Phase, Progress};
 use crate::stack_builder::{RawChain, StackBuilder};
 use crate::stacks::{RecordedFiles, StackUnwinder, UserState};
-use crate::trusting;
+use crate::trusting::{self, Outline};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use prof_abi::{CallchainContext, CpuMode, SampleType};
 use prof_perfdata::{
@@ -473,7 +473,11 @@ impl Loader {
         stacks.freeze();
         let threads = self.processes.threads();
         let mut names = std::mem::take(&mut self.processes.names);
-        let named = namer.name(self.processes.modules(), &raw, early, &mut names);
+        let (named, outline) = rayon::join(
+            || namer.name(self.processes.modules(), &raw, early, &mut names),
+            || Outline::of(&stacks, &self.samples, raw.len()),
+        );
+        drop(raw);
         let origin = origin(features, namer.kernel.build_id);
         let mut profile = Profile {
             names,
@@ -491,7 +495,7 @@ impl Loader {
             trust: Trust::default(),
             origin,
         };
-        profile.trust = trusting::trust(&profile, &self.tally, reader, late);
+        profile.trust = trusting::trust(&profile, &self.tally, &outline, reader, late);
         profile
     }
 }

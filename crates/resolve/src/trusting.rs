@@ -6,8 +6,8 @@ use crate::load::Tally;
 use prof_abi::CpuMode;
 use prof_perfdata::Reader;
 use prof_profile::{
-    ChainEnd, ChainSource, Damage, DroppedCount, DsoId, DsoKind, Event, LocationId, NameId,
-    Profile, StackId, Trust, UnnamedReason,
+    ChainEnd, ChainSource, Damage, DroppedCount, DsoId, DsoKind, Event, EventId, LocationId,
+    NameId, Profile, Samples, StackId, StackTree, Trust, UnnamedReason,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -16,7 +16,13 @@ use std::collections::BTreeMap;
 pub(crate) const KERNEL_MAX_STACK: u32 = 127;
 
 /// Everything that views say about reliability.
-pub(crate) fn trust(profile: &Profile, tally: &Tally, reader: &Reader, late: u64) -> Trust {
+pub(crate) fn trust(
+    profile: &Profile,
+    tally: &Tally,
+    Outline { shapes, seen }: &Outline,
+    reader: &Reader,
+    late: u64,
+) -> Trust {
     let mut trust = Trust {
         samples: profile.samples.len() as u64,
         lost: tally.lost,
@@ -25,10 +31,8 @@ pub(crate) fn trust(profile: &Profile, tally: &Tally, reader: &Reader, late: u64
         notes: notes(reader, late, tally.merged),
         ..Trust::default()
     };
-    let shapes = Shapes::of(profile);
     let mut starts = Starts::default();
-    let seen = Seen::of(profile, |_| true);
-    count_frames(profile, &seen, tally.left_out, &mut trust);
+    count_frames(profile, seen, tally.left_out, &mut trust);
     for (&(stack, end), &count) in &tally.chain_ends {
         let is_rooted = shapes
             .outermost(profile, stack)
@@ -52,8 +56,8 @@ pub(crate) fn trust(profile: &Profile, tally: &Tally, reader: &Reader, late: u64
     }
     let told = reader.features().trust();
     match told.and_then(|text| LiveSummary::from_json(&text.to_string_lossy())) {
-        Some(summary) => believe_recorder(profile, &shapes, &seen, tally, &mut trust, &summary),
-        None => judge_recorded_chains(profile, &shapes, &seen, tally, &mut trust),
+        Some(summary) => believe_recorder(profile, shapes, seen, tally, &mut trust, &summary),
+        None => judge_recorded_chains(profile, shapes, seen, tally, &mut trust),
     }
     trust
 }
@@ -120,7 +124,11 @@ fn judge_recorded_chains(
     let seen = if profile.events.iter().all(counts) {
         seen
     } else {
-        chained = Seen::of(profile, counts);
+        let counted: Vec<bool> = profile.events.iter().map(counts).collect();
+        let locations = profile.locations.len();
+        chained = Seen::of(&profile.stacks, &profile.samples, locations, |event| {
+            counted.get(usize::from(event.0)) == Some(&true)
+        });
         &chained
     };
     // Of the samples of a stack, so many; which ones does not matter.
@@ -153,6 +161,22 @@ fn judge_recorded_chains(
     }
 }
 
+/// What is asked of the stacks whatever names there are.
+pub(crate) struct Outline {
+    shapes: Shapes,
+    seen: Seen,
+}
+
+impl Outline {
+    /// Of stacks with so many locations.
+    pub(crate) fn of(stacks: &StackTree, samples: &Samples, locations: usize) -> Self {
+        Self {
+            shapes: Shapes::of(stacks),
+            seen: Seen::of(stacks, samples, locations, |_| true),
+        }
+    }
+}
+
 /// How many samples there are of what.
 struct Seen {
     /// By `StackId`: with just that stack.
@@ -165,23 +189,26 @@ struct Seen {
 
 impl Seen {
     /// In the samples of the events that count.
-    fn of(profile: &Profile, counts: impl Fn(&Event) -> bool) -> Self {
-        let counted: Vec<bool> = profile.events.iter().map(counts).collect();
-        let mut at_stack = vec![0_u32; profile.stacks.len()];
-        let rows = &profile.samples;
-        for (stack, event) in rows.stacks().iter().zip(rows.events()) {
-            if counted.get(usize::from(event.0)) == Some(&true)
+    fn of(
+        stacks: &StackTree,
+        samples: &Samples,
+        locations: usize,
+        counts: impl Fn(EventId) -> bool,
+    ) -> Self {
+        let mut at_stack = vec![0_u32; stacks.len()];
+        for (stack, event) in samples.stacks().iter().zip(samples.events()) {
+            if counts(event)
                 && let Some(count) = at_stack.get_mut(stack.0 as usize)
             {
                 *count += 1;
             }
         }
-        let mut at_location = vec![0_u64; profile.locations.len()];
+        let mut at_location = vec![0_u64; locations];
         let mut outermost = at_location.clone();
         // Samples at each stack or below it; callers stand before callees.
         let mut below = at_stack.clone();
         for index in (1..below.len()).rev() {
-            let Some((caller, location)) = profile.stacks.get(StackId(index as u32)) else {
+            let Some((caller, location)) = stacks.get(StackId(index as u32)) else {
                 continue;
             };
             let count = below.get(index).copied().unwrap_or(0);
@@ -229,12 +256,12 @@ struct Shapes {
 }
 
 impl Shapes {
-    fn of(profile: &Profile) -> Self {
-        let count = profile.stacks.len();
+    fn of(stacks: &StackTree) -> Self {
+        let count = stacks.len();
         let mut outermost = vec![0_u32; count];
         // Parents stand before their children.
         for index in 1..count {
-            let Some((parent, _)) = profile.stacks.get(StackId(index as u32)) else {
+            let Some((parent, _)) = stacks.get(StackId(index as u32)) else {
                 continue;
             };
             let top = match parent {

@@ -48,9 +48,9 @@ impl Heat {
     /// that a selected range can be seen against the rest; filters are.
     pub fn new(scene: &Scene<'_>, rows: HeatRows, slices: usize) -> Self {
         let profile = scene.profile();
-        let times = profile.samples.times();
-        let first = times.iter().copied().filter(|&time| time > 0).min();
-        let last = times.iter().copied().max();
+        let times = || profile.samples.times();
+        let first = times().filter(|&time| time > 0).min();
+        let last = times().max();
         let (Some(first), Some(last)) = (first, last) else {
             return Self::default();
         };

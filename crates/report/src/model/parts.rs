@@ -1,6 +1,7 @@
 //! The samples of each group as a call tree of its own.
 
 use super::tally::{Cell, Split};
+use super::tree::NewIds;
 use super::{CallTree, Group, GroupId, NodeId, Scene, SortKey, Weight};
 use rayon::prelude::*;
 
@@ -66,17 +67,20 @@ impl Parts {
     pub fn new(scene: &Scene<'_>, keys: &[SortKey], quantum: u64) -> Self {
         let tally = scene.tally(Split::of(keys, quantum));
         let mut by_group: Vec<Vec<Cell>> = vec![Vec::new(); tally.groups.len()];
-        for &cell in &tally.cells {
+        for cell in tally.cells {
             if let Some(cells) = by_group.get_mut(cell.group.0 as usize) {
                 cells.push(cell);
             }
         }
         let parts = by_group
             .into_par_iter()
-            .map(|cells| {
-                let (tree, first) = CallTree::of_cells(scene, &cells);
-                Part { tree, first }
-            })
+            .map_init(
+                || NewIds::new(scene),
+                |new_ids, cells| {
+                    let (tree, first) = CallTree::of_cells(scene, &cells, new_ids);
+                    Part { tree, first }
+                },
+            )
             .collect();
         Self {
             groups: tally.groups,

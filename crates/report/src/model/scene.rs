@@ -6,7 +6,7 @@ use super::select::Scope;
 use super::site::SiteMaker;
 use super::tally::{Split, Tally};
 use super::transform::apply;
-use super::{CallTree, NodeId, Selection, SiteKind, Sites, Weight};
+use super::{CallTree, NodeId, Selection, SiteId, SiteKind, Sites, Weight};
 use prof_profile::{Event, Profile, StackId};
 use std::sync::{Arc, OnceLock};
 
@@ -16,8 +16,9 @@ pub struct Scene<'p> {
     profile: &'p Profile,
     selection: Selection,
     sites: Arc<Sites>,
-    parents: Vec<NodeId>,
-    path_sites: Vec<super::SiteId>,
+    /// By path: its caller's and its own frame, shared with the call tree.
+    parents: Arc<[NodeId]>,
+    path_sites: Arc<[SiteId]>,
     /// By `StackId`; `NONE` for stacks a transform took out.
     of_stack: Vec<NodeId>,
     /// See [`Scene::kept`].
@@ -52,8 +53,8 @@ impl<'p> Scene<'p> {
             selection,
             kept,
             sites: Arc::new(sites),
-            parents,
-            path_sites,
+            parents: parents.into(),
+            path_sites: path_sites.into(),
             of_stack,
             whole: OnceLock::new(),
         }
@@ -62,7 +63,7 @@ impl<'p> Scene<'p> {
     fn whole(&self) -> &(Arc<CallTree>, Weight) {
         self.whole.get_or_init(|| {
             let tally = self.tally(Split::default());
-            let tree = CallTree::new(self, &tally.cells);
+            let tree = CallTree::new(self, tally.cells);
             (Arc::new(tree), tally.scope_total)
         })
     }
@@ -140,12 +141,9 @@ impl<'p> Scene<'p> {
         self.whole().1
     }
 
-    pub(crate) fn parents(&self) -> &[NodeId] {
-        &self.parents
-    }
-
-    pub(crate) fn path_sites(&self) -> &[super::SiteId] {
-        &self.path_sites
+    /// The parents and the sites of all paths, the root first.
+    pub(crate) fn paths(&self) -> (&Arc<[NodeId]>, &Arc<[SiteId]>) {
+        (&self.parents, &self.path_sites)
     }
 
     /// The path of a stack, `None` if a transform took it out.

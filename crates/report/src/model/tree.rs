@@ -2,13 +2,15 @@
 
 use super::tally::Cell;
 use super::{NodeId, Scene, SelfOf, SiteId, SiteKind, Sites, Weight};
+use std::sync::Arc;
 
 /// A top-down call tree. Nodes are the paths of a scene; those without weight
 /// are in no list of children. A node's parent has a smaller id.
 #[derive(Debug, Default)]
 pub struct CallTree {
-    parents: Vec<NodeId>,
-    sites: Vec<SiteId>,
+    /// Parents and sites may be those of the scene's paths.
+    parents: Arc<[NodeId]>,
+    sites: Arc<[SiteId]>,
     own: Vec<Weight>,
     total: Vec<Weight>,
     /// Where each node's children start in `children`; one more at the end.
@@ -16,64 +18,93 @@ pub struct CallTree {
     children: Vec<NodeId>,
 }
 
+/// New ids for some of a scene's paths. As large as all of them, so it is
+/// used for one group after the other.
+pub(crate) struct NewIds(Vec<u32>);
+
+impl NewIds {
+    const NONE: u32 = u32::MAX;
+
+    pub(crate) fn new(scene: &Scene<'_>) -> Self {
+        Self(vec![Self::NONE; scene.paths().0.len()])
+    }
+
+    /// Whether `node` had no id; it is then among `touched`.
+    fn insert(&mut self, node: NodeId, touched: &mut Vec<NodeId>) -> bool {
+        let slot = self.0.get_mut(node.index());
+        let Some(slot) = slot.filter(|slot| **slot == Self::NONE) else {
+            return false;
+        };
+        *slot = 0;
+        touched.push(node);
+        true
+    }
+
+    /// Numbers the nodes in this order.
+    fn number(&mut self, touched: &[NodeId]) {
+        for (id, node) in (0_u32..).zip(touched) {
+            if let Some(slot) = self.0.get_mut(node.index()) {
+                *slot = id;
+            }
+        }
+    }
+
+    fn get(&self, node: NodeId) -> NodeId {
+        NodeId(self.0.get(node.index()).copied().unwrap_or(0))
+    }
+
+    fn forget(&mut self, touched: &[NodeId]) {
+        for node in touched {
+            if let Some(slot) = self.0.get_mut(node.index()) {
+                *slot = Self::NONE;
+            }
+        }
+    }
+}
+
 impl CallTree {
-    pub(crate) fn new(scene: &Scene<'_>, cells: &[Cell]) -> Self {
-        let parents = scene.parents().to_vec();
-        let sites = scene.path_sites().to_vec();
+    pub(crate) fn new(scene: &Scene<'_>, cells: Vec<Cell>) -> Self {
+        let (parents, sites) = scene.paths();
         let mut own = vec![Weight::ZERO; parents.len()];
-        for cell in cells {
+        for cell in &cells {
             let node = scene.path_of(cell.stack);
             if let Some(slot) = node.and_then(|node| own.get_mut(node.index())) {
                 *slot += cell.weight;
             }
         }
-        Self::weigh(parents, sites, own)
+        // They take as much memory as the sums that follow.
+        drop(cells);
+        Self::weigh(Arc::clone(parents), Arc::clone(sites), own)
     }
 
     /// The tree of only those paths that `cells` touch, with new ids, and for
     /// each node the index of the first sample in or under it.
-    pub(crate) fn of_cells(scene: &Scene<'_>, cells: &[Cell]) -> (Self, Vec<u32>) {
-        let mut touched: Vec<NodeId> = vec![NodeId::ROOT];
-        let mut new_id = vec![u32::MAX; scene.parents().len()];
-        if let Some(root) = new_id.first_mut() {
-            *root = 0;
-        }
+    pub(crate) fn of_cells(
+        scene: &Scene<'_>,
+        cells: &[Cell],
+        new_ids: &mut NewIds,
+    ) -> (Self, Vec<u32>) {
+        let (all_parents, all_sites) = scene.paths();
+        let parent_of = |node: NodeId| all_parents.get(node.index()).copied();
+        let parent_of = |node| parent_of(node).unwrap_or(NodeId::ROOT);
+        let mut touched: Vec<NodeId> = Vec::new();
+        new_ids.insert(NodeId::ROOT, &mut touched);
         for cell in cells {
             let mut at = scene.path_of(cell.stack).unwrap_or(NodeId::ROOT);
-            while let Some(slot) = new_id.get_mut(at.index())
-                && *slot == u32::MAX
-            {
-                *slot = 0;
-                touched.push(at);
-                at = scene
-                    .parents()
-                    .get(at.index())
-                    .copied()
-                    .unwrap_or(NodeId::ROOT);
+            while new_ids.insert(at, &mut touched) {
+                at = parent_of(at);
             }
         }
         touched.sort_unstable();
-        for (id, node) in touched.iter().enumerate() {
-            if let Some(slot) = new_id.get_mut(node.index()) {
-                *slot = id as u32;
-            }
-        }
-        let renamed = |node: NodeId| NodeId(new_id.get(node.index()).copied().unwrap_or(0));
-        let parents: Vec<NodeId> = touched
+        new_ids.number(&touched);
+        let renamed = |node: NodeId| new_ids.get(node);
+        let parents: Arc<[NodeId]> = touched
             .iter()
-            .map(|node| {
-                renamed(
-                    scene
-                        .parents()
-                        .get(node.index())
-                        .copied()
-                        .unwrap_or(NodeId::ROOT),
-                )
-            })
+            .map(|&node| renamed(parent_of(node)))
             .collect();
         let sites = touched
             .iter()
-            .filter_map(|node| scene.path_sites().get(node.index()).copied())
+            .filter_map(|node| all_sites.get(node.index()).copied())
             .collect();
         let mut own = vec![Weight::ZERO; touched.len()];
         let mut first = vec![u32::MAX; touched.len()];
@@ -95,11 +126,12 @@ impl CallTree {
                 *slot = (*slot).min(seen);
             }
         }
+        new_ids.forget(&touched);
         (Self::weigh(parents, sites, own), first)
     }
 
     /// Sums weights up and sorts children by weight.
-    fn weigh(parents: Vec<NodeId>, sites: Vec<SiteId>, own: Vec<Weight>) -> Self {
+    fn weigh(parents: Arc<[NodeId]>, sites: Arc<[SiteId]>, own: Vec<Weight>) -> Self {
         let mut total = own.clone();
         for index in (1..parents.len()).rev() {
             let weight = total.get(index).copied().unwrap_or_default();

@@ -7,7 +7,7 @@
 use super::data::{Answer, Around, Ask, Form, Found, Hot, Seen, Write};
 use crate::code::{Build, CodeSource};
 use crate::model::{
-    CallTree, Growth, Heat, NodeId, Rows, RowsOptions, Scene, Selection, SortKey, Weight,
+    CallTree, Growth, Heat, NodeId, Row, Rows, RowsOptions, Scene, Selection, SortKey, Weight,
 };
 use crate::picture::{self, PictureOptions};
 use prof_profile::{FunctionId, Profile};
@@ -121,20 +121,25 @@ fn see(profile: &Arc<Profile>, scene: &Scene<'_>) -> Seen {
         keys: vec![SortKey::Dso, SortKey::Symbol],
         ..RowsOptions::default()
     };
-    let rows = Rows::new(scene, &options);
-    let hot = rows.list().iter().filter_map(|row| {
+    let hot = |row: &Row| {
         Some(Hot {
             site: row.site?,
             own: row.own,
             total: row.total,
         })
-    });
+    };
+    // The rows' own trees are gone before the whole tree is made.
+    let hot = Rows::new(scene, &options)
+        .list()
+        .iter()
+        .filter_map(hot)
+        .collect();
     Seen {
         profile: Arc::clone(profile),
         tree: scene.shared_tree(),
         sites: scene.shared_sites(),
         keys: scene.function_keys().into(),
-        hot: hot.collect(),
+        hot,
         shown: scene.total(),
         scope: scene.scope_total(),
     }
