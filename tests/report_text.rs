@@ -119,6 +119,34 @@ const MORE_COMBINATIONS: &[&str] = &[
     "--demangle --skip-empty -g none",
 ];
 
+/// With `--hierarchy`. Left out are filters by name: perf hides rows and still
+/// counts them in those above, we count what the filter lets pass; and a width
+/// for symbols: perf cuts only names of several hundred letters then.
+const HIERARCHIES: &[&str] = &[
+    "",
+    "--no-children",
+    "-g none",
+    "-s dso,sym",
+    "-s sym,dso -g none",
+    "-s pid,sym -g none",
+    "-s comm -g none",
+    "-s time,comm -g none --no-children",
+    "-s comm,srcfile -g none --no-children",
+    "-s dso,srcline -g none --no-children",
+    "--percent-limit 5",
+    "--percent-limit 20 -g none",
+    "-n --show-total-period -s comm,sym -g none",
+    "--show-cpu-utilization -g none",
+    "-t , -n -g none",
+    "-w 12,20,30 -g none",
+    "-q -g none",
+    "-g fractal,2 --no-children",
+    "-g caller --no-children -s sym,comm",
+    "-G -s dso,sym,comm",
+    "--percentage relative -g none",
+    "-U -g none",
+];
+
 /// What is shown instead of rows.
 const INSTEAD: &[&str] = &["--stats", "--tasks", "--mmaps"];
 
@@ -318,6 +346,29 @@ fn the_text_equals_perfs_on_the_same_file() {
         .filter(|file| is_one_of_three(file))
         .collect();
     compare(&few, MORE_COMBINATIONS);
+}
+
+#[test]
+fn a_tree_of_sort_keys_equals_perfs() {
+    let test = "a_tree_of_sort_keys_equals_perfs";
+    let Some(files) = recordings(test) else {
+        return;
+    };
+    let few = files.iter().filter(|file| is_one_of_three(file));
+    let named: Vec<PathBuf> = few.map(|file| chosen(file, Keep::Named)).collect();
+    let combinations: Vec<String> = HIERARCHIES
+        .iter()
+        .map(|options| format!("--hierarchy {options}"))
+        .collect();
+    let combinations: Vec<&str> = combinations.iter().map(String::as_str).collect();
+    compare(&named, &combinations);
+    // What has columns of its own has no levels.
+    let path = files[0].to_str().expect("a path of ours");
+    for other in [&["-F", "comm,sym"][..], &["--json"], &["--csv"], &["--tui"]] {
+        let args = [&["report", "--hierarchy", "-i", path], other].concat();
+        let output = prof(&args);
+        assert_eq!(output.code, 2, "{other:?}");
+    }
 }
 
 fn is_one_of_three(file: &Path) -> bool {

@@ -114,6 +114,9 @@ struct Form {
 /// What the table shows.
 #[derive(Debug, clap::Args)]
 struct Columns {
+    /// Write the rows as a tree with a level for each sort key
+    #[arg(long, conflicts_with_all = ["fields", "json", "csv", "tui"])]
+    hierarchy: bool,
     /// Tell rows apart by these keys: comm, pid, tid, tgid, dso, symbol, srcline, srcfile, cpu,
     /// time, event, parent; after a + these and the usual ones
     #[arg(short, long, value_name = "KEYS")]
@@ -254,7 +257,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         return show_records(args);
     }
     let is_terminal = io::stdout().is_terminal();
-    let has_form = args.form.stdio || args.form.json || args.form.csv;
+    let has_form = args.form.stdio || args.columns.hierarchy || args.form.json || args.form.csv;
     if args.form.tui || (is_terminal && !has_form) {
         return crate::tui::run(&args.input, &args.names, None);
     }
@@ -380,7 +383,9 @@ impl Args {
             selection: Selection {
                 scope: self.scope(profile)?,
                 filter: self.filters.filter(),
-                inlines: !self.names.no_inline && call_graph.style != ChainStyle::None,
+                // Who was inlined is told by chains, and by rows for callers.
+                inlines: !self.names.no_inline
+                    && (call_graph.style != ChainStyle::None || !self.no_children),
                 // perf's Self is that of the function in the file; its lines
                 // are those of the code itself.
                 self_of: if sorts_by_line {
@@ -410,6 +415,7 @@ impl Args {
             time: self.filters.time.clone(),
             exclude_other: self.columns.exclude_other,
             symbol_filter: self.filters.symbol_filter.clone(),
+            hierarchy: self.columns.hierarchy,
             grouping: match (self.columns.group, self.columns.no_group) {
                 (true, _) => Grouping::Together,
                 (false, true) => Grouping::Apart,

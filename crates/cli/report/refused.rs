@@ -20,7 +20,6 @@ const OPTIONS: &[Refusal] = &[
     (Some('M'), "disassembler-style", Value::Needed, CODE),
     (Some('D'), "dump-raw-trace", Value::None, "use prof dump"),
     (None, "group-sort-idx", Value::Needed, "rows of a group are sorted by its first event; see one event alone with --no-group"),
-    (None, "hierarchy", Value::None, "use -s with one key at a time: -s comm gives the sums of the first level"),
     (None, "itrace", Value::Optional, NO_TRACES),
     (None, "mem-mode", Value::None, "memory accesses have no columns; prof script -F addr,data_src prints them"),
     (Some('m'), "modules", Value::None, "symbols of modules are always read"),

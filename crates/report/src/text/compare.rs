@@ -1,14 +1,13 @@
 //! The order of rows, tie by tie as perf has it.
 
 use super::ChainOrder;
-use super::field::{Field, shortened};
+use super::field::Field;
 use super::rank::Ranks;
-use crate::model::{Row, Rows, Scene, SortKey};
+use crate::model::{Row, Rows, SortKey};
 use std::cmp::Ordering;
 
 /// Compares rows by a list of fields.
 pub(crate) struct Comparer<'a> {
-    pub(crate) scene: &'a Scene<'a>,
     pub(crate) rows: &'a Rows,
     pub(crate) ranks: &'a Ranks,
     pub(crate) fields: &'a [Field],
@@ -16,8 +15,10 @@ pub(crate) struct Comparer<'a> {
     /// order.
     pub(crate) order: Option<ChainOrder>,
     pub(crate) children: bool,
-    /// Whether files are compared by their whole paths.
-    pub(crate) full_paths: bool,
+    /// Places of source lines, where a field has them; see [`Ranks::of_lines`].
+    pub(crate) lines: Vec<u32>,
+    /// Places of source files, likewise.
+    pub(crate) files: Vec<u32>,
 }
 
 impl Comparer<'_> {
@@ -90,7 +91,8 @@ impl Comparer<'_> {
             SortKey::Time => group(a).time.cmp(&group(b).time),
             SortKey::Dso => self.ranks.site(a).dso.cmp(&self.ranks.site(b).dso),
             SortKey::Symbol => self.ranks.site(a).symbol.cmp(&self.ranks.site(b).symbol),
-            SortKey::Srcline | SortKey::Srcfile => self.line(a).cmp(&self.line(b)),
+            SortKey::Srcline => of_site(&self.lines, a).cmp(&of_site(&self.lines, b)),
+            SortKey::Srcfile => of_site(&self.files, a).cmp(&of_site(&self.files, b)),
             SortKey::Parent => {
                 let parent = |row| match group(row).parent.flatten() {
                     Some(name) => self.ranks.name(Some(name)),
@@ -102,18 +104,15 @@ impl Comparer<'_> {
         }
     }
 
-    /// Name of the source file, and line.
-    fn line(&self, row: &Row) -> Option<(Option<&str>, u32)> {
-        let site = self.scene.sites().get(row.site?);
-        let (file, line) = site.line?;
-        let path = self.scene.profile().name(file);
-        Some((Some(shortened(path, self.full_paths)), line))
-    }
-
     /// Rows that read the same, by address.
     fn by_address(&self, a: &Row, b: &Row) -> Ordering {
         self.ranks.site(a).start.cmp(&self.ranks.site(b).start)
     }
+}
+
+/// The place of a row's frame.
+fn of_site(places: &[u32], row: &Row) -> Option<u32> {
+    places.get(row.site?.0 as usize).copied()
 }
 
 /// Length of a row's longest chain, callers first: its own samples' chains

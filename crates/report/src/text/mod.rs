@@ -9,6 +9,7 @@ mod compare;
 mod field;
 mod graph;
 mod group;
+mod hierarchy;
 mod options;
 mod percent;
 mod rank;

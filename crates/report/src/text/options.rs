@@ -49,6 +49,8 @@ pub struct TextOptions {
     pub look: CellLook,
     /// Which events share a table.
     pub grouping: Grouping,
+    /// Whether the rows are a tree with a level for each sort key.
+    pub hierarchy: bool,
 }
 
 /// Which events share a table.
@@ -86,6 +88,7 @@ impl Default for TextOptions {
             symbol_filter: None,
             look: CellLook::default(),
             grouping: Grouping::default(),
+            hierarchy: false,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Names by number, so that hundreds of thousands of rows are compared and
 //! written without touching a name twice.
 
-use crate::model::{Scene, SiteKind};
+use super::field::{shortened, srcline};
+use crate::model::{Scene, Site, SiteKind};
 use prof_profile::{DsoKind, NameId, Svma};
 use rayon::prelude::*;
 
@@ -60,6 +61,23 @@ impl Ranks {
         Self { names, sites }
     }
 
+    /// By `SiteId`: the place of each frame's source line, as it is written,
+    /// in alphabetical order.
+    pub(crate) fn of_lines(scene: &Scene<'_>, full_paths: bool) -> Vec<u32> {
+        let write = |site: &Site| srcline(scene, Some(site), full_paths);
+        places(scene.sites().iter().map(write).collect())
+    }
+
+    /// By `SiteId`: the same for source files.
+    pub(crate) fn of_files(scene: &Scene<'_>, full_paths: bool) -> Vec<u32> {
+        let profile = scene.profile();
+        let write = |site: &Site| match site.line {
+            Some((file, _)) => shortened(profile.name(file), full_paths).to_owned(),
+            None => String::new(),
+        };
+        places(scene.sites().iter().map(write).collect())
+    }
+
     pub(crate) fn name(&self, id: Option<NameId>) -> Option<u32> {
         self.names.get(id?.0 as usize).copied()
     }
@@ -75,4 +93,24 @@ impl Ranks {
             .copied()
             .unwrap_or(none)
     }
+}
+
+/// By text: its place in alphabetical order; equal ones share theirs.
+fn places(texts: Vec<String>) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..texts.len() as u32).collect();
+    let text = |index: u32| texts.get(index as usize);
+    order.par_sort_unstable_by(|&a, &b| text(a).cmp(&text(b)));
+    let mut places = vec![0; texts.len()];
+    let mut place = 0;
+    let mut before = None;
+    for &index in &order {
+        if before.is_some_and(|before| text(before) != text(index)) {
+            place += 1;
+        }
+        before = Some(index);
+        if let Some(slot) = places.get_mut(index as usize) {
+            *slot = place;
+        }
+    }
+    places
 }

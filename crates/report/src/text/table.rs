@@ -1,22 +1,24 @@
 //! A table laid out: comment lines, headings, rows, chains.
 
-use super::chain::Chains;
+use super::chain::{Chain, Chains};
 use super::compare::Comparer;
 use super::field::{Cells, Field, char_count};
 use super::graph::Pen;
 use super::group::{self, Others};
+use super::hierarchy;
 use super::percent;
 use super::rank::Ranks;
 use super::threads::threads;
 use super::{CallGraph, ChainOrder, ChainStyle, Grouping, TextOptions};
 use crate::escape;
 use crate::model::{
-    Filter, Granularity, InlineRows, Row, Rows, RowsOptions, Scene, Selection, SortKey, StackEnd,
-    Weight,
+    Filter, Granularity, InlineRows, Row, RowKey, Rows, RowsOptions, Scene, Selection, SortKey,
+    StackEnd, Weight,
 };
 use crate::trust;
 use prof_profile::{EventId, Profile};
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
 use std::fmt::Write;
 use std::io;
@@ -89,6 +91,9 @@ fn write_events(
         return Ok(());
     };
     let others: Vec<Scene<'_>> = scenes.map(|(scene, _)| scene).collect();
+    if options.hierarchy {
+        return hierarchy::write(&scene, &others, options, has_chains, out);
+    }
     let table = Table::of_group(&scene, &others, options, has_chains);
     if !options.quiet {
         let mut head = String::new();
@@ -153,10 +158,10 @@ fn selection(options: &TextOptions, event: EventId, has_chains: bool) -> Selecti
 pub struct Table<'a> {
     scene: &'a Scene<'a>,
     options: &'a TextOptions,
-    columns: Vec<Column>,
-    rows: Rows,
+    pub(super) columns: Vec<Column>,
+    pub(super) rows: Rows,
     /// Indices of the rows, in order.
-    order_of_rows: Vec<u32>,
+    pub(super) order_of_rows: Vec<u32>,
     /// Weight of 100 %.
     whole: Weight,
     children: bool,
@@ -175,10 +180,10 @@ struct Heading {
     counted: Weight,
 }
 
-struct Column {
-    field: Field,
+pub(super) struct Column {
+    pub(super) field: Field,
     heading: &'static str,
-    width: usize,
+    pub(super) width: usize,
     /// Numbers are flushed right in so many characters; the column is at
     /// least as wide as its heading.
     number_width: usize,
@@ -196,7 +201,7 @@ impl<'a> Table<'a> {
     }
 
     /// The table of several events: rows and chains are those of `scene`.
-    fn of_group(
+    pub(super) fn of_group(
         scene: &'a Scene<'a>,
         others: &[Scene<'a>],
         options: &'a TextOptions,
@@ -236,13 +241,21 @@ impl<'a> Table<'a> {
         };
         let others = Others::join(&mut rows, others, &tables, options);
         let comparer = Comparer {
-            scene,
             rows: &rows,
             ranks: &Ranks::new(scene),
             fields: &sort,
             order: (graph.style != ChainStyle::None).then_some(order),
             children,
-            full_paths: options.look.full_paths,
+            lines: if sort.contains(&Field::Key(SortKey::Srcline)) {
+                Ranks::of_lines(scene, options.look.full_paths)
+            } else {
+                Vec::new()
+            },
+            files: if sort.contains(&Field::Key(SortKey::Srcfile)) {
+                Ranks::of_files(scene, options.look.full_paths)
+            } else {
+                Vec::new()
+            },
         };
         let names = Cells::new(scene, &rows).with(options.look);
         let named_only = scene.selection().scope.named_only && names_symbols;
@@ -311,19 +324,17 @@ impl<'a> Table<'a> {
         self.whole
     }
 
-    fn weight(&self, row: &Row) -> Weight {
-        if self.children { row.total } else { row.own }
-    }
-
-    fn share(&self, row: &Row) -> f64 {
+    pub(super) fn share(&self, row: &Row) -> f64 {
         self.weight(row).percent_of(self.whole)
     }
 
     fn lay_out(&mut self, fields: &[Field]) {
         let keys = fields.iter().filter(|field| !field.is_weight());
-        let all_elided = keys
-            .clone()
-            .all(|&field| elided(&self.scene.selection().filter, field).is_some());
+        // A tree has all its levels.
+        let all_elided = self.options.hierarchy
+            || keys
+                .clone()
+                .all(|&field| elided(&self.scene.selection().filter, field).is_some());
         let shown = fields
             .iter()
             .copied()
@@ -391,6 +402,22 @@ impl<'a> Table<'a> {
 
     /// The comment lines: counts and headings.
     fn head(&self, out: &mut String) {
+        self.counts(out);
+        let separator = self.options.separator.as_deref();
+        let headings: Vec<String> = self.columns.iter().map(Column::heading_cell).collect();
+        let _ = writeln!(out, "# {}", headings.join(separator.unwrap_or("  ")));
+        if separator.is_none() {
+            let dots: Vec<String> = self
+                .columns
+                .iter()
+                .map(|column| ".".repeat(column.width))
+                .collect();
+            let _ = writeln!(out, "# {}\n#", dots.join("  "));
+        }
+    }
+
+    /// The comment lines with the counts.
+    pub(super) fn counts(&self, out: &mut String) {
         let Heading {
             events,
             is_plural,
@@ -407,40 +434,14 @@ impl<'a> Table<'a> {
             })
         );
         let _ = writeln!(out, "# Event count (approx.): {}\n#", counted.period);
-        let separator = self.options.separator.as_deref();
-        let headings: Vec<String> = self.columns.iter().map(Column::heading_cell).collect();
-        let _ = writeln!(out, "# {}", headings.join(separator.unwrap_or("  ")));
-        if separator.is_none() {
-            let dots: Vec<String> = self
-                .columns
-                .iter()
-                .map(|column| ".".repeat(column.width))
-                .collect();
-            let _ = writeln!(out, "# {}\n#", dots.join("  "));
-        }
     }
 
     /// Writes the rows with their chains. Lines are made in parallel and
     /// written as they come, so that millions take no memory.
     fn body(&self, out: &mut impl io::Write) -> io::Result<()> {
         let shown: Vec<&Row> = self.rows().collect();
-        let chains = Chains::new(
-            self.scene,
-            self.graph,
-            self.order,
-            self.children,
-            self.rows.keys_of_sites(),
-            self.whole,
-        )
-        .of_all(&self.rows, &shown);
-        let pen = Pen {
-            scene: self.scene,
-            graph: self.graph,
-            whole: self.whole,
-            skip_first: self.options.begins_with_symbol(),
-            full_paths: self.options.look.full_paths,
-            separator: self.options.separator.as_deref().unwrap_or(";"),
-        };
+        let chains = self.chains(&shown);
+        let pen = self.pen();
         let cells = Cells::new(self.scene, &self.rows).with(self.options.look);
         for several in shown.chunks(ROWS_AT_ONCE) {
             let texts: Vec<String> = several
@@ -463,6 +464,31 @@ impl<'a> Table<'a> {
         out.write_all(b"\n\n")
     }
 
+    /// The chains of rows, by their keys.
+    pub(super) fn chains(&self, shown: &[&Row]) -> FxHashMap<RowKey, Vec<Chain>> {
+        Chains::new(
+            self.scene,
+            self.graph,
+            self.order,
+            self.children,
+            self.rows.keys_of_sites(),
+            self.whole,
+        )
+        .of_all(&self.rows, shown)
+    }
+
+    /// What draws them.
+    pub(super) fn pen(&self) -> Pen<'_> {
+        Pen {
+            scene: self.scene,
+            graph: self.graph,
+            whole: self.whole,
+            skip_first: self.options.begins_with_symbol(),
+            full_paths: self.options.look.full_paths,
+            separator: self.options.separator.as_deref().unwrap_or(";"),
+        }
+    }
+
     fn row(&self, cells: &Cells<'_>, row: &Row, out: &mut String) {
         let separator = self.options.separator.as_deref();
         for (at, column) in self.columns.iter().enumerate() {
@@ -471,18 +497,41 @@ impl<'a> Table<'a> {
                 Some(separator) if at > 0 => out.push_str(separator),
                 Some(_) => {}
             }
-            let start = out.len();
-            column.write(cells, row, self.whole, separator, out);
-            for (row, whole) in self.others.of(row.key) {
-                column.write_weight(&row, whole, separator, out);
-            }
             let is_last = at + 1 == self.columns.len();
-            if !is_last || column.pads_itself() {
-                let written = out.get(start..).map_or(0, char_count);
-                pad(out, column.width.saturating_sub(written));
-            }
+            self.cell(column, is_last, cells, row, out);
         }
         out.push('\n');
+    }
+
+    /// Writes the cell of a row in a column.
+    pub(super) fn cell(
+        &self,
+        column: &Column,
+        is_last: bool,
+        cells: &Cells<'_>,
+        row: &Row,
+        out: &mut String,
+    ) {
+        let separator = self.options.separator.as_deref();
+        let start = out.len();
+        column.write(cells, row, self.whole, separator, out);
+        for (row, whole) in self.others.of(row.key) {
+            column.write_weight(&row, whole, separator, out);
+        }
+        if !is_last || column.pads_itself() {
+            let written = out.get(start..).map_or(0, char_count);
+            pad(out, column.width.saturating_sub(written));
+        }
+    }
+
+    /// What the numbers and names of cells are looked up in.
+    pub(super) fn cells(&self) -> Cells<'_> {
+        Cells::new(self.scene, &self.rows).with(self.options.look)
+    }
+
+    /// The weight that its share in the first column is of.
+    pub(super) fn weight(&self, row: &Row) -> Weight {
+        if self.children { row.total } else { row.own }
     }
 }
 
@@ -541,12 +590,12 @@ fn sorted(comparer: &Comparer<'_>, rows: &[Row], shown: impl Iterator<Item = usi
 /// Rows whose lines are held in memory at a time.
 const ROWS_AT_ONCE: usize = 1 << 14;
 
-fn pad(out: &mut String, spaces: usize) {
+pub(super) fn pad(out: &mut String, spaces: usize) {
     out.extend(std::iter::repeat_n(' ', spaces));
 }
 
 impl Column {
-    fn heading_cell(&self) -> String {
+    pub(super) fn heading_cell(&self) -> String {
         let width = self.width;
         let heading: String = self.heading.chars().take(width).collect();
         if self.field.is_weight() {
