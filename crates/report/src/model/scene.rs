@@ -6,9 +6,9 @@ use super::select::Scope;
 use super::site::SiteMaker;
 use super::tally::{Split, Tally};
 use super::transform::apply;
-use super::{CallTree, NodeId, Selection, SiteId, SiteKind, Sites, Weight};
+use super::{CallTree, NodeId, Selection, SiteId, SiteKind, Sites, SortKey, Weight};
 use prof_profile::{Event, Profile, StackId};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A profile seen through a selection: the paths of its stacks, made once and
 /// shared by all tables and trees.
@@ -23,6 +23,8 @@ pub struct Scene<'p> {
     of_stack: Vec<NodeId>,
     /// See [`Scene::kept`].
     kept: Option<Vec<StackId>>,
+    /// Samples that were split before anyone asked.
+    counted: Mutex<Option<(Split, Tally)>>,
     /// The samples without splitting; made when first asked for.
     whole: OnceLock<(Arc<CallTree>, Weight)>,
 }
@@ -31,31 +33,47 @@ impl<'p> Scene<'p> {
     /// The scene of `selection`. Takes time in proportion to the samples and
     /// the distinct stacks.
     pub fn new(profile: &'p Profile, selection: Selection) -> Self {
-        let maker = SiteMaker::new(profile, &selection);
-        let StackPaths {
-            mut paths,
-            mut sites,
-            mut of_stack,
-        } = StackPaths::new(profile, maker, selection.max_stack);
-        for &transform in &selection.transforms {
-            let (new, map) = apply(transform, &paths, &mut sites);
-            paths = new;
-            for node in &mut of_stack {
-                *node = map.get(node.index()).copied().unwrap_or(NodeId::NONE);
-            }
+        let kept = kept(profile, &selection);
+        let paths = paths(profile, &selection);
+        Self::of_paths(profile, selection, kept, paths)
+    }
+
+    /// The same; meanwhile its samples are split for a table by `keys`, with
+    /// time slices of `quantum` ns.
+    pub(crate) fn for_table(
+        profile: &'p Profile,
+        selection: Selection,
+        keys: &[SortKey],
+        quantum: u64,
+    ) -> Self {
+        let split = Split::of(keys, quantum);
+        let kept = kept(profile, &selection);
+        let (paths, tally) = rayon::join(
+            || paths(profile, &selection),
+            || Tally::new(profile, &selection, kept.as_deref(), split),
+        );
+        Self {
+            counted: Mutex::new(Some((split, tally))),
+            ..Self::of_paths(profile, selection, kept, paths)
         }
-        sites.freeze();
-        let (parents, path_sites) = paths.into_columns();
-        let pattern = selection.ignore_callees.as_ref();
-        let kept = pattern.map(|pattern| without_callees(profile, pattern));
+    }
+
+    fn of_paths(
+        profile: &'p Profile,
+        selection: Selection,
+        kept: Option<Vec<StackId>>,
+        paths: StackPaths,
+    ) -> Self {
+        let (parents, path_sites) = paths.paths.into_columns();
         Self {
             profile,
             selection,
             kept,
-            sites: Arc::new(sites),
+            sites: Arc::new(paths.sites),
             parents: parents.into(),
             path_sites: path_sites.into(),
-            of_stack,
+            of_stack: paths.of_stack,
+            counted: Mutex::default(),
             whole: OnceLock::new(),
         }
     }
@@ -69,7 +87,12 @@ impl<'p> Scene<'p> {
     }
 
     pub(crate) fn tally(&self, split: Split) -> Tally {
-        Tally::new(self, split)
+        let counted = self.counted.lock();
+        let counted = counted.unwrap_or_else(PoisonError::into_inner).take();
+        match counted {
+            Some((known, tally)) if known == split => tally,
+            _ => Tally::new(self.profile, &self.selection, self.kept(), split),
+        }
     }
 
     /// By `StackId`: what is left of the stack, where callees are ignored.
@@ -176,4 +199,25 @@ impl<'p> Scene<'p> {
         };
         Shown::new(self, &scope)
     }
+}
+
+/// The paths of all stacks, as the transforms leave them.
+fn paths(profile: &Profile, selection: &Selection) -> StackPaths {
+    let maker = SiteMaker::new(profile, selection);
+    let mut all = StackPaths::new(profile, maker, selection.max_stack);
+    for &transform in &selection.transforms {
+        let (new, map) = apply(transform, &all.paths, &mut all.sites);
+        all.paths = new;
+        for node in &mut all.of_stack {
+            *node = map.get(node.index()).copied().unwrap_or(NodeId::NONE);
+        }
+    }
+    all.sites.freeze();
+    all
+}
+
+/// See [`Scene::kept`].
+fn kept(profile: &Profile, selection: &Selection) -> Option<Vec<StackId>> {
+    let pattern = selection.ignore_callees.as_ref()?;
+    Some(without_callees(profile, pattern))
 }

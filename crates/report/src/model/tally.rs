@@ -2,7 +2,7 @@
 
 use super::judge::{Fate, Sieve};
 use super::select::{ParentPattern, StackEnd};
-use super::{Scene, SortKey};
+use super::{Selection, SortKey};
 use hashbrown::HashTable;
 use prof_profile::{NameId, Profile, Sample, StackId, TaskId};
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -115,7 +115,7 @@ pub(crate) struct Tally {
 }
 
 /// How samples are split into groups.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Split {
     pub(crate) comm: bool,
     pub(crate) pid: bool,
@@ -302,12 +302,18 @@ impl Parents {
 }
 
 impl Tally {
-    pub(crate) fn new(scene: &Scene<'_>, split: Split) -> Self {
-        let (profile, selection) = (scene.profile(), scene.selection());
+    /// Counts what is selected; of stacks, what is kept of them (see
+    /// [`super::Scene::kept`]).
+    pub(crate) fn new(
+        profile: &Profile,
+        selection: &Selection,
+        kept: Option<&[StackId]>,
+        split: Split,
+    ) -> Self {
         let parents = split
             .parent
             .then(|| Parents::new(profile, &selection.parent));
-        let mut sieve = Sieve::new(profile, selection, scene.kept());
+        let mut sieve = Sieve::new(profile, selection, kept);
         let mut groups = Groups::new(profile, split, parents.as_ref());
         let mut cells = Cells::new(profile);
         let mut scope_total = Weight::ZERO;

@@ -32,12 +32,46 @@ impl Comparer<'_> {
             .then_with(|| a.key.cmp(&b.key))
     }
 
-    /// The period that the first field compares, if it compares one.
-    pub(crate) fn first_period(&self, row: &Row) -> Option<u64> {
-        match self.fields.first()? {
-            Field::Children if !self.children => None,
-            Field::Samples => None,
-            field => field.weight(row).map(|weight| weight.period),
+    /// The first fields of a row, as far as they fit. Rows that differ here
+    /// are in the order that [`Comparer::compare`] has them in.
+    pub(crate) fn packed(&self, row: &Row) -> Packed {
+        let mut packed = Packing::default();
+        for &field in self.fields {
+            if !self.pack(field, row, &mut packed) {
+                break;
+            }
+        }
+        packed.words
+    }
+
+    /// Adds what [`Comparer::by_field`] compares; `false` if that is no
+    /// number, or there is no space for it.
+    fn pack(&self, field: Field, row: &Row, packed: &mut Packing) -> bool {
+        let rank = |rank: Option<u32>| rank.map_or(0, |rank| rank.saturating_add(1));
+        match field {
+            Field::Children if !self.children => true,
+            Field::Children => {
+                let depth = match self.order {
+                    None => 0,
+                    Some(ChainOrder::Caller) => !longest_inwards(row),
+                    Some(ChainOrder::Callee) => row.depth,
+                };
+                packed.add(!row.total.period, 64) && packed.add(depth.into(), 32)
+            }
+            Field::Samples => packed.add(!row.own.samples, 64),
+            Field::Overhead | Field::Period | Field::OverheadSys | Field::OverheadUs => {
+                let weight = field.weight(row).unwrap_or_default();
+                packed.add(!weight.period, 64)
+            }
+            Field::Key(SortKey::Comm) => {
+                let comm = self.ranks.name(self.rows.group(row).comm);
+                packed.add(rank(comm).into(), 32)
+            }
+            Field::Key(SortKey::Dso) => packed.add(self.ranks.site(row).dso.into(), 32),
+            Field::Key(SortKey::Symbol) => packed.add(self.ranks.site(row).symbol.into(), 32),
+            Field::Key(SortKey::Srcline) => packed.add(rank(of_site(&self.lines, row)).into(), 32),
+            Field::Key(SortKey::Srcfile) => packed.add(rank(of_site(&self.files, row)).into(), 32),
+            Field::Key(_) => false,
         }
     }
 
@@ -115,8 +149,68 @@ fn of_site(places: &[u32], row: &Row) -> Option<u32> {
     places.get(row.site?.0 as usize).copied()
 }
 
+/// Numbers one behind the other, compared as one.
+pub(crate) type Packed = [u64; 4];
+
+/// Puts numbers into a [`Packed`], the first one highest.
+#[derive(Default)]
+struct Packing {
+    words: Packed,
+    /// Bits in use.
+    used: u32,
+}
+
+impl Packing {
+    /// Adds a number of so many bits, at most 64; `false` if there is no
+    /// space for all of them.
+    fn add(&mut self, number: u64, bits: u32) -> bool {
+        let (word, start) = (self.used as usize / 64, self.used % 64);
+        self.used += bits;
+        if self.used as usize > 64 * self.words.len() {
+            return false;
+        }
+        // The number at the top of two words, then moved to its place.
+        let placed = (u128::from(number) << (128 - bits)) >> start;
+        let halves = [(placed >> 64) as u64, placed as u64];
+        for (slot, half) in self.words.iter_mut().skip(word).zip(halves) {
+            *slot |= half;
+        }
+        true
+    }
+}
+
 /// Length of a row's longest chain, callers first: its own samples' chains
 /// begin at the thread's start, the others' at the row's frame.
 fn longest_inwards(row: &Row) -> u32 {
     row.height.max(row.own_depth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Packing;
+
+    #[test]
+    fn packed_numbers_compare_like_the_numbers_in_turn() {
+        let edges = |bits: u32| [0, 1, u64::MAX >> (64 - bits)];
+        let widths = [64, 33, 64, 31, 32];
+        let mut rows: Vec<Vec<u64>> = vec![Vec::new()];
+        for bits in widths {
+            let longer = |row: &Vec<u64>| {
+                let row = row.clone();
+                edges(bits).map(|edge| [row.clone(), vec![edge]].concat())
+            };
+            rows = rows.iter().flat_map(longer).collect();
+        }
+        let pack = |row: &Vec<u64>| {
+            let mut packing = Packing::default();
+            let mut all = row.iter().zip(widths);
+            assert!(all.all(|(&number, bits)| packing.add(number, bits)));
+            // 32 bits are left.
+            assert!(!packing.add(1, 33));
+            packing.words
+        };
+        // They are made in order.
+        assert!(rows.is_sorted());
+        assert!(rows.windows(2).all(|pair| pack(&pair[0]) < pack(&pair[1])));
+    }
 }

@@ -233,6 +233,17 @@ impl<'a> Cells<'a> {
         }
     }
 
+    /// Rows with the same number here have the same cell, where many rows
+    /// share few cells.
+    pub(crate) fn shared(&self, key: SortKey, row: &Row) -> Option<u32> {
+        let dso = |site| self.scene.sites().get(site).dso.0;
+        match key {
+            SortKey::Comm => Some(row.key.group.0),
+            SortKey::Dso => Some(row.site.map_or(u32::MAX, dso)),
+            _ => None,
+        }
+    }
+
     /// What is written behind the name of the row's symbol, whatever the
     /// width of its column.
     pub(crate) fn mark(&self, key: SortKey, row: &Row) -> &'static str {

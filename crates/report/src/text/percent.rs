@@ -1,6 +1,7 @@
 //! Percentages with two decimals.
 
 use std::fmt::Write;
+use std::iter::repeat_n;
 
 /// Writes `percent` as C's `%.2f%%` does, flushed right in `width`
 /// characters, the sign included.
@@ -15,11 +16,22 @@ pub(crate) fn push(percent: f64, width: usize, out: &mut String) {
     let digits = width.saturating_sub(4);
     if (0.0..=100_000.0).contains(&hundredths) && is_clear {
         let rounded = rounded as u32;
-        let _ = write!(out, "{:>digits$}.{:02}%", rounded / 100, rounded % 100);
+        let length = (rounded / 100).checked_ilog10().unwrap_or(0) + 1;
+        out.extend(repeat_n(' ', digits.saturating_sub(length as usize)));
+        (0..length)
+            .rev()
+            .for_each(|place| out.push(digit(rounded / 100, place)));
+        out.extend(['.', digit(rounded, 1), digit(rounded, 0), '%']);
     } else {
         let digits = width.saturating_sub(1);
         let _ = write!(out, "{percent:>digits$.2}%");
     }
+}
+
+/// A decimal digit, the last one at place 0.
+fn digit(number: u32, place: u32) -> char {
+    let digit = number / 10_u32.pow(place) % 10;
+    char::from(b'0' + digit as u8)
 }
 
 #[cfg(test)]

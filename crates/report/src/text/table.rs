@@ -1,7 +1,7 @@
 //! A table laid out: comment lines, headings, rows, chains.
 
 use super::chain::{Chain, Chains};
-use super::compare::Comparer;
+use super::compare::{Comparer, Packed};
 use super::field::{Cells, Field, char_count};
 use super::graph::Pen;
 use super::group::{self, Others};
@@ -18,7 +18,7 @@ use crate::model::{
 use crate::trust;
 use prof_profile::{EventId, Profile};
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Ordering;
 use std::fmt::Write;
 use std::io;
@@ -121,8 +121,19 @@ pub(crate) fn scene_of<'p>(
         .events
         .get(usize::from(event.0))
         .is_some_and(|event| event.has_callchain);
-    let scene = Scene::new(profile, selection(options, event, has_chains));
+    let (_, order) = options.plan(has_chains && options.children);
+    let selection = selection(options, event, has_chains);
+    let scene = Scene::for_table(profile, selection, &keys(&order), options.quantum);
     (scene, has_chains)
+}
+
+/// What tells rows apart, of the fields by which they are in order.
+fn keys(order: &[Field]) -> Vec<SortKey> {
+    let key = |field: &Field| match field {
+        Field::Key(key) => Some(*key),
+        _ => None,
+    };
+    order.iter().filter_map(key).collect()
 }
 
 /// The selection, with frames as fine as the columns need.
@@ -214,16 +225,9 @@ impl<'a> Table<'a> {
         }
         let order = options.order(has_chains);
         let (columns, sort) = options.plan(children);
-        let keys = sort
-            .iter()
-            .filter_map(|field| match field {
-                Field::Key(key) => Some(*key),
-                _ => None,
-            })
-            .collect();
         let names_symbols = sort.contains(&Field::Key(SortKey::Symbol));
         let how = RowsOptions {
-            keys,
+            keys: keys(&sort),
             inline_rows: InlineRows::ByHost,
             quantum: options.quantum,
             full_paths: options.look.full_paths,
@@ -357,12 +361,12 @@ impl<'a> Table<'a> {
         let needed = || match field {
             Field::Key(key) => {
                 let cells = Cells::new(self.scene, &self.rows).with(self.options.look);
-                let longest = self.all().map(|row| cells.width(key, row)).max();
+                let longest = self.longest(key, &cells);
                 let least = match key {
                     SortKey::Time if self.options.look.nanoseconds => 16,
                     key => self.width_beside_addresses(key, &cells),
                 };
-                longest.unwrap_or(0).max(field.least_width()).max(least)
+                longest.max(field.least_width()).max(least)
             }
             _ => field.least_width(),
         };
@@ -383,6 +387,26 @@ impl<'a> Table<'a> {
             is_given: given.is_some(),
             is_not_counted: field == Field::Children && !self.children,
         }
+    }
+
+    /// Characters of the longest cell.
+    fn longest(&self, key: SortKey, cells: &Cells<'_>) -> usize {
+        let width = |row: &Row| cells.width(key, row);
+        let list = self.rows.list();
+        let mut rows = self
+            .order_of_rows
+            .iter()
+            .filter_map(|&index| list.get(index as usize))
+            .peekable();
+        let shares = |row: &Row| cells.shared(key, row).is_some();
+        let longest = if rows.peek().is_some_and(|row| shares(row)) {
+            let mut met = FxHashSet::default();
+            let distinct = rows.filter(|row| met.insert(cells.shared(key, row)));
+            distinct.map(width).max()
+        } else {
+            self.all().map(width).max()
+        };
+        longest.unwrap_or(0)
     }
 
     /// perf makes the column of modules as wide as an address where there are
@@ -570,13 +594,16 @@ impl Heading {
     }
 }
 
-/// Indices of rows in order. The first weight is kept beside the index:
-/// most comparisons need no more.
+/// Indices of rows in order. What decides nearly always is kept beside the
+/// index: most comparisons need no more.
 fn sorted(comparer: &Comparer<'_>, rows: &[Row], shown: impl Iterator<Item = usize>) -> Vec<u32> {
     let row = |index: u32| rows.get(index as usize);
-    let heaviest = |row: &Row| comparer.first_period(row).map_or(0, |period| !period);
-    let mut order: Vec<(u64, u32)> = shown
-        .map(|index| (rows.get(index).map_or(0, heaviest), index as u32))
+    let packed = |row: &Row| comparer.packed(row);
+    let mut order: Vec<(Packed, u32)> = shown
+        .map(|index| {
+            let packed = rows.get(index).map(packed);
+            (packed.unwrap_or_default(), index as u32)
+        })
         .collect();
     order.par_sort_unstable_by(|a, b| {
         a.0.cmp(&b.0).then_with(|| match (row(a.1), row(b.1)) {
