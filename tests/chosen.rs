@@ -45,6 +45,8 @@ pub(crate) enum Keep {
     Unnamed,
     /// No other.
     Named,
+    /// No other, and only those in files with this in their path.
+    NamedIn(&'static str),
 }
 
 /// Address, symbol with offset, and dso of a frame's line in a script.
@@ -229,6 +231,7 @@ fn is_unwanted(line: &str, is_caller: bool, keep: Keep) -> bool {
     let is_unnamed = symbol == "[unknown]";
     match keep {
         Keep::Named => is_unnamed,
+        Keep::NamedIn(file) => is_unnamed || !dso.contains(file),
         Keep::Unnamed => is_unnamed && is_caller && dso != "[unknown])",
     }
 }
@@ -244,6 +247,7 @@ pub(crate) fn chosen(recording: &Path, keep: Keep) -> PathBuf {
     let extension = match keep {
         Keep::Unnamed => "chosen.data",
         Keep::Named => "named.data",
+        Keep::NamedIn(_) => "only.data",
     };
     let path = recording.with_extension(extension);
     // Tests run in threads, and another may read the same choice by now.

@@ -1,8 +1,8 @@
 //! Names by number, so that hundreds of thousands of rows are compared and
 //! written without touching a name twice.
 
-use super::field::{shortened, srcline};
-use crate::model::{Scene, Site, SiteKind};
+use super::field::{CellLook, Field, shortened, srcline};
+use crate::model::{Scene, Site, SiteKind, SortKey};
 use prof_profile::{DsoKind, NameId, Svma};
 use rayon::prelude::*;
 
@@ -62,17 +62,23 @@ impl Ranks {
     }
 
     /// By `SiteId`: the place of each frame's source line, as it is written,
-    /// in alphabetical order.
-    pub(crate) fn of_lines(scene: &Scene<'_>, full_paths: bool) -> Vec<u32> {
-        let write = |site: &Site| srcline(scene, Some(site), full_paths);
+    /// in alphabetical order; empty if no field shows them.
+    pub(crate) fn of_lines(scene: &Scene<'_>, fields: &[Field], look: CellLook) -> Vec<u32> {
+        if !fields.contains(&Field::Key(SortKey::Srcline)) {
+            return Vec::new();
+        }
+        let write = |site: &Site| srcline(scene, Some(site), look.full_paths);
         places(scene.sites().iter().map(write).collect())
     }
 
     /// By `SiteId`: the same for source files.
-    pub(crate) fn of_files(scene: &Scene<'_>, full_paths: bool) -> Vec<u32> {
+    pub(crate) fn of_files(scene: &Scene<'_>, fields: &[Field], look: CellLook) -> Vec<u32> {
+        if !fields.contains(&Field::Key(SortKey::Srcfile)) {
+            return Vec::new();
+        }
         let profile = scene.profile();
         let write = |site: &Site| match site.line {
-            Some((file, _)) => shortened(profile.name(file), full_paths).to_owned(),
+            Some((file, _)) => shortened(profile.name(file), look.full_paths).to_owned(),
             None => String::new(),
         };
         places(scene.sites().iter().map(write).collect())

@@ -250,16 +250,8 @@ impl<'a> Table<'a> {
             fields: &sort,
             order: (graph.style != ChainStyle::None).then_some(order),
             children,
-            lines: if sort.contains(&Field::Key(SortKey::Srcline)) {
-                Ranks::of_lines(scene, options.look.full_paths)
-            } else {
-                Vec::new()
-            },
-            files: if sort.contains(&Field::Key(SortKey::Srcfile)) {
-                Ranks::of_files(scene, options.look.full_paths)
-            } else {
-                Vec::new()
-            },
+            lines: Ranks::of_lines(scene, &sort, options.look),
+            files: Ranks::of_files(scene, &sort, options.look),
         };
         let names = Cells::new(scene, &rows).with(options.look);
         let named_only = scene.selection().scope.named_only && names_symbols;
