@@ -70,6 +70,25 @@ impl Scale {
         let column = exact / (u128::from(self.total.max(1)) * 2);
         u16::try_from(column).unwrap_or(u16::MAX).min(self.columns)
     }
+
+    /// The least weight that ends behind `column`; of the many frames that
+    /// are narrower than a cell, each is compared with it and not divided.
+    fn least_behind(self, column: u16) -> u64 {
+        let halves = (u128::from(column) * 2 + 1) * u128::from(self.total);
+        let least = halves.div_ceil(u128::from(self.columns.max(1)) * 2);
+        u64::try_from(least).unwrap_or(u64::MAX)
+    }
+}
+
+/// Frames that wait for a cell.
+struct Waiting {
+    hottest: NodeId,
+    frames: u32,
+    /// The weight at which they start, and its column.
+    from: u64,
+    left: u16,
+    /// The weight at which they fill a cell.
+    full: u64,
 }
 
 impl Layout {
@@ -187,45 +206,57 @@ impl RowBuilder {
     /// Places siblings side by side from weight `start` on.
     fn push_children(&mut self, forest: &impl Stacks, nodes: &[NodeId], start: u64, parent: usize) {
         let mut at = start;
-        // Frames that wait for a cell: the hottest, how many, where they start.
-        let mut waiting: Option<(NodeId, u32, u64)> = None;
+        let mut waiting: Option<Waiting> = None;
         for &node in nodes {
             let end = at.saturating_add(forest.total(node));
-            let (hottest, frames, from) = match waiting.take() {
-                Some((hottest, frames, from)) => (hottest, frames.saturating_add(1), from),
-                None => (node, 1, at),
-            };
-            let (left, right) = (self.scale.column(from), self.scale.column(end));
-            if right > left {
-                self.cells.push(Cell {
+            let mut cell = waiting.take().unwrap_or_else(|| {
+                let left = self.scale.column(at);
+                Waiting {
+                    hottest: node,
+                    frames: 0,
+                    from: at,
                     left,
-                    right,
-                    node: hottest,
-                    frames,
-                    weight: end.saturating_sub(from),
-                    parent,
-                });
-                self.starts.push(from);
-            } else {
-                waiting = Some((hottest, frames, from));
-            }
+                    full: self.scale.least_behind(left),
+                }
+            });
+            cell.frames = cell.frames.saturating_add(1);
             at = end;
+            let right = if end < cell.full {
+                cell.left
+            } else {
+                self.scale.column(end)
+            };
+            if right <= cell.left {
+                waiting = Some(cell);
+                continue;
+            }
+            self.cells.push(Cell {
+                left: cell.left,
+                right,
+                node: cell.hottest,
+                frames: cell.frames,
+                weight: end.saturating_sub(cell.from),
+                parent,
+            });
+            self.starts.push(cell.from);
         }
         // What is left fills less than half a cell: it goes to the merged
         // neighbour, if there is one.
-        if let (Some((_, frames, from)), Some(last)) = (waiting, self.cells.last_mut())
+        if let (Some(left_over), Some(last)) = (waiting, self.cells.last_mut())
             && last.parent == parent
             && last.is_merged()
         {
-            last.frames = last.frames.saturating_add(frames);
-            last.weight = last.weight.saturating_add(at.saturating_sub(from));
+            last.frames = last.frames.saturating_add(left_over.frames);
+            last.weight = last
+                .weight
+                .saturating_add(at.saturating_sub(left_over.from));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Layout, NodeId, Stacks};
+    use super::{Layout, NodeId, Scale, Stacks};
 
     /// One frame with three wide callees and a hundred narrow ones.
     struct Broad {
@@ -295,5 +326,17 @@ mod tests {
             .expect("a merged cell");
         let cell = layout.rows.get(row).and_then(|cells| cells.get(index));
         assert!(cell.is_some_and(|cell| cell.is_merged()));
+    }
+
+    #[test]
+    fn a_weight_ends_behind_a_column_from_the_least_one_on() {
+        for (total, columns) in [(1, 1), (7, 3), (3, 7), (1000, 200), (u64::MAX, u16::MAX)] {
+            let scale = Scale { total, columns };
+            for column in [0, 1, columns / 2, columns.saturating_sub(1)] {
+                let least = scale.least_behind(column);
+                assert!(least > total || scale.column(least) > column);
+                assert!(scale.column(least - 1) <= column);
+            }
+        }
     }
 }
