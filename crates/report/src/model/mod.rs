@@ -41,4 +41,4 @@ pub use transform::{Recursion, Transform};
 pub use tree::CallTree;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,16 +1,18 @@
 //! Promises that hold for every view under every selection.
 
 use super::*;
+use crate::code::{Build, NoSource};
 use crate::sketch::Sketch;
 use prof_profile::{DsoId, FunctionId, Profile};
 use proptest::prelude::*;
 
-fn sketch(samples: &[(u8, Vec<u8>, u8)]) -> Profile {
+pub(crate) fn sketch(samples: &[(u8, Vec<u8>, u8)]) -> Profile {
     let mut sketch = Sketch::new();
     for (time, (task, stack, period)) in samples.iter().enumerate() {
         let tid = 10 + i32::from(task % 3);
         let comm = ["sh", "app"][usize::from(task % 2)];
-        let task = sketch.task(10, tid, comm);
+        let pid = if tid < 12 { 10 } else { 12 };
+        let task = sketch.task(pid, tid, comm);
         let frames: Vec<String> = stack.iter().map(|&byte| frame(byte)).collect();
         sketch.sample(task, &frames.join(";"), time as u64 + 1, u64::from(*period));
     }
@@ -27,16 +29,8 @@ fn frame(byte: u8) -> String {
     }
 }
 
-fn selections() -> impl Strategy<Value = Selection> {
-    let transform = prop_oneof![
-        (0_u32..4).prop_map(|id| Transform::Focus(FunctionId(id))),
-        (0_u32..4).prop_map(|id| Transform::Drop(FunctionId(id))),
-        (0_u32..4).prop_map(|id| Transform::Merge(FunctionId(id))),
-        (0_u32..2).prop_map(|id| Transform::MergeModule(DsoId(id))),
-        Just(Transform::CollapseRecursion(Recursion::Direct)),
-        Just(Transform::CollapseRecursion(Recursion::Any)),
-    ];
-    let filter = prop_oneof![
+fn filters() -> impl Strategy<Value = Filter> {
+    prop_oneof![
         Just(Filter::default()),
         Just(Filter {
             comms: vec!["app".into()],
@@ -55,6 +49,15 @@ fn selections() -> impl Strategy<Value = Selection> {
             ..Filter::default()
         }),
         Just(Filter {
+            pids: vec![10],
+            ..Filter::default()
+        }),
+        Just(Filter {
+            mode: Some(ModeFilter::User),
+            pids: vec![12],
+            ..Filter::default()
+        }),
+        Just(Filter {
             mode: Some(ModeFilter::Kernel),
             ..Filter::default()
         }),
@@ -62,6 +65,17 @@ fn selections() -> impl Strategy<Value = Selection> {
             frame: regex::Regex::new("[ab]").ok(),
             ..Filter::default()
         }),
+    ]
+}
+
+pub(crate) fn selections() -> impl Strategy<Value = Selection> {
+    let transform = prop_oneof![
+        (0_u32..4).prop_map(|id| Transform::Focus(FunctionId(id))),
+        (0_u32..4).prop_map(|id| Transform::Drop(FunctionId(id))),
+        (0_u32..4).prop_map(|id| Transform::Merge(FunctionId(id))),
+        (0_u32..2).prop_map(|id| Transform::MergeModule(DsoId(id))),
+        Just(Transform::CollapseRecursion(Recursion::Direct)),
+        Just(Transform::CollapseRecursion(Recursion::Any)),
     ];
     let scope = prop_oneof![
         Just(Scope::default()),
@@ -79,15 +93,15 @@ fn selections() -> impl Strategy<Value = Selection> {
         Just(Some((2, StackEnd::Leaf))),
         Just(Some((2, StackEnd::Outermost))),
     ];
-    let options = (any::<bool>(), any::<bool>(), limit);
+    let options = (any::<bool>(), any::<bool>(), any::<bool>(), limit);
     (
         scope,
-        filter,
+        filters(),
         prop::collection::vec(transform, 0..3),
         options,
     )
         .prop_map(
-            |(scope, filter, transforms, (inlines, host, max_stack))| Selection {
+            |(scope, filter, transforms, (inlines, host, ignores, max_stack))| Selection {
                 scope,
                 filter,
                 transforms,
@@ -98,12 +112,13 @@ fn selections() -> impl Strategy<Value = Selection> {
                     SelfOf::Innermost
                 },
                 max_stack,
+                ignore_callees: ignores.then(|| regex::Regex::new("^[cd]$").expect("a pattern")),
                 ..Selection::default()
             },
         )
 }
 
-fn samples() -> impl Strategy<Value = Vec<(u8, Vec<u8>, u8)>> {
+pub(crate) fn samples() -> impl Strategy<Value = Vec<(u8, Vec<u8>, u8)>> {
     let stack = prop::collection::vec(any::<u8>(), 1..6);
     prop::collection::vec((any::<u8>(), stack, 1_u8..), 0..24)
 }
@@ -155,10 +170,107 @@ proptest! {
         let at_root = tree.own(NodeId::ROOT);
         prop_assert_eq!(leaves + at_root, total);
 
-        let heat = Heat::new(&scene, HeatRows::Thread, 5);
+    }
+
+    #[test]
+    fn the_sum_over_time_is_the_total_for_rows_of_any_kind(
+        samples in samples(),
+        selection in selections(),
+        slices in 0_usize..9,
+    ) {
+        let profile = sketch(&samples);
+        let scene = Scene::new(&profile, selection);
+        let everywhere = Heat::new(&scene, HeatRows::All, slices);
+        let all: Weight = everywhere.cells.iter().flatten().copied().sum();
+        // A time range is seen against the rest.
         if scene.selection().scope.times.is_empty() {
-            let cells: Weight = heat.cells.iter().flatten().copied().sum();
-            prop_assert_eq!(cells, total);
+            prop_assert_eq!(all, scene.total());
+        }
+        for kind in [HeatRows::Thread, HeatRows::Process, HeatRows::Cpu] {
+            let heat = Heat::new(&scene, kind, slices);
+            for (row, cells) in heat.rows.iter().zip(&heat.cells) {
+                prop_assert_eq!(row.total, cells.iter().copied().sum());
+            }
+            for slice in 0..slices.max(1) {
+                let at = |heat: &Heat| -> Weight {
+                    heat.cells.iter().filter_map(|cells| cells.get(slice)).copied().sum()
+                };
+                prop_assert_eq!(at(&heat), at(&everywhere));
+            }
+        }
+    }
+
+    #[test]
+    fn code_views_sum_up_to_the_total_and_agree_with_the_table(
+        samples in samples(),
+        selection in selections(),
+    ) {
+        let profile = sketch(&samples);
+        let changes_frames = !selection.transforms.is_empty()
+            || selection.max_stack.is_some()
+            || selection.ignore_callees.is_some();
+        let selection = Selection { inlines: true, ..selection };
+        let scene = Scene::new(&profile, selection);
+        let build = Build {
+            profile: &profile,
+            leaf_weights: &scene.weights_by_stack(),
+            source: &NoSource,
+        };
+        let rows = Rows::new(&scene, &RowsOptions { keys: vec![SortKey::Symbol], ..RowsOptions::default() });
+        let mut here = 0;
+        for index in 0..profile.functions.len() {
+            let function = FunctionId(index as u32);
+            let view = build.view(function);
+            prop_assert_eq!(view.all, build.leaf_weights.iter().sum::<u64>());
+            prop_assert!(view.share.here <= view.share.total);
+            // Each sample is in one function that is not inlined.
+            if profile.name(profile.function(function).name) != "x" {
+                here += view.share.here;
+            }
+            // A view of code shows the stacks as they were recorded.
+            if changes_frames {
+                continue;
+            }
+            let is_it = |row: &&Row| row.site.is_some_and(|site| scene.sites().get(site).function == function);
+            let total = rows.list().iter().find(is_it).map_or(0, |row| row.total.period);
+            prop_assert_eq!(view.share.total, total);
+        }
+        let all: u64 = build.leaf_weights.iter().sum();
+        prop_assert_eq!(here, all);
+        if !changes_frames {
+            prop_assert_eq!(all, scene.total().period);
+        }
+    }
+
+    #[test]
+    fn levels_of_keys_have_the_weights_of_those_above(
+        samples in samples(),
+        selection in selections(),
+    ) {
+        let profile = sketch(&samples);
+        let scene = Scene::new(&profile, selection);
+        let keys = [SortKey::Pid, SortKey::Comm, SortKey::Dso, SortKey::Symbol];
+        let rows = |count: usize| {
+            let keys = keys.get(..count).expect("as many").to_vec();
+            Rows::new(&scene, &RowsOptions { keys, ..RowsOptions::default() })
+        };
+        for count in 1..keys.len() {
+            let (upper, lower) = (rows(count), rows(count + 1));
+            for above in upper.list() {
+                let group = upper.group(above);
+                let is_below = |row: &&Row| {
+                    let of = lower.group(row);
+                    let same = (group.tid, group.pid) == (of.tid, of.pid)
+                        && (group.comm.is_none() || group.comm == of.comm);
+                    let frame = |row: &Row| {
+                        let keys = upper.keys_of_sites();
+                        row.site.map(|site| keys.get(site.0 as usize).copied())
+                    };
+                    same && frame(row) == frame(above)
+                };
+                let below: Weight = lower.list().iter().filter(is_below).map(|row| row.own).sum();
+                prop_assert_eq!(below, above.own);
+            }
         }
     }
 

@@ -240,7 +240,7 @@ impl RowBuilder {
             });
             self.starts.push(cell.from);
         }
-        // What is left fills less than half a cell: it goes to the merged
+        // What is left fills less than a cell: it goes to the merged
         // neighbour, if there is one.
         if let (Some(left_over), Some(last)) = (waiting, self.cells.last_mut())
             && last.parent == parent
@@ -257,6 +257,54 @@ impl RowBuilder {
 #[cfg(test)]
 mod tests {
     use super::{Layout, NodeId, Scale, Stacks};
+    use crate::model::Scene;
+    use crate::model::tests::{samples, selections, sketch};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_row_has_the_weight_of_the_one_above_but_for_its_own_and_parts_of_a_cell(
+            samples in samples(),
+            selection in selections(),
+            columns in 1_u16..40,
+        ) {
+            let profile = sketch(&samples);
+            let scene = Scene::new(&profile, selection);
+            let tree = scene.tree();
+            let layout = Layout::new(tree, &[], columns, usize::MAX);
+            let sum = |row: &[super::Cell]| row.iter().map(|cell| cell.weight).sum::<u64>();
+            let outermost = layout.rows.first().map_or(0, |row| sum(row));
+            let total = scene.total().period;
+            // Siblings may lack what does not reach the next column.
+            let is_less_than_a_cell = |weight: u64| {
+                weight == 0 || u128::from(weight) * u128::from(columns) < u128::from(total)
+            };
+            let framed = total - tree.own(NodeId::ROOT).period;
+            prop_assert!(outermost <= framed && is_less_than_a_cell(framed - outermost));
+            for (row, below) in layout.rows.iter().zip(layout.rows.iter().skip(1)) {
+                for (index, cell) in row.iter().enumerate() {
+                    let of_cell = below.iter().filter(|below| below.parent == index);
+                    let callees: u64 = of_cell.map(|below| below.weight).sum();
+                    if cell.is_merged() {
+                        // Those merged are not told apart further in.
+                        prop_assert!(callees <= cell.weight);
+                    } else {
+                        prop_assert_eq!(cell.weight, tree.total(cell.node).period);
+                        let called = cell.weight - tree.own(cell.node).period;
+                        prop_assert!(callees <= called && is_less_than_a_cell(called - callees));
+                    }
+                }
+            }
+            for row in &layout.rows {
+                let mut end = 0;
+                for cell in row {
+                    prop_assert!(cell.left >= end && cell.left < cell.right);
+                    prop_assert!(cell.right <= columns);
+                    end = cell.right;
+                }
+            }
+        }
+    }
 
     /// One frame with three wide callees and a hundred narrow ones.
     struct Broad {
