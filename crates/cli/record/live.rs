@@ -18,6 +18,12 @@ const MACHINE: Machine = if cfg!(target_arch = "aarch64") {
     Machine::X86_64
 };
 
+/// How long samples may wait if what their copied pieces do not hold is read
+/// from the process.
+const SOON: Duration = Duration::from_millis(4);
+/// The same where that is not so.
+const LATER: Duration = Duration::from_millis(16);
+
 /// Unwinds the stacks of samples on their way to the file.
 pub(super) struct LiveStage {
     /// There from [`Stage::begin`] on.
@@ -99,9 +105,9 @@ impl Stage for LiveStage {
         Some(self.unwinder.as_ref()?.summary().to_json())
     }
 
-    /// What a copied piece does not hold is read from the process soon.
     fn patience(&self) -> Duration {
-        Duration::from_millis(4)
+        let is_urgent = self.unwinder.as_ref().is_none_or(LiveUnwinder::is_urgent);
+        if is_urgent { SOON } else { LATER }
     }
 
     fn finish(&mut self, out: &mut dyn FnMut(&[u8])) {

@@ -5,7 +5,7 @@ use crate::trim::Trim;
 use crossbeam_channel::{Receiver, Sender};
 use prof_sys::{PollSet, Waker};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Bytes that may wait for the writing thread. Beyond, records stay in the
@@ -29,18 +29,36 @@ pub(crate) struct Shared {
     pub(crate) writer_ended: AtomicBool,
     /// Bytes in the queue.
     queued: AtomicUsize,
+    /// How long records may wait in a ring, µs.
+    patience: AtomicU64,
 }
 
 impl Shared {
-    pub(crate) fn new() -> std::io::Result<Self> {
-        Ok(Self {
+    /// Records may wait for `patience` in a ring, at first.
+    pub(crate) fn new(patience: Duration) -> std::io::Result<Self> {
+        let shared = Self {
             drainer: Waker::new()?,
             main: Waker::new()?,
             stop: AtomicBool::new(false),
             all_gone: AtomicBool::new(false),
             writer_ended: AtomicBool::new(false),
             queued: AtomicUsize::new(0),
-        })
+            patience: AtomicU64::new(0),
+        };
+        shared.be_patient(patience);
+        Ok(shared)
+    }
+
+    /// Records may wait so long in a ring from now on.
+    pub(crate) fn be_patient(&self, patience: Duration) {
+        let micros = u64::try_from(patience.as_micros()).unwrap_or(u64::MAX);
+        // ORDERING: Relaxed; it is soon enough if the next wait is as long.
+        self.patience.store(micros, Ordering::Relaxed);
+    }
+
+    fn patience(&self) -> Duration {
+        // ORDERING: Relaxed, as in `be_patient`.
+        Duration::from_micros(self.patience.load(Ordering::Relaxed))
     }
 
     /// The writing thread is done with so many bytes.
@@ -90,7 +108,6 @@ pub(crate) struct Drainer<'a> {
     shared: &'a Shared,
     queue: Sender<Vec<u8>>,
     spare: Receiver<Vec<u8>>,
-    patience: Duration,
     poll: PollSet,
     /// Shortens samples where that loses nothing.
     trim: Option<Trim>,
@@ -105,7 +122,6 @@ impl<'a> Drainer<'a> {
         shared: &'a Shared,
         queue: Sender<Vec<u8>>,
         spare: Receiver<Vec<u8>>,
-        patience: Duration,
     ) -> Self {
         let mut poll = PollSet::default();
         poll.add(shared.drainer.as_fd());
@@ -121,7 +137,6 @@ impl<'a> Drainer<'a> {
             shared,
             queue,
             spare,
-            patience,
             poll,
             trim: None,
         }
@@ -145,7 +160,10 @@ impl<'a> Drainer<'a> {
             if stop {
                 return;
             }
-            let patience = if full { FULL_PAUSE } else { self.patience };
+            let patience = match full {
+                true => FULL_PAUSE,
+                false => self.shared.patience(),
+            };
             if self.poll.wait(Some(patience)).is_err() {
                 // Without poll, look again after a while.
                 std::thread::sleep(FULL_PAUSE);

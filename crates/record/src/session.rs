@@ -213,13 +213,13 @@ impl Plan<'_> {
         launched: Option<&mut Launched>,
     ) -> Result<Ran, RecordError> {
         let options = self.options;
-        let shared = Shared::new().map_err(system("make a descriptor"))?;
+        let patience = stage.as_ref().map_or(FLUSH_EVERY, |stage| stage.patience());
+        let shared = Shared::new(patience).map_err(system("make a descriptor"))?;
         let rings = std::mem::take(&mut set.rings);
         let opened = descriptions(&set, None);
         let written = descriptions(&set, stage.as_deref());
         let output = create_output(options, &written)?;
         let file = output.path().to_owned();
-        let patience = stage.as_ref().map_or(FLUSH_EVERY, |stage| stage.patience());
         // What the stage unwinds does not go to the file.
         let trim = matches!(options.stacks, Stacks::Unwound(_)).then(|| {
             let witness = set.witness.as_ref().map(Witness::ids);
@@ -254,8 +254,7 @@ impl Plan<'_> {
         };
         let (ended, result) = std::thread::scope(|scope| {
             let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-            let drainer =
-                Drainer::new(rings, &set.events, &shared, queue, spares, patience).trimming(trim);
+            let drainer = Drainer::new(rings, &set.events, &shared, queue, spares).trimming(trim);
             // First the one that ends by itself when the other is not there.
             let writes = thread("write")
                 .spawn_scoped(scope, || {

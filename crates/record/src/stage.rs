@@ -50,8 +50,10 @@ pub trait Stage: Send {
         None
     }
 
-    /// How long records may wait in a ring. Short if memory of the sampled
-    /// process is to be read while it is as it was.
+    /// How long records may wait in a ring from now on; asked after each
+    /// [`Stage::records`]. Short if memory of the sampled process is to be
+    /// read while it is as it was: each wait that ends costs two changes of
+    /// threads, and at usual rates that is most of what a recorder costs.
     fn patience(&self) -> Duration {
         Duration::from_millis(20)
     }

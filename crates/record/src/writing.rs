@@ -116,6 +116,7 @@ impl Writing<'_> {
                 result = output.write(piece);
             }
         });
+        self.shared.be_patient(stage.patience());
         result
     }
 

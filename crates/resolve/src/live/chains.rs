@@ -70,6 +70,8 @@ pub(super) struct Chains<F, M> {
     /// the samples of this one.
     drain: u64,
     scratch: Vec<Known>,
+    /// The last drain in which a chain went beyond its copied piece.
+    last_beyond: u64,
     /// Samples wait: nothing beyond their copied pieces.
     is_pressed: bool,
     /// What lay beyond the copied pieces of threads lately.
@@ -84,6 +86,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             threads: FxHashMap::default(),
             links: Links::default(),
             drain: 1,
+            last_beyond: 0,
             scratch: Vec::new(),
             is_pressed: false,
             wanted: Wanted::default(),
@@ -140,6 +143,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         self.scratch = walk.inner;
         self.scratch.clear();
         if let Some(mut ranges) = reach {
+            self.last_beyond = self.drain;
             let is_whole = decided.end == ChainEnd::Root;
             if !is_whole && let Some(before) = self.wanted.ranges(sample.tid, ranges.len()) {
                 // Where the stack begins was seen: it still does.
@@ -154,6 +158,11 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     /// thread address ranges, that of the stack itself first.
     pub(super) fn wanted(&mut self) -> impl Iterator<Item = (i32, &[Range<u64>])> {
         self.wanted.now(self.drain)
+    }
+
+    /// The last drain in which a chain went beyond its copied piece.
+    pub(super) fn last_beyond(&self) -> u64 {
+        self.last_beyond
     }
 
     /// The number of the current drain.

@@ -22,6 +22,10 @@ const KEPT_AT_ENDS: usize = 3900;
 /// How long a snapshot waits for its sample after later ones have come, ns.
 const SNAPSHOT_LIFE: u64 = 50_000_000;
 
+/// Drains for which the processes count as busy after one used memory beyond
+/// a copied piece, or started, or mapped code.
+const URGENT: u64 = 64;
+
 /// Counts beside the chains.
 #[derive(Debug, Default)]
 struct Counts {
@@ -54,6 +58,8 @@ pub struct LiveUnwinder<M> {
     switches: Switches,
     /// Time of the latest record so far.
     latest: u64,
+    /// The last drain that told of new code.
+    new_code: u64,
 }
 
 /// What to do with records of context switches.
@@ -98,6 +104,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             snapshots: FxHashMap::default(),
             switches,
             latest: 0,
+            new_code: 0,
         }
     }
 
@@ -158,6 +165,14 @@ impl<M: TargetMemory> LiveUnwinder<M> {
     /// with them is then left out.
     pub fn pressed(&mut self, is_pressed: bool) {
         self.chains.pressed(is_pressed);
+    }
+
+    /// Whether processes should be looked at soon after what records tell of
+    /// them: their stacks are deeper than the copied pieces, or they map code,
+    /// and both may be gone in a moment.
+    pub fn is_urgent(&self) -> bool {
+        let last = self.new_code.max(self.chains.last_beyond());
+        self.chains.drain().saturating_sub(last) < URGENT
     }
 
     /// All rings were drained and gave these whole records, those of each
@@ -232,6 +247,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             && let Some(pid) = body_pid(&body)
         {
             self.chains.stacks.prepare(&self.processes, module, pid);
+            self.new_code = self.chains.drain();
         }
         match body {
             // The same thread, but on a stack of its own from now on.
