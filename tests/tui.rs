@@ -91,6 +91,25 @@ fn a_click_switches_tabs_and_the_wheel_scrolls() {
 }
 
 #[test]
+fn a_range_is_dragged_over_the_timeline() {
+    let Some(mut terminal) = session("a_range_is_dragged_over_the_timeline") else {
+        return;
+    };
+    terminal.send("7").wait_for("Enter begins a range");
+    // Press, move with the button down, release.
+    terminal.send("\x1b[<0;25;5M\x1b[<32;60;5M");
+    terminal.wait_for("Enter ends the range");
+    terminal.send("\x1b[<32;90;5M\x1b[<0;90;5m");
+    terminal.wait_for(" time=");
+    // Every view follows.
+    terminal.send("1").wait_for("Symbol").wait_for(" time=");
+    terminal.send("u");
+    terminal.wait_until("no range", |screen| !screen.text().contains(" time="));
+    terminal.send("q");
+    assert!(terminal.wait_for_end().success());
+}
+
+#[test]
 fn a_new_size_is_drawn_and_a_small_one_says_so() {
     let Some(mut terminal) = session("a_new_size_is_drawn_and_a_small_one_says_so") else {
         return;
