@@ -242,6 +242,69 @@ fn stacks_of_more_than_a_mebibyte_reach_the_start() {
     }
 }
 
+/// Of a chain that no record can hold, both ends are kept, and perf shows the
+/// same of it.
+#[test]
+fn a_chain_longer_than_a_record_keeps_both_ends() {
+    let test = "a_chain_longer_than_a_record_keeps_both_ends";
+    let Some(program) = c_program(test, "deep-recursion") else {
+        return;
+    };
+    if !rustix::process::geteuid().is_root() {
+        skipped(
+            test,
+            "without the right to run first, memory is read too late",
+        );
+        return;
+    }
+    if !have(test, "perf") {
+        return;
+    }
+    let recording = scratch().join("longer-than-a-record.data");
+    let status = prof_command()
+        .args(["record", "-q", "-F", "40", "-g", "-o"])
+        .arg(&recording)
+        .arg("--")
+        .arg(&program)
+        .args(["bottom", "5"])
+        .status()
+        .expect("prof starts");
+    assert!(status.success());
+    let script = |tool: &mut Command| {
+        let fields = ["--max-stack", "20000", "-F", "comm,time,ip,sym", "-i"];
+        let output = tool.arg("script").args(fields).arg(&recording).output();
+        String::from_utf8_lossy(&output.expect("it starts").stdout).into_owned()
+    };
+    let ours = script(&mut prof_command());
+    let theirs = script(&mut Command::new("perf"));
+    let differs = ours
+        .lines()
+        .zip(theirs.lines())
+        .find(|(our, their)| our != their);
+    assert_eq!(differs, None);
+    assert_eq!(ours.lines().count(), theirs.lines().count());
+    let chains = chains(&recording);
+    // The recursion has 14 000 levels; a record holds two times 3900.
+    let cut: Vec<_> = chains.iter().filter(|chain| chain.len() > 7000).collect();
+    assert!(!cut.is_empty(), "none of {}", chains.len());
+    for chain in cut {
+        let names = |range: &[String]| range.join(" ");
+        // In front there may be an interrupt that arrived with the sample's.
+        let of_user = chain
+            .iter()
+            .position(|name| name == "work" || name == "bottom");
+        let chain = &chain[of_user.expect("a frame of the program")..];
+        assert_eq!(chain.len(), 7800, "{}", names(&chain[..20]));
+        assert_eq!(names(&chain[1..4]), "bottom bottom bottom");
+        let outermost = names(&chain[7795..]);
+        assert!(
+            outermost.starts_with("bottom main __libc_start_call_main"),
+            "{outermost}"
+        );
+        assert!(outermost.ends_with(" _start"), "{outermost}");
+    }
+}
+
 /// Stacks that are written as they are can be unwound by perf, too: it needs
 /// the mappings of what is not code.
 #[test]
