@@ -37,71 +37,146 @@ pub fn lines(profile: &Profile) -> Vec<String> {
     lines
 }
 
+/// A piece of the line of trust.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Figure {
+    /// What divides it from the piece before.
+    pub divider: &'static str,
+    /// Safe for a terminal.
+    pub words: String,
+    /// Whether the views are to be read with care because of it.
+    pub is_bad: bool,
+}
+
+impl Figure {
+    /// What stands before the words, so that a bad figure is seen without
+    /// colours.
+    pub fn sign(&self) -> &'static str {
+        if self.is_bad { "!" } else { "" }
+    }
+
+    fn width(&self) -> usize {
+        self.divider.width() + self.sign().width() + self.words.width()
+    }
+}
+
+/// Below this share, in percent, stacks that reach their start and frames
+/// with a name are a bad figure: the views then show another program's calls
+/// or lack its names.
+const LEAST_GOOD_PERCENT: u64 = 90;
+
+/// How much the line of trust says.
+#[derive(Clone, Copy)]
+struct Form {
+    samples: bool,
+    throttled: bool,
+    rate: bool,
+    /// What is said of stacks and of frames, after their share.
+    shares: [&'static str; 2],
+}
+
+impl Form {
+    const WHOLE: Self = Self {
+        samples: true,
+        throttled: true,
+        rate: true,
+        shares: [
+            "of user stacks reach their thread's start",
+            "of frames have a name",
+        ],
+    };
+
+    /// From the longest to the shortest, which leaves out what matters least.
+    fn all() -> [Self; 6] {
+        let long = Self {
+            samples: false,
+            shares: ["of user stacks are whole", "of frames have a name"],
+            ..Self::WHOLE
+        };
+        let short = Self {
+            shares: ["of stacks whole", "of frames named"],
+            ..long
+        };
+        let rateless = Self {
+            rate: false,
+            ..short
+        };
+        let losses = Self {
+            throttled: false,
+            ..rateless
+        };
+        let shortest = Self {
+            shares: ["whole", "named"],
+            ..losses
+        };
+        [Self::WHOLE, long, short, rateless, losses, shortest]
+    }
+
+    fn figures(self, profile: &Profile) -> Vec<Figure> {
+        let trust = &profile.trust;
+        let mut line: Vec<Figure> = Vec::new();
+        let mut add = |divider: &'static str, words: &str, is_bad: bool| {
+            line.push(Figure {
+                divider: if line.is_empty() { "" } else { divider },
+                words: escape::terminal(words).into_owned(),
+                is_bad,
+            });
+        };
+        if self.samples {
+            add(", ", &format!("{} samples", trust.samples), false);
+        }
+        add(", ", &format!("{} lost", trust.lost), trust.lost > 0);
+        if self.throttled {
+            add(", ", &format!("{} throttled", trust.throttled), false);
+        }
+        if let Some(rate) = rate(profile).filter(|_| self.rate) {
+            add("; ", &rate, false);
+        }
+        let (judged, rooted) = trust.rooted();
+        let named = trust.frames.saturating_sub(trust.unnamed_frames());
+        // The long form has commas in its pieces.
+        let beside = if self.samples || judged == 0 {
+            "; "
+        } else {
+            ", "
+        };
+        let [stacks, frames] = self.shares;
+        for (divider, part, whole, words) in [
+            ("; ", rooted, judged, stacks),
+            (beside, named, trust.frames, frames),
+        ] {
+            if whole > 0 {
+                let is_bad =
+                    u128::from(part) * 100 < u128::from(whole) * u128::from(LEAST_GOOD_PERCENT);
+                add(
+                    divider,
+                    &format!("{} {words}", percent(part, whole)),
+                    is_bad,
+                );
+            }
+        }
+        line
+    }
+}
+
 /// Counts in one line: samples, lost, throttled, rate, complete stacks,
 /// named frames.
 pub fn summary(profile: &Profile) -> String {
-    let trust = &profile.trust;
-    let mut line = format!(
-        "{} samples, {} lost, {} throttled",
-        trust.samples, trust.lost, trust.throttled
-    );
-    if let Some(rate) = rate(profile) {
-        let _ = write!(line, "; {rate}");
+    let mut line = String::new();
+    for figure in Form::WHOLE.figures(profile) {
+        line.push_str(figure.divider);
+        line.push_str(&figure.words);
     }
-    let (judged, rooted) = trust.rooted();
-    if judged > 0 {
-        let _ = write!(
-            line,
-            "; {} of user stacks reach their thread's start",
-            percent(rooted, judged)
-        );
-    }
-    if trust.frames > 0 {
-        let named = trust.frames.saturating_sub(trust.unnamed_frames());
-        let _ = write!(
-            line,
-            "; {} of frames have a name",
-            percent(named, trust.frames)
-        );
-    }
-    escape::terminal(&line).into_owned()
+    line
 }
 
-/// [`summary`] in at most `width` columns, if that can be: the shorter, the
-/// less of what matters least.
-pub fn summary_within(profile: &Profile, width: usize) -> String {
-    let trust = &profile.trust;
-    let whole = summary(profile);
-    let (judged, rooted) = trust.rooted();
-    let named = trust.frames.saturating_sub(trust.unnamed_frames());
-    let lost = format!("{} lost", trust.lost);
-    let throttled = format!("{lost}, {} throttled", trust.throttled);
-    let share =
-        |part: u64, of: u64, what: &str| (of > 0).then(|| format!("{} {what}", percent(part, of)));
-    let good = |stacks: &str, frames: &str| {
-        let both = [
-            share(rooted, judged, stacks),
-            share(named, trust.frames, frames),
-        ];
-        let both: Vec<String> = both.into_iter().flatten().collect();
-        both.join(", ")
-    };
-    let long = good("of user stacks are whole", "of frames have a name");
-    let short = good("of stacks whole", "of frames named");
-    let shortest = good("whole", "named");
-    let rate = rate(profile).map_or_else(String::new, |rate| format!("; {rate}"));
-    let forms = [
-        whole,
-        format!("{throttled}{rate}; {long}"),
-        format!("{throttled}{rate}; {short}"),
-        format!("{throttled}; {short}"),
-        format!("{lost}; {short}"),
-    ];
-    let forms = forms.map(|form| form.trim_end_matches("; ").to_owned());
-    let fits = |form: &&String| form.width() <= width;
-    let fitting = forms.iter().find(fits).cloned();
-    let form = fitting.unwrap_or_else(|| format!("{lost}; {shortest}"));
-    escape::terminal(&form).into_owned()
+/// [`summary`] in pieces and in at most `width` columns, signs included, if
+/// that can be: the shorter, the less of what matters least.
+pub fn summary_within(profile: &Profile, width: usize) -> Vec<Figure> {
+    let forms = Form::all().map(|form| form.figures(profile));
+    let fits = |line: &&Vec<Figure>| line.iter().map(Figure::width).sum::<usize>() <= width;
+    let [.., shortest] = &forms;
+    forms.iter().find(fits).unwrap_or(shortest).clone()
 }
 
 /// The rate that was asked for and what came, over the whole recording.

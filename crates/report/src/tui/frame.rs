@@ -5,9 +5,11 @@ use super::filters;
 use super::overlay::{Asked, Overlay};
 use super::paint::{Pen, percent};
 use super::text;
-use super::theme::Kind;
+use super::theme::{Kind, Theme};
 use super::views::{Callers, Code, Flame, Hotspots, Threads, Timeline, TreeView, View};
 use crate::model::{SiteKind, Weight};
+use crate::trust;
+use prof_profile::Profile;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -212,7 +214,7 @@ fn detail(app: &App) -> Option<String> {
         words.push_str(&format!("  {}:{line}", profile.name(file)));
     }
     if let Some(reason) = about.unnamed {
-        words.push_str(&format!("  no name: {}", crate::trust::unnamed(reason).0));
+        words.push_str(&format!("  no name: {}", trust::unnamed(reason).0));
     }
     if let Some(extra) = extra {
         words.push_str("  ");
@@ -279,16 +281,36 @@ fn draw_status(app: &App, area: Rect, buffer: &mut Buffer) {
     } else {
         room
     };
-    let words = if app.search.found.is_some() {
-        search_words(app)
+    if app.search.found.is_some() {
+        pen.cell(&search_words(app), width, theme.dim());
     } else if let (Some(progress), true) = (&app.progress, app.seen.is_some()) {
-        format!("{progress}; what is there is shown")
-    } else {
-        trust(app, width)
-    };
-    pen.cell(&words, width, theme.dim());
+        let words = format!("{progress}; what is there is shown");
+        pen.cell(&words, width, theme.dim());
+    } else if let Some(profile) = &app.profile {
+        draw_trust(profile, theme, width, &mut pen);
+    }
     if has_hint {
-        pen.put(hint, theme.dim());
+        let free = pen.room().saturating_sub(text::width(hint));
+        pen.gap(free).put(hint, theme.dim());
+    }
+}
+
+/// How far to trust what is shown, in at most `width` columns; a bad figure
+/// stands out by its sign and colour.
+fn draw_trust(profile: &Profile, theme: &Theme, width: usize, pen: &mut Pen<'_>) {
+    let line = trust::summary_within(profile, width);
+    let end = pen.room().saturating_sub(width);
+    for figure in line {
+        let style = if figure.is_bad {
+            theme.warning()
+        } else {
+            theme.dim()
+        };
+        let words = format!("{}{}", figure.sign(), figure.words);
+        for (words, style) in [(figure.divider, theme.dim()), (&words, style)] {
+            let room = pen.room().saturating_sub(end);
+            pen.cell(words, text::width(words).min(room), style);
+        }
     }
 }
 
@@ -318,14 +340,6 @@ pub(super) fn several(count: usize, one: &str) -> String {
 pub(super) fn samples(count: u64) -> String {
     let ending = if count == 1 { "" } else { "s" };
     format!("{} sample{ending}", text::grouped(count))
-}
-
-/// How far to trust what is shown, in a line of at most `width` columns.
-fn trust(app: &App, width: usize) -> String {
-    let Some(profile) = &app.profile else {
-        return String::new();
-    };
-    crate::trust::summary_within(profile, width)
 }
 
 /// The recording and its trust, for the information screen.
@@ -362,7 +376,7 @@ pub(super) fn about(app: &App) -> Vec<String> {
         add("event", &words);
     }
     lines.push(String::new());
-    lines.extend(crate::trust::lines(profile));
+    lines.extend(trust::lines(profile));
     lines
 }
 
@@ -377,7 +391,7 @@ pub(super) fn text(app: &App) -> String {
         for chip in filters::chips(profile, selection) {
             out.push_str(&format!("# {}\n", crate::escape::terminal(&chip)));
         }
-        out.push_str(&format!("# {}\n\n", trust(app, usize::MAX)));
+        out.push_str(&format!("# {}\n\n", trust::summary(profile)));
     }
     let rows = match app.view {
         View::Hotspots => app.hotspots.len() + 1,

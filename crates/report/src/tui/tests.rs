@@ -614,6 +614,46 @@ fn the_line_of_trust_keeps_what_matters_on_a_narrow_screen() {
 }
 
 #[test]
+fn a_bad_figure_of_trust_stands_out_by_sign_and_colour() {
+    let mut profile = sketch().profile;
+    profile.trust.frames = 1000;
+    profile.trust.chain_ends.insert(ChainEnd::Root, 3);
+    profile.trust.chain_ends.insert(ChainEnd::StackCut, 997);
+    for colours in [Colours::Full, Colours::Sixteen, Colours::None] {
+        let look = Look { colours, ..PLAIN };
+        let mut bench = Bench::with_look(profile.clone(), 120, 20, look);
+        for width in [40, 60, 80, 100, 120, 200] {
+            let screen = bench.resize(width, 20).screen();
+            let line = screen.lines().last().unwrap_or_default();
+            assert!(line.contains("!0.3 % "), "{width}: {line}");
+            assert_eq!(line.matches('!').count(), 1, "{width}: {line}");
+            let column = line.find('!').and_then(|at| u16::try_from(at).ok());
+            let buffer = bench.terminal.backend().buffer();
+            let style = |x| buffer.cell((x, 19)).map(|cell| (cell.fg, cell.modifier));
+            let column = column.expect("on the screen");
+            assert_ne!(style(column), style(0), "{width}: {colours:?}");
+            assert_ne!(style(column + 4), style(0), "{width}: {colours:?}");
+        }
+    }
+    // What is lost is bad in any number; what is well bears no sign.
+    profile.trust.lost = 1;
+    profile.trust.chain_ends.insert(ChainEnd::Root, 99_997);
+    let screen = Bench::new(profile, 120, 20).screen();
+    let line = screen.lines().last().unwrap_or_default();
+    assert!(line.contains("!1 lost"), "{line}");
+    assert_eq!(line.matches('!').count(), 1, "{line}");
+}
+
+#[test]
+fn the_kernel_s_name_is_whole_where_there_is_a_column_for_it() {
+    let mut bench = bench();
+    for width in [80, 100, 119, 120] {
+        let screen = bench.resize(width, 20).screen();
+        assert!(screen.contains("[kernel.kallsyms] "), "{width}: {screen}");
+    }
+}
+
+#[test]
 fn keys_that_act_outside_leave_effects() {
     let mut bench = bench();
     bench

@@ -37,11 +37,12 @@ pub(super) struct FrameRow {
     pub(super) rank: Rank,
 }
 
-/// How wide the module's column is; 0 leaves it out.
+/// How wide the module's column is, its gap included; 0 leaves it out.
 fn module_width(area: Rect) -> usize {
     match area.width {
         0..=79 => 0,
-        80..=119 => 16,
+        // Of the common names the kernel's is the longest.
+        80..=119 => "[kernel.kallsyms] ".len(),
         _ => 24,
     }
 }
