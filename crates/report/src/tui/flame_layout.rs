@@ -3,7 +3,9 @@
 //! A frame's edges are its exact share of the width, rounded once, so errors
 //! do not add up with depth. Frames that are narrower than a cell are not
 //! dropped: neighbours are merged until they fill one, and the cell says how
-//! many it stands for.
+//! many it stands for. The last ones, which fill less than half a cell, join
+//! the merged cell before them or get one where the caller's has columns
+//! left; else the cell before them counts them beside itself.
 
 use crate::model::{CallTree, NodeId};
 
@@ -40,6 +42,16 @@ pub(super) struct Cell {
     pub(super) weight: u64,
     /// Index of the parent in the row above.
     pub(super) parent: usize,
+    /// Siblings that no column is left for.
+    pub(super) beside: Narrower,
+}
+
+/// Frames that are not drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Narrower {
+    pub(super) frames: u32,
+    /// Their weight: less than a cell's.
+    pub(super) weight: u64,
 }
 
 impl Cell {
@@ -110,6 +122,7 @@ impl Layout {
                 frames: 1,
                 weight: forest.total(node),
                 parent: 0,
+                beside: Narrower::default(),
             }]);
         }
         let scale = Scale { total, columns };
@@ -117,7 +130,12 @@ impl Layout {
         let mut starts = vec![0];
         if zoom.is_empty() {
             let mut row = RowBuilder::new(scale);
-            row.push_children(forest, forest.children(NodeId::ROOT), 0, 0);
+            let place = Place {
+                start: 0,
+                right: columns,
+                parent: 0,
+            };
+            row.push_children(forest, forest.children(NodeId::ROOT), place);
             starts = row.starts;
             layout.push_row(row.cells);
         }
@@ -128,7 +146,12 @@ impl Layout {
             };
             for (parent, (cell, &start)) in above.iter().zip(&starts).enumerate() {
                 if !cell.is_merged() {
-                    row.push_children(forest, forest.children(cell.node), start, parent);
+                    let place = Place {
+                        start,
+                        right: cell.right,
+                        parent,
+                    };
+                    row.push_children(forest, forest.children(cell.node), place);
                 }
             }
             starts = row.starts;
@@ -171,7 +194,8 @@ impl Layout {
     }
 
     /// The cell that shows the last node of a path; for a node that was
-    /// merged into another's cell, the first such cell of its parent.
+    /// merged into another's cell, the first such cell of its parent, and for
+    /// one without a cell the one that counts it beside itself.
     pub(super) fn find(&self, path: &[NodeId]) -> Option<(usize, usize)> {
         let row = path.len().checked_sub(1)?;
         let node = *path.last()?;
@@ -180,12 +204,24 @@ impl Layout {
         let merged = || {
             let above = row.checked_sub(1)?;
             let (_, parent) = self.find(path.get(..=above)?)?;
+            let stands_for = |cell: &Cell| cell.is_merged() || cell.beside.frames > 0;
             cells
                 .iter()
-                .position(|cell| cell.is_merged() && cell.parent == parent)
+                .position(|cell| cell.parent == parent && stands_for(cell))
         };
         exact.or_else(merged).map(|index| (row, index))
     }
+}
+
+/// Where the callees of a cell go.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The weight at which the cell starts.
+    start: u64,
+    /// The column after its last.
+    right: u16,
+    /// Its index in its row.
+    parent: usize,
 }
 
 struct RowBuilder {
@@ -203,9 +239,9 @@ impl RowBuilder {
         }
     }
 
-    /// Places siblings side by side from weight `start` on.
-    fn push_children(&mut self, forest: &impl Stacks, nodes: &[NodeId], start: u64, parent: usize) {
-        let mut at = start;
+    /// Places siblings side by side.
+    fn push_children(&mut self, forest: &impl Stacks, nodes: &[NodeId], place: Place) {
+        let mut at = place.start;
         let mut waiting: Option<Waiting> = None;
         for &node in nodes {
             let end = at.saturating_add(forest.total(node));
@@ -230,26 +266,46 @@ impl RowBuilder {
                 waiting = Some(cell);
                 continue;
             }
-            self.cells.push(Cell {
-                left: cell.left,
-                right,
-                node: cell.hottest,
-                frames: cell.frames,
-                weight: end.saturating_sub(cell.from),
-                parent,
-            });
-            self.starts.push(cell.from);
+            self.push(&cell, right, end, place.parent);
         }
-        // What is left fills less than a cell: it goes to the merged
-        // neighbour, if there is one.
-        if let (Some(left_over), Some(last)) = (waiting, self.cells.last_mut())
-            && last.parent == parent
-            && last.is_merged()
-        {
-            last.frames = last.frames.saturating_add(left_over.frames);
-            last.weight = last
-                .weight
-                .saturating_add(at.saturating_sub(left_over.from));
+        if let Some(rest) = waiting.filter(|rest| rest.from < at) {
+            self.push_rest(&rest, at, place);
+        }
+    }
+
+    fn push(&mut self, cell: &Waiting, right: u16, end: u64, parent: usize) {
+        self.cells.push(Cell {
+            left: cell.left,
+            right,
+            node: cell.hottest,
+            frames: cell.frames,
+            weight: end.saturating_sub(cell.from),
+            parent,
+            beside: Narrower::default(),
+        });
+        self.starts.push(cell.from);
+    }
+
+    /// The last siblings, which end at weight `end` in the column where they
+    /// start.
+    fn push_rest(&mut self, rest: &Waiting, end: u64, place: Place) {
+        let weight = end.saturating_sub(rest.from);
+        let last = self.cells.last_mut();
+        match last.filter(|last| last.parent == place.parent) {
+            Some(last) if last.is_merged() => {
+                last.frames = last.frames.saturating_add(rest.frames);
+                last.weight = last.weight.saturating_add(weight);
+            }
+            // The caller's own weight leaves columns free.
+            _ if rest.left < place.right => self.push(rest, rest.left + 1, end, place.parent),
+            Some(last) => {
+                last.beside = Narrower {
+                    frames: rest.frames,
+                    weight,
+                };
+            }
+            // Not reached: a cell has a column for the first of its callees.
+            None => {}
         }
     }
 }
@@ -263,7 +319,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_row_has_the_weight_of_the_one_above_but_for_its_own_and_parts_of_a_cell(
+        fn a_row_tells_all_of_the_one_above_but_for_its_own(
             samples in samples(),
             selection in selections(),
             columns in 1_u16..40,
@@ -272,32 +328,37 @@ mod tests {
             let scene = Scene::new(&profile, selection);
             let tree = scene.tree();
             let layout = Layout::new(tree, &[], columns, usize::MAX);
-            let sum = |row: &[super::Cell]| row.iter().map(|cell| cell.weight).sum::<u64>();
-            let outermost = layout.rows.first().map_or(0, |row| sum(row));
+            let told = |cell: &super::Cell| cell.weight + cell.beside.weight;
+            let outermost = layout.rows.iter().take(1).flatten().map(told).sum::<u64>();
             let total = scene.total().period;
-            // Siblings may lack what does not reach the next column.
-            let is_less_than_a_cell = |weight: u64| {
-                weight == 0 || u128::from(weight) * u128::from(columns) < u128::from(total)
-            };
-            let framed = total - tree.own(NodeId::ROOT).period;
-            prop_assert!(outermost <= framed && is_less_than_a_cell(framed - outermost));
+            prop_assert_eq!(outermost, total - tree.own(NodeId::ROOT).period);
             for (row, below) in layout.rows.iter().zip(layout.rows.iter().skip(1)) {
                 for (index, cell) in row.iter().enumerate() {
-                    let of_cell = below.iter().filter(|below| below.parent == index);
-                    let callees: u64 = of_cell.map(|below| below.weight).sum();
+                    let of_cell = || below.iter().filter(|below| below.parent == index);
+                    let callees: u64 = of_cell().map(told).sum();
                     if cell.is_merged() {
                         // Those merged are not told apart further in.
-                        prop_assert!(callees <= cell.weight);
+                        prop_assert_eq!(callees, 0);
                     } else {
                         prop_assert_eq!(cell.weight, tree.total(cell.node).period);
-                        let called = cell.weight - tree.own(cell.node).period;
-                        prop_assert!(callees <= called && is_less_than_a_cell(called - callees));
+                        prop_assert_eq!(callees, cell.weight - tree.own(cell.node).period);
+                        let called = tree.children(cell.node).iter();
+                        let called = called.filter(|&&node| tree.total(node).period > 0);
+                        let frames = of_cell().map(|below| below.frames + below.beside.frames);
+                        prop_assert_eq!(frames.sum::<u32>() as usize, called.count());
                     }
                 }
             }
             for row in &layout.rows {
                 let mut end = 0;
                 for cell in row {
+                    // A cell is as wide as its weight, rounded up or down.
+                    let width = u128::from(cell.right - cell.left) * u128::from(total);
+                    let exact = u128::from(cell.weight) * u128::from(columns);
+                    prop_assert!(width.abs_diff(exact) <= u128::from(total));
+                    // What is only told would not fill half a cell.
+                    let beside = u128::from(cell.beside.weight) * u128::from(columns);
+                    prop_assert!(beside < u128::from(total));
                     prop_assert!(cell.left >= end && cell.left < cell.right);
                     prop_assert!(cell.right <= columns);
                     end = cell.right;
@@ -348,6 +409,60 @@ mod tests {
         let merged: u32 = row.iter().skip(3).map(|cell| cell.frames).sum();
         let weight: u64 = row.iter().map(|cell| cell.weight).sum();
         assert_eq!((merged, weight), (100, 1000));
+    }
+
+    /// One frame that calls a wide and two narrow ones and does the rest
+    /// itself.
+    struct Slim {
+        own: u64,
+        of: [Vec<NodeId>; 2],
+    }
+
+    impl Slim {
+        fn new(own: u64) -> Self {
+            let of = [vec![NodeId(1)], vec![NodeId(2), NodeId(3), NodeId(4)]];
+            Self { own, of }
+        }
+    }
+
+    impl Stacks for Slim {
+        fn children(&self, node: NodeId) -> &[NodeId] {
+            self.of.get(node.0 as usize).map_or(&[], Vec::as_slice)
+        }
+
+        fn total(&self, node: NodeId) -> u64 {
+            match node.0 {
+                0 | 1 => 1000,
+                2 => 998 - self.own,
+                _ => 1,
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_narrow_frames_get_a_cell_or_are_told_beside_the_one_before() {
+        let row = |own| {
+            let mut layout = Layout::new(&Slim::new(own), &[], 20, 10);
+            layout.rows.pop().expect("a row of callees")
+        };
+        let edges = |cell: &super::Cell| (cell.left, cell.right, cell.frames);
+        // No column is left of the caller's.
+        let [wide] = row(0)[..] else {
+            panic!("{:?}", row(0))
+        };
+        assert_eq!((edges(&wide), wide.weight), ((0, 20, 1), 998));
+        assert_eq!((wide.beside.frames, wide.beside.weight), (2, 2));
+        // Its own weight leaves some.
+        let [wide, narrow] = row(100)[..] else {
+            panic!("{:?}", row(100))
+        };
+        assert_eq!((edges(&wide), wide.beside.frames), ((0, 18, 1), 0));
+        assert_eq!((edges(&narrow), narrow.weight), ((18, 19, 2), 2));
+        // Whichever it is, the frame is found.
+        for own in [0, 100] {
+            let layout = Layout::new(&Slim::new(own), &[], 20, 10);
+            assert!(layout.find(&[NodeId(1), NodeId(4)]).is_some());
+        }
     }
 
     #[test]

@@ -256,6 +256,24 @@ fn the_flame_graph_zooms_and_flips() {
 }
 
 #[test]
+fn the_flame_graph_tells_of_frames_that_no_column_is_left_for() {
+    let mut sketch = Sketch::new();
+    let tool = sketch.task(200, 200, "tool");
+    sketch.sample(tool, "/bin/tool:main;/bin/tool:wide", 1_000_000, 998);
+    sketch.sample(tool, "/bin/tool:main;/bin/tool:narrow", 2_000_000, 1);
+    sketch.sample(tool, "/bin/tool:main;/bin/tool:slim", 3_000_000, 1);
+    let mut bench = Bench::new(sketch.profile, 100, 20);
+    let screen = bench.keys("3").screen();
+    let row = screen.lines().nth(3).unwrap_or_default();
+    assert!(row.contains("wide") && row.ends_with('+'), "{screen}");
+    let screen = bench.press(KeyCode::Down).screen();
+    assert!(
+        screen.contains("(+2 narrower beside it, 0.20%)"),
+        "{screen}"
+    );
+}
+
+#[test]
 fn callers_and_callees_stand_above_each_other() {
     let mut bench = bench();
     insta::assert_snapshot!("callers", bench.keys("/memcpy\nc").screen());

@@ -281,6 +281,13 @@ impl Flame {
                 percent_of(cell.weight, app.whole().period),
             ));
         }
+        if cell.beside.frames > 0 {
+            words.push_str(&format!(
+                " (+{} narrower beside it, {:.2}%)",
+                cell.beside.frames,
+                percent_of(cell.beside.weight, app.whole().period),
+            ));
+        }
         Some(words)
     }
 
@@ -326,6 +333,9 @@ fn percent_of(part: u64, whole: u64) -> f64 {
     }
 }
 
+/// At the end of a frame beside which there are narrower ones.
+const MORE: &str = "+";
+
 /// How a cell stands out.
 #[derive(Clone, Copy)]
 struct CellLook {
@@ -357,8 +367,8 @@ fn draw_cell(
         height: 1,
     };
     let style = cell_style(app, seen, id, cell, look);
-    let mut pen = Pen::new(buffer, theme, place, 0);
     if cell.is_merged() {
+        let mut pen = Pen::new(buffer, theme, place, 0);
         let merged = theme.glyphs.merged.repeat(pen.room());
         pen.put(&merged, style);
         return;
@@ -367,6 +377,22 @@ fn draw_cell(
     let kind = Kind::of(&seen.profile, site);
     let name = site.name(&seen.profile);
     let sign = if kind == Kind::User { "" } else { kind.sign() };
+    // Its last column tells of those beside it.
+    let has_more = cell.beside.frames > 0;
+    let more = Rect {
+        x: place.right().saturating_sub(1),
+        width: u16::from(has_more),
+        ..place
+    };
+    let mut pen = Pen::new(
+        buffer,
+        theme,
+        Rect {
+            width: place.width - more.width,
+            ..place
+        },
+        0,
+    );
     let edge = if look.is_cursor {
         theme.glyphs.cursor
     } else {
@@ -387,6 +413,7 @@ fn draw_cell(
         }
     }
     pen.fill(style);
+    Pen::new(buffer, theme, more, 0).put(MORE, style);
 }
 
 fn cell_style(app: &App, seen: &Seen, id: SiteId, cell: &Cell, look: CellLook) -> Style {
