@@ -287,7 +287,10 @@ fn cut_stacks(profile: &Profile, caveats: &mut Vec<Caveat>) {
         .collect();
     ends.sort_by_key(|&(end, count)| (std::cmp::Reverse(count), end));
     for (end, count) in ends {
-        let (cause, cure) = chain_end(end, trust.chain_source);
+        let (cause, cure) = match chain_end(end, trust.chain_source) {
+            (cause, LARGER_PIECE) if copies_most(profile) => (cause, SOONER),
+            known => known,
+        };
         let modules = trust
             .unrooted_by_dso
             .iter()
@@ -299,6 +302,12 @@ fn cut_stacks(profile: &Profile, caveats: &mut Vec<Caveat>) {
             cure: cure.into(),
         });
     }
+}
+
+/// Whether `-g` copied as much of each stack as a sample can hold.
+fn copies_most(profile: &Profile) -> bool {
+    let mut events = profile.events.iter();
+    events.any(|event| event.is_freq && (1..=HIGHEST_WITH_MOST).contains(&event.asked))
 }
 
 fn unnamed_frames(profile: &Profile, caveats: &mut Vec<Caveat>) {
@@ -349,16 +358,23 @@ fn in_modules(profile: &Profile, modules: impl Iterator<Item = (DsoId, u64)>) ->
     }
 }
 
+/// Up to this rate `-g` copies the most that a sample can hold, Hz.
+const HIGHEST_WITH_MOST: u64 = 1000;
+const LARGER_PIECE: &str = "record with a larger piece (--call-graph auto,65528)";
+/// The cure where pieces are as large as they can be.
+const SOONER: &str =
+    "record with the right to see the kernel (prof doctor), or at a lower rate (-F 99)";
+
 /// Cause and cure of a stack that does not reach its thread's start.
 pub fn chain_end(end: ChainEnd, source: ChainSource) -> (&'static str, &'static str) {
     match (end, source) {
         (ChainEnd::StackCut, ChainSource::Recorder) => (
             "the copied piece of the stack ended, and nothing more could be read of it",
-            "record with a larger piece (--call-graph auto,65528)",
+            LARGER_PIECE,
         ),
         (ChainEnd::Unproven, ChainSource::Recorder) => (
             "nothing proved what called: the stack beyond the copied piece changed meanwhile",
-            "record with a larger piece (--call-graph auto,65528)",
+            LARGER_PIECE,
         ),
         _ => chain_end_of_any(end),
     }
@@ -437,8 +453,28 @@ pub fn unnamed(reason: UnnamedReason) -> (&'static str, &'static str) {
 
 #[cfg(test)]
 mod tests {
-    use super::{chain_end, chain_end_of_any};
-    use prof_profile::{ChainEnd, ChainSource};
+    use super::{chain_end, chain_end_of_any, cut_stacks};
+    use prof_profile::{ChainEnd, ChainSource, Event, Profile};
+
+    #[test]
+    fn a_larger_piece_is_advised_only_where_there_is_one() {
+        let cure = |asked, is_freq| {
+            let mut profile = Profile::default();
+            profile.events.push(Event {
+                asked,
+                is_freq,
+                ..Event::default()
+            });
+            profile.trust.chain_source = ChainSource::Recorder;
+            profile.trust.chain_ends.insert(ChainEnd::Unproven, 3);
+            let mut caveats = Vec::new();
+            cut_stacks(&profile, &mut caveats);
+            caveats.remove(0).cure
+        };
+        assert!(cure(999, true).contains("lower rate"));
+        assert!(cure(4000, true).contains("larger piece"));
+        assert!(cure(999, false).contains("larger piece"));
+    }
 
     #[test]
     fn what_was_recorded_as_advised_is_not_advised_again() {
