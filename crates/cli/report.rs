@@ -458,9 +458,11 @@ impl Args {
             .call_graph
             .is_some_and(|graph| graph.key != ChainKey::Function);
         if by_line || chains_by_line {
-            Detail::Source
-        } else {
-            self.names.detail()
+            return Detail::Source;
+        }
+        match self.names.detail() {
+            Detail::Source => Detail::Inlines,
+            detail => detail,
         }
     }
 

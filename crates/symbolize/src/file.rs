@@ -16,7 +16,9 @@ use std::sync::{Arc, OnceLock};
 pub enum Detail {
     /// The name of the function; reads symbol tables only.
     Symbol,
-    /// Also inlined frames and source lines.
+    /// Also the functions inlined there, without the lines they are at.
+    Inlines,
+    /// Also source lines.
     #[default]
     Source,
 }
@@ -160,7 +162,9 @@ impl SymbolFile {
     /// What stands at an address. For a return address, ask for the address
     /// one byte before it.
     pub fn lookup(&self, svma: Svma, detail: Detail) -> Lookup {
-        let source = self.debug_info(detail).and_then(|info| info.find(svma));
+        let source = self
+            .debug_info(detail)
+            .and_then(|info| info.find(svma, detail));
         self.joined(self.table().find(svma, self.demangle), source)
     }
 
@@ -171,7 +175,7 @@ impl SymbolFile {
         distinct.sort_unstable();
         distinct.dedup();
         let sources = match self.debug_info(detail) {
-            Some(info) => info.find_many(&distinct),
+            Some(info) => info.find_many(&distinct, detail),
             None => vec![None; distinct.len()],
         };
         let mut found: Vec<Option<Lookup>> = distinct
@@ -250,7 +254,7 @@ impl SymbolFile {
 
     fn debug_info(&self, detail: Detail) -> Option<&DebugInfo> {
         let image = self.debug_from.as_ref()?;
-        (detail == Detail::Source).then(|| {
+        (detail != Detail::Symbol).then(|| {
             self.debug
                 .get_or_init(|| DebugInfo::load(image, self.supplementary.as_ref(), self.demangle))
         })

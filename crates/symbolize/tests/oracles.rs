@@ -172,6 +172,36 @@ fn inlined_frames_and_lines_are_those_of_addr2line() {
 }
 
 #[test]
+fn inlined_functions_without_lines_are_those_with_lines() {
+    let built = Built::new();
+    let path = built.program("program", &["-gdwarf-5"]);
+    let asked = |detail| {
+        // A file of its own for each, so that neither uses what the other read.
+        let file = open(&path).expect("opened");
+        let all: Vec<Svma> = file
+            .symbols()
+            .flat_map(|symbol| (0..symbol.size).map(move |at| symbol.start.plus(at)))
+            .collect();
+        file.lookup_many(&all, detail)
+    };
+    let with_lines = asked(Detail::Source);
+    let inlined = with_lines.iter().filter(|found| found.frames.len() == 3);
+    assert!(inlined.count() > 3);
+    let without: Vec<Lookup> = with_lines
+        .into_iter()
+        .map(|mut lookup| {
+            // Where no function is known, lines are what was found.
+            let is_of_function = lookup.frames.iter().any(|frame| frame.defined_at.is_some());
+            for frame in lookup.frames.iter_mut().filter(|_| is_of_function) {
+                (frame.file, frame.line) = (None, 0);
+            }
+            lookup
+        })
+        .collect();
+    assert_eq!(asked(Detail::Inlines), without);
+}
+
+#[test]
 fn annotating_finds_rows_and_bytes_for_the_whole_function() {
     let built = Built::new();
     let path = built.program("program", &["-gdwarf-5"]);

@@ -18,7 +18,7 @@ mod units;
 
 use crate::demangle::Demangle;
 use crate::elf::Image;
-use crate::file::{LineRow, SourceFrame};
+use crate::file::{Detail, LineRow, SourceFrame};
 use budget::{Budget, Exhausted};
 use functions::{Functions, InlinedCall};
 use gimli::{Abbreviations, Unit};
@@ -51,7 +51,8 @@ pub(crate) struct DebugInfo {
 #[derive(Debug, Default)]
 struct UnitTables {
     functions: Functions,
-    lines: LineTable,
+    /// Read when a line is first asked for.
+    lines: OnceLock<LineTable>,
 }
 
 /// Debug information that makes no sense or costs too much; what was read
@@ -113,7 +114,7 @@ impl DebugInfo {
     }
 
     /// What is known of each address; they must be sorted.
-    pub(crate) fn find_many(&self, addresses: &[Svma]) -> Vec<Option<Source>> {
+    pub(crate) fn find_many(&self, addresses: &[Svma], detail: Detail) -> Vec<Option<Source>> {
         let index = self.index();
         let first_unit = |svma: &Svma| index.covering(*svma).next();
         let runs: Vec<&[Svma]> = addresses
@@ -123,7 +124,7 @@ impl DebugInfo {
             .map_init(
                 || Session::new(self),
                 |session, run| {
-                    let found = run.iter().map(|&svma| self.find_in(session, svma));
+                    let found = run.iter().map(|&svma| self.find_in(session, svma, detail));
                     found.collect::<Vec<_>>()
                 },
             )
@@ -132,8 +133,8 @@ impl DebugInfo {
     }
 
     /// What is known of an address.
-    pub(crate) fn find(&self, svma: Svma) -> Option<Source> {
-        self.find_in(&Session::new(self), svma)
+    pub(crate) fn find(&self, svma: Svma, detail: Detail) -> Option<Source> {
+        self.find_in(&Session::new(self), svma, detail)
     }
 
     /// The source lines of `start..end`: each row's first address, file and
@@ -142,19 +143,21 @@ impl DebugInfo {
         let session = Session::new(self);
         let mut rows = Vec::new();
         for number in self.index().overlapping(start, end) {
-            if let Some(tables) = self.tables(&session, number) {
-                rows.extend(tables.lines.rows(start, end));
+            if let Some(tables) = self.tables(&session, number)
+                && let Ok(unit) = session.unit(number)
+            {
+                rows.extend(tables.lines(&session, &unit).rows(start, end));
             }
         }
         rows.sort_by_key(|row: &LineRow| row.address);
         rows
     }
 
-    fn find_in(&self, session: &Session<'_>, svma: Svma) -> Option<Source> {
+    fn find_in(&self, session: &Session<'_>, svma: Svma, detail: Detail) -> Option<Source> {
         self.index().covering(svma).find_map(|number| {
             let tables = self.tables(session, number)?;
             let unit = session.unit(number).ok()?;
-            tables.find(session, &unit, svma)
+            tables.find(session, &unit, svma, detail)
         })
     }
 
@@ -188,8 +191,12 @@ impl UnitTables {
     fn read<'a>(session: &Session<'a>, unit: &Unit<Slice<'a>>) -> Self {
         Self {
             functions: Functions::read(session, unit),
-            lines: LineTable::read(session, unit),
+            lines: OnceLock::new(),
         }
+    }
+
+    fn lines<'a>(&self, session: &Session<'a>, unit: &Unit<Slice<'a>>) -> &LineTable {
+        self.lines.get_or_init(|| LineTable::read(session, unit))
     }
 
     /// The frames at an address: the line table tells where the innermost
@@ -199,9 +206,15 @@ impl UnitTables {
         session: &Session<'a>,
         unit: &Unit<Slice<'a>>,
         svma: Svma,
+        detail: Detail,
     ) -> Option<Source> {
         let found = self.functions.find(svma);
-        let line = self.lines.find(svma);
+        let with_lines = detail == Detail::Source;
+        // Without a function, only a line tells whether the address is of
+        // this unit.
+        let line = (with_lines || found.is_none())
+            .then(|| self.lines(session, unit).find(svma))
+            .flatten();
         if found.is_none() && line.is_none() {
             return None;
         }
@@ -210,7 +223,7 @@ impl UnitTables {
         if let Some((_, function)) = found {
             for call in function.inlines(session, unit).at(svma).iter().rev() {
                 let name = call.origin.map(|origin| name_of(session, origin));
-                let caller = self.place_of_call(session, unit, call);
+                let caller = with_lines.then(|| self.place_of_call(session, unit, call));
                 if let Some(FunctionName {
                     name: Some(name),
                     defined_at,
@@ -218,7 +231,7 @@ impl UnitTables {
                 {
                     frames.push(place.into_frame(name, true, defined_at));
                 }
-                place = caller;
+                place = caller.unwrap_or_default();
             }
         }
         let outer = found
@@ -243,7 +256,7 @@ impl UnitTables {
         let file = number.and_then(|number| {
             let known = u32::try_from(number).ok();
             known
-                .and_then(|number| self.lines.file(number))
+                .and_then(|number| self.lines(session, unit).file(number))
                 .or_else(|| {
                     let header = unit.line_program.as_ref()?.header();
                     Some(file_path(session, unit, header, number)?.into())
