@@ -410,6 +410,9 @@ const INLINED: &[&str] = &[
     "--no-children --percent-limit 5",
     "--no-children -S outer",
     "--no-children -s srcline -g none",
+    "--no-children -s sym,srcline -g none",
+    "--no-children -s srcline,sym,dso -g none",
+    "--no-children -s sym,srcfile -g none",
     "-g none",
     "-g none -n",
     "-g none -s dso",
@@ -425,8 +428,11 @@ const INLINED: &[&str] = &[
 ///   the process for some inlined frames.
 /// - `--children -s sym` without the thread's name: it loses samples of
 ///   callers with inlined frames (98 % of `main`).
-/// - `-s sym,srcline`: it shows the line of the inlined code beside the name
-///   of the function around it, we the inlined function's.
+/// - `-s sym,srcline` where callers are counted or drawn: self weight stands
+///   at the line of the inlined code beside the name of the function around
+///   it, and at that line again, without self weight, beside the inlined
+///   function's. We have one row, whose name is that of the function that the
+///   line is in. Compared without callers, where both have the name around.
 /// - `-g address` and `-g srcline`: it takes the line after the call.
 /// - C++: it names inlined functions with their arguments, others without.
 #[test]

@@ -31,8 +31,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let mut text = Vec::new();
     let shell = match args.artifact {
         Artifact::Man => {
-            clap_mangen::Man::new(command.clone()).render(&mut text)?;
-            text.extend(keys_section().bytes());
+            text.extend(manual(command.clone())?.bytes());
             None
         }
         Artifact::Bash => Some(clap_complete::Shell::Bash),
@@ -49,6 +48,52 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// The manual page: what stands for all commands, then each with its options,
+/// then the keys of the terminal UI.
+fn manual(mut command: clap::Command) -> io::Result<String> {
+    command.build();
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    let mut page = String::from_utf8_lossy(&page).into_owned();
+    for part in command.get_subcommands() {
+        let name = part.get_name();
+        // They are sections of this page, no pages of their own.
+        page = page.replace(&format!("prof\\-{name}(1)"), &format!("prof {name}"));
+        // `help` has the other commands below it.
+        if !part.is_hide_set() && name != "help" {
+            page.push_str(&command_section(part)?);
+        }
+    }
+    page.push_str(&keys_section());
+    Ok(page)
+}
+
+/// Usage, description, options and examples of a command, troff.
+fn command_section(command: &clap::Command) -> io::Result<String> {
+    let mut section = format!(".SH \"PROF {}\"\n", command.get_name().to_uppercase());
+    let mut text = Vec::new();
+    let page = clap_mangen::Man::new(command.clone());
+    page.render_synopsis_section(&mut text)?;
+    page.render_description_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    if command
+        .get_after_help()
+        .or(command.get_after_long_help())
+        .is_some()
+    {
+        page.render_extra_section(&mut text)?;
+    }
+    // The sections of a page are parts of one here.
+    for line in String::from_utf8_lossy(&text).lines() {
+        match line.strip_prefix(".SH ") {
+            Some("EXTRA") => section.push_str(".SS EXAMPLES\n"),
+            Some(heading) => section.push_str(&format!(".SS {heading}\n")),
+            None => section.push_str(&format!("{line}\n")),
+        }
+    }
+    Ok(section)
+}
+
 /// The keys of the terminal UI as a section of the manual, troff.
 fn keys_section() -> String {
     let mut section = String::from(".SH \"KEYS OF THE TERMINAL UI\"\n.nf\n");
@@ -60,4 +105,50 @@ fn keys_section() -> String {
     }
     section.push_str(".fi\n");
     section
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CommandFactory, manual};
+    use crate::Cli;
+
+    #[test]
+    fn the_manual_has_every_option_of_every_command_and_the_keys() {
+        let mut command = Cli::command();
+        command.build();
+        let page = manual(command.clone()).expect("written to memory");
+        let mut section = page.as_str();
+        for part in command
+            .get_subcommands()
+            .filter(|part| part.get_name() != "help")
+        {
+            let heading = format!(".SH \"PROF {}\"\n", part.get_name().to_uppercase());
+            if part.is_hide_set() {
+                assert!(!page.contains(&heading));
+                continue;
+            }
+            (_, section) = section
+                .split_once(&heading)
+                .expect("in the order of the commands");
+            let own = section.split(".SH ").next().unwrap_or_default();
+            for argument in part
+                .get_arguments()
+                .filter(|argument| !argument.is_hide_set())
+            {
+                let Some(long) = argument.get_long() else {
+                    continue;
+                };
+                let long = format!("\\-\\-{}", long.replace('-', "\\-"));
+                assert!(own.contains(&long), "{}: {long}", part.get_name());
+            }
+        }
+        for line in prof_report::tui::manual().lines() {
+            let line = line.replace('\\', "\\e").replace('-', "\\-");
+            assert!(section.contains(&line), "{line}");
+        }
+        assert!(
+            !page.contains("(1)\n"),
+            "a page that does not exist is referred to"
+        );
+    }
 }
