@@ -87,6 +87,8 @@ impl Command {
 fn main() -> ExitCode {
     // Usage errors exit 2 and help exits 0, both by clap.
     let cli = Cli::parse();
+    // Without it such a fault still ends the process, only without a word.
+    let _ = prof_sys::shrunk::explain();
     match cli.command.run() {
         Ok(outcome) => outcome.exit_code(),
         Err(error) => outcome::explain(&error),

@@ -3,7 +3,7 @@
 //! Small files are read into memory. Large ones are mapped, because copying
 //! hundreds of megabytes to look at a few pages of them is what makes other
 //! tools slow; a mapped file that is truncated by someone else raises SIGBUS,
-//! which the binary turns into a message.
+//! which the binary turns into a message (`prof_sys::shrunk`).
 
 use memmap2::UncheckedAdvice;
 use std::fs::{File, OpenOptions};

@@ -39,6 +39,7 @@ mod poll;
 pub mod process;
 pub mod prompt;
 mod ring;
+pub mod shrunk;
 pub mod signal;
 mod spawn;
 pub mod terminal;
