@@ -392,6 +392,13 @@ impl<'a> Reader<'a> {
             let name = until_nul(entry.get(16..)?);
             if name != SAME_FILE {
                 file = at + 16..at + 16 + name.len();
+                // Some versions of V8 write a name that they freed before.
+                // Where its bytes hold a NUL, all that follows is read at
+                // the wrong place, so that none of the lines can be believed.
+                if line_address < address || !is_file_name(name) {
+                    self.lines.truncate(first);
+                    return None;
+                }
             }
             self.lines.push(Line {
                 address: line_address,
@@ -417,6 +424,12 @@ impl<'a> Reader<'a> {
         self.next_unwinding = Some((start..end, header));
         Some(())
     }
+}
+
+/// Whether bytes read like the name of a file.
+fn is_file_name(bytes: &[u8]) -> bool {
+    let is_text = |name: &str| !name.is_empty() && !name.chars().any(char::is_control);
+    std::str::from_utf8(bytes).is_ok_and(is_text)
 }
 
 #[cfg(test)]
@@ -539,6 +552,36 @@ mod tests {
             (&b"abc"[..], &b"DE"[..])
         );
         assert_eq!(dump.unwinding(Avma(0x3000), None), None);
+    }
+
+    #[test]
+    fn lines_with_garbage_for_a_file_are_none() {
+        // As of a V8: the second file's name was freed before it was written.
+        for garbage in [
+            &b"D\xde\x02\0\0\0\0\0\xa0ork.js"[..],
+            b"\x03.js",
+            b"\0\0work.js",
+        ] {
+            let mut dump = Dump::new(false);
+            let mut tail = Vec::new();
+            for (address, file) in [
+                (0x1000u64, &b"a.js"[..]),
+                (0x1004, garbage),
+                (0x1008, garbage),
+            ] {
+                tail.extend(address.to_le_bytes());
+                tail.extend([1, 0, 0, 0, 0, 0, 0, 0]);
+                tail.extend(file);
+                tail.push(0);
+            }
+            dump.record(2, 9, &[0x1000, 3], &tail, false);
+            dump.load(10, 0x1000, 1, "f", &[0; 16]);
+            let dump = JitDump::parse(dump.bytes).expect("a dump");
+            assert!(dump.line_rows(Avma(0x1000)).is_empty(), "{garbage:?}");
+            let found = dump.lookup(Avma(0x100a), Some(10), Demangle::Yes);
+            let frame = found.frames.first().expect("a frame");
+            assert_eq!((&*frame.name, frame.file.as_deref()), ("f", None));
+        }
     }
 
     #[test]
