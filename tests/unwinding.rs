@@ -185,19 +185,24 @@ fn c_program(test: &str, name: &str) -> Option<PathBuf> {
     Some(program)
 }
 
-#[test]
-fn stacks_of_more_than_a_mebibyte_reach_the_start() {
-    let test = "stacks_of_more_than_a_mebibyte_reach_the_start";
-    let Some(program) = c_program(test, "deep-recursion") else {
-        return;
-    };
+/// The fixture of deep stacks; `None` where they cannot be read in time.
+fn deep_recursion(test: &str) -> Option<PathBuf> {
     if !rustix::process::geteuid().is_root() {
         skipped(
             test,
             "without the right to run first, memory is read too late",
         );
-        return;
+        return None;
     }
+    c_program(test, "deep-recursion")
+}
+
+#[test]
+fn stacks_of_more_than_a_mebibyte_reach_the_start() {
+    let test = "stacks_of_more_than_a_mebibyte_reach_the_start";
+    let Some(program) = deep_recursion(test) else {
+        return;
+    };
     for mode in ["sweep", "bottom", "walk"] {
         let recording = scratch().join(format!("deep-{mode}.data"));
         let status = prof_command()
@@ -247,16 +252,9 @@ fn stacks_of_more_than_a_mebibyte_reach_the_start() {
 #[test]
 fn a_chain_longer_than_a_record_keeps_both_ends() {
     let test = "a_chain_longer_than_a_record_keeps_both_ends";
-    let Some(program) = c_program(test, "deep-recursion") else {
+    let Some(program) = deep_recursion(test) else {
         return;
     };
-    if !rustix::process::geteuid().is_root() {
-        skipped(
-            test,
-            "without the right to run first, memory is read too late",
-        );
-        return;
-    }
     if !have(test, "perf") {
         return;
     }

@@ -122,7 +122,10 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         let outer = self.threads.entry(sample.tid).or_default();
         let word = sample.state.registers.machine().word();
         outer.settle(&sample.copied(), word);
-        outer.look(self.drain);
+        // Under pressure what lies beyond the copy is not looked at.
+        if !self.is_pressed {
+            outer.look(self.drain);
+        }
         let mut walk = Walk {
             stacks: &mut self.stacks,
             memory: &self.memory,
