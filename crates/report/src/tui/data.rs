@@ -103,6 +103,8 @@ pub(super) struct Found {
     pub(super) pattern: Regex,
     /// By `SiteId`.
     pub(super) sites: Arc<[bool]>,
+    /// By `NodeId`: whether the frame matches or calls one that does.
+    pub(super) leads: Arc<[bool]>,
     /// Functions that match.
     pub(super) functions: usize,
     /// Weight of the samples with a match in their stack.
@@ -112,6 +114,31 @@ pub(super) struct Found {
 impl Found {
     pub(super) fn holds(&self, site: SiteId) -> bool {
         self.sites.get(site.0 as usize).copied().unwrap_or(false)
+    }
+
+    /// Whether there is a match in or below a node.
+    pub(super) fn leads(&self, node: NodeId) -> bool {
+        self.leads.get(node.index()).copied().unwrap_or(false)
+    }
+
+    /// The heaviest match in or below some nodes.
+    pub(super) fn heaviest(&self, tree: &CallTree, nodes: &[NodeId]) -> Option<NodeId> {
+        let weight = |node: NodeId| tree.total(node).period;
+        let mut best: Option<NodeId> = None;
+        let mut left = nodes.to_vec();
+        while let Some(node) = left.pop() {
+            let is_heavier = best.is_none_or(|best| weight(node) > weight(best));
+            if !is_heavier || !self.leads(node) {
+                continue;
+            }
+            if tree.site(node).is_some_and(|site| self.holds(site)) {
+                best = Some(node);
+            } else {
+                // The hottest is looked at first.
+                left.extend(tree.children(node).iter().rev());
+            }
+        }
+        best
     }
 }
 

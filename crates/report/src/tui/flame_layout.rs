@@ -36,6 +36,8 @@ pub(super) struct Cell {
     pub(super) right: u16,
     /// The frame, or the hottest of those merged.
     pub(super) node: NodeId,
+    /// Which of its caller's callees that is, counted from 0.
+    first: usize,
     /// How many frames: 1, or more if merged.
     pub(super) frames: u32,
     /// Their weight.
@@ -61,10 +63,30 @@ impl Cell {
     }
 }
 
+/// A place for the cursor. Ordered by row, then from left to right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Spot {
+    pub(super) row: usize,
+    /// Index of the cell in its row.
+    pub(super) index: usize,
+    pub(super) part: Part,
+}
+
+/// What of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    /// The frame or frames it is drawn for.
+    Cell,
+    /// The narrower ones beside it.
+    Beside,
+}
+
 /// Rows of cells from the zoomed frame's outermost caller down.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) rows: Vec<Vec<Cell>>,
+    /// Rows from a root to the zoomed frame.
+    zoomed: usize,
 }
 
 /// A span of the width: its exact edges are `start / total` and
@@ -95,6 +117,8 @@ impl Scale {
 /// Frames that wait for a cell.
 struct Waiting {
     hottest: NodeId,
+    /// Its place among its siblings.
+    first: usize,
     frames: u32,
     /// The weight at which they start, and its column.
     from: u64,
@@ -114,11 +138,16 @@ impl Layout {
             return layout;
         }
         // The way to the zoomed frame fills the width.
+        layout.zoomed = zoom.len();
+        let mut caller = NodeId::ROOT;
         for &node in zoom {
+            let siblings = forest.children(std::mem::replace(&mut caller, node));
+            let place = siblings.iter().position(|&sibling| sibling == node);
             layout.rows.push(vec![Cell {
                 left: 0,
                 right: columns,
                 node,
+                first: place.unwrap_or(0),
                 frames: 1,
                 weight: forest.total(node),
                 parent: 0,
@@ -170,46 +199,132 @@ impl Layout {
         is_filled
     }
 
-    /// The cell of a row that covers a column.
-    pub(super) fn at(&self, row: usize, column: u16) -> Option<(usize, Cell)> {
+    /// What covers a column of a row: a cell, or in its last column the
+    /// narrower frames beside it.
+    pub(super) fn at(&self, row: usize, column: u16) -> Option<Spot> {
         let cells = self.rows.get(row)?;
         let index = cells.partition_point(|cell| cell.right <= column);
-        let cell = *cells.get(index)?;
-        (cell.left <= column).then_some((index, cell))
+        let cell = cells.get(index)?;
+        let is_last = column > cell.left && column + 1 == cell.right;
+        let part = if cell.beside.frames > 0 && is_last {
+            Part::Beside
+        } else {
+            Part::Cell
+        };
+        (cell.left <= column).then_some(Spot { row, index, part })
     }
 
-    /// The nodes from a root to a cell.
-    pub(super) fn path(&self, row: usize, index: usize) -> Vec<NodeId> {
-        let mut path = Vec::with_capacity(row + 1);
-        let mut index = index;
-        for row in (0..=row).rev() {
-            let Some(cell) = self.rows.get(row).and_then(|cells| cells.get(index)) else {
-                break;
-            };
-            path.push(cell.node);
-            index = cell.parent;
+    /// The cell of a spot.
+    pub(super) fn cell(&self, spot: Spot) -> Option<&Cell> {
+        self.rows.get(spot.row)?.get(spot.index)
+    }
+
+    /// The spots of a row, from left to right.
+    pub(super) fn spots(&self, row: usize) -> impl Iterator<Item = Spot> {
+        let cells = self.rows.get(row).map_or(&[][..], Vec::as_slice);
+        cells.iter().enumerate().flat_map(move |(index, cell)| {
+            let spot = move |part| Spot { row, index, part };
+            let beside = (cell.beside.frames > 0).then_some(Part::Beside);
+            std::iter::once(Part::Cell).chain(beside).map(spot)
+        })
+    }
+
+    /// The frames that a spot stands for, hottest first.
+    pub(super) fn frames<'a>(&self, forest: &'a impl Stacks, spot: Spot) -> &'a [NodeId] {
+        let siblings = self.siblings(forest, spot);
+        let Some(cell) = self.cell(spot) else {
+            return &[];
+        };
+        let (from, count) = match spot.part {
+            Part::Cell => (cell.first, cell.frames),
+            Part::Beside => (cell.first + cell.frames as usize, cell.beside.frames),
+        };
+        siblings.get(from..from + count as usize).unwrap_or(&[])
+    }
+
+    /// All callees of a spot's caller.
+    fn siblings<'a>(&self, forest: &'a impl Stacks, spot: Spot) -> &'a [NodeId] {
+        let caller = self.caller(spot).and_then(|above| self.cell(above));
+        forest.children(caller.map_or(NodeId::ROOT, |cell| cell.node))
+    }
+
+    /// Where the caller of a spot is.
+    fn caller(&self, spot: Spot) -> Option<Spot> {
+        Some(Spot {
+            row: spot.row.checked_sub(1)?,
+            index: self.cell(spot)?.parent,
+            part: Part::Cell,
+        })
+    }
+
+    /// The nodes from a root to the hottest frame of a spot.
+    pub(super) fn path(&self, forest: &impl Stacks, spot: Spot) -> Vec<NodeId> {
+        let mut path: Vec<NodeId> = self.cell(spot).map(|cell| cell.node).into_iter().collect();
+        if spot.part == Part::Beside
+            && let Some(&hottest) = self.frames(forest, spot).first()
+        {
+            path = vec![hottest];
         }
+        let callers = std::iter::successors(self.caller(spot), |&spot| self.caller(spot));
+        path.extend(callers.filter_map(|spot| Some(self.cell(spot)?.node)));
         path.reverse();
         path
     }
 
-    /// The cell that shows the last node of a path; for a node that was
-    /// merged into another's cell, the first such cell of its parent, and for
-    /// one without a cell the one that counts it beside itself.
-    pub(super) fn find(&self, path: &[NodeId]) -> Option<(usize, usize)> {
-        let row = path.len().checked_sub(1)?;
-        let node = *path.last()?;
+    /// Where the last node of a path is, or the innermost of its callers that
+    /// is anywhere; `None` outside of what is zoomed into.
+    pub(super) fn find(&self, forest: &impl Stacks, path: &[NodeId]) -> Option<Spot> {
+        let mut spot = None;
+        for (row, &node) in path.iter().enumerate() {
+            let caller = spot.map_or(0, |spot: Spot| spot.index);
+            let Some(next) = self.find_in(forest, (row, caller), node) else {
+                if row < self.zoomed {
+                    return None;
+                }
+                break;
+            };
+            spot = Some(next);
+            let cell = self.cell(next)?;
+            if cell.is_merged() || next.part == Part::Beside {
+                break;
+            }
+        }
+        spot
+    }
+
+    /// Where a callee of the frame of a spot is.
+    pub(super) fn below(&self, forest: &impl Stacks, spot: Spot, node: NodeId) -> Option<Spot> {
+        self.find_in(forest, (spot.row + 1, spot.index), node)
+    }
+
+    /// Where in a row a callee of the cell `caller` of the row above is.
+    fn find_in(
+        &self,
+        forest: &impl Stacks,
+        (row, caller): (usize, usize),
+        node: NodeId,
+    ) -> Option<Spot> {
         let cells = self.rows.get(row)?;
-        let exact = cells.iter().position(|cell| cell.node == node);
-        let merged = || {
-            let above = row.checked_sub(1)?;
-            let (_, parent) = self.find(path.get(..=above)?)?;
-            let stands_for = |cell: &Cell| cell.is_merged() || cell.beside.frames > 0;
-            cells
-                .iter()
-                .position(|cell| cell.parent == parent && stands_for(cell))
-        };
-        exact.or_else(merged).map(|index| (row, index))
+        let from = cells.partition_point(|cell| cell.parent < caller);
+        let callees = || (from..).zip(cells.get(from..).unwrap_or(&[]));
+        let mut callees = callees().take_while(|(_, cell)| cell.parent == caller);
+        let spot = |index, part| Spot { row, index, part };
+        if let Some((index, _)) = callees.clone().find(|(_, cell)| cell.node == node) {
+            return Some(spot(index, Part::Cell));
+        }
+        let siblings = self.siblings(forest, spot(from, Part::Cell));
+        let place = siblings.iter().position(|&sibling| sibling == node)?;
+        callees.find_map(|(index, cell)| {
+            let behind = cell.first + cell.frames as usize;
+            let part = if (cell.first..behind).contains(&place) {
+                Part::Cell
+            } else if (behind..behind + cell.beside.frames as usize).contains(&place) {
+                Part::Beside
+            } else {
+                return None;
+            };
+            Some(spot(index, part))
+        })
     }
 }
 
@@ -240,15 +355,16 @@ impl RowBuilder {
     }
 
     /// Places siblings side by side.
-    fn push_children(&mut self, forest: &impl Stacks, nodes: &[NodeId], place: Place) {
-        let mut at = place.start;
+    fn push_children(&mut self, forest: &impl Stacks, nodes: &[NodeId], caller: Place) {
+        let mut at = caller.start;
         let mut waiting: Option<Waiting> = None;
-        for &node in nodes {
+        for (place, &node) in nodes.iter().enumerate() {
             let end = at.saturating_add(forest.total(node));
             let mut cell = waiting.take().unwrap_or_else(|| {
                 let left = self.scale.column(at);
                 Waiting {
                     hottest: node,
+                    first: place,
                     frames: 0,
                     from: at,
                     left,
@@ -266,10 +382,10 @@ impl RowBuilder {
                 waiting = Some(cell);
                 continue;
             }
-            self.push(&cell, right, end, place.parent);
+            self.push(&cell, right, end, caller.parent);
         }
         if let Some(rest) = waiting.filter(|rest| rest.from < at) {
-            self.push_rest(&rest, at, place);
+            self.push_rest(&rest, at, caller);
         }
     }
 
@@ -278,6 +394,7 @@ impl RowBuilder {
             left: cell.left,
             right,
             node: cell.hottest,
+            first: cell.first,
             frames: cell.frames,
             weight: end.saturating_sub(cell.from),
             parent,
@@ -312,7 +429,7 @@ impl RowBuilder {
 
 #[cfg(test)]
 mod tests {
-    use super::{Layout, NodeId, Scale, Stacks};
+    use super::{Layout, NodeId, Part, Scale, Spot, Stacks};
     use crate::model::Scene;
     use crate::model::tests::{samples, selections, sketch};
     use proptest::prelude::*;
@@ -346,6 +463,17 @@ mod tests {
                         let called = called.filter(|&&node| tree.total(node).period > 0);
                         let frames = of_cell().map(|below| below.frames + below.beside.frames);
                         prop_assert_eq!(frames.sum::<u32>() as usize, called.count());
+                    }
+                }
+            }
+            for row in 0..layout.rows.len() {
+                for spot in layout.spots(row) {
+                    let path = layout.path(tree, spot);
+                    prop_assert_eq!(path.len(), row + 1);
+                    for &frame in layout.frames(tree, spot) {
+                        let callers = path.get(..row).unwrap_or_default();
+                        let path = [callers, &[frame]].concat();
+                        prop_assert_eq!(layout.find(tree, &path), Some(spot));
                     }
                 }
             }
@@ -458,10 +586,21 @@ mod tests {
         };
         assert_eq!((edges(&wide), wide.beside.frames), ((0, 18, 1), 0));
         assert_eq!((edges(&narrow), narrow.weight), ((18, 19, 2), 2));
-        // Whichever it is, the frame is found.
-        for own in [0, 100] {
-            let layout = Layout::new(&Slim::new(own), &[], 20, 10);
-            assert!(layout.find(&[NodeId(1), NodeId(4)]).is_some());
+        // Whichever it is, the frame is found, and what is called by it.
+        for (own, index, part) in [(0, 0, Part::Beside), (100, 1, Part::Cell)] {
+            let forest = Slim::new(own);
+            let layout = Layout::new(&forest, &[], 20, 10);
+            let spot = Spot {
+                row: 1,
+                index,
+                part,
+            };
+            for path in [&[1, 3][..], &[1, 4], &[1, 4, 7]] {
+                let path: Vec<_> = path.iter().copied().map(NodeId).collect();
+                assert_eq!(layout.find(&forest, &path), Some(spot), "{path:?}");
+            }
+            assert_eq!(layout.frames(&forest, spot), [NodeId(3), NodeId(4)]);
+            assert_eq!(layout.path(&forest, spot), [NodeId(1), NodeId(3)]);
         }
     }
 
@@ -472,23 +611,42 @@ mod tests {
         assert_eq!(layout.rows.len(), 2);
         let edges = layout.rows.get(1).and_then(|row| row.first());
         assert_eq!(edges.map(|cell| (cell.left, cell.right)), Some((0, 20)));
-        assert_eq!(layout.path(1, 0), zoom);
+        let spot = |row| Spot {
+            row,
+            index: 0,
+            part: Part::Cell,
+        };
+        assert_eq!(layout.path(&Broad::new(), spot(1)), zoom);
+        assert_eq!(layout.frames(&Broad::new(), spot(1)), [NodeId(3)]);
+        let find = |path: &[NodeId]| layout.find(&Broad::new(), path);
+        assert_eq!(find(&zoom), Some(spot(1)));
+        assert_eq!(find(&[NodeId(1)]), Some(spot(0)));
+        // What is not below it is nowhere.
+        assert_eq!(find(&[NodeId(1), NodeId(2)]), None);
     }
 
     #[test]
     fn a_cell_is_found_by_column_and_by_path() {
         let layout = Layout::new(&Broad::new(), &[], 20, 10);
-        let (index, cell) = layout.at(1, 7).expect("the second callee");
+        let second = layout.at(1, 7).expect("the second callee");
+        let cell = layout.cell(second).expect("a cell");
         assert_eq!(cell.node, NodeId(3));
-        let path = layout.path(1, index);
+        let spot = |index| Spot {
+            row: 1,
+            index,
+            part: Part::Cell,
+        };
+        let forest = Broad::new();
+        let path = layout.path(&forest, second);
         assert_eq!(path, [NodeId(1), NodeId(3)]);
-        assert_eq!(layout.find(&path), Some((1, 1)));
+        assert_eq!(layout.find(&forest, &path), Some(spot(1)));
         // A narrow one is found where it was merged.
-        let (row, index) = layout
-            .find(&[NodeId(1), NodeId(90)])
-            .expect("a merged cell");
-        let cell = layout.rows.get(row).and_then(|cells| cells.get(index));
-        assert!(cell.is_some_and(|cell| cell.is_merged()));
+        for (node, index) in [(5, 3), (29, 3), (30, 4), (104, 4)] {
+            let path = [NodeId(1), NodeId(node)];
+            let found = layout.find(&forest, &path).expect("a merged cell");
+            assert_eq!(found, spot(index));
+            assert!(layout.frames(&forest, found).contains(&NodeId(node)));
+        }
     }
 
     #[test]

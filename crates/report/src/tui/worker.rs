@@ -182,43 +182,58 @@ fn search(seen: &Seen, pattern: Regex) -> Found {
         .iter()
         .filter(|row| sites.get(row.site.0 as usize) == Some(&true))
         .count();
-    let covered = covered(&seen.tree, &sites);
+    let reach = Reach::new(&seen.tree, &sites);
     Found {
         pattern,
         sites,
+        leads: reach.leads.into(),
         functions,
-        covered,
+        covered: reach.covered,
     }
 }
 
-/// Weight of the samples with a marked frame: the outermost of a stack
-/// counts.
-fn covered(tree: &CallTree, sites: &[bool]) -> Weight {
-    let mut sum = Weight::ZERO;
-    let mut inside = vec![false; tree.len()];
-    // A parent's id is smaller than its children's.
-    for index in 1..tree.len() {
-        let Ok(node) = u32::try_from(index).map(NodeId) else {
-            break;
+/// Where marked frames are in a call tree.
+struct Reach {
+    /// By `NodeId`: whether there is one in or below the node.
+    leads: Vec<bool>,
+    /// Weight of the samples with one: the outermost of a stack counts.
+    covered: Weight,
+}
+
+impl Reach {
+    fn new(tree: &CallTree, sites: &[bool]) -> Self {
+        let is_marked = |node: NodeId| {
+            let site = tree.site(node).map_or(usize::MAX, |site| site.0 as usize);
+            sites.get(site).copied().unwrap_or(false)
         };
-        let is_below = tree
-            .parent(node)
-            .and_then(|parent| inside.get(parent.index()))
-            .copied()
-            .unwrap_or(false);
-        let is_marked = tree
-            .site(node)
-            .and_then(|site| sites.get(site.0 as usize))
-            .copied()
-            .unwrap_or(false);
-        if is_marked && !is_below {
-            sum += tree.total(node);
+        let nodes = || (1..tree.len()).filter_map(|index| u32::try_from(index).ok().map(NodeId));
+        let parent = |node: NodeId| tree.parent(node).map_or(usize::MAX, NodeId::index);
+        // A parent's id is smaller than its children's.
+        let mut covered = Weight::ZERO;
+        let mut inside = vec![false; tree.len()];
+        for node in nodes() {
+            let is_below = inside.get(parent(node)).copied().unwrap_or(false);
+            if is_marked(node) && !is_below {
+                covered += tree.total(node);
+            }
+            if let Some(slot) = inside.get_mut(node.index()) {
+                *slot = is_below || is_marked(node);
+            }
         }
-        if let Some(slot) = inside.get_mut(index) {
-            *slot = is_below || is_marked;
+        let mut leads = vec![false; tree.len()];
+        for node in nodes().rev() {
+            let is_shown = tree.total(node).period > 0;
+            let leads_on = leads.get(node.index()).copied().unwrap_or(false);
+            if is_shown && (leads_on || is_marked(node)) {
+                for at in [node.index(), parent(node)] {
+                    if let Some(slot) = leads.get_mut(at) {
+                        *slot = true;
+                    }
+                }
+            }
         }
+        Self { leads, covered }
     }
-    sum
 }
 
 fn code(

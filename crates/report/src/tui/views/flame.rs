@@ -1,19 +1,16 @@
 //! The flame graph: every stack at once, a frame as wide as its share.
 
 use super::View;
-use crate::model::{NodeId, SiteId};
+use super::flame_paint::Painter;
+use crate::model::NodeId;
 use crate::tui::action::Action;
 use crate::tui::app::{App, Selected};
 use crate::tui::data::{Found, Seen};
-use crate::tui::flame_layout::{Cell, Layout};
+use crate::tui::flame_layout::{Layout, Part, Spot};
 use crate::tui::frame::share;
-use crate::tui::paint::Pen;
-use crate::tui::text;
-use crate::tui::theme::Kind;
 use prof_profile::FunctionId;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
 
 /// Where the roots are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,7 +64,7 @@ impl Flame {
 
     /// Shows the heaviest frame of a function.
     pub(in crate::tui) fn open(app: &mut App, function: FunctionId) {
-        let Some(seen) = &app.seen else { return };
+        let Some(seen) = app.seen.clone() else { return };
         let mut heaviest: Option<NodeId> = None;
         seen.tree.walk(|node| {
             let is_it = seen
@@ -83,30 +80,38 @@ impl Flame {
         match path {
             Some(path) => {
                 app.flame.cursor = path;
-                app.flame.zoom_to_see();
+                app.flame.zoom_to_see(&seen, app.area.width);
                 Self::settle(app);
             }
             None => app.say("it is in no stack of this selection"),
         }
     }
 
-    /// Zooms so far in that the cursor's frame has a cell.
-    fn zoom_to_see(&mut self) {
-        let parents = self.cursor.len().saturating_sub(1);
-        if !self.cursor.starts_with(&self.zoom) {
-            self.before.push(std::mem::take(&mut self.zoom));
-            self.zoom = self.cursor.get(..parents).unwrap_or_default().to_vec();
+    /// Zooms so far in that the cursor's frame has a cell of its own.
+    fn zoom_to_see(&mut self, seen: &Seen, columns: u16) {
+        let callers = self.cursor.len().saturating_sub(1);
+        let callers = self.cursor.get(..callers).unwrap_or_default();
+        let ways = [&self.zoom, callers, &self.cursor];
+        let is_seen = |zoom: &&[NodeId]| {
+            let place = Place::new(seen, zoom, columns, &self.cursor);
+            place.cursor.is_some_and(|spot| place.is_alone(spot))
+        };
+        let zoom = ways.into_iter().find(is_seen).unwrap_or(&self.cursor);
+        if *zoom != *self.zoom {
+            let zoom = zoom.to_vec();
+            self.before.push(std::mem::replace(&mut self.zoom, zoom));
         }
     }
 
-    fn layout(&self, seen: &Seen, columns: u16) -> Layout {
-        Layout::new(&*seen.tree, &self.zoom, columns, DEPTH)
+    /// What the screen shows, and where on it the cursor is.
+    fn place(app: &App) -> Option<Place<'_>> {
+        Self::place_on(app, app.area.width)
     }
 
-    /// The layout down to what the screen shows.
-    fn layout_of(app: &App) -> Option<Layout> {
+    fn place_on(app: &App, columns: u16) -> Option<Place<'_>> {
+        let flame = &app.flame;
         let seen = app.seen.as_ref()?;
-        Some(app.flame.layout(seen, app.area.width))
+        Some(Place::new(seen, &flame.zoom, columns, &flame.cursor))
     }
 
     pub(in crate::tui) fn selected(&self, app: &App) -> Selected {
@@ -147,20 +152,14 @@ impl Flame {
                 };
             }
             Action::Enter => Self::zoom_in(app),
-            Action::Up | Action::Down if action == towards_leaves => Self::deeper(app),
-            Action::Up | Action::Down => {
-                let callers = app.flame.cursor.len().saturating_sub(1).max(1);
-                app.flame.cursor.truncate(callers);
-            }
+            Action::Up | Action::Down if action == towards_leaves => Self::deeper(app, 1),
+            Action::Up | Action::Down => Self::outwards(app, 1),
             Action::Left => Self::sideways(app, -1),
             Action::Right => Self::sideways(app, 1),
-            Action::PageDown => (0..10).for_each(|_| Self::deeper(app)),
-            Action::PageUp => {
-                let len = app.flame.cursor.len().saturating_sub(10).max(1);
-                app.flame.cursor.truncate(len);
-            }
+            Action::PageDown => Self::deeper(app, 10),
+            Action::PageUp => Self::outwards(app, 10),
             Action::Home => app.flame.cursor.truncate(1),
-            Action::End => (0..DEPTH).for_each(|_| Self::deeper(app)),
+            Action::End => Self::deeper(app, DEPTH),
             _ => {}
         }
         Self::settle(app);
@@ -176,25 +175,53 @@ impl Flame {
         }
     }
 
-    /// To the hottest callee.
-    fn deeper(app: &mut App) {
-        let Some(seen) = &app.seen else { return };
-        let at = app.flame.cursor.last().copied().unwrap_or(NodeId::ROOT);
-        app.flame.cursor.extend(seen.tree.children(at).first());
+    /// To the hottest callee, so many times, as far as it is drawn.
+    fn deeper(app: &mut App, rows: usize) {
+        let Some(place) = Self::place(app) else {
+            return;
+        };
+        let (layout, tree) = (&place.layout, &*place.seen.tree);
+        let Some(mut spot) = place.cursor else { return };
+        if !place.is_alone(spot) {
+            return app.say("what these call is too narrow to be drawn; Enter zooms in");
+        }
+        let mut path = app.flame.cursor.clone();
+        for _ in 0..rows {
+            let at = path.last().copied().unwrap_or(NodeId::ROOT);
+            let Some(&hottest) = tree.children(at).first() else {
+                break;
+            };
+            let Some(next) = layout.below(tree, spot, hottest) else {
+                break;
+            };
+            path.push(hottest);
+            spot = next;
+            if !place.is_alone(spot) {
+                break;
+            }
+        }
+        app.flame.cursor = path;
+    }
+
+    /// To the callers that are so many rows further out.
+    fn outwards(app: &mut App, rows: usize) {
+        let spot = Self::place(app).and_then(|place| place.cursor);
+        // The cursor may be on a frame that no row is drawn for.
+        let row = spot.map_or(app.flame.cursor.len(), |spot| spot.row + 1);
+        app.flame.cursor.truncate(row.saturating_sub(rows).max(1));
     }
 
     /// To the neighbour in the same row.
     fn sideways(app: &mut App, step: isize) {
-        let Some(layout) = Self::layout_of(app) else {
+        let Some(place) = Self::place(app) else {
             return;
         };
-        let Some((row, index)) = layout.find(&app.flame.cursor) else {
-            return;
-        };
-        let next = index.saturating_add_signed(step);
-        let has_next = layout.rows.get(row).is_some_and(|cells| next < cells.len());
-        if has_next {
-            app.flame.cursor = layout.path(row, next);
+        let Some(here) = place.cursor else { return };
+        let spots: Vec<Spot> = place.layout.spots(here.row).collect();
+        let at = spots.iter().position(|&spot| spot == here);
+        let next = at.and_then(|at| spots.get(at.checked_add_signed(step)?));
+        if let Some(&next) = next {
+            app.flame.cursor = place.path(next);
         }
     }
 
@@ -208,7 +235,7 @@ impl Flame {
 
     pub(in crate::tui) fn click(app: &mut App, column: u16, row: u16) {
         let height = crate::tui::frame::layout(app).body.height;
-        let Some(layout) = Self::layout_of(app) else {
+        let Some(place) = Self::place(app) else {
             return;
         };
         let row = match app.flame.roots {
@@ -216,34 +243,33 @@ impl Flame {
             Roots::Bottom => height.saturating_sub(1 + row),
         };
         let row = usize::from(row) + app.flame.top;
-        let Some((index, _)) = layout.at(row, column) else {
+        let Some(spot) = place.layout.at(row, column) else {
             return;
         };
-        let path = layout.path(row, index);
-        if app.flame.cursor == path {
-            Self::zoom_in(app);
+        let path = place.path(spot);
+        if place.cursor == Some(spot) {
+            return Self::zoom_in(app);
         }
         app.flame.cursor = path;
     }
 
-    /// The next cell that matches, row by row.
+    /// The next place with a match, row by row: a frame that matches, or
+    /// merged ones that match or call what does. Of those the cursor gets on
+    /// the heaviest match.
     pub(in crate::tui) fn find(app: &mut App, found: &Found, forwards: bool) -> bool {
-        let (Some(layout), Some(seen)) = (Self::layout_of(app), app.seen.clone()) else {
+        let Some(place) = Self::place(app) else {
             return false;
         };
-        let here = layout.find(&app.flame.cursor);
-        let mut hits: Vec<(usize, usize)> = Vec::new();
-        for (row, cells) in layout.rows.iter().enumerate() {
-            for (index, cell) in cells.iter().enumerate() {
-                let is_hit = seen
-                    .site_at(cell.node)
-                    .is_some_and(|site| found.holds(site));
-                if is_hit && Some((row, index)) != here {
-                    hits.push((row, index));
-                }
-            }
-        }
-        let split = hits.partition_point(|&hit| Some(hit) < here);
+        let is_on_match = || {
+            let node = app.flame.cursor.last()?;
+            Some(found.holds(place.seen.site_at(*node)?))
+        };
+        let passed = place.cursor.filter(|_| is_on_match() == Some(true));
+        let rows = 0..place.layout.rows.len();
+        let spots = rows.flat_map(|row| place.layout.spots(row));
+        let hits = spots.filter(|&spot| Some(spot) != passed && place.has_match(found, spot));
+        let hits: Vec<Spot> = hits.collect();
+        let split = hits.partition_point(|&hit| Some(hit) < place.cursor);
         let next = if forwards {
             hits.get(split).or(hits.first())
         } else {
@@ -252,10 +278,28 @@ impl Flame {
                 .and_then(|at| hits.get(at))
                 .or(hits.last())
         };
-        let Some(&(row, index)) = next else {
+        let Some(path) = next.and_then(|&hit| place.path_to_match(found, hit)) else {
+            return Self::find_outside(app, found);
+        };
+        app.flame.cursor = path;
+        Self::settle(app);
+        true
+    }
+
+    /// The heaviest match, if none is in what is zoomed into.
+    fn find_outside(app: &mut App, found: &Found) -> bool {
+        let Some(seen) = &app.seen else { return false };
+        let is_zoom = |node: Option<&NodeId>| node.is_some_and(|&node| found.leads(node));
+        if app.flame.zoom.is_empty() || is_zoom(app.flame.zoom.last()) {
+            return false;
+        }
+        let outermost = seen.tree.children(NodeId::ROOT);
+        let Some(node) = found.heaviest(&seen.tree, outermost) else {
             return false;
         };
-        app.flame.cursor = layout.path(row, index);
+        app.flame.cursor = seen.path(node);
+        let zoom = std::mem::take(&mut app.flame.zoom);
+        app.flame.before.push(zoom);
         Self::settle(app);
         true
     }
@@ -271,56 +315,133 @@ impl Flame {
             words.push_str(&format!(", everywhere {}", share(app, hot.total).trim()));
             words.push_str(&format!(", self {}", share(app, hot.own).trim()));
         }
-        let layout = Self::layout_of(app)?;
-        let (row, index) = layout.find(&self.cursor)?;
-        let cell = layout.rows.get(row)?.get(index)?;
-        if cell.is_merged() {
-            words.push_str(&format!(
-                " (one cell for {} frames, together {:.2}%)",
-                cell.frames,
-                percent_of(cell.weight, app.whole().period),
-            ));
-        }
-        if cell.beside.frames > 0 {
-            words.push_str(&format!(
-                " (+{} narrower beside it, {:.2}%)",
-                cell.beside.frames,
-                percent_of(cell.beside.weight, app.whole().period),
-            ));
-        }
+        let others = Self::place(app).and_then(|place| place.others(app));
+        words.push_str(&others.unwrap_or_default());
         Some(words)
     }
 
     pub(in crate::tui) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
-        let (flame, Some(seen)) = (&app.flame, &app.seen) else {
+        let Some(place) = Self::place_on(app, area.width) else {
             return;
         };
-        let layout = flame.layout(seen, area.width);
-        let marked = flame
-            .cursor
-            .last()
-            .and_then(|&node| seen.key(seen.site_at(node)?));
-        let here = layout.find(&flame.cursor);
+        let flame = &app.flame;
+        let painter = Painter::new(app, &place, flame.cursor.last().copied());
         for at in 0..area.height {
             let row = usize::from(at) + flame.top;
-            let Some(cells) = layout.rows.get(row) else {
+            let Some(cells) = place.layout.rows.get(row) else {
                 break;
             };
             let y = match flame.roots {
                 Roots::Top => at,
                 Roots::Bottom => area.height - 1 - at,
             };
-            for (index, cell) in cells.iter().enumerate() {
-                let look = CellLook {
-                    is_cursor: here == Some((row, index)),
-                    is_marked: marked.is_some()
-                        && seen.site_at(cell.node).and_then(|site| seen.key(site)) == marked,
-                    is_caller: row + 1 < flame.zoom.len(),
-                    is_odd: index % 2 == 1,
+            let line = Rect {
+                y: area.y + y,
+                height: 1,
+                ..area
+            };
+            let is_caller = row + 1 < flame.zoom.len();
+            for index in 0..cells.len() {
+                let spot = Spot {
+                    row,
+                    index,
+                    part: Part::Cell,
                 };
-                draw_cell(app, seen, area, y, cell, look, buffer);
+                painter.draw(spot, is_caller, line, buffer);
             }
         }
+    }
+}
+
+/// The graph laid out, and where the cursor is in it.
+pub(super) struct Place<'a> {
+    pub(super) seen: &'a Seen,
+    pub(super) layout: Layout,
+    pub(super) cursor: Option<Spot>,
+}
+
+impl<'a> Place<'a> {
+    fn new(seen: &'a Seen, zoom: &[NodeId], columns: u16, cursor: &[NodeId]) -> Self {
+        let layout = Layout::new(&*seen.tree, zoom, columns, DEPTH);
+        let cursor = layout.find(&*seen.tree, cursor);
+        Self {
+            seen,
+            layout,
+            cursor,
+        }
+    }
+
+    fn path(&self, spot: Spot) -> Vec<NodeId> {
+        self.layout.path(&*self.seen.tree, spot)
+    }
+
+    /// The frames that a spot stands for.
+    pub(super) fn frames(&self, spot: Spot) -> &'a [NodeId] {
+        self.layout.frames(&*self.seen.tree, spot)
+    }
+
+    /// Whether a spot is one frame's, so that its callees are drawn.
+    fn is_alone(&self, spot: Spot) -> bool {
+        let cell = self.layout.cell(spot);
+        spot.part == Part::Cell && cell.is_some_and(|cell| !cell.is_merged())
+    }
+
+    /// Whether the search leads to a spot: its frame matches, or one of
+    /// those merged matches or calls what does.
+    pub(super) fn has_match(&self, found: &Found, spot: Spot) -> bool {
+        let frames = self.frames(spot);
+        if self.is_alone(spot) {
+            let site = frames.first().and_then(|&node| self.seen.site_at(node));
+            return site.is_some_and(|site| found.holds(site));
+        }
+        frames.iter().any(|&node| found.leads(node))
+    }
+
+    fn path_to_match(&self, found: &Found, spot: Spot) -> Option<Vec<NodeId>> {
+        let node = found.heaviest(&self.seen.tree, self.frames(spot))?;
+        Some(self.seen.path(node))
+    }
+
+    /// What is to be said of frames in or beside the cursor's cell.
+    fn others(&self, app: &App) -> Option<String> {
+        let spot = self.cursor?;
+        let cell = self.layout.cell(spot)?;
+        let whole = app.whole().period;
+        let beside = cell.beside;
+        let mut words = match spot.part {
+            Part::Beside if beside.frames == 1 => {
+                return Some(" (narrower than a column; Enter zooms in)".into());
+            }
+            Part::Beside => format!(
+                " (one of {} narrower than a column, together {:.2}%",
+                beside.frames,
+                percent_of(beside.weight, whole),
+            ),
+            Part::Cell if cell.is_merged() => format!(
+                " (one cell for {} frames, together {:.2}%",
+                cell.frames,
+                percent_of(cell.weight, whole),
+            ),
+            Part::Cell if beside.frames > 0 => {
+                let share = percent_of(beside.weight, whole);
+                return Some(format!(
+                    " (+{} narrower beside it, {share:.2}%)",
+                    beside.frames
+                ));
+            }
+            Part::Cell => return None,
+        };
+        if let Some(found) = &app.search.found {
+            let frames = self.frames(spot).iter();
+            let leading = frames.filter(|&&node| found.leads(node)).count();
+            match leading {
+                0 => {}
+                1 => words.push_str(", 1 leads to a match"),
+                _ => words.push_str(&format!(", {leading} lead to a match")),
+            }
+        }
+        words.push_str("; Enter zooms in)");
+        Some(words)
     }
 }
 
@@ -331,113 +452,4 @@ fn percent_of(part: u64, whole: u64) -> f64 {
     } else {
         part as f64 * 100.0 / whole as f64
     }
-}
-
-/// At the end of a frame beside which there are narrower ones.
-const MORE: &str = "+";
-
-/// How a cell stands out.
-#[derive(Clone, Copy)]
-struct CellLook {
-    is_cursor: bool,
-    /// It is the function under the cursor.
-    is_marked: bool,
-    /// It is a caller of the zoomed frame.
-    is_caller: bool,
-    is_odd: bool,
-}
-
-fn draw_cell(
-    app: &App,
-    seen: &Seen,
-    area: Rect,
-    y: u16,
-    cell: &Cell,
-    look: CellLook,
-    buffer: &mut Buffer,
-) {
-    let theme = &app.theme;
-    let Some(id) = seen.site_at(cell.node) else {
-        return;
-    };
-    let place = Rect {
-        x: area.x + cell.left,
-        y: area.y + y,
-        width: cell.right.saturating_sub(cell.left),
-        height: 1,
-    };
-    let style = cell_style(app, seen, id, cell, look);
-    if cell.is_merged() {
-        let mut pen = Pen::new(buffer, theme, place, 0);
-        let merged = theme.glyphs.merged.repeat(pen.room());
-        pen.put(&merged, style);
-        return;
-    }
-    let site = seen.site(id);
-    let kind = Kind::of(&seen.profile, site);
-    let name = site.name(&seen.profile);
-    let sign = if kind == Kind::User { "" } else { kind.sign() };
-    // Its last column tells of those beside it.
-    let has_more = cell.beside.frames > 0;
-    let more = Rect {
-        x: place.right().saturating_sub(1),
-        width: u16::from(has_more),
-        ..place
-    };
-    let mut pen = Pen::new(
-        buffer,
-        theme,
-        Rect {
-            width: place.width - more.width,
-            ..place
-        },
-        0,
-    );
-    let edge = if look.is_cursor {
-        theme.glyphs.cursor
-    } else {
-        theme.glyphs.edge
-    };
-    let room = pen.room();
-    pen.put(edge, style);
-    // A name needs room to mean something.
-    if room >= 4 {
-        let label = if text::width(sign) + 6 < room {
-            format!("{sign}{name}")
-        } else {
-            name.into()
-        };
-        pen.symbol(&label, style);
-        if look.is_marked && !look.is_cursor && pen.room() > 3 {
-            pen.put(" *", style);
-        }
-    }
-    pen.fill(style);
-    Pen::new(buffer, theme, more, 0).put(MORE, style);
-}
-
-fn cell_style(app: &App, seen: &Seen, id: SiteId, cell: &Cell, look: CellLook) -> Style {
-    let theme = &app.theme;
-    let site = seen.site(id);
-    let kind = Kind::of(&seen.profile, site);
-    if look.is_cursor {
-        return theme.cursor_cell();
-    }
-    let is_found = app
-        .search
-        .found
-        .as_ref()
-        .is_some_and(|found| found.holds(id));
-    if is_found && !cell.is_merged() {
-        return theme.found();
-    }
-    let shade = site.dso.0.wrapping_mul(2) + u32::from(look.is_odd);
-    let mut style = theme.flame(kind, shade);
-    if look.is_marked {
-        style = style.add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
-    }
-    if look.is_caller {
-        style = style.add_modifier(Modifier::DIM);
-    }
-    style
 }

@@ -3,6 +3,7 @@
 mod callers;
 mod code;
 mod flame;
+mod flame_paint;
 mod hotspots;
 mod rows;
 mod threads;
