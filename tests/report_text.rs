@@ -119,9 +119,10 @@ const MORE_COMBINATIONS: &[&str] = &[
     "--demangle --skip-empty -g none",
 ];
 
-/// With `--hierarchy`. Left out are filters by name: perf hides rows and still
-/// counts them in those above, we count what the filter lets pass; and a width
-/// for symbols: perf cuts only names of several hundred letters then.
+/// With `--hierarchy`. Filters by name are compared with the newest perf (see
+/// [`FILTERED_HIERARCHIES`]): in 6.1 rows above keep the weight of the rows
+/// that a filter hides. Left out is a width for symbols: perf cuts only names
+/// of several hundred letters then.
 const HIERARCHIES: &[&str] = &[
     "",
     "--no-children",
@@ -145,6 +146,24 @@ const HIERARCHIES: &[&str] = &[
     "-G -s dso,sym,comm",
     "--percentage relative -g none",
     "-U -g none",
+];
+
+/// With `--hierarchy`, filters by name and no callers (where the newest perf
+/// writes 0.00 % of callers for 15 % of self, and addresses in the process in
+/// chains). Left out are filters by what no level shows: perf shows nothing
+/// then, we what passes; and `--symbol-filter`: perf leaves out all rows but
+/// the symbols', so that nobody can tell where they belong.
+const FILTERED_HIERARCHIES: &[&str] = &[
+    "-S leaf,compare",
+    "-S leaf",
+    "-S leaf,compare --percentage relative -n",
+    "-c calls,sort",
+    "-d libc.so.6 -s sym,dso",
+    "-d libc.so.6 --percentage relative",
+    "-d libc.so.6,sort -c calls,sort,w1 --percent-limit 1",
+    "-c calls,sort,w0 -s dso,comm,sym",
+    "-d libc.so.6 -t ,",
+    "-S leaf,compare -s pid,dso,sym",
 ];
 
 /// What is shown instead of rows.
@@ -368,6 +387,45 @@ fn a_tree_of_sort_keys_equals_perfs() {
         let args = [&["report", "--hierarchy", "-i", path], other].concat();
         let output = prof(&args);
         assert_eq!(output.code, 2, "{other:?}");
+    }
+}
+
+#[test]
+fn a_tree_of_what_a_filter_lets_pass_equals_the_newest_perfs() {
+    let test = "a_tree_of_what_a_filter_lets_pass_equals_the_newest_perfs";
+    let Some(files) = recordings(test) else {
+        return;
+    };
+    let few = files.iter().filter(|file| is_one_of_three(file));
+    let named: Vec<PathBuf> = few.map(|file| chosen(file, Keep::Named)).collect();
+    for newest in perfs(test).iter().skip(1) {
+        let mut wrong = Vec::new();
+        for (file, options) in named.iter().flat_map(|file| {
+            let options = FILTERED_HIERARCHIES.iter();
+            options.map(move |options| (file, options))
+        }) {
+            let path = file.to_str().expect("a path of ours");
+            let mut args = [
+                "report",
+                "--stdio",
+                "--no-inline",
+                "--hierarchy",
+                "-i",
+                path,
+            ]
+            .map(String::from)
+            .to_vec();
+            // It writes names of C++ with their arguments, 6.1 and we without.
+            args.extend(words("--no-children -g none --no-demangle"));
+            args.extend(words(options));
+            let theirs = perf_at(newest, &args).succeeded("perf report").text();
+            let ours = prof(&args).succeeded("prof report").text();
+            let (theirs, ours) = (lines_of_perf(&theirs), lines_of_ours(&ours));
+            if theirs != ours {
+                wrong.push(difference("filtered", options, &theirs, &ours));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 }
 
