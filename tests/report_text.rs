@@ -476,7 +476,17 @@ const INLINED: &[&str] = &[
     "-g none -s dso",
     "-g none -s comm",
     "-g none --percent-limit 20",
+    "-g none -s sym,srcline",
+    "-g none -s dso,sym,srcline -n",
 ];
+
+/// Whether a row's line is in a function of `report-inlined.c` that is never
+/// inlined; they stand below the others.
+fn is_in_code_of_its_own(row: &str) -> bool {
+    let line = row.rsplit_once("report-inlined.c:");
+    let line = line.and_then(|(_, line)| line.trim_end().parse::<u32>().ok());
+    line.is_some_and(|line| line > 25)
+}
 
 /// The newest perf is the oracle: 6.1 knows inlined frames only if it was
 /// built with a library that distributions do not give it. Left out, by what
@@ -486,11 +496,10 @@ const INLINED: &[&str] = &[
 ///   the process for some inlined frames.
 /// - `--children -s sym` without the thread's name: it loses samples of
 ///   callers with inlined frames (98 % of `main`).
-/// - `-s sym,srcline` where callers are counted or drawn: self weight stands
-///   at the line of the inlined code beside the name of the function around
-///   it, and at that line again, without self weight, beside the inlined
-///   function's. We have one row, whose name is that of the function that the
-///   line is in. Compared without callers, where both have the name around.
+/// - `-s sym,srcline` with callers: a caller's line is the one after the call,
+///   and a sample in code that is not inlined counts twice in `Children` of
+///   its own row (0.97 % for 0.48 %). Compared are the lines of inlined code.
+/// - Files of callers (`-s srcfile` without `--no-children`): it has none.
 /// - `-g address` and `-g srcline`: it takes the line after the call.
 /// - C++: it names inlined functions with their arguments, others without.
 #[test]
@@ -523,7 +532,13 @@ fn inlined_frames_equal_perfs() {
             args.extend(words(combination));
             let theirs = perf_at(newest, &args).succeeded("perf report").text();
             let ours = prof(&args).succeeded("prof report").text();
-            let (theirs, ours) = (lines_of_perf(&theirs), lines_of_ours(&ours));
+            let (mut theirs, mut ours) = (lines_of_perf(&theirs), lines_of_ours(&ours));
+            if combination.contains("line") && !combination.contains("--no-children") {
+                for lines in [&mut theirs, &mut ours] {
+                    lines.retain(|line| !is_in_code_of_its_own(line));
+                }
+                assert!(ours.len() > 12, "{ours:?}");
+            }
             if theirs != ours {
                 wrong.push(difference("inlined", combination, &theirs, &ours));
             }

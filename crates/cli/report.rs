@@ -389,7 +389,7 @@ impl Args {
                 // perf's Self is that of the function in the file; its lines
                 // are those of the code itself.
                 self_of: if sorts_by_line {
-                    SelfOf::Innermost
+                    SelfOf::HostAtLine
                 } else {
                     SelfOf::Host
                 },

@@ -365,7 +365,7 @@ impl<'a> RowSum<'a> {
                     }
                 }
                 Step::Enter(node) => {
-                    if let Some((key, site)) = self.frame(node) {
+                    if let Some((key, site)) = self.frame(part.tree.site(node)) {
                         self.enter(node, key, site);
                         steps.push(Step::Leave(key));
                     }
@@ -384,8 +384,8 @@ impl<'a> RowSum<'a> {
         self.list
     }
 
-    fn frame(&self, node: NodeId) -> Option<(u32, SiteId)> {
-        let site = self.part.tree.site(node)?;
+    fn frame(&self, site: Option<SiteId>) -> Option<(u32, SiteId)> {
+        let site = site?;
         Some((self.keys.get(site.0 as usize).copied()?, site))
     }
 
@@ -411,8 +411,10 @@ impl<'a> RowSum<'a> {
     fn add_own(&mut self, node: NodeId) {
         let own = self.part.tree.own(node);
         let (sites, self_of) = (self.scene.sites(), self.scene.selection().self_of);
-        let at = self.part.tree.self_node(sites, node, self_of);
+        let at = self.part.tree.self_site(sites, node, self_of);
         let (key, site) = self.frame(at).unzip();
+        let open_calls = key.and_then(|key| self.scratch.open_calls.get(key as usize));
+        let is_called = open_calls.is_some_and(|&calls| calls > 0);
         let in_kernel = site.is_some_and(|site| sites.get(site).is_kernel(self.scene.profile()));
         let first = self.part.first(node);
         let depth = self.depths.get(node.index()).copied().unwrap_or(0);
@@ -422,7 +424,8 @@ impl<'a> RowSum<'a> {
         if in_kernel {
             row.own_kernel += own;
         }
-        if key.is_none() {
+        // Nothing, or a function at the line of code that is inlined into it.
+        if !is_called {
             row.total += own;
         }
     }

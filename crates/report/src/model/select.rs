@@ -85,6 +85,9 @@ pub enum SelfOf {
     Innermost,
     /// The function that stands in the file, as in perf's `Self` column.
     Host,
+    /// The same, at the line of the innermost inlined function, as in perf's
+    /// columns of symbols and lines. Needs [`Granularity::Line`] or finer.
+    HostAtLine,
 }
 
 /// Samples outside of it do not exist.

@@ -1,12 +1,12 @@
 //! Sites: what a frame of a stack is, as finely as a view wants it.
 
-use super::Selection;
+use super::{Selection, SelfOf};
 use hashbrown::HashTable;
 use prof_abi::CpuMode;
 use prof_profile::{
     DsoId, DsoKind, Frame, Function, FunctionId, LocationId, NameId, Profile, Svma,
 };
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::hash::BuildHasher;
 
 /// A handle to a [`Site`].
@@ -90,9 +90,17 @@ pub struct Sites {
     list: Vec<Site>,
     /// Handles by the hash of their site; empty once the scene is made.
     index: HashTable<u32>,
+    /// See [`Sites::around`].
+    around: FxHashMap<SiteId, SiteId>,
 }
 
 impl Sites {
+    /// Of an inlined function's site: that of the function around it at the
+    /// same place, if the scene counts self weight there; else itself.
+    pub(crate) fn around(&self, id: SiteId) -> SiteId {
+        self.around.get(&id).copied().unwrap_or(id)
+    }
+
     /// The handle of `site`.
     pub(crate) fn intern(&mut self, site: Site) -> SiteId {
         let hash = FxBuildHasher.hash_one(site);
@@ -151,6 +159,9 @@ pub(crate) struct SiteMaker<'p> {
     inlines: bool,
     /// Whether frames without a name are left out.
     named_only: bool,
+    /// Whether self weight of inlined code is that of the function around it
+    /// at the code's own line.
+    has_around: bool,
     pub(crate) sites: Sites,
     /// Per location: start and length in `order`; length 0 is not made yet.
     made: Vec<(u32, u32)>,
@@ -164,6 +175,9 @@ impl<'p> SiteMaker<'p> {
             granularity: selection.granularity,
             inlines: selection.inlines,
             named_only: selection.scope.named_only,
+            has_around: selection.self_of == SelfOf::HostAtLine
+                && selection.granularity >= Granularity::Line,
+
             sites: Sites::default(),
             made: vec![(0, 0); profile.locations.len()],
             order: Vec::new(),
@@ -224,8 +238,16 @@ impl<'p> SiteMaker<'p> {
                 line,
                 address: by_address.then_some(location.address),
             };
-            let site = self.sites.intern(site);
-            self.order.push(site);
+            let id = self.sites.intern(site);
+            self.order.push(id);
+            if self.has_around && site.kind == SiteKind::Inline {
+                let around = self.sites.intern(Site {
+                    kind: SiteKind::Function,
+                    function: site.host,
+                    ..site
+                });
+                self.sites.around.insert(id, around);
+            }
         }
         let made = (start, self.order.len() as u32 - start);
         if let Some(slot) = self.made.get_mut(id.0 as usize) {

@@ -93,7 +93,12 @@ pub(crate) fn selections() -> impl Strategy<Value = Selection> {
         Just(Some((2, StackEnd::Leaf))),
         Just(Some((2, StackEnd::Outermost))),
     ];
-    let options = (any::<bool>(), any::<bool>(), any::<bool>(), limit);
+    let self_of = prop_oneof![
+        Just(SelfOf::Innermost),
+        Just(SelfOf::Host),
+        Just(SelfOf::HostAtLine)
+    ];
+    let options = (any::<bool>(), self_of, any::<bool>(), limit);
     (
         scope,
         filters(),
@@ -101,16 +106,12 @@ pub(crate) fn selections() -> impl Strategy<Value = Selection> {
         options,
     )
         .prop_map(
-            |(scope, filter, transforms, (inlines, host, ignores, max_stack))| Selection {
+            |(scope, filter, transforms, (inlines, self_of, ignores, max_stack))| Selection {
                 scope,
                 filter,
                 transforms,
                 inlines,
-                self_of: if host {
-                    SelfOf::Host
-                } else {
-                    SelfOf::Innermost
-                },
+                self_of,
                 max_stack,
                 ignore_callees: ignores.then(|| regex::Regex::new("^[cd]$").expect("a pattern")),
                 ..Selection::default()
@@ -277,6 +278,11 @@ proptest! {
     #[test]
     fn a_growth_keeps_weight_on_every_level(samples in samples(), selection in selections()) {
         let profile = sketch(&samples);
+        let mut selection = selection;
+        if selection.self_of == SelfOf::HostAtLine {
+            // Its rows are of tables alone: no node of a tree is theirs.
+            selection.self_of = SelfOf::Host;
+        }
         let scene = Scene::new(&profile, selection);
         let keys = scene.function_keys();
         let rows = Rows::new(&scene, &RowsOptions { keys: vec![SortKey::Symbol], ..RowsOptions::default() });
@@ -319,6 +325,44 @@ fn a_recursive_function_counts_once_per_sample() {
         })
         .collect();
     assert_eq!(found, [("f", 15, 15), ("main", 15, 0), ("g", 10, 0)]);
+}
+
+#[test]
+fn inlined_code_counts_as_its_host_at_its_own_place() {
+    let mut sketch = Sketch::new();
+    let task = sketch.task(1, 1, "app");
+    sketch.sample(task, "main;f>small", 1, 10);
+    let selection = Selection {
+        self_of: SelfOf::HostAtLine,
+        granularity: Granularity::Line,
+        ..Selection::default()
+    };
+    let scene = Scene::new(&sketch.profile, selection);
+    let rows = Rows::new(
+        &scene,
+        &RowsOptions {
+            keys: vec![SortKey::Symbol, SortKey::Srcline],
+            inline_rows: InlineRows::ByHost,
+            ..RowsOptions::default()
+        },
+    );
+    let mut found: Vec<(&str, SiteKind, u64, u64)> = Vec::new();
+    for row in rows.list() {
+        let site = scene.sites().get(row.site.unwrap());
+        let name = site.name(&sketch.profile);
+        found.push((name, site.kind, row.own.period, row.total.period));
+    }
+    found.sort_by_key(|&(name, _, own, _)| (name, own));
+    let (function, inline) = (SiteKind::Function, SiteKind::Inline);
+    assert_eq!(
+        found,
+        [
+            // The sketch has no lines: the call is at the same place.
+            ("f", function, 10, 10),
+            ("main", function, 0, 10),
+            ("small", inline, 0, 10)
+        ]
+    );
 }
 
 #[test]

@@ -257,17 +257,18 @@ impl CallTree {
         })
     }
 
-    /// The node whose frame the samples taken at `node` belong to.
-    pub fn self_node(&self, sites: &Sites, node: NodeId, self_of: SelfOf) -> NodeId {
+    /// The frame that the samples taken at `node` belong to; `None` for those
+    /// without a frame.
+    pub fn self_site(&self, sites: &Sites, node: NodeId, self_of: SelfOf) -> Option<SiteId> {
+        let own = self.site(node)?;
         match self_of {
-            SelfOf::Innermost => node,
+            SelfOf::Innermost => Some(own),
+            SelfOf::HostAtLine => Some(sites.around(own)),
             SelfOf::Host => self
                 .outwards(node)
-                .find(|&at| {
-                    self.site(at)
-                        .is_some_and(|site| sites.get(site).kind != SiteKind::Inline)
-                })
-                .unwrap_or(node),
+                .filter_map(|at| self.site(at))
+                .find(|&site| sites.get(site).kind != SiteKind::Inline)
+                .or(Some(own)),
         }
     }
 

@@ -150,14 +150,17 @@ impl<'a> Chains<'a> {
     }
 
     fn row_frame(&self, tree: &CallTree, node: NodeId) -> Option<u32> {
-        let site = tree.site(node)?;
+        self.row_of(tree.site(node)?)
+    }
+
+    fn row_of(&self, site: SiteId) -> Option<u32> {
         self.row_keys.get(site.0 as usize).copied()
     }
 
     /// The row that the samples taken exactly at `node` are the own ones of.
     fn self_frame(&self, tree: &CallTree, node: NodeId) -> Option<u32> {
         let self_of = self.scene.selection().self_of;
-        self.row_frame(tree, tree.self_node(self.scene.sites(), node, self_of))
+        self.row_of(tree.self_site(self.scene.sites(), node, self_of)?)
     }
 
     /// Fills in where the frames of `places` are.
