@@ -5,7 +5,9 @@ mod terminal;
 
 use crate::oracle::{have, prof_command};
 use rustix::process::Signal;
+use std::io::Write;
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 use terminal::{Screen, Terminal};
@@ -225,6 +227,73 @@ fn a_view_is_written_to_a_new_file_only() {
     terminal
         .send(&format!("\x15{}\r", path.display()))
         .wait_for("cannot write");
+    terminal.send("q");
+    assert!(terminal.wait_for_end().success());
+}
+
+/// A recording that comes through a named pipe, in two pieces.
+struct Trickle {
+    folder: tempfile::TempDir,
+    bytes: Vec<u8>,
+}
+
+impl Trickle {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let made = Command::new("mkfifo")
+            .arg(folder.path().join("pipe"))
+            .status();
+        assert!(made.expect("mkfifo starts").success());
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("fixtures/recordings/local/perf6.1-pipe.data");
+        let bytes = std::fs::read(path).expect("a fixture");
+        Self { folder, bytes }
+    }
+
+    /// Reports on it with `arguments` in a terminal; `look` comes between the
+    /// pieces.
+    fn report(&self, arguments: &[&str], look: impl FnOnce(&mut Terminal)) -> Terminal {
+        let path = self.folder.path().join("pipe");
+        let mut command = prof_command();
+        command.env("PAGER", "cat").arg("report").args(arguments);
+        command.arg("-i").arg(&path);
+        let mut terminal = Terminal::start(&command, 100, 30);
+        let (first, rest) = self.bytes.split_at(self.bytes.len() / 2);
+        let mut pipe = std::fs::File::create(&path).expect("prof reads it");
+        pipe.write_all(first).expect("prof reads it");
+        look(&mut terminal);
+        pipe.write_all(rest).expect("prof reads it");
+        terminal
+    }
+}
+
+#[test]
+fn what_is_awaited_is_told_and_then_gone() {
+    let test = "what_is_awaited_is_told_and_then_gone";
+    if !have(test, "setsid") || !have(test, "mkfifo") {
+        return;
+    }
+    let trickle = Trickle::new();
+    // On a terminal, a line that goes on while nothing comes.
+    let mut terminal = trickle.report(&["--stdio"], |terminal| {
+        terminal.wait_for("reading 0 MB, for ");
+        let before = terminal.look(Screen::text);
+        terminal.wait_until("time to pass", |screen| {
+            let text = screen.text();
+            text.contains("reading 0 MB, for ") && text != before
+        });
+    });
+    assert!(terminal.wait_for_end().success());
+    terminal.wait_until("the report alone", |screen| {
+        let text = screen.text();
+        text.contains("--") && !text.contains("reading")
+    });
+    // And in the middle of the screen that will show the views.
+    let mut terminal = trickle.report(&["--tui"], |terminal| {
+        terminal.wait_for("reading, 0 MB, for ");
+    });
+    terminal.wait_for("Symbol");
+    terminal.wait_until("no progress", |screen| !screen.text().contains("reading"));
     terminal.send("q");
     assert!(terminal.wait_for_end().success());
 }

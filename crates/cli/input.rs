@@ -92,22 +92,11 @@ impl Input {
         detail: Detail,
         symbolizer: &Symbolizer,
     ) -> anyhow::Result<(Profile, Outcome)> {
-        let (profile, reader) = self.resolve_showing(detail, symbolizer)?;
+        let progress = ProgressLine::start();
+        let (profile, reader) = self.resolve(symbolizer, detail, &progress)?;
+        drop(progress);
         let outcome = self.say_damages(&reader);
         Ok((profile, outcome))
-    }
-
-    /// [`Input::resolve`] with a progress line on a terminal.
-    ///
-    /// # Errors
-    /// As [`Input::load`].
-    pub(crate) fn resolve_showing(
-        &self,
-        detail: Detail,
-        symbolizer: &Symbolizer,
-    ) -> anyhow::Result<(Profile, Reader)> {
-        let progress = ProgressLine::start();
-        self.resolve(symbolizer, detail, &progress)
     }
 
     /// Opens and resolves the recording without a word; the reader tells what

@@ -9,6 +9,7 @@ use crate::dump::stats::Stats;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError};
 use crate::pager::Pager;
+use crate::progress::{ProgressLine, Stage};
 use crate::recording::Input;
 use crate::refused::Refused;
 use prof_perfdata::Reader;
@@ -24,6 +25,7 @@ use refused::OfReport;
 use regex::Regex;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::thread;
+use std::time::Instant;
 
 /// Look at a recording: a terminal UI on a terminal, else text as perf's.
 #[derive(Debug, clap::Args)]
@@ -262,7 +264,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         return crate::tui::run(&args.input, &args.names, None);
     }
     let symbolizer = args.names.symbolizer();
-    let (profile, mut reader) = args.input.resolve_showing(args.detail(), &symbolizer)?;
+    let started = Instant::now();
+    let progress = ProgressLine::start();
+    let detail = args.detail();
+    let (profile, mut reader) = args.input.resolve(&symbolizer, detail, &progress)?;
+    drop(progress);
     let outcome = args.input.say_damages(&reader);
     let header = if args.form.header {
         args.header(&mut reader)?
@@ -279,16 +285,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     } else {
         emptiness::say_what_nothing_passes(&profile, &args.filters, &options.selection);
     }
+    let progress = ProgressLine::of(Stage::Showing, started);
     let stdout = io::stdout();
     let result = if is_terminal && !args.form.json && !args.form.csv {
         let mut pager = Pager::start();
-        let mut out = BufWriter::new(pager.input());
+        let mut out = BufWriter::new(progress.until_output(pager.input()));
         let written = write(args, &header, &profile, &options, &mut out);
         drop(out);
         pager.finish();
         written
     } else {
-        let mut out = BufWriter::with_capacity(1 << 16, stdout.lock());
+        let out = progress.until_output(stdout.lock());
+        let mut out = BufWriter::with_capacity(1 << 16, out);
         write(args, &header, &profile, &options, &mut out)
     };
     match result {

@@ -3,11 +3,12 @@
 use crate::code_source::FileCode;
 use crate::input::NameOptions;
 use crate::outcome::Outcome;
+use crate::progress::{Stage, Teller};
 use crate::recording::Input;
 use anyhow::Context;
 use prof_perfdata::Reader;
 use prof_report::tui::{self, Look, Mouse, Options, Update};
-use prof_resolve::{Phase, Progress};
+use prof_resolve::Phase;
 use prof_symbolize::{Detail, Symbolizer};
 use prof_sys::terminal::FaultGuard;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ pub(crate) fn run(
         input: input.clone(),
         detail: names.detail(),
         read: Arc::clone(&read),
-        news: News::new(updates),
+        updates,
     };
     thread::Builder::new()
         .name("load".into())
@@ -78,15 +79,17 @@ struct Loader {
     detail: Detail,
     /// The reader, when it has come to its end.
     read: Arc<Mutex<Option<Reader>>>,
-    news: News,
+    updates: Sender<Update>,
 }
 
-/// What came of a glance.
-enum Glance {
-    Seen,
-    /// Without marks in the recording nothing is in order before its end.
+/// What the session shows before all is loaded.
+enum Shown {
     Nothing,
-    /// The session does not listen any more.
+    /// The beginning of the recording.
+    Part,
+    /// All of it without inlined functions and lines.
+    Symbols,
+    /// There is nothing more to come, or nobody who wants it.
     Unwanted,
 }
 
@@ -94,61 +97,72 @@ impl Loader {
     /// Shows something at once, then all. Input that cannot be read twice is
     /// shown when all of it is there.
     fn run(&self, symbolizer: Symbolizer) {
+        const LINES: &str = "inlined functions and lines: ";
         let size = std::fs::metadata(&self.input.path).map_or(0, |about| about.len());
-        let goes_on = if !self.input.is_file() {
-            true
+        let shown = if !self.input.is_file() {
+            Shown::Nothing
         } else if size < LARGE {
             self.load_symbols(&symbolizer)
         } else {
             // A second whole profile beside this one would take as much
             // memory again.
             match self.glance(&symbolizer) {
-                Glance::Seen => true,
-                Glance::Nothing => self.load_symbols(&symbolizer),
-                Glance::Unwanted => false,
+                Shown::Nothing => self.load_symbols(&symbolizer),
+                shown => shown,
             }
         };
-        if goes_on {
-            let update = self.load(&symbolizer, self.detail);
-            // All names are in the profile; the tables they came from are
-            // large.
-            drop(symbolizer);
-            self.news.send(update);
-        }
+        let aim = match shown {
+            Shown::Symbols => LINES,
+            Shown::Part | Shown::Nothing => "",
+            Shown::Unwanted => return,
+        };
+        let update = self.load(&symbolizer, self.detail, aim);
+        // All names are in the profile; the tables they came from are
+        // large.
+        drop(symbolizer);
+        self.send(update);
     }
 
     /// Symbols are there long before inlined functions and lines: shows all
-    /// with them, if there is more to come; whether it is worth going on.
-    fn load_symbols(&self, symbolizer: &Symbolizer) -> bool {
+    /// with them, if there is more to come.
+    fn load_symbols(&self, symbolizer: &Symbolizer) -> Shown {
         if self.detail != Detail::Source {
-            return true;
+            return Shown::Nothing;
         }
-        let update = self.load(symbolizer, Detail::Symbol);
+        let update = self.load(symbolizer, Detail::Symbol, "");
         let goes_on = matches!(update, Update::Profile(_));
-        self.news.send(update) && goes_on
+        if self.send(update) && goes_on {
+            Shown::Symbols
+        } else {
+            Shown::Unwanted
+        }
     }
 
-    /// Shows what can be read at once of a large recording.
-    fn glance(&self, symbolizer: &Symbolizer) -> Glance {
+    /// Shows what can be read at once of a large recording. Without marks in
+    /// the recording nothing is in order before its end.
+    fn glance(&self, symbolizer: &Symbolizer) -> Shown {
+        let teller = self.teller("");
         let glanced = self
             .input
-            .resolve_for(Some(GLANCE), symbolizer, Detail::Symbol, &self.news);
+            .resolve_for(Some(GLANCE), symbolizer, Detail::Symbol, &teller);
         match glanced {
             Ok((profile, _)) if !profile.samples.is_empty() => {
-                if self.news.send(Update::Profile(Arc::new(profile))) {
-                    Glance::Seen
+                if self.send(Update::Profile(Arc::new(profile))) {
+                    Shown::Part
                 } else {
-                    Glance::Unwanted
+                    Shown::Unwanted
                 }
             }
             // An error will be met again.
-            _ => Glance::Nothing,
+            _ => Shown::Nothing,
         }
     }
 
-    /// Loads what is then to be passed on.
-    fn load(&self, symbolizer: &Symbolizer, detail: Detail) -> Update {
-        match self.input.resolve(symbolizer, detail, &self.news) {
+    /// Loads what is then to be passed on; `aim` is what for, if something
+    /// else is shown already.
+    fn load(&self, symbolizer: &Symbolizer, detail: Detail, aim: &'static str) -> Update {
+        let teller = self.teller(aim);
+        match self.input.resolve(symbolizer, detail, &teller) {
             Ok((profile, reader)) => {
                 *self.read.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
                 Update::Profile(Arc::new(profile))
@@ -156,52 +170,24 @@ impl Loader {
             Err(error) => Update::Failed(format!("{error:#}")),
         }
     }
-}
 
-/// Tells the session how far loading has come, not too often.
-struct News {
-    updates: Sender<Update>,
-    told: Mutex<Option<Instant>>,
-}
-
-/// Time between two news.
-const PACE: Duration = Duration::from_millis(100);
-
-impl News {
-    fn new(updates: Sender<Update>) -> Self {
-        Self {
-            updates,
-            told: Mutex::new(None),
-        }
+    /// Tells the session how far loading has come.
+    fn teller(&self, aim: &'static str) -> Teller {
+        let updates = self.updates.clone();
+        let mut told = String::new();
+        let begin = Stage::Loading(Phase::Reading);
+        Teller::start(begin, Duration::ZERO, move |account| {
+            let words = format!("{aim}{}", account.words(Instant::now()));
+            if words != told {
+                // A session that has ended needs no news.
+                let _ = updates.send(Update::Progress(words.clone()));
+                told = words;
+            }
+        })
     }
 
     /// Whether the session still listens.
     fn send(&self, update: Update) -> bool {
         self.updates.send(update).is_ok()
-    }
-}
-
-impl Progress for News {
-    fn update(&self, phase: Phase, done: u64, total: Option<u64>) {
-        {
-            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-            if told.is_some_and(|last| last.elapsed() < PACE) {
-                return;
-            }
-            *told = Some(Instant::now());
-        }
-        let what = match phase {
-            Phase::Reading => "reading",
-            Phase::Naming => "finding names",
-        };
-        let words = match total.filter(|&total| total > 0) {
-            Some(total) => {
-                let percent = u128::from(done) * 100 / u128::from(total);
-                format!("{what}, {percent} %")
-            }
-            None => format!("{what}, {} MB", done >> 20),
-        };
-        // A session that has ended needs no news.
-        self.send(Update::Progress(words));
     }
 }

@@ -124,6 +124,12 @@ impl EarlyAnswers {
         answers.push(answer);
     }
 
+    /// How many addresses were looked up so far.
+    pub(crate) fn count(&self) -> u64 {
+        let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.iter().map(|answer| answer.found.len() as u64).sum()
+    }
+
     /// All answers in the order in which their parts were chosen.
     pub(crate) fn into_ordered(self) -> Vec<EarlyAnswer> {
         let mut answers = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);

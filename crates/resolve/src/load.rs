@@ -110,7 +110,14 @@ pub fn load(
                     break;
                 }
             }
-            while ahead.do_next() {}
+            // Nothing is left to read, but names are looked up.
+            let addresses = Some(loader.stacks.locations().len() as u64);
+            loop {
+                progress.update(Phase::Naming, ahead.answers.count(), addresses);
+                if !ahead.do_next() {
+                    break;
+                }
+            }
         });
     });
     read?;

@@ -17,6 +17,7 @@ use prof_symbolize::{Detail, KernelSymbols, Lookup, OpenError, SymbolFile};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Addresses resolved at once: small enough to spread a large file over all
@@ -101,6 +102,7 @@ impl Namer<'_> {
         let kernel = Kernel::new();
         let mut tables = Tables::new(self.dsos(modules, &sources, names), raw, names);
         let mut is_named = vec![false; raw.len()];
+        let mut done = 0;
         for answer in early {
             // A stream may have told later which file it was.
             let is_same = match sources.get(answer.module.0 as usize) {
@@ -116,6 +118,7 @@ impl Namer<'_> {
                     *slot = true;
                 }
             }
+            done += answer.indices.len() as u64;
         }
         for list in &mut by_module {
             list.retain(|&index| is_named.get(index as usize) != Some(&true));
@@ -126,7 +129,11 @@ impl Namer<'_> {
             .flat_map(|((id, _), list)| list.chunks(BATCH).map(move |part| (id, part)))
             .collect();
         work.sort_by_key(|(_, part)| std::cmp::Reverse(part.len()));
-        let mut done = 0;
+        // Those in no module are not looked up.
+        let wanted: u64 = work.iter().map(|(_, part)| part.len() as u64).sum();
+        let total = Some(done + wanted);
+        self.progress.update(Phase::Naming, done, total);
+        let done = AtomicU64::new(done);
         for wave in work.chunks(WAVE) {
             let found: Vec<Vec<Resolved>> = wave
                 .par_iter()
@@ -136,17 +143,18 @@ impl Namer<'_> {
                     };
                     let at = |&index: &u32| raw.get(index as usize).copied();
                     let addresses: Vec<RawLocation> = part.iter().filter_map(at).collect();
-                    self.look_up_in(modules.get(id), source, &addresses, &kernel)
+                    let found = self.look_up_in(modules.get(id), source, &addresses, &kernel);
+                    let part = part.len() as u64;
+                    let done = done.fetch_add(part, Ordering::Relaxed) + part;
+                    self.progress.update(Phase::Naming, done, total);
+                    found
                 })
                 .collect();
             for ((_, part), found) in wave.iter().zip(found) {
-                done += part.len() as u64;
                 part.iter()
                     .zip(found)
                     .for_each(|(&index, found)| tables.put(index, &found, names));
             }
-            self.progress
-                .update(Phase::Naming, done, Some(raw.len() as u64));
             for (id, _) in wave {
                 if let Some(Source::File(file)) = sources.get(id.0 as usize) {
                     file.release_pages();

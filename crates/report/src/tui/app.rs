@@ -62,6 +62,10 @@ pub(super) struct App {
     pub(super) history: History,
     pub(super) generation: u64,
     pub(super) seen: Option<Seen>,
+    /// The generation of what is seen.
+    seen_generation: u64,
+    /// Whether the user waits long enough for the next to be told so.
+    pub(super) is_slow: bool,
     pub(super) view: View,
     pub(super) hotspots: Hotspots,
     pub(super) tree: TreeView,
@@ -97,6 +101,8 @@ impl App {
             history: History::default(),
             generation: 0,
             seen: None,
+            seen_generation: 0,
+            is_slow: false,
             view: View::Hotspots,
             hotspots: Hotspots::default(),
             tree: TreeView::default(),
@@ -157,6 +163,11 @@ impl App {
         self.generation += 1;
         self.reselect = true;
         self.asks.clear();
+    }
+
+    /// Whether what is seen is not what was last selected.
+    pub(super) fn is_behind(&self) -> bool {
+        self.generation != self.seen_generation
     }
 
     /// Weight that 100 % stands for.
@@ -620,6 +631,7 @@ impl App {
         }
         match answer {
             Answer::Seen(seen, bottom_up) => {
+                self.seen_generation = generation;
                 let tree = seen.tree.clone();
                 let before = self.seen.replace(*seen);
                 let least = self.least();

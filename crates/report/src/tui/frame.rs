@@ -281,7 +281,13 @@ fn draw_status(app: &App, area: Rect, buffer: &mut Buffer) {
     } else {
         room
     };
-    if app.search.found.is_some() {
+    if app.is_slow && app.is_behind() && app.seen.is_some() {
+        pen.cell(
+            "computing; what was before is shown",
+            width,
+            theme.warning(),
+        );
+    } else if app.search.found.is_some() {
         pen.cell(&search_words(app), width, theme.dim());
     } else if let (Some(progress), true) = (&app.progress, app.seen.is_some()) {
         let words = format!("{progress}; what is there is shown");

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What other threads tell the session.
 enum Message {
@@ -45,6 +45,7 @@ pub fn run(
         orders,
         messages,
         editor: options.editor.clone(),
+        asked: None,
     };
     match session.serve(&mut screen)? {
         End::Left => Ok(()),
@@ -109,17 +110,26 @@ struct Session {
     orders: Sender<Order>,
     messages: Receiver<Message>,
     editor: Option<String>,
+    /// When the worker was told of a selection that is not there yet.
+    asked: Option<Instant>,
 }
+
+/// A selection that takes longer than this is said to.
+const SLOW: Duration = Duration::from_millis(200);
 
 impl Session {
     fn serve(&mut self, screen: &mut Screen) -> Result<End, Error> {
         loop {
             self.send_orders();
+            let waited = self.asked.filter(|_| self.app.is_behind());
+            let waited = waited.map(|asked| asked.elapsed());
+            self.app.is_slow = waited.is_some_and(|waited| waited >= SLOW);
             screen.draw(|frame| {
                 self.app.area = frame.area();
                 frame::draw(&self.app, frame.buffer_mut());
             })?;
-            match screen.wait(None)? {
+            let until_slow = waited.and_then(|waited| SLOW.checked_sub(waited));
+            match screen.wait(until_slow)? {
                 Wake::Input => self.read_input()?,
                 // The library has a signal handler of its own: if it met the
                 // new size only beside the next key, it would keep that key
@@ -170,6 +180,9 @@ impl Session {
 
     fn take_answer(&mut self, generation: u64, answer: Answer) {
         self.app.answer(generation, answer);
+        if !self.app.is_behind() {
+            self.asked = None;
+        }
     }
 
     /// Sends what the app asks for.
@@ -178,6 +191,7 @@ impl Session {
             && let Some(profile) = self.app.profile.clone()
         {
             self.app.reselect = false;
+            self.asked.get_or_insert_with(Instant::now);
             // The worker lives as long as the session.
             let _ = self.orders.send(Order::Select {
                 generation: self.app.generation,

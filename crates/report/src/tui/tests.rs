@@ -517,6 +517,22 @@ fn a_filter_that_keeps_nothing_says_how_to_go_back() {
 }
 
 #[test]
+fn a_selection_that_takes_long_says_so() {
+    let mut bench = bench();
+    bench.keys("fcomm=tool");
+    // As the session does when the worker does not answer.
+    bench.app.key(&KeyEvent::from(KeyCode::Enter));
+    bench.app.is_slow = true;
+    let screen = bench.screen();
+    assert!(screen.contains("computing; what was before"), "{screen}");
+    assert!(screen.contains("next_token"), "{screen}");
+    bench.settle();
+    let screen = bench.screen();
+    assert!(!screen.contains("computing"), "{screen}");
+    assert!(!screen.contains("next_token"), "{screen}");
+}
+
+#[test]
 fn a_recording_without_samples_says_so() {
     let mut bench = Bench::new(Sketch::new().profile, 80, 12);
     assert!(
