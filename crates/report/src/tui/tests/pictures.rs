@@ -1,0 +1,91 @@
+//! One picture of each view.
+
+use super::bench;
+use crossterm::event::{KeyCode, MouseButton, MouseEventKind};
+
+#[test]
+fn hotspots_show_functions_by_self_weight_and_fold_their_callers() {
+    let mut bench = bench();
+    insta::assert_snapshot!("hotspots", bench.screen());
+    bench.press(KeyCode::Down).keys("\n");
+    insta::assert_snapshot!("hotspots_open", bench.screen());
+}
+
+#[test]
+fn the_call_tree_opens_to_its_first_branch_and_turns_around() {
+    let mut bench = bench();
+    insta::assert_snapshot!("tree", bench.keys("2").screen());
+    insta::assert_snapshot!("tree_inverted", bench.keys("IE").screen());
+}
+
+#[test]
+fn the_flame_graph_zooms_and_flips() {
+    let mut bench = bench();
+    insta::assert_snapshot!("flame", bench.keys("3").screen());
+    insta::assert_snapshot!("flame_zoomed", bench.keys("j\n").screen());
+    insta::assert_snapshot!("flame_flipped", bench.keys("^I").screen());
+}
+
+#[test]
+fn callers_and_callees_stand_above_each_other() {
+    let mut bench = bench();
+    insta::assert_snapshot!("callers", bench.keys("/memcpy\nc").screen());
+}
+
+#[test]
+fn code_shows_lines_instructions_and_jumps() {
+    let mut bench = bench();
+    insta::assert_snapshot!("code", bench.keys("/eval\na").screen());
+}
+
+#[test]
+fn threads_show_their_share_over_time() {
+    let mut bench = bench();
+    insta::assert_snapshot!("threads", bench.keys("6").screen());
+}
+
+#[test]
+fn the_timeline_shows_when_and_selects_a_range() {
+    let mut bench = bench();
+    insta::assert_snapshot!("timeline", bench.keys("7").screen());
+    bench.keys("\n").press(KeyCode::End).keys("\n");
+    assert!(bench.screen().contains("6 samples"), "{}", bench.screen());
+    bench.press(KeyCode::Home).keys("\n").keys("\n1");
+    let screen = bench.screen();
+    assert!(screen.contains("  1 sample  time=0 ns.."), "{screen}");
+}
+
+#[test]
+fn a_range_is_dragged_over_the_timeline() {
+    let left = MouseButton::Left;
+    let mut bench = bench();
+    bench.keys("7").screen();
+    bench.mouse(MouseEventKind::Down(left), 18, 4);
+    let screen = bench.mouse(MouseEventKind::Drag(left), 60, 4).screen();
+    assert!(screen.contains("Enter ends the range"), "{screen}");
+    // Past the edge is up to the end.
+    bench.mouse(MouseEventKind::Drag(left), 5000, 4);
+    let screen = bench.mouse(MouseEventKind::Up(left), 5000, 4).screen();
+    assert!(screen.contains(" time=0 ns.."), "{screen}");
+    assert!(screen.contains("  6 samples"), "{screen}");
+    bench.keys("u");
+    // A press that does not move only begins a range; the next ends it.
+    bench.mouse(MouseEventKind::Down(left), 18, 4);
+    bench.mouse(MouseEventKind::Up(left), 18, 4);
+    let screen = bench.screen();
+    assert!(screen.contains("Enter ends the range"), "{screen}");
+    assert!(!screen.contains(" time="), "{screen}");
+    bench.mouse(MouseEventKind::Down(left), 18, 4);
+    let screen = bench.mouse(MouseEventKind::Up(left), 18, 4).screen();
+    assert!(screen.contains("  1 sample  time=0 ns.."), "{screen}");
+}
+
+#[test]
+fn help_and_the_palette_come_from_the_bindings() {
+    let mut bench = bench();
+    insta::assert_snapshot!("help", bench.keys("?").screen());
+    insta::assert_snapshot!("palette", bench.keys("^:zoom").screen());
+    // Enter runs the command: only samples of the module.
+    bench.keys("^:zoom module\n");
+    assert!(bench.screen().contains(" dso=app"), "{}", bench.screen());
+}
