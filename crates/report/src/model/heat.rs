@@ -27,6 +27,8 @@ pub struct HeatRow {
     pub task: Option<TaskId>,
     /// Weight of the row.
     pub total: Weight,
+    /// Of that, what is in the scene's time ranges: what it shows.
+    pub shown: Weight,
 }
 
 /// Weights by row and time slice.
@@ -82,11 +84,20 @@ impl Heat {
                     number,
                     task: None,
                     total: Weight::ZERO,
+                    shown: Weight::ZERO,
                 });
                 heat.cells.push(vec![Weight::ZERO; slices]);
                 heat.rows.len() - 1
             });
             heat.add(row, sample.task, sample.time, sample.period);
+            if scene.selection().scope.holds_time(sample.time)
+                && let Some(row) = heat.rows.get_mut(row)
+            {
+                row.shown += Weight {
+                    period: sample.period,
+                    samples: 1,
+                };
+            }
         }
         heat.sort(rows);
         heat

@@ -1,7 +1,7 @@
 //! Which samples count, and which of them are shown.
 
 use super::select::{Filter, ModeFilter, Scope};
-use super::{Scene, Selection, TimeRange};
+use super::{Scene, Selection};
 use prof_abi::CpuMode;
 use prof_profile::{NameId, Profile, Sample, StackId, TaskId};
 use regex::Regex;
@@ -155,10 +155,6 @@ impl<'a> Judge<'a> {
     }
 }
 
-fn in_times(ranges: &[TimeRange], time: u64) -> bool {
-    ranges.is_empty() || ranges.iter().any(|range| range.holds(time))
-}
-
 /// Which tasks pass a filter, by `TaskId`.
 fn passing_tasks(profile: &Profile, filter: &Filter) -> Vec<bool> {
     let named = |comm: NameId| {
@@ -208,7 +204,7 @@ impl<'a> Sieve<'a> {
     pub(crate) fn fate(&mut self, sample: &Sample) -> Fate {
         let cpus = &self.scope.cpus;
         let on_cpu = || sample.cpu.is_some_and(|cpu| cpus.contains(&cpu));
-        if !in_times(&self.scope.times, sample.time) || !(cpus.is_empty() || on_cpu()) {
+        if !self.scope.holds_time(sample.time) || !(cpus.is_empty() || on_cpu()) {
             return Fate::Outside;
         }
         let fate = self.judge.fate(sample.stack);

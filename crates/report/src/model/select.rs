@@ -101,6 +101,13 @@ pub struct Scope {
     pub named_only: bool,
 }
 
+impl Scope {
+    /// Whether a time is in one of the ranges.
+    pub fn holds_time(&self, time: u64) -> bool {
+        self.times.is_empty() || self.times.iter().any(|range| range.holds(time))
+    }
+}
+
 /// Samples that do not pass are hidden. Each list passes all if empty.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {

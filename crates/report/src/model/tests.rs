@@ -192,6 +192,8 @@ proptest! {
             for (row, cells) in heat.rows.iter().zip(&heat.cells) {
                 prop_assert_eq!(row.total, cells.iter().copied().sum());
             }
+            let shown = heat.rows.iter().map(|row| row.shown);
+            prop_assert_eq!(shown.sum::<Weight>(), scene.total());
             for slice in 0..slices.max(1) {
                 let at = |heat: &Heat| -> Weight {
                     heat.cells.iter().filter_map(|cells| cells.get(slice)).copied().sum()

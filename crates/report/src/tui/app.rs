@@ -506,7 +506,9 @@ impl App {
     }
 
     fn zoom_thread(&mut self, profile: &Profile) {
-        if let Some(task) = self.selected().task {
+        if self.view == View::Threads && self.selected().task.is_some() {
+            Threads::filter(self);
+        } else if let Some(task) = self.selected().task {
             self.change(|selection| filters::zoom_thread(selection, profile, task));
         } else if !self.history.now().filter.tids.is_empty() {
             self.change(|selection| selection.filter.tids.clear());

@@ -493,4 +493,11 @@ pub const BINDINGS: &[Binding] = &[
         "zoom out",
         "More time on the screen",
     ),
+    bind(
+        Timeline,
+        &["o"],
+        A::NextOrder,
+        "rows",
+        "Rows by CPU, process or thread",
+    ),
 ];

@@ -74,29 +74,43 @@ pub(super) fn draw(app: &App, buffer: &mut Buffer) {
     }
 }
 
-/// The titles of the tabs with their columns, the short ones if the long do
-/// not fit.
-fn tabs(width: u16) -> Vec<(View, String, u16, u16)> {
-    let long: usize = View::ALL.iter().map(|view| view.title().len() + 5).sum();
-    let is_long = long <= usize::from(width);
-    let mut x = 0;
-    View::ALL
+/// The titles of the tabs with their columns: the long ones, the short ones,
+/// or only numbers beside the tab that is shown, whichever fit.
+fn tabs(shown: View, width: u16) -> Vec<(View, String, u16, u16)> {
+    let long = |view: View| Some(view.title());
+    let short = |view: View| Some(view.word());
+    let least = |view: View| (view == shown).then(|| view.word());
+    let titles: [&dyn Fn(View) -> Option<&'static str>; 3] = [&long, &short, &least];
+    let label = |(view, number), title: Option<&str>| {
+        let title = title.map_or(String::new(), |title| format!(" {title}"));
+        (view, format!(" {number}{title} "))
+    };
+    let labels = titles.map(|title| {
+        let views = View::ALL.into_iter().zip(1..);
+        let labels = views.map(|view| label(view, title(view.0)));
+        labels.collect::<Vec<(View, String)>>()
+    });
+    let sum = |labels: &Vec<(View, String)>| -> usize {
+        labels.iter().map(|(_, label)| text::width(label)).sum()
+    };
+    let [.., least] = &labels;
+    let fitting = labels
         .iter()
-        .zip(1..)
-        .map(|(&view, number)| {
-            let title = if is_long { view.title() } else { view.word() };
-            let label = format!(" {number} {title} ");
-            let start = x;
-            x += u16::try_from(text::width(&label)).unwrap_or(u16::MAX);
-            (view, label, start, x)
-        })
-        .collect()
+        .find(|labels| sum(labels) <= usize::from(width));
+    let mut x = 0;
+    let labels = fitting.unwrap_or(least).iter().cloned();
+    let placed = labels.map(|(view, label)| {
+        let start = x;
+        x += u16::try_from(text::width(&label)).unwrap_or(u16::MAX);
+        (view, label, start, x)
+    });
+    placed.collect()
 }
 
 fn draw_tabs(app: &App, area: Rect, buffer: &mut Buffer) {
     let theme = &app.theme;
     let mut pen = Pen::new(buffer, theme, area, 0);
-    for (view, label, ..) in tabs(area.width) {
+    for (view, label, ..) in tabs(app.view, area.width) {
         let style = if view == app.view {
             theme.tab()
         } else {
@@ -113,7 +127,7 @@ fn draw_tabs(app: &App, area: Rect, buffer: &mut Buffer) {
 
 /// The tab at a column.
 pub(super) fn tab_at(app: &App, column: u16) -> Option<View> {
-    tabs(app.area.width)
+    tabs(app.view, app.area.width)
         .into_iter()
         .find(|&(_, _, start, end)| (start..end).contains(&column))
         .map(|(view, ..)| view)

@@ -5,6 +5,7 @@ mod keys;
 mod pictures;
 mod screen;
 mod selection;
+mod time;
 mod written;
 
 use super::app::App;

@@ -36,6 +36,26 @@ fn every_size_is_drawn_and_small_ones_say_what_is_enough() {
 }
 
 #[test]
+fn every_tab_is_in_reach_on_a_narrow_screen() {
+    let mut bench = bench();
+    for (width, tabs) in [
+        (40, " 1  2  3  4  5  6 thr  7"),
+        (
+            60,
+            " 1 hot  2 tree  3 flame  4 calls  5 code  6 thr  7 time",
+        ),
+        (100, "6 Threads  7 Timeline"),
+    ] {
+        let screen = bench.keys("6").resize(width, 20).screen();
+        assert!(screen.contains(tabs), "{width}: {screen}");
+        let first = screen.lines().next().unwrap_or_default();
+        let column = first.find('7').and_then(|at| u16::try_from(at).ok());
+        let screen = bench.click(column.expect("on the screen"), 0).screen();
+        assert!(screen.contains("by CPU (o)"), "{width}: {screen}");
+    }
+}
+
+#[test]
 fn without_unicode_or_colour_nothing_is_lost() {
     let look = Look {
         colours: Colours::None,

@@ -9,14 +9,18 @@ use crate::tui::frame::{several, share};
 use crate::tui::paint::{Pen, style_row};
 use crate::tui::scroll::Scroll;
 use crate::tui::text;
-use prof_profile::TaskId;
+use prof_profile::{Profile, Task, TaskId};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// Cells of the small curves.
+/// Slices of the small curves.
 const SLICES: usize = 48;
+/// Columns of the curves: each stands for as many slices.
+const CURVES: [usize; 5] = [48, 24, 16, 12, 8];
+/// Columns left of and right of a curve, with room for a name.
+const BESIDE: usize = 52;
 
 /// A thread.
 #[derive(Debug, Clone)]
@@ -31,6 +35,8 @@ struct Thread {
 #[derive(Debug, Clone)]
 struct Process {
     pid: i32,
+    /// Whose name it has: its first thread's.
+    name: TaskId,
     total: Weight,
     over_time: Vec<u64>,
     threads: Vec<Thread>,
@@ -71,12 +77,15 @@ impl Threads {
         };
         let mut processes: Vec<Process> = Vec::new();
         for (row, cells) in heat.rows.iter().zip(heat.cells) {
+            if row.shown.is_zero() {
+                continue;
+            }
             let Some(task) = row.task else { continue };
             let about = profile.task(task);
             let thread = Thread {
                 task,
                 tid: about.tid,
-                total: row.total,
+                total: row.shown,
                 over_time: cells.iter().map(|cell| cell.period).collect(),
             };
             let known = processes
@@ -86,11 +95,18 @@ impl Threads {
                 Some(process) => process.add(thread),
                 None => processes.push(Process {
                     pid: about.pid,
+                    name: task,
                     total: thread.total,
                     over_time: thread.over_time.clone(),
                     threads: vec![thread],
                 }),
             }
+        }
+        for process in &mut processes {
+            process
+                .threads
+                .sort_by_key(|thread| (Reverse(thread.total), thread.tid));
+            process.name = named_as(&profile, process);
         }
         processes.sort_by_key(|process| (Reverse(process.total), process.pid));
         app.threads.processes = Some(processes);
@@ -148,7 +164,7 @@ impl Threads {
                 format!(
                     "process {} {}: {}; Enter filters{}",
                     process.pid,
-                    profile.name(task.comm),
+                    profile.name(profile.task(process.name).comm),
                     several(process.threads.len(), "thread"),
                     if process.threads.len() > 1 {
                         ", + folds"
@@ -214,7 +230,7 @@ impl Threads {
     }
 
     /// Only the selected process or thread, or all again.
-    fn filter(app: &mut App) {
+    pub(in crate::tui) fn filter(app: &mut App) {
         let (Some(profile), Some(task)) = (app.profile.clone(), app.threads.selected().task) else {
             return;
         };
@@ -256,7 +272,12 @@ impl Threads {
         let mut pen = Pen::new(buffer, theme, area, 0);
         pen.right("Share", 7, theme.heading()).gap(1);
         pen.right("Samples", 9, theme.heading()).gap(2);
-        pen.cell("Over time", SLICES + 2, theme.heading());
+        let columns = curve_columns(area.width);
+        let is_all = app.history.now().scope.times.is_empty();
+        let over = if is_all { "Over time" } else { "Over all time" };
+        if columns > 0 {
+            pen.cell(over, columns + 2, theme.heading());
+        }
         pen.right("Pid/Tid", 9, theme.heading())
             .gap(2)
             .put("Name", theme.heading());
@@ -266,7 +287,7 @@ impl Threads {
             ..area
         };
         let top = threads.scroll.top(usize::from(body.height));
-        let peak = threads.peak();
+        let peak = threads.peak(columns);
         for (at, (index, &row)) in (0..body.height).zip(threads.rows.iter().enumerate().skip(top)) {
             let Some(line) = threads.line(row) else {
                 continue;
@@ -281,8 +302,11 @@ impl Threads {
                 ratatui::style::Style::new(),
             )
             .gap(2);
-            let curve = spark(line.over_time, peak, &theme.glyphs.spark);
-            pen.cell(&curve, SLICES + 2, theme.bar());
+            let over_time = merged(line.over_time, columns);
+            let curve = spark(&over_time, peak, &theme.glyphs.spark);
+            if columns > 0 {
+                pen.cell(&curve, columns + 2, theme.bar());
+            }
             pen.right(&line.number.to_string(), 9, ratatui::style::Style::new())
                 .gap(2);
             let name = profile.name(profile.task(line.task).comm);
@@ -299,12 +323,12 @@ impl Threads {
         }
     }
 
-    /// The most that a process has in a slice. One scale for all curves, so
+    /// The most that a process has in a column. One scale for all curves, so
     /// that they compare.
-    fn peak(&self) -> u64 {
+    fn peak(&self, columns: usize) -> u64 {
         let processes = self.processes.iter().flatten();
-        let all = processes.flat_map(|process| &process.over_time);
-        all.copied().max().unwrap_or(0)
+        let all = processes.flat_map(|process| merged(&process.over_time, columns));
+        all.max().unwrap_or(0)
     }
 
     fn line(&self, row: Row) -> Option<Line<'_>> {
@@ -313,7 +337,7 @@ impl Threads {
                 let process = self.process(index)?;
                 Some(Line {
                     number: process.pid,
-                    task: process.threads.first()?.task,
+                    task: process.name,
                     total: process.total,
                     over_time: &process.over_time,
                     is_open: (process.threads.len() > 1)
@@ -352,6 +376,35 @@ struct Line<'a> {
     total: Weight,
     over_time: &'a [u64],
     is_open: Option<bool>,
+}
+
+/// The task a process is named after: its first thread, if it has a name, or
+/// the heaviest one.
+fn named_as(profile: &Profile, process: &Process) -> TaskId {
+    let is_first = |task: &Task| task.pid == process.pid && task.tid == process.pid;
+    let threads = || process.threads.iter().map(|thread| thread.task);
+    let shown = threads().find(|&task| is_first(profile.task(task)));
+    // The last one: programs get their name when they are executed.
+    let hidden = || {
+        let at = profile.tasks.iter().rposition(is_first)?;
+        u32::try_from(at).ok().map(TaskId)
+    };
+    let heaviest = || threads().next().unwrap_or(process.name);
+    shown.or_else(hidden).unwrap_or_else(heaviest)
+}
+
+/// Columns for a curve, so that names are seen beside it.
+fn curve_columns(width: u16) -> usize {
+    let room = usize::from(width).saturating_sub(BESIDE);
+    let fitting = CURVES.into_iter().find(|&columns| columns <= room);
+    fitting.unwrap_or(0)
+}
+
+/// Slices put together into so many columns.
+fn merged(slices: &[u64], columns: usize) -> Vec<u64> {
+    let each = slices.len().checked_div(columns).unwrap_or(0).max(1);
+    let sums = slices.chunks(each).map(|part| part.iter().sum());
+    sums.take(columns).collect()
 }
 
 /// A curve of one cell a slice; what is more than nothing is seen.

@@ -127,9 +127,17 @@ impl Timeline {
         let mark = self.mark.unwrap_or(self.cursor);
         let (first, last) = (mark.min(self.cursor), mark.max(self.cursor));
         let weight = self.weight_between(first, last);
-        let share = percent(weight.percent_of(app.whole()));
-        let share = share.trim();
-        let next = match (self.mark, app.history.now().scope.times.is_empty()) {
+        // A range selected before is no measure for what is outside of it.
+        let is_all = app.history.now().scope.times.is_empty();
+        let everything = || self.weight_between(0, self.slices);
+        let whole = if is_all { app.whole() } else { everything() };
+        let share = percent(weight.percent_of(whole));
+        let share = format!(
+            "{}{}",
+            share.trim(),
+            if is_all { "" } else { " of those at any time" }
+        );
+        let next = match (self.mark, is_all) {
             (Some(_), _) => "Enter ends the range, Esc drops it",
             (None, true) => "Enter begins a range",
             (None, false) => "Enter begins another range, u takes this one back",

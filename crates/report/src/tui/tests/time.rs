@@ -1,0 +1,71 @@
+//! Threads, and a part of the time.
+
+use super::{Bench, Sketch, bench};
+use crossterm::event::KeyCode;
+
+#[test]
+fn threads_count_what_is_in_the_selected_time() {
+    let mut bench = bench();
+    // The first slice: one sample of 40.
+    let screen = bench.keys("7\n\n").screen();
+    assert!(screen.contains("  1 sample  time="), "{screen}");
+    assert!(
+        screen.contains("1 sample, 40.00% of those at any time"),
+        "{screen}"
+    );
+    // Elsewhere it is a share of all, too.
+    let screen = bench.press(KeyCode::End).screen();
+    assert!(
+        screen.contains("1 sample, 5.00% of those at any time"),
+        "{screen}"
+    );
+    let screen = bench.keys("6").screen();
+    assert_eq!(screen.matches("100.00%         1").count(), 1, "{screen}");
+    assert!(screen.contains("Over all time"), "{screen}");
+    assert!(!screen.contains("tool"), "{screen}");
+    let screen = bench.keys("u").screen();
+    assert!(screen.contains("tool"), "{screen}");
+}
+
+#[test]
+fn names_of_threads_are_seen_on_a_narrow_screen() {
+    let mut bench = bench();
+    bench.keys("6");
+    // Down to the least, with all tabs in reach.
+    for width in [40, 60, 80, 100, 200] {
+        let screen = bench.resize(width, 20).screen();
+        for name in [" Name", "▾ server", "    worker"] {
+            assert!(screen.contains(name), "{width}: {screen}");
+        }
+    }
+}
+
+#[test]
+fn a_process_has_the_name_of_its_first_thread() {
+    let mut sketch = Sketch::new();
+    let first = sketch.task(7, 7, "service");
+    let busy = sketch.task(7, 8, "busy");
+    sketch.sample(first, "app:main", 1, 1);
+    sketch.sample(busy, "app:main;app:work", 2, 99);
+    let mut bench = Bench::new(sketch.profile, 100, 20);
+    let screen = bench.keys("6").screen();
+    assert!(screen.contains("7  ▾ service"), "{screen}");
+    assert!(screen.contains("process 7 service: 2 threads"), "{screen}");
+    // Also where it has no sample itself, and t is all of the process.
+    let screen = bench.keys("fsymbol=work\n").screen();
+    assert!(screen.contains("7    service"), "{screen}");
+    let screen = bench.keys("t").screen();
+    assert!(screen.contains(" pid=7"), "{screen}");
+}
+
+#[test]
+fn the_timeline_s_rows_change() {
+    let mut bench = bench();
+    let screen = bench.keys("7").screen();
+    assert!(screen.contains("by CPU (o)"), "{screen}");
+    let screen = bench.keys("o").screen();
+    assert!(screen.contains("by process (o)"), "{screen}");
+    assert!(screen.contains("200 tool"), "{screen}");
+    let screen = bench.keys("o").screen();
+    assert!(screen.contains("101 worker"), "{screen}");
+}
