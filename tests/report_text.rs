@@ -28,6 +28,13 @@
 //!   without lines until it has failed to find 123 of them, then what we
 //!   write: a name of C++ and a distance, for which the column is wide. The
 //!   newest perf always does; compared with that one.
+//! - Addresses of callers with `-v`: perf has those in the process, which
+//!   differ from run to run, we have those in the file, as both do where a
+//!   sample was taken. Compared with `--no-children`.
+//! - Names of C++ with `-v`: perf's have their parameters then, ours have none.
+//!   Compared with `--no-demangle`.
+//! - The letter `B` of `-v`: perf takes names from the copy of a file in its
+//!   cache even where the mapped file is there; we from the mapped file (`d`).
 //! - `--symbol-filter` with `-s`: perf then filters nothing, unless `-s` has
 //!   the usual keys.
 //! - `--ignore-callees` with callers first: perf drops the callers of the
@@ -36,7 +43,7 @@
 //!   loses the leaf; we keep the innermost. Compared with `--no-children`.
 
 use crate::chosen::{Keep, chosen};
-use crate::oracle::{compiled, have, perf, perf_at, perfs, prof, scratch};
+use crate::oracle::{Finished, compiled, have, perf, perf_at, perfs, prof, scratch};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -118,6 +125,11 @@ const MORE_COMBINATIONS: &[&str] = &[
     "--full-source-path -s srcline -g none --no-children",
     "--full-source-path -s srcfile,sym -g none --no-children",
     "--demangle --skip-empty -g none",
+    "-v --no-demangle -g none --no-children",
+    "-v --no-demangle --no-children -s sym",
+    "-v --no-demangle --no-children -s dso,sym -t ;",
+    "-v --no-demangle -g none -s dso,comm",
+    "-v --no-demangle -g none --no-children -s srcline,pid,sym,dso",
 ];
 
 /// With `--hierarchy`. Filters by name are compared with the newest perf (see
@@ -236,7 +248,10 @@ fn record(name: &str, options: &[&str], command: &[String]) -> PathBuf {
 fn lines_of_perf(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = text
         .lines()
-        .map(|line| without_letter(&line.replace("[...] (inlined)", "[...]")))
+        .map(|line| {
+            let line = line.replace("[...] (inlined)", "[...]");
+            without_letter(&line.replace(" B [", " d ["))
+        })
         .collect();
     let tip = lines.iter().position(|line| line.starts_with("# (Tip: "));
     if let Some(tip) = tip {
@@ -324,7 +339,11 @@ fn differences(file: &Path, combinations: &[&str]) -> Vec<String> {
             *cpu = first_cpu(&path);
         }
         let theirs = perf(&args).succeeded("perf report").text();
-        let ours = prof(&args).succeeded("prof report").text();
+        // With the same cache of files: -v tells what is from there.
+        let mut command = crate::oracle::prof_command();
+        let ours = command.args(&args).env("HOME", scratch()).output();
+        let ours = Finished::from(ours.expect("prof starts"));
+        let ours = ours.succeeded("prof report").text();
         let (theirs, ours) = (lines_of_perf(&theirs), lines_of_ours(&ours));
         if theirs != ours {
             let name = file.file_stem().unwrap_or_default().to_string_lossy();
@@ -743,7 +762,7 @@ fn what_cannot_be_shown_is_told_with_what_would_work() {
         (&["-d", "libc.so.6", "-S", "leaf"], "leave one of them out"),
         (&["-p", "("], "unclosed group"),
         (&["-x"], "say which with -p"),
-        (&["-v"], "-v, --verbose"),
+        (&["-D"], "use prof dump"),
         (&["--mem-mode"], "prof script -F addr"),
         (&["--ignore-callees=("], "unclosed group"),
         (&["-F", "nonsense"], "overhead_children"),

@@ -108,6 +108,11 @@ struct Form {
     /// Show only the threads and what they had mapped in the end
     #[arg(long, group = "instead", conflicts_with_all = ["json", "csv"])]
     mmaps: bool,
+    /// Tell paths of modules, and of each symbol the address where it was first
+    /// seen and the file its name is from: d the mapped one, b a debug file,
+    /// B or D perf's cache, k kallsyms, v a vmlinux, j a JIT compiler's list
+    #[arg(short, long)]
+    verbose: bool,
     /// Add what each event counted in each thread (of record -s)
     #[arg(short = 'T', long)]
     threads: bool,
@@ -430,6 +435,7 @@ impl Args {
                 (false, false) => Grouping::AsRecorded,
             },
             look: CellLook {
+                verbose: self.form.verbose,
                 nanoseconds: self.columns.ns,
                 full_paths: self.columns.full_source_path,
             },

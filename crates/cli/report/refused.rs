@@ -39,7 +39,6 @@ const OPTIONS: &[Refusal] = &[
     (None, "switch-off", Value::Needed, "use --time"),
     (None, "switch-on", Value::Needed, "use --time"),
     (None, "total-cycles", Value::None, NO_BRANCHES),
-    (Some('v'), "verbose", Value::None, "-s srcline tells places in functions, --mmaps paths of modules, prof annotate addresses"),
 ];
 
 impl Refuses for OfReport {

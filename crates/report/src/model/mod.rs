@@ -10,6 +10,7 @@
 //!
 //! A [`Scene`] is made once per selection and never changes.
 
+mod first_places;
 mod grow;
 mod heat;
 mod judge;
@@ -25,6 +26,7 @@ mod time;
 mod transform;
 mod tree;
 
+pub(crate) use first_places::first_places;
 pub use grow::{Direction, GrowId, Growth, Seed};
 pub use heat::{Heat, HeatRow, HeatRows};
 pub use judge::any_sample_passes;

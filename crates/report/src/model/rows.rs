@@ -29,6 +29,9 @@ pub struct RowsOptions {
     /// Whether source files are told apart by their whole paths, else by the
     /// last part, which is what a table shows.
     pub full_paths: bool,
+    /// Whether modules are told apart by their whole paths, else by what a
+    /// table shows.
+    pub full_modules: bool,
 }
 
 impl Default for RowsOptions {
@@ -38,6 +41,7 @@ impl Default for RowsOptions {
             inline_rows: InlineRows::default(),
             quantum: 100_000_000,
             full_paths: false,
+            full_modules: false,
         }
     }
 }
@@ -244,7 +248,12 @@ impl<'a> FrameKeys<'a> {
 
     fn of(&mut self, site: &Site) -> FrameKey {
         let has = |key| self.options.keys.contains(&key);
-        let dso_name = self.profile.dso(site.dso).short_name;
+        let dso = self.profile.dso(site.dso);
+        let dso_name = if self.options.full_modules {
+            dso.path
+        } else {
+            dso.short_name
+        };
         let function = match site.kind {
             SiteKind::Module => (false, FunctionOrName::Module(dso_name), site.host),
             SiteKind::Inline if self.options.inline_rows == InlineRows::ByHost => {

@@ -2,9 +2,10 @@
 //! the terminal UI take them from here.
 
 use crate::escape;
-use crate::model::{Group, Row, Rows, Scene, Site, SiteKind, SortKey, Weight};
+use crate::model::{Group, Row, RowKey, Rows, Scene, Site, SiteKind, SortKey, Weight};
 use prof_abi::CpuMode;
-use prof_profile::DsoKind;
+use prof_profile::{DsoKind, FileOffset, UnnamedReason};
+use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::str::FromStr;
@@ -163,6 +164,9 @@ pub struct CellLook {
     pub nanoseconds: bool,
     /// Source files with their paths, else only their names.
     pub full_paths: bool,
+    /// Modules with their paths; before a symbol the address at which it was
+    /// first seen and the letter of where its name is from.
+    pub verbose: bool,
 }
 
 /// Cells of the key columns.
@@ -170,6 +174,7 @@ pub struct Cells<'a> {
     scene: &'a Scene<'a>,
     rows: &'a Rows,
     look: CellLook,
+    places: Option<&'a FxHashMap<RowKey, FileOffset>>,
 }
 
 impl<'a> Cells<'a> {
@@ -179,6 +184,7 @@ impl<'a> Cells<'a> {
             scene,
             rows,
             look: CellLook::default(),
+            places: None,
         }
     }
 
@@ -186,6 +192,14 @@ impl<'a> Cells<'a> {
     #[must_use]
     pub fn with(self, look: CellLook) -> Self {
         Self { look, ..self }
+    }
+
+    /// The same with the places where rows were first seen.
+    pub(super) fn at(self, places: &'a FxHashMap<RowKey, FileOffset>) -> Self {
+        Self {
+            places: Some(places),
+            ..self
+        }
     }
 
     /// What a key column shows for a row, safe for a terminal.
@@ -213,7 +227,7 @@ impl<'a> Cells<'a> {
     /// Its width in characters.
     pub(crate) fn width(&self, key: SortKey, row: &Row) -> usize {
         if key == SortKey::Symbol && self.is_unnamed(row) {
-            return "[.] 0x".len() + 16;
+            return self.width_of_origin() + "[.] 0x".len() + 16;
         }
         let site = row.site.map(|site| self.scene.sites().get(site));
         let profile = self.scene.profile();
@@ -227,7 +241,8 @@ impl<'a> Cells<'a> {
             (SortKey::Dso, _) => char_count(&self.dso(site)),
             // perf lets the mark of inlined functions stand out.
             (SortKey::Symbol, Some(site)) => {
-                "[.] ".len() + char_count(&escape::terminal(site.name(profile)))
+                let name = char_count(&escape::terminal(site.name(profile)));
+                self.width_of_origin() + "[.] ".len() + name
             }
             _ => char_count(&self.text(key, row)),
         }
@@ -269,7 +284,12 @@ impl<'a> Cells<'a> {
             SortKey::Pid | SortKey::Tid => out.push_str(&self.thread(&group)),
             SortKey::Tgid => out.push_str(&self.process(&group)),
             SortKey::Dso => out.push_str(&self.dso(site)),
-            SortKey::Symbol => self.symbol(site, out),
+            SortKey::Symbol => {
+                if self.look.verbose {
+                    self.origin(row, site, out);
+                }
+                self.symbol(site, out);
+            }
             SortKey::Srcline => {
                 out.push_str(&srcline(self.scene, site, self.look.full_paths));
             }
@@ -321,7 +341,12 @@ impl<'a> Cells<'a> {
         let profile = self.scene.profile();
         match site.map(|site| profile.dso(site.dso)) {
             Some(dso) if dso.kind != DsoKind::Unknown => {
-                escape::terminal(profile.name(dso.short_name))
+                let name = if self.look.verbose {
+                    dso.path
+                } else {
+                    dso.short_name
+                };
+                escape::terminal(profile.name(name))
             }
             _ => Cow::Borrowed("[unknown]"),
         }
@@ -349,6 +374,27 @@ impl<'a> Cells<'a> {
         let site = row.site.map(|site| self.scene.sites().get(site));
         !self.is_unnamed(row)
             && site.is_some_and(|site| site.name(self.scene.profile()).contains(part))
+    }
+
+    /// Columns of what [`Cells::origin`] writes.
+    fn width_of_origin(&self) -> usize {
+        if self.look.verbose {
+            ADDRESS_WIDTH + " k ".len()
+        } else {
+            0
+        }
+    }
+
+    /// Address and letter of where the name is from.
+    fn origin(&self, row: &Row, site: Option<&Site>, out: &mut String) {
+        let place = self.places.and_then(|places| places.get(&row.key));
+        let place = place.map_or(0, |place| place.0);
+        let address = match place {
+            0 => "0".to_owned(),
+            _ => format!("{place:#x}"),
+        };
+        let letter = origin(self.scene, site);
+        let _ = write!(out, "{address:<ADDRESS_WIDTH$} {letter} ");
     }
 
     /// The letter of the mode, and the function's name, or its address if it
@@ -429,6 +475,57 @@ pub(crate) fn srcline(scene: &Scene<'_>, site: Option<&Site>, full_paths: bool) 
     }
     let name = shortened(profile.name(dso.path), false);
     format!("{}[{:x}]", escape::terminal(name), at)
+}
+
+/// Digits of the widest address, and its `0x`.
+const ADDRESS_WIDTH: usize = 18;
+
+/// perf's letter for the file that a module's names are from; `!` for none.
+fn origin(scene: &Scene<'_>, site: Option<&Site>) -> char {
+    let Some(site) = site else {
+        return '!';
+    };
+    let profile = scene.profile();
+    let dso = profile.dso(site.dso);
+    let unnamed = site.function(profile).unnamed;
+    if dso.kind == DsoKind::Unknown
+        || unnamed.is_some_and(|reason| reason != UnnamedReason::NoSymbolThere)
+    {
+        return '!';
+    }
+    let from = dso.symbols_from.map(|from| profile.name(from));
+    match dso.kind {
+        DsoKind::Jit => 'j',
+        DsoKind::GuestKernel => 'g',
+        DsoKind::Kernel | DsoKind::KernelSymbol => {
+            if from.is_some_and(|from| !from.ends_with("kallsyms")) {
+                'v'
+            } else {
+                'k'
+            }
+        }
+        DsoKind::KernelModule if from.is_none() => 'k',
+        DsoKind::KernelModule => 'K',
+        _ => from.map_or('d', |from| letter_of_file(profile.name(dso.path), from)),
+    }
+}
+
+/// The letter of a file that names are from instead of the mapped one.
+fn letter_of_file(path: &str, from: &str) -> char {
+    let last = from.rsplit('/').next().unwrap_or(from);
+    if from.contains("/.build-id/") {
+        return match last {
+            "debug" => 'D',
+            "elf" | "vdso" => 'B',
+            _ => 'b',
+        };
+    }
+    // Below a directory for debug files at the path of the file itself.
+    match from.strip_suffix(".debug") {
+        Some(stem) if stem.ends_with(path) => 'f',
+        None if from.ends_with(path) => 'u',
+        _ => 'l',
+    }
 }
 
 /// The letter of the mode a frame ran in.

@@ -25,7 +25,7 @@ pub(crate) struct SiteRank {
 }
 
 impl Ranks {
-    pub(crate) fn new(scene: &Scene<'_>) -> Self {
+    pub(crate) fn new(scene: &Scene<'_>, look: CellLook) -> Self {
         let profile = scene.profile();
         let mut order: Vec<NameId> = (0..profile.names.len() as u32).map(NameId).collect();
         // No two names are equal.
@@ -46,6 +46,8 @@ impl Ranks {
                 SiteRank {
                     dso: if dso.kind == DsoKind::Unknown {
                         u32::MAX
+                    } else if look.verbose {
+                        rank(dso.path)
                     } else {
                         rank(dso.short_name)
                     },

@@ -13,10 +13,10 @@ use super::{CallGraph, ChainOrder, ChainStyle, Grouping, TextOptions};
 use crate::escape;
 use crate::model::{
     Filter, Granularity, InlineRows, Row, RowKey, Rows, RowsOptions, Scene, Selection, SortKey,
-    StackEnd, Weight,
+    StackEnd, Weight, first_places,
 };
 use crate::trust;
-use prof_profile::{EventId, Profile};
+use prof_profile::{EventId, FileOffset, Profile};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Ordering;
@@ -182,6 +182,8 @@ pub struct Table<'a> {
     others: Others,
     /// What is above it.
     heading: Heading,
+    /// Where each row was first seen, if that is shown.
+    places: FxHashMap<RowKey, FileOffset>,
 }
 
 /// What a table is of.
@@ -231,6 +233,7 @@ impl<'a> Table<'a> {
             inline_rows: InlineRows::ByHost,
             quantum: options.quantum,
             full_paths: options.look.full_paths,
+            full_modules: options.look.verbose,
         };
         let mut rows = Rows::unsorted(scene, &how);
         let tables: Vec<Rows> = others
@@ -246,12 +249,17 @@ impl<'a> Table<'a> {
         let others = Others::join(&mut rows, others, &tables, options);
         let comparer = Comparer {
             rows: &rows,
-            ranks: &Ranks::new(scene),
+            ranks: &Ranks::new(scene, options.look),
             fields: &sort,
             order: (graph.style != ChainStyle::None).then_some(order),
             children,
             lines: Ranks::of_lines(scene, &sort, options.look),
             files: Ranks::of_files(scene, &sort, options.look),
+        };
+        let places = if options.look.verbose && names_symbols {
+            first_places(scene, &rows, &how, children)
+        } else {
+            FxHashMap::default()
         };
         let names = Cells::new(scene, &rows).with(options.look);
         let named_only = scene.selection().scope.named_only && names_symbols;
@@ -283,6 +291,7 @@ impl<'a> Table<'a> {
             order,
             others,
             heading,
+            places,
         };
         table.lay_out(&columns);
         table
@@ -352,7 +361,7 @@ impl<'a> Table<'a> {
             .filter(|&width| width > 0);
         let needed = || match field {
             Field::Key(key) => {
-                let cells = Cells::new(self.scene, &self.rows).with(self.options.look);
+                let cells = self.cells();
                 let longest = self.longest(key, &cells);
                 let least = match key {
                     SortKey::Time if self.options.look.nanoseconds => 16,
@@ -458,7 +467,7 @@ impl<'a> Table<'a> {
         let shown: Vec<&Row> = self.rows().collect();
         let chains = self.chains(&shown);
         let pen = self.pen();
-        let cells = Cells::new(self.scene, &self.rows).with(self.options.look);
+        let cells = self.cells();
         for several in shown.chunks(ROWS_AT_ONCE) {
             let texts: Vec<String> = several
                 .par_chunks(ROWS_AT_ONCE / 16)
@@ -542,7 +551,9 @@ impl<'a> Table<'a> {
 
     /// What the numbers and names of cells are looked up in.
     pub(super) fn cells(&self) -> Cells<'_> {
-        Cells::new(self.scene, &self.rows).with(self.options.look)
+        Cells::new(self.scene, &self.rows)
+            .with(self.options.look)
+            .at(&self.places)
     }
 
     /// The weight that its share in the first column is of.

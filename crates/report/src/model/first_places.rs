@@ -1,0 +1,89 @@
+//! Where each row was first seen: the address of a row of a table by symbol.
+
+use super::tally::Split;
+use super::{NodeId, RowKey, Rows, RowsOptions, Scene, SelfOf, Site, SiteId, SiteKind};
+use prof_profile::{FileOffset, LocationId, StackId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// By row: the address, as recorded, of its frame in the first sample that
+/// has it. Callers count if `callers`.
+pub(crate) fn first_places(
+    scene: &Scene<'_>,
+    rows: &Rows,
+    options: &RowsOptions,
+    callers: bool,
+) -> FxHashMap<RowKey, FileOffset> {
+    let mut first: FxHashMap<RowKey, (u32, FileOffset)> = FxHashMap::default();
+    for cell in scene.tally(Split::of(&options.keys, options.quantum)).cells {
+        let frames = frames(scene, cell.stack);
+        let mut met = FxHashSet::default();
+        let own = self_site(scene, &frames).map(|own| (own, leaf(scene, cell.stack)));
+        let called = frames.iter().filter(|_| callers);
+        let called = called.map(|&site| (site, place_of(scene, cell.stack, site)));
+        for (site, location) in own.into_iter().chain(called) {
+            let (Some(&frame), Some(location)) =
+                (rows.keys_of_sites().get(site.0 as usize), location)
+            else {
+                continue;
+            };
+            let key = RowKey {
+                group: cell.group,
+                frame,
+            };
+            if met.insert(key) {
+                let place = scene.profile().location(location).file_offset;
+                let slot = first.entry(key).or_insert((cell.first, place));
+                if cell.first < slot.0 {
+                    *slot = (cell.first, place);
+                }
+            }
+        }
+    }
+    let place = |(key, (_, place))| (key, place);
+    first.into_iter().map(place).collect()
+}
+
+/// The frames of a stack, innermost first.
+fn frames(scene: &Scene<'_>, stack: StackId) -> Vec<SiteId> {
+    let (parents, sites) = scene.paths();
+    let mut frames = Vec::new();
+    let mut at = scene.path_of(stack).unwrap_or(NodeId::ROOT);
+    while at != NodeId::ROOT {
+        let above = parents.get(at.index()).zip(sites.get(at.index()));
+        let Some((&parent, &site)) = above else {
+            break;
+        };
+        frames.push(site);
+        at = parent;
+    }
+    frames
+}
+
+/// The frame that a sample with these frames belongs to; see
+/// [`super::CallTree::self_site`].
+fn self_site(scene: &Scene<'_>, frames: &[SiteId]) -> Option<SiteId> {
+    let &own = frames.first()?;
+    let is_host = |&site: &SiteId| scene.sites().get(site).kind != SiteKind::Inline;
+    Some(match scene.selection().self_of {
+        SelfOf::Innermost => own,
+        SelfOf::HostAtLine => scene.sites().around(own),
+        SelfOf::Host => frames.iter().copied().find(is_host).unwrap_or(own),
+    })
+}
+
+fn leaf(scene: &Scene<'_>, stack: StackId) -> Option<LocationId> {
+    scene.profile().stacks.locations(stack).next()
+}
+
+/// The innermost location of a stack that a frame is of.
+fn place_of(scene: &Scene<'_>, stack: StackId, site: SiteId) -> Option<LocationId> {
+    let profile = scene.profile();
+    let Site { function, line, .. } = *scene.sites().get(site);
+    profile.stacks.locations(stack).find(|&location| {
+        let mut frames = profile.frames_at(location).iter();
+        frames.any(|frame| {
+            let is_line = line.is_none_or(|(_, line)| line == frame.line);
+            frame.function == function && is_line
+        })
+    })
+}
