@@ -634,12 +634,10 @@ impl App {
         match answer {
             Answer::Seen(seen, bottom_up) => {
                 self.seen_generation = generation;
-                let tree = seen.tree.clone();
                 let before = self.seen.replace(*seen);
-                let least = self.least();
                 Hotspots::renew(self, before.as_ref());
-                self.tree.renew(tree, bottom_up, least);
-                Flame::renew(self);
+                TreeView::renew(self, bottom_up, before.as_ref());
+                Flame::renew(self, before.as_ref());
                 self.callers.renew();
                 self.code.renew();
                 self.threads.renew();

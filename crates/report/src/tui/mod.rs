@@ -23,6 +23,7 @@ mod data;
 mod filters;
 mod flame_layout;
 mod frame;
+mod memory;
 mod outline;
 mod overlay;
 mod paint;

@@ -34,7 +34,7 @@ pub(super) struct Outline {
 }
 
 /// Rows are not opened beyond this depth: deeper than any screen is wide.
-const DEPTH_LIMIT: u16 = 2048;
+pub(super) const DEPTH_LIMIT: u16 = 2048;
 
 /// Opening everything stops at this many rows, so that it answers at once.
 pub(super) const ROW_LIMIT: usize = 10_000;
@@ -49,6 +49,14 @@ pub(super) enum Opened {
 }
 
 impl Outline {
+    /// These rows, with the cursor on one of them.
+    pub(super) fn of_rows(rows: Vec<Row>, cursor: usize) -> Self {
+        let mut scroll = Scroll::default();
+        scroll.set_len(rows.len());
+        scroll.go_to(cursor);
+        Self { rows, scroll }
+    }
+
     /// The roots, all closed.
     pub(super) fn closed(forest: &mut impl Forest) -> Self {
         let mut outline = Self::default();

@@ -3,6 +3,7 @@
 mod flame;
 mod keys;
 mod pictures;
+mod place;
 mod screen;
 mod selection;
 mod time;

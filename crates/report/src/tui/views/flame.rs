@@ -8,6 +8,7 @@ use crate::tui::app::{App, Selected};
 use crate::tui::data::{Found, Seen};
 use crate::tui::flame_layout::{Layout, Part, Spot};
 use crate::tui::frame::share;
+use crate::tui::memory::Trail;
 use prof_profile::FunctionId;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -34,32 +35,32 @@ pub(in crate::tui) struct Flame {
     cursor: Vec<NodeId>,
     /// First row shown.
     top: usize,
-    /// What to zoom into when new data come.
-    wanted: Option<FunctionId>,
+    zoom_trail: Trail,
+    cursor_trail: Trail,
 }
 
 /// Deeper frames are not laid out: no screen scrolls that far.
 const DEPTH: usize = 4096;
 
 impl Flame {
-    /// New data: nodes have new numbers, so zooms end.
-    pub(in crate::tui) fn renew(app: &mut App) {
-        let flame = &mut app.flame;
-        flame.zoom.clear();
-        flame.before.clear();
-        flame.cursor.clear();
-        flame.top = 0;
+    /// New data: zoom and cursor stay, by name.
+    pub(in crate::tui) fn renew(app: &mut App, before: Option<&Seen>) {
         let Some(seen) = &app.seen else { return };
-        flame.cursor = seen
-            .tree
-            .children(NodeId::ROOT)
-            .first()
-            .copied()
-            .into_iter()
-            .collect();
-        if let Some(function) = flame.wanted.take() {
-            Self::open(app, function);
+        let flame = &mut app.flame;
+        if let Some(before) = before {
+            flame.zoom_trail.remember(before, &flame.zoom);
+            flame.cursor_trail.remember(before, &flame.cursor);
         }
+        flame.before.clear();
+        flame.zoom = flame.zoom_trail.find(seen);
+        flame.cursor = flame.cursor_trail.find(seen);
+        if flame.cursor.is_empty() {
+            let outermost = seen.tree.children(NodeId::ROOT);
+            flame.cursor = outermost.first().copied().into_iter().collect();
+        }
+        flame.zoom_trail.set(&flame.zoom);
+        flame.cursor_trail.set(&flame.cursor);
+        Self::settle(app);
     }
 
     /// Shows the heaviest frame of a function.

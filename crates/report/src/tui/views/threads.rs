@@ -57,11 +57,45 @@ pub(in crate::tui) struct Threads {
     /// Processes whose threads are hidden.
     closed: BTreeSet<i32>,
     pub(in crate::tui) scroll: Scroll,
+    /// Process and thread that the user chose.
+    wanted: Option<(i32, Option<i32>)>,
+    /// Those that the cursor was put on; if it still is, the user has done
+    /// nothing.
+    set: Option<(i32, Option<i32>)>,
 }
 
 impl Threads {
+    /// New data: the cursor stays on its process or thread.
     pub(in crate::tui) fn renew(&mut self) {
+        let at = self.row().and_then(|row| self.numbers(row));
+        if at != self.set {
+            self.wanted = at;
+        }
         self.processes = None;
+    }
+
+    /// Process and thread of a row.
+    fn numbers(&self, row: Row) -> Option<(i32, Option<i32>)> {
+        match row {
+            Row::Process(index) => Some((self.process(index)?.pid, None)),
+            Row::Thread(index, thread) => {
+                let process = self.process(index)?;
+                Some((process.pid, Some(process.threads.get(thread)?.tid)))
+            }
+        }
+    }
+
+    /// Puts the cursor where it was, or on the process of the thread, or on
+    /// the first row.
+    fn place(&mut self) {
+        let all = || self.rows.iter().map(|&row| self.numbers(row));
+        let at = self.wanted.and_then(|wanted| {
+            let of_process = Some((wanted.0, None));
+            let exact = all().position(|it| it == Some(wanted));
+            exact.or_else(|| all().position(|it| it == of_process))
+        });
+        self.scroll.go_to(at.unwrap_or(0));
+        self.set = self.row().and_then(|row| self.numbers(row));
     }
 
     pub(in crate::tui) fn shown(app: &mut App) {
@@ -111,6 +145,7 @@ impl Threads {
         processes.sort_by_key(|process| (Reverse(process.total), process.pid));
         app.threads.processes = Some(processes);
         app.threads.lay_out();
+        app.threads.place();
     }
 
     fn lay_out(&mut self) {

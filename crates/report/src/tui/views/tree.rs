@@ -1,10 +1,11 @@
 //! The call tree, from the roots down or from the callees up.
 
 use super::rows::{self, FrameRow, Rank, Shift, draw_headings, draw_outline};
-use crate::model::{CallTree, GrowId, NodeId, SiteId};
+use crate::model::{GrowId, NodeId, SiteId};
 use crate::tui::action::Action;
 use crate::tui::app::{App, Selected};
 use crate::tui::data::{Found, Grown, GrownTree, Seen, TopDown};
+use crate::tui::memory::{Folds, Name};
 use crate::tui::outline::{Forest, Opened, Outline, Row};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -24,19 +25,40 @@ pub(in crate::tui) struct TreeView {
     way: Way,
     top_down: Option<(TopDown, Outline)>,
     bottom_up: Option<(Grown, Outline)>,
+    top_down_folds: Folds,
+    bottom_up_folds: Folds,
 }
 
 impl TreeView {
-    pub(in crate::tui) fn renew(&mut self, tree: Arc<CallTree>, bottom_up: GrownTree, least: u64) {
-        let mut forest = TopDown { tree, least };
-        let outline = Outline::hottest(&mut forest);
-        self.top_down = Some((forest, outline));
+    /// New data: what was open and where the cursor was stay, by name.
+    pub(in crate::tui) fn renew(app: &mut App, bottom_up: GrownTree, before: Option<&Seen>) {
+        let least = app.least();
+        let Some(seen) = app.seen.clone() else { return };
+        let view = &mut app.tree;
+        if let Some(before) = before {
+            if let Some((_, outline)) = &view.top_down {
+                let name = |node| Name::of(before, before.site_at(NodeId(node)));
+                view.top_down_folds.remember(outline, name);
+            }
+            if let Some((forest, outline)) = &view.bottom_up {
+                let name = |node| Name::of(before, forest.site(before, node));
+                view.bottom_up_folds.remember(outline, name);
+            }
+        }
+        let mut forest = TopDown {
+            tree: Arc::clone(&seen.tree),
+            least,
+        };
+        let name = |_: &TopDown, node| Name::of(&seen, seen.site_at(NodeId(node)));
+        let outline = view.top_down_folds.outline(&mut forest, name);
+        view.top_down = Some((forest, outline));
         let mut forest = Grown {
             growth: bottom_up,
             least,
         };
-        let outline = Outline::hottest(&mut forest);
-        self.bottom_up = Some((forest, outline));
+        let name = |forest: &Grown, node| Name::of(&seen, forest.site(&seen, node));
+        let outline = view.bottom_up_folds.outline(&mut forest, name);
+        view.bottom_up = Some((forest, outline));
     }
 
     fn outline(&self) -> Option<&Outline> {

@@ -1,0 +1,101 @@
+//! Where the user was, after the selection or the profile changed.
+
+use super::{Bench, Sketch, bench};
+use crossterm::event::KeyCode;
+use std::sync::Arc;
+
+/// The line of the screen that the detail at its bottom is about.
+fn selected(bench: &mut Bench) -> String {
+    let screen = bench.screen();
+    let line = screen.lines().rev().nth(1).unwrap_or_default();
+    line.split("  ").next().unwrap_or_default().to_string()
+}
+
+#[test]
+fn open_rows_and_the_cursor_outlive_a_filter() {
+    let mut bench = bench();
+    // A place that is not open at first.
+    bench.keys("2C/push_back\n^");
+    assert_eq!(
+        selected(&mut bench),
+        "[.] std::vector::push_back(int const&)"
+    );
+    let before = bench.screen();
+    // One that keeps it, one that does not, and back.
+    let screen = bench.keys("fcomm=tool\n").screen();
+    assert!(screen.contains("▾ [.] main"), "{screen}");
+    assert_eq!(
+        selected(&mut bench),
+        "[.] std::vector::push_back(int const&)"
+    );
+    let screen = bench.keys("ufcomm=server\n").screen();
+    assert!(!screen.contains("push_back"), "{screen}");
+    bench.keys("u");
+    assert_eq!(bench.screen(), before);
+    // Without a touch the hottest path is open as it is then.
+    let mut fresh = super::bench();
+    let screen = fresh.keys("2fcomm=tool\n").screen();
+    assert!(screen.contains("▾ [.] main"), "{screen}");
+    let screen = fresh.keys("u").screen();
+    assert_eq!(screen, super::bench().keys("2").screen());
+}
+
+#[test]
+fn the_zoom_of_the_flame_graph_outlives_a_filter() {
+    let mut bench = bench();
+    let before = bench.keys("3j\nj").screen();
+    assert!(before.contains("▶[i]next_token"), "{before}");
+    // Its frames are not all there.
+    let screen = bench.keys("fcomm=worker\n").screen();
+    assert!(screen.contains("▶main"), "{screen}");
+    assert!(!screen.contains("parse"), "{screen}");
+    assert_eq!(bench.keys("u").screen(), before);
+}
+
+#[test]
+fn places_are_found_again_when_inlined_functions_come() {
+    let profile = |middle: &str| {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        sketch.sample(task, "app:main;app:other", 1, 60);
+        sketch.sample(
+            task,
+            &format!("app:main;app:run{middle};app:leaf;app:end"),
+            2,
+            40,
+        );
+        sketch.profile
+    };
+    let mut bench = Bench::new(profile(""), 80, 20);
+    bench.keys("2/leaf\n^").press(KeyCode::Right);
+    bench.press(KeyCode::Right);
+    assert_eq!(selected(&mut bench), "[.] end");
+    bench.keys("3/leaf\n^\n");
+    assert_eq!(selected(&mut bench), "[.] leaf");
+    bench.app.set_profile(Arc::new(profile(">outer>inner")));
+    bench.settle();
+    assert_eq!(selected(&mut bench), "[.] leaf");
+    let screen = bench.screen();
+    assert!(screen.contains("[i]inner\n▶leaf"), "{screen}");
+    bench.keys("2");
+    assert_eq!(selected(&mut bench), "[.] end");
+    let screen = bench.screen();
+    assert!(screen.contains("▾ [i] inner"), "{screen}");
+}
+
+#[test]
+fn the_selected_thread_outlives_a_filter() {
+    let mut bench = bench();
+    bench.keys("6").press(KeyCode::Down).press(KeyCode::Down);
+    let before = bench.screen();
+    assert_eq!(
+        selected(&mut bench),
+        "thread 101 worker of process 100; Enter or t filters"
+    );
+    bench.keys("t");
+    assert_eq!(
+        selected(&mut bench),
+        "process 100 server: 1 thread; Enter filters"
+    );
+    assert_eq!(bench.keys("u").screen(), before);
+}
