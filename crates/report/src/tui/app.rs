@@ -314,10 +314,11 @@ impl App {
     }
 
     fn click(&mut self, column: u16, row: u16) {
-        if self.overlay.take().is_some() {
-            return;
-        }
         let screen = super::frame::layout(self);
+        if let Some(overlay) = &mut self.overlay {
+            let taken = overlay.click(screen.body, (column, row).into());
+            return self.overlay_took(taken);
+        }
         if row == screen.tabs.y {
             if let Some(view) = super::frame::tab_at(self, column) {
                 self.show(view);
@@ -380,7 +381,9 @@ impl App {
         match action {
             Action::Quit | Action::QuitNow => self.effects.push(Effect::Quit),
             Action::Back => self.back(),
-            Action::Help => self.overlay = Some(Overlay::help(self.view.scope())),
+            Action::Help => {
+                self.overlay = Some(Overlay::help(self.view.scope(), self.theme.glyphs))
+            }
             Action::Palette => self.overlay = Some(Overlay::palette(self.view.scope())),
             Action::Menu => self.overlay = Some(Overlay::menu()),
             Action::Info => self.overlay = Some(Overlay::info(self)),

@@ -71,7 +71,7 @@ pub(super) fn lookup(key: &KeyEvent, scope: Scope) -> Option<Action> {
 }
 
 /// A key as the table writes it.
-fn key_name(key: &KeyEvent) -> Option<String> {
+pub(super) fn key_name(key: &KeyEvent) -> Option<String> {
     let name = match key.code {
         KeyCode::Char(' ') => "Space".to_string(),
         KeyCode::Char(letter) if key.modifiers.contains(KeyModifiers::CONTROL) => {

@@ -266,7 +266,13 @@ fn draw_status(app: &App, area: Rect, buffer: &mut Buffer) {
         let room = pen.room().saturating_sub(30);
         let hidden = before.chars().count().saturating_sub(room.max(8));
         let tail: String = before.chars().skip(hidden).collect();
-        pen.put(&tail, Style::new());
+        // What the next letter replaces is marked as editors do.
+        let style = if prompt.is_proposed() {
+            theme.selected()
+        } else {
+            Style::new()
+        };
+        pen.put(&tail, style);
         let mut rest = after.chars();
         let under: String = rest.next().map_or(" ".into(), String::from);
         pen.put(

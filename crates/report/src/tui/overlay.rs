@@ -3,15 +3,15 @@
 use super::action::Action;
 use super::app::App;
 use super::binding_table::BINDINGS;
-use super::bindings::Scope;
+use super::bindings::{self, Scope};
 use super::paint::{Pen, style_row};
 use super::prompt::{Prompt, Typed};
 use super::scroll::Scroll;
 use super::text;
-use super::theme::{Kind, Theme};
+use super::theme::{Glyphs, Kind, Theme};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui::widgets::{Block, Clear, Widget};
 
@@ -75,6 +75,8 @@ pub(super) struct List {
     /// What was typed to search; `None` while keys move.
     prompt: Option<Prompt>,
     scroll: Scroll,
+    /// Whether the keys beside commands run them, as in a menu.
+    has_live_keys: bool,
 }
 
 impl List {
@@ -84,6 +86,7 @@ impl List {
             lines,
             prompt,
             scroll: Scroll::default(),
+            has_live_keys: false,
         };
         list.narrowed();
         list
@@ -122,10 +125,61 @@ impl List {
             KeyCode::Down => self.scroll.step(1),
             KeyCode::PageUp => self.scroll.step(-page),
             KeyCode::PageDown => self.scroll.step(page),
+            KeyCode::Home => self.scroll.go_to(0),
+            KeyCode::End => self.scroll.go_to(usize::MAX),
             KeyCode::Enter => return self.chosen().map_or(Taken::Close, Taken::Run),
             _ => return self.typed(key),
         }
         Taken::Nothing
+    }
+
+    /// The command of a menu that a key stands beside.
+    fn run_by_key(&self, key: &KeyEvent) -> Option<Action> {
+        let wanted = bindings::key_name(key).filter(|_| self.has_live_keys)?;
+        self.lines.iter().find_map(|line| match line {
+            Line::Command { action, keys, .. } => {
+                let is_it = keys.split(' ').any(|key| key == wanted);
+                is_it.then_some(*action)
+            }
+            _ => None,
+        })
+    }
+
+    /// Where it is drawn: its frame, and its lines.
+    fn place(&self, area: Rect) -> (Rect, Rect) {
+        let wanted = u16::try_from(self.lines.len() + 2).unwrap_or(u16::MAX);
+        let width = area.width.saturating_sub(4).min(96);
+        let height = area.height.saturating_sub(2).min(wanted.max(6));
+        let place = Rect {
+            x: area.x + (area.width - width) / 2,
+            y: area.y + (area.height - height) / 2,
+            width,
+            height,
+        };
+        let above = 1 + u16::from(self.prompt.is_some());
+        let lines = Rect {
+            x: place.x + 1,
+            y: place.y + above,
+            width: place.width.saturating_sub(2),
+            height: place.height.saturating_sub(above + 1),
+        };
+        (place, lines)
+    }
+
+    /// A click on a command runs it; one outside closes the list.
+    fn click(&mut self, area: Rect, at: Position) -> Taken {
+        let (place, lines) = self.place(area);
+        if !place.contains(at) {
+            return Taken::Close;
+        }
+        if !lines.contains(at) {
+            return Taken::Nothing;
+        }
+        let row = self.scroll.top(usize::from(lines.height)) + usize::from(at.y - lines.y);
+        match self.shown().get(row) {
+            Some(Line::Command { action, .. }) => Taken::Run(*action),
+            _ => Taken::Nothing,
+        }
     }
 
     fn typed(&mut self, key: &KeyEvent) -> Taken {
@@ -142,7 +196,7 @@ impl List {
                 KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
                     Taken::Run(Action::QuitNow)
                 }
-                _ => Taken::Close,
+                _ => self.run_by_key(key).map_or(Taken::Close, Taken::Run),
             };
         };
         match prompt.key(key) {
@@ -204,7 +258,7 @@ const MENU: [Action; 12] = [
 
 impl Overlay {
     /// All bindings, those of the view first.
-    pub(super) fn help(scope: Scope) -> Self {
+    pub(super) fn help(scope: Scope, glyphs: &Glyphs) -> Self {
         let mut scopes = vec![scope];
         scopes.extend(Scope::ALL.into_iter().filter(|&other| other != scope));
         let mut lines = Vec::new();
@@ -216,6 +270,25 @@ impl Overlay {
         for kind in Kind::ALL {
             lines.push(Line::Text(format!("{} {}", kind.sign(), kind.word())));
         }
+        let mut sign =
+            |sign: &str, words: &str| lines.push(Line::Text(format!("{sign:<3} {words}")));
+        sign(glyphs.closed.trim(), "row that opens");
+        sign(
+            glyphs.light_bar,
+            "part of a bar that is not the function's own",
+        );
+        sign(glyphs.cursor, "frame under the cursor in the flame graph");
+        sign("*", "the same function elsewhere in it");
+        sign(
+            glyphs.merged,
+            "frames narrower than a column, in one cell; Enter zooms in",
+        );
+        sign("+", "narrower frames that no column was left for");
+        sign(glyphs.before, "rows begin left of the screen");
+        sign(
+            "!",
+            "a figure of the last line that limits how far to trust the others",
+        );
         Self::List(List::new(
             "Help: / searches, Enter runs, Esc closes",
             lines,
@@ -245,7 +318,10 @@ impl Overlay {
                 name: binding.name,
             })
         });
-        Self::List(List::new("With the selected row", lines.collect(), None))
+        Self::List(List {
+            has_live_keys: true,
+            ..List::new("With the selected row", lines.collect(), None)
+        })
     }
 
     /// The recording and how far to trust it.
@@ -277,6 +353,14 @@ impl Overlay {
         }
     }
 
+    /// A click somewhere on the screen, whose views have `area`.
+    pub(super) fn click(&mut self, area: Rect, at: Position) -> Taken {
+        match self {
+            Self::List(list) => list.click(area, at),
+            Self::Ask(..) => Taken::Close,
+        }
+    }
+
     pub(super) fn wheel(&mut self, rows: isize) {
         if let Self::List(list) = self {
             list.scroll.step(rows);
@@ -287,29 +371,18 @@ impl Overlay {
     pub(super) fn draw(&self, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         let Self::List(list) = self else { return };
         let shown = list.shown();
-        let wanted = u16::try_from(list.lines.len() + 2).unwrap_or(u16::MAX);
-        let width = area.width.saturating_sub(4).min(96);
-        let height = area.height.saturating_sub(2).min(wanted.max(6));
-        let place = Rect {
-            x: area.x + (area.width - width) / 2,
-            y: area.y + (area.height - height) / 2,
-            width,
-            height,
-        };
+        let (place, body) = list.place(area);
         Clear.render(place, buffer);
         let block = Block::bordered()
             .border_set(theme.border())
             .title(list.title);
         let inside = block.inner(place);
         block.render(place, buffer);
-        let mut body = inside;
         if let Some(prompt) = &list.prompt {
             let (before, after) = prompt.parts();
             let mut pen = Pen::new(buffer, theme, inside, 0);
             pen.put("> ", theme.heading()).put(before, Style::new());
             pen.put("_", theme.heading()).put(after, Style::new());
-            body.y += 1;
-            body.height = body.height.saturating_sub(1);
         }
         let top = list.scroll.top(usize::from(body.height));
         for (row, line) in (0..body.height).zip(shown.iter().skip(top)) {

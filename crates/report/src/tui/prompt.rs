@@ -8,6 +8,9 @@ pub(super) struct Prompt {
     text: String,
     /// Byte index of the cursor, at a character's start.
     cursor: usize,
+    /// Whether the text is a proposal that the user has not touched: the
+    /// first letter typed replaces it.
+    is_proposed: bool,
 }
 
 /// What a key did to a prompt.
@@ -24,11 +27,18 @@ pub(super) enum Typed {
 }
 
 impl Prompt {
+    /// With a proposal.
     pub(super) fn with(text: &str) -> Self {
         Self {
             text: text.to_string(),
             cursor: text.len(),
+            is_proposed: !text.is_empty(),
         }
+    }
+
+    /// Whether the next letter replaces the text.
+    pub(super) fn is_proposed(&self) -> bool {
+        self.is_proposed
     }
 
     pub(super) fn text(&self) -> &str {
@@ -42,6 +52,7 @@ impl Prompt {
 
     /// Takes a key as a line editor does.
     pub(super) fn key(&mut self, key: &KeyEvent) -> Typed {
+        let was_proposed = std::mem::take(&mut self.is_proposed);
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return self.control(key.code);
         }
@@ -49,6 +60,10 @@ impl Prompt {
             KeyCode::Enter => return Typed::Accepted,
             KeyCode::Esc => return Typed::Cancelled,
             KeyCode::Char(letter) => {
+                if was_proposed {
+                    self.text.clear();
+                    self.cursor = 0;
+                }
                 self.text.insert(self.cursor, letter);
                 self.cursor += letter.len_utf8();
             }
@@ -123,6 +138,22 @@ mod tests {
 
     fn press(prompt: &mut Prompt, code: KeyCode) -> Typed {
         prompt.key(&KeyEvent::new(code, KeyModifiers::NONE))
+    }
+
+    #[test]
+    fn a_proposal_is_replaced_or_edited() {
+        let mut prompt = Prompt::with("a.txt");
+        press(&mut prompt, KeyCode::Char('b'));
+        press(&mut prompt, KeyCode::Char('c'));
+        assert_eq!(prompt.text(), "bc");
+        let mut prompt = Prompt::with("a.txt");
+        press(&mut prompt, KeyCode::Home);
+        press(&mut prompt, KeyCode::Char('b'));
+        assert_eq!(prompt.text(), "ba.txt");
+        let mut prompt = Prompt::with("a.txt");
+        assert_eq!(press(&mut prompt, KeyCode::Backspace), Typed::Changed);
+        assert_eq!(prompt.text(), "a.tx");
+        assert_eq!(press(&mut prompt, KeyCode::Enter), Typed::Accepted);
     }
 
     #[test]

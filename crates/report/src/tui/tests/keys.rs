@@ -40,6 +40,51 @@ fn clicks_select_fold_sort_and_switch_tabs() {
 }
 
 #[test]
+fn a_proposal_is_replaced_by_what_is_typed() {
+    let mut bench = bench();
+    let screen = bench.keys("L7\n").screen();
+    assert!(screen.contains(" >= 7%"), "{screen}");
+    let screen = bench.keys("L60\n").screen();
+    assert!(screen.contains(" >= 60%"), "{screen}");
+    let screen = bench.keys("fsymbol=vfs_read\n").screen();
+    assert!(
+        screen.contains("none has 60% or more; L changes"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn menus_obey_their_keys_and_clicks() {
+    let mut bench = bench();
+    let screen = bench.keys("md").screen();
+    assert!(screen.contains(" dso=app"), "{screen}");
+    let screen = bench.keys("um").screen();
+    let row = screen
+        .lines()
+        .position(|line| line.contains("Only the selected module"));
+    let row = row.and_then(|row| u16::try_from(row).ok());
+    let screen = bench.click(20, row.expect("on the screen")).screen();
+    assert!(screen.contains(" dso=app"), "{screen}");
+    // The border does nothing, outside is away.
+    bench.keys("m").screen();
+    assert!(bench.click(2, 3).screen().contains("With the selected row"));
+    assert!(!bench.click(0, 3).screen().contains("With the selected row"));
+    // A click beside the prompt of a search gives it up.
+    bench.keys("/eval").screen();
+    let screen = bench.click(0, 3).screen();
+    assert!(!screen.contains("/eval/"), "{screen}");
+}
+
+#[test]
+fn help_has_a_beginning_and_an_end() {
+    let mut bench = bench();
+    let screen = bench.keys("?").press(KeyCode::End).screen();
+    assert!(screen.contains("frames narrower than a column"), "{screen}");
+    let screen = bench.press(KeyCode::Home).screen();
+    assert!(screen.contains("Open or close one level"), "{screen}");
+}
+
+#[test]
 fn keys_that_act_outside_leave_effects() {
     let mut bench = bench();
     bench

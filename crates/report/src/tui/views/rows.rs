@@ -243,9 +243,15 @@ pub(super) fn draw_outline(
         }
     }
     if outline.rows().is_empty() {
+        let least = f64::from(app.switches.least) / 1000.0;
+        let words = if app.switches.least == 0 {
+            "none".to_string()
+        } else {
+            format!("none has {least}% or more; L changes the limit")
+        };
         Pen::new(buffer, &app.theme, area, 0)
             .gap(2)
-            .put("none", app.theme.dim());
+            .put(&words, app.theme.dim());
     }
 }
 
