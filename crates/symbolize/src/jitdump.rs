@@ -27,6 +27,13 @@ const DEBUG_INFO: u32 = 2;
 const UNWINDING_INFO: u32 = 4;
 /// A source file name that stands for the one before it.
 const SAME_FILE: &[u8] = &[0xff];
+/// How much later than in the code V8 writes that a line begins: `perf inject`
+/// once put code this far behind the start of a file, without regard to the
+/// lines. It has since learned that they move along, so that V8's are now too
+/// late there; the format's description knows of no distance.
+const LATE_BY: u64 = 0x40;
+/// With what V8 begins the names of code that has lines, newest first.
+const NAMES_OF_V8: [&[u8]; 4] = [b"JS:", b"LazyCompile:", b"Function:", b"Script:"];
 /// Pieces of code that are looked at for one address. Compilers have a few
 /// versions of a function at an address; crafted files have more.
 const VERSIONS_MAX: usize = 4096;
@@ -111,6 +118,7 @@ impl JitDump {
         let (endian, first) = read_header(&bytes)?;
         let mut reader = Reader::new(&bytes, endian);
         let damage = reader.read_from(first);
+        reader.put_lines_in_place();
         let Reader {
             mut codes,
             lines,
@@ -268,6 +276,10 @@ struct Reader<'a> {
     /// Lines for the code that is loaded next, and its address.
     next_lines: Option<(u64, Range<usize>)>,
     next_unwinding: Option<(Range<usize>, u64)>,
+    /// How far from the start of its code any list of lines begins, at least.
+    first_line: Option<u64>,
+    /// Whether V8 named code that has lines.
+    is_of_v8: bool,
     records: u64,
 }
 
@@ -281,6 +293,8 @@ impl<'a> Reader<'a> {
             lines: Vec::new(),
             next_lines: None,
             next_unwinding: None,
+            first_line: None,
+            is_of_v8: false,
             records: 0,
         }
     }
@@ -339,6 +353,7 @@ impl<'a> Reader<'a> {
             Some((address, lines)) if address == start => lines,
             _ => 0..0,
         };
+        self.note_lines(start, &lines, name);
         let code = Code {
             start,
             end: start.checked_add(size)?,
@@ -353,6 +368,25 @@ impl<'a> Reader<'a> {
         self.by_index.insert(index, self.codes.len());
         self.codes.push(code);
         Some(())
+    }
+
+    fn note_lines(&mut self, start: u64, lines: &Range<usize>, name: &[u8]) {
+        let lines = self.lines.get(lines.clone()).unwrap_or_default();
+        let first = lines.iter().map(|line| line.address.wrapping_sub(start));
+        if let Some(first) = first.min() {
+            self.first_line = Some(self.first_line.map_or(first, |least| least.min(first)));
+            self.is_of_v8 |= NAMES_OF_V8.iter().any(|start| name.starts_with(start));
+        }
+    }
+
+    /// Takes V8's lines back to where they are. Every function has one at its
+    /// start, so that a list that begins before [`LATE_BY`] is of a V8 that
+    /// writes the true addresses.
+    fn put_lines_in_place(&mut self) {
+        let is_late = self.is_of_v8 && self.first_line >= Some(LATE_BY);
+        for line in self.lines.iter_mut().filter(|_| is_late) {
+            line.address = line.address.wrapping_sub(LATE_BY);
+        }
     }
 
     /// u32 pid, tid; u64 vma, old address, new address, size, index.
@@ -552,6 +586,39 @@ mod tests {
             (&b"abc"[..], &b"DE"[..])
         );
         assert_eq!(dump.unwinding(Avma(0x3000), None), None);
+    }
+
+    #[test]
+    fn lines_of_v8_are_taken_back_to_their_code() {
+        // Of two functions; those of another compiler, or of a V8 without the
+        // distance, begin where their code does.
+        for (names, first, expected) in [
+            (["JS:*f a.js:1:1", "JS:*g a.js:9:1"], [0x40, 0x44], [0, 4]),
+            (["JS:*f a.js:1:1", "JS:*g a.js:9:1"], [0, 0x44], [0, 0x44]),
+            (["f", "g"], [0x40, 0x44], [0x40, 0x44]),
+        ] {
+            let mut dump = Dump::new(false);
+            for (index, (name, first)) in (1..).zip(names.iter().zip(first)) {
+                let start: u64 = 0x1000 * index;
+                let mut tail = Vec::new();
+                for (address, line) in [(start + first, 3_u32), (start + first + 8, 4)] {
+                    tail.extend(address.to_le_bytes());
+                    tail.extend(line.to_le_bytes());
+                    tail.extend(*b"\0\0\0\0a.js\0");
+                }
+                dump.record(2, 9, &[start, 2], &tail, false);
+                dump.load(10, start, index, name, &[0; 0x80]);
+            }
+            let dump = JitDump::parse(dump.bytes).expect("a dump");
+            for (start, expected) in [0x1000, 0x2000].into_iter().zip(expected) {
+                let rows = dump.line_rows(Avma(start));
+                let places: Vec<(u64, u32)> = rows
+                    .iter()
+                    .map(|(address, _, line)| (address.0 - start, *line))
+                    .collect();
+                assert_eq!(places, [(expected, 3), (expected + 8, 4)], "{names:?}");
+            }
+        }
     }
 
     #[test]
