@@ -208,6 +208,7 @@ impl Outline {
     /// Opens the way to a node, given from a root down, and selects it.
     pub(super) fn reveal(&mut self, forest: &mut impl Forest, path: &[u32]) {
         let mut from = 0;
+        let mut last = None;
         for (step, &node) in path.iter().enumerate() {
             let depth = u16::try_from(step).unwrap_or(DEPTH_LIMIT);
             let rest = self.rows.get(from..).unwrap_or_default();
@@ -215,14 +216,17 @@ impl Outline {
                 .iter()
                 .position(|row| row.depth == depth && row.node == node)
             else {
-                return;
+                break;
             };
             from += at;
-            self.scroll.go_to(from);
+            last = Some(from);
             if step + 1 < path.len() {
                 self.open(forest, from);
                 from += 1;
             }
+        }
+        if let Some(last) = last {
+            self.scroll.jump_to(last);
         }
     }
 

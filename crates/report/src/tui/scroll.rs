@@ -6,6 +6,8 @@ pub(super) struct Scroll {
     cursor: usize,
     top: usize,
     len: usize,
+    /// Rows of the screen when last settled.
+    height: usize,
 }
 
 impl Scroll {
@@ -23,6 +25,16 @@ impl Scroll {
     /// To a row, or the last.
     pub(super) fn go_to(&mut self, row: usize) {
         self.cursor = row.min(self.len.saturating_sub(1));
+    }
+
+    /// To a row that is somewhere else: into the middle of the screen, unless
+    /// it is on it.
+    pub(super) fn jump_to(&mut self, row: usize) {
+        let top = self.top(self.height);
+        self.go_to(row);
+        if !(top..top + self.height).contains(&self.cursor) {
+            self.top = self.cursor.saturating_sub(self.height / 2);
+        }
     }
 
     /// Down by `rows`, or up if negative; stops at the ends.
@@ -51,6 +63,7 @@ impl Scroll {
     /// Keeps the screen where it is drawn, for the next step.
     pub(super) fn settle(&mut self, height: usize) {
         self.top = self.top(height);
+        self.height = height;
     }
 }
 
@@ -73,6 +86,21 @@ mod tests {
         assert_eq!((scroll.cursor(), scroll.top(10)), (99, 90));
         scroll.set_len(5);
         assert_eq!((scroll.cursor(), scroll.top(10)), (4, 0));
+    }
+
+    #[test]
+    fn a_jump_ends_in_the_middle_unless_it_is_short() {
+        let mut scroll = Scroll::default();
+        scroll.set_len(100);
+        scroll.settle(10);
+        scroll.jump_to(50);
+        assert_eq!(scroll.top(10), 45);
+        scroll.jump_to(54);
+        assert_eq!(scroll.top(10), 45);
+        scroll.jump_to(99);
+        assert_eq!(scroll.top(10), 90);
+        scroll.jump_to(1);
+        assert_eq!(scroll.top(10), 0);
     }
 
     #[test]

@@ -136,6 +136,7 @@ impl Code {
 
     /// The code was read.
     pub(in crate::tui) fn came(app: &mut App, view: FunctionView) {
+        let height = app.body_rows();
         let code = &mut app.code;
         if code.function != Some(view.function) {
             return;
@@ -144,6 +145,7 @@ impl Code {
         code.view = Some(view);
         code.lay_out();
         if is_new {
+            code.scroll.settle(height);
             code.hottest(0);
         }
     }
@@ -237,7 +239,7 @@ impl Code {
         let Some(&at) = order.get(rank) else {
             return false;
         };
-        self.scroll.go_to(at);
+        self.scroll.jump_to(at);
         true
     }
 
@@ -322,7 +324,7 @@ impl Code {
             place.is_some() && line == place
         });
         if let Some(at) = same {
-            app.code.scroll.go_to(at);
+            app.code.scroll.jump_to(at);
         }
         app.say(match app.code.mode {
             Mode::Mixed => "source and instructions",
@@ -348,7 +350,7 @@ impl Code {
                 .rows
                 .iter()
                 .position(|&row| row == Row::Instruction(target));
-            app.code.scroll.go_to(at.unwrap_or(0));
+            app.code.scroll.jump_to(at.unwrap_or(0));
             return;
         }
         let (Flow::Call(Some(address)) | Flow::Jump(Some(address))) = row.instruction.flow else {
@@ -410,7 +412,7 @@ impl Code {
             words.is_some_and(|words| found.pattern.is_match(&words))
         });
         if let Some(at) = hit {
-            app.code.scroll.go_to(at);
+            app.code.scroll.jump_to(at);
         }
         hit.is_some()
     }
@@ -485,7 +487,7 @@ impl Code {
         let theme = &app.theme;
         let name = profile.name(profile.function(view.function).name);
         let mut pen = Pen::new(buffer, theme, area, 0);
-        pen.right("Self", 7, theme.heading()).gap(1);
+        pen.right("Of self", 7, theme.heading()).gap(1);
         let whole = app.whole().period;
         let words = format!(
             ": self {}, total {} (Tab: next hottest, s: source)",

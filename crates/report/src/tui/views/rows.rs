@@ -337,7 +337,7 @@ pub(super) fn find(
         row.and_then(&site_of).is_some_and(|site| found.holds(site))
     });
     if let Some(at) = hit {
-        outline.scroll.go_to(at);
+        outline.scroll.jump_to(at);
     }
     hit.is_some_and(|at| at != start || len == 1)
 }
