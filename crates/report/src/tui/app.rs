@@ -229,8 +229,13 @@ impl App {
             self.overlay_took(taken);
             return;
         }
-        if let Some(action) = bindings::lookup(key, self.view.scope()) {
-            self.act(action);
+        match bindings::lookup(key, self.view.scope()) {
+            Some(action) => self.act(action),
+            None => {
+                if let Some(name) = bindings::key_name(key) {
+                    self.say(format!("{name} does nothing here; h lists the keys"));
+                }
+            }
         }
     }
 
@@ -364,6 +369,9 @@ impl App {
     pub(super) fn act(&mut self, action: Action) {
         if self.act_everywhere(action) || self.act_on_selection(action) || self.seen.is_none() {
             return;
+        }
+        if let Some(words) = without_effect(self.view, action) {
+            self.say(words);
         }
         match self.view {
             View::Hotspots => Hotspots::act(self, action),
@@ -545,7 +553,11 @@ impl App {
 
     /// Esc: the search ends, then zooms and filters are taken back.
     fn back(&mut self) {
-        if self.search.clear() || Timeline::cancel(self) || Flame::zoom_out(self) {
+        if self.search.clear()
+            || Timeline::cancel(self)
+            || Flame::zoom_out(self)
+            || Callers::close(self)
+        {
             return;
         }
         if self.view == View::Code && self.code.came_from.is_some() {
@@ -713,5 +725,18 @@ impl App {
         self.prints += 1;
         let form = Form::Text(super::frame::text(self));
         self.asks.push(Ask::Write(Write { path, form }));
+    }
+}
+
+/// What to say of keys that other views of the same scope obey.
+fn without_effect(view: View, action: Action) -> Option<&'static str> {
+    match (view, action) {
+        (View::Hotspots | View::Callers | View::Threads, Action::Invert) => {
+            Some("what turns around is the call tree: 2")
+        }
+        (View::Tree | View::Callers | View::Threads, Action::NextOrder | Action::ReverseOrder) => {
+            Some("these rows are ordered by weight")
+        }
+        _ => None,
     }
 }

@@ -49,7 +49,7 @@ pub const BINDINGS: &[Binding] = &[
         &["Esc"],
         A::Back,
         "back",
-        "Close what is on top, end the search, zoom out",
+        "Close what is on top, end the search, zoom out, go back, undo a filter",
     ),
     bind(
         Everywhere,

@@ -85,6 +85,47 @@ fn help_has_a_beginning_and_an_end() {
 }
 
 #[test]
+fn a_key_without_a_meaning_says_so() {
+    let mut bench = bench();
+    let screen = bench.keys("S").screen();
+    assert!(
+        screen.contains("S does nothing here; h lists the keys"),
+        "{screen}"
+    );
+    let screen = bench.keys("2o").screen();
+    assert!(
+        screen.contains("these rows are ordered by weight"),
+        "{screen}"
+    );
+    let screen = bench.keys("3E").screen();
+    assert!(screen.contains("E does nothing here"), "{screen}");
+    let screen = bench.keys("6I").screen();
+    assert!(
+        screen.contains("what turns around is the call tree"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn esc_goes_back_from_callers_before_it_undoes_filters() {
+    let mut bench = bench();
+    bench.keys("fdso=app\n/parse\n^");
+    let before = bench.screen();
+    let screen = bench.keys("c").screen();
+    assert!(screen.contains("called by"), "{screen}");
+    // On to a callee of it, and back step by step.
+    bench
+        .press(KeyCode::Down)
+        .press(KeyCode::Down)
+        .press(KeyCode::Down);
+    let other = bench.keys("\n").screen();
+    assert_ne!(other, screen);
+    assert!(bench.keys("^").screen().contains("[.] parse"));
+    assert_eq!(bench.keys("^").screen(), before);
+    assert!(before.contains(" dso=app"));
+}
+
+#[test]
 fn keys_that_act_outside_leave_effects() {
     let mut bench = bench();
     bench

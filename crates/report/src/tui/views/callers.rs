@@ -70,14 +70,47 @@ pub(in crate::tui) struct Callers {
     /// The function's key.
     key: Option<u32>,
     sides: Option<Sides>,
+    /// Functions shown before, for the way back.
+    trail: Vec<u32>,
+    /// The view it was opened from.
+    came_from: Option<View>,
 }
 
 impl Callers {
     /// Shows a function, by its key.
     pub(in crate::tui) fn open(app: &mut App, key: u32) {
-        app.callers.key = Some(key);
-        app.callers.sides = None;
+        let callers = &mut app.callers;
+        if app.view == View::Callers {
+            callers.trail.extend(callers.key);
+        } else {
+            callers.trail.clear();
+            callers.came_from = Some(app.view);
+        }
+        callers.set(key);
         app.show(View::Callers);
+    }
+
+    fn set(&mut self, key: u32) {
+        self.key = Some(key);
+        self.sides = None;
+    }
+
+    /// Back to the function before, or to the view it was opened from;
+    /// whether there was one.
+    pub(in crate::tui) fn close(app: &mut App) -> bool {
+        if app.view != View::Callers {
+            return false;
+        }
+        if let Some(key) = app.callers.trail.pop() {
+            app.callers.set(key);
+            app.show(View::Callers);
+            return true;
+        }
+        let view = app.callers.came_from.take();
+        if let Some(view) = view {
+            app.show(view);
+        }
+        view.is_some()
     }
 
     /// The tab is shown: of the hottest function if none was chosen.
@@ -100,10 +133,9 @@ impl Callers {
 
     /// Another profile came: functions have other numbers.
     pub(in crate::tui) fn remap(&mut self, remap: &Remap<'_>) {
-        let function = self.key.map(FunctionId);
-        self.key = function
-            .and_then(|function| remap.function(function))
-            .map(|id| id.0);
+        let new = |key: u32| remap.function(FunctionId(key)).map(|id| id.0);
+        self.key = self.key.and_then(new);
+        self.trail = self.trail.iter().copied().filter_map(new).collect();
     }
 
     pub(in crate::tui) fn came(app: &mut App, around: Around, least: u64) {
