@@ -8,7 +8,7 @@ use super::bindings;
 use super::data::{Answer, Ask, Form, Found, Seen, Write};
 use super::filters::{self, History, Remap};
 use super::overlay::{Asked, Overlay, Taken};
-use super::search::Search;
+use super::search::{Arrival, Search};
 use super::theme::Theme;
 use super::views::{Callers, Code, Flame, Hotspots, Threads, Timeline, TreeView, View};
 use super::{Look, Mouse};
@@ -604,7 +604,7 @@ impl App {
         }
         match filters::smart_case(text) {
             Ok(pattern) => {
-                self.search.error = None;
+                self.search.await_typed(pattern.as_str());
                 self.asks.push(Ask::Search(pattern));
             }
             Err(error) => self.search.error = Some(error),
@@ -631,9 +631,12 @@ impl App {
 
     fn found(&mut self, found: Found) {
         let is_typing = matches!(self.overlay, Some(Overlay::Ask(Asked::Search, _)));
-        self.search.found = Some(found.clone());
+        let arrival = self.search.came(found.clone(), is_typing);
+        if arrival != Arrival::Typed {
+            return;
+        }
         let is_on_match = self.selected().site.is_some_and(|site| found.holds(site));
-        if is_typing && !is_on_match && found.functions > 0 {
+        if !is_on_match && found.functions > 0 {
             self.search_step(true);
             self.message = None;
         }

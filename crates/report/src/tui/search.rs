@@ -11,6 +11,20 @@ pub(super) struct Search {
     pub(super) error: Option<String>,
     /// What was found before the one being typed.
     before: Option<Found>,
+    /// The pattern typed last, until its matches have come and the cursor is
+    /// on one: that may be after the prompt is gone.
+    wanted: Option<String>,
+}
+
+/// What to do with matches that come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// They are those of what was typed: the cursor goes to one.
+    Typed,
+    /// They are those of another selection.
+    Again,
+    /// Nobody wants them any more.
+    Void,
 }
 
 impl Search {
@@ -18,6 +32,31 @@ impl Search {
     pub(super) fn begin(&mut self) {
         self.before = self.found.take();
         self.error = None;
+        self.wanted = None;
+    }
+
+    /// The matches of a pattern that was typed are on their way.
+    pub(super) fn await_typed(&mut self, pattern: &str) {
+        self.error = None;
+        self.wanted = Some(pattern.to_owned());
+    }
+
+    /// Matches came.
+    pub(super) fn came(&mut self, found: Found, is_typing: bool) -> Arrival {
+        let pattern = found.pattern.as_str();
+        let is_same = |other: &Found| other.pattern.as_str() == pattern;
+        let arrival = if self.wanted.as_deref() == Some(pattern) {
+            Arrival::Typed
+        } else if self.found.as_ref().is_some_and(is_same) {
+            Arrival::Again
+        } else {
+            return Arrival::Void;
+        };
+        if !is_typing {
+            self.wanted = None;
+        }
+        self.found = Some(found);
+        arrival
     }
 
     /// The user is done: the matches stay.
@@ -30,11 +69,13 @@ impl Search {
     pub(super) fn cancel(&mut self) {
         self.found = self.before.take();
         self.error = None;
+        self.wanted = None;
     }
 
     /// Forgets the matches; whether there were any.
     pub(super) fn clear(&mut self) -> bool {
         self.error = None;
+        self.wanted = None;
         self.found.take().is_some()
     }
 }

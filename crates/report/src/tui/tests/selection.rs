@@ -17,6 +17,27 @@ fn search_is_incremental_and_says_what_it_covers() {
 }
 
 #[test]
+fn matches_that_come_after_the_prompt_is_gone_count() {
+    let mut bench = bench();
+    let mut type_ahead = |keys: &str, last: KeyCode| {
+        bench.app.key(&KeyEvent::from(KeyCode::Char('/')));
+        for letter in keys.chars() {
+            bench.app.key(&KeyEvent::from(KeyCode::Char(letter)));
+        }
+        bench.app.key(&KeyEvent::from(last));
+        bench.settle();
+        bench.screen()
+    };
+    let screen = type_ahead("memcpy", KeyCode::Enter);
+    assert!(screen.contains("\n[.] memcpy  "), "{screen}");
+    assert!(screen.contains("/memcpy/ 1 function"), "{screen}");
+    // What was called off is not found; what was before is.
+    let screen = type_ahead("eval", KeyCode::Esc);
+    assert!(screen.contains("\n[.] memcpy  "), "{screen}");
+    assert!(screen.contains("/memcpy/ 1 function"), "{screen}");
+}
+
+#[test]
 fn n_opens_the_way_to_the_next_match_in_the_tree() {
     let mut bench = bench();
     bench.keys("2C/push_back\n");
