@@ -233,7 +233,7 @@ impl App {
             Some(action) => self.act(action),
             None => {
                 if let Some(name) = bindings::key_name(key) {
-                    self.say(format!("{name} does nothing here; h lists the keys"));
+                    self.say(format!("{name} does nothing here; ? lists the keys"));
                 }
             }
         }

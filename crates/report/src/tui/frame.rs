@@ -289,15 +289,17 @@ fn draw_status(app: &App, area: Rect, buffer: &mut Buffer) {
         pen.put(message, theme.warning());
         return;
     }
+    // In the flame graph h is a move.
+    let help = if app.view == View::Flame { "?" } else { "h" };
     let hint = if pen.room() < 110 {
-        " h help"
+        format!(" {help} help")
     } else {
-        " i trust  h help  : commands  q quit"
+        format!(" i trust  {help} help  : commands  q quit")
     };
     let room = pen.room();
-    let has_hint = room > text::width(hint) + 30;
+    let has_hint = room > text::width(&hint) + 30;
     let width = if has_hint {
-        room - text::width(hint)
+        room - text::width(&hint)
     } else {
         room
     };
@@ -316,8 +318,8 @@ fn draw_status(app: &App, area: Rect, buffer: &mut Buffer) {
         draw_trust(profile, theme, width, &mut pen);
     }
     if has_hint {
-        let free = pen.room().saturating_sub(text::width(hint));
-        pen.gap(free).put(hint, theme.dim());
+        let free = pen.room().saturating_sub(text::width(&hint));
+        pen.gap(free).put(&hint, theme.dim());
     }
 }
 
