@@ -129,6 +129,11 @@ const MORE_COMBINATIONS: &[&str] = &[
     "--full-source-path -s srcline -g none --no-children",
     "--full-source-path -s srcfile,sym -g none --no-children",
     "--demangle --skip-empty -g none",
+    "-d libc.so.6 -w 8,6,7,20 --no-children -g none",
+    "-d libc.so.6 -s sym,dso --no-children -g none",
+    "-c calls -s pid,comm -g none",
+    "-s pid,cpu -w 5,7,6 -g none --no-children",
+    "-s pid,sym -w 9,12,10 -g none --no-children",
     "-v --no-demangle -g none --no-children",
     "-v --no-demangle --no-children -s sym",
     "-v --no-demangle --no-children -s dso,sym -t ;",
@@ -668,6 +673,16 @@ fn what_is_shown_instead_of_rows_equals_perfs() {
     let mapped: Vec<PathBuf> = files.iter().filter(without_exec).cloned().collect();
     compare(files, &INSTEAD[..2]);
     compare(&mapped, &INSTEAD[2..]);
+    // What is known of the machine comes before either.
+    let path = files[0].to_str().expect("a path of ours");
+    let said = |options: &[&str]| {
+        let args = [&["report", "-i", path], options].concat();
+        prof(&args).succeeded("prof report").text()
+    };
+    for instead in INSTEAD {
+        let both = [said(&["--header-only"]), said(&[instead])].concat();
+        assert_eq!(said(&[instead, "--header"]), both);
+    }
 }
 
 #[test]

@@ -318,6 +318,7 @@ fn show_records(args: &Args) -> anyhow::Result<Outcome> {
     let reader = if args.form.stats {
         let mut reader = args.input.open()?;
         let stats = Stats::count(&mut reader)?;
+        args.write_header(&mut reader, &mut out)?;
         stats.write_as_perf(&reader, &mut out)?;
         reader
     } else if args.form.header_only {
@@ -330,7 +331,11 @@ fn show_records(args: &Args) -> anyhow::Result<Outcome> {
         } else {
             tasks::Detail::Tasks
         };
-        tasks::write(&args.input, detail, &mut out)?
+        let mut text = Vec::new();
+        let mut reader = tasks::write(&args.input, detail, &mut text)?;
+        args.write_header(&mut reader, &mut out)?;
+        out.write_all(&text)?;
+        reader
     };
     out.flush()?;
     Ok(args.input.say_damages(&reader))
@@ -356,6 +361,14 @@ fn write(
 
 impl Args {
     /// What is known of the machine and the recording.
+    /// Writes what `--header` asks for.
+    fn write_header(&self, reader: &mut Reader, out: &mut impl Write) -> anyhow::Result<()> {
+        if self.form.header {
+            out.write_all(&self.header(reader)?)?;
+        }
+        Ok(())
+    }
+
     fn header(&self, reader: &mut Reader) -> anyhow::Result<Vec<u8>> {
         let detail = if self.form.show_info {
             HeaderDetail::Full

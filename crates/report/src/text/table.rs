@@ -170,6 +170,9 @@ pub struct Table<'a> {
     scene: &'a Scene<'a>,
     options: &'a TextOptions,
     pub(super) columns: Vec<Column>,
+    /// Whether a column that is not shown would be the last; perf fills the
+    /// one before it.
+    ends_elided: bool,
     pub(super) rows: Rows,
     /// Indices of the rows, in order.
     pub(super) order_of_rows: Vec<u32>,
@@ -283,6 +286,7 @@ impl<'a> Table<'a> {
             scene,
             options,
             columns: Vec::new(),
+            ends_elided: false,
             rows,
             order_of_rows,
             whole,
@@ -340,15 +344,16 @@ impl<'a> Table<'a> {
             || keys
                 .clone()
                 .all(|&field| elided(&self.scene.selection().filter, field).is_some());
-        let shown = fields
-            .iter()
-            .copied()
-            .filter(|&field| all_elided || elided(&self.scene.selection().filter, field).is_none());
+        // Widths are given for all, those included that are not shown.
+        let shown = fields.iter().copied().enumerate().filter(|&(_, field)| {
+            all_elided || elided(&self.scene.selection().filter, field).is_none()
+        });
         let beside_children = fields.contains(&Field::Children) && !self.options.has_own_columns();
         let made: Vec<Column> = shown
-            .enumerate()
             .map(|(index, field)| self.column(index, field, beside_children))
             .collect();
+        let last = made.last().map(|column| column.field);
+        self.ends_elided = last != fields.last().copied();
         self.columns = made;
     }
 
@@ -522,7 +527,7 @@ impl<'a> Table<'a> {
                 Some(separator) if at > 0 => out.push_str(separator),
                 Some(_) => {}
             }
-            let is_last = at + 1 == self.columns.len();
+            let is_last = at + 1 == self.columns.len() && !self.ends_elided;
             self.cell(column, is_last, cells, row, out);
         }
         out.push('\n');
@@ -665,9 +670,14 @@ impl Column {
             Field::Key(key) => {
                 let start = out.len();
                 cells.write(key, row, out);
-                // perf writes addresses in full.
-                let may_cut = key != SortKey::Symbol || !cells.is_unnamed(row);
-                if self.is_given && may_cut {
+                match key {
+                    SortKey::Cpu if self.is_given => zeros(out, start, self.width),
+                    SortKey::Pid | SortKey::Tid | SortKey::Tgid if self.is_given => {
+                        out.truncate(out.trim_end_matches(' ').len());
+                    }
+                    _ => {}
+                }
+                if self.is_given && self.may_cut(key, cells, row) {
                     let mark = cells.mark(key, row);
                     out.truncate(out.len() - mark.len());
                     cut(out, start, self.width);
@@ -683,6 +693,16 @@ impl Column {
                 }
             }
             _ => self.write_weight(row, whole, separator, out),
+        }
+    }
+
+    /// Whether perf cuts a cell that is longer than the column: no addresses,
+    /// and no threads where only their numbers have space.
+    fn may_cut(&self, key: SortKey, cells: &Cells<'_>, row: &Row) -> bool {
+        match key {
+            SortKey::Symbol => !cells.is_unnamed(row),
+            SortKey::Pid | SortKey::Tid | SortKey::Tgid => self.width >= "1234567:".len(),
+            key => key != SortKey::Cpu,
         }
     }
 
@@ -709,6 +729,17 @@ impl Column {
             Field::Key(_) => {}
         }
     }
+}
+
+/// Fills the number from byte `start` on with zeros up to `width` digits.
+fn zeros(out: &mut String, start: usize, width: usize) {
+    let number = out.split_off(start);
+    let (sign, digits) = match number.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", number.as_str()),
+    };
+    let digits = digits.trim_start_matches('0');
+    let _ = write!(out, "{sign}{digits:0>width$}");
 }
 
 /// Leaves `width` characters after byte `start`.
