@@ -5,31 +5,42 @@
 //! reader gets zeros for all addresses.
 
 use crate::{Lookup, Symbol};
+use memchr::{memchr, memchr_iter, memrchr};
 use prof_profile::{Avma, Svma, UnnamedReason};
-use std::ops::Range;
+use rustc_hash::FxHashMap;
+use std::io::{self, Read};
 
 /// How much a last symbol reaches into the next page, and what ends of
 /// modules are rounded to, in bytes; as in perf.
 const PAGE: u64 = 4096;
+/// The text is read in pieces of so many bytes; a longer line ends it.
+const PIECE: usize = 64 << 10;
 
 /// The symbols of a kernel and its modules, by live address.
 #[derive(Debug)]
 pub struct Kallsyms {
-    text: Vec<u8>,
     /// Sorted by start; those with equal start in file order.
     entries: Vec<Entry>,
+    /// All names, one behind the other.
+    names: Vec<u8>,
+    /// Names of modules; the first is the kernel's own, which is empty.
+    modules: Vec<Box<[u8]>>,
     /// What to subtract from an address of the recording to get one of
     /// `entries`.
     relocation: u64,
+    /// Whether only the kernel's own symbols are valid.
+    is_without_modules: bool,
 }
 
-#[derive(Debug, Clone)]
+/// A symbol. Symbols have no size here: see [`Kallsyms::end_of`].
+#[derive(Debug, Clone, Copy)]
 struct Entry {
     start: u64,
-    end: u64,
-    name: Range<u32>,
-    /// Empty for the kernel itself.
-    module: Range<u32>,
+    /// Where in `Kallsyms::names` its name begins.
+    name: u32,
+    name_length: u16,
+    /// Index into `Kallsyms::modules`.
+    module: u16,
 }
 
 /// A kernel symbol that covers an address.
@@ -45,38 +56,48 @@ pub struct KernelSymbol<'a> {
     pub size: u64,
 }
 
+/// What a line says.
+struct Line<'a> {
+    start: u64,
+    name: &'a [u8],
+    /// Without brackets; empty for the kernel itself.
+    module: &'a [u8],
+}
+
 impl Kallsyms {
-    /// Reads the text of `/proc/kallsyms`. Lines that make no sense are
-    /// passed over.
+    /// Reads the text of `/proc/kallsyms` to its end. Lines that make no sense
+    /// are passed over.
     ///
     /// # Errors
     ///
-    /// [`UnnamedReason::KernelHidden`] if all addresses are zero,
-    /// [`UnnamedReason::FileDamaged`] if there is no symbol at all.
-    pub fn parse(text: Vec<u8>) -> Result<Self, UnnamedReason> {
-        if u32::try_from(text.len()).is_err() {
-            return Err(UnnamedReason::FileDamaged);
+    /// Those of `source`. Inside: [`UnnamedReason::KernelHidden`] if all
+    /// addresses are zero, [`UnnamedReason::FileDamaged`] if there is no
+    /// symbol at all.
+    pub fn read(mut source: impl Read) -> io::Result<Result<Self, UnnamedReason>> {
+        let mut collected = Collector::new();
+        let mut piece = vec![0; PIECE];
+        let mut filled = 0;
+        loop {
+            let free = piece.get_mut(filled..).unwrap_or_default();
+            let count = match source.read(free) {
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            filled += count;
+            let text = piece.get(..filled).unwrap_or_default();
+            let whole = match memrchr(b'\n', text) {
+                Some(last) if count > 0 => last + 1,
+                _ if count == 0 || filled == PIECE => filled,
+                _ => continue,
+            };
+            collected.add(text.get(..whole).unwrap_or_default());
+            piece.copy_within(whole..filled, 0);
+            filled -= whole;
+            if count == 0 {
+                return Ok(collected.finish());
+            }
         }
-        let mut entries = Vec::new();
-        let mut at = 0;
-        for line in text.split(|&byte| byte == b'\n') {
-            entries.extend(Entry::parse(line, at));
-            at += line.len() + 1;
-        }
-        if entries.is_empty() {
-            return Err(UnnamedReason::FileDamaged);
-        }
-        if entries.iter().all(|entry| entry.start == 0) {
-            return Err(UnnamedReason::KernelHidden);
-        }
-        entries.sort_by_key(|entry| entry.start);
-        let mut kallsyms = Self {
-            text,
-            entries,
-            relocation: 0,
-        };
-        kallsyms.set_ends();
-        Ok(kallsyms)
     }
 
     /// Adapts to a kernel that was loaded elsewhere: there, the symbol
@@ -86,13 +107,11 @@ impl Kallsyms {
         let here = self
             .entries
             .iter()
-            .find(|entry| self.slice(&entry.name) == reference)
+            .find(|entry| self.name(entry) == reference)
             .map(|entry| entry.start);
         if let Some(here) = here {
             self.relocation = recorded.0.wrapping_sub(here);
-            if self.relocation != 0 {
-                self.entries.retain(|entry| entry.module.is_empty());
-            }
+            self.is_without_modules = self.relocation != 0;
         }
         here.is_some()
     }
@@ -101,16 +120,19 @@ impl Kallsyms {
     pub fn find(&self, avma: Avma) -> Option<KernelSymbol<'_>> {
         let address = avma.0.wrapping_sub(self.relocation);
         let after = self.entries.partition_point(|entry| entry.start <= address);
-        let entry = self.entries.get(after.checked_sub(1)?)?;
-        if address >= entry.end {
+        let index = after.checked_sub(1)?;
+        let entry = self.entries.get(index)?;
+        let end = self.end_of(index, entry);
+        let is_of_module = entry.module != 0;
+        if address >= end || is_of_module && self.is_without_modules {
             return None;
         }
-        let module = self.slice(&entry.module);
+        let module = self.modules.get(usize::from(entry.module));
         Some(KernelSymbol {
-            name: self.slice(&entry.name),
-            module: (!module.is_empty()).then_some(module),
+            name: self.name(entry),
+            module: module.filter(|_| is_of_module).map(|name| &**name),
             start: Avma(entry.start.wrapping_add(self.relocation)),
-            size: entry.end - entry.start,
+            size: end - entry.start,
         })
     }
 
@@ -132,45 +154,122 @@ impl Kallsyms {
         self.entries.len()
     }
 
-    /// Whether there are none; never so after [`Kallsyms::parse`].
+    /// Whether there are none; never so after [`Kallsyms::read`].
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Symbols have no size here: each reaches to the next, but not from the
-    /// kernel into a module or from one module into another. Of several at
-    /// one address only the last gets a size, which is why perf shows that.
-    fn set_ends(&mut self) {
-        let nexts = self.entries.iter().skip(1).map(Some).chain([None]);
-        let end_of = |(entry, next): (&Entry, Option<&Entry>)| match next {
-            Some(next) if self.slice(&entry.module) == self.slice(&next.module) => next.start,
+    /// Where the symbol with this index ends: it reaches to the next, but not
+    /// from the kernel into a module or from one module into another. Of
+    /// several at one address only the last gets a size, which is why perf
+    /// shows that.
+    fn end_of(&self, index: usize, entry: &Entry) -> u64 {
+        match self.entries.get(index + 1) {
+            Some(next) if entry.module == next.module => next.start,
             _ => entry
                 .start
                 .saturating_add(PAGE)
                 .checked_next_multiple_of(PAGE)
                 .unwrap_or(u64::MAX),
-        };
-        let ends: Vec<u64> = self.entries.iter().zip(nexts).map(end_of).collect();
-        for (entry, end) in self.entries.iter_mut().zip(ends) {
-            entry.end = end;
         }
     }
 
-    fn slice(&self, range: &Range<u32>) -> &[u8] {
-        let range = range.start as usize..range.end as usize;
-        self.text.get(range).unwrap_or_default()
+    fn name(&self, entry: &Entry) -> &[u8] {
+        let start = entry.name as usize;
+        let end = start + usize::from(entry.name_length);
+        self.names.get(start..end).unwrap_or_default()
     }
 }
 
-impl Entry {
-    /// Parses a line that starts at byte `at` of the text; functions and
-    /// data only, without ARM's mapping symbols.
-    fn parse(line: &[u8], at: usize) -> Option<Self> {
-        let digits = line
-            .iter()
-            .take_while(|byte| byte.is_ascii_hexdigit())
-            .count();
-        let start = parse_hex(line.get(..digits)?)?;
+/// Collects symbols line by line.
+struct Collector {
+    entries: Vec<Entry>,
+    names: Vec<u8>,
+    modules: Vec<Box<[u8]>>,
+    module_ids: FxHashMap<Box<[u8]>, u16>,
+    /// The module of the line before: most lines are of the same.
+    last_module: u16,
+}
+
+impl Collector {
+    fn new() -> Self {
+        Self {
+            entries: Vec::new(),
+            names: Vec::new(),
+            modules: vec![Box::default()],
+            module_ids: FxHashMap::default(),
+            last_module: 0,
+        }
+    }
+
+    /// Adds whole lines.
+    fn add(&mut self, text: &[u8]) {
+        let mut start = 0;
+        for end in memchr_iter(b'\n', text).chain([text.len()]) {
+            let line = text.get(start..end).unwrap_or_default();
+            start = end + 1;
+            if let Some(line) = Line::parse(line) {
+                // More than 2^32 bytes of names, or 2^16 modules: no kernel's.
+                let _ = self.add_line(&line);
+            }
+        }
+    }
+
+    fn add_line(&mut self, line: &Line<'_>) -> Option<()> {
+        let module = self.module(line.module)?;
+        self.entries.push(Entry {
+            start: line.start,
+            name: u32::try_from(self.names.len()).ok()?,
+            name_length: u16::try_from(line.name.len()).ok()?,
+            module,
+        });
+        self.names.extend_from_slice(line.name);
+        Some(())
+    }
+
+    fn module(&mut self, name: &[u8]) -> Option<u16> {
+        if name.is_empty() {
+            return Some(0);
+        }
+        let last = self.modules.get(usize::from(self.last_module));
+        if last.is_some_and(|last| **last == *name) {
+            return Some(self.last_module);
+        }
+        let id = match self.module_ids.get(name) {
+            Some(&id) => id,
+            None => {
+                let id = u16::try_from(self.modules.len()).ok()?;
+                self.modules.push(name.into());
+                self.module_ids.insert(name.into(), id);
+                id
+            }
+        };
+        self.last_module = id;
+        Some(id)
+    }
+
+    fn finish(mut self) -> Result<Kallsyms, UnnamedReason> {
+        if self.entries.is_empty() {
+            return Err(UnnamedReason::FileDamaged);
+        }
+        if self.entries.iter().all(|entry| entry.start == 0) {
+            return Err(UnnamedReason::KernelHidden);
+        }
+        self.entries.sort_by_key(|entry| entry.start);
+        Ok(Kallsyms {
+            entries: self.entries,
+            names: self.names,
+            modules: self.modules,
+            relocation: 0,
+            is_without_modules: false,
+        })
+    }
+}
+
+impl<'a> Line<'a> {
+    /// Parses a line; functions and data only, without ARM's mapping symbols.
+    fn parse(line: &'a [u8]) -> Option<Self> {
+        let digits = memchr(b' ', line)?;
         let (kind, rest) = match line.get(digits..)? {
             [b' ', kind, b' ', rest @ ..] => (kind, rest),
             _ => return None,
@@ -178,25 +277,20 @@ impl Entry {
         if !matches!(kind.to_ascii_uppercase(), b'T' | b'W' | b'D' | b'B') {
             return None;
         }
-        let name_at = at + digits + 3;
-        let name_length = rest.iter().take_while(|&&byte| byte != b'\t').count();
-        if name_length == 0 || rest.starts_with(b"$") {
+        let start = parse_hex(line.get(..digits)?)?;
+        let name_length = memchr(b'\t', rest).unwrap_or(rest.len());
+        let (name, behind) = rest.split_at(name_length);
+        if name.is_empty() || name.starts_with(b"$") {
             return None;
         }
-        let module = rest
-            .get(name_length..)
-            .and_then(|rest| rest.strip_prefix(b"\t["))
+        let module = behind
+            .strip_prefix(b"\t[")
             .and_then(|rest| rest.strip_suffix(b"]"))
             .unwrap_or_default();
-        let module_at = name_at + name_length + 2;
-        let range = |at: usize, length: usize| -> Option<Range<u32>> {
-            Some(u32::try_from(at).ok()?..u32::try_from(at.checked_add(length)?).ok()?)
-        };
         Some(Self {
             start,
-            end: start,
-            name: range(name_at, name_length)?,
-            module: range(module_at, module.len())?,
+            name,
+            module,
         })
     }
 }
@@ -207,7 +301,13 @@ pub(crate) fn parse_hex(digits: &[u8]) -> Option<u64> {
         return None;
     }
     digits.iter().try_fold(0u64, |value, &digit| {
-        Some(value << 4 | u64::from(char::from(digit).to_digit(16)?))
+        let digit = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            b'A'..=b'F' => digit - b'A' + 10,
+            _ => return None,
+        };
+        Some(value << 4 | u64::from(digit))
     })
 }
 
@@ -227,6 +327,10 @@ mod tests {
         nonsense\n\
         ffffffffc0009000 t \n";
 
+    fn parse(text: &str) -> Result<Kallsyms, UnnamedReason> {
+        Kallsyms::read(text.as_bytes()).expect("reads from memory")
+    }
+
     fn name(kallsyms: &Kallsyms, address: u64) -> Option<(String, Option<String>)> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         kallsyms
@@ -236,7 +340,7 @@ mod tests {
 
     #[test]
     fn the_last_of_several_names_wins_and_modules_end_after_a_page() {
-        let kallsyms = Kallsyms::parse(TEXT.into()).expect("symbols");
+        let kallsyms = parse(TEXT).expect("symbols");
         let kernel = |name: &str| Some((name.to_owned(), None));
         let ext4 = |name: &str| Some((name.to_owned(), Some("ext4".to_owned())));
         assert_eq!(name(&kallsyms, 0xffff_ffff_8100_00ff), kernel("_text"));
@@ -251,7 +355,7 @@ mod tests {
 
     #[test]
     fn a_kernel_loaded_elsewhere_gives_the_same_names() {
-        let mut kallsyms = Kallsyms::parse(TEXT.into()).expect("symbols");
+        let mut kallsyms = parse(TEXT).expect("symbols");
         assert!(kallsyms.relocate(b"_text", Avma(0xffff_ffff_9100_0000)));
         let found = kallsyms.find(Avma(0xffff_ffff_9100_0110)).expect("found");
         assert_eq!(found.name, b"do_one");
@@ -260,11 +364,28 @@ mod tests {
     }
 
     #[test]
+    fn lines_across_pieces_are_read_whole() {
+        let line = |at: u64| {
+            let module = if at.is_multiple_of(7) { "\t[odd]" } else { "" };
+            format!("{:016x} t name_{at}{module}\n", 0x1000 * (at + 1))
+        };
+        let text: String = (0..9000).map(line).collect();
+        assert!(text.len() > 4 * super::PIECE);
+        let kallsyms = parse(text.trim_end()).expect("symbols");
+        assert_eq!(kallsyms.len(), 9000);
+        for at in 0..9000_u64 {
+            let module = at.is_multiple_of(7).then(|| "odd".to_owned());
+            let expected = Some((format!("name_{at}"), module));
+            assert_eq!(name(&kallsyms, 0x1000 * (at + 1) + 5), expected);
+        }
+    }
+
+    #[test]
     fn hidden_and_empty_texts_are_told_apart() {
         let hidden = "0000000000000000 T _text\n0000000000000000 t do_one\n";
-        let error = Kallsyms::parse(hidden.into()).expect_err("hidden");
+        let error = parse(hidden).expect_err("hidden");
         assert_eq!(error, UnnamedReason::KernelHidden);
-        let error = Kallsyms::parse(b"hello\n".to_vec()).expect_err("empty");
+        let error = parse("hello\n").expect_err("empty");
         assert_eq!(error, UnnamedReason::FileDamaged);
     }
 }

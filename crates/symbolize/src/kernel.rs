@@ -13,9 +13,11 @@ use crate::{Detail, DsoRequest, Lookup, OpenError, Sources, SymbolFile, search};
 use object::Endianness;
 use prof_abi::BuildId;
 use prof_profile::{Avma, DsoKind, Svma, UnnamedReason};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// A text of kernel symbols is at most this many bytes long.
+/// A text of kernel symbols is shorter than this many bytes.
 const KALLSYMS_MAX: u64 = 256 << 20;
 
 /// What a recording says of its kernel.
@@ -237,10 +239,10 @@ fn open_kallsyms(
     path: &Path,
 ) -> Result<(Kallsyms, PathBuf), OpenError> {
     let dso = kernel_dso();
-    let text = contents::open_regular(path, Links::Follow)
-        .and_then(|file| contents::read_at_most(&file, KALLSYMS_MAX))
+    let read = contents::open_regular(path, Links::Follow)
+        .and_then(read_kallsyms)
         .map_err(|error| OpenError::of_io(&dso, &error))?;
-    let mut kallsyms = Kallsyms::parse(text).map_err(|reason| {
+    let mut kallsyms = read.map_err(|reason| {
         let detail = match reason {
             UnnamedReason::KernelHidden => {
                 "all addresses are hidden (kernel.kptr_restrict, or not root)"
@@ -258,6 +260,15 @@ fn open_kallsyms(
         ));
     }
     Ok((kallsyms, path.to_owned()))
+}
+
+fn read_kallsyms(file: File) -> io::Result<Result<Kallsyms, UnnamedReason>> {
+    let mut text = file.take(KALLSYMS_MAX);
+    let kallsyms = Kallsyms::read(&mut text)?;
+    if text.limit() == 0 {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(kallsyms)
 }
 
 fn refusal(reason: UnnamedReason, detail: String) -> OpenError {

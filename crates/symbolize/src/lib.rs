@@ -22,6 +22,7 @@
 //! in proportion to the files. Nothing is ever executed or fetched.
 #![deny(unsafe_code)]
 
+mod by_address;
 mod contents;
 mod demangle;
 mod dwarf;

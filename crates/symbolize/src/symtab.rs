@@ -5,11 +5,12 @@
 //! of `.symtab` and `.dynsym`; a symbol without size reaches to the next;
 //! among several at one address `Candidate::is_better_than` decides.
 
+use crate::by_address;
 use crate::demangle::{self, Demangle};
 use crate::elf::{Image, Section, until_nul};
 use crate::plt;
 use crate::words::{u16_at, u32_at, u64_at};
-use object::elf;
+use object::{Endianness, elf};
 use prof_profile::Svma;
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
@@ -268,6 +269,9 @@ impl SymbolTable {
             .enumerate()
             .map(|(index, section)| SectionUse::of(image, runtime, section, index))
             .collect();
+        // Most are wanted; what is not written to takes no memory.
+        let size = RawSymbol::size(image);
+        self.entries.reserve(image.data(section).len() / size);
         for symbol in raw_symbols(image, section) {
             if let Some(entry) = wanted_entry(image, &wanted, names, symbol) {
                 self.entries.push(Entry {
@@ -282,7 +286,7 @@ impl SymbolTable {
 
     /// Sorts and lets symbols without size reach to the next one.
     fn sort_and_end(&mut self) {
-        self.entries.sort_by_key(|entry| entry.start);
+        by_address::sort(&mut self.entries, |entry| entry.start);
         let mut next = self.entries.last().map_or(0, |last| {
             last.start.next_multiple_of(4096).wrapping_add(4096)
         });
@@ -468,42 +472,54 @@ pub(crate) fn raw_symbols<'a>(
     image: &'a Image,
     section: &Section,
 ) -> impl Iterator<Item = RawSymbol> + 'a {
-    let size = if image.is_64 { 24 } else { 16 };
-    image
-        .data(section)
-        .chunks_exact(size)
-        .filter_map(|bytes| RawSymbol::decode(image, bytes))
+    let (data, endian) = (image.data(section), image.endian);
+    let (longs, words) = if image.is_64 {
+        (data.as_chunks().0, [].as_slice())
+    } else {
+        ([].as_slice(), data.as_chunks().0)
+    };
+    let longs = longs
+        .iter()
+        .filter_map(move |it| RawSymbol::of_64(it, endian));
+    longs.chain(
+        words
+            .iter()
+            .filter_map(move |it| RawSymbol::of_32(it, endian)),
+    )
 }
 
 impl RawSymbol {
-    /// Decodes an `Elf64_Sym` (u32 name, u8 info, u8 other, u16 section, u64
-    /// value, u64 size) or an `Elf32_Sym` (u32 name, u32 value, u32 size, u8
-    /// info, u8 other, u16 section).
-    fn decode(image: &Image, bytes: &[u8]) -> Option<Self> {
-        let endian = image.endian;
-        let half = |at| u16_at(bytes, at, endian);
-        let word = |at| u32_at(bytes, at, endian);
-        let long = |at| u64_at(bytes, at, endian);
-        let byte = |at: usize| bytes.get(at).copied();
-        if image.is_64 {
-            Some(Self {
-                name: word(0)?,
-                info: byte(4)?,
-                other: byte(5)?,
-                section: half(6)?,
-                value: long(8)?,
-                size: long(16)?,
-            })
-        } else {
-            Some(Self {
-                name: word(0)?,
-                info: byte(12)?,
-                other: byte(13)?,
-                section: half(14)?,
-                value: word(4)?.into(),
-                size: word(8)?.into(),
-            })
-        }
+    /// Bytes of an entry.
+    fn size(image: &Image) -> usize {
+        if image.is_64 { 24 } else { 16 }
+    }
+
+    /// Decodes an `Elf64_Sym`: u32 name, u8 info, u8 other, u16 section, u64
+    /// value, u64 size.
+    #[inline]
+    fn of_64(bytes: &[u8; 24], endian: Endianness) -> Option<Self> {
+        Some(Self {
+            name: u32_at(bytes, 0, endian)?,
+            info: bytes[4],
+            other: bytes[5],
+            section: u16_at(bytes, 6, endian)?,
+            value: u64_at(bytes, 8, endian)?,
+            size: u64_at(bytes, 16, endian)?,
+        })
+    }
+
+    /// Decodes an `Elf32_Sym`: u32 name, u32 value, u32 size, u8 info, u8
+    /// other, u16 section.
+    #[inline]
+    fn of_32(bytes: &[u8; 16], endian: Endianness) -> Option<Self> {
+        Some(Self {
+            name: u32_at(bytes, 0, endian)?,
+            info: bytes[12],
+            other: bytes[13],
+            section: u16_at(bytes, 14, endian)?,
+            value: u32_at(bytes, 4, endian)?.into(),
+            size: u32_at(bytes, 8, endian)?.into(),
+        })
     }
 
     fn kind(&self) -> elf::SymbolType {

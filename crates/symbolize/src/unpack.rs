@@ -118,8 +118,16 @@ fn lzma2_chunks(file: &[u8], mut at: usize) -> Option<(usize, u64)> {
     }
 }
 
+/// Unpacks in one go: a decoder that need not go on later copies no window.
 fn zlib(packed: &[u8], claimed: u64) -> Result<Vec<u8>, String> {
-    read_claimed(flate2::read::ZlibDecoder::new(packed), packed, claimed)
+    let mut bytes = room_for(packed, claimed)?;
+    let status = flate2::Decompress::new(true)
+        .decompress_vec(packed, &mut bytes, flate2::FlushDecompress::Finish)
+        .map_err(|error| error.to_string())?;
+    if status != flate2::Status::StreamEnd {
+        return Err(format!("the data does not end after {claimed} bytes"));
+    }
+    whole(bytes, claimed)
 }
 
 fn zstd(packed: &[u8], claimed: u64) -> Result<Vec<u8>, String> {
@@ -133,6 +141,17 @@ fn zstd(packed: &[u8], claimed: u64) -> Result<Vec<u8>, String> {
 
 /// Reads what comes out, which must be exactly as much as was claimed.
 fn read_claimed(decoder: impl Read, packed: &[u8], claimed: u64) -> Result<Vec<u8>, String> {
+    let mut bytes = room_for(packed, claimed)?;
+    decoder
+        .take(claimed.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|error| error.to_string())?;
+    whole(bytes, claimed)
+}
+
+/// Room for what is claimed to come out, if so much may. It takes no memory
+/// until something is written there.
+fn room_for(packed: &[u8], claimed: u64) -> Result<Vec<u8>, String> {
     let most = cap(packed.len());
     if claimed > most {
         return Err(format!(
@@ -141,10 +160,14 @@ fn read_claimed(decoder: impl Read, packed: &[u8], claimed: u64) -> Result<Vec<u
         ));
     }
     let mut bytes = Vec::new();
-    decoder
-        .take(claimed.saturating_add(1))
-        .read_to_end(&mut bytes)
+    let wanted = usize::try_from(claimed).unwrap_or(usize::MAX);
+    bytes
+        .try_reserve_exact(wanted.saturating_add(1))
         .map_err(|error| error.to_string())?;
+    Ok(bytes)
+}
+
+fn whole(bytes: Vec<u8>, claimed: u64) -> Result<Vec<u8>, String> {
     if bytes.len() as u64 != claimed {
         return Err(format!(
             "{claimed} bytes were claimed, {} came out",

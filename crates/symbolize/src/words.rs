@@ -5,6 +5,7 @@ use object::Endianness;
 macro_rules! word {
     ($name:ident, $type:ty) => {
         #[doc = concat!("The `", stringify!($type), "` at byte `at`.")]
+        #[inline]
         pub(crate) fn $name(bytes: &[u8], at: usize, endian: Endianness) -> Option<$type> {
             let bytes = *bytes.get(at..)?.first_chunk()?;
             Some(match endian {

@@ -50,6 +50,31 @@ impl<'a> Session<'a> {
         Ok(unit)
     }
 
+    /// The unit with this number, of which only the root entry may be looked
+    /// at: of its abbreviations no other is read.
+    pub(super) fn root(&self, number: u32) -> Result<Unit<Slice<'a>>, Fault> {
+        let offset = self.info.offsets.get(number as usize).ok_or(Fault)?;
+        let header = self.dwarf.unit_header(DebugInfoOffset(*offset))?;
+        let code = header.range_from(header.root_offset()..)?.read_uleb128()?;
+        let mut table = *self.dwarf.debug_abbrev.reader();
+        table.skip(header.debug_abbrev_offset().0)?;
+        let only = loop {
+            let start = table;
+            let found = skip_abbreviation(&mut table)?.ok_or(Fault)?;
+            let length = start.len() - table.len();
+            self.budget.step(length as u64)?;
+            if found == code {
+                break start.slice().get(..length).ok_or(Fault)?;
+            }
+        };
+        let only = [only, &[0]].concat();
+        let abbreviations = gimli::DebugAbbrev::new(&only, gimli::LittleEndian)
+            .abbreviations(gimli::DebugAbbrevOffset(0))?;
+        let unit = Unit::new_with_abbreviations(&self.dwarf, header, Arc::new(abbreviations))?;
+        self.pay_for(&unit)?;
+        Ok(unit)
+    }
+
     /// Pays for what opening a unit has read and other units may share.
     fn pay_for(&self, unit: &Unit<Slice<'a>>) -> Result<(), Exhausted> {
         let program = unit.line_program.as_ref();
@@ -89,8 +114,7 @@ struct Extent {
 
 impl Extent {
     /// Walks over a table and pays for its bytes, before anything of it is
-    /// kept. Each abbreviation: code (0 ends the table), tag, whether it has
-    /// children; then pairs of name and form up to 0, 0.
+    /// kept.
     fn of_abbreviations(
         mut bytes: Slice<'_>,
         pay: impl Fn(u64) -> Result<(), Exhausted>,
@@ -98,22 +122,36 @@ impl Extent {
         let mut count = 0;
         loop {
             let before = bytes.len();
-            if bytes.is_empty() || bytes.read_uleb128()? == 0 {
+            if skip_abbreviation(&mut bytes)?.is_none() {
                 return Ok(Self { count });
-            }
-            bytes.read_uleb128()?;
-            bytes.read_u8()?;
-            loop {
-                let (name, form) = (bytes.read_uleb128()?, bytes.read_uleb128()?);
-                if form == u64::from(gimli::DW_FORM_implicit_const.0) {
-                    bytes.read_sleb128()?;
-                }
-                if (name, form) == (0, 0) {
-                    break;
-                }
             }
             count += 1;
             pay((before - bytes.len()) as u64)?;
+        }
+    }
+}
+
+/// Passes over an abbreviation and returns its code; `None` at the end of the
+/// table. Each one: code (0 ends the table), tag, whether it has children;
+/// then pairs of name and form up to 0, 0.
+fn skip_abbreviation(bytes: &mut Slice<'_>) -> Result<Option<u64>, Fault> {
+    let code = if bytes.is_empty() {
+        0
+    } else {
+        bytes.read_uleb128()?
+    };
+    if code == 0 {
+        return Ok(None);
+    }
+    bytes.read_uleb128()?;
+    bytes.read_u8()?;
+    loop {
+        let (name, form) = (bytes.read_uleb128()?, bytes.read_uleb128()?);
+        if form == u64::from(gimli::DW_FORM_implicit_const.0) {
+            bytes.read_sleb128()?;
+        }
+        if (name, form) == (0, 0) {
+            return Ok(Some(code));
         }
     }
 }

@@ -99,7 +99,7 @@ fn add_ranges(
     number: u32,
     ranges: &mut Vec<UnitRange>,
 ) -> Result<(), Fault> {
-    let unit = session.unit(number)?;
+    let unit = session.root(number)?;
     let mut covered = session.dwarf.unit_ranges(&unit)?;
     while let Some(range) = covered.next()? {
         session.budget.step(1)?;
