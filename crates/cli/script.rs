@@ -200,7 +200,9 @@ impl Printing<'_> {
             };
             // The profile has a row for each share of a sample, in order.
             parts.clear();
-            shares.of(&record, &sample, &mut parts);
+            if let Some(own) = record.event_index() {
+                shares.of(record.events(), own, &sample, &mut parts);
+            }
             if record.misc.cpu_mode() == CpuMode::User {
                 processes.runs_user_code(sample.pid().unwrap_or(-1));
             }

@@ -18,6 +18,25 @@ const FIXED: [SampleType; 9] = [
     SampleType::PERIOD,
 ];
 
+/// What may stand behind the fields of fixed size beside a call chain.
+const VARIABLE: [SampleType; 15] = [
+    SampleType::READ,
+    SampleType::RAW,
+    SampleType::BRANCH_STACK,
+    SampleType::REGS_USER,
+    SampleType::STACK_USER,
+    SampleType::WEIGHT,
+    SampleType::WEIGHT_STRUCT,
+    SampleType::DATA_SRC,
+    SampleType::TRANSACTION,
+    SampleType::REGS_INTR,
+    SampleType::PHYS_ADDR,
+    SampleType::CGROUP,
+    SampleType::DATA_PAGE_SIZE,
+    SampleType::CODE_PAGE_SIZE,
+    SampleType::AUX,
+];
+
 /// The fields of the sample_id trailer, in file order.
 const TRAILER: [SampleType; 6] = [
     SampleType::TID,
@@ -57,6 +76,8 @@ pub struct SampleLayout {
     pub(crate) period: Option<u16>,
     /// First byte behind the fixed fields.
     pub(crate) fixed_end: u16,
+    /// Behind the fixed fields there is a call chain at most.
+    pub(crate) is_plain: bool,
     /// The sample_id trailer; all-`None` and length 0 without sample_id_all.
     pub(crate) trailer: TrailerLayout,
 }
@@ -99,6 +120,7 @@ impl SampleLayout {
             cpu: at(SampleType::CPU),
             period: at(SampleType::PERIOD),
             fixed_end: (RECORD_HEADER + fixed * 8) as u16,
+            is_plain: VARIABLE.iter().all(|&bit| !sample_type.has(bit)),
             trailer: if attr.flags.has(AttrFlags::SAMPLE_ID_ALL) {
                 TrailerLayout::new(sample_type)
             } else {

@@ -111,6 +111,16 @@ impl<'a> Record<'a> {
         SampleId::from_end(self.bytes, &event.layout.trailer, self.order())
     }
 
+    /// The sample it is, read as one of `event`, which must be
+    /// [`Record::event`].
+    ///
+    /// # Errors
+    /// If a field does not fit into the record.
+    #[inline]
+    pub fn sample_of(&self, event: &'a Event) -> Result<Sample<'a>, BodyError> {
+        Sample::new(self.bytes, &event.layout, self.order())
+    }
+
     /// Its content. [`Body::Unknown`] if that cannot be read; the reader
     /// reports such records as damage and does not hand them out.
     #[inline]
@@ -129,9 +139,7 @@ impl<'a> Record<'a> {
     pub fn try_decode(&self) -> Result<Body<'a>, BodyError> {
         if self.kind == RecordType::SAMPLE {
             return match self.event() {
-                Some(event) => {
-                    Sample::new(self.bytes, &event.layout, self.order()).map(Body::Sample)
-                }
+                Some(event) => self.sample_of(event).map(Body::Sample),
                 None => Ok(Body::Unknown(
                     self.bytes.get(RECORD_HEADER..).unwrap_or_default(),
                 )),

@@ -83,6 +83,7 @@ impl<'a> Walk<'a> {
         self.fields.u64().map_err(in_field(field))
     }
 
+    #[inline]
     fn callchain(&mut self) -> Result<(), BodyError> {
         let nr = self.count("call chain")?;
         self.parts.callchain = (self.run(nr, 8, "call chain")?, nr as u32);
@@ -128,7 +129,19 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    #[inline]
     fn all(&mut self, layout: &SampleLayout) -> Result<(), BodyError> {
+        if !layout.is_plain {
+            return self.all_that_vary(layout);
+        }
+        if layout.sample_type.has(SampleType::CALLCHAIN) {
+            self.callchain()?;
+        }
+        self.parts.end = self.at();
+        Ok(())
+    }
+
+    fn all_that_vary(&mut self, layout: &SampleLayout) -> Result<(), BodyError> {
         let has = |bit| layout.sample_type.has(bit);
         if has(SampleType::READ) {
             self.read(layout)?;

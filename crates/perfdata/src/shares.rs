@@ -1,7 +1,6 @@
 //! What a sample says of several events: counters read along with it.
 
-use crate::event::Event;
-use crate::record::Record;
+use crate::event::{Event, Events};
 use crate::sample::Sample;
 use prof_abi::{AttrFlags, SampleType};
 use rustc_hash::FxHashMap;
@@ -36,13 +35,11 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Adds the parts of `sample` to `out`: one of its own event if it tells
-    /// no counters; none if no counter advanced, or its event is not known.
-    pub fn of(&mut self, record: &Record<'_>, sample: &Sample<'_>, out: &mut Vec<Share>) {
-        let Some(own) = record.event_index() else {
-            return;
-        };
-        let Some(event) = record.events().get(own) else {
+    /// Adds the parts of `sample`, one of the event with number `own`, to
+    /// `out`: one of its own event if it tells no counters; none if no counter
+    /// advanced, or there is no such event.
+    pub fn of(&mut self, events: &Events, own: usize, sample: &Sample<'_>, out: &mut Vec<Share>) {
+        let Some(event) = events.get(own) else {
             return;
         };
         let before = out.len();
@@ -50,7 +47,7 @@ impl Shares {
         if let Some(values) = sample.read() {
             let thread = counts_by_thread(event).then(|| sample.tid()).flatten();
             for counter in values.values() {
-                let of_event = |id| Some((id, record.events().index_of_id(id)?));
+                let of_event = |id| Some((id, events.index_of_id(id)?));
                 let Some((id, event)) = counter.id.and_then(of_event) else {
                     continue;
                 };
@@ -121,7 +118,8 @@ mod tests {
                 panic!("a sample");
             };
             let mut out = Vec::new();
-            shares.of(&record, &sample, &mut out);
+            let own = record.event_index().expect("an event");
+            shares.of(events, own, &sample, &mut out);
             let pair = |share: &Share| (share.event, share.period);
             out.iter().map(pair).collect()
         };

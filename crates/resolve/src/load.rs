@@ -10,7 +10,7 @@ use crate::stack_builder::{RawChain, StackBuilder};
 use crate::stacks::{RecordedFiles, StackUnwinder, UserState};
 use crate::trusting::{self, Outline};
 use crossbeam_channel::{Receiver, Sender, bounded};
-use prof_abi::{CallchainContext, CpuMode, SampleType};
+use prof_abi::{CallchainContext, CpuMode, RecordType, SampleType};
 use prof_perfdata::{
     Batch, Body, Error, Features, Reader, Record, Sample as RawSample, Share, Shares, TimeOrder,
     call_chain_of_branches,
@@ -216,6 +216,12 @@ pub(crate) struct Tally {
     pub(crate) chain_ends: FxHashMap<(StackId, ChainEnd), u64>,
 }
 
+/// Pid, tid and name: what a task is told apart by.
+type TaskKey = (i32, i32, Option<NameId>);
+
+/// A power of two.
+const RECENT_TASKS: usize = 64;
+
 /// Collects a profile record by record.
 struct Loader {
     processes: Processes,
@@ -227,7 +233,9 @@ struct Loader {
     tasks: Vec<Task>,
     thread_counts: Vec<ThreadCount>,
     thread_count_ids: FxHashMap<(i32, i32, EventId), usize>,
-    task_ids: FxHashMap<(i32, i32, Option<NameId>), TaskId>,
+    task_ids: FxHashMap<TaskKey, TaskId>,
+    /// Tasks that ran lately, by the last digits of their ids.
+    recent_tasks: [Option<(TaskKey, TaskId)>; RECENT_TASKS],
     events: Vec<Event>,
     tally: Tally,
     chain: Vec<u64>,
@@ -257,6 +265,7 @@ impl Loader {
             thread_counts: Vec::new(),
             thread_count_ids: FxHashMap::default(),
             task_ids: FxHashMap::default(),
+            recent_tasks: [None; RECENT_TASKS],
             events: Vec::new(),
             tally: Tally::default(),
             chain: Vec::new(),
@@ -266,8 +275,10 @@ impl Loader {
     }
 
     fn take(&mut self, record: &Record<'_>) {
+        if record.kind == RecordType::SAMPLE {
+            return self.sample(record);
+        }
         match record.decode() {
-            Body::Sample(sample) => self.sample(record, &sample),
             Body::Lost(lost) => self.add_lost(record, lost.lost),
             Body::LostSamples(lost) => self.add_lost(record, lost.lost),
             Body::Throttle(_) => self.tally.throttled += 1,
@@ -320,26 +331,38 @@ impl Loader {
         self.events.get_mut(index)
     }
 
-    fn sample(&mut self, record: &Record<'_>, sample: &RawSample<'_>) {
+    fn sample(&mut self, record: &Record<'_>) {
+        let events = record.events();
+        let own = record.event_index();
+        let Some((own, event)) = own.and_then(|own| Some((own, events.get(own)?))) else {
+            return;
+        };
+        // The reader has reported those that cannot be read.
+        let Ok(sample) = record.sample_of(event) else {
+            return;
+        };
         let mut parts = std::mem::take(&mut self.parts);
         parts.clear();
-        self.shares.of(record, sample, &mut parts);
+        self.shares.of(events, own, &sample, &mut parts);
         if !parts.is_empty() {
-            self.shared_sample(record, sample, &parts);
+            self.shared_sample(record, event, &sample, &parts);
         }
         self.parts = parts;
     }
 
     /// Adds a sample to each event that it counts for.
-    fn shared_sample(&mut self, record: &Record<'_>, sample: &RawSample<'_>, parts: &[Share]) {
+    fn shared_sample(
+        &mut self,
+        record: &Record<'_>,
+        event: &prof_perfdata::Event,
+        sample: &RawSample<'_>,
+        parts: &[Share],
+    ) {
         let (pid, tid) = (sample.pid().unwrap_or(-1), sample.tid().unwrap_or(-1));
         let mode = record.misc.cpu_mode();
         if mode == CpuMode::User {
             self.processes.runs_user_code(pid);
         }
-        let Some(event) = record.event() else {
-            return;
-        };
         let (stack, end) = self.stack(event, sample, pid, mode);
         let task = self.task(pid, tid);
         for &Share { event, period } in parts {
@@ -434,10 +457,25 @@ impl Loader {
     }
 
     fn task(&mut self, pid: i32, tid: i32) -> TaskId {
-        let comm = self.processes.comm_of(tid);
-        if let Some(&id) = self.task_ids.get(&(pid, tid, comm)) {
+        let key = (pid, tid, self.processes.comm_of(tid));
+        let slot = tid as usize % RECENT_TASKS;
+        if let Some((recent, id)) = self.recent_tasks.get(slot).copied().flatten()
+            && recent == key
+        {
             return id;
         }
+        let id = self.known_task(key);
+        if let Some(slot) = self.recent_tasks.get_mut(slot) {
+            *slot = Some((key, id));
+        }
+        id
+    }
+
+    fn known_task(&mut self, key: TaskKey) -> TaskId {
+        if let Some(&id) = self.task_ids.get(&key) {
+            return id;
+        }
+        let (pid, tid, comm) = key;
         // As perf shows threads whose name no record tells.
         let name = comm.unwrap_or_else(|| match tid {
             0 => self.processes.names.intern("swapper"),
@@ -449,7 +487,7 @@ impl Loader {
             tid,
             comm: name,
         });
-        self.task_ids.insert((pid, tid, comm), id);
+        self.task_ids.insert(key, id);
         id
     }
 

@@ -34,6 +34,9 @@ impl Reader {
         if current.origin != Origin::Parts && !parts::may_follow_part(kind) {
             self.give_up_parts();
         }
+        if kind == RecordType::SAMPLE {
+            return self.check_sample(current);
+        }
         let Some(record) = self.current() else {
             return false;
         };
@@ -46,13 +49,6 @@ impl Reader {
             }
         };
         match body {
-            Body::Sample(sample) => {
-                let all_known = sample.layout().sample_type.unknown() == 0;
-                if all_known && !sample.extra().is_empty() && current.origin == Origin::File {
-                    self.doubtful = Some(current.len - sample.extra().len());
-                }
-                return true;
-            }
             Body::Unknown(bytes) => {
                 if let Some(formats) = tracing_data_of_simpleperf(kind, bytes, record.order()) {
                     let place = Section {
@@ -63,8 +59,6 @@ impl Reader {
                     if self.budget.take(place.size) {
                         self.add_feature(FeatureBit::TRACING_DATA, place, &formats);
                     }
-                } else if kind == RecordType::SAMPLE {
-                    self.notes.unknown_ids += 1;
                 } else if matches!(
                     kind,
                     RecordType::SIMPLEPERF_SPLIT | RecordType::SIMPLEPERF_SPLIT_END
@@ -82,6 +76,33 @@ impl Reader {
             _ => return self.absorb_user(current, kind),
         }
         true
+    }
+
+    /// Checks the current record, a sample: there are more of them than of all
+    /// others together.
+    fn check_sample(&mut self, current: Current) -> bool {
+        let Some(record) = self.current() else {
+            return false;
+        };
+        let Some(event) = record.event() else {
+            self.notes.unknown_ids += 1;
+            return true;
+        };
+        match record.sample_of(event) {
+            Ok(sample) => {
+                let all_known = event.attr.sample_type.unknown() == 0;
+                if all_known && !sample.extra().is_empty() && current.origin == Origin::File {
+                    self.doubtful = Some(current.len - sample.extra().len());
+                }
+                true
+            }
+            Err(error) => {
+                let (offset, len) = (record.offset, current.len as u64);
+                let kind = Some(RecordType::SAMPLE);
+                self.damage(offset, kind, DamageKind::Body(error), len);
+                false
+            }
+        }
     }
 
     /// Records from 64 on.
