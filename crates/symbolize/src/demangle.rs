@@ -3,6 +3,8 @@
 //! The style is perf's: Rust names without hash, C++ names without return
 //! types and parameters, everything else as it stands.
 
+mod plain;
+
 use std::fmt::Write;
 
 /// Names longer than this many bytes are cut, mangled or not.
@@ -61,12 +63,27 @@ fn demangled(text: &str) -> Option<String> {
         return None;
     }
     let original = without_clone_suffix(text);
+    if let Some(shown) = plain::demangled(original) {
+        return Some(shown);
+    }
+    let shown = by_library(original)?;
+    if is_special(original) {
+        return Some(special_in_words(original, shown));
+    }
+    Some(without_qualifiers(shown))
+}
+
+/// What the compiler made for a function (`_ZT..`, `_ZG..`) keeps the
+/// parameters of that function.
+fn is_special(original: &str) -> bool {
+    original.starts_with("_ZT") || original.starts_with("_ZG")
+}
+
+/// What `cpp_demangle` makes of a name, in perf's style.
+fn by_library(original: &str) -> Option<String> {
     let parse = cpp_demangle::ParseOptions::default().recursion_limit(DEPTH_MAX);
     let show = cpp_demangle::DemangleOptions::default().recursion_limit(DEPTH_MAX);
-    // What the compiler made for a function (`_ZT..`, `_ZG..`) keeps the
-    // parameters of that function.
-    let is_special = original.starts_with("_ZT") || original.starts_with("_ZG");
-    let show = if is_special {
+    let show = if is_special(original) {
         show
     } else {
         show.no_params().no_return_type()
@@ -74,11 +91,7 @@ fn demangled(text: &str) -> Option<String> {
     let (symbol, _version) =
         cpp_demangle::BorrowedSymbol::with_tail_and_options(original.as_bytes(), &parse).ok()?;
     let shown = capped(|out| symbol.structured_demangle(out, &show))?;
-    let shown = in_perf_style(original, shown);
-    if is_special {
-        return Some(special_in_words(original, shown));
-    }
-    Some(without_qualifiers(shown))
+    Some(in_perf_style(original, shown))
 }
 
 /// Literals with a type, as `cpp_demangle` and as libiberty write them:

@@ -273,7 +273,8 @@ fn file_range(offset: u64, size: u64, file_length: usize) -> Option<Range<usize>
 
 /// The bytes before the first NUL, or all of them.
 pub(crate) fn until_nul(bytes: &[u8]) -> &[u8] {
-    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
+    let end = memchr::memchr(0, bytes);
+    bytes.get(..end.unwrap_or(bytes.len())).unwrap_or(bytes)
 }
 
 /// Finds the build-id among ELF notes. Each note: u32 name size, u32

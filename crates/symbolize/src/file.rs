@@ -171,45 +171,41 @@ impl SymbolFile {
     /// [`SymbolFile::lookup`] for many addresses, in the order given; each
     /// distinct one is looked up once, in parallel.
     pub fn lookup_many(&self, addresses: &[Svma], detail: Detail) -> Vec<Lookup> {
-        let mut distinct = addresses.to_vec();
-        distinct.sort_unstable();
+        let mut order: Vec<u32> = (0..).take(addresses.len()).collect();
+        let address = |&index: &u32| addresses.get(index as usize).copied();
+        order.sort_unstable_by_key(address);
+        let mut distinct: Vec<Svma> = order.iter().filter_map(address).collect();
         distinct.dedup();
         let sources = match self.debug_info(detail) {
             Some(info) => info.find_many(&distinct, detail),
             None => vec![None; distinct.len()],
         };
-        let mut found: Vec<Option<Lookup>> = distinct
+        let found: Vec<Lookup> = distinct
             .par_iter()
             .zip(sources)
             .with_min_len(512)
             .map_with(0, |place, (&svma, source)| {
                 let symbol = self.table().find_from(place, svma, self.demangle);
-                Some(self.joined(symbol, source))
+                self.joined(symbol, source)
             })
             .collect();
-        let places = addresses.iter().map(|svma| distinct.binary_search(svma));
-        let places: Vec<Option<usize>> = places.map(Result::ok).collect();
-        let mut askers = vec![0_u32; distinct.len()];
-        for &place in places.iter().flatten() {
-            if let Some(count) = askers.get_mut(place) {
-                *count += 1;
-            }
-        }
-        // The last who asks gets the answer itself, others a copy.
-        let mut answer = |place: usize| {
-            let left = askers.get_mut(place)?;
-            *left -= 1;
-            let found = found.get_mut(place)?;
-            if *left == 0 {
-                found.take()
-            } else {
-                found.clone()
+        let mut answers: Vec<Lookup> = Vec::new();
+        answers.resize_with(addresses.len(), Lookup::default);
+        let mut put = |&index: &u32, answer| {
+            if let Some(slot) = answers.get_mut(index as usize) {
+                *slot = answer;
             }
         };
-        places
-            .into_iter()
-            .map(|place| place.and_then(&mut answer).unwrap_or_default())
-            .collect()
+        let askers = order.chunk_by(|left, right| address(left) == address(right));
+        for (same, found) in askers.zip(found) {
+            // The last who asks gets the answer itself, others a copy.
+            let Some((last, others)) = same.split_last() else {
+                continue;
+            };
+            others.iter().for_each(|asker| put(asker, found.clone()));
+            put(last, found);
+        }
+        answers
     }
 
     /// The source lines of `start..end`, by address; none without debug

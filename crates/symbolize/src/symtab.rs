@@ -298,6 +298,23 @@ impl SymbolTable {
         }
     }
 
+    /// Adds entries; those of equal address come after the ones there are.
+    fn insert_sorted(&mut self, mut new: Vec<Entry>) {
+        new.sort_by_key(|entry| entry.start);
+        let (Some(first), Some(last)) = (new.first(), new.last()) else {
+            return;
+        };
+        let at = |start| self.entries.partition_point(|entry| entry.start <= start);
+        let place = at(first.start);
+        // Stubs have a section of their own, where mostly nothing else is.
+        if place == at(last.start) {
+            self.entries.splice(place..place, new);
+        } else {
+            self.entries.append(&mut new);
+            self.entries.sort_by_key(|entry| entry.start);
+        }
+    }
+
     fn add_plt(&mut self, runtime: &Image) {
         let Ok(strings) = u8::try_from(self.strings.len()) else {
             return;
@@ -307,7 +324,7 @@ impl SymbolTable {
             let found = self.find(Svma(address), Demangle::No)?;
             (found.start.0 == address).then(|| self.raw_name_at(found.index).to_vec())
         };
-        let mut stubs = Vec::new();
+        let mut stubs: Vec<Entry> = Vec::new();
         for entry in plt::entries(runtime, symbol_at) {
             let Ok(name) = u32::try_from(names.len()) else {
                 break;
@@ -323,8 +340,7 @@ impl SymbolTable {
             });
         }
         self.strings.push(Strings::Made(names));
-        self.entries.append(&mut stubs);
-        self.entries.sort_by_key(|entry| entry.start);
+        self.insert_sorted(stubs);
         // Naming the stubs has chosen among symbols that stood elsewhere.
         self.known = RwLock::default();
     }
