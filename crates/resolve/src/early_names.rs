@@ -5,10 +5,11 @@
 //! and in which order their answers are used, depends on the records alone, so
 //! that the profile is the same for any number of threads.
 
+use crate::found::Found;
 use crate::load::RecordedKernel;
 use crate::module_files::ModuleFiles;
 use crate::modules::{Module, ModuleId, Modules};
-use crate::naming::{Resolved, look_up_in_file};
+use crate::naming::look_up_in_file;
 use crate::stack_builder::RawLocation;
 use prof_profile::DsoKind;
 use prof_symbolize::{Detail, SymbolFile};
@@ -53,7 +54,7 @@ pub(crate) struct EarlyAnswer {
     pub(crate) file: Arc<SymbolFile>,
     pub(crate) indices: Vec<u32>,
     /// In the order of `indices`.
-    pub(crate) found: Vec<Resolved>,
+    pub(crate) found: Found,
 }
 
 /// What was looked up so far.
@@ -111,7 +112,7 @@ impl EarlyAnswers {
         let Ok(file) = files.open(&part.module, kernel) else {
             return;
         };
-        let found = look_up_in_file(&file, &part.locations, detail);
+        let found = Found::of(look_up_in_file(&file, &part.locations, detail));
         file.release_pages();
         let answer = EarlyAnswer {
             number: part.number,
@@ -127,7 +128,10 @@ impl EarlyAnswers {
     /// How many addresses were looked up so far.
     pub(crate) fn count(&self) -> u64 {
         let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.iter().map(|answer| answer.found.len() as u64).sum()
+        answers
+            .iter()
+            .map(|answer| answer.found.places.len() as u64)
+            .sum()
     }
 
     /// All answers in the order in which their parts were chosen.

@@ -1,5 +1,6 @@
 //! Functions and frames, each once.
 
+use crate::found::{Found, FoundFunction};
 use prof_abi::CpuMode;
 use prof_profile::{
     DsoId, Frame, FrameRange, Function, FunctionId, NameId, Names, Svma, UnnamedReason,
@@ -18,18 +19,6 @@ enum Identity {
     Address(DsoId, u64, CpuMode),
 }
 
-/// A function as looked up.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FoundFunction<'a> {
-    pub(crate) name: &'a Arc<str>,
-    /// First address and length in bytes; `None` for an inlined body.
-    pub(crate) extent: Option<(Svma, u64)>,
-    pub(crate) file: Option<&'a Arc<str>>,
-    pub(crate) line: u32,
-    /// Where it is defined, if known.
-    pub(crate) defined_at: Option<(&'a Arc<str>, u32)>,
-}
-
 /// Collects functions and frames while locations are resolved.
 #[derive(Debug, Default)]
 pub(crate) struct FunctionTable {
@@ -37,6 +26,24 @@ pub(crate) struct FunctionTable {
     pub(crate) frames: Vec<Frame>,
     index: FxHashMap<Identity, FunctionId>,
     shared: SharedNames,
+}
+
+/// The numbers that what was found together has in the tables, as far as it
+/// was put there.
+pub(crate) struct Numbers<'a> {
+    found: &'a Found,
+    functions: Vec<Option<FunctionId>>,
+    files: Vec<Option<NameId>>,
+}
+
+impl<'a> Numbers<'a> {
+    pub(crate) fn new(found: &'a Found) -> Self {
+        Self {
+            found,
+            functions: vec![None; found.functions.len()],
+            files: vec![None; found.files.len()],
+        }
+    }
 }
 
 /// Handles of texts that a file's tables share among their answers: by where
@@ -59,42 +66,73 @@ impl SharedNames {
 impl FunctionTable {
     /// Adds the frames of one location, innermost first; the last is the
     /// function that stands in the file.
-    pub(crate) fn add_found<'a>(
+    pub(crate) fn add_found(
         &mut self,
         names: &mut Names,
         (dso, mode): (DsoId, CpuMode),
-        found: impl Iterator<Item = FoundFunction<'a>>,
+        numbers: &mut Numbers<'_>,
+        frames: FrameRange,
     ) -> FrameRange {
         let start = self.frames.len();
-        for function in found {
-            let name = self.shared.intern(names, function.name);
-            let identity = match function.extent {
-                Some((first, _)) => Identity::Symbol(dso, first, name),
-                None => Identity::Inline(dso, name),
+        let range = frames.start as usize..(frames.start + frames.len) as usize;
+        for frame in numbers.found.frames.get(range).unwrap_or_default() {
+            let Some(found) = numbers.found.functions.get(frame.function as usize) else {
+                continue;
             };
-            let (first, size) = function.extent.unwrap_or_default();
-            let defined_at = function
-                .defined_at
-                .map(|(file, line)| (self.shared.intern(names, file), line));
-            let id = self.intern(identity, || Function {
-                name,
-                dso,
-                start: first,
-                size,
-                mode,
-                unnamed: None,
-                defined_at,
+            let known = numbers.functions.get(frame.function as usize);
+            let function = known.copied().flatten().unwrap_or_else(|| {
+                let id = self.function(names, (dso, mode), numbers, found);
+                if let Some(slot) = numbers.functions.get_mut(frame.function as usize) {
+                    *slot = Some(id);
+                }
+                id
             });
-            let file = function.file.map(|file| self.shared.intern(names, file));
-            let is_inline = function.extent.is_none();
+            let file = frame.file;
+            let file = file.and_then(|file| self.file(names, numbers, file));
             self.frames.push(Frame {
-                function: id,
+                function,
                 file,
-                line: function.line,
-                is_inline,
+                line: frame.line,
+                is_inline: found.extent.is_none(),
             });
         }
         self.range_since(start)
+    }
+
+    fn function(
+        &mut self,
+        names: &mut Names,
+        (dso, mode): (DsoId, CpuMode),
+        numbers: &mut Numbers<'_>,
+        found: &FoundFunction,
+    ) -> FunctionId {
+        let name = self.shared.intern(names, &found.name);
+        let identity = match found.extent {
+            Some((first, _)) => Identity::Symbol(dso, first, name),
+            None => Identity::Inline(dso, name),
+        };
+        let (start, size) = found.extent.unwrap_or_default();
+        let defined_at = found
+            .defined_at
+            .and_then(|(file, line)| Some((self.file(names, numbers, file)?, line)));
+        self.intern(identity, || Function {
+            name,
+            dso,
+            start,
+            size,
+            mode,
+            unnamed: None,
+            defined_at,
+        })
+    }
+
+    fn file(&mut self, names: &mut Names, numbers: &mut Numbers<'_>, file: u32) -> Option<NameId> {
+        let slot = numbers.files.get_mut(file as usize)?;
+        if slot.is_none() {
+            let path = numbers.found.files.get(file as usize)?;
+            *slot = Some(self.shared.intern(names, path));
+        }
+        *slot
     }
 
     /// Adds the one frame of an address without a name; `offset` is in bytes

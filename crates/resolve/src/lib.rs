@@ -10,6 +10,7 @@ mod ahead;
 mod chain_ends;
 mod chain_key;
 mod early_names;
+mod found;
 mod function_table;
 mod jit_names;
 mod live;

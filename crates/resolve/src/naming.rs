@@ -1,7 +1,8 @@
 //! Names for all addresses of a recording, each looked up once.
 
 use crate::early_names::EarlyAnswer;
-use crate::function_table::{FoundFunction, FunctionTable};
+use crate::found::{Found, FoundPlace, Resolved};
+use crate::function_table::{FunctionTable, Numbers};
 use crate::jit_names::JitNames;
 use crate::load::{ListedKernel, RecordedKernel};
 use crate::module_files::ModuleFiles;
@@ -70,23 +71,68 @@ enum Source {
 /// The recorded kernel's symbols, opened when first needed.
 type Kernel = OnceLock<Result<Arc<KernelSymbols>, OpenError>>;
 
-/// An address with what was found there.
-pub(crate) struct Resolved {
-    address: u64,
-    lookup: Lookup,
+/// Locations of one module.
+type Batch<'a> = (ModuleId, &'a [u32]);
+
+/// What looking up needs.
+struct Search<'a> {
+    namer: &'a Namer<'a>,
+    modules: &'a Modules,
+    raw: &'a [RawLocation],
+    sources: &'a [Source],
+    kernel: Kernel,
+    done: AtomicU64,
+    total: u64,
+}
+
+impl Search<'_> {
+    /// Looks a wave up.
+    fn look_up(&self, wave: &[Batch<'_>]) -> Vec<Found> {
+        let found = wave
+            .par_iter()
+            .map(|&(id, part)| {
+                let Some(source) = self.sources.get(id.0 as usize) else {
+                    return Found::default();
+                };
+                let at = |&index: &u32| self.raw.get(index as usize).copied();
+                let addresses: Vec<RawLocation> = part.iter().filter_map(at).collect();
+                let module = self.modules.get(id);
+                let found = self
+                    .namer
+                    .look_up_in(module, source, &addresses, &self.kernel);
+                self.update(part.len());
+                Found::of(found)
+            })
+            .collect();
+        for (id, _) in wave {
+            if let Some(Source::File(file)) = self.sources.get(id.0 as usize) {
+                file.release_pages();
+            }
+        }
+        found
+    }
+
+    /// So many more are looked up.
+    fn update(&self, more: usize) {
+        let more = more as u64;
+        // ORDERING: Relaxed, because only the sum matters.
+        let done = self.done.fetch_add(more, Ordering::Relaxed) + more;
+        let progress = self.namer.progress;
+        progress.update(Phase::Naming, done, Some(self.total));
+    }
 }
 
 impl Namer<'_> {
     /// Names `raw`; the result is the same for any number of threads.
     ///
-    /// Works in waves: a wave is looked up in parallel and put into the tables
-    /// in order, so that only one wave's answers are in memory at a time.
-    /// What was looked up early comes first.
+    /// Works in waves: while one is looked up in parallel, the answers of the
+    /// one before are put into the tables in order, so that no more than two
+    /// waves' answers are in memory. What was looked up early comes first.
     pub(crate) fn name(
         &self,
         modules: &Modules,
         raw: &[RawLocation],
-        early: Vec<EarlyAnswer>,
+        mut early: Vec<EarlyAnswer>,
         names: &mut Names,
     ) -> Named {
         let mut by_module: Vec<Vec<u32>> = vec![Vec::new(); modules.len()];
@@ -99,68 +145,61 @@ impl Namer<'_> {
             }
         }
         let sources = self.sources(modules, &by_module);
-        let kernel = Kernel::new();
-        let mut tables = Tables::new(self.dsos(modules, &sources, names), raw, names);
         let mut is_named = vec![false; raw.len()];
-        let mut done = 0;
-        for answer in early {
-            // A stream may have told later which file it was.
-            let is_same = match sources.get(answer.module.0 as usize) {
-                Some(Source::File(file)) => Arc::ptr_eq(file, &answer.file),
-                _ => false,
-            };
-            if !is_same {
-                continue;
+        // A stream may have told later which file it was.
+        early.retain(|answer| match sources.get(answer.module.0 as usize) {
+            Some(Source::File(file)) => Arc::ptr_eq(file, &answer.file),
+            _ => false,
+        });
+        for &index in early.iter().flat_map(|answer| &answer.indices) {
+            if let Some(slot) = is_named.get_mut(index as usize) {
+                *slot = true;
             }
-            for (&index, found) in answer.indices.iter().zip(&answer.found) {
-                tables.put(index, found, names);
-                if let Some(slot) = is_named.get_mut(index as usize) {
-                    *slot = true;
-                }
-            }
-            done += answer.indices.len() as u64;
         }
         for list in &mut by_module {
             list.retain(|&index| is_named.get(index as usize) != Some(&true));
         }
-        let mut work: Vec<(ModuleId, &[u32])> = modules
+        let mut work: Vec<Batch<'_>> = modules
             .iter()
             .zip(&by_module)
             .flat_map(|((id, _), list)| list.chunks(BATCH).map(move |part| (id, part)))
             .collect();
         work.sort_by_key(|(_, part)| std::cmp::Reverse(part.len()));
+        let count = |parts: &mut dyn Iterator<Item = usize>| parts.sum::<usize>() as u64;
+        let done = count(&mut early.iter().map(|answer| answer.indices.len()));
         // Those in no module are not looked up.
-        let wanted: u64 = work.iter().map(|(_, part)| part.len() as u64).sum();
-        let total = Some(done + wanted);
-        self.progress.update(Phase::Naming, done, total);
-        let done = AtomicU64::new(done);
-        for wave in work.chunks(WAVE) {
-            let found: Vec<Vec<Resolved>> = wave
-                .par_iter()
-                .map(|&(id, part)| {
-                    let Some(source) = sources.get(id.0 as usize) else {
-                        return Vec::new();
-                    };
-                    let at = |&index: &u32| raw.get(index as usize).copied();
-                    let addresses: Vec<RawLocation> = part.iter().filter_map(at).collect();
-                    let found = self.look_up_in(modules.get(id), source, &addresses, &kernel);
-                    let part = part.len() as u64;
-                    let done = done.fetch_add(part, Ordering::Relaxed) + part;
-                    self.progress.update(Phase::Naming, done, total);
-                    found
-                })
-                .collect();
-            for ((_, part), found) in wave.iter().zip(found) {
-                part.iter()
-                    .zip(found)
-                    .for_each(|(&index, found)| tables.put(index, &found, names));
-            }
-            for (id, _) in wave {
-                if let Some(Source::File(file)) = sources.get(id.0 as usize) {
-                    file.release_pages();
+        let wanted = count(&mut work.iter().map(|(_, part)| part.len()));
+        let search = Search {
+            namer: self,
+            modules,
+            raw,
+            sources: &sources,
+            kernel: Kernel::new(),
+            done: AtomicU64::new(done),
+            total: done + wanted,
+        };
+        search.update(0);
+        let dsos = self.dsos(modules, &sources, names);
+        let mut waves = work.chunks(WAVE);
+        let mut wave = waves.next().unwrap_or_default();
+        let (mut found, mut tables) = rayon::join(
+            || search.look_up(wave),
+            || {
+                let mut tables = Tables::new(dsos, raw, names);
+                for answer in early {
+                    tables.put_all(&answer.indices, &answer.found, names);
                 }
-            }
+                tables
+            },
+        );
+        for next in waves {
+            let (next_found, ()) = rayon::join(
+                || search.look_up(next),
+                || tables.put_wave(wave, &found, names),
+            );
+            (wave, found) = (next, next_found);
         }
+        tables.put_wave(wave, &found, names);
         tables.finish()
     }
 
@@ -314,14 +353,34 @@ impl Tables {
         }
     }
 
+    /// Puts in what was found in a wave.
+    fn put_wave(&mut self, wave: &[Batch<'_>], found: &[Found], names: &mut Names) {
+        for ((_, indices), found) in wave.iter().zip(found) {
+            self.put_all(indices, found, names);
+        }
+    }
+
+    /// Puts in what was found at locations, in the order of both.
+    fn put_all(&mut self, indices: &[u32], found: &Found, names: &mut Names) {
+        let mut numbers = Numbers::new(found);
+        for (&index, place) in indices.iter().zip(&found.places) {
+            self.put(index, place, &mut numbers, names);
+        }
+    }
+
     /// Puts in what was found at a location.
-    fn put(&mut self, index: u32, found: &Resolved, names: &mut Names) {
+    fn put(
+        &mut self,
+        index: u32,
+        found: &FoundPlace,
+        numbers: &mut Numbers<'_>,
+        names: &mut Names,
+    ) {
         let Some(location) = self.locations.get_mut(index as usize) else {
             return;
         };
         let place = (location.dso, location.mode);
-        let lookup = &found.lookup;
-        location.frames = if lookup.frames.is_empty() {
+        location.frames = if found.frames.len == 0 {
             let module = self
                 .dsos
                 .get(location.dso.0 as usize)
@@ -329,16 +388,12 @@ impl Tables {
             let module = module
                 .map(|name| names.get(name).to_owned())
                 .unwrap_or_default();
-            let reason = lookup.reason.unwrap_or(UnnamedReason::NoSymbolThere);
+            let reason = found.reason.unwrap_or(UnnamedReason::NoSymbolThere);
             self.functions
                 .add_unnamed(names, place, (&module, location.address.0), reason)
         } else {
-            let extent = lookup
-                .symbol
-                .as_ref()
-                .map(|symbol| (symbol.start, symbol.size));
             self.functions
-                .add_found(names, place, found_functions(lookup, extent))
+                .add_found(names, place, numbers, found.frames)
         };
         location.address = Svma(found.address);
     }
@@ -446,20 +501,6 @@ fn named_by_itself(name: &str) -> Lookup {
         frames: vec![frame],
         reason: None,
     }
-}
-
-/// The frames of a lookup, with the extent of the function in the file.
-fn found_functions(
-    lookup: &Lookup,
-    extent: Option<(Svma, u64)>,
-) -> impl Iterator<Item = FoundFunction<'_>> {
-    lookup.frames.iter().map(move |frame| FoundFunction {
-        name: &frame.name,
-        extent: (!frame.is_inline).then(|| extent.unwrap_or_default()),
-        file: frame.file.as_ref(),
-        line: frame.line,
-        defined_at: frame.defined_at.as_ref().map(|(file, line)| (file, *line)),
-    })
 }
 
 impl CarriedSymbols {

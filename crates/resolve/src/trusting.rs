@@ -19,7 +19,7 @@ pub(crate) const KERNEL_MAX_STACK: u32 = 127;
 pub(crate) fn trust(
     profile: &Profile,
     tally: &Tally,
-    Outline { shapes, seen }: &Outline,
+    outline: &Outline,
     reader: &Reader,
     late: u64,
 ) -> Trust {
@@ -31,35 +31,46 @@ pub(crate) fn trust(
         notes: notes(reader, late, tally.merged),
         ..Trust::default()
     };
+    let told = reader.features().trust();
+    let told = told.and_then(|text| LiveSummary::from_json(&text.to_string_lossy()));
+    let ((frames, unnamed), ()) = rayon::join(
+        || count_frames(profile, &outline.seen, tally.left_out),
+        || judge_chains(profile, outline, tally, told.as_ref(), &mut trust),
+    );
+    Trust {
+        frames,
+        unnamed,
+        ..trust
+    }
+}
+
+/// Adds how chains ended, by the best that is known of it.
+fn judge_chains(
+    profile: &Profile,
+    Outline { shapes, seen }: &Outline,
+    tally: &Tally,
+    told: Option<&LiveSummary>,
+    trust: &mut Trust,
+) {
     let mut starts = Starts::default();
-    count_frames(profile, seen, tally.left_out, &mut trust);
     for (&(stack, end), &count) in &tally.chain_ends {
-        let is_rooted = shapes
-            .outermost(profile, stack)
-            .and_then(|id| starts.is_start(profile, id));
+        let outermost = shapes.outermost(profile, stack);
+        let is_rooted = outermost.and_then(|id| starts.is_start(profile, id));
         let end = if is_rooted == Some(true) {
             ChainEnd::Root
         } else {
             end
         };
-        add_end(
-            profile,
-            &mut trust,
-            shapes.outermost(profile, stack),
-            end,
-            count,
-        );
+        add_end(profile, trust, outermost, end, count);
     }
     if !tally.chain_ends.is_empty() {
         trust.chain_source = ChainSource::Reader;
-        return trust;
+        return;
     }
-    let told = reader.features().trust();
-    match told.and_then(|text| LiveSummary::from_json(&text.to_string_lossy())) {
-        Some(summary) => believe_recorder(profile, shapes, seen, tally, &mut trust, &summary),
-        None => judge_recorded_chains(profile, shapes, seen, tally, &mut trust),
+    match told {
+        Some(summary) => believe_recorder(profile, shapes, seen, tally, trust, summary),
+        None => judge_recorded_chains(profile, shapes, seen, tally, trust),
     }
-    trust
 }
 
 /// Takes the ends of chains from the recorder that unwound them: it knows
@@ -302,26 +313,31 @@ fn add_end(
 
 /// Counts frames and those without names, each as often as samples have it;
 /// `left_out` are in no mapping and in no stack.
-fn count_frames(profile: &Profile, seen: &Seen, left_out: u64, trust: &mut Trust) {
+fn count_frames(
+    profile: &Profile,
+    seen: &Seen,
+    left_out: u64,
+) -> (u64, BTreeMap<(DsoId, UnnamedReason), u64>) {
     let mut unnamed: BTreeMap<(DsoId, UnnamedReason), u64> = BTreeMap::new();
+    let mut frames = 0;
     if left_out > 0
         && let Some(unknown) = profile.dsos.len().checked_sub(1)
     {
         // The last dso stands for no mapping.
-        trust.frames += left_out;
+        frames += left_out;
         unnamed.insert((DsoId(unknown as u32), UnnamedReason::NoMapping), left_out);
     }
     let counts = (0_u32..).zip(&seen.at_location);
     for (location, &count) in counts.filter(|(_, count)| **count != 0) {
         for frame in profile.frames_at(LocationId(location)) {
-            trust.frames += count;
+            frames += count;
             let function = profile.function(frame.function);
             if let Some(reason) = function.unnamed {
                 *unnamed.entry((function.dso, reason)).or_default() += count;
             }
         }
     }
-    trust.unnamed = unnamed;
+    (frames, unnamed)
 }
 
 fn damages(reader: &Reader) -> Vec<Damage> {
