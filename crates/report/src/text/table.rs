@@ -268,7 +268,7 @@ impl<'a> Table<'a> {
         let named_only = scene.selection().scope.named_only && names_symbols;
         let shown = rows
             .list()
-            .iter()
+            .par_iter()
             .enumerate()
             .filter(|(_, row)| children || !row.own.is_zero() || others.has_own(row.key))
             .filter(|(_, row)| !named_only || !names.is_unnamed(row))
@@ -604,7 +604,11 @@ impl Heading {
 
 /// Indices of rows in order. What decides nearly always is kept beside the
 /// index: most comparisons need no more.
-fn sorted(comparer: &Comparer<'_>, rows: &[Row], shown: impl Iterator<Item = usize>) -> Vec<u32> {
+fn sorted(
+    comparer: &Comparer<'_>,
+    rows: &[Row],
+    shown: impl ParallelIterator<Item = usize>,
+) -> Vec<u32> {
     let row = |index: u32| rows.get(index as usize);
     let packed = |row: &Row| comparer.packed(row);
     let mut order: Vec<(Packed, u32)> = shown
