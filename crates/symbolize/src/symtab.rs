@@ -383,18 +383,40 @@ impl Candidate<'_> {
         if self.raw_name == next.raw_name {
             return by_entry(self) >= by_entry(next);
         }
-        let order = by_entry(self)
-            .cmp(&by_entry(next))
-            .then_with(|| by_name(self).cmp(&by_name(next)));
+        let order = by_entry(self).cmp(&by_entry(next)).then_with(|| {
+            if are_variants(self.raw_name, next.raw_name) {
+                // They read the same.
+                Ordering::Equal
+            } else {
+                by_name(self).cmp(&by_name(next))
+            }
+        });
         match order {
             Ordering::Greater => true,
             Ordering::Equal => {
-                let name = self.name();
-                !name.starts_with("SyS") && !name.starts_with("compat_SyS")
+                let may_be_alias = memchr::memmem::find(self.raw_name, b"SyS").is_some();
+                let is_alias =
+                    |name: &str| name.starts_with("SyS") || name.starts_with("compat_SyS");
+                !(may_be_alias && is_alias(self.name()))
             }
             Ordering::Less => false,
         }
     }
+}
+
+/// Whether two names differ only in which variant of a constructor or
+/// destructor they are: `..C1..` and `..C2..`. Most C++ symbols at one address
+/// do, and demangling is what choosing among them costs.
+fn are_variants(one: &[u8], other: &[u8]) -> bool {
+    let mut different = (0..one.len()).filter(|&at| one.get(at) != other.get(at));
+    let (Some(at), None) = (different.next(), different.next()) else {
+        return false;
+    };
+    let is_variant = |name: &[u8]| {
+        let end = name.get(at.saturating_sub(1)..);
+        matches!(end, Some([b'C' | b'D', b'0'..=b'5', b'E', ..]))
+    };
+    one.len() == other.len() && is_variant(one) && is_variant(other)
 }
 
 /// What symbols in a section are good for.

@@ -141,6 +141,11 @@ impl Sites {
         self.list.iter()
     }
 
+    /// [`Sites::iter`], to be divided.
+    pub(crate) fn list(&self) -> &[Site] {
+        &self.list
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.list.len()

@@ -98,12 +98,12 @@ impl<'a> Tree<'a> {
     }
 
     fn weights(&self) -> impl Iterator<Item = &Column> {
-        let columns = self.leaf.columns.iter();
+        let columns = self.leaf.columns().iter();
         columns.filter(|column| column.field.is_weight())
     }
 
     fn keys(&self) -> impl Iterator<Item = &Column> {
-        let columns = self.leaf.columns.iter();
+        let columns = self.leaf.columns().iter();
         columns.filter(|column| !column.field.is_weight())
     }
 

@@ -39,7 +39,8 @@ impl Ranks {
         let rank = |id: NameId| names.get(id.0 as usize).copied().unwrap_or(u32::MAX);
         let sites = scene
             .sites()
-            .iter()
+            .list()
+            .par_iter()
             .map(|site| {
                 let dso = profile.dso(site.dso);
                 let function = profile.function(site.function);

@@ -18,7 +18,7 @@ use crate::model::{
 use crate::trust;
 use prof_profile::{EventId, FileOffset, Profile};
 use rayon::prelude::*;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
 use std::fmt::Write;
 use std::io;
@@ -94,13 +94,18 @@ fn write_events(
     if options.hierarchy {
         return hierarchy::write(&scene, &others, options, has_chains, out);
     }
-    let table = Table::of_group(&scene, &others, options, has_chains);
+    let (mut table, fields) = Table::unlaid(&scene, &others, options, has_chains);
+    let (layout, chains) = rayon::join(
+        || table.laid_out(&fields),
+        || table.chains(&table.rows().collect::<Vec<_>>()),
+    );
+    table.layout = layout;
     if !options.quiet {
         let mut head = String::new();
         table.head(&mut head);
         out.write_all(head.as_bytes())?;
     }
-    table.body(out)
+    table.body(&chains, out)
 }
 
 /// An event that took no samples (perf's dummy) has nothing to say, unless
@@ -169,10 +174,7 @@ fn selection(options: &TextOptions, event: EventId, has_chains: bool) -> Selecti
 pub struct Table<'a> {
     scene: &'a Scene<'a>,
     options: &'a TextOptions,
-    pub(super) columns: Vec<Column>,
-    /// Whether a column that is not shown would be the last; perf fills the
-    /// one before it.
-    ends_elided: bool,
+    layout: Layout,
     pub(super) rows: Rows,
     /// Indices of the rows, in order.
     pub(super) order_of_rows: Vec<u32>,
@@ -187,6 +189,15 @@ pub struct Table<'a> {
     heading: Heading,
     /// Where each row was first seen, if that is shown.
     places: FxHashMap<RowKey, FileOffset>,
+}
+
+/// Columns as they are laid out.
+#[derive(Default)]
+struct Layout {
+    columns: Vec<Column>,
+    /// Whether a column that is not shown would be the last; perf fills the
+    /// one before it.
+    ends_elided: bool,
 }
 
 /// What a table is of.
@@ -223,6 +234,18 @@ impl<'a> Table<'a> {
         options: &'a TextOptions,
         has_chains: bool,
     ) -> Self {
+        let (mut table, fields) = Self::unlaid(scene, others, options, has_chains);
+        table.layout = table.laid_out(&fields);
+        table
+    }
+
+    /// The same before its columns have a width, and their fields.
+    fn unlaid(
+        scene: &'a Scene<'a>,
+        others: &[Scene<'a>],
+        options: &'a TextOptions,
+        has_chains: bool,
+    ) -> (Self, Vec<Field>) {
         let children = options.children && has_chains;
         let mut graph = options.call_graph;
         if !has_chains {
@@ -282,11 +305,10 @@ impl<'a> Table<'a> {
                 _ => Ordering::Equal,
             });
         }
-        let mut table = Self {
+        let table = Self {
             scene,
             options,
-            columns: Vec::new(),
-            ends_elided: false,
+            layout: Layout::default(),
             rows,
             order_of_rows,
             whole,
@@ -297,16 +319,23 @@ impl<'a> Table<'a> {
             heading,
             places,
         };
-        table.lay_out(&columns);
-        table
+        (table, columns)
     }
 
-    /// All rows in order.
+    /// All rows, in no particular order: of each other's neighbourhood, if
+    /// that can be had.
     fn all(&self) -> impl ParallelIterator<Item = &Row> {
         let list = self.rows.list();
-        self.order_of_rows
+        let are_all = self.order_of_rows.len() == list.len();
+        let (whole, some) = if are_all {
+            (list, [].as_slice())
+        } else {
+            ([].as_slice(), self.order_of_rows.as_slice())
+        };
+        let some = some.par_iter();
+        whole
             .par_iter()
-            .filter_map(|&index| list.get(index as usize))
+            .chain(some.filter_map(|&index| list.get(index as usize)))
     }
 
     /// Rows in order, without those below the limit.
@@ -323,9 +352,13 @@ impl<'a> Table<'a> {
         &self.rows
     }
 
+    pub(super) fn columns(&self) -> &[Column] {
+        &self.layout.columns
+    }
+
     /// The columns' fields.
     pub(crate) fn fields(&self) -> impl Iterator<Item = Field> {
-        self.columns.iter().map(|column| column.field)
+        self.columns().iter().map(|column| column.field)
     }
 
     /// Weight of 100 %.
@@ -337,7 +370,8 @@ impl<'a> Table<'a> {
         self.weight(row).percent_of(self.whole)
     }
 
-    fn lay_out(&mut self, fields: &[Field]) {
+    /// Columns of these fields, as wide as the rows need them.
+    fn laid_out(&self, fields: &[Field]) -> Layout {
         let keys = fields.iter().filter(|field| !field.is_weight());
         // A tree has all its levels.
         let all_elided = self.options.hierarchy
@@ -349,12 +383,14 @@ impl<'a> Table<'a> {
             all_elided || elided(&self.scene.selection().filter, field).is_none()
         });
         let beside_children = fields.contains(&Field::Children) && !self.options.has_own_columns();
-        let made: Vec<Column> = shown
+        let columns: Vec<Column> = shown
             .map(|(index, field)| self.column(index, field, beside_children))
             .collect();
-        let last = made.last().map(|column| column.field);
-        self.ends_elided = last != fields.last().copied();
-        self.columns = made;
+        let last = columns.last().map(|column| column.field);
+        Layout {
+            ends_elided: last != fields.last().copied(),
+            columns,
+        }
     }
 
     fn column(&self, index: usize, field: Field, beside_children: bool) -> Column {
@@ -398,17 +434,16 @@ impl<'a> Table<'a> {
     /// Characters of the longest cell.
     fn longest(&self, key: SortKey, cells: &Cells<'_>) -> usize {
         let width = |row: &Row| cells.width(key, row);
-        let list = self.rows.list();
-        let mut rows = self
-            .order_of_rows
-            .iter()
-            .filter_map(|&index| list.get(index as usize))
-            .peekable();
         let shares = |row: &Row| cells.shared(key, row).is_some();
-        let longest = if rows.peek().is_some_and(|row| shares(row)) {
-            let mut met = FxHashSet::default();
-            let distinct = rows.filter(|row| met.insert(cells.shared(key, row)));
-            distinct.map(width).max()
+        let longest = if self.rows.list().first().is_some_and(shares) {
+            // Of the rows that share a cell, one.
+            let distinct = self.all().fold(FxHashMap::default, |mut met, row| {
+                met.entry(cells.shared(key, row)).or_insert(row);
+                met
+            });
+            distinct
+                .filter_map(|met| met.into_values().map(width).max())
+                .max()
         } else {
             self.all().map(width).max()
         };
@@ -434,11 +469,11 @@ impl<'a> Table<'a> {
     fn head(&self, out: &mut String) {
         self.counts(out);
         let separator = self.options.separator.as_deref();
-        let headings: Vec<String> = self.columns.iter().map(Column::heading_cell).collect();
+        let headings: Vec<String> = self.columns().iter().map(Column::heading_cell).collect();
         let _ = writeln!(out, "# {}", headings.join(separator.unwrap_or("  ")));
         if separator.is_none() {
             let dots: Vec<String> = self
-                .columns
+                .columns()
                 .iter()
                 .map(|column| ".".repeat(column.width))
                 .collect();
@@ -468,16 +503,19 @@ impl<'a> Table<'a> {
 
     /// Writes the rows with their chains. Lines are made in parallel and
     /// written as they come, so that millions take no memory.
-    fn body(&self, out: &mut impl io::Write) -> io::Result<()> {
+    fn body(
+        &self,
+        chains: &FxHashMap<RowKey, Vec<Chain>>,
+        out: &mut impl io::Write,
+    ) -> io::Result<()> {
         let shown: Vec<&Row> = self.rows().collect();
-        let chains = self.chains(&shown);
         let pen = self.pen();
         let cells = self.cells();
         for several in shown.chunks(ROWS_AT_ONCE) {
             let texts: Vec<String> = several
                 .par_chunks(ROWS_AT_ONCE / 16)
                 .map(|few| {
-                    let mut text = String::new();
+                    let mut text = String::with_capacity(few.len() * LINE);
                     for row in few {
                         self.row(&cells, row, &mut text);
                         if let Some(chains) = chains.get(&row.key) {
@@ -521,13 +559,13 @@ impl<'a> Table<'a> {
 
     fn row(&self, cells: &Cells<'_>, row: &Row, out: &mut String) {
         let separator = self.options.separator.as_deref();
-        for (at, column) in self.columns.iter().enumerate() {
+        for (at, column) in self.columns().iter().enumerate() {
             match separator {
                 None => out.push_str("  "),
                 Some(separator) if at > 0 => out.push_str(separator),
                 Some(_) => {}
             }
-            let is_last = at + 1 == self.columns.len() && !self.ends_elided;
+            let is_last = at + 1 == self.columns().len() && !self.layout.ends_elided;
             self.cell(column, is_last, cells, row, out);
         }
         out.push('\n');
@@ -626,6 +664,8 @@ fn sorted(
     order.into_iter().map(|(_, index)| index).collect()
 }
 
+/// Bytes of most lines, at most.
+const LINE: usize = 160;
 /// Rows whose lines are held in memory at a time.
 const ROWS_AT_ONCE: usize = 1 << 14;
 
