@@ -220,6 +220,14 @@ impl App {
 
     // Input.
 
+    /// The screen has this size now.
+    pub(super) fn resized(&mut self, area: Rect) {
+        if std::mem::replace(&mut self.area, area) != area && self.view == View::Timeline {
+            // A column is a slice of the time.
+            Timeline::shown(self);
+        }
+    }
+
     /// A key was pressed.
     pub(super) fn key(&mut self, key: &KeyEvent) {
         self.message = None;
@@ -351,7 +359,7 @@ impl App {
         match self.view {
             View::Hotspots => self.hotspots.outline.scroll.wheel(rows, height),
             View::Tree => self.tree.wheel(rows, height),
-            View::Flame => self.flame.wheel(rows),
+            View::Flame => Flame::wheel(self, rows),
             View::Callers => self.callers.wheel(rows, height),
             View::Code => self.code.scroll.wheel(rows, height),
             View::Threads => self.threads.scroll.wheel(rows, height),

@@ -120,6 +120,7 @@ const SLOW: Duration = Duration::from_millis(200);
 impl Session {
     fn serve(&mut self, screen: &mut Screen) -> Result<End, Error> {
         loop {
+            self.app.resized(screen.area()?);
             self.send_orders();
             let waited = self.asked.filter(|_| self.app.is_behind());
             let waited = waited.map(|asked| asked.elapsed());

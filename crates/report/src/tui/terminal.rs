@@ -95,6 +95,12 @@ impl Screen {
         })
     }
 
+    /// All of the screen.
+    pub(super) fn area(&self) -> Result<Rect, Error> {
+        let size = self.terminal.size().map_err(Error::Terminal)?;
+        Ok(Rect::from((Position::ORIGIN, size)))
+    }
+
     /// Draws one frame.
     pub(super) fn draw(&mut self, show: impl FnOnce(&mut ratatui::Frame<'_>)) -> Result<(), Error> {
         self.terminal
@@ -107,10 +113,8 @@ impl Screen {
     pub(super) fn forget(&mut self) -> Result<(), Error> {
         // Not `clear`: that asks the terminal where its cursor is, and waits
         // for an answer that may never come.
-        let size = self.terminal.size().map_err(Error::Terminal)?;
-        self.terminal
-            .resize(Rect::from((Position::ORIGIN, size)))
-            .map_err(Error::Terminal)
+        let area = self.area()?;
+        self.terminal.resize(area).map_err(Error::Terminal)
     }
 
     /// Switches who gets the mouse.

@@ -1,7 +1,7 @@
 //! The flame graph where there is no room for a frame.
 
 use super::{Bench, Sketch};
-use crossterm::event::KeyCode;
+use crossterm::event::{KeyCode, MouseEventKind};
 
 #[test]
 fn the_flame_graph_tells_of_frames_that_no_column_is_left_for() {
@@ -134,4 +134,38 @@ fn a_function_without_a_cell_is_zoomed_into() {
     assert!(screen.contains("▶haystack"), "{screen}");
     let screen = bench.keys("^").screen();
     assert!(screen.contains("▏wide"), "{screen}");
+}
+
+#[test]
+fn the_wheel_stops_where_the_frames_do() {
+    let mut bench = deep();
+    for flip in ["3", "I"] {
+        bench.keys(flip).screen();
+        let (down, up) = match flip {
+            "3" => (MouseEventKind::ScrollDown, MouseEventKind::ScrollUp),
+            _ => (MouseEventKind::ScrollUp, MouseEventKind::ScrollDown),
+        };
+        for _ in 0..50 {
+            bench.mouse(down, 5, 5);
+        }
+        let screen = bench.screen();
+        assert!(screen.contains("level_59"), "{screen}");
+        assert!(screen.contains("level_50"), "{screen}");
+        bench.mouse(up, 5, 5);
+        let screen = bench.screen();
+        assert!(!screen.contains("level_59"), "{screen}");
+        for _ in 0..50 {
+            bench.mouse(up, 5, 5);
+        }
+        assert!(bench.screen().contains("level_0"));
+    }
+}
+
+/// A stack higher than the screen.
+fn deep() -> Bench {
+    let mut sketch = Sketch::new();
+    let task = sketch.task(1, 1, "app");
+    let names: Vec<String> = (0..60).map(|depth| format!("app:level_{depth}")).collect();
+    sketch.sample(task, &names.join(";"), 1, 10);
+    Bench::new(sketch.profile, 80, 20)
 }

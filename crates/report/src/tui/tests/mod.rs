@@ -163,6 +163,8 @@ impl Bench {
 
     fn resize(&mut self, width: u16, height: u16) -> &mut Self {
         self.terminal.backend_mut().resize(width, height);
+        self.app.resized(Rect::new(0, 0, width, height));
+        self.settle();
         self
     }
 

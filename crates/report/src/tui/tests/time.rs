@@ -69,3 +69,23 @@ fn the_timeline_s_rows_change() {
     let screen = bench.keys("o").screen();
     assert!(screen.contains("101 worker"), "{screen}");
 }
+
+#[test]
+fn the_timeline_is_as_wide_as_the_screen_after_a_resize() {
+    let mut bench = bench();
+    bench.keys("7").screen();
+    for width in [160, 60, 200] {
+        bench.keys("\n").press(KeyCode::End);
+        let screen = bench.resize(width, 20).screen();
+        let all = screen.lines().find(|line| line.starts_with("all"));
+        let columns = all.map(|line| line.chars().count());
+        assert_eq!(columns, Some(usize::from(width)), "{screen}");
+        // The range goes on from where it was begun to the end.
+        let screen = bench.keys("\n").screen();
+        assert!(
+            screen.contains("  6 samples") || screen.contains(" time="),
+            "{screen}"
+        );
+        bench.keys("u").press(KeyCode::Home);
+    }
+}

@@ -136,8 +136,19 @@ impl Flame {
         has_zoom
     }
 
-    pub(in crate::tui) fn wheel(&mut self, rows: isize) {
-        self.top = self.top.saturating_add_signed(rows);
+    /// Scrolls as far as there are frames.
+    pub(in crate::tui) fn wheel(app: &mut App, rows: isize) {
+        let height = usize::from(crate::tui::frame::layout(app).body.height);
+        let Some(place) = Self::place(app) else {
+            return;
+        };
+        let last = place.layout.rows.len().saturating_sub(height);
+        let flame = &mut app.flame;
+        let rows = match flame.roots {
+            Roots::Top => rows,
+            Roots::Bottom => rows.saturating_neg(),
+        };
+        flame.top = flame.top.saturating_add_signed(rows).min(last);
     }
 
     pub(in crate::tui) fn act(app: &mut App, action: Action) {
