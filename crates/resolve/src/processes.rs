@@ -7,6 +7,10 @@ use prof_abi::{BuildId, CpuMode};
 use prof_profile::{Avma, DsoKind, FileOffset, NameId, Names};
 use rustc_hash::FxHashMap;
 
+/// Bytes behind the kernel's text in which its first code may be: read-only
+/// data and variables come before it.
+const INIT_CODE_WITHIN: u64 = 64 << 20;
+
 /// A mapping as MMAP and MMAP2 records tell it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MapEvent<'a> {
@@ -103,7 +107,8 @@ impl Processes {
         } else {
             Self::user_module(event)
         };
-        if module.kind == DsoKind::Kernel && self.kernel_range.is_none() {
+        let is_first_kernel = module.kind == DsoKind::Kernel && self.kernel_range.is_none();
+        if is_first_kernel {
             self.kernel_range = Some((event.start, end));
             self.kernel_build_id = event.build_id;
             // `[kernel.kallsyms]_text`: the offset is that symbol's address.
@@ -138,7 +143,31 @@ impl Processes {
             self.spaces.entry(event.pid).or_default()
         };
         space.insert(mapping, version);
+        if is_first_kernel {
+            self.map_behind_kernel(mapping);
+        }
         Some(module)
+    }
+
+    /// Code that runs while the kernel starts is behind its text, which is all
+    /// that the mapping of the kernel tells; the idle task of the first CPU
+    /// has it in its chains for ever. What is mapped there later is on top.
+    fn map_behind_kernel(&mut self, kernel: Mapping) {
+        let (start, end) = (
+            kernel.end,
+            Avma(kernel.end.0.saturating_add(INIT_CODE_WITHIN)),
+        );
+        let is_free = |at: Avma| self.kernel.find(at).is_none();
+        if start < end && is_free(start) && is_free(Avma(end.0 - 1)) {
+            let behind = Mapping {
+                start,
+                end,
+                offset: kernel.file_offset(start),
+                ..kernel
+            };
+            let version = self.next_version();
+            self.kernel.insert(behind, version);
+        }
     }
 
     fn kernel_module(event: &MapEvent<'_>) -> Module {
@@ -414,6 +443,44 @@ mod tests {
         let mapping = processes.find(1, CpuMode::User, Avma(0x1800));
         let offset = mapping.map(|mapping| mapping.file_offset(Avma(0x1800)));
         assert_eq!(offset, Some(FileOffset(0x1800)));
+    }
+
+    #[test]
+    fn code_behind_the_kernels_text_is_the_kernels_but_under_modules() {
+        let text = 0xffff_ffff_8100_0000;
+        let kernel = |start, path| MapEvent {
+            mode: CpuMode::Kernel,
+            offset: FileOffset(start),
+            ..map(-1, start, path)
+        };
+        let path_at = |processes: &Processes, address: u64| {
+            let mapping = processes.find(0, CpuMode::Kernel, Avma(address))?;
+            assert_eq!(mapping.file_offset(Avma(address)), FileOffset(address));
+            let path = &processes.modules().get(mapping.module).path;
+            Some(String::from_utf8_lossy(path).into_owned())
+        };
+        let mut processes = Processes::default();
+        processes.map(&kernel(text, b"[kernel.kallsyms]_text"));
+        processes.map(&kernel(text + 0x20_0000, b"[ext4]"));
+        let own = Some("[kernel.kallsyms]".to_owned());
+        assert_eq!(path_at(&processes, text + 0xfff), own);
+        assert_eq!(path_at(&processes, text + 0x10_0000), own);
+        assert_eq!(
+            path_at(&processes, text + 0x20_0800).as_deref(),
+            Some("[ext4]")
+        );
+        assert_eq!(path_at(&processes, text + (64 << 20) + 0x1000), None);
+        assert_eq!(path_at(&processes, text - 1), None);
+        let range = (Avma(text), Avma(text + 0x1000));
+        assert_eq!(processes.kernel_range(), Some(range));
+        // A module that was told of first keeps its place.
+        let mut processes = Processes::default();
+        processes.map(&kernel(text + 0x1000, b"[ext4]"));
+        processes.map(&kernel(text, b"[kernel.kallsyms]_text"));
+        assert_eq!(
+            path_at(&processes, text + 0x1800).as_deref(),
+            Some("[ext4]")
+        );
     }
 
     #[test]
