@@ -2,6 +2,7 @@
 
 mod callers;
 mod code;
+mod code_rows;
 mod flame;
 mod flame_paint;
 mod hotspots;
