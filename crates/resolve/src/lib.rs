@@ -24,6 +24,7 @@ mod progress;
 mod replay;
 mod stack_builder;
 mod stacks;
+mod tables;
 mod task_tree;
 mod trusting;
 

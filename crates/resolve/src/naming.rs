@@ -1,19 +1,16 @@
 //! Names for all addresses of a recording, each looked up once.
 
 use crate::early_names::EarlyAnswer;
-use crate::found::{Found, FoundPlace, Resolved};
-use crate::function_table::{FunctionTable, Numbers};
+use crate::found::{Found, Resolved};
 use crate::jit_names::JitNames;
 use crate::load::{ListedKernel, RecordedKernel};
 use crate::module_files::ModuleFiles;
 use crate::modules::{Module, ModuleId, Modules};
 use crate::progress::{Phase, Progress};
 use crate::stack_builder::RawLocation;
+use crate::tables::{Named, Tables};
 use prof_abi::CpuMode;
-use prof_profile::{
-    Avma, Dso, DsoId, DsoKind, FileOffset, Frame, FrameRange, Function, Location, NameId, Names,
-    Svma, UnnamedReason,
-};
+use prof_profile::{Avma, Dso, DsoKind, FileOffset, Names, Svma, UnnamedReason};
 use prof_symbolize::{Detail, KernelSymbols, Lookup, OpenError, SymbolFile};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -47,14 +44,6 @@ pub(crate) struct Namer<'a> {
     /// Who may own perf maps, beside root.
     pub(crate) trusted_uid: u32,
     pub(crate) progress: &'a dyn Progress,
-}
-
-/// All that the names add to a profile.
-pub(crate) struct Named {
-    pub(crate) dsos: Vec<Dso>,
-    pub(crate) functions: Vec<Function>,
-    pub(crate) frames: Vec<Frame>,
-    pub(crate) locations: Vec<Location>,
 }
 
 /// Where a module's names come from.
@@ -195,11 +184,11 @@ impl Namer<'_> {
         for next in waves {
             let (next_found, ()) = rayon::join(
                 || search.look_up(next),
-                || tables.put_wave(wave, &found, names),
+                || put_wave(&mut tables, wave, &found, names),
             );
             (wave, found) = (next, next_found);
         }
-        tables.put_wave(wave, &found, names);
+        put_wave(&mut tables, wave, &found, names);
         tables.finish()
     }
 
@@ -307,115 +296,10 @@ impl Namer<'_> {
     }
 }
 
-/// The parts of a profile that names fill, location by location.
-struct Tables {
-    dsos: Vec<Dso>,
-    functions: FunctionTable,
-    locations: Vec<Location>,
-}
-
-impl Tables {
-    /// Tables in which every location still is an address in no mapping.
-    fn new(mut dsos: Vec<Dso>, raw: &[RawLocation], names: &mut Names) -> Self {
-        let unknown = DsoId(dsos.len() as u32);
-        let unknown_name = names.intern("[unknown]");
-        dsos.push(plain_dso(DsoKind::Unknown, unknown_name));
-        let mut functions = FunctionTable::default();
-        let locations = raw
-            .iter()
-            .map(|location| {
-                let RawLocation {
-                    mode,
-                    is_return,
-                    address,
-                    ..
-                } = *location;
-                let dso = location.module.map_or(unknown, |module| DsoId(module.0));
-                let frames = if location.module.is_none() {
-                    functions.add_unmapped(unknown_name, unknown, mode, address)
-                } else {
-                    FrameRange::default()
-                };
-                Location {
-                    mode,
-                    dso,
-                    address: Svma(address),
-                    file_offset: FileOffset(address),
-                    is_return,
-                    frames,
-                }
-            })
-            .collect();
-        Self {
-            dsos,
-            functions,
-            locations,
-        }
-    }
-
-    /// Puts in what was found in a wave.
-    fn put_wave(&mut self, wave: &[Batch<'_>], found: &[Found], names: &mut Names) {
-        for ((_, indices), found) in wave.iter().zip(found) {
-            self.put_all(indices, found, names);
-        }
-    }
-
-    /// Puts in what was found at locations, in the order of both.
-    fn put_all(&mut self, indices: &[u32], found: &Found, names: &mut Names) {
-        let mut numbers = Numbers::new(found);
-        for (&index, place) in indices.iter().zip(&found.places) {
-            self.put(index, place, &mut numbers, names);
-        }
-    }
-
-    /// Puts in what was found at a location.
-    fn put(
-        &mut self,
-        index: u32,
-        found: &FoundPlace,
-        numbers: &mut Numbers<'_>,
-        names: &mut Names,
-    ) {
-        let Some(location) = self.locations.get_mut(index as usize) else {
-            return;
-        };
-        let place = (location.dso, location.mode);
-        location.frames = if found.frames.len == 0 {
-            let module = self
-                .dsos
-                .get(location.dso.0 as usize)
-                .map(|dso| dso.short_name);
-            let module = module
-                .map(|name| names.get(name).to_owned())
-                .unwrap_or_default();
-            let reason = found.reason.unwrap_or(UnnamedReason::NoSymbolThere);
-            self.functions
-                .add_unnamed(names, place, (&module, location.address.0), reason)
-        } else {
-            self.functions
-                .add_found(names, place, numbers, found.frames)
-        };
-        location.address = Svma(found.address);
-    }
-
-    fn finish(self) -> Named {
-        Named {
-            dsos: self.dsos,
-            functions: self.functions.functions,
-            frames: self.functions.frames,
-            locations: self.locations,
-        }
-    }
-}
-
-fn plain_dso(kind: DsoKind, name: NameId) -> Dso {
-    Dso {
-        kind,
-        path: name,
-        short_name: name,
-        beside_address: name,
-        build_id: None,
-        symbols_from: None,
+/// Puts in what was found in a wave.
+fn put_wave(tables: &mut Tables, wave: &[Batch<'_>], found: &[Found], names: &mut Names) {
+    for ((_, indices), found) in wave.iter().zip(found) {
+        tables.put_all(indices, found, names);
     }
 }
 

@@ -1,0 +1,122 @@
+//! The tables of a profile that names fill.
+
+use crate::found::{Found, FoundPlace};
+use crate::function_table::{FunctionTable, Numbers};
+use crate::stack_builder::RawLocation;
+use prof_profile::{
+    Dso, DsoId, DsoKind, FileOffset, Frame, FrameRange, Function, Location, NameId, Names, Svma,
+    UnnamedReason,
+};
+
+/// All that the names add to a profile.
+pub(crate) struct Named {
+    pub(crate) dsos: Vec<Dso>,
+    pub(crate) functions: Vec<Function>,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) locations: Vec<Location>,
+}
+
+/// The parts of a profile that names fill, location by location.
+pub(crate) struct Tables {
+    dsos: Vec<Dso>,
+    functions: FunctionTable,
+    locations: Vec<Location>,
+}
+
+impl Tables {
+    /// Tables in which every location still is an address in no mapping.
+    pub(crate) fn new(mut dsos: Vec<Dso>, raw: &[RawLocation], names: &mut Names) -> Self {
+        let unknown = DsoId(dsos.len() as u32);
+        let unknown_name = names.intern("[unknown]");
+        dsos.push(plain_dso(DsoKind::Unknown, unknown_name));
+        let mut functions = FunctionTable::default();
+        let locations = raw
+            .iter()
+            .map(|location| {
+                let RawLocation {
+                    mode,
+                    is_return,
+                    address,
+                    ..
+                } = *location;
+                let dso = location.module.map_or(unknown, |module| DsoId(module.0));
+                let frames = if location.module.is_none() {
+                    functions.add_unmapped(unknown_name, unknown, mode, address)
+                } else {
+                    FrameRange::default()
+                };
+                Location {
+                    mode,
+                    dso,
+                    address: Svma(address),
+                    file_offset: FileOffset(address),
+                    is_return,
+                    frames,
+                }
+            })
+            .collect();
+        Self {
+            dsos,
+            functions,
+            locations,
+        }
+    }
+
+    /// Puts in what was found at locations, in the order of both.
+    pub(crate) fn put_all(&mut self, indices: &[u32], found: &Found, names: &mut Names) {
+        let mut numbers = Numbers::new(found);
+        for (&index, place) in indices.iter().zip(&found.places) {
+            self.put(index, place, &mut numbers, names);
+        }
+    }
+
+    /// Puts in what was found at a location.
+    fn put(
+        &mut self,
+        index: u32,
+        found: &FoundPlace,
+        numbers: &mut Numbers<'_>,
+        names: &mut Names,
+    ) {
+        let Some(location) = self.locations.get_mut(index as usize) else {
+            return;
+        };
+        let place = (location.dso, location.mode);
+        location.frames = if found.frames.len == 0 {
+            let module = self
+                .dsos
+                .get(location.dso.0 as usize)
+                .map(|dso| dso.short_name);
+            let module = module
+                .map(|name| names.get(name).to_owned())
+                .unwrap_or_default();
+            let reason = found.reason.unwrap_or(UnnamedReason::NoSymbolThere);
+            self.functions
+                .add_unnamed(names, place, (&module, location.address.0), reason)
+        } else {
+            self.functions
+                .add_found(names, place, numbers, found.frames)
+        };
+        location.address = Svma(found.address);
+    }
+
+    pub(crate) fn finish(self) -> Named {
+        Named {
+            dsos: self.dsos,
+            functions: self.functions.functions,
+            frames: self.functions.frames,
+            locations: self.locations,
+        }
+    }
+}
+
+fn plain_dso(kind: DsoKind, name: NameId) -> Dso {
+    Dso {
+        kind,
+        path: name,
+        short_name: name,
+        beside_address: name,
+        build_id: None,
+        symbols_from: None,
+    }
+}
