@@ -1,9 +1,9 @@
 //! What is done while records are read: symbol tables and names.
 
 use crate::early_names::{EarlyAnswers, EarlyPart};
-use crate::load::RecordedKernel;
 use crate::module_files::ModuleFiles;
 use crate::modules::Module;
+use crate::recorded::RecordedKernel;
 use prof_symbolize::Detail;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

@@ -6,10 +6,10 @@
 //! that the profile is the same for any number of threads.
 
 use crate::found::Found;
-use crate::load::RecordedKernel;
 use crate::module_files::ModuleFiles;
 use crate::modules::{Module, ModuleId, Modules};
 use crate::naming::look_up_in_file;
+use crate::recorded::RecordedKernel;
 use crate::stack_builder::RawLocation;
 use prof_profile::DsoKind;
 use prof_symbolize::{Detail, SymbolFile};

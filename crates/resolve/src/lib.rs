@@ -21,6 +21,7 @@ mod naming;
 mod place_names;
 mod processes;
 mod progress;
+mod recorded;
 mod replay;
 mod stack_builder;
 mod stacks;

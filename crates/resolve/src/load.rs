@@ -3,29 +3,29 @@
 use crate::ahead::{Ahead, Job};
 use crate::early_names::{EarlyAnswer, EarlyChoice};
 use crate::module_files::ModuleFiles;
-use crate::naming::{CarriedSymbols, Namer};
+use crate::naming::Namer;
 use crate::processes::Processes;
 use crate::progress::{Phase, Progress};
+use crate::recorded::{RecordedKernel, build_ids, carried_symbols, event_groups, origin};
 use crate::stack_builder::{RawChain, StackBuilder};
 use crate::stacks::{RecordedFiles, StackUnwinder, UserState};
 use crate::trusting::{self, Outline};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use prof_abi::{CallchainContext, CpuMode, RecordType, SampleType};
 use prof_perfdata::{
-    Batch, Body, Error, Features, Reader, Record, Sample as RawSample, Share, Shares, TimeOrder,
+    Batch, Body, Error, Reader, Record, Sample as RawSample, Share, Shares, TimeOrder,
     call_chain_of_branches,
 };
 use prof_profile::{
-    Avma, ChainEnd, Event, EventGroup, EventId, NameId, Origin, Profile, Sample, Samples, StackId,
-    Task, TaskId, ThreadCount, Trust,
+    Avma, ChainEnd, Event, EventId, NameId, Profile, Sample, Samples, StackId, Task, TaskId,
+    ThreadCount, Trust,
 };
-use prof_symbolize::{Detail, KernelRequest, Symbolizer};
+use prof_symbolize::{Detail, Symbolizer};
 use prof_unwind::{Machine, Registers, StackDump};
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::io;
 use std::num::NonZero;
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -552,26 +552,6 @@ fn has_stack_dumps(record: &Record<'_>) -> bool {
     events.any(|event| event.attr.sample_type.has(dumps))
 }
 
-/// The groups that make sense for so many events.
-fn event_groups(features: &Features, events: usize) -> Vec<EventGroup> {
-    let mut end = 0;
-    let mut groups = Vec::new();
-    for group in features.groups().unwrap_or_default() {
-        let (leader, members) = (group.leader as usize, group.members as usize);
-        if members < 2 || leader < end || leader.saturating_add(members) > events {
-            continue;
-        }
-        end = leader + members;
-        let name = group.name.to_string_lossy().into_owned();
-        groups.push(EventGroup {
-            name: Some(name).filter(|name| name != "{anon_group}"),
-            leader: EventId(leader as u16),
-            members: members as u16,
-        });
-    }
-    groups
-}
-
 fn event_of(event: &prof_perfdata::Event) -> Event {
     let name = event.name().into_owned();
     let is_software_clock = event.attr.kind == 1 && event.attr.config <= 1;
@@ -604,158 +584,4 @@ fn user_state<'a>(machine: Machine, sample: &RawSample<'a>) -> Option<(Registers
             bytes,
         },
     ))
-}
-
-/// What a recording says of its kernel.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct RecordedKernel {
-    pub(crate) build_id: Option<prof_abi::BuildId>,
-    /// `uname -r`.
-    release: Option<String>,
-    /// A symbol and its address: tells how the kernel was relocated.
-    reference: Option<(String, Avma)>,
-}
-
-impl RecordedKernel {
-    /// As far as the features tell.
-    pub(crate) fn new(features: &Features) -> Self {
-        let kernel = |path: &[u8]| path.starts_with(b"[kernel.kallsyms]");
-        Self {
-            build_id: features.build_ids().and_then(|entries| {
-                let mut entries = entries.iter();
-                entries
-                    .find(|entry| kernel(entry.path.as_bytes()))?
-                    .build_id
-            }),
-            release: features
-                .os_release()
-                .map(|text| text.to_string_lossy().into_owned()),
-            reference: None,
-        }
-    }
-
-    /// With what its mappings tell, too.
-    #[must_use]
-    pub(crate) fn mapped_in(self, processes: &Processes) -> Self {
-        Self {
-            build_id: processes.kernel_build_id().or(self.build_id),
-            reference: processes
-                .kernel_reference()
-                .map(|(name, address)| (String::from_utf8_lossy(&name).into_owned(), address)),
-            ..self
-        }
-    }
-
-    /// What to ask a symbolizer for.
-    pub(crate) fn request(&self) -> KernelRequest<'_> {
-        KernelRequest {
-            build_id: self.build_id,
-            release: self.release.as_deref(),
-            reference: self
-                .reference
-                .as_ref()
-                .map(|(name, address)| (name.as_str(), *address)),
-        }
-    }
-}
-
-/// Whether the recording says that it was made where we run.
-pub(crate) fn is_of_this_host(features: &Features) -> bool {
-    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let recorded = features.hostname().map(|name| name.to_string_lossy());
-    recorded.is_some_and(|recorded| !recorded.is_empty() && recorded == own.trim_end())
-}
-
-pub(crate) fn build_ids(features: &Features) -> FxHashMap<Vec<u8>, prof_abi::BuildId> {
-    let entries = features.build_ids().into_iter().flatten();
-    entries
-        .filter_map(|entry| Some((entry.path.as_bytes().to_vec(), entry.build_id?)))
-        .collect()
-}
-
-/// Parts of the kernel that the recording lists with a build-id.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ListedKernel {
-    /// Modules, by path.
-    pub(crate) modules: FxHashSet<Vec<u8>>,
-    /// The kernel itself, by the name it has there.
-    pub(crate) kernel: Option<Vec<u8>>,
-}
-
-impl ListedKernel {
-    pub(crate) fn of(features: &Features) -> Self {
-        let mut listed = Self::default();
-        let entries = features.build_ids().into_iter().flatten();
-        for entry in entries.filter(|entry| entry.misc.cpu_mode() == CpuMode::Kernel) {
-            let path = entry.path.as_bytes().to_vec();
-            let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-            let is_module = file
-                .split(|&byte| byte == b'.')
-                .skip(1)
-                .any(|it| it == b"ko");
-            if is_module {
-                listed.modules.insert(path);
-            } else if listed.kernel.is_none() {
-                listed.kernel = Some(path);
-            }
-        }
-        listed
-    }
-}
-
-/// Symbols that a simpleperf recording brings along.
-fn carried_symbols(
-    features: &Features,
-    symbolizer: &Symbolizer,
-) -> FxHashMap<Vec<u8>, CarriedSymbols> {
-    let files = features.simpleperf_files().unwrap_or_default();
-    let one = |file: &prof_perfdata::SimpleperfFile| {
-        let demangle = symbolizer.sources().demangle;
-        let mut symbols: Vec<(u64, u64, Arc<str>)> = file
-            .symbols
-            .iter()
-            .map(|symbol| {
-                let name = demangle.show(symbol.name.as_bytes());
-                (symbol.vaddr, symbol.len.into(), name.into())
-            })
-            .collect();
-        symbols.sort_by_key(|symbol| symbol.0);
-        let offset = file.file_offset_of_min_vaddr.unwrap_or(file.min_vaddr);
-        let bias = file.min_vaddr.wrapping_sub(offset);
-        (
-            file.path.as_bytes().to_vec(),
-            CarriedSymbols { symbols, bias },
-        )
-    };
-    files
-        .iter()
-        .filter(|file| !file.symbols.is_empty())
-        .map(one)
-        .collect()
-}
-
-fn origin(features: &Features, kernel_build_id: Option<prof_abi::BuildId>) -> Origin {
-    let text = |text: Option<&prof_perfdata::Text>| {
-        text.map(|text| text.to_string_lossy().into_owned())
-            .unwrap_or_default()
-    };
-    let arguments = features.cmdline().into_iter().flatten();
-    Origin {
-        hostname: text(features.hostname()),
-        os_release: text(features.os_release()),
-        tool_version: text(features.version()),
-        arch: text(features.arch()),
-        cpu_description: text(features.cpu_desc()),
-        cpu_id: text(features.cpu_id()),
-        cpus: features.nr_cpus().map(|cpus| (cpus.online, cpus.available)),
-        total_memory_kb: features.total_mem().copied(),
-        command_line: arguments
-            .map(|part| part.to_string_lossy().into_owned())
-            .collect(),
-        kernel_build_id,
-        time_range: features.sample_time().map(|time| (time.first, time.last)),
-        wall_clock: features
-            .clock_data()
-            .map(|data| (data.wall_clock, data.clock)),
-    }
 }

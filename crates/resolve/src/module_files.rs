@@ -1,7 +1,7 @@
 //! The files behind modules, and getting them ready while records are read.
 
-use crate::load::{ListedKernel, RecordedKernel, build_ids, is_of_this_host};
 use crate::modules::Module;
+use crate::recorded::{ListedKernel, RecordedKernel, build_ids, is_of_this_host};
 use prof_abi::BuildId;
 use prof_perfdata::Features;
 use prof_profile::{DsoKind, UnnamedReason};

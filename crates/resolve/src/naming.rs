@@ -3,10 +3,10 @@
 use crate::early_names::EarlyAnswer;
 use crate::found::{Found, Resolved};
 use crate::jit_names::JitNames;
-use crate::load::{ListedKernel, RecordedKernel};
 use crate::module_files::ModuleFiles;
 use crate::modules::{Module, ModuleId, Modules};
 use crate::progress::{Phase, Progress};
+use crate::recorded::{ListedKernel, RecordedKernel};
 use crate::stack_builder::RawLocation;
 use crate::tables::{Named, Tables};
 use prof_abi::CpuMode;

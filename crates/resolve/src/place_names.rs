@@ -2,10 +2,10 @@
 //! pointers in payloads, which no stack holds.
 
 use crate::address_space::Mapping;
-use crate::load::RecordedKernel;
 use crate::module_files::ModuleFiles;
 use crate::modules::{Module, ModuleId};
 use crate::processes::Processes;
+use crate::recorded::RecordedKernel;
 use prof_abi::CpuMode;
 use prof_perfdata::Features;
 use prof_profile::{Avma, DsoKind, Svma};
