@@ -1,11 +1,12 @@
 //! Resolving a recording into a profile, as the options for names say.
 
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, say};
 use crate::progress::ProgressLine;
 use crate::recording::Input;
 use anyhow::Context;
 use prof_perfdata::Reader;
 use prof_profile::Profile;
+use prof_report::escape;
 use prof_resolve::{LoadOptions, Progress};
 use prof_symbolize::{Demangle, Detail, Sources, Symbolizer};
 use prof_sys::limits;
@@ -55,6 +56,7 @@ impl NameOptions {
 
     /// A symbolizer that looks where these options say.
     pub(crate) fn symbolizer(&self) -> Symbolizer {
+        self.say_what_is_missing();
         let mut sources = Sources {
             symfs: self.symfs.clone(),
             vmlinux: self.vmlinux.clone(),
@@ -66,6 +68,36 @@ impl NameOptions {
             sources.demangle = Demangle::No;
         }
         Symbolizer::new(sources)
+    }
+
+    /// Tells which of the files that were given cannot be read: without a word
+    /// the names that they should have given would just not be there.
+    fn say_what_is_missing(&self) {
+        let given = [
+            ("-k", &self.vmlinux, "the vmlinux of the recorded kernel"),
+            (
+                "--kallsyms",
+                &self.kallsyms,
+                "a copy of /proc/kallsyms that root made where it was recorded",
+            ),
+            (
+                "--symfs",
+                &self.symfs,
+                "the directory that stands for the / of the recorded machine",
+            ),
+        ];
+        for (option, path, wanted) in given {
+            let Some(path) = path else {
+                continue;
+            };
+            if let Err(error) = fs::File::open(path) {
+                let path = path.display().to_string();
+                say(&format!(
+                    "cannot open {option} {}: {error}; names are shown without it\n  give {wanted}",
+                    escape::terminal(&path)
+                ));
+            }
+        }
     }
 }
 

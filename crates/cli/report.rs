@@ -55,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long)]
     no_children: bool,
     /// Keep at most N frames of a chain, from its leaf
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = frames)]
     max_stack: Option<usize>,
     /// Count what functions with matching names call as their own code
     #[arg(long, value_name = "REGEX")]
@@ -142,7 +142,7 @@ struct Columns {
     #[arg(short = 't', long, value_name = "TEXT")]
     field_separator: Option<String>,
     /// Widths of the columns; 0 for as wide as needed
-    #[arg(short = 'w', long, value_name = "WIDTHS", value_delimiter = ',')]
+    #[arg(short = 'w', long, value_name = "WIDTHS", value_delimiter = ',', value_parser = width)]
     column_widths: Vec<usize>,
     /// Show the number of samples
     #[arg(short = 'n', long)]
@@ -256,6 +256,18 @@ fn quantum(text: &str) -> Result<u64, String> {
         .and_then(|(count, ns)| count.checked_mul(ns))
         .filter(|&ns| ns > 0)
         .ok_or_else(|| "write a number and s, ms, us or ns, such as 100ms".into())
+}
+
+/// A width in characters.
+fn width(text: &str) -> Result<usize, String> {
+    let parsed = text.parse();
+    parsed.map_err(|_| "write numbers of characters with commas between, such as 8,20,30".into())
+}
+
+/// A number of frames.
+fn frames(text: &str) -> Result<usize, String> {
+    let parsed = text.parse();
+    parsed.map_err(|_| "write a number of frames, such as 16".into())
 }
 
 /// Shows the recording.

@@ -29,6 +29,9 @@ pub(super) fn say_no_samples(profile: &Profile) {
 /// A name that no sample has is told, with names that there are; so are
 /// numbers and times, and filters that nothing passes together.
 pub(super) fn say_what_nothing_passes(profile: &Profile, filters: &Filters, selection: &Selection) {
+    if let Some(part) = &filters.symbol_filter {
+        say_unless_named(profile, part);
+    }
     // The usual case must not pay for sorting all names.
     if filters.is_empty() {
         return;
@@ -45,6 +48,24 @@ pub(super) fn say_what_nothing_passes(profile: &Profile, filters: &Filters, sele
              leave one of them out",
         );
     }
+}
+
+/// Tells that no function has `part` in its name, and names that there are.
+fn say_unless_named(profile: &Profile, part: &str) {
+    let functions = profile.functions.iter();
+    let named = functions.filter(|function| function.unnamed.is_none());
+    let mut names: Vec<&str> = named.map(|function| profile.name(function.name)).collect();
+    if names.iter().any(|name| name.contains(part)) {
+        return;
+    }
+    names.sort_unstable();
+    names.dedup();
+    let few: Vec<_> = names.into_iter().take(5).map(escape::terminal).collect();
+    say(&format!(
+        "no function of this recording has \"{}\" in its name; there are: {}",
+        escape::terminal(part),
+        few.join(", ")
+    ));
 }
 
 struct Asked<'a> {
