@@ -39,12 +39,8 @@ extern "C" fn capture() {
     let mut ignored = 0_u64;
     let mut closed = 0_u64;
     for signal in 1..32 {
-        // SAFETY: zeros are a valid sigaction; a null pointer only asks.
-        let action = unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            let asked = libc::sigaction(signal, std::ptr::null(), &raw mut action);
-            (asked == 0).then_some(action.sa_sigaction)
-        };
+        let action = crate::action::current(signal).ok();
+        let action = action.map(|action| action.sa_sigaction);
         if action == Some(libc::SIG_IGN) {
             ignored |= SignalSet::of(&[signal]).0;
         }

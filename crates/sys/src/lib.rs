@@ -29,6 +29,7 @@
     reason = "the one crate that talks to the kernel; every block is justified where it stands"
 )]
 
+mod action;
 pub mod clock;
 mod counts;
 mod event;

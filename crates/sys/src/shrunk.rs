@@ -4,10 +4,8 @@
 //! are read. A page of the mapping that the file no longer has raises SIGBUS,
 //! which ends a process without a word. Here it ends with one.
 
-use crate::checked;
+use crate::action;
 use std::io;
-use std::mem::MaybeUninit;
-use std::ptr;
 
 const MESSAGE: &[u8] = b"prof: a file became shorter while it was being read, such as a program \
 that is just being built anew; the recording is as it was: run the command again\n";
@@ -21,37 +19,24 @@ const FAILED: libc::c_int = 1;
 /// # Errors
 /// If the kernel refuses the handler.
 pub fn explain() -> io::Result<()> {
-    // SAFETY: all zero is a valid sigaction: the default action, no flags.
-    let nothing: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
-    let (mut before, mut action) = (nothing, nothing);
-    // SAFETY: a null new action only asks; the old one goes to a sigaction of
-    // ours.
-    checked(unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &mut before) })?;
-    if before.sa_sigaction == libc::SIG_IGN {
+    if action::current(libc::SIGBUS)?.sa_sigaction == libc::SIG_IGN {
         return Ok(());
     }
-    let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_bus_error;
-    action.sa_sigaction = handler as libc::sighandler_t;
-    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: the action is complete, and its handler makes only
-    // async-signal-safe calls.
-    checked(unsafe { libc::sigaction(libc::SIGBUS, &action, ptr::null_mut()) })?;
-    Ok(())
+    action::on_fault(libc::SIGBUS, on_bus_error)
 }
 
 extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo.
     let is_beyond_file = unsafe { (*info).si_code } == libc::BUS_ADRERR;
-    // SAFETY: write, _exit, signal and raise are async-signal-safe, and the
-    // message is static. Nothing can be done about a failure.
-    unsafe {
-        if is_beyond_file {
+    if is_beyond_file {
+        // SAFETY: write and _exit are async-signal-safe, and the message is
+        // static. Nothing can be done about a failure.
+        unsafe {
             libc::write(libc::STDERR_FILENO, MESSAGE.as_ptr().cast(), MESSAGE.len());
             libc::_exit(FAILED);
         }
-        libc::signal(signal, libc::SIG_DFL);
-        libc::raise(signal);
     }
+    action::by_default(signal);
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! mapping, an overflowing stack) leaves it no time for that: only a signal
 //! handler of this module does, with async-signal-safe calls alone.
 
-use crate::checked;
+use crate::{action, checked};
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -56,7 +56,7 @@ impl FaultGuard {
             // Another thread may have been faster with the same values.
             if SAVED.set(saved).is_ok() {
                 for signal in FAULTS {
-                    handle(signal)?;
+                    action::on_fault(signal, on_fault)?;
                 }
             }
         }
@@ -81,29 +81,11 @@ fn modes_of_stdout() -> io::Result<libc::termios> {
 }
 
 fn current_actions() -> io::Result<[(libc::c_int, libc::sigaction); FAULTS.len()]> {
-    // SAFETY: all zero is a valid sigaction: the default action, no flags.
-    let nothing: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
-    let mut actions = FAULTS.map(|signal| (signal, nothing));
+    let mut actions = FAULTS.map(|signal| (signal, action::nothing()));
     for (signal, action) in &mut actions {
-        // SAFETY: a null new action only asks; the old one goes to a
-        // sigaction of ours.
-        checked(unsafe { libc::sigaction(*signal, ptr::null(), action) })?;
+        *action = action::current(*signal)?;
     }
     Ok(actions)
-}
-
-fn handle(signal: libc::c_int) -> io::Result<()> {
-    // SAFETY: all zero is a valid sigaction.
-    let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
-    let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_fault;
-    action.sa_sigaction = handler as libc::sighandler_t;
-    // On the alternate stack that std gives each thread: the fault may be
-    // that the stack is full.
-    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: the action is complete, and its handler makes only
-    // async-signal-safe calls.
-    checked(unsafe { libc::sigaction(signal, &action, ptr::null_mut()) })?;
-    Ok(())
 }
 
 /// Restores the terminal once, then lets the fault take its course.
@@ -121,21 +103,16 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut 
     // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo.
     let is_of_kernel = unsafe { (*info).si_code } > 0;
     let before = saved.actions.iter().find(|(number, _)| *number == signal);
-    // SAFETY: sigaction, signal and raise are async-signal-safe, and the
-    // action is one that the kernel gave us.
-    unsafe {
-        match before {
-            // The instruction is run again and faults again: std's handler
-            // then tells a full stack from other faults.
-            Some((_, action)) if is_of_kernel => {
-                libc::sigaction(signal, action, ptr::null_mut());
-            }
-            // Sent by kill or abort: nothing would happen again by itself.
-            _ => {
-                libc::signal(signal, libc::SIG_DFL);
-                libc::raise(signal);
-            }
-        }
+    match before {
+        // The instruction is run again and faults again: std's handler then
+        // tells a full stack from other faults.
+        // SAFETY: sigaction is async-signal-safe, and the action is one that
+        // the kernel gave us.
+        Some((_, action)) if is_of_kernel => unsafe {
+            libc::sigaction(signal, action, ptr::null_mut());
+        },
+        // Sent by kill or abort: nothing would happen again by itself.
+        _ => action::by_default(signal),
     }
 }
 
