@@ -4,8 +4,11 @@ use crate::event::Events;
 use crate::record::Record;
 use std::sync::Arc;
 
-/// A batch is closed when it holds this many bytes.
-const FULL: usize = 1 << 20;
+/// The first batch is closed when it holds this many bytes: who waits for it
+/// has nothing else to do.
+pub(crate) const SMALLEST: usize = 64 << 10;
+/// Later ones are larger and larger, up to so many.
+pub(crate) const LARGEST: usize = 1 << 20;
 
 /// Some records in the order in which they were read, with the events as they
 /// were then.
@@ -50,11 +53,17 @@ impl Batch {
     }
 
     /// Adds a record read under `events`; `false`, without adding it, if the
-    /// batch is full or was begun under others.
-    pub(crate) fn push(&mut self, bytes: &[u8], offset: u64, events: &Arc<Events>) -> bool {
+    /// batch holds `full` bytes or was begun under others.
+    pub(crate) fn push(
+        &mut self,
+        bytes: &[u8],
+        offset: u64,
+        events: &Arc<Events>,
+        full: usize,
+    ) -> bool {
         if self.is_empty() {
             self.events = Arc::clone(events);
-        } else if self.bytes.len() >= FULL || !Arc::ptr_eq(&self.events, events) {
+        } else if self.bytes.len() >= full || !Arc::ptr_eq(&self.events, events) {
             return false;
         }
         self.bytes.extend_from_slice(bytes);

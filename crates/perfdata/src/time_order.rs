@@ -1,6 +1,6 @@
 //! The records of a recording in the order of their times.
 
-use crate::batch::Batch;
+use crate::batch::{self, Batch};
 use crate::damage::Error;
 use crate::reader::Reader;
 use crate::record::Record;
@@ -19,6 +19,8 @@ pub struct TimeOrder {
     from_sorter: bool,
     /// The current record did not fit into a batch and is the next one's first.
     is_held: bool,
+    /// Bytes that the next batch holds.
+    batch_size: usize,
     /// How many bytes wait when streams without marks are looked at again.
     look_at: u64,
 }
@@ -42,6 +44,7 @@ impl TimeOrder {
             ended: false,
             from_sorter: false,
             is_held: false,
+            batch_size: batch::SMALLEST,
             look_at: LOOK_AFTER,
         }
     }
@@ -108,11 +111,13 @@ impl TimeOrder {
                     None => continue,
                 }
             };
-            if !batch.push(bytes, offset, self.reader.shared_events()) {
+            let events = self.reader.shared_events();
+            if !batch.push(bytes, offset, events, self.batch_size) {
                 self.is_held = true;
                 break;
             }
         }
+        self.batch_size = (2 * self.batch_size).min(batch::LARGEST);
         batch.set_progress(self.reader.progress());
         Ok(())
     }

@@ -219,6 +219,9 @@ pub(crate) struct Tally {
 /// Pid, tid and name: what a task is told apart by.
 type TaskKey = (i32, i32, Option<NameId>);
 
+/// Recordings have about one distinct call chain in so many bytes.
+const BYTES_PER_CHAIN: u64 = 512;
+
 /// A power of two.
 const RECENT_TASKS: usize = 64;
 
@@ -254,9 +257,11 @@ impl Loader {
             _ => Machine::X86_64,
         };
         let files = RecordedFiles::of(symbolizer.sources(), build_ids(reader.features()));
+        let (_, length) = reader.progress();
+        let chains = length.unwrap_or(0) / BYTES_PER_CHAIN;
         Self {
             processes: Processes::default(),
-            stacks: StackBuilder::new(options.unmapped_limit),
+            stacks: StackBuilder::new(options.unmapped_limit, chains as usize),
             unwinder: StackUnwinder::new(files),
             machine,
             max_stack: options.max_stack,

@@ -65,7 +65,6 @@ type ByChainKey<V> = HashMap<(u64, u64), V, BuildHasherDefault<KeyHasher>>;
 /// The stacks of chains seen lately: the last [`Known::MOST`] of them at
 /// least, twice as many at most. A chain that is not here is interned anew
 /// and gets the stack it had before.
-#[derive(Default)]
 struct Known {
     young: ByChainKey<Interned>,
     old: ByChainKey<Interned>,
@@ -74,6 +73,15 @@ struct Known {
 impl Known {
     /// What a table of 2^19 slots holds: 17 MB.
     const MOST: usize = (1 << 19) / 8 * 7;
+
+    /// With room for so many.
+    fn with_room(chains: usize) -> Self {
+        let room = chains.min(Self::MOST);
+        Self {
+            young: ByChainKey::with_capacity_and_hasher(room, BuildHasherDefault::default()),
+            old: ByChainKey::default(),
+        }
+    }
 
     #[inline]
     fn get(&mut self, key: (u64, u64)) -> Option<Interned> {
@@ -184,11 +192,12 @@ impl StackBuilder {
     /// A builder that tells at most `unmapped_limit` callers in no mapping
     /// apart. Where frame pointers are broken nearly every stack holds some,
     /// all different, and each would be a stack of its own. Beyond the limit,
-    /// a run of them in a stack is one frame.
-    pub(crate) fn new(unmapped_limit: usize) -> Self {
+    /// a run of them in a stack is one frame. About `chains` different ones
+    /// are expected.
+    pub(crate) fn new(unmapped_limit: usize, chains: usize) -> Self {
         Self {
             keys: ChainKeys::new(),
-            known: Known::default(),
+            known: Known::with_room(chains),
             recent: Recent::new(),
             list: Vec::new(),
             locations: HashTable::new(),
@@ -417,7 +426,7 @@ mod tests {
     }
 
     fn frames(chain: &[u64], mode: CpuMode, ip: u64) -> Vec<(CpuMode, u64, bool)> {
-        let mut builder = StackBuilder::new(usize::MAX);
+        let mut builder = StackBuilder::new(usize::MAX, 0);
         let raw = RawChain {
             pid: 7,
             mode,
@@ -445,7 +454,7 @@ mod tests {
 
     #[test]
     fn known_chains_are_bounded_and_those_in_use_stay() {
-        let mut known = Known::default();
+        let mut known = Known::with_room(0);
         let one = |stack| Interned {
             stack: StackId(stack),
             merged: 0,
@@ -465,7 +474,7 @@ mod tests {
 
     #[test]
     fn callers_in_no_mapping_share_a_place_beyond_the_limit() {
-        let mut builder = StackBuilder::new(2);
+        let mut builder = StackBuilder::new(2, 0);
         let processes = processes();
         let mut intern = |entries: &[u64]| {
             let chain = RawChain {
