@@ -62,7 +62,7 @@ pub(crate) struct Found {
 
 /// Collects what was found.
 #[derive(Default)]
-pub(crate) struct Finder {
+struct Finder {
     found: Found,
     /// By where its name is and, unless it is inlined, its first address.
     function_ids: FxHashMap<(usize, Option<Svma>), u32>,
