@@ -3,6 +3,7 @@
 
 use crate::code::{CodeRow, Flow, FunctionView};
 use crate::escape;
+use crate::model::percent_of;
 use prof_profile::Profile;
 use std::fmt::Write;
 
@@ -33,7 +34,7 @@ pub fn text(profile: &Profile, view: &FunctionView, event: &str, options: Option
     let title = format!(
         " Percent |\tSource code & Disassembly of {dso} for {} ({:.2}% of all weight, percent: local period)",
         escape::terminal(event),
-        percent(view.share.here, view.all),
+        percent_of(view.share.here, view.all),
     );
     push(&mut out, &title);
     push(&mut out, &"-".repeat(title.chars().count() + 7));
@@ -74,16 +75,6 @@ fn push(out: &mut String, line: &str) {
     out.push('\n');
 }
 
-/// A share in percent; 0 of nothing.
-#[expect(clippy::cast_precision_loss, reason = "two decimals are shown")]
-fn percent(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        0.0
-    } else {
-        part as f64 * 100.0 / whole as f64
-    }
-}
-
 fn is_near_hot(view: &FunctionView, index: usize) -> bool {
     let near = index.saturating_sub(2)..(index + 3).min(view.instructions.len());
     let rows = view.instructions.get(near).unwrap_or_default();
@@ -108,7 +99,7 @@ fn instruction(out: &mut String, view: &FunctionView, row: &CodeRow, name: &str,
     let one = &row.instruction;
     let mut line = format!(
         "{:8.2} :   {:x}:   {}",
-        percent(row.share.here, view.share.here),
+        percent_of(row.share.here, view.share.here),
         one.address.0,
         escape::terminal(&one.text)
     );
@@ -134,7 +125,7 @@ fn source_only(out: &mut String, profile: &Profile, view: &FunctionView) {
         });
         let line = format!(
             "{:8.2} : {:indent$}{}{}:{} {}",
-            percent(row.share.here, view.share.here),
+            percent_of(row.share.here, view.share.here),
             "",
             escape::terminal(&inlined),
             escape::terminal(&file.path),

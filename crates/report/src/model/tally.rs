@@ -10,6 +10,16 @@ use std::hash::BuildHasher;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
+/// A share in percent; 0 of nothing.
+#[expect(clippy::cast_precision_loss, reason = "a few decimals are shown")]
+pub(crate) fn percent_of(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        100.0 * part as f64 / whole as f64
+    }
+}
+
 /// What samples sum up to. Sums stay at the largest value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, PartialOrd, Ord)]
 pub struct Weight {
@@ -33,11 +43,7 @@ impl Weight {
 
     /// Share of `whole` by period, percent; 0 of nothing.
     pub fn percent_of(self, whole: Self) -> f64 {
-        if whole.period == 0 {
-            0.0
-        } else {
-            100.0 * self.period as f64 / whole.period as f64
-        }
+        percent_of(self.period, whole.period)
     }
 
     /// What is left without `part`, at least nothing.

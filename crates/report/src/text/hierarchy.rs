@@ -14,8 +14,9 @@
 //!           42.77%        [.] sort
 //! ```
 
+use super::column::{Column, pad};
 use super::field::{Cells, Field};
-use super::table::{Column, Table, pad};
+use super::table::Table;
 use super::{ChainStyle, TextOptions};
 use crate::model::{Group, GroupId, Row, RowKey, Rows, Scene};
 use rustc_hash::FxHashMap;

@@ -5,6 +5,7 @@
 //! [`crate::trust`], which are comments too.
 
 mod chain;
+mod column;
 mod compare;
 mod field;
 mod graph;

@@ -231,6 +231,7 @@ mod tests {
             "_ZN3foo3barEvi",
             "_ZN3foo3barEvx_",
             "_ZN3fooE",
+            "_ZN3fooC1E",
             "_ZZ3foovE1x",
             "_ZNSt6vectorIiE1fEv",
             "_ZN3foo3barB5cxx11Ev",

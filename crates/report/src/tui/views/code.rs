@@ -3,6 +3,7 @@
 use super::View;
 use super::code_rows::{Jump, LANES, Row, jumps, mixed_rows, source_rows};
 use crate::code::{CodeRow, Flow, FunctionView, Share};
+use crate::model::percent_of;
 use crate::tui::action::Action;
 use crate::tui::app::{App, Effect, Selected};
 use crate::tui::data::{Ask, Found};
@@ -585,14 +586,5 @@ impl Code {
             pen.put(glyph, style);
         }
         pen.gap(1);
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "two decimals are shown")]
-fn percent_of(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        0.0
-    } else {
-        part as f64 * 100.0 / whole as f64
     }
 }

@@ -2,7 +2,7 @@
 
 use super::View;
 use super::flame_paint::Painter;
-use crate::model::NodeId;
+use crate::model::{NodeId, percent_of};
 use crate::tui::action::Action;
 use crate::tui::app::{App, Selected};
 use crate::tui::data::{Found, Seen};
@@ -454,14 +454,5 @@ impl<'a> Place<'a> {
         }
         words.push_str("; Enter zooms in)");
         Some(words)
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "two decimals are shown")]
-fn percent_of(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        0.0
-    } else {
-        part as f64 * 100.0 / whole as f64
     }
 }
