@@ -17,6 +17,7 @@ mod coverage;
 mod data_source;
 mod demo;
 mod dump;
+mod events;
 mod header;
 mod machine;
 mod mutation;

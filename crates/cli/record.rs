@@ -161,8 +161,8 @@ pub(crate) struct Args {
     /// Times of samples, which they always have.
     #[arg(short = 'T', long, hide = true)]
     timestamp: bool,
-    /// Periods of samples, which they always have.
-    #[arg(short = 'P', long, hide = true)]
+    /// The period in each sample, also where it is fixed (-c).
+    #[arg(short = 'P', long)]
     period: bool,
     /// CPUs of samples, which they always have.
     #[arg(long, hide = true)]
@@ -304,6 +304,7 @@ fn extras(args: &Args) -> Extras {
         physical_addresses: args.phys_data,
         data_page_size: args.data_page_size,
         code_page_size: args.code_page_size,
+        period: args.period,
         weight: args.weight,
         raw: args.raw_samples,
         thread_counts: args.stat,

@@ -3,7 +3,7 @@
 //! You give events and whose they are, and get a reading per event whenever
 //! you ask. Inherited counts of children are in the readings.
 
-use crate::events::EventSpec;
+use crate::events::{EventSpec, break_up, is_of_a_group};
 use prof_abi::{AttrFlags, EventAttr, ReadFormat, event_kind};
 use prof_sys::{Event, OpenError, Target};
 use std::io;
@@ -126,6 +126,8 @@ pub struct Counter {
     members: Vec<Option<Event>>,
     supported: bool,
     leads: bool,
+    /// Its group may be why it is not supported.
+    is_misgrouped: bool,
 }
 
 impl Counter {
@@ -183,9 +185,20 @@ pub struct Counters {
 
 impl Counters {
     /// Opens every event for every thread or CPU of `scope`. An event that
-    /// the machine lacks becomes an unsupported counter. `inherit` counts
-    /// children and new threads too.
+    /// the machine lacks becomes an unsupported counter. Weak groups that
+    /// cannot be counted together are broken up. `inherit` counts children
+    /// and new threads too.
     pub fn open(specs: &[EventSpec], scope: &Scope, inherit: bool) -> Result<Self, CountError> {
+        let opened = Self::open_once(specs, scope, inherit)?;
+        let breaks = |(counter, spec): (&Counter, &EventSpec)| spec.weak && counter.is_misgrouped;
+        let mut apart = specs.to_vec();
+        if opened.counters.iter().zip(specs).any(breaks) && break_up(&mut apart) {
+            return Self::open_once(&apart, scope, inherit);
+        }
+        Ok(opened)
+    }
+
+    fn open_once(specs: &[EventSpec], scope: &Scope, inherit: bool) -> Result<Self, CountError> {
         let mut opened = Self {
             counters: Vec::new(),
         };
@@ -214,6 +227,7 @@ impl Counters {
             members: Vec::new(),
             supported: leader.is_none_or(|leader| leader.supported),
             leads: leader.is_none(),
+            is_misgrouped: false,
         };
         if !counter.supported {
             return Ok(counter);
@@ -235,6 +249,7 @@ impl Counters {
                 Err(error) => match verdict(&error) {
                     Verdict::Unsupported => {
                         counter.supported = false;
+                        counter.is_misgrouped = !counter.leads && is_of_a_group(error.errno());
                         counter.members.clear();
                         return Ok(counter);
                     }

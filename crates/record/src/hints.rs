@@ -1,6 +1,7 @@
 //! Why the kernel refuses an event, and what helps: a table of errno and
 //! situation.
 
+use crate::events;
 use std::fmt;
 
 /// What was being done.
@@ -279,6 +280,11 @@ pub fn errno_name(errno: i32) -> &'static str {
 }
 
 impl Refusal {
+    /// Whether weak groups may be what is refused.
+    pub(crate) fn breaks_weak_groups(&self) -> bool {
+        self.grouped && events::is_of_a_group(self.errno)
+    }
+
     /// The row's text with its places filled in.
     fn hint(&self) -> Option<String> {
         let row = ROWS

@@ -346,7 +346,7 @@ impl OpenSet {
             precise: attr.precise_ip() > 0,
             namespaces: attr.flags.has(AttrFlags::NAMESPACES),
             physical: attr.sample_type.has(SampleType::PHYS_ADDR),
-            grouped: planned.leader.is_some(),
+            grouped: planned.leader.is_some_and(|leader| leader != index),
             kernel: !attr.flags.has(AttrFlags::EXCLUDE_KERNEL),
             long_chain: attr.sample_max_stack > 0,
             frequency: attr.is_freq().then_some(attr.sample_period),

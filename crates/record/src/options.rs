@@ -115,6 +115,9 @@ pub struct Extras {
     pub data_page_size: bool,
     /// Page sizes of code addresses.
     pub code_page_size: bool,
+    /// Periods of samples of a fixed period too (`-P`), where that does not
+    /// make the kernel ignore it.
+    pub period: bool,
     /// Weights (`-W`).
     pub weight: bool,
     /// Payloads of tracepoints (`-R`); tracepoints have them anyway.

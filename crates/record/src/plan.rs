@@ -3,7 +3,9 @@
 use crate::events::{ChainTerm, EventSpec, Precision, Rate, names};
 use crate::options::{ChainFilter, ModeFilter, Options, Stacks, Start, Target};
 use crate::snapshots;
-use prof_abi::{AttrFlags, BranchSampleType, EventAttr, ReadFormat, SampleType, event_kind};
+use prof_abi::{
+    AttrFlags, BranchSampleType, EventAttr, ReadFormat, SampleType, Software, event_kind,
+};
 
 /// What each event is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub(crate) struct Planned {
     pub(crate) may_drop_kernel: bool,
     /// The place of its group's leader among the events.
     pub(crate) leader: Option<usize>,
+    /// What its group is called, if it has a name.
+    pub(crate) group_name: Option<String>,
 }
 
 /// What the machine allows.
@@ -71,13 +75,10 @@ pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Ve
             precision: spec.precision,
             may_drop_kernel: spec.may_drop_kernel() && options.modes == ModeFilter::AsEvents,
             leader: leader_of(specs, spec),
+            group_name: spec.group_name.clone(),
         })
         .collect();
-    for index in 0..planned.len() {
-        if let Some(leader) = planned[index].leader {
-            join_group(&mut planned, leader, index, specs[index].leader_samples);
-        }
-    }
+    join_groups(specs, &mut planned);
     if needs_tracking(options) {
         planned.push(tracking(options));
     }
@@ -104,22 +105,30 @@ fn leader_of(specs: &[EventSpec], spec: &EventSpec) -> Option<usize> {
     specs.iter().position(|other| other.group == Some(group))
 }
 
-/// A member follows its leader; with `:S` only the leader samples.
-fn join_group(planned: &mut [Planned], leader: usize, index: usize, leader_samples: bool) {
-    if leader_samples {
-        let attr = &mut planned[index].attr;
-        attr.sample_type = attr.sample_type.with(SampleType::READ | SampleType::ID);
-        attr.read_format = attr.read_format.with(ReadFormat::GROUP | ReadFormat::ID);
-        if index != leader {
-            attr.sample_period = 0;
-            attr.flags = attr.flags.without(AttrFlags::FREQ);
+/// Members follow their leader; with `:S` samples tell counts, and of a group
+/// only the leader samples, for all.
+fn join_groups(specs: &[EventSpec], planned: &mut [Planned]) {
+    for (index, event) in planned.iter_mut().enumerate() {
+        let leader = event.leader.unwrap_or(index);
+        let attr = &mut event.attr;
+        if specs[index].leader_samples || specs[leader].leader_samples {
+            attr.sample_type = attr.sample_type.with(SampleType::READ | SampleType::ID);
+            let members = specs
+                .iter()
+                .filter(|other| other.group == specs[leader].group);
+            if event.leader.is_some() && members.count() > 1 {
+                attr.read_format = attr.read_format.with(ReadFormat::GROUP);
+            }
         }
-    }
-    if index != leader {
-        let attr = &mut planned[index].attr;
-        attr.flags = attr
-            .flags
-            .without(AttrFlags::DISABLED | AttrFlags::ENABLE_ON_EXEC | AttrFlags::PINNED);
+        if index != leader {
+            attr.flags = attr
+                .flags
+                .without(AttrFlags::DISABLED | AttrFlags::ENABLE_ON_EXEC);
+            if specs[leader].leader_samples {
+                attr.sample_period = 0;
+                attr.flags = attr.flags.without(AttrFlags::FREQ);
+            }
+        }
     }
 }
 
@@ -139,6 +148,9 @@ fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits) -> EventAt
     set_modes(options, &mut attr);
     attr.sample_regs_intr = options.extras.interrupt_registers;
     attr.sample_regs_user |= options.extras.user_registers;
+    if records_periods(options, &attr) {
+        attr.sample_type = attr.sample_type.with(SampleType::PERIOD);
+    }
     if let Precision::Exactly(level) = spec.precision {
         attr.flags.0 |= u64::from(level & 3) << 15;
     }
@@ -161,8 +173,7 @@ fn is_system(options: &Options) -> bool {
 
 fn sample_type(options: &Options, spec: &EventSpec) -> SampleType {
     let extras = &options.extras;
-    let mut bits =
-        SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::CPU | SampleType::PERIOD;
+    let mut bits = SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::CPU;
     let wanted = [
         (extras.data, SampleType::ADDR | SampleType::DATA_SRC),
         (extras.weight, SampleType::WEIGHT),
@@ -204,6 +215,28 @@ fn set_rate(options: &Options, spec: &EventSpec, limits: Limits, attr: &mut Even
             };
             attr.flags = attr.flags.with(AttrFlags::FREQ);
         }
+    }
+}
+
+/// Whether each sample says what it counts; otherwise it counts the event's
+/// period.
+///
+/// The kernel ignores a fixed period of software events, tracepoints and
+/// breakpoints whose samples are to have theirs (`perf_swevent_event`): it
+/// then samples every event, with what that one counts as the period. Of
+/// tracepoints this is wanted where each is to be a sample, as
+/// `sched:sched_stat_runtime` counts ns.
+fn records_periods(options: &Options, attr: &EventAttr) -> bool {
+    let is_clock = attr.kind == event_kind::SOFTWARE
+        && [Software::CPU_CLOCK.0, Software::TASK_CLOCK.0].contains(&attr.config);
+    let every = attr.sample_period <= 1;
+    match attr.kind {
+        _ if attr.is_freq() => true,
+        event_kind::TRACEPOINT => every,
+        event_kind::SOFTWARE | event_kind::BREAKPOINT if !is_clock => {
+            options.extras.period && every
+        }
+        _ => options.extras.period,
     }
 }
 
@@ -282,13 +315,9 @@ fn set_clock(options: &Options, attr: &mut EventAttr) {
 fn tracking(options: &Options) -> Planned {
     let mut attr = EventAttr {
         kind: event_kind::SOFTWARE,
-        config: prof_abi::Software::DUMMY.0,
+        config: Software::DUMMY.0,
         sample_period: 1,
-        sample_type: SampleType::IP
-            | SampleType::TID
-            | SampleType::TIME
-            | SampleType::CPU
-            | SampleType::PERIOD,
+        sample_type: SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::CPU,
         read_format: ReadFormat::ID | ReadFormat::LOST,
         flags: AttrFlags::SAMPLE_ID_ALL
             | AttrFlags::DISABLED
@@ -310,6 +339,7 @@ fn tracking(options: &Options) -> Planned {
         precision: Precision::Any,
         may_drop_kernel: false,
         leader: None,
+        group_name: None,
     }
 }
 
@@ -329,7 +359,7 @@ pub(crate) fn witness(options: &Options, planned: &[Planned], limits: Limits) ->
     wants_snapshots(options, first, limits.cpus).then(|| {
         let mut attr = EventAttr {
             kind: event_kind::SOFTWARE,
-            config: prof_abi::Software::CONTEXT_SWITCHES.0,
+            config: Software::CONTEXT_SWITCHES.0,
             sample_period: 1,
             sample_regs_user: UNWIND_REGISTERS,
             read_format: ReadFormat::ID,
@@ -391,7 +421,7 @@ mod tests {
     use crate::events::{EventSpec, parse};
     use crate::options::{Options, Sampling, Stacks, Start, Target};
     use crate::output::Destination;
-    use prof_abi::{AttrFlags, ReadFormat, SampleType};
+    use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType, event_kind};
     use std::time::Duration;
 
     const LIMITS: Limits = Limits {
@@ -459,12 +489,61 @@ mod tests {
     }
 
     #[test]
+    fn samples_tell_the_count_of_an_event_alone() {
+        let planned = plan(&options(), &events("cpu-clock:S,cs"), LIMITS);
+        let attr = &planned[0].attr;
+        assert!(attr.sample_type.has(SampleType::READ | SampleType::ID));
+        assert!(!attr.read_format.has(ReadFormat::GROUP));
+        assert!(!planned[1].attr.sample_type.has(SampleType::READ));
+    }
+
+    #[test]
     fn each_breakpoint_hit_is_a_sample_unless_a_rate_is_asked_for() {
         let specs = events("mem:0x1000/4:w");
         assert_eq!(plan(&options(), &specs, LIMITS)[0].attr.sample_period, 1);
         let mut options = options();
         options.sampling = Sampling::Period(7);
         assert_eq!(plan(&options, &specs, LIMITS)[0].attr.sample_period, 7);
+    }
+
+    #[test]
+    fn a_fixed_period_is_not_undone_by_samples_that_tell_theirs() {
+        let mut options = options();
+        let has_period = |options: &Options, text: &str| {
+            let attr = &plan(options, &events(text), LIMITS)[0].attr;
+            attr.sample_type.has(SampleType::PERIOD)
+        };
+        for text in ["page-faults", "cpu-clock", "cycles", "mem:0x1000/4:w"] {
+            options.sampling = Sampling::Frequency(99);
+            assert!(has_period(&options, text), "{text} at a frequency");
+            options.sampling = Sampling::Period(10);
+            assert!(!has_period(&options, text), "{text}: every tenth");
+        }
+        assert!(!has_period(&options, "page-faults/period=10/"));
+        assert!(has_period(&options, "page-faults/freq=10/"));
+        // Asked for, where the kernel still takes the period.
+        options.extras.period = true;
+        assert!(has_period(&options, "cpu-clock") && has_period(&options, "cycles"));
+        assert!(!has_period(&options, "page-faults") && !has_period(&options, "mem:0x1000/4:w"));
+        options.sampling = Sampling::Period(1);
+        assert!(has_period(&options, "page-faults"));
+    }
+
+    #[test]
+    fn tracepoints_tell_their_counts_unless_thinned_out() {
+        let mut options = options();
+        let attr = EventAttr {
+            kind: event_kind::TRACEPOINT,
+            ..EventAttr::default()
+        };
+        let spec = [EventSpec::new("sched:sched_stat_runtime", attr)];
+        let has_period = |options: &Options| {
+            let attr = &plan(options, &spec, LIMITS)[0].attr;
+            attr.sample_type.has(SampleType::PERIOD)
+        };
+        assert!(has_period(&options));
+        options.sampling = Sampling::Period(100);
+        assert!(!has_period(&options));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::drain::{Drainer, Shared};
 use crate::events::EventError;
 use crate::framing::{Framing, clock_features};
 use crate::hints::Refusal;
-use crate::open::{OpenSet, Witness};
+use crate::open::{OpenEvent, OpenSet, Witness};
 use crate::options::{Options, Stacks, Target};
 use crate::output::{Output, OutputError};
 use crate::setup;
@@ -218,7 +218,7 @@ impl Plan<'_> {
         let rings = std::mem::take(&mut set.rings);
         let opened = descriptions(&set, None);
         let written = descriptions(&set, stage.as_deref());
-        let output = create_output(options, &written)?;
+        let output = create_output(options, &set, &written)?;
         let file = output.path().to_owned();
         // What the stage unwinds does not go to the file.
         let trim = matches!(options.stacks, Stacks::Unwound(_)).then(|| {
@@ -366,13 +366,41 @@ fn descriptions(set: &OpenSet, stage: Option<&dyn Stage>) -> Vec<EventDescriptio
         .collect()
 }
 
-fn create_output(options: &Options, written: &[EventDescription]) -> Result<Output, RecordError> {
+/// Name, leader and number of members of each group of several events.
+fn groups(set: &OpenSet) -> Vec<(String, u32, u32)> {
+    let leads = |&(index, event): &(usize, &OpenEvent)| event.planned.leader == Some(index);
+    let groups = set.events.iter().enumerate().filter(leads);
+    groups
+        .map(|(index, event)| {
+            let members = set.events.iter();
+            let members = members.filter(|member| member.planned.leader == Some(index));
+            // As perf calls a group without a name, which its readers know.
+            let name = event
+                .planned
+                .group_name
+                .as_deref()
+                .unwrap_or("{anon_group}");
+            (name.to_owned(), index as u32, members.count() as u32)
+        })
+        .filter(|&(_, _, members)| members > 1)
+        .collect()
+}
+
+fn create_output(
+    options: &Options,
+    set: &OpenSet,
+    written: &[EventDescription],
+) -> Result<Output, RecordError> {
     let mut features = machine_features(&MachineFacts {
         version: &options.version,
         command_line: &options.command_line,
         events: written,
     });
     clock_features(options, &mut features);
+    let groups = groups(set);
+    if !groups.is_empty() {
+        features.groups(&groups);
+    }
     if matches!(options.stacks, Stacks::Unwound(_)) {
         // A file gets the account at its end; a stream says at least by whom
         // the chains were made.

@@ -2,7 +2,7 @@
 //! rings.
 
 use crate::attach;
-use crate::events::EventSpec;
+use crate::events::{EventSpec, break_up};
 use crate::hints::Whose;
 use crate::open::{OpenSet, Scope, Stop};
 use crate::options::{Options, Sampling, Stacks, Start, Target};
@@ -51,7 +51,9 @@ pub(crate) fn open(
         specs.push(plan::default_event("cycles"));
     }
     let mut opened = try_open(options, &specs, limits, &place, tasks);
-    if matches!(&opened, Err(Stop::Refused(refusal)) if refusal.grouped) && break_up(&mut specs) {
+    if matches!(&opened, Err(Stop::Refused(refusal)) if refusal.breaks_weak_groups())
+        && break_up(&mut specs)
+    {
         notices("a weak group (:W) is broken up, since its events cannot be counted together");
         opened = try_open(options, &specs, limits, &place, tasks);
     }
@@ -90,20 +92,6 @@ pub(crate) fn open(
         ));
     }
     Ok((set, early))
-}
-
-/// Takes weak groups apart; `false` if there are none.
-fn break_up(specs: &mut [EventSpec]) -> bool {
-    let mut any = false;
-    for spec in specs
-        .iter_mut()
-        .filter(|spec| spec.weak && spec.group.is_some())
-    {
-        spec.group = None;
-        spec.leader_samples = false;
-        any = true;
-    }
-    any
 }
 
 fn has_no_counters(errno: i32) -> bool {

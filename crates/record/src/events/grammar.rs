@@ -1,7 +1,7 @@
 //! The grammar of `-e`, as perf has it:
 //!
 //! ```text
-//! events    = event { "," event }        group = "{" events "}" [ ":" letters ]
+//! events    = event { "," event }        group = [ name ] "{" events "}" [ ":" letters ]
 //! event     = group | name [ ":" letters ] | name "/" terms "/" [ letters ]
 //!           | "r" hex [ ":" letters ]    a raw event of the CPU
 //!           | system ":" name            a tracepoint, * and ? allowed
@@ -10,7 +10,7 @@
 
 use super::names;
 use super::pmu::{Pmu, parse_number, split_term};
-use super::{ChainTerm, EventError, EventSpec, Precision, Rate, tracepoint};
+use super::{ChainTerm, EventError, EventSpec, Precision, Rate, probe, tracepoint};
 use prof_abi::{AttrFlags, EventAttr, event_kind};
 
 /// The letters that modify an event.
@@ -25,28 +25,58 @@ pub fn parse(text: &str, first_group: u32) -> Result<Vec<EventSpec>, EventError>
         if item.is_empty() {
             return Err(syntax(text, "an event is missing", at));
         }
-        if let Some(rest) = item.strip_prefix('{') {
-            let (inside, letters) = rest
-                .rsplit_once('}')
-                .ok_or_else(|| syntax(text, "a } is missing", at))?;
-            let letters = letters.strip_prefix(':').unwrap_or(letters);
-            for (_, member) in split_outside(inside)? {
+        match group_name(item) {
+            Some((name, rest)) => {
+                let (inside, letters) = rest
+                    .rsplit_once('}')
+                    .ok_or_else(|| syntax(text, "a } is missing", at))?;
+                let letters = letters.strip_prefix(':').unwrap_or(letters);
                 let from = specs.len();
-                parse_event(member.trim(), &mut specs)?;
+                parse_group(inside, letters, &mut specs)?;
                 for spec in specs.iter_mut().skip(from) {
                     spec.group = Some(group);
-                    modify(spec, letters)?;
-                    if !letters.is_empty() {
-                        append_letters(&mut spec.name, letters);
-                    }
+                    spec.group_name = (!name.is_empty()).then(|| name.to_owned());
                 }
+                group += 1;
             }
-            group += 1;
-        } else {
-            parse_event(item, &mut specs)?;
+            None => parse_event(item, &mut specs)?,
         }
     }
     Ok(specs)
+}
+
+/// The name before a group's brace, mostly none, and what follows the brace.
+fn group_name(item: &str) -> Option<(&str, &str)> {
+    let (name, rest) = item.split_once('{')?;
+    let is_name = name
+        .chars()
+        .all(|letter| letter.is_ascii_alphanumeric() || "_-.".contains(letter));
+    is_name.then_some((name, rest))
+}
+
+/// Parses what stands between braces. The letters after them are for all
+/// members and no part of their names; a place of its own on the hardware
+/// (`D`, `e`) is the leader's to ask for, whom the members follow.
+fn parse_group(inside: &str, letters: &str, specs: &mut Vec<EventSpec>) -> Result<(), EventError> {
+    let of_members: String = letters
+        .chars()
+        .filter(|letter| !"De".contains(*letter))
+        .collect();
+    let leader = specs.len();
+    for (_, member) in split_outside(inside)? {
+        parse_event(member.trim(), specs)?;
+    }
+    for (index, spec) in specs.iter_mut().enumerate().skip(leader) {
+        modify(
+            spec,
+            if index == leader {
+                letters
+            } else {
+                &of_members
+            },
+        )?;
+    }
+    Ok(())
 }
 
 fn syntax(text: &str, why: &'static str, at: usize) -> EventError {
@@ -62,19 +92,26 @@ fn syntax(text: &str, why: &'static str, at: usize) -> EventError {
 fn split_outside(text: &str) -> Result<Vec<(usize, &str)>, EventError> {
     let mut pieces = Vec::new();
     let mut start = 0;
+    // Of the event, which is not the piece's in a group.
+    let mut event = 0;
     let mut in_braces = false;
     let mut in_slashes = false;
     for (at, letter) in text.char_indices() {
         match letter {
             '{' if in_braces => return Err(syntax(text, "groups cannot hold groups", at)),
-            '{' => in_braces = true,
+            '{' => {
+                in_braces = true;
+                event = at + 1;
+            }
             '}' if !in_braces => return Err(syntax(text, "there is no { for this }", at)),
             '}' => in_braces = false,
-            // The length of a breakpoint stands after a single slash.
-            '/' if !is_breakpoint(text, start) => in_slashes = !in_slashes,
-            ',' if !in_braces && !in_slashes => {
-                pieces.push((start, &text[start..at]));
-                start = at + 1;
+            '/' if !has_single_slashes(&text[event..]) => in_slashes = !in_slashes,
+            ',' if !in_slashes => {
+                event = at + 1;
+                if !in_braces {
+                    pieces.push((start, &text[start..at]));
+                    start = at + 1;
+                }
             }
             _ => {}
         }
@@ -86,9 +123,11 @@ fn split_outside(text: &str) -> Result<Vec<(usize, &str)>, EventError> {
     Ok(pieces)
 }
 
-fn is_breakpoint(text: &str, start: usize) -> bool {
-    let piece = text.get(start..).unwrap_or_default().trim_start();
-    piece.trim_start_matches('{').starts_with("mem:")
+/// Whether slashes do not enclose terms: the length of a breakpoint stands
+/// after one, and probes have paths.
+fn has_single_slashes(event: &str) -> bool {
+    let event = event.trim_start();
+    event.starts_with("mem:") || probe::is_probe(event)
 }
 
 /// Parses one event, which may be several tracepoints.
@@ -97,7 +136,9 @@ fn parse_event(text: &str, specs: &mut Vec<EventSpec>) -> Result<(), EventError>
         specs.push(breakpoint(text, rest)?);
         return Ok(());
     }
-    if let Some((name, rest)) = text.split_once('/') {
+    if let Some((name, rest)) = text.split_once('/')
+        && !probe::is_probe(text)
+    {
         specs.push(with_terms(text, name, rest)?);
         return Ok(());
     }
@@ -150,7 +191,8 @@ fn tracepoints(
     if system.is_empty() || name.is_empty() {
         return Err(syntax(text, "a name is missing", 0));
     }
-    for (full, id) in tracepoint::lookup(system, name)? {
+    let found = tracepoint::lookup(system, name);
+    for (full, id) in found.map_err(|error| probe::explain(text).unwrap_or(error))? {
         let attr = EventAttr {
             kind: event_kind::TRACEPOINT,
             config: id,
@@ -158,24 +200,12 @@ fn tracepoints(
         };
         let mut spec = EventSpec::new(full, attr);
         modify(&mut spec, letters)?;
-        append_letters(&mut spec.name, letters);
+        if !letters.is_empty() {
+            spec.name = format!("{}:{letters}", spec.name);
+        }
         specs.push(spec);
     }
     Ok(())
-}
-
-/// `name:u` and `k` make `name:uk`.
-fn append_letters(name: &mut String, letters: &str) {
-    if letters.is_empty() {
-        return;
-    }
-    let has_letters = name.rsplit_once(':').is_some_and(|(_, tail)| {
-        !tail.is_empty() && tail.chars().all(|letter| LETTERS.contains(letter))
-    });
-    if !has_letters {
-        name.push(':');
-    }
-    name.push_str(letters);
 }
 
 fn breakpoint(text: &str, rest: &str) -> Result<EventSpec, EventError> {
@@ -329,7 +359,10 @@ fn modify(spec: &mut EventSpec, letters: &str) -> Result<(), EventError> {
     let mut hypervisor = false;
     let mut host = false;
     let mut guest = false;
-    let mut precise = 0_u8;
+    let mut precise = match spec.precision {
+        Precision::Exactly(level) => level,
+        _ => 0,
+    };
     let mut flags = spec.attr.flags;
     for letter in letters.chars() {
         match letter {
@@ -360,17 +393,18 @@ fn modify(spec: &mut EventSpec, letters: &str) -> Result<(), EventError> {
         }
     }
     if user || kernel || hypervisor {
-        spec.modes.given = true;
+        // A group's letters add to those of its members.
+        let narrows = !std::mem::replace(&mut spec.modes.given, true);
         for (wanted, flag) in [
             (user, AttrFlags::EXCLUDE_USER),
             (kernel, AttrFlags::EXCLUDE_KERNEL),
             (hypervisor, AttrFlags::EXCLUDE_HV),
         ] {
-            flags = if wanted {
-                flags.without(flag)
-            } else {
-                flags.with(flag)
-            };
+            if wanted {
+                flags = flags.without(flag);
+            } else if narrows {
+                flags = flags.with(flag);
+            }
         }
     }
     if host != guest {
@@ -427,15 +461,47 @@ mod tests {
 
     #[test]
     fn groups_and_lists() {
-        let specs = parse("{cycles,instructions}:S,cs", 3).expect("valid");
+        let specs = parse("{cycles,instructions:u}:S,cs", 3).expect("valid");
         assert_eq!(specs.len(), 3);
         assert_eq!(
             [specs[0].group, specs[1].group, specs[2].group],
             [Some(3), Some(3), None]
         );
         assert!(specs[0].leader_samples && specs[1].leader_samples);
-        assert_eq!(specs[0].name, "cycles:S");
+        assert_eq!(
+            (&*specs[0].name, &*specs[1].name),
+            ("cycles", "instructions:u")
+        );
         assert_eq!(specs[2].attr.config, 3);
+        let specs = parse("loads{cs,mem:0x1000/4:w},{cs}", 0).expect("valid");
+        assert_eq!(specs.len(), 3);
+        let names: Vec<_> = specs
+            .iter()
+            .map(|spec| spec.group_name.as_deref())
+            .collect();
+        assert_eq!(names, [Some("loads"), Some("loads"), None]);
+        assert_ne!(specs[1].group, specs[2].group);
+    }
+
+    #[test]
+    fn the_leader_alone_asks_for_a_place_of_its_own() {
+        let specs = parse("{cs,cs:u,cs:k}:uDep", 0).expect("valid");
+        let has = |flag| {
+            specs
+                .iter()
+                .map(|spec| spec.attr.flags.has(flag))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(has(AttrFlags::PINNED), [true, false, false]);
+        assert_eq!(has(AttrFlags::EXCLUSIVE), [true, false, false]);
+        // perf adds the group's modes to those of a member.
+        assert_eq!(has(AttrFlags::EXCLUDE_KERNEL), [true, true, false]);
+        assert_eq!(has(AttrFlags::EXCLUDE_USER), [false, false, false]);
+        assert!(
+            specs
+                .iter()
+                .all(|spec| spec.precision == Precision::Exactly(1))
+        );
     }
 
     #[test]
@@ -498,6 +564,9 @@ mod tests {
         assert!(message("{cycles,cs").contains("missing at character 11"));
         assert!(message("cycles,,cs").contains("missing at character 8"));
         assert!(message("cycles}").contains("no {"));
+        assert!(message("uprobe:/bin/true:main").contains("uprobe_events"));
+        assert!(message("cs,uprobe:/bin/true:main").contains("uprobe_events"));
+        assert!(message("kprobe:f:u").contains("kprobe_events"));
         assert!(message("").contains("missing at character 1"));
     }
 }

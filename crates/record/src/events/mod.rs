@@ -3,6 +3,7 @@
 mod grammar;
 pub(crate) mod names;
 mod pmu;
+mod probe;
 mod tracepoint;
 
 use prof_abi::{AttrFlags, EventAttr, event_kind};
@@ -51,7 +52,8 @@ pub struct Modes {
 /// An event as asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventSpec {
-    /// As the user wrote it, modifiers included.
+    /// As the user wrote it, its own modifiers included, those of its group
+    /// not.
     pub name: String,
     /// What is counted: `kind`, `config*`, breakpoint fields and the flags
     /// that modifiers set. Nothing about sampling.
@@ -71,6 +73,8 @@ pub struct EventSpec {
     /// Its group: events with the same number belong together, the first is
     /// the leader.
     pub group: Option<u32>,
+    /// What its group is called, if it has a name: `name{a,b}`.
+    pub group_name: Option<String>,
     /// `:S`: samples of the leader read the whole group.
     pub leader_samples: bool,
     /// `:W`: the group may be broken up.
@@ -90,6 +94,7 @@ impl EventSpec {
             stack_size: None,
             inherit: None,
             group: None,
+            group_name: None,
             leader_samples: false,
             weak: false,
         }
@@ -108,6 +113,24 @@ impl EventSpec {
     pub fn may_drop_kernel(&self) -> bool {
         !self.modes.given && !self.attr.flags.has(AttrFlags::EXCLUDE_KERNEL)
     }
+}
+
+/// Takes weak groups (`:W`) apart; `false` if there are none.
+pub(crate) fn break_up(specs: &mut [EventSpec]) -> bool {
+    let mut any = false;
+    let is_weak = |spec: &&mut EventSpec| spec.weak && spec.group.is_some();
+    for spec in specs.iter_mut().filter(is_weak) {
+        spec.group = None;
+        spec.group_name = None;
+        spec.leader_samples = false;
+        any = true;
+    }
+    any
+}
+
+/// Whether this refusal of a member may come from its group, as perf sees it.
+pub(crate) fn is_of_a_group(errno: i32) -> bool {
+    matches!(errno, libc::EINVAL | libc::EBADF)
 }
 
 /// An event that cannot be understood or does not exist.
@@ -173,6 +196,14 @@ pub enum EventError {
         why: String,
         /// What to do.
         hint: &'static str,
+    },
+    /// A probe as other tools write it.
+    #[error("{event}: prof makes no probes, it records those that there are\n  try: {cure}")]
+    Probe {
+        /// As written.
+        event: String,
+        /// How to have it.
+        cure: String,
     },
     /// A breakpoint that the CPU cannot have.
     #[error(
