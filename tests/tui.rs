@@ -2,10 +2,12 @@
 //! and a terminal that is given back whatever happens.
 
 mod terminal;
+mod views;
 
 use crate::oracle::{have, prof_command};
 use rustix::process::Signal;
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -22,6 +24,20 @@ fn session(test: &str) -> Option<Terminal> {
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(RECORDING);
     let mut command = prof_command();
+    command.arg("report").arg("-f").arg("-i").arg(path);
+    let mut terminal = Terminal::start(&command, 110, 30);
+    terminal.wait_for("1 Hotspots").wait_for("Symbol");
+    Some(terminal)
+}
+
+/// A session on a recording, without colours: only the cursor's row is
+/// reversed then.
+fn session_of(test: &str, path: &Path) -> Option<Terminal> {
+    if !have(test, "setsid") {
+        return None;
+    }
+    let mut command = prof_command();
+    command.env("NO_COLOR", "1");
     command.arg("report").arg("-f").arg("-i").arg(path);
     let mut terminal = Terminal::start(&command, 110, 30);
     terminal.wait_for("1 Hotspots").wait_for("Symbol");
@@ -148,7 +164,6 @@ fn ctrl_z_gives_the_terminal_back_until_continued() {
 
 #[test]
 fn signals_end_it_with_the_terminal_restored() {
-    use std::os::unix::process::ExitStatusExt;
     let ending = [
         Signal::TERM,
         Signal::HUP,
@@ -178,8 +193,11 @@ fn a_closed_terminal_ends_it() {
     let Some(mut terminal) = session("a_closed_terminal_ends_it") else {
         return;
     };
+    // Standard error is on it, too: a panic could not even be told.
     terminal.close();
-    terminal.wait_for_end();
+    let status = terminal.wait_for_end();
+    let is_quiet = status.success() || status.signal() == Some(Signal::HUP.as_raw());
+    assert!(is_quiet, "{status}");
 }
 
 #[test]
@@ -223,10 +241,21 @@ fn a_view_is_written_to_a_new_file_only() {
         .wait_for("wrote ");
     let text = std::fs::read_to_string(&path).expect("it was written");
     assert!(text.contains("Symbol"), "{text}");
+    // One that exists is replaced only if the user says so.
+    std::fs::write(&path, "kept").expect("writable");
     terminal.send("w").wait_for("write to");
     terminal
         .send(&format!("\x15{}\r", path.display()))
-        .wait_for("cannot write");
+        .wait_for("exists already");
+    terminal.send("n").wait_for("is as it was");
+    assert_eq!(std::fs::read(&path).expect("there"), b"kept");
+    // What cannot be written is told until a key.
+    let missing = folder.path().join("none/view.txt");
+    terminal.send("w").wait_for("write to");
+    terminal
+        .send(&format!("\x15{}\r", missing.display()))
+        .wait_for("cannot write")
+        .wait_for("there is no directory");
     terminal.send("q");
     assert!(terminal.wait_for_end().success());
 }

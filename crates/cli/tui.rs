@@ -39,6 +39,7 @@ pub(crate) fn run(
             .iter()
             .find_map(|name| std::env::var(name).ok()),
         function: function.map(str::to_string),
+        home: std::env::var("HOME").ok(),
     };
     let (updates, updated) = mpsc::channel();
     let read = Arc::new(Mutex::new(None));

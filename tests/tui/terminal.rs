@@ -115,6 +115,25 @@ impl Terminal {
         self
     }
 
+    /// Presses and releases the left button on a cell, counted from 0.
+    pub(crate) fn click(&mut self, column: usize, row: usize) -> &mut Self {
+        let (column, row) = (column + 1, row + 1);
+        self.send(&format!("\x1b[<0;{column};{row}M\x1b[<0;{column};{row}m"))
+    }
+
+    /// Waits until the view's cursor is on a line with `wanted`; the line's
+    /// row on the screen.
+    pub(crate) fn wait_for_cursor(&mut self, wanted: &str) -> usize {
+        let is_there = |screen: &Screen| {
+            let (row, line) = screen.selected()?;
+            line.contains(wanted).then_some(row)
+        };
+        self.wait_until(&format!("the cursor on {wanted:?}"), |screen| {
+            is_there(screen).is_some()
+        });
+        self.look(is_there).expect("it is there")
+    }
+
     /// What the screen shows now.
     pub(crate) fn look<T>(&self, at: impl Fn(&Screen) -> T) -> T {
         at(&self.screen.lock().unwrap_or_else(PoisonError::into_inner))
@@ -236,6 +255,11 @@ fn set_size(terminal: &impl std::os::fd::AsFd, columns: u16, rows: u16) {
 /// What a terminal shows, as far as the program uses it.
 pub(crate) struct Screen {
     cells: Vec<Vec<char>>,
+    /// By cell: whether it is reversed or underlined, which without colours
+    /// is the cursor's row or frame.
+    marks: Vec<Vec<bool>>,
+    is_reversed: bool,
+    is_underlined: bool,
     column: usize,
     row: usize,
     /// What came of a sequence or character that is not complete yet.
@@ -249,6 +273,9 @@ impl Screen {
     fn new(columns: u16, rows: u16) -> Self {
         Self {
             cells: vec![vec![' '; usize::from(columns)]; usize::from(rows)],
+            marks: vec![vec![false; usize::from(columns)]; usize::from(rows)],
+            is_reversed: false,
+            is_underlined: false,
             column: 0,
             row: 0,
             pending: Vec::new(),
@@ -265,6 +292,15 @@ impl Screen {
             line.trim_end().to_string()
         });
         lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The line that holds the cursor of a view, below tabs and filters.
+    pub(crate) fn selected(&self) -> Option<(usize, String)> {
+        let rows = self.marks.iter().enumerate().skip(2);
+        let mut marked = rows.filter(|(_, row)| row.contains(&true));
+        let (at, _) = marked.next()?;
+        let line: String = self.cells.get(at)?.iter().collect();
+        Some((at, line.trim().to_string()))
     }
 
     fn take(&mut self, bytes: &[u8]) {
@@ -314,6 +350,10 @@ impl Screen {
         if let Some(cell) = line.and_then(|line| line.get_mut(self.column)) {
             *cell = letter;
         }
+        let marks = self.marks.get_mut(self.row);
+        if let Some(mark) = marks.and_then(|marks| marks.get_mut(self.column)) {
+            *mark = self.is_reversed || self.is_underlined;
+        }
         self.column += 1;
     }
 
@@ -346,7 +386,11 @@ impl Screen {
                 self.row = number(0).unwrap_or(1).saturating_sub(1);
                 self.column = number(1).unwrap_or(1).saturating_sub(1);
             }
-            b'J' => self.cells.iter_mut().for_each(|line| line.fill(' ')),
+            b'J' => {
+                self.cells.iter_mut().for_each(|line| line.fill(' '));
+                self.marks.iter_mut().for_each(|line| line.fill(false));
+            }
+            b'm' => self.style(words),
             b'h' | b'l' => {
                 let is_on = last == b'h';
                 match words {
@@ -357,6 +401,25 @@ impl Screen {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn style(&mut self, words: &str) {
+        let mut words = words.split(';');
+        while let Some(word) = words.next() {
+            match word {
+                "" | "0" => (self.is_reversed, self.is_underlined) = (false, false),
+                "4" => self.is_underlined = true,
+                "7" => self.is_reversed = true,
+                "24" => self.is_underlined = false,
+                "27" => self.is_reversed = false,
+                // A colour's number is no style.
+                "38" | "48" | "58" => {
+                    let parts = if words.next() == Some("2") { 3 } else { 1 };
+                    words.by_ref().take(parts).for_each(drop);
+                }
+                _ => {}
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::action::Action;
 use super::bindings;
-use super::data::{Answer, Ask, Form, Found, Seen, Write};
+use super::data::{Answer, Ask, Found, Seen};
 use super::filters::{self, History, Remap};
 use super::overlay::{Asked, Overlay, Taken};
 use super::search::{Arrival, Search};
@@ -54,6 +54,13 @@ pub(super) struct Switches {
     pub(super) least: u32,
 }
 
+/// What the user is told until the next key or click.
+#[derive(Debug)]
+struct Message {
+    words: String,
+    is_failure: bool,
+}
+
 /// The whole state.
 pub(super) struct App {
     pub(super) profile: Option<Arc<Profile>>,
@@ -76,7 +83,7 @@ pub(super) struct App {
     pub(super) timeline: Timeline,
     pub(super) overlay: Option<Overlay>,
     pub(super) search: Search,
-    pub(super) message: Option<String>,
+    message: Option<Message>,
     pub(super) switches: Switches,
     pub(super) theme: Theme,
     pub(super) area: Rect,
@@ -90,7 +97,12 @@ pub(super) struct App {
     pub(super) reselect: bool,
     /// A function to show the code of when there are data.
     pub(super) wanted: Option<String>,
-    prints: u32,
+    /// The user's home directory.
+    pub(super) home: Option<String>,
+    /// Files that are being written.
+    pub(super) writes: usize,
+    /// Whether the user wants to leave when they are.
+    pub(super) is_leaving: bool,
 }
 
 impl App {
@@ -128,7 +140,9 @@ impl App {
             asks: Vec::new(),
             reselect: false,
             wanted: None,
-            prints: 0,
+            home: None,
+            writes: 0,
+            is_leaving: false,
         }
     }
 
@@ -162,7 +176,7 @@ impl App {
     pub(super) fn select(&mut self) {
         self.generation += 1;
         self.reselect = true;
-        self.asks.clear();
+        self.asks.retain(|ask| matches!(ask, Ask::Write(_)));
     }
 
     /// Whether what is seen is not what was last selected.
@@ -214,8 +228,29 @@ impl App {
         Some(seen.site(self.selected().site?).dso)
     }
 
-    pub(super) fn say(&mut self, message: impl Into<String>) {
-        self.message = Some(message.into());
+    /// Tells the user something. A failure that is told already stays.
+    pub(super) fn say(&mut self, words: impl Into<String>) {
+        let has_failure = self.message.as_ref().is_some_and(|told| told.is_failure);
+        if !has_failure {
+            self.message = Some(Message {
+                words: words.into(),
+                is_failure: false,
+            });
+        }
+    }
+
+    /// Tells the user that something failed: until the next key or click,
+    /// whatever else is to be told meanwhile.
+    pub(super) fn fail(&mut self, words: impl Into<String>) {
+        self.message = Some(Message {
+            words: words.into(),
+            is_failure: true,
+        });
+    }
+
+    /// What is told now.
+    pub(super) fn message(&self) -> Option<&str> {
+        self.message.as_ref().map(|message| message.words.as_str())
     }
 
     // Input.
@@ -265,6 +300,14 @@ impl App {
                 self.overlay = None;
                 self.answered(asked, &text);
             }
+            Taken::Replace(write) => {
+                self.overlay = None;
+                self.order(write);
+            }
+            Taken::Keep(path) => {
+                self.overlay = None;
+                self.say(format!("{path} is as it was"));
+            }
         }
     }
 
@@ -278,7 +321,7 @@ impl App {
                 let mut next = self.history.now().clone();
                 match filters::apply_typed(&mut next, &profile, text) {
                     Ok(()) => self.put(next),
-                    Err(message) => self.say(message),
+                    Err(message) => self.fail(message),
                 }
             }
             Asked::Limit => match text.trim().trim_end_matches('%').parse::<f64>() {
@@ -292,9 +335,9 @@ impl App {
                     self.switches.least = least;
                     self.rebuild();
                 }
-                _ => self.say("a limit is a share from 0 to 100"),
+                _ => self.fail("a limit is a share from 0 to 100"),
             },
-            Asked::Write => self.write(text.trim().to_string()),
+            Asked::Write => self.write(text.trim()),
         }
     }
 
@@ -395,7 +438,7 @@ impl App {
     /// What does not depend on the view.
     fn act_everywhere(&mut self, action: Action) -> bool {
         match action {
-            Action::Quit | Action::QuitNow => self.effects.push(Effect::Quit),
+            Action::Quit | Action::QuitNow => self.leave(),
             Action::Back => self.back(),
             Action::Help => {
                 self.overlay = Some(Overlay::help(self.view.scope(), self.theme.glyphs))
@@ -412,10 +455,7 @@ impl App {
                 let now = f64::from(self.switches.least) / 1000.0;
                 self.overlay = Some(Overlay::ask(Asked::Limit, &now.to_string()));
             }
-            Action::Write => {
-                let name = format!("prof-{}.txt", self.view.word());
-                self.overlay = Some(Overlay::ask(Asked::Write, &name));
-            }
+            Action::Write => self.ask_for_name(),
             Action::Print => self.print(),
             Action::View(number) => {
                 if let Some(&view) = View::ALL.get(usize::from(number)) {
@@ -624,16 +664,20 @@ impl App {
             self.say("nothing was searched for; / searches");
             return;
         };
-        let moved = match self.view {
-            View::Hotspots => Hotspots::find(self, &found, forwards),
-            View::Tree => TreeView::find(self, &found, forwards),
-            View::Flame => Flame::find(self, &found, forwards),
-            View::Callers => Callers::find(self, &found, forwards),
-            View::Code => Code::find(self, &found, forwards),
-            View::Threads | View::Timeline => false,
-        };
-        if !moved {
+        if !self.go_to_match(&found, forwards) {
             self.say("no other match in this view");
+        }
+    }
+
+    /// Moves the cursor to a match; whether there is another one.
+    fn go_to_match(&mut self, found: &Found, forwards: bool) -> bool {
+        match self.view {
+            View::Hotspots => Hotspots::find(self, found, forwards),
+            View::Tree => TreeView::find(self, found, forwards),
+            View::Flame => Flame::find(self, found, forwards),
+            View::Callers => Callers::find(self, found, forwards),
+            View::Code => Code::find(self, found, forwards),
+            View::Threads | View::Timeline => false,
         }
     }
 
@@ -645,8 +689,7 @@ impl App {
         }
         let is_on_match = self.selected().site.is_some_and(|site| found.holds(site));
         if !is_on_match && found.functions > 0 {
-            self.search_step(true);
-            self.message = None;
+            self.go_to_match(&found, true);
         }
     }
 
@@ -654,6 +697,11 @@ impl App {
 
     /// The worker answered.
     pub(super) fn answer(&mut self, generation: u64, answer: Answer) {
+        // A file is written or not, whatever is selected by now.
+        let answer = match answer {
+            Answer::Wrote(wrote) => return self.wrote(wrote),
+            answer => answer,
+        };
         if generation != self.generation {
             return;
         }
@@ -684,8 +732,7 @@ impl App {
             }
             Answer::Found(found) => self.found(found),
             Answer::Code(view) => Code::came(self, *view),
-            Answer::Wrote(Ok(path)) => self.say(format!("wrote {path}")),
-            Answer::Wrote(Err(error)) => self.say(error),
+            Answer::Wrote(wrote) => self.wrote(wrote),
         }
     }
 
@@ -712,30 +759,6 @@ impl App {
     /// Makes lists anew that depend on switches.
     fn rebuild(&mut self) {
         self.select();
-    }
-
-    // Writing.
-
-    fn write(&mut self, path: String) {
-        if path.is_empty() {
-            return self.say("no name, nothing written");
-        }
-        let extension = path.rsplit('.').next().unwrap_or_default();
-        let form = match extension {
-            "folded" => Form::Folded,
-            "svg" => Form::Svg,
-            "html" => Form::Html,
-            _ => Form::Text(super::frame::text(self)),
-        };
-        self.asks.push(Ask::Write(Write { path, form }));
-    }
-
-    /// `perf.hist.N`, as perf names it.
-    fn print(&mut self) {
-        let path = format!("perf.hist.{}", self.prints);
-        self.prints += 1;
-        let form = Form::Text(super::frame::text(self));
-        self.asks.push(Ask::Write(Write { path, form }));
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the views show. Made by the worker, one set for each selection.
 
 use super::outline::Forest;
+use super::writing::{Write, Wrote};
 use crate::code::FunctionView;
 use crate::model::{CallTree, GrowId, Growth, Heat, HeatRows, NodeId, Site, SiteId, Sites, Weight};
 use prof_profile::{FunctionId, Profile};
@@ -66,28 +67,9 @@ pub(super) enum Ask {
     Search(Regex),
     /// A function's code.
     Code(FunctionId),
-    /// A file to be written.
+    /// A file to be written: what the user asked for, so that a newer
+    /// selection does not make it void.
     Write(Write),
-}
-
-/// What to write where.
-#[derive(Debug, Clone)]
-pub(super) struct Write {
-    pub(super) path: String,
-    pub(super) form: Form,
-}
-
-/// A form of what is seen.
-#[derive(Debug, Clone)]
-pub(super) enum Form {
-    /// The view as this text.
-    Text(String),
-    /// All stacks of the selection, folded.
-    Folded,
-    /// A flame graph of the selection.
-    Svg,
-    /// The same as a page.
-    Html,
 }
 
 /// Callers and callees of one function.
@@ -150,8 +132,8 @@ pub(super) enum Answer {
     Heat(HeatRows, Heat),
     Found(Found),
     Code(Box<FunctionView>),
-    /// A file was written, or why not.
-    Wrote(Result<String, String>),
+    /// A file was written, or why not. It holds for any selection.
+    Wrote(Wrote),
 }
 
 /// The call tree from the roots down.

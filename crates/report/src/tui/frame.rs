@@ -13,6 +13,7 @@ use prof_profile::Profile;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use std::borrow::Cow;
 
 /// The smallest screen that is drawn on.
 const LEAST: (u16, u16) = (40, 10);
@@ -28,7 +29,7 @@ pub(super) struct Screen {
 }
 
 /// Divides the screen. The detail takes as many rows as the selected name
-/// needs, up to a third of the screen.
+/// needs, and so does what the user is told, each up to a third of the screen.
 pub(super) fn layout(app: &App) -> Screen {
     let area = app.area;
     let wanted = detail(app).map_or(1, |words| text::wrap(&words, usize::from(area.width)).len());
@@ -40,13 +41,15 @@ pub(super) fn layout(app: &App) -> Screen {
         width: area.width,
         height: height.min(area.height.saturating_sub(y)),
     };
-    let body = area.height.saturating_sub(3 + rows);
+    let told = told(app).map_or(1, |words| text::wrap(&words, usize::from(area.width)).len());
+    let told = u16::try_from(told.clamp(1, most)).unwrap_or(1);
+    let body = area.height.saturating_sub(2 + rows + told);
     Screen {
         tabs: strip(0, 1),
         filters: strip(1, 1),
         body: strip(2, body),
         detail: strip(2 + body, rows),
-        status: strip(2 + body + rows, 1),
+        status: strip(2 + body + rows, told),
     }
 }
 
@@ -239,18 +242,35 @@ fn detail(app: &App) -> Option<String> {
 
 fn draw_detail(app: &App, area: Rect, buffer: &mut Buffer) {
     let Some(words) = detail(app) else { return };
-    let lines = text::wrap(&words, usize::from(area.width));
+    draw_wrapped(&words, &app.theme, area, app.theme.heading(), buffer);
+}
+
+/// Words in as many rows as there are.
+fn draw_wrapped(words: &str, theme: &Theme, area: Rect, style: Style, buffer: &mut Buffer) {
+    let lines = text::wrap(words, usize::from(area.width));
     let is_cut = lines.len() > usize::from(area.height);
     for (row, line) in (0..area.height).zip(&lines) {
         let is_last = is_cut && row + 1 == area.height;
-        let mut pen = Pen::new(buffer, &app.theme, area, row);
+        let mut pen = Pen::new(buffer, theme, area, row);
         if is_last {
             // More follows, so that it is cut in any case.
             let words = format!("{line}{}", " ".repeat(pen.room()));
-            pen.put(words.trim_start(), app.theme.heading());
+            pen.put(words.trim_start(), style);
         } else {
-            pen.put(line, app.theme.heading());
+            pen.put(line, style);
         }
+    }
+}
+
+/// What the user is told or asked; a prompt to type in stands above it.
+fn told(app: &App) -> Option<Cow<'_, str>> {
+    match &app.overlay {
+        Some(Overlay::Ask(..)) => None,
+        Some(Overlay::Replace(write)) => Some(Cow::Owned(format!(
+            "{} exists already. y: replace it; any other key: leave it as it is",
+            write.path
+        ))),
+        _ => app.message().map(Cow::Borrowed),
     }
 }
 
@@ -285,8 +305,8 @@ fn draw_status(app: &App, area: Rect, buffer: &mut Buffer) {
         }
         return;
     }
-    if let Some(message) = &app.message {
-        pen.put(message, theme.warning());
+    if let Some(words) = told(app) {
+        draw_wrapped(&words, theme, area, theme.warning(), buffer);
         return;
     }
     // In the flame graph h is a move.

@@ -36,6 +36,7 @@ mod text;
 mod theme;
 mod views;
 mod worker;
+mod writing;
 
 #[cfg(test)]
 mod tests;
@@ -77,6 +78,8 @@ pub struct Options {
     /// A function whose code is shown at first; an empty name for the
     /// hottest.
     pub function: Option<String>,
+    /// The user's home directory, for `~` in names of files.
+    pub home: Option<String>,
 }
 
 /// Why a session could not run or ended.

@@ -82,7 +82,6 @@ impl Outline {
                 break;
             }
         }
-        outline.scroll = Scroll::default();
         outline
     }
 
@@ -311,6 +310,11 @@ mod tests {
         let outline = Outline::hottest(&mut Small);
         assert_eq!(shown(&outline), [0, 1, 2, 3, 4]);
         assert_eq!(outline.selected().map(|row| row.node), Some(0));
+        let mut outline = outline;
+        outline.scroll.step(1);
+        assert_eq!(outline.selected().map(|row| row.node), Some(1));
+        outline.scroll.go_to(usize::MAX);
+        assert_eq!(outline.selected().map(|row| row.node), Some(4));
     }
 
     #[test]

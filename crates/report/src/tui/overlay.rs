@@ -9,6 +9,7 @@ use super::prompt::{Prompt, Typed};
 use super::scroll::Scroll;
 use super::text;
 use super::theme::{Glyphs, Kind, Theme};
+use super::writing::{IfTaken, Write};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -213,10 +214,12 @@ impl List {
 pub(super) enum Overlay {
     List(List),
     Ask(Asked, Prompt),
+    /// Whether a file of that name is to be replaced.
+    Replace(Write),
 }
 
 /// What a key did to an overlay.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum Taken {
     Nothing,
     Close,
@@ -225,6 +228,10 @@ pub(super) enum Taken {
     /// The text of a search changed.
     Changed(String),
     Answered(Asked, String),
+    /// Replace the file.
+    Replace(Write),
+    /// Leave the file of this name as it is.
+    Keep(String),
 }
 
 fn commands(scope: Scope, describe: impl Fn(&super::bindings::Binding) -> String) -> Vec<Line> {
@@ -350,6 +357,17 @@ impl Overlay {
                 Typed::Cancelled => Taken::Close,
                 Typed::Accepted => Taken::Answered(*asked, prompt.text().to_string()),
             },
+            Self::Replace(write) => match key.code {
+                KeyCode::Char('y' | 'Y')
+                    if key.modifiers.difference(KeyModifiers::SHIFT).is_empty() =>
+                {
+                    Taken::Replace(Write {
+                        taken: IfTaken::Replace,
+                        ..write.clone()
+                    })
+                }
+                _ => Taken::Keep(write.path.clone()),
+            },
         }
     }
 
@@ -358,6 +376,7 @@ impl Overlay {
         match self {
             Self::List(list) => list.click(area, at),
             Self::Ask(..) => Taken::Close,
+            Self::Replace(write) => Taken::Keep(write.path.clone()),
         }
     }
 

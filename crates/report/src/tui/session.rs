@@ -7,7 +7,7 @@ use super::worker::{self, Order, Reply};
 use super::{Error, Options, Update, frame};
 use crate::code::CodeSource;
 use crossterm::event::{self, Event, KeyEventKind};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -40,6 +40,7 @@ pub fn run(
     start_worker(ordered, told, waker, source)?;
     let mut app = App::new(&options.title, options.look, options.mouse);
     app.wanted.clone_from(&options.function);
+    app.home.clone_from(&options.home);
     let mut session = Session {
         app,
         orders,
@@ -47,7 +48,12 @@ pub fn run(
         editor: options.editor.clone(),
         asked: None,
     };
-    match session.serve(&mut screen)? {
+    let end = match session.serve(&mut screen) {
+        // Nobody is there to read a message.
+        Err(Error::Terminal(error)) if is_hangup(&error) => End::Left,
+        end => end?,
+    };
+    match end {
         End::Left => Ok(()),
         End::Failed(message) => {
             drop(screen);
@@ -55,6 +61,11 @@ pub fn run(
         }
         End::Signal(signal) => screen.die_of(signal),
     }
+}
+
+/// Whether an error is that the terminal is gone.
+fn is_hangup(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
 /// Passes on what the loader says.
@@ -223,21 +234,21 @@ impl Session {
         // An absolute path cannot be taken for an option.
         let path = Path::new(file);
         if !path.is_absolute() || !path.is_file() {
-            self.app.say(format!("{file} is not here to be edited"));
+            self.app.fail(format!("{file} is not here to be edited"));
             return Ok(());
         }
         let editor = self.editor.clone().unwrap_or_else(|| "vi".into());
         let mut words = editor.split_whitespace();
         let Some(program) = words.next() else {
-            self.app.say("$EDITOR is empty");
+            self.app.fail("$EDITOR is empty");
             return Ok(());
         };
         let mut command = Command::new(program);
         command.args(words).arg(format!("+{line}")).arg(path);
         match screen.lend(|| command.status())? {
             Ok(status) if status.success() => {}
-            Ok(status) => self.app.say(format!("{program}: {status}")),
-            Err(error) => self.app.say(format!("cannot run {program}: {error}")),
+            Ok(status) => self.app.fail(format!("{program}: {status}")),
+            Err(error) => self.app.fail(format!("cannot run {program}: {error}")),
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SI
 use signal_hook::low_level;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Stdout, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -66,7 +67,9 @@ impl Waker {
 
 /// The terminal in raw mode on its alternate screen, until dropped.
 pub(super) struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// Never dropped: its own drop prints to stderr if the terminal is gone,
+    /// and panics if stderr is on it. [`leave`] does what has to be done.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
     mouse: Mouse,
     signals: Signals,
     /// Where keys come from if not from stdin, as crossterm chooses it.
@@ -88,7 +91,7 @@ impl Screen {
             Some(File::open("/dev/tty").map_err(Error::Terminal)?)
         };
         Ok(Self {
-            terminal,
+            terminal: ManuallyDrop::new(terminal),
             mouse,
             signals,
             tty,

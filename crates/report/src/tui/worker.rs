@@ -1,21 +1,19 @@
 //! The thread that computes, so that no key waits.
 //!
 //! It holds the scene of the selection in force. A new selection makes
-//! everything asked about the one before void: generation numbers tell them
-//! apart, and the session drops answers of an old generation.
+//! everything asked about the one before void, but for files to be written:
+//! generation numbers tell them apart, and the session drops answers of an old
+//! generation.
 
-use super::data::{Answer, Around, Ask, Form, Found, Hot, Seen, Write};
+use super::data::{Answer, Around, Ask, Found, Hot, Seen};
+use super::writing;
 use crate::code::{Build, CodeSource};
 use crate::model::{
     CallTree, Growth, Heat, NodeId, Row, Rows, RowsOptions, Scene, Selection, SortKey, Weight,
 };
-use crate::picture::{self, PictureOptions};
 use prof_profile::{FunctionId, Profile};
 use regex::Regex;
 use std::collections::VecDeque;
-use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -60,7 +58,7 @@ pub(super) fn run(
     }
 }
 
-/// Orders that wait. A newer selection makes all before it void.
+/// Orders that wait. A newer selection makes all questions before it void.
 struct Queue<'a> {
     orders: &'a Receiver<Order>,
     waiting: VecDeque<Order>,
@@ -78,7 +76,13 @@ impl Queue<'_> {
             .iter()
             .rposition(|order| matches!(order, Order::Select { .. }));
         if let Some(newest) = newest {
-            self.waiting.drain(..newest);
+            // What was to be written is written of the selection it was
+            // asked of.
+            let mut at = 0;
+            self.waiting.retain(|order| {
+                at += 1;
+                at > newest || matches!(order, Order::Ask(Ask::Write(_)))
+            });
         }
         self.waiting.pop_front()
     }
@@ -108,7 +112,7 @@ fn serve(
             Ask::Heat(rows, slices) => Answer::Heat(rows, Heat::new(&scene, rows, slices)),
             Ask::Search(pattern) => Answer::Found(search(&seen, pattern)),
             Ask::Code(function) => Answer::Code(Box::new(code(&scene, function, source))),
-            Ask::Write(write) => Answer::Wrote(write_file(&scene, write)),
+            Ask::Write(write) => Answer::Wrote(writing::perform(&scene, write)),
         };
         if !send(answer) {
             return None;
@@ -249,33 +253,41 @@ fn code(
     build.view(function)
 }
 
-/// Writes to a new file only: nothing is overwritten, no link followed.
-fn write_file(scene: &Scene<'_>, write: Write) -> Result<String, String> {
-    let bytes = render(scene, write.form)?;
-    let opened = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&write.path);
-    opened
-        .and_then(|mut file| file.write_all(&bytes))
-        .map(|()| write.path.clone())
-        .map_err(|error| format!("cannot write {}: {error}", write.path))
-}
+#[cfg(test)]
+mod tests {
+    use super::{Ask, Order, Queue};
+    use crate::model::Selection;
+    use crate::tui::writing::{Form, IfTaken, Write};
+    use prof_profile::Profile;
+    use std::collections::VecDeque;
+    use std::sync::{Arc, mpsc};
 
-/// A form of the selection in force.
-fn render(scene: &Scene<'_>, form: Form) -> Result<Vec<u8>, String> {
-    let options = PictureOptions {
-        selection: scene.selection().clone(),
-        ..PictureOptions::default()
-    };
-    let profile = scene.profile();
-    let mut bytes = Vec::new();
-    let drawn = match form {
-        Form::Text(text) => return Ok(text.into_bytes()),
-        Form::Folded => picture::folded(profile, &options, &mut bytes),
-        Form::Svg => picture::svg(profile, &options, &mut bytes),
-        Form::Html => picture::html(profile, &options, &mut bytes),
-    };
-    drawn.map(|()| bytes).map_err(|error| error.to_string())
+    #[test]
+    fn a_newer_selection_makes_questions_void_but_no_file() {
+        let (sender, orders) = mpsc::channel();
+        let select = |generation| Order::Select {
+            generation,
+            profile: Arc::new(Profile::default()),
+            selection: Box::new(Selection::default()),
+        };
+        let write = Order::Ask(Ask::Write(Write {
+            path: "a.txt".into(),
+            form: Form::Text(String::new()),
+            taken: IfTaken::Ask,
+        }));
+        let sent = [select(1), Order::Ask(Ask::Around(7)), write, select(2)];
+        for order in sent.into_iter().chain([Order::Ask(Ask::Around(8))]) {
+            sender.send(order).expect("it is there");
+        }
+        drop(sender);
+        let mut queue = Queue {
+            orders: &orders,
+            waiting: VecDeque::new(),
+        };
+        let mut next = || queue.next();
+        assert!(matches!(next(), Some(Order::Ask(Ask::Write(_)))));
+        assert!(matches!(next(), Some(Order::Select { generation: 2, .. })));
+        assert!(matches!(next(), Some(Order::Ask(Ask::Around(8)))));
+        assert!(next().is_none());
+    }
 }
