@@ -25,6 +25,7 @@ mod oracle;
 mod record_command;
 mod record_faults;
 mod report_text;
+mod ring_memory;
 mod script_code;
 mod script_corpus;
 mod tui;

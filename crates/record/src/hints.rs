@@ -2,6 +2,7 @@
 //! situation.
 
 use crate::events;
+use crate::rings::{Lockable, RingMemory, Size};
 use std::fmt;
 
 /// What was being done.
@@ -63,8 +64,12 @@ pub struct Refusal {
     pub paranoid: Option<i32>,
     /// Descriptors needed in all.
     pub descriptors: u64,
-    /// Bytes of the ring.
-    pub ring_bytes: u64,
+    /// The rings, of which one was refused.
+    pub(crate) memory: RingMemory,
+    /// Whether the size of rings is the user's wish.
+    pub(crate) ring_is_asked: bool,
+    /// What rings may lock.
+    pub(crate) lockable: Lockable,
 }
 
 /// One row: when it applies, and the cause with the cure.
@@ -78,6 +83,15 @@ struct Row {
 const fn open(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> Row {
     Row {
         step: Step::Open,
+        errno,
+        applies,
+        text,
+    }
+}
+
+const fn map(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> Row {
+    Row {
+        step: Step::Map,
         errno,
         applies,
         text,
@@ -230,24 +244,31 @@ const ROWS: &[Row] = &[
         ALWAYS,
         "this kernel is too old for one of the options asked for",
     ),
-    Row {
-        step: Step::Map,
-        errno: libc::EPERM,
-        applies: ALWAYS,
-        text: "a ring of {ring} bytes is more memory than this user may lock (kernel.perf_event_mlock_kb per CPU, then ulimit -l)\n  try: -m with a smaller size, or with sudo",
-    },
-    Row {
-        step: Step::Map,
-        errno: libc::ENOMEM,
-        applies: ALWAYS,
-        text: "there is no memory for a ring of {ring} bytes\n  try: -m with a smaller size",
-    },
-    Row {
-        step: Step::Map,
-        errno: libc::EINVAL,
-        applies: ALWAYS,
-        text: "a ring of {ring} bytes is not a power of two of pages\n  try: -m with another size",
-    },
+    map(
+        libc::EPERM,
+        |r| r.lockable.allows(r.locked()),
+        "other recorders of this user hold what may be locked: {rings}, with a page for each {locked}, are refused, though {user} (kernel.perf_event_mlock_kb for each CPU, all recorders together) and {process} for each process (ulimit -l) are allowed\n  try: when those have ended\n   or: sudo sysctl kernel.perf_event_mlock_kb={enough}   (until reboot)",
+    ),
+    map(
+        libc::EPERM,
+        |r| r.ring_is_asked,
+        "{rings}, with a page for each, are {locked}; this user may lock {user} (kernel.perf_event_mlock_kb for each CPU, all recorders together) and each process {process} more (ulimit -l)\n  try: without -m\n   or: sudo sysctl kernel.perf_event_mlock_kb={enough}   (until reboot)",
+    ),
+    map(
+        libc::EPERM,
+        ALWAYS,
+        "even {rings}, with a page for each, are {locked}; this user may lock {user} (kernel.perf_event_mlock_kb for each CPU, all recorders together) and each process {process} more (ulimit -l)\n  try: sudo sysctl kernel.perf_event_mlock_kb={enough}   (until reboot)",
+    ),
+    map(
+        libc::ENOMEM,
+        ALWAYS,
+        "there is no memory for {rings}\n  try: a larger ulimit -v, if there is one, or fewer threads and CPUs",
+    ),
+    map(
+        libc::EINVAL,
+        ALWAYS,
+        "a ring of {ring} is not a power of two of pages\n  try: -m with another size",
+    ),
 ];
 
 /// The name of an errno, as C has it.
@@ -301,8 +322,36 @@ impl Refusal {
             .replace("{highest}", &format!("{} Hz", self.highest_frequency))
             .replace("{frequency}", &self.frequency.unwrap_or(0).to_string())
             .replace("{descriptors}", &self.descriptors.to_string())
-            .replace("{ring}", &self.ring_bytes.to_string());
+            .replace("{ring}", &Size(self.memory.bytes).to_string())
+            .replace("{rings}", &self.asked_rings())
+            .replace("{locked}", &Size(self.locked()).to_string())
+            .replace("{user}", &Size(self.lockable.user).to_string())
+            .replace("{process}", &Size(self.lockable.process).to_string())
+            .replace("{enough}", &self.enough().to_string());
         Some(text)
+    }
+
+    /// Bytes that all rings lock.
+    fn locked(&self) -> u64 {
+        let RingMemory { rings, bytes, .. } = self.memory;
+        self.lockable.locked_by(rings, bytes)
+    }
+
+    /// The KiB for each CPU that are enough for these rings as large as they
+    /// should be, beside other recorders that hold all they may.
+    fn enough(&self) -> u64 {
+        let RingMemory { rings, wanted, .. } = self.memory;
+        let cpus = self.lockable.cpus.max(1);
+        let more = self.lockable.locked_by(rings, wanted);
+        (self.lockable.user / cpus + more.div_ceil(cpus)).div_ceil(1024)
+    }
+
+    fn asked_rings(&self) -> String {
+        let RingMemory { rings, bytes, .. } = self.memory;
+        match rings {
+            1 => format!("one ring of {}", Size(bytes)),
+            rings => format!("{rings} rings of {}", Size(bytes)),
+        }
     }
 
     fn thread(&self) -> String {
@@ -345,6 +394,7 @@ impl std::error::Error for Refusal {}
 #[cfg(test)]
 mod tests {
     use super::{ROWS, Refusal, Step, Whose};
+    use crate::rings::{Lockable, RingMemory};
 
     fn plain(step: Step, errno: i32) -> Refusal {
         Refusal {
@@ -366,7 +416,24 @@ mod tests {
             highest_frequency: 100_000,
             paranoid: Some(2),
             descriptors: 4096,
-            ring_bytes: 524_288,
+            memory: RingMemory {
+                rings: 3,
+                bytes: 4096,
+                wanted: 8 << 20,
+                piece: None,
+            },
+            ring_is_asked: false,
+            lockable: lockable(0),
+        }
+    }
+
+    /// What two CPUs may lock.
+    fn lockable(user: u64) -> Lockable {
+        Lockable {
+            user,
+            cpus: 2,
+            process: 16384,
+            page: 4096,
         }
     }
 
@@ -497,9 +564,26 @@ mod tests {
             (open(libc::ENOMEM), "no memory"),
             (open(libc::ESRCH), "no process or thread 42"),
             (open(libc::E2BIG), "too old"),
-            (map(libc::EPERM), "ring of 524288 bytes"),
-            (map(libc::ENOMEM), "-m with a smaller"),
-            (map(libc::EINVAL), "power of two"),
+            (
+                Refusal {
+                    lockable: lockable(8192),
+                    ..map(libc::EPERM)
+                },
+                "when those have ended\n   or: sudo sysctl kernel.perf_event_mlock_kb=12298 ",
+            ),
+            (
+                Refusal {
+                    ring_is_asked: true,
+                    ..map(libc::EPERM)
+                },
+                "try: without -m",
+            ),
+            (
+                map(libc::EPERM),
+                "even 3 rings of 4 KiB, with a page for each, are 24 KiB; this user may lock 0 KiB",
+            ),
+            (map(libc::ENOMEM), "no memory for 3 rings"),
+            (map(libc::EINVAL), "ring of 4 KiB is not a power of two"),
         ]
     }
 

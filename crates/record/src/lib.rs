@@ -15,6 +15,7 @@ pub mod options;
 pub mod output;
 mod plan;
 pub mod registers;
+mod rings;
 mod session;
 mod setup;
 pub mod snapshots;
@@ -29,6 +30,7 @@ mod writing;
 
 pub use control::EndedBy;
 pub use plan::DEFAULT_DUMP;
+pub use rings::RingMemory;
 pub use session::{Finished, RecordError, record};
 pub use summary::Summary;
 pub use tally::Tally;

@@ -3,6 +3,7 @@
 use crate::events::Precision;
 use crate::hints::{Refusal, Step, Whose};
 use crate::plan::{Planned, Role};
+use crate::rings::{Lockable, RingMemory};
 use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType};
 use prof_sys::{Event, OpenError, Ring, Target, page_size};
 use std::fs::File;
@@ -56,9 +57,12 @@ pub(crate) struct Scope {
     pub(crate) descriptors: u64,
     pub(crate) highest_frequency: u64,
     pub(crate) paranoid: Option<i32>,
-    pub(crate) ring_bytes: u64,
-    /// The size is the user's wish: it is not made smaller.
+    /// What each ring gets.
+    pub(crate) memory: RingMemory,
+    /// Whether the size of rings is the user's wish.
     pub(crate) ring_is_asked: bool,
+    /// What rings may lock, for messages.
+    pub(crate) lockable: Lockable,
     /// The roles whose events are switched on as soon as their ring is there,
     /// so that FORK records tell of every thread that inherits them.
     pub(crate) enabled: Vec<Role>,
@@ -81,7 +85,6 @@ pub(crate) struct OpenSet {
     /// For snapshots of deep stacks; `None` where that is not possible.
     pub(crate) witness: Option<Witness>,
     scope: Scope,
-    ring_bytes: u64,
 }
 
 /// The event of context switches with its descriptors; see
@@ -107,6 +110,14 @@ pub(crate) enum Stop {
     Refused(Box<Refusal>),
 }
 
+impl Stop {
+    /// Whether smaller rings might have been mapped.
+    pub(crate) fn is_for_room(&self) -> bool {
+        matches!(self, Self::Refused(refusal)
+            if refusal.step == Step::Map && matches!(refusal.errno, libc::EPERM | libc::ENOMEM))
+    }
+}
+
 impl OpenSet {
     pub(crate) fn new(planned: Vec<Planned>, witness: Option<EventAttr>, scope: Scope) -> Self {
         let events = planned
@@ -124,7 +135,6 @@ impl OpenSet {
                 attr,
                 descriptors: Vec::new(),
             }),
-            ring_bytes: scope.ring_bytes,
             scope,
         }
     }
@@ -289,35 +299,24 @@ impl OpenSet {
             })?;
             return Ok(place);
         }
-        loop {
-            let pages = (self.ring_bytes / page_size() as u64).max(1);
-            let pages = usize::try_from(pages).unwrap_or(usize::MAX);
-            match Ring::map(event, pages) {
-                Ok(ring) => {
-                    self.rings.push(RingSlot {
-                        ring,
-                        cpu,
-                        tid,
-                        members: Vec::new(),
-                    });
-                    return Ok(self.rings.len() - 1);
-                }
-                Err(error) => {
-                    let errno = error.raw_os_error().unwrap_or(0);
-                    let limited = matches!(errno, libc::EPERM | libc::ENOMEM);
-                    if !limited || self.scope.ring_is_asked || pages == 1 {
-                        let refusal = self.refusal(Step::Map, errno, index, tid, cpu);
-                        return Err(Stop::Refused(Box::new(refusal)));
-                    }
-                    self.ring_bytes /= 2;
-                }
-            }
-        }
+        let pages = self.scope.memory.bytes / page_size() as u64;
+        let pages = usize::try_from(pages).unwrap_or(usize::MAX);
+        let ring = Ring::map(event, pages).map_err(|error| {
+            let errno = error.raw_os_error().unwrap_or(0);
+            Stop::Refused(Box::new(self.refusal(Step::Map, errno, index, tid, cpu)))
+        })?;
+        self.rings.push(RingSlot {
+            ring,
+            cpu,
+            tid,
+            members: Vec::new(),
+        });
+        Ok(self.rings.len() - 1)
     }
 
-    /// Bytes of the smallest ring, if rings had to be made smaller.
-    pub(crate) fn shrunk_ring(&self) -> Option<u64> {
-        (self.ring_bytes < self.scope.ring_bytes).then_some(self.ring_bytes)
+    /// What each ring got.
+    pub(crate) fn memory(&self) -> RingMemory {
+        self.scope.memory
     }
 
     pub(crate) fn scope(&self) -> &Scope {
@@ -353,7 +352,9 @@ impl OpenSet {
             highest_frequency: self.scope.highest_frequency,
             paranoid: self.scope.paranoid,
             descriptors: self.scope.descriptors,
-            ring_bytes: self.ring_bytes,
+            memory: self.scope.memory,
+            ring_is_asked: self.scope.ring_is_asked,
+            lockable: self.scope.lockable,
         }
     }
 

@@ -24,7 +24,7 @@ use prof_perfdata::write::EventDescription;
 use prof_sys::limits::{self, Limit, Resource};
 use prof_sys::process::Ended;
 use prof_sys::prompt::run_soon;
-use prof_sys::{ExecError, Launched, clock};
+use prof_sys::{ExecError, Launched, RingView, clock};
 use std::ffi::OsString;
 use std::io;
 use std::time::Instant;
@@ -229,10 +229,7 @@ impl Plan<'_> {
             stage.begin(&opened);
         }
         let snapshots = stage.as_ref().and_then(|stage| stage.snapshots());
-        let beside = snapshots
-            .as_ref()
-            .filter(|_| set.witness.is_some())
-            .and_then(|_| snapshots::map_beside(&rings, &set.events));
+        let views: Vec<RingView> = rings.iter().map(|slot| slot.ring.view()).collect();
         let watch = set.witness.as_ref().map(snapshots::Watch::new);
         let (queue, pieces) = crossbeam_channel::unbounded();
         let (spare, spares) = crossbeam_channel::bounded(SPARE_BUFFERS);
@@ -269,9 +266,9 @@ impl Plan<'_> {
                     drainer.run();
                 })
                 .map_err(system("start a thread"))?;
-            if let (Some(orders), Some(beside), Some(watch)) = (&snapshots, &beside, &watch) {
+            if let (Some(orders), Some(watch)) = (&snapshots, &watch) {
                 for reader in
-                    snapshots::readers(orders, beside, &set.events, &opened, watch, &shared)
+                    snapshots::readers(orders, &views, &set.events, &opened, watch, &shared)
                 {
                     // Without one, stacks are read later, and some not at all.
                     let _ = thread("read").spawn_scoped(scope, || reader.run(&shared.stop));

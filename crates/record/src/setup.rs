@@ -7,6 +7,7 @@ use crate::hints::Whose;
 use crate::open::{OpenSet, Scope, Stop};
 use crate::options::{Options, Sampling, Stacks, Start, Target};
 use crate::plan::{self, Limits, Planned, Role};
+use crate::rings::{self, Lockable, RingMemory, Size};
 use crate::session::RecordError;
 use crate::synthesize::online_cpus;
 use prof_abi::AttrFlags;
@@ -17,16 +18,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Ring size where nothing speaks for another, bytes: what every user may lock
-/// for each CPU.
-const PLAIN_RING: u64 = 512 << 10;
-/// The largest ring unless asked for, bytes.
-const MOST_RING: u64 = 8 << 20;
 /// Threads of more processes that already run are not watched for deep stacks:
 /// that takes another descriptor for each thread and CPU.
 const MOST_WITNESSED: usize = 256;
-/// All rings together, bytes.
-const MOST_RINGS: u64 = 64 << 20;
 
 /// Opens the events for the tasks. With it come records that were read while
 /// attaching.
@@ -41,26 +35,32 @@ pub(crate) fn open(
             .unwrap_or(100_000),
     };
     check_frequency(options, limits, notices)?;
-    let place = Place {
-        cpus: cpus(options)?,
-        cgroup: options.cgroup.as_deref().map(open_cgroup).transpose()?,
+    let opening = Opening {
+        options,
+        limits,
+        place: Place {
+            cpus: cpus(options)?,
+            cgroup: options.cgroup.as_deref().map(open_cgroup).transpose()?,
+        },
+        tasks,
+        lockable: Lockable::of_this_process(limits.cpus),
     };
     let mut specs = options.events.clone();
     let is_default = specs.is_empty();
     if is_default {
         specs.push(plan::default_event("cycles"));
     }
-    let mut opened = try_open(options, &specs, limits, &place, tasks);
+    let mut opened = opening.of(&specs);
     if matches!(&opened, Err(Stop::Refused(refusal)) if refusal.breaks_weak_groups())
         && break_up(&mut specs)
     {
         notices("a weak group (:W) is broken up, since its events cannot be counted together");
-        opened = try_open(options, &specs, limits, &place, tasks);
+        opened = opening.of(&specs);
     }
     let (set, early) = match opened {
         Err(Stop::Refused(refusal)) if is_default && has_no_counters(refusal.errno) => {
             specs = vec![plan::default_event("cpu-clock")];
-            let opened = try_open(options, &specs, limits, &place, tasks);
+            let opened = opening.of(&specs);
             if opened.is_ok() {
                 notices(&format!(
                     "sampling cpu-clock, since this machine has no hardware counter for cycles ({})",
@@ -85,10 +85,14 @@ pub(crate) fn open(
             ));
         }
     }
-    if let Some(bytes) = set.shrunk_ring().filter(|&bytes| bytes < PLAIN_RING) {
+    let is_asked = matches!(options.stacks, Stacks::Dump(_));
+    if let Some((given, asked)) = set.memory().piece
+        && (is_asked || options.verbose)
+    {
         notices(&format!(
-            "rings of {} KiB, the most this user may lock (ulimit -l, kernel.perf_event_mlock_kb)",
-            bytes >> 10
+            "stacks are copied up to {given} bytes instead of {asked}: rings of {} have no room \
+             for more (ulimit -l, -m)",
+            Size(set.memory().bytes)
         ));
     }
     Ok((set, early))
@@ -195,58 +199,92 @@ fn check_frequency(
     Ok(())
 }
 
-fn try_open(
-    options: &Options,
-    specs: &[EventSpec],
+/// What each try to open has in common.
+struct Opening<'a> {
+    options: &'a Options,
     limits: Limits,
-    place: &Place,
-    tasks: &[Option<u32>],
-) -> Result<(OpenSet, Vec<Vec<u8>>), Stop> {
-    let cpus = &place.cpus;
-    let cgroup = place.cgroup.as_ref();
-    let mut planned = plan::plan(options, specs, limits);
-    let tracks = plan::needs_tracking(options);
-    let all_cpus = if tracks {
-        &cpus.tracking
-    } else {
-        &cpus.sampling
-    };
-    let ring_bytes = options
-        .ring_bytes
-        .unwrap_or_else(|| ring_bytes(options, all_cpus.len().max(tasks.len())));
-    wake_at(&mut planned, ring_bytes / 4);
-    let witness = match tasks.len() <= MOST_WITNESSED {
-        true => plan::witness(options, &planned, limits),
-        false => None,
-    };
-    let each = planned.len() + usize::from(witness.is_some());
-    let descriptors = each as u64 * all_cpus.len().max(1) as u64 * tasks.len() as u64;
-    let whose = match options.target {
-        Target::Command(_) => Whose::Launched,
-        Target::System(_) => Whose::System,
-        Target::Processes(_) | Target::Threads(_) => Whose::Attached,
-    };
-    let enabled = match (whose, options.start) {
-        (Whose::Attached, Start::AtOnce) => vec![Role::Samples, Role::Tracks],
-        (Whose::Attached, Start::After(_)) => vec![Role::Tracks],
-        _ => Vec::new(),
-    };
-    let scope = Scope {
-        whose,
-        cpus: cpus.sampling.clone(),
-        all_cpus: all_cpus.clone(),
-        // The recorder's own and those of files that it reads.
-        descriptors: descriptors + 32,
-        highest_frequency: limits.highest_frequency,
-        paranoid: read_number("/proc/sys/kernel/perf_event_paranoid"),
-        ring_bytes,
-        ring_is_asked: options.ring_bytes.is_some(),
-        enabled,
-        cgroup: cgroup.cloned(),
-    };
-    let mut set = OpenSet::new(planned, witness, scope);
-    let early = attach::open_tasks(options, &mut set, tasks)?;
-    Ok((set, early))
+    place: Place,
+    tasks: &'a [Option<u32>],
+    lockable: Lockable,
+}
+
+type Opened = Result<(OpenSet, Vec<Vec<u8>>), Stop>;
+
+impl Opening<'_> {
+    /// Opens the events, with rings as large as they may be.
+    fn of(&self, specs: &[EventSpec]) -> Opened {
+        let planned = plan::plan(self.options, specs, self.limits);
+        // One per CPU, or per thread where events are on any CPU.
+        let rings = match self.all_cpus().len() {
+            0 => self.tasks.len() as u64,
+            cpus => cpus as u64,
+        };
+        let asked = self.options.ring_bytes;
+        let wanted = asked.unwrap_or_else(|| rings::wanted_bytes(&planned, rings));
+        let sizes: Vec<u64> = match asked {
+            // A size that was asked for is the only one.
+            Some(asked) => vec![asked],
+            None => self.lockable.sizes(rings, wanted).collect(),
+        };
+        rings::share_out(sizes, Stop::is_for_room, |bytes| {
+            let memory = RingMemory {
+                rings,
+                bytes,
+                wanted,
+                piece: None,
+            };
+            self.with_rings(planned.clone(), memory)
+        })
+    }
+
+    /// The CPUs on which any event is.
+    fn all_cpus(&self) -> &[u32] {
+        match plan::needs_tracking(self.options) {
+            true => &self.place.cpus.tracking,
+            false => &self.place.cpus.sampling,
+        }
+    }
+
+    fn with_rings(&self, mut planned: Vec<Planned>, mut memory: RingMemory) -> Opened {
+        let options = self.options;
+        let is_auto = matches!(options.stacks, Stacks::Unwound(_));
+        memory.piece = rings::fit_pieces(&mut planned, memory.bytes, is_auto);
+        wake_at(&mut planned, memory.bytes / 4);
+        let witness = match self.tasks.len() <= MOST_WITNESSED {
+            true => plan::witness(options, &planned, self.limits),
+            false => None,
+        };
+        let each = planned.len() + usize::from(witness.is_some());
+        let descriptors =
+            each as u64 * self.all_cpus().len().max(1) as u64 * self.tasks.len() as u64;
+        let whose = match options.target {
+            Target::Command(_) => Whose::Launched,
+            Target::System(_) => Whose::System,
+            Target::Processes(_) | Target::Threads(_) => Whose::Attached,
+        };
+        let enabled = match (whose, options.start) {
+            (Whose::Attached, Start::AtOnce) => vec![Role::Samples, Role::Tracks],
+            (Whose::Attached, Start::After(_)) => vec![Role::Tracks],
+            _ => Vec::new(),
+        };
+        let scope = Scope {
+            whose,
+            cpus: self.place.cpus.sampling.clone(),
+            all_cpus: self.all_cpus().to_vec(),
+            // The recorder's own and those of files that it reads.
+            descriptors: descriptors + 32,
+            highest_frequency: self.limits.highest_frequency,
+            paranoid: read_number("/proc/sys/kernel/perf_event_paranoid"),
+            memory,
+            ring_is_asked: options.ring_bytes.is_some(),
+            lockable: self.lockable,
+            enabled,
+            cgroup: self.place.cgroup.clone(),
+        };
+        let mut set = OpenSet::new(planned, witness, scope);
+        let early = attach::open_tasks(options, &mut set, self.tasks)?;
+        Ok((set, early))
+    }
 }
 
 fn wake_at(planned: &mut [Planned], bytes: u64) {
@@ -254,26 +292,6 @@ fn wake_at(planned: &mut [Planned], bytes: u64) {
         event.attr.flags = event.attr.flags.with(AttrFlags::WATERMARK);
         event.attr.wakeup = u32::try_from(bytes).unwrap_or(u32::MAX);
     }
-}
-
-/// A power of two that holds what arrives in half a second, within bounds.
-fn ring_bytes(options: &Options, rings: usize) -> u64 {
-    let sample = match options.stacks {
-        Stacks::None | Stacks::LastBranch => 64,
-        Stacks::FramePointers => 512,
-        Stacks::Dump(bytes) | Stacks::Unwound(bytes) => 512 + u64::from(bytes),
-    };
-    let a_second = match options.sampling {
-        Sampling::Frequency(hz) => hz,
-        Sampling::HighestFrequency => 100_000,
-        Sampling::Period(_) => 10_000,
-    };
-    let wanted = (a_second.saturating_mul(sample) / 2).next_power_of_two();
-    let most = (MOST_RINGS / rings.max(1) as u64)
-        .max(1)
-        .next_power_of_two()
-        / 2;
-    wanted.min(most).clamp(PLAIN_RING, MOST_RING)
 }
 
 fn read_number<T: std::str::FromStr>(path: &str) -> Option<T> {
@@ -326,9 +344,7 @@ fn executable(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{look_up, ring_bytes};
-    use crate::options::{Options, Sampling, Stacks, Target};
-    use crate::output::Destination;
+    use super::look_up;
     use std::ffi::OsStr;
     use std::io::ErrorKind;
 
@@ -341,16 +357,5 @@ mod tests {
         assert_eq!(kind("/etc/passwd"), ErrorKind::PermissionDenied);
         assert_eq!(kind("/"), ErrorKind::PermissionDenied);
         assert_eq!(kind(""), ErrorKind::NotFound);
-    }
-
-    #[test]
-    fn rings_grow_with_the_rate_and_stay_within_bounds() {
-        let mut options = Options::new(Target::System(None), Destination::Stdout);
-        options.sampling = Sampling::Frequency(999);
-        assert_eq!(ring_bytes(&options, 2), 512 << 10);
-        options.stacks = Stacks::FramePointers;
-        options.sampling = Sampling::Frequency(49_999);
-        assert_eq!(ring_bytes(&options, 2), 8 << 20);
-        assert_eq!(ring_bytes(&options, 1024), 512 << 10);
     }
 }

@@ -17,12 +17,12 @@
 //! Nobody is woken, and the witness is off, while the stage wants nothing.
 
 use crate::drain::Shared;
-use crate::open::{OpenEvent, RingSlot, Witness};
+use crate::open::{OpenEvent, Witness};
 use prof_abi::{ByteOrder, EventAttr, Misc, RecordType, SampleType};
 use prof_perfdata::write::EventDescription;
 use prof_perfdata::{Event as EventLayout, Events, Record, Sample};
 use prof_sys::prompt::{SampleSignals, run_first, run_on};
-use prof_sys::{Event, PollSet, Ring, Waker, page_size, process};
+use prof_sys::{Event, PollSet, RingView, Waker, process};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -249,7 +249,7 @@ pub(crate) struct Reader<'a> {
     witness: Vec<u64>,
     layouts: Events,
     /// All rings; `own` is that of this CPU.
-    rings: &'a [Ring],
+    rings: &'a [RingView],
     own: usize,
     /// How far each ring was looked through.
     at: Vec<u64>,
@@ -260,23 +260,11 @@ pub(crate) struct Reader<'a> {
     since: Instant,
 }
 
-/// Second mappings of the rings, for readers.
-pub(crate) fn map_beside(slots: &[RingSlot], events: &[OpenEvent]) -> Option<Vec<Ring>> {
-    slots
-        .iter()
-        .map(|slot| {
-            let &(event, descriptor) = slot.members.first()?;
-            let owner = &events.get(event)?.descriptors.get(descriptor)?.event;
-            Ring::map_overwriting(owner, slot.ring.size() / page_size()).ok()
-        })
-        .collect()
-}
-
 /// One reader for each ring, that is for each CPU; none where rings belong to
 /// threads.
 pub(crate) fn readers<'a>(
     orders: &Arc<Snapshots>,
-    rings: &'a [Ring],
+    rings: &'a [RingView],
     events: &'a [OpenEvent],
     opened: &[EventDescription],
     watch: &'a Watch<'a>,

@@ -1,6 +1,7 @@
 //! What was recorded, in one line.
 
 use crate::open::OpenSet;
+use crate::rings::RingMemory;
 use crate::tally::Tally;
 use prof_abi::{Software, event_kind};
 use prof_sys::clock;
@@ -28,6 +29,8 @@ pub struct Summary {
     pub own_cpu: Duration,
     /// Events as they were opened.
     pub events: Vec<String>,
+    /// The memory of the rings.
+    pub rings: RingMemory,
 }
 
 impl Summary {
@@ -58,6 +61,7 @@ impl Summary {
                 .iter()
                 .map(|event| event.planned.name.clone())
                 .collect(),
+            rings: set.memory(),
         }
     }
 
@@ -102,7 +106,7 @@ impl Summary {
             ));
         }
         let share = 100.0 * self.own_cpu.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9);
-        line.push_str(&format!("; recorder {share:.1} % of a CPU"));
+        line.push_str(&format!("; recorder {share:.1} % of a CPU, {}", self.rings));
         line
     }
 }

@@ -50,7 +50,7 @@ pub use event::{Event, OpenError, Target, kernel_attr_size};
 pub use inherited::Inherited;
 pub use ioctl::BpfPrograms;
 pub use poll::{PollSet, Waker};
-pub use ring::Ring;
+pub use ring::{Ring, RingView};
 pub use spawn::{ExecError, Launched};
 
 /// The result of a system call that returns -1 and sets `errno`.

@@ -4,6 +4,7 @@ use crate::event::Event;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `struct perf_event_mmap_page`, the part that a reader of records needs.
@@ -31,7 +32,8 @@ enum Full {
     Overwrites,
 }
 
-/// A mapped ring: one control page and 2ⁿ pages of records.
+/// A mapped ring: one control page and 2ⁿ pages of records. Its owner takes
+/// the records; others may look at them through a [`RingView`].
 ///
 /// ```text
 ///            tail                 head
@@ -44,6 +46,22 @@ enum Full {
 /// on at its start. The kernel moves the head past whole records only.
 #[derive(Debug)]
 pub struct Ring {
+    view: RingView,
+}
+
+/// A look into a ring that another thread may own and empty.
+///
+/// It shares the owner's mapping: a second one would be counted against what
+/// the user may lock, by kernels since 6.15 for as long as the user has any
+/// process.
+#[derive(Debug, Clone)]
+pub struct RingView {
+    mapping: Arc<Mapping>,
+}
+
+/// Unmapped when the ring and all views of it are gone.
+#[derive(Debug)]
+struct Mapping {
     base: NonNull<u8>,
     mapped: usize,
     data: NonNull<u8>,
@@ -51,11 +69,11 @@ pub struct Ring {
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread.
-unsafe impl Send for Ring {}
+unsafe impl Send for Mapping {}
 
-// SAFETY: what takes `&self` loads atomics and copies out bytes that only the
-// kernel writes; giving room back takes `&mut self`.
-unsafe impl Sync for Ring {}
+// SAFETY: what takes `&self` loads and stores atomics and copies out bytes
+// that only the kernel writes.
+unsafe impl Sync for Mapping {}
 
 impl Ring {
     /// Maps the event's ring with `pages` data pages, a power of two.
@@ -97,16 +115,111 @@ impl Ring {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast::<u8>()).expect("mmap does not give address 0 unasked");
-        let mut ring = Self {
+        let mut mapping = Mapping {
             base,
             mapped,
             data: base,
             size: 0,
         };
-        ring.find_data(page)?;
-        Ok(ring)
+        mapping.find_data(page)?;
+        let view = RingView {
+            mapping: Arc::new(mapping),
+        };
+        Ok(Self { view })
     }
 
+    /// A look at the records for another thread; valid even when the ring is
+    /// gone.
+    pub fn view(&self) -> RingView {
+        self.view.clone()
+    }
+
+    /// Bytes of records that it can hold.
+    pub fn size(&self) -> usize {
+        self.view.size()
+    }
+
+    /// Bytes of records waiting.
+    pub fn waiting(&self) -> usize {
+        self.view.waiting()
+    }
+
+    /// Appends all waiting records to `out`, gives their room back, and
+    /// returns their bytes. The records are whole.
+    pub fn take(&mut self, out: &mut Vec<u8>) -> usize {
+        let mapping = &*self.view.mapping;
+        let control = mapping.control();
+        let tail = control.data_tail.load(Ordering::Relaxed);
+        // ORDERING: Acquire, so that the records which the kernel wrote before
+        // it moved the head are visible to the copies below. Partner: the
+        // barrier before the kernel's store in perf_output_put_handle().
+        let head = control.data_head.load(Ordering::Acquire);
+        let length = usize::try_from(head.wrapping_sub(tail))
+            .unwrap_or(mapping.size)
+            .min(mapping.size);
+        mapping.copy(tail, length, out);
+        // ORDERING: Release, so that our reads of those bytes are done before
+        // the kernel may overwrite them. Partner: the kernel's load of
+        // data_tail in __perf_output_begin().
+        control.data_tail.store(head, Ordering::Release);
+        length
+    }
+
+    /// Hands each waiting record to `each`, where it is, and then gives their
+    /// room back; for callers that do not need all of a record. A record that
+    /// goes on at the ring's start is put together first.
+    pub fn take_each(&mut self, mut each: impl FnMut(&[u8])) {
+        let mapping = &*self.view.mapping;
+        let control = mapping.control();
+        let tail = control.data_tail.load(Ordering::Relaxed);
+        // ORDERING: Acquire as in `take`.
+        let head = control.data_head.load(Ordering::Acquire);
+        let length = usize::try_from(head.wrapping_sub(tail))
+            .unwrap_or(mapping.size)
+            .min(mapping.size);
+        let mut joined = Vec::new();
+        let mut done = 0;
+        while done < length {
+            let start = ((tail + done as u64) & (mapping.size as u64 - 1)) as usize;
+            let straight = (mapping.size - start).min(length - done);
+            // SAFETY: `start + straight <= size`, so it lies in the data area.
+            // The kernel does not write what lies between tail and head, and
+            // the tail moves only below, after the last use.
+            let here =
+                unsafe { std::slice::from_raw_parts(mapping.data.as_ptr().add(start), straight) };
+            // Records are multiples of 8 bytes, so a header never wraps.
+            let size = here.get(6..8).map_or(0, |size| {
+                usize::from(u16::from_ne_bytes([size[0], size[1]]))
+            });
+            if size < 8 || size > length - done {
+                break;
+            }
+            match here.get(..size) {
+                Some(record) => each(record),
+                None => {
+                    joined.clear();
+                    mapping.copy(tail + done as u64, size, &mut joined);
+                    each(&joined);
+                }
+            }
+            done += size;
+        }
+        // ORDERING: Release as in `take`.
+        control.data_tail.store(head, Ordering::Release);
+    }
+
+    /// Of an overwriting ring whose output is paused: all its bytes from the
+    /// newest record to older ones. The last record may be cut, and zeros
+    /// follow if the ring was not filled yet.
+    pub fn read_newest(&self, out: &mut Vec<u8>) {
+        let mapping = &*self.view.mapping;
+        // ORDERING: Acquire as in `take`.
+        let head = mapping.control().data_head.load(Ordering::Acquire);
+        mapping.copy(head, mapping.size, out);
+    }
+}
+
+impl Mapping {
     /// Learns from the control page where the records are; kernels before 4.1
     /// leave the fields 0.
     fn find_data(&mut self, page: usize) -> io::Result<()> {
@@ -138,133 +251,6 @@ impl Ring {
         unsafe { self.base.cast::<ControlPage>().as_ref() }
     }
 
-    /// Bytes of records that it can hold.
-    pub fn size(&self) -> usize {
-        self.size
-    }
-
-    /// Bytes of records waiting.
-    pub fn waiting(&self) -> usize {
-        let control = self.control();
-        let head = control.data_head.load(Ordering::Relaxed);
-        let tail = control.data_tail.load(Ordering::Relaxed);
-        usize::try_from(head.wrapping_sub(tail))
-            .unwrap_or(self.size)
-            .min(self.size)
-    }
-
-    /// Where the next record will begin, counted from the ring's first byte
-    /// ever.
-    pub fn head(&self) -> u64 {
-        // ORDERING: Acquire as in `take`, for `peek`.
-        self.control().data_head.load(Ordering::Acquire)
-    }
-
-    /// Where the oldest record begins whose room was not given back.
-    pub fn tail(&self) -> u64 {
-        self.control().data_tail.load(Ordering::Acquire)
-    }
-
-    /// Whether what was written at `at` is still there, taken or not: the
-    /// kernel writes over it one ring later. Half a ring is left for records
-    /// that it is just writing.
-    pub fn remembers(&self, at: u64) -> bool {
-        let is_recent = self
-            .head()
-            .checked_sub(at)
-            .is_some_and(|since| since <= self.size as u64 / 2);
-        is_recent || self.control().data_tail.load(Ordering::Relaxed) <= at
-    }
-
-    /// Replaces `out` by `length` bytes from `at` on, which stay in the ring;
-    /// false if they are not there, or no longer: whoever takes records may be
-    /// another thread, with a mapping of its own.
-    pub fn peek(&self, at: u64, length: usize, out: &mut Vec<u8>) -> bool {
-        out.clear();
-        let there = self.head().checked_sub(at);
-        if length > self.size || there.is_none_or(|there| there < length as u64) {
-            return false;
-        }
-        self.copy(at, length, out);
-        // ORDERING: the fence keeps the copy before the loads: if the room was
-        // given back meanwhile, the kernel may have overwritten it. Partners:
-        // the Release in `take`, and the barrier before the kernel's store of
-        // the head.
-        std::sync::atomic::fence(Ordering::Acquire);
-        self.remembers(at)
-    }
-
-    /// Appends all waiting records to `out`, gives their room back, and
-    /// returns their bytes. The records are whole.
-    pub fn take(&mut self, out: &mut Vec<u8>) -> usize {
-        let control = self.control();
-        let tail = control.data_tail.load(Ordering::Relaxed);
-        // ORDERING: Acquire, so that the records which the kernel wrote before
-        // it moved the head are visible to the copies below. Partner: the
-        // barrier before the kernel's store in perf_output_put_handle().
-        let head = control.data_head.load(Ordering::Acquire);
-        let length = usize::try_from(head.wrapping_sub(tail))
-            .unwrap_or(self.size)
-            .min(self.size);
-        self.copy(tail, length, out);
-        // ORDERING: Release, so that our reads of those bytes are done before
-        // the kernel may overwrite them. Partner: the kernel's load of
-        // data_tail in __perf_output_begin().
-        control.data_tail.store(head, Ordering::Release);
-        length
-    }
-
-    /// Hands each waiting record to `each`, where it is, and then gives their
-    /// room back; for callers that do not need all of a record. A record that
-    /// goes on at the ring's start is put together first.
-    pub fn take_each(&mut self, mut each: impl FnMut(&[u8])) {
-        let control = self.control();
-        let tail = control.data_tail.load(Ordering::Relaxed);
-        // ORDERING: Acquire as in `take`.
-        let head = control.data_head.load(Ordering::Acquire);
-        let length = usize::try_from(head.wrapping_sub(tail))
-            .unwrap_or(self.size)
-            .min(self.size);
-        let mut joined = Vec::new();
-        let mut done = 0;
-        while done < length {
-            let start = ((tail + done as u64) & (self.size as u64 - 1)) as usize;
-            let straight = (self.size - start).min(length - done);
-            // SAFETY: `start + straight <= size`, so it lies in the data area.
-            // The kernel does not write what lies between tail and head, and
-            // the tail moves only below, after the last use.
-            let here =
-                unsafe { std::slice::from_raw_parts(self.data.as_ptr().add(start), straight) };
-            // Records are multiples of 8 bytes, so a header never wraps.
-            let size = here.get(6..8).map_or(0, |size| {
-                usize::from(u16::from_ne_bytes([size[0], size[1]]))
-            });
-            if size < 8 || size > length - done {
-                break;
-            }
-            match here.get(..size) {
-                Some(record) => each(record),
-                None => {
-                    joined.clear();
-                    self.copy(tail + done as u64, size, &mut joined);
-                    each(&joined);
-                }
-            }
-            done += size;
-        }
-        // ORDERING: Release as in `take`.
-        control.data_tail.store(head, Ordering::Release);
-    }
-
-    /// Of an overwriting ring whose output is paused: all its bytes from the
-    /// newest record to older ones. The last record may be cut, and zeros
-    /// follow if the ring was not filled yet.
-    pub fn read_newest(&self, out: &mut Vec<u8>) {
-        // ORDERING: Acquire as in `take`.
-        let head = self.control().data_head.load(Ordering::Acquire);
-        self.copy(head, self.size, out);
-    }
-
     /// Appends `length` bytes, at most the ring's size, from `at` on.
     fn copy(&self, at: u64, length: usize, out: &mut Vec<u8>) {
         debug_assert!(length <= self.size);
@@ -289,7 +275,65 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl RingView {
+    /// Bytes of records that it can hold.
+    pub fn size(&self) -> usize {
+        self.mapping.size
+    }
+
+    /// Bytes of records waiting.
+    pub fn waiting(&self) -> usize {
+        let control = self.mapping.control();
+        let head = control.data_head.load(Ordering::Relaxed);
+        let tail = control.data_tail.load(Ordering::Relaxed);
+        usize::try_from(head.wrapping_sub(tail))
+            .unwrap_or(self.mapping.size)
+            .min(self.mapping.size)
+    }
+
+    /// Where the next record will begin, counted from the ring's first byte
+    /// ever.
+    pub fn head(&self) -> u64 {
+        // ORDERING: Acquire as in `take`, for `peek`.
+        self.mapping.control().data_head.load(Ordering::Acquire)
+    }
+
+    /// Where the oldest record begins whose room was not given back.
+    pub fn tail(&self) -> u64 {
+        self.mapping.control().data_tail.load(Ordering::Acquire)
+    }
+
+    /// Whether what was written at `at` is still there, taken or not: the
+    /// kernel writes over it one ring later. Half a ring is left for records
+    /// that it is just writing.
+    pub fn remembers(&self, at: u64) -> bool {
+        let is_recent = self
+            .head()
+            .checked_sub(at)
+            .is_some_and(|since| since <= self.mapping.size as u64 / 2);
+        is_recent || self.mapping.control().data_tail.load(Ordering::Relaxed) <= at
+    }
+
+    /// Replaces `out` by `length` bytes from `at` on, which stay in the ring;
+    /// false if they are not there, or no longer: whoever takes records may be
+    /// another thread.
+    pub fn peek(&self, at: u64, length: usize, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        let there = self.head().checked_sub(at);
+        if length > self.mapping.size || there.is_none_or(|there| there < length as u64) {
+            return false;
+        }
+        self.mapping.copy(at, length, out);
+        // ORDERING: the fence keeps the copy before the loads: if the room was
+        // given back meanwhile, the kernel may have overwritten it. Partners:
+        // the Release in `take`, and the barrier before the kernel's store of
+        // the head.
+        std::sync::atomic::fence(Ordering::Acquire);
+        self.remembers(at)
+    }
+}
+
+impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: `base` and `mapped` are those of our mmap, and no reference
         // into it outlives `self`.
@@ -382,12 +426,12 @@ mod tests {
     }
 
     #[test]
-    fn a_second_mapping_sees_records_until_they_are_written_over() {
+    fn a_view_sees_records_until_they_are_written_over() {
         let Some(event) = faults(AttrFlags(0)) else {
             return;
         };
         let mut ring = Ring::map(&event, 1).expect("a page");
-        let beside = Ring::map_overwriting(&event, 1).expect("a second mapping");
+        let beside = ring.view();
         touch(20);
         let (mut seen, mut taken) = (Vec::new(), Vec::new());
         let (tail, head) = (beside.tail(), beside.head());

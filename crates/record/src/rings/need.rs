@@ -1,0 +1,162 @@
+//! What arrives in a ring, and what of each sample has room in it.
+
+use crate::plan::{Planned, Role};
+use prof_abi::{EventAttr, SampleType};
+
+/// Ring size where nothing speaks for another, bytes: what every user may lock
+/// for each CPU.
+const PLAIN_RING: u64 = 512 << 10;
+/// The largest ring unless asked for, bytes.
+const MOST_RING: u64 = 8 << 20;
+/// All rings together, bytes.
+const MOST_RINGS: u64 = 64 << 20;
+/// Samples a second for each CPU of an event that samples every so many
+/// events.
+const ASSUMED_RATE: u64 = 10_000;
+/// A ring has room for the samples of a second divided by this, if stacks can
+/// be copied in smaller pieces.
+const ROOM_PER_SECOND: u64 = 8;
+/// The least bytes of stack in a sample, where the ring is large enough.
+const LEAST_PIECE: u64 = 4096;
+/// So many of the largest samples have room at least.
+const LEAST_SAMPLES: u64 = 4;
+
+/// Samples a second of one CPU, Hz.
+fn rate(planned: &Planned) -> u64 {
+    match (planned.role, planned.attr.sample_period) {
+        (Role::Tracks, _) | (_, 0) => 0,
+        (_, hz) if planned.attr.is_freq() => hz,
+        _ => ASSUMED_RATE,
+    }
+}
+
+/// Bytes of a sample, about.
+fn sample_bytes(attr: &EventAttr) -> u64 {
+    let parts = [
+        (SampleType::CALLCHAIN, 448),
+        (SampleType::BRANCH_STACK, 768),
+        (SampleType::STACK_USER, u64::from(attr.sample_stack_user)),
+    ];
+    let has = |&(bit, _): &(SampleType, u64)| attr.sample_type.has(bit);
+    64 + parts
+        .iter()
+        .filter(|part| has(part))
+        .map(|part| part.1)
+        .sum::<u64>()
+}
+
+/// Bytes that each of so many rings should have: a power of two that holds
+/// what arrives in half a second, within bounds.
+pub(crate) fn wanted_bytes(planned: &[Planned], rings: u64) -> u64 {
+    let a_second = planned.iter().fold(0_u64, |sum, planned| {
+        sum.saturating_add(rate(planned).saturating_mul(sample_bytes(&planned.attr)))
+    });
+    let most = (MOST_RINGS / rings.max(1)).max(1).next_power_of_two() / 2;
+    (a_second / 2)
+        .min(MOST_RING)
+        .next_power_of_two()
+        .min(most)
+        .clamp(PLAIN_RING, MOST_RING)
+}
+
+/// Makes pieces of user stacks as small as rings of `bytes` need it. Where
+/// `by_rate`, a ring also holds the samples of an eighth of a second: more
+/// frames can be had otherwise then, but not lost samples. Returns given and
+/// wanted bytes of the piece that lost most.
+pub(crate) fn fit_pieces(planned: &mut [Planned], bytes: u64, by_rate: bool) -> Option<(u32, u32)> {
+    let has_piece = |planned: &Planned| planned.attr.sample_type.has(SampleType::STACK_USER);
+    let hz: u64 = planned
+        .iter()
+        .filter(|planned| has_piece(planned))
+        .map(|planned| rate(planned).min(ASSUMED_RATE))
+        .sum();
+    let mut most = bytes / LEAST_SAMPLES;
+    if by_rate {
+        let of_rate = bytes.saturating_mul(ROOM_PER_SECOND) / hz.max(1);
+        most = most.min(of_rate.max(LEAST_PIECE));
+    }
+    let most = u32::try_from(most & !7).unwrap_or(u32::MAX);
+    let mut shrunk: Option<(u32, u32)> = None;
+    for event in planned.iter_mut().filter(|planned| has_piece(planned)) {
+        let wanted = event.attr.sample_stack_user;
+        if wanted > most {
+            event.attr.sample_stack_user = most;
+            shrunk = shrunk.max(Some((most, wanted)));
+        }
+    }
+    shrunk
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{fit_pieces, wanted_bytes};
+    use crate::options::{Options, Sampling, Stacks, Target};
+    use crate::output::Destination;
+    use crate::plan::{Limits, Planned, default_event, plan};
+
+    fn planned(sampling: Sampling, stacks: Stacks, events: usize) -> Vec<Planned> {
+        let mut options = Options::new(Target::System(None), Destination::Stdout);
+        options.sampling = sampling;
+        options.stacks = stacks;
+        let limits = Limits {
+            highest_frequency: 100_000,
+            cpus: 2,
+        };
+        let specs = vec![default_event("cpu-clock"); events];
+        plan(&options, &specs, limits)
+    }
+
+    #[test]
+    fn rings_grow_with_rate_samples_and_events_and_stay_within_bounds() {
+        use Sampling::{Frequency, HighestFrequency, Period};
+        use Stacks::{Dump, FramePointers, None, Unwound};
+        let cases = [
+            (Frequency(999), None, 1, 512 << 10),
+            (Frequency(49_999), FramePointers, 1, 8 << 20),
+            (Frequency(999), FramePointers, 1, 512 << 10),
+            (Frequency(2999), FramePointers, 1, 1 << 20),
+            (Frequency(2999), FramePointers, 3, 4 << 20),
+            (Frequency(99), Unwound(65_528), 1, 4 << 20),
+            (Frequency(999), Unwound(65_528), 1, 8 << 20),
+            (Frequency(99), Dump(8192), 1, 512 << 10),
+            (HighestFrequency, None, 1, 4 << 20),
+            (Period(1000), FramePointers, 1, 4 << 20),
+        ];
+        for (sampling, stacks, events, expected) in cases {
+            let planned = planned(sampling, stacks, events);
+            let wanted = wanted_bytes(&planned, 2);
+            assert_eq!(wanted, expected, "{sampling:?} {stacks:?} {events}");
+        }
+        let many = planned(Frequency(49_999), FramePointers, 1);
+        assert_eq!(wanted_bytes(&many, 1024), 512 << 10);
+    }
+
+    #[test]
+    fn stacks_are_copied_as_far_as_rings_have_room() {
+        let piece = |hz, stacks, ring, by_rate| {
+            let mut planned = planned(Sampling::Frequency(hz), stacks, 1);
+            let shrunk = fit_pieces(&mut planned, ring, by_rate);
+            let given = planned[0].attr.sample_stack_user;
+            assert_eq!(shrunk.is_some(), Some(given) != stacks.dump_bytes());
+            (shrunk.is_none_or(|(told, _)| told == given)).then_some(given)
+        };
+        let auto = Stacks::Unwound(65_528);
+        let dump = Stacks::Dump(65_528);
+        // A ring of full size has room for all that is copied at that rate.
+        assert_eq!(piece(999, auto, 8 << 20, true), Some(65_528));
+        assert_eq!(
+            piece(4000, Stacks::Unwound(16_500 & !7), 8 << 20, true),
+            Some(16_496)
+        );
+        assert_eq!(piece(99, auto, 4 << 20, true), Some(65_528));
+        // Smaller ones for an eighth of a second.
+        assert_eq!(piece(999, auto, 2 << 20, true), Some(16_792));
+        assert_eq!(piece(999, auto, 256 << 10, true), Some(4096));
+        // A dump that was asked for is cut only where no ring could hold it.
+        assert_eq!(piece(999, dump, 256 << 10, false), Some(65_528));
+        assert_eq!(piece(999, dump, 64 << 10, false), Some(16_384));
+        // Down to the smallest ring.
+        assert_eq!(piece(999, auto, 4096, true), Some(1024));
+        assert_eq!(piece(999, Stacks::Unwound(512), 4096, true), Some(512));
+    }
+}
