@@ -19,6 +19,7 @@ mod demo;
 mod dump;
 mod events;
 mod header;
+mod losses;
 mod machine;
 mod mutation;
 mod oracle;

@@ -2,7 +2,7 @@
 
 use super::values::visible;
 use prof_abi::RecordType;
-use prof_perfdata::{Body, Reader};
+use prof_perfdata::{Losses, Reader};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -16,7 +16,7 @@ pub(crate) struct Stats {
     large: BTreeMap<u32, u64>,
     /// Samples and sum of periods of each event.
     events: Vec<(u64, u64)>,
-    lost: u64,
+    losses: Losses,
 }
 
 impl Stats {
@@ -26,7 +26,7 @@ impl Stats {
             small: [0; TABLE],
             large: BTreeMap::new(),
             events: Vec::new(),
-            lost: 0,
+            losses: Losses::default(),
         };
         while let Some(record) = reader.next()? {
             let kind = record.kind;
@@ -36,14 +36,7 @@ impl Stats {
             }
             match kind {
                 RecordType::SAMPLE => stats.add_sample(&record),
-                RecordType::LOST | RecordType::LOST_SAMPLES => {
-                    stats.lost = stats.lost.saturating_add(match record.decode() {
-                        Body::Lost(lost) => lost.lost,
-                        Body::LostSamples(lost) => lost.lost,
-                        _ => 0,
-                    });
-                }
-                _ => {}
+                _ => stats.losses.add(&record),
             }
         }
         stats.events.resize(reader.events().list().len(), (0, 0));
@@ -85,7 +78,23 @@ impl Stats {
             let name = visible(event.name().as_bytes());
             writeln!(out, "{samples:>12} samples of {name}, {period} in total")?;
         }
-        writeln!(out, "{:>12} lost", self.lost)
+        let lost = self.losses.total(reader.events());
+        writeln!(out, "{:>12} lost", lost.samples)?;
+        if lost.records > 0 {
+            let most = lost.records;
+            writeln!(
+                out,
+                "{most:>12} records lost, at most so many of them samples"
+            )?;
+        }
+        if lost.side_band > 0 {
+            let records = lost.side_band;
+            writeln!(
+                out,
+                "{records:>12} records of mappings, names and tasks lost"
+            )?;
+        }
+        Ok(())
     }
 
     /// In the layout of `perf report --stats`.
@@ -143,10 +152,13 @@ impl Stats {
                 })
             })
             .collect();
+        let lost = self.losses.total(reader.events());
         let object = json!({
             "events": events,
             "records": records,
-            "lost": self.lost,
+            "lost": lost.samples,
+            "lost_records_at_most": lost.records,
+            "lost_side_band": lost.side_band,
             "damage": damage,
         });
         writeln!(out, "{object}")

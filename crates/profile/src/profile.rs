@@ -57,7 +57,7 @@ pub struct Event {
     pub samples: u64,
     /// Sum of their periods, events.
     pub period: u64,
-    /// Samples the kernel dropped.
+    /// Samples the kernel dropped; at most, where it only tells of records.
     pub lost: u64,
     /// What was asked: frequency in Hz (`is_freq`) or period in events.
     pub asked: u64,

@@ -100,8 +100,15 @@ pub struct DroppedCount {
 pub struct Trust {
     /// Samples in the profile.
     pub samples: u64,
-    /// Samples and records the kernel dropped because a ring was full.
+    /// Samples that were dropped because a ring was full, or by the hardware.
     pub lost: u64,
+    /// Records of any kind that the kernel dropped, where nothing tells how
+    /// many of them were samples: at most so many samples more are lost.
+    pub lost_records: u64,
+    /// Records of mappings, names and tasks that the kernel dropped.
+    pub lost_side_band: u64,
+    /// Whether such records may be among those counted in `lost`.
+    pub side_band_may_be_lost: bool,
     /// Times the kernel stopped sampling because it cost too much.
     pub throttled: u64,
     /// Who found the user frames.
@@ -132,6 +139,11 @@ impl Trust {
             judged,
             self.chain_ends.get(&ChainEnd::Root).copied().unwrap_or(0),
         )
+    }
+
+    /// The most samples that can be missing.
+    pub fn most_lost(&self) -> u64 {
+        self.lost.saturating_add(self.lost_records)
     }
 
     /// Frames without a name.

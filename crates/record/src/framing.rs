@@ -3,13 +3,14 @@
 
 use crate::open::{OpenEvent, OpenSet};
 use crate::options::{Options, Target};
+use crate::plan::Role;
 use crate::synthesize::{self, Synthesizer, cgroups, processes};
 use crate::tally::Tally;
 use crate::tasks::process_of;
 use prof_abi::AttrFlags;
 use prof_perfdata::write::{
-    ClockData, CpuMap, EventDescription, Features, IdIndexEntry, LostSamples, Trailer, id_index,
-    thread_map,
+    ClockData, CpuMap, EventDescription, Features, IdIndexEntry, LostRecords, LostSamples, Trailer,
+    id_index, thread_map,
 };
 use prof_sys::clock;
 use std::collections::BTreeSet;
@@ -101,11 +102,19 @@ impl<'a> Framing<'a> {
         id_index(&entries, out);
     }
 
-    /// Appends losses that no LOST record told of.
+    /// Appends what each event lost, where the kernel counts that.
     pub(crate) fn last(&self, tally: &Tally, out: &mut Vec<u8>) {
-        let untold = self.set.lost().saturating_sub(tally.lost);
-        if untold > 0 {
-            LostSamples { lost: untold }.encode(&self.trailer, out);
+        let sampling = self.set.lost_by_id(Role::Samples);
+        for descriptors in sampling.into_iter().flatten() {
+            samples_lost(&descriptors, tally.lost > 0, self.trailer, out);
+        }
+        let tracking = self.set.lost_by_id(Role::Tracks);
+        for (id, lost) in tracking.into_iter().flatten().flatten() {
+            if lost > 0 {
+                // Not LOST_SAMPLES: readers take these for samples.
+                let trailer = Trailer { id, ..self.trailer };
+                LostRecords { id, lost }.encode(&trailer, out);
+            }
         }
     }
 
@@ -120,6 +129,22 @@ impl<'a> Framing<'a> {
             features.trust(&trust);
         }
         features
+    }
+}
+
+/// Appends the samples that an event lost, of each descriptor. `was_told` says
+/// that there are LOST records: where no sample was among what these tell of,
+/// a count of 0 says so.
+fn samples_lost(descriptors: &[(u64, u64)], was_told: bool, of_event: Trailer, out: &mut Vec<u8>) {
+    let mut is_told = false;
+    for &(id, lost) in descriptors.iter().filter(|&&(_, lost)| lost > 0) {
+        let trailer = Trailer { id, ..of_event };
+        LostSamples { lost }.encode(&trailer, out);
+        is_told = true;
+    }
+    if let (Some(&(id, lost)), true, false) = (descriptors.first(), was_told, is_told) {
+        let trailer = Trailer { id, ..of_event };
+        LostSamples { lost }.encode(&trailer, out);
     }
 }
 
@@ -138,5 +163,39 @@ pub(crate) fn clock_features(options: &Options, features: &mut Features) {
             wall_ns,
             clock_ns,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::samples_lost;
+    use prof_abi::SampleType;
+    use prof_perfdata::write::Trailer;
+
+    /// (count, id) of each record.
+    fn told(descriptors: &[(u64, u64)], was_told: bool) -> Vec<(u64, u64)> {
+        let trailer = Trailer {
+            sample_type: SampleType::IDENTIFIER,
+            ..Trailer::NONE
+        };
+        let mut out = Vec::new();
+        samples_lost(descriptors, was_told, trailer, &mut out);
+        let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("8 bytes"));
+        let records = out.chunks_exact(24);
+        records
+            .map(|record| (word(&record[8..16]), word(&record[16..])))
+            .collect()
+    }
+
+    #[test]
+    fn each_descriptor_tells_what_it_lost() {
+        assert_eq!(told(&[(7, 0), (8, 90), (9, 3)], true), [(90, 8), (3, 9)]);
+    }
+
+    #[test]
+    fn lost_records_without_a_sample_among_them_are_told_apart() {
+        assert_eq!(told(&[(7, 0), (8, 0)], true), [(0, 7)]);
+        assert_eq!(told(&[(7, 0), (8, 0)], false), []);
+        assert_eq!(told(&[], true), []);
     }
 }

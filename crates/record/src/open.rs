@@ -33,6 +33,21 @@ impl OpenEvent {
     pub(crate) fn ids(&self) -> Vec<u64> {
         self.descriptors.iter().map(|open| open.id).collect()
     }
+
+    /// By descriptor its id and the records it lost; 0 where that cannot be
+    /// read.
+    fn lost_by_id(&self) -> Vec<(u64, u64)> {
+        let format = self.planned.attr.read_format;
+        let lost = |open: &Descriptor| {
+            // A group's leader tells for its members.
+            let counts = open.event.read_counts(format).ok()?;
+            let own = counts.values.iter().find(|count| count.id == Some(open.id));
+            own?.lost
+        };
+        let each = self.descriptors.iter();
+        each.map(|open| (open.id, lost(open).unwrap_or(0)))
+            .collect()
+    }
 }
 
 /// A ring and whose records are in it.
@@ -382,24 +397,38 @@ impl OpenSet {
         self.each_leader(None, Event::disable);
     }
 
-    /// Samples that found no room, by the kernel's own count.
-    pub(crate) fn lost(&self) -> u64 {
-        let mut lost = 0_u64;
-        for event in &self.events {
-            let format = event.planned.attr.read_format;
-            // A group's leader tells for its members.
-            if !format.has(ReadFormat::LOST) {
-                continue;
-            }
-            for open in &event.descriptors {
-                let Ok(counts) = open.event.read_counts(format) else {
-                    continue;
-                };
-                let own = counts.values.iter().find(|count| count.id == Some(open.id));
-                lost = lost.saturating_add(own.and_then(|count| count.lost).unwrap_or(0));
-            }
-        }
-        lost
+    /// Of each event with this role: by descriptor its id and how many of its
+    /// records found no room, as the kernel counts them. `None` if it does not
+    /// (before Linux 6.0).
+    pub(crate) fn lost_by_id(&self, role: Role) -> Option<Vec<Vec<(u64, u64)>>> {
+        let events = self.events.iter().map(|event| &event.planned);
+        let mut events = events.filter(|planned| planned.role == role);
+        let is_counted = |planned: &Planned| planned.attr.read_format.has(ReadFormat::LOST);
+        events.all(is_counted).then(|| {
+            let events = self.events.iter();
+            let events = events.filter(|event| event.planned.role == role);
+            events.map(OpenEvent::lost_by_id).collect()
+        })
+    }
+
+    /// Records that events with this role lost; `None` as above.
+    pub(crate) fn lost(&self, role: Role) -> Option<u64> {
+        let by_id = self.lost_by_id(role)?;
+        let counts = by_id.iter().flatten().map(|&(_, lost)| lost);
+        Some(counts.fold(0, u64::saturating_add))
+    }
+
+    /// Whether records of mappings and tasks come with an event of their own.
+    pub(crate) fn has_tracking(&self) -> bool {
+        let mut events = self.events.iter();
+        events.any(|event| event.planned.role == Role::Tracks)
+    }
+
+    /// Whether all samples are of one event.
+    pub(crate) fn samples_one_event(&self) -> bool {
+        let events = self.events.iter();
+        let roles = events.map(|event| event.planned.role);
+        roles.filter(|&role| role == Role::Samples).count() == 1
     }
 
     /// The count of an event over all its descriptors.

@@ -57,11 +57,13 @@ pub(crate) fn default_event(name: &str) -> EventSpec {
 }
 
 /// Whether side-band records need an event of their own: the sampling ones
-/// are off at first, or not on all CPUs.
+/// are off at first, or not on all CPUs. And where everything is recorded, as
+/// perf does: the kernel counts what each event lost, so that samples are told
+/// apart from records of mappings and tasks.
 pub(crate) fn needs_tracking(options: &Options) -> bool {
     let delayed = options.start != Start::AtOnce;
     let some_cpus = !options.cpus.is_empty();
-    (delayed || some_cpus) && !options.per_thread
+    (delayed || some_cpus || is_system(options)) && !options.per_thread
 }
 
 /// The attributes of all events, in the order of the file.

@@ -1,6 +1,7 @@
 //! What was recorded, in one line.
 
 use crate::open::OpenSet;
+use crate::plan::Role;
 use crate::rings::RingMemory;
 use crate::tally::Tally;
 use prof_abi::{Software, event_kind};
@@ -17,8 +18,13 @@ pub struct Summary {
     pub bytes: u64,
     /// Samples and what went wrong with them.
     pub tally: Tally,
-    /// Samples that the kernel dropped, by both of its counts.
-    pub lost: u64,
+    /// Samples that the kernel dropped; `None` where it does not count them
+    /// (before Linux 6.0): then at most as many as records in the tally.
+    pub lost: Option<u64>,
+    /// Records of mappings, names and tasks that it dropped.
+    pub lost_side_band: u64,
+    /// Whether such records may be among those counted in `lost`.
+    pub side_band_may_be_lost: bool,
     /// The frequency asked for, Hz.
     pub asked_hz: Option<u64>,
     /// Samples per second of CPU time, where the event is a clock.
@@ -48,10 +54,12 @@ impl Summary {
         Self {
             file,
             bytes,
-            lost: tally.lost.max(set.lost()),
+            lost: set.lost(Role::Samples),
+            lost_side_band: set.lost(Role::Tracks).unwrap_or(0),
+            side_band_may_be_lost: !set.has_tracking(),
             asked_hz: attr.is_freq().then_some(attr.sample_period),
             real_hz: cpu_seconds
-                .filter(|&seconds| seconds > 0.0 && set.events.len() == 1)
+                .filter(|&seconds| seconds > 0.0 && set.samples_one_event())
                 .map(|seconds| tally.samples as f64 / seconds),
             tally,
             elapsed: began.elapsed(),
@@ -71,8 +79,42 @@ impl Summary {
         const MANY_TASKS: u64 = 20;
         const LOW: f64 = 0.8;
         let seen = self.real_hz? / self.asked_hz? as f64;
-        let explained = self.lost > 0 || self.tally.throttled > 0;
+        let explained = self.most_lost() > 0 || self.tally.throttled > 0;
         (seen < LOW && !explained && self.tally.ended_tasks >= MANY_TASKS).then_some(seen)
+    }
+
+    /// The most samples that can be missing.
+    fn most_lost(&self) -> u64 {
+        self.lost.unwrap_or(self.tally.lost)
+    }
+
+    /// Lost samples, with their share; never a bound in the place of a count.
+    fn lost_samples(&self) -> String {
+        match self.lost {
+            None if self.tally.lost > 0 => format!("up to {} records lost", self.tally.lost),
+            None | Some(0) => "0 lost".to_owned(),
+            Some(lost) => {
+                let all = self.tally.samples.saturating_add(lost);
+                format!("{lost} lost ({:.1} %)", 100.0 * lost as f64 / all as f64)
+            }
+        }
+    }
+
+    /// What else was lost, in a line for the user: names and stacks suffer.
+    pub fn side_band_line(&self) -> Option<String> {
+        if self.lost_side_band > 0 {
+            return Some(format!(
+                "{} records of mappings, names and tasks were lost: names and stacks of what \
+                 began then are wrong or missing (try: -m 16M)",
+                self.lost_side_band
+            ));
+        }
+        let may_be = self.side_band_may_be_lost && self.most_lost() > 0;
+        may_be.then(|| {
+            "records of mappings, names and tasks may be among the lost: then names and stacks \
+             of what began at that time are wrong or missing (try: -m 16M)"
+                .to_owned()
+        })
     }
 
     /// One line for the user.
@@ -83,14 +125,7 @@ impl Summary {
             size(self.bytes),
             self.file.display()
         );
-        line.push_str(&format!("; {} lost", self.lost));
-        if self.lost > 0 {
-            let all = self.tally.samples.saturating_add(self.lost);
-            line.push_str(&format!(
-                " ({:.1} %)",
-                100.0 * self.lost as f64 / all as f64
-            ));
-        }
+        line.push_str(&format!("; {}", self.lost_samples()));
         line.push_str(&format!(", throttled {}×", self.tally.throttled));
         if let Some(asked) = self.asked_hz {
             match self.real_hz {

@@ -7,7 +7,7 @@ use prof_abi::{ByteOrder, EventAttr, RecordType, SampleType};
 pub struct Tally {
     /// `SAMPLE` records.
     pub samples: u64,
-    /// Records that the kernel dropped, by its `LOST` records.
+    /// Records of all kinds that the kernel dropped, by its `LOST` records.
     pub lost: u64,
     /// Times that the kernel stopped an event for being too frequent.
     pub throttled: u64,

@@ -7,7 +7,7 @@
 //! schema    "prof-report-1"
 //! origin    hostname, os_release, arch, cpu, tool_version, command_line,
 //!           first_time_ns, last_time_ns
-//! trust     summary, samples, lost, throttled,
+//! trust     summary, samples, lost, lost_records_at_most, lost_side_band, throttled,
 //!           stacks { judged, complete, ends { reason: samples } },
 //!           frames { total, unnamed }, caveats [ { what, cause, cure } ],
 //!           damages [ { offset, what, bytes } ]
@@ -96,6 +96,8 @@ struct Trusted<'a> {
     summary: String,
     samples: u64,
     lost: u64,
+    lost_records_at_most: u64,
+    lost_side_band: u64,
     throttled: u64,
     stacks: Stacks,
     frames: Frames,
@@ -132,6 +134,8 @@ impl<'a> Trusted<'a> {
             summary: trust::summary(profile),
             samples: trust.samples,
             lost: trust.lost,
+            lost_records_at_most: trust.lost_records,
+            lost_side_band: trust.lost_side_band,
             throttled: trust.throttled,
             stacks: Stacks {
                 judged,

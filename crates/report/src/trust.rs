@@ -125,7 +125,7 @@ impl Form {
         if self.samples {
             add(", ", &format!("{} samples", trust.samples), false);
         }
-        add(", ", &format!("{} lost", trust.lost), trust.lost > 0);
+        add(", ", &lost(trust), trust.most_lost() > 0);
         if self.throttled {
             add(", ", &format!("{} throttled", trust.throttled), false);
         }
@@ -156,6 +156,15 @@ impl Form {
             }
         }
         line
+    }
+}
+
+/// Never a bound in the place of a count.
+fn lost(trust: &Trust) -> String {
+    match (trust.lost, trust.lost_records) {
+        (lost, 0) => format!("{lost} lost"),
+        (0, records) => format!("up to {records} records lost"),
+        (lost, records) => format!("{lost} and up to {records} records lost"),
     }
 }
 
@@ -255,17 +264,41 @@ fn damages(trust: &Trust, caveats: &mut Vec<Caveat>) {
 }
 
 fn losses(trust: &Trust, caveats: &mut Vec<Caveat>) {
+    const LATE: &str = "the recorder did not empty the ring buffers in time";
+    const LARGER: &str = "record with larger buffers (-m 16M) or a lower rate (-F 99)";
+    let mut add = |what: String, cause: String| {
+        caveats.push(Caveat {
+            what,
+            cause,
+            cure: LARGER.into(),
+        });
+    };
     if trust.lost > 0 {
         let offered = trust.lost.saturating_add(trust.samples);
-        caveats.push(Caveat {
-            what: format!(
-                "{} ({}) were lost",
-                trust.lost,
-                percent(trust.lost, offered)
+        let share = percent(trust.lost, offered);
+        let beside = match trust.side_band_may_be_lost {
+            true => "; mappings, names and tasks may be among them, then names and stacks suffer",
+            false => "",
+        };
+        add(
+            format!("{} ({share}) were lost", trust.lost),
+            format!("{LATE}{beside}"),
+        );
+    }
+    if trust.lost_records > 0 {
+        add(
+            format!("up to {} records were lost", trust.lost_records),
+            format!("{LATE}; the recording does not tell how many of them were samples"),
+        );
+    }
+    if trust.lost_side_band > 0 {
+        add(
+            format!(
+                "{} records of mappings, names and tasks were lost",
+                trust.lost_side_band
             ),
-            cause: "the recorder did not empty the ring buffers in time".into(),
-            cure: "record with larger buffers (-m 2M) or a lower rate (-F 99)".into(),
-        });
+            format!("{LATE}; names and stacks of what began then are wrong or missing"),
+        );
     }
     if trust.throttled > 0 {
         caveats.push(Caveat {

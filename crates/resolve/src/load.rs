@@ -13,7 +13,7 @@ use crate::trusting::{self, Outline};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use prof_abi::{CallchainContext, CpuMode, RecordType, SampleType};
 use prof_perfdata::{
-    Batch, Body, Error, Reader, Record, Sample as RawSample, Share, Shares, TimeOrder,
+    Batch, Body, Error, Losses, Reader, Record, Sample as RawSample, Share, Shares, TimeOrder,
     call_chain_of_branches,
 };
 use prof_profile::{
@@ -204,7 +204,7 @@ fn in_time_order(reader: Reader, work: impl FnOnce(&Batches)) -> (TimeOrder, Res
 /// What was counted beside the samples.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) lost: u64,
+    pub(crate) losses: Losses,
     pub(crate) throttled: u64,
     /// Frames whose address in no mapping was not kept.
     pub(crate) merged: u64,
@@ -284,8 +284,7 @@ impl Loader {
             return self.sample(record);
         }
         match record.decode() {
-            Body::Lost(lost) => self.add_lost(record, lost.lost),
-            Body::LostSamples(lost) => self.add_lost(record, lost.lost),
+            Body::Lost(_) | Body::LostSamples(_) => self.tally.losses.add(record),
             Body::Throttle(_) => self.tally.throttled += 1,
             Body::Read(read) => self.thread_count(record, &read),
             body => {
@@ -316,14 +315,6 @@ impl Loader {
         });
         if let Some(count) = counts.get_mut(at) {
             count.value = count.value.saturating_add(value);
-        }
-    }
-
-    fn add_lost(&mut self, record: &Record<'_>, lost: u64) {
-        self.tally.lost = self.tally.lost.saturating_add(lost);
-        let index = record.event_index().unwrap_or(0);
-        if let Some(event) = self.event(record, index) {
-            event.lost = event.lost.saturating_add(lost);
         }
     }
 
@@ -507,6 +498,10 @@ impl Loader {
     ) -> Profile {
         for event in reader.events().list().iter().skip(self.events.len()) {
             self.events.push(event_of(event));
+        }
+        for (index, event) in self.events.iter_mut().enumerate() {
+            let lost = self.tally.losses.of(index, reader.events());
+            event.lost = lost.most_samples();
         }
         let features = reader.features();
         let namer = Namer {

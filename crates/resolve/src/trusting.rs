@@ -23,9 +23,13 @@ pub(crate) fn trust(
     reader: &Reader,
     late: u64,
 ) -> Trust {
+    let lost = tally.losses.total(reader.events());
     let mut trust = Trust {
         samples: profile.samples.len() as u64,
-        lost: tally.lost,
+        lost: lost.samples,
+        lost_records: lost.records,
+        lost_side_band: lost.side_band,
+        side_band_may_be_lost: lost.may_be_side_band,
         throttled: tally.throttled,
         damages: damages(reader),
         notes: notes(reader, late, tally.merged),

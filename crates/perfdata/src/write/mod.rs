@@ -46,8 +46,8 @@ pub use pipe::PipeWriter;
 pub use record::{MAX_RECORD_SIZE, RecordTooLong};
 pub use sample::{MalformedSample, SampleEncoder, SampleFields, UserChainRewriter};
 pub use session::{
-    CpuMap, EventUpdate, HeaderAttr, HeaderFeature, IdIndexEntry, LostSamples, finished_init,
-    finished_round, id_index, thread_map,
+    CpuMap, EventUpdate, HeaderAttr, HeaderFeature, IdIndexEntry, LostRecords, LostSamples,
+    finished_init, finished_round, id_index, thread_map,
 };
 pub use task::{Cgroup, Comm, Exit, FileIdentity, Fork, Ksymbol, Mmap, Mmap2, Namespaces, Task};
 pub use trailer::Trailer;

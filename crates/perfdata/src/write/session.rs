@@ -186,6 +186,30 @@ impl LostSamples {
     }
 }
 
+/// `PERF_RECORD_LOST`: records that found no room. Body: u64 id of the event,
+/// u64 count, trailer. With time 0 it is the recorder's own, written at the end
+/// for an event without samples; see [`crate::Losses`].
+///
+/// Source: perf_event_open(2), PERF_RECORD_LOST.
+#[derive(Debug, Clone, Copy)]
+pub struct LostRecords {
+    /// The event's id.
+    pub id: u64,
+    /// How many.
+    pub lost: u64,
+}
+
+impl LostRecords {
+    /// Appends the record to `out`.
+    pub fn encode(&self, trailer: &Trailer, out: &mut Vec<u8>) {
+        let mut record = RecordBuilder::begin(out, RecordType::LOST, Misc(0));
+        record.u64(self.id);
+        record.u64(self.lost);
+        trailer.append(&mut record);
+        record.end_short();
+    }
+}
+
 impl RecordedBuildId<'_> {
     /// Appends the record `BUILD_ID` to `out`, which is also an entry of the
     /// feature section: s32 pid −1, 20 bytes of build-id, u8 size, 3 zeros,

@@ -74,7 +74,11 @@ fn preamble(profile: &Profile, options: &TextOptions) -> String {
     for (what, name) in shown.filter_map(|field| elided(&options.selection.filter, field)) {
         let _ = writeln!(out, "#\n# {what}: {}", escape::terminal(name));
     }
-    let _ = writeln!(out, "#\n# Total Lost Samples: {}\n#", profile.trust.lost);
+    let _ = writeln!(
+        out,
+        "#\n# Total Lost Samples: {}\n#",
+        profile.trust.most_lost()
+    );
     out
 }
 

@@ -1,0 +1,141 @@
+//! What was lost: counted once, samples apart from other records, and as perf
+//! counts it.
+
+use crate::oracle::{Finished, have, may_record_all, perf_at, perfs, prof, scratch};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures/losses")
+        .join(name)
+}
+
+fn json(command: &[&str], file: &Path) -> Value {
+    let file = file.to_str().expect("UTF-8");
+    let run = prof(&[command, &["-i", file]].concat()).succeeded("prof");
+    serde_json::from_slice(&run.stdout).expect("JSON")
+}
+
+/// (samples, records at most, side-band records) lost, as `dump` has it; the
+/// report says the same.
+fn lost(file: &Path) -> (u64, u64, u64) {
+    let number = |value: &Value| value.as_u64().expect("a number");
+    let all = |told: &Value| {
+        let [samples, records, side_band] =
+            ["lost", "lost_records_at_most", "lost_side_band"].map(|key| number(&told[key]));
+        (samples, records, side_band)
+    };
+    let dumped = all(&json(&["dump", "--stats", "--json"], file));
+    let reported = json(&["report", "--json"], file);
+    assert_eq!(all(&reported["trust"]), dumped);
+    dumped
+}
+
+/// "Total Lost Samples" of perf's report.
+fn perfs_total(perf: &Path, file: &Path) -> u64 {
+    let file = file.to_str().expect("UTF-8");
+    let report = perf_at(perf, &["report", "--stdio", "-f", "-i", file]);
+    let text = report.text();
+    let line = text
+        .lines()
+        .find(|line| line.contains("Total Lost Samples"));
+    let number = line.and_then(|line| line.split_whitespace().last());
+    let number = number.and_then(|number| number.parse().ok());
+    number.unwrap_or_else(|| panic!("{text}{}", report.stderr))
+}
+
+#[test]
+fn what_two_kinds_of_records_tell_is_counted_once() {
+    let test = "what_two_kinds_of_records_tell_is_counted_once";
+    // What perf before 6.1 wrote tells it of records only.
+    let cases = [
+        ("both-kinds", (303, 0, 0), [303, 303]),
+        ("ring-only", (0, 303, 0), [0, 0]),
+        ("hardware", (307, 0, 0), [307, 307]),
+        // perf 6.1 does not know the bit.
+        ("filtered", (303, 0, 0), [803, 303]),
+    ];
+    let perfs = if have(test, "perf") {
+        perfs(test)
+    } else {
+        Vec::new()
+    };
+    for (name, expected, of_perf) in cases {
+        let file = fixture(&format!("{name}.data"));
+        assert_eq!(lost(&file), expected, "{name}");
+        for (perf, expected) in perfs.iter().zip(of_perf) {
+            assert_eq!(perfs_total(perf, &file), expected, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_bound_is_not_shown_as_a_count() {
+    let file = fixture("ring-only.data");
+    let file = file.to_str().expect("UTF-8");
+    let text = prof(&["report", "--stdio", "-i", file])
+        .succeeded("report")
+        .text();
+    assert!(text.contains("up to 303 records lost"), "{text}");
+    assert!(text.contains("up to 303 records were lost"), "{text}");
+    assert!(!text.contains("303 (20."), "{text}");
+}
+
+/// Stops the recorder while `work` runs, so that what fits into a page is all
+/// that it gets.
+fn record_stopped(name: &str, options: &[&str], work: &str) -> (PathBuf, Finished) {
+    let file = scratch().join(format!("losses-{name}.data"));
+    let script = format!("kill -STOP $PPID; {work}; kill -CONT $PPID");
+    let path = file.to_str().expect("UTF-8");
+    let fixed = ["record", "-e", "cpu-clock", "-m", "1", "-o", path];
+    let command = ["--", "sh", "-c", &script];
+    let run = prof(&[&fixed[..], options, &command].concat());
+    (file, run.succeeded("prof record"))
+}
+
+/// The number before " lost" in what the recorder says at its end.
+fn told(stderr: &str) -> u64 {
+    let words: Vec<&str> = stderr.split_whitespace().collect();
+    let at = words.iter().position(|word| word.starts_with("lost"));
+    let number = at.and_then(|at| words.get(at.checked_sub(1)?)?.parse().ok());
+    number.unwrap_or_else(|| panic!("no number of lost samples in {stderr}"))
+}
+
+#[test]
+fn perf_finds_the_lost_samples_of_our_recordings() {
+    let test = "perf_finds_the_lost_samples_of_our_recordings";
+    if !have(test, "perf") {
+        return;
+    }
+    let work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+    let (file, run) = record_stopped("command", &["-F", "9999"], work);
+    let samples = told(&run.stderr);
+    assert!(samples > 0, "{}", run.stderr);
+    assert_eq!(lost(&file), (samples, 0, 0));
+    for perf in perfs(test) {
+        assert_eq!(perfs_total(&perf, &file), samples, "{perf:?}");
+    }
+}
+
+#[test]
+fn lost_names_and_mappings_are_told_apart_from_samples() {
+    let test = "lost_names_and_mappings_are_told_apart_from_samples";
+    if !have(test, "perf") || !may_record_all(test) {
+        return;
+    }
+    let work = "i=0; while [ $i -lt 100 ]; do i=$((i+1)); /bin/true; done";
+    for stacks in [&[][..], &["-g"]] {
+        let options = [&["-a", "-F", "999"], stacks].concat();
+        let (file, run) = record_stopped("system", &options, work);
+        let samples = told(&run.stderr);
+        let (lost_samples, records, side_band) = lost(&file);
+        assert_eq!((lost_samples, records), (samples, 0), "{}", run.stderr);
+        assert!(side_band > 100, "{side_band}");
+        let line = format!("{side_band} records of mappings, names and tasks were lost");
+        assert!(run.stderr.contains(&line), "{}", run.stderr);
+        for perf in perfs(test) {
+            assert_eq!(perfs_total(&perf, &file), samples, "{perf:?}");
+        }
+    }
+}
