@@ -143,6 +143,11 @@ pub(crate) struct Args {
     /// Clock of times: monotonic, monotonic_raw, boottime, realtime, tai.
     #[arg(short = 'k', long, value_name = "CLOCK", value_parser = values::clock)]
     clockid: Option<Clock>,
+    /// Real-time priority of the recorder, 1 to 99 (SCHED_FIFO): for machines
+    /// so busy that samples get lost otherwise; it then takes CPU time from
+    /// what is recorded.
+    #[arg(short, long, value_name = "PRIO", value_parser = clap::value_parser!(u8).range(1..=99))]
+    realtime: Option<u8>,
     /// Fail if the frequency is above the kernel's limit.
     #[arg(long)]
     strict_freq: bool,
@@ -282,6 +287,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         );
     }
     options.verbose = args.verbose;
+    options.realtime = args.realtime;
     options.cpus = args.cpu.clone().map_or_else(Vec::new, |list| list.0);
     options.per_thread = args.per_thread;
     options.inherit = !args.no_inherit;

@@ -116,7 +116,6 @@ impl Refuses for OfRecord {
             Value::Needed,
             "mappings are read without a time limit",
         ),
-        (Some('r'), "realtime", Value::Needed, "use chrt(1) for prof"),
         (None, "running-time", Value::None, "use prof stat"),
         (
             None,

@@ -14,6 +14,19 @@ const MOST_QUEUED: usize = 8 << 20;
 /// How long to leave a full queue alone.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
 
+/// Bytes of stack to take along with a sample while so many bytes wait, a
+/// multiple of 8. The stage unwinds less of a shorter piece, and the queue has
+/// room for the samples of seconds where nothing but registers is left.
+fn most_stack(waiting: usize) -> usize {
+    match waiting / (MOST_QUEUED / 8) {
+        0 | 1 => usize::MAX,
+        2 | 3 => 16 << 10,
+        4 => 4 << 10,
+        5 => 1 << 10,
+        _ => 0,
+    }
+}
+
 /// What the threads of a recording tell each other.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -180,11 +193,13 @@ impl<'a> Drainer<'a> {
         }
         let mut records = self.spare.try_recv().unwrap_or_default();
         records.clear();
+        let queued = self.shared.queued.load(Ordering::Relaxed);
         for slot in &mut self.rings {
             match &self.trim {
-                Some(trim) => slot
-                    .ring
-                    .take_each(|record| trim.append(record, &mut records)),
+                Some(trim) => slot.ring.take_each(|record| {
+                    let most = most_stack(queued.saturating_add(records.len()));
+                    trim.append(record, most, &mut records);
+                }),
                 None => _ = slot.ring.take(&mut records),
             }
         }
@@ -216,4 +231,24 @@ impl<'a> Drainer<'a> {
 fn member_fd<'a>(events: &'a [OpenEvent], slot: &RingSlot, from: usize) -> Option<BorrowedFd<'a>> {
     let &(event, descriptor) = slot.members.get(from)?;
     Some(events[event].descriptors[descriptor].event.as_fd())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_QUEUED, most_stack};
+
+    #[test]
+    fn stacks_get_shorter_long_before_the_queue_is_full() {
+        assert_eq!(most_stack(0), usize::MAX);
+        let sizes: Vec<usize> = (0..=MOST_QUEUED).step_by(1 << 16).map(most_stack).collect();
+        assert!(sizes.is_sorted_by(|more, less| more >= less));
+        assert!(
+            sizes
+                .iter()
+                .all(|&size| size == usize::MAX || size % 8 == 0)
+        );
+        // What is left holds two seconds of two CPUs at 999 Hz, 512 bytes each.
+        let bare = sizes.iter().filter(|&&size| size == 0).count() << 16;
+        assert!(bare / 512 >= 2 * 2 * 999, "{bare}");
+    }
 }

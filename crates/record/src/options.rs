@@ -203,6 +203,10 @@ pub struct Options {
     pub cgroup: Option<String>,
     /// Tell how each event was opened.
     pub verbose: bool,
+    /// Real-time priority of the recorder's threads (`SCHED_FIFO`, 1 to 99).
+    /// `None`: ordinary ones that take no CPU from the target that they could
+    /// share.
+    pub realtime: Option<u8>,
     /// One ring per thread instead of one per CPU; without children.
     pub per_thread: bool,
     /// Children of the target too.
@@ -243,6 +247,7 @@ impl Options {
             cpus: Vec::new(),
             cgroup: None,
             verbose: false,
+            realtime: None,
             per_thread: false,
             inherit: true,
             ring_bytes: None,

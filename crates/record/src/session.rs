@@ -23,7 +23,7 @@ use prof_abi::event_kind;
 use prof_perfdata::write::EventDescription;
 use prof_sys::limits::{self, Limit, Resource};
 use prof_sys::process::Ended;
-use prof_sys::prompt::run_soon;
+use prof_sys::prompt::{run_first, run_soon};
 use prof_sys::{ExecError, Launched, RingView, clock};
 use std::ffi::OsString;
 use std::io;
@@ -91,6 +91,16 @@ pub enum RecordError {
         limit: u64,
         /// Where it was met.
         source: Box<RecordError>,
+    },
+    /// The recorder's threads cannot get the priority that was asked for.
+    #[error(
+        "cannot record at real-time priority {priority}: {source}\n  it needs CAP_SYS_NICE (sudo) or a limit that allows it (ulimit -r); try: without -r"
+    )]
+    RealTime {
+        /// The priority.
+        priority: u8,
+        /// Why not.
+        source: io::Error,
     },
     /// A system call that should not fail did.
     #[error("cannot {doing}")]
@@ -167,6 +177,10 @@ fn run(
     limits::give_freed_memory_back();
     let mut control = Control::new().map_err(system("take signals"))?;
     let mut launched = launch(options, &control)?;
+    if let Some(priority) = options.realtime {
+        // The command has been forked and keeps its own; threads get this.
+        run_first(priority).map_err(|source| RecordError::RealTime { priority, source })?;
+    }
     // If that is not enough, opening says which limit it met.
     let _ = Limit::raise(Resource::OpenFiles);
     let tasks = attach::tasks(&options.target, launched.as_ref().map(Launched::pid))?;
@@ -255,14 +269,13 @@ impl Plan<'_> {
             // First the one that ends by itself when the other is not there.
             let writes = thread("write")
                 .spawn_scoped(scope, || {
-                    // On a busy machine samples get lost otherwise.
-                    let _ = run_soon();
+                    hurry(options);
                     writing.run(&pieces)
                 })
                 .map_err(system("start a thread"))?;
             let drains = thread("drain")
                 .spawn_scoped(scope, || {
-                    let _ = run_soon();
+                    hurry(options);
                     drainer.run();
                 })
                 .map_err(system("start a thread"))?;
@@ -271,7 +284,10 @@ impl Plan<'_> {
                     snapshots::readers(orders, &views, &set.events, &opened, watch, &shared)
                 {
                     // Without one, stacks are read later, and some not at all.
-                    let _ = thread("read").spawn_scoped(scope, || reader.run(&shared.stop));
+                    let _ = thread("read").spawn_scoped(scope, || {
+                        hurry(options);
+                        reader.run(&shared.stop);
+                    });
                 }
             }
             let ended = start(options, &set, launched)
@@ -286,6 +302,14 @@ impl Plan<'_> {
             Ok::<_, RecordError>((ended, written))
         })?;
         Ok((ended?, set, file, result))
+    }
+}
+
+/// Makes the most of the calling thread's turns: on a busy machine samples get
+/// lost otherwise.
+fn hurry(options: &Options) {
+    if options.realtime.is_none() {
+        run_soon();
     }
 }
 

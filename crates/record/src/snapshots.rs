@@ -21,7 +21,7 @@ use crate::open::{OpenEvent, Witness};
 use prof_abi::{ByteOrder, EventAttr, Misc, RecordType, SampleType};
 use prof_perfdata::write::EventDescription;
 use prof_perfdata::{Event as EventLayout, Events, Record, Sample};
-use prof_sys::prompt::{SampleSignals, run_first, run_on};
+use prof_sys::prompt::{SampleSignals, run_on};
 use prof_sys::{Event, PollSet, RingView, Waker, process};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -325,8 +325,6 @@ impl Reader<'_> {
         if run_on(self.cpu).is_err() {
             return;
         }
-        // Without the right to, it still runs soon as a rule.
-        let _ = run_first();
         let mut idle = PollSet::default();
         idle.add(self.waker.as_fd());
         // ORDERING: Acquire, partner is the Release that raises the flag.

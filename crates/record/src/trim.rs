@@ -1,8 +1,10 @@
-//! Samples without the part of their stack dump that holds nothing.
+//! Samples without the part of their stack dump that holds nothing, or that
+//! there is no room for.
 //!
 //! The kernel reserves the whole dump in the ring, however little of the
 //! stack there was to copy. Where the dump only goes to the stage, what is
-//! not valid need not be copied out of the ring.
+//! not valid need not be copied out of the ring. And where the stage cannot
+//! keep up, a sample with less of its stack is better than none.
 
 use prof_abi::{ByteOrder, RecordType};
 use prof_perfdata::write::EventDescription;
@@ -27,12 +29,13 @@ impl Trim {
         Self { events, witness }
     }
 
-    /// Appends the record, trimmed if it has a stack dump.
-    pub(crate) fn append(&self, record: &[u8], out: &mut Vec<u8>) {
+    /// Appends the record; if it has a stack dump with what is valid of it and
+    /// at most `most` bytes, a multiple of 8.
+    pub(crate) fn append(&self, record: &[u8], most: usize, out: &mut Vec<u8>) {
         if !self.witness.is_empty() && self.append_of_witness(record, out) {
             return;
         }
-        if self.append_trimmed(record, out).is_none() {
+        if self.append_trimmed(record, most, out).is_none() {
             out.extend_from_slice(record);
         }
     }
@@ -70,7 +73,7 @@ impl Trim {
 
     /// Appends the record with its dump shortened to what is valid; `None`,
     /// and nothing appended, if there is nothing to shorten.
-    fn append_trimmed(&self, record: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    fn append_trimmed(&self, record: &[u8], most: usize, out: &mut Vec<u8>) -> Option<()> {
         let view = Record::new(record, 0, &self.events)?;
         if view.kind != RecordType::SAMPLE {
             return None;
@@ -79,6 +82,7 @@ impl Trim {
         let dump = sample.stack_user_dumped().filter(|dump| !dump.is_empty())?;
         let valid = sample.stack_user_valid()?;
         let kept = usize::try_from(valid).ok()?.checked_next_multiple_of(8)?;
+        let kept = kept.min(most);
         if kept >= dump.len() {
             return None;
         }
@@ -94,6 +98,7 @@ impl Trim {
         out.extend_from_slice(&ByteOrder::NATIVE.bytes_u64(kept as u64));
         out.extend_from_slice(dump.get(..kept)?);
         if kept > 0 {
+            let valid = valid.min(kept as u64);
             out.extend_from_slice(&ByteOrder::NATIVE.bytes_u64(valid));
         }
         out.extend_from_slice(record.get(behind..)?);
@@ -163,7 +168,7 @@ mod tests {
         ];
         for (kind, words, kept) in cases {
             let mut out = Vec::new();
-            trim.append(&record(kind, &words), &mut out);
+            trim.append(&record(kind, &words), usize::MAX, &mut out);
             let expected = kept.map(|words| record(kind, &words));
             assert_eq!(out, expected.unwrap_or_default(), "{kind:?} {words:?}");
         }
@@ -179,16 +184,21 @@ mod tests {
         let trim = Trim::new(&[opened], Vec::new());
         let mut events = Events::new(ByteOrder::NATIVE);
         events.push(Event::new(attr(), vec![1]));
-        for (valid, kept) in [(0, 0), (3, 8), (16, 16), (64, 64)] {
+        const ALL: usize = usize::MAX;
+        let cases = [(0, ALL, 0), (3, ALL, 8), (16, ALL, 16), (64, ALL, 64)];
+        for (valid, most, kept) in cases
+            .into_iter()
+            .chain([(64, 16, 16), (3, 0, 0), (16, 24, 16)])
+        {
             let mut out = Vec::new();
-            trim.append(&sample(valid), &mut out);
+            trim.append(&sample(valid), most, &mut out);
             let view = Record::new(&out, 0, &events).expect("a record");
             let layout = &view.event().expect("its event").layout;
             let trimmed = Sample::new(&out, layout, ByteOrder::NATIVE).expect("whole");
             assert_eq!(ByteOrder::NATIVE.u16(&out, 6), Some(out.len() as u16));
             assert_eq!(trimmed.stack_user_dumped().map(<[u8]>::len), Some(kept));
             let stack = trimmed.stack_user().map(<[u8]>::len);
-            assert_eq!(stack, Some(valid as usize));
+            assert_eq!(stack, Some(most.min(valid as usize)));
             assert_eq!(trimmed.data_src(), Some(11));
             assert_eq!(trimmed.regs_user().and_then(|regs| regs.get(1)), Some(9));
         }

@@ -103,26 +103,74 @@ pub fn run_on(cpu: u32) -> io::Result<()> {
     crate::checked(result).map(drop)
 }
 
-/// Lets the calling thread run before all ordinary ones whenever it has
-/// something to do. `EPERM` without CAP_SYS_NICE, if no limit allows it.
-pub fn run_first() -> io::Result<()> {
-    let lowest = libc::sched_param { sched_priority: 1 };
+/// Lets the calling thread, and threads that it starts, run before all ordinary
+/// ones whenever they have something to do: `SCHED_FIFO` at this priority, 1 to
+/// 99. `EPERM` without CAP_SYS_NICE, if no limit allows it; `EINVAL` for another
+/// priority.
+pub fn run_first(priority: u8) -> io::Result<()> {
+    let priority = libc::sched_param {
+        sched_priority: priority.into(),
+    };
     // SAFETY: 0 is the calling thread; the kernel reads a live local value.
-    crate::checked(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const lowest) })
+    crate::checked(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) })
         .map(drop)
 }
 
-/// Lets the calling thread have more of a busy CPU than ordinary ones.
-/// `EACCES` without CAP_SYS_NICE, if no limit allows it.
-pub fn run_soon() -> io::Result<()> {
-    const NICENESS: libc::c_int = -10;
-    // SAFETY: takes numbers only; on Linux 0 is the calling thread.
-    crate::checked(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) }).map(drop)
+/// `struct sched_attr` in its first version.
+#[repr(C)]
+#[derive(Default)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+/// The size that the kernel knows it by (`SCHED_ATTR_SIZE_VER0`).
+const SCHED_ATTR_SIZE: u32 = 48;
+const _: () = assert!(size_of::<SchedAttr>() == SCHED_ATTR_SIZE as usize);
+
+/// Lets the calling thread run soon after it has something to do: in slices so
+/// short that the scheduler prefers it to others, from Linux 6.12 on, and with
+/// a better niceness where that is allowed. It gets no more of a busy CPU than
+/// its share. True if it got the niceness.
+pub fn run_soon() -> bool {
+    const NICENESS: i32 = -10;
+    // SAFETY: takes numbers only; on Linux 0 is the calling thread, and -1 may
+    // be its niceness, which is what is asked for.
+    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    set_slice(NICENESS)
+        .or_else(|_| set_slice(nice))
+        .is_ok_and(|nice| nice == NICENESS)
+}
+
+/// An ordinary thread of this niceness, with the shortest slice.
+fn set_slice(nice: i32) -> io::Result<i32> {
+    /// What the kernel takes at least, ns.
+    const SHORTEST: u64 = 100_000;
+    let attr = SchedAttr {
+        size: SCHED_ATTR_SIZE,
+        policy: libc::SCHED_OTHER.cast_unsigned(),
+        nice,
+        runtime: SHORTEST,
+        ..SchedAttr::default()
+    };
+    // SAFETY: 0 is the calling thread; the kernel reads a live local value of
+    // the size that it tells, and no flags are asked for.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
+    match result {
+        0 => Ok(nice),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{SampleSignals, run_first, run_on, run_soon};
+    use super::{SampleSignals, run_first, run_on, run_soon, set_slice};
     use crate::event::{Event, Target};
     use prof_abi::{AttrFlags, EventAttr, SampleType};
     use std::time::Duration;
@@ -155,17 +203,34 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_with_a_short_slice_is_an_ordinary_one() {
+        std::thread::spawn(|| {
+            let better = run_soon();
+            // SAFETY: takes numbers only.
+            let (policy, nice) = unsafe {
+                let nice = libc::getpriority(libc::PRIO_PROCESS, 0);
+                (libc::sched_getscheduler(0), nice)
+            };
+            assert_eq!(policy, libc::SCHED_OTHER);
+            assert_eq!(better, nice == -10);
+            // Less is always allowed.
+            assert!(set_slice(19).is_ok());
+        })
+        .join()
+        .expect("no panic");
+    }
+
+    #[test]
     fn a_thread_stays_on_its_cpu_or_is_refused() {
         std::thread::spawn(|| {
             assert_eq!(
                 run_on(u32::MAX).expect_err("no such CPU").raw_os_error(),
                 Some(libc::EINVAL)
             );
-            if let Err(error) = run_first() {
+            let refused = run_first(100).expect_err("99 is the highest");
+            assert_eq!(refused.raw_os_error(), Some(libc::EINVAL));
+            if let Err(error) = run_first(1) {
                 assert_eq!(error.raw_os_error(), Some(libc::EPERM));
-            }
-            if let Err(error) = run_soon() {
-                assert_eq!(error.raw_os_error(), Some(libc::EACCES));
             }
         })
         .join()
