@@ -19,6 +19,7 @@ mod demo;
 mod dump;
 mod events;
 mod header;
+mod interop;
 mod losses;
 mod machine;
 mod mutation;

@@ -1,6 +1,7 @@
 //! Streams built byte by byte: what stands around the records.
 
 use prof_abi::{AttrFlags, ByteOrder, EventAttr, RecordType, SampleType};
+use prof_perfdata::write::{EventDescription, Features, FileWriter, PipeWriter};
 use prof_perfdata::{Body, Encoder, FeatureBit, Reader, TimeOrder};
 use std::io::Cursor;
 
@@ -458,4 +459,134 @@ fn a_file_mode_recording_in_a_pipe_is_refused_with_the_reason() {
         error.to_string().contains("cannot be read from a pipe"),
         "{error}"
     );
+}
+
+/// Features with `json` as what prof's recorder knows.
+fn told(json: &str) -> Features {
+    let mut features = Features::default();
+    features.hostname("box"); // no multiple of 8 bytes
+    features.trust(json);
+    features
+}
+
+fn cpu_clock() -> EventDescription {
+    EventDescription {
+        attr: EventAttr {
+            kind: 1,
+            sample_type: SampleType::IP | SampleType::TID | SampleType::TIME,
+            ..EventAttr::default()
+        },
+        ids: vec![1],
+        name: "cpu-clock".into(),
+    }
+}
+
+/// A file with one sample and `features`.
+fn written(features: &Features) -> Vec<u8> {
+    let mut writer = FileWriter::new(Cursor::new(Vec::new()), &[cpu_clock()]).expect("memory");
+    writer.write(&sample(1)).expect("memory");
+    writer.finish(features).expect("memory").into_inner()
+}
+
+/// More than one record can hold.
+fn long_json() -> String {
+    "x".repeat(200_000)
+}
+
+#[test]
+fn sections_of_our_own_are_read_from_files_and_streams() {
+    let long = long_json();
+    let bytes = written(&told(&long));
+    let reader = Reader::open_file(file(&bytes)).expect("a recording");
+    assert_eq!(
+        reader.features().trust().expect("told").as_bytes(),
+        long.as_bytes()
+    );
+    assert!(!reader.header().has_feature(200), "no bit of the header");
+    assert_eq!(reader.notes().ownerless, None);
+    let (times, damages) = read(reader);
+    assert_eq!((times, damages), (vec![1], vec![]));
+
+    let mut stream = PipeWriter::new(Vec::new(), &[cpu_clock()], &told("first")).expect("memory");
+    stream.write(&sample(1)).expect("memory");
+    let bytes = stream.finish(&told(&long)).expect("memory");
+    let mut reader = Reader::open_stream(Box::new(Cursor::new(bytes.clone()))).expect("a stream");
+    while let Some(record) = reader.next().expect("memory") {
+        if record.kind == RecordType::SAMPLE {
+            break;
+        }
+    }
+    assert_eq!(
+        reader.features().trust().expect("told").as_bytes(),
+        b"first"
+    );
+    while reader.next().expect("memory").is_some() {}
+    assert_eq!(
+        reader.features().trust().expect("told").as_bytes(),
+        long.as_bytes()
+    );
+    assert_eq!(reader.damages(), []);
+    // perf declares the record with 80 bytes, and takes no longer ones than 65528.
+    let sizes: Vec<usize> = records(&bytes[16..])
+        .filter(|(kind, _)| *kind == RecordType::EVENT_TYPE.0)
+        .map(|(_, size)| size)
+        .collect();
+    assert_eq!(sizes, [80, 65528, 65528, 65528, 3576]);
+}
+
+/// Kind and size of each record.
+fn records(mut bytes: &[u8]) -> impl Iterator<Item = (u32, usize)> {
+    std::iter::from_fn(move || {
+        let kind = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?);
+        let size = usize::from(u16::from_le_bytes(bytes.get(6..8)?.try_into().ok()?));
+        bytes = bytes.get(size..)?;
+        Some((kind, size))
+    })
+}
+
+#[test]
+fn a_section_of_our_own_with_a_bit_in_the_header_is_read_as_well() {
+    let mut bytes = written(&Features::default());
+    let table = bytes.len() as u64;
+    bytes[72 + 25] = 1; // bit 192 + 8
+    bytes.extend([table + 16, 2].map(u64::to_le_bytes).concat());
+    bytes.extend(b"{}");
+    let reader = Reader::open_file(file(&bytes)).expect("a recording");
+    assert_eq!(reader.features().trust().expect("told").as_bytes(), b"{}");
+    assert_eq!(reader.damages(), []);
+}
+
+#[test]
+fn damage_to_sections_of_our_own_is_told_and_harms_nothing_else() {
+    let sound = written(&told("{}"));
+    let own = sound.len() - 40; // mark, size, number, size, "{}"
+    assert_eq!(sound[own..own + 8], *b"prof-own");
+    let wounds: [(usize, u64, &str); 4] = [
+        (own + 8, 999, "there are bytes up to"),
+        (own + 16, 1 << 32, "is no section"),
+        (own + 24, 999, "is no section"),
+        (own + 24, u64::MAX, "is no section"),
+    ];
+    for (at, number, told) in wounds {
+        let mut bytes = sound.clone();
+        bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        let reader = Reader::open_file(file(&bytes)).expect("a recording");
+        let (times, damages) = read(reader);
+        assert_eq!(times, [1]);
+        assert!(damages[0].contains(told), "{damages:?}");
+    }
+    // Cut in the middle of it.
+    let reader = Reader::open_file(file(&sound[..sound.len() - 8])).expect("a recording");
+    assert_eq!(reader.damages().len(), 2, "{:?}", reader.damages());
+    // A part of a stream is missing.
+    let stream = PipeWriter::new(Vec::new(), &[cpu_clock()], &Features::default());
+    let bytes = stream
+        .expect("memory")
+        .finish(&told(&long_json()))
+        .expect("memory");
+    let part = bytes.len() - 3 * 65528 - 3576;
+    let bytes = [&bytes[..part + 65528], &bytes[part + 2 * 65528..]].concat();
+    let reader = Reader::open_stream(Box::new(Cursor::new(bytes))).expect("a stream");
+    let (_, damages) = read(reader);
+    assert!(damages[0].contains("goes on at byte 130976"), "{damages:?}");
 }

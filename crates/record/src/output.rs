@@ -149,7 +149,7 @@ impl Output {
     }
 
     /// Flushes and, in a file, adds the feature sections: those given at the
-    /// start and `late` ones, which win.
+    /// start and `late` ones, which win; in a stream those of prof's own.
     pub fn finish(self, late: Features) -> Result<(), OutputError> {
         let mut features = self.features;
         features.merge(late);
@@ -157,7 +157,7 @@ impl Output {
         // and matters only when the machine, not the recorder, dies.
         match self.sink {
             Sink::File(writer) => writer.finish(&features).map(drop),
-            Sink::Stream(writer) => writer.finish().map(drop),
+            Sink::Stream(writer) => writer.finish(&features).map(drop),
         }
         .map_err(io_error("finish", &self.path))
     }

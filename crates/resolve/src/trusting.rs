@@ -89,7 +89,7 @@ fn believe_recorder(
 ) {
     trust.chain_source = ChainSource::Recorder;
     if summary.chain_ends.is_empty() {
-        // A stream: its beginning cannot tell how it ended.
+        // A stream that was cut: its beginning cannot tell how it ended.
         judge_recorded_chains(profile, shapes, seen, tally, trust);
         return;
     }

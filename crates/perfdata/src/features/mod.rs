@@ -71,8 +71,20 @@ feature_bits! {
     SIMPLEPERF_FILE2 = 132, /// simpleperf: ETM branch lists.
     SIMPLEPERF_ETM_BRANCH_LIST = 133, /// simpleperf: initial maps.
     SIMPLEPERF_INIT_MAP = 134, /// Ours: what the recorder knows about the quality of the recording, as
-    /// JSON text. perf skips bits that it does not know.
+    /// JSON text.
     PROF_TRUST = 200,
+}
+
+impl FeatureBit {
+    /// Sections from this number on are prof's own: no bit of the header
+    /// stands for them when prof writes (see `own.rs`), but one is believed
+    /// when read.
+    pub const FIRST_OWN: u32 = 200;
+
+    /// Whether it is a section of prof's own.
+    pub fn is_own(self) -> bool {
+        self.0 >= Self::FIRST_OWN
+    }
 }
 
 /// The content of a feature section.

@@ -111,6 +111,7 @@ impl Reader {
             RecordType::HEADER_ATTR => self.absorb_attr(),
             RecordType::EVENT_UPDATE => self.absorb_update(),
             RecordType::HEADER_FEATURE => self.absorb_feature(current),
+            RecordType::EVENT_TYPE => self.absorb_own(current),
             RecordType::TRACING_DATA | RecordType::AUXTRACE => {
                 self.expect_payload(current, kind);
             }

@@ -4,6 +4,7 @@ mod absorb;
 mod directory;
 mod frame;
 mod open;
+mod own_sections;
 mod parts;
 mod resync;
 
@@ -16,6 +17,7 @@ use crate::header::Header;
 use crate::inflate::Inflater;
 use crate::input::Input;
 use crate::layout::RECORD_HEADER;
+use crate::own;
 use crate::record::Record;
 use frame::{Frame, Oversized};
 use parts::Parts;
@@ -41,6 +43,7 @@ pub struct Reader {
     /// does.
     doubtful: Option<usize>,
     parts: Parts,
+    own_parts: own::Parts,
     budget: Budget,
 }
 

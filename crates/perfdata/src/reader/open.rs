@@ -1,7 +1,7 @@
 //! Opening a recording: header, attrs, feature sections.
 
 use super::frame::Oversized;
-use super::{Budget, Parts, Reader, Streams};
+use super::{Budget, Parts, Reader, Streams, own};
 use crate::damage::{DamageKind, Damages, Error, Notes};
 use crate::event::{Event, Events};
 use crate::features::{FeatureBit, Features};
@@ -41,7 +41,7 @@ impl Reader {
         let ids = reader.read_attrs(&file, len)?;
         reader.check_data(len);
         reader.read_features(&file, len)?;
-        reader.check_end(&ids, len);
+        reader.check_end(&file, &ids, len)?;
         Ok(reader)
     }
 
@@ -107,12 +107,19 @@ impl Reader {
             payload: None,
             doubtful: None,
             parts: Parts::default(),
+            own_parts: own::Parts::default(),
             budget: Budget::new(total),
             header,
         }
     }
 
-    fn section_damage(&mut self, offset: u64, section: &'static str, why: String, bytes: u64) {
+    pub(super) fn section_damage(
+        &mut self,
+        offset: u64,
+        section: &'static str,
+        why: String,
+        bytes: u64,
+    ) {
         let kind = DamageKind::Section { section, why };
         self.damage(offset, None, kind, bytes);
     }
@@ -261,12 +268,13 @@ impl Reader {
         Ok(Some(place))
     }
 
-    /// Notes which bytes behind the last section belong to nothing. Between the
-    /// sections perf leaves room of its own: for features it did not write.
-    fn check_end(&mut self, ids: &[Section], len: u64) {
+    /// Reads our own sections behind the last of perf's and notes which bytes
+    /// behind them belong to nothing. Between the sections perf leaves room of
+    /// its own: for features it did not write.
+    fn check_end(&mut self, file: &File, ids: &[Section], len: u64) -> Result<(), Error> {
         let Header { attrs, data, .. } = self.header;
         if data.size == 0 {
-            return;
+            return Ok(());
         }
         let table = Section {
             offset: data.end(),
@@ -277,10 +285,12 @@ impl Reader {
         let others = [table, attrs, self.header.event_types];
         let all = sections.chain(others).chain(ids.iter().copied());
         let end = all.map(|section| section.end()).max().unwrap_or(0);
+        let end = self.read_own(file, end, len)?;
         self.notes.ownerless = (end < len).then(|| Section {
             offset: end,
             size: len - end,
         });
+        Ok(())
     }
 
     /// The feature table stands behind the data; each entry says where its

@@ -156,11 +156,21 @@ impl Features {
         self.sections.extend(other.sections);
     }
 
-    /// The sections, lowest bit first.
+    /// The sections, lowest number first; those of our own come last.
     pub fn iter(&self) -> impl Iterator<Item = (FeatureBit, &[u8])> {
         self.sections
             .iter()
             .map(|(&bit, section)| (bit, section.as_slice()))
+    }
+
+    /// The sections that have a bit in the header.
+    pub(super) fn of_header(&self) -> impl Iterator<Item = (FeatureBit, &[u8])> {
+        self.iter().filter(|(bit, _)| !bit.is_own())
+    }
+
+    /// The sections of prof's own.
+    pub(super) fn own(&self) -> impl Iterator<Item = (FeatureBit, &[u8])> {
+        self.iter().filter(|(bit, _)| bit.is_own())
     }
 
     fn set_str(&mut self, bit: FeatureBit, text: &str) {

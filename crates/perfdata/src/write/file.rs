@@ -1,6 +1,7 @@
 //! File mode: a header that is valid from the start and stays so.
 
 use super::features::Features;
+use super::own;
 use prof_abi::{ByteOrder, EventAttr};
 use std::io::{self, Seek, SeekFrom, Write};
 
@@ -46,7 +47,7 @@ pub(super) fn common_attr_size(events: &[EventDescription]) -> u32 {
 /// Writes a perf.data file.
 ///
 /// ```text
-/// header (104) · ids (8 each) · attrs · data · feature table · feature sections
+/// header (104) · ids (8 each) · attrs · data · feature table · feature sections · our own
 /// ```
 ///
 /// The file is readable, by stock perf too, at every moment after a
@@ -138,15 +139,19 @@ impl<W: Write + Seek> FileWriter<W> {
         &self.out
     }
 
-    /// Flushes, writes the feature table and sections, then the feature bits.
+    /// Flushes, writes the feature table, the sections and those of our own,
+    /// then the feature bits.
     pub fn finish(mut self, features: &Features) -> io::Result<W> {
         self.flush()?;
         let table_at = self.data_at + self.written;
         let (bits, table) = feature_table(features, table_at);
         self.out.write_all(&table)?;
-        for (_, section) in features.iter() {
+        let mut end = table_at + table.len() as u64;
+        for (_, section) in features.of_header() {
             self.out.write_all(section)?;
+            end += section.len() as u64;
         }
+        own::write_behind(features, end, &mut self.out)?;
         self.out.flush()?;
         self.out.seek(SeekFrom::Start(FEATURES_AT))?;
         self.out.write_all(&bits)?;
@@ -192,11 +197,11 @@ fn head_of(events: &[EventDescription]) -> Vec<u8> {
 /// The feature bits and the table of (offset, size) for sections that stand
 /// right behind a table at `table_at`.
 fn feature_table(features: &Features, table_at: u64) -> ([u8; 32], Vec<u8>) {
-    let count = features.iter().count() as u64;
+    let count = features.of_header().count() as u64;
     let mut section_at = table_at + 16 * count;
     let mut words = [0_u64; 4];
     let mut table = Vec::new();
-    for (bit, section) in features.iter() {
+    for (bit, section) in features.of_header() {
         if let Some(word) = words.get_mut(bit.0 as usize / 64) {
             *word |= 1 << (bit.0 % 64);
         }
@@ -269,15 +274,34 @@ mod tests {
         writer.write(&record).expect("memory");
         let mut features = Features::default();
         features.cpu_counts(2, 2);
-        features.trust("{}");
+        features.hostname("box");
         let file = writer.finish(&features).expect("memory").into_inner();
-        assert_eq!(word(&file, 72), 1 << 7);
-        assert_eq!(word(&file, 72 + 24), 1 << (200 - 192));
+        assert_eq!(word(&file, 72), 1 << 3 | 1 << 7);
+        assert_eq!(file[80..104], [0; 24]);
         let table = (word(&file, 40) + word(&file, 48)) as usize;
         let first = word(&file, table) as usize;
         assert_eq!(first, table + 32);
-        assert_eq!([word(&file, table + 8), word(&file, table + 24)], [8, 2]);
-        assert_eq!(file[word(&file, table + 16) as usize..], *b"{}");
+        assert_eq!([word(&file, table + 8), word(&file, table + 24)], [68, 8]);
+        assert_eq!(word(&file, table + 16), (first + 68) as u64);
+        assert_eq!(file.len(), first + 68 + 8);
+    }
+
+    #[test]
+    fn sections_of_our_own_stand_behind_the_last_and_have_no_bit() {
+        let writer = FileWriter::new(Cursor::new(Vec::new()), &[event(&[1])]).expect("memory");
+        let mut features = Features::default();
+        features.hostname("box"); // 68 bytes: what follows is aligned
+        features.trust("{}");
+        let file = writer.finish(&features).expect("memory").into_inner();
+        assert_eq!(word(&file, 72), 1 << 3);
+        assert_eq!(file[80..104], [0; 24]);
+        let table = (word(&file, 40) + word(&file, 48)) as usize;
+        let end = table + 16 + 68;
+        let own = end.next_multiple_of(8);
+        assert_eq!(file[own..own + 8], *b"prof-own");
+        assert_eq!(word(&file, own + 8), 24);
+        assert_eq!([word(&file, own + 16), word(&file, own + 24)], [200, 2]);
+        assert_eq!(file[own + 32..], *b"{}\0\0\0\0\0\0");
     }
 
     /// A disk with room for `left` bytes beyond what is there.

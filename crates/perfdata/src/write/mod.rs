@@ -31,6 +31,7 @@
 
 mod features;
 mod file;
+mod own;
 mod pipe;
 mod record;
 mod sample;

@@ -3,6 +3,7 @@
 use super::RecordTooLong;
 use super::features::{Features, fits_a_pipe};
 use super::file::EventDescription;
+use super::own;
 use super::session::{EventUpdate, HeaderAttr, HeaderFeature};
 use prof_abi::ByteOrder;
 use std::io::{self, Write};
@@ -13,7 +14,8 @@ const HEADER_SIZE: u64 = 16;
 /// Writes a perf.data stream.
 ///
 /// ```text
-/// header (16) · HEADER_ATTR and EVENT_UPDATE per event · HEADER_FEATURE … · data
+/// header (16) · HEADER_ATTR and EVENT_UPDATE per event · HEADER_FEATURE … ·
+/// our own · data · what of our own is known at the end
 /// ```
 ///
 /// Features above 31 and the end mark that perf writes behind them are left
@@ -45,6 +47,7 @@ impl<W: Write> PipeWriter<W> {
                 .encode(&mut head);
             }
         }
+        own::encode_records(features, &mut head);
         let mut writer = Self {
             out: io::BufWriter::with_capacity(64 * 1024, out),
             written: 0,
@@ -71,8 +74,12 @@ impl<W: Write> PipeWriter<W> {
         self.written
     }
 
-    /// Flushes and ends the stream.
-    pub fn finish(self) -> io::Result<W> {
+    /// Writes the sections of our own among `late`, flushes and ends the
+    /// stream. perf's can stand before the data only.
+    pub fn finish(mut self, late: &Features) -> io::Result<W> {
+        let mut tail = Vec::new();
+        own::encode_records(late, &mut tail);
+        self.out.write_all(&tail)?;
         self.out
             .into_inner()
             .map_err(io::IntoInnerError::into_error)
@@ -111,14 +118,18 @@ mod tests {
         let mut features = Features::default();
         features.cpu_counts(2, 2);
         features.build_ids(&[]); // no reader takes it from a stream
-        features.trust("{}"); // above 31
+        features.set(FeatureBit::E_MACHINE, vec![0; 8]); // above 31
+        features.trust("{}");
         features.set(FeatureBit::CMDLINE, vec![0; 70_000]); // fits no record
         let mut writer = PipeWriter::new(Vec::new(), &[event], &features).expect("memory");
         let mut mark = Vec::new();
         finished_round(&mut mark);
         writer.write(&mark).expect("memory");
         assert_eq!(writer.data_size(), 8);
-        let stream = writer.finish().expect("memory");
+        let mut late = Features::default();
+        late.trust("{}");
+        late.cpu_counts(3, 3); // only before the data
+        let stream = writer.finish(&late).expect("memory");
         assert_eq!(stream[..16], *b"PERFILE2\x10\0\0\0\0\0\0\0");
         let mut kinds = Vec::new();
         let mut at = 16;
@@ -126,6 +137,6 @@ mod tests {
             kinds.push(stream[at]);
             at += usize::from(u16::from_ne_bytes([stream[at + 6], stream[at + 7]]));
         }
-        assert_eq!(kinds, [64, 78, 80, 68]);
+        assert_eq!(kinds, [64, 78, 80, 65, 68, 65]);
     }
 }

@@ -3,7 +3,7 @@
 use super::record::{MAX_RECORD_SIZE, RecordBuilder, RecordTooLong, misc_of};
 use super::task::recorded_build_id;
 use super::{RecordedBuildId, Trailer};
-use prof_abi::{ByteOrder, EventAttr, Misc, RecordType};
+use prof_abi::{ByteOrder, EventAttr, Misc, RecordType, attr_size};
 
 /// Appends `FINISHED_ROUND`: every ring was drained once since the last one.
 /// Without it a reader has to hold everything before it can sort.
@@ -18,6 +18,9 @@ pub fn finished_init(out: &mut Vec<u8>) {
 
 /// `HEADER_ATTR`: an event, in a pipe. Body: the attr in `attr.size` bytes,
 /// then u64 ids to the end of the record.
+///
+/// perfs before 6.7 look for the ids behind an attr of their own size (128
+/// bytes since 5.13), whatever the record says: it has at least as many.
 #[derive(Debug, Clone, Copy)]
 pub struct HeaderAttr<'a> {
     /// The event as its samples are written.
@@ -30,7 +33,7 @@ impl HeaderAttr<'_> {
     /// Appends the record to `out`; fails with more than about 8000 ids.
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), RecordTooLong> {
         let mut attr = self.attr.clone();
-        attr.size = attr.smallest_size();
+        attr.size = attr.smallest_size().max(attr_size::VER7);
         let mut record = RecordBuilder::begin(out, RecordType::HEADER_ATTR, Misc(0));
         record.bytes(&attr.encode(ByteOrder::NATIVE));
         for &id in self.ids {
@@ -256,9 +259,9 @@ mod tests {
     }
 
     #[test]
-    fn header_attr_has_the_smallest_attr_and_the_ids_behind_it() {
+    fn header_attr_has_an_attr_of_perf_6_1_and_the_ids_behind_it() {
         let attr = EventAttr {
-            size: 136,
+            size: 144,
             config2: 4,
             ..EventAttr::default()
         };
@@ -268,16 +271,16 @@ mod tests {
             ids: &[11, 12],
         };
         record.encode(&mut out).expect("short");
-        assert_eq!(out[..8], [64, 0, 0, 0, 0, 0, 96, 0]);
-        assert_eq!(out[12..16], [72, 0, 0, 0]);
-        assert_eq!(words(&out[8 + 72..]), [11, 12]);
+        assert_eq!(out[..8], [64, 0, 0, 0, 0, 0, 152, 0]);
+        assert_eq!(out[12..16], [128, 0, 0, 0]);
+        assert_eq!(words(&out[8 + 128..]), [11, 12]);
         let ids = vec![1; 9000];
         let too_many = HeaderAttr {
             attr: &attr,
             ids: &ids,
         };
         assert!(too_many.encode(&mut out).is_err());
-        assert_eq!(out.len(), 96);
+        assert_eq!(out.len(), 152);
     }
 
     #[test]

@@ -10,8 +10,8 @@
 //!  "shortened": 0, "malformed": 0}
 //! ```
 //!
-//! A recording to a pipe has an empty object: what it says stands before the
-//! samples.
+//! A recording to a pipe has an empty object before the samples and the whole
+//! behind them.
 
 use prof_profile::ChainEnd;
 use serde_json::{Map, Value, json};
