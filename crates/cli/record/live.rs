@@ -110,6 +110,10 @@ impl Stage for LiveStage {
         if is_urgent { SOON } else { LATER }
     }
 
+    fn earliest_held(&self) -> Option<u64> {
+        self.unwinder.as_ref()?.earliest_held()
+    }
+
     fn finish(&mut self, out: &mut dyn FnMut(&[u8])) {
         if let Some(unwinder) = &mut self.unwinder {
             unwinder.finish(out);

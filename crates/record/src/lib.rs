@@ -16,6 +16,7 @@ pub mod output;
 mod plan;
 pub mod registers;
 mod rings;
+mod rounds;
 mod session;
 mod setup;
 pub mod snapshots;

@@ -10,6 +10,7 @@ use crate::hints::Refusal;
 use crate::open::{OpenEvent, OpenSet, Witness};
 use crate::options::{Options, Stacks, Target};
 use crate::output::{Output, OutputError};
+use crate::rounds::Rounds;
 use crate::setup;
 use crate::snapshots;
 use crate::stage::Stage;
@@ -256,6 +257,7 @@ impl Plan<'_> {
             output,
             stage,
             counter: Counter::new(&opened[0].attr),
+            rounds: Rounds::new(&opened[0].attr),
             max_size: options.max_size,
             tracing_data: tracing_data::section(tracepoints(&set)),
             shared: &shared,
@@ -423,8 +425,8 @@ fn create_output(
         features.groups(&groups);
     }
     if matches!(options.stacks, Stacks::Unwound(_)) {
-        // A file gets the account at its end; a stream says at least by whom
-        // the chains were made.
+        // The account comes at the end; a stream that is cut says at least by
+        // whom the chains were made.
         features.trust("{}");
     }
     Ok(Output::create(&options.destination, written, features)?)

@@ -23,14 +23,19 @@ pub trait Stage: Send {
 
     /// Takes all records of one drain of all rings, those of each ring in the
     /// order in which the kernel wrote them; `out` gets, piece by piece, what
-    /// goes to the file before the mark of this round. Synthesised records
-    /// come first, with time 0.
+    /// goes to the file now. Synthesised records come first, with time 0.
     fn records(&mut self, records: &[u8], out: &mut dyn FnMut(&[u8]));
 
     /// Called before [`Stage::records`]: whether so much waits that samples may
     /// soon be lost. Stacks may then be shorter than else.
     fn pressed(&mut self, is_pressed: bool) {
         let _ = is_pressed;
+    }
+
+    /// The earliest time, in ns, of the records that are kept back; no mark of
+    /// a round may promise readers that nothing so old comes any more.
+    fn earliest_held(&self) -> Option<u64> {
+        None
     }
 
     /// No more records come; `out` gets what was kept back.

@@ -4,6 +4,7 @@
 use crate::drain::Shared;
 use crate::framing::Framing;
 use crate::output::{Output, OutputError};
+use crate::rounds::Rounds;
 use crate::stage::Stage;
 use crate::tally::{Counter, Tally};
 use crate::tracing_data;
@@ -32,6 +33,8 @@ pub(crate) struct Writing<'a> {
     pub(crate) output: Output,
     pub(crate) stage: Option<Box<dyn Stage>>,
     pub(crate) counter: Counter,
+    /// When a mark may follow.
+    pub(crate) rounds: Rounds,
     pub(crate) max_size: Option<u64>,
     pub(crate) shared: &'a Shared,
     pub(crate) spare: Sender<Vec<u8>>,
@@ -94,12 +97,18 @@ impl Writing<'_> {
         self.output.flush()
     }
 
-    /// Writes what one drain of all rings gave, and the mark after it.
+    /// Writes what one drain of all rings gave, and a mark where readers can
+    /// rely on it.
     fn write_piece(&mut self, records: &[u8]) -> Result<(), OutputError> {
         let framing = &mut self.framing;
         self.counter
             .count(records, &mut |record| framing.mapping(record));
+        self.rounds.drained(records);
         self.write_records(records)?;
+        let held = self.stage.as_ref().and_then(|stage| stage.earliest_held());
+        if !self.rounds.may_mark(held) {
+            return Ok(());
+        }
         self.scratch.clear();
         finished_round(&mut self.scratch);
         self.output.write(&self.scratch)

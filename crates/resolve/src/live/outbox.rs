@@ -53,13 +53,19 @@ pub(super) struct Ended {
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) ended: Ended,
+    /// Of the record, ns.
+    pub(super) time: u64,
     pub(super) record: Vec<u8>,
 }
 
 #[derive(Debug)]
 enum Part {
     /// Records to be written as they are.
-    Ready(Vec<u8>),
+    Ready {
+        records: Vec<u8>,
+        /// The earliest time among them, ns.
+        earliest: u64,
+    },
     OnTrial {
         trial: Trial,
         since: u64,
@@ -79,31 +85,46 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Where to append records that need no trial.
-    pub(super) fn ready(&mut self) -> &mut Vec<u8> {
+    /// Where to append a record of this time, in ns, that needs no trial.
+    pub(super) fn ready(&mut self, time: u64) -> &mut Vec<u8> {
         let is_open = match self.parts.back() {
-            Some(Part::Ready(records)) => records.len() < LONGEST_PART,
+            Some(Part::Ready { records, .. }) => records.len() < LONGEST_PART,
             _ => false,
         };
         if !is_open {
             self.close_last();
-            self.parts.push_back(Part::Ready(Vec::new()));
+            self.parts.push_back(Part::Ready {
+                records: Vec::new(),
+                earliest: time,
+            });
         }
         match self.parts.back_mut() {
-            Some(Part::Ready(records)) => records,
+            Some(Part::Ready { records, earliest }) => {
+                *earliest = time.min(*earliest);
+                records
+            }
             _ => unreachable!("just pushed"),
         }
     }
 
+    /// The earliest time of the records in it, ns.
+    pub(super) fn earliest(&self) -> Option<u64> {
+        let times = self.parts.iter().map(|part| match part {
+            Part::Ready { earliest, .. } => *earliest,
+            Part::OnTrial { whole, .. } => whole.time,
+        });
+        times.min()
+    }
+
     /// The last part may still grow: it counts when it is closed.
     fn open_last(&mut self) {
-        if let Some(Part::Ready(records)) = self.parts.back() {
+        if let Some(Part::Ready { records, .. }) = self.parts.back() {
             self.waiting = self.waiting.saturating_sub(records.len());
         }
     }
 
     fn close_last(&mut self) {
-        if let Some(Part::Ready(records)) = self.parts.back() {
+        if let Some(Part::Ready { records, .. }) = self.parts.back() {
             self.waiting += records.len();
         }
     }
@@ -138,7 +159,7 @@ impl Outbox {
         self.close_last();
         while let Some(part) = self.parts.pop_front() {
             match part {
-                Part::Ready(records) => {
+                Part::Ready { records, .. } => {
                     self.waiting = self.waiting.saturating_sub(records.len());
                     out(&records);
                 }
@@ -194,14 +215,15 @@ mod tests {
 
     fn outbox() -> Outbox {
         let mut outbox = Outbox::default();
-        outbox.ready().push(1);
+        outbox.ready(5).push(1);
         let candidate = |end, byte| Candidate {
             ended: Ended { end, module: None },
+            time: 4,
             record: vec![byte],
         };
         let whole = candidate(ChainEnd::Root, 2);
         outbox.try_out(trial(7), 10, whole, candidate(ChainEnd::Unproven, 3));
-        outbox.ready().push(4);
+        outbox.ready(3).push(4);
         outbox
     }
 
@@ -226,6 +248,18 @@ mod tests {
             released(&mut outbox, 10 + TRIAL, sure),
             (vec![2, 4], vec![ChainEnd::Root])
         );
+    }
+
+    #[test]
+    fn the_earliest_time_is_that_of_what_waits() {
+        let mut outbox = outbox();
+        assert_eq!(outbox.earliest(), Some(3));
+        released(&mut outbox, 10, Verdict::Sure);
+        assert_eq!(outbox.earliest(), Some(3));
+        outbox.ready(2).push(5);
+        assert_eq!(outbox.earliest(), Some(2));
+        released(&mut outbox, 10 + TRIAL, Verdict::Sure);
+        assert_eq!(outbox.earliest(), None);
     }
 
     #[test]

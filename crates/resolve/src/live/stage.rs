@@ -182,6 +182,14 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         self.release(self.chains.drain(), out);
     }
 
+    /// The earliest time, in ns, of what is still held back.
+    pub fn earliest_held(&self) -> Option<u64> {
+        let mut held = Vec::new();
+        find_records(&self.held, 0, &self.events, &mut held);
+        let held = held.iter().map(|&(time, ..)| time).min();
+        held.into_iter().chain(self.outbox.earliest()).min()
+    }
+
     /// Gives `out` everything that is still held back.
     pub fn finish(&mut self, out: &mut dyn FnMut(&[u8])) {
         self.run(&[], IfUnknown::Write, out);
@@ -230,7 +238,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
                 self.sample(&record, later_sp, if_unknown);
             } else if !is_switch || self.switches == Switches::Keep {
                 self.note(&record);
-                self.outbox.ready().extend_from_slice(record.bytes);
+                self.outbox.ready(place.0).extend_from_slice(record.bytes);
             }
             self.latest = self.latest.max(place.0);
             if self.outbox.is_full() {
@@ -270,8 +278,9 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         {
             self.processes.runs_user_code(pid);
         }
+        let time = record.time().unwrap_or(0);
         if !event.attr.sample_type.has(SampleType::REGS_USER) {
-            self.outbox.ready().extend_from_slice(record.bytes);
+            self.outbox.ready(time).extend_from_slice(record.bytes);
             return;
         }
         let Ok(sample) = Sample::new(record.bytes, &event.layout, ByteOrder::NATIVE) else {
@@ -281,7 +290,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         self.chain.clear();
         let mut decided = None;
         if let (Some(state), Some(tid)) = (user_state(&sample, self.machine), sample.tid()) {
-            let key = (tid, sample.time().unwrap_or(0));
+            let key = (tid, time);
             let snapshot = self.snapshots.get(&key);
             let pieces = snapshot.map(|snapshot| snapshot.pieces.as_slice());
             let thread = ThreadSample {
@@ -310,7 +319,11 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             let ended = ended(processes, pid, &chain, end);
             let mut record = Vec::new();
             rewritten(&mut chain, &mut record);
-            Candidate { ended, record }
+            Candidate {
+                ended,
+                time,
+                record,
+            }
         };
         match decided {
             Some((Decided { end, trial }, pid)) => match trial {
@@ -323,11 +336,11 @@ impl<M: TargetMemory> LiveUnwinder<M> {
                 }
                 None => {
                     let ended = ended(processes, pid, &self.chain, end);
-                    rewritten(&mut self.chain, self.outbox.ready());
+                    rewritten(&mut self.chain, self.outbox.ready(time));
                     *counts.ends.entry(ended).or_default() += 1;
                 }
             },
-            None => rewritten(&mut self.chain, self.outbox.ready()),
+            None => rewritten(&mut self.chain, self.outbox.ready(time)),
         }
     }
 }
