@@ -590,3 +590,34 @@ fn damage_to_sections_of_our_own_is_told_and_harms_nothing_else() {
     let (_, damages) = read(reader);
     assert!(damages[0].contains("goes on at byte 130976"), "{damages:?}");
 }
+
+#[test]
+fn tracepoint_formats_inside_their_record_do_not_swallow_what_follows() {
+    // As simpleperf writes it: padded to 64, nothing behind the record.
+    let formats = [b"\x17\x08\x44tracing0.6\0".as_slice(), &[0; 40]].concat();
+    let mut stream = Stream::new();
+    let mut body = (formats.len() as u32).to_le_bytes().to_vec();
+    body.extend(&formats);
+    body.resize(4 + 64, 0);
+    stream.record(RecordType::TRACING_DATA, &body);
+    stream.0.extend(samples(1..40));
+    let mut reader = stream.reader();
+    let mut count = 0;
+    while let Some(record) = reader.next().expect("memory") {
+        count += usize::from(record.kind == RecordType::SAMPLE);
+    }
+    assert_eq!(count, 39);
+    assert_eq!(reader.features().tracing_data(), Some(formats.as_slice()));
+}
+
+#[test]
+fn empty_sections_of_bpf_programs_are_no_damage() {
+    let mut features = Features::default();
+    features.set(FeatureBit::BPF_PROG_INFO, Vec::new());
+    features.set(FeatureBit::BPF_BTF, Vec::new());
+    let reader = Reader::open_file(file(&written(&features))).expect("a recording");
+    assert_eq!(reader.damages(), []);
+    let sections = reader.features().sections();
+    assert!(sections.iter().all(|section| section.content.is_some()));
+    assert_eq!(sections.len(), 2);
+}

@@ -119,6 +119,14 @@ pub(crate) fn kernel_kind(path: &[u8]) -> (DsoKind, Vec<u8>) {
     }
 }
 
+/// The name that views show for a mapping of a guest's kernel.
+pub(crate) fn guest_path(path: &[u8]) -> Vec<u8> {
+    match kernel_kind(path) {
+        (DsoKind::Kernel, _) => b"[guest.kernel.kallsyms]".to_vec(),
+        (_, path) => path,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{kernel_kind, user_kind};

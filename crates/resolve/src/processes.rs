@@ -2,7 +2,7 @@
 //! is mapped where.
 
 use crate::address_space::{Access, AddressSpace, Mapping};
-use crate::modules::{Inode, Module, ModuleId, Modules, kernel_kind, user_kind};
+use crate::modules::{Inode, Module, ModuleId, Modules, guest_path, kernel_kind, user_kind};
 use prof_abi::{BuildId, CpuMode};
 use prof_profile::{Avma, DsoKind, FileOffset, NameId, Names};
 use rustc_hash::FxHashMap;
@@ -63,6 +63,9 @@ pub struct Processes {
     pub names: Names,
     modules: Modules,
     kernel: AddressSpace,
+    /// What kernels of virtual machines have mapped, all in one: samples do
+    /// not tell of which machine they are.
+    guest_kernel: AddressSpace,
     kernel_range: Option<(Avma, Avma)>,
     /// A kernel symbol and its address, as the kernel's mapping tells them.
     kernel_reference: Option<(Vec<u8>, Avma)>,
@@ -101,6 +104,10 @@ impl Processes {
         // One that ends at the last address has no first one behind it.
         let last = event.start.0.checked_add(event.length.checked_sub(1)?)?;
         let end = Avma(last.saturating_add(1));
+        if event.mode == CpuMode::GuestUser {
+            // The process id is one of the guest's.
+            return None;
+        }
         let is_kernel = matches!(event.mode, CpuMode::Kernel | CpuMode::GuestKernel);
         let module = if is_kernel {
             Self::kernel_module(event)
@@ -137,10 +144,10 @@ impl Processes {
             access: event.access,
         };
         let version = self.next_version();
-        let space = if is_kernel {
-            &mut self.kernel
-        } else {
-            self.spaces.entry(event.pid).or_default()
+        let space = match event.mode {
+            CpuMode::Kernel => &mut self.kernel,
+            CpuMode::GuestKernel => &mut self.guest_kernel,
+            _ => self.spaces.entry(event.pid).or_default(),
         };
         space.insert(mapping, version);
         if is_first_kernel {
@@ -171,7 +178,11 @@ impl Processes {
     }
 
     fn kernel_module(event: &MapEvent<'_>) -> Module {
-        let (kind, path) = kernel_kind(event.path);
+        let (kind, path) = match event.mode {
+            // Its symbols are not those of the host, whatever it is called.
+            CpuMode::GuestKernel => (DsoKind::GuestKernel, guest_path(event.path)),
+            _ => kernel_kind(event.path),
+        };
         Module {
             kind,
             path,
@@ -344,17 +355,19 @@ impl Processes {
     /// The mappings that addresses of this mode refer to.
     pub fn space(&self, pid: i32, mode: CpuMode) -> Option<&AddressSpace> {
         match mode {
-            CpuMode::Kernel | CpuMode::GuestKernel => Some(&self.kernel),
+            CpuMode::Kernel => Some(&self.kernel),
+            CpuMode::GuestKernel => Some(&self.guest_kernel),
             CpuMode::User | CpuMode::Unknown => self.spaces.get(&pid),
             CpuMode::Hypervisor | CpuMode::GuestUser => None,
         }
     }
 
-    /// Two numbers that stay the same as long as the mappings of the kernel
+    /// Two numbers that stay the same as long as the mappings of the kernels
     /// and of this process do, and differ between different mappings.
     pub fn versions(&self, pid: i32) -> (u64, u64) {
         (
-            self.kernel.version(),
+            // Every change has a number of its own, higher than all before.
+            self.kernel.version().max(self.guest_kernel.version()),
             self.spaces.get(&pid).map_or(0, AddressSpace::version),
         )
     }
@@ -370,7 +383,7 @@ mod tests {
     use super::{ForkEvent, MapEvent, Processes};
     use crate::address_space::Access;
     use prof_abi::CpuMode;
-    use prof_profile::{Avma, FileOffset};
+    use prof_profile::{Avma, DsoKind, FileOffset};
 
     fn map(pid: i32, start: u64, path: &[u8]) -> MapEvent<'_> {
         MapEvent {
@@ -413,6 +426,43 @@ mod tests {
         assert_eq!(path_at(&processes, 11, 0x1800), None);
         assert_eq!(path_at(&processes, 10, 0x1800).as_deref(), Some("/bin/sh"));
         assert_ne!(processes.versions(11), processes.versions(10));
+    }
+
+    #[test]
+    fn a_guests_kernel_does_not_take_the_hosts_samples() {
+        let mut processes = Processes::default();
+        let kernel = |mode, path| MapEvent {
+            mode,
+            ..map(-1, 0xffff_0000, path)
+        };
+        processes.map(&kernel(CpuMode::Kernel, b"[kernel.kallsyms]_text"));
+        let before = processes.versions(10);
+        let range = processes.kernel_range();
+        let guest: &[u8] = b"[guest.kernel.kallsyms]_text";
+        for path in [guest, b"[kernel.kallsyms]_text"] {
+            processes.map(&kernel(CpuMode::GuestKernel, path));
+            for (mode, expected) in [
+                (CpuMode::Kernel, (DsoKind::Kernel, "[kernel.kallsyms]")),
+                (
+                    CpuMode::GuestKernel,
+                    (DsoKind::GuestKernel, "[guest.kernel.kallsyms]"),
+                ),
+            ] {
+                let found = processes.find(10, mode, Avma(0xffff_0800));
+                let module = processes.modules().get(found.expect("mapped").module);
+                let path = String::from_utf8_lossy(&module.path);
+                assert_eq!((module.kind, path.as_ref()), expected);
+            }
+        }
+        assert_ne!(processes.versions(10), before);
+        assert_eq!(processes.kernel_range(), range);
+        // Process 10 of the guest is not ours.
+        let guest_user = MapEvent {
+            mode: CpuMode::GuestUser,
+            ..map(10, 0x1000, b"/bin/guest")
+        };
+        assert_eq!(processes.map(&guest_user), None);
+        assert_eq!(path_at(&processes, 10, 0x1800), None);
     }
 
     #[test]

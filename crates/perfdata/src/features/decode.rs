@@ -70,8 +70,8 @@ fn plain(bit: FeatureBit, fields: &mut Fields<'_>) -> Result<Feature, Short> {
         FeatureBit::MEM_TOPOLOGY => Feature::MemTopology(mem_topology(fields)?),
         FeatureBit::CLOCKID => Feature::ClockResolution(fields.u64()?),
         FeatureBit::DIR_FORMAT => Feature::DirFormat(fields.u64()?),
-        FeatureBit::BPF_PROG_INFO => Feature::BpfPrograms(counted(fields, bpf_program)?),
-        FeatureBit::BPF_BTF => Feature::BpfTypes(counted(fields, |f| {
+        FeatureBit::BPF_PROG_INFO => Feature::BpfPrograms(if_any(fields, bpf_program)?),
+        FeatureBit::BPF_BTF => Feature::BpfTypes(if_any(fields, |f| {
             let (id, size) = (f.u32()?, f.u32()?);
             Ok((id, f.items(size.into(), 1)?.to_vec()))
         })?),
@@ -142,6 +142,18 @@ fn counted<'a, T>(
 ) -> Result<Vec<T>, Short> {
     let nr = fields.u32()?;
     several(fields, nr.into(), item)
+}
+
+/// [`counted`], but an empty section is an empty list: perf built without
+/// support for BPF sets the bit and writes nothing.
+fn if_any<'a, T>(
+    fields: &mut Fields<'a>,
+    item: impl FnMut(&mut Fields<'a>) -> Result<T, Short>,
+) -> Result<Vec<T>, Short> {
+    if fields.left() == 0 {
+        return Ok(Vec::new());
+    }
+    counted(fields, item)
 }
 
 fn several<'a, T>(

@@ -112,6 +112,7 @@ impl Reader {
             RecordType::EVENT_UPDATE => self.absorb_update(),
             RecordType::HEADER_FEATURE => self.absorb_feature(current),
             RecordType::EVENT_TYPE => self.absorb_own(current),
+            RecordType::TRACING_DATA if self.absorb_tracing_data(current) => {}
             RecordType::TRACING_DATA | RecordType::AUXTRACE => {
                 self.expect_payload(current, kind);
             }
@@ -270,6 +271,28 @@ impl Reader {
                 }
             }
         }
+    }
+
+    /// TRACING_DATA of simpleperf has the formats inside the record, where
+    /// perf's has them behind it; whether this one has.
+    fn absorb_tracing_data(&mut self, current: Current) -> bool {
+        let Some(Body::TracingData(body)) = self.current().map(|record| record.decode()) else {
+            return false;
+        };
+        // perf's own has four bytes of padding there, or none.
+        let inside = body.pad.get(..body.size as usize);
+        let Some(formats) = inside.filter(|_| body.pad.len() > 4) else {
+            return false;
+        };
+        let place = Section {
+            offset: current.offset + RECORD_HEADER as u64 + 4,
+            size: formats.len() as u64,
+        };
+        let formats = formats.to_vec();
+        if self.budget.take(place.size) {
+            self.add_feature(FeatureBit::TRACING_DATA, place, &formats);
+        }
+        true
     }
 
     /// TRACING_DATA and AUXTRACE: the payload stands behind the record, and is
