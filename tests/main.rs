@@ -14,6 +14,7 @@ mod command_line;
 mod corpus;
 mod counting;
 mod coverage;
+mod cures;
 mod data_source;
 mod demo;
 mod dump;

@@ -2,7 +2,7 @@
 
 use crate::outcome::Outcome;
 use anyhow::Context;
-use prof_record::catalog::{ListedEvent, events};
+use prof_record::catalog::{ListedEvent, events, why_none};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -31,6 +31,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .write_all(text.as_bytes())
         .context("cannot write to stdout")?;
     if events.is_empty() {
+        if let Some(why) = why_none(&args.filter) {
+            anyhow::bail!("{why}\n  try: prof doctor, which has the command that helps");
+        }
         let filter = args.filter.join(" ");
         anyhow::bail!("no event is called {filter}\n  try: prof list");
     }

@@ -39,7 +39,7 @@ impl Refuses for OfRecord {
             None,
             "debuginfod",
             Value::Optional,
-            "prof report asks debuginfod, when told to",
+            "prof asks no debuginfod; it uses the debug files that are there, such as those of debug packages",
         ),
         (
             None,
@@ -51,7 +51,7 @@ impl Refuses for OfRecord {
             None,
             "exclude-perf",
             Value::None,
-            "the recorder's own samples can be left out in the report",
+            "its samples are those of the comm prof; --comms of prof report chooses others",
         ),
         (None, "filter", Value::Needed, "filter when reading"),
         (
@@ -172,9 +172,14 @@ impl Refuses for OfRecord {
             Some('u'),
             "uid",
             Value::Needed,
-            "use -a and look at one user's processes in the report",
+            "use -p $(pgrep -d, -u USER)",
         ),
-        (None, "vmlinux", Value::Needed, "prof report takes it"),
+        (
+            None,
+            "vmlinux",
+            Value::Needed,
+            "use --vmlinux of prof report",
+        ),
         (
             Some('z'),
             "compression-level",

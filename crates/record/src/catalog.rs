@@ -99,6 +99,29 @@ pub fn events(filters: &[String]) -> Vec<ListedEvent> {
     events
 }
 
+/// Why no event is of the kinds that `filters` ask for, where that is not for
+/// their names: tracepoints cannot be listed for everybody.
+pub fn why_none(filters: &[String]) -> Option<String> {
+    let of_tracepoints =
+        |filter: &String| Category::Tracepoint.has_word(filter) || filter.contains(':');
+    if !filters.iter().any(of_tracepoints) {
+        return None;
+    }
+    let why = no_tracepoints(&Environment::read())?;
+    Some(format!("tracepoints cannot be listed: {why}"))
+}
+
+/// Why tracepoints cannot be listed; `None` if they can.
+fn no_tracepoints(environment: &Environment) -> Option<String> {
+    match &environment.tracefs {
+        None => Some("tracefs is not mounted".to_owned()),
+        Some(at) if !environment.tracefs_readable => {
+            Some(format!("{at} is not readable for this user"))
+        }
+        Some(_) => None,
+    }
+}
+
 fn matches(event: &ListedEvent, filter: &str) -> bool {
     if Category::ALL
         .iter()
@@ -267,13 +290,7 @@ fn patterns(environment: &Environment, events: &mut Vec<ListedEvent>) {
     let has_breakpoints = environment.pmus.iter().any(|pmu| pmu == "breakpoint");
     let no_breakpoints =
         (!has_breakpoints).then(|| "this kernel has no hardware breakpoints".to_owned());
-    let no_tracefs = match &environment.tracefs {
-        None => Some("tracefs is not mounted, see prof doctor".to_owned()),
-        Some(at) if !environment.tracefs_readable => Some(format!(
-            "{at} is not readable for this user, see prof doctor"
-        )),
-        Some(_) => None,
-    };
+    let no_tracefs = no_tracepoints(environment).map(|why| format!("{why}, see prof doctor"));
     for (name, lacking) in [
         ("SUBSYSTEM:TRACEPOINT", no_tracefs),
         ("rNNN", raw.clone()),

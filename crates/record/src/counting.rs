@@ -3,7 +3,7 @@
 //! You give events and whose they are, and get a reading per event whenever
 //! you ask. Inherited counts of children are in the readings.
 
-use crate::events::{EventSpec, break_up, is_of_a_group};
+use crate::events::{self, EventSpec, break_up, is_of_a_group};
 use prof_abi::{AttrFlags, EventAttr, ReadFormat, event_kind};
 use prof_sys::{Event, OpenError, Target};
 use std::io;
@@ -359,7 +359,7 @@ fn open_narrowing(
                 return Err(error);
             }
             counter.attr = narrower;
-            counter.name.push_str(":u");
+            counter.name = events::narrowed(&counter.name);
             event
         }
         other => other,

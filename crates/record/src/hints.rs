@@ -54,6 +54,19 @@ pub struct Refusal {
     pub grouped: bool,
     /// It asks for the kernel too.
     pub kernel: bool,
+    /// `--all-kernel` was given.
+    pub all_kernel: bool,
+    /// How to ask for the event in user space only, where that can be opened.
+    pub narrowed: Option<String>,
+    /// It is a probe (of the PMU `kprobe` or `uprobe`).
+    pub probe: bool,
+    /// It is a breakpoint at an address of the kernel.
+    pub in_kernel: bool,
+    /// It can be counted, but not sampled.
+    pub counts: bool,
+    /// The recorder runs as root, who has no more to gain by sudo: what it
+    /// lacks is the container's or the user namespace's.
+    pub root: bool,
     /// It asks for a chain longer than `kernel.perf_event_max_stack`.
     pub long_chain: bool,
     /// The frequency, if it has one, in Hz.
@@ -98,7 +111,13 @@ const fn map(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> R
     }
 }
 
+const COUNTS_ONLY: &str =
+    "it can be counted here, not sampled\n  try: prof stat{system} -e '{event}' ./app";
+const KERNEL_BREAKPOINT: &str =
+    "to watch an address of the kernel takes CAP_SYS_ADMIN\n  try: {sudo}";
 const ALWAYS: fn(&Refusal) -> bool = |_| true;
+/// Types from here on are given to PMUs as they come.
+const FIRST_OWN_PMU: u32 = 6;
 const NO_KERNEL_SUPPORT: fn(&Refusal) -> bool = |refusal| refusal.paranoid.is_none();
 
 /// The first row that applies is the answer.
@@ -116,42 +135,59 @@ const ROWS: &[Row] = &[
     open(
         libc::EACCES,
         |r| r.namespaces && r.whose != Whose::System,
-        "--namespaces takes CAP_PERFMON\n  try: without --namespaces, or with sudo",
+        "--namespaces takes CAP_PERFMON\n  try: without --namespaces, or {sudo}",
     ),
     open(
         libc::EACCES,
         |r| r.physical,
-        "physical addresses take CAP_PERFMON\n  try: without --phys-data, or with sudo",
+        "physical addresses take CAP_PERFMON\n  try: without --phys-data, or {sudo}\n   or: {sysctl} kernel.perf_event_paranoid=1   (until reboot)",
     ),
     open(
         libc::EACCES,
+        |r| r.probe,
+        "probes take CAP_SYS_ADMIN (of the kernel's functions CAP_PERFMON)\n  try: {sudo}",
+    ),
+    open(libc::EACCES, |r| r.in_kernel, KERNEL_BREAKPOINT),
+    open(
+        libc::EACCES,
         |r| r.whose == Whose::System,
-        "kernel.perf_event_paranoid is {paranoid} and this process lacks CAP_PERFMON\n  try: prof record ./app            (own processes, user space only)\n   or: sudo sysctl kernel.perf_event_paranoid=0   (until reboot)",
+        "kernel.perf_event_paranoid is {paranoid} and this process lacks CAP_PERFMON\n  try: prof record ./app            (own processes, user space only)\n   or: {sysctl} kernel.perf_event_paranoid=0   (until reboot)",
+    ),
+    open(
+        libc::EACCES,
+        |r| r.all_kernel && r.narrowed.is_some(),
+        "kernel.perf_event_paranoid is {paranoid}, which hides the kernel from users without CAP_PERFMON\n  try: without --all-kernel (user space only)\n   or: {sysctl} kernel.perf_event_paranoid=1   (until reboot)",
+    ),
+    open(
+        libc::EACCES,
+        |r| r.narrowed.is_some(),
+        "kernel.perf_event_paranoid is {paranoid}, which hides the kernel from users without CAP_PERFMON\n  try: {narrowed} (user space only)\n   or: {sysctl} kernel.perf_event_paranoid=1   (until reboot)",
     ),
     open(
         libc::EACCES,
         |r| r.whose == Whose::Attached,
-        "{thread} belongs to another user or may not be traced\n  try: with sudo, or attach to a process of your own",
+        "{thread} belongs to another user or may not be traced\n  try: {sudo}, or attach to a process of your own",
     ),
     open(
         libc::EACCES,
-        |r| r.kernel,
-        "kernel.perf_event_paranoid is {paranoid}, which hides the kernel from users without CAP_PERFMON\n  try: -e {event}:u (user space only)\n   or: sudo sysctl kernel.perf_event_paranoid=1   (until reboot)",
+        |r| r.paranoid.is_some_and(|level| level > 2),
+        "kernel.perf_event_paranoid is {paranoid}, which allows nothing to users without CAP_PERFMON\n  try: {sysctl} kernel.perf_event_paranoid=2   (until reboot)",
     ),
     open(
         libc::EACCES,
         ALWAYS,
-        "kernel.perf_event_paranoid is {paranoid} and this process lacks CAP_PERFMON\n  try: sudo sysctl kernel.perf_event_paranoid=1   (until reboot)",
+        "a security policy forbids it (seccomp, SELinux, AppArmor)\n  try: {sudo}",
     ),
+    open(libc::EPERM, |r| r.in_kernel, KERNEL_BREAKPOINT),
     open(
         libc::EPERM,
         |r| r.kind == 2,
-        "the payload of this tracepoint takes CAP_PERFMON\n  try: with sudo",
+        "the payload of this tracepoint takes CAP_PERFMON\n  try: {sudo}\n   or: {sysctl} kernel.perf_event_paranoid=-1   (until reboot)",
     ),
     open(
         libc::EPERM,
         ALWAYS,
-        "a security policy forbids it (seccomp, SELinux, kernel.perf_event_paranoid is {paranoid})\n  try: with sudo; in a container: --cap-add PERFMON",
+        "a security policy forbids it (seccomp, SELinux, kernel.perf_event_paranoid is {paranoid})\n  try: {sudo}; in a container of Docker: docker run --cap-add PERFMON",
     ),
     open(
         libc::ENOENT,
@@ -162,6 +198,11 @@ const ROWS: &[Row] = &[
         libc::ENOENT,
         ALWAYS,
         "this kernel has no such event\n  try: prof list",
+    ),
+    open(
+        libc::EFAULT,
+        |r| r.probe,
+        "this PMU takes a pointer into memory, which no command line has\n  try: -e uprobe:PATH:FUNCTION, which tells how to make a probe",
     ),
     open(
         libc::ENODEV,
@@ -178,15 +219,26 @@ const ROWS: &[Row] = &[
         |r| r.precise,
         "this event has no exact addresses here\n  try: without :p",
     ),
+    open(libc::EOPNOTSUPP, |r| r.counts, COUNTS_ONLY),
     open(
         libc::EOPNOTSUPP,
         ALWAYS,
-        "the CPU cannot sample it, only count it\n  try: -e cpu-clock",
+        "the CPU cannot sample it\n  try: -e cpu-clock",
     ),
     open(
         libc::EINVAL,
         |r| r.frequency.is_some_and(|hz| hz > r.highest_frequency),
-        "{frequency} Hz is above kernel.perf_event_max_sample_rate, which is {highest}\n  try: -F max",
+        "{frequency} Hz is above kernel.perf_event_max_sample_rate, which is {highest}\n  try: a frequency of at most that, or without --strict-freq",
+    ),
+    open(
+        libc::EINVAL,
+        |r| r.in_kernel && !r.kernel,
+        "the address is the kernel's, which :u leaves out\n  try: the event without :u",
+    ),
+    open(
+        libc::EINVAL,
+        |r| r.in_kernel,
+        "the kernel lets nobody break into this code, where it has no kprobes into none of its own\n  try: prof list tracepoint",
     ),
     open(
         libc::EINVAL,
@@ -197,6 +249,12 @@ const ROWS: &[Row] = &[
         libc::EINVAL,
         |r| r.grouped,
         "the events of this group cannot be counted together\n  try: them apart, or :W after the group",
+    ),
+    open(libc::EINVAL, |r| r.counts, COUNTS_ONLY),
+    open(
+        libc::EINVAL,
+        |r| r.kind >= FIRST_OWN_PMU,
+        "this PMU may only count, or only everything on a CPU\n  try: prof stat -a -e '{event}' sleep 1, {sudo}",
     ),
     open(
         libc::EINVAL,
@@ -211,7 +269,7 @@ const ROWS: &[Row] = &[
     open(
         libc::EBUSY,
         ALWAYS,
-        "another tool uses the counter for itself (NMI watchdog, another profiler, a virtual machine)\n  try: sudo sysctl kernel.nmi_watchdog=0   (until reboot)",
+        "another tool uses the counter for itself (NMI watchdog, another profiler, a virtual machine)\n  try: {sysctl} kernel.nmi_watchdog=0   (until reboot)",
     ),
     open(
         libc::ENOSPC,
@@ -225,13 +283,18 @@ const ROWS: &[Row] = &[
     ),
     open(
         libc::EMFILE,
+        |r| r.whose == Whose::System,
+        "{descriptors} descriptors are needed (events × CPUs), more than the hard limit of open files\n  try: sudo prlimit --pid $$ --nofile={descriptors}   (for this shell)\n   or: fewer events, or fewer CPUs with -C",
+    ),
+    open(
+        libc::EMFILE,
         ALWAYS,
-        "{descriptors} descriptors are needed (events × CPUs × threads), more than the limit of open files\n  try: ulimit -n {descriptors}, or -a, which needs only events × CPUs",
+        "{descriptors} descriptors are needed (events × CPUs × threads), more than the hard limit of open files\n  try: sudo prlimit --pid $$ --nofile={descriptors}   (for this shell)\n   or: -a, which needs only events × CPUs",
     ),
     open(
         libc::ENFILE,
         ALWAYS,
-        "the system has no descriptors left\n  try: sudo sysctl fs.file-max=1000000   (until reboot)",
+        "the system has no descriptors left\n  try: {sysctl} fs.file-max={file_max}   (until reboot)",
     ),
     open(libc::ENOMEM, ALWAYS, "the kernel has no memory for it"),
     open(
@@ -247,17 +310,17 @@ const ROWS: &[Row] = &[
     map(
         libc::EPERM,
         |r| r.lockable.allows(r.locked()),
-        "other recorders of this user hold what may be locked: {rings}, with a page for each {locked}, are refused, though {user} (kernel.perf_event_mlock_kb for each CPU, all recorders together) and {process} for each process (ulimit -l) are allowed\n  try: when those have ended\n   or: sudo sysctl kernel.perf_event_mlock_kb={enough}   (until reboot)",
+        "other recorders of this user hold what may be locked: {rings}, with a page for each {locked}, are refused, though {user} (kernel.perf_event_mlock_kb for each CPU, all recorders together) and {process} for each process (ulimit -l) are allowed\n  try: when those have ended\n   or: {sysctl} kernel.perf_event_mlock_kb={enough}   (until reboot)",
     ),
     map(
         libc::EPERM,
         |r| r.ring_is_asked,
-        "{rings}, with a page for each, are {locked}; this user may lock {user} (kernel.perf_event_mlock_kb for each CPU, all recorders together) and each process {process} more (ulimit -l)\n  try: without -m\n   or: sudo sysctl kernel.perf_event_mlock_kb={enough}   (until reboot)",
+        "{rings}, with a page for each, are {locked}; this user may lock {user} (kernel.perf_event_mlock_kb for each CPU, all recorders together) and each process {process} more (ulimit -l)\n  try: without -m\n   or: {sysctl} kernel.perf_event_mlock_kb={enough}   (until reboot)",
     ),
     map(
         libc::EPERM,
         ALWAYS,
-        "even {rings}, with a page for each, are {locked}; this user may lock {user} (kernel.perf_event_mlock_kb for each CPU, all recorders together) and each process {process} more (ulimit -l)\n  try: sudo sysctl kernel.perf_event_mlock_kb={enough}   (until reboot)",
+        "even {rings}, with a page for each, are {locked}; this user may lock {user} (kernel.perf_event_mlock_kb for each CPU, all recorders together) and each process {process} more (ulimit -l)\n  try: {sysctl} kernel.perf_event_mlock_kb={enough}   (until reboot)",
     ),
     map(
         libc::ENOMEM,
@@ -316,6 +379,18 @@ impl Refusal {
             .map_or("unreadable".to_owned(), |level| level.to_string());
         let text = row
             .text
+            .replace("{sudo}", self.privilege())
+            .replace("{sysctl}", self.sysctl())
+            .replace(
+                "{system}",
+                if self.whose == Whose::System {
+                    " -a"
+                } else {
+                    ""
+                },
+            )
+            .replace("{file_max}", &twice_the_files())
+            .replace("{narrowed}", self.narrowed.as_deref().unwrap_or_default())
             .replace("{paranoid}", &paranoid)
             .replace("{event}", &self.event)
             .replace("{thread}", &self.thread())
@@ -354,11 +429,39 @@ impl Refusal {
         }
     }
 
+    /// How to get the privileges that are lacking.
+    fn privilege(&self) -> &'static str {
+        if self.root {
+            "as root outside of this container or user namespace, whose root may not"
+        } else {
+            "with sudo"
+        }
+    }
+
+    /// How to change a setting of the machine.
+    fn sysctl(&self) -> &'static str {
+        if self.root {
+            "outside of this container or user namespace: sysctl"
+        } else {
+            "sudo sysctl"
+        }
+    }
+
     fn thread(&self) -> String {
         self.tid.map_or("all processes".to_owned(), |tid| {
             format!("process or thread {tid}")
         })
     }
+}
+
+/// Twice as many files as the system may have open.
+fn twice_the_files() -> String {
+    let now = std::fs::read_to_string("/proc/sys/fs/file-max");
+    let now: u64 = now
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(500_000);
+    now.saturating_mul(2).min(i64::MAX as u64).to_string()
 }
 
 impl fmt::Display for Refusal {
@@ -392,235 +495,4 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 #[cfg(test)]
-mod tests {
-    use super::{ROWS, Refusal, Step, Whose};
-    use crate::rings::{Lockable, RingMemory};
-
-    fn plain(step: Step, errno: i32) -> Refusal {
-        Refusal {
-            step,
-            errno,
-            event: "cycles".into(),
-            kind: 1,
-            whose: Whose::Launched,
-            cpu: Some(3),
-            tid: Some(42),
-            branches: false,
-            precise: false,
-            namespaces: false,
-            physical: false,
-            grouped: false,
-            kernel: false,
-            long_chain: false,
-            frequency: Some(999),
-            highest_frequency: 100_000,
-            paranoid: Some(2),
-            descriptors: 4096,
-            memory: RingMemory {
-                rings: 3,
-                bytes: 4096,
-                wanted: 8 << 20,
-                piece: None,
-            },
-            ring_is_asked: false,
-            lockable: lockable(0),
-        }
-    }
-
-    /// What two CPUs may lock.
-    fn lockable(user: u64) -> Lockable {
-        Lockable {
-            user,
-            cpus: 2,
-            process: 16384,
-            page: 4096,
-        }
-    }
-
-    /// A refusal for each row, in the order of the table, and words of its
-    /// answer.
-    #[expect(clippy::too_many_lines, reason = "a table, one case after the other")]
-    fn cases() -> Vec<(Refusal, &'static str)> {
-        let open = |errno| plain(Step::Open, errno);
-        let map = |errno| plain(Step::Map, errno);
-        vec![
-            (
-                Refusal {
-                    paranoid: None,
-                    ..open(libc::ENOSYS)
-                },
-                "CONFIG_PERF_EVENTS",
-            ),
-            (open(libc::ENOSYS), "seccomp=unconfined"),
-            (
-                Refusal {
-                    namespaces: true,
-                    ..open(libc::EACCES)
-                },
-                "without --namespaces",
-            ),
-            (
-                Refusal {
-                    physical: true,
-                    ..open(libc::EACCES)
-                },
-                "--phys-data",
-            ),
-            (
-                Refusal {
-                    whose: Whose::System,
-                    tid: None,
-                    ..open(libc::EACCES)
-                },
-                "paranoid=0",
-            ),
-            (
-                Refusal {
-                    whose: Whose::Attached,
-                    ..open(libc::EACCES)
-                },
-                "thread 42 belongs to another",
-            ),
-            (
-                Refusal {
-                    kernel: true,
-                    ..open(libc::EACCES)
-                },
-                "-e cycles:u",
-            ),
-            (open(libc::EACCES), "paranoid is 2"),
-            (
-                Refusal {
-                    kind: 2,
-                    ..open(libc::EPERM)
-                },
-                "tracepoint",
-            ),
-            (open(libc::EPERM), "security policy"),
-            (
-                Refusal {
-                    kind: 0,
-                    ..open(libc::ENOENT)
-                },
-                "-e cpu-clock",
-            ),
-            (open(libc::ENOENT), "prof list"),
-            (open(libc::ENODEV), "cannot count"),
-            (
-                Refusal {
-                    branches: true,
-                    ..open(libc::EOPNOTSUPP)
-                },
-                "--call-graph fp",
-            ),
-            (
-                Refusal {
-                    precise: true,
-                    ..open(libc::EOPNOTSUPP)
-                },
-                "without :p",
-            ),
-            (open(libc::EOPNOTSUPP), "only count"),
-            (
-                Refusal {
-                    frequency: Some(200_000),
-                    ..open(libc::EINVAL)
-                },
-                "200000 Hz is above",
-            ),
-            (
-                Refusal {
-                    kind: 5,
-                    ..open(libc::EINVAL)
-                },
-                "breakpoint",
-            ),
-            (
-                Refusal {
-                    grouped: true,
-                    ..open(libc::EINVAL)
-                },
-                ":W after the group",
-            ),
-            (open(libc::EINVAL), "combination"),
-            (
-                Refusal {
-                    long_chain: true,
-                    ..open(libc::EOVERFLOW)
-                },
-                "max-stack",
-            ),
-            (open(libc::EBUSY), "watchdog"),
-            (
-                Refusal {
-                    kind: 5,
-                    ..open(libc::ENOSPC)
-                },
-                "x86 has 4",
-            ),
-            (open(libc::ENOSPC), "fewer events"),
-            (open(libc::EMFILE), "ulimit -n 4096"),
-            (open(libc::ENFILE), "fs.file-max"),
-            (open(libc::ENOMEM), "no memory"),
-            (open(libc::ESRCH), "no process or thread 42"),
-            (open(libc::E2BIG), "too old"),
-            (
-                Refusal {
-                    lockable: lockable(8192),
-                    ..map(libc::EPERM)
-                },
-                "when those have ended\n   or: sudo sysctl kernel.perf_event_mlock_kb=12298 ",
-            ),
-            (
-                Refusal {
-                    ring_is_asked: true,
-                    ..map(libc::EPERM)
-                },
-                "try: without -m",
-            ),
-            (
-                map(libc::EPERM),
-                "even 3 rings of 4 KiB, with a page for each, are 24 KiB; this user may lock 0 KiB",
-            ),
-            (map(libc::ENOMEM), "no memory for 3 rings"),
-            (map(libc::EINVAL), "ring of 4 KiB is not a power of two"),
-        ]
-    }
-
-    #[test]
-    fn each_row_answers_its_own_case() {
-        let cases = cases();
-        assert_eq!(cases.len(), ROWS.len(), "one case per row");
-        for (row, (refusal, words)) in cases.iter().enumerate() {
-            let text = refusal.to_string();
-            assert!(text.contains(words), "row {row}: {text}");
-            assert!(!text.contains('{'), "row {row}: {text}");
-            let first = ROWS.iter().position(|row| {
-                row.step == refusal.step && row.errno == refusal.errno && (row.applies)(refusal)
-            });
-            assert_eq!(first, Some(row), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_message_says_what_where_why_and_what_to_do() {
-        let refusal = Refusal {
-            whose: Whose::System,
-            tid: None,
-            ..plain(Step::Open, libc::EACCES)
-        };
-        let text = refusal.to_string();
-        let first = text.lines().next().expect("a line");
-        assert_eq!(
-            first,
-            "cannot open cycles on CPU 3 for all processes: permission denied (EACCES)"
-        );
-        assert!(text.contains("try: prof record ./app"), "{text}");
-    }
-
-    #[test]
-    fn an_unknown_errno_still_has_its_name() {
-        let text = plain(Step::Open, libc::EFAULT).to_string();
-        assert!(text.contains("(EFAULT)"), "{text}");
-    }
-}
+mod tests;

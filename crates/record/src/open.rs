@@ -1,10 +1,11 @@
 //! Opening the planned events for every CPU and task, and their rings.
 
-use crate::events::Precision;
+use crate::events::{self, Precision};
 use crate::hints::{Refusal, Step, Whose};
 use crate::plan::{Planned, Role};
 use crate::rings::{Lockable, RingMemory};
 use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType};
+use prof_sys::process::effective_user;
 use prof_sys::{Event, OpenError, Ring, Target, page_size};
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -81,6 +82,8 @@ pub(crate) struct Scope {
     /// The roles whose events are switched on as soon as their ring is there,
     /// so that FORK records tell of every thread that inherits them.
     pub(crate) enabled: Vec<Role>,
+    /// Every event is of the kernel only (`--all-kernel`).
+    pub(crate) all_kernel: bool,
     /// The directory of the cgroup, if only that one is wanted.
     pub(crate) cgroup: Option<Arc<File>>,
 }
@@ -214,7 +217,11 @@ impl OpenSet {
             // The CPU went offline since it was listed.
             Err(error) if error.errno() == libc::ENODEV && !self.rings.is_empty() => return Ok(()),
             Err(error) => {
-                let refusal = self.refusal(Step::Open, error.errno(), index, tid, cpu);
+                let mut refusal = self.refusal(Step::Open, error.errno(), index, tid, cpu);
+                if let Some(target) = target_of(tid, cpu, self.scope.cgroup.as_deref()) {
+                    let planned = &self.events[index].planned;
+                    Trial { planned, target }.complete(&mut refusal);
+                }
                 return Err(Stop::Refused(Box::new(refusal)));
             }
         };
@@ -362,6 +369,12 @@ impl OpenSet {
             physical: attr.sample_type.has(SampleType::PHYS_ADDR),
             grouped: planned.leader.is_some_and(|leader| leader != index),
             kernel: !attr.flags.has(AttrFlags::EXCLUDE_KERNEL),
+            all_kernel: self.scope.all_kernel,
+            narrowed: None,
+            probe: is_probe(attr.kind),
+            in_kernel: events::breaks_into_kernel(attr),
+            counts: false,
+            root: effective_user() == 0,
             long_chain: attr.sample_max_stack > 0,
             frequency: attr.is_freq().then_some(attr.sample_period),
             highest_frequency: self.scope.highest_frequency,
@@ -457,6 +470,82 @@ fn target_of(tid: Option<u32>, cpu: Option<u32>, cgroup: Option<&File>) -> Optio
     }
 }
 
+/// What an event that was refused could be instead: nothing is told to help
+/// that was not tried.
+struct Trial<'a> {
+    planned: &'a Planned,
+    target: Target<'a>,
+}
+
+impl Trial<'_> {
+    fn complete(&self, refusal: &mut Refusal) {
+        match refusal.errno {
+            libc::EACCES | libc::EPERM if refusal.kernel => match self.opens_for_user() {
+                Ok(()) => {
+                    let event = events::user_space(&self.planned.name);
+                    let as_option = event.map(|event| format!("-e '{event}'"));
+                    let other = || "the same event with u for its modes".to_owned();
+                    refusal.narrowed = Some(as_option.unwrap_or_else(other));
+                }
+                // With every right it could not be opened either.
+                Err(errno) if is_lacking(errno) => refusal.errno = errno,
+                Err(_) => {}
+            },
+            libc::EINVAL | libc::EOPNOTSUPP => refusal.counts = self.counts(),
+            _ => {}
+        }
+    }
+
+    /// The event itself, nothing about its samples.
+    fn bare(&self) -> EventAttr {
+        let attr = &self.planned.attr;
+        EventAttr {
+            kind: attr.kind,
+            config: attr.config,
+            config1: attr.config1,
+            config2: attr.config2,
+            config3: attr.config3,
+            bp_type: attr.bp_type,
+            flags: AttrFlags::DISABLED,
+            ..EventAttr::default()
+        }
+    }
+
+    fn opens_for_user(&self) -> Result<(), i32> {
+        let mut attr = self.bare();
+        attr.sample_period = self.planned.attr.sample_period;
+        attr.flags.0 |= self.planned.attr.flags.0 & AttrFlags::FREQ.0;
+        attr.flags = attr
+            .flags
+            .with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
+        match Event::open(&attr, self.target, None) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.errno()),
+        }
+    }
+
+    /// Whether it is an event of a PMU that is only for counting.
+    fn counts(&self) -> bool {
+        let mut attr = self.bare();
+        let counts = Event::open(&attr, self.target, None).is_ok();
+        attr.sample_period = 1 << 20;
+        counts && Event::open(&attr, self.target, None).is_err()
+    }
+}
+
+/// Whether it says that the machine has no such event.
+pub(crate) fn is_lacking(errno: i32) -> bool {
+    matches!(errno, libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP)
+}
+
+/// Whether the type is that of the PMU of probes.
+fn is_probe(kind: u32) -> bool {
+    ["kprobe", "uprobe"].iter().any(|pmu| {
+        let text = std::fs::read_to_string(format!("/sys/bus/event_source/devices/{pmu}/type"));
+        text.is_ok_and(|text| text.trim().parse() == Ok(kind))
+    })
+}
+
 /// What to give up, step by step, when an event is refused.
 struct Ladder {
     planned: Planned,
@@ -507,7 +596,7 @@ impl Ladder {
             libc::EACCES | libc::EPERM if self.planned.may_drop_kernel => {
                 *flags = flags.with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
                 let name = self.planned.name.clone();
-                self.planned.name = format!("{name}:u");
+                self.planned.name = events::narrowed(&name);
                 self.planned.may_drop_kernel = false;
                 self.first_error = None;
                 self.notice = Some(format!(

@@ -86,12 +86,15 @@ pub enum RecordError {
     #[error(transparent)]
     Output(#[from] OutputError),
     /// No descriptors are left for files and threads of our own.
-    #[error("too few open files are allowed: {limit} (EMFILE)\n  try: ulimit -n {}", .limit.saturating_mul(2).max(64))]
+    #[error(
+        "{met}: too many open files (EMFILE), only {limit} are allowed\n  try: sudo prlimit --pid $$ --nofile={}   (for this shell)",
+        .limit.saturating_mul(2).max(64)
+    )]
     Descriptors {
         /// The limit.
         limit: u64,
         /// Where it was met.
-        source: Box<RecordError>,
+        met: Box<RecordError>,
     },
     /// The recorder's threads cannot get the priority that was asked for.
     #[error(
@@ -127,7 +130,7 @@ impl RecordError {
         match (errno.raw_os_error(), Limit::get(Resource::OpenFiles)) {
             (Some(libc::EMFILE), Ok(limit)) => Self::Descriptors {
                 limit: limit.soft,
-                source: Box::new(self),
+                met: Box::new(self),
             },
             _ => self,
         }

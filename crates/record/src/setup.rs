@@ -4,8 +4,8 @@
 use crate::attach;
 use crate::events::{EventSpec, break_up};
 use crate::hints::Whose;
-use crate::open::{OpenSet, Scope, Stop};
-use crate::options::{Options, Sampling, Stacks, Start, Target};
+use crate::open::{OpenSet, Scope, Stop, is_lacking};
+use crate::options::{ModeFilter, Options, Sampling, Stacks, Start, Target};
 use crate::plan::{self, Limits, Planned, Role};
 use crate::rings::{self, Lockable, RingMemory, Size};
 use crate::session::RecordError;
@@ -58,7 +58,7 @@ pub(crate) fn open(
         opened = opening.of(&specs);
     }
     let (set, early) = match opened {
-        Err(Stop::Refused(refusal)) if is_default && has_no_counters(refusal.errno) => {
+        Err(Stop::Refused(refusal)) if is_default && is_lacking(refusal.errno) => {
             specs = vec![plan::default_event("cpu-clock")];
             let opened = opening.of(&specs);
             if opened.is_ok() {
@@ -96,10 +96,6 @@ pub(crate) fn open(
         ));
     }
     Ok((set, early))
-}
-
-fn has_no_counters(errno: i32) -> bool {
-    matches!(errno, libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP)
 }
 
 fn stop_error(stop: Stop, tasks: &[Option<u32>]) -> RecordError {
@@ -279,6 +275,7 @@ impl Opening<'_> {
             ring_is_asked: options.ring_bytes.is_some(),
             lockable: self.lockable,
             enabled,
+            all_kernel: options.modes == ModeFilter::Kernel,
             cgroup: self.place.cgroup.clone(),
         };
         let mut set = OpenSet::new(planned, witness, scope);

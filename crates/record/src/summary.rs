@@ -1,5 +1,6 @@
 //! What was recorded, in one line.
 
+use crate::hints::Whose;
 use crate::open::OpenSet;
 use crate::plan::Role;
 use crate::rings::RingMemory;
@@ -29,6 +30,8 @@ pub struct Summary {
     pub asked_hz: Option<u64>,
     /// Samples per second of CPU time, where the event is a clock.
     pub real_hz: Option<f64>,
+    /// Whole CPUs were recorded, on which no task is too short to be seen.
+    pub whole_cpus: bool,
     /// Wall-clock time of the recording.
     pub elapsed: Duration,
     /// CPU time that recording took.
@@ -61,6 +64,7 @@ impl Summary {
             real_hz: cpu_seconds
                 .filter(|&seconds| seconds > 0.0 && set.samples_one_event())
                 .map(|seconds| tally.samples as f64 / seconds),
+            whole_cpus: set.scope().whose == Whose::System,
             tally,
             elapsed: began.elapsed(),
             own_cpu: clock::own_cpu_time().saturating_sub(cpu_before),
@@ -79,7 +83,7 @@ impl Summary {
         const MANY_TASKS: u64 = 20;
         const LOW: f64 = 0.8;
         let seen = self.real_hz? / self.asked_hz? as f64;
-        let explained = self.most_lost() > 0 || self.tally.throttled > 0;
+        let explained = self.whole_cpus || self.most_lost() > 0 || self.tally.throttled > 0;
         (seen < LOW && !explained && self.tally.ended_tasks >= MANY_TASKS).then_some(seen)
     }
 

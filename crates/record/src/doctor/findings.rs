@@ -171,7 +171,7 @@ fn tracepoints(environment: &Environment) -> Finding {
     };
     if !environment.tracefs_readable {
         let why = format!("{at} is not readable for this user");
-        let fix = format!("sudo mount -o remount,mode=755 {at}");
+        let fix = format!("sudo mount -o remount,mode=750,gid=$(id -g) {at}");
         return Finding::lacks(thing, State::No, why, Some(fix));
     }
     if environment.may_use_all_events() || environment.paranoid.is_some_and(|level| level <= -1) {
@@ -385,7 +385,7 @@ mod tests {
             fixes,
             [
                 "sudo mount -t tracefs tracefs /sys/kernel/tracing",
-                "sudo mount -o remount,mode=755 /sys/kernel/tracing",
+                "sudo mount -o remount,mode=750,gid=$(id -g) /sys/kernel/tracing",
                 "sudo sysctl kernel.perf_event_paranoid=-1",
             ]
         );

@@ -160,6 +160,26 @@ fn parse_event(text: &str, specs: &mut Vec<EventSpec>) -> Result<(), EventError>
     Ok(())
 }
 
+/// An event's text and its modifiers.
+pub(super) fn split_letters(text: &str) -> (&str, &str) {
+    let is_letters = |tail: &str| tail.chars().all(|letter| LETTERS.contains(letter));
+    if let Some(place) = text.strip_prefix("mem:") {
+        // Behind the access, which itself is letters.
+        let letters = place.splitn(3, ':').nth(2);
+        return letters.map_or((text, ""), |letters| {
+            (&text[..text.len() - letters.len() - 1], letters)
+        });
+    }
+    if let Some(end) = text.rfind('/') {
+        let (terms, letters) = text.split_at(end + 1);
+        return (terms, letters.trim_start_matches(':'));
+    }
+    match text.rsplit_once(':') {
+        Some((name, letters)) if is_letters(letters) => (name, letters),
+        _ => (text, ""),
+    }
+}
+
 /// A name without modifiers or terms.
 fn plain_attr(name: &str) -> Option<EventAttr> {
     let (kind, config) = names::number_of(name).or_else(|| {

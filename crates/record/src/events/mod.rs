@@ -111,8 +111,42 @@ impl EventSpec {
 
     /// Whether it may be narrowed to user space when the kernel refuses more.
     pub fn may_drop_kernel(&self) -> bool {
-        !self.modes.given && !self.attr.flags.has(AttrFlags::EXCLUDE_KERNEL)
+        let asked_for = self.modes.given || breaks_into_kernel(&self.attr);
+        !asked_for && !self.attr.flags.has(AttrFlags::EXCLUDE_KERNEL)
     }
+}
+
+/// Whether it is a breakpoint at an address of the kernel, which has the upper
+/// half.
+pub(crate) fn breaks_into_kernel(attr: &EventAttr) -> bool {
+    attr.kind == event_kind::BREAKPOINT && attr.config1 >> 63 == 1
+}
+
+/// The name of an event of which only the user part could be had: `u` with its
+/// letters, as perf puts it.
+pub(crate) fn narrowed(name: &str) -> String {
+    user_space(name).unwrap_or_else(|| format!("{name}:u"))
+}
+
+/// The event for user space only, as `-e` takes it; `None` for a name that was
+/// given to it (`name=`), which says nothing.
+pub(crate) fn user_space(name: &str) -> Option<String> {
+    let (event, letters) = grammar::split_letters(name);
+    let others: String = letters
+        .chars()
+        .filter(|letter| !"ukh".contains(*letter))
+        .collect();
+    let narrowed = match event {
+        event if event.ends_with('/') => format!("{event}{others}u"),
+        // The letters are behind the access, which must be there then.
+        event if event.starts_with("mem:") && event.matches(':').count() == 1 => {
+            format!("{event}:rw:{others}u")
+        }
+        event => format!("{event}:{others}u"),
+    };
+    let specs = parse(&narrowed, 0).ok()?;
+    let is_of_user = |spec: &EventSpec| spec.attr.flags.has(AttrFlags::EXCLUDE_KERNEL);
+    specs.iter().all(is_of_user).then_some(narrowed)
 }
 
 /// Takes weak groups (`:W`) apart; `false` if there are none.
@@ -237,4 +271,28 @@ fn suggestion(nearest: Option<&str>) -> String {
 
 fn known_terms(known: &[String]) -> String {
     format!("\n  its terms are: {}", known.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{narrowed, user_space};
+
+    #[test]
+    fn the_part_in_user_space_can_be_asked_for() {
+        for (event, expected) in [
+            ("cycles", "cycles:u"),
+            ("cpu-clock:k", "cpu-clock:u"),
+            ("cycles:ukpp", "cycles:ppu"),
+            ("cpu-clock/freq=99/", "cpu-clock/freq=99/u"),
+            ("cpu-clock/freq=99/Hk", "cpu-clock/freq=99/Hu"),
+            ("mem:0x1000", "mem:0x1000:rw:u"),
+            ("mem:0x1000/4:w", "mem:0x1000/4:w:u"),
+            ("mem:0x1000/4:w:k", "mem:0x1000/4:w:u"),
+        ] {
+            assert_eq!(user_space(event).as_deref(), Some(expected));
+            assert_eq!(narrowed(event), expected);
+        }
+        assert_eq!(user_space("my-own-name"), None);
+        assert_eq!(narrowed("my-own-name"), "my-own-name:u");
+    }
 }

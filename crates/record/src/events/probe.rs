@@ -83,7 +83,7 @@ pub(super) fn explain(event: &str) -> Option<EventError> {
     Some(EventError::Probe {
         event: event.to_owned(),
         cure: format!(
-            "echo '{letter}:{name}{suffix} {place}' | sudo tee -a /sys/kernel/tracing/{file}_events\n  \
+            "sudo sh -c 'echo \"{letter}:{name}{suffix} {place}\" >> /sys/kernel/tracing/{file}_events'\n  \
              then: sudo prof record -e {file}s:{name}{suffix} …{note}"
         ),
     })
@@ -98,14 +98,14 @@ mod tests {
         let cure = |event: &str| explain(event).expect(event).to_string();
         let uprobe = cure("uprobe:/bin/app:ns::run");
         assert!(
-            uprobe.contains("echo 'p:ns__run /bin/app:0xOFFSET'"),
+            uprobe.contains("echo \"p:ns__run /bin/app:0xOFFSET\""),
             "{uprobe}"
         );
         assert!(uprobe.contains("-e uprobes:ns__run"), "{uprobe}");
         let kretprobe = cure("kretprobe:vfs_read");
         assert!(
             kretprobe.contains(
-                "echo 'r:vfs_read_return vfs_read' | sudo tee -a /sys/kernel/tracing/kprobe_events"
+                "sudo sh -c 'echo \"r:vfs_read_return vfs_read\" >> /sys/kernel/tracing/kprobe_events'"
             ),
             "{kretprobe}"
         );

@@ -10,6 +10,8 @@ const ROOTS: [&str; 2] = [
     "/sys/kernel/debug/tracing/events",
 ];
 
+const MOUNT: &str = "try: sudo mount -t tracefs tracefs /sys/kernel/tracing";
+
 /// The ids of the tracepoints that `system:name` means, either of which may
 /// hold `*` and `?`, with their full names, sorted.
 pub(super) fn lookup(system: &str, name: &str) -> Result<Vec<(String, u64)>, EventError> {
@@ -27,20 +29,22 @@ pub(super) fn lookup(system: &str, name: &str) -> Result<Vec<(String, u64)>, Eve
     let path = format!("{}/{system}/{name}/id", ROOTS[0]);
     let (why, hint) = match first_error {
         Some(error) if error.kind() == io::ErrorKind::PermissionDenied => (
-            error.to_string(),
-            "reading tracepoint ids takes root: try: sudo prof record -e … (or: sudo mount -o remount,mode=755 /sys/kernel/tracing)",
+            "permission denied (EACCES)".to_owned(),
+            "tracefs is not readable for this user\n  try: with sudo\n   or: sudo mount -o remount,mode=750,gid=$(id -g) /sys/kernel/tracing   (until reboot)",
         ),
-        Some(error) if error.kind() != io::ErrorKind::NotFound => (
-            error.to_string(),
-            "is tracefs mounted? try: sudo mount -t tracefs none /sys/kernel/tracing",
-        ),
-        _ if !ROOTS.iter().any(|root| Path::new(root).is_dir()) => (
-            "tracefs is not mounted".to_owned(),
-            "try: sudo mount -t tracefs tracefs /sys/kernel/tracing",
-        ),
+        Some(error) if error.kind() != io::ErrorKind::NotFound => (error.to_string(), MOUNT),
+        _ if !ROOTS.iter().any(|root| Path::new(root).is_dir()) => {
+            let hint = match Path::new("/sys/kernel/tracing").is_dir() {
+                true => MOUNT,
+                false => {
+                    "this kernel has no tracepoints, or a container hides them\n  try: prof doctor"
+                }
+            };
+            ("tracefs is not mounted".to_owned(), hint)
+        }
         _ => (
             "there is no such tracepoint".to_owned(),
-            "prof list tracepoint shows those that there are",
+            "try: prof list tracepoint",
         ),
     };
     Err(EventError::Tracepoint {

@@ -1,0 +1,327 @@
+//! A refusal for each row, and what its message says.
+
+use super::{ROWS, Refusal, Step, Whose};
+use crate::rings::{Lockable, RingMemory};
+
+fn plain(step: Step, errno: i32) -> Refusal {
+    Refusal {
+        step,
+        errno,
+        event: "cycles".into(),
+        kind: 1,
+        whose: Whose::Launched,
+        cpu: Some(3),
+        tid: Some(42),
+        branches: false,
+        precise: false,
+        namespaces: false,
+        physical: false,
+        grouped: false,
+        kernel: false,
+        all_kernel: false,
+        narrowed: None,
+        probe: false,
+        in_kernel: false,
+        counts: false,
+        root: false,
+        long_chain: false,
+        frequency: Some(999),
+        highest_frequency: 100_000,
+        paranoid: Some(2),
+        descriptors: 4096,
+        memory: RingMemory {
+            rings: 3,
+            bytes: 4096,
+            wanted: 8 << 20,
+            piece: None,
+        },
+        ring_is_asked: false,
+        lockable: lockable(0),
+    }
+}
+
+/// What two CPUs may lock.
+fn lockable(user: u64) -> Lockable {
+    Lockable {
+        user,
+        cpus: 2,
+        process: 16384,
+        page: 4096,
+    }
+}
+
+/// A refusal for each row, in the order of the table, and words of its
+/// answer.
+#[expect(clippy::too_many_lines, reason = "a table, one case after the other")]
+fn cases() -> Vec<(Refusal, &'static str)> {
+    let open = |errno| plain(Step::Open, errno);
+    let map = |errno| plain(Step::Map, errno);
+    vec![
+        (
+            Refusal {
+                paranoid: None,
+                ..open(libc::ENOSYS)
+            },
+            "CONFIG_PERF_EVENTS",
+        ),
+        (open(libc::ENOSYS), "seccomp=unconfined"),
+        (
+            Refusal {
+                namespaces: true,
+                ..open(libc::EACCES)
+            },
+            "without --namespaces",
+        ),
+        (
+            Refusal {
+                physical: true,
+                ..open(libc::EACCES)
+            },
+            "--phys-data",
+        ),
+        (
+            Refusal {
+                probe: true,
+                ..open(libc::EACCES)
+            },
+            "CAP_SYS_ADMIN",
+        ),
+        (
+            Refusal {
+                in_kernel: true,
+                ..open(libc::EACCES)
+            },
+            "CAP_SYS_ADMIN",
+        ),
+        (
+            Refusal {
+                whose: Whose::System,
+                tid: None,
+                ..open(libc::EACCES)
+            },
+            "paranoid=0",
+        ),
+        (
+            Refusal {
+                all_kernel: true,
+                narrowed: Some("-e 'cycles:u'".into()),
+                ..open(libc::EACCES)
+            },
+            "without --all-kernel",
+        ),
+        (
+            Refusal {
+                narrowed: Some("-e 'cycles:u'".into()),
+                ..open(libc::EACCES)
+            },
+            "-e 'cycles:u'",
+        ),
+        (
+            Refusal {
+                whose: Whose::Attached,
+                ..open(libc::EACCES)
+            },
+            "thread 42 belongs to another",
+        ),
+        (
+            Refusal {
+                paranoid: Some(4),
+                ..open(libc::EACCES)
+            },
+            "paranoid=2",
+        ),
+        (open(libc::EACCES), "security policy"),
+        (
+            Refusal {
+                in_kernel: true,
+                ..open(libc::EPERM)
+            },
+            "CAP_SYS_ADMIN",
+        ),
+        (
+            Refusal {
+                kind: 2,
+                ..open(libc::EPERM)
+            },
+            "tracepoint",
+        ),
+        (open(libc::EPERM), "security policy"),
+        (
+            Refusal {
+                kind: 0,
+                ..open(libc::ENOENT)
+            },
+            "-e cpu-clock",
+        ),
+        (open(libc::ENOENT), "prof list"),
+        (
+            Refusal {
+                probe: true,
+                ..open(libc::EFAULT)
+            },
+            "-e uprobe:PATH:FUNCTION",
+        ),
+        (open(libc::ENODEV), "cannot count"),
+        (
+            Refusal {
+                branches: true,
+                ..open(libc::EOPNOTSUPP)
+            },
+            "--call-graph fp",
+        ),
+        (
+            Refusal {
+                precise: true,
+                ..open(libc::EOPNOTSUPP)
+            },
+            "without :p",
+        ),
+        (
+            Refusal {
+                counts: true,
+                ..open(libc::EOPNOTSUPP)
+            },
+            "prof stat -e 'cycles' ./app",
+        ),
+        (open(libc::EOPNOTSUPP), "cannot sample"),
+        (
+            Refusal {
+                frequency: Some(200_000),
+                ..open(libc::EINVAL)
+            },
+            "200000 Hz is above",
+        ),
+        (
+            Refusal {
+                kind: 5,
+                in_kernel: true,
+                ..open(libc::EINVAL)
+            },
+            "without :u",
+        ),
+        (
+            Refusal {
+                kind: 5,
+                in_kernel: true,
+                kernel: true,
+                ..open(libc::EINVAL)
+            },
+            "list tracepoint",
+        ),
+        (
+            Refusal {
+                kind: 5,
+                ..open(libc::EINVAL)
+            },
+            "breakpoint",
+        ),
+        (
+            Refusal {
+                grouped: true,
+                ..open(libc::EINVAL)
+            },
+            ":W after the group",
+        ),
+        (
+            Refusal {
+                counts: true,
+                ..open(libc::EINVAL)
+            },
+            "prof stat -e 'cycles' ./app",
+        ),
+        (
+            Refusal {
+                kind: 9,
+                ..open(libc::EINVAL)
+            },
+            "prof stat -a -e 'cycles' sleep 1",
+        ),
+        (open(libc::EINVAL), "combination"),
+        (
+            Refusal {
+                long_chain: true,
+                ..open(libc::EOVERFLOW)
+            },
+            "max-stack",
+        ),
+        (open(libc::EBUSY), "watchdog"),
+        (
+            Refusal {
+                kind: 5,
+                ..open(libc::ENOSPC)
+            },
+            "x86 has 4",
+        ),
+        (open(libc::ENOSPC), "fewer events"),
+        (
+            Refusal {
+                whose: Whose::System,
+                tid: None,
+                ..open(libc::EMFILE)
+            },
+            "fewer CPUs",
+        ),
+        (open(libc::EMFILE), "--nofile=4096"),
+        (open(libc::ENFILE), "fs.file-max"),
+        (open(libc::ENOMEM), "no memory"),
+        (open(libc::ESRCH), "no process or thread 42"),
+        (open(libc::E2BIG), "too old"),
+        (
+            Refusal {
+                lockable: lockable(8192),
+                ..map(libc::EPERM)
+            },
+            "when those have ended\n   or: sudo sysctl kernel.perf_event_mlock_kb=12298 ",
+        ),
+        (
+            Refusal {
+                ring_is_asked: true,
+                ..map(libc::EPERM)
+            },
+            "try: without -m",
+        ),
+        (
+            map(libc::EPERM),
+            "even 3 rings of 4 KiB, with a page for each, are 24 KiB; this user may lock 0 KiB",
+        ),
+        (map(libc::ENOMEM), "no memory for 3 rings"),
+        (map(libc::EINVAL), "ring of 4 KiB is not a power of two"),
+    ]
+}
+
+#[test]
+fn each_row_answers_its_own_case() {
+    let cases = cases();
+    assert_eq!(cases.len(), ROWS.len(), "one case per row");
+    for (row, (refusal, words)) in cases.iter().enumerate() {
+        let text = refusal.to_string();
+        assert!(text.contains(words), "row {row}: {text}");
+        assert!(!text.contains('{'), "row {row}: {text}");
+        let first = ROWS.iter().position(|row| {
+            row.step == refusal.step && row.errno == refusal.errno && (row.applies)(refusal)
+        });
+        assert_eq!(first, Some(row), "{text}");
+    }
+}
+
+#[test]
+fn a_message_says_what_where_why_and_what_to_do() {
+    let refusal = Refusal {
+        whose: Whose::System,
+        tid: None,
+        ..plain(Step::Open, libc::EACCES)
+    };
+    let text = refusal.to_string();
+    let first = text.lines().next().expect("a line");
+    assert_eq!(
+        first,
+        "cannot open cycles on CPU 3 for all processes: permission denied (EACCES)"
+    );
+    assert!(text.contains("try: prof record ./app"), "{text}");
+}
+
+#[test]
+fn an_unknown_errno_still_has_its_name() {
+    let text = plain(Step::Open, libc::EFAULT).to_string();
+    assert!(text.contains("(EFAULT)"), "{text}");
+}
