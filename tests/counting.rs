@@ -106,7 +106,6 @@ fn what_makes_no_sense_is_refused_by_name() {
         (&["stat", "-p", "x", "true"], "-p: x"),
         (&["stat", "--topdown", "true"], "--topdown"),
         (&["stat", "-r", "0", "true"], "0"),
-        (&["stat", "-a", "-p", "1", "true"], "--pid"),
     ] {
         let refused = prof(args);
         assert_eq!(refused.code, 2, "{args:?}: {}", refused.stderr);
@@ -217,4 +216,26 @@ fn a_user_without_rights_sees_no_false_zero() {
         "{}",
         run.stderr
     );
+}
+
+#[test]
+fn tasks_override_cpus_with_perfs_warning() {
+    let test = "tasks_override_cpus_with_perfs_warning";
+    if !have(test, "perf") {
+        return;
+    }
+    let own = std::process::id().to_string();
+    for (options, warning) in [
+        (["-p", &own, "-a", "true"].as_slice(), "SYSTEM"),
+        (&["-p", &own, "-C", "0", "true"], "CPU"),
+    ] {
+        let count = ["stat", "-e", "task-clock:u"];
+        let ours = prof(&[&count, options].concat());
+        let theirs = perf(&[&count, options].concat());
+        let warning = format!("PID/TID switch overriding {warning}");
+        for run in [&ours, &theirs] {
+            assert_eq!(run.code, 0, "{options:?}: {}", run.stderr);
+            assert!(run.stderr.contains(&warning), "{}", run.stderr);
+        }
+    }
 }

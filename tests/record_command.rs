@@ -122,7 +122,6 @@ fn what_is_wrong_is_refused_by_name_with_exit_code_2() {
         (&["-G", "some", "true"], "-a"),
         (&["-F", "0", "true"], "frequency"),
         (&["--call-graph", "magic", "true"], "dwarf"),
-        (&["-p", "1", "true"], "without the command"),
         (&[], "what shall be recorded?"),
         (&["--no-such-option", "true"], "--no-such-option"),
     ] {

@@ -27,6 +27,7 @@ mod report;
 mod script;
 mod stat;
 mod tui;
+mod whose;
 
 use clap::{Parser, Subcommand};
 use outcome::Outcome;

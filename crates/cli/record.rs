@@ -6,6 +6,7 @@ mod values;
 
 use crate::outcome::{Outcome, UsageError, say};
 use crate::refused::Refused;
+use crate::whose::{Given, Whose};
 use anyhow::Context;
 use live::LiveStage;
 use prof_record::events::{self, EventSpec};
@@ -50,16 +51,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
     output: PathBuf,
     /// Processes to attach to, with all their threads.
-    #[arg(short, long, value_name = "PID,…", value_delimiter = ',', conflicts_with_all = ["tid", "all_cpus"])]
+    #[arg(short, long, value_name = "PID,…", value_delimiter = ',')]
     pid: Vec<u32>,
     /// Threads to attach to.
-    #[arg(
-        short,
-        long,
-        value_name = "TID,…",
-        value_delimiter = ',',
-        conflicts_with = "all_cpus"
-    )]
+    #[arg(short, long, value_name = "TID,…", value_delimiter = ',')]
     tid: Vec<u32>,
     /// Everything that runs, until Ctrl-C or the end of the command.
     #[arg(short, long)]
@@ -98,7 +93,7 @@ pub(crate) struct Args {
     #[arg(short = 'i', long)]
     no_inherit: bool,
     /// One ring per thread instead of one per CPU; no children.
-    #[arg(long, conflicts_with_all = ["all_cpus", "cpu"])]
+    #[arg(long)]
     per_thread: bool,
     /// Data addresses and data mappings.
     #[arg(short, long)]
@@ -186,7 +181,8 @@ pub(crate) struct Args {
     timestamp_boundary: bool,
     #[command(flatten)]
     _refused: Refused<OfRecord>,
-    /// What to run and record, with its arguments.
+    /// What to run and record, with its arguments. With -a, -C, -p or -t its
+    /// end ends the recording; with -p and -t it is not recorded itself.
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -195,12 +191,16 @@ const EXAMPLES: &str = "\
 Examples:
   prof record -F 999 -g ./app args    a program, with call stacks
   prof record -g -p 1234              a running process, until Ctrl-C
+  prof record -g -p 1234 sleep 10     a running process, for ten seconds
   prof record -a -g sleep 10          the whole machine for ten seconds
   prof record -e page-faults -d ./app where memory is touched first
 
 Exit code: the command's own (128 + signal if a signal ended it); 127 command
 not found, 126 not executable, 2 bad options, 1 any other failure, 130 Ctrl-C
-where no command was launched.";
+where no command was launched.
+
+The first Ctrl-C, or other signal that ends, finishes the file and waits for
+the command; the second sends the command SIGTERM, the third SIGKILL.";
 
 /// Records, says what there is, and passes on how the command ended.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
@@ -212,6 +212,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             say(notice);
         }
     };
+    given(args).left_out().for_each(&mut notices);
     match prof_record::record(&options, stage, &mut notices) {
         Ok(finished) => Ok(end(finished, quiet)),
         Err(error @ RecordError::Command { .. }) => {
@@ -248,7 +249,7 @@ fn end(finished: Finished, quiet: bool) -> Outcome {
         return Outcome::Code(1);
     }
     match (finished.command, finished.ended_by) {
-        (Some(_), EndedBy::Duration) => Outcome::Done,
+        (Some(_), EndedBy::Duration | EndedBy::Tasks) => Outcome::Done,
         (Some(Ended::Exited(code)), _) => Outcome::Code(u8::try_from(code).unwrap_or(1)),
         (Some(Ended::Signaled(signal)), _) => Outcome::Signal(signal),
         (None, EndedBy::Signal(signal)) => Outcome::Code(u8::try_from(128 + signal).unwrap_or(1)),
@@ -261,7 +262,9 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         name if name == "-" => Destination::Stdout,
         _ => Destination::File(args.output.clone()),
     };
-    let mut options = Options::new(target(args)?, destination);
+    let (target, beside) = target(args)?;
+    let mut options = Options::new(target, destination);
+    options.beside = beside;
     options.events = events_of(&args.event)?;
     options.sampling = args.count.or(args.freq).unwrap_or(Sampling::DEFAULT);
     options.strict_frequency = args.strict_freq;
@@ -281,7 +284,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         _ => ModeFilter::AsEvents,
     };
     options.cgroup.clone_from(&args.cgroup);
-    if args.cgroup.is_some() && !matches!(options.target, Target::System(_)) {
+    if args.cgroup.is_some() && options.target != Target::System {
         return Err(
             UsageError("-G records a cgroup on all CPUs\n  try: with -a".to_owned()).into(),
         );
@@ -289,7 +292,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     options.verbose = args.verbose;
     options.realtime = args.realtime;
     options.cpus = args.cpu.clone().map_or_else(Vec::new, |list| list.0);
-    options.per_thread = args.per_thread;
+    options.per_thread = args.per_thread && options.target != Target::System;
     options.inherit = !args.no_inherit;
     options.ring_bytes = args.mmap_pages;
     if args.delay > 0 {
@@ -327,7 +330,22 @@ fn extras(args: &Args) -> Extras {
     }
 }
 
-fn target(args: &Args) -> anyhow::Result<Target> {
+/// The options that say whose events are recorded. Unlike perf's, `-C` beside
+/// `-p` and `-t` holds: only what the tasks do on these CPUs.
+fn given(args: &Args) -> Given {
+    let processes = !args.pid.is_empty();
+    let threads = !args.tid.is_empty();
+    Given {
+        processes,
+        threads,
+        system: args.all_cpus,
+        cpus: args.cpu.is_some() && (!(processes || threads) || args.per_thread),
+        per_thread: args.per_thread,
+    }
+}
+
+/// What is recorded, and what is run beside it.
+fn target(args: &Args) -> anyhow::Result<(Target, Option<Vec<OsString>>)> {
     let command = (!args.command.is_empty()).then(|| args.command.clone());
     // What clap does not know as an option it takes for the command.
     if let Some(option) = args.command.first()
@@ -339,27 +357,16 @@ fn target(args: &Args) -> anyhow::Result<Target> {
         ))
         .into());
     }
-    let everything =
-        args.all_cpus || (args.cpu.is_some() && args.pid.is_empty() && args.tid.is_empty());
-    let target = match command {
-        Some(_) if !args.pid.is_empty() || !args.tid.is_empty() => {
-            let both =
-                "-p and -t record what runs already; a command beside them would not be recorded";
-            return Err(UsageError(format!(
-                "{both}\n  try: without the command, with --duration"
-            ))
-            .into());
-        }
-        command if everything => Target::System(command),
-        Some(command) => Target::Command(command),
-        None if !args.pid.is_empty() => Target::Processes(args.pid.clone()),
-        None if !args.tid.is_empty() => Target::Threads(args.tid.clone()),
-        None => {
+    Ok(match (given(args).whose(), command) {
+        (Whose::Processes, command) => (Target::Processes(args.pid.clone()), command),
+        (Whose::Threads, command) => (Target::Threads(args.tid.clone()), command),
+        (Whose::System, command) => (Target::System, command),
+        (Whose::Command, Some(command)) => (Target::Command(command), None),
+        (Whose::Command, None) => {
             let nothing = "what shall be recorded? give a command, -p PID, -t TID or -a";
             return Err(UsageError(format!("{nothing}\n  try: prof record -g ./app")).into());
         }
-    };
-    Ok(target)
+    })
 }
 
 fn events_of(texts: &[String]) -> anyhow::Result<Vec<EventSpec>> {

@@ -8,6 +8,7 @@ mod target;
 mod text;
 
 use crate::outcome::{Outcome, UsageError, say};
+use crate::whose::{Given, Whose};
 use anyhow::Context;
 use figures::{EventFigures, Times, rows};
 use prof_abi::EventAttr;
@@ -41,16 +42,16 @@ pub(crate) struct Args {
     #[arg(short, long = "event", value_name = "EVENTS")]
     event: Vec<String>,
     /// Count everything on all CPUs.
-    #[arg(short, long, group = "whose")]
+    #[arg(short, long)]
     all_cpus: bool,
     /// Count everything on these CPUs: 0,2-3.
-    #[arg(short = 'C', long, value_name = "LIST", group = "whose")]
+    #[arg(short = 'C', long, value_name = "LIST")]
     cpu: Option<String>,
     /// Count processes that run.
-    #[arg(short, long, value_name = "PID,…", group = "whose")]
+    #[arg(short, long, value_name = "PID,…")]
     pid: Option<String>,
     /// Count threads that run.
-    #[arg(short, long, value_name = "TID,…", group = "whose")]
+    #[arg(short, long, value_name = "TID,…")]
     tid: Option<String>,
     /// Run the command so many times; show means and their spread.
     #[arg(short, long, value_name = "N", default_value_t = 1,
@@ -118,7 +119,21 @@ fn plan(args: &Args) -> Result<Plan, UsageError> {
         args.tid.as_deref(),
         args.cpu.as_deref(),
     );
-    let selection = Selection::new(pid, tid, args.all_cpus, cpu)?;
+    let given = Given {
+        processes: pid.is_some(),
+        threads: tid.is_some(),
+        system: args.all_cpus,
+        cpus: cpu.is_some(),
+        per_thread: false,
+    };
+    given.left_out().for_each(say);
+    let selection = match (given.whose(), pid, tid, cpu) {
+        (Whose::Processes, Some(list), ..) => Selection::processes(list)?,
+        (Whose::Threads, _, Some(list), _) => Selection::threads(list)?,
+        (Whose::System, _, _, Some(list)) => Selection::cpus(list)?,
+        (Whose::System, ..) => Selection::System,
+        _ => Selection::Command,
+    };
     if args.command.is_empty() {
         if selection == Selection::Command {
             let help = "nothing to count\n  try: prof stat ./app, prof stat -p PID or prof stat -a";

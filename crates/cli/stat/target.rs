@@ -21,23 +21,19 @@ pub(crate) enum Selection {
 }
 
 impl Selection {
-    /// From `-p`, `-t`, `-a` and `-C`, of which clap lets one through.
-    pub(crate) fn new(
-        processes: Option<&str>,
-        threads: Option<&str>,
-        system: bool,
-        cpus: Option<&str>,
-    ) -> Result<Self, UsageError> {
-        if let Some(list) = cpus {
-            return Ok(Self::Cpus(numbers(list, "-C")?));
-        }
-        if let Some(list) = processes {
-            return Ok(Self::Processes(numbers(list, "-p")?));
-        }
-        if let Some(list) = threads {
-            return Ok(Self::Threads(numbers(list, "-t")?));
-        }
-        Ok(if system { Self::System } else { Self::Command })
+    /// Those of `-p`.
+    pub(crate) fn processes(list: &str) -> Result<Self, UsageError> {
+        numbers(list, "-p").map(Self::Processes)
+    }
+
+    /// Those of `-t`.
+    pub(crate) fn threads(list: &str) -> Result<Self, UsageError> {
+        numbers(list, "-t").map(Self::Threads)
+    }
+
+    /// Those of `-C`.
+    pub(crate) fn cpus(list: &str) -> Result<Self, UsageError> {
+        numbers(list, "-C").map(Self::Cpus)
     }
 
     /// The threads or CPUs now; `launched` is the command's process.

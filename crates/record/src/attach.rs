@@ -21,7 +21,7 @@ pub(crate) fn tasks(
     command: Option<u32>,
 ) -> Result<Vec<Option<u32>>, RecordError> {
     match target {
-        Target::System(_) => Ok(vec![None]),
+        Target::System => Ok(vec![None]),
         Target::Command(_) => Ok(vec![command]),
         Target::Threads(tids) => {
             for &number in tids {

@@ -1,10 +1,12 @@
 //! What ends a recording, and the signals meanwhile.
 //!
+//! One ladder, whether a terminal or kill(1) sends them:
+//!
 //! ```text
-//! Ctrl-C, Ctrl-\ (the terminal tells the command too)
-//!   1st: wait for the command to end    2nd: TERM to it    3rd: KILL
-//! a signal sent to us
-//!   1st: finish the file, pass it on    2nd: KILL
+//! 1st  finish the file and wait for the command, which gets the signal too:
+//!      by the terminal, or else from us
+//! 2nd  TERM to the command
+//! 3rd  KILL to it
 //! ```
 
 use crate::drain::{Shared, is_set};
@@ -18,7 +20,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// Signals that end a recording.
-const STOPPING: [i32; 7] = [
+const STOPPING: [i32; 8] = [
     libc::SIGINT,
     libc::SIGTERM,
     libc::SIGHUP,
@@ -26,7 +28,14 @@ const STOPPING: [i32; 7] = [
     libc::SIGPIPE,
     libc::SIGALRM,
     libc::SIGUSR1,
+    libc::SIGXCPU,
 ];
+/// Signals that scripts written for perf send, or that the kernel does, and
+/// that must not end us: perf dumps a part of its file on the first, a file at
+/// its size limit is an error of write.
+const IGNORED: [i32; 2] = [libc::SIGUSR2, libc::SIGXFSZ];
+/// How long a command may take to end before the user is told that we wait.
+const SILENT_WAIT: Duration = Duration::from_secs(1);
 /// Those of them that end it even where they were ignored when we started: a
 /// shell ignores the first two for what it runs in the background, and Rust
 /// the third for everybody.
@@ -71,13 +80,14 @@ impl Control {
             // An ignored signal would never reach the descriptor.
             signal::set_disposition(signal, Disposition::Default)?;
         }
-        // A file at its size limit is an error of write, not our end.
-        signal::set_disposition(libc::SIGXFSZ, Disposition::Ignore)?;
-        let file_size = SignalSet::of(&[libc::SIGXFSZ]);
+        for signal in IGNORED {
+            signal::set_disposition(signal, Disposition::Ignore)?;
+        }
+        let ignored = SignalSet::of(&IGNORED);
         Ok(Self {
             signals,
             blocked_before,
-            changed: SignalSet(stopping.0 | file_size.0),
+            changed: SignalSet(stopping.0 | ignored.0),
             command: None,
             interrupts: 0,
         })
@@ -139,20 +149,18 @@ impl Control {
         if arrived.signal == libc::SIGCHLD {
             return self.reap(launched?, Wait::No).then_some(EndedBy::Command);
         }
-        match launched {
-            Some(launched) if is_from_terminal(arrived) => {
-                self.interrupt(launched);
-                None
-            }
-            _ => Some(EndedBy::Signal(arrived.signal)),
+        if let Some(launched) = launched {
+            self.interrupt(arrived, launched);
         }
+        Some(EndedBy::Signal(arrived.signal))
     }
 
-    /// Ctrl-C: the command got it from the terminal as well.
-    fn interrupt(&mut self, launched: &Launched) {
+    /// The next step of the ladder for the command.
+    fn interrupt(&mut self, arrived: Arrived, launched: &Launched) {
         self.interrupts += 1;
         match self.interrupts {
-            1 => {}
+            1 if is_from_terminal(arrived) => {}
+            1 => send(launched, passed_on(arrived.signal)),
             2 => send(launched, libc::SIGTERM),
             _ => send(launched, libc::SIGKILL),
         }
@@ -169,28 +177,43 @@ impl Control {
         self.command.is_some()
     }
 
-    /// After the recording: tells the command to end if that is what ended the
-    /// recording, and waits until it has.
+    /// After the recording: tells the command to end if it would outlive its
+    /// purpose, and waits until it has. `notices` gets a line if that takes
+    /// long.
     pub(crate) fn wait_for_command(
         &mut self,
         launched: &Launched,
         ended_by: EndedBy,
+        notices: &mut dyn FnMut(&str),
     ) -> Option<Ended> {
         match ended_by {
-            EndedBy::Signal(signal) => send(launched, passed_on(signal)),
             EndedBy::Duration => send(launched, libc::SIGTERM),
-            EndedBy::Command | EndedBy::Tasks | EndedBy::Writer => {}
+            EndedBy::Tasks => {
+                notices("all tasks have ended before the command, which gets SIGTERM");
+                send(launched, libc::SIGTERM);
+            }
+            EndedBy::Command | EndedBy::Signal(_) | EndedBy::Writer => {}
         }
         let mut poll = PollSet::default();
         poll.add(self.signals.as_fd());
+        let mut silent_until = Some(Instant::now() + SILENT_WAIT);
         while !self.reap(launched, Wait::No) {
+            if self.interrupts > 0
+                && silent_until
+                    .take_if(|until| Instant::now() >= *until)
+                    .is_some()
+            {
+                notices(
+                    "the recording is finished; waiting for the command to end \
+                     (the next interrupt sends it SIGTERM, the one after SIGKILL)",
+                );
+            }
             // The time limit is for a SIGCHLD that came before we waited.
             let _ = poll.wait(Some(Duration::from_millis(100)));
             while let Some(arrived) = self.signals.next() {
                 match arrived.signal {
                     libc::SIGCHLD => {}
-                    _ if is_from_terminal(arrived) => self.interrupt(launched),
-                    _ => send(launched, libc::SIGKILL),
+                    _ => self.interrupt(arrived, launched),
                 }
             }
         }

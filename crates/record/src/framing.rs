@@ -76,7 +76,7 @@ impl<'a> Framing<'a> {
             Target::Command(_) => BTreeSet::new(),
             Target::Processes(pids) => pids.iter().copied().collect(),
             Target::Threads(tids) => tids.iter().filter_map(|&tid| process_of(tid)).collect(),
-            Target::System(_) => processes().into_iter().collect(),
+            Target::System => processes().into_iter().collect(),
         };
         self.synthesizer.processes(pids, out);
     }

@@ -14,9 +14,8 @@ pub enum Target {
     Processes(Vec<u32>),
     /// Running threads.
     Threads(Vec<u32>),
-    /// Everything on all CPUs or on those of [`Options::cpus`], until a signal
-    /// or the end of the command, if there is one.
-    System(Option<Vec<OsString>>),
+    /// Everything on all CPUs or on those of [`Options::cpus`].
+    System,
 }
 
 /// How often to sample events that do not say it themselves.
@@ -215,6 +214,9 @@ pub struct Options {
     pub ring_bytes: Option<u64>,
     /// When to begin.
     pub start: Start,
+    /// A program that is run beside what is recorded, with its arguments: its
+    /// end ends the recording. Not for [`Target::Command`].
+    pub beside: Option<Vec<OsString>>,
     /// When to end, if before the target.
     pub duration: Option<Duration>,
     /// End when the file has so many bytes.
@@ -252,6 +254,7 @@ impl Options {
             inherit: true,
             ring_bytes: None,
             start: Start::AtOnce,
+            beside: None,
             duration: None,
             max_size: None,
             clock: None,

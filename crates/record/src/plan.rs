@@ -170,7 +170,7 @@ fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits) -> EventAt
 }
 
 fn is_system(options: &Options) -> bool {
-    matches!(options.target, Target::System(_))
+    matches!(options.target, Target::System)
 }
 
 fn sample_type(options: &Options, spec: &EventSpec) -> SampleType {

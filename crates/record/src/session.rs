@@ -202,7 +202,7 @@ fn run(
     }
     let command = launched
         .as_ref()
-        .and_then(|launched| control.wait_for_command(launched, ended_by));
+        .and_then(|launched| control.wait_for_command(launched, ended_by, notices));
     Ok(Finished {
         summary: Summary::new(&set, written.tally, written.bytes, file, began),
         ended_by,
@@ -327,8 +327,8 @@ fn system(doing: &'static str) -> impl FnOnce(io::Error) -> RecordError {
 
 fn command_of(options: &Options) -> Option<&[OsString]> {
     match &options.target {
-        Target::Command(command) | Target::System(Some(command)) => Some(command),
-        _ => None,
+        Target::Command(command) => Some(command),
+        _ => options.beside.as_deref(),
     }
 }
 

@@ -255,7 +255,7 @@ impl Opening<'_> {
             each as u64 * self.all_cpus().len().max(1) as u64 * self.tasks.len() as u64;
         let whose = match options.target {
             Target::Command(_) => Whose::Launched,
-            Target::System(_) => Whose::System,
+            Target::System => Whose::System,
             Target::Processes(_) | Target::Threads(_) => Whose::Attached,
         };
         let enabled = match (whose, options.start) {
