@@ -27,6 +27,7 @@ mod mutation;
 mod oracle;
 mod record_command;
 mod record_faults;
+mod record_streams;
 mod record_targets;
 mod report_text;
 mod ring_memory;

@@ -9,7 +9,7 @@ use clap::Parser;
 use prof_profile::{EventId, Profile};
 use prof_report::escape;
 use prof_report::model::{Filter, Selection, parse_time_ranges};
-use prof_report::picture::{PictureError, PictureOptions, Roots, Scheme, folded, html, svg};
+use prof_report::picture::{self, PictureError, PictureOptions, Roots, Scheme, folded, html, svg};
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -119,6 +119,7 @@ struct Recorder {
 
 /// Draws.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let format = args.picture_format()?;
     let recorded = args.record()?;
     if let Some(Outcome::Code(126 | 127)) = recorded {
         return Ok(recorded.unwrap_or(Outcome::Done));
@@ -129,12 +130,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     drop(symbolizer);
     let options = args.options(&profile)?;
     let target = args.target(recorded.is_some());
-    let format = args.format.unwrap_or_else(|| format_of(target.as_deref()));
     let mut drawn = Vec::new();
     match format {
-        Format::Svg => svg(&profile, &options, &mut drawn),
-        Format::Html => html(&profile, &options, &mut drawn),
-        Format::Folded => folded(&profile, &options, &mut drawn),
+        picture::Format::Svg => svg(&profile, &options, &mut drawn),
+        picture::Format::Html => html(&profile, &options, &mut drawn),
+        picture::Format::Folded => folded(&profile, &options, &mut drawn),
     }
     .map_err(explained)?;
     match &target {
@@ -161,6 +161,19 @@ fn explained(error: PictureError) -> anyhow::Error {
 }
 
 impl Args {
+    /// What is drawn: as asked for, else as the name of the file ends.
+    fn picture_format(&self) -> anyhow::Result<picture::Format> {
+        let asked = self.format.map(|format| match format {
+            Format::Svg => picture::Format::Svg,
+            Format::Html => picture::Format::Html,
+            Format::Folded => picture::Format::Folded,
+        });
+        let name = self.output.as_deref().unwrap_or(Path::new("-"));
+        let named =
+            picture::Format::of_name(name, asked).map_err(|wrong| UsageError(wrong.to_string()))?;
+        Ok(asked.or(named).unwrap_or(picture::Format::Svg))
+    }
+
     /// Records the command, if there is one.
     fn record(&self) -> anyhow::Result<Option<Outcome>> {
         if self.command.is_empty() {
@@ -258,14 +271,6 @@ impl Args {
             );
         };
         Ok(EventId(u16::try_from(index).unwrap_or(0)))
-    }
-}
-
-fn format_of(path: Option<&Path>) -> Format {
-    match path.and_then(Path::extension).and_then(|end| end.to_str()) {
-        Some("html" | "htm") => Format::Html,
-        Some("folded" | "txt") => Format::Folded,
-        _ => Format::Svg,
     }
 }
 

@@ -219,6 +219,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             say(&error.to_string());
             Ok(Outcome::Code(error.exit_code()))
         }
+        Err(error @ RecordError::Interrupted { .. }) => {
+            say(&error.to_string());
+            Ok(Outcome::Code(error.exit_code()))
+        }
         Err(RecordError::Event(error)) => Err(UsageError(error.to_string()).into()),
         Err(error) => Err(error.into()),
     }

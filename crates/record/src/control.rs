@@ -41,6 +41,10 @@ const SILENT_WAIT: Duration = Duration::from_secs(1);
 /// the third for everybody.
 const ALWAYS_STOPPING: [i32; 3] = [libc::SIGINT, libc::SIGQUIT, libc::SIGPIPE];
 
+/// How long a wait is at most where what is waited for may have happened just
+/// before.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
 /// What ended a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndedBy {
@@ -114,6 +118,8 @@ impl Control {
         let mut poll = PollSet::default();
         poll.add(self.signals.as_fd());
         poll.add(shared.main.as_fd());
+        let reader = shared.reader.as_ref();
+        let reader = reader.map(|reader| poll.add_end(reader.descriptor.as_fd()));
         let attached = matches!(options.target, Target::Processes(_) | Target::Threads(_));
         loop {
             let elapsed = began.elapsed();
@@ -124,7 +130,9 @@ impl Control {
             if options.duration.is_some_and(|duration| elapsed >= duration) {
                 return EndedBy::Duration;
             }
-            if is_set(&shared.writer_ended) {
+            // Without records nobody would write, and see that nobody reads.
+            let is_unread = reader.is_some_and(|place| poll.is_hung_up(place));
+            if is_unread || is_set(&shared.writer_ended) {
                 return EndedBy::Writer;
             }
             if attached && is_set(&shared.all_gone) {
@@ -164,6 +172,46 @@ impl Control {
             2 => send(launched, libc::SIGTERM),
             _ => send(launched, libc::SIGKILL),
         }
+    }
+
+    /// Waits until all is written, however slow the reader of a stream is; the
+    /// next interrupt gives it up.
+    pub(crate) fn wait_for_writer(&mut self, launched: Option<&Launched>, shared: &Shared) {
+        let Some(reader) = &shared.reader else {
+            return;
+        };
+        let mut poll = PollSet::default();
+        poll.add(self.signals.as_fd());
+        poll.add(shared.main.as_fd());
+        while !is_set(&shared.written) {
+            // The time limit is for a thread that ended otherwise.
+            let _ = poll.wait(Some(LOOK_AGAIN));
+            shared.main.clear();
+            while let Some(arrived) = self.signals.next() {
+                if arrived.signal == libc::SIGCHLD {
+                    continue;
+                }
+                reader.give_up.now();
+                if let Some(launched) = launched {
+                    self.interrupt(arrived, launched);
+                }
+            }
+        }
+    }
+
+    /// Whether nothing asks to end within `time`; if not, by which signal.
+    pub(crate) fn quiet_for(&mut self, time: Duration) -> Result<(), i32> {
+        let mut poll = PollSet::default();
+        poll.add(self.signals.as_fd());
+        if poll.wait(Some(time)).is_err() {
+            std::thread::sleep(time);
+        }
+        while let Some(arrived) = self.signals.next() {
+            if arrived.signal != libc::SIGCHLD {
+                return Err(arrived.signal);
+            }
+        }
+        Ok(())
     }
 
     fn reap(&mut self, launched: &Launched, wait: Wait) -> bool {
@@ -209,7 +257,7 @@ impl Control {
                 );
             }
             // The time limit is for a SIGCHLD that came before we waited.
-            let _ = poll.wait(Some(Duration::from_millis(100)));
+            let _ = poll.wait(Some(LOOK_AGAIN));
             while let Some(arrived) = self.signals.next() {
                 match arrived.signal {
                     libc::SIGCHLD => {}

@@ -1,6 +1,7 @@
 //! The thread that empties the rings, so that the kernel always has room.
 
 use crate::open::{OpenEvent, RingSlot};
+use crate::stream::Reader;
 use crate::trim::Trim;
 use crossbeam_channel::{Receiver, Sender};
 use prof_sys::{PollSet, Waker};
@@ -40,6 +41,10 @@ pub(crate) struct Shared {
     pub(crate) all_gone: AtomicBool,
     /// Nothing more can be written, or the file is large enough.
     pub(crate) writer_ended: AtomicBool,
+    /// The writing thread is done.
+    pub(crate) written: AtomicBool,
+    /// Whoever reads what is written, if it is a stream.
+    pub(crate) reader: Option<Reader>,
     /// Bytes in the queue.
     queued: AtomicUsize,
     /// How long records may wait in a ring, µs.
@@ -55,6 +60,8 @@ impl Shared {
             stop: AtomicBool::new(false),
             all_gone: AtomicBool::new(false),
             writer_ended: AtomicBool::new(false),
+            written: AtomicBool::new(false),
+            reader: None,
             queued: AtomicUsize::new(0),
             patience: AtomicU64::new(0),
         };

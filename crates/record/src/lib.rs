@@ -21,6 +21,7 @@ mod session;
 mod setup;
 pub mod snapshots;
 pub mod stage;
+mod stream;
 mod summary;
 pub mod synthesize;
 mod tally;

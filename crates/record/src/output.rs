@@ -1,20 +1,59 @@
 //! Where a recording goes: a file that takes its name when its header is
 //! valid, or a stream.
 
+use crate::stream::{KeepWaiting, Reader, Stream};
 use prof_perfdata::write::{EventDescription, Features, FileWriter, PipeWriter};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, IsTerminal};
+use std::fs::{self, File, FileType, OpenOptions};
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Where a recording goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
-    /// A file; the one that has the name now becomes `NAME.old`. A FIFO or
-    /// device of that name is written to as a stream.
+    /// A file; the one that has the name now becomes `NAME.old`. A FIFO, socket
+    /// or device of that name is written to as a stream.
     File(PathBuf),
     /// Standard output, as a stream.
     Stdout,
+}
+
+/// A destination before there is anything to write.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    /// Open, with a name for messages.
+    Stream(Stream, PathBuf),
+    /// The name of a file, links followed.
+    File(PathBuf),
+}
+
+impl Destination {
+    /// Opens a stream, or looks where a file will be. While a FIFO has no
+    /// reader, `keep_waiting` is asked.
+    pub(crate) fn open(&self, keep_waiting: KeepWaiting<'_>) -> Result<Opened, OutputError> {
+        let (stream, path) = match self {
+            Self::Stdout => {
+                let path = PathBuf::from("standard output");
+                let stream = Stream::stdout().map_err(io_error("write to", &path))?;
+                (stream, path)
+            }
+            Self::File(name) => {
+                let path = follow_trusted_links(name)?;
+                let stream = match kind_of(&path)? {
+                    Kind::Directory => return Err(OutputError::Directory(path)),
+                    Kind::File => return Ok(Opened::File(path)),
+                    Kind::Special(kind) => Stream::open(&path, kind, keep_waiting),
+                };
+                let stream = stream.map_err(io_error("open", &path))?;
+                let stream = stream.ok_or_else(|| OutputError::NoReader(path.clone()))?;
+                (stream, path)
+            }
+        };
+        match stream.is_terminal() {
+            true => Err(OutputError::Terminal),
+            false => Ok(Opened::Stream(stream, path)),
+        }
+    }
 }
 
 /// The recording could not be written.
@@ -44,6 +83,15 @@ pub enum OutputError {
         "cannot write the recording to a terminal\n  try: prof record -o - … | prof report -i -"
     )]
     Terminal,
+    /// It was given up before anybody opened the FIFO for reading.
+    #[error("nobody has opened {} for reading; nothing is recorded", .0.display())]
+    NoReader(PathBuf),
+    /// Whoever read the stream does so no more.
+    #[error("cannot write the recording to {}: its reader has gone away (EPIPE)", .0.display())]
+    ReaderGone(PathBuf),
+    /// Whoever should read the stream takes nothing, and was given up.
+    #[error("cannot write the recording to {}: its reader takes no more, and was given up", .0.display())]
+    ReaderStuck(PathBuf),
     /// The system refused.
     #[error("cannot {doing} {}", path.display())]
     Io {
@@ -62,6 +110,7 @@ pub enum OutputError {
 #[derive(Debug)]
 pub struct Output {
     sink: Sink,
+    reader: Option<Reader>,
     path: PathBuf,
     features: Features,
 }
@@ -69,43 +118,47 @@ pub struct Output {
 #[derive(Debug)]
 enum Sink {
     File(FileWriter<File>),
-    Stream(PipeWriter<File>),
+    Stream(PipeWriter<Stream>),
 }
 
 impl Output {
     /// Opens the destination and writes header and events. `features` is what
-    /// is known at the start; a stream can carry no later ones.
+    /// is known at the start; a stream can carry no later ones. Waits for the
+    /// reader of a FIFO.
     pub fn create(
         destination: &Destination,
         events: &[EventDescription],
         features: Features,
     ) -> Result<Self, OutputError> {
-        let (path, sink) = match destination {
-            Destination::Stdout => {
-                let path = PathBuf::from("standard output");
-                let stream = open_stdout().map_err(io_error("write to", &path))?;
-                if stream.is_terminal() {
-                    return Err(OutputError::Terminal);
-                }
-                let sink = stream_to(stream, &path, events, &features)?;
-                (path, sink)
+        let opened = destination.open(&mut |tick| {
+            std::thread::sleep(tick);
+            true
+        });
+        Self::begin(opened?, events, features)
+    }
+
+    /// Writes header and events, as [`Output::create`].
+    pub(crate) fn begin(
+        opened: Opened,
+        events: &[EventDescription],
+        features: Features,
+    ) -> Result<Self, OutputError> {
+        let mut reader = None;
+        let (path, sink) = match opened {
+            Opened::Stream(stream, path) => {
+                reader = Some(stream.reader().map_err(io_error("watch", &path))?);
+                let writer = PipeWriter::new(stream, events, &features);
+                let writer = writer.map_err(io_error("write to", &path))?;
+                (path, Sink::Stream(writer))
             }
-            Destination::File(name) => {
-                let path = follow_trusted_links(name)?;
-                let sink = match kind_of(&path)? {
-                    Kind::Directory => return Err(OutputError::Directory(path)),
-                    Kind::Special => {
-                        let file = OpenOptions::new().write(true).open(&path);
-                        let file = file.map_err(io_error("write to", &path))?;
-                        stream_to(file, &path, events, &features)?
-                    }
-                    Kind::File => Sink::File(place_file(&path, events)?),
-                };
+            Opened::File(path) => {
+                let sink = Sink::File(place_file(&path, events)?);
                 (path, sink)
             }
         };
         Ok(Self {
             sink,
+            reader,
             path,
             features,
         })
@@ -133,6 +186,11 @@ impl Output {
     /// Whether it is a stream, which can only be appended to.
     pub fn is_stream(&self) -> bool {
         matches!(self.sink, Sink::Stream(_))
+    }
+
+    /// Whoever reads the stream; `None` of a file.
+    pub(crate) fn reader(&mut self) -> Option<Reader> {
+        self.reader.take()
     }
 
     /// Bytes of records so far.
@@ -167,27 +225,15 @@ fn io_error<'a>(
     doing: &'static str,
     path: &'a Path,
 ) -> impl FnOnce(io::Error) -> OutputError + use<'a> {
-    move |source| OutputError::Io {
-        doing,
-        path: path.to_owned(),
-        source,
+    move |source| match source.kind() {
+        io::ErrorKind::BrokenPipe => OutputError::ReaderGone(path.to_owned()),
+        io::ErrorKind::TimedOut => OutputError::ReaderStuck(path.to_owned()),
+        _ => OutputError::Io {
+            doing,
+            path: path.to_owned(),
+            source,
+        },
     }
-}
-
-/// Standard output without std's line buffering.
-fn open_stdout() -> io::Result<File> {
-    use std::os::fd::AsFd;
-    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
-}
-
-fn stream_to(
-    file: File,
-    path: &Path,
-    events: &[EventDescription],
-    features: &Features,
-) -> Result<Sink, OutputError> {
-    let writer = PipeWriter::new(file, events, features);
-    Ok(Sink::Stream(writer.map_err(io_error("write to", path))?))
 }
 
 enum Kind {
@@ -195,7 +241,7 @@ enum Kind {
     File,
     Directory,
     /// FIFO, device, socket: nothing that could be renamed over.
-    Special,
+    Special(FileType),
 }
 
 fn kind_of(path: &Path) -> Result<Kind, OutputError> {
@@ -208,7 +254,7 @@ fn kind_of(path: &Path) -> Result<Kind, OutputError> {
             Ok(if kind.is_dir() {
                 Kind::Directory
             } else if special || kind.is_socket() {
-                Kind::Special
+                Kind::Special(kind)
             } else {
                 Kind::File
             })

@@ -9,7 +9,7 @@ use crate::framing::{Framing, clock_features};
 use crate::hints::Refusal;
 use crate::open::{OpenEvent, OpenSet, Witness};
 use crate::options::{Options, Stacks, Target};
-use crate::output::{Output, OutputError};
+use crate::output::{Opened, Output, OutputError};
 use crate::rounds::Rounds;
 use crate::setup;
 use crate::snapshots;
@@ -85,6 +85,14 @@ pub enum RecordError {
     /// The recording cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// This signal came before anything was recorded.
+    #[error("{doing}")]
+    Interrupted {
+        /// What was waited for.
+        doing: OutputError,
+        /// The signal.
+        signal: i32,
+    },
     /// No descriptors are left for files and threads of our own.
     #[error(
         "{met}: too many open files (EMFILE), only {limit} are allowed\n  try: sudo prlimit --pid $$ --nofile={}   (for this shell)",
@@ -136,10 +144,12 @@ impl RecordError {
         }
     }
 
-    /// The exit code for it: 126 and 127 where the command cannot run, else 1.
+    /// The exit code for it: 126 and 127 where the command cannot run, 128 and
+    /// the signal's number where one came, else 1.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Command { source, .. } => source.exit_code(),
+            Self::Interrupted { signal, .. } => u8::try_from(128 + signal).unwrap_or(1),
             _ => 1,
         }
     }
@@ -187,10 +197,12 @@ fn run(
     }
     // If that is not enough, opening says which limit it met.
     let _ = Limit::raise(Resource::OpenFiles);
+    let output = open_output(options, &mut control, notices)?;
     let tasks = attach::tasks(&options.target, launched.as_ref().map(Launched::pid))?;
     let (set, early) = setup::open(options, &tasks, notices)?;
     let plan = Plan {
         options,
+        output,
         tasks,
         early,
     };
@@ -214,6 +226,7 @@ fn run(
 /// What the phases after opening need.
 struct Plan<'a> {
     options: &'a Options,
+    output: Opened,
     tasks: Vec<Option<u32>>,
     /// Records read while attaching.
     early: Vec<Vec<u8>>,
@@ -232,12 +245,13 @@ impl Plan<'_> {
     ) -> Result<Ran, RecordError> {
         let options = self.options;
         let patience = stage.as_ref().map_or(FLUSH_EVERY, |stage| stage.patience());
-        let shared = Shared::new(patience).map_err(system("make a descriptor"))?;
+        let mut shared = Shared::new(patience).map_err(system("make a descriptor"))?;
         let rings = std::mem::take(&mut set.rings);
         let opened = descriptions(&set, None);
         let written = descriptions(&set, stage.as_deref());
-        let output = create_output(options, &set, &written)?;
+        let mut output = create_output(options, &set, self.output, &written)?;
         let file = output.path().to_owned();
+        shared.reader = output.reader();
         // What the stage unwinds does not go to the file.
         let trim = matches!(options.stacks, Stacks::Unwound(_)).then(|| {
             let witness = set.witness.as_ref().map(Witness::ids);
@@ -275,7 +289,9 @@ impl Plan<'_> {
             let writes = thread("write")
                 .spawn_scoped(scope, || {
                     hurry(options);
-                    writing.run(&pieces)
+                    let written = writing.run(&pieces);
+                    shared.tell_main(&shared.written);
+                    written
                 })
                 .map_err(system("start a thread"))?;
             let drains = thread("drain")
@@ -295,16 +311,22 @@ impl Plan<'_> {
                     });
                 }
             }
-            let ended = start(options, &set, launched)
-                .map(|launched| control.wait(options, &set, launched.as_deref(), &shared));
+            let ended = start(options, &set, launched).map(|launched| {
+                let launched: Option<&Launched> = launched.map(|launched| &*launched);
+                let ended_by = control.wait(options, &set, launched, &shared);
+                (ended_by, launched)
+            });
             set.disable();
             shared.stop_draining();
             if let Some(snapshots) = &snapshots {
                 snapshots.wake_all();
             }
             drains.join().expect("the draining thread does not panic");
+            let launched = ended.as_ref().ok().and_then(|(_, launched)| *launched);
+            control.wait_for_writer(launched, &shared);
             let written = writes.join().expect("the writing thread does not panic");
-            Ok::<_, RecordError>((ended, written))
+            let ended_by = ended.map(|(ended_by, _)| ended_by);
+            Ok::<_, RecordError>((ended_by, written))
         })?;
         Ok((ended?, set, file, result))
     }
@@ -412,9 +434,32 @@ fn groups(set: &OpenSet) -> Vec<(String, u32, u32)> {
         .collect()
 }
 
+/// Opens the destination; signals end the wait for a reader.
+fn open_output(
+    options: &Options,
+    control: &mut Control,
+    notices: &mut dyn FnMut(&str),
+) -> Result<Opened, RecordError> {
+    let mut came = None;
+    let mut is_told = false;
+    let opened = options.destination.open(&mut |tick| {
+        if !is_told {
+            is_told = true;
+            notices("waiting for a reader of the FIFO");
+        }
+        came = control.quiet_for(tick).err();
+        came.is_none()
+    });
+    opened.map_err(|doing| match came {
+        Some(signal) => RecordError::Interrupted { doing, signal },
+        None => doing.into(),
+    })
+}
+
 fn create_output(
     options: &Options,
     set: &OpenSet,
+    opened: Opened,
     written: &[EventDescription],
 ) -> Result<Output, RecordError> {
     let mut features = machine_features(&MachineFacts {
@@ -432,5 +477,5 @@ fn create_output(
         // whom the chains were made.
         features.trust("{}");
     }
-    Ok(Output::create(&options.destination, written, features)?)
+    Ok(Output::begin(opened, written, features)?)
 }

@@ -49,7 +49,7 @@ pub use counts::{Count, Counts};
 pub use event::{Event, OpenError, Target, kernel_attr_size};
 pub use inherited::Inherited;
 pub use ioctl::BpfPrograms;
-pub use poll::{PollSet, Waker};
+pub use poll::{PollSet, Waker, wait_writable};
 pub use ring::{Ring, RingView};
 pub use spawn::{ExecError, Launched};
 

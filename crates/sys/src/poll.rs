@@ -22,6 +22,17 @@ impl PollSet {
         self.entries.len() - 1
     }
 
+    /// Adds a descriptor of which only the end is waited for: that its other
+    /// side is gone.
+    pub fn add_end(&mut self, fd: BorrowedFd<'_>) -> usize {
+        self.entries.push(libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: 0,
+            revents: 0,
+        });
+        self.entries.len() - 1
+    }
+
     /// Waits for another descriptor at this place, or for none.
     pub fn replace(&mut self, place: usize, fd: Option<BorrowedFd<'_>>) {
         if let Some(entry) = self.entries.get_mut(place) {
@@ -76,6 +87,18 @@ impl PollSet {
             .get(place)
             .is_some_and(|entry| entry.revents & bits != 0)
     }
+}
+
+/// Whether the descriptor can be written to, or never will be, within
+/// `timeout`. A signal ends the wait as well.
+pub fn wait_writable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
+    let mut set = PollSet::default();
+    set.entries.push(libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLOUT,
+        revents: 0,
+    });
+    set.wait(Some(timeout)).map(|ready| ready > 0)
 }
 
 /// Wakes a thread that waits in [`PollSet::wait`]: an eventfd.

@@ -95,7 +95,7 @@ mod tests {
     use crate::plan::{Limits, Planned, default_event, plan};
 
     fn planned(sampling: Sampling, stacks: Stacks, events: usize) -> Vec<Planned> {
-        let mut options = Options::new(Target::System(None), Destination::Stdout);
+        let mut options = Options::new(Target::System, Destination::Stdout);
         options.sampling = sampling;
         options.stacks = stacks;
         let limits = Limits {

@@ -6,11 +6,13 @@
 
 mod folded;
 mod html;
+mod name;
 mod palette;
 mod svg;
 
 pub use folded::{Roots, folded, parse_frame};
 pub use html::html;
+pub use name::{Format, WrongName};
 pub use palette::{Kind, Scheme};
 pub use svg::svg;
 
