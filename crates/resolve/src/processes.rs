@@ -75,9 +75,35 @@ pub struct Processes {
     in_exec: usize,
     threads: FxHashMap<i32, Thread>,
     last_version: u64,
+    /// Run-time code of all processes is one module.
+    shares_jit: bool,
 }
 
 impl Processes {
+    /// For unwinding only, which takes no names: run-time code of each process
+    /// need not be told apart.
+    pub(crate) fn for_unwinding() -> Self {
+        Self {
+            shares_jit: true,
+            ..Self::default()
+        }
+    }
+
+    /// A thread ended, and with it `process` if it was the last one: what is
+    /// known of them is dropped.
+    pub(crate) fn forget(&mut self, tid: i32, process: Option<i32>) {
+        self.threads.remove(&tid);
+        let space = process.and_then(|pid| self.spaces.remove(&pid));
+        let ended = space.is_some_and(|space| space.is_in_exec());
+        self.in_exec -= usize::from(ended);
+    }
+
+    /// Threads and address spaces that are known.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.threads.len() + self.spaces.len() + self.modules.len()
+    }
+
     /// Everything that was mapped so far.
     pub fn modules(&self) -> &Modules {
         &self.modules
@@ -112,7 +138,7 @@ impl Processes {
         let module = if is_kernel {
             Self::kernel_module(event)
         } else {
-            Self::user_module(event)
+            self.user_module(event)
         };
         let is_first_kernel = module.kind == DsoKind::Kernel && self.kernel_range.is_none();
         if is_first_kernel {
@@ -192,14 +218,14 @@ impl Processes {
         }
     }
 
-    fn user_module(event: &MapEvent<'_>) -> Module {
+    fn user_module(&self, event: &MapEvent<'_>) -> Module {
         let kind = user_kind(event.path);
         Module {
             kind,
             path: event.path.to_vec(),
             build_id: event.build_id,
             inode: event.inode.filter(|_| kind == DsoKind::File),
-            pid: (kind == DsoKind::Jit).then_some(event.pid),
+            pid: (kind == DsoKind::Jit && !self.shares_jit).then_some(event.pid),
         }
     }
 

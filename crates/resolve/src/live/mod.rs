@@ -6,6 +6,7 @@
 //! only if it verifies, see `chains`. A frame that nothing proves is left out
 //! and the chain says so.
 
+mod alive;
 mod chains;
 mod files;
 mod links;

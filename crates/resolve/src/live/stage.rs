@@ -1,5 +1,6 @@
 //! The stage between drained rings and the written file.
 
+use super::alive::Alive;
 use super::chains::{Chains, Decided, ThreadSample};
 use super::files::LiveFiles;
 use super::memory::{MemorySnapshot, TargetMemory};
@@ -47,6 +48,7 @@ pub struct LiveUnwinder<M> {
     rewriters: Vec<UserChainRewriter>,
     machine: Machine,
     processes: Processes,
+    alive: Alive,
     chains: Chains<LiveFiles, M>,
     /// Samples held back.
     held: Vec<u8>,
@@ -95,7 +97,8 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             events: list,
             rewriters,
             machine,
-            processes: Processes::default(),
+            processes: Processes::for_unwinding(),
+            alive: Alive::default(),
             chains: Chains::new(LiveFiles, memory),
             held: Vec::new(),
             outbox: Outbox::default(),
@@ -209,6 +212,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
     fn run(&mut self, incoming: &[u8], if_unknown: IfUnknown, out: &mut dyn FnMut(&[u8])) {
         let held = std::mem::take(&mut self.held);
         self.chains.begin_drain();
+        self.forget_ended();
         let events = std::mem::take(&mut self.events);
         let mut places = Vec::new();
         find_records(&held, 0, &events, &mut places);
@@ -251,17 +255,42 @@ impl<M: TargetMemory> LiveUnwinder<M> {
     /// Keeps process state up to date.
     fn note(&mut self, record: &Record<'_>) {
         let body = record.decode();
+        let drain = self.chains.drain();
+        match &body {
+            // Names are for the reader.
+            Body::Comm(comm) if !record.misc.has(Misc::COMM_EXEC) => {
+                self.alive.is(comm.pid, comm.tid);
+                return;
+            }
+            Body::Comm(comm) => {
+                // The same thread, but on a stack of its own from now on.
+                self.chains.forget(comm.tid);
+                self.alive.exec(comm.pid, drain);
+            }
+            Body::Fork(task) => self.alive.is(task.pid, task.tid),
+            Body::Mmap(map) if map.pid >= 0 => self.alive.is(map.pid, map.tid),
+            Body::Mmap2(map) if map.pid >= 0 => self.alive.is(map.pid, map.tid),
+            Body::Exit(task) => {
+                self.chains.forget(task.tid);
+                self.alive.ended(task.pid, task.tid, drain);
+            }
+            _ => {}
+        }
         if let Some(module) = self.processes.apply(record, &body)
             && let Some(pid) = body_pid(&body)
         {
             self.chains.stacks.prepare(&self.processes, module, pid);
-            self.new_code = self.chains.drain();
+            self.new_code = drain;
         }
-        match body {
-            // The same thread, but on a stack of its own from now on.
-            Body::Comm(comm) if record.misc.has(Misc::COMM_EXEC) => self.chains.forget(comm.tid),
-            Body::Exit(task) => self.chains.forget(task.tid),
-            _ => {}
+    }
+
+    /// Drops what is known of tasks whose last samples were unwound.
+    fn forget_ended(&mut self) {
+        let now = self.chains.drain();
+        while let Some(gone) = self.alive.next_gone(now) {
+            self.processes.forget(gone.tid, gone.process);
+            // Samples that were held back made it known again.
+            self.chains.forget(gone.tid);
         }
     }
 
@@ -466,8 +495,111 @@ fn shorten(chain: &mut Vec<u64>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{KEPT_AT_ENDS, shorten};
-    use prof_abi::CallchainContext;
+    use super::{KEPT_AT_ENDS, LiveUnwinder, Switches, shorten};
+    use crate::live::TargetMemory;
+    use prof_abi::{AttrFlags, CallchainContext, CpuMode, EventAttr, SampleType};
+    use prof_perfdata::write::{Comm, Exit, FileIdentity, Fork, Mmap, Mmap2, Task, Trailer};
+    use prof_unwind::Machine;
+
+    /// A target whose memory cannot be read.
+    struct NoMemory;
+
+    impl TargetMemory for NoMemory {
+        fn read(&self, _pid: i32, _address: u64, _out: &mut [u8]) -> usize {
+            0
+        }
+
+        fn read_words(&self, _pid: i32, _addresses: &[u64], _out: &mut [u64]) -> usize {
+            0
+        }
+    }
+
+    /// What a shell leaves that starts a program `pid` at `time`: a fork, an
+    /// exec with a file and run-time code, a thread, and both ends.
+    fn short_process(pid: u32, time: u64, sample_type: SampleType) -> Vec<u8> {
+        let trailer = Trailer {
+            sample_type,
+            pid,
+            tid: pid,
+            time,
+            ..Trailer::default()
+        };
+        let task = |tid, parent_pid| Task {
+            pid,
+            parent_pid,
+            tid,
+            parent_tid: parent_pid,
+        };
+        let fork = |task| Fork {
+            task,
+            time,
+            has_own_mappings: false,
+        };
+        let map = |start, path| Mmap2 {
+            mapping: Mmap {
+                pid,
+                tid: pid,
+                start,
+                len: 0x1000,
+                file_offset: 0,
+                cpu_mode: CpuMode::User,
+                path,
+            },
+            identity: FileIdentity::Inode {
+                major: 0,
+                minor: 0,
+                inode: 0,
+                generation: 0,
+            },
+            prot: 5,
+            flags: 2,
+            is_data: false,
+        };
+        let mut out = Vec::new();
+        fork(task(pid, 1)).encode(&trailer, &mut out);
+        let comm = Comm {
+            pid,
+            tid: pid,
+            name: b"short",
+            by_exec: true,
+        };
+        comm.encode(&trailer, &mut out);
+        map(0x1000, b"/no/such/program".as_slice()).encode(&trailer, &mut out);
+        map(0x9000, b"//anon".as_slice()).encode(&trailer, &mut out);
+        fork(task(pid + 1, pid)).encode(&trailer, &mut out);
+        for tid in [pid + 1, pid] {
+            let task = task(tid, 1);
+            Exit { task, time }.encode(&trailer, &mut out);
+        }
+        out
+    }
+
+    #[test]
+    fn nothing_is_kept_of_processes_that_ended() {
+        let sample_type = SampleType::TID | SampleType::TIME | SampleType::IP;
+        let attr = EventAttr {
+            sample_type,
+            flags: AttrFlags::SAMPLE_ID_ALL,
+            ..EventAttr::default()
+        };
+        let events = vec![(attr, vec![1])];
+        let mut unwinder = LiveUnwinder::new(events, Machine::X86_64, Switches::Drop, NoMemory);
+        let size =
+            |unwinder: &LiveUnwinder<NoMemory>| unwinder.processes.len() + unwinder.alive.len();
+        let mut most = 0;
+        for number in 1..=5000 {
+            let records = short_process(number * 10, u64::from(number), sample_type);
+            unwinder.round(&records, &mut |_| ());
+            most = most.max(size(&unwinder));
+        }
+        // Some drains' worth of processes, of seven things each.
+        assert!(most < 60, "{most} things known at once");
+        for _ in 0..10 {
+            unwinder.round(&[], &mut |_| ());
+        }
+        // The two modules.
+        assert_eq!(size(&unwinder), 2);
+    }
 
     #[test]
     fn a_chain_too_long_for_a_record_keeps_both_ends() {

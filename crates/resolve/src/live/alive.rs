@@ -1,0 +1,140 @@
+//! Which tasks live, so that nothing is kept of those that ended.
+//!
+//! What is known of a task outlives its EXIT record by some drains: samples
+//! may be held back that long.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::VecDeque;
+
+/// Drains for which an ended task is kept; samples wait for one.
+const KEPT: u64 = 4;
+
+/// Threads of processes, as records tell of them.
+#[derive(Debug, Default)]
+pub(super) struct Alive {
+    threads: FxHashMap<i32, FxHashSet<i32>>,
+    /// Those that ended, the first one first.
+    ended: VecDeque<Ended>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Ended {
+    drain: u64,
+    pid: i32,
+    tid: i32,
+}
+
+/// A thread of which nothing need be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Gone {
+    pub(super) tid: i32,
+    /// Its process, if it was the last thread.
+    pub(super) process: Option<i32>,
+}
+
+impl Alive {
+    /// A record tells of a thread.
+    pub(super) fn is(&mut self, pid: i32, tid: i32) {
+        if self.threads.entry(pid).or_default().insert(tid) {
+            // The number of one that ended just now, if it was one.
+            self.ended.retain(|ended| ended.tid != tid);
+        }
+    }
+
+    /// A process runs a new program: of its threads one is left, whatever its
+    /// number was before.
+    pub(super) fn exec(&mut self, pid: i32, drain: u64) {
+        let before = self.threads.remove(&pid).unwrap_or_default();
+        self.is(pid, pid);
+        for tid in before.into_iter().filter(|&tid| tid != pid) {
+            self.ended.push_back(Ended { drain, pid, tid });
+        }
+    }
+
+    /// A thread ended in drain `drain`.
+    pub(super) fn ended(&mut self, pid: i32, tid: i32, drain: u64) {
+        if let Some(threads) = self.threads.get_mut(&pid) {
+            threads.remove(&tid);
+        }
+        self.ended.push_back(Ended { drain, pid, tid });
+    }
+
+    /// The next thread that need not be kept in drain `now`.
+    pub(super) fn next_gone(&mut self, now: u64) -> Option<Gone> {
+        let ended = self.ended.front()?;
+        if ended.drain.saturating_add(KEPT) > now {
+            return None;
+        }
+        let Ended { pid, tid, .. } = self.ended.pop_front()?;
+        let is_last = self.threads.get(&pid).is_none_or(FxHashSet::is_empty);
+        if is_last {
+            self.threads.remove(&pid);
+        }
+        let process = is_last.then_some(pid);
+        Some(Gone { tid, process })
+    }
+
+    /// Processes and threads that are kept.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        let alive = self.threads.values().map(FxHashSet::len);
+        self.threads.len() + alive.sum::<usize>() + self.ended.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Alive, Gone, KEPT};
+
+    fn gone(alive: &mut Alive, now: u64) -> Vec<Gone> {
+        std::iter::from_fn(|| alive.next_gone(now)).collect()
+    }
+
+    #[test]
+    fn a_process_goes_with_its_last_thread_and_not_at_once() {
+        let mut alive = Alive::default();
+        alive.is(10, 10);
+        alive.is(10, 11);
+        alive.ended(10, 10, 1);
+        let thread = |tid, process| Gone { tid, process };
+        assert_eq!(gone(&mut alive, KEPT), []);
+        assert_eq!(gone(&mut alive, 1 + KEPT), [thread(10, None)]);
+        alive.ended(10, 11, 7);
+        assert_eq!(gone(&mut alive, 7 + KEPT), [thread(11, Some(10))]);
+        assert_eq!(alive.len(), 0);
+    }
+
+    #[test]
+    fn an_exec_ends_the_other_threads_and_keeps_the_process() {
+        let mut alive = Alive::default();
+        for tid in [10, 11, 12] {
+            alive.is(10, tid);
+        }
+        // The leader ends, and the thread that called exec takes its number.
+        alive.ended(10, 10, 1);
+        alive.ended(10, 12, 1);
+        alive.exec(10, 1);
+        let left: Vec<i32> = gone(&mut alive, 9).iter().map(|gone| gone.tid).collect();
+        assert_eq!(left, [12, 11]);
+        alive.ended(10, 10, 20);
+        let last = gone(&mut alive, 30);
+        assert_eq!(
+            last,
+            [Gone {
+                tid: 10,
+                process: Some(10)
+            }]
+        );
+        assert_eq!(alive.len(), 0);
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_kept() {
+        let mut alive = Alive::default();
+        alive.is(10, 10);
+        alive.ended(10, 10, 1);
+        alive.is(10, 10);
+        assert_eq!(gone(&mut alive, 100), []);
+        assert_eq!(alive.len(), 2);
+    }
+}
