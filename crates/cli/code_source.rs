@@ -1,6 +1,7 @@
 //! Machine code and source texts for the views of code, from the files that
 //! also give the names.
 
+use crate::rust_source;
 use prof_profile::{Avma, DsoId, DsoKind, Function, Profile, Svma};
 use prof_report::code::{Arch, CodeSource, FunctionCode, LineAt, NoCode};
 use prof_symbolize::{Detail, DsoRequest, JitDump, KernelRequest, SymbolFile, Symbolizer};
@@ -37,7 +38,7 @@ impl FileCode {
                 return self
                     .symbolizer
                     .open(&request)
-                    .map_err(|error| NoCode(error.to_string()));
+                    .map_err(|error| NoCode(without_number(&error.to_string())));
             }
             DsoKind::Unknown => "no file was mapped there",
             _ => "it is no file",
@@ -156,11 +157,16 @@ impl CodeSource for FileCode {
     }
 }
 
-/// The text of a source file as it is now, below `symfs` if given; `None` if
-/// it cannot be read.
+/// The text of a source file as it is now, below `symfs` if given, or where
+/// Rust's own sources are installed; `None` if it cannot be read.
 pub(crate) fn read_source(symfs: Option<&Path>, file: &str) -> Option<String> {
     let below = symfs.map(|root| root.join(file.trim_start_matches('/')));
     let path = below.as_deref().unwrap_or(Path::new(file));
+    read_regular(path).or_else(|| read_regular(&rust_source::find(file)?))
+}
+
+/// The text of a regular file.
+fn read_regular(path: &Path) -> Option<String> {
     // A recording may name anything: only regular files are read, and
     // opening never waits.
     let source = File::options()
@@ -175,6 +181,14 @@ pub(crate) fn read_source(symfs: Option<&Path>, file: &str) -> Option<String> {
     let mut bytes = Vec::new();
     source.take(LONGEST_SOURCE).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// An error's words without the number that the system has for it.
+fn without_number(error: &str) -> String {
+    match error.rsplit_once(" (os error ") {
+        Some((words, _)) => words.to_string(),
+        None => error.to_string(),
+    }
 }
 
 fn arch_of(profile: &Profile) -> Result<Arch, NoCode> {

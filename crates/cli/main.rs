@@ -24,6 +24,7 @@ mod record;
 mod recording;
 mod refused;
 mod report;
+mod rust_source;
 mod script;
 mod stat;
 mod tui;

@@ -62,6 +62,12 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
+    /// Whether a line, counted from 1, is there to be shown.
+    pub fn has_line(&self, number: u32) -> bool {
+        let lines = self.text.as_ref().map_or(0, Vec::len);
+        (1..=lines).contains(&(number as usize))
+    }
+
     /// A line's text, from 1; empty if it is not there.
     pub fn line(&self, number: u32) -> &str {
         let index = (number as usize).checked_sub(1);

@@ -1,7 +1,7 @@
 //! Source and instructions of one function.
 
 use super::View;
-use super::code_rows::{Jump, LANES, Row, jumps, mixed_rows, source_rows};
+use super::code_rows::{Jump, LANES, Row, absent_line, jumps, mixed_rows, source_rows};
 use crate::code::{CodeRow, Flow, FunctionView, Share};
 use crate::model::percent_of;
 use crate::tui::action::Action;
@@ -507,7 +507,11 @@ impl Code {
         pen.gap(1);
         let words = self.words(row);
         match row {
-            Row::File(_) => pen.put(&words, theme.heading()),
+            Row::File(file) => {
+                pen.put(&words, theme.heading());
+                let is_here = view.files.get(file).is_some_and(|file| file.text.is_some());
+                pen.put(if is_here { "" } else { " (it is not here)" }, theme.dim())
+            }
             Row::Line(_, line, _) => pen
                 .right(&line.to_string(), 6, theme.dim())
                 .gap(1)
@@ -535,7 +539,13 @@ impl Code {
                     .map_or(0, |row| row.instruction.address.0);
                 pen.right(&format!("{address:x}"), 12, theme.dim()).gap(1);
                 self.draw_lanes(app, index, &mut pen);
-                pen.put(&words, Style::new())
+                pen.put(&words, Style::new());
+                let place = absent_line(view, at).and_then(|(file, line)| {
+                    let path = &view.files.get(file)?.path;
+                    let name = path.rsplit('/').next().unwrap_or(path);
+                    Some(format!("  {name}:{line}"))
+                });
+                pen.put(&place.unwrap_or_default(), theme.dim())
             }
             Row::NoCode => pen
                 .put("no instructions: ", theme.warning())
