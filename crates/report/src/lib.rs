@@ -17,6 +17,7 @@ pub mod json;
 pub mod model;
 pub mod picture;
 pub mod script;
+pub mod short;
 pub mod text;
 pub mod trust;
 pub mod tui;

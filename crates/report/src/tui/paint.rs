@@ -40,8 +40,7 @@ impl<'a> Pen<'a> {
         self.raw(&cut, style)
     }
 
-    /// A function's name, made harmless; what is in its brackets goes before
-    /// its end does.
+    /// A function's name, made harmless; type and method stay longest.
     pub(super) fn symbol(&mut self, name: &str, style: Style) -> &mut Self {
         self.symbol_within(name, self.room(), style)
     }

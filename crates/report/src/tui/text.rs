@@ -1,7 +1,7 @@
 //! Text cut to a width, never raw.
 
 use crate::escape;
-use std::ops::Range;
+use crate::short::shortened;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// A name made harmless and cut to `width` columns; if cut, it ends with
@@ -33,104 +33,11 @@ pub(super) fn fit(name: &str, width: usize, ellipsis: &str) -> String {
     cut
 }
 
-/// Names longer than this are only cut at their end.
-const LONGEST_SHORTENED: usize = 4096;
-
-/// A function's name in at most `width` columns. What stands in brackets (the
-/// arguments of templates and functions) goes first, innermost first, since
-/// names that differ often do so behind them; then the end.
+/// A function's name in at most `width` columns: shortened as everywhere, and
+/// cut at its end if that is not enough.
 pub(super) fn symbol(name: &str, width: usize, ellipsis: &str) -> String {
-    if name.len() <= width || name.len() > LONGEST_SHORTENED {
-        return fit(name, width, ellipsis);
-    }
-    let brackets = brackets(name).unwrap_or_default();
-    let deepest = brackets.iter().map(|one| one.depth).max().unwrap_or(0);
-    let mut shorter = None;
-    if escape::terminal(name).width() > width {
-        for depth in (1..=deepest).rev() {
-            let short = without(name, &brackets, depth, ellipsis);
-            let fits = escape::terminal(&short).width() <= width;
-            shorter = Some(short);
-            if fits {
-                break;
-            }
-        }
-    }
-    fit(shorter.as_deref().unwrap_or(name), width, ellipsis)
-}
-
-/// What stands between a pair of brackets.
-struct Bracket {
-    /// Byte range of the content.
-    inside: Range<usize>,
-    /// 1 for the outermost.
-    depth: usize,
-}
-
-/// The angle brackets and parentheses of a name by their start; `None` if
-/// they do not match.
-fn brackets(name: &str) -> Option<Vec<Bracket>> {
-    let mut found: Vec<Bracket> = Vec::new();
-    let mut open: Vec<usize> = Vec::new();
-    let mut at = 0;
-    while let Some(rest) = name.get(at..).filter(|rest| !rest.is_empty()) {
-        let skipped = no_bracket(name.get(..at)?, rest);
-        if skipped > 0 {
-            at += skipped;
-            continue;
-        }
-        let first = rest.chars().next()?;
-        match first {
-            '<' | '(' => {
-                open.push(found.len());
-                found.push(Bracket {
-                    inside: at + 1..at + 1,
-                    depth: open.len(),
-                });
-            }
-            '>' | ')' => found.get_mut(open.pop()?)?.inside.end = at,
-            _ => {}
-        }
-        at += first.len_utf8();
-    }
-    open.is_empty().then_some(found)
-}
-
-/// Bytes at the start of `rest` whose signs are no brackets: an operator's
-/// name, an arrow, the namespace without a name.
-fn no_bracket(before: &str, rest: &str) -> usize {
-    const UNNAMED: &str = "(anonymous namespace)";
-    let is_word = |sign: char| sign.is_alphanumeric() || sign == '_';
-    if let Some(sign) = rest.strip_prefix("operator")
-        && !before.ends_with(is_word)
-    {
-        let is_sign = |sign: &char| "<>=-+*/%^&|~!".contains(*sign);
-        let call = if sign.starts_with("()") { 2 } else { 0 };
-        return "operator".len() + call.max(sign.chars().take_while(is_sign).count());
-    }
-    if rest.starts_with(UNNAMED) {
-        UNNAMED.len()
-    } else if rest.starts_with("->") {
-        2
-    } else {
-        0
-    }
-}
-
-/// The name with `ellipsis` for what is in brackets of this depth.
-fn without(name: &str, brackets: &[Bracket], depth: usize, ellipsis: &str) -> String {
-    let mut short = String::new();
-    let mut from = 0;
-    for bracket in brackets.iter().filter(|one| one.depth == depth) {
-        if bracket.inside.is_empty() {
-            continue;
-        }
-        short.push_str(name.get(from..bracket.inside.start).unwrap_or_default());
-        short.push_str(ellipsis);
-        from = bracket.inside.end;
-    }
-    short.push_str(name.get(from..).unwrap_or_default());
-    short
+    let fits = |name: &str| escape::terminal(name).width() <= width;
+    fit(&shortened(name, fits), width, ellipsis)
 }
 
 /// [`fit`], and filled with spaces to exactly `width` columns.
@@ -206,29 +113,15 @@ mod tests {
     use super::{duration, fill, fit, grouped, symbol, wrap};
 
     #[test]
-    fn a_long_name_loses_its_arguments_before_its_end() {
-        let name = "ns::Iter<int*, std::vector<int> >::operator++(int)";
-        assert_eq!(symbol(name, 50, "…"), name);
-        let inner = "ns::Iter<int*, std::vector<…> >::operator++(int)";
-        assert_eq!(symbol(name, 48, "…"), inner);
-        assert_eq!(symbol(name, 47, "…"), "ns::Iter<…>::operator++(…)");
-        assert_eq!(symbol(name, 20, "…"), "ns::Iter<…>::operat…");
-        let name = "<alloc::vec::Vec<T> as Extend<(A, B)>>::extend";
-        let inner = "<alloc::vec::Vec<~> as Extend<~>>::extend";
-        assert_eq!(symbol(name, 41, "~"), inner);
-        assert_eq!(symbol(name, 40, "~"), "<~>::extend");
-        let name = "std::operator<<<std::char_traits<char> >(std::ostream&)";
-        assert_eq!(symbol(name, 30, "…"), "std::operator<<<std::char_tra…");
-        let name = "std::operator< <std::char_traits<char> >(std::string&)";
-        assert_eq!(symbol(name, 30, "…"), "std::operator< <…>(…)");
-        let name = "(anonymous namespace)::call(fn(u8) -> u64)::operator()(int)";
-        assert_eq!(
-            symbol(name, 50, "…"),
-            "(anonymous namespace)::call(…)::operator()(…)"
-        );
-        // Without a pair, only the end goes.
-        assert_eq!(symbol("a>b<c>dddddd", 8, "…"), "a>b<c>d…");
-        assert_eq!(symbol("a<日本語>b", 8, "…"), "a<…>b");
+    fn a_long_name_keeps_type_and_method_before_its_end_goes() {
+        let name = "<a::Checker<'_> as b::visit::Visitor>::visit_body";
+        assert_eq!(symbol(name, 49, "…"), name);
+        assert_eq!(symbol(name, 40, "…"), "<Checker as Visitor>::visit_body");
+        assert_eq!(symbol(name, 20, "…"), "Checker::visit_body");
+        assert_eq!(symbol(name, 12, "…"), "Checker::vi…");
+        assert_eq!(symbol("a<日本語>::b", 8, "…"), "a::b");
+        // What a terminal must not get counts as it is shown.
+        assert_eq!(symbol("a\x1b<b>", 5, "…"), "a\\x1b");
         assert_eq!(symbol(&"<".repeat(4000), 8, "…"), "<<<<<<<…");
     }
 

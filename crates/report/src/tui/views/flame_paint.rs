@@ -121,12 +121,10 @@ impl<'a> Painter<'a> {
         pen.put(edge, style);
         // A name needs room to mean something.
         if room >= 4 {
-            let label = if text::width(sign) + 6 < room {
-                format!("{sign}{name}")
-            } else {
-                name.into()
-            };
-            pen.symbol(&label, style);
+            if text::width(sign) + 6 < room {
+                pen.put(sign, style);
+            }
+            pen.symbol(name, style);
             if look.is_marked && !look.is_cursor && pen.room() > 3 {
                 pen.put(" *", style);
             }
