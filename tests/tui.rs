@@ -260,6 +260,42 @@ fn a_view_is_written_to_a_new_file_only() {
     assert!(terminal.wait_for_end().success());
 }
 
+/// The ground of the cursor's row on a light background.
+const LIGHT_ROW: u8 = 189;
+
+#[test]
+fn colours_suit_the_background_that_the_terminal_tells() {
+    let test = "colours_suit_the_background_that_the_terminal_tells";
+    let Some(mut terminal) = session(test) else {
+        return;
+    };
+    terminal.wait_until("the question", |screen| screen.is_asked);
+    assert!(terminal.look(|screen| !screen.grounds.contains(&LIGHT_ROW)));
+    // What is typed before and after the answer is not part of it.
+    terminal.send("j\x1b]11;rgb:ffff/ffff/ffff\x1b\\2");
+    terminal.wait_until("light colours", |screen| {
+        screen.grounds.contains(&LIGHT_ROW)
+    });
+    terminal.wait_until("the call tree", |screen| {
+        !screen.text().contains("self ░all")
+    });
+    terminal.wait_for("0 lost");
+    assert!(terminal.look(|screen| !screen.text().contains("Commands")));
+    terminal.send("q");
+    assert!(terminal.wait_for_end().success());
+    // Whoever is told does not ask.
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(RECORDING);
+    let mut command = prof_command();
+    command.args(["report", "--theme", "light", "-i"]).arg(path);
+    let mut terminal = Terminal::start(&command, 110, 30);
+    terminal.wait_until("light colours", |screen| {
+        screen.grounds.contains(&LIGHT_ROW)
+    });
+    assert!(terminal.look(|screen| !screen.is_asked));
+    terminal.send("q");
+    assert!(terminal.wait_for_end().success());
+}
+
 /// A recording that comes through a named pipe, in two pieces.
 struct Trickle {
     folder: tempfile::TempDir,

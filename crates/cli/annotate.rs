@@ -40,6 +40,8 @@ pub(crate) struct Args {
     /// Write text even on a terminal
     #[arg(long)]
     stdio: bool,
+    #[command(flatten)]
+    look: crate::tui::LookOptions,
     /// Leave out the source lines
     #[arg(long)]
     no_source: bool,
@@ -62,7 +64,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let symbol = args.symbol.as_deref().or(args.symbol_option.as_deref());
     let is_terminal = io::stdout().is_terminal() && !args.stdio;
     if is_terminal && args.dso.is_none() {
-        return crate::tui::run(&args.input, &args.names, Some(symbol.unwrap_or_default()));
+        let symbol = Some(symbol.unwrap_or_default());
+        return crate::tui::run(&args.input, &args.names, &args.look, symbol);
     }
     let symbolizer = Arc::new(args.names.symbolizer());
     let (profile, outcome) = args.input.load(&args.names, &symbolizer)?;

@@ -81,6 +81,8 @@ struct Form {
     /// Open the terminal UI (the default on a terminal)
     #[arg(long, conflicts_with_all = ["stdio", "json", "csv"])]
     tui: bool,
+    #[command(flatten)]
+    look: crate::tui::LookOptions,
     /// Write JSON: events, trust, rows, call tree
     #[arg(long, conflicts_with_all = ["stdio", "csv"])]
     json: bool,
@@ -278,7 +280,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let is_terminal = io::stdout().is_terminal();
     let has_form = args.form.stdio || args.columns.hierarchy || args.form.json || args.form.csv;
     if args.form.tui || (is_terminal && !has_form) {
-        return crate::tui::run(&args.input, &args.names, None);
+        return crate::tui::run(&args.input, &args.names, &args.form.look, None);
     }
     let symbolizer = args.names.symbolizer();
     let started = Instant::now();

@@ -7,7 +7,7 @@ use crate::progress::{Stage, Teller};
 use crate::recording::Input;
 use anyhow::Context;
 use prof_perfdata::Reader;
-use prof_report::tui::{self, Look, Mouse, Options, Update};
+use prof_report::tui::{self, Background, Colours, Look, Mouse, Options, Update};
 use prof_resolve::Phase;
 use prof_symbolize::{Detail, Symbolizer};
 use prof_sys::terminal::FaultGuard;
@@ -17,6 +17,44 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// What the user says of the terminal's looks.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct LookOptions {
+    /// Colours of the terminal UI that can be read on this background
+    #[arg(long, value_enum, value_name = "BACKGROUND", default_value_t = Theme::Auto)]
+    theme: Theme,
+}
+
+/// Which background the colours are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Theme {
+    /// What the terminal says
+    Auto,
+    /// A dark one
+    Dark,
+    /// A light one
+    Light,
+}
+
+impl LookOptions {
+    /// What the terminal can show, as far as it is known, and whether its
+    /// background has to be asked of it.
+    fn look(&self) -> (Look, bool) {
+        let mut look = Look::of_environment(|name| std::env::var(name).ok());
+        let told = match self.theme {
+            Theme::Auto => None,
+            Theme::Dark => Some(Background::Dark),
+            Theme::Light => Some(Background::Light),
+        };
+        look.background = told.unwrap_or(look.background);
+        let is_told = std::env::var_os("COLORFGBG").is_some_and(|value| !value.is_empty());
+        let term = std::env::var("TERM").unwrap_or_default();
+        // The console of Linux has no sequences of this kind.
+        let can_tell = look.colours != Colours::None && term != "linux";
+        (look, told.is_none() && !is_told && can_tell)
+    }
+}
+
 /// Runs a session on the recording, from the first names on; at first it
 /// shows the code of `function`, if one is named.
 ///
@@ -25,15 +63,18 @@ use std::time::{Duration, Instant};
 pub(crate) fn run(
     input: &Input,
     names: &NameOptions,
+    look: &LookOptions,
     function: Option<&str>,
 ) -> anyhow::Result<Outcome> {
     // Mistakes are told before the screen changes.
     if input.is_file() {
         input.open()?;
     }
+    let (look, asks_background) = look.look();
     let options = Options {
         title: input.name(),
-        look: Look::of_environment(|name| std::env::var(name).ok()),
+        look,
+        asks_background,
         mouse: Mouse::On,
         editor: ["VISUAL", "EDITOR"]
             .iter()

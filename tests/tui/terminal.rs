@@ -4,6 +4,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -267,6 +268,10 @@ pub(crate) struct Screen {
     pub(crate) is_alternate: bool,
     pub(crate) has_mouse: bool,
     pub(crate) has_cursor: bool,
+    /// Whether the terminal was asked for its background (OSC 11).
+    pub(crate) is_asked: bool,
+    /// Numbers of the grounds that were drawn on, of 256 colours.
+    pub(crate) grounds: BTreeSet<u8>,
 }
 
 impl Screen {
@@ -282,6 +287,8 @@ impl Screen {
             is_alternate: false,
             has_mouse: false,
             has_cursor: true,
+            is_asked: false,
+            grounds: BTreeSet::new(),
         }
     }
 
@@ -369,7 +376,11 @@ impl Screen {
                 self.control(&words, *bytes.get(end)?);
                 Some(end + 1)
             }
-            b']' => Some(bytes.iter().position(|&byte| byte == 7)? + 1),
+            b']' => {
+                let end = bytes.iter().position(|&byte| byte == 7)?;
+                self.is_asked |= bytes.get(2..end) == Some(b"11;?");
+                Some(end + 1)
+            }
             _ => Some(2),
         }
     }
@@ -416,7 +427,10 @@ impl Screen {
                 // A colour's number is no style.
                 "38" | "48" | "58" => {
                     let parts = if words.next() == Some("2") { 3 } else { 1 };
-                    words.by_ref().take(parts).for_each(drop);
+                    let number: Vec<&str> = words.by_ref().take(parts).collect();
+                    if let ("48", [number]) = (word, number.as_slice()) {
+                        self.grounds.extend(number.parse::<u8>());
+                    }
                 }
                 _ => {}
             }

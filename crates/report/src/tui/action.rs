@@ -95,6 +95,8 @@ pub enum Action {
     DropFunction,
     /// Folds the selected module into its callers.
     MergeModule,
+    /// Inlined functions as frames of their own, or as part of where they are.
+    ToggleInlined,
     /// Shows recursive calls as one.
     CollapseRecursion,
     /// Shares of all, or of what the filters keep.

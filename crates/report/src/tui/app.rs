@@ -377,7 +377,7 @@ impl App {
         }
         if row == screen.tabs.y {
             if let Some(view) = super::frame::tab_at(self, column) {
-                self.show(view);
+                self.go_to(view);
             }
             return;
         }
@@ -459,11 +459,11 @@ impl App {
             Action::Print => self.print(),
             Action::View(number) => {
                 if let Some(&view) = View::ALL.get(usize::from(number)) {
-                    self.show(view);
+                    self.go_to(view);
                 }
             }
-            Action::NextView => self.show(self.view.next(1)),
-            Action::PreviousView => self.show(self.view.next(View::ALL.len() - 1)),
+            Action::NextView => self.go_to(self.view.next(1)),
+            Action::PreviousView => self.go_to(self.view.next(View::ALL.len() - 1)),
             Action::NextEvent => self.switch_event(1),
             Action::PreviousEvent => self.switch_event(-1),
             Action::Undo => {
@@ -526,6 +526,9 @@ impl App {
             },
             Action::CollapseRecursion => {
                 self.transform(Transform::CollapseRecursion(Recursion::Any));
+            }
+            Action::ToggleInlined => {
+                self.change(|selection| selection.inlines = !selection.inlines);
             }
             Action::Focus
             | Action::DropFunction
@@ -614,6 +617,17 @@ impl App {
             self.select();
         } else {
             self.say("q leaves the program");
+        }
+    }
+
+    /// Shows a view; one of a single function shows the selected one, or the
+    /// last one if none is selected.
+    fn go_to(&mut self, view: View) {
+        match (view, self.selected_function()) {
+            _ if view == self.view => {}
+            (View::Callers, Some(function)) => Callers::open(self, function.0),
+            (View::Code, Some(function)) => Code::open(self, function),
+            _ => self.show(view),
         }
     }
 
@@ -716,7 +730,10 @@ impl App {
                 self.code.renew();
                 self.threads.renew();
                 self.timeline.renew();
-                if let Some(found) = &self.search.found {
+                // What was asked of the selection before is void.
+                if let Some(typed) = self.search.awaited().map(str::to_string) {
+                    self.search_for(&typed);
+                } else if let Some(found) = &self.search.found {
                     self.asks.push(Ask::Search(found.pattern.clone()));
                 }
                 self.show(self.view);

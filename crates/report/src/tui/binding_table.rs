@@ -25,7 +25,7 @@ const fn bind(
 pub const BINDINGS: &[Binding] = &[
     bind(
         Everywhere,
-        &["h", "?", "F1"],
+        &["?", "F1"],
         A::Help,
         "help",
         "Show this help; / searches in it",
@@ -91,14 +91,14 @@ pub const BINDINGS: &[Binding] = &[
         &["4"],
         A::View(3),
         "view callers",
-        "Callers and callees of one function",
+        "Callers and callees of the selected function, or the last one",
     ),
     bind(
         Everywhere,
         &["5"],
         A::View(4),
         "view code",
-        "Source and instructions of one function",
+        "Source and instructions of the selected function, or the last one",
     ),
     bind(
         Everywhere,
@@ -186,7 +186,7 @@ pub const BINDINGS: &[Binding] = &[
     ),
     bind(
         Everywhere,
-        &["k"],
+        &["K"],
         A::ZoomKernel,
         "zoom kernel",
         "Only the kernel, or all again",
@@ -211,6 +211,13 @@ pub const BINDINGS: &[Binding] = &[
         A::MergeModule,
         "merge module",
         "Count the selected module's frames for their callers",
+    ),
+    bind(
+        Everywhere,
+        &["b"],
+        A::ToggleInlined,
+        "inlined",
+        "Inlined functions as frames of their own, or not",
     ),
     bind(
         Everywhere,
@@ -325,18 +332,18 @@ pub const BINDINGS: &[Binding] = &[
         "suspend",
         "Go to the shell; fg comes back",
     ),
-    bind(Everywhere, &["Up"], A::Up, "up", "One up"),
-    bind(Everywhere, &["Down"], A::Down, "down", "One down"),
+    bind(Everywhere, &["Up", "k"], A::Up, "up", "One up"),
+    bind(Everywhere, &["Down", "j"], A::Down, "down", "One down"),
     bind(
         Everywhere,
-        &["Left"],
+        &["Left", "h"],
         A::Left,
         "left",
         "Close the row or go to its parent; go left",
     ),
     bind(
         Everywhere,
-        &["Right"],
+        &["Right", "l"],
         A::Right,
         "right",
         "Open the row or go into it; go right",
@@ -416,22 +423,6 @@ pub const BINDINGS: &[Binding] = &[
     ),
     bind(
         Flame,
-        &["h"],
-        A::Left,
-        "left frame",
-        "To the frame on the left",
-    ),
-    bind(Flame, &["j"], A::Down, "frame below", "To the frame below"),
-    bind(Flame, &["k"], A::Up, "frame above", "To the frame above"),
-    bind(
-        Flame,
-        &["l"],
-        A::Right,
-        "right frame",
-        "To the frame on the right",
-    ),
-    bind(
-        Flame,
         &["I", "r"],
         A::Invert,
         "flip",
@@ -446,7 +437,7 @@ pub const BINDINGS: &[Binding] = &[
     ),
     bind(
         Code,
-        &["Enter", "Right"],
+        &["Enter", "Right", "l"],
         A::FollowJump,
         "follow",
         "Go where the jump goes; show the called function",

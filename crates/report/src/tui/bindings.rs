@@ -136,9 +136,26 @@ mod tests {
 
     #[test]
     fn a_view_may_bind_a_key_anew() {
-        let h = key(KeyCode::Char('h'));
-        assert_eq!(lookup(&h, Scope::Tree), Some(Action::Help));
-        assert_eq!(lookup(&h, Scope::Flame), Some(Action::Left));
+        let s = key(KeyCode::Char('s'));
+        assert_eq!(lookup(&s, Scope::Tree), Some(Action::Focus));
+        assert_eq!(lookup(&s, Scope::Code), Some(Action::ToggleSource));
+    }
+
+    #[test]
+    fn the_keys_of_vi_mean_the_same_everywhere_as_the_arrows() {
+        let keys = [
+            ('h', KeyCode::Left),
+            ('j', KeyCode::Down),
+            ('k', KeyCode::Up),
+            ('l', KeyCode::Right),
+        ];
+        for scope in Scope::ALL {
+            for (letter, arrow) in keys {
+                let of_letter = lookup(&key(KeyCode::Char(letter)), scope);
+                assert_eq!(of_letter, lookup(&key(arrow), scope), "{letter}");
+                assert!(of_letter.is_some());
+            }
+        }
     }
 
     #[test]
@@ -148,7 +165,6 @@ mod tests {
             ('a', Action::Annotate),
             ('d', Action::ZoomModule),
             ('t', Action::ZoomThread),
-            ('k', Action::ZoomKernel),
             ('+', Action::Toggle),
             ('E', Action::ExpandAll),
             ('C', Action::CollapseAll),

@@ -5,7 +5,7 @@ use super::text;
 use crate::model::{
     Filter, ModeFilter, Recursion, Selection, TimeRange, Transform, parse_time_ranges,
 };
-use prof_profile::{DsoId, EventId, FunctionId, Profile, TaskId};
+use prof_profile::{DsoId, EventId, FunctionId, Profile, Task, TaskId};
 use regex::{Regex, RegexBuilder};
 
 /// The selection in force and those before and after it.
@@ -68,6 +68,7 @@ impl History {
             selection.scope.cpus.clear();
             selection.filter = Filter::default();
             selection.transforms.clear();
+            selection.inlines = true;
         });
         true
     }
@@ -134,7 +135,8 @@ impl Remap<'_> {
 
 /// Whether a selection shows everything as it is.
 fn is_plain(selection: &Selection) -> bool {
-    selection.filter.is_empty()
+    selection.inlines
+        && selection.filter.is_empty()
         && selection.transforms.is_empty()
         && selection.scope.times.is_empty()
         && selection.scope.cpus.is_empty()
@@ -200,8 +202,19 @@ pub(super) fn chips(profile: &Profile, selection: &Selection) -> Vec<String> {
     list("comm", filter.comms.clone());
     list("dso", filter.dsos.clone());
     list("symbol", filter.symbols.clone());
-    list("pid", filter.pids.iter().map(i32::to_string).collect());
-    list("tid", filter.tids.iter().map(i32::to_string).collect());
+    // Threads of one name are told apart by number, numbers by name.
+    let named = |number: i32, is_it: &dyn Fn(&Task) -> bool| {
+        // The last one: programs get their name when they are executed.
+        let task = profile.tasks.iter().rev().find(|task| is_it(task));
+        let name = task.map(|task| format!(" {}", profile.name(task.comm)));
+        format!("{number}{}", name.unwrap_or_default())
+    };
+    let pids = filter.pids.iter();
+    let process = |&pid: &i32| named(pid, &|task| task.pid == pid && task.tid == pid);
+    list("pid", pids.map(process).collect());
+    let tids = filter.tids.iter();
+    let thread = |&tid: &i32| named(tid, &|task| task.tid == tid);
+    list("tid", tids.map(thread).collect());
     list(
         "cpu",
         selection.scope.cpus.iter().map(u32::to_string).collect(),
@@ -222,6 +235,9 @@ pub(super) fn chips(profile: &Profile, selection: &Selection) -> Vec<String> {
         Some(ModeFilter::Kernel) => chips.push("kernel".into()),
         Some(ModeFilter::User) => chips.push("user".into()),
         None => {}
+    }
+    if !selection.inlines {
+        chips.push("inlined as part of".into());
     }
     chips.extend(
         selection
@@ -314,9 +330,24 @@ pub(super) fn apply_typed(
                 parse_time_ranges(values, span).map_err(|error| error.to_string())?;
         }
         // `operator==` and the like are names, not keys.
+        name if is_key(name) => {
+            return Err(format!(
+                "there is no filter {name}=; there are {}, kernel and user; a pattern may say [=]",
+                KEYS.map(|key| format!("{key}=")).join(", ")
+            ));
+        }
         _ => selection.filter.frame = Some(smart_case(typed)?),
     }
     Ok(())
+}
+
+/// What can stand before `=`.
+const KEYS: [&str; 7] = ["comm", "dso", "symbol", "pid", "tid", "cpu", "time"];
+
+/// Whether a word before `=` was meant as a key.
+fn is_key(name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '-';
+    name != "operator" && !name.is_empty() && name.chars().all(is_letter)
 }
 
 fn numbers<T: std::str::FromStr>(values: &str) -> Result<Vec<T>, String> {
@@ -358,7 +389,22 @@ mod tests {
         );
         let message = apply_typed(&mut selection, &profile, "pid=x").expect_err("no number");
         assert!(message.contains("numbers go like"), "{message}");
-        assert!(apply_typed(&mut selection, &profile, "operator==").is_ok());
+        for pattern in [
+            "operator==",
+            "operator=",
+            "a<b>=c",
+            "foo[=]bar",
+            "==",
+            "->=",
+        ] {
+            assert!(apply_typed(&mut selection, &profile, pattern).is_ok());
+        }
+        for unknown in ["foo=bar", "thread=1", "Comm=a"] {
+            let message = apply_typed(&mut selection, &profile, unknown).expect_err(unknown);
+            let key = unknown.split('=').next().expect("a key");
+            let wanted = format!("no filter {key}=; there are comm=, dso=, symbol=, pid=");
+            assert!(message.contains(&wanted), "{message}");
+        }
     }
 
     #[test]

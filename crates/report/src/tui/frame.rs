@@ -309,17 +309,15 @@ fn draw_status(app: &App, area: Rect, buffer: &mut Buffer) {
         draw_wrapped(&words, theme, area, theme.warning(), buffer);
         return;
     }
-    // In the flame graph h is a move.
-    let help = if app.view == View::Flame { "?" } else { "h" };
     let hint = if pen.room() < 110 {
-        format!(" {help} help")
+        " ? help"
     } else {
-        format!(" i trust  {help} help  : commands  q quit")
+        " i trust  ? help  : commands  q quit"
     };
     let room = pen.room();
-    let has_hint = room > text::width(&hint) + 30;
+    let has_hint = room > text::width(hint) + 30;
     let width = if has_hint {
-        room - text::width(&hint)
+        room - text::width(hint)
     } else {
         room
     };
@@ -338,8 +336,8 @@ fn draw_status(app: &App, area: Rect, buffer: &mut Buffer) {
         draw_trust(profile, theme, width, &mut pen);
     }
     if has_hint {
-        let free = pen.room().saturating_sub(text::width(&hint));
-        pen.gap(free).put(&hint, theme.dim());
+        let free = pen.room().saturating_sub(text::width(hint));
+        pen.gap(free).put(hint, theme.dim());
     }
 }
 

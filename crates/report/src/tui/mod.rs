@@ -17,6 +17,7 @@
 
 mod action;
 mod app;
+mod background;
 mod binding_table;
 mod bindings;
 mod data;
@@ -71,6 +72,8 @@ pub struct Options {
     pub title: String,
     /// What the terminal can show.
     pub look: Look,
+    /// Whether the terminal is asked what background it has (OSC 11).
+    pub asks_background: bool,
     /// Who gets the mouse at first.
     pub mouse: Mouse,
     /// The editor's command line, as in `$VISUAL` or `$EDITOR`.

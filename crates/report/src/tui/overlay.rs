@@ -129,6 +129,11 @@ impl List {
             KeyCode::Home => self.scroll.go_to(0),
             KeyCode::End => self.scroll.go_to(usize::MAX),
             KeyCode::Enter => return self.chosen().map_or(Taken::Close, Taken::Run),
+            // While nothing is typed, vi's keys move.
+            KeyCode::Char(letter @ ('j' | 'k')) if self.prompt.is_none() => {
+                self.scroll.step(if letter == 'j' { 1 } else { -1 });
+            }
+            KeyCode::Char('h' | 'l') | KeyCode::Left | KeyCode::Right if self.prompt.is_none() => {}
             _ => return self.typed(key),
         }
         Taken::Nothing

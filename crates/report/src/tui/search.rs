@@ -41,6 +41,11 @@ impl Search {
         self.wanted = Some(pattern.to_owned());
     }
 
+    /// The pattern that was typed, while its matches have not come.
+    pub(super) fn awaited(&self) -> Option<&str> {
+        self.wanted.as_deref()
+    }
+
     /// Matches came.
     pub(super) fn came(&mut self, found: Found, is_typing: bool) -> Arrival {
         let pattern = found.pattern.as_str();

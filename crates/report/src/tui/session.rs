@@ -1,12 +1,13 @@
 //! The loop of a session: waits, hands over, draws.
 
 use super::app::{App, Effect};
+use super::background::{Heard, Listener};
 use super::data::Answer;
 use super::terminal::{Screen, Wake, Waker};
 use super::worker::{self, Order, Reply};
 use super::{Error, Options, Update, frame};
 use crate::code::CodeSource;
-use crossterm::event::{self, Event, KeyEventKind};
+use crossterm::event::{self, Event, KeyEvent, KeyEventKind};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
@@ -41,8 +42,15 @@ pub fn run(
     let mut app = App::new(&options.title, options.look, options.mouse);
     app.wanted.clone_from(&options.function);
     app.home.clone_from(&options.home);
+    let background = if options.asks_background {
+        screen.ask_background()?;
+        Listener::awaiting()
+    } else {
+        Listener::default()
+    };
     let mut session = Session {
         app,
+        background,
         orders,
         messages,
         editor: options.editor.clone(),
@@ -121,6 +129,7 @@ struct Session {
     orders: Sender<Order>,
     messages: Receiver<Message>,
     editor: Option<String>,
+    background: Listener,
     /// When the worker was told of a selection that is not there yet.
     asked: Option<Instant>,
 }
@@ -167,13 +176,21 @@ impl Session {
     fn read_input(&mut self) -> Result<(), Error> {
         while event::poll(Duration::ZERO).map_err(Error::Terminal)? {
             match event::read().map_err(Error::Terminal)? {
-                Event::Key(key) if key.kind != KeyEventKind::Release => self.app.key(&key),
+                Event::Key(key) if key.kind != KeyEventKind::Release => self.key(&key),
                 Event::Mouse(mouse) => self.app.mouse(&mouse),
                 _ => {}
             }
             self.send_orders();
         }
         Ok(())
+    }
+
+    fn key(&mut self, key: &KeyEvent) {
+        match self.background.hear(key) {
+            Heard::Key => self.app.key(key),
+            Heard::Part => {}
+            Heard::Answer(background) => self.app.theme = self.app.theme.on(background),
+        }
     }
 
     /// Takes all messages that are there.

@@ -130,6 +130,14 @@ impl Screen {
         .map_err(Error::Terminal)
     }
 
+    /// Asks what background there is; the answer comes among the keys.
+    pub(super) fn ask_background(&mut self) -> Result<(), Error> {
+        let mut out = io::stdout();
+        out.write_all(super::background::QUESTION)
+            .and_then(|()| out.flush())
+            .map_err(Error::Terminal)
+    }
+
     /// Gives the terminal back while `work` runs, then takes it again.
     pub(super) fn lend<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, Error> {
         leave();

@@ -174,6 +174,14 @@ impl Theme {
         }
     }
 
+    /// The same on another background.
+    pub(super) fn on(self, background: Background) -> Self {
+        Self::new(Look {
+            background,
+            ..self.look
+        })
+    }
+
     fn is_light(&self) -> bool {
         self.look.background == Background::Light
     }

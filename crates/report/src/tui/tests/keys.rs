@@ -107,6 +107,80 @@ fn a_key_without_a_meaning_says_so() {
 }
 
 #[test]
+fn vi_s_keys_move_in_every_view_and_list() {
+    let mut bench = bench();
+    for view in ["1", "2", "3", "4", "5", "6", "7", "?", "i"] {
+        let at = |bench: &mut Bench, key: KeyCode| {
+            bench.press(key);
+            let screen = bench.screen();
+            let buffer = bench.terminal.backend().buffer().clone();
+            (screen, buffer)
+        };
+        bench.keys(view);
+        let pairs = [
+            ('j', KeyCode::Down),
+            ('k', KeyCode::Up),
+            ('l', KeyCode::Right),
+            ('h', KeyCode::Left),
+        ];
+        for (letter, arrow) in pairs {
+            let mut other = super::bench();
+            other.keys(view);
+            if letter == 'k' {
+                bench.press(KeyCode::Down);
+                other.press(KeyCode::Down);
+            }
+            let by_letter = at(&mut bench, KeyCode::Char(letter));
+            let by_arrow = at(&mut other, arrow);
+            assert_eq!(by_letter.0, by_arrow.0, "{view}{letter}");
+            assert_eq!(by_letter.1, by_arrow.1, "{view}{letter}");
+            bench = super::bench();
+            bench.keys(view);
+        }
+        bench = super::bench();
+    }
+}
+
+#[test]
+fn four_and_five_go_to_the_selected_function() {
+    let mut bench = bench();
+    let screen = bench.keys("/vfs_read\n4").screen();
+    assert!(screen.contains("called by"), "{screen}");
+    assert!(screen.contains("\n[k] vfs_read"), "{screen}");
+    let screen = bench.keys("^^5").screen();
+    assert!(screen.contains("Of self vfs_read"), "{screen}");
+    // From any view, and by a click on the tab.
+    let screen = bench.keys("2/eval\n^5").screen();
+    assert!(screen.contains("Of self eval"), "{screen}");
+    let screen = bench.keys("3/memcpy\n^").screen();
+    let column = screen
+        .find("4 Callers")
+        .and_then(|at| u16::try_from(at).ok());
+    let screen = bench.click(column.expect("a tab"), 0).screen();
+    assert!(screen.contains("\n[.] memcpy"), "{screen}");
+    // Where nothing is selected, it is the last one.
+    let screen = bench.keys("74").screen();
+    assert!(screen.contains("\n[.] memcpy"), "{screen}");
+}
+
+#[test]
+fn inlined_functions_are_switched_off_and_on() {
+    let mut bench = bench();
+    let before = bench.screen();
+    assert!(before.contains("[i] next_token"), "{before}");
+    let screen = bench.keys("b").screen();
+    assert!(!screen.contains("next_token"), "{screen}");
+    assert!(screen.contains(" inlined as part of"), "{screen}");
+    // What was sampled in it is its host's.
+    let parse = screen.lines().find(|line| line.contains("[.] parse"));
+    assert!(
+        parse.is_some_and(|line| line.contains(" 40.00%")),
+        "{screen}"
+    );
+    assert_eq!(bench.keys("u").screen(), before);
+}
+
+#[test]
 fn esc_goes_back_from_callers_before_it_undoes_filters() {
     let mut bench = bench();
     bench.keys("fdso=app\n/parse\n^");

@@ -1,7 +1,7 @@
 //! Where the user was, after the selection or the profile changed.
 
 use super::{Bench, Sketch, bench};
-use crossterm::event::KeyCode;
+use crossterm::event::{KeyCode, KeyEvent};
 use std::sync::Arc;
 
 /// The line of the screen that the detail at its bottom is about.
@@ -95,7 +95,41 @@ fn the_selected_thread_outlives_a_filter() {
     bench.keys("t");
     assert_eq!(
         selected(&mut bench),
-        "process 100 server: 1 thread; Enter filters"
+        "thread 101 worker of process 100; Enter or t filters"
     );
     assert_eq!(bench.keys("u").screen(), before);
+}
+
+#[test]
+fn what_is_asked_while_names_come_is_answered() {
+    let mut bench = bench();
+    let renew = |bench: &mut Bench| {
+        bench.app.set_profile(Arc::new(super::sketch().profile));
+        bench.settle();
+    };
+    // Enter, and the next profile before the callers have come.
+    bench.app.key(&KeyEvent::from(KeyCode::Down));
+    bench.app.key(&KeyEvent::from(KeyCode::Enter));
+    renew(&mut bench);
+    let open = bench.screen();
+    assert!(open.contains("▾ [.] memcpy"), "{open}");
+    // What is open stays open.
+    renew(&mut bench);
+    assert_eq!(bench.screen(), open);
+    bench.keys("\n");
+    let closed = bench.screen();
+    assert!(!closed.contains("▾ [.] memcpy"), "{closed}");
+    renew(&mut bench);
+    assert_eq!(bench.screen(), closed);
+    // A search, and the next profile before its matches have come.
+    for letter in "/eval\n".chars() {
+        bench.app.key(&KeyEvent::from(match letter {
+            '\n' => KeyCode::Enter,
+            letter => KeyCode::Char(letter),
+        }));
+    }
+    renew(&mut bench);
+    let screen = bench.screen();
+    assert!(screen.contains("/eval/ 1 function"), "{screen}");
+    assert!(screen.contains("\n[.] eval  "), "{screen}");
 }

@@ -53,9 +53,41 @@ fn a_process_has_the_name_of_its_first_thread() {
     assert!(screen.contains("process 7 service: 2 threads"), "{screen}");
     // Also where it has no sample itself, and t is all of the process.
     let screen = bench.keys("fsymbol=work\n").screen();
-    assert!(screen.contains("7    service"), "{screen}");
+    assert!(screen.contains("7  ▾ service"), "{screen}");
+    assert!(screen.contains("8      busy"), "{screen}");
     let screen = bench.keys("t").screen();
-    assert!(screen.contains(" pid=7"), "{screen}");
+    assert!(screen.contains(" pid=7 service"), "{screen}");
+}
+
+#[test]
+fn threads_of_one_name_are_told_apart_and_keep_theirs() {
+    let mut sketch = Sketch::new();
+    let first = sketch.task(7, 7, "service");
+    sketch.sample(first, "app:main", 1, 1);
+    for tid in [8, 9] {
+        let task = sketch.task(7, tid, "pool");
+        sketch.sample(task, "app:main;app:work", u64::from(tid.unsigned_abs()), 50);
+    }
+    let mut bench = Bench::new(sketch.profile, 100, 20);
+    let screen = bench.keys("6").screen();
+    for row in ["8      pool", "9      pool"] {
+        assert!(screen.contains(row), "{screen}");
+    }
+    // Only the second: it stays a thread with its own name.
+    let screen = bench.keys("jjt").screen();
+    assert!(screen.contains(" tid=9 pool"), "{screen}");
+    assert!(screen.contains("9      pool"), "{screen}");
+    assert!(screen.contains("7  ▾ service"), "{screen}");
+    assert!(!screen.contains("8      pool"), "{screen}");
+    // Its timeline, and that of the process, whose last sample is not the
+    // first thread's.
+    let screen = bench.keys("u7oo").screen();
+    assert!(
+        screen.contains("\n8 pool") && screen.contains("\n9 pool"),
+        "{screen}"
+    );
+    let screen = bench.keys("oo").screen();
+    assert!(screen.contains("\n7 service"), "{screen}");
 }
 
 #[test]

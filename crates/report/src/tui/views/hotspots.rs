@@ -1,6 +1,5 @@
 //! Functions by weight; their callers fold in place, as in perf.
 
-use super::View;
 use super::rows::{self, Column, FrameRow, Rank, Shift, draw_headings, draw_outline};
 use crate::model::{GrowId, SiteId};
 use crate::tui::action::Action;
@@ -135,18 +134,30 @@ pub(in crate::tui) struct Hotspots {
     pub(in crate::tui) outline: Outline,
     order: Column,
     reversed: bool,
-    /// The entry that opens when its chain comes.
-    opening: Option<u32>,
+    /// Entries that open when their chains come.
+    opening: Vec<Opening>,
+}
+
+/// An entry that waits for its chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Opening {
+    node: u32,
+    /// The function's key.
+    key: u32,
+    /// Whether the user opens it now, not in the table before.
+    is_new: bool,
 }
 
 impl Hotspots {
     /// New data: the table anew, in the order it had. A cursor that was moved
-    /// stays on its function, by name.
+    /// stays on its function, by name, and entries that were open, or waited
+    /// for their chain, open again.
     pub(in crate::tui) fn renew(app: &mut App, before: Option<&Seen>) {
         let least = app.least();
         let Some(seen) = app.seen.clone() else { return };
         let hotspots = &mut app.hotspots;
         let selected = before.and_then(|before| hotspots.selected_name(before));
+        let open = before.map_or_else(Vec::new, |before| hotspots.open_names(before));
         let kept = seen.hot.iter().filter(|hot| hot.total.period >= least);
         let entries: Vec<Hot> = kept.copied().collect();
         hotspots.fill(&seen, entries);
@@ -159,6 +170,45 @@ impl Hotspots {
                 .position(|hot| name(hot) == selected);
             hotspots.outline.scroll.go_to(at.unwrap_or(0));
         }
+        for (name, is_new) in open {
+            let mut entries = hotspots.table.entries.iter();
+            let at = entries.position(|hot| name_of(&seen, hot.site) == name);
+            let node = at.and_then(|at| u32::try_from(at).ok());
+            if let Some(opening) = node.and_then(|node| hotspots.begin(node, is_new)) {
+                app.asks.push(Ask::Around(opening.key));
+            }
+        }
+    }
+
+    /// Module and name of the entries that are open or about to be, and
+    /// whether they are about to be.
+    fn open_names(&self, seen: &Seen) -> Vec<((String, String), bool)> {
+        /// Each costs a look at the whole tree.
+        const MOST: usize = 16;
+        let rows = self.outline.rows().iter();
+        let open = rows.filter(|row| row.depth == 0 && row.is_open);
+        let open = open.map(|row| (row.node, false));
+        let waiting = self.opening.iter().map(|one| (one.node, one.is_new));
+        let nodes = waiting.chain(open).take(MOST);
+        let named = nodes.filter_map(|(node, is_new)| {
+            let site = self.table.site(seen, node)?;
+            Some((name_of(seen, site), is_new))
+        });
+        named.collect()
+    }
+
+    /// Notes that an entry waits for its chain, unless it is there.
+    fn begin(&mut self, node: u32, is_new: bool) -> Option<Opening> {
+        let Some(Node::Entry(entry)) = self.table.node(node) else {
+            return None;
+        };
+        let key = *self.table.keys.get(entry)?;
+        if self.table.chain(entry).is_some() {
+            return None;
+        }
+        let opening = Opening { node, key, is_new };
+        self.opening.push(opening);
+        Some(opening)
     }
 
     /// Module and name under the cursor, unless it is on the first row, where
@@ -197,7 +247,7 @@ impl Hotspots {
         for entry in 0..self.table.entries.len() {
             self.table.id(Node::Entry(entry));
         }
-        self.opening = None;
+        self.opening.clear();
         self.outline = Outline::closed(&mut self.table);
     }
 
@@ -216,36 +266,27 @@ impl Hotspots {
     /// Asks for a function's callers if the row's are not there yet; whether
     /// they have to be waited for.
     fn must_wait(app: &mut App, row: Option<Row>) -> bool {
-        let table = &app.hotspots.table;
         let Some(row) = row else { return false };
-        let Some(Node::Entry(entry)) = table.node(row.node) else {
-            return false;
-        };
-        if table.chain(entry).is_some() {
-            return false;
-        }
-        let Some(&key) = table.keys.get(entry) else {
-            return false;
-        };
-        app.hotspots.opening = Some(row.node);
-        app.asks.push(Ask::Around(key));
-        true
+        let opening = app.hotspots.begin(row.node, true);
+        app.asks.extend(opening.map(|one| Ask::Around(one.key)));
+        opening.is_some()
     }
 
     /// Callers came; takes them for the chain that was to be opened.
     pub(in crate::tui) fn chains_came(app: &mut App, around: Around) {
         let least = app.least();
-        let Some(node) = app.hotspots.opening.filter(|_| app.view == View::Hotspots) else {
+        let mut waiting = app.hotspots.opening.iter();
+        let Some(at) = waiting.position(|one| one.key == around.key) else {
             return super::Callers::came(app, around, least);
         };
         let hotspots = &mut app.hotspots;
+        let Opening { node, is_new, .. } = hotspots.opening.remove(at);
         let table = &mut hotspots.table;
         table.chain_of.insert(around.key, table.chains.len());
         table.chains.push(Grown {
             growth: around.callers,
             least,
         });
-        hotspots.opening = None;
         let at = hotspots
             .outline
             .rows()
@@ -254,7 +295,7 @@ impl Hotspots {
         if let Some(at) = at {
             hotspots.outline.open(&mut hotspots.table, at);
         }
-        if !hotspots.table.has_children(node) {
+        if is_new && !hotspots.table.has_children(node) {
             app.say("nobody called it, as far as the stacks tell");
         }
     }

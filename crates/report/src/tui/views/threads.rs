@@ -152,8 +152,7 @@ impl Threads {
         self.rows.clear();
         for (index, process) in self.processes.iter().flatten().enumerate() {
             self.rows.push(Row::Process(index));
-            // The only thread of a process would be the same row again.
-            if process.threads.len() > 1 && !self.closed.contains(&process.pid) {
+            if process.has_rows() && !self.closed.contains(&process.pid) {
                 let threads = 0..process.threads.len();
                 self.rows
                     .extend(threads.map(|thread| Row::Thread(index, thread)));
@@ -201,11 +200,7 @@ impl Threads {
                     process.pid,
                     profile.name(profile.task(process.name).comm),
                     several(process.threads.len(), "thread"),
-                    if process.threads.len() > 1 {
-                        ", + folds"
-                    } else {
-                        ""
-                    },
+                    if process.has_rows() { ", + folds" } else { "" },
                 )
             }
             Row::Thread(..) => {
@@ -375,7 +370,8 @@ impl Threads {
                     task: process.name,
                     total: process.total,
                     over_time: &process.over_time,
-                    is_open: (process.threads.len() > 1)
+                    is_open: process
+                        .has_rows()
                         .then(|| !self.closed.contains(&process.pid)),
                 })
             }
@@ -395,6 +391,15 @@ impl Threads {
 }
 
 impl Process {
+    /// Whether its threads have rows. Its only one would be the same row
+    /// again, unless it is not the one that the process is named after.
+    fn has_rows(&self) -> bool {
+        match self.threads.as_slice() {
+            [only] => only.tid != self.pid || only.task != self.name,
+            _ => true,
+        }
+    }
+
     fn add(&mut self, thread: Thread) {
         self.total += thread.total;
         for (sum, part) in self.over_time.iter_mut().zip(&thread.over_time) {
@@ -419,13 +424,17 @@ fn named_as(profile: &Profile, process: &Process) -> TaskId {
     let is_first = |task: &Task| task.pid == process.pid && task.tid == process.pid;
     let threads = || process.threads.iter().map(|thread| thread.task);
     let shown = threads().find(|&task| is_first(profile.task(task)));
-    // The last one: programs get their name when they are executed.
-    let hidden = || {
-        let at = profile.tasks.iter().rposition(is_first)?;
-        u32::try_from(at).ok().map(TaskId)
-    };
+    let hidden = || first_thread(profile, process.pid);
     let heaviest = || threads().next().unwrap_or(process.name);
     shown.or_else(hidden).unwrap_or_else(heaviest)
+}
+
+/// The first thread of a process under its last name: programs get theirs
+/// when they are executed.
+pub(super) fn first_thread(profile: &Profile, pid: i32) -> Option<TaskId> {
+    let is_first = |task: &Task| task.pid == pid && task.tid == pid;
+    let at = profile.tasks.iter().rposition(is_first)?;
+    u32::try_from(at).ok().map(TaskId)
 }
 
 /// Columns for a curve, so that names are seen beside it.

@@ -11,6 +11,7 @@ use crate::tui::paint::{Pen, percent};
 use crate::tui::text;
 use crate::tui::theme::HEAT_LEVELS;
 use crate::tui::views::View;
+use crate::tui::views::threads::first_thread;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -281,7 +282,11 @@ impl Timeline {
     fn label(&self, app: &App, number: i64, task: Option<prof_profile::TaskId>) -> String {
         let name = task.and_then(|task| {
             let profile = app.profile.as_ref()?;
-            Some(profile.name(profile.task(task).comm).to_string())
+            let about = profile.task(task);
+            // A process has the name of its first thread.
+            let first = (self.rows == HeatRows::Process).then(|| first_thread(profile, about.pid));
+            let named = first.flatten().map_or(about, |first| profile.task(first));
+            Some(profile.name(named.comm).to_string())
         });
         match (self.rows, name) {
             (HeatRows::Cpu, _) if number < 0 => "no CPU told".into(),
