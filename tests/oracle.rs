@@ -8,6 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
+/// A home without files, in which none can be made: perf reads ~/.perfconfig,
+/// and `perf record` writes ~/.debug, from which a perf that reports at the
+/// same time would take half-written files.
+pub(crate) const NO_HOME: &str = "/dev/null";
+
 /// What a finished command left.
 pub(crate) struct Finished {
     /// Its standard output.
@@ -84,8 +89,7 @@ pub(crate) fn perf_at<A: AsRef<std::ffi::OsStr>>(program: &Path, args: &[A]) -> 
         .args(args)
         .env("LC_ALL", "C.UTF-8")
         .env_remove("DEBUGINFOD_URLS")
-        // perf reads ~/.perfconfig and writes ~/.debug.
-        .env("HOME", scratch())
+        .env("HOME", NO_HOME)
         .output()
         .expect("perf starts")
         .into()

@@ -47,7 +47,7 @@
 //!   loses the leaf; we keep the innermost. Compared with `--no-children`.
 
 use crate::chosen::{Keep, chosen};
-use crate::oracle::{Finished, compiled, have, perf, perf_at, perfs, prof, scratch};
+use crate::oracle::{Finished, NO_HOME, compiled, have, perf, perf_at, perfs, prof, scratch};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -351,7 +351,7 @@ fn differences(file: &Path, combinations: &[&str]) -> Vec<String> {
         let theirs = perf(&args).succeeded("perf report").text();
         // With the same cache of files: -v tells what is from there.
         let mut command = crate::oracle::prof_command();
-        let ours = command.args(&args).env("HOME", scratch()).output();
+        let ours = command.args(&args).env("HOME", NO_HOME).output();
         let ours = Finished::from(ours.expect("prof starts"));
         let ours = ours.succeeded("prof report").text();
         let (theirs, ours) = (lines_of_perf(&theirs), lines_of_ours(&ours));

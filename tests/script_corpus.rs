@@ -365,7 +365,7 @@ fn perf_script(perf: &Path, nowhere: &Path, recording: &Path, options: &[&str]) 
 
 fn prof_script(nowhere: &Path, recording: &Path, options: &[&str]) -> String {
     let output = prof_command()
-        .args(["script", "--no-inline", "-f"])
+        .args(["script", "--no-inline", "--kallsyms", "/dev/null", "-f"])
         .args(options)
         .arg("--symfs")
         .arg(nowhere)

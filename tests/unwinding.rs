@@ -4,7 +4,7 @@
 //! functions has one possible caller or two, so a chain can be checked from
 //! the names alone: a frame too many, one too few or a wrong one shows.
 
-use crate::oracle::{have, prof_command, scratch, skipped};
+use crate::oracle::{NO_HOME, have, prof_command, scratch, skipped};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -274,7 +274,7 @@ fn a_chain_longer_than_a_record_keeps_both_ends() {
         String::from_utf8_lossy(&output.expect("it starts").stdout).into_owned()
     };
     let ours = script(&mut prof_command());
-    let theirs = script(&mut Command::new("perf"));
+    let theirs = script(Command::new("perf").env("HOME", NO_HOME));
     let differs = ours
         .lines()
         .zip(theirs.lines())
@@ -332,6 +332,7 @@ fn perf_unwinds_dumped_stacks_to_main() {
         .expect("prof starts");
     assert!(status.success());
     let read = Command::new("perf")
+        .env("HOME", NO_HOME)
         .args(["script", "--no-inline", "-F", "comm,ip,sym", "-i"])
         .arg(&recording)
         .output()

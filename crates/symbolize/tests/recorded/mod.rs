@@ -14,6 +14,8 @@ pub(crate) fn perf_script(file: &Path, offsets: &[u64]) -> Vec<String> {
     let path = dir.path().join("perf.data");
     std::fs::write(&path, recording(file, offsets)).expect("written");
     let mut command = Command::new("perf");
+    // Neither settings nor a cache of files are to have a say.
+    command.env("HOME", "/dev/null");
     command.arg("script").arg("-i").arg(&path);
     command.args(["-F", "ip,sym,symoff", "--no-inline"]);
     let done = command.output().expect("perf runs");
