@@ -11,9 +11,11 @@
 //! inner paths   <a::b::Type as c::Trait>::run       ──► <Type as Trait>::run
 //! outer paths   a::b::Type::run                     ──► Type::run
 //! traits        <Type as Trait>::run                ──► Type::run
+//! type          Type::run                           ──► run
 //! ```
 //!
-//! and after that the end.
+//! A method stands alone only where it fits; else the end of the name goes,
+//! which is up to whoever asks.
 
 use std::borrow::Cow;
 
@@ -32,6 +34,7 @@ enum Step {
     /// So many components of the outermost path are left, at least.
     OuterPath(usize),
     Traits,
+    Type,
 }
 
 /// The longest form of a function's name for which `fits` holds, or the
@@ -58,11 +61,12 @@ pub fn shortened(name: &str, fits: impl Fn(&str) -> bool) -> Cow<'_, str> {
         if shorter.len() < shortest.len() {
             shortest = Cow::Owned(shorter);
             if fits(&shortest) {
-                break;
+                return shortest;
             }
         }
     }
-    shortest
+    let method = after(&known, Step::Type).filter(|method| fits(method));
+    method.map_or(shortest, Cow::Owned)
 }
 
 /// Paths with more components lose the rest at once.
@@ -108,6 +112,7 @@ fn after(name: &str, step: Step) -> Option<String> {
     let most = match step {
         Step::OuterPath(most) => most,
         Step::Traits => 2,
+        Step::Type => 1,
         _ => usize::MAX,
     };
     path(&parts, kept_from(&parts, most), step, 1)
@@ -184,7 +189,7 @@ fn reduced_group(group: &str, step: Step, depth: usize) -> Option<String> {
         }
         '<' if step == Step::InnerArguments => {
             let parts = components(inside(group)?)?;
-            format!("<{}>", path(&parts, 0, step, depth + 1)?)
+            format!("<{}>", path(&parts, 0, step, depth + 1)?.trim_end())
         }
         '(' if step >= Step::Parameters && depth == 1 => String::new(),
         // What is called in here: `{lambda(int)#1}`.
@@ -367,6 +372,7 @@ mod tests {
         );
         assert_eq!(within(name, 40), "<TypeChecker as Visitor>::visit_body");
         assert_eq!(within(name, 30), "TypeChecker::visit_body");
+        assert_eq!(within(name, 12), "visit_body");
         assert_eq!(within(name, 3), "TypeChecker::visit_body");
     }
 
@@ -388,7 +394,7 @@ mod tests {
             within(name, 49),
             "ns::Iter<int*, std::vector<int> >::operator++"
         );
-        assert_eq!(within(name, 44), "ns::Iter<int*, std::vector >::operator++");
+        assert_eq!(within(name, 44), "ns::Iter<int*, std::vector>::operator++");
         assert_eq!(within(name, 30), "ns::Iter::operator++");
         assert_eq!(within(name, 19), "Iter::operator++");
         let name = "core::ptr::drop_in_place::<alloc::vec::Vec<u8>>";
@@ -398,7 +404,7 @@ mod tests {
         assert_eq!(within(name, 41), "<alloc::vec::Vec as Extend>::extend");
         assert_eq!(within(name, 30), "<Vec as Extend>::extend");
         assert_eq!(
-            within("<[u8]>::sort_unstable_by_key", 20),
+            within("<[u8]>::sort_unstable_by_key", 9),
             "<[u8]>::sort_unstable_by_key"
         );
         assert_eq!(
@@ -413,6 +419,7 @@ mod tests {
     fn closures_keep_what_they_are_in() {
         let name = "app::server::Pool::run::{closure#0}::{closure#1}";
         assert_eq!(within(name, 40), "Pool::run::{closure#0}::{closure#1}");
+        assert_eq!(within(name, 30), "run::{closure#0}::{closure#1}");
         let name = "ns::work(int)::{lambda(int, int)#1}::operator()(int, int) const";
         assert_eq!(within(name, 40), "ns::work::{lambda#1}::operator()");
     }

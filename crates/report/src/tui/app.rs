@@ -372,7 +372,7 @@ impl App {
     fn click(&mut self, column: u16, row: u16) {
         let screen = super::frame::layout(self);
         if let Some(overlay) = &mut self.overlay {
-            let taken = overlay.click(screen.body, (column, row).into());
+            let taken = overlay.click(screen.top, (column, row).into());
             return self.overlay_took(taken);
         }
         if row == screen.tabs.y {

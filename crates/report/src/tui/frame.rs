@@ -18,6 +18,9 @@ use std::borrow::Cow;
 /// The smallest screen that is drawn on.
 const LEAST: (u16, u16) = (40, 10);
 
+/// A list in fewer rows than these needs those around the view, too.
+const LOW: u16 = 12;
+
 /// Where the parts of the screen are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Screen {
@@ -26,6 +29,9 @@ pub(super) struct Screen {
     pub(super) body: Rect,
     pub(super) detail: Rect,
     pub(super) status: Rect,
+    /// For what lies on top: the views' place, or all below the tabs where
+    /// that is small.
+    pub(super) top: Rect,
 }
 
 /// Divides the screen. The detail takes as many rows as the selected name
@@ -50,6 +56,11 @@ pub(super) fn layout(app: &App) -> Screen {
         body: strip(2, body),
         detail: strip(2 + body, rows),
         status: strip(2 + body + rows, told),
+        top: if body < LOW {
+            strip(1, 1 + body + rows)
+        } else {
+            strip(2, body)
+        },
     }
 }
 
@@ -73,7 +84,7 @@ pub(super) fn draw(app: &App, buffer: &mut Buffer) {
     draw_detail(app, screen.detail, buffer);
     draw_status(app, screen.status, buffer);
     if let Some(overlay) = &app.overlay {
-        overlay.draw(&app.theme, screen.body, buffer);
+        overlay.draw(&app.theme, screen.top, buffer);
     }
 }
 

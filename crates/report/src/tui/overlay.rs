@@ -155,7 +155,8 @@ impl List {
     fn place(&self, area: Rect) -> (Rect, Rect) {
         let wanted = u16::try_from(self.lines.len() + 2).unwrap_or(u16::MAX);
         let width = area.width.saturating_sub(4).min(96);
-        let height = area.height.saturating_sub(2).min(wanted.max(6));
+        let margin = if area.height < 12 { 0 } else { 2 };
+        let height = area.height.saturating_sub(margin).min(wanted.max(6));
         let place = Rect {
             x: area.x + (area.width - width) / 2,
             y: area.y + (area.height - height) / 2,

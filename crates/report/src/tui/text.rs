@@ -118,7 +118,8 @@ mod tests {
         assert_eq!(symbol(name, 49, "…"), name);
         assert_eq!(symbol(name, 40, "…"), "<Checker as Visitor>::visit_body");
         assert_eq!(symbol(name, 20, "…"), "Checker::visit_body");
-        assert_eq!(symbol(name, 12, "…"), "Checker::vi…");
+        assert_eq!(symbol(name, 12, "…"), "visit_body");
+        assert_eq!(symbol(name, 9, "…"), "Checker:…");
         assert_eq!(symbol("a<日本語>::b", 8, "…"), "a::b");
         // What a terminal must not get counts as it is shown.
         assert_eq!(symbol("a\x1b<b>", 5, "…"), "a\\x1b");

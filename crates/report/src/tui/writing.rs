@@ -5,7 +5,7 @@ use super::app::{App, Effect};
 use super::data::Ask;
 use super::overlay::Overlay;
 use crate::model::Scene;
-use crate::picture::{self, PictureOptions};
+use crate::picture::{self, Format, PictureOptions};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -35,12 +35,8 @@ pub(super) enum IfTaken {
 pub(super) enum Form {
     /// The view as this text.
     Text(String),
-    /// All stacks of the selection, folded.
-    Folded,
-    /// A flame graph of the selection.
-    Svg,
-    /// The same as a page.
-    Html,
+    /// All stacks of the selection, or their flame graph.
+    Picture(Format),
 }
 
 /// What came of it.
@@ -73,11 +69,9 @@ impl App {
             Ok(path) => path,
             Err(reason) => return self.fail(format!("cannot write {typed}: {reason}")),
         };
-        let form = match form_of(&path) {
-            Ok(Kind::Text) => Form::Text(super::frame::text(self)),
-            Ok(Kind::Folded) => Form::Folded,
-            Ok(Kind::Svg) => Form::Svg,
-            Ok(Kind::Html) => Form::Html,
+        let form = match format_of(&path) {
+            Ok(None) => Form::Text(super::frame::text(self)),
+            Ok(Some(format)) => Form::Picture(format),
             Err(reason) => return self.fail(format!("cannot write {path}: {reason}")),
         };
         self.order(Write {
@@ -135,36 +129,20 @@ impl App {
     }
 }
 
-/// Forms by the ends of names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Text,
-    Folded,
-    Svg,
-    Html,
-}
-
-/// Ends of names that promise another format than those there are.
-const OTHERS: [&str; 24] = [
-    "bmp", "csv", "data", "eps", "gif", "gz", "jpeg", "jpg", "js", "json", "md", "pb", "pdf",
-    "png", "pprof", "ps", "tif", "tiff", "tsv", "webp", "xls", "xlsx", "xml", "zip",
-];
-
-/// The form that a name asks for; text, if its end means nothing.
-fn form_of(path: &str) -> Result<Kind, String> {
-    let end = Path::new(path).extension().and_then(|end| end.to_str());
-    let end = end.unwrap_or_default().to_ascii_lowercase();
-    Ok(match end.as_str() {
-        "folded" => Kind::Folded,
-        "svg" => Kind::Svg,
-        "html" | "htm" => Kind::Html,
-        other if OTHERS.contains(&other) => {
-            return Err(format!(
-                "no .{other} is made here; there are .txt (the view), .folded (its stacks), \
-                 .svg and .html (their flame graph)"
-            ));
-        }
-        _ => Kind::Text,
+/// The picture that a name asks for; `None` for the view as text.
+fn format_of(path: &str) -> Result<Option<Format>, String> {
+    let path = Path::new(path);
+    if path
+        .extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("txt"))
+    {
+        return Ok(None);
+    }
+    Format::of_name(path, None).map_err(|wrong| {
+        format!(
+            "{}; there are .txt (the view), .folded (its stacks), .svg and .html (their flame graph)",
+            wrong.why
+        )
     })
 }
 
@@ -312,28 +290,29 @@ fn render(scene: &Scene<'_>, form: &Form) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let drawn = match form {
         Form::Text(text) => return Ok(text.clone().into_bytes()),
-        Form::Folded => picture::folded(profile, &options, &mut bytes),
-        Form::Svg => picture::svg(profile, &options, &mut bytes),
-        Form::Html => picture::html(profile, &options, &mut bytes),
+        Form::Picture(Format::Folded) => picture::folded(profile, &options, &mut bytes),
+        Form::Picture(Format::Svg) => picture::svg(profile, &options, &mut bytes),
+        Form::Picture(Format::Html) => picture::html(profile, &options, &mut bytes),
     };
     drawn.map(|()| bytes).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, create, create_numbered, expanded, form_of, reason, replace};
+    use super::{Format, create, create_numbered, expanded, format_of, reason, replace};
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
     fn a_name_that_promises_another_format_is_refused_with_those_there_are() {
-        assert_eq!(form_of("a.svg"), Ok(Kind::Svg));
-        assert_eq!(form_of("a.HTML"), Ok(Kind::Html));
-        assert_eq!(form_of("a.folded"), Ok(Kind::Folded));
-        assert_eq!(form_of("svg"), Ok(Kind::Text));
-        assert_eq!(form_of("v1.2"), Ok(Kind::Text));
+        assert_eq!(format_of("a.svg"), Ok(Some(Format::Svg)));
+        assert_eq!(format_of("a.HTML"), Ok(Some(Format::Html)));
+        assert_eq!(format_of("a.folded"), Ok(Some(Format::Folded)));
+        for text in ["svg", "v1.2", "a.txt", "a.TXT"] {
+            assert_eq!(format_of(text), Ok(None), "{text}");
+        }
         for name in ["x.png", "x.PDF", "dir.svg/x.json"] {
-            let message = form_of(name).expect_err(name);
+            let message = format_of(name).expect_err(name);
             assert!(message.contains(".txt (the view), .folded"), "{message}");
         }
     }

@@ -85,6 +85,20 @@ fn help_has_a_beginning_and_an_end() {
 }
 
 #[test]
+fn a_list_is_of_use_on_the_smallest_screen() {
+    let mut bench = Bench::new(super::sketch().profile, 40, 10);
+    let screen = bench.keys("?").screen();
+    let is_inside = |line: &&str| line.matches('│').count() == 2;
+    let lines = screen.lines().filter(is_inside).count();
+    assert!(lines >= 5, "{screen}");
+    // Clicks are where the lines are.
+    let row = screen.lines().position(|line| line.contains(" E "));
+    let row = row.and_then(|row| u16::try_from(row).ok());
+    let screen = bench.click(20, row.expect("on the screen")).screen();
+    assert!(screen.contains("opens one function"), "{screen}");
+}
+
+#[test]
 fn a_key_without_a_meaning_says_so() {
     let mut bench = bench();
     let screen = bench.keys("S").screen();
