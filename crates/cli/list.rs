@@ -1,11 +1,16 @@
 //! `prof list`: the events of this machine.
 
+mod refused;
+
 use crate::outcome::Outcome;
+use crate::refused::Refused;
 use anyhow::Context;
 use prof_record::catalog::{ListedEvent, events, why_none};
 use serde_json::json;
 use std::fmt::Write as _;
+use std::fs;
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 
 /// List the events that this machine has, and why it lacks others.
 #[derive(Debug, clap::Args)]
@@ -16,20 +21,43 @@ pub(crate) struct Args {
     /// Write JSON.
     #[arg(short, long)]
     json: bool,
+    /// Write to this file instead of stdout.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Only events of this PMU.
+    #[arg(long, value_name = "PMU")]
+    unit: Option<String>,
+    /// Names without descriptions, as they always are.
+    #[arg(long, hide = true)]
+    no_desc: bool,
+    #[command(flatten)]
+    refused: Refused<refused::OfList>,
 }
 
 /// Writes the list to stdout.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let events = events(&args.filter);
+    let mut events = events(&args.filter);
+    if let Some(unit) = &args.unit {
+        let of_unit = format!("{unit}/");
+        events.retain(|event| event.name.starts_with(&of_unit));
+    }
     let text = if args.json {
         as_json(&events)
     } else {
         as_text(&events)
     };
-    io::stdout()
-        .lock()
-        .write_all(text.as_bytes())
-        .context("cannot write to stdout")?;
+    match &args.output {
+        Some(path) => {
+            fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?
+        }
+        None => io::stdout()
+            .lock()
+            .write_all(text.as_bytes())
+            .context("cannot write to stdout")?,
+    }
+    if let (true, Some(unit)) = (events.is_empty(), &args.unit) {
+        anyhow::bail!("no event of a PMU called {unit}\n  try: prof list pmu");
+    }
     if events.is_empty() {
         if let Some(why) = why_none(&args.filter) {
             anyhow::bail!("{why}\n  try: prof doctor, which has the command that helps");

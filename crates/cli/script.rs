@@ -2,15 +2,20 @@
 
 mod choice;
 mod code;
+mod dumps;
 mod records;
+mod refused;
 mod rows;
 mod spool;
+pub(crate) mod switching;
 
 use crate::dump::HeaderDetail;
 use crate::input::NameOptions;
-use crate::outcome::{Outcome, UsageError};
+use crate::outcome::{Outcome, UsageError, say};
 use crate::recording::Input;
+use crate::refused::Refused;
 use choice::Choice;
+use dumps::Dumps;
 use prof_abi::{CpuMode, RecordType};
 use prof_perfdata::{Body, Event, Features, Mode, Record, Shares, TimeOrder};
 use prof_profile::Profile;
@@ -18,10 +23,12 @@ use prof_report::script::{
     EventKind, Field, Fields, Options, ScriptWriter, Selection, TimeOrigin, Times,
 };
 use prof_resolve::Processes;
-use prof_symbolize::Symbolizer;
+use prof_symbolize::{Detail, Symbolizer};
 use records::{Layout, Shown};
+use refused::OfScript;
 use rows::Rows;
 use std::io::{self, BufWriter, Write};
+use switching::{Switch, SwitchArgs};
 
 /// Print every sample, in perf script's format
 ///
@@ -67,10 +74,52 @@ pub(crate) struct Args {
     /// With either, print also the tables of CPUs, memory and caches
     #[arg(short = 'I', long)]
     show_info: bool,
+    /// End call chains at these functions
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    stop_bt: Vec<String>,
+    /// Print source files with their directories
+    #[arg(long)]
+    full_source_path: bool,
+    /// Print the files of the kernel and its modules, not their short names
+    #[arg(long)]
+    show_kernel_path: bool,
+    /// Print the samples of each event into a file: perf.data.EVENT.dump
+    #[arg(long)]
+    per_event_dump: bool,
+    /// Only calls below these functions, of hardware traces: samples are no
+    /// calls, so none is printed, as by perf
+    #[arg(
+        long,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    graph_function: Vec<String>,
+    #[command(flatten)]
+    switch: SwitchArgs,
+    /// What perf takes and what changes nothing here.
+    #[command(flatten)]
+    accepted: AcceptedArgs,
+    #[command(flatten)]
+    refused: Refused<OfScript>,
     #[command(flatten)]
     choice: choice::ChoiceArgs,
     #[command(flatten)]
     shown: records::ShownArgs,
+}
+
+/// Options of perf's that say what is done anyway.
+#[derive(Debug, clap::Args)]
+struct AcceptedArgs {
+    /// For `perf script record`.
+    #[arg(short = 'a', long, hide = true)]
+    all_cpus: bool,
+    /// More is said on stderr by perf; what is printed stays the same.
+    #[arg(short = 'v', long, hide = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// Chains whose user part came later are always put together.
+    #[arg(long, hide = true)]
+    merge_callchains: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -78,7 +127,9 @@ Examples:
   prof script | inferno-collapse-perf     stacks for a flame graph
   prof script -F comm,tid,time,ip,sym     some fields only
   prof script -F +srcline --comms app     with source lines, one program only
-  prof script --time 10%-20%              the second tenth of the recording";
+  prof script --time 10%-20%              the second tenth of the recording
+  prof script --stop-bt main              call chains up to main
+  prof script --per-event-dump            a file for each event";
 
 /// Bytes collected before they are written.
 const CHUNK: usize = 1 << 18;
@@ -111,8 +162,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             .apply(list)
             .map_err(|error| usage(error.to_string()))?;
     }
+    if !args.graph_function.is_empty() {
+        say(
+            "--graph-function chooses among calls of hardware traces; samples are none\n  \
+             try: --stop-bt, which ends call chains at a function",
+        );
+    }
     let symbolizer = args.names.symbolizer();
-    let (profile, outcome) = input.load(&args.names, &symbolizer)?;
+    let detail = if selection.of_any().has(Field::SrcLine) {
+        Detail::Source
+    } else {
+        args.names.detail()
+    };
+    let (profile, outcome) = input.load_with(detail, &symbolizer)?;
     let choice = Choice::new(&args.choice, &profile)?;
     let mut printing = Printing {
         args,
@@ -186,6 +248,11 @@ impl Printing<'_> {
         let mut samples = self.profile.samples.iter();
         let (mut shares, mut parts) = (Shares::default(), Vec::new());
         let mut stdout = BufWriter::with_capacity(CHUNK, io::stdout().lock());
+        let mut switch = Switch::new(&self.args.switch, &events)?;
+        let mut dumps = match self.args.per_event_dump {
+            true => Some(Dumps::new(&self.args.input.path, &events)?),
+            false => None,
+        };
         while let Some(record) = records.next()? {
             let body = record.decode();
             let Body::Sample(sample) = body else {
@@ -207,17 +274,29 @@ impl Printing<'_> {
                 processes.runs_user_code(sample.pid().unwrap_or(-1));
             }
             for kept in samples.by_ref().take(parts.len()) {
-                if self.choice.takes(self.profile, &kept) {
-                    let rows =
-                        rows.get_or_insert_with(|| Rows::new(&features, &processes, symbolizer));
-                    let text = &mut self.text;
-                    rows.write(&record, &sample, kept, &processes, &mut writer, text);
-                    order.printed(record.offset, text);
-                    flush_full(text, &mut stdout)?;
+                let is_wanted = self.args.graph_function.is_empty()
+                    && self.choice.takes(self.profile, &kept)
+                    && !switch.leaves_out(kept.event);
+                if !is_wanted {
+                    continue;
                 }
+                let rows = rows.get_or_insert_with(|| Rows::new(&features, &processes, symbolizer));
+                let event = kept.event;
+                let text = dumps.as_mut().and_then(|dumps| dumps.text(event));
+                let text = text.unwrap_or(&mut self.text);
+                rows.write(&record, &sample, kept, &processes, &mut writer, text);
+                if let Some(dumps) = &mut dumps {
+                    dumps.flush_full(event)?;
+                    continue;
+                }
+                order.printed(record.offset, &mut self.text);
+                flush_full(&mut self.text, &mut stdout)?;
             }
         }
         order.finish(&mut self.text);
+        if let Some(dumps) = dumps {
+            dumps.finish(&mut self.text)?;
+        }
         stdout.write_all(&self.text)?;
         stdout.flush()?;
         Ok(())
@@ -261,6 +340,10 @@ impl Printing<'_> {
             times: Times::new(self.time_origin(), self.args.ns),
             call_chains: !self.args.hide_call_graph,
             max_stack: self.args.max_stack,
+            inlines: !self.args.names.no_inline,
+            stop_at: self.args.stop_bt.clone(),
+            full_source_path: self.args.full_source_path,
+            kernel_path: self.args.show_kernel_path,
             wall_clock: wall_clock.map(|(wall, clock)| i128::from(wall) - i128::from(clock)),
         }
     }

@@ -3,11 +3,13 @@
 
 mod figures;
 mod machine_readable;
+mod refused;
 mod run;
 mod target;
 mod text;
 
 use crate::outcome::{Outcome, UsageError, say};
+use crate::refused::Refused;
 use crate::whose::{Given, Whose};
 use anyhow::Context;
 use figures::{EventFigures, Times, rows};
@@ -82,6 +84,8 @@ pub(crate) struct Args {
     /// Count nothing, only take the time.
     #[arg(short, long, conflicts_with = "event")]
     null: bool,
+    #[command(flatten)]
+    refused: Refused<refused::OfStat>,
     /// The command and its arguments.
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,

@@ -33,6 +33,19 @@ impl Refuses for OfRecord {
             Value::None,
             "branch stacks are not recorded, other than by --call-graph lbr",
         ),
+        (
+            None,
+            "clang-opt",
+            Value::Needed,
+            "BPF programs are not compiled here",
+        ),
+        (
+            None,
+            "clang-path",
+            Value::Needed,
+            "BPF programs are not compiled here",
+        ),
+        (None, "group", Value::None, "use -e '{a,b}'"),
         (None, "control", Value::Needed, "use -D and --duration"),
         (None, "data-mmap", Value::None, "use -d, which includes it"),
         (

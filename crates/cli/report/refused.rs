@@ -8,10 +8,13 @@ pub(super) struct OfReport;
 
 const NO_BRANCHES: &str = "branch stacks are recorded as call chains only (--call-graph lbr)";
 const NO_TRACES: &str = "hardware traces are not decoded";
+const NO_ADDR2LINE: &str = "lines are read without helper programs";
 const CODE: &str = "prof annotate shows source and instructions, without objdump";
 
 #[rustfmt::skip] // a table
 const OPTIONS: &[Refusal] = &[
+    (None, "addr2line", Value::Needed, NO_ADDR2LINE),
+    (None, "addr2line-style", Value::Needed, NO_ADDR2LINE),
     (None, "asm-raw", Value::None, CODE),
     (None, "branch-history", Value::None, NO_BRANCHES),
     (Some('b'), "branch-stack", Value::None, NO_BRANCHES),
@@ -21,6 +24,7 @@ const OPTIONS: &[Refusal] = &[
     (Some('D'), "dump-raw-trace", Value::None, "use prof dump"),
     (None, "group-sort-idx", Value::Needed, "rows of a group are sorted by its first event; see one event alone with --no-group"),
     (None, "itrace", Value::Optional, NO_TRACES),
+    (None, "latency", Value::None, "use record --switch-events, and the timeline of the terminal UI"),
     (None, "mem-mode", Value::None, "memory accesses have no columns; prof script -F addr,data_src prints them"),
     (Some('m'), "modules", Value::None, "symbols of modules are always read"),
     (None, "objdump", Value::Needed, CODE),
@@ -39,6 +43,7 @@ const OPTIONS: &[Refusal] = &[
     (None, "switch-off", Value::Needed, "use --time"),
     (None, "switch-on", Value::Needed, "use --time"),
     (None, "total-cycles", Value::None, NO_BRANCHES),
+    (None, "unwind-style", Value::Needed, "there is one unwinder, for all formats"),
 ];
 
 impl Refuses for OfReport {

@@ -17,7 +17,7 @@ pub(super) struct ChoiceArgs {
     #[arg(long, value_name = "TID,…", value_delimiter = ',')]
     tid: Vec<i32>,
     /// Only threads of these names
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(short = 'c', long, value_name = "NAME,…", value_delimiter = ',')]
     comms: Vec<String>,
     /// Only these CPUs: 0,2-3
     #[arg(short = 'C', long = "cpu", value_name = "LIST")]

@@ -157,9 +157,35 @@ fn head(
         let cpu = id.cpu.map_or(-i64::from(has_trailer), i64::from);
         put(out, format_args!("[{cpu:03}] "));
     }
+    if fields.has(Field::Misc) {
+        let misc = misc_letters(record);
+        put(out, format_args!("{misc:<5} "));
+    }
     if fields.has(Field::Time) {
         layout.times.push(id.time.unwrap_or(0), out);
     }
+}
+
+/// `misc` of a record's header as perf prints it: a letter for the mode, and
+/// those of its type.
+pub(super) fn misc_letters(record: &Record<'_>) -> String {
+    let misc = record.misc;
+    let modes = [(1, 'K'), (2, 'U'), (3, 'H'), (4, 'G'), (5, 'g')];
+    let modes = modes.map(|(bits, letter)| (misc.0 & bits == bits, letter));
+    let of_type: &[(bool, char)] = match record.kind {
+        RecordType::MMAP | RecordType::MMAP2 => &[(misc.has(Misc::MMAP_DATA), 'M')],
+        RecordType::COMM => &[(misc.has(Misc::COMM_EXEC), 'E')],
+        RecordType::SWITCH | RecordType::SWITCH_CPU_WIDE => {
+            let is_out = misc.has(Misc::SWITCH_OUT);
+            let is_preempted = is_out && misc.has(Misc::SWITCH_OUT_PREEMPT);
+            &[(is_out, 'S'), (is_preempted, 'p')]
+        }
+        _ => &[],
+    };
+    let all = modes.iter().chain(of_type);
+    all.filter(|(has, _)| *has)
+        .map(|(_, letter)| *letter)
+        .collect()
 }
 
 fn own_ids(body: &Body<'_>) -> Option<(i32, i32)> {

@@ -1,7 +1,8 @@
 //! What a sample's record has beyond its row in the profile.
 
 use super::code::{CodeReader, SampleCode};
-use prof_abi::{Arch, CallchainContext, CpuMode, Misc};
+use super::records::misc_letters;
+use prof_abi::{Arch, CallchainContext, CpuMode};
 use prof_perfdata::tracepoint::TracingData;
 use prof_perfdata::{
     Body, BranchFlags, Features, Record, Registers, Sample as Recorded, call_chain_of_branches,
@@ -109,7 +110,7 @@ impl<'a> Rows<'a> {
             .as_ref()
             .map(|all| all.iter().map(RecordedBranch::shown).collect());
         details.branches = branches.as_deref();
-        let misc = misc_letters(record.misc);
+        let misc = misc_letters(record);
         details.misc = &misc;
         details.bpf_output = recorded.raw();
         let source = recorded.data_src().filter(|_| fields.has(Field::DataSrc));
@@ -305,15 +306,4 @@ fn branch_kind(flags: BranchFlags) -> &'static str {
         (0, _) | (_, None) => "",
         (_, Some(name)) => name,
     }
-}
-
-/// `misc` as perf prints it.
-fn misc_letters(misc: Misc) -> String {
-    let modes = [(1, 'K'), (2, 'U'), (3, 'H'), (4, 'G'), (5, 'g')];
-    let has = |bits: u16| misc.0 & bits == bits;
-    modes
-        .into_iter()
-        .filter(|&(bits, _)| has(bits))
-        .map(|(_, letter)| letter)
-        .collect()
 }

@@ -46,6 +46,8 @@ fields! {
     Sym = "sym",
     /// File.
     Dso = "dso",
+    /// Offset in the file, behind its name.
+    DsoOff = "dsoff",
     /// Data address.
     Addr = "addr",
     /// Offset in the symbol.

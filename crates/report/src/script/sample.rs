@@ -22,6 +22,15 @@ pub struct Options {
     pub call_chains: bool,
     /// Longest call chain, addresses.
     pub max_stack: usize,
+    /// Inlined functions are frames of their own; else their place is that of
+    /// the function around them.
+    pub inlines: bool,
+    /// Functions at which a call chain ends; they are its last frame.
+    pub stop_at: Vec<String>,
+    /// Source files with their directories.
+    pub full_source_path: bool,
+    /// The files of the kernel and its modules, not their short names.
+    pub kernel_path: bool,
     /// ns to add to a time for its time of day since 1970; `None` if the
     /// recording does not tell.
     pub wall_clock: Option<i128>,
@@ -56,6 +65,7 @@ const FRAME_FIELDS: Fields = Fields::of(&[
     Field::Sym,
     Field::SymOff,
     Field::Dso,
+    Field::DsoOff,
     Field::SrcLine,
 ]);
 
@@ -213,10 +223,31 @@ impl<'p> ScriptWriter<'p> {
             push_frame(&leaf, fields, out);
         }
         for location in locations {
+            if let Some(last) = self.stop_in(location) {
+                let location = shown_location(profile, location, details.is_unwound);
+                self.push_frames(&location, last + 1, fields, out);
+                break;
+            }
             let run = self.lines_of(location, fields, details.is_unwound);
             let lines = self.lines.get(run.start..run.start + run.len);
             out.extend_from_slice(lines.unwrap_or_default());
         }
+    }
+
+    /// Which frame of a location chains end at, if it has one.
+    fn stop_in(&self, location: LocationId) -> Option<usize> {
+        if self.options.stop_at.is_empty() {
+            return None;
+        }
+        let is_stop = |frame: &Frame| {
+            let function = self.profile.function(frame.function);
+            let name = self.profile.name(function.name);
+            function.unnamed.is_none() && self.options.stop_at.iter().any(|stop| stop == name)
+        };
+        let frames = self.profile.frames_at(location);
+        let own = usize::from(!self.options.inlines) * frames.len().saturating_sub(1);
+        let stop = frames.iter().skip(own).position(is_stop);
+        stop.map(|at| at + own)
     }
 
     /// The address alone, of events without call chains.
@@ -250,10 +281,21 @@ impl<'p> ScriptWriter<'p> {
             });
             push_symbol(symbol, fields.has(Field::SymOff), out);
         }
-        if fields.has(Field::Dso) && !frame.is_some_and(|frame| frame.is_inline) {
+        if shows_dso(fields) && !frame.is_some_and(|frame| frame.is_inline) {
             let name = escape::terminal(self.dso_name(location.dso));
-            put(out, format_args!(" ({name})"));
+            put(out, format_args!(" ({name}"));
+            if fields.has(Field::DsoOff) && self.is_in_file(location) {
+                put(out, format_args!("+0x{:x}", location.file_offset.0));
+            }
+            out.push(b')');
         }
+    }
+
+    /// Whether an offset in its file says more than the address: as perf, not
+    /// in the kernel, which no file is mapped for.
+    fn is_in_file(&self, location: &Location) -> bool {
+        let kind = self.profile.dso(location.dso).kind;
+        matches!(kind, DsoKind::File | DsoKind::Vdso | DsoKind::Jit)
     }
 
     /// Start of the function that stands in the file: inlined ones have none.
@@ -266,7 +308,11 @@ impl<'p> ScriptWriter<'p> {
     }
 
     fn dso_name(&self, id: DsoId) -> &'p str {
-        self.profile.name(self.profile.dso(id).beside_address)
+        let dso = self.profile.dso(id);
+        self.profile.name(match dso.kind {
+            DsoKind::Kernel | DsoKind::KernelModule if self.options.kernel_path => dso.path,
+            _ => dso.beside_address,
+        })
     }
 
     /// The lines of one location of a chain, inlined functions first.
@@ -281,27 +327,8 @@ impl<'p> ScriptWriter<'p> {
         }
         let mut lines = std::mem::take(&mut self.lines);
         let start = lines.len();
-        let mut location = *self.profile.location(id);
-        if is_unwound && location.is_return && location.mode == CpuMode::User {
-            location.address.0 = location.address.0.wrapping_sub(1);
-            location.file_offset.0 = location.file_offset.0.wrapping_sub(1);
-        }
-        let location = &location;
-        for frame in self.profile.frames_at(id) {
-            put(
-                &mut lines,
-                format_args!("\t{:16x}", self.shown_address(location)),
-            );
-            self.names(location, Some(frame), fields, &mut lines);
-            if fields.has(Field::SrcLine) {
-                let address = self.shown_address(location);
-                self.push_source(Some(frame), location, address, &mut lines);
-            }
-            if frame.is_inline {
-                lines.extend(b" (inlined)");
-            }
-            lines.push(b'\n');
-        }
+        let location = shown_location(self.profile, id, is_unwound);
+        self.push_frames(&location, usize::MAX, fields, &mut lines);
         let run = Run {
             start,
             len: lines.len() - start,
@@ -313,6 +340,38 @@ impl<'p> ScriptWriter<'p> {
         run
     }
 
+    /// The lines of the first `most` frames at a location of a chain.
+    fn push_frames(&self, location: &Location, most: usize, fields: Fields, out: &mut Vec<u8>) {
+        let frames = self.profile.frames.get(location.frames.range());
+        let frames = frames.unwrap_or_default();
+        if self.options.inlines {
+            let frames = frames.iter().take(most);
+            frames.for_each(|frame| self.push_line(location, (frame, frame), fields, out));
+        } else if let (Some(place), Some(host)) = (frames.first(), frames.last()) {
+            self.push_line(location, (host, place), fields, out);
+        }
+    }
+
+    /// The line of one frame of a chain, with the source line of another.
+    fn push_line(
+        &self,
+        location: &Location,
+        (frame, place): (&Frame, &Frame),
+        fields: Fields,
+        out: &mut Vec<u8>,
+    ) {
+        let address = self.shown_address(location);
+        put(out, format_args!("\t{address:16x}"));
+        self.names(location, Some(frame), fields, out);
+        if fields.has(Field::SrcLine) {
+            self.push_source(Some(place), location, address, out);
+        }
+        if frame.is_inline {
+            out.extend(b" (inlined)");
+        }
+        out.push(b'\n');
+    }
+
     /// File and line; without them the file and the address in it.
     fn push_source(
         &self,
@@ -322,9 +381,13 @@ impl<'p> ScriptWriter<'p> {
         out: &mut Vec<u8>,
     ) {
         if let Some((file, line)) = frame.and_then(|frame| Some((frame.file?, frame.line))) {
-            // perf shows the path's last part.
             let path = self.profile.name(file);
-            let name = path.rsplit('/').next().unwrap_or(path);
+            let last_part = path.rsplit('/').next().unwrap_or(path);
+            let name = if self.options.full_source_path {
+                path
+            } else {
+                last_part
+            };
             put(out, format_args!("\n  {}:{line}", escape::terminal(name)));
             return;
         }
@@ -350,6 +413,21 @@ impl<'p> ScriptWriter<'p> {
     }
 }
 
+/// Whether the file is shown: an offset in it asks for it, too.
+fn shows_dso(fields: Fields) -> bool {
+    fields.has(Field::Dso) || fields.has(Field::DsoOff)
+}
+
+/// A location as its lines show it: callers of an unwound chain by their call.
+fn shown_location(profile: &Profile, id: LocationId, is_unwound: bool) -> Location {
+    let mut location = *profile.location(id);
+    if is_unwound && location.is_return && location.mode == CpuMode::User {
+        location.address.0 = location.address.0.wrapping_sub(1);
+        location.file_offset.0 = location.file_offset.0.wrapping_sub(1);
+    }
+    location
+}
+
 /// A frame of a chain that no stack of the profile holds.
 fn push_frame(place: &Place<'_>, fields: Fields, out: &mut Vec<u8>) {
     put(out, format_args!("\t{:16x}", place.file_offset));
@@ -357,9 +435,14 @@ fn push_frame(place: &Place<'_>, fields: Fields, out: &mut Vec<u8>) {
         out.push(b' ');
         push_symbol(place.symbol, fields.has(Field::SymOff), out);
     }
-    if fields.has(Field::Dso) {
+    if shows_dso(fields) {
         let dso = place.dso.unwrap_or("[unknown]");
-        put(out, format_args!(" ({})", escape::terminal(dso)));
+        put(out, format_args!(" ({}", escape::terminal(dso)));
+        let is_kernel = place.address >> 63 != 0;
+        if fields.has(Field::DsoOff) && place.dso.is_some() && !is_kernel {
+            put(out, format_args!("+0x{:x}", place.file_offset));
+        }
+        out.push(b')');
     }
     out.push(b'\n');
 }
