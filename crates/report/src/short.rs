@@ -44,16 +44,8 @@ pub fn shortened(name: &str, fits: impl Fn(&str) -> bool) -> Cow<'_, str> {
         return Cow::Borrowed(name);
     }
     let known = known_as(name);
-    let steps = [
-        Step::Aliases,
-        Step::Parameters,
-        Step::InnerArguments,
-        Step::Arguments,
-        Step::InnerPaths,
-    ];
     let mut shortest = Cow::Borrowed(name);
-    let paths = (2..PATH).rev().map(Step::OuterPath);
-    for step in steps.into_iter().chain(paths).chain([Step::Traits]) {
+    for step in steps() {
         // Brackets that do not match are no brackets.
         let Some(shorter) = after(&known, step) else {
             break;
@@ -67,6 +59,41 @@ pub fn shortened(name: &str, fits: impl Fn(&str) -> bool) -> Cow<'_, str> {
     }
     let method = after(&known, Step::Type).filter(|method| fits(method));
     method.map_or(shortest, Cow::Owned)
+}
+
+/// Forms of a name for places whose room is not known yet: each is shorter
+/// than the one before, by enough to be worth having, and the last is the
+/// method alone.
+pub fn forms(name: &str) -> Vec<String> {
+    if name.len() > LONGEST {
+        return Vec::new();
+    }
+    let known = known_as(name);
+    let mut forms: Vec<String> = Vec::new();
+    let mut least = name.len();
+    for step in steps().chain([Step::Type]) {
+        let Some(shorter) = after(&known, step) else {
+            break;
+        };
+        if !shorter.is_empty() && shorter.len() + shorter.len() / 8 < least {
+            least = shorter.len();
+            forms.push(shorter);
+        }
+    }
+    forms
+}
+
+/// All steps up to a type with its method.
+fn steps() -> impl Iterator<Item = Step> {
+    let first = [
+        Step::Aliases,
+        Step::Parameters,
+        Step::InnerArguments,
+        Step::Arguments,
+        Step::InnerPaths,
+    ];
+    let paths = (2..PATH).rev().map(Step::OuterPath);
+    first.into_iter().chain(paths).chain([Step::Traits])
 }
 
 /// Paths with more components lose the rest at once.
@@ -356,7 +383,7 @@ fn no_bracket(before: &str, within: &str, next: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::shortened;
+    use super::{forms, shortened};
 
     fn within(name: &str, width: usize) -> String {
         shortened(name, |name| name.chars().count() <= width).into_owned()
@@ -413,6 +440,21 @@ mod tests {
         );
         let name = "core::str::<impl str>::parse::<u64>";
         assert_eq!(within(name, 30), "core::str::<impl str>::parse");
+    }
+
+    #[test]
+    fn forms_get_shorter_down_to_the_method() {
+        let name = "<app::Checker<'_> as core::visit::Visitor>::visit_body";
+        assert_eq!(
+            forms(name),
+            [
+                "<Checker as Visitor>::visit_body",
+                "Checker::visit_body",
+                "visit_body"
+            ]
+        );
+        assert!(forms("main").is_empty());
+        assert!(forms(&"a::".repeat(4000)).is_empty());
     }
 
     #[test]

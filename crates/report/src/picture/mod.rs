@@ -6,6 +6,7 @@
 
 mod folded;
 mod html;
+mod labels;
 mod name;
 mod palette;
 mod svg;

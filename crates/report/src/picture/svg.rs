@@ -1,7 +1,7 @@
 //! Flame graphs as SVG, drawn by `inferno`.
 
 use super::folded::{Folder, Frames, Line, check};
-use super::{Kind, PictureError, PictureOptions, Scheme};
+use super::{Kind, PictureError, PictureOptions, Scheme, labels};
 use crate::escape;
 use crate::model::{Scene, SiteId};
 use crate::trust;
@@ -38,6 +38,7 @@ pub(crate) fn draw(profile: &Profile, options: &PictureOptions) -> Result<String
         lines.push(format!("{stack} {}", weight.period));
         Ok(())
     })?;
+    let names = names(&scene, &folder.used);
     let mut colours = colours(&scene, options.scheme, &folder.used);
     for root in folder.root_names {
         let colour = options.scheme.colour(Kind::Task, &root, "");
@@ -71,6 +72,7 @@ pub(crate) fn draw(profile: &Profile, options: &PictureOptions) -> Result<String
     let lines = lines.iter().rev().map(String::as_str);
     flamegraph::from_lines(&mut settings, lines, &mut drawn)?;
     let drawn = String::from_utf8(drawn).map_err(io::Error::other)?;
+    let drawn = labels::shortened(&drawn, names.iter().map(String::as_str));
     Ok(with_description(&drawn, profile))
 }
 
@@ -84,6 +86,18 @@ fn title(options: &PictureOptions, event: &str) -> String {
         format!("{what}: {event}")
     });
     escape::terminal(&title).into_owned()
+}
+
+/// The name of each frame that is drawn, as its title has it.
+fn names(scene: &Scene<'_>, used: &[bool]) -> Vec<String> {
+    let frames = Frames::new(scene);
+    let used = used.iter().enumerate().filter(|(_, used)| **used);
+    let texts = used.map(|(index, _)| {
+        let drawn = frames.drawn(SiteId(index as u32));
+        let end = drawn.text.len().saturating_sub(drawn.kind.mark().len());
+        drawn.text.get(..end).unwrap_or_default().to_owned()
+    });
+    texts.collect()
 }
 
 /// The colour of each frame that is drawn, by its text.

@@ -56,6 +56,20 @@ fn folded_stacks_mark_kernel_and_inlined_frames() {
 }
 
 #[test]
+fn labels_are_short_where_there_is_no_room_and_titles_whole() {
+    let mut sketch = Sketch::new();
+    let task = sketch.task(7, 7, "app");
+    let stack = "app:main;[kernel.kallsyms]:a::b::Type::run";
+    sketch.sample(task, stack, 1, 30);
+    let drawn = text(svg, &sketch.profile, &PictureOptions::default());
+    let forms = r#"["a::b::Type::run",["b::Type::run","Type::run","run"]],"#;
+    assert!(drawn.contains(forms), "{drawn}");
+    // It is made for both places where inferno's script labels a frame.
+    assert_eq!(drawn.matches("label_of(e, w)").count(), 3);
+    assert!(drawn.contains("<title>a::b::Type::run ("), "{drawn}");
+}
+
+#[test]
 fn a_frame_whose_callee_has_a_space_in_its_name_is_drawn_once() {
     let drawn = text(svg, &small(), &PictureOptions::default());
     assert_eq!(drawn.matches("<title>main (").count(), 1);
