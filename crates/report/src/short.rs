@@ -14,8 +14,7 @@
 //! type          Type::run                           ──► run
 //! ```
 //!
-//! A method stands alone only where it fits; else the end of the name goes,
-//! which is up to whoever asks.
+//! and after that the end, which is up to whoever asks.
 
 use std::borrow::Cow;
 
@@ -57,8 +56,7 @@ pub fn shortened(name: &str, fits: impl Fn(&str) -> bool) -> Cow<'_, str> {
             }
         }
     }
-    let method = after(&known, Step::Type).filter(|method| fits(method));
-    method.map_or(shortest, Cow::Owned)
+    shortest
 }
 
 /// Forms of a name for places whose room is not known yet: each is shorter
@@ -71,7 +69,7 @@ pub fn forms(name: &str) -> Vec<String> {
     let known = known_as(name);
     let mut forms: Vec<String> = Vec::new();
     let mut least = name.len();
-    for step in steps().chain([Step::Type]) {
+    for step in steps() {
         let Some(shorter) = after(&known, step) else {
             break;
         };
@@ -83,7 +81,7 @@ pub fn forms(name: &str) -> Vec<String> {
     forms
 }
 
-/// All steps up to a type with its method.
+/// All steps.
 fn steps() -> impl Iterator<Item = Step> {
     let first = [
         Step::Aliases,
@@ -93,7 +91,10 @@ fn steps() -> impl Iterator<Item = Step> {
         Step::InnerPaths,
     ];
     let paths = (2..PATH).rev().map(Step::OuterPath);
-    first.into_iter().chain(paths).chain([Step::Traits])
+    first
+        .into_iter()
+        .chain(paths)
+        .chain([Step::Traits, Step::Type])
 }
 
 /// Paths with more components lose the rest at once.
@@ -400,7 +401,7 @@ mod tests {
         assert_eq!(within(name, 40), "<TypeChecker as Visitor>::visit_body");
         assert_eq!(within(name, 30), "TypeChecker::visit_body");
         assert_eq!(within(name, 12), "visit_body");
-        assert_eq!(within(name, 3), "TypeChecker::visit_body");
+        assert_eq!(within(name, 3), "visit_body");
     }
 
     #[test]
@@ -432,7 +433,7 @@ mod tests {
         assert_eq!(within(name, 30), "<Vec as Extend>::extend");
         assert_eq!(
             within("<[u8]>::sort_unstable_by_key", 9),
-            "<[u8]>::sort_unstable_by_key"
+            "sort_unstable_by_key"
         );
         assert_eq!(
             within("<alloc::string::String>::push_str", 20),
@@ -485,7 +486,7 @@ mod tests {
         );
         assert_eq!(within("Lorg/apache/Foo;::run", 12), "Foo;::run");
         let python = "py::main:/usr/lib/python3/app.py";
-        assert_eq!(within(python, 12), python);
+        assert_eq!(within(python, 12), "main:/usr/lib/python3/app.py");
     }
 
     #[test]

@@ -7,6 +7,5 @@ function label_of(e, w) {
     if (!forms || text.length * wide < w) return text;
     for (var i = 0; i < forms.length; i++)
         if (forms[i].length * wide < w) return forms[i];
-    // The method may be cut, but its type says more than nothing.
-    return forms[Math.max(forms.length - 2, 0)];
+    return forms[forms.length - 1];
 }

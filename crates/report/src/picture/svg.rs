@@ -6,7 +6,7 @@ use crate::escape;
 use crate::model::{Scene, SiteId};
 use crate::trust;
 use inferno::flamegraph::color::PaletteMap;
-use inferno::flamegraph::{self, Direction, Options};
+use inferno::flamegraph::{self, Direction, Options, TextTruncateDirection};
 use prof_profile::Profile;
 use std::io;
 
@@ -57,6 +57,8 @@ pub(crate) fn draw(profile: &Profile, options: &PictureOptions) -> Result<String
     settings.name_type = "Function:".into();
     settings.image_width = options.width;
     settings.min_width = 0.0;
+    // What is left of a name begins with what tells it apart.
+    settings.text_truncate_direction = TextTruncateDirection::Right;
     settings.direction = if options.is_inverted {
         Direction::Inverted
     } else {

@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(symbol(name, 40, "…"), "<Checker as Visitor>::visit_body");
         assert_eq!(symbol(name, 20, "…"), "Checker::visit_body");
         assert_eq!(symbol(name, 12, "…"), "visit_body");
-        assert_eq!(symbol(name, 9, "…"), "Checker:…");
+        assert_eq!(symbol(name, 9, "…"), "visit_bo…");
         assert_eq!(symbol("a<日本語>::b", 8, "…"), "a::b");
         // What a terminal must not get counts as it is shown.
         assert_eq!(symbol("a\x1b<b>", 5, "…"), "a\\x1b");
