@@ -30,6 +30,7 @@ mod record_command;
 mod record_faults;
 mod record_streams;
 mod record_targets;
+mod record_told;
 mod report_text;
 mod ring_memory;
 mod script_code;

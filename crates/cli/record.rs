@@ -242,9 +242,8 @@ fn stage(options: &Options) -> Option<Box<dyn Stage>> {
 fn end(finished: Finished, quiet: bool) -> Outcome {
     if !quiet {
         say(&finished.summary.line());
-        if let Some(line) = finished.summary.side_band_line() {
-            say(&line);
-        }
+        let more = [finished.summary.side_band_line(), finished.why_empty];
+        more.iter().flatten().for_each(|line| say(line));
     }
     if let Some(error) = finished.failure {
         // Said with -q too: it is an error.

@@ -377,8 +377,14 @@ impl Software {
     pub const TASK_CLOCK: Self = Self(1);
     /// A task leaves its CPU.
     pub const CONTEXT_SWITCHES: Self = Self(3);
+    /// A task goes to another CPU.
+    pub const CPU_MIGRATIONS: Self = Self(4);
     /// Counts nothing; carries side-band records.
     pub const DUMMY: Self = Self(9);
+    /// A BPF program writes something.
+    pub const BPF_OUTPUT: Self = Self(10);
+    /// A task of another cgroup comes to a CPU.
+    pub const CGROUP_SWITCHES: Self = Self(11);
 }
 
 #[cfg(test)]

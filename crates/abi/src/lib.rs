@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod attr;
+mod attr_text;
 mod branch;
 mod build_id;
 mod bytes;

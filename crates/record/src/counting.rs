@@ -4,7 +4,7 @@
 //! you ask. Inherited counts of children are in the readings.
 
 use crate::events::{self, EventSpec, break_up, is_of_a_group};
-use prof_abi::{AttrFlags, EventAttr, ReadFormat, event_kind};
+use prof_abi::{AttrFlags, EventAttr, ReadFormat};
 use prof_sys::{Event, OpenError, Target};
 use std::io;
 
@@ -149,10 +149,7 @@ impl Counter {
     /// Whether it reads 0 whatever happens: its events occur in the kernel,
     /// which is excluded.
     pub fn is_blind(&self) -> bool {
-        const KERNEL_ONLY: [u64; 3] = [3, 4, 11]; // switches, migrations, cgroup switches
-        self.attr.kind == event_kind::SOFTWARE
-            && KERNEL_ONLY.contains(&self.attr.config)
-            && self.attr.flags.has(AttrFlags::EXCLUDE_KERNEL)
+        events::is_blind(&self.attr)
     }
 
     /// Reads all of it.

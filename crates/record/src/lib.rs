@@ -28,6 +28,7 @@ mod tally;
 mod tasks;
 mod tracing_data;
 mod trim;
+mod why_empty;
 mod writing;
 
 pub use control::EndedBy;

@@ -628,6 +628,12 @@ impl Ladder {
                 return true;
             }
         }
+        // Three weights instead of one: 5.12.
+        if attr.sample_type.has(SampleType::WEIGHT_STRUCT) {
+            let without = attr.sample_type.without(SampleType::WEIGHT_STRUCT);
+            attr.sample_type = without.with(SampleType::WEIGHT);
+            return true;
+        }
         // SAMPLE_READ with inherit: 6.13.
         if attr.sample_type.has(SampleType::READ) && attr.flags.has(AttrFlags::INHERIT) {
             attr.flags = attr

@@ -18,6 +18,18 @@ pub enum Target {
     System,
 }
 
+impl Target {
+    /// What is recorded until somebody ends it; `None` for a command.
+    pub(crate) fn endless(&self) -> Option<&'static str> {
+        match self {
+            Self::Command(_) => None,
+            Self::Processes(_) => Some("the processes until they end"),
+            Self::Threads(_) => Some("the threads until they end"),
+            Self::System => Some("all that runs"),
+        }
+    }
+}
+
 /// How often to sample events that do not say it themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
@@ -264,6 +276,13 @@ impl Options {
             command_line: Vec::new(),
             version: String::new(),
         }
+    }
+}
+
+impl Options {
+    /// Whether an event leaves its rate to [`Options::sampling`].
+    pub(crate) fn uses_sampling(&self) -> bool {
+        self.events.is_empty() || self.events.iter().any(|spec| spec.rate.is_none())
     }
 }
 

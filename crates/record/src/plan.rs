@@ -150,7 +150,7 @@ fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits) -> EventAt
     set_modes(options, &mut attr);
     attr.sample_regs_intr = options.extras.interrupt_registers;
     attr.sample_regs_user |= options.extras.user_registers;
-    if records_periods(options, &attr) {
+    if records_periods(options, &attr) || spec.is_bpf_output() {
         attr.sample_type = attr.sample_type.with(SampleType::PERIOD);
     }
     if let Precision::Exactly(level) = spec.precision {
@@ -161,6 +161,9 @@ fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits) -> EventAt
     }
     if options.extras.thread_counts && attr.flags.has(AttrFlags::INHERIT) {
         attr.flags = attr.flags.with(AttrFlags::INHERIT_STAT);
+        attr.read_format = attr
+            .read_format
+            .with(ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING);
     }
     if matches!(options.target, Target::Command(_)) && options.start == Start::AtOnce {
         attr.flags = attr.flags.with(AttrFlags::ENABLE_ON_EXEC);
@@ -178,7 +181,7 @@ fn sample_type(options: &Options, spec: &EventSpec) -> SampleType {
     let mut bits = SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::CPU;
     let wanted = [
         (extras.data, SampleType::ADDR | SampleType::DATA_SRC),
-        (extras.weight, SampleType::WEIGHT),
+        (extras.weight, SampleType::WEIGHT_STRUCT),
         (extras.physical_addresses, SampleType::PHYS_ADDR),
         (extras.data_page_size, SampleType::DATA_PAGE_SIZE),
         (extras.data_page_size, SampleType::ADDR),
@@ -187,7 +190,7 @@ fn sample_type(options: &Options, spec: &EventSpec) -> SampleType {
         (extras.interrupt_registers != 0, SampleType::REGS_INTR),
         (extras.user_registers != 0, SampleType::REGS_USER),
         (
-            extras.raw || spec.attr.kind == event_kind::TRACEPOINT,
+            extras.raw || spec.attr.kind == event_kind::TRACEPOINT || spec.is_bpf_output(),
             SampleType::RAW,
         ),
         (spec.attr.kind == event_kind::BREAKPOINT, SampleType::ADDR),

@@ -19,6 +19,7 @@ use crate::synthesize::{MachineFacts, machine_features};
 use crate::tally::Counter;
 use crate::tracing_data;
 use crate::trim::Trim;
+use crate::why_empty::why_empty;
 use crate::writing::{FLUSH_EVERY, Writing, Written};
 use prof_abi::event_kind;
 use prof_perfdata::write::EventDescription;
@@ -164,6 +165,8 @@ pub struct Finished {
     pub ended_by: EndedBy,
     /// How the command ended, if there was one.
     pub command: Option<Ended>,
+    /// Why there are no samples, if there are none.
+    pub why_empty: Option<String>,
     /// Why the file is not complete; what was flushed before is readable.
     pub failure: Option<OutputError>,
 }
@@ -200,6 +203,9 @@ fn run(
     let output = open_output(options, &mut control, notices)?;
     let tasks = attach::tasks(&options.target, launched.as_ref().map(Launched::pid))?;
     let (set, early) = setup::open(options, &tasks, notices)?;
+    if let (None, None, Some(what)) = (&launched, options.duration, options.target.endless()) {
+        notices(&format!("recording {what}; Ctrl-C ends it"));
+    }
     let plan = Plan {
         options,
         output,
@@ -215,8 +221,11 @@ fn run(
     let command = launched
         .as_ref()
         .and_then(|launched| control.wait_for_command(launched, ended_by, notices));
+    let summary = Summary::new(&set, written.tally, written.bytes, file, began);
+    let is_empty = summary.tally.samples == 0 && written.result.is_ok();
     Ok(Finished {
-        summary: Summary::new(&set, written.tally, written.bytes, file, began),
+        why_empty: is_empty.then(|| why_empty(options, &set, summary.elapsed)),
+        summary,
         ended_by,
         command,
         failure: written.result.err(),
@@ -252,11 +261,7 @@ impl Plan<'_> {
         let mut output = create_output(options, &set, self.output, &written)?;
         let file = output.path().to_owned();
         shared.reader = output.reader();
-        // What the stage unwinds does not go to the file.
-        let trim = matches!(options.stacks, Stacks::Unwound(_)).then(|| {
-            let witness = set.witness.as_ref().map(Witness::ids);
-            Trim::new(&opened, witness.unwrap_or_default())
-        });
+        let trim = trim(options, &set, &opened);
         if let Some(stage) = &mut stage {
             stage.begin(&opened);
         }
@@ -289,9 +294,7 @@ impl Plan<'_> {
             let writes = thread("write")
                 .spawn_scoped(scope, || {
                     hurry(options);
-                    let written = writing.run(&pieces);
-                    shared.tell_main(&shared.written);
-                    written
+                    writing.run(&pieces)
                 })
                 .map_err(system("start a thread"))?;
             let drains = thread("drain")
@@ -330,6 +333,14 @@ impl Plan<'_> {
         })?;
         Ok((ended?, set, file, result))
     }
+}
+
+/// What the stage unwinds does not go to the file.
+fn trim(options: &Options, set: &OpenSet, opened: &[EventDescription]) -> Option<Trim> {
+    matches!(options.stacks, Stacks::Unwound(_)).then(|| {
+        let witness = set.witness.as_ref().map(Witness::ids);
+        Trim::new(opened, witness.unwrap_or_default())
+    })
 }
 
 /// Makes the most of the calling thread's turns: on a busy machine samples get

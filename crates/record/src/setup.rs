@@ -2,7 +2,7 @@
 //! rings.
 
 use crate::attach;
-use crate::events::{EventSpec, break_up};
+use crate::events::{EventSpec, Rate, break_up, is_blind};
 use crate::hints::Whose;
 use crate::open::{OpenSet, Scope, Stop, is_lacking};
 use crate::options::{ModeFilter, Options, Sampling, Stacks, Start, Target};
@@ -10,12 +10,12 @@ use crate::plan::{self, Limits, Planned, Role};
 use crate::rings::{self, Lockable, RingMemory, Size};
 use crate::session::RecordError;
 use crate::synthesize::online_cpus;
-use prof_abi::AttrFlags;
+use prof_abi::{AttrFlags, ByteOrder};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Threads of more processes that already run are not watched for deep stacks:
@@ -75,16 +75,7 @@ pub(crate) fn open(
     for notice in &set.notices {
         notices(notice);
     }
-    if options.verbose {
-        for event in &set.events {
-            let planned = &event.planned;
-            let count = event.descriptors.len();
-            notices(&format!(
-                "{}: {count} descriptors, {:?}",
-                planned.name, planned.attr
-            ));
-        }
-    }
+    tell_of_events(options, &set, notices);
     let is_asked = matches!(options.stacks, Stacks::Dump(_));
     if let Some((given, asked)) = set.memory().piece
         && (is_asked || options.verbose)
@@ -174,25 +165,72 @@ fn cpus(options: &Options) -> Result<Cpus, RecordError> {
     })
 }
 
+/// Frequencies above the kernel's limit are lowered with a word, or refused.
 fn check_frequency(
     options: &Options,
     limits: Limits,
     notices: &mut dyn FnMut(&str),
 ) -> Result<(), RecordError> {
-    let Sampling::Frequency(asked) = options.sampling else {
-        return Ok(());
-    };
     let highest = limits.highest_frequency;
-    if asked <= highest {
-        return Ok(());
+    let of_events = options.events.iter().filter_map(|spec| match spec.rate {
+        Some(Rate::Frequency(asked)) => Some((spec.name.as_str(), asked)),
+        _ => None,
+    });
+    let of_all = match options.sampling {
+        Sampling::Frequency(asked) if options.uses_sampling() => Some(("-F", asked)),
+        _ => None,
+    };
+    let asked: Vec<(&str, u64)> = of_all.into_iter().chain(of_events).collect();
+    for (by, asked) in asked.into_iter().filter(|&(_, asked)| asked > highest) {
+        if options.strict_frequency {
+            return Err(RecordError::Frequency { asked, highest });
+        }
+        notices(&format!(
+            "{by}: sampling at {highest} Hz, since {asked} Hz is above \
+             kernel.perf_event_max_sample_rate"
+        ));
     }
-    if options.strict_frequency {
-        return Err(RecordError::Frequency { asked, highest });
-    }
-    notices(&format!(
-        "sampling at {highest} Hz, since {asked} Hz is above kernel.perf_event_max_sample_rate"
-    ));
     Ok(())
+}
+
+/// What a user should know of the events as they were opened.
+fn tell_of_events(options: &Options, set: &OpenSet, notices: &mut dyn FnMut(&str)) {
+    let asked = set
+        .events
+        .iter()
+        .filter(|event| event.planned.role == Role::Samples);
+    for event in asked {
+        let planned = &event.planned;
+        if options.verbose {
+            notices(&as_perf_shows(planned, event.descriptors.len()));
+        }
+        if is_blind(&planned.attr) {
+            // It was narrowed if the user did not say so.
+            let cure = match options.events.iter().any(|spec| spec.name == planned.name) {
+                true => "it without :u or --all-user",
+                false => "with sudo, or: sudo sysctl kernel.perf_event_paranoid=1",
+            };
+            notices(&format!(
+                "{} has no samples: it occurs in the kernel only, which is left out\n  try: {cure}",
+                planned.name
+            ));
+        }
+    }
+}
+
+/// An event's attr as `perf record -vv` shows it.
+fn as_perf_shows(planned: &Planned, descriptors: usize) -> String {
+    const LINE: &str = "------------------------------------------------------------";
+    let size = planned.attr.encode(ByteOrder::NATIVE).len();
+    let mut attr = planned.attr.clone();
+    attr.size = u32::try_from(size).unwrap_or(0);
+    let mut text = format!("{}: {descriptors} descriptors\n{LINE}\n", planned.name);
+    text.push_str("perf_event_attr:\n");
+    for (name, value) in attr.set_fields() {
+        text.push_str(&format!("  {name:<32} {value}\n"));
+    }
+    text.push_str(LINE);
+    text
 }
 
 /// What each try to open has in common.
@@ -307,12 +345,12 @@ pub(crate) fn enable(options: &Options, set: &OpenSet) {
     }
 }
 
-/// Whether the program can be found and executed, as far as can be told before
-/// trying: `NotFound` or `PermissionDenied` if not.
-pub(crate) fn look_up(program: &OsStr) -> io::Result<()> {
+/// The program's file, if it can be found and executed, as far as can be told
+/// before trying; `NotFound` or `PermissionDenied` if not.
+pub(crate) fn look_up(program: &OsStr) -> io::Result<PathBuf> {
     let is_path = program.as_encoded_bytes().contains(&b'/');
     if is_path {
-        return executable(Path::new(program));
+        return executable(PathBuf::from(program));
     }
     if program.is_empty() {
         return Err(io::Error::from_raw_os_error(libc::ENOENT));
@@ -321,8 +359,8 @@ pub(crate) fn look_up(program: &OsStr) -> io::Result<()> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
     let mut worst = io::Error::from_raw_os_error(libc::ENOENT);
     for directory in std::env::split_paths(&path) {
-        match executable(&directory.join(program)) {
-            Ok(()) => return Ok(()),
+        match executable(directory.join(program)) {
+            Ok(path) => return Ok(path),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => worst = error,
             Err(_) => {}
         }
@@ -330,10 +368,10 @@ pub(crate) fn look_up(program: &OsStr) -> io::Result<()> {
     Err(worst)
 }
 
-fn executable(path: &Path) -> io::Result<()> {
-    let metadata = std::fs::metadata(path)?;
+fn executable(path: PathBuf) -> io::Result<PathBuf> {
+    let metadata = std::fs::metadata(&path)?;
     if metadata.is_file() && metadata.permissions().mode() & 0o111 != 0 {
-        Ok(())
+        Ok(path)
     } else {
         Err(io::Error::from_raw_os_error(libc::EACCES))
     }

@@ -150,10 +150,39 @@ impl Summary {
     }
 }
 
+/// Three to five digits, whatever the size.
 fn size(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes} bytes"),
-        10_000..10_000_000 => format!("{:.1} KB", bytes as f64 / 1e3),
-        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+        10_000..1_000_000 => format!("{:.1} KB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.2} GB", bytes as f64 / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_have_the_unit_that_fits() {
+        let sizes = [
+            9_999,
+            10_000,
+            999_900,
+            5_442_600,
+            181_000_000,
+            2_340_000_000,
+        ];
+        let text = sizes.map(size);
+        let expected = [
+            "9999 bytes",
+            "10.0 KB",
+            "999.9 KB",
+            "5.4 MB",
+            "181.0 MB",
+            "2.34 GB",
+        ];
+        assert_eq!(text, expected);
     }
 }

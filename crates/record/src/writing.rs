@@ -80,7 +80,10 @@ impl Writing<'_> {
                 self.shared.tell_main(&self.shared.writer_ended);
             }
         }
-        self.end(result)
+        let shared = self.shared;
+        let written = self.end(result);
+        shared.tell_main(&shared.written);
+        written
     }
 
     fn write_first(&mut self) -> Result<(), OutputError> {

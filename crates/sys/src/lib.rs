@@ -51,7 +51,7 @@ pub use inherited::Inherited;
 pub use ioctl::BpfPrograms;
 pub use poll::{PollSet, Waker, wait_writable};
 pub use ring::{Ring, RingView};
-pub use spawn::{ExecError, Launched};
+pub use spawn::{ExecError, Launched, gives_capabilities};
 
 /// The result of a system call that returns -1 and sets `errno`.
 fn checked(result: libc::c_int) -> std::io::Result<libc::c_int> {

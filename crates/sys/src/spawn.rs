@@ -7,6 +7,26 @@ use std::ffi::{CString, OsString};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+
+/// Whether the file gives capabilities to whoever executes it. `false` also
+/// where that cannot be told.
+pub fn gives_capabilities(program: &Path) -> bool {
+    let Ok(path) = CString::new(program.as_os_str().as_encoded_bytes()) else {
+        return false;
+    };
+    // SAFETY: both strings end with NUL; with a size of 0 the kernel writes
+    // nothing and only tells the length.
+    let length = unsafe {
+        libc::getxattr(
+            path.as_ptr(),
+            c"security.capability".as_ptr(),
+            std::ptr::null_mut(),
+            0,
+        )
+    };
+    length > 0
+}
 
 /// A program could not be launched.
 #[derive(Debug, thiserror::Error)]
@@ -245,6 +265,13 @@ mod tests {
         let error = fork(&["a\0b"]).expect_err("NUL");
         assert_eq!(error.exit_code(), 1);
         assert_eq!(fork(&[]).expect_err("nothing").exit_code(), 127);
+    }
+
+    #[test]
+    fn most_files_give_no_capabilities() {
+        for path in ["/bin/sh", "/no/such", "/"] {
+            assert!(!super::gives_capabilities(path.as_ref()), "{path}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod pmu;
 mod probe;
 mod tracepoint;
 
-use prof_abi::{AttrFlags, EventAttr, event_kind};
+use prof_abi::{AttrFlags, EventAttr, Software, event_kind};
 
 pub use grammar::parse;
 
@@ -100,13 +100,19 @@ impl EventSpec {
         }
     }
 
-    /// Whether each occurrence is sampled unless told otherwise: tracepoints
-    /// and breakpoints, as perf does.
+    /// Whether each occurrence is sampled unless told otherwise: tracepoints,
+    /// breakpoints and what BPF programs write, as perf does.
     pub fn samples_each(&self) -> bool {
-        matches!(
-            self.attr.kind,
-            event_kind::TRACEPOINT | event_kind::BREAKPOINT
-        )
+        self.is_bpf_output()
+            || matches!(
+                self.attr.kind,
+                event_kind::TRACEPOINT | event_kind::BREAKPOINT
+            )
+    }
+
+    /// Whether it is what BPF programs write, which is its payload.
+    pub fn is_bpf_output(&self) -> bool {
+        self.attr.kind == event_kind::SOFTWARE && self.attr.config == Software::BPF_OUTPUT.0
     }
 
     /// Whether it may be narrowed to user space when the kernel refuses more.
@@ -165,6 +171,19 @@ pub(crate) fn break_up(specs: &mut [EventSpec]) -> bool {
 /// Whether this refusal of a member may come from its group, as perf sees it.
 pub(crate) fn is_of_a_group(errno: i32) -> bool {
     matches!(errno, libc::EINVAL | libc::EBADF)
+}
+
+/// Whether an event never occurs where it looks: in the kernel, which it leaves
+/// out.
+pub(crate) fn is_blind(attr: &EventAttr) -> bool {
+    const KERNEL_ONLY: [Software; 3] = [
+        Software::CONTEXT_SWITCHES,
+        Software::CPU_MIGRATIONS,
+        Software::CGROUP_SWITCHES,
+    ];
+    attr.kind == event_kind::SOFTWARE
+        && KERNEL_ONLY.contains(&Software(attr.config))
+        && attr.flags.has(AttrFlags::EXCLUDE_KERNEL)
 }
 
 /// An event that cannot be understood or does not exist.

@@ -1,0 +1,129 @@
+//! Why a recording has no samples, and what helps.
+
+use crate::open::OpenSet;
+use crate::options::{Options, Target};
+use crate::setup;
+use prof_abi::{EventAttr, Software, event_kind};
+use prof_sys::gives_capabilities;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+/// A line for the user, of a recording of this length without samples.
+pub(crate) fn why_empty(options: &Options, set: &OpenSet, elapsed: Duration) -> String {
+    if let Target::Command(command) = &options.target
+        && let Some(program) = command.first()
+        && let Some(how) = gains_rights(program)
+    {
+        return format!(
+            "no samples: {} {how}, and the kernel takes the events of such programs away\n  \
+             try: sudo prof record -a -- {0} …",
+            program.display()
+        );
+    }
+    let planned = &set.events[0].planned;
+    let who = match options.target {
+        Target::Command(_) => "the command",
+        Target::Processes(_) | Target::Threads(_) => "what was recorded",
+        Target::System => "this machine",
+    };
+    why_rare(
+        &planned.name,
+        &planned.attr,
+        set.count_of(0),
+        (who, elapsed),
+    )
+}
+
+/// What an event that counted `count` lacked for a sample.
+fn why_rare(name: &str, attr: &EventAttr, count: u64, (who, elapsed): (&str, Duration)) -> String {
+    let seconds = elapsed.as_secs_f64();
+    let is_clock = attr.kind == event_kind::SOFTWARE
+        && [Software::CPU_CLOCK.0, Software::TASK_CLOCK.0].contains(&attr.config);
+    let due = match (attr.is_freq(), is_clock) {
+        (true, true) => format!("{:.3} ms", 1e3 / attr.sample_period.max(1) as f64),
+        (true, false) => format!("{} Hz", attr.sample_period),
+        (false, true) => format!("{:.3} ms", attr.sample_period as f64 / 1e6),
+        (false, false) => attr.sample_period.to_string(),
+    };
+    match (count, is_clock) {
+        (0, true) => format!(
+            "no samples: {who} used no CPU in {seconds:.1} s, and {name} samples only what runs"
+        ),
+        (ns, true) => format!(
+            "no samples: {who} used {:.3} ms of CPU, and a sample is due after {due} of it\n  \
+             try: a longer recording, or a higher -F",
+            ns as f64 / 1e6
+        ),
+        (0, false) => format!("no samples: {name} did not occur in {seconds:.1} s"),
+        (count, false) => {
+            format!("no samples: {name} occurred {count} times, too rarely for {due}\n  try: -c 1")
+        }
+    }
+}
+
+/// How the program gets rights at its start that this process lacks.
+fn gains_rights(program: &OsStr) -> Option<&'static str> {
+    const SET_USER: u32 = 0o4000;
+    const SET_GROUP: u32 = 0o2000;
+    let path = setup::look_up(program).ok()?;
+    let file = fs::metadata(&path).ok()?;
+    // Its owner is the effective user.
+    let own = fs::metadata("/proc/self").ok()?;
+    let is_unreadable =
+        || File::open(&path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+    if file.mode() & SET_USER != 0 && file.uid() != own.uid() {
+        Some("is set-user-ID")
+    } else if file.mode() & SET_GROUP != 0 && file.gid() != own.gid() {
+        Some("is set-group-ID")
+    } else if own.uid() != 0 && gives_capabilities(&path) {
+        Some("has capabilities")
+    } else if is_unreadable() {
+        Some("may not be read by this user")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::why_rare;
+    use prof_abi::{AttrFlags, EventAttr};
+    use std::time::Duration;
+
+    #[test]
+    fn the_cause_fits_what_was_counted() {
+        let clock = EventAttr {
+            kind: 1,
+            sample_period: 1000,
+            flags: AttrFlags::FREQ,
+            ..EventAttr::default()
+        };
+        let faults = EventAttr {
+            kind: 1,
+            config: 2,
+            sample_period: 50,
+            ..EventAttr::default()
+        };
+        let why = |attr, count| why_rare("it", attr, count, ("pid 7", Duration::from_secs(2)));
+        for (attr, count, words) in [
+            (&clock, 0, "pid 7 used no CPU in 2.0 s"),
+            (
+                &clock,
+                300_000,
+                "used 0.300 ms of CPU, and a sample is due after 1.000 ms",
+            ),
+            (&faults, 0, "it did not occur in 2.0 s"),
+            (
+                &faults,
+                49,
+                "occurred 49 times, too rarely for 50\n  try: -c 1",
+            ),
+        ] {
+            let text = why(attr, count);
+            assert!(text.contains(words), "{text}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What `prof record` asks of the kernel and tells of it, beside perf.
+
+use crate::oracle::{Finished, have, perf, perf_at, prof, prof_command, scratch, skipped};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The fields of an attr that are set, each with its value.
+type Fields = BTreeSet<String>;
+
+/// The fields of the events asked for, but not of the one that only carries
+/// records of tasks, as `-vv` shows them: sets of `name value`.
+fn attrs(stderr: &str) -> Vec<Fields> {
+    let mut attrs = Vec::new();
+    for block in stderr.split("perf_event_attr:\n").skip(1) {
+        let lines = block.lines().take_while(|line| line.starts_with("  "));
+        let words = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.join(" ")
+        };
+        let fields: Fields = lines.map(words).collect();
+        if !fields.contains("config 0x9") {
+            attrs.push(fields);
+        }
+    }
+    attrs
+}
+
+/// What `prof record -v` and `perf record -vv` ask for with these arguments.
+fn asked(test: &str, args: &[&str]) -> Option<(Vec<Fields>, Vec<Fields>)> {
+    if !have(test, "perf") {
+        return None;
+    }
+    let record = ["record", "-o", "/dev/null"];
+    let ours = prof(&[&record[..], &["-v"], args, &["true"]].concat());
+    let theirs = perf(&[&record[..], &["-vv"], args, &["true"]].concat());
+    if ours.stderr.contains("EACCES") {
+        skipped(test, &ours.stderr);
+        return None;
+    }
+    assert_eq!((ours.code, theirs.code), (0, 0), "{}", ours.stderr);
+    Some((attrs(&ours.stderr), attrs(&theirs.stderr)))
+}
+
+fn value<'a>(attr: &'a Fields, field: &str) -> &'a str {
+    let values = attr.iter().filter_map(|line| line.strip_prefix(field));
+    values.map(str::trim).next().unwrap_or_default()
+}
+
+/// The bits of a field that perf has as well.
+fn bits<'a>(attr: &'a Fields, field: &str) -> BTreeSet<&'a str> {
+    value(attr, field).split('|').collect()
+}
+
+#[test]
+fn v_shows_each_event_by_perfs_fields() {
+    let events = ["-e", "cpu-clock:u,page-faults/period=3/"];
+    let Some((ours, theirs)) = asked("v_shows_each_event_by_perfs_fields", &events) else {
+        return;
+    };
+    assert_eq!((ours.len(), theirs.len()), (2, 2), "{ours:?} {theirs:?}");
+    for (ours, theirs) in ours.iter().zip(&theirs) {
+        for field in [
+            "type",
+            "config",
+            "{ sample_period, sample_freq }",
+            "disabled",
+            "inherit",
+            "freq",
+            "exclude_kernel",
+            "enable_on_exec",
+        ] {
+            assert_eq!(value(ours, field), value(theirs, field), "{field}");
+        }
+        for field in ["sample_type", "read_format"] {
+            let theirs = bits(theirs, field);
+            let ours = bits(ours, field);
+            assert!(ours.is_superset(&theirs), "{field}: {ours:?} {theirs:?}");
+        }
+    }
+}
+
+#[test]
+fn weights_and_thread_counts_are_asked_for_as_perf_does() {
+    let args = ["-W", "-s", "-e", "cpu-clock"];
+    let test = "weights_and_thread_counts_are_asked_for_as_perf_does";
+    let Some((ours, theirs)) = asked(test, &args) else {
+        return;
+    };
+    for attr in [&ours[0], &theirs[0]] {
+        assert!(
+            bits(attr, "sample_type").contains("WEIGHT_STRUCT"),
+            "{attr:?}"
+        );
+        let times = ["TOTAL_TIME_ENABLED", "TOTAL_TIME_RUNNING"];
+        let format = bits(attr, "read_format");
+        assert!(times.iter().all(|time| format.contains(time)), "{attr:?}");
+        assert_eq!(value(attr, "inherit_stat"), "1");
+    }
+    // With stacks unwound on the way, too.
+    let file = scratch().join("record-told-weights.data");
+    let file = file.to_str().expect("a path of ours");
+    let work = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    let recorded = prof(&[
+        "record", "-q", "-g", "-W", "-s", "-F", "4999", "-o", file, "sh", "-c", work,
+    ]);
+    recorded.succeeded("prof record");
+    for perf in crate::oracle::perfs(test) {
+        let shown = perf_at(&perf, &["script", "-F", "weight,ip,sym", "-i", file]);
+        let shown = shown.succeeded("perf script");
+        assert!(shown.text().lines().count() > 10, "{}", shown.stderr);
+    }
+}
+
+#[test]
+fn bpf_output_has_its_payload_and_every_sample() {
+    let args = ["-e", "bpf-output/no-inherit,name=x/"];
+    let Some((ours, theirs)) = asked("bpf_output_has_its_payload_and_every_sample", &args) else {
+        return;
+    };
+    for attr in [&ours[0], &theirs[0]] {
+        assert!(bits(attr, "sample_type").contains("RAW"), "{attr:?}");
+        assert_eq!(value(attr, "{ sample_period, sample_freq }"), "1");
+        assert_eq!(value(attr, "freq"), "");
+    }
+}
+
+fn record(args: &[&str]) -> Finished {
+    prof(&[&["record", "-o", "/dev/null"], args].concat())
+}
+
+#[test]
+fn a_frequency_of_an_event_above_the_limit_is_told_or_refused() {
+    let limit = "/proc/sys/kernel/perf_event_max_sample_rate";
+    let limit = std::fs::read_to_string(limit).expect("Linux");
+    let above = 2 * limit.trim().parse::<u64>().expect("a number");
+    let event = format!("cpu-clock/freq={above}/u");
+    let lowered = record(&["-e", &event, "true"]);
+    if lowered.stderr.contains("EACCES") {
+        return skipped("frequency", &lowered.stderr);
+    }
+    assert_eq!(lowered.code, 0, "{}", lowered.stderr);
+    let told = format!("since {above} Hz is above");
+    assert!(lowered.stderr.contains(&told), "{}", lowered.stderr);
+    let refused = record(&["--strict-freq", "-e", &event, "true"]);
+    assert_eq!(refused.code, 1);
+    let told = format!("{above} Hz is above");
+    assert!(refused.stderr.contains(&told), "{}", refused.stderr);
+}
+
+#[test]
+fn an_event_that_cannot_be_seen_is_told() {
+    let blind = record(&["-e", "cs:u", "true"]);
+    if blind.stderr.contains("EACCES") {
+        return skipped("blind", &blind.stderr);
+    }
+    let told = "cs:u has no samples: it occurs in the kernel only";
+    assert!(blind.stderr.contains(told), "{}", blind.stderr);
+    let seen = record(&["-e", "page-faults:u", "true"]);
+    assert!(!seen.stderr.contains("has no samples"), "{}", seen.stderr);
+}
+
+#[test]
+fn an_idle_process_and_how_to_end_are_told() {
+    let mut idle = Command::new("sleep").arg("1000").spawn().expect("starts");
+    let pid = idle.id().to_string();
+    let timed = record(&["-p", &pid, "--duration", "0.2"]);
+    let endless = Command::new("env")
+        .arg("--default-signal")
+        .arg(prof_command().get_program())
+        .args(["record", "-o", "/dev/null", "-p", &pid])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("prof starts");
+    idle.kill().expect("ours");
+    idle.wait().expect("ours");
+    let endless = Finished::from(endless.wait_with_output().expect("ends"));
+    if timed.stderr.contains("EACCES") {
+        return skipped("idle", &timed.stderr);
+    }
+    assert_eq!(timed.code, 0, "{}", timed.stderr);
+    assert!(timed.stderr.contains("used no CPU"), "{}", timed.stderr);
+    assert!(!timed.stderr.contains("Ctrl-C"), "{}", timed.stderr);
+    // It may have been gone before we came.
+    let told = ["Ctrl-C ends it", "there is no process"];
+    let is_told = told.iter().any(|words| endless.stderr.contains(words));
+    assert!(is_told, "{}", endless.stderr);
+}
+
+#[test]
+fn a_program_that_gains_rights_is_told() {
+    let test = "a_program_that_gains_rights_is_told";
+    if !have(test, "setpriv") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let mode = |path: &Path, mode: u32| {
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(path, permissions)
+    };
+    let (program, own) = (folder.path().join("setuid"), folder.path().join("prof"));
+    std::fs::copy("/bin/true", &program).expect("copied");
+    std::fs::copy(prof_command().get_program(), &own).expect("copied");
+    mode(folder.path(), 0o755).expect("ours");
+    mode(&program, 0o4755).expect("ours");
+    let run = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&own)
+        .args([
+            "record",
+            "-o",
+            "/dev/null",
+            "-e",
+            "page-faults:u",
+            "-c",
+            "1",
+        ])
+        .arg(&program)
+        .current_dir("/")
+        .output();
+    let run = Finished::from(run.expect("setpriv starts"));
+    if run.stderr.contains("setresuid failed") || run.stderr.contains("EACCES") {
+        return skipped(test, &run.stderr);
+    }
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    if !run.stderr.contains(" 0 samples") {
+        return skipped(test, "set-user-ID is not honoured here");
+    }
+    assert!(run.stderr.contains("is set-user-ID"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("try: sudo prof record -a"),
+        "{}",
+        run.stderr
+    );
+}
