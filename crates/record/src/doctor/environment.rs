@@ -1,5 +1,6 @@
 //! The settings that decide what may be profiled.
 
+use super::attempts::Attempts;
 use std::fs;
 use std::path::Path;
 
@@ -59,12 +60,24 @@ pub struct Environment {
     pub tracefs: Option<String>,
     /// Whether its list of events can be read.
     pub tracefs_readable: bool,
+    /// Whether this process is in a user namespace of its own, where
+    /// capabilities do not reach the kernel's events.
+    pub user_namespace: bool,
+    /// Whether a seccomp filter looks at its system calls.
+    pub seccomp: bool,
+    /// What was tried.
+    pub attempts: Attempts,
 }
 
 impl Environment {
     /// The environment of this process.
     pub fn read() -> Self {
-        Self::read_under(Path::new("/"))
+        let settings = Self::read_under(Path::new("/"));
+        let tracefs = settings.tracefs.as_deref().map(Path::new);
+        Self {
+            attempts: Attempts::make(tracefs),
+            ..settings
+        }
     }
 
     /// The same with another directory in the place of `/`.
@@ -86,7 +99,7 @@ impl Environment {
             capabilities: field(&status, "CapEff:")
                 .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
                 .unwrap_or(0),
-            release: text("proc/sys/kernel/osrelease").trim().to_owned(),
+            release: release(&text),
             paranoid: sysctl("perf_event_paranoid"),
             kptr_restrict: sysctl("kptr_restrict"),
             ptrace_scope: sysctl("yama/ptrace_scope"),
@@ -101,6 +114,9 @@ impl Environment {
             kernel_symbols: first_address_is_real(&root.join("proc/kallsyms")),
             tracefs_readable: events.is_some_and(|events| fs::read_dir(events).is_ok()),
             tracefs,
+            user_namespace: is_of_a_user_namespace(&text("proc/self/uid_map")),
+            seccomp: field(&status, "Seccomp:").is_some_and(|mode| mode.trim() == "2"),
+            attempts: Attempts::default(),
         }
     }
 
@@ -121,6 +137,24 @@ impl Environment {
             |name: &&str| *name == "cpu" || name.starts_with("cpu_") || name.starts_with("armv8_");
         self.pmus.iter().map(String::as_str).filter(is_cpu)
     }
+}
+
+/// The release, also where /proc/sys is hidden.
+fn release(text: &dyn Fn(&str) -> String) -> String {
+    let release = text("proc/sys/kernel/osrelease");
+    if !release.is_empty() {
+        return release.trim().to_owned();
+    }
+    let version = text("proc/version");
+    let mut words = version.split_ascii_whitespace();
+    words.nth(2).unwrap_or_default().to_owned()
+}
+
+/// Whether user ids are not those of the whole machine, which map all 2^32 - 1
+/// onto themselves.
+fn is_of_a_user_namespace(uid_map: &str) -> bool {
+    let fields: Vec<&str> = uid_map.split_ascii_whitespace().collect();
+    !fields.is_empty() && fields != ["0", "0", "4294967295"]
 }
 
 /// What stands behind a key at the start of a line.
@@ -210,6 +244,12 @@ mod tests {
         put(root, "proc/sys/kernel/perf_event_paranoid", "-1\n");
         put(root, "proc/sys/kernel/yama/ptrace_scope", "2\n");
         put(root, "proc/kallsyms", "ffffffff81000000 T _text\n");
+        put(root, "proc/version", "Linux version 6.18.5 (x@y) #1 SMP\n");
+        put(
+            root,
+            "proc/self/uid_map",
+            "         0       1000          1\n",
+        );
         put(root, "sys/bus/event_source/devices/cpu_core/type", "4\n");
         put(root, "sys/bus/event_source/devices/msr/type", "9\n");
         let found = Environment::read_under(root);
@@ -223,6 +263,8 @@ mod tests {
         assert!(found.tracefs_readable && found.kernel_symbols);
         assert_eq!((found.paranoid, found.ptrace_scope), (Some(-1), Some(2)));
         assert_eq!(found.kptr_restrict, None);
+        assert_eq!(found.release, "6.18.5");
+        assert!(found.user_namespace && !found.seccomp);
         assert_eq!(found.cpu_pmus().collect::<Vec<_>>(), ["cpu_core"]);
     }
 

@@ -1,6 +1,8 @@
 //! What follows from the environment, one finding per thing a user wants.
 
+use super::attempts::Tried;
 use super::environment::{Capability, Environment};
+use crate::hints::errno_name;
 
 /// Whether a thing is possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +61,7 @@ impl Finding {
 
 /// Everything, in the order in which it matters to most.
 pub fn findings(environment: &Environment) -> Vec<Finding> {
-    vec![
+    let mut findings = vec![
         own_user_code(environment),
         own_kernel_code(environment),
         whole_system(environment),
@@ -73,60 +75,158 @@ pub fn findings(environment: &Environment) -> Vec<Finding> {
         open_files(environment),
         sample_rate(environment),
         stack_depth(environment),
-    ]
+    ];
+    let fixed = findings.iter_mut().filter(|found| found.fix.is_some());
+    for found in fixed.filter(|_| environment.user_namespace) {
+        // Its root may neither set nor mount anything of the machine's.
+        found
+            .why
+            .push_str("; the command is for outside of this container");
+    }
+    findings
 }
 
 fn sysctl(name: &str, value: i64) -> Option<String> {
     Some(format!("sudo sysctl kernel.{name}={value}"))
 }
 
-/// What `perf_event_paranoid` decides: allowed up to `highest`.
+/// What `perf_event_paranoid` decides: allowed up to `highest`, unless the
+/// attempt says otherwise.
 fn by_paranoid(
     environment: &Environment,
     thing: (&'static str, &'static str),
     highest: i64,
+    tried: Option<Tried>,
 ) -> Finding {
-    let (id, what) = thing;
-    let Some(paranoid) = environment.paranoid else {
-        let why = "this kernel has no perf events (CONFIG_PERF_EVENTS)";
-        return Finding::lacks(thing, State::No, why, None);
+    let setting = environment
+        .paranoid
+        .map(|level| format!("kernel.perf_event_paranoid is {level}"));
+    let is_low = environment.paranoid.is_some_and(|level| level <= highest);
+    let is_privileged = environment.may_use_all_events() && !environment.user_namespace;
+    let why = match (tried, setting) {
+        (Some(Err(errno)), _) => return refused(environment, thing, highest, errno),
+        (None, None) => {
+            let why = "this kernel has no perf events (CONFIG_PERF_EVENTS)";
+            return Finding::lacks(thing, State::No, why, None);
+        }
+        (_, Some(setting)) if is_low && !is_privileged => setting,
+        _ if is_privileged => "by privilege (CAP_PERFMON or CAP_SYS_ADMIN)".to_owned(),
+        (None, Some(setting)) => {
+            let why = format!("{setting}, at most {highest} allows it");
+            let fix = sysctl("perf_event_paranoid", highest);
+            return Finding::lacks(thing, State::No, why, fix);
+        }
+        (Some(Ok(())), _) => TRIED.to_owned(),
     };
-    if environment.may_use_all_events() {
-        return Finding::yes(id, what, "by privilege (CAP_PERFMON or CAP_SYS_ADMIN)");
+    Finding::yes(thing.0, thing.1, why)
+}
+
+/// Why something is possible where no setting says so.
+const TRIED: &str = "it was tried, and works";
+/// Where no level of `perf_event_paranoid` decides.
+const NO_LEVEL: i64 = i64::MAX;
+
+/// Why an attempt was refused, by what is around it.
+fn refused(
+    environment: &Environment,
+    thing: (&'static str, &'static str),
+    highest: i64,
+    errno: i32,
+) -> Finding {
+    let name = errno_name(errno);
+    let no = |why: String, fix| Finding::lacks(thing, State::No, why, fix);
+    if errno == libc::ENOSYS {
+        let why = "this kernel has no perf events (CONFIG_PERF_EVENTS), or a sandbox hides them";
+        return no(format!("{why} ({name})"), None);
     }
-    let setting = format!("kernel.perf_event_paranoid is {paranoid}");
-    if paranoid <= highest {
-        Finding::yes(id, what, setting)
-    } else {
-        let why = format!("{setting}, at most {highest} allows it");
-        Finding::lacks(
-            thing,
-            State::No,
-            why,
+    let is_privileged = environment.may_use_all_events();
+    let is_rootless = is_privileged && environment.user_namespace;
+    let high = environment.paranoid.filter(|&level| level > highest);
+    if is_sandboxed(environment) {
+        return no(sandbox(environment, name), None);
+    }
+    match high {
+        Some(level) if is_rootless => no(
+            format!(
+                "kernel.perf_event_paranoid is {level}, at most {highest} allows it; \
+                 capabilities of a user namespace (rootless container) do not"
+            ),
             sysctl("perf_event_paranoid", highest),
-        )
+        ),
+        Some(level) if !is_privileged => no(
+            format!("kernel.perf_event_paranoid is {level}, at most {highest} allows it"),
+            sysctl("perf_event_paranoid", highest),
+        ),
+        _ if is_rootless => no(
+            format!(
+                "capabilities of a user namespace (rootless container) do not allow it ({name})"
+            ),
+            None,
+        ),
+        _ if environment.paranoid.is_none() && !is_privileged => no(
+            format!("refused ({name}); kernel.perf_event_paranoid, which decides, is hidden here"),
+            None,
+        ),
+        _ => no(sandbox(environment, name), None),
+    }
+}
+
+/// Whether even what every setting allows is refused.
+fn is_sandboxed(environment: &Environment) -> bool {
+    let is_allowed =
+        environment.may_use_all_events() || environment.paranoid.is_some_and(|level| level <= 2);
+    is_allowed && matches!(environment.attempts.own_user, Some(Err(_)))
+}
+
+/// What refuses where settings allow.
+fn sandbox(environment: &Environment, errno: &str) -> String {
+    match environment.seccomp {
+        true => format!(
+            "a seccomp filter refuses it ({errno}): whoever started this container or service \
+             has to allow perf_event_open"
+        ),
+        false => format!("a security policy refuses it ({errno}): SELinux, AppArmor or the like"),
     }
 }
 
 fn own_user_code(environment: &Environment) -> Finding {
-    by_paranoid(environment, ("own-user", "your programs, user code"), 2)
+    let thing = ("own-user", "your programs, user code");
+    by_paranoid(environment, thing, 2, environment.attempts.own_user)
 }
 
 fn own_kernel_code(environment: &Environment) -> Finding {
-    by_paranoid(environment, ("own-kernel", "your programs, kernel code"), 1)
+    let thing = ("own-kernel", "your programs, kernel code");
+    by_paranoid(environment, thing, 1, environment.attempts.own_kernel)
 }
 
 fn whole_system(environment: &Environment) -> Finding {
-    by_paranoid(environment, ("system", "the whole system (-a, -C)"), 0)
+    let thing = ("system", "the whole system (-a, -C)");
+    by_paranoid(environment, thing, 0, environment.attempts.system)
 }
 
 fn other_users(environment: &Environment) -> Finding {
     let thing = ("other-users", "processes of other users (-p)");
-    if environment.may_use_all_events() || environment.has(Capability::SYS_PTRACE) {
-        Finding::yes(thing.0, thing.1, "by privilege")
-    } else {
-        let why = "needs CAP_PERFMON or CAP_SYS_PTRACE; run the same command with sudo";
-        Finding::lacks(thing, State::No, why, Some("sudo prof record …".to_owned()))
+    let by_privilege = environment.may_use_all_events() || environment.has(Capability::SYS_PTRACE);
+    let errno = match (
+        environment.attempts.other_users,
+        environment.attempts.own_user,
+    ) {
+        (Some(Err(errno)), _) => Some(errno),
+        // There was none to try it with.
+        (None, Some(Err(errno))) => Some(errno),
+        (None, _) if environment.user_namespace => Some(libc::EACCES),
+        _ => None,
+    };
+    match errno {
+        Some(errno) if by_privilege || is_sandboxed(environment) => {
+            refused(environment, thing, NO_LEVEL, errno)
+        }
+        None if by_privilege => Finding::yes(thing.0, thing.1, "by privilege"),
+        None if environment.attempts.other_users.is_some() => Finding::yes(thing.0, thing.1, TRIED),
+        _ => {
+            let why = "needs CAP_PERFMON or CAP_SYS_PTRACE; run the same command with sudo";
+            Finding::lacks(thing, State::No, why, Some("sudo prof record …".to_owned()))
+        }
     }
 }
 
@@ -150,8 +250,14 @@ fn kernel_names(environment: &Environment) -> Finding {
 fn hardware_events(environment: &Environment) -> Finding {
     let thing = ("hardware", "hardware events (cycles, cache misses)");
     let pmus: Vec<_> = environment.cpu_pmus().collect();
-    if !pmus.is_empty() {
-        return Finding::yes(thing.0, thing.1, format!("PMU: {}", pmus.join(", ")));
+    let list = || format!("PMU: {}", pmus.join(", "));
+    match environment.attempts.hardware {
+        Some(Err(errno @ (libc::EACCES | libc::EPERM | libc::ENOSYS))) => {
+            return refused(environment, thing, 2, errno);
+        }
+        Some(Ok(())) => return Finding::yes(thing.0, thing.1, list()),
+        None if !pmus.is_empty() => return Finding::yes(thing.0, thing.1, list()),
+        None | Some(Err(_)) => {}
     }
     let why = if environment.virtual_machine {
         "no PMU: the virtual machine was started without one (QEMU: -cpu host,pmu=on; \
@@ -174,8 +280,15 @@ fn tracepoints(environment: &Environment) -> Finding {
         let fix = format!("sudo mount -o remount,mode=750,gid=$(id -g) {at}");
         return Finding::lacks(thing, State::No, why, Some(fix));
     }
-    if environment.may_use_all_events() || environment.paranoid.is_some_and(|level| level <= -1) {
-        return Finding::yes(thing.0, thing.1, format!("{at} is readable"));
+    let by_setting =
+        environment.may_use_all_events() || environment.paranoid.is_some_and(|level| level <= -1);
+    let tried = environment.attempts.tracepoint;
+    match tried.unwrap_or(by_setting.then_some(()).ok_or(libc::EACCES)) {
+        Ok(()) => return Finding::yes(thing.0, thing.1, format!("{at} is readable")),
+        Err(errno) if by_setting && !environment.user_namespace || is_sandboxed(environment) => {
+            return refused(environment, thing, -1, errno);
+        }
+        Err(_) => {}
     }
     let why = "their data needs kernel.perf_event_paranoid -1; counting works";
     Finding::lacks(thing, State::Partly, why, sysctl("perf_event_paranoid", -1))
@@ -187,8 +300,12 @@ fn uprobes(environment: &Environment) -> Finding {
         let why = "this kernel has no uprobe PMU (CONFIG_UPROBES)";
         return Finding::lacks(thing, State::No, why, None);
     }
-    if environment.has(Capability::SYS_ADMIN) {
+    let tried = environment.attempts.uprobe;
+    let by_privilege = environment.has(Capability::SYS_ADMIN);
+    if by_privilege && tried.is_none_or(|tried| tried.is_ok()) {
         Finding::yes(thing.0, thing.1, "by privilege (CAP_SYS_ADMIN)")
+    } else if let (true, Some(Err(errno))) = (by_privilege, tried) {
+        refused(environment, thing, NO_LEVEL, errno)
     } else {
         let fix = Some("sudo prof record …".to_owned());
         Finding::lacks(
@@ -206,19 +323,30 @@ fn running_stacks(environment: &Environment) -> Finding {
         "deep stacks of processes that already run (-p -g)",
     );
     let scope = environment.ptrace_scope.unwrap_or(0);
-    if scope == 0 || environment.has(Capability::SYS_PTRACE) {
-        return Finding::yes(thing.0, thing.1, "their memory may be read");
+    let by_setting = scope == 0 || environment.has(Capability::SYS_PTRACE);
+    let lost = "frames beyond the copied stack cannot be read";
+    match environment.attempts.memory {
+        Some(Err(errno)) if by_setting => {
+            let name = errno_name(errno);
+            let why = format!("memory of other processes is refused ({name}): {lost}");
+            Finding::lacks(thing, State::Partly, why, None)
+        }
+        None if by_setting => Finding::yes(thing.0, thing.1, "their memory may be read"),
+        Some(Ok(())) => Finding::yes(thing.0, thing.1, "their memory may be read"),
+        None | Some(Err(_)) => yama(thing, scope, lost),
     }
-    let why = format!(
-        "kernel.yama.ptrace_scope is {scope}: frames beyond the copied stack cannot be read"
-    );
+}
+
+fn yama(thing: (&'static str, &'static str), scope: i64, lost: &str) -> Finding {
+    let why = format!("kernel.yama.ptrace_scope is {scope}: {lost}");
     Finding::lacks(thing, State::Partly, why, sysctl("yama.ptrace_scope", 0))
 }
 
 fn ring_memory(environment: &Environment) -> Finding {
     let thing = ("ring-memory", "ring buffers of 2 MiB per CPU");
     const WANTED_KB: i64 = 2048 + 4;
-    if environment.has(Capability::IPC_LOCK) {
+    // In a user namespace it does not count.
+    if environment.has(Capability::IPC_LOCK) && !environment.user_namespace {
         return Finding::yes(thing.0, thing.1, "no limit (CAP_IPC_LOCK)");
     }
     let per_cpu = environment.mlock_kb.unwrap_or(0);
@@ -294,7 +422,7 @@ fn stack_depth(environment: &Environment) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::{Finding, State, findings};
-    use crate::doctor::Environment;
+    use crate::doctor::{Attempts, Environment, Tried};
 
     /// A desktop of a user without privileges.
     fn user(paranoid: i64) -> Environment {
@@ -354,6 +482,100 @@ mod tests {
         assert_eq!(states(&perfmon, &ids), [State::Yes; 4]);
         let ids = ["uprobes", "kernel-names", "tracepoints"];
         assert_eq!(states(&perfmon, &ids), [State::No; 3]);
+    }
+
+    /// Root, as far as capabilities tell.
+    fn root(attempts: Attempts) -> Environment {
+        Environment {
+            uid: Some(0),
+            capabilities: u64::MAX,
+            attempts,
+            ..user(2)
+        }
+    }
+
+    fn all(tried: Tried) -> Attempts {
+        Attempts {
+            own_user: Some(tried),
+            own_kernel: Some(tried),
+            system: Some(tried),
+            other_users: Some(tried),
+            hardware: Some(tried),
+            tracepoint: Some(tried),
+            uprobe: Some(tried),
+            memory: Some(tried),
+        }
+    }
+
+    #[test]
+    fn privileges_of_a_user_namespace_do_not_count() {
+        let rootless = Environment {
+            user_namespace: true,
+            tracefs_readable: true,
+            ..root(Attempts {
+                own_user: Some(Ok(())),
+                ..all(Err(libc::EACCES))
+            })
+        };
+        let ids = ["own-user", "own-kernel", "system", "other-users", "uprobes"];
+        use State::{No, Yes};
+        assert_eq!(states(&rootless, &ids), [Yes, No, No, No, No]);
+        let system = finding(&rootless, "system");
+        assert!(system.why.contains("user namespace"), "{}", system.why);
+        assert!(
+            system.why.contains("perf_event_paranoid is 2"),
+            "{}",
+            system.why
+        );
+        let tracepoints = finding(&rootless, "tracepoints").state;
+        assert_ne!(tracepoints, Yes);
+        let rings = finding(&rootless, "ring-memory").why;
+        assert!(!rings.contains("CAP_IPC_LOCK"), "{rings}");
+    }
+
+    #[test]
+    fn a_sandbox_that_refuses_is_named_and_no_setting_is_blamed() {
+        let sandboxed = Environment {
+            seccomp: true,
+            tracefs_readable: true,
+            ..root(all(Err(libc::EPERM)))
+        };
+        let ids = [
+            "own-user",
+            "own-kernel",
+            "system",
+            "other-users",
+            "hardware",
+            "tracepoints",
+            "uprobes",
+        ];
+        for id in ids {
+            let found = finding(&sandboxed, id);
+            assert_eq!(found.state, State::No, "{found:?}");
+            assert!(
+                found.why.contains("seccomp filter refuses it (EPERM)"),
+                "{found:?}"
+            );
+            assert_eq!(found.fix, None);
+        }
+    }
+
+    #[test]
+    fn what_works_is_possible_whatever_the_settings_hide() {
+        let hidden = Environment {
+            paranoid: None,
+            ..root(all(Ok(())))
+        };
+        let ids = ["own-user", "own-kernel", "system", "other-users"];
+        assert_eq!(states(&hidden, &ids), [State::Yes; 4]);
+        let plain = Environment {
+            paranoid: None,
+            attempts: all(Ok(())),
+            ..user(2)
+        };
+        let ids = ["own-user", "own-kernel", "system"];
+        assert_eq!(states(&plain, &ids), [State::Yes; 3]);
+        assert!(finding(&plain, "system").why.contains("tried"));
     }
 
     #[test]

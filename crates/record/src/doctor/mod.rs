@@ -1,8 +1,10 @@
 //! What profiling is possible here for this user, and what would enable the
 //! rest: the environment as /proc and /sys tell it, and what follows.
 
+mod attempts;
 mod environment;
 mod findings;
 
+pub use attempts::{Attempts, Tried};
 pub use environment::{Capability, Environment};
 pub use findings::{Finding, State, findings};
