@@ -239,3 +239,55 @@ fn tasks_override_cpus_with_perfs_warning() {
         }
     }
 }
+
+#[test]
+fn refusals_have_causes_and_cures_and_invalid_is_not_unsupported() {
+    let test = "refusals_have_causes_and_cures_and_invalid_is_not_unsupported";
+    if !have(test, "strace") {
+        return;
+    }
+    let refused = |errno: &str, event: &str| {
+        let inject = format!("inject=perf_event_open:error={errno}");
+        let prof = env!("CARGO_BIN_EXE_prof");
+        let args = ["-qq", "-o", "/dev/null", "-e", &inject, prof, "stat"];
+        let run = Command::new("strace")
+            .args(args)
+            .args(["-e", event, "true"])
+            .output();
+        Finished::from(run.expect("strace starts"))
+    };
+    let busy = refused("EBUSY", "cycles");
+    if busy.stderr.contains("ptrace") {
+        return skipped(test, &busy.stderr);
+    }
+    for (run, words) in [
+        (busy, "cannot count cycles: device or resource busy (EBUSY)"),
+        (refused("EBUSY", "cs"), "nmi_watchdog=0"),
+        (refused("EINVAL", "cs"), "invalid argument (EINVAL)"),
+        (refused("EINVAL", "cs"), "without its modifiers"),
+        (refused("EINVAL", "mem:0x1000:w"), "no such breakpoint"),
+        (refused("ENOSYS", "cs"), "docker run --cap-add PERFMON"),
+    ] {
+        assert_eq!(run.code, 1, "{}", run.stderr);
+        assert!(run.stderr.contains(words), "{}", run.stderr);
+        assert!(!run.stderr.contains("<not supported>"), "{}", run.stderr);
+    }
+    // The CPU has nothing of the kind, as perf takes it.
+    let general = refused("EINVAL", "cycles");
+    assert_eq!(general.code, 0, "{}", general.stderr);
+    assert!(
+        general.stderr.contains("<not supported>"),
+        "{}",
+        general.stderr
+    );
+    let prof = env!("CARGO_BIN_EXE_prof");
+    let events = ["page-faults:u"; 60].join(",");
+    let script = format!("ulimit -n 30; exec {prof} stat -e {events} true");
+    let few = Command::new("bash").args(["-c", &script]).output();
+    let few = Finished::from(few.expect("bash starts"));
+    assert_eq!(few.code, 1, "{}", few.stderr);
+    for words in ["60 descriptors", "prlimit --pid $$ --nofile=", "(EMFILE)"] {
+        let words = words.replace("60", "92");
+        assert!(few.stderr.contains(&words), "{}", few.stderr);
+    }
+}

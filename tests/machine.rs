@@ -1,6 +1,6 @@
 //! `prof list` and `prof doctor`: what this machine has.
 
-use crate::oracle::{Finished, have, may_record_all, perf, prof, prof_command};
+use crate::oracle::{Finished, have, may_record_all, perf, prof, prof_command, skipped};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -107,4 +107,96 @@ fn the_doctor_agrees_with_the_kernel() {
         assert_eq!(others, possible("other-users"));
     }
     std::fs::remove_file(&copy).expect("it is there");
+}
+
+/// The findings of `prof doctor` where a shell line has `PROF` in its place.
+fn findings_in(test: &str, line: &str) -> Option<(Value, Finished)> {
+    let prof = env!("CARGO_BIN_EXE_prof");
+    let run = |command: &str| -> Finished {
+        let script = line.replace("PROF", &format!("{prof} {command}"));
+        let output = Command::new("sh").args(["-c", &script]).output();
+        output.expect("sh starts").into()
+    };
+    let doctor = run("doctor --json");
+    if doctor.stdout.is_empty() {
+        skipped(test, &doctor.stderr);
+        return None;
+    }
+    Some((json(&doctor), run("record -q -a -o /dev/null true")))
+}
+
+fn finding<'a>(report: &'a Value, id: &str) -> (&'a str, &'a str, &'a Value) {
+    let findings = report["findings"].as_array().expect("a list");
+    let found = findings.iter().find(|finding| finding["id"] == id);
+    let found = found.unwrap_or_else(|| panic!("no finding {id}"));
+    let text = |key: &str| found[key].as_str().expect("a text");
+    (text("possible"), text("why"), &found["fix"])
+}
+
+#[test]
+fn the_doctor_does_not_believe_a_user_namespaces_root() {
+    let test = "the_doctor_does_not_believe_a_user_namespaces_root";
+    if !have(test, "unshare") {
+        return;
+    }
+    let Some((report, recorded)) = findings_in(test, "unshare -Ur PROF") else {
+        return;
+    };
+    let (possible, why, _) = finding(&report, "system");
+    assert_eq!(possible == "yes", recorded.code == 0, "{}", recorded.stderr);
+    if possible != "yes" {
+        assert!(why.contains("user namespace"), "{why}");
+    }
+}
+
+#[test]
+fn the_doctor_names_a_seccomp_filter() {
+    let test = "the_doctor_names_a_seccomp_filter";
+    if !have(test, "python3") || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    // A filter that answers EPERM (1) to system call 298, perf_event_open.
+    let filter = "import ctypes, os, struct, sys
+code = struct.pack('HBBI' * 4, 0x20, 0, 0, 0, 0x15, 0, 1, 298, 6, 0, 0, 0x50001, 6, 0, 0, 0x7fff0000)
+buffer = ctypes.create_string_buffer(code)
+program = struct.pack('HxxxxxxP', 4, ctypes.addressof(buffer))
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(38, 1, 0, 0, 0)
+if libc.prctl(22, 2, program, 0, 0): sys.exit(9)
+os.execv(sys.argv[1], sys.argv[1:])";
+    let line = format!("python3 -c \"{filter}\" PROF");
+    let Some((report, recorded)) = findings_in(test, &line) else {
+        return;
+    };
+    assert_eq!(recorded.code, 1, "{}", recorded.stderr);
+    for id in [
+        "own-user",
+        "own-kernel",
+        "system",
+        "other-users",
+        "hardware",
+    ] {
+        let (possible, why, fix) = finding(&report, id);
+        assert_eq!(possible, "no", "{id}: {why}");
+        assert!(why.contains("seccomp filter"), "{id}: {why}");
+        assert!(fix.is_null(), "{id}: {fix}");
+    }
+}
+
+#[test]
+fn the_doctor_tries_where_settings_are_hidden() {
+    let test = "the_doctor_tries_where_settings_are_hidden";
+    if !may_record_all(test) || !have(test, "unshare") {
+        return;
+    }
+    let line = "unshare -m sh -c 'mount -t tmpfs none /proc/sys/kernel || exit 9; PROF'";
+    let Some((report, recorded)) = findings_in(test, line) else {
+        return;
+    };
+    assert_eq!(recorded.code, 0, "{}", recorded.stderr);
+    for id in ["own-user", "own-kernel", "system"] {
+        let (possible, why, _) = finding(&report, id);
+        assert_eq!(possible, "yes", "{id}: {why}");
+    }
+    assert_ne!(report["release"], "");
 }

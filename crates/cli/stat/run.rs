@@ -4,6 +4,7 @@ use super::target::Selection;
 use anyhow::Context;
 use prof_record::counting::{Counters, Reading};
 use prof_record::events::EventSpec;
+use prof_sys::limits::{Limit, Resource};
 use prof_sys::process::{Ended, PidFd, Wait, children_cpu_time};
 use prof_sys::signal::{self, SignalFd, SignalSet};
 use prof_sys::{ExecError, Launched, PollSet};
@@ -69,6 +70,8 @@ impl Plan {
         } else {
             Some(Launched::fork(&self.command, SignalSet::of(&STOPPING))?)
         };
+        // The command has been forked and gets its own limit back.
+        let _ = Limit::raise(Resource::OpenFiles);
         let scope = self.selection.scope(launched.as_ref().map(Launched::pid));
         let counters = Counters::open(&self.events, &scope, self.inherit)?;
         Ok(Opened {

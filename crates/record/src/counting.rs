@@ -4,7 +4,11 @@
 //! you ask. Inherited counts of children are in the readings.
 
 use crate::events::{self, EventSpec, break_up, is_of_a_group};
-use prof_abi::{AttrFlags, EventAttr, ReadFormat};
+use crate::hints::{Refusal, Step, Whose};
+use crate::open::{Trial, is_probe};
+use crate::rings::{Lockable, RingMemory};
+use prof_abi::{AttrFlags, EventAttr, ReadFormat, event_kind};
+use prof_sys::process::effective_user;
 use prof_sys::{Event, OpenError, Target};
 use std::io;
 
@@ -36,41 +40,14 @@ impl Scope {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CountError {
-    /// The kernel forbids it to this user.
-    #[error(
-        "cannot count {event} of {of}: permission denied ({errno})\n  try: prof doctor, which names the setting that allows it"
-    )]
-    Forbidden {
-        /// The event's name.
-        event: String,
-        /// Whose.
-        of: &'static str,
-        /// `EACCES` or `EPERM`.
-        errno: &'static str,
-    },
+    /// The kernel refused it.
+    #[error(transparent)]
+    Refused(Box<Refusal>),
     /// None of the threads is there any more.
     #[error("cannot count {event}: no such process or thread")]
     NoSuchTask {
         /// The event's name.
         event: String,
-    },
-    /// Each event takes one open file per thread or CPU.
-    #[error(
-        "cannot count {event}: too many open files ({open} are open)\n  try: ulimit -n unlimited, or fewer events, threads or CPUs"
-    )]
-    TooManyFiles {
-        /// The event's name.
-        event: String,
-        /// Events that were open.
-        open: usize,
-    },
-    /// Anything else.
-    #[error("cannot count {event}")]
-    Other {
-        /// The event's name.
-        event: String,
-        /// As the kernel has it.
-        source: io::Error,
     },
 }
 
@@ -186,7 +163,14 @@ impl Counters {
     /// cannot be counted together are broken up. `inherit` counts children
     /// and new threads too.
     pub fn open(specs: &[EventSpec], scope: &Scope, inherit: bool) -> Result<Self, CountError> {
-        let opened = Self::open_once(specs, scope, inherit)?;
+        let opened = Self::open_once(specs, scope, inherit).map_err(|error| match error {
+            CountError::Refused(mut refusal) => {
+                // Our own files beside them.
+                refusal.descriptors = (specs.len() * scope.targets().len() + 32) as u64;
+                CountError::Refused(refusal)
+            }
+            other => other,
+        })?;
         let breaks = |(counter, spec): (&Counter, &EventSpec)| spec.weak && counter.is_misgrouped;
         let mut apart = specs.to_vec();
         if opened.counters.iter().zip(specs).any(breaks) && break_up(&mut apart) {
@@ -243,7 +227,7 @@ impl Counters {
             };
             match open_narrowing(&mut counter, spec, target, group) {
                 Ok(event) => counter.members.push(Some(event)),
-                Err(error) => match verdict(&error) {
+                Err(error) => match verdict(error.errno(), &counter, spec) {
                     Verdict::Unsupported => {
                         counter.supported = false;
                         counter.is_misgrouped = !counter.leads && is_of_a_group(error.errno());
@@ -251,7 +235,10 @@ impl Counters {
                         return Ok(counter);
                     }
                     Verdict::Gone => counter.members.push(None),
-                    Verdict::Failed => return Err(self.failure(&counter, scope, error)),
+                    Verdict::Failed => {
+                        let errno = error.errno();
+                        return Err(refusal(errno, &counter, (scope, target)));
+                    }
                 },
             }
         }
@@ -260,32 +247,6 @@ impl Counters {
             return Err(CountError::NoSuchTask { event });
         }
         Ok(counter)
-    }
-
-    fn failure(&self, counter: &Counter, scope: &Scope, error: OpenError) -> CountError {
-        let event = counter.name.clone();
-        let source = error.source;
-        match source.raw_os_error() {
-            Some(errno @ (libc::EACCES | libc::EPERM)) => CountError::Forbidden {
-                event,
-                of: match scope {
-                    Scope::Launched(_) => "the command",
-                    Scope::Threads(_) => "these processes",
-                    Scope::Cpus(_) => "all processes on a CPU",
-                },
-                errno: if errno == libc::EPERM {
-                    "EPERM"
-                } else {
-                    "EACCES"
-                },
-            },
-            Some(libc::EMFILE | libc::ENFILE) => {
-                let all = self.counters.iter().map(|counter| counter.members.len());
-                let open = all.sum::<usize>() + counter.members.len();
-                CountError::TooManyFiles { event, open }
-            }
-            _ => CountError::Other { event, source },
-        }
     }
 
     /// Begins counting, unless a launched program begins it by its exec.
@@ -373,14 +334,63 @@ enum Verdict {
     Failed,
 }
 
-fn verdict(error: &OpenError) -> Verdict {
-    match error.errno() {
-        libc::ENOENT | libc::EOPNOTSUPP | libc::ENXIO | libc::ENODEV | libc::EINVAL => {
-            Verdict::Unsupported
-        }
+fn verdict(errno: i32, counter: &Counter, spec: &EventSpec) -> Verdict {
+    // Of generalized events it means that this CPU has nothing of the kind.
+    let is_general = matches!(spec.attr.kind, event_kind::HARDWARE | event_kind::CACHE);
+    match errno {
+        libc::ENOENT | libc::EOPNOTSUPP | libc::ENXIO | libc::ENODEV => Verdict::Unsupported,
+        libc::EINVAL if counter.leads && is_general => Verdict::Unsupported,
+        _ if !counter.leads && spec.weak && is_of_a_group(errno) => Verdict::Unsupported,
         libc::ESRCH => Verdict::Gone,
         _ => Verdict::Failed,
     }
+}
+
+/// All that is known of why the kernel refused an event.
+fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>)) -> CountError {
+    let attr = &counter.attr;
+    let (cpu, tid) = match target {
+        Target::Cpu(cpu) | Target::Cgroup { cpu, .. } => (Some(cpu), None),
+        Target::Task { tid, .. } => (None, Some(tid)),
+    };
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    let mut refusal = Refusal {
+        step: Step::Open,
+        errno,
+        event: counter.name.clone(),
+        kind: attr.kind,
+        whose: match scope {
+            Scope::Launched(_) => Whose::Launched,
+            Scope::Threads(_) => Whose::Attached,
+            Scope::Cpus(_) => Whose::System,
+        },
+        cpu,
+        tid,
+        branches: false,
+        precise: attr.precise_ip() > 0,
+        namespaces: false,
+        physical: false,
+        grouped: !counter.leads,
+        kernel: !attr.flags.has(AttrFlags::EXCLUDE_KERNEL),
+        all_kernel: false,
+        narrowed: None,
+        probe: is_probe(attr.kind),
+        in_kernel: events::breaks_into_kernel(attr),
+        counts: false,
+        counting: true,
+        root: effective_user() == 0,
+        long_chain: false,
+        frequency: None,
+        highest_frequency: 0,
+        paranoid: paranoid.ok().and_then(|level| level.trim().parse().ok()),
+        descriptors: 0,
+        memory: RingMemory::NONE,
+        ring_is_asked: false,
+        lockable: Lockable::NONE,
+    };
+    let (name, attr) = (counter.name.as_str(), attr);
+    Trial { name, attr, target }.complete(&mut refusal);
+    CountError::Refused(Box::new(refusal))
 }
 
 #[cfg(test)]

@@ -64,6 +64,8 @@ pub struct Refusal {
     pub in_kernel: bool,
     /// It can be counted, but not sampled.
     pub counts: bool,
+    /// It was to be counted, not sampled.
+    pub counting: bool,
     /// The recorder runs as root, who has no more to gain by sudo: what it
     /// lacks is the container's or the user namespace's.
     pub root: bool,
@@ -151,7 +153,7 @@ const ROWS: &[Row] = &[
     open(
         libc::EACCES,
         |r| r.whose == Whose::System,
-        "kernel.perf_event_paranoid is {paranoid} and this process lacks CAP_PERFMON\n  try: prof record ./app            (own processes, user space only)\n   or: {sysctl} kernel.perf_event_paranoid=0   (until reboot)",
+        "kernel.perf_event_paranoid is {paranoid} and this process lacks CAP_PERFMON\n  try: prof {command} ./app            (own processes, user space only)\n   or: {sysctl} kernel.perf_event_paranoid=0   (until reboot)",
     ),
     open(
         libc::EACCES,
@@ -251,6 +253,16 @@ const ROWS: &[Row] = &[
         "the events of this group cannot be counted together\n  try: them apart, or :W after the group",
     ),
     open(libc::EINVAL, |r| r.counts, COUNTS_ONLY),
+    open(
+        libc::EINVAL,
+        |r| r.counting && r.kind >= FIRST_OWN_PMU && !r.kernel,
+        "this PMU cannot leave the kernel out, as :u asks, or the rights of this user\n  try: the event without :u, {sudo}",
+    ),
+    open(
+        libc::EINVAL,
+        |r| r.counting && r.kind < FIRST_OWN_PMU,
+        "the kernel refuses the event as it is written\n  try: without its modifiers and terms",
+    ),
     open(
         libc::EINVAL,
         |r| r.kind >= FIRST_OWN_PMU,
@@ -379,6 +391,7 @@ impl Refusal {
             .map_or("unreadable".to_owned(), |level| level.to_string());
         let text = row
             .text
+            .replace("{command}", if self.counting { "stat" } else { "record" })
             .replace("{sudo}", self.privilege())
             .replace("{sysctl}", self.sysctl())
             .replace(
@@ -467,6 +480,7 @@ fn twice_the_files() -> String {
 impl fmt::Display for Refusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.step {
+            Step::Open if self.counting => "cannot count",
             Step::Open => "cannot open",
             Step::Map => "cannot map the ring of",
         };

@@ -220,7 +220,8 @@ impl OpenSet {
                 let mut refusal = self.refusal(Step::Open, error.errno(), index, tid, cpu);
                 if let Some(target) = target_of(tid, cpu, self.scope.cgroup.as_deref()) {
                     let planned = &self.events[index].planned;
-                    Trial { planned, target }.complete(&mut refusal);
+                    let (name, attr) = (planned.name.as_str(), &planned.attr);
+                    Trial { name, attr, target }.complete(&mut refusal);
                 }
                 return Err(Stop::Refused(Box::new(refusal)));
             }
@@ -374,6 +375,7 @@ impl OpenSet {
             probe: is_probe(attr.kind),
             in_kernel: events::breaks_into_kernel(attr),
             counts: false,
+            counting: false,
             root: effective_user() == 0,
             long_chain: attr.sample_max_stack > 0,
             frequency: attr.is_freq().then_some(attr.sample_period),
@@ -472,17 +474,18 @@ fn target_of(tid: Option<u32>, cpu: Option<u32>, cgroup: Option<&File>) -> Optio
 
 /// What an event that was refused could be instead: nothing is told to help
 /// that was not tried.
-struct Trial<'a> {
-    planned: &'a Planned,
-    target: Target<'a>,
+pub(crate) struct Trial<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) attr: &'a EventAttr,
+    pub(crate) target: Target<'a>,
 }
 
 impl Trial<'_> {
-    fn complete(&self, refusal: &mut Refusal) {
+    pub(crate) fn complete(&self, refusal: &mut Refusal) {
         match refusal.errno {
             libc::EACCES | libc::EPERM if refusal.kernel => match self.opens_for_user() {
                 Ok(()) => {
-                    let event = events::user_space(&self.planned.name);
+                    let event = events::user_space(self.name);
                     let as_option = event.map(|event| format!("-e '{event}'"));
                     let other = || "the same event with u for its modes".to_owned();
                     refusal.narrowed = Some(as_option.unwrap_or_else(other));
@@ -491,14 +494,14 @@ impl Trial<'_> {
                 Err(errno) if is_lacking(errno) => refusal.errno = errno,
                 Err(_) => {}
             },
-            libc::EINVAL | libc::EOPNOTSUPP => refusal.counts = self.counts(),
+            libc::EINVAL | libc::EOPNOTSUPP if !refusal.counting => refusal.counts = self.counts(),
             _ => {}
         }
     }
 
     /// The event itself, nothing about its samples.
     fn bare(&self) -> EventAttr {
-        let attr = &self.planned.attr;
+        let attr = self.attr;
         EventAttr {
             kind: attr.kind,
             config: attr.config,
@@ -513,8 +516,8 @@ impl Trial<'_> {
 
     fn opens_for_user(&self) -> Result<(), i32> {
         let mut attr = self.bare();
-        attr.sample_period = self.planned.attr.sample_period;
-        attr.flags.0 |= self.planned.attr.flags.0 & AttrFlags::FREQ.0;
+        attr.sample_period = self.attr.sample_period;
+        attr.flags.0 |= self.attr.flags.0 & AttrFlags::FREQ.0;
         attr.flags = attr
             .flags
             .with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
@@ -539,7 +542,7 @@ pub(crate) fn is_lacking(errno: i32) -> bool {
 }
 
 /// Whether the type is that of the PMU of probes.
-fn is_probe(kind: u32) -> bool {
+pub(crate) fn is_probe(kind: u32) -> bool {
     ["kprobe", "uprobe"].iter().any(|pmu| {
         let text = std::fs::read_to_string(format!("/sys/bus/event_source/devices/{pmu}/type"));
         text.is_ok_and(|text| text.trim().parse() == Ok(kind))

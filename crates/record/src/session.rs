@@ -75,7 +75,7 @@ pub enum RecordError {
     },
     /// The frequency is above the limit and was not to be lowered.
     #[error(
-        "{asked} Hz is above kernel.perf_event_max_sample_rate, which is {highest} Hz\n  try: -F max, or without --strict-freq"
+        "{asked} Hz is above kernel.perf_event_max_sample_rate, which is {highest} Hz\n  try: a frequency of at most that, or without --strict-freq"
     )]
     Frequency {
         /// What was asked for.

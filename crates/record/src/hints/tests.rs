@@ -23,6 +23,7 @@ fn plain(step: Step, errno: i32) -> Refusal {
         probe: false,
         in_kernel: false,
         counts: false,
+        counting: false,
         root: false,
         long_chain: false,
         frequency: Some(999),
@@ -228,6 +229,21 @@ fn cases() -> Vec<(Refusal, &'static str)> {
                 ..open(libc::EINVAL)
             },
             "prof stat -e 'cycles' ./app",
+        ),
+        (
+            Refusal {
+                kind: 9,
+                counting: true,
+                ..open(libc::EINVAL)
+            },
+            "cannot leave the kernel out",
+        ),
+        (
+            Refusal {
+                counting: true,
+                ..open(libc::EINVAL)
+            },
+            "without its modifiers",
         ),
         (
             Refusal {

@@ -126,6 +126,26 @@ pub struct RingMemory {
     pub piece: Option<(u32, u32)>,
 }
 
+impl Lockable {
+    /// Where nothing is locked.
+    pub(crate) const NONE: Self = Self {
+        user: 0,
+        cpus: 1,
+        process: 0,
+        page: 4096,
+    };
+}
+
+impl RingMemory {
+    /// Where nothing is sampled.
+    pub(crate) const NONE: Self = Self {
+        rings: 0,
+        bytes: 0,
+        wanted: 0,
+        piece: None,
+    };
+}
+
 impl fmt::Display for RingMemory {
     /// As `2 rings of 512 KiB`, and what was wanted if that is more.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
