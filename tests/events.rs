@@ -2,7 +2,9 @@
 //! together: by `prof`'s own account and by perf's, of files that `prof`
 //! wrote.
 
-use crate::oracle::{compiled, have, perf, perf_at, perfs, prof, prof_command, scratch, skipped};
+use crate::oracle::{
+    compiled, have, may_record_all, perf, perf_at, perfs, prof, prof_command, scratch, skipped,
+};
 use std::path::{Path, PathBuf};
 
 /// Records `program` with `options`; `None`, with the reason printed, where
@@ -190,6 +192,90 @@ fn stat_counts_the_members_of_pinned_exclusive_and_weak_groups() {
         for line in lines {
             let count = line.split(',').next().expect("a field");
             assert!(count.parse::<f64>().is_ok(), "{events}: {line}");
+        }
+    }
+}
+
+/// What perf says of each event of a file: its name, and what decides which
+/// occurrences are sampled and what of them.
+fn attrs(file: &Path) -> Vec<(String, Vec<(String, String)>)> {
+    const DECIDE: [&str; 12] = [
+        "type",
+        "config",
+        "{ sample_period, sample_freq }",
+        "freq",
+        "exclude_user",
+        "exclude_kernel",
+        "exclude_idle",
+        "pinned",
+        "exclusive",
+        "precise_ip",
+        "inherit",
+        "sample_max_stack",
+    ];
+    let list = perf(&["evlist", "-v", "-i", path(file)]).succeeded("perf evlist");
+    let list = list.text();
+    let events = list.lines().filter_map(|line| line.split_once(": type: "));
+    events
+        .filter(|(name, _)| !name.starts_with("dummy"))
+        .map(|(name, attr)| {
+            // The only comma within a name.
+            let attr = format!("type: {attr}").replace("period, sample", "period sample");
+            let fields = attr.split(", ").filter_map(|field| field.split_once(": "));
+            let mut kept = Vec::new();
+            for (field, value) in fields {
+                let field = field.replace("period sample", "period, sample");
+                if field == "sample_type" {
+                    let bits = value.split('|');
+                    let bits = bits.filter(|bit| ["PERIOD", "READ", "CALLCHAIN"].contains(bit));
+                    kept.push((field, bits.collect::<Vec<_>>().join("|")));
+                } else if DECIDE.contains(&field.as_str()) {
+                    kept.push((field, value.to_owned()));
+                }
+            }
+            (name.to_owned(), kept)
+        })
+        .collect()
+}
+
+#[test]
+fn what_is_sampled_of_an_event_is_decided_as_by_perf() {
+    let test = "what_is_sampled_of_an_event_is_decided_as_by_perf";
+    if !have(test, "perf") || !may_record_all(test) {
+        return;
+    }
+    let events = [
+        "cpu-clock,task-clock:u,page-faults:k,minor-faults:uk,cs:h",
+        "cpu-clock:I,cpu-clock:D,cpu-clock:e,cpu-clock:pp,cpu-clock:S",
+        "page-faults/period=10/,page-faults/freq=99/u,cpu-clock/period=100000,name=tick/",
+        "cpu-clock/call-graph=fp/,cpu-clock/call-graph=no/,cs/max-stack=7/,cs/no-inherit/",
+        "software/config=2,period=3/,mem:0x1000:rw,mem:0x1000:x",
+        "{cpu-clock,page-faults}:D,{cs:u,page-faults}:k,{cpu-clock,cs:u}:e,{cs}:S",
+    ];
+    let events: Vec<&str> = events.iter().flat_map(|event| ["-e", event]).collect();
+    for (name, options) in [
+        ("plain", &[][..]),
+        ("count", &["-c", "1000"]),
+        ("frequency", &["-F", "99"]),
+        ("user", &["--all-user"]),
+        ("kernel", &["--all-kernel"]),
+        ("chains", &["--call-graph", "fp", "-i"]),
+    ] {
+        let options = [&events[..], options].concat();
+        let ours = recording(&format!("attrs-{name}"), &options, Path::new("true"));
+        let theirs = scratch().join(format!("events-attrs-{name}-perf.data"));
+        let of_perf = [
+            &["record", "-q", "-o", path(&theirs)],
+            &options[..],
+            &["true"],
+        ]
+        .concat();
+        perf(&of_perf).succeeded("perf record");
+        let (ours, theirs) = (attrs(&ours.expect("may record")), attrs(&theirs));
+        assert!(ours.len() > 20, "{ours:?}");
+        assert_eq!(ours.len(), theirs.len());
+        for (ours, theirs) in ours.iter().zip(&theirs) {
+            assert_eq!(ours, theirs, "{options:?}");
         }
     }
 }

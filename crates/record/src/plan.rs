@@ -110,8 +110,10 @@ fn leader_of(specs: &[EventSpec], spec: &EventSpec) -> Option<usize> {
 /// Members follow their leader; with `:S` samples tell counts, and of a group
 /// only the leader samples, for all.
 fn join_groups(specs: &[EventSpec], planned: &mut [Planned]) {
-    for (index, event) in planned.iter_mut().enumerate() {
-        let leader = event.leader.unwrap_or(index);
+    for index in 0..planned.len() {
+        let leader = planned[index].leader.unwrap_or(index);
+        let of_leader = planned[leader].attr.sample_type;
+        let event = &mut planned[index];
         let attr = &mut event.attr;
         if specs[index].leader_samples || specs[leader].leader_samples {
             attr.sample_type = attr.sample_type.with(SampleType::READ | SampleType::ID);
@@ -129,6 +131,8 @@ fn join_groups(specs: &[EventSpec], planned: &mut [Planned]) {
             if specs[leader].leader_samples {
                 attr.sample_period = 0;
                 attr.flags = attr.flags.without(AttrFlags::FREQ);
+                // Readers take the leader's samples for its own.
+                attr.sample_type = of_leader;
             }
         }
     }
@@ -141,8 +145,7 @@ fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits) -> EventAt
     attr.flags = attr
         .flags
         .with(AttrFlags::DISABLED | AttrFlags::SAMPLE_ID_ALL);
-    let host_or_guest = attr.flags.0 & (AttrFlags::EXCLUDE_GUEST | AttrFlags::EXCLUDE_HOST).0;
-    if host_or_guest == 0 && !spec.modes.given {
+    if !spec.modes.guests && !spec.modes.given {
         attr.flags = attr.flags.with(AttrFlags::EXCLUDE_GUEST);
     }
     set_rate(options, spec, limits, &mut attr);
@@ -156,7 +159,9 @@ fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits) -> EventAt
     if let Precision::Exactly(level) = spec.precision {
         attr.flags.0 |= u64::from(level & 3) << 15;
     }
-    if spec.inherit.unwrap_or(options.inherit) && !options.per_thread && !is_system(options) {
+    // Of threads that were named no others are meant, as for perf.
+    let inherits = options.inherit && !matches!(options.target, Target::Threads(_));
+    if spec.inherit.unwrap_or(inherits) && !options.per_thread && !is_system(options) {
         attr.flags = attr.flags.with(AttrFlags::INHERIT);
     }
     if options.extras.thread_counts && attr.flags.has(AttrFlags::INHERIT) {
@@ -254,9 +259,12 @@ const UNWIND_REGISTERS: u64 = (1 << 33) - 1;
 
 fn set_stacks(options: &Options, spec: &EventSpec, attr: &mut EventAttr) {
     let mut stacks = match (spec.chains, options.stacks) {
+        // A limit of chains asks for chains.
+        (None, Stacks::None) if attr.sample_max_stack > 0 => Stacks::FramePointers,
         (None, stacks) => stacks,
         (Some(ChainTerm::No), _) => Stacks::None,
         (Some(ChainTerm::FramePointers), _) => Stacks::FramePointers,
+        (Some(ChainTerm::LastBranch), _) => Stacks::LastBranch,
         (Some(ChainTerm::Dump), Stacks::Dump(bytes)) => Stacks::Dump(bytes),
         (Some(ChainTerm::Dump), _) => Stacks::Dump(DEFAULT_DUMP),
     };
@@ -301,12 +309,16 @@ fn set_stacks(options: &Options, spec: &EventSpec, attr: &mut EventAttr) {
 pub const DEFAULT_DUMP: u32 = 8192;
 
 fn set_modes(options: &Options, attr: &mut EventAttr) {
-    let exclude = match options.modes {
+    // Of an event of the other mode nothing would be left.
+    let (exclude, keep) = match options.modes {
         ModeFilter::AsEvents => return,
-        ModeFilter::User => AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
-        ModeFilter::Kernel => AttrFlags::EXCLUDE_USER,
+        ModeFilter::User => (
+            AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
+            AttrFlags::EXCLUDE_USER,
+        ),
+        ModeFilter::Kernel => (AttrFlags::EXCLUDE_USER, AttrFlags::EXCLUDE_KERNEL),
     };
-    attr.flags = attr.flags.with(exclude);
+    attr.flags = attr.flags.without(keep).with(exclude);
 }
 
 fn set_clock(options: &Options, attr: &mut EventAttr) {
@@ -424,7 +436,7 @@ fn set_side_band(options: &Options, dumps: bool, attr: &mut EventAttr) {
 mod tests {
     use super::{Limits, Role, default_event, plan};
     use crate::events::{EventSpec, parse};
-    use crate::options::{Options, Sampling, Stacks, Start, Target};
+    use crate::options::{ModeFilter, Options, Sampling, Stacks, Start, Target};
     use crate::output::Destination;
     use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType, event_kind};
     use std::time::Duration;
@@ -491,6 +503,11 @@ mod tests {
         );
         assert!(planned[0].attr.sample_type.has(SampleType::READ));
         assert!(!planned[1].attr.flags.has(AttrFlags::DISABLED));
+        // A member without samples of its own has no payload either.
+        let mut specs = events("{cpu-clock,page-faults}:S");
+        specs[1].attr.kind = event_kind::TRACEPOINT;
+        let planned = plan(&options(), &specs, LIMITS);
+        assert_eq!(planned[1].attr.sample_type, planned[0].attr.sample_type);
     }
 
     #[test]
@@ -535,6 +552,44 @@ mod tests {
     }
 
     #[test]
+    fn threads_that_were_named_bring_no_others() {
+        let inherits = |target, text: &str| {
+            let options = Options::new(target, Destination::Stdout);
+            let attr = &plan(&options, &events(text), LIMITS)[0].attr;
+            attr.flags.has(AttrFlags::INHERIT)
+        };
+        assert!(!inherits(Target::Threads(vec![1]), "cs"));
+        assert!(inherits(Target::Threads(vec![1]), "cs/inherit/"));
+        assert!(inherits(Target::Processes(vec![1]), "cs"));
+    }
+
+    #[test]
+    fn a_mode_for_all_events_goes_before_their_own() {
+        let mut options = options();
+        let excluded = |options: &Options, text: &str| {
+            let flags = plan(options, &events(text), LIMITS)[0].attr.flags;
+            (
+                flags.has(AttrFlags::EXCLUDE_USER),
+                flags.has(AttrFlags::EXCLUDE_KERNEL),
+            )
+        };
+        options.modes = ModeFilter::User;
+        assert_eq!(excluded(&options, "cs:k"), (false, true));
+        options.modes = ModeFilter::Kernel;
+        assert_eq!(excluded(&options, "cs:u"), (true, false));
+    }
+
+    #[test]
+    fn guests_are_left_out_unless_asked_for() {
+        let leaves_out = |text: &str| {
+            let attr = &plan(&options(), &events(text), LIMITS)[0].attr;
+            attr.flags.has(AttrFlags::EXCLUDE_GUEST)
+        };
+        assert!(leaves_out("cs") && leaves_out("cs:H"));
+        assert!(!leaves_out("cs:G") && !leaves_out("cs:GH"));
+    }
+
+    #[test]
     fn tracepoints_tell_their_counts_unless_thinned_out() {
         let mut options = options();
         let attr = EventAttr {
@@ -549,6 +604,14 @@ mod tests {
         assert!(has_period(&options));
         options.sampling = Sampling::Period(100);
         assert!(!has_period(&options));
+    }
+
+    #[test]
+    fn a_limit_of_chains_asks_for_chains() {
+        let specs = events("cs/max-stack=7/");
+        let attr = &plan(&options(), &specs, LIMITS)[0].attr;
+        assert!(attr.sample_type.has(SampleType::CALLCHAIN));
+        assert!(!attr.sample_type.has(SampleType::STACK_USER));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! events    = event { "," event }        group = [ name ] "{" events "}" [ ":" letters ]
 //! event     = group | name [ ":" letters ] | name "/" terms "/" [ letters ]
 //!           | "r" hex [ ":" letters ]    a raw event of the CPU
-//!           | system ":" name            a tracepoint, * and ? allowed
+//!           | system ":" name [ "/" terms "/" ]   a tracepoint, * and ? allowed
 //!           | "mem:" address [ "/" length ] [ ":" rwx ] [ ":" letters ]
 //! ```
 
@@ -139,6 +139,17 @@ fn parse_event(text: &str, specs: &mut Vec<EventSpec>) -> Result<(), EventError>
     if let Some((name, rest)) = text.split_once('/')
         && !probe::is_probe(text)
     {
+        if let Some((system, name)) = name.split_once(':') {
+            let (terms, letters) = terms_and_letters(text, rest)?;
+            let asked = Tracepoints {
+                text,
+                system,
+                name,
+                terms,
+                letters,
+            };
+            return asked.add_to(specs);
+        }
         specs.push(with_terms(text, name, rest)?);
         return Ok(());
     }
@@ -147,7 +158,14 @@ fn parse_event(text: &str, specs: &mut Vec<EventSpec>) -> Result<(), EventError>
         Some((name, letters)) if plain_attr(name).is_some() => (name, letters),
         Some((system, rest)) => {
             let (name, letters) = rest.split_once(':').unwrap_or((rest, ""));
-            return tracepoints(text, system, name, letters, specs);
+            let asked = Tracepoints {
+                text,
+                system,
+                name,
+                terms: "",
+                letters,
+            };
+            return asked.add_to(specs);
         }
     };
     let attr = plain_attr(name).ok_or_else(|| EventError::Unknown {
@@ -194,38 +212,60 @@ fn plain_attr(name: &str) -> Option<EventAttr> {
     })
 }
 
-fn tracepoints(
-    text: &str,
-    system: &str,
-    name: &str,
-    letters: &str,
-    specs: &mut Vec<EventSpec>,
-) -> Result<(), EventError> {
-    // `cycels:u` is a typing error in the name, not a tracepoint.
-    if name.chars().all(|letter| LETTERS.contains(letter)) && names::nearest(system).is_some() {
-        return Err(EventError::Unknown {
-            name: system.to_owned(),
-            nearest: names::nearest(system).map(|near| format!("{near}:{name}")),
-        });
+/// `system:name/terms/letters`, which may be several.
+struct Tracepoints<'a> {
+    text: &'a str,
+    system: &'a str,
+    name: &'a str,
+    terms: &'a str,
+    letters: &'a str,
+}
+
+impl Tracepoints<'_> {
+    fn add_to(&self, specs: &mut Vec<EventSpec>) -> Result<(), EventError> {
+        let (system, name) = (self.system, self.name);
+        // `cycels:u` is a typing error in the name, not a tracepoint.
+        let is_letters = name.chars().all(|letter| LETTERS.contains(letter));
+        if is_letters && let Some(near) = names::nearest(system) {
+            return Err(EventError::Unknown {
+                name: system.to_owned(),
+                nearest: Some(format!("{near}:{name}")),
+            });
+        }
+        if system.is_empty() || name.is_empty() {
+            return Err(syntax(self.text, "a name is missing", 0));
+        }
+        let found = tracepoint::lookup(system, name);
+        for (full, id) in found.map_err(|error| probe::explain(self.text).unwrap_or(error))? {
+            specs.push(self.spec(full, id)?);
+        }
+        Ok(())
     }
-    if system.is_empty() || name.is_empty() {
-        return Err(syntax(text, "a name is missing", 0));
-    }
-    let found = tracepoint::lookup(system, name);
-    for (full, id) in found.map_err(|error| probe::explain(text).unwrap_or(error))? {
+
+    fn spec(&self, full: String, id: u64) -> Result<EventSpec, EventError> {
         let attr = EventAttr {
             kind: event_kind::TRACEPOINT,
             config: id,
             ..EventAttr::default()
         };
         let mut spec = EventSpec::new(full, attr);
-        modify(&mut spec, letters)?;
-        if !letters.is_empty() {
-            spec.name = format!("{}:{letters}", spec.name);
+        for term in self.terms.split(',').filter(|term| !term.trim().is_empty()) {
+            let (term, value) = split_term(term);
+            let is_known = !COMMON_TERMS.contains(&term) || TRACEPOINT_TERMS.contains(&term);
+            if !is_known || !common_term(term, value, &mut spec)? {
+                return Err(EventError::Term {
+                    event: self.text.to_owned(),
+                    term: term.to_owned(),
+                    known: TRACEPOINT_TERMS.iter().map(ToString::to_string).collect(),
+                });
+            }
         }
-        specs.push(spec);
+        modify(&mut spec, self.letters)?;
+        if !self.letters.is_empty() {
+            spec.name = format!("{}:{}", spec.name, self.letters);
+        }
+        Ok(spec)
     }
-    Ok(())
 }
 
 fn breakpoint(text: &str, rest: &str) -> Result<EventSpec, EventError> {
@@ -279,12 +319,17 @@ fn breakpoint(text: &str, rest: &str) -> Result<EventSpec, EventError> {
     Ok(spec)
 }
 
-/// `name/term,term=value/letters`; `name` is a PMU or a plain event.
-fn with_terms(text: &str, name: &str, rest: &str) -> Result<EventSpec, EventError> {
+/// What stands between the slashes of `text`, and behind them.
+fn terms_and_letters<'a>(text: &str, rest: &'a str) -> Result<(&'a str, &'a str), EventError> {
     let (terms, letters) = rest
         .rsplit_once('/')
         .ok_or_else(|| syntax(text, "a / is missing", text.len()))?;
-    let letters = letters.strip_prefix(':').unwrap_or(letters);
+    Ok((terms, letters.strip_prefix(':').unwrap_or(letters)))
+}
+
+/// `name/term,term=value/letters`; `name` is a PMU or a plain event.
+fn with_terms(text: &str, name: &str, rest: &str) -> Result<EventSpec, EventError> {
+    let (terms, letters) = terms_and_letters(text, rest)?;
     let plain = plain_attr(name);
     let pmu = match &plain {
         Some(_) => None,
@@ -328,6 +373,21 @@ const COMMON_TERMS: &[&str] = &[
     "max-stack",
     "inherit",
     "no-inherit",
+    "time",
+    "no-overwrite",
+];
+
+/// Those of them that say nothing about which event it is.
+const TRACEPOINT_TERMS: &[&str] = &[
+    "period",
+    "freq",
+    "call-graph",
+    "stack-size",
+    "max-stack",
+    "inherit",
+    "no-inherit",
+    "time",
+    "no-overwrite",
 ];
 
 /// Applies a term that every event has; `false` if it is not one of those.
@@ -338,6 +398,11 @@ fn common_term(name: &str, value: Option<&str>, spec: &mut EventSpec) -> Result<
         place: name.to_owned(),
     };
     let number = |spec: &EventSpec| value.and_then(parse_number).ok_or_else(|| wrong(spec));
+    let refused = |spec: &EventSpec, why| EventError::Refused {
+        event: spec.name.clone(),
+        term: name.to_owned(),
+        why,
+    };
     match name {
         "config" => spec.attr.config = number(spec)?,
         "config1" => spec.attr.config1 = number(spec)?,
@@ -361,9 +426,17 @@ fn common_term(name: &str, value: Option<&str>, spec: &mut EventSpec) -> Result<
                 Some("no") => ChainTerm::No,
                 Some("dwarf") => ChainTerm::Dump,
                 Some("fp") => ChainTerm::FramePointers,
+                Some("lbr") => ChainTerm::LastBranch,
                 _ => return Err(wrong(spec)),
             });
         }
+        "time" if value == Some("0") => {
+            return Err(refused(spec, "samples are put into order by their times"));
+        }
+        // As it is anyway.
+        "time" | "no-overwrite" => {}
+        "overwrite" => return Err(refused(spec, "use --max-size or --duration")),
+        "percore" => return Err(refused(spec, "events are opened for each CPU")),
         _ => return Ok(false),
     }
     Ok(true)
@@ -427,6 +500,7 @@ fn modify(spec: &mut EventSpec, letters: &str) -> Result<(), EventError> {
             }
         }
     }
+    spec.modes.guests |= host || guest;
     if host != guest {
         flags = flags.with(if host {
             AttrFlags::EXCLUDE_GUEST
@@ -566,12 +640,35 @@ mod tests {
         );
         assert_eq!(spec.attr.sample_max_stack, 7);
         assert!(spec.attr.flags.has(AttrFlags::EXCLUDE_KERNEL));
+        let chains = one("cpu-clock/call-graph=lbr,time=1,no-overwrite/").chains;
+        assert_eq!(chains, Some(ChainTerm::LastBranch));
+        for refused in ["overwrite", "time=0", "percore"] {
+            let error = parse(&format!("cs/{refused}/"), 0).expect_err(refused);
+            assert!(matches!(error, EventError::Refused { .. }), "{error}");
+        }
         let error = parse("cpu-clock/frq=99/", 0).expect_err("no such term");
         assert!(error.to_string().contains("freq"), "{error}");
         assert!(matches!(
             parse("nopmu/x=1/", 0),
             Err(EventError::Pmu { .. })
         ));
+    }
+
+    #[test]
+    fn tracepoints_have_terms_that_do_not_say_which_they_are() {
+        let specs = match parse("sched:sched_switch/call-graph=fp,period=7,inherit/u", 0) {
+            Ok(specs) => specs,
+            Err(EventError::Tracepoint { why, .. }) => return println!("skipped: {why}"),
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(specs[0].name, "sched:sched_switch:u");
+        assert_eq!(specs[0].chains, Some(ChainTerm::FramePointers));
+        assert_eq!(specs[0].rate, Some(Rate::Period(7)));
+        assert!(specs[0].attr.flags.has(AttrFlags::EXCLUDE_KERNEL));
+        for wrong in ["config=1", "name=x", "nothing"] {
+            let error = parse(&format!("sched:sched_switch/{wrong}/"), 0).expect_err(wrong);
+            assert!(error.to_string().contains("call-graph"), "{error}");
+        }
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub enum ChainTerm {
     FramePointers,
     /// A piece of the stack with it.
     Dump,
+    /// The CPU's own record of calls.
+    LastBranch,
 }
 
 /// The modes of the CPU that an event is asked to see.
@@ -47,6 +49,8 @@ pub enum ChainTerm {
 pub struct Modes {
     /// `:u`, `:k` or `:h` was given, so the flags are the user's wish.
     pub given: bool,
+    /// `:G` or `:H` was given, so guests are recorded as the flags say.
+    pub guests: bool,
 }
 
 /// An event as asked for.
@@ -217,6 +221,16 @@ pub enum EventError {
         term: String,
         /// The terms of its PMU.
         known: Vec<String>,
+    },
+    /// A term of perf's that prof does not have.
+    #[error("event {event}: there is no term {term}: {why}")]
+    Refused {
+        /// The event.
+        event: String,
+        /// The term.
+        term: String,
+        /// Why not, or what to use.
+        why: &'static str,
     },
     /// A number that is none, or is too large for its place.
     #[error("event {event}: {value} is not a number that fits {place}")]
