@@ -9,6 +9,8 @@
 )]
 
 mod against_perf;
+mod arguments;
+mod bounded_output;
 mod chosen;
 mod command_line;
 mod corpus;

@@ -3,7 +3,7 @@
 
 use crate::code_source::FileCode;
 use crate::input::NameOptions;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, UsageError};
 use crate::recording::Input;
 use anyhow::{Context, bail};
 use prof_profile::{EventId, FunctionId, Profile};
@@ -12,6 +12,7 @@ use prof_report::code::Build;
 use prof_report::model::{Scene, Selection, SiteKind};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
@@ -24,16 +25,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     names: NameOptions,
     /// The function; without one, all with at least --percent-limit of the
-    /// weight
-    symbol: Option<String>,
+    /// weight. A recording is read, as -i FILE
+    #[arg(value_name = "SYMBOL|FILE", num_args = 0..=2)]
+    arguments: Vec<OsString>,
     /// The function, as for perf
-    #[arg(
-        short,
-        long = "symbol",
-        value_name = "SYMBOL",
-        conflicts_with = "symbol"
-    )]
-    symbol_option: Option<String>,
+    #[arg(short, long = "symbol", value_name = "SYMBOL")]
+    symbol: Option<String>,
     /// Only functions of this module
     #[arg(short, long, value_name = "MODULE")]
     dso: Option<String>,
@@ -57,11 +54,28 @@ const EXAMPLES: &str = "\
 Examples:
   prof annotate leaf            the function `leaf` in the terminal UI
   prof annotate --stdio leaf    the same as text
+  prof annotate my.data leaf    of another recording
   prof annotate > hot.txt       every hot function as text";
+
+impl Args {
+    /// Takes the arguments for what they are: a recording, a function.
+    pub(crate) fn with_arguments(mut self) -> anyhow::Result<Self> {
+        for argument in std::mem::take(&mut self.arguments) {
+            let Some(text) = self.input.or_text(argument)? else {
+                continue;
+            };
+            if let Some(known) = self.symbol.replace(text) {
+                let message = format!("one function at a time; name one, {known} or the other");
+                return Err(UsageError(message).into());
+            }
+        }
+        Ok(self)
+    }
+}
 
 /// Shows the functions.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let symbol = args.symbol.as_deref().or(args.symbol_option.as_deref());
+    let symbol = args.symbol.as_deref();
     let is_terminal = io::stdout().is_terminal() && !args.stdio;
     if is_terminal && args.dso.is_none() {
         let symbol = Some(symbol.unwrap_or_default());
@@ -119,9 +133,13 @@ fn chosen(args: &Args, symbol: Option<&str>, scene: &Scene<'_>) -> anyhow::Resul
         };
         // What is inlined stands in its host's code.
         if site.kind != SiteKind::Module {
-            *weights.entry(site.function).or_default() += tree.own(node).period;
+            let mut add = |function| {
+                let sum: &mut u64 = weights.entry(function).or_default();
+                *sum = sum.saturating_add(tree.own(node).period);
+            };
+            add(site.function);
             if site.host != site.function {
-                *weights.entry(site.host).or_default() += tree.own(node).period;
+                add(site.host);
             }
         }
     });

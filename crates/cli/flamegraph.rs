@@ -3,7 +3,7 @@
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::record;
-use crate::recording::Input;
+use crate::recording::{Input, is_recording};
 use anyhow::Context;
 use clap::Parser;
 use prof_profile::{EventId, Profile};
@@ -23,7 +23,8 @@ pub(crate) struct Args {
     input: Input,
     #[command(flatten)]
     names: NameOptions,
-    /// Where to write it; on a terminal without -o, to flamegraph.svg
+    /// Where to write it [default: flamegraph.svg with COMMAND, whose standard output is its own,
+    /// and on a terminal; else standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// What to write [default: as the name of FILE ends, else svg]
@@ -86,6 +87,9 @@ pub(crate) struct Args {
         requires = "command"
     )]
     freq: String,
+    /// A recording to draw, as -i FILE
+    #[arg(value_name = "RECORDING")]
+    words: Vec<OsString>,
     /// Record this with call stacks, write perf.data (or -i FILE), and draw it
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -94,7 +98,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   prof flamegraph > out.svg              draw perf.data
-  prof flamegraph -- ./app arg           record ./app and draw it
+  prof flamegraph -- ./app arg           record ./app, draw it to flamegraph.svg
   prof flamegraph -o out.html            a page with the whole account
   prof flamegraph --format folded | …    stacks for another tool";
 
@@ -140,7 +144,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     match &target {
         Some(path) => {
             replace(path, &drawn).with_context(|| format!("cannot write {}", path.display()))?;
-            say(&format!("wrote {}", path.display()));
+            say(&wrote(path, args));
         }
         None => {
             let mut out = BufWriter::new(io::stdout().lock());
@@ -160,6 +164,26 @@ fn explained(error: PictureError) -> anyhow::Error {
     }
 }
 
+/// What a command has to stand behind to be recorded.
+fn unrecorded(words: &[OsString]) -> anyhow::Error {
+    let command: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let command = command.join(" ");
+    let message = format!(
+        "{command} is no recording\n  try: prof flamegraph -- {command}   (records and draws it)"
+    );
+    UsageError(message).into()
+}
+
+/// Where the picture is. Whoever sent standard output to a file may look for
+/// it there, where the command's output is.
+fn wrote(path: &Path, args: &Args) -> String {
+    let path = path.display();
+    if args.command.is_empty() || args.output.is_some() || io::stdout().is_terminal() {
+        return format!("wrote {path}");
+    }
+    format!("wrote {path}; standard output is the command's, -o FILE names another file")
+}
+
 impl Args {
     /// What is drawn: as asked for, else as the name of the file ends.
     fn picture_format(&self) -> anyhow::Result<picture::Format> {
@@ -174,10 +198,28 @@ impl Args {
         Ok(asked.or(named).unwrap_or(picture::Format::Svg))
     }
 
+    /// Takes an argument that is a recording for the one to draw.
+    pub(crate) fn with_words(mut self: Box<Self>) -> anyhow::Result<Box<Self>> {
+        let words = std::mem::take(&mut self.words);
+        match words.as_slice() {
+            [] => {}
+            [file] if self.command.is_empty() && is_recording(Path::new(file)) => {
+                self.input.or_text(file.clone())?;
+            }
+            _ => return Err(unrecorded(&words)),
+        }
+        Ok(self)
+    }
+
     /// Records the command, if there is one.
     fn record(&self) -> anyhow::Result<Option<Outcome>> {
         if self.command.is_empty() {
             return Ok(None);
+        }
+        if self.output.as_deref() == Some(Path::new("-")) {
+            let why = "-o - would mix the picture with what the command writes\n  \
+                       try: -o flamegraph.svg";
+            return Err(UsageError(why.into()).into());
         }
         let mut words: Vec<OsString> = ["-g", "-F"].map(OsString::from).to_vec();
         words.push(self.freq.clone().into());

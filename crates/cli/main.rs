@@ -30,8 +30,11 @@ mod stat;
 mod tui;
 mod whose;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use outcome::Outcome;
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// A sampling profiler for Linux.
@@ -49,7 +52,7 @@ Examples:
   prof record -F 999 -g ./app    record call stacks 999 times a second
   prof report                    look at perf.data
   prof flamegraph > out.svg      draw it
-  prof flamegraph -- ./app       record and draw in one go";
+  prof flamegraph -- ./app       record and draw flamegraph.svg in one go";
 
 /// The commands, each with its own file.
 #[derive(Debug, Subcommand)]
@@ -71,16 +74,16 @@ enum Command {
 impl Command {
     fn run(self) -> anyhow::Result<Outcome> {
         match self {
-            Self::Annotate(args) => annotate::run(&args),
+            Self::Annotate(args) => annotate::run(&args.with_arguments()?),
             Self::Demo(args) => demo::run(&args),
             Self::Doctor(args) => doctor::run(&args),
             Self::Dump(args) => dump::run(&args),
-            Self::Flamegraph(args) => flamegraph::run(&args),
+            Self::Flamegraph(args) => flamegraph::run(&*args.with_words()?),
             Self::Generate(args) => generate::run(&args),
             Self::List(args) => list::run(&args),
             Self::Record(args) => record::run(&args),
             Self::Script(args) => script::run(&args),
-            Self::Report(args) => report::run(&args),
+            Self::Report(args) => report::run(&*args.with_argument()?),
             Self::Stat(args) => stat::run(&args),
         }
     }
@@ -88,13 +91,41 @@ impl Command {
 
 fn main() -> ExitCode {
     // Usage errors exit 2 and help exits 0, both by clap.
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| match command_to_type(&error) {
+        Some(message) => {
+            outcome::say(&message);
+            std::process::exit(2)
+        }
+        None => error.exit(),
+    });
     // Without it such a fault still ends the process, only without a word.
     let _ = prof_sys::shrunk::explain();
     match cli.command.run() {
         Ok(outcome) => outcome.exit_code(),
         Err(error) => outcome::explain(&error),
     }
+}
+
+/// What to say where a program or a recording stands in place of a command.
+fn command_to_type(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return None;
+    }
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let first = Path::new(words.first()?);
+    if !first.is_file() && !first.is_dir() {
+        return None;
+    }
+    let all: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let (all, first) = (all.join(" "), first.display());
+    Some(if recording::is_recording(Path::new(words.first()?)) {
+        format!("{first} is a recording, no command of prof\n  try: prof report {all}")
+    } else {
+        format!(
+            "{first} is no command of prof\n  try: prof record -g -- {all}   (then prof report)\n   \
+             or: prof flamegraph -- {all}   (records and draws it)"
+        )
+    })
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ pub(crate) struct Pager {
 }
 
 impl Pager {
-    /// Starts `PERF_PAGER`, `PAGER` or `less -FRX`; `cat` or an empty text
-    /// means none.
+    /// Starts `PERF_PAGER`, `PAGER` or `less -FRSX`, as perf; `cat` or an
+    /// empty text means none.
     pub(crate) fn start() -> Self {
         let command = ["PERF_PAGER", "PAGER"]
             .into_iter()
@@ -21,11 +21,7 @@ impl Pager {
         }
         let child = Command::new("sh")
             .args(["-c", &command])
-            // One screen needs no pager; colours pass; the text stays.
-            .env(
-                "LESS",
-                std::env::var("LESS").unwrap_or_else(|_| "FRX".into()),
-            )
+            .env("LESS", less_options(std::env::var("LESS").ok()))
             .stdin(Stdio::piped())
             .spawn()
             .ok();
@@ -46,5 +42,22 @@ impl Pager {
             // How a pager ends is no matter of ours.
             let _ = child.wait();
         }
+    }
+}
+
+/// One screen needs no pager; colours pass; lines are cut, not wrapped, and
+/// the arrow keys show the rest; the text stays.
+fn less_options(users: Option<String>) -> String {
+    users.unwrap_or_else(|| "FRSX".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::less_options;
+
+    #[test]
+    fn the_pager_cuts_lines_unless_its_user_said_how_it_is_to_be() {
+        assert_eq!(less_options(None), "FRSX");
+        assert_eq!(less_options(Some("R".into())), "R");
     }
 }

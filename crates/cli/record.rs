@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// cpu-clock where there is no counter for cycles].
     #[arg(short, long = "event", value_name = "EVENT")]
     event: Vec<String>,
-    /// Samples a second (Hz), or max.
+    /// Samples a second (Hz), or max [default: 4000, as perf].
     #[arg(short = 'F', long = "freq", value_name = "HZ", conflicts_with = "count", value_parser = values::frequency)]
     freq: Option<Sampling>,
     /// Sample every so many events.

@@ -1,14 +1,18 @@
 //! Opening the recording that a reading command is about, and saying what was
 //! wrong with it.
 
-use crate::outcome::{Outcome, say};
+use crate::outcome::{Outcome, UsageError, say};
 use anyhow::{Context, bail};
 use prof_perfdata::{Damage, Reader};
+use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+/// The recording that is read and written where none is named.
+const DEFAULT: &str = "perf.data";
 
 /// Which recording to read.
 #[derive(Debug, Clone, clap::Args)]
@@ -19,7 +23,7 @@ pub(crate) struct Input {
         short = 'i',
         long = "input",
         value_name = "FILE",
-        default_value = "perf.data"
+        default_value = DEFAULT
     )]
     pub(crate) path: PathBuf,
     /// Read a recording that belongs to another user
@@ -27,7 +31,42 @@ pub(crate) struct Input {
     pub(crate) force: bool,
 }
 
+/// Whether this is a recording: a file that begins as one, or a directory of
+/// `perf record --threads`. Nothing is opened that could block.
+pub(crate) fn is_recording(path: &Path) -> bool {
+    const MAGICS: [&[u8; 8]; 4] = [b"PERFILE2", b"2ELIFREP", b"PERFFILE", b"ELIFFREP"];
+    let path = match path.is_dir() {
+        true => path.join("data"),
+        false => path.to_owned(),
+    };
+    if !path.is_file() {
+        return false;
+    }
+    let mut magic = [0; 8];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && MAGICS.contains(&&magic)
+}
+
 impl Input {
+    /// Takes an argument that is a recording for the one to read; gives back
+    /// any other, as text.
+    pub(crate) fn or_text(&mut self, argument: OsString) -> anyhow::Result<Option<String>> {
+        let path = PathBuf::from(argument);
+        if !is_recording(&path) {
+            return Ok(Some(path.to_string_lossy().into_owned()));
+        }
+        if self.path != Path::new(DEFAULT) && self.path != path {
+            let message = format!(
+                "two recordings, {} and {}: which one?",
+                self.name(),
+                path.display()
+            );
+            return Err(UsageError(message).into());
+        }
+        self.path = path;
+        Ok(None)
+    }
+
     /// Opens it.
     pub(crate) fn open(&self) -> anyhow::Result<Reader> {
         let path = &self.path;

@@ -23,13 +23,14 @@ use prof_report::text::{
 use prof_symbolize::Detail;
 use refused::OfReport;
 use regex::Regex;
+use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::thread;
 use std::time::Instant;
 
 /// Look at a recording: a terminal UI on a terminal, else text as perf's.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, after_long_help = FORMATS)]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
@@ -45,6 +46,14 @@ pub(crate) struct Args {
     /// branches, caller or callee first, function or address, percent, period or count
     #[arg(short = 'g', long, value_name = "WORDS", num_args = 0..=1, default_missing_value = "")]
     call_graph: Option<CallGraph>,
+    /// A recording to read, as -i FILE; else, as for perf, only rows of functions with this in
+    /// their name
+    #[arg(value_name = "FILE|TEXT")]
+    argument: Option<OsString>,
+    /// Draw the call chains of all rows, also where they are much more text than the recording
+    /// has bytes
+    #[arg(long)]
+    unlimited: bool,
     /// Draw chains from the callers
     #[arg(short = 'G', long)]
     inverted: bool,
@@ -71,6 +80,39 @@ Examples:
   prof report --no-children -s sym       functions by their own cost
   prof report -s dso --percent-limit 1   modules above 1 %
   prof report --json > report.json       for a program";
+
+/// What `--json` and `--csv` write, for `--help` and the manual.
+const FORMATS: &str = "\
+Examples:
+  prof report                            look around in a terminal
+  prof report --stdio | head -50         what costs most
+  prof report --no-children -s sym       functions by their own cost
+  prof report -s dso --percent-limit 1   modules above 1 %
+  prof report --json > report.json       for a program
+
+--json writes one object. Names stay as they are from version to version, new
+ones may join; weights are integers, texts are as recorded:
+  schema    \"prof-report-1\"
+  origin    hostname, os_release, arch, cpu, tool_version, command_line,
+            first_time_ns, last_time_ns
+  trust     summary, samples, lost, throttled,
+            stacks { judged, complete, ends { reason: samples } },
+            frames { total, unnamed }, caveats [ { what, cause, cure } ],
+            damages [ { offset, what, bytes } ]
+  events [  name, samples, period, lost, asked, asked_is_hz,
+            total { period, samples },
+    rows  [ each sort key by its name, then
+            self { period, samples, percent }, total { the same } ]
+    frames[ { function, dso, inlined, kernel, named } ]
+    tree  [ { parent, frame, self { period, samples }, total { the same } } ] ]
+tree is the call tree: parent is an index into tree that comes before, or null
+for a thread's outermost function; frame is an index into frames.
+
+--csv writes a line of names, then a line for each row, as RFC 4180: the
+event, then the columns of the table by the names of -F. Shares are percent
+with two decimals and no sign. Control characters in texts are visible
+escapes (\\x1b), and a text that a spreadsheet would take for a formula begins
+with an apostrophe.";
 
 /// In which form the report comes.
 #[derive(Debug, clap::Args)]
@@ -260,9 +302,9 @@ fn quantum(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "write a number and s, ms, us or ns, such as 100ms".into())
 }
 
-/// A width in characters.
+/// A width in characters; no wider than is of use.
 fn width(text: &str) -> Result<usize, String> {
-    let parsed = text.parse();
+    let parsed = text.parse::<u16>().map(usize::from);
     parsed.map_err(|_| "write numbers of characters with commas between, such as 8,20,30".into())
 }
 
@@ -298,7 +340,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     // All names are in the profile; the tables they came from are large, and
     // taking them down is nothing to wait for.
     let _ = thread::Builder::new().spawn(move || drop(symbolizer));
-    let options = args.text_options(&profile)?;
+    let mut options = args.text_options(&profile)?;
+    if is_terminal {
+        options.columns = terminal_columns();
+    }
     if profile.samples.is_empty() {
         emptiness::say_no_samples(&profile);
     } else {
@@ -324,6 +369,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         Err(error) => Err(error.into()),
         Ok(()) => Ok(outcome),
     }
+}
+
+/// Columns of the terminal, if it tells them.
+fn terminal_columns() -> Option<usize> {
+    let size = crossterm::terminal::window_size().ok()?;
+    Some(usize::from(size.columns)).filter(|&columns| columns > 0)
 }
 
 /// What the records tell without any names of functions.
@@ -374,6 +425,16 @@ fn write(
 }
 
 impl Args {
+    /// Takes the argument for what it is: a recording or a part of names.
+    pub(crate) fn with_argument(mut self: Box<Self>) -> anyhow::Result<Box<Self>> {
+        if let Some(argument) = self.argument.take()
+            && let Some(text) = self.input.or_text(argument)?
+        {
+            self.filters.symbol_filter.get_or_insert(text);
+        }
+        Ok(self)
+    }
+
     /// What is known of the machine and the recording.
     /// Writes what `--header` asks for.
     fn write_header(&self, reader: &mut Reader, out: &mut impl Write) -> anyhow::Result<()> {
@@ -455,6 +516,8 @@ impl Args {
             time: self.filters.time.clone(),
             exclude_other: self.columns.exclude_other,
             symbol_filter: self.filters.symbol_filter.clone(),
+            columns: None,
+            unlimited: self.unlimited,
             hierarchy: self.columns.hierarchy,
             grouping: match (self.columns.group, self.columns.no_group) {
                 (true, _) => Grouping::Together,

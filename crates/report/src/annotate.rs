@@ -124,14 +124,13 @@ fn source_only(out: &mut String, profile: &Profile, view: &FunctionView) {
             format!("{}: ", profile.name(profile.function(function).name))
         });
         let line = format!(
-            "{:8.2} : {:indent$}{}{}:{} {}",
+            "{:8.2} : {}{}{}:{} {}",
             percent_of(row.share.here, view.share.here),
-            "",
+            "  ".repeat(usize::from(row.depth)),
             escape::terminal(&inlined),
             escape::terminal(&file.path),
             row.line,
             escape::terminal(file.line(row.line)),
-            indent = usize::from(row.depth) * 2,
         );
         push(out, line.trim_end());
     }

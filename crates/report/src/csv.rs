@@ -1,5 +1,6 @@
 //! Tables as comma-separated values (RFC 4180).
 
+use crate::escape;
 use crate::model::{Row, Weight};
 use crate::text::{Cells, Field, Table, TextOptions, scene_of};
 use prof_profile::{EventId, Profile};
@@ -7,7 +8,7 @@ use std::io;
 
 /// Writes the rows of all sampled events: a line of names, then one line per
 /// row with the event first. Shares are percent with two decimals and no
-/// sign.
+/// sign. Texts are harmless for terminals and spreadsheets: see [`text`].
 ///
 /// # Errors
 /// If `out` cannot be written to.
@@ -28,7 +29,7 @@ pub fn csv(profile: &Profile, options: &TextOptions, out: &mut impl io::Write) -
         let name = scene.event().map_or("", |event| event.name.as_str());
         let cells = Cells::new(&scene, table.all_rows());
         for row in table.rows() {
-            write!(out, "{}", quoted(name))?;
+            write!(out, "{}", text(name))?;
             for field in table.fields() {
                 write!(out, ",{}", cell(&cells, field, row, table.whole()))?;
             }
@@ -42,11 +43,24 @@ fn cell(cells: &Cells<'_>, field: Field, row: &Row, whole: Weight) -> String {
     match field {
         Field::Samples => row.own.samples.to_string(),
         Field::Period => row.own.period.to_string(),
-        Field::Key(key) => quoted(&cells.plain(key, row)),
+        Field::Key(key) => text(&cells.plain(key, row)),
         _ => {
             let weight = field.weight(row).unwrap_or_default();
             format!("{:.2}", weight.percent_of(whole))
         }
+    }
+}
+
+/// A text as a field. Control characters become visible escapes, as in text
+/// reports. What a spreadsheet would take for a formula (`=`, `+`, `-` or `@`
+/// first) gets an apostrophe before it; numbers stay numbers.
+fn text(text: &str) -> String {
+    let text = escape::terminal(text);
+    let is_formula = text.trim_start().starts_with(['=', '+', '-', '@']);
+    if is_formula && text.trim().parse::<f64>().is_err() {
+        quoted(&format!("'{text}"))
+    } else {
+        quoted(&text)
     }
 }
 
@@ -61,9 +75,38 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::csv;
+    use super::{csv, text};
+    use crate::model::SortKey;
     use crate::sketch::Sketch;
-    use crate::text::TextOptions;
+    use crate::text::{Field, TextOptions};
+
+    #[test]
+    fn names_act_on_no_terminal_and_no_spreadsheet_and_numbers_stay() {
+        assert_eq!(text("\x1b]0;t\x07x"), "\\x1b]0;t\\x07x");
+        assert_eq!(text("=cmd|' /C calc'!A0"), "'=cmd|' /C calc'!A0");
+        assert_eq!(text(" @SUM(1,2)"), "\"' @SUM(1,2)\"");
+        assert_eq!(text("-[View draw]"), "'-[View draw]");
+        assert_eq!(text("+1+cmd"), "'+1+cmd");
+        for number in ["-1", "0", "-12.50", "100.00"] {
+            assert_eq!(text(number), number);
+        }
+        let mut sketch = Sketch::new();
+        let task = sketch.task(-1, -1, "=1+1\n");
+        sketch.sample(task, "app:\x1b[2Jf", 1, 10);
+        let options = TextOptions {
+            sort: Some(vec![
+                Field::Key(SortKey::Comm),
+                Field::Key(SortKey::Cpu),
+                Field::Key(SortKey::Symbol),
+            ]),
+            ..TextOptions::default()
+        };
+        let mut out = Vec::new();
+        csv(&sketch.profile, &options, &mut out).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        let row = out.lines().nth(1).unwrap();
+        assert_eq!(row, "cpu-clock,100.00,100.00,'=1+1\\n,001,\\x1b[2Jf");
+    }
 
     #[test]
     fn names_with_commas_and_quotes_stay_one_field() {

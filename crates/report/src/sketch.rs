@@ -145,7 +145,7 @@ impl Sketch {
         });
         let event = self.profile.events.first_mut().expect("made by new");
         event.samples += 1;
-        event.period += period;
+        event.period = event.period.saturating_add(period);
         self.profile.trust.samples += 1;
     }
 }

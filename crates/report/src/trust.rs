@@ -4,13 +4,13 @@
 //! why, and one thing to do about it.
 
 use crate::escape;
-use prof_profile::{ChainEnd, ChainSource, DsoId, Profile, Trust, UnnamedReason};
+use prof_profile::{ChainEnd, ChainSource, DsoId, DsoKind, Profile, Trust, UnnamedReason};
 use serde::Serialize;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
 /// Something that makes the numbers less than the whole truth.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Caveat {
     /// What is the case, with its count.
     pub what: String,
@@ -18,22 +18,75 @@ pub struct Caveat {
     pub cause: String,
     /// One thing to do about it; empty if there is none.
     pub cure: String,
+    /// The share of stacks or frames that it is about, percent.
+    #[serde(skip)]
+    share: Option<f64>,
 }
 
 /// Parts of modules named in one line.
 const NAMED_MODULES: usize = 3;
 
+/// Caveats about a smaller share, in percent, are named in one line together.
+const LEAST_OF_ITS_OWN: f64 = 1.0;
+
 /// The whole account as lines of text: one with the counts, then one for
-/// each caveat. Safe for a terminal.
+/// each caveat, and one for all those about less than a hundredth. Safe for a
+/// terminal.
 pub fn lines(profile: &Profile) -> Vec<String> {
+    let is_small = |caveat: &Caveat| caveat.share.is_some_and(|share| share < LEAST_OF_ITS_OWN);
+    let (small, own): (Vec<Caveat>, Vec<Caveat>) = caveats(profile).into_iter().partition(is_small);
     let mut lines = vec![summary(profile)];
-    for caveat in caveats(profile) {
+    // One alone takes no more room than a line about it.
+    let (small, last) = match small.len() {
+        1 => (Vec::new(), small),
+        _ => (small, Vec::new()),
+    };
+    for caveat in own.iter().chain(&last) {
         let mut line = format!("{}: {}", caveat.what, caveat.cause);
         if !caveat.cure.is_empty() {
             let _ = write!(line, "; {}", caveat.cure);
         }
         lines.push(escape::terminal(&line).into_owned());
     }
+    if !small.is_empty() {
+        let each = small
+            .iter()
+            .map(|caveat| format!("{} ({})", caveat.what, caveat.cause));
+        let each: Vec<String> = each.collect();
+        lines.push(escape::terminal(&each.join("; ")).into_owned());
+    }
+    lines
+}
+
+/// [`lines`], none longer than `width` columns; what goes on in the next line
+/// is indented there.
+pub fn lines_within(profile: &Profile, width: usize) -> Vec<String> {
+    let width = width.max(NARROWEST);
+    lines(profile)
+        .iter()
+        .flat_map(|line| wrapped(line, width))
+        .collect()
+}
+
+/// Narrower lines are not made.
+const NARROWEST: usize = 20;
+
+fn wrapped(line: &str, width: usize) -> Vec<String> {
+    const INDENT: &str = "  ";
+    let mut lines = Vec::new();
+    let mut now = String::new();
+    for word in line.split(' ') {
+        let needed = now.width() + 1 + word.width();
+        if now.trim_start().is_empty() {
+            now.push_str(word);
+        } else if needed > width {
+            lines.push(std::mem::replace(&mut now, format!("{INDENT}{word}")));
+        } else {
+            now.push(' ');
+            now.push_str(word);
+        }
+    }
+    lines.push(now);
     lines
 }
 
@@ -206,9 +259,13 @@ fn rate(profile: &Profile) -> Option<String> {
     ))
 }
 
+fn share(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
 /// Share in percent, never rounded up to 100 or down to 0.
 fn percent(part: u64, whole: u64) -> String {
-    let share = 100.0 * part as f64 / whole.max(1) as f64;
+    let share = share(part, whole);
     if part == whole {
         "100 %".into()
     } else if share > 99.9 {
@@ -220,19 +277,26 @@ fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// What is less than the whole truth, gravest first.
+/// What is less than the whole truth: damage and loss first, then stacks and
+/// frames by their share, the largest first.
 pub fn caveats(profile: &Profile) -> Vec<Caveat> {
     let trust = &profile.trust;
     let mut caveats = Vec::new();
     damages(trust, &mut caveats);
     losses(trust, &mut caveats);
-    cut_stacks(profile, &mut caveats);
-    unnamed_frames(profile, &mut caveats);
+    saturated(profile, &mut caveats);
+    let mut shares = Vec::new();
+    cut_stacks(profile, &mut shares);
+    unnamed_frames(profile, &mut shares);
+    let share = |caveat: &Caveat| caveat.share.unwrap_or(0.0);
+    shares.sort_by(|a, b| share(b).total_cmp(&share(a)));
+    caveats.extend(shares);
     for note in &trust.notes {
         caveats.push(Caveat {
             what: times(note.count),
             cause: note.what.clone(),
             cure: String::new(),
+            share: None,
         });
     }
     caveats
@@ -253,12 +317,17 @@ fn damages(trust: &Trust, caveats: &mut Vec<Caveat>) {
             .iter()
             .fold(0, |sum, damage| sum.saturating_add(damage.bytes));
         caveats.push(Caveat {
-            what: format!("the file is damaged in {} places", trust.damages.len()),
-            cause: format!(
-                "at offset {:#x} {}; {bytes} bytes were skipped in all",
-                first.offset, first.what
-            ),
+            what: match trust.damages.len() {
+                1 => "the file is damaged in one place".into(),
+                places => format!("the file is damaged in {places} places"),
+            },
+            // It tells its own offset and bytes.
+            cause: match trust.damages.len() {
+                1 => first.what.clone(),
+                _ => format!("first {}; {bytes} bytes were skipped in all", first.what),
+            },
             cure: "record again, or copy the file again".into(),
+            share: None,
         });
     }
 }
@@ -271,6 +340,7 @@ fn losses(trust: &Trust, caveats: &mut Vec<Caveat>) {
             what,
             cause,
             cure: LARGER.into(),
+            share: None,
         });
     };
     if trust.lost > 0 {
@@ -305,6 +375,23 @@ fn losses(trust: &Trust, caveats: &mut Vec<Caveat>) {
             what: format!("throttled {}", times(trust.throttled)),
             cause: "the kernel stopped sampling because it took too much CPU time".into(),
             cure: "record at a lower rate, or raise kernel.perf_cpu_time_max_percent".into(),
+            share: None,
+        });
+    }
+}
+
+/// Sums of periods end at 2^64 - 1; no real event counts so far.
+fn saturated(profile: &Profile, caveats: &mut Vec<Caveat>) {
+    for event in profile
+        .events
+        .iter()
+        .filter(|event| event.period == u64::MAX)
+    {
+        caveats.push(Caveat {
+            what: format!("the periods of {} sum past 2^64", event.name),
+            cause: "its totals and shares are not right".into(),
+            cure: "prof report -n shows the number of samples".into(),
+            share: None,
         });
     }
 }
@@ -333,6 +420,7 @@ fn cut_stacks(profile: &Profile, caveats: &mut Vec<Caveat>) {
             what: format!("{} of user stacks are cut short", percent(count, judged)),
             cause: format!("{cause}{}", in_modules(profile, modules)),
             cure: cure.into(),
+            share: Some(share(count, judged)),
         });
     }
 }
@@ -345,29 +433,33 @@ fn copies_most(profile: &Profile) -> bool {
 
 fn unnamed_frames(profile: &Profile, caveats: &mut Vec<Caveat>) {
     let trust = &profile.trust;
-    let mut reasons: Vec<(UnnamedReason, u64)> = Vec::new();
-    for (&(_, reason), &count) in &trust.unnamed {
-        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+    let is_kernel = |dso: DsoId| profile.dso(dso).kind == DsoKind::Kernel;
+    let mut reasons: Vec<((UnnamedReason, bool), u64)> = Vec::new();
+    for (&(dso, reason), &count) in &trust.unnamed {
+        let kind = (reason, is_kernel(dso));
+        match reasons.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, sum)) => *sum = sum.saturating_add(count),
-            None => reasons.push((reason, count)),
+            None => reasons.push((kind, count)),
         }
     }
     reasons.sort_by_key(|&(reason, count)| (std::cmp::Reverse(count), reason));
-    for (reason, count) in reasons {
+    for ((reason, in_kernel), count) in reasons {
         let (cause, cure) = match (reason, trust.chain_source) {
             // That is how they were recorded.
             (UnnamedReason::NoMapping, ChainSource::Recorder) => (unnamed(reason).0, ""),
+            (UnnamedReason::FileMissing, _) if in_kernel => NO_KERNEL,
             _ => unnamed(reason),
         };
         let modules = trust
             .unnamed
             .iter()
-            .filter(|((_, other), _)| *other == reason)
+            .filter(|((dso, other), _)| *other == reason && is_kernel(*dso) == in_kernel)
             .map(|(&(dso, _), &count)| (dso, count));
         caveats.push(Caveat {
             what: format!("{} of frames have no name", percent(count, trust.frames)),
             cause: format!("{cause}{}", in_modules(profile, modules)),
             cure: cure.into(),
+            share: Some(share(count, trust.frames)),
         });
     }
 }
@@ -402,11 +494,12 @@ const SOONER: &str =
 pub fn chain_end(end: ChainEnd, source: ChainSource) -> (&'static str, &'static str) {
     match (end, source) {
         (ChainEnd::StackCut, ChainSource::Recorder) => (
-            "the copied piece of the stack ended, and nothing more could be read of it",
+            "the stack is longer than the piece that was copied, and the rest could not be read",
             LARGER_PIECE,
         ),
         (ChainEnd::Unproven, ChainSource::Recorder) => (
-            "nothing proved what called: the stack beyond the copied piece changed meanwhile",
+            "the stack is longer than the piece that was copied, and the rest had changed when it \
+             was read",
             LARGER_PIECE,
         ),
         _ => chain_end_of_any(end),
@@ -421,7 +514,7 @@ fn chain_end_of_any(end: ChainEnd) -> (&'static str, &'static str) {
             "record with --call-graph auto, or build with -fno-omit-frame-pointer",
         ),
         ChainEnd::StackCut => (
-            "the copied piece of the stack ended",
+            "the stack is longer than the piece that was copied",
             "record with --call-graph auto, or a larger piece (--call-graph dwarf,65528)",
         ),
         ChainEnd::DepthLimit => (
@@ -440,11 +533,20 @@ fn chain_end_of_any(end: ChainEnd) -> (&'static str, &'static str) {
             "the module's unwind information is wrong",
             "rebuild the module",
         ),
-        ChainEnd::Unproven => ("nothing proved which frame called", ""),
+        ChainEnd::Unproven => (
+            "what was found as the caller may be wrong, so it is left out",
+            "",
+        ),
         ChainEnd::NotRecorded => ("no user stack was recorded", "record with -g"),
         _ => ("the reason is not known to this version", ""),
     }
 }
+
+/// Cause and cure where the kernel's symbols are those of another one.
+const NO_KERNEL: (&str, &str) = (
+    "the symbols of the recorded kernel were not found",
+    "look at the recording where it was made, or name its symbols (-k VMLINUX or --kallsyms FILE)",
+);
 
 /// Cause and cure of a frame without a name.
 pub fn unnamed(reason: UnnamedReason) -> (&'static str, &'static str) {
@@ -473,7 +575,7 @@ pub fn unnamed(reason: UnnamedReason) -> (&'static str, &'static str) {
             "sudo sysctl kernel.kptr_restrict=0, then record again",
         ),
         UnnamedReason::NoPerfMap => (
-            "code made at run time, and nothing names it",
+            "the code was made at run time, and no list of its functions was found",
             "let the runtime write a perf map (node --perf-basic-prof, java with perf-map-agent)",
         ),
         UnnamedReason::PerfMapNotTrusted => (
@@ -486,8 +588,70 @@ pub fn unnamed(reason: UnnamedReason) -> (&'static str, &'static str) {
 
 #[cfg(test)]
 mod tests {
-    use super::{chain_end, chain_end_of_any, cut_stacks};
-    use prof_profile::{ChainEnd, ChainSource, Event, Profile};
+    use super::{chain_end, chain_end_of_any, cut_stacks, lines, lines_within, wrapped};
+    use crate::sketch::Sketch;
+    use prof_profile::{ChainEnd, ChainSource, Damage, DsoKind, Event, Profile, UnnamedReason};
+
+    /// 10 000 stacks and frames, with causes large and small.
+    fn doubtful() -> Profile {
+        let mut sketch = Sketch::new();
+        let kernel = sketch.dso("[kernel.kallsyms]", DsoKind::Kernel);
+        let app = sketch.dso("app", DsoKind::File);
+        let trust = &mut sketch.profile.trust;
+        trust.frames = 10_000;
+        trust.chain_ends.insert(ChainEnd::Root, 9_450);
+        trust.chain_ends.insert(ChainEnd::StackCut, 500);
+        trust.chain_ends.insert(ChainEnd::NoUnwindInfo, 50);
+        trust
+            .unnamed
+            .insert((kernel, UnnamedReason::FileMissing), 4_000);
+        trust.unnamed.insert((app, UnnamedReason::FileMissing), 200);
+        trust.unnamed.insert((app, UnnamedReason::Stripped), 10);
+        sketch.profile
+    }
+
+    #[test]
+    fn causes_are_told_by_size_and_small_ones_together() {
+        let told = lines(&doubtful());
+        let starts: Vec<&str> = told.iter().skip(1).map(|line| &line[..6]).collect();
+        assert_eq!(
+            starts,
+            ["40.0 %", "5.0 % ", "2.0 % ", "0.5 % "],
+            "{told:#?}"
+        );
+        let last = told.last().unwrap();
+        assert!(last.contains("; 0.1 % of frames have no name"), "{last}");
+        let mut one = doubtful();
+        one.trust.chain_ends.remove(&ChainEnd::NoUnwindInfo);
+        let told = lines(&one);
+        assert!(told.last().unwrap().ends_with("install its debug symbols"));
+    }
+
+    #[test]
+    fn the_kernel_is_no_file_that_is_gone_and_an_offset_is_told_once() {
+        let mut profile = doubtful();
+        profile.trust.damages.push(Damage {
+            offset: 0x30,
+            what: "at 0x30: too short (8 bytes skipped)".into(),
+            bytes: 8,
+        });
+        let told = lines(&profile);
+        let kernel = told.iter().find(|line| line.contains("[kernel")).unwrap();
+        assert!(!kernel.contains("gone"), "{kernel}");
+        assert!(told.iter().any(|line| line.contains("gone (app 200)")));
+        let damage = &told[1];
+        assert_eq!(damage.matches("0x30").count(), 1, "{damage}");
+    }
+
+    #[test]
+    fn lines_fit_the_terminal_and_lose_no_word() {
+        let profile = doubtful();
+        let narrow = lines_within(&profile, 60);
+        assert!(narrow.iter().all(|line| line.len() <= 60), "{narrow:#?}");
+        let words = |lines: &[String]| lines.join(" ").split_whitespace().count();
+        assert_eq!(words(&narrow), words(&lines(&profile)));
+        assert_eq!(wrapped("a longword b", 6), ["a", "  longword", "  b"]);
+    }
 
     #[test]
     fn a_larger_piece_is_advised_only_where_there_is_one() {

@@ -118,7 +118,10 @@ impl Build<'_> {
         let mut view = FunctionView {
             function,
             host: None,
-            all: self.leaf_weights.iter().sum(),
+            all: self
+                .leaf_weights
+                .iter()
+                .fold(0, |sum, weight| sum.saturating_add(*weight)),
             share: Share::default(),
             instructions: Vec::new(),
             lines: Vec::new(),

@@ -29,6 +29,13 @@ pub fn html(
         &format!("<script nonce=\"{nonce}\" "),
         1,
     );
+    // A picture as wide as the window has no width of its own; in a page it
+    // would get 300 pixels.
+    let width = if options.width.is_none() {
+        "width"
+    } else {
+        "max-width"
+    };
     let title = options.title.as_deref().unwrap_or("Flame graph");
     let items: String = trust::lines(profile)
         .iter()
@@ -41,7 +48,7 @@ pub fn html(
          style-src 'unsafe-inline'; script-src 'nonce-{nonce}'\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\
          <title>{}</title>\n\
-         <style>body {{ font-family: sans-serif; margin: 1em }} svg {{ max-width: 100% }}</style>\n\
+         <style>body {{ font-family: sans-serif; margin: 1em }} body > svg {{ {width}: 100% }}</style>\n\
          </head>\n<body>\n{drawn}\n\
          <h2>How far to trust it</h2>\n<ul>\n{items}</ul>\n\
          <script nonce=\"{nonce}\">init();</script>\n</body>\n</html>\n",

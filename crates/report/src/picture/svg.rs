@@ -10,6 +10,11 @@ use inferno::flamegraph::{self, Direction, Options, TextTruncateDirection};
 use prof_profile::Profile;
 use std::io;
 
+/// What the picture's script does better than inferno's.
+const ADDED: &str = include_str!("added.js");
+/// No name of the recording stands before the script's end.
+const SCRIPT_END: &str = "]]></script>";
+
 /// Writes an SVG with search and zoom. Its subtitle is the trust line; the
 /// whole account is in its `desc` element.
 ///
@@ -35,10 +40,15 @@ pub(crate) fn draw(profile: &Profile, options: &PictureOptions) -> Result<String
     let mut folder = Folder::new(&scene, options, least);
     let mut lines = Vec::new();
     folder.run(&mut |Line { stack, weight }| {
-        lines.push(format!("{stack} {}", weight.period));
+        lines.push((stack.to_owned(), weight.period));
         Ok(())
     })?;
     let names = names(&scene, &folder.used);
+    let scale = Scale::of(lines.iter().map(|(_, period)| *period));
+    let lines: Vec<String> = lines
+        .into_iter()
+        .map(|(stack, period)| format!("{stack} {}", period >> scale.shift))
+        .collect();
     let mut colours = colours(&scene, options.scheme, &folder.used);
     for root in folder.root_names {
         let colour = options.scheme.colour(Kind::Task, &root, "");
@@ -49,11 +59,11 @@ pub(crate) fn draw(profile: &Profile, options: &PictureOptions) -> Result<String
     let mut settings = Options::default();
     settings.title = title(options, name);
     settings.subtitle = Some(trust::summary(profile));
-    settings.count_name = if is_time {
+    settings.count_name = scale.unit(if is_time {
         "ns".into()
     } else {
         format!("{} events", escape::terminal(name))
-    };
+    });
     settings.name_type = "Function:".into();
     settings.image_width = options.width;
     settings.min_width = 0.0;
@@ -74,8 +84,33 @@ pub(crate) fn draw(profile: &Profile, options: &PictureOptions) -> Result<String
     let lines = lines.iter().rev().map(String::as_str);
     flamegraph::from_lines(&mut settings, lines, &mut drawn)?;
     let drawn = String::from_utf8(drawn).map_err(io::Error::other)?;
+    let drawn = drawn.replacen(SCRIPT_END, &format!("{ADDED}{SCRIPT_END}"), 1);
     let drawn = labels::shortened(&drawn, names.iter().map(String::as_str));
     Ok(with_description(&drawn, profile))
+}
+
+/// By how many bits weights are smaller than periods in what inferno adds up:
+/// its sums end with a panic at 2^64.
+struct Scale {
+    shift: u32,
+}
+
+impl Scale {
+    fn of(periods: impl Iterator<Item = u64>) -> Self {
+        let sum: u128 = periods.map(u128::from).sum();
+        let bits = u128::BITS - sum.leading_zeros();
+        Self {
+            shift: bits.saturating_sub(u64::BITS - 1),
+        }
+    }
+
+    /// The unit of the weights that are shown.
+    fn unit(&self, of_periods: String) -> String {
+        match self.shift {
+            0 => of_periods,
+            shift => format!("×2^{shift} {of_periods}"),
+        }
+    }
 }
 
 fn title(options: &PictureOptions, event: &str) -> String {

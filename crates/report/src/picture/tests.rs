@@ -70,6 +70,27 @@ fn labels_are_short_where_there_is_no_room_and_titles_whole() {
 }
 
 #[test]
+fn periods_that_sum_past_64_bits_are_drawn_by_their_shares() {
+    let mut sketch = Sketch::new();
+    let task = sketch.task(1, 1, "app");
+    for (time, name) in (1..).zip(["a", "b", "c", "d"]) {
+        sketch.sample(task, name, time, u64::MAX);
+    }
+    for draw in [svg, html] {
+        let drawn = text(draw, &sketch.profile, &PictureOptions::default());
+        for name in ["a", "b", "c", "d"] {
+            // 2^64 - 1, in units of 8.
+            let title =
+                format!("<title>{name} (2,305,843,009,213,693,952 ×2^3 cpu-clock events, 25.00%)");
+            let titles = drawn.split("<title>").skip(1);
+            let titles: Vec<&str> = titles.filter_map(|at| at.split('<').next()).collect();
+            assert!(drawn.contains(&title), "{titles:?}");
+        }
+        assert!(drawn.contains(" ×2^3 cpu-clock events, 100.00%)"));
+    }
+}
+
+#[test]
 fn a_frame_whose_callee_has_a_space_in_its_name_is_drawn_once() {
     let drawn = text(svg, &small(), &PictureOptions::default());
     assert_eq!(drawn.matches("<title>main (").count(), 1);
@@ -123,6 +144,31 @@ fn a_page_runs_only_the_pictures_own_script() {
     let scripts = page.matches("<script").count();
     assert_eq!(page.matches("<script nonce=\"").count(), scripts);
     assert!(!page.contains("<img") && !page.contains("onload="));
+}
+
+#[test]
+fn a_page_is_as_wide_as_its_window_unless_a_width_was_asked_for() {
+    let fluid = text(html, &small(), &PictureOptions::default());
+    assert!(fluid.contains("body > svg { width: 100% }"));
+    let options = PictureOptions {
+        width: Some(640),
+        ..PictureOptions::default()
+    };
+    let fixed = text(html, &small(), &options);
+    assert!(fixed.contains("body > svg { max-width: 100% }"));
+}
+
+#[test]
+fn pictures_begin_at_the_callers_and_searches_cannot_fail() {
+    for draw in [svg, html] {
+        let drawn = text(draw, &small(), &PictureOptions::default());
+        let script = drawn.split("<![CDATA[").last().unwrap();
+        let (script, _) = script.split_once("]]>").unwrap();
+        for name in ["init", "search", "get_params"] {
+            let (_, after) = script.split_once(&format!("function {name}(")).unwrap();
+            assert!(after.contains(&format!("\n{name} = function(")), "{name}");
+        }
+    }
 }
 
 /// Whether every tag is closed in order, every attribute quoted, and every

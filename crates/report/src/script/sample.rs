@@ -8,6 +8,7 @@ use crate::escape;
 use prof_abi::CpuMode;
 use prof_profile::{DsoId, DsoKind, Frame, Location, LocationId, Profile};
 use std::io::Write as _;
+use std::iter::repeat_n;
 
 /// How samples are printed.
 #[derive(Debug, Clone)]
@@ -106,8 +107,11 @@ impl<'p> ScriptWriter<'p> {
         if fields.has(Field::Event) {
             let event = self.profile.events.get(usize::from(details.sample.event.0));
             let name = event.map_or("[unknown]", |event| event.name.as_str());
-            let width = self.options.name_width;
-            put(out, format_args!("{:>width$}: ", escape::terminal(name)));
+            let name = escape::terminal(name);
+            // A width of `format!` ends at 65 535 characters, with a panic.
+            let missing = self.options.name_width.saturating_sub(name.chars().count());
+            out.extend(repeat_n(b' ', missing));
+            put(out, format_args!("{name}: "));
         }
         if fields.has(Field::Flags) {
             put(out, format_args!("  {:<21} ", ""));

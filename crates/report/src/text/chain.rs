@@ -1,9 +1,10 @@
 //! The call chains of a row, merged into a tree and cut at a threshold.
 
 use super::{CallGraph, ChainKey, ChainOrder, ChainStyle};
-use crate::model::{CallTree, GroupId, NodeId, Row, RowKey, Rows, Scene, SiteId, SiteKind, Weight};
+use crate::model::{CallTree, GroupId, NodeId, Row, Rows, Scene, SiteId, SiteKind, Weight};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
+use std::cell::Cell;
 use std::cmp::Reverse;
 
 /// How deep branches are followed. Drawn deeper, a line would begin beyond
@@ -72,6 +73,17 @@ impl Flow {
     }
 }
 
+/// The chains of one row.
+#[derive(Debug, Default)]
+pub(crate) struct RowChains {
+    /// Heaviest first.
+    pub(crate) chains: Vec<Chain>,
+    /// Whether they end before their end, since `most` frames were made.
+    pub(crate) is_cut: bool,
+    /// Frames that were made.
+    pub(crate) frames: usize,
+}
+
 /// Makes the chains of rows of one scene.
 pub(crate) struct Chains<'a> {
     scene: &'a Scene<'a>,
@@ -83,26 +95,53 @@ pub(crate) struct Chains<'a> {
     row_keys: &'a [u32],
     /// Weight of 100 %.
     whole: u64,
+    rows: &'a Rows,
+    /// Where the frames are of rows that are heavy enough to have chains.
+    places: FxHashMap<GroupId, FxHashMap<u32, Places>>,
+}
+
+/// Which chains are made of a scene.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChainPlan {
+    pub(crate) graph: CallGraph,
+    pub(crate) order: ChainOrder,
+    pub(crate) children: bool,
+    /// 100 %.
+    pub(crate) whole: Weight,
 }
 
 impl<'a> Chains<'a> {
+    /// What is needed to make the chains of those rows of `list` that are
+    /// heavy enough to have any.
     pub(crate) fn new(
         scene: &'a Scene<'a>,
-        graph: CallGraph,
-        order: ChainOrder,
-        children: bool,
-        row_keys: &'a [u32],
-        whole: Weight,
+        plan: ChainPlan,
+        rows: &'a Rows,
+        list: &[&Row],
     ) -> Self {
-        Self {
+        let mut chains = Self {
             scene,
-            graph,
-            order,
-            children,
-            keys: chain_keys(scene, graph.key),
-            row_keys,
-            whole: whole.period,
+            graph: plan.graph,
+            order: plan.order,
+            children: plan.children,
+            keys: chain_keys(scene, plan.graph.key),
+            row_keys: rows.keys_of_sites(),
+            whole: plan.whole.period,
+            rows,
+            places: FxHashMap::default(),
+        };
+        let mut wanted: FxHashMap<GroupId, FxHashMap<u32, Places>> = FxHashMap::default();
+        for row in list.iter().filter(|row| chains.least(row).is_some()) {
+            let frames = wanted.entry(row.key.group).or_default();
+            frames.entry(row.key.frame).or_default();
         }
+        wanted.par_iter_mut().for_each(|(group, frames)| {
+            if let Some(part) = rows.part(*group) {
+                chains.find_places(&part.tree, frames);
+            }
+        });
+        chains.places = wanted;
+        chains
     }
 
     /// The least weight of a branch of a row, `None` if the row is too light
@@ -120,33 +159,38 @@ impl<'a> Chains<'a> {
         }
     }
 
-    /// The chains of those rows that are heavy enough to have any; in
-    /// parallel.
-    pub(crate) fn of_all(&self, rows: &Rows, list: &[&Row]) -> FxHashMap<RowKey, Vec<Chain>> {
-        let mut wanted: FxHashMap<GroupId, FxHashMap<u32, Places>> = FxHashMap::default();
-        let heavy: Vec<(&Row, u64)> = list
-            .iter()
-            .filter_map(|row| Some((*row, self.least(row)?)))
-            .collect();
-        for (row, _) in &heavy {
-            let frames = wanted.entry(row.key.group).or_default();
-            frames.entry(row.key.frame).or_default();
-        }
-        wanted.par_iter_mut().for_each(|(group, frames)| {
-            if let Some(part) = rows.part(*group) {
-                self.find_places(&part.tree, frames);
-            }
+    /// Whether the row is heavy enough to have chains.
+    pub(crate) fn has(&self, row: &Row) -> bool {
+        self.least(row).is_some()
+    }
+
+    /// The chains of a row, of at most so many frames; none of a row too
+    /// light to have any.
+    pub(crate) fn of_row(&self, row: &Row, most: usize) -> Option<RowChains> {
+        let least = self.least(row)?;
+        let places = self.places.get(&row.key.group)?.get(&row.key.frame)?;
+        let part = self.rows.part(row.key.group)?;
+        Some(self.of(&part.tree, places, row, (least, most)))
+    }
+
+    /// About how many frames the chains of rows have: those of the call tree
+    /// that they are made of. In time linear in the tree.
+    pub(crate) fn frames_of<'r>(&self, rows: impl Iterator<Item = &'r Row>) -> u64 {
+        let mut sizes: FxHashMap<GroupId, Vec<u32>> = FxHashMap::default();
+        let frames = rows.filter_map(|row| {
+            let places = self.places.get(&row.key.group)?.get(&row.key.frame)?;
+            let part = self.rows.part(row.key.group)?;
+            let sizes = sizes
+                .entry(row.key.group)
+                .or_insert_with(|| frames_by_node(&part.tree, self.order));
+            let nodes = match self.order {
+                ChainOrder::Caller => &places.outermost,
+                ChainOrder::Callee => &places.calls,
+            };
+            let size = |node: &NodeId| sizes.get(node.index()).copied().unwrap_or(0);
+            Some(nodes.iter().map(size).map(u64::from).sum::<u64>())
         });
-        heavy
-            .into_par_iter()
-            .filter_map(|(row, least)| {
-                let places = wanted.get(&row.key.group)?.get(&row.key.frame)?;
-                let part = rows.part(row.key.group)?;
-                Some((row.key, self.of(&part.tree, places, row, least)))
-            })
-            .collect::<Vec<_>>()
-            .into_iter()
-            .collect()
+        frames.fold(0, u64::saturating_add)
     }
 
     fn row_frame(&self, tree: &CallTree, node: NodeId) -> Option<u32> {
@@ -188,16 +232,55 @@ impl<'a> Chains<'a> {
         }
     }
 
-    /// The chains of a row, heaviest first; branches lighter than `least`
-    /// are left out.
-    fn of(&self, tree: &CallTree, places: &Places, row: &Row, least: u64) -> Vec<Chain> {
+    /// The chains of a row; branches lighter than `least` are left out.
+    fn of(
+        &self,
+        tree: &CallTree,
+        places: &Places,
+        row: &Row,
+        (least, most): (u64, usize),
+    ) -> RowChains {
         let walk = Walk::new(self, tree, places, row);
+        walk.left.set(most);
         let starts = walk.starts();
-        match self.graph.style {
+        let chains = match self.graph.style {
             ChainStyle::Flat | ChainStyle::Folded => walk.flat(starts, least),
             _ => walk.branches(&starts, least, 0),
+        };
+        RowChains {
+            chains,
+            is_cut: walk.left.get() == 0,
+            frames: most - walk.left.get(),
         }
     }
+}
+
+/// By node: the frames of the chains that begin there; in and below it, or
+/// from it to the thread's start.
+fn frames_by_node(tree: &CallTree, order: ChainOrder) -> Vec<u32> {
+    let mut frames = vec![1_u32; tree.len()];
+    let parent = |index: usize| tree.parent(NodeId(index as u32)).map(NodeId::index);
+    // A node's parent has a smaller id.
+    match order {
+        ChainOrder::Caller => {
+            for index in (1..frames.len()).rev() {
+                let below = frames.get(index).copied().unwrap_or(0);
+                if let Some(above) = parent(index).and_then(|at| frames.get_mut(at)) {
+                    *above = above.saturating_add(below);
+                }
+            }
+        }
+        ChainOrder::Callee => {
+            for index in 1..frames.len() {
+                let outer = parent(index).filter(|&at| at > 0);
+                let above = outer.and_then(|at| frames.get(at)).copied().unwrap_or(0);
+                if let Some(here) = frames.get_mut(index) {
+                    *here = above.saturating_add(1);
+                }
+            }
+        }
+    }
+    frames
 }
 
 /// Where the frames of a row are in its group's tree, by ascending id.
@@ -217,6 +300,8 @@ struct Walk<'a> {
     tree: &'a CallTree,
     places: &'a Places,
     frame: u32,
+    /// Frames that may still be made.
+    left: Cell<usize>,
     /// For callees: weight of the row's own samples in and under a node.
     selves: FxHashMap<NodeId, Weight>,
 }
@@ -236,9 +321,16 @@ impl<'a> Walk<'a> {
             tree,
             places,
             frame: row.key.frame,
+            left: Cell::new(usize::MAX),
             selves: FxHashMap::default(),
         }
         .with_selves()
+    }
+
+    /// Counts frames that are made; whether there may be more after them.
+    fn may_go_on(&self, frames: usize) -> bool {
+        self.left.set(self.left.get().saturating_sub(frames));
+        self.left.get() > 0
     }
 
     fn is_self(&self, node: NodeId) -> bool {
@@ -370,8 +462,24 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// One flow as a bundle, if anything flows.
+    fn bundle(&self, flow: Flow) -> Option<Bundle> {
+        let (total, own) = self.weigh(flow);
+        Some(Bundle {
+            site: self.tree.site(flow.node())?,
+            own,
+            total,
+            flows: vec![flow],
+        })
+        .filter(|_| !total.is_zero())
+    }
+
     /// Flows by frame, in the order of the first one.
     fn bundles(&self, flows: &[Flow]) -> Vec<Bundle> {
+        // Most chains are one flow for most of their way.
+        if let [flow] = flows {
+            return self.bundle(*flow).into_iter().collect();
+        }
         let mut bundles: Vec<Bundle> = Vec::new();
         let mut index: FxHashMap<u32, usize> = FxHashMap::default();
         for &flow in flows {
@@ -426,7 +534,10 @@ impl<'a> Walk<'a> {
         let mut chains: Vec<Chain> = bundles
             .into_iter()
             .filter(|bundle| bundle.total.period >= least)
-            .map(|bundle| self.chain(bundle, least, depth))
+            .map_while(|bundle| {
+                let is_left = self.left.get() > 0;
+                is_left.then(|| self.chain(bundle, least, depth))
+            })
             .collect();
         self.sort(&mut chains);
         chains
@@ -437,7 +548,7 @@ impl<'a> Walk<'a> {
         let mut run = vec![bundle.site];
         let (mut own, total, mut flows) = (bundle.own, bundle.total, bundle.flows);
         // A frame that every chain goes on to from here joins the run.
-        while own.is_zero() {
+        while own.is_zero() && self.may_go_on(1) {
             flows = self.step(&flows);
             let mut next = self.bundles(&flows);
             if next.len() != 1 {
@@ -455,11 +566,16 @@ impl<'a> Walk<'a> {
             }
         }
         let flows = self.step(&flows);
+        let branches = if self.may_go_on(1) {
+            self.branches(&flows, least, depth + 1)
+        } else {
+            Vec::new()
+        };
         Chain {
             run,
             own,
             total,
-            branches: self.branches(&flows, least, depth + 1),
+            branches,
         }
     }
 
@@ -498,6 +614,9 @@ impl<'a> Walk<'a> {
             path.truncate(depth);
             path.push(bundle.site);
             if bundle.own.period > 0 && bundle.own.period >= least {
+                if !self.may_go_on(path.len()) {
+                    break;
+                }
                 flat.push(Chain {
                     run: path.clone(),
                     own: bundle.own,

@@ -1,9 +1,9 @@
 //! Columns of a table as they are laid out, and what is written in them.
 
-use super::field::{Cells, Field};
+use super::field::{Cells, Field, char_count};
 use super::percent;
 use crate::model::{Row, SortKey, Weight};
-use std::fmt::Write;
+use std::iter::repeat_n;
 
 /// A column, as wide as its cells need it.
 pub(super) struct Column {
@@ -15,23 +15,36 @@ pub(super) struct Column {
     pub(super) number_width: usize,
     /// Whether the width was given, so that longer text is cut.
     pub(super) is_given: bool,
+    /// Whether the terminal has no room for longer text, so that it is cut.
+    pub(super) is_fitted: bool,
     /// Whether it has no numbers: the weight of callees without call chains.
     pub(super) is_not_counted: bool,
 }
 
+/// Appends spaces. Widths that come from input are made of these: those of
+/// `format!` end at 65 535 characters, with a panic.
 pub(super) fn pad(out: &mut String, spaces: usize) {
-    out.extend(std::iter::repeat_n(' ', spaces));
+    out.extend(repeat_n(' ', spaces));
+}
+
+/// Appends `cell` flushed right in `width` characters.
+pub(super) fn push_right(cell: &str, width: usize, out: &mut String) {
+    pad(out, width.saturating_sub(char_count(cell)));
+    out.push_str(cell);
 }
 
 impl Column {
     pub(super) fn heading_cell(&self) -> String {
         let width = self.width;
         let heading: String = self.heading.chars().take(width).collect();
+        let mut cell = String::new();
         if self.field.is_weight() {
-            format!("{heading:>width$}")
+            push_right(&heading, width, &mut cell);
         } else {
-            format!("{heading:<width$}")
+            cell.push_str(&heading);
+            pad(&mut cell, width.saturating_sub(char_count(&heading)));
         }
+        cell
     }
 
     /// Whether perf fills the column even where it is the last.
@@ -71,7 +84,7 @@ impl Column {
                     }
                     _ => {}
                 }
-                if self.is_given && self.may_cut(key, cells, row) {
+                if (self.is_given || self.is_fitted) && self.may_cut(key, cells, row) {
                     let mark = cells.mark(key, row);
                     out.truncate(out.len() - mark.len());
                     cut(out, start, self.width);
@@ -112,14 +125,16 @@ impl Column {
         let width = separator.map_or(self.number_width.saturating_sub(1), |_| 0);
         match self.field {
             _ if self.is_not_counted => {
-                let width = self.number_width.saturating_sub(1);
-                let _ = write!(out, " {:>width$}", "N/A");
+                out.push(' ');
+                push_right("N/A", self.number_width.saturating_sub(1), out);
             }
             Field::Samples => {
-                let _ = write!(out, " {:>width$}", row.own.samples);
+                out.push(' ');
+                push_right(&row.own.samples.to_string(), width, out);
             }
             Field::Period => {
-                let _ = write!(out, " {:>width$}", row.own.period);
+                out.push(' ');
+                push_right(&row.own.period.to_string(), width, out);
             }
             Field::Children | Field::Overhead | Field::OverheadSys | Field::OverheadUs => {
                 let weight = self.field.weight(row).unwrap_or_default();
@@ -131,6 +146,25 @@ impl Column {
     }
 }
 
+/// Makes columns of texts fit a terminal of so many columns. The last one may
+/// be cut by the pager, which can show the rest; the others get a third.
+pub(super) fn fit(columns: &mut [Column], terminal: usize) {
+    let mut left = terminal;
+    let count = columns.len();
+    for (at, column) in columns.iter_mut().enumerate() {
+        // Each has two spaces before it.
+        left = left.saturating_sub(2);
+        if !column.field.is_weight() && !column.is_given {
+            let is_last = at + 1 == count;
+            let most = if is_last { left } else { terminal / 3 };
+            let most = most.max(char_count(column.heading));
+            column.is_fitted = column.width > most && !is_last;
+            column.width = column.width.min(most);
+        }
+        left = left.saturating_sub(column.width);
+    }
+}
+
 /// Fills the number from byte `start` on with zeros up to `width` digits.
 fn zeros(out: &mut String, start: usize, width: usize) {
     let number = out.split_off(start);
@@ -139,7 +173,9 @@ fn zeros(out: &mut String, start: usize, width: usize) {
         None => ("", number.as_str()),
     };
     let digits = digits.trim_start_matches('0');
-    let _ = write!(out, "{sign}{digits:0>width$}");
+    out.push_str(sign);
+    out.extend(repeat_n('0', width.saturating_sub(digits.len())));
+    out.push_str(digits);
 }
 
 /// Leaves `width` characters after byte `start`.
@@ -150,5 +186,60 @@ fn cut(out: &mut String, start: usize, width: usize) {
         .map(|(at, _)| start + at);
     if let Some(end) = end {
         out.truncate(end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Column, fit, push_right, zeros};
+    use crate::model::SortKey;
+    use crate::text::Field;
+
+    fn column(field: Field, width: usize) -> Column {
+        Column {
+            field,
+            heading: "Heading",
+            width,
+            number_width: width,
+            is_given: false,
+            is_fitted: false,
+            is_not_counted: false,
+        }
+    }
+
+    #[test]
+    fn no_width_of_input_is_too_large() {
+        let wide = 1 << 20;
+        for field in [Field::Period, Field::Key(SortKey::Comm)] {
+            assert_eq!(column(field, wide).heading_cell().len(), wide);
+        }
+        let mut cell = String::new();
+        push_right("7", wide, &mut cell);
+        assert_eq!(cell.len(), wide);
+        cell = "-7".into();
+        zeros(&mut cell, 0, wide);
+        assert_eq!(cell.len(), wide + 1);
+    }
+
+    #[test]
+    fn on_a_terminal_long_names_leave_room_for_the_columns_after_them() {
+        let key = |key, width| column(Field::Key(key), width);
+        let mut columns = [
+            column(Field::Overhead, 8),
+            key(SortKey::Comm, 5),
+            key(SortKey::Dso, 4096),
+            key(SortKey::Symbol, 10_193),
+        ];
+        fit(&mut columns, 80);
+        let widths = columns.each_ref().map(|column| column.width);
+        assert_eq!(widths, [8, 5, 26, 33]);
+        let total = widths.iter().map(|width| width + 2).sum::<usize>();
+        assert_eq!(total, 80);
+        let cut = columns.each_ref().map(|column| column.is_fitted);
+        assert_eq!(cut, [false, false, true, false]);
+        // What fits is as wide as it was.
+        let mut narrow = [key(SortKey::Comm, 9), key(SortKey::Symbol, 30)];
+        fit(&mut narrow, 80);
+        assert_eq!(narrow.map(|column| column.width), [9, 30]);
     }
 }

@@ -7,6 +7,47 @@ use crate::escape;
 use crate::model::{Scene, SiteId, SiteKind, Weight};
 use std::fmt::Write;
 
+/// Where chains are drawn to, and how much of them may be.
+pub(crate) struct Ink<'o> {
+    out: &'o mut String,
+    /// Bytes of `out` at which nothing more is drawn.
+    end: usize,
+    /// Lines with frames that were drawn.
+    frames: u64,
+}
+
+impl<'o> Ink<'o> {
+    /// Draws at the end of `out`, up to the line that makes it longer than
+    /// `room` bytes more.
+    pub(crate) fn new(out: &'o mut String, room: usize) -> Self {
+        let end = out.len().saturating_add(room);
+        Self {
+            out,
+            end,
+            frames: 0,
+        }
+    }
+
+    /// Lines with frames that were drawn.
+    pub(crate) fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// Whether something was left out, or would be.
+    pub(crate) fn is_dry(&self) -> bool {
+        self.out.len() >= self.end
+    }
+
+    /// Where the next frames are written to, if there is room.
+    fn frames_to(&mut self, frames: usize) -> Option<&mut String> {
+        if self.is_dry() {
+            return None;
+        }
+        self.frames += frames as u64;
+        Some(self.out)
+    }
+}
+
 /// Draws the chains of rows.
 pub(crate) struct Pen<'a> {
     pub(crate) scene: &'a Scene<'a>,
@@ -32,12 +73,12 @@ struct Base {
 
 impl Pen<'_> {
     /// Writes the chains below their row, whose weight is `row`.
-    pub(crate) fn draw(&self, chains: &[Chain], row: Weight, out: &mut String) {
+    pub(crate) fn draw(&self, chains: &[Chain], row: Weight, ink: &mut Ink<'_>) {
         match self.graph.style {
             ChainStyle::None => {}
-            ChainStyle::Flat => self.flat(chains, out),
-            ChainStyle::Folded => self.folded(chains, out),
-            ChainStyle::Graph | ChainStyle::Fractal => self.tree(chains, row, out),
+            ChainStyle::Flat => self.flat(chains, ink),
+            ChainStyle::Folded => self.folded(chains, ink),
+            ChainStyle::Graph | ChainStyle::Fractal => self.tree(chains, row, ink),
         }
     }
 
@@ -77,26 +118,32 @@ impl Pen<'_> {
         format!("{name} {line}{inlined}")
     }
 
-    fn flat(&self, chains: &[Chain], out: &mut String) {
+    fn flat(&self, chains: &[Chain], ink: &mut Ink<'_>) {
         for chain in chains.iter().take(self.limit()) {
+            let Some(out) = ink.frames_to(0) else { return };
             let _ = writeln!(out, "           {}", self.value(chain.total, self.whole));
             for &site in &chain.run {
+                let Some(out) = ink.frames_to(1) else { return };
                 let _ = writeln!(out, "                {}", self.name(site));
             }
-            out.push('\n');
+            ink.out.push('\n');
         }
     }
 
-    fn folded(&self, chains: &[Chain], out: &mut String) {
+    fn folded(&self, chains: &[Chain], ink: &mut Ink<'_>) {
         for chain in chains.iter().take(self.limit()) {
+            // Half a stack would be another stack, so it is all or nothing.
+            let Some(out) = ink.frames_to(chain.run.len()) else {
+                return;
+            };
             let names: Vec<String> = chain.run.iter().map(|&site| self.name(site)).collect();
             let value = self.value(chain.own, self.whole);
             let _ = writeln!(out, "{value} {}", names.join(self.separator));
         }
     }
 
-    fn tree(&self, chains: &[Chain], row: Weight, out: &mut String) {
-        let before = out.len();
+    fn tree(&self, chains: &[Chain], row: Weight, ink: &mut Ink<'_>) {
+        let before = ink.out.len();
         let mut margin = MARGIN;
         let mut rest = chains;
         let mut branch_samples = row.samples;
@@ -105,6 +152,7 @@ impl Pen<'_> {
         {
             let run = only.run.iter().skip(usize::from(self.skip_first));
             for (index, &site) in run.take(self.limit()).enumerate() {
+                let Some(out) = ink.frames_to(1) else { break };
                 if index == 0 {
                     let _ = writeln!(out, "{:margin$}|", "");
                     let _ = write!(out, "{:margin$}---", "");
@@ -125,9 +173,9 @@ impl Pen<'_> {
             weight,
             branch_samples,
         };
-        self.branches(rest, base, &mut vec![true], margin, out);
-        if out.len() > before {
-            out.push('\n');
+        self.branches(rest, base, (&mut vec![true], margin), ink);
+        if ink.out.len() > before {
+            ink.out.push('\n');
         }
     }
 
@@ -137,9 +185,8 @@ impl Pen<'_> {
         &self,
         chains: &[Chain],
         base: Base,
-        pipes: &mut Vec<bool>,
-        margin: usize,
-        out: &mut String,
+        (pipes, margin): (&mut Vec<bool>, usize),
+        ink: &mut Ink<'_>,
     ) {
         let fractal = self.graph.style == ChainStyle::Fractal;
         let own_column = pipes.len() - 1;
@@ -149,12 +196,14 @@ impl Pen<'_> {
             left = left.without(chain.total);
             samples_left = samples_left.saturating_sub(chain.total.samples);
             let is_last = index + 1 == chains.len();
+            let Some(out) = ink.frames_to(0) else { return };
             rule(pipes, margin, out);
             if is_last && (!fractal || left.period == 0) {
                 set(pipes, own_column, false);
             }
             for (index, &site) in chain.run.iter().enumerate() {
                 let value = (index == 0).then(|| self.value(chain.total, base.weight));
+                let Some(out) = ink.frames_to(1) else { return };
                 line(pipes, margin, value.as_deref(), &self.name(site), out);
             }
             let inner = chain.total.without(chain.own);
@@ -163,7 +212,7 @@ impl Pen<'_> {
                 branch_samples: inner.samples,
             };
             pipes.push(true);
-            self.branches(&chain.branches, below, pipes, margin, out);
+            self.branches(&chain.branches, below, (pipes, margin), ink);
             pipes.pop();
         }
         let some_left = left.period > 0 && left.period != base.weight.period;
@@ -172,6 +221,7 @@ impl Pen<'_> {
             set(pipes, own_column, false);
             left.samples = samples_left;
             let value = self.value(left, base.weight);
+            let Some(out) = ink.frames_to(0) else { return };
             line(pipes, margin, Some(&value), "[...]", out);
         }
         set(pipes, own_column, true);

@@ -14,6 +14,7 @@
 //!           42.77%        [.] sort
 //! ```
 
+use super::allowance::{Allowance, Cut, Drawing, How};
 use super::column::{Column, pad};
 use super::field::{Cells, Field};
 use super::table::Table;
@@ -31,10 +32,9 @@ const MOST_DOTS: usize = 207;
 
 /// Writes the tree of an event, or of several beside each other.
 pub(super) fn write(
-    scene: &Scene<'_>,
-    others: &[Scene<'_>],
+    (scene, others): (&Scene<'_>, &[Scene<'_>]),
     options: &TextOptions,
-    has_chains: bool,
+    (has_chains, allowance): (bool, &mut Allowance),
     out: &mut impl io::Write,
 ) -> io::Result<()> {
     let by_level = options_by_level(options, has_chains);
@@ -49,8 +49,9 @@ pub(super) fn write(
     if !options.quiet {
         tree.head(&mut text);
     }
-    tree.body(&mut text);
-    out.write_all(text.as_bytes())
+    out.write_all(text.as_bytes())?;
+    tree.body(allowance, out)?;
+    allowance.tell(out)
 }
 
 /// The options of a table for each level: with the keys up to there.
@@ -145,10 +146,14 @@ impl<'a> Tree<'a> {
         );
     }
 
-    fn body(&self, out: &mut String) {
+    fn body(&self, allowance: &mut Allowance, out: &mut impl io::Write) -> io::Result<()> {
         let rows: Vec<&Row> = self.leaf.rows().collect();
-        let chains = self.leaf.chains(&rows);
-        let pen = self.leaf.pen();
+        let drawing = Drawing {
+            chains: &self.leaf.chains(&rows),
+            pen: self.leaf.pen(),
+        };
+        let mut cut = Cut::default();
+        let mut text = String::new();
         let cells: Vec<Cells<'_>> = self.levels.iter().map(Table::cells).collect();
         let mut open: Vec<(usize, u32)> = Vec::new();
         if let Some(first) = self.levels.first() {
@@ -170,17 +175,22 @@ impl<'a> Tree<'a> {
             if !is_leaf && below.is_empty() {
                 continue;
             }
-            self.row(table, level, cells, row, out);
+            text.clear();
             if is_leaf {
-                if let Some(chains) = chains.get(&row.key) {
-                    pen.draw(chains, table.weight(row), out);
+                let line = |row: &Row, out: &mut String| self.row(table, level, cells, row, out);
+                let how: How<'_> = (&line, &|row| table.weight(row));
+                text = drawing.row(row, allowance, how, &mut cut);
+            } else {
+                self.row(table, level, cells, row, &mut text);
+                if !self.has_entry(level + 1, below) {
+                    self.no_entry(level, &mut text);
                 }
-            } else if !self.has_entry(level + 1, below) {
-                self.no_entry(level, out);
             }
+            out.write_all(text.as_bytes())?;
             open.extend(below.iter().rev().map(|&row| (level + 1, row)));
         }
-        out.push_str("\n\n");
+        drawing.count(&cut, allowance);
+        out.write_all(b"\n\n")
     }
 
     /// Whether any of these rows is above the limit.

@@ -4,6 +4,7 @@
 //! percentages and call graphs. What is ours alone are the lines of
 //! [`crate::trust`], which are comments too.
 
+mod allowance;
 mod chain;
 mod column;
 mod compare;

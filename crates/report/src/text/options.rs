@@ -49,6 +49,12 @@ pub struct TextOptions {
     pub look: CellLook,
     /// Which events share a table.
     pub grouping: Grouping,
+    /// Columns of the terminal that the text is for: lines of words are
+    /// wrapped, columns are no wider. `None` for text as perf's, as wide as
+    /// the longest names.
+    pub columns: Option<usize>,
+    /// Whether call chains are drawn however much text they are.
+    pub unlimited: bool,
     /// Whether the rows are a tree with a level for each sort key.
     pub hierarchy: bool,
 }
@@ -87,6 +93,8 @@ impl Default for TextOptions {
             exclude_other: false,
             symbol_filter: None,
             look: CellLook::default(),
+            columns: None,
+            unlimited: false,
             grouping: Grouping::default(),
             hierarchy: false,
         }

@@ -1,6 +1,5 @@
 //! Percentages with two decimals.
 
-use std::fmt::Write;
 use std::iter::repeat_n;
 
 /// Writes `percent` as C's `%.2f%%` does, flushed right in `width`
@@ -23,8 +22,7 @@ pub(crate) fn push(percent: f64, width: usize, out: &mut String) {
             .for_each(|place| out.push(digit(rounded / 100, place)));
         out.extend(['.', digit(rounded, 1), digit(rounded, 0), '%']);
     } else {
-        let digits = width.saturating_sub(1);
-        let _ = write!(out, "{percent:>digits$.2}%");
+        super::column::push_right(&format!("{percent:.2}%"), width, out);
     }
 }
 

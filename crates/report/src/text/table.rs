@@ -1,7 +1,8 @@
 //! A table laid out: comment lines, headings, rows, chains.
 
-use super::chain::{Chain, Chains};
-use super::column::{Column, pad};
+use super::allowance::{Allowance, Drawing};
+use super::chain::{ChainPlan, Chains};
+use super::column::{Column, fit, pad};
 use super::compare::{Comparer, Packed};
 use super::field::{Cells, Field, char_count};
 use super::graph::Pen;
@@ -35,10 +36,11 @@ pub fn report(
     if !options.quiet {
         out.write_all(preamble(profile, options).as_bytes())?;
     }
+    let mut allowance = Allowance::of(profile, options);
     for events in group::tables(profile, options.grouping) {
         let leader = events.first().copied().unwrap_or(EventId(0));
         if !is_silent(profile, leader) {
-            write_events(profile, options, &events, out)?;
+            write_events(profile, options, (&events, &mut allowance), out)?;
         }
     }
     if options.threads {
@@ -64,7 +66,11 @@ fn elided(filter: &Filter, field: Field) -> Option<(&'static str, &str)> {
 /// The comment lines above all events.
 fn preamble(profile: &Profile, options: &TextOptions) -> String {
     let mut out = String::new();
-    for line in trust::lines(profile) {
+    let lines = match options.columns {
+        Some(columns) => trust::lines_within(profile, columns.saturating_sub("# ".len())),
+        None => trust::lines(profile),
+    };
+    for line in lines {
         let _ = writeln!(out, "# {line}");
     }
     let (columns, order) = options.plan(false);
@@ -85,7 +91,7 @@ fn preamble(profile: &Profile, options: &TextOptions) -> String {
 fn write_events(
     profile: &Profile,
     options: &TextOptions,
-    events: &[EventId],
+    (events, allowance): (&[EventId], &mut Allowance),
     out: &mut impl io::Write,
 ) -> io::Result<()> {
     let mut scenes = events
@@ -96,20 +102,18 @@ fn write_events(
     };
     let others: Vec<Scene<'_>> = scenes.map(|(scene, _)| scene).collect();
     if options.hierarchy {
-        return hierarchy::write(&scene, &others, options, has_chains, out);
+        let all = (&scene, others.as_slice());
+        return hierarchy::write(all, options, (has_chains, allowance), out);
     }
     let (mut table, fields) = Table::unlaid(&scene, &others, options, has_chains);
-    let (layout, chains) = rayon::join(
-        || table.laid_out(&fields),
-        || table.chains(&table.rows().collect::<Vec<_>>()),
-    );
-    table.layout = layout;
+    table.layout = table.laid_out(&fields);
+    let chains = table.chains(&table.rows().collect::<Vec<_>>());
     if !options.quiet {
         let mut head = String::new();
         table.head(&mut head);
         out.write_all(head.as_bytes())?;
     }
-    table.body(&chains, out)
+    table.body(&chains, allowance, out)
 }
 
 /// An event that took no samples (perf's dummy) has nothing to say, unless
@@ -374,9 +378,12 @@ impl<'a> Table<'a> {
             all_elided || elided(&self.scene.selection().filter, field).is_none()
         });
         let beside_children = fields.contains(&Field::Children) && !self.options.has_own_columns();
-        let columns: Vec<Column> = shown
+        let mut columns: Vec<Column> = shown
             .map(|(index, field)| self.column(index, field, beside_children))
             .collect();
+        if let Some(terminal) = self.options.columns {
+            fit(&mut columns, terminal);
+        }
         let last = columns.last().map(|column| column.field);
         Layout {
             ends_elided: last != fields.last().copied(),
@@ -418,6 +425,7 @@ impl<'a> Table<'a> {
             width: width.max(least),
             number_width: width,
             is_given: given.is_some(),
+            is_fitted: false,
             is_not_counted: field == Field::Children && !self.children,
         }
     }
@@ -426,6 +434,9 @@ impl<'a> Table<'a> {
     fn longest(&self, key: SortKey, cells: &Cells<'_>) -> usize {
         let width = |row: &Row| cells.width(key, row);
         let shares = |row: &Row| cells.shared(key, row).is_some();
+        if self.options.columns.is_some() {
+            return self.rows().map(width).max().unwrap_or(0);
+        }
         let longest = if self.rows.list().first().is_some_and(shares) {
             // Of the rows that share a cell, one.
             let distinct = self.all().fold(FxHashMap::default, |mut met, row| {
@@ -496,22 +507,33 @@ impl<'a> Table<'a> {
     /// written as they come, so that millions take no memory.
     fn body(
         &self,
-        chains: &FxHashMap<RowKey, Vec<Chain>>,
+        chains: &Chains<'_>,
+        allowance: &mut Allowance,
         out: &mut impl io::Write,
     ) -> io::Result<()> {
         let shown: Vec<&Row> = self.rows().collect();
-        let pen = self.pen();
         let cells = self.cells();
-        for several in shown.chunks(ROWS_AT_ONCE) {
+        let last = shown.iter().rposition(|row| chains.has(row));
+        let (heavy, light) = shown.split_at(last.map_or(0, |last| last + 1));
+        let drawing = Drawing {
+            chains,
+            pen: self.pen(),
+        };
+        drawing.rows(
+            heavy,
+            allowance,
+            (&|row, text| self.row(&cells, row, text), &|row| {
+                self.weight(row)
+            }),
+            &mut |text| out.write_all(text.as_bytes()),
+        )?;
+        for several in light.chunks(ROWS_AT_ONCE) {
             let texts: Vec<String> = several
                 .par_chunks(ROWS_AT_ONCE / 16)
                 .map(|few| {
                     let mut text = String::with_capacity(few.len() * LINE);
                     for row in few {
                         self.row(&cells, row, &mut text);
-                        if let Some(chains) = chains.get(&row.key) {
-                            pen.draw(chains, self.weight(row), &mut text);
-                        }
                     }
                     text
                 })
@@ -520,20 +542,19 @@ impl<'a> Table<'a> {
                 out.write_all(text.as_bytes())?;
             }
         }
-        out.write_all(b"\n\n")
+        out.write_all(b"\n\n")?;
+        allowance.tell(out)
     }
 
-    /// The chains of rows, by their keys.
-    pub(super) fn chains(&self, shown: &[&Row]) -> FxHashMap<RowKey, Vec<Chain>> {
-        Chains::new(
-            self.scene,
-            self.graph,
-            self.order,
-            self.children,
-            self.rows.keys_of_sites(),
-            self.whole,
-        )
-        .of_all(&self.rows, shown)
+    /// What makes the chains of rows.
+    pub(super) fn chains(&self, shown: &[&Row]) -> Chains<'_> {
+        let plan = ChainPlan {
+            graph: self.graph,
+            order: self.order,
+            children: self.children,
+            whole: self.whole,
+        };
+        Chains::new(self.scene, plan, &self.rows, shown)
     }
 
     /// What draws them.

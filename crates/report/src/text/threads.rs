@@ -1,5 +1,6 @@
 //! What each event counted in each thread (`record -s`).
 
+use super::column::push_right;
 use crate::escape;
 use prof_profile::{EventId, Profile};
 use std::collections::BTreeMap;
@@ -38,14 +39,16 @@ pub(crate) fn threads(profile: &Profile) -> String {
             .iter()
             .map(|(.., values)| value_of(values, event).to_string());
         let width = widest(&name, &mut cells);
-        let _ = write!(out, "  {name:>width$}");
+        out.push_str("  ");
+        push_right(&name, width, &mut out);
         widths.push(width);
     }
     out.push('\n');
     for (pid, tid, values) in &lines {
         let _ = write!(out, "  {pid:>pid_width$}  {tid:>tid_width$}");
         for (event, width) in events.iter().zip(&widths) {
-            let _ = write!(out, "  {:>width$}", value_of(values, event));
+            out.push_str("  ");
+            push_right(&value_of(values, event).to_string(), *width, &mut out);
         }
         out.push('\n');
     }

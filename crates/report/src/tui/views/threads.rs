@@ -447,8 +447,8 @@ fn curve_columns(width: u16) -> usize {
 /// Slices put together into so many columns.
 fn merged(slices: &[u64], columns: usize) -> Vec<u64> {
     let each = slices.len().checked_div(columns).unwrap_or(0).max(1);
-    let sums = slices.chunks(each).map(|part| part.iter().sum());
-    sums.take(columns).collect()
+    let sum = |part: &[u64]| part.iter().fold(0_u64, |sum, one| sum.saturating_add(*one));
+    slices.chunks(each).map(sum).take(columns).collect()
 }
 
 /// A curve of one cell a slice; what is more than nothing is seen.

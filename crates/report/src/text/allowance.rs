@@ -1,0 +1,257 @@
+//! How much text call chains may take.
+//!
+//! With a chain below each row, a stack of `n` functions is `n` chains of up
+//! to `n` lines: one sample of 8000 frames, 64 KiB of a recording, makes 961 MB
+//! of text. Chains share an allowance in proportion to what was recorded; what
+//! is beyond it is left out, and told.
+
+use super::TextOptions;
+use super::chain::Chains;
+use super::graph::{Ink, Pen};
+use crate::model::{Row, Weight};
+use prof_profile::Profile;
+use rayon::prelude::*;
+use std::io;
+
+/// Bytes that every report may take. Stacks of 10 000 frames of a program
+/// that calls itself, with names of 200 characters, take a quarter of it.
+const LEAST: usize = 8 << 20;
+/// Bytes for each byte recorded. The most of a real recording (waiting
+/// threads with deep stacks, each sample another one) was 30.
+const PER_BYTE: u64 = 40;
+/// Bytes of a frame in a recording.
+const FRAME: u64 = 8;
+/// Bytes of the rest of a sample.
+const SAMPLE: u64 = 32;
+/// Bytes of the shortest line with a frame.
+const SHORTEST_LINE: usize = 14;
+/// Bytes that a frame costs even where an option leaves it out of the text:
+/// it has to be found.
+const LEAST_COST: usize = 2;
+/// Rows whose chains are in memory at a time.
+const ROWS_AT_ONCE: usize = 32;
+
+/// What chains may still take, and what was left out.
+#[derive(Debug)]
+pub(super) struct Allowance {
+    left: usize,
+    /// Rows whose chains are not whole.
+    rows: u64,
+    /// Frames that they miss.
+    frames: u64,
+}
+
+impl Allowance {
+    /// What the chains of all tables of a report may take together.
+    pub(super) fn of(profile: &Profile, options: &TextOptions) -> Self {
+        let trust = &profile.trust;
+        let frames = trust.frames.saturating_mul(FRAME);
+        let recorded = frames.saturating_add(trust.samples.saturating_mul(SAMPLE));
+        let more = usize::try_from(recorded.saturating_mul(PER_BYTE)).unwrap_or(usize::MAX);
+        Self {
+            left: if options.unlimited {
+                usize::MAX
+            } else {
+                LEAST.saturating_add(more)
+            },
+            rows: 0,
+            frames: 0,
+        }
+    }
+
+    /// Nothing is left after chains that had to be cut: those that come after
+    /// would be made in vain, one after the other.
+    fn take(&mut self, block: &Block) {
+        self.left = match block.is_cut {
+            true => 0,
+            false => self.left.saturating_sub(block.cost),
+        };
+    }
+
+    /// Tells at the end of a table what is missing in it, once.
+    pub(super) fn tell(&mut self, out: &mut impl io::Write) -> io::Result<()> {
+        if self.rows > 0 {
+            writeln!(
+                out,
+                "# The call chains of {} rows are not drawn, or not to their end: about {} frames \
+                 are left out.\n# --unlimited draws them all.\n#",
+                self.rows, self.frames
+            )?;
+        }
+        (self.rows, self.frames) = (0, 0);
+        Ok(())
+    }
+}
+
+/// The chains of a table's rows on their way to text.
+pub(super) struct Drawing<'a> {
+    pub(super) chains: &'a Chains<'a>,
+    pub(super) pen: Pen<'a>,
+}
+
+/// What writes the line of a row, and the weight that shares are of.
+pub(super) type How<'h> = (
+    &'h (dyn Fn(&Row, &mut String) + Sync),
+    &'h (dyn Fn(&Row) -> Weight + Sync),
+);
+
+/// Rows whose chains are not whole.
+#[derive(Default)]
+pub(super) struct Cut<'r> {
+    rows: Vec<&'r Row>,
+    /// Frames drawn below them.
+    drawn: u64,
+}
+
+impl<'r> Cut<'r> {
+    fn add(&mut self, row: &'r Row, block: &Block) {
+        if block.is_cut {
+            self.rows.push(row);
+            self.drawn += block.frames;
+        }
+    }
+}
+
+/// A row's own line and the chains below it.
+struct Block {
+    text: String,
+    /// Bytes that the chains take of the allowance.
+    cost: usize,
+    frames: u64,
+    is_cut: bool,
+}
+
+impl Drawing<'_> {
+    /// Calls `emit` with the text of each row, in order: what `line` writes,
+    /// then its chains.
+    pub(super) fn rows(
+        &self,
+        rows: &[&Row],
+        allowance: &mut Allowance,
+        how: How<'_>,
+        emit: &mut dyn FnMut(&str) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut cut = Cut::default();
+        for several in rows.chunks(ROWS_AT_ONCE) {
+            let room = allowance.left;
+            let block = |row: &&Row| self.block(row, room, how);
+            let blocks: Vec<Block> = several.par_iter().map(block).collect();
+            for (&row, mut block) in several.iter().zip(blocks) {
+                if block.cost > allowance.left {
+                    // Those before it took more than was known.
+                    block = self.block(row, allowance.left, how);
+                }
+                allowance.take(&block);
+                cut.add(row, &block);
+                emit(&block.text)?;
+            }
+        }
+        self.count(&cut, allowance);
+        Ok(())
+    }
+
+    /// The text of one row alone; what is cut of it goes to `cut`.
+    pub(super) fn row<'r>(
+        &self,
+        row: &'r Row,
+        allowance: &mut Allowance,
+        how: How<'_>,
+        cut: &mut Cut<'r>,
+    ) -> String {
+        let block = self.block(row, allowance.left, how);
+        allowance.take(&block);
+        cut.add(row, &block);
+        block.text
+    }
+
+    /// Counts what was cut of a table.
+    pub(super) fn count(&self, cut: &Cut<'_>, allowance: &mut Allowance) {
+        let all = self.chains.frames_of(cut.rows.iter().copied());
+        let missing = all.saturating_sub(cut.drawn);
+        allowance.rows += cut.rows.len() as u64;
+        allowance.frames = allowance.frames.saturating_add(missing);
+    }
+
+    fn block(&self, row: &Row, room: usize, (line, weight): How<'_>) -> Block {
+        let mut text = String::new();
+        line(row, &mut text);
+        let start = text.len();
+        if room == 0 {
+            let is_cut = self.chains.has(row);
+            return Block {
+                text,
+                cost: 0,
+                frames: 0,
+                is_cut,
+            };
+        }
+        let made = self.chains.of_row(row, room / SHORTEST_LINE);
+        let made = made.unwrap_or_default();
+        let mut ink = Ink::new(&mut text, room);
+        self.pen.draw(&made.chains, weight(row), &mut ink);
+        let (frames, is_dry) = (ink.frames(), ink.is_dry());
+        Block {
+            cost: (text.len() - start).max(made.frames.saturating_mul(LEAST_COST)),
+            text,
+            frames,
+            is_cut: made.is_cut || is_dry,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sketch::Sketch;
+    use crate::text::{TextOptions, report};
+    use prof_profile::Profile;
+
+    /// Functions that call each other, each once: with a chain below each,
+    /// 18 MB of text.
+    const DEPTH: usize = 700;
+
+    fn deep() -> Profile {
+        let names: Vec<String> = (0..DEPTH).map(|n| format!("app:f{n:060}")).collect();
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        sketch.sample(task, &names.join(";"), 1, 10);
+        sketch.profile
+    }
+
+    /// The text, and how many of its lines are frames of chains.
+    fn text(options: &TextOptions) -> (String, usize) {
+        let mut out = Vec::new();
+        report(&deep(), options, &mut out).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        let is_frame = |line: &&str| line.starts_with("            ") && line.contains("f000");
+        let frames = out.lines().filter(is_frame).count();
+        (out, frames)
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted_and_drawn_when_asked_for() {
+        let (cut, drawn) = text(&TextOptions::default());
+        let told = cut.lines().rev().find(|line| line.contains("left out"));
+        let numbers = told
+            .unwrap()
+            .split(' ')
+            .filter_map(|word| word.parse().ok());
+        let [rows, missing] = numbers.collect::<Vec<usize>>()[..] else {
+            panic!("{told:?}");
+        };
+        // Each row has the chain from it inwards; the innermost, whose own
+        // sample it is, that from the thread's start.
+        let all = DEPTH * (DEPTH + 1) / 2 + DEPTH - 1;
+        assert_eq!(drawn + missing, all, "{told:?}");
+        assert!(
+            rows > 100 && cut.len() < super::LEAST + (1 << 20),
+            "{told:?}"
+        );
+        let options = TextOptions {
+            unlimited: true,
+            ..TextOptions::default()
+        };
+        let (whole, drawn) = text(&options);
+        assert!(!whole.contains("left out"));
+        assert_eq!(drawn, all);
+    }
+}
