@@ -1,7 +1,8 @@
 //! `prof stat` against perf stat: fields, layout, counts, exit codes.
 
 use crate::oracle::{Finished, have, may_record_all, perf, prof, prof_command, skipped};
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 /// The separated fields of each line, without those of the note behind them.
 fn fields(run: &Finished) -> Vec<Vec<String>> {
@@ -290,4 +291,38 @@ fn refusals_have_causes_and_cures_and_invalid_is_not_unsupported() {
         let words = words.replace("60", "92");
         assert!(few.stderr.contains(&words), "{}", few.stderr);
     }
+}
+
+#[test]
+fn interrupts_climb_the_ladder_of_record() {
+    let script = "trap 'echo int' INT; trap 'echo term' TERM; echo ready; while :; do :; done";
+    let mut stat = Command::new("env")
+        .arg("--default-signal")
+        .arg(prof_command().get_program())
+        .args(["stat", "-e", "task-clock:u", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("prof starts");
+    let mut said = BufReader::new(stat.stdout.take().expect("piped"));
+    let mut heard = Vec::new();
+    for _ in ["ready", "int", "term"] {
+        let mut line = String::new();
+        said.read_line(&mut line).expect("readable");
+        if line.is_empty() {
+            break;
+        }
+        heard.push(line.trim_end().to_owned());
+        let sent = Command::new("kill")
+            .args(["-INT", &stat.id().to_string()])
+            .status();
+        assert!(sent.expect("kill starts").success());
+    }
+    let status = stat.wait().expect("ends");
+    if heard.is_empty() {
+        return skipped("ladder of stat", "counting was refused");
+    }
+    assert_eq!(heard, ["ready", "int", "term"]);
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    assert_eq!(signal, Some(9), "{status:?}");
 }

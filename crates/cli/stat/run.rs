@@ -111,14 +111,14 @@ impl Opened<'_> {
             signals,
             launched: self.launched.as_ref(),
             start,
-            interrupted: false,
+            interrupts: 0,
         };
         let ended = wait.until_end(|elapsed| {
             let readings = counters.read().context("cannot read the counters")?;
             at_interval(elapsed, &readings)
         })?;
         let elapsed = start.elapsed();
-        let interrupted = wait.interrupted;
+        let interrupted = wait.interrupts > 0;
         if by_us {
             counters.disable().context("cannot disable the counters")?;
         }
@@ -141,7 +141,8 @@ struct Waiting<'a> {
     signals: &'a SignalFd,
     launched: Option<&'a Launched>,
     start: Instant,
-    interrupted: bool,
+    /// Signals that came; see [`Waiting::take_signals`].
+    interrupts: u32,
 }
 
 impl Waiting<'_> {
@@ -175,7 +176,7 @@ impl Waiting<'_> {
                 self.end_command(libc::SIGTERM);
             }
             let nobody = !self.plan.selection.is_alive();
-            if self.launched.is_none() && (over || nobody || self.interrupted) {
+            if self.launched.is_none() && (over || nobody || self.interrupts > 0) {
                 return Ok(None);
             }
             if let Some(due) = next
@@ -211,14 +212,19 @@ impl Waiting<'_> {
         [due, tick].into_iter().flatten().min()
     }
 
+    /// The ladder of `prof record`: the first is the command's own, the second
+    /// sends it TERM, the third KILL.
     fn take_signals(&mut self) {
         while let Some(arrived) = self.signals.next() {
-            // Ctrl-C reaches the command from the terminal as well; what was
-            // sent to us alone is passed on.
-            if !arrived.from_kernel {
-                self.end_command(arrived.signal);
+            self.interrupts += 1;
+            match self.interrupts {
+                // Ctrl-C reaches the command from the terminal as well; what
+                // was sent to us alone is passed on.
+                1 if arrived.from_kernel => {}
+                1 => self.end_command(arrived.signal),
+                2 => self.end_command(libc::SIGTERM),
+                _ => self.end_command(libc::SIGKILL),
             }
-            self.interrupted = true;
         }
     }
 
