@@ -1,9 +1,10 @@
 //! What was lost: counted once, samples apart from other records, and as perf
-//! counts it.
+//! counts it. And at what price nothing is.
 
-use crate::oracle::{Finished, have, may_record_all, perf_at, perfs, prof, scratch};
+use crate::oracle::{Finished, have, may_record_all, perf_at, perfs, prof, prof_command, scratch};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -138,4 +139,66 @@ fn lost_names_and_mappings_are_told_apart_from_samples() {
             assert_eq!(perfs_total(&perf, &file), samples, "{perf:?}");
         }
     }
+}
+
+/// The scheduling policies of the command and of the recorder's threads.
+const POLICIES: &str = "chrt -p $$; for t in /proc/$PPID/task/*; do chrt -p ${t##*/}; done";
+
+/// (of the command, of the recorder's threads).
+fn policies(options: &[&str]) -> (String, Vec<String>) {
+    let file = scratch().join("losses-policy.data");
+    let path = file.to_str().expect("UTF-8");
+    let fixed = ["record", "-g", "-q", "-o", path];
+    let command = ["--", "sh", "-c", POLICIES];
+    let run = prof(&[&fixed[..], options, &command].concat()).succeeded("prof record");
+    let text = run.text();
+    let lines = text.lines().filter(|line| line.contains("policy"));
+    let mut policies = lines.filter_map(|line| Some(line.split(": ").nth(1)?.to_owned()));
+    let command = policies.next().expect("the command's");
+    (command, policies.collect())
+}
+
+#[test]
+fn the_recorder_takes_cpus_from_nobody_unless_told_to() {
+    let test = "the_recorder_takes_cpus_from_nobody_unless_told_to";
+    if !have(test, "chrt") || !may_record_all(test) {
+        return;
+    }
+    let (command, threads) = policies(&[]);
+    assert_eq!(command, "SCHED_OTHER");
+    assert!(threads.len() >= 3, "{threads:?}");
+    assert!(
+        threads.iter().all(|policy| policy == "SCHED_OTHER"),
+        "{threads:?}"
+    );
+    let (command, threads) = policies(&["-r", "5"]);
+    assert_eq!(command, "SCHED_OTHER");
+    assert!(
+        threads.iter().all(|policy| policy == "SCHED_FIFO"),
+        "{threads:?}"
+    );
+}
+
+#[test]
+fn a_priority_that_may_not_be_had_is_an_error() {
+    let test = "a_priority_that_may_not_be_had_is_an_error";
+    if !have(test, "setpriv") || !may_record_all(test) {
+        return;
+    }
+    let copy = std::env::temp_dir().join(format!("prof-priority-{}", std::process::id()));
+    std::fs::copy(prof_command().get_program(), &copy).expect("copied");
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    command
+        .arg(&copy)
+        .args(["record", "-r", "5", "-o", "-", "true"]);
+    let run: Finished = command.output().expect("setpriv starts").into();
+    std::fs::remove_file(&copy).expect("it is there");
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(
+        run.stderr.contains("real-time priority 5"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("without -r"), "{}", run.stderr);
 }

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 /// Bytes that may wait for the writing thread. Beyond, records stay in the
 /// rings, and when those are full the kernel drops and counts.
-const MOST_QUEUED: usize = 8 << 20;
+const MOST_QUEUED: usize = 24 << 20;
+/// From so many on stacks get shorter.
+const MANY_QUEUED: usize = 2 << 20;
 /// How long to leave a full queue alone.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
 
@@ -19,7 +21,7 @@ const FULL_PAUSE: Duration = Duration::from_millis(2);
 /// multiple of 8. The stage unwinds less of a shorter piece, and the queue has
 /// room for the samples of seconds where nothing but registers is left.
 fn most_stack(waiting: usize) -> usize {
-    match waiting / (MOST_QUEUED / 8) {
+    match 2 * waiting / MANY_QUEUED {
         0 | 1 => usize::MAX,
         2 | 3 => 16 << 10,
         4 => 4 << 10,
@@ -89,7 +91,7 @@ impl Shared {
 
     /// Whether so much waits that nothing should be added that is not needed.
     pub(crate) fn is_pressed(&self) -> bool {
-        self.queued.load(Ordering::Relaxed) >= MOST_QUEUED / 4
+        self.queued.load(Ordering::Relaxed) >= MANY_QUEUED
     }
 
     /// Lets the draining thread drain once more and end.
@@ -254,8 +256,8 @@ mod tests {
                 .iter()
                 .all(|&size| size == usize::MAX || size % 8 == 0)
         );
-        // What is left holds two seconds of two CPUs at 999 Hz, 512 bytes each.
+        // What is left holds ten seconds of two CPUs at 999 Hz, 1 KB each.
         let bare = sizes.iter().filter(|&&size| size == 0).count() << 16;
-        assert!(bare / 512 >= 2 * 2 * 999, "{bare}");
+        assert!(bare / 1000 >= 10 * 2 * 999, "{bare}");
     }
 }

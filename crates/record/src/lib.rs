@@ -1,6 +1,7 @@
 //! Choosing events, opening them, draining rings, writing perf.data.
 #![forbid(unsafe_code)]
 
+mod allowance;
 mod attach;
 pub mod catalog;
 mod control;

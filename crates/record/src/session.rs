@@ -267,7 +267,10 @@ impl Plan<'_> {
         }
         let snapshots = stage.as_ref().and_then(|stage| stage.snapshots());
         let views: Vec<RingView> = rings.iter().map(|slot| slot.ring.view()).collect();
-        let watch = set.witness.as_ref().map(snapshots::Watch::new);
+        let watch = set
+            .witness
+            .as_ref()
+            .map(|witness| snapshots::Watch::new(witness, reading_share(options)));
         let (queue, pieces) = crossbeam_channel::unbounded();
         let (spare, spares) = crossbeam_channel::bounded(SPARE_BUFFERS);
         for records in self.early {
@@ -343,6 +346,14 @@ fn trim(options: &Options, set: &OpenSet, opened: &[EventDescription]) -> Option
     })
 }
 
+/// The share of the time that readers of deep stacks may take.
+fn reading_share(options: &Options) -> u32 {
+    match options.target {
+        Target::System => snapshots::SHARE_OF_SYSTEM,
+        _ => snapshots::SHARE_OF_TARGET,
+    }
+}
+
 /// Makes the most of the calling thread's turns: on a busy machine samples get
 /// lost otherwise.
 fn hurry(options: &Options) {
@@ -352,7 +363,7 @@ fn hurry(options: &Options) {
 }
 
 /// Buffers kept for reuse.
-const SPARE_BUFFERS: usize = 4;
+const SPARE_BUFFERS: usize = 3;
 
 fn system(doing: &'static str) -> impl FnOnce(io::Error) -> RecordError {
     move |source| RecordError::System { doing, source }

@@ -16,13 +16,14 @@
 //!
 //! Nobody is woken, and the witness is off, while the stage wants nothing.
 
+use crate::allowance::Allowance;
 use crate::drain::Shared;
 use crate::open::{OpenEvent, Witness};
 use prof_abi::{ByteOrder, EventAttr, Misc, RecordType, SampleType};
 use prof_perfdata::write::EventDescription;
 use prof_perfdata::{Event as EventLayout, Events, Record, Sample};
 use prof_sys::prompt::{SampleSignals, run_on};
-use prof_sys::{Event, PollSet, RingView, Waker, process};
+use prof_sys::{Event, PollSet, RingView, Waker, clock, process};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -47,10 +48,11 @@ const MOST_OUT: usize = 16 << 20;
 const MANY_OUT: usize = MOST_OUT / 4;
 /// The clocks of two CPUs differ by less, ns.
 const CLOCK_SKEW: u64 = 1_000_000;
-/// Share of the time that a reader may spend reading: one in so many.
-const READING_SHARE: u32 = 5;
-/// Time over which that is taken.
-const SHARE_OF: Duration = Duration::from_millis(100);
+/// Share of the time that a reader may take: one in so many.
+pub(crate) const SHARE_OF_TARGET: u32 = 5;
+/// The same where all that runs is recorded, each thread with a deep stack: on
+/// a busy machine there is no end of them, and reading takes CPUs from them.
+pub(crate) const SHARE_OF_SYSTEM: u32 = 50;
 /// How long the stage waits at most for what is just being read, and how long
 /// at a time.
 const LONGEST_WAIT: Duration = Duration::from_millis(3);
@@ -201,12 +203,15 @@ pub(crate) fn are_possible(attr: &EventAttr, cpus: usize) -> bool {
 pub(crate) struct Watch<'a> {
     witness: &'a Witness,
     readers: Mutex<usize>,
+    /// Share of the time that each of them may take: one in so many.
+    share: u32,
 }
 
 impl<'a> Watch<'a> {
-    pub(crate) fn new(witness: &'a Witness) -> Self {
+    pub(crate) fn new(witness: &'a Witness, share: u32) -> Self {
         Self {
             witness,
+            share,
             readers: Mutex::new(0),
         }
     }
@@ -256,8 +261,7 @@ pub(crate) struct Reader<'a> {
     scratch: Vec<u8>,
     /// What is in place of a copied piece.
     now: Vec<u8>,
-    spent: Duration,
-    since: Instant,
+    allowance: Allowance,
 }
 
 /// One reader for each ring, that is for each CPU; none where rings belong to
@@ -299,8 +303,7 @@ pub(crate) fn readers<'a>(
             at: vec![0; rings.len()],
             scratch: Vec::new(),
             now: Vec::new(),
-            spent: Duration::ZERO,
-            since: Instant::now(),
+            allowance: Allowance::new(watch.share, Instant::now()),
         })
     };
     (0..rings.len()).filter_map(one).collect()
@@ -329,36 +332,53 @@ impl Reader<'_> {
         idle.add(self.waker.as_fd());
         // ORDERING: Acquire, partner is the Release that raises the flag.
         while !stop.load(Ordering::Acquire) {
-            if !self.orders.is_active() {
+            let pause = match self.orders.is_active() {
+                true => self.read_while_allowed(&signals, stop),
                 // The end is not missed even if nothing wakes us.
-                if idle.wait(Some(LONGEST_IDLE)).is_err() {
+                false => Some(LONGEST_IDLE),
+            };
+            if let Some(pause) = pause {
+                if idle.wait(Some(pause)).is_err() {
                     return;
                 }
                 self.waker.clear();
-                continue;
             }
-            self.watch.begin();
-            for event in &self.events {
-                // Fails only for a task that has ended.
-                let _ = signals.begin(event);
-            }
-            self.skip_to_heads();
-            while self.orders.is_active() && !stop.load(Ordering::Acquire) {
-                if signals.wait(LOOK_UP) {
-                    self.orders.begin();
-                    self.read_for_newest();
-                    self.orders.done();
-                    // While this thread slept in the reading, samples came to
-                    // which it could not come in time.
-                    while signals.wait(Duration::ZERO) {}
-                    self.skip_to_heads();
-                }
-            }
-            for event in &self.events {
-                let _ = signals.end(event);
-            }
-            self.watch.end();
         }
+    }
+
+    /// Reads until there is nothing to read, or for as long as it may; then
+    /// says for how long not to: to be woken by each sample costs as much as
+    /// reading.
+    fn read_while_allowed(
+        &mut self,
+        signals: &SampleSignals,
+        stop: &AtomicBool,
+    ) -> Option<Duration> {
+        self.watch.begin();
+        for event in &self.events {
+            // Fails only for a task that has ended.
+            let _ = signals.begin(event);
+        }
+        self.skip_to_heads();
+        let mut pause = None;
+        while self.orders.is_active() && !stop.load(Ordering::Acquire) && pause.is_none() {
+            if signals.wait(LOOK_UP) {
+                self.orders.begin();
+                self.read_for_newest();
+                self.orders.done();
+                // While this thread slept in the reading, samples came to
+                // which it could not come in time.
+                while signals.wait(Duration::ZERO) {}
+                self.skip_to_heads();
+            }
+            let used = clock::own_thread_cpu_time();
+            pause = self.allowance.pause(Instant::now(), used);
+        }
+        for event in &self.events {
+            let _ = signals.end(event);
+        }
+        self.watch.end();
+        pause
     }
 
     fn skip_to_heads(&mut self) {
@@ -369,13 +389,7 @@ impl Reader<'_> {
 
     /// Reads for the newest sample of this CPU, if its thread is wanted.
     fn read_for_newest(&mut self) {
-        let began = Instant::now();
-        if began.duration_since(self.since) > SHARE_OF {
-            self.since = began;
-            self.spent = Duration::ZERO;
-        }
-        let is_spent = self.spent > SHARE_OF / READING_SHARE;
-        if is_spent || self.is_pressed() || !self.orders.has_room() {
+        if self.is_pressed() || !self.orders.has_room() {
             self.skip_to_heads();
             return;
         }
@@ -384,7 +398,6 @@ impl Reader<'_> {
         {
             self.shared.drainer.wake();
         }
-        self.spent += began.elapsed();
     }
 
     /// Whether whoever takes the records comes late: what is read makes it

@@ -15,8 +15,10 @@ use std::time::{Duration, Instant};
 
 /// What was written must be readable in the file after so long.
 pub(crate) const FLUSH_EVERY: Duration = Duration::from_millis(200);
-/// A buffer larger than this is not kept for reuse, bytes.
-const MOST_SPARE: usize = 1 << 20;
+/// A buffer larger than this is not kept for reuse, bytes. That of a drain of
+/// two CPUs with deep stacks has 2 MiB, and fresh memory costs as much as to
+/// copy it.
+const MOST_SPARE: usize = 4 << 20;
 
 /// What came of writing.
 #[derive(Debug)]

@@ -36,6 +36,11 @@ pub fn own_cpu_time() -> Duration {
     now(libc::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Duration::from_nanos)
 }
 
+/// CPU time that the calling thread has used, user and kernel.
+pub fn own_thread_cpu_time() -> Duration {
+    now(libc::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from_nanos)
+}
+
 /// A moment as the clocks of this place show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalTime {

@@ -60,6 +60,10 @@ pub(super) struct Decided {
     pub(super) trial: Option<Trial>,
 }
 
+/// Of so many frames it is cheap to remember what each slot held, also where
+/// snapshots prove them.
+const FEW_FRAMES: usize = 512;
+
 /// Unwinds samples of running threads.
 pub(super) struct Chains<F, M> {
     pub(super) stacks: StackUnwinder<F>,
@@ -267,7 +271,8 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         let seen = self.inner.get(1..).unwrap_or_default();
         match self.sample.pieces {
             [] => self.outer.observe(seen, self.drain),
-            // There will be more of them: no need to know what each slot held.
+            // Later samples may come without: what each slot held proves them.
+            _ if seen.len() <= FEW_FRAMES => self.outer.observe(seen, self.drain),
             _ => self.outer.observe_any(seen, self.drain),
         }
         let joined = match stop {
