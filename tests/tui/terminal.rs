@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How long a screen or an exit is waited for: machines are slow at times.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A terminal with a program in it.
 pub(crate) struct Terminal {
@@ -200,8 +200,7 @@ impl Terminal {
         let start = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().expect("a child of ours") {
-                // What it wrote last has to be read.
-                thread::sleep(Duration::from_millis(50));
+                self.read_to_the_end();
                 return status;
             }
             assert!(
@@ -210,6 +209,18 @@ impl Terminal {
                 self.look(Screen::text)
             );
             thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Terminal {
+    /// Waits until all that the program wrote is on the screen: a terminal
+    /// without programs ends.
+    fn read_to_the_end(&self) {
+        let start = Instant::now();
+        let is_read = || self.reading.as_ref().is_none_or(JoinHandle::is_finished);
+        while !is_read() && start.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(1));
         }
     }
 }

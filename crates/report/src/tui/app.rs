@@ -4,9 +4,11 @@
 //! is left in `effects` and `asks` for the session to pick up.
 
 use super::action::Action;
+use super::ahead::{Ahead, Deed};
 use super::bindings;
 use super::data::{Answer, Ask, Found, Seen};
 use super::filters::{self, History, Remap};
+use super::message::Message;
 use super::overlay::{Asked, Overlay, Taken};
 use super::search::{Arrival, Search};
 use super::theme::Theme;
@@ -54,13 +56,6 @@ pub(super) struct Switches {
     pub(super) least: u32,
 }
 
-/// What the user is told until the next key or click.
-#[derive(Debug)]
-struct Message {
-    words: String,
-    is_failure: bool,
-}
-
 /// The whole state.
 pub(super) struct App {
     pub(super) profile: Option<Arc<Profile>>,
@@ -83,7 +78,7 @@ pub(super) struct App {
     pub(super) timeline: Timeline,
     pub(super) overlay: Option<Overlay>,
     pub(super) search: Search,
-    message: Option<Message>,
+    pub(super) message: Option<Message>,
     pub(super) switches: Switches,
     pub(super) theme: Theme,
     pub(super) area: Rect,
@@ -97,6 +92,8 @@ pub(super) struct App {
     pub(super) reselect: bool,
     /// A function to show the code of when there are data.
     pub(super) wanted: Option<String>,
+    /// What was done to a view that waits.
+    pub(super) ahead: Ahead,
     /// The user's home directory.
     pub(super) home: Option<String>,
     /// Files that are being written.
@@ -140,6 +137,7 @@ impl App {
             asks: Vec::new(),
             reselect: false,
             wanted: None,
+            ahead: Ahead::new(),
             home: None,
             writes: 0,
             is_leaving: false,
@@ -226,31 +224,6 @@ impl App {
     fn selected_module(&self) -> Option<DsoId> {
         let seen = self.seen.as_ref()?;
         Some(seen.site(self.selected().site?).dso)
-    }
-
-    /// Tells the user something. A failure that is told already stays.
-    pub(super) fn say(&mut self, words: impl Into<String>) {
-        let has_failure = self.message.as_ref().is_some_and(|told| told.is_failure);
-        if !has_failure {
-            self.message = Some(Message {
-                words: words.into(),
-                is_failure: false,
-            });
-        }
-    }
-
-    /// Tells the user that something failed: until the next key or click,
-    /// whatever else is to be told meanwhile.
-    pub(super) fn fail(&mut self, words: impl Into<String>) {
-        self.message = Some(Message {
-            words: words.into(),
-            is_failure: true,
-        });
-    }
-
-    /// What is told now.
-    pub(super) fn message(&self) -> Option<&str> {
-        self.message.as_ref().map(|message| message.words.as_str())
     }
 
     // Input.
@@ -369,7 +342,7 @@ impl App {
         self.view == View::Timeline && self.overlay.is_none()
     }
 
-    fn click(&mut self, column: u16, row: u16) {
+    pub(super) fn click(&mut self, column: u16, row: u16) {
         let screen = super::frame::layout(self);
         if let Some(overlay) = &mut self.overlay {
             let taken = overlay.click(screen.top, (column, row).into());
@@ -382,7 +355,7 @@ impl App {
             return;
         }
         let body = screen.body;
-        if !body.contains((column, row).into()) {
+        if !body.contains((column, row).into()) || self.must_wait(Deed::Click(column, row)) {
             return;
         }
         let (column, row) = (column - body.x, row - body.y);
@@ -418,7 +391,11 @@ impl App {
 
     /// Does what a key or command asks for.
     pub(super) fn act(&mut self, action: Action) {
-        if self.act_everywhere(action) || self.act_on_selection(action) || self.seen.is_none() {
+        if self.act_everywhere(action)
+            || self.must_wait(Deed::Action(action))
+            || self.act_on_selection(action)
+            || self.seen.is_none()
+        {
             return;
         }
         if let Some(words) = without_effect(self.view, action) {
@@ -632,6 +609,9 @@ impl App {
     }
 
     pub(super) fn show(&mut self, view: View) {
+        if self.view != view {
+            self.ahead.clear();
+        }
         self.view = view;
         match view {
             View::Callers => Callers::shown(self),
@@ -751,6 +731,7 @@ impl App {
             Answer::Code(view) => Code::came(self, *view),
             Answer::Wrote(wrote) => self.wrote(wrote),
         }
+        self.catch_up();
     }
 
     /// Shows the code of the function that the session was started for.

@@ -16,6 +16,7 @@
 //! is the worker's; while nothing happens, everything sleeps.
 
 mod action;
+mod ahead;
 mod app;
 mod background;
 mod binding_table;
@@ -25,6 +26,7 @@ mod filters;
 mod flame_layout;
 mod frame;
 mod memory;
+mod message;
 mod outline;
 mod overlay;
 mod paint;

@@ -128,6 +128,20 @@ impl Bench {
         }
     }
 
+    /// Lets the worker answer a new selection, and nothing that is asked
+    /// because of it.
+    fn settle_one(&mut self) {
+        assert!(std::mem::take(&mut self.app.reselect));
+        let order = Order::Select {
+            generation: self.app.generation,
+            profile: self.app.profile.clone().expect("set before"),
+            selection: Box::new(self.app.history.now().clone()),
+        };
+        self.orders.send(order).expect("the worker lives");
+        let (generation, answer) = self.replies.recv().expect("the worker answers");
+        self.app.answer(generation, answer);
+    }
+
     fn press(&mut self, code: KeyCode) -> &mut Self {
         self.app.key(&KeyEvent::new(code, KeyModifiers::NONE));
         self.settle();

@@ -133,3 +133,46 @@ fn what_is_asked_while_names_come_is_answered() {
     assert!(screen.contains("/eval/ 1 function"), "{screen}");
     assert!(screen.contains("\n[.] eval  "), "{screen}");
 }
+
+#[test]
+fn what_is_done_to_a_view_that_waits_is_done_when_it_has_come() {
+    // Keys and clicks between a view's question and its answer do what they
+    // do after it.
+    for (view, keys) in [
+        ("6", "j+"),
+        ("6", "jj"),
+        ("4", "j"),
+        ("5", "jj"),
+        ("7", "ll"),
+    ] {
+        let mut patient = super::bench();
+        patient.keys(view).keys(keys);
+        let mut bench = super::bench();
+        for letter in view.chars().chain(keys.chars()) {
+            bench.app.key(&KeyEvent::from(KeyCode::Char(letter)));
+        }
+        bench.settle();
+        assert_eq!(bench.screen(), patient.screen(), "{view}{keys}");
+        // The same while a profile with more names is on its way.
+        bench.keys("1").keys(view);
+        patient.keys("1").keys(view);
+        bench.app.set_profile(Arc::new(super::sketch().profile));
+        bench.settle_one();
+        patient.app.set_profile(Arc::new(super::sketch().profile));
+        patient.settle();
+        for letter in keys.chars() {
+            bench.app.key(&KeyEvent::from(KeyCode::Char(letter)));
+        }
+        bench.settle();
+        patient.keys(keys);
+        assert_eq!(bench.screen(), patient.screen(), "{view}{keys}");
+    }
+    let mut patient = super::bench();
+    patient.keys("6").screen();
+    patient.click(60, 4);
+    let mut bench = super::bench();
+    bench.app.key(&KeyEvent::from(KeyCode::Char('6')));
+    bench.app.click(60, 4);
+    bench.settle();
+    assert_eq!(bench.screen(), patient.screen());
+}

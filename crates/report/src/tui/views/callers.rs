@@ -131,6 +131,11 @@ impl Callers {
         self.sides = None;
     }
 
+    /// Whether callers and callees are on their way.
+    pub(in crate::tui) fn is_waiting(&self) -> bool {
+        self.sides.is_none() && self.key.is_some()
+    }
+
     /// Another profile came: functions have other numbers.
     pub(in crate::tui) fn remap(&mut self, remap: &Remap<'_>) {
         let new = |key: u32| remap.function(FunctionId(key)).map(|id| id.0);

@@ -81,6 +81,11 @@ impl Code {
         self.view = None;
     }
 
+    /// Whether code is on its way.
+    pub(in crate::tui) fn is_waiting(&self) -> bool {
+        self.view.is_none() && self.function.is_some()
+    }
+
     /// Another profile came: functions have other numbers.
     pub(in crate::tui) fn remap(&mut self, remap: &Remap<'_>) {
         self.function = self.function.and_then(|function| remap.function(function));

@@ -98,6 +98,11 @@ impl Threads {
         self.set = self.row().and_then(|row| self.numbers(row));
     }
 
+    /// Whether processes and threads are on their way.
+    pub(in crate::tui) fn is_waiting(&self) -> bool {
+        self.processes.is_none()
+    }
+
     pub(in crate::tui) fn shown(app: &mut App) {
         if app.threads.processes.is_none() {
             app.asks.push(Ask::Heat(HeatRows::Thread, SLICES));

@@ -64,6 +64,11 @@ impl Timeline {
         self.heat = None;
     }
 
+    /// Whether the map is on its way.
+    pub(in crate::tui) fn is_waiting(&self) -> bool {
+        self.heat.is_none()
+    }
+
     pub(in crate::tui) fn shown(app: &mut App) {
         let columns = Self::columns(app);
         let timeline = &mut app.timeline;
