@@ -9,6 +9,7 @@
 )]
 
 mod against_perf;
+mod annotate_options;
 mod arguments;
 mod bounded_output;
 mod chosen;

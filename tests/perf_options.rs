@@ -4,7 +4,7 @@
 use crate::oracle::{have, perf_at, perfs, prof};
 use std::collections::BTreeSet;
 
-const COMMANDS: &[&str] = &["list", "record", "script", "stat"];
+const COMMANDS: &[&str] = &["annotate", "list", "record", "report", "script", "stat"];
 
 /// `-x` and `--name` of each line of perf's help that tells an option.
 fn options_in(help: &str) -> BTreeSet<String> {

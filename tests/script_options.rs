@@ -128,3 +128,35 @@ fn each_event_is_dumped_into_a_file_of_its_own() {
     );
     assert!(perfs == ours, "the files differ");
 }
+
+/// Counts and rows of a report, without what each says of itself.
+fn rows(text: &str) -> Vec<&str> {
+    let is_row = |line: &&str| !line.starts_with('#') || line.starts_with("# Samples:");
+    text.lines()
+        .filter(is_row)
+        .filter(|line| !line.trim().is_empty())
+        .collect()
+}
+
+#[test]
+fn a_report_counts_between_the_events_that_switch() {
+    let Some(recording) = recording("a_report_counts_between_the_events_that_switch") else {
+        return;
+    };
+    let path = recording.to_str().expect("a plain name");
+    for switch in [
+        "--switch-on page-faults:u",
+        "--switch-on page-faults:u --switch-off cpu-clock:u",
+        "--switch-on page-faults:u --switch-off cpu-clock:u --show-on-off-events",
+    ] {
+        // The loader's stubs have no symbol, and other names in perf.
+        let args = [
+            "report", "--stdio", "-i", path, "-s", "comm,dso", "-g", "none",
+        ];
+        let args: Vec<&str> = args.into_iter().chain(switch.split(' ')).collect();
+        let theirs = perf(&args).succeeded("perf report").text();
+        let ours = prof(&args).succeeded("prof report").text();
+        assert!(!rows(&theirs).is_empty(), "{theirs}");
+        assert_eq!(rows(&theirs), rows(&ours), "{switch}");
+    }
+}

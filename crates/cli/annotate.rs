@@ -1,19 +1,25 @@
 //! `prof annotate`: the source and instructions of functions with the weight
 //! of each line.
 
+mod refused;
+
 use crate::code_source::FileCode;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError};
 use crate::recording::Input;
+use crate::refused::Refused;
 use anyhow::{Context, bail};
 use prof_profile::{EventId, FunctionId, Profile};
-use prof_report::annotate;
-use prof_report::code::Build;
-use prof_report::model::{Scene, Selection, SiteKind};
+use prof_report::annotate::{self, Figure};
+use prof_report::code::{Build, FunctionView};
+use prof_report::model::{Scene, Scope, Selection, SiteKind};
+use prof_report::text::{Grouping, event_tables, events_title};
+use refused::OfAnnotate;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Show source and instructions of functions, with the weight of each line
@@ -31,9 +37,18 @@ pub(crate) struct Args {
     /// The function, as for perf
     #[arg(short, long = "symbol", value_name = "SYMBOL")]
     symbol: Option<String>,
-    /// Only functions of this module
-    #[arg(short, long, value_name = "MODULE")]
-    dso: Option<String>,
+    /// Only functions of these modules
+    #[arg(
+        short,
+        long = "dsos",
+        alias = "dso",
+        value_name = "MODULE,…",
+        value_delimiter = ','
+    )]
+    dsos: Vec<String>,
+    /// Only samples of these CPUs: 0,2-3
+    #[arg(short = 'C', long, value_name = "CPUS", value_parser = crate::report::cpus)]
+    cpu: Option<crate::report::CpuList>,
     /// Write text even on a terminal
     #[arg(long)]
     stdio: bool,
@@ -48,6 +63,104 @@ pub(crate) struct Args {
     /// Without a symbol: leave out functions below this share of the weight
     #[arg(long, value_name = "PERCENT", default_value_t = 0.5)]
     percent_limit: f64,
+    #[command(flatten)]
+    text: TextArgs,
+    #[command(flatten)]
+    refused: Refused<OfAnnotate>,
+}
+
+/// What the text shows.
+#[derive(Debug, clap::Args)]
+struct TextArgs {
+    /// Show the events of the recording side by side; those recorded as a
+    /// group always are
+    #[arg(long)]
+    group: bool,
+    /// Shares of the function (local) or of everything (global), by period or
+    /// by samples: local-period, local-hits, global-period, global-hits
+    #[arg(long, value_name = "TYPE", default_value = "local-period", value_parser = percent_type)]
+    percent_type: PercentType,
+    /// Show numbers of samples instead of shares
+    #[arg(short = 'n', long, conflicts_with = "show_total_period")]
+    show_nr_samples: bool,
+    /// Show sums of periods instead of shares
+    #[arg(long)]
+    show_total_period: bool,
+    /// First list the source lines, heaviest first
+    #[arg(short = 'l', long)]
+    print_line: bool,
+    /// Show whole paths of modules and sources
+    #[arg(short = 'P', long)]
+    full_paths: bool,
+    /// Show the bytes of instructions
+    #[arg(long)]
+    asm_raw: bool,
+    /// Leave out functions whose instructions cannot be read
+    #[arg(long)]
+    skip_missing: bool,
+    /// Look for sources below this directory, by their recorded paths
+    #[arg(long, value_name = "DIR")]
+    prefix: Option<PathBuf>,
+    /// With --prefix, without this many leading parts of those
+    #[arg(long, value_name = "N", requires = "prefix", default_value_t = 0)]
+    prefix_strip: usize,
+    /// Say nothing on stderr of what is normal, as it is.
+    #[arg(short, long, hide = true)]
+    quiet: bool,
+    /// More is said on stderr by perf; the text stays the same.
+    #[arg(short, long, hide = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// Source lines between instructions, as they are.
+    #[arg(long, hide = true)]
+    source: bool,
+    /// The terminal UI, as on a terminal.
+    #[arg(long, hide = true)]
+    tui: bool,
+}
+
+/// What shares are of, and what they are counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PercentType {
+    is_global: bool,
+    by_samples: bool,
+}
+
+fn percent_type(text: &str) -> Result<PercentType, String> {
+    let (base, unit) = text.split_once('-').unwrap_or((text, ""));
+    // perf takes the parts in either order.
+    let (base, unit) = match base {
+        "period" | "hits" => (unit, base),
+        _ => (base, unit),
+    };
+    let is_global = match base {
+        "local" => false,
+        "global" => true,
+        _ => return Err("it is local-period, local-hits, global-period or global-hits".into()),
+    };
+    let by_samples = match unit {
+        "period" => false,
+        "hits" => true,
+        _ => return Err("it is local-period, local-hits, global-period or global-hits".into()),
+    };
+    Ok(PercentType {
+        is_global,
+        by_samples,
+    })
+}
+
+impl TextArgs {
+    fn by_samples(&self) -> bool {
+        !self.show_total_period && (self.show_nr_samples || self.percent_type.by_samples)
+    }
+
+    fn figure(&self) -> Figure {
+        match (self.show_nr_samples, self.show_total_period) {
+            (true, _) => Figure::Samples,
+            (_, true) => Figure::Period,
+            _ if self.percent_type.is_global => Figure::Global,
+            _ => Figure::Local,
+        }
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -55,6 +168,7 @@ Examples:
   prof annotate leaf            the function `leaf` in the terminal UI
   prof annotate --stdio leaf    the same as text
   prof annotate my.data leaf    of another recording
+  prof annotate -l -n leaf      with its source lines by weight, and samples
   prof annotate > hot.txt       every hot function as text";
 
 impl Args {
@@ -77,53 +191,126 @@ impl Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let symbol = args.symbol.as_deref();
     let is_terminal = io::stdout().is_terminal() && !args.stdio;
-    if is_terminal && args.dso.is_none() {
+    if is_terminal && args.dsos.is_empty() && args.cpu.is_none() {
         let symbol = Some(symbol.unwrap_or_default());
         return crate::tui::run(&args.input, &args.names, &args.look, symbol);
     }
     let symbolizer = Arc::new(args.names.symbolizer());
     let (profile, outcome) = args.input.load(&args.names, &symbolizer)?;
-    let scene = Scene::new(&profile, selection(&profile));
-    let source = FileCode::new(symbolizer);
-    let build = Build {
+    let source = FileCode::new(symbolizer)
+        .with_sources_below(args.text.prefix.clone(), args.text.prefix_strip);
+    let grouping = match args.text.group {
+        true => Grouping::Together,
+        false => Grouping::AsRecorded,
+    };
+    let listings = Listings {
+        args,
+        symbol,
         profile: &profile,
-        leaf_weights: &scene.weights_by_stack(),
         source: &source,
     };
-    let options = annotate::Options {
-        with_source: !args.no_source,
-        only_hot: args.only_hot,
-    };
-    let event = scene.event().map_or("", |event| event.name.as_str());
-    let mut out = io::stdout().lock();
-    let functions = chosen(args, symbol, &scene)?;
-    let name_of = |id: FunctionId| profile.function(id).name;
-    for &function in &functions {
-        let view = build.view(function);
-        // A function inlined into itself stands in its own listing.
-        let is_in_own =
-            |host: FunctionId| functions.contains(&host) && name_of(host) == name_of(function);
-        if view.host.is_some_and(is_in_own) {
-            continue;
-        }
-        let text = annotate::text(&profile, &view, event, options);
-        writeln!(out, "{text}").context("cannot write to stdout")?;
+    let mut is_any = false;
+    for events in event_tables(&profile, grouping) {
+        is_any |= listings.of(&events)?;
+    }
+    if !is_any {
+        bail!("{}", nothing(&profile, symbol, args.percent_limit));
     }
     Ok(outcome)
 }
 
-/// The first event that has samples.
-fn selection(profile: &Profile) -> Selection {
-    let first = profile.events.iter().position(|event| event.samples > 0);
-    let event = first.and_then(|at| u16::try_from(at).ok()).unwrap_or(0);
-    Selection {
-        event: EventId(event),
-        ..Selection::default()
+/// What all listings share.
+struct Listings<'a> {
+    args: &'a Args,
+    symbol: Option<&'a str>,
+    profile: &'a Profile,
+    source: &'a FileCode,
+}
+
+impl Listings<'_> {
+    /// Writes the functions asked for with a column for each of these events;
+    /// whether there is any.
+    fn of(&self, events: &[EventId]) -> anyhow::Result<bool> {
+        let has_samples = |event: &&EventId| {
+            let event = self.profile.events.get(usize::from(event.0));
+            event.is_some_and(|event| event.samples > 0)
+        };
+        let Some(first) = events.iter().find(has_samples) else {
+            return Ok(false);
+        };
+        let scenes: Vec<Scene<'_>> = events.iter().map(|&event| self.scene(event)).collect();
+        let weights: Vec<Vec<u64>> = scenes.iter().map(|scene| self.weights(scene)).collect();
+        let functions = chosen(self.args, self.symbol, &self.scene(*first));
+        let name_of = |id: FunctionId| self.profile.function(id).name;
+        let title = events_title(self.profile, events);
+        let mut out = io::stdout().lock();
+        for &function in &functions {
+            let views: Vec<FunctionView> = weights
+                .iter()
+                .map(|weights| self.view(weights, function))
+                .collect();
+            // A function inlined into itself stands in its own listing.
+            let is_in_own =
+                |host: FunctionId| functions.contains(&host) && name_of(host) == name_of(function);
+            let is_left_out = views.first().is_some_and(|view| {
+                view.host.is_some_and(is_in_own)
+                    || (self.args.text.skip_missing && view.no_code.is_some())
+            });
+            if is_left_out {
+                continue;
+            }
+            let text = annotate::text(self.profile, &views, &title, self.options());
+            writeln!(out, "{text}").context("cannot write to stdout")?;
+        }
+        Ok(!functions.is_empty())
+    }
+
+    fn scene(&self, event: EventId) -> Scene<'_> {
+        let cpus = self.args.cpu.clone();
+        let selection = Selection {
+            event,
+            scope: Scope {
+                cpus: cpus.map_or_else(Vec::new, |list| list.0),
+                ..Scope::default()
+            },
+            ..Selection::default()
+        };
+        Scene::new(self.profile, selection)
+    }
+
+    fn weights(&self, scene: &Scene<'_>) -> Vec<u64> {
+        if self.args.text.by_samples() {
+            scene.samples_by_stack()
+        } else {
+            scene.weights_by_stack()
+        }
+    }
+
+    fn view(&self, weights: &[u64], function: FunctionId) -> FunctionView {
+        let build = Build {
+            profile: self.profile,
+            leaf_weights: weights,
+            source: self.source,
+        };
+        build.view(function)
+    }
+
+    fn options(&self) -> annotate::Options {
+        let text = &self.args.text;
+        annotate::Options {
+            with_source: !self.args.no_source,
+            only_hot: self.args.only_hot,
+            figure: text.figure(),
+            weights: if text.by_samples() { "hits" } else { "period" },
+            full_paths: text.full_paths,
+            raw_bytes: text.asm_raw,
+            line_summary: text.print_line,
+        }
     }
 }
 
 /// The functions asked for, heaviest first.
-fn chosen(args: &Args, symbol: Option<&str>, scene: &Scene<'_>) -> anyhow::Result<Vec<FunctionId>> {
+fn chosen(args: &Args, symbol: Option<&str>, scene: &Scene<'_>) -> Vec<FunctionId> {
     let profile = scene.profile();
     let mut weights: BTreeMap<FunctionId, u64> = BTreeMap::new();
     let tree = scene.tree();
@@ -157,14 +344,11 @@ fn chosen(args: &Args, symbol: Option<&str>, scene: &Scene<'_>) -> anyhow::Resul
                 Some(symbol) => is_called(name, symbol),
                 None => function.unnamed.is_none() && is_hot(weight, total, args.percent_limit),
             };
-            is_asked && args.dso.as_ref().is_none_or(is_in)
+            is_asked && (args.dsos.is_empty() || args.dsos.iter().any(is_in))
         })
         .collect();
-    if found.is_empty() {
-        bail!("{}", nothing(profile, symbol, args.percent_limit));
-    }
     found.sort_by_key(|&(id, weight)| (Reverse(weight), id));
-    Ok(found.into_iter().map(|(id, _)| id).collect())
+    found.into_iter().map(|(id, _)| id).collect()
 }
 
 /// Whether `name` is the function `symbol`, with or without its arguments.

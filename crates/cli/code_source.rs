@@ -8,7 +8,7 @@ use prof_symbolize::{Detail, DsoRequest, JitDump, KernelRequest, SymbolFile, Sym
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Longer functions are shown up to here, bytes.
@@ -19,11 +19,24 @@ const LONGEST_SOURCE: u64 = 16 << 20;
 /// Reads code through a symbolizer, sources from their recorded paths.
 pub(crate) struct FileCode {
     symbolizer: Arc<Symbolizer>,
+    /// Where sources are instead, and how many leading parts of their paths
+    /// are left out there.
+    sources_below: Option<(PathBuf, usize)>,
 }
 
 impl FileCode {
     pub(crate) fn new(symbolizer: Arc<Symbolizer>) -> Self {
-        Self { symbolizer }
+        Self {
+            symbolizer,
+            sources_below: None,
+        }
+    }
+
+    /// Sources are looked for below `dir`, if given, by their paths without
+    /// `strip` leading parts.
+    pub(crate) fn with_sources_below(mut self, dir: Option<PathBuf>, strip: usize) -> Self {
+        self.sources_below = dir.map(|dir| (dir, strip));
+        self
     }
 
     fn open(&self, profile: &Profile, dso: DsoId) -> Result<Arc<SymbolFile>, NoCode> {
@@ -139,6 +152,11 @@ impl CodeSource for FileCode {
     }
 
     fn source(&self, file: &str) -> Option<String> {
+        if let Some((dir, strip)) = &self.sources_below {
+            let parts = file.split('/').filter(|part| !part.is_empty());
+            let below: PathBuf = parts.skip(*strip).collect();
+            return read_source(Some(dir), below.to_str()?);
+        }
         read_source(self.symbolizer.sources().symfs.as_deref(), file)
     }
 

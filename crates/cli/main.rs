@@ -27,6 +27,7 @@ mod report;
 mod rust_source;
 mod script;
 mod stat;
+mod switching;
 mod tui;
 mod whose;
 

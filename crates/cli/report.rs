@@ -12,6 +12,7 @@ use crate::pager::Pager;
 use crate::progress::{ProgressLine, Stage};
 use crate::recording::Input;
 use crate::refused::Refused;
+use crate::switching::{Switch, SwitchArgs};
 use prof_perfdata::Reader;
 use prof_profile::Profile;
 use prof_report::model::{
@@ -42,6 +43,8 @@ pub(crate) struct Args {
     columns: Columns,
     #[command(flatten)]
     filters: Filters,
+    #[command(flatten)]
+    switch: SwitchArgs,
     /// Draw call chains: graph, fractal, flat, folded or none; then threshold in percent, most
     /// branches, caller or callee first, function or address, percent, period or count
     #[arg(short = 'g', long, value_name = "WORDS", num_args = 0..=1, default_missing_value = "")]
@@ -166,7 +169,7 @@ struct Form {
 #[derive(Debug, clap::Args)]
 struct Columns {
     /// Write the rows as a tree with a level for each sort key
-    #[arg(long, conflicts_with_all = ["fields", "json", "csv", "tui"])]
+    #[arg(short = 'H', long, conflicts_with_all = ["fields", "json", "csv", "tui"])]
     hierarchy: bool,
     /// Tell rows apart by these keys: comm, pid, tid, tgid, dso, symbol, srcline, srcfile, cpu,
     /// time, event, parent; after a + these and the usual ones
@@ -263,12 +266,13 @@ struct Filters {
 
 /// CPU numbers; a type of its own, since clap takes a `Vec` for many values.
 #[derive(Debug, Clone)]
-struct CpuList(Vec<u32>);
+pub(crate) struct CpuList(pub(crate) Vec<u32>);
 
 /// CPUs with higher numbers do not exist.
 const MOST_CPUS: u32 = 1 << 16;
 
-fn cpus(text: &str) -> Result<CpuList, String> {
+/// `0,2-3` as numbers.
+pub(crate) fn cpus(text: &str) -> Result<CpuList, String> {
     let mut list = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -320,7 +324,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         return show_records(args);
     }
     let is_terminal = io::stdout().is_terminal();
-    let has_form = args.form.stdio || args.columns.hierarchy || args.form.json || args.form.csv;
+    let has_form = args.form.stdio
+        || args.columns.hierarchy
+        || args.form.json
+        || args.form.csv
+        || args.switch.is_given();
     if args.form.tui || (is_terminal && !has_form) {
         return crate::tui::run(&args.input, &args.names, &args.form.look, None);
     }
@@ -328,7 +336,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let started = Instant::now();
     let progress = ProgressLine::start();
     let detail = args.detail();
-    let (profile, mut reader) = args.input.resolve(&symbolizer, detail, &progress)?;
+    let (mut profile, mut reader) = args.input.resolve(&symbolizer, detail, &progress)?;
+    Switch::new(&args.switch, &profile)?.apply(&mut profile);
     drop(progress);
     let outcome = args.input.say_damages(&reader);
     let header = if args.form.header {

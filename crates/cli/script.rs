@@ -7,13 +7,13 @@ mod records;
 mod refused;
 mod rows;
 mod spool;
-pub(crate) mod switching;
 
 use crate::dump::HeaderDetail;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::recording::Input;
 use crate::refused::Refused;
+use crate::switching::{Switch, SwitchArgs};
 use choice::Choice;
 use dumps::Dumps;
 use prof_abi::{CpuMode, RecordType};
@@ -28,7 +28,6 @@ use records::{Layout, Shown};
 use refused::OfScript;
 use rows::Rows;
 use std::io::{self, BufWriter, Write};
-use switching::{Switch, SwitchArgs};
 
 /// Print every sample, in perf script's format
 ///
@@ -248,7 +247,7 @@ impl Printing<'_> {
         let mut samples = self.profile.samples.iter();
         let (mut shares, mut parts) = (Shares::default(), Vec::new());
         let mut stdout = BufWriter::with_capacity(CHUNK, io::stdout().lock());
-        let mut switch = Switch::new(&self.args.switch, &events)?;
+        let mut switch = Switch::new(&self.args.switch, self.profile)?;
         let mut dumps = match self.args.per_event_dump {
             true => Some(Dumps::new(&self.args.input.path, &events)?),
             false => None,

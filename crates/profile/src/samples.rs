@@ -109,6 +109,15 @@ const NO_CPU: u16 = u16::MAX;
 const FAR_CPU: u16 = u16::MAX - 1;
 
 impl Samples {
+    /// Keeps the rows that `keeps` takes, asked in time order.
+    pub fn retain(&mut self, mut keeps: impl FnMut(&Sample) -> bool) {
+        let mut kept = Self::default();
+        for sample in self.iter().filter(|sample| keeps(sample)) {
+            kept.push(sample);
+        }
+        *self = kept;
+    }
+
     /// Adds a row.
     pub fn push(&mut self, sample: Sample) {
         let row = self.len();

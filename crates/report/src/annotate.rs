@@ -5,7 +5,44 @@ use crate::code::{CodeRow, Flow, FunctionView};
 use crate::escape;
 use crate::model::percent_of;
 use prof_profile::Profile;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt::Write;
+
+/// What stands in front of an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Figure {
+    /// Its share of the function, percent.
+    #[default]
+    Local,
+    /// Its share of everything, percent.
+    Global,
+    /// Its weight: samples.
+    Samples,
+    /// Its weight: events.
+    Period,
+}
+
+impl Figure {
+    /// Heading, and width of a column.
+    fn heading(self) -> (&'static str, usize) {
+        match self {
+            Self::Local | Self::Global => ("Percent", 8),
+            Self::Samples => ("Samples", 8),
+            Self::Period => ("Period", 12),
+        }
+    }
+
+    /// What a place with `here` of a view's weight has.
+    fn of(self, here: u64, view: &FunctionView) -> String {
+        match self {
+            Self::Local => format!("{:8.2}", percent_of(here, view.share.here)),
+            Self::Global => format!("{:8.2}", percent_of(here, view.all)),
+            Self::Samples => format!("{here:8}"),
+            Self::Period => format!("{here:12}"),
+        }
+    }
+}
 
 /// What the text shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +51,16 @@ pub struct Options {
     pub with_source: bool,
     /// Leave out instructions without weight, except next to one with.
     pub only_hot: bool,
+    /// What stands in front of each instruction.
+    pub figure: Figure,
+    /// What weights are, as the heading calls it: `period` or `hits`.
+    pub weights: &'static str,
+    /// Whole paths of modules and sources.
+    pub full_paths: bool,
+    /// The bytes of each instruction.
+    pub raw_bytes: bool,
+    /// First the source lines, heaviest first.
+    pub line_summary: bool,
 }
 
 impl Default for Options {
@@ -21,117 +68,265 @@ impl Default for Options {
         Self {
             with_source: true,
             only_hot: false,
+            figure: Figure::Local,
+            weights: "period",
+            full_paths: false,
+            raw_bytes: false,
+            line_summary: false,
         }
     }
 }
 
-/// The view as text. Percentages are of the function's own weight, as perf's.
-pub fn text(profile: &Profile, view: &FunctionView, event: &str, options: Options) -> String {
-    let mut out = String::new();
-    let function = profile.function(view.function);
-    let name = escape::terminal(profile.name(function.name)).into_owned();
-    let dso = escape::terminal(profile.name(profile.dso(function.dso).short_name)).into_owned();
-    let title = format!(
-        " Percent |\tSource code & Disassembly of {dso} for {} ({:.2}% of all weight, percent: local period)",
-        escape::terminal(event),
-        percent_of(view.share.here, view.all),
-    );
-    push(&mut out, &title);
-    push(&mut out, &"-".repeat(title.chars().count() + 7));
+/// One function as text, with a column of figures for each of `views`: the
+/// same function with the weights of one event each, whose `title` stands
+/// above. Nothing without a view.
+pub fn text(profile: &Profile, views: &[FunctionView], title: &str, options: Options) -> String {
+    let Some(view) = views.first() else {
+        return String::new();
+    };
+    let mut listing = Listing {
+        profile,
+        views,
+        options,
+        out: String::new(),
+    };
+    if options.line_summary {
+        listing.line_summary(view);
+    }
+    listing.heading(view, title);
     let place = profile.function(view.host.unwrap_or(view.function));
     let start = place.start.0;
     let place = escape::terminal(profile.name(place.name)).into_owned();
-    push(&mut out, &format!("         :   {start:016x} <{place}>:"));
+    listing.between(&format!("   {start:016x} <{place}>:"));
     if view.host.is_some() {
-        push(&mut out, &format!("         :   {name} is inlined here"));
+        let name = profile.name(profile.function(view.function).name);
+        let name = escape::terminal(name).into_owned();
+        listing.between(&format!("   {name} is inlined here"));
     }
     if let Some(reason) = &view.no_code {
-        push(
-            &mut out,
-            &format!("         :   no instructions: {}", escape::terminal(reason)),
-        );
+        let reason = escape::terminal(reason).into_owned();
+        listing.between(&format!("   no instructions: {reason}"));
     }
     if view.instructions.is_empty() {
-        source_only(&mut out, profile, view);
-        return out;
+        listing.source_only(view);
+        return listing.out;
     }
     let mut shown_line = None;
     for (index, row) in view.instructions.iter().enumerate() {
-        if options.only_hot && !is_near_hot(view, index) {
+        if options.only_hot && !listing.is_near_hot(index) {
             shown_line = None;
             continue;
         }
         if options.with_source && row.line != shown_line {
-            source_line(&mut out, view, row, shown_line);
+            listing.source_line(view, row, shown_line);
             shown_line = row.line;
         }
-        instruction(&mut out, view, row, &place, start);
+        listing.instruction(index, row, &place);
     }
-    out
+    listing.out
 }
 
-fn push(out: &mut String, line: &str) {
-    out.push_str(line);
-    out.push('\n');
+/// Instructions with no more than this share count for no line of the summary,
+/// percent; as perf's.
+const SMALLEST_IN_SUMMARY: f64 = 0.5;
+/// Bytes of an instruction in a line, as objdump has them.
+const BYTES_IN_LINE: usize = 7;
+
+/// A text that grows.
+struct Listing<'a> {
+    profile: &'a Profile,
+    views: &'a [FunctionView],
+    options: Options,
+    out: String,
 }
 
-fn is_near_hot(view: &FunctionView, index: usize) -> bool {
-    let near = index.saturating_sub(2)..(index + 3).min(view.instructions.len());
-    let rows = view.instructions.get(near).unwrap_or_default();
-    rows.iter().any(|row| row.share.here > 0)
-}
-
-fn source_line(out: &mut String, view: &FunctionView, row: &CodeRow, shown: Option<(usize, u32)>) {
-    let Some((file, line)) = row.line else { return };
-    let Some(source) = view.files.get(file) else {
-        return;
-    };
-    if shown.is_none_or(|(shown_file, _)| shown_file != file) {
-        let path = escape::terminal(&source.path).into_owned();
-        push(out, &format!("         :   {path}:"));
+impl Listing<'_> {
+    fn push(&mut self, line: &str) {
+        self.out.push_str(line);
+        self.out.push('\n');
     }
-    let text = source.line(line);
-    let text = format!("         : {line:<6} {}", escape::terminal(text));
-    push(out, text.trim_end());
-}
 
-fn instruction(out: &mut String, view: &FunctionView, row: &CodeRow, name: &str, start: u64) {
-    let one = &row.instruction;
-    let mut line = format!(
-        "{:8.2} :   {:x}:   {}",
-        percent_of(row.share.here, view.share.here),
-        one.address.0,
-        escape::terminal(&one.text)
-    );
-    let written = match (one.flow, &row.target_name) {
-        (Flow::Jump(Some(target)), _) if row.target_row.is_some() => {
-            write!(line, " <{name}+{:#x}>", target.0.wrapping_sub(start))
-        }
-        (_, Some(target)) => write!(line, " <{}>", escape::terminal(target)),
-        _ => Ok(()),
-    };
-    written.expect("writing to a String succeeds");
-    push(out, &line);
-}
+    /// Width of all columns of figures.
+    fn width(&self) -> usize {
+        self.options.figure.heading().1 * self.views.len()
+    }
 
-/// Lines with weight, where there are no instructions to put them between.
-fn source_only(out: &mut String, profile: &Profile, view: &FunctionView) {
-    for row in &view.lines {
-        let Some(file) = view.files.get(row.file) else {
-            continue;
+    /// A line without figures.
+    fn between(&mut self, text: &str) {
+        let line = format!("{} :{text}", " ".repeat(self.width()));
+        self.push(line.trim_end());
+    }
+
+    fn heading(&mut self, view: &FunctionView, title: &str) {
+        let (profile, figure) = (self.profile, self.options.figure);
+        let (word, width) = (figure.heading().0, self.width());
+        let dso = profile.dso(profile.function(view.function).dso);
+        let dso = if self.options.full_paths {
+            dso.path
+        } else {
+            dso.short_name
         };
-        let inlined = row.inlined.map_or(String::new(), |function| {
-            format!("{}: ", profile.name(profile.function(function).name))
-        });
+        let base = match figure {
+            Figure::Global => "global",
+            _ => "local",
+        };
         let line = format!(
-            "{:8.2} : {}{}{}:{} {}",
-            percent_of(row.share.here, view.share.here),
-            "  ".repeat(usize::from(row.depth)),
-            escape::terminal(&inlined),
-            escape::terminal(&file.path),
-            row.line,
-            escape::terminal(file.line(row.line)),
+            " {word}{}|\tSource code & Disassembly of {} for {} ({:.2}% of all weight, percent: {base} {})",
+            " ".repeat(width.saturating_sub(word.len())),
+            escape::terminal(profile.name(dso)),
+            escape::terminal(title),
+            percent_of(view.share.here, view.all),
+            self.options.weights,
         );
-        push(out, line.trim_end());
+        let dashes = "-".repeat(line.chars().count() + 7);
+        self.push(&line);
+        self.push(&dashes);
+    }
+
+    fn is_near_hot(&self, index: usize) -> bool {
+        let is_near = |view: &FunctionView| {
+            let near = index.saturating_sub(2)..(index + 3).min(view.instructions.len());
+            let rows = view.instructions.get(near).unwrap_or_default();
+            rows.iter().any(|row| row.share.here > 0)
+        };
+        self.views.iter().any(is_near)
+    }
+
+    fn source_line(&mut self, view: &FunctionView, row: &CodeRow, shown: Option<(usize, u32)>) {
+        let Some((file, line)) = row.line else { return };
+        let Some(source) = view.files.get(file) else {
+            return;
+        };
+        if shown.is_none_or(|(shown_file, _)| shown_file != file) {
+            let path = escape::terminal(&source.path).into_owned();
+            self.between(&format!("   {path}:"));
+        }
+        let text = escape::terminal(source.line(line)).into_owned();
+        self.between(&format!(" {line:<6} {text}"));
+    }
+
+    fn instruction(&mut self, index: usize, row: &CodeRow, name: &str) {
+        let figure = self.options.figure;
+        let mut line = String::new();
+        for view in self.views {
+            let row = view.instructions.get(index);
+            line += &figure.of(row.map_or(0, |row| row.share.here), view);
+        }
+        let one = &row.instruction;
+        write!(line, " :   {:x}:   ", one.address.0).expect("writing to a String succeeds");
+        let mut bytes = self.bytes_of(row);
+        if let Some(first) = bytes.next() {
+            write!(line, "{first:<24}").expect("writing to a String succeeds");
+        }
+        line += &escape::terminal(&one.text);
+        let start = self.start();
+        let written = match (one.flow, &row.target_name) {
+            (Flow::Jump(Some(target)), _) if row.target_row.is_some() => {
+                write!(line, " <{name}+{:#x}>", target.0.wrapping_sub(start))
+            }
+            (_, Some(target)) => write!(line, " <{}>", escape::terminal(target)),
+            _ => Ok(()),
+        };
+        written.expect("writing to a String succeeds");
+        let more: Vec<String> = bytes.collect();
+        self.push(&line);
+        for (index, bytes) in more.iter().enumerate() {
+            let at = one.address.0 + ((index + 1) * BYTES_IN_LINE) as u64;
+            let none: String = self.views.iter().map(|view| figure.of(0, view)).collect();
+            self.push(&format!("{none} :   {at:x}:   {bytes}"));
+        }
+    }
+
+    /// Where the function shown starts.
+    fn start(&self) -> u64 {
+        let view = self.views.first();
+        let function = view.map(|view| view.host.unwrap_or(view.function));
+        function.map_or(0, |function| self.profile.function(function).start.0)
+    }
+
+    /// The bytes of an instruction as hex, a line's worth each; none if they
+    /// are not to be shown.
+    fn bytes_of(&self, row: &CodeRow) -> std::vec::IntoIter<String> {
+        let view = self.views.first().filter(|_| self.options.raw_bytes);
+        let at = row.instruction.address.0.wrapping_sub(self.start());
+        let bytes = view.and_then(|view| {
+            let at = usize::try_from(at).ok()?;
+            view.code.get(at..at + usize::from(row.instruction.len))
+        });
+        let lines = bytes.unwrap_or_default().chunks(BYTES_IN_LINE).map(|line| {
+            let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
+            hex.join(" ")
+        });
+        lines.collect::<Vec<_>>().into_iter()
+    }
+
+    /// Lines with weight, where there are no instructions to put them between.
+    fn source_only(&mut self, view: &FunctionView) {
+        let (profile, figure) = (self.profile, self.options.figure);
+        for row in &view.lines {
+            let Some(file) = view.files.get(row.file) else {
+                continue;
+            };
+            let inlined = row.inlined.map_or(String::new(), |function| {
+                format!("{}: ", profile.name(profile.function(function).name))
+            });
+            let of_event = |event: &FunctionView| {
+                let mut rows = event.lines.iter();
+                let same = rows.find(|other| {
+                    let path = event.files.get(other.file).map(|file| &file.path);
+                    path == Some(&file.path)
+                        && (other.line, other.depth, other.inlined)
+                            == (row.line, row.depth, row.inlined)
+                });
+                figure.of(same.map_or(0, |row| row.share.here), event)
+            };
+            let figures: String = self.views.iter().map(of_event).collect();
+            let line = format!(
+                "{figures} : {}{}{}:{} {}",
+                "  ".repeat(usize::from(row.depth)),
+                escape::terminal(&inlined),
+                escape::terminal(&file.path),
+                row.line,
+                escape::terminal(file.line(row.line)),
+            );
+            self.push(line.trim_end());
+        }
+    }
+
+    /// Source lines by the weight of their instructions, heaviest first.
+    fn line_summary(&mut self, view: &FunctionView) {
+        let dso = self
+            .profile
+            .dso(self.profile.function(view.function).dso)
+            .path;
+        let dso = escape::terminal(self.profile.name(dso)).into_owned();
+        self.push(&format!("\nSorted summary for file {dso}"));
+        self.push("----------------------------------------------\n");
+        let share = |weight: u64| percent_of(weight, view.share.here);
+        let mut weights: BTreeMap<(usize, u32), u64> = BTreeMap::new();
+        let counts = |row: &&CodeRow| share(row.share.here) > SMALLEST_IN_SUMMARY;
+        for row in view.instructions.iter().filter(counts) {
+            let line = row.line.filter(|&(_, line)| line > 0);
+            if let Some(sum) = line.map(|line| weights.entry(line).or_default()) {
+                *sum = sum.saturating_add(row.share.here);
+            }
+        }
+        let mut lines: Vec<_> = weights.into_iter().collect();
+        lines.sort_by_key(|&(line, weight)| (Reverse(weight), line));
+        if lines.is_empty() {
+            self.push(&format!(" Nothing higher than {SMALLEST_IN_SUMMARY:.1}%"));
+        }
+        for ((file, line), weight) in lines {
+            let path = view.files.get(file).map_or("", |file| &file.path);
+            let last_part = path.rsplit('/').next().unwrap_or(path);
+            let path = if self.options.full_paths {
+                path
+            } else {
+                last_part
+            };
+            let path = escape::terminal(path);
+            let share = share(weight);
+            self.push(&format!(" {share:7.2} {path}:{line}"));
+        }
     }
 }

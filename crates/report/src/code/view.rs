@@ -92,6 +92,8 @@ pub struct FunctionView {
     /// Its instructions, by address; empty if [`FunctionView::no_code`] says
     /// why.
     pub instructions: Vec<CodeRow>,
+    /// The bytes of those, from the function's start.
+    pub code: Vec<u8>,
     /// Its lines with weight and what is inlined at them, in the order of the
     /// file.
     pub lines: Vec<SourceRow>,
@@ -124,6 +126,7 @@ impl Build<'_> {
                 .fold(0, |sum, weight| sum.saturating_add(*weight)),
             share: Share::default(),
             instructions: Vec::new(),
+            code: Vec::new(),
             lines: Vec::new(),
             files: Vec::new(),
             no_code: None,
@@ -137,7 +140,10 @@ impl Build<'_> {
             .source
             .function(self.profile, self.profile.function(place))
         {
-            Ok(code) => view.instructions = self.code_rows(place, &code, weights, &mut files),
+            Ok(code) => {
+                view.instructions = self.code_rows(place, &code, weights, &mut files);
+                view.code = code.bytes;
+            }
             Err(reason) => view.no_code = Some(reason.to_string()),
         }
         view.lines = self.source_rows(&found, &mut files);

@@ -139,11 +139,20 @@ impl<'p> Scene<'p> {
     /// By `StackId`: period of the shown samples with exactly this stack;
     /// none for stacks that a transform took out.
     pub fn weights_by_stack(&self) -> Vec<u64> {
+        self.by_stack(|weight| weight.period)
+    }
+
+    /// By `StackId`: how many of the shown samples have exactly this stack.
+    pub fn samples_by_stack(&self) -> Vec<u64> {
+        self.by_stack(|weight| weight.samples)
+    }
+
+    fn by_stack(&self, of: impl Fn(Weight) -> u64) -> Vec<u64> {
         let mut weights = vec![0_u64; self.of_stack.len()];
         for cell in self.tally(Split::default()).cells {
             let is_shown = self.path_of(cell.stack).is_some();
             if let Some(slot) = weights.get_mut(cell.stack.0 as usize).filter(|_| is_shown) {
-                *slot = slot.saturating_add(cell.weight.period);
+                *slot = slot.saturating_add(of(cell.weight));
             }
         }
         weights

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
 
 /// The events of each table, in order; the first one leads.
-pub(super) fn tables(profile: &Profile, grouping: Grouping) -> Vec<Vec<EventId>> {
+pub fn tables(profile: &Profile, grouping: Grouping) -> Vec<Vec<EventId>> {
     let all = 0..profile.events.len() as u16;
     if grouping == Grouping::Together && profile.groups.is_empty() {
         return vec![all.map(EventId).collect()];
@@ -38,7 +38,7 @@ pub(super) fn tables(profile: &Profile, grouping: Grouping) -> Vec<Vec<EventId>>
 
 /// How perf names the events of a table: alone, as a group that was
 /// recorded, or as one that was asked for.
-pub(super) fn title(profile: &Profile, events: &[EventId]) -> String {
+pub fn title(profile: &Profile, events: &[EventId]) -> String {
     let name = |event: &EventId| {
         let event = profile.events.get(usize::from(event.0));
         event.map_or("", |event| event.name.as_str())

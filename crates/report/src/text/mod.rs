@@ -19,6 +19,7 @@ mod table;
 mod threads;
 
 pub use field::{CellLook, Cells, Field, FieldError, FieldList};
+pub use group::{tables as event_tables, title as events_title};
 pub use options::{
     CallGraph, CallGraphError, ChainKey, ChainOrder, ChainStyle, ChainValue, Grouping, TextOptions,
 };

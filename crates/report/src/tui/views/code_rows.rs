@@ -191,6 +191,7 @@ mod tests {
             host: None,
             all: 9,
             share,
+            code: Vec::new(),
             instructions: instructions.collect(),
             lines: rows.collect(),
             files: vec![

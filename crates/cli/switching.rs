@@ -1,9 +1,8 @@
-//! `--switch-on` and `--switch-off`: samples are printed from one event on,
-//! or until another.
+//! `--switch-on` and `--switch-off`: samples count from one event on, or until
+//! another.
 
-use super::usage;
-use prof_perfdata::Event;
-use prof_profile::EventId;
+use crate::outcome::UsageError;
+use prof_profile::{EventId, Profile};
 use prof_report::escape;
 
 /// Events that begin and end what is considered.
@@ -20,6 +19,13 @@ pub(crate) struct SwitchArgs {
     show_on_off_events: bool,
 }
 
+impl SwitchArgs {
+    /// Whether they leave anything out.
+    pub(crate) fn is_given(&self) -> bool {
+        self.switch_on.is_some() || self.switch_off.is_some()
+    }
+}
+
 /// What goes on while samples come, in the order of their times.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Switch {
@@ -32,15 +38,16 @@ pub(crate) struct Switch {
 impl Switch {
     /// # Errors
     /// If an event is not in the recording.
-    pub(crate) fn new(args: &SwitchArgs, events: &[Event]) -> anyhow::Result<Self> {
-        let find = |option: &str, name: &Option<String>| -> anyhow::Result<Option<EventId>> {
+    pub(crate) fn new(args: &SwitchArgs, profile: &Profile) -> Result<Self, UsageError> {
+        let events = &profile.events;
+        let find = |option: &str, name: &Option<String>| -> Result<Option<EventId>, UsageError> {
             let Some(name) = name else {
                 return Ok(None);
             };
-            let index = events.iter().position(|event| event.name() == *name);
+            let index = events.iter().position(|event| event.name == *name);
             let id = index.and_then(|index| u16::try_from(index).ok());
             id.map(|id| Some(EventId(id)))
-                .ok_or_else(|| unknown(option, name, events))
+                .ok_or_else(|| unknown(option, name, profile))
         };
         let on = find("--switch-on", &args.switch_on)?;
         Ok(Self {
@@ -49,6 +56,24 @@ impl Switch {
             shows_own: args.show_on_off_events,
             is_off: on.is_some(),
         })
+    }
+
+    /// Takes the samples that are left out from a profile.
+    pub(crate) fn apply(mut self, profile: &mut Profile) {
+        if self == Self::default() {
+            return;
+        }
+        let mut counts = vec![0; profile.events.len()];
+        profile.samples.retain(|sample| {
+            let is_kept = !self.leaves_out(sample.event);
+            if let Some(count) = counts.get_mut(usize::from(sample.event.0)) {
+                *count += u64::from(is_kept);
+            }
+            is_kept
+        });
+        for (event, count) in profile.events.iter_mut().zip(counts) {
+            event.samples = count;
+        }
     }
 
     /// Whether a sample of `event` is to be left out; to be asked once for
@@ -69,12 +94,13 @@ impl Switch {
     }
 }
 
-fn unknown(option: &str, name: &str, events: &[Event]) -> anyhow::Error {
-    let names: Vec<_> = events.iter().map(Event::name).collect();
-    let names = escape::terminal(&names.join(", ")).into_owned();
-    usage(format!(
-        "{option} {}: the recording has no such event; it has {names}",
-        escape::terminal(name)
+fn unknown(option: &str, name: &str, profile: &Profile) -> UsageError {
+    let names = profile.events.iter().map(|event| event.name.as_str());
+    let names = names.collect::<Vec<_>>().join(", ");
+    UsageError(format!(
+        "{option} {}: the recording has no such event; it has {}",
+        escape::terminal(name),
+        escape::terminal(&names)
     ))
 }
 
