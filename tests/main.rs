@@ -24,6 +24,7 @@ mod dump;
 mod events;
 mod header;
 mod interop;
+mod little_memory;
 mod losses;
 mod machine;
 mod mutation;

@@ -138,31 +138,42 @@ fn r08_a_file_size_limit_ends_the_recording_not_the_command() {
     if !have("r08", "perf") {
         return;
     }
-    let file = recording("fsize");
-    let prof = env!("CARGO_BIN_EXE_prof");
-    let script = format!(
-        "ulimit -f 60; exec {prof} record -q -F 20000 -g --call-graph fp -o {} sh -c '{SOME_WORK}'",
-        file.display()
-    );
-    let finished: Finished = Command::new("bash")
-        .args(["-c", &script])
-        .output()
-        .expect("bash starts")
-        .into();
-    if finished.stderr.contains("cannot open") {
-        return skipped("r08", &finished.stderr);
+    for (limit, stacks) in [(40, "fp"), (40, "auto"), (60, "fp")] {
+        let file = recording("fsize");
+        let program = env!("CARGO_BIN_EXE_prof");
+        let script = format!(
+            "ulimit -f {limit}; \
+             exec {program} record -F 20000 --call-graph {stacks} -o {} sh -c '{SOME_WORK}'",
+            file.display()
+        );
+        let finished: Finished = Command::new("bash")
+            .args(["-c", &script])
+            .output()
+            .expect("bash starts")
+            .into();
+        if finished.stderr.contains("cannot open") {
+            return skipped("r08", &finished.stderr);
+        }
+        assert_eq!(finished.code, 1, "{}", finished.stderr);
+        let lines: Vec<&str> = finished.stderr.lines().collect();
+        assert!(
+            lines.iter().any(|line| line.contains("File too large")),
+            "{lines:?}"
+        );
+        // The summary tells what is in the file, and readers show all of it.
+        let told = told_samples(&finished.stderr);
+        let (found, says) = samples(&file);
+        assert!(told > 0, "{lines:?}");
+        assert_eq!(found, told, "{says}");
+        assert!(
+            !says.contains("failed") && !says.contains("unexpected"),
+            "{says}"
+        );
+        let read = prof(&["dump", "--stats", "-i", file.to_str().expect("UTF-8")]);
+        let kinds = read.text();
+        assert!(kinds.contains(&format!("{told} SAMPLE")), "{told}: {kinds}");
+        assert!(read.stderr.contains("ended early"), "{}", read.stderr);
     }
-    assert_eq!(finished.code, 1, "{}", finished.stderr);
-    let lines: Vec<&str> = finished.stderr.lines().collect();
-    assert!(
-        lines.iter().any(|line| line.contains("File too large")),
-        "{lines:?}"
-    );
-    let (_, says) = samples(&file);
-    assert!(
-        !says.contains("failed") && !says.contains("unexpected"),
-        "{says}"
-    );
 }
 
 #[test]

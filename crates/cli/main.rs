@@ -34,7 +34,9 @@ mod whose;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use outcome::Outcome;
+use prof_sys::{out_of_memory, shrunk};
 use std::ffi::OsString;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -91,6 +93,9 @@ impl Command {
 }
 
 fn main() -> ExitCode {
+    // Without these such faults still end the process, only without a word.
+    let _ = out_of_memory::explain();
+    let _ = shrunk::explain();
     // Usage errors exit 2 and help exits 0, both by clap.
     let cli = Cli::try_parse().unwrap_or_else(|error| match command_to_type(&error) {
         Some(message) => {
@@ -99,11 +104,13 @@ fn main() -> ExitCode {
         }
         None => error.exit(),
     });
-    // Without it such a fault still ends the process, only without a word.
-    let _ = prof_sys::shrunk::explain();
-    match cli.command.run() {
-        Ok(outcome) => outcome.exit_code(),
-        Err(error) => outcome::explain(&error),
+    let command = AssertUnwindSafe(|| cli.command.run());
+    match panic::catch_unwind(command) {
+        Ok(Ok(outcome)) => outcome.exit_code(),
+        Ok(Err(error)) => outcome::explain(&error),
+        // Libraries panic where they get no memory.
+        Err(_) if out_of_memory::is_near() => outcome::out_of_memory(),
+        Err(fault) => panic::resume_unwind(fault),
     }
 }
 

@@ -63,6 +63,13 @@ pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if is_usage { 2 } else { 1 })
 }
 
+/// Says that there was no memory; the exit code.
+pub(crate) fn out_of_memory() -> ExitCode {
+    // Nowhere to report a failure of stderr to.
+    let _ = io::stderr().write_all(prof_sys::out_of_memory::message().as_bytes());
+    ExitCode::FAILURE
+}
+
 /// The error and its causes, joined by `: `. Errors whose text tells their
 /// cause already are not followed by it again.
 fn chain_of_causes(error: &anyhow::Error) -> String {

@@ -71,6 +71,7 @@ impl Input {
     pub(crate) fn open(&self) -> anyhow::Result<Reader> {
         let path = &self.path;
         let name = self.name();
+        prof_resolve::prepare_threads();
         let opened = if path == Path::new("-") {
             open_stdin()
         } else {
@@ -189,11 +190,18 @@ impl Input {
                 notes.longer_attr
             ));
         }
-        if let Some(rest) = notes.ownerless {
+        // What an unfinished file ends with is a part of a record.
+        if let Some(rest) = notes.ownerless.filter(|_| !notes.unfinished) {
             let (size, offset, end) = (rest.size, rest.offset, rest.end());
             say(&format!(
                 "{name}: the last section ends at {offset:#x}, but the file at {end:#x}: \
                  {size} bytes belong to nothing"
+            ));
+        }
+        if notes.unfinished {
+            say(&format!(
+                "{name}: the recording ended early: its recorder did not finish the file; shown \
+                 is what it wrote"
             ));
         }
         for bit in &notes.unknown_features {

@@ -116,8 +116,9 @@ pub enum DamageKind {
         /// Bytes of it that are there.
         left: u64,
     },
-    /// The recorder did not finish: `data.size` is 0.
-    Unfinished,
+    /// The recorder did not finish: `data.size`, this many bytes, is 0 or
+    /// less than there are.
+    Unfinished(u64),
     /// A section of the header ends past the end of the file or of its place.
     SectionPastEnd {
         /// Which.
@@ -181,8 +182,10 @@ impl fmt::Display for DamageKind {
                 out,
                 "the unpacked data ends inside a record, after {left} bytes of it"
             ),
-            Self::Unfinished => out.write_str(
-                "the header says 0 bytes of data: the recorder did not finish; read to the end",
+            Self::Unfinished(size) => write!(
+                out,
+                "the header says {size} bytes of data: the recording ended early, since the \
+                 recorder did not finish; read to the end"
             ),
             Self::SectionPastEnd {
                 section,
@@ -280,6 +283,9 @@ pub struct Notes {
     /// a shorter file over a longer one, appended something, or recorded a
     /// size too small.
     pub ownerless: Option<Section>,
+    /// There is no feature section, which every recorder writes when it
+    /// finishes: the recording ended early.
+    pub unfinished: bool,
     /// Damages beyond those listed.
     pub more_damages: u64,
 }

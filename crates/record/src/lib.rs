@@ -35,6 +35,6 @@ mod writing;
 pub use control::EndedBy;
 pub use plan::DEFAULT_DUMP;
 pub use rings::RingMemory;
-pub use session::{Finished, RecordError, record};
+pub use session::{Finished, NoThread, RecordError, record};
 pub use summary::Summary;
 pub use tally::Tally;

@@ -2,7 +2,7 @@
 //! valid, or a stream.
 
 use crate::stream::{KeepWaiting, Reader, Stream};
-use prof_perfdata::write::{EventDescription, Features, FileWriter, PipeWriter};
+use prof_perfdata::write::{EventDescription, Features, FileWriter, Kept, PipeWriter};
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -174,13 +174,22 @@ impl Output {
     }
 
     /// Makes everything so far readable. After an error the recording is what
-    /// it was at the last flush.
+    /// it was at the last flush, or [`Output::salvage`]d.
     pub fn flush(&mut self) -> Result<(), OutputError> {
         match &mut self.sink {
             Sink::File(writer) => writer.flush(),
             Sink::Stream(writer) => writer.flush(),
         }
         .map_err(io_error("write to", &self.path))
+    }
+
+    /// After an error: makes a file valid as far as it was written, and says
+    /// what it has. What the reader of a stream got nobody knows.
+    pub fn salvage(&mut self) -> Option<Kept> {
+        match &mut self.sink {
+            Sink::File(writer) => Some(writer.salvage()),
+            Sink::Stream(_) => None,
+        }
     }
 
     /// Whether it is a stream, which can only be appended to.

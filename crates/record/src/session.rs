@@ -28,6 +28,7 @@ use prof_sys::process::Ended;
 use prof_sys::prompt::{run_first, run_soon};
 use prof_sys::{ExecError, Launched, RingView, clock};
 use std::ffi::OsString;
+use std::fmt;
 use std::io;
 use std::time::Instant;
 
@@ -115,6 +116,9 @@ pub enum RecordError {
         /// Why not.
         source: io::Error,
     },
+    /// The system has no thread for us.
+    #[error("cannot start a thread: {0}")]
+    Thread(NoThread),
     /// A system call that should not fail did.
     #[error("cannot {doing}")]
     System {
@@ -123,6 +127,58 @@ pub enum RecordError {
         /// Why not.
         source: io::Error,
     },
+}
+
+/// Why no thread can be started.
+#[derive(Debug)]
+pub struct NoThread {
+    source: io::Error,
+    /// Bytes of address space and number of threads that are allowed.
+    address_space: Option<u64>,
+    threads: Option<u64>,
+}
+
+impl NoThread {
+    fn new(source: io::Error) -> Self {
+        let limit = |resource| Limit::get(resource).ok().map(|limit| limit.soft);
+        let finite = |limit: Option<u64>| limit.filter(|&limit| limit != u64::MAX);
+        Self {
+            source,
+            address_space: finite(limit(Resource::AddressSpace)),
+            threads: finite(limit(Resource::Processes)),
+        }
+    }
+}
+
+impl fmt::Display for NoThread {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = self.source.to_string().to_lowercase();
+        write!(
+            out,
+            "{}",
+            why.split(" (os error").next().unwrap_or_default()
+        )?;
+        match (self.address_space, self.threads) {
+            (Some(bytes), _) => {
+                let kib = bytes / 1024;
+                write!(
+                    out,
+                    "\n  the address space is limited to {kib} KiB (ulimit -v)\n  \
+                     try: a larger ulimit -v"
+                )
+            }
+            (None, Some(threads)) => write!(
+                out,
+                "\n  this user may have {threads} processes and threads (ulimit -u)\n  \
+                 try: a larger ulimit -u, or when others have ended"
+            ),
+            (None, None) => write!(
+                out,
+                "\n  its cgroup (pids.max) or the system (kernel.threads-max) has no more\n  \
+                 try: when other processes have ended"
+            ),
+        }
+    }
 }
 
 impl RecordError {
@@ -225,7 +281,10 @@ fn run(
     let is_empty = summary.tally.samples == 0 && written.result.is_ok();
     Ok(Finished {
         why_empty: is_empty.then(|| why_empty(options, &set, summary.elapsed)),
-        summary,
+        summary: match written.result {
+            Ok(()) => summary,
+            Err(_) => summary.ending_early(),
+        },
         ended_by,
         command,
         failure: written.result.err(),
@@ -299,13 +358,13 @@ impl Plan<'_> {
                     hurry(options);
                     writing.run(&pieces)
                 })
-                .map_err(system("start a thread"))?;
+                .map_err(no_thread)?;
             let drains = thread("drain")
                 .spawn_scoped(scope, || {
                     hurry(options);
                     drainer.run();
                 })
-                .map_err(system("start a thread"))?;
+                .map_err(no_thread)?;
             if let (Some(orders), Some(watch)) = (&snapshots, &watch) {
                 for reader in
                     snapshots::readers(orders, &views, &set.events, &opened, watch, &shared)
@@ -364,6 +423,10 @@ fn hurry(options: &Options) {
 
 /// Buffers kept for reuse.
 const SPARE_BUFFERS: usize = 3;
+
+fn no_thread(source: io::Error) -> RecordError {
+    RecordError::Thread(NoThread::new(source))
+}
 
 fn system(doing: &'static str) -> impl FnOnce(io::Error) -> RecordError {
     move |source| RecordError::System { doing, source }

@@ -104,6 +104,15 @@ impl Summary {
         }
     }
 
+    /// The file ends before the recording did: its samples are not those of
+    /// the whole time.
+    pub(crate) fn ending_early(self) -> Self {
+        Self {
+            real_hz: None,
+            ..self
+        }
+    }
+
     /// What else was lost, in a line for the user: names and stacks suffer.
     pub fn side_band_line(&self) -> Option<String> {
         if self.lost_side_band > 0 {

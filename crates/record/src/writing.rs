@@ -10,7 +10,7 @@ use crate::tally::{Counter, Tally};
 use crate::tracing_data;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use prof_perfdata::FeatureBit;
-use prof_perfdata::write::{finished_init, finished_round};
+use prof_perfdata::write::{Features, finished_init, finished_round};
 use std::time::{Duration, Instant};
 
 /// What was written must be readable in the file after so long.
@@ -144,14 +144,22 @@ impl Writing<'_> {
 
     fn end(mut self, result: Result<(), OutputError>) -> Written {
         let tally = self.counter.tally();
+        let last = result.and_then(|()| self.write_last(&tally));
+        let features = match last {
+            Ok(features) => features,
+            Err(error) => return self.ended_early(tally, error),
+        };
         let bytes = self.output.data_size();
-        if result.is_err() {
-            return Written {
-                tally,
-                bytes,
-                result,
-            };
+        Written {
+            tally,
+            bytes,
+            result: self.output.finish(features),
         }
+    }
+
+    /// Writes what was held back and the last records; what is known at the
+    /// end comes back, for the header.
+    fn write_last(&mut self, tally: &Tally) -> Result<Features, OutputError> {
         let mut trust = None;
         let mut kept_back = Ok(());
         if let Some(stage) = &mut self.stage {
@@ -163,19 +171,28 @@ impl Writing<'_> {
             });
             trust = stage.trust();
         }
+        kept_back?;
         self.scratch.clear();
-        self.framing.last(&tally, &mut self.scratch);
+        self.framing.last(tally, &mut self.scratch);
         finished_round(&mut self.scratch);
-        let mut features = self.framing.features(&tally, trust);
+        self.output.write(&self.scratch)?;
+        self.output.flush()?;
+        let mut features = self.framing.features(tally, trust);
         if let Some(section) = self.tracing_data.take() {
             features.set(FeatureBit::TRACING_DATA, section);
         }
-        let result = kept_back.and_then(|()| self.output.write(&self.scratch));
-        let bytes = self.output.data_size();
+        Ok(features)
+    }
+
+    /// The tally is of what the file has, not of what was sampled.
+    fn ended_early(mut self, mut tally: Tally, error: OutputError) -> Written {
+        if let Some(kept) = self.output.salvage() {
+            tally.samples = kept.samples;
+        }
         Written {
             tally,
-            bytes,
-            result: result.and_then(|()| self.output.finish(features)),
+            bytes: self.output.data_size(),
+            result: Err(error),
         }
     }
 }

@@ -27,6 +27,7 @@ mod stack_builder;
 mod stacks;
 mod tables;
 mod task_tree;
+mod threads;
 mod trusting;
 
 pub use address_space::{Access, AddressSpace, Mapping};
@@ -38,3 +39,4 @@ pub use processes::{ForkEvent, MapEvent, Processes};
 pub use progress::{Phase, Progress};
 pub use stacks::{Beyond, OpenFile, RecordedFiles, StackUnwinder, UserState};
 pub use task_tree::{TreeLine, task_tree};
+pub use threads::prepare_threads;

@@ -9,6 +9,7 @@ use crate::progress::{Phase, Progress};
 use crate::recorded::{RecordedKernel, build_ids, carried_symbols, event_groups, origin};
 use crate::stack_builder::{RawChain, StackBuilder};
 use crate::stacks::{RecordedFiles, StackUnwinder, UserState};
+use crate::threads::{self, prepare_threads};
 use crate::trusting::{self, Outline};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use prof_abi::{CallchainContext, CpuMode, RecordType, SampleType};
@@ -22,10 +23,9 @@ use prof_profile::{
 };
 use prof_symbolize::{Detail, Symbolizer};
 use prof_unwind::{Machine, Registers, StackDump};
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::ThreadPool;
 use rustc_hash::FxHashMap;
-use std::io;
-use std::num::NonZero;
+use std::cell::RefCell;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -80,14 +80,19 @@ pub fn load(
     let mut early = EarlyChoice::default();
     let ahead = Ahead::new(&files, &kernel, options.detail);
     let began = Instant::now();
-    let helpers = helpers()?;
+    prepare_threads();
+    // As many as leave a core to the thread that takes the records, since all
+    // wait for that one.
+    let helpers = threads::pool(threads::cores().saturating_sub(1).max(1), "name");
     let (records, read) = in_time_order(reader, |batches| {
         // Symbol tables are read while records are: each module's from its
         // first sample on; and then names are looked up.
-        helpers.in_place_scope(|scope| {
+        in_scope(helpers.as_ref(), |scope| {
             let add = |job| {
                 ahead.add(job);
-                scope.spawn(|_| _ = ahead.do_next());
+                if let Some(scope) = scope {
+                    scope.spawn(|_| _ = ahead.do_next());
+                }
             };
             for batch in batches {
                 for record in batch.records() {
@@ -128,69 +133,113 @@ pub fn load(
     Ok((profile, reader))
 }
 
-/// Threads for what can be done while records are read: as many as leave a
-/// core to the thread that takes the records, since all wait for that one.
-fn helpers() -> Result<ThreadPool, Error> {
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    ThreadPoolBuilder::new()
-        .num_threads(cores.saturating_sub(1).max(1))
-        .thread_name(|number| format!("name-{number}"))
-        .build()
-        .map_err(|error| Error::Io {
-            offset: 0,
-            source: io::Error::other(error),
-        })
-}
-
 /// Batches read ahead.
 const AHEAD: usize = 4;
 
-/// Batches of records as another thread reads them.
-struct Batches {
-    full: Receiver<Batch>,
-    empty: Sender<Batch>,
-}
-
-impl Batches {
-    /// Lets the memory of a batch be used again.
-    fn give_back(&self, batch: Batch) {
-        // The reader may have ended.
-        let _ = self.empty.try_send(batch);
+/// Runs `work` beside the threads of a pool, if there is one.
+fn in_scope<'a, R>(
+    pool: Option<&ThreadPool>,
+    work: impl FnOnce(Option<&rayon::Scope<'a>>) -> R,
+) -> R {
+    match pool {
+        Some(pool) => pool.in_place_scope(|scope| work(Some(scope))),
+        None => work(None),
     }
 }
 
-impl Iterator for &Batches {
+/// Batches of records.
+enum Batches<'a> {
+    /// As another thread reads them.
+    Ahead {
+        full: Receiver<Batch>,
+        empty: Sender<Batch>,
+    },
+    /// Read when they are asked for, where no thread can be started.
+    Here(RefCell<Here<'a>>),
+}
+
+/// A reading that goes on from batch to batch.
+struct Here<'a> {
+    records: &'a mut TimeOrder,
+    spare: Batch,
+    result: Result<(), Error>,
+}
+
+impl Batches<'_> {
+    /// Lets the memory of a batch be used again.
+    fn give_back(&self, batch: Batch) {
+        match self {
+            // The reader may have ended.
+            Self::Ahead { empty, .. } => _ = empty.try_send(batch),
+            Self::Here(here) => here.borrow_mut().spare = batch,
+        }
+    }
+}
+
+impl Here<'_> {
+    fn next(&mut self) -> Option<Batch> {
+        let mut batch = std::mem::take(&mut self.spare);
+        self.result = self.records.fill(&mut batch);
+        (self.result.is_ok() && !batch.is_empty()).then_some(batch)
+    }
+}
+
+impl Iterator for &Batches<'_> {
     type Item = Batch;
 
     fn next(&mut self) -> Option<Batch> {
-        self.full.recv().ok()
+        match self {
+            Batches::Ahead { full, .. } => full.recv().ok(),
+            Batches::Here(here) => here.borrow_mut().next(),
+        }
     }
 }
 
 /// Calls `work` with the records of `reader` in time order, which a thread of
-/// its own reads, until it returns.
-fn in_time_order(reader: Reader, work: impl FnOnce(&Batches)) -> (TimeOrder, Result<(), Error>) {
+/// its own reads, if there can be one, until it returns.
+fn in_time_order(
+    reader: Reader,
+    work: impl FnOnce(&Batches<'_>),
+) -> (TimeOrder, Result<(), Error>) {
     let (full, receive_full) = bounded(AHEAD);
     let (empty, receive_empty) = bounded::<Batch>(AHEAD + 1);
-    let batches = Batches {
-        full: receive_full,
-        empty,
-    };
     let mut records = TimeOrder::new(reader);
     let read = thread::scope(|scope| {
         let records = &mut records;
-        let reading = thread::Builder::new()
-            .name("read".to_owned())
-            .spawn_scoped(scope, move || {
-                loop {
-                    let mut batch = receive_empty.try_recv().unwrap_or_default();
-                    records.fill(&mut batch)?;
-                    if batch.is_empty() || full.send(batch).is_err() {
+        let (give, given) = bounded::<&mut TimeOrder>(1);
+        let reading =
+            thread::Builder::new()
+                .name("read".to_owned())
+                .spawn_scoped(scope, move || {
+                    let Ok(records) = given.recv() else {
                         return Ok(());
+                    };
+                    loop {
+                        let mut batch = receive_empty.try_recv().unwrap_or_default();
+                        records.fill(&mut batch)?;
+                        if batch.is_empty() || full.send(batch).is_err() {
+                            return Ok(());
+                        }
                     }
-                }
-            })
-            .map_err(|source| Error::Io { offset: 0, source })?;
+                });
+        let Ok(reading) = reading else {
+            let batches = Batches::Here(RefCell::new(Here {
+                records,
+                spare: Batch::default(),
+                result: Ok(()),
+            }));
+            work(&batches);
+            return match batches {
+                Batches::Here(here) => here.into_inner().result,
+                Batches::Ahead { .. } => Ok(()),
+            };
+        };
+        // The thread waits for it.
+        let _ = give.send(records);
+        let batches = Batches::Ahead {
+            full: receive_full,
+            empty,
+        };
         work(&batches);
         drop(batches);
         match reading.join() {

@@ -36,6 +36,7 @@ mod event;
 mod inherited;
 mod ioctl;
 pub mod limits;
+pub mod out_of_memory;
 mod poll;
 pub mod process;
 pub mod prompt;

@@ -13,6 +13,10 @@ pub enum Resource {
     FileSize,
     /// Size of a core dump in bytes (`RLIMIT_CORE`).
     CoreDump,
+    /// Address space in bytes (`RLIMIT_AS`).
+    AddressSpace,
+    /// Processes and threads of the user (`RLIMIT_NPROC`).
+    Processes,
 }
 
 impl Resource {
@@ -22,6 +26,8 @@ impl Resource {
             Self::LockedMemory => libc::RLIMIT_MEMLOCK,
             Self::FileSize => libc::RLIMIT_FSIZE,
             Self::CoreDump => libc::RLIMIT_CORE,
+            Self::AddressSpace => libc::RLIMIT_AS,
+            Self::Processes => libc::RLIMIT_NPROC,
         }
     }
 }

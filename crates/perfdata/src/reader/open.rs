@@ -9,7 +9,7 @@ use crate::fields::Fields;
 use crate::header::{FILE_HEADER, Header, Mode, PIPE_HEADER, Section};
 use crate::inflate::Inflater;
 use crate::input::{FilePart, Input, read_part};
-use prof_abi::{EventAttr, attr_size};
+use prof_abi::{EventAttr, RecordType, attr_size};
 use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Reader {
             return Ok(Self::new(header, input, Some(len)));
         }
         header.finish(&start)?;
-        let data = data_section(&header, len);
+        let data = data_section(&file, &header, len);
         let records = FilePart::new(file.try_clone().map_err(at(0))?, data.offset, data.end());
         let input = Input::new(Box::new(records), data.offset);
         let mut reader = Self::new(header, input, Some(data.size));
@@ -127,8 +127,10 @@ impl Reader {
     /// Says what is wrong with the data section, if anything is.
     fn check_data(&mut self, len: u64) {
         let data = self.header.data;
-        if data.size == 0 && data.offset < len && !self.header_is_all(len) {
-            self.damage(48, None, DamageKind::Unfinished, 0);
+        let is_unfinished = data.size == 0 && !self.header_is_all(len);
+        let goes_on = self.streams.total.is_some_and(|total| total > data.size);
+        if data.offset < len && (is_unfinished || goes_on) {
+            self.damage(48, None, DamageKind::Unfinished(data.size), 0);
         } else if data.end() > len {
             let kind = DamageKind::SectionPastEnd {
                 section: "data",
@@ -276,6 +278,11 @@ impl Reader {
         if data.size == 0 {
             return Ok(());
         }
+        self.notes.unfinished = self.header.feature_bits().next().is_none();
+        if self.streams.total.is_some_and(|total| total > data.size) {
+            // All that is behind was taken for records.
+            return Ok(());
+        }
         let table = Section {
             offset: data.end(),
             size: self.header.feature_bits().count() as u64 * 16,
@@ -352,18 +359,37 @@ impl Reader {
 }
 
 /// Where the records are: to the end of the file if the header says 0 bytes,
-/// because then the recorder did not finish.
-fn data_section(header: &Header, len: u64) -> Section {
+/// or if records follow and there is no feature section, because then the
+/// recorder did not finish.
+fn data_section(file: &File, header: &Header, len: u64) -> Section {
     let data = header.data;
     let there = len.saturating_sub(data.offset);
+    let is_unfinished = data.size == 0
+        || data.size < there
+            && header.feature_bits().next().is_none()
+            && record_follows(file, header, len);
     Section {
         offset: data.offset,
-        size: if data.size == 0 {
+        size: if is_unfinished {
             there
         } else {
             data.size.min(there)
         },
     }
+}
+
+/// Whether what stands behind the data section looks like a record of it that
+/// the header does not tell of yet.
+fn record_follows(file: &File, header: &Header, len: u64) -> bool {
+    let at = header.data.end();
+    let Ok(start) = read_part(file, at, 8) else {
+        return false;
+    };
+    let order = header.order;
+    let kind = order.u32(&start, 0).map(RecordType);
+    let size = order.u16(&start, 6).map_or(0, u64::from);
+    let is_whole = size >= 8 && size.is_multiple_of(8) && size <= len.saturating_sub(at);
+    is_whole && kind.is_some_and(|kind| kind.name().is_some())
 }
 
 pub(super) fn at(offset: u64) -> impl Fn(std::io::Error) -> Error {

@@ -2,7 +2,7 @@
 
 use super::features::Features;
 use super::own;
-use prof_abi::{ByteOrder, EventAttr};
+use prof_abi::{ByteOrder, EventAttr, RecordType};
 use std::io::{self, Seek, SeekFrom, Write};
 
 /// The header's size in bytes.
@@ -63,6 +63,17 @@ pub struct FileWriter<W> {
     /// Bytes of data given to `out`, of which `flushed` are in the header.
     written: u64,
     flushed: u64,
+    /// Samples among them.
+    samples: u64,
+}
+
+/// What is in a file whose writing failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// Bytes of whole records.
+    pub bytes: u64,
+    /// Samples among them.
+    pub samples: u64,
 }
 
 impl<W: Write + Seek> FileWriter<W> {
@@ -77,18 +88,18 @@ impl<W: Write + Seek> FileWriter<W> {
             data_at: head.len() as u64,
             written: 0,
             flushed: 0,
+            samples: 0,
         })
     }
 
-    /// Appends records. A record may come in pieces, but must be whole at the
-    /// next [`FileWriter::flush`].
+    /// Appends whole records. After an error [`FileWriter::salvage`] says what
+    /// the file has.
     pub fn write(&mut self, records: &[u8]) -> io::Result<()> {
         if self.buffer.len() + records.len() > BUFFER {
             self.drain()?;
         }
         if records.len() > BUFFER {
-            self.out.write_all(records)?;
-            self.written += records.len() as u64;
+            self.put(records)?;
         } else {
             self.buffer.extend_from_slice(records);
         }
@@ -96,10 +107,45 @@ impl<W: Write + Seek> FileWriter<W> {
     }
 
     fn drain(&mut self) -> io::Result<()> {
-        self.out.write_all(&self.buffer)?;
-        self.written += self.buffer.len() as u64;
-        self.buffer.clear();
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let result = self.put(&buffer);
+        buffer.clear();
+        self.buffer = buffer;
+        result
+    }
+
+    /// Hands records to the file; of those that it takes in part only, the
+    /// whole ones count.
+    fn put(&mut self, records: &[u8]) -> io::Result<()> {
+        let mut taken = 0;
+        while let Some(rest) = records.get(taken..).filter(|rest| !rest.is_empty()) {
+            match self.out.write(rest) {
+                Ok(count) if count > 0 => taken += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                failed => {
+                    let (bytes, samples) = whole_records(records.get(..taken).unwrap_or_default());
+                    self.written += bytes;
+                    self.samples += samples;
+                    return Err(failed.err().unwrap_or(io::ErrorKind::WriteZero.into()));
+                }
+            }
+        }
+        self.written += records.len() as u64;
+        self.samples += whole_records(records).1;
         Ok(())
+    }
+
+    /// After an error: makes the file valid up to the last whole record that
+    /// it has, and says what that is. The header is written over in place,
+    /// which needs no room.
+    pub fn salvage(&mut self) -> Kept {
+        self.buffer.clear();
+        // Where it fails, readers go on to the end of the file.
+        let _ = self.flush();
+        Kept {
+            bytes: self.written,
+            samples: self.samples,
+        }
     }
 
     /// Hands everything to the file and makes it valid up to here. After an
@@ -160,6 +206,21 @@ impl<W: Write + Seek> FileWriter<W> {
     }
 }
 
+/// Bytes of whole records at the start of these, and samples among them.
+fn whole_records(records: &[u8]) -> (u64, u64) {
+    let order = ByteOrder::NATIVE;
+    let (mut at, mut samples) = (0, 0);
+    while let Some(rest) = records.get(at..)
+        && let (Some(kind), Some(size)) = (order.u32(rest, 0), order.u16(rest, 6))
+        && size >= 8
+        && usize::from(size) <= rest.len()
+    {
+        samples += u64::from(RecordType(kind) == RecordType::SAMPLE);
+        at += usize::from(size);
+    }
+    (at as u64, samples)
+}
+
 /// Header, ids and attrs.
 fn head_of(events: &[EventDescription]) -> Vec<u8> {
     let attr_size = common_attr_size(events);
@@ -218,7 +279,7 @@ fn feature_table(features: &Features, table_at: u64) -> ([u8; 32], Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{EventDescription, FileWriter};
+    use super::{EventDescription, FileWriter, Kept};
     use crate::write::{Features, finished_round};
     use prof_abi::EventAttr;
     use std::io::{self, Cursor, Seek, SeekFrom, Write};
@@ -343,5 +404,40 @@ mod tests {
         assert!(writer.flush().is_err());
         assert_eq!(writer.flushed_size(), 64);
         assert_eq!(word(writer.get_ref().file.get_ref(), 48), 64);
+    }
+    #[test]
+    fn of_a_full_disk_every_whole_record_counts() {
+        let sample = |size: u16| {
+            let mut record = [9_u32.to_ne_bytes(), [0; 4]].concat();
+            record[6..8].copy_from_slice(&size.to_ne_bytes());
+            record.resize(usize::from(size), 7);
+            record
+        };
+        let mut round = Vec::new();
+        finished_round(&mut round);
+        let records = [sample(24), round, sample(24), sample(24)].concat();
+        // The header takes 192 bytes; the disk ends within the third sample,
+        // between two records, within the first one, or nowhere.
+        for (room, bytes, samples) in [(70, 56, 2), (56, 56, 2), (32, 32, 1), (9, 0, 0)] {
+            let disk = FullDisk {
+                file: Cursor::new(Vec::new()),
+                capacity: 192 + room,
+            };
+            let mut writer = FileWriter::new(disk, &[event(&[1])]).expect("the header fits");
+            writer.write(&records).expect("buffered");
+            assert!(writer.flush().is_err());
+            assert_eq!(writer.salvage(), Kept { bytes, samples }, "{room}");
+            assert_eq!(writer.data_size(), bytes);
+            let file = writer.get_ref().file.get_ref();
+            assert_eq!(word(file, 48), bytes, "{room}");
+        }
+        let mut writer = FileWriter::new(Cursor::new(Vec::new()), &[event(&[1])]).expect("memory");
+        writer.write(&records).expect("memory");
+        let all = Kept {
+            bytes: 80,
+            samples: 3,
+        };
+        writer.flush().expect("memory");
+        assert_eq!(writer.salvage(), all);
     }
 }

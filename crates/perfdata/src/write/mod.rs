@@ -42,7 +42,7 @@ mod trailer;
 pub use features::{
     Cache, ClockData, CoreOfCpu, CpuTopology, Features, MemoryNode, NumaNode, RecordedBuildId,
 };
-pub use file::{EventDescription, FileWriter};
+pub use file::{EventDescription, FileWriter, Kept};
 pub use pipe::PipeWriter;
 pub use record::{MAX_RECORD_SIZE, RecordTooLong};
 pub use sample::{MalformedSample, SampleEncoder, SampleFields, UserChainRewriter};

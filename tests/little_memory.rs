@@ -1,0 +1,65 @@
+//! A limited address space: a message or the whole answer, never a crash.
+
+use crate::oracle::{fixture, have, prof_command};
+use std::process::Command;
+
+/// KiB that the process needs to be loaded at all, about: what its file maps.
+fn least() -> u64 {
+    let program = std::path::PathBuf::from(prof_command().get_program());
+    let size = std::fs::metadata(&program).expect("the program").len();
+    size / 1024 + 8 * 1024
+}
+
+#[test]
+fn r21_with_little_address_space_all_commands_end_with_a_message() {
+    if !have("r21", "bash") {
+        return;
+    }
+    let program = std::path::PathBuf::from(prof_command().get_program());
+    let folder = tempfile::tempdir().expect("a folder");
+    let (recording, svg) = (
+        fixture("recordings/local/perf6.1-deleted.data"),
+        folder.path().join("out.svg"),
+    );
+    let commands = [
+        format!("report --stdio -i {}", recording.display()),
+        format!("script -i {}", recording.display()),
+        format!("flamegraph -o {} -i {}", svg.display(), recording.display()),
+        format!(
+            "record -g -o {} true",
+            folder.path().join("f.data").display()
+        ),
+    ];
+    let (mut told, mut done) = (0, 0);
+    for step in 0..8 {
+        let limit = least() + step * step * 4096;
+        for command in &commands {
+            let output = Command::new("bash")
+                .arg("-c")
+                .arg(format!(
+                    "ulimit -v {limit}; exec {} {command}",
+                    program.display()
+                ))
+                .env("RUST_BACKTRACE", "0")
+                .output()
+                .expect("bash starts");
+            let said = String::from_utf8_lossy(&output.stderr);
+            match output.status.code() {
+                Some(0 | 3) => done += 1,
+                Some(1) => {
+                    told += 1;
+                    let why = ["ulimit -v", "annot allocate memory", "(EACCES)", "(ENOMEM)"];
+                    assert!(
+                        why.iter().any(|why| said.contains(why)),
+                        "{limit} {command}: {said}"
+                    );
+                }
+                // Not even the loader had room.
+                Some(127) => assert!(said.contains("shared"), "{limit} {command}: {said}"),
+                _ => panic!("{limit} {command}: {:?} {said}", output.status),
+            }
+        }
+    }
+    println!("{done} answers, {told} messages");
+    assert!(done > 0);
+}
