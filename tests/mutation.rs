@@ -23,23 +23,23 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const ADDRESS_SPACE: u64 = 64 * 1024 + 192 * 1024;
 
 /// xorshift64*: good enough to choose bytes, the same on every machine.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit.max(1) as u64) as usize
     }
 }
 
 /// The recordings kept in the repository.
-fn recordings() -> Vec<PathBuf> {
+pub(crate) fn recordings() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/recordings");
     let mut files = Vec::new();
     for group in std::fs::read_dir(folder).expect("fixtures") {
@@ -61,7 +61,7 @@ fn recordings() -> Vec<PathBuf> {
 
 /// One to four wounds: a cut, flipped bits, a telling number in place of
 /// another, bytes moved by inserting or removing some.
-fn mutate(original: &[u8], random: &mut Random) -> Vec<u8> {
+pub(crate) fn mutate(original: &[u8], random: &mut Random) -> Vec<u8> {
     const NUMBERS: [u64; 12] = [
         0,
         1,

@@ -11,8 +11,9 @@ use prof_resolve::{LoadOptions, Progress};
 use prof_symbolize::{Demangle, Detail, Sources, Symbolizer};
 use prof_sys::limits;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How names are to be found.
@@ -90,7 +91,7 @@ impl NameOptions {
             let Some(path) = path else {
                 continue;
             };
-            if let Err(error) = fs::File::open(path) {
+            if let Err(error) = readable(path) {
                 let path = path.display().to_string();
                 say(&format!(
                     "cannot open {option} {}: {error}; names are shown without it\n  give {wanted}",
@@ -99,6 +100,17 @@ impl NameOptions {
             }
         }
     }
+}
+
+/// Whether a file or directory can be read. A FIFO or device is not opened:
+/// that can wait for ever.
+fn readable(path: &Path) -> io::Result<()> {
+    let kind = fs::metadata(path)?.file_type();
+    if !kind.is_file() && !kind.is_dir() {
+        let why = "it is no regular file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    fs::File::open(path).map(drop)
 }
 
 impl Input {

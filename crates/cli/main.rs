@@ -13,6 +13,7 @@ mod code_source;
 mod demo;
 mod doctor;
 mod dump;
+mod fifo;
 mod flamegraph;
 mod generate;
 mod input;

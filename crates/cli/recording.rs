@@ -1,6 +1,7 @@
 //! Opening the recording that a reading command is about, and saying what was
 //! wrong with it.
 
+use crate::fifo::Fifo;
 use crate::outcome::{Outcome, UsageError, say};
 use anyhow::{Context, bail};
 use prof_perfdata::{Damage, Reader};
@@ -89,8 +90,8 @@ impl Input {
                 let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
                 Reader::open_file(file).map_err(Into::into)
             } else if about.file_type().is_fifo() {
-                let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
-                Reader::open_stream(Box::new(file)).map_err(Into::into)
+                let fifo = Fifo::open(path).with_context(|| format!("cannot open {name}"))?;
+                Reader::open_stream(Box::new(fifo)).map_err(Into::into)
             } else {
                 bail!("{name} is not a regular file");
             }

@@ -8,7 +8,7 @@ use prof_abi::{ByteOrder, EventAttr, RecordType};
 use prof_perfdata::{
     Event, Feature, FeatureBit, FeatureSection, GroupDescription, Mode, Reader, Section, Value,
 };
-use prof_report::escape;
+use prof_report::{escape, harmless_json};
 use prof_sys::clock::local_time;
 use serde_json::json;
 use std::borrow::Cow;
@@ -60,7 +60,8 @@ pub(super) fn write_json(reader: &mut Reader, out: &mut impl Write) -> anyhow::R
         "features": features,
         "missing_features": missing_features(reader).collect::<Vec<_>>(),
     });
-    writeln!(out, "{object}")?;
+    harmless_json::write(&object, out)?;
+    writeln!(out)?;
     Ok(())
 }
 

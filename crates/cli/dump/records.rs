@@ -2,6 +2,7 @@
 
 use super::values::{json_fields, visible, write_fields};
 use prof_perfdata::{Body, Reader, Record, SampleId, Value};
+use prof_report::harmless_json;
 use serde_json::{Map, Value as Json};
 use std::io::{self, Write};
 
@@ -57,7 +58,8 @@ fn write_json(record: &Record<'_>, out: &mut impl Write) -> io::Result<()> {
     if !trailer.is_empty() {
         object.insert("sample_id".to_owned(), json_fields(trailer).into());
     }
-    writeln!(out, "{}", Json::Object(object))
+    harmless_json::write(&Json::Object(object), out)?;
+    writeln!(out)
 }
 
 /// The event of a sample; the other records are rarely about one.

@@ -3,6 +3,7 @@
 use super::values::visible;
 use prof_abi::RecordType;
 use prof_perfdata::{Losses, Reader};
+use prof_report::harmless_json;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -161,6 +162,7 @@ impl Stats {
             "lost_side_band": lost.side_band,
             "damage": damage,
         });
-        writeln!(out, "{object}")
+        harmless_json::write(&object, out)?;
+        writeln!(out)
     }
 }

@@ -1,5 +1,6 @@
 //! Making a stream readable twice.
 
+use crate::fifo::Fifo;
 use crate::recording::Input;
 use anyhow::Context;
 use std::fs::{File, OpenOptions};
@@ -28,7 +29,7 @@ pub(super) fn twice_readable(input: &Input) -> anyhow::Result<Option<Spooled>> {
     let mut from: Box<dyn io::Read> = if is_stdin {
         Box::new(io::stdin().lock())
     } else {
-        Box::new(File::open(&input.path)?)
+        Box::new(Fifo::open(&input.path).with_context(|| format!("cannot open {}", input.name()))?)
     };
     let folder = std::env::temp_dir();
     let mut file = OpenOptions::new()

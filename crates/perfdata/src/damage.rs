@@ -90,6 +90,13 @@ pub enum DamageKind {
         /// What it says, bytes.
         size: u64,
     },
+    /// A build-id of no bytes or of more than a record has room for.
+    BuildIdSize {
+        /// What it says, bytes.
+        size: u8,
+    },
+    /// The path of a file with a build-id has a part `..`.
+    PathLeadsUp,
     /// Parts of a large record that are not followed by their end mark.
     PartsNotEnded {
         /// Bytes of the parts together.
@@ -165,6 +172,11 @@ impl fmt::Display for DamageKind {
                  it is not used",
                 start.wrapping_neg()
             ),
+            Self::BuildIdSize { size } => write!(
+                out,
+                "says its build-id has {size} bytes; it has room for 1 to 20"
+            ),
+            Self::PathLeadsUp => out.write_str("its path has a part `..`"),
             Self::PartsNotEnded { left } => write!(
                 out,
                 "its parts, {left} bytes together, are not followed by SPLIT_END"

@@ -206,7 +206,9 @@ fn tracepoint_formats_behind_a_record_become_a_feature() {
         reader.features().tracing_data(),
         Some(b"thirteen byte".as_slice())
     );
-    assert!(reader.damages().is_empty());
+    let damages: Vec<String> = reader.damages().iter().map(ToString::to_string).collect();
+    assert_eq!(damages.len(), 1, "{damages:?}");
+    assert!(damages[0].contains("magic number"), "{damages:?}");
 }
 
 #[test]
@@ -217,8 +219,9 @@ fn a_payload_that_passes_the_end_is_told() {
     stream.0.extend(b"short");
     let (times, damages) = read(stream.reader());
     assert_eq!(times, [1]);
+    let told = "4294967280 bytes follow it, but the data ends after 5";
     assert!(
-        damages[0].contains("4294967280 bytes follow it, but the data ends after 5"),
+        damages.iter().any(|damage| damage.contains(told)),
         "{damages:?}"
     );
 }

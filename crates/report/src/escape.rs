@@ -40,7 +40,7 @@ fn push_escape(safe: &mut String, hidden: char) {
 
 /// Whether a character acts on the terminal or on other characters, instead
 /// of being one to read.
-fn is_hidden(character: char) -> bool {
+pub(crate) fn is_hidden(character: char) -> bool {
     matches!(character,
         // C0, DEL and C1.
         '\0'..='\x1f' | '\x7f'..='\u{9f}'

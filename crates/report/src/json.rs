@@ -22,6 +22,7 @@
 //! index into `tree` that comes before, or null; `frame` an index into
 //! `frames`.
 
+use crate::harmless_json;
 use crate::model::{CallTree, NodeId, Row, Scene, SiteKind, Weight};
 use crate::text::{Cells, Field, Table, TextOptions, is_silent, scene_of};
 use crate::trust;
@@ -37,7 +38,7 @@ use std::io;
 /// If `out` cannot be written to.
 pub fn json(profile: &Profile, options: &TextOptions, out: &mut impl io::Write) -> io::Result<()> {
     let report = Report { profile, options };
-    serde_json::to_writer(&mut *out, &report).map_err(io::Error::from)?;
+    harmless_json::write(&report, out)?;
     out.write_all(b"\n")
 }
 

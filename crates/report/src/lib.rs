@@ -13,6 +13,7 @@ pub mod annotate;
 pub mod code;
 pub mod csv;
 pub mod escape;
+pub mod harmless_json;
 pub mod json;
 pub mod model;
 pub mod picture;

@@ -13,6 +13,8 @@ pub use kernel::*;
 pub use pieces::*;
 pub use user::*;
 
+pub(crate) use misuse::leads_elsewhere;
+
 use crate::fields::{Encoder, Fields, Short};
 use crate::read_values::ReadValues;
 use crate::sample::{BodyError, Sample, Words};

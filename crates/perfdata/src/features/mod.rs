@@ -1,5 +1,6 @@
 //! The feature sections: what a recording says of its machine and itself.
 
+mod complaint;
 mod decode;
 mod entries;
 
@@ -259,8 +260,8 @@ impl Features {
         })
     }
 
-    /// Reads a section; what is wrong with it is the error, and the section is
-    /// kept without content.
+    /// Reads a section; what is wrong with it is the error, and of the section
+    /// what can be read is kept.
     pub(crate) fn add(
         &mut self,
         bit: FeatureBit,
@@ -270,7 +271,10 @@ impl Features {
     ) -> Result<(), String> {
         let content = decode::feature(bit, bytes, order);
         let (content, result) = match content {
-            Ok(content) => (Some(content), Ok(())),
+            Ok(content) => match complaint::of(&content, bytes, order) {
+                None => (Some(content), Ok(())),
+                Some(why) => (Some(content), Err(why)),
+            },
             Err(why) => (None, Err(why)),
         };
         self.sections.push(FeatureSection {

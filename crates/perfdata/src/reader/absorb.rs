@@ -68,12 +68,14 @@ impl Reader {
                     self.notes.unknown_record(kind);
                 }
             }
-            body if kind.is_kernel() => {
-                if let Some(misuse) = body.misuse() {
+            body => {
+                if let Some(misuse) = body.misuse(record.misc) {
                     self.damage(record.offset, Some(kind), misuse, 0);
                 }
+                if !kind.is_kernel() {
+                    return self.absorb_user(current, kind);
+                }
             }
-            _ => return self.absorb_user(current, kind),
         }
         true
     }
@@ -85,8 +87,9 @@ impl Reader {
             return false;
         };
         let Some(event) = record.event() else {
+            // Nothing can be said of it: all views leave it out alike.
             self.notes.unknown_ids += 1;
-            return true;
+            return false;
         };
         match record.sample_of(event) {
             Ok(sample) => {
@@ -94,6 +97,7 @@ impl Reader {
                 if all_known && !sample.extra().is_empty() && current.origin == Origin::File {
                     self.doubtful = Some(current.len - sample.extra().len());
                 }
+                self.has_sampled = true;
                 true
             }
             Err(error) => {
@@ -141,17 +145,24 @@ impl Reader {
         };
         let (offset, len) = (record.offset, record.bytes.len() as u64);
         let ids = crate::sample::Words::new(ids, order).collect();
-        match attr {
-            Some(attr) if self.budget.take(len) => self.add_event(Event::new(attr, ids)),
-            _ => {
-                let why = format!("an attr of {size} bytes in a record of {len}");
-                let kind = DamageKind::Section {
-                    section: "attrs",
-                    why,
+        let why = match attr {
+            // Records may wait to be put in order of time and be looked at
+            // only then: what came before must not depend on it.
+            Some(_) if self.has_sampled => "an event that comes after samples".to_owned(),
+            Some(attr) if self.budget.take(len) => {
+                self.add_event(Event::new(attr, ids));
+                let Some(why) = odd_attr_size(said, size.into()) else {
+                    return;
                 };
-                self.damage(offset, Some(RecordType::HEADER_ATTR), kind, len);
+                why
             }
-        }
+            _ => format!("an attr of {size} bytes in a record of {len}"),
+        };
+        let kind = DamageKind::Section {
+            section: "attrs",
+            why,
+        };
+        self.damage(offset, Some(RecordType::HEADER_ATTR), kind, len);
     }
 
     pub(super) fn add_event(&mut self, event: Event) {
@@ -364,6 +375,32 @@ impl Reader {
         self.streams.inflater.push(content, current.offset);
         true
     }
+}
+
+/// What is wrong with the size that an attr says of itself where `room` bytes
+/// are its own.
+pub(super) fn odd_attr_size(said: u32, room: u64) -> Option<String> {
+    let published = [
+        attr_size::VER0,
+        attr_size::VER1,
+        attr_size::VER2,
+        attr_size::VER3,
+        attr_size::VER4,
+        attr_size::VER5,
+        attr_size::VER6,
+        attr_size::VER7,
+        attr_size::VER8,
+        attr_size::VER9,
+    ];
+    let is_newer = said > attr_size::VER9 && said.is_multiple_of(8);
+    if u64::from(said) > room {
+        return Some(format!(
+            "an attr says it has {said} bytes, but there are {room}"
+        ));
+    }
+    // Files of 2009 leave it 0.
+    let is_known = said == 0 || is_newer || published.contains(&said);
+    (!is_known).then(|| format!("an attr says it has {said} bytes, as no version of it"))
 }
 
 /// simpleperf has its tracepoint formats in a record, with their size in

@@ -42,6 +42,8 @@ pub struct Reader {
     /// The current record is a sample whose fields end here, before its size
     /// does.
     doubtful: Option<usize>,
+    /// A sample was read: later events would change how it is understood.
+    has_sampled: bool,
     parts: Parts,
     own_parts: own::Parts,
     budget: Budget,

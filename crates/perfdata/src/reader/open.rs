@@ -1,5 +1,6 @@
 //! Opening a recording: header, attrs, feature sections.
 
+use super::absorb::odd_attr_size;
 use super::frame::Oversized;
 use super::{Budget, Parts, Reader, Streams, own};
 use crate::damage::{DamageKind, Damages, Error, Notes};
@@ -106,6 +107,7 @@ impl Reader {
             current: None,
             payload: None,
             doubtful: None,
+            has_sampled: false,
             parts: Parts::default(),
             own_parts: own::Parts::default(),
             budget: Budget::new(total),
@@ -222,16 +224,29 @@ impl Reader {
     fn decode_attr(&mut self, offset: u64, attr: &[u8]) -> Option<EventAttr> {
         let order = self.header.order;
         let decoded = EventAttr::decode(attr, order);
+        let said = order.u32(attr, 4)?;
         if decoded.is_some() {
+            self.check_attr_size(offset, attr, said);
             return decoded;
         }
-        let said = order.u32(attr, 4)?;
         let why = format!("an attr says it has {said} bytes, the least is 64");
         self.section_damage(offset, "attrs", why, 0);
         let mut patched = attr.to_vec();
         let size = order.bytes_u32(attr.len() as u32);
         patched.get_mut(4..8)?.copy_from_slice(&size);
         EventAttr::decode(&patched, order)
+    }
+
+    /// Tells if the size that an attr says of itself is none, or leaves out
+    /// some of it.
+    fn check_attr_size(&mut self, offset: u64, attr: &[u8], said: u32) {
+        let rest = attr.get(said.max(attr_size::VER0) as usize..);
+        let is_cut = rest.is_some_and(|rest| rest.iter().any(|&byte| byte != 0));
+        let cut = || format!("an attr says it has {said} bytes, but more follow");
+        let why = odd_attr_size(said, attr.len() as u64).or_else(|| is_cut.then(cut));
+        if let Some(why) = why {
+            self.section_damage(offset, "attrs", why, 0);
+        }
     }
 
     fn read_attr(
