@@ -254,7 +254,13 @@ impl Opening<'_> {
             cpus => cpus as u64,
         };
         let asked = self.options.ring_bytes;
-        let wanted = asked.unwrap_or_else(|| rings::wanted_bytes(&planned, rings));
+        let wanted = asked.unwrap_or_else(|| {
+            let most = match self.options.target {
+                Target::System => rings::Most::OF_SYSTEM,
+                _ => rings::Most::OF_TARGET,
+            };
+            rings::wanted_bytes(&planned, rings, most)
+        });
         let sizes: Vec<u64> = match asked {
             // A size that was asked for is the only one.
             Some(asked) => vec![asked],

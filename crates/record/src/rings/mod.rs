@@ -12,7 +12,7 @@ mod need;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use need::{fit_pieces, wanted_bytes};
+pub(crate) use need::{Most, fit_pieces, wanted_bytes};
 
 use prof_sys::limits::{Limit, Resource};
 use prof_sys::page_size;

@@ -6,10 +6,29 @@ use prof_abi::{EventAttr, SampleType};
 /// Ring size where nothing speaks for another, bytes: what every user may lock
 /// for each CPU.
 const PLAIN_RING: u64 = 512 << 10;
-/// The largest ring unless asked for, bytes.
-const MOST_RING: u64 = 8 << 20;
-/// All rings together, bytes.
-const MOST_RINGS: u64 = 64 << 20;
+/// The most bytes of rings unless asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Most {
+    /// Of each ring.
+    each: u64,
+    /// Of all rings together, about.
+    all: u64,
+}
+
+impl Most {
+    /// For a command or for tasks.
+    pub(crate) const OF_TARGET: Self = Self {
+        each: 8 << 20,
+        all: 64 << 20,
+    };
+    /// For all that runs: with dozens of busy processes for each CPU, the
+    /// thread that empties the rings waits for its turn for longer than a
+    /// smaller ring lasts.
+    pub(crate) const OF_SYSTEM: Self = Self {
+        each: 32 << 20,
+        all: 128 << 20,
+    };
+}
 /// Samples a second for each CPU of an event that samples every so many
 /// events.
 const ASSUMED_RATE: u64 = 10_000;
@@ -47,16 +66,16 @@ fn sample_bytes(attr: &EventAttr) -> u64 {
 
 /// Bytes that each of so many rings should have: a power of two that holds
 /// what arrives in half a second, within bounds.
-pub(crate) fn wanted_bytes(planned: &[Planned], rings: u64) -> u64 {
+pub(crate) fn wanted_bytes(planned: &[Planned], rings: u64, most: Most) -> u64 {
     let a_second = planned.iter().fold(0_u64, |sum, planned| {
         sum.saturating_add(rate(planned).saturating_mul(sample_bytes(&planned.attr)))
     });
-    let most = (MOST_RINGS / rings.max(1)).max(1).next_power_of_two() / 2;
+    let share = (most.all / rings.max(1)).max(1).next_power_of_two() / 2;
     (a_second / 2)
-        .min(MOST_RING)
+        .min(most.each)
         .next_power_of_two()
-        .min(most)
-        .clamp(PLAIN_RING, MOST_RING)
+        .min(share)
+        .clamp(PLAIN_RING, most.each)
 }
 
 /// Makes pieces of user stacks as small as rings of `bytes` need it. Where
@@ -89,7 +108,7 @@ pub(crate) fn fit_pieces(planned: &mut [Planned], bytes: u64, by_rate: bool) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::{fit_pieces, wanted_bytes};
+    use super::{Most, fit_pieces, wanted_bytes};
     use crate::options::{Options, Sampling, Stacks, Target};
     use crate::output::Destination;
     use crate::plan::{Limits, Planned, default_event, plan};
@@ -124,11 +143,15 @@ mod tests {
         ];
         for (sampling, stacks, events, expected) in cases {
             let planned = planned(sampling, stacks, events);
-            let wanted = wanted_bytes(&planned, 2);
+            let wanted = wanted_bytes(&planned, 2, Most::OF_TARGET);
             assert_eq!(wanted, expected, "{sampling:?} {stacks:?} {events}");
         }
         let many = planned(Frequency(49_999), FramePointers, 1);
-        assert_eq!(wanted_bytes(&many, 1024), 512 << 10);
+        assert_eq!(wanted_bytes(&many, 1024, Most::OF_TARGET), 512 << 10);
+        // Half a second of the largest samples, where all is recorded.
+        let deep = planned(Frequency(999), Unwound(65_528), 1);
+        assert_eq!(wanted_bytes(&deep, 2, Most::OF_SYSTEM), 32 << 20);
+        assert_eq!(wanted_bytes(&deep, 32, Most::OF_SYSTEM), 2 << 20);
     }
 
     #[test]
