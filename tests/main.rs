@@ -25,6 +25,7 @@ mod events;
 mod fifos;
 mod header;
 mod interop;
+mod jit_names;
 mod little_memory;
 mod losses;
 mod machine;

@@ -69,8 +69,9 @@ impl FileCode {
             )
         })?;
         let path = profile.name(dump);
-        let own = std::fs::metadata("/proc/self").map_or(0, |process| process.uid());
-        let dump = JitDump::open(Path::new(path), own)
+        // Names were taken from it, so its owner is one who may give them.
+        let owner = std::fs::symlink_metadata(path).map_or(0, |dump| dump.uid());
+        let dump = JitDump::open(Path::new(path), &[owner])
             .map_err(|error| NoCode(format!("{path}: {error}")))?;
         let at = Avma(function.start.0);
         let (start, bytes) = dump

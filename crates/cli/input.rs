@@ -173,11 +173,19 @@ impl Input {
         let options = LoadOptions {
             reading_time,
             detail,
-            trusted_uid: fs::metadata("/proc/self").map_or(0, |process| process.uid()),
+            looking_uid: own_uid(),
+            is_own: self
+                .owner()
+                .is_some_and(|uid| [0, own_uid()].contains(&uid)),
             recorded_at: self.last_written(),
             ..LoadOptions::default()
         };
         prof_resolve::load(self.open()?, symbolizer, &options, progress)
             .with_context(|| format!("cannot read {}", self.name()))
     }
+}
+
+/// Who looks.
+fn own_uid() -> u32 {
+    fs::metadata("/proc/self").map_or(0, |process| process.uid())
 }

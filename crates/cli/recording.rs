@@ -104,6 +104,12 @@ impl Input {
         self.path.display().to_string()
     }
 
+    /// Who owns its file; `None` for a stream, which anyone may have written.
+    pub(crate) fn owner(&self) -> Option<u32> {
+        let about = fs::metadata(&self.path).ok()?;
+        about.is_file().then(|| about.uid())
+    }
+
     /// Whether it can be read again from its beginning.
     pub(crate) fn is_file(&self) -> bool {
         fs::metadata(&self.path).is_ok_and(|about| about.is_file())

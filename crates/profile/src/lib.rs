@@ -18,7 +18,9 @@ mod trust;
 
 pub use address::{Avma, Bias, FileOffset, Svma};
 pub use dso::{Dso, DsoId, DsoKind};
-pub use location::{Frame, FrameRange, Function, FunctionId, Location, LocationId, UnnamedReason};
+pub use location::{
+    Frame, FrameRange, Function, FunctionId, JitFileFault, Location, LocationId, UnnamedReason,
+};
 pub use names::{NameId, Names};
 pub use profile::{Event, EventGroup, Origin, Profile, Task, TaskId, Thread, ThreadCount};
 pub use samples::{EventId, Sample, Samples};

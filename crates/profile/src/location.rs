@@ -65,13 +65,14 @@ pub struct Frame {
 /// A function, or an address without a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Function {
-    /// Its demangled name; for an unnamed address `module+0xoffset`.
+    /// Its demangled name; without one `module+0xstart`.
     pub name: NameId,
     /// The file it is in.
     pub dso: DsoId,
-    /// First address; for an unnamed address, the address itself.
+    /// First address; without a name and a length, the address itself.
     pub start: Svma,
-    /// Length in bytes, 0 if unknown or inlined only.
+    /// Length in bytes, 0 if unknown or inlined only. Functions without a
+    /// name have one where unwind information tells it.
     pub size: u64,
     /// Kernel or user, as for its locations.
     pub mode: CpuMode,
@@ -103,6 +104,60 @@ pub enum UnnamedReason {
     KernelHidden,
     /// JIT code and no perf map or jitdump to tell.
     NoPerfMap,
-    /// A perf map exists but belongs to someone else, so it was not read.
-    PerfMapNotTrusted,
+    /// A perf map or jitdump was read, but does not tell of it.
+    NotInPerfMap,
+    /// A perf map or jitdump exists, but was not used.
+    PerfMapRefused(JitFileFault),
+}
+
+/// Why a file in which a process names its run-time code was not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum JitFileFault {
+    /// It belongs neither to the process's user nor to who looks nor to root.
+    OtherOwner,
+    /// Others than its owner can write to it.
+    Writable,
+    /// It is a symbolic link.
+    SymbolicLink,
+    /// The file has more than one name.
+    HardLinks,
+    /// It is a FIFO.
+    Fifo,
+    /// It is a directory.
+    Directory,
+    /// It is a device.
+    Device,
+    /// It is a socket.
+    Socket,
+    /// It is larger than what is read.
+    TooLarge,
+    /// It may not be read.
+    Denied,
+    /// Reading it failed.
+    Unreadable,
+    /// Its contents make no sense.
+    Damaged,
+}
+
+impl JitFileFault {
+    /// The fault in words that follow "the perf map or jitdump".
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::OtherOwner => {
+                "belongs to another user than the process's, the one who looks, and root"
+            }
+            Self::Writable => "can be written by others than its owner",
+            Self::SymbolicLink => "is a symbolic link",
+            Self::HardLinks => "has more than one name (hard links)",
+            Self::Fifo => "is a FIFO, not a file",
+            Self::Directory => "is a directory, not a file",
+            Self::Device => "is a device, not a file",
+            Self::Socket => "is a socket, not a file",
+            Self::TooLarge => "is larger than 256 MiB",
+            Self::Denied => "may not be read",
+            Self::Unreadable => "cannot be read",
+            Self::Damaged => "makes no sense",
+        }
+    }
 }

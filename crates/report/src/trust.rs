@@ -4,7 +4,9 @@
 //! why, and one thing to do about it.
 
 use crate::escape;
-use prof_profile::{ChainEnd, ChainSource, DsoId, DsoKind, Profile, Trust, UnnamedReason};
+use prof_profile::{
+    ChainEnd, ChainSource, DsoId, DsoKind, JitFileFault, Profile, Trust, UnnamedReason,
+};
 use serde::Serialize;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
@@ -576,13 +578,48 @@ pub fn unnamed(reason: UnnamedReason) -> (&'static str, &'static str) {
         ),
         UnnamedReason::NoPerfMap => (
             "the code was made at run time, and no list of its functions was found",
-            "let the runtime write a perf map (node --perf-basic-prof, java with perf-map-agent)",
+            "let the runtime write a perf map (node --perf-basic-prof, java -XX:+DumpPerfMapAtExit)",
         ),
-        UnnamedReason::PerfMapNotTrusted => (
-            "the perf map belongs to another user",
-            "make the process's owner own /tmp/perf-PID.map",
+        UnnamedReason::NotInPerfMap => (
+            "code made at run time that its perf map or jitdump does not name",
+            "let the runtime write the map at its end (java -XX:+DumpPerfMapAtExit)",
         ),
+        UnnamedReason::PerfMapRefused(fault) => jit_file_fault(fault),
         _ => ("the reason is not known to this version", ""),
+    }
+}
+
+/// Cause and cure of a perf map or jitdump that was not used.
+fn jit_file_fault(fault: JitFileFault) -> (&'static str, &'static str) {
+    match fault {
+        JitFileFault::OtherOwner => (
+            "their perf map or jitdump belongs to another user than you and root, and nothing says \
+             that the process was his",
+            "record with -g, which notes that, or sudo chown root /tmp/perf-PID.map",
+        ),
+        JitFileFault::Writable => (
+            "others than its owner can write to their perf map or jitdump",
+            "chmod go-w /tmp/perf-PID.map, if you trust it",
+        ),
+        JitFileFault::SymbolicLink => (
+            "their perf map or jitdump is a symbolic link, which anyone may have put there",
+            "put the file itself in its place",
+        ),
+        JitFileFault::HardLinks => (
+            "their perf map or jitdump has more than one name, which anyone may have given it",
+            "replace it with a copy",
+        ),
+        JitFileFault::Fifo => ("their perf map or jitdump is a FIFO, not a file", ""),
+        JitFileFault::Directory => ("their perf map or jitdump is a directory, not a file", ""),
+        JitFileFault::Device => ("their perf map or jitdump is a device, not a file", ""),
+        JitFileFault::Socket => ("their perf map or jitdump is a socket, not a file", ""),
+        JitFileFault::TooLarge => ("their perf map or jitdump is larger than 256 MiB", ""),
+        JitFileFault::Denied => (
+            "their perf map or jitdump may not be read",
+            "run as the process's user or root",
+        ),
+        JitFileFault::Damaged => ("their jitdump makes no sense", ""),
+        _ => ("their perf map or jitdump cannot be read", ""),
     }
 }
 

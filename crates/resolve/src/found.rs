@@ -47,6 +47,8 @@ pub(crate) struct FoundPlace {
     pub(crate) frames: FrameRange,
     /// Why there is no name.
     pub(crate) reason: Option<UnnamedReason>,
+    /// First address and length in bytes of a function without a name.
+    pub(crate) extent: Option<(Svma, u64)>,
 }
 
 /// What was found at a list of addresses, in their order.
@@ -93,6 +95,7 @@ impl Finder {
             symbol,
             frames,
             reason,
+            extent: unnamed_extent,
         } = &resolved.lookup;
         let extent = symbol.as_ref().map(|symbol| (symbol.start, symbol.size));
         let start = self.found.frames.len() as u32;
@@ -111,6 +114,7 @@ impl Finder {
                 len: frames.len() as u32,
             },
             reason: *reason,
+            extent: *unnamed_extent,
         });
     }
 

@@ -3,7 +3,7 @@
 use crate::found::{Found, FoundFunction};
 use prof_abi::CpuMode;
 use prof_profile::{
-    DsoId, Frame, FrameRange, Function, FunctionId, NameId, Names, Svma, UnnamedReason,
+    DsoId, DsoKind, Frame, FrameRange, Function, FunctionId, NameId, Names, Svma, UnnamedReason,
 };
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -15,8 +15,30 @@ enum Identity {
     Symbol(DsoId, Svma, NameId),
     /// A function known only by name, inlined everywhere.
     Inline(DsoId, NameId),
+    /// A function of a JIT compiler, which may put its code in several
+    /// places; the first that samples have stands for all.
+    Jit(DsoId, NameId),
     /// An address without a name.
     Address(DsoId, u64, CpuMode),
+}
+
+/// What is said of all functions at a location.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FunctionPlace {
+    pub(crate) dso: DsoId,
+    pub(crate) kind: DsoKind,
+    pub(crate) mode: CpuMode,
+}
+
+/// A function without a name, or an address in one of which no more is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unnamed {
+    /// Its first address; the live one where there is no file.
+    pub(crate) start: Svma,
+    /// Its length in bytes; 0 of an address.
+    pub(crate) size: u64,
+    /// Why there is no name.
+    pub(crate) reason: UnnamedReason,
 }
 
 /// Collects functions and frames while locations are resolved.
@@ -69,7 +91,7 @@ impl FunctionTable {
     pub(crate) fn add_found(
         &mut self,
         names: &mut Names,
-        (dso, mode): (DsoId, CpuMode),
+        place: FunctionPlace,
         numbers: &mut Numbers<'_>,
         frames: FrameRange,
     ) -> FrameRange {
@@ -81,7 +103,7 @@ impl FunctionTable {
             };
             let known = numbers.functions.get(frame.function as usize);
             let function = known.copied().flatten().unwrap_or_else(|| {
-                let id = self.function(names, (dso, mode), numbers, found);
+                let id = self.function(names, place, numbers, found);
                 if let Some(slot) = numbers.functions.get_mut(frame.function as usize) {
                     *slot = Some(id);
                 }
@@ -102,12 +124,13 @@ impl FunctionTable {
     fn function(
         &mut self,
         names: &mut Names,
-        (dso, mode): (DsoId, CpuMode),
+        FunctionPlace { dso, kind, mode }: FunctionPlace,
         numbers: &mut Numbers<'_>,
         found: &FoundFunction,
     ) -> FunctionId {
         let name = self.shared.intern(names, &found.name);
         let identity = match found.extent {
+            Some(_) if kind == DsoKind::Jit => Identity::Jit(dso, name),
             Some((first, _)) => Identity::Symbol(dso, first, name),
             None => Identity::Inline(dso, name),
         };
@@ -135,23 +158,24 @@ impl FunctionTable {
         *slot
     }
 
-    /// Adds the one frame of an address without a name; `offset` is in bytes
-    /// of the file, or the live address where there is no file.
+    /// Adds the one frame of an address without a name, in a module of this
+    /// name: the function that it is in, if that is known, or itself.
     pub(crate) fn add_unnamed(
         &mut self,
         names: &mut Names,
         (dso, mode): (DsoId, CpuMode),
-        (module, offset): (&str, u64),
-        reason: UnnamedReason,
+        module: &str,
+        unnamed: Unnamed,
     ) -> FrameRange {
         let start = self.frames.len();
-        let id = self.intern(Identity::Address(dso, offset, mode), || Function {
-            name: names.intern(&format!("{module}+{offset:#x}")),
+        let Svma(at) = unnamed.start;
+        let id = self.intern(Identity::Address(dso, at, mode), || Function {
+            name: names.intern(&format!("{module}+{at:#x}")),
             dso,
-            start: Svma(offset),
-            size: 0,
+            start: unnamed.start,
+            size: unnamed.size,
             mode,
-            unnamed: Some(reason),
+            unnamed: Some(unnamed.reason),
             defined_at: None,
         });
         self.frames.push(Frame {

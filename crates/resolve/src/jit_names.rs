@@ -1,8 +1,9 @@
 //! Names for code that a JIT compiler made.
 
 use crate::modules::Modules;
-use prof_profile::{Avma, UnnamedReason};
-use prof_symbolize::{Demangle, JitDump, Lookup, PerfMap};
+use prof_profile::{Avma, DroppedCount, UnnamedReason};
+use prof_symbolize::{Demangle, JitDump, LineFault, Lookup, PerfMap};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -17,24 +18,45 @@ pub(crate) struct JitNames {
     /// Where the dump is.
     path: Option<PathBuf>,
     map: Result<PerfMap, UnnamedReason>,
+    map_path: String,
 }
 
 impl JitNames {
-    /// Reads what there is for a process; only `uid` or root may have
-    /// written it.
+    /// Reads what there is for a process; only root or one of `owners` may
+    /// have written it.
     ///
     /// # Errors
     ///
     /// The reason that its code stays without names.
-    pub(crate) fn open(modules: &Modules, pid: i32, uid: u32) -> Result<Self, UnnamedReason> {
+    pub(crate) fn open(modules: &Modules, pid: i32, owners: &[u32]) -> Result<Self, UnnamedReason> {
         let path = dump_path(modules, pid);
-        let dump = path.and_then(|path| JitDump::open(path, uid).ok());
-        let path = path.filter(|_| dump.is_some()).map(Path::to_path_buf);
+        let dump = path.map(|path| JitDump::open(path, owners).map_err(|error| error.reason()));
         let map_path = format!("/tmp/perf-{pid}.map");
-        let map = PerfMap::open(Path::new(&map_path), uid).map_err(|error| error.reason());
-        match (&dump, &map) {
-            (None, Err(reason)) => Err(*reason),
-            _ => Ok(Self { dump, path, map }),
+        let map = PerfMap::open(Path::new(&map_path), owners).map_err(|error| error.reason());
+        match (dump, &map) {
+            (Some(Ok(dump)), _) => Ok(Self {
+                dump: Some(dump),
+                path: path.map(Path::to_path_buf),
+                map,
+                map_path,
+            }),
+            (_, Ok(_)) => Ok(Self {
+                dump: None,
+                path: None,
+                map,
+                map_path,
+            }),
+            // The dump is there, and that is why it was not used.
+            (Some(Err(reason)), Err(UnnamedReason::NoPerfMap)) => Err(reason),
+            (_, Err(reason)) => Err(*reason),
+        }
+    }
+
+    /// Adds the lines of the perf map that were refused.
+    pub(crate) fn add_refused(&self, refused: &mut RefusedLines) {
+        for (&fault, lines) in self.map.iter().flat_map(PerfMap::refused) {
+            let first = || (0, format!("{}:{}", self.map_path, lines.first));
+            refused.0.entry(fault).or_insert_with(first).0 += lines.count;
         }
     }
 
@@ -53,8 +75,27 @@ impl JitNames {
         match (in_dump, &self.map) {
             (Some(found), _) => found,
             (None, Ok(map)) => map.lookup(avma, demangle),
-            (None, Err(_)) => Lookup::unnamed(UnnamedReason::NoSymbolThere),
+            (None, Err(_)) => Lookup::unnamed(UnnamedReason::NotInPerfMap),
         }
+    }
+}
+
+/// Lines of perf maps that were refused: by fault how many, and where the
+/// first of them is.
+#[derive(Debug, Default)]
+pub(crate) struct RefusedLines(BTreeMap<LineFault, (u64, String)>);
+
+impl RefusedLines {
+    /// As notes, one for each fault.
+    pub(crate) fn into_notes(self) -> Vec<DroppedCount> {
+        let note = |(fault, (count, first)): (LineFault, (u64, String))| DroppedCount {
+            what: format!(
+                "a line of a perf map was refused: {} ({first})",
+                fault.words()
+            ),
+            count,
+        };
+        self.0.into_iter().map(note).collect()
     }
 }
 
@@ -71,7 +112,7 @@ fn dump_path(modules: &Modules, pid: i32) -> Option<&Path> {
 mod tests {
     use super::JitNames;
     use crate::modules::{Module, Modules};
-    use prof_profile::{Avma, DsoKind, UnnamedReason};
+    use prof_profile::{Avma, DsoKind, JitFileFault, UnnamedReason};
     use prof_symbolize::Demangle;
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::MetadataExt;
@@ -102,7 +143,7 @@ mod tests {
         std::fs::write(&path, dump()).expect("written");
         let uid = std::fs::metadata(&path).expect("there").uid();
         let mut modules = Modules::default();
-        let missing = JitNames::open(&modules, pid, uid).map(|_| ());
+        let missing = JitNames::open(&modules, pid, &[uid]).map(|_| ());
         assert_eq!(missing, Err(UnnamedReason::NoPerfMap));
         modules.intern(Module {
             kind: DsoKind::File,
@@ -111,13 +152,20 @@ mod tests {
             inode: None,
             pid: None,
         });
-        let names = JitNames::open(&modules, pid, uid).expect("a dump");
+        let names = JitNames::open(&modules, pid, &[uid]).expect("a dump");
         assert_eq!(names.dump_path(), Some(path.as_path()));
         let found = names.lookup(Avma(0x1003), Demangle::Yes);
         assert_eq!(
             found.symbol.map(|it| it.name.to_string()).as_deref(),
             Some("f")
         );
-        assert!(names.lookup(Avma(0x1004), Demangle::Yes).symbol.is_none());
+        let missing = names.lookup(Avma(0x1004), Demangle::Yes);
+        assert_eq!(missing.reason, Some(UnnamedReason::NotInPerfMap));
+        // Others could write to it now: it is there, so that is the reason.
+        let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        std::fs::set_permissions(&path, open_to_all).expect("set");
+        let refused = JitNames::open(&modules, pid, &[uid]).map(|_| ());
+        let reason = UnnamedReason::PerfMapRefused(JitFileFault::Writable);
+        assert_eq!(refused, Err(reason));
     }
 }

@@ -13,6 +13,7 @@ mod early_names;
 mod found;
 mod function_table;
 mod jit_names;
+mod jit_owners;
 mod live;
 mod load;
 mod module_files;

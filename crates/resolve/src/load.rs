@@ -2,11 +2,15 @@
 
 use crate::ahead::{Ahead, Job};
 use crate::early_names::{EarlyAnswer, EarlyChoice};
+use crate::jit_owners::JitOwners;
+use crate::live::LiveSummary;
 use crate::module_files::ModuleFiles;
 use crate::naming::Namer;
 use crate::processes::Processes;
 use crate::progress::{Phase, Progress};
-use crate::recorded::{RecordedKernel, build_ids, carried_symbols, event_groups, origin};
+use crate::recorded::{
+    RecordedKernel, build_ids, carried_symbols, event_groups, is_of_this_host, origin,
+};
 use crate::stack_builder::{RawChain, StackBuilder};
 use crate::stacks::{RecordedFiles, StackUnwinder, UserState};
 use crate::threads::{self, prepare_threads};
@@ -14,8 +18,8 @@ use crate::trusting::{self, Outline};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use prof_abi::{CallchainContext, CpuMode, RecordType, SampleType};
 use prof_perfdata::{
-    Batch, Body, Error, Losses, Reader, Record, Sample as RawSample, Share, Shares, TimeOrder,
-    call_chain_of_branches,
+    Batch, Body, Error, Features, Losses, Reader, Record, Sample as RawSample, Share, Shares,
+    TimeOrder, call_chain_of_branches,
 };
 use prof_profile::{
     Avma, ChainEnd, Event, EventId, NameId, Profile, Sample, Samples, StackId, Task, TaskId,
@@ -34,8 +38,12 @@ use std::time::{Duration, Instant, SystemTime};
 pub struct LoadOptions {
     /// Whether inlined functions and source lines are wanted.
     pub detail: Detail,
-    /// Who may own perf maps of JIT code, beside root.
-    pub trusted_uid: u32,
+    /// Who looks: perf maps of JIT code may be this user's, root's or that
+    /// of the process's own user.
+    pub looking_uid: u32,
+    /// Whether who looks or root made the recording: what it says of the
+    /// users of processes is believed.
+    pub is_own: bool,
     /// Longest user stack unwound from a sample's dump, frames.
     pub max_stack: usize,
     /// Callers in no mapping that are told apart; the others are shown as one
@@ -53,7 +61,8 @@ impl Default for LoadOptions {
     fn default() -> Self {
         Self {
             detail: Detail::Source,
-            trusted_uid: 0,
+            looking_uid: 0,
+            is_own: false,
             max_stack: 1024,
             unmapped_limit: 1 << 14,
             recorded_at: None,
@@ -559,7 +568,11 @@ impl Loader {
             detail: options.detail,
             kernel: RecordedKernel::new(features).mapped_in(&self.processes),
             carried: carried_symbols(features, symbolizer),
-            trusted_uid: options.trusted_uid,
+            jit_owners: JitOwners {
+                looking: options.looking_uid,
+                noted: noted_users(features, options),
+                recorded_here: options.recorded_at.filter(|_| is_of_this_host(features)),
+            },
             progress,
         };
         // The indices are not needed for what follows, and they are large.
@@ -590,8 +603,17 @@ impl Loader {
             origin,
         };
         profile.trust = trusting::trust(&profile, &self.tally, &outline, reader, late);
+        profile.trust.notes.extend(named.notes);
         profile
     }
+}
+
+/// The users of processes as the recorder noted them, if it can be believed.
+fn noted_users(features: &Features, options: &LoadOptions) -> FxHashMap<i32, u32> {
+    let told = features.trust().filter(|_| options.is_own);
+    let told = told.and_then(|text| LiveSummary::from_json(&text.to_string_lossy()));
+    told.map(|told| told.uids.into_iter().collect())
+        .unwrap_or_default()
 }
 
 /// Whether the recording has samples that are unwound here.

@@ -2,7 +2,8 @@
 
 use crate::early_names::EarlyAnswer;
 use crate::found::{Found, Resolved};
-use crate::jit_names::JitNames;
+use crate::jit_names::{JitNames, RefusedLines};
+use crate::jit_owners::JitOwners;
 use crate::module_files::ModuleFiles;
 use crate::modules::{Module, ModuleId, Modules};
 use crate::progress::{Phase, Progress};
@@ -41,8 +42,7 @@ pub(crate) struct Namer<'a> {
     pub(crate) kernel: RecordedKernel,
     /// Symbols in the recording, by path.
     pub(crate) carried: FxHashMap<Vec<u8>, CarriedSymbols>,
-    /// Who may own perf maps, beside root.
-    pub(crate) trusted_uid: u32,
+    pub(crate) jit_owners: JitOwners,
     pub(crate) progress: &'a dyn Progress,
 }
 
@@ -189,7 +189,13 @@ impl Namer<'_> {
             (wave, found) = (next, next_found);
         }
         put_wave(&mut tables, wave, &found, names);
-        tables.finish()
+        let mut refused = RefusedLines::default();
+        for source in &sources {
+            if let Source::Jit(names) = source {
+                names.add_refused(&mut refused);
+            }
+        }
+        tables.finish(refused.into_notes())
     }
 
     /// Opens the files that have addresses, in parallel.
@@ -218,7 +224,7 @@ impl Namer<'_> {
                 let names = module
                     .pid
                     .ok_or(UnnamedReason::NoPerfMap)
-                    .and_then(|pid| JitNames::open(modules, pid, self.trusted_uid));
+                    .and_then(|pid| JitNames::open(modules, pid, &self.jit_owners.of(pid)));
                 names.map_or_else(Source::None, |names| Source::Jit(Box::new(names)))
             }
             DsoKind::File | DsoKind::Vdso => self
@@ -236,13 +242,10 @@ impl Namer<'_> {
         addresses: &[RawLocation],
         kernel: &Kernel,
     ) -> Vec<Resolved> {
-        // A return address belongs to the call, which ends just before it.
-        let probe =
-            |location: &RawLocation| location.address.wrapping_sub(u64::from(location.is_return));
         let each = |look_up: &dyn Fn(u64) -> Lookup| -> Vec<Resolved> {
             let one = |location: &RawLocation| Resolved {
                 address: location.address,
-                lookup: look_up(probe(location)),
+                lookup: look_up_call(location.address, location.is_return, look_up),
             };
             addresses.iter().map(one).collect()
         };
@@ -344,6 +347,26 @@ pub(crate) fn beside_address(module: &Module, listed: &ListedKernel) -> Vec<u8> 
     }
 }
 
+/// Looks up an address. One that is returned to belongs to the call, which
+/// ends just before it; but what was put on the stack to be returned to may be
+/// the first byte of a function (`__start_context`), which nothing precedes.
+fn look_up_call(address: u64, is_return: bool, look_up: &dyn Fn(u64) -> Lookup) -> Lookup {
+    if !is_return {
+        return look_up(address);
+    }
+    let call = look_up(address.wrapping_sub(1));
+    if !call.frames.is_empty() {
+        return call;
+    }
+    let behind = look_up(address);
+    let start = behind.symbol.as_ref().map(|symbol| symbol.start);
+    if start == Some(Svma(address)) {
+        behind
+    } else {
+        call
+    }
+}
+
 /// Looks up file offsets.
 pub(crate) fn look_up_in_file(
     file: &SymbolFile,
@@ -360,10 +383,18 @@ pub(crate) fn look_up_in_file(
     let probes: Vec<Svma> = places.iter().flatten().map(|(probe, _)| *probe).collect();
     let mut found = file.lookup_many(&probes, detail).into_iter();
     let one = |(location, place): (&RawLocation, &Option<(Svma, u64)>)| match place {
-        Some((probe, back)) => Resolved {
-            address: probe.plus(*back).0,
-            lookup: found.next().unwrap_or_default(),
-        },
+        Some((probe, back)) => {
+            let mut lookup = found.next().unwrap_or_default();
+            let address = probe.plus(*back).0;
+            if lookup.frames.is_empty() && location.is_return {
+                let behind = |at| match at == address {
+                    true => file.lookup(Svma(at), detail),
+                    false => lookup.clone(),
+                };
+                lookup = look_up_call(address, true, &behind);
+            }
+            Resolved { address, lookup }
+        }
         None => Resolved {
             address: location.address,
             lookup: Lookup::unnamed(UnnamedReason::NoSymbolThere),
@@ -384,6 +415,7 @@ fn named_by_itself(name: &str) -> Lookup {
         symbol: None,
         frames: vec![frame],
         reason: None,
+        extent: None,
     }
 }
 
@@ -413,5 +445,40 @@ impl CarriedSymbols {
             None => Lookup::unnamed(UnnamedReason::NoSymbolThere),
         };
         Resolved { address, lookup }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{look_up_call, named_by_itself};
+    use prof_profile::{Svma, UnnamedReason};
+    use prof_symbolize::{Lookup, Symbol};
+
+    #[test]
+    fn a_return_address_looks_up_the_call_and_only_then_what_begins_there() {
+        let function = |name: &str, start: u64, size: u64| {
+            let mut found = named_by_itself(name);
+            found.symbol = Some(Symbol {
+                name: name.into(),
+                start: Svma(start),
+                size,
+            });
+            found
+        };
+        let look_up = |at: u64| match at {
+            0x1000..0x1010 => function("caller", 0x1000, 0x10),
+            0x1010..0x1020 => function("next", 0x1010, 0x10),
+            0x1030..0x1040 => function("start", 0x1030, 0x10),
+            _ => Lookup::unnamed(UnnamedReason::NoSymbolThere),
+        };
+        let name = |at, is_return| {
+            let found = look_up_call(at, is_return, &look_up);
+            found.symbol.map(|symbol| symbol.name.to_string())
+        };
+        assert_eq!(name(0x1010, true).as_deref(), Some("caller"));
+        assert_eq!(name(0x1010, false).as_deref(), Some("next"));
+        assert_eq!(name(0x1030, true).as_deref(), Some("start"));
+        // Inside of a function there was a call, or nothing is known of it.
+        assert_eq!(name(0x1021, true), None);
     }
 }

@@ -1,11 +1,11 @@
 //! The tables of a profile that names fill.
 
 use crate::found::{Found, FoundPlace};
-use crate::function_table::{FunctionTable, Numbers};
+use crate::function_table::{FunctionPlace, FunctionTable, Numbers, Unnamed};
 use crate::stack_builder::RawLocation;
 use prof_profile::{
-    Dso, DsoId, DsoKind, FileOffset, Frame, FrameRange, Function, Location, NameId, Names, Svma,
-    UnnamedReason,
+    DroppedCount, Dso, DsoId, DsoKind, FileOffset, Frame, FrameRange, Function, Location, NameId,
+    Names, Svma, UnnamedReason,
 };
 
 /// All that the names add to a profile.
@@ -14,6 +14,8 @@ pub(crate) struct Named {
     pub(crate) functions: Vec<Function>,
     pub(crate) frames: Vec<Frame>,
     pub(crate) locations: Vec<Location>,
+    /// What was left out on the way.
+    pub(crate) notes: Vec<DroppedCount>,
 }
 
 /// The parts of a profile that names fill, location by location.
@@ -81,31 +83,36 @@ impl Tables {
         let Some(location) = self.locations.get_mut(index as usize) else {
             return;
         };
-        let place = (location.dso, location.mode);
+        let (dso, mode) = (location.dso, location.mode);
+        let about = self.dsos.get(dso.0 as usize);
         location.frames = if found.frames.len == 0 {
-            let module = self
-                .dsos
-                .get(location.dso.0 as usize)
-                .map(|dso| dso.short_name);
-            let module = module
-                .map(|name| names.get(name).to_owned())
+            let module = about
+                .map(|about| names.get(about.short_name).to_owned())
                 .unwrap_or_default();
-            let reason = found.reason.unwrap_or(UnnamedReason::NoSymbolThere);
+            let (start, size) = found.extent.unwrap_or((location.address, 0));
+            let unnamed = Unnamed {
+                start,
+                size,
+                reason: found.reason.unwrap_or(UnnamedReason::NoSymbolThere),
+            };
             self.functions
-                .add_unnamed(names, place, (&module, location.address.0), reason)
+                .add_unnamed(names, (dso, mode), &module, unnamed)
         } else {
+            let kind = about.map_or(DsoKind::Unknown, |about| about.kind);
+            let place = FunctionPlace { dso, kind, mode };
             self.functions
                 .add_found(names, place, numbers, found.frames)
         };
         location.address = Svma(found.address);
     }
 
-    pub(crate) fn finish(self) -> Named {
+    pub(crate) fn finish(self, notes: Vec<DroppedCount>) -> Named {
         Named {
             dsos: self.dsos,
             functions: self.functions.functions,
             frames: self.functions.frames,
             locations: self.locations,
+            notes,
         }
     }
 }

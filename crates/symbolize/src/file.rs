@@ -3,6 +3,7 @@
 use crate::Demangle;
 use crate::dwarf::{DebugInfo, Source};
 use crate::elf::Image;
+use crate::extents::Extents;
 use crate::search::Located;
 use crate::symtab::{Found, SymbolTable};
 use prof_abi::BuildId;
@@ -69,6 +70,9 @@ pub struct Lookup {
     pub frames: Vec<SourceFrame>,
     /// Why there is no name.
     pub reason: Option<UnnamedReason>,
+    /// The function's first address and its length in bytes where it has no
+    /// name, but unwind information tells where it is.
+    pub extent: Option<(Svma, u64)>,
 }
 
 impl Lookup {
@@ -92,6 +96,7 @@ impl Lookup {
             }],
             symbol: Some(symbol),
             reason: None,
+            extent: None,
         }
     }
 }
@@ -107,6 +112,8 @@ pub struct SymbolFile {
     debug: OnceLock<DebugInfo>,
     demangle: Demangle,
     table: OnceLock<SymbolTable>,
+    /// Needed where there are no symbols.
+    extents: OnceLock<Extents>,
 }
 
 impl SymbolFile {
@@ -120,6 +127,7 @@ impl SymbolFile {
             debug: OnceLock::new(),
             demangle,
             table: OnceLock::new(),
+            extents: OnceLock::new(),
         }
     }
 
@@ -165,7 +173,7 @@ impl SymbolFile {
         let source = self
             .debug_info(detail)
             .and_then(|info| info.find(svma, detail));
-        self.joined(self.table().find(svma, self.demangle), source)
+        self.joined(svma, self.table().find(svma, self.demangle), source)
     }
 
     /// [`SymbolFile::lookup`] for many addresses, in the order given; each
@@ -186,7 +194,7 @@ impl SymbolFile {
             .with_min_len(512)
             .map_with(0, |place, (&svma, source)| {
                 let symbol = self.table().find_from(place, svma, self.demangle);
-                self.joined(symbol, source)
+                self.joined(svma, symbol, source)
             })
             .collect();
         let mut answers: Vec<Lookup> = Vec::new();
@@ -218,7 +226,7 @@ impl SymbolFile {
 
     /// Puts together what the symbol table and the debug information say.
     /// The name of the function that stands in the file is the symbol's.
-    fn joined(&self, found: Option<Found>, source: Option<Source>) -> Lookup {
+    fn joined(&self, svma: Svma, found: Option<Found>, source: Option<Source>) -> Lookup {
         let symbol = found.map(|found| self.symbol(&found));
         let Some(Source {
             mut frames,
@@ -227,7 +235,7 @@ impl SymbolFile {
         else {
             return match symbol {
                 Some(symbol) => Lookup::of_symbol(symbol),
-                None => Lookup::unnamed(self.reason()),
+                None => self.unnamed(svma),
             };
         };
         let symbol = symbol.or_else(|| {
@@ -236,7 +244,7 @@ impl SymbolFile {
             (!name.is_empty()).then_some(Symbol { name, start, size })
         });
         let Some(symbol) = symbol else {
-            return Lookup::unnamed(self.reason());
+            return self.unnamed(svma);
         };
         if let Some(outer) = frames.last_mut() {
             outer.name = Arc::clone(&symbol.name);
@@ -245,6 +253,16 @@ impl SymbolFile {
             symbol: Some(symbol),
             frames,
             reason: None,
+            extent: None,
+        }
+    }
+
+    /// An address without a name, with the function that it is in.
+    fn unnamed(&self, svma: Svma) -> Lookup {
+        let extents = || Extents::load(&self.runtime);
+        Lookup {
+            extent: self.extents.get_or_init(extents).find(svma),
+            ..Lookup::unnamed(self.reason())
         }
     }
 

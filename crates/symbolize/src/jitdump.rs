@@ -7,7 +7,7 @@
 
 use crate::demangle::{self, Demangle};
 use crate::elf::until_nul;
-use crate::perf_map::{JitFileError, read_trusted};
+use crate::trusted_file::{JitFileError, read_trusted};
 use crate::words::{u32_at, u64_at};
 use crate::{Lookup, Symbol};
 use object::Endianness;
@@ -98,14 +98,14 @@ pub struct JitUnwinding<'a> {
 }
 
 impl JitDump {
-    /// Reads a jitdump that only `uid` (the owner of the process) or root may
-    /// have written.
+    /// Reads a jitdump that root or one of `owners` wrote, and that nobody
+    /// else can write to.
     ///
     /// # Errors
     ///
     /// See [`JitFileError`].
-    pub fn open(path: &Path, uid: u32) -> Result<Self, JitFileError> {
-        Self::parse(read_trusted(path, uid)?)
+    pub fn open(path: &Path, owners: &[u32]) -> Result<Self, JitFileError> {
+        Self::parse(read_trusted(path, owners)?)
     }
 
     /// Reads a jitdump. A record that makes no sense is passed over; one

@@ -1,21 +1,16 @@
 //! Perf maps: what a JIT compiler tells about its code, as text.
 //!
-//! Lines `START SIZE NAME`, numbers in hex; the name goes to the end of the
-//! line. A later line wins where it overlaps an earlier one, because code is
-//! thrown away and its memory used again.
+//! Lines `START SIZE NAME`, numbers in hex, with or without `0x`; the name
+//! goes to the end of the line. A later line wins where it overlaps an earlier
+//! one, because code is thrown away and its memory used again.
 
-use crate::contents::{self, Links};
 use crate::demangle::{self, Demangle};
 use crate::kallsyms::parse_hex;
+use crate::trusted_file::{JitFileError, read_trusted};
 use crate::{Lookup, Symbol};
 use prof_profile::{Avma, Svma, UnnamedReason};
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::collections::BTreeMap;
 use std::path::Path;
-
-/// A map or dump of more than this many bytes is not read.
-const LENGTH_MAX: u64 = 256 << 20;
 
 /// The code that a perf map names, by live address.
 #[derive(Debug, Default)]
@@ -25,6 +20,7 @@ pub struct PerfMap {
     pieces: Vec<Piece>,
     /// Line starts and symbol ranges in file order.
     lines: Vec<Line>,
+    refused: BTreeMap<LineFault, RefusedLines>,
 }
 
 /// A range of addresses and the line that names it.
@@ -44,59 +40,73 @@ struct Line {
     name_end: u32,
 }
 
-/// Why a perf map or jitdump was not used.
-#[derive(Debug, thiserror::Error)]
+/// What a line of a perf map lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum JitFileError {
-    /// It cannot be opened or read; among others, there is none.
-    #[error("cannot read it: {0}")]
-    Io(#[from] io::Error),
-    /// Someone else could have planted it.
-    #[error("it belongs to uid {owner}, not to root or the process's uid {wanted}")]
-    OtherOwner {
-        /// The file's owner.
-        owner: u32,
-        /// The owner of the process that it tells about.
-        wanted: u32,
-    },
-    /// A hard link may lead to a file that the linker does not own.
-    #[error("it has {0} links; a map has one")]
-    Linked(u64),
-    /// Its contents make no sense.
-    #[error("{0}")]
-    Damaged(String),
+pub enum LineFault {
+    /// It does not begin with a hexadecimal number of up to 64 bits.
+    NoStart,
+    /// No such number follows the start.
+    NoSize,
+    /// Its size is 0.
+    Empty,
+    /// Nothing follows the size.
+    NoName,
+    /// Its code would end past the last address.
+    PastEnd,
 }
 
-impl JitFileError {
-    /// The reason that addresses get which this file would have named.
-    pub fn reason(&self) -> UnnamedReason {
+impl LineFault {
+    /// The fault in words that follow "a line was refused:".
+    pub fn words(self) -> &'static str {
         match self {
-            Self::Io(error) if error.kind() == io::ErrorKind::NotFound => UnnamedReason::NoPerfMap,
-            Self::Io(_) | Self::OtherOwner { .. } | Self::Linked(_) => {
-                UnnamedReason::PerfMapNotTrusted
-            }
-            Self::Damaged(_) => UnnamedReason::FileDamaged,
+            Self::NoStart => "it does not begin with a hexadecimal address",
+            Self::NoSize => "no hexadecimal size follows the address",
+            Self::Empty => "its size is 0",
+            Self::NoName => "no name follows the size",
+            Self::PastEnd => "its code would end past the last address",
         }
     }
 }
 
+/// Lines that were refused for one fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefusedLines {
+    /// How many.
+    pub count: u64,
+    /// The number of the first of them, from 1.
+    pub first: u64,
+}
+
 impl PerfMap {
-    /// Reads a perf map that only `uid` (the owner of the process) or root
-    /// may have written. Links, FIFOs and devices are refused at once.
+    /// Reads a perf map that root or one of `owners` wrote, and that nobody
+    /// else can write to. Links, FIFOs and devices are refused at once.
     ///
     /// # Errors
     ///
     /// See [`JitFileError`].
-    pub fn open(path: &Path, uid: u32) -> Result<Self, JitFileError> {
-        Ok(Self::parse(read_trusted(path, uid)?))
+    pub fn open(path: &Path, owners: &[u32]) -> Result<Self, JitFileError> {
+        Ok(Self::parse(read_trusted(path, owners)?))
     }
 
-    /// Reads the text of a perf map; lines that make no sense are passed over.
+    /// Reads the text of a perf map; lines that make no sense are counted and
+    /// passed over ([`PerfMap::refused`]).
     pub fn parse(text: Vec<u8>) -> Self {
         let mut lines = Vec::new();
+        let mut refused = BTreeMap::new();
         let mut at = 0;
-        for line in text.split(|&byte| byte == b'\n') {
-            lines.extend(Line::parse(line, at));
+        for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
+            match Line::parse(line, at) {
+                Ok(found) => lines.push(found),
+                Err(_) if line.trim_ascii().is_empty() => {}
+                Err(fault) => {
+                    let first = RefusedLines {
+                        count: 0,
+                        first: number,
+                    };
+                    refused.entry(fault).or_insert(first).count += 1;
+                }
+            }
             at += line.len() + 1;
         }
         let pieces = last_wins(&lines);
@@ -104,7 +114,13 @@ impl PerfMap {
             text,
             pieces,
             lines,
+            refused,
         }
+    }
+
+    /// The lines that name nothing, by what they lack.
+    pub fn refused(&self) -> &BTreeMap<LineFault, RefusedLines> {
+        &self.refused
     }
 
     /// What the map says of an address.
@@ -121,7 +137,7 @@ impl PerfMap {
             })
         });
         found.map_or_else(
-            || Lookup::unnamed(UnnamedReason::NoSymbolThere),
+            || Lookup::unnamed(UnnamedReason::NotInPerfMap),
             Lookup::of_symbol,
         )
     }
@@ -145,32 +161,54 @@ impl PerfMap {
 }
 
 impl Line {
-    fn parse(line: &[u8], at: usize) -> Option<Self> {
-        let digits = |bytes: &[u8]| {
-            bytes
-                .iter()
-                .take_while(|byte| byte.is_ascii_hexdigit())
-                .count()
-        };
-        let prefix = if line.starts_with(b"0x") { 2 } else { 0 };
-        let start_end = prefix + digits(line.get(prefix..)?);
-        let start = parse_hex(line.get(prefix..start_end)?)?;
-        let rest = line.get(start_end..)?.strip_prefix(b" ")?;
-        let size_length = digits(rest);
-        let size = parse_hex(rest.get(..size_length)?)?;
-        let name = rest.get(size_length..)?.strip_prefix(b" ")?;
-        let name = name.strip_suffix(b"\r").unwrap_or(name);
-        if name.is_empty() || size == 0 {
-            return None;
+    fn parse(line: &[u8], at: usize) -> Result<Self, LineFault> {
+        let (start, behind_start) = number_at(line, 0).ok_or(LineFault::NoStart)?;
+        let blanks = blanks_at(line, behind_start);
+        let size = number_at(line, behind_start + blanks).filter(|_| blanks > 0);
+        let (size, behind_size) = size.ok_or(LineFault::NoSize)?;
+        if size == 0 {
+            return Err(LineFault::Empty);
         }
-        let name_at = at + start_end + 1 + size_length + 1;
-        Some(Self {
+        // One blank: a name may begin with another.
+        let name = match line.get(behind_size..) {
+            Some([b' ' | b'\t', name @ ..]) => name.strip_suffix(b"\r").unwrap_or(name),
+            Some([]) => return Err(LineFault::NoName),
+            _ => return Err(LineFault::NoSize),
+        };
+        if name.is_empty() {
+            return Err(LineFault::NoName);
+        }
+        let name_at = at + behind_size + 1;
+        // A map is never so long that these do not fit.
+        let place = |at: usize| u32::try_from(at).map_err(|_| LineFault::NoName);
+        Ok(Self {
             start,
-            end: start.checked_add(size)?,
-            name_at: u32::try_from(name_at).ok()?,
-            name_end: u32::try_from(name_at + name.len()).ok()?,
+            end: start.checked_add(size).ok_or(LineFault::PastEnd)?,
+            name_at: place(name_at)?,
+            name_end: place(name_at + name.len())?,
         })
     }
+}
+
+/// The hexadecimal number at `from`, with or without `0x` and zeros in front,
+/// and where it ends.
+fn number_at(line: &[u8], from: usize) -> Option<(u64, usize)> {
+    let rest = line.get(from..)?;
+    let digits = match rest {
+        [b'0', b'x' | b'X', digits @ ..] => digits,
+        digits => digits,
+    };
+    let count = |of: &dyn Fn(&u8) -> bool| digits.iter().take_while(|byte| of(byte)).count();
+    let length = count(&u8::is_ascii_hexdigit);
+    let zeros = count(&|byte| *byte == b'0').min(length.saturating_sub(1));
+    let value = parse_hex(digits.get(zeros..length)?)?;
+    Some((value, from + (rest.len() - digits.len()) + length))
+}
+
+fn blanks_at(line: &[u8], from: usize) -> usize {
+    let rest = line.get(from..).unwrap_or_default();
+    let is_blank = |byte: &&u8| matches!(byte, b' ' | b'\t');
+    rest.iter().take_while(is_blank).count()
 }
 
 /// Cuts overlapping ranges so that the later line keeps what both cover.
@@ -210,34 +248,11 @@ fn last_wins(lines: &[Line]) -> Vec<Piece> {
     pieces
 }
 
-/// Reads a file in a place where anyone may put one, if its owner is `uid`
-/// or root.
-pub(crate) fn read_trusted(path: &Path, uid: u32) -> Result<Vec<u8>, JitFileError> {
-    let file = contents::open_regular(path, Links::Refuse)?;
-    check_owner(&file, uid)?;
-    Ok(contents::read_at_most(&file, LENGTH_MAX)?)
-}
-
-fn check_owner(file: &File, uid: u32) -> Result<(), JitFileError> {
-    let metadata = file.metadata()?;
-    let owner = metadata.uid();
-    if owner != uid && owner != 0 {
-        return Err(JitFileError::OtherOwner { owner, wanted: uid });
-    }
-    match metadata.nlink() {
-        // A file that was removed while open has none.
-        0 | 1 => Ok(()),
-        links => Err(JitFileError::Linked(links)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{JitFileError, PerfMap};
+    use super::{LineFault, PerfMap};
     use crate::Demangle;
     use prof_profile::{Avma, UnnamedReason};
-    use std::os::unix::fs::MetadataExt;
-    use std::path::Path;
 
     fn name(map: &PerfMap, address: u64) -> Option<String> {
         let lookup = map.lookup(Avma(address), Demangle::Yes);
@@ -265,13 +280,36 @@ mod tests {
     }
 
     #[test]
-    fn lines_without_sense_are_passed_over() {
+    fn lines_as_the_jdk_writes_them_are_read() {
+        let text = "0x00007f9d94ec71c0 0x0000000000000270 java.lang.Object::hash\n\
+            0X2000 0X10  two blanks\n3000\t10\ttabs\r\n000000000000000004000 0x10 zeros\n";
+        let map = PerfMap::parse(text.into());
+        assert!(map.refused().is_empty(), "{:?}", map.refused());
+        let hash = "java.lang.Object::hash";
+        assert_eq!(name(&map, 0x7f9d_94ec_71c0).as_deref(), Some(hash));
+        assert_eq!(name(&map, 0x7f9d_94ec_742f).as_deref(), Some(hash));
+        assert_eq!(name(&map, 0x7f9d_94ec_7430), None);
+        assert_eq!(name(&map, 0x2001).as_deref(), Some(" two blanks"));
+        assert_eq!(name(&map, 0x3001).as_deref(), Some("tabs"));
+        assert_eq!(name(&map, 0x4001).as_deref(), Some("zeros"));
+    }
+
+    #[test]
+    fn lines_without_sense_are_counted_by_what_they_lack() {
         let text = "\n1000\n1000 0 empty\nxyz 10 bad\n1000 10\nffffffffffffffff 10 wraps\n\
-            0x3000 10 with prefix\n11111111111111111 1 too long\n4000 10 last";
+            0x3000 10 with prefix\n11111111111111111 1 too long\n1000 1g name\n4000 10 last";
         let map = PerfMap::parse(text.into());
         assert_eq!(map.len(), 2);
         assert_eq!(name(&map, 0x3001).as_deref(), Some("with prefix"));
         assert_eq!(name(&map, 0x4001).as_deref(), Some("last"));
+        let refused = |fault| map.refused().get(&fault).map(|it| (it.count, it.first));
+        assert_eq!(refused(LineFault::NoStart), Some((2, 4)));
+        assert_eq!(refused(LineFault::NoSize), Some((2, 2)));
+        assert_eq!(refused(LineFault::Empty), Some((1, 3)));
+        assert_eq!(refused(LineFault::NoName), Some((1, 5)));
+        assert_eq!(refused(LineFault::PastEnd), Some((1, 6)));
+        let missing = map.lookup(Avma(0x9000), Demangle::Yes);
+        assert_eq!(missing.reason, Some(UnnamedReason::NotInPerfMap));
     }
 
     #[test]
@@ -281,31 +319,5 @@ mod tests {
             .collect();
         let map = PerfMap::parse(text.into());
         assert_eq!(name(&map, 0x1000 + 60_000).as_deref(), Some("f49999"));
-    }
-
-    #[test]
-    fn only_the_owner_of_the_process_or_root_may_name_its_code() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("perf-1.map");
-        std::fs::write(&path, "1000 10 f\n").expect("written");
-        let uid = std::fs::metadata(&path).expect("there").uid();
-        assert_eq!(PerfMap::open(&path, uid).expect("trusted").len(), 1);
-        if uid != 0 {
-            let error = PerfMap::open(&path, uid + 1).expect_err("not trusted");
-            assert!(matches!(error, JitFileError::OtherOwner { .. }), "{error}");
-            assert_eq!(error.reason(), UnnamedReason::PerfMapNotTrusted);
-        }
-        let second = dir.path().join("perf-2.map");
-        std::fs::hard_link(&path, &second).expect("linked");
-        assert!(matches!(
-            PerfMap::open(&path, uid),
-            Err(JitFileError::Linked(2))
-        ));
-        let link = dir.path().join("perf-3.map");
-        std::os::unix::fs::symlink(&path, &link).expect("linked");
-        assert!(PerfMap::open(&link, uid).is_err());
-        assert!(PerfMap::open(Path::new("/dev/zero"), uid).is_err());
-        let missing = PerfMap::open(&dir.path().join("none"), uid).expect_err("missing");
-        assert_eq!(missing.reason(), UnnamedReason::NoPerfMap);
     }
 }

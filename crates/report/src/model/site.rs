@@ -55,6 +55,13 @@ pub struct Site {
 }
 
 impl Site {
+    /// Whether it is an address of which nothing more is known. A function
+    /// without a name is more, if it is known where that begins and ends.
+    pub fn is_bare(&self, profile: &Profile) -> bool {
+        let function = self.function(profile);
+        function.unnamed.is_some() && function.size == 0 && self.kind != SiteKind::Module
+    }
+
     /// The function it is in.
     pub fn function<'p>(&self, profile: &'p Profile) -> &'p Function {
         profile.function(self.function)

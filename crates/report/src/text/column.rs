@@ -107,7 +107,7 @@ impl Column {
     /// and no threads where only their numbers have space.
     fn may_cut(&self, key: SortKey, cells: &Cells<'_>, row: &Row) -> bool {
         match key {
-            SortKey::Symbol => !cells.is_unnamed(row),
+            SortKey::Symbol => !cells.is_address(row),
             SortKey::Pid | SortKey::Tid | SortKey::Tgid => self.width >= "1234567:".len(),
             key => key != SortKey::Cpu,
         }

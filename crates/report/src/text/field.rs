@@ -226,7 +226,7 @@ impl<'a> Cells<'a> {
 
     /// Its width in characters.
     pub(crate) fn width(&self, key: SortKey, row: &Row) -> usize {
-        if key == SortKey::Symbol && self.is_unnamed(row) {
+        if key == SortKey::Symbol && self.is_address(row) {
             return self.width_of_origin() + "[.] 0x".len() + 16;
         }
         let site = row.site.map(|site| self.scene.sites().get(site));
@@ -361,6 +361,13 @@ impl<'a> Cells<'a> {
         })
     }
 
+    /// Whether an address stands for the row's symbol: not where the function
+    /// is known that has no name.
+    pub(crate) fn is_address(&self, row: &Row) -> bool {
+        let site = row.site.map(|site| self.scene.sites().get(site));
+        site.is_none_or(|site| site.is_bare(self.scene.profile()))
+    }
+
     /// Whether a caller of the row's samples matches the pattern for parents.
     pub(crate) fn has_parent(&self, row: &Row) -> bool {
         self.rows.group(row).parent.flatten().is_some()
@@ -408,7 +415,7 @@ impl<'a> Cells<'a> {
         };
         let profile = self.scene.profile();
         let function = profile.function(site.function);
-        if function.unnamed.is_some() && site.kind != SiteKind::Module {
+        if site.is_bare(profile) {
             return push_address(function.start.0, out);
         }
         out.push_str(&escape::terminal(site.name(profile)));
@@ -489,7 +496,10 @@ fn origin(scene: &Scene<'_>, site: Option<&Site>) -> char {
     let dso = profile.dso(site.dso);
     let unnamed = site.function(profile).unnamed;
     if dso.kind == DsoKind::Unknown
-        || unnamed.is_some_and(|reason| reason != UnnamedReason::NoSymbolThere)
+        || unnamed.is_some_and(|reason| {
+            let is_read = [UnnamedReason::NoSymbolThere, UnnamedReason::NotInPerfMap];
+            !is_read.contains(&reason)
+        })
     {
         return '!';
     }

@@ -97,7 +97,7 @@ impl Pen<'_> {
     fn name(&self, id: SiteId) -> String {
         let site = self.scene.sites().get(id);
         let function = site.function(self.scene.profile());
-        if function.unnamed.is_some() && site.kind != SiteKind::Module {
+        if site.is_bare(self.scene.profile()) {
             let address = site.address.unwrap_or(function.start);
             return if address.0 == 0 {
                 "0".into()

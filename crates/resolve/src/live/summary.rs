@@ -7,8 +7,11 @@
 //! ```json
 //! {"chain_ends": {"Root": 990, "Unproven": 10},
 //!  "unrooted": [{"module": "/usr/bin/app", "end": "Unproven", "samples": 10}],
-//!  "shortened": 0, "malformed": 0}
+//!  "shortened": 0, "malformed": 0, "uids": {"4711": 1000}}
 //! ```
+//!
+//! `uids` are the users of processes that made code at run time: perf maps of
+//! theirs are believed.
 //!
 //! A recording to a pipe has an empty object before the samples and the whole
 //! behind them.
@@ -33,6 +36,8 @@ pub struct LiveSummary {
     pub shortened: u64,
     /// Samples that could not be read and were passed on as they came.
     pub malformed: u64,
+    /// Users of processes that made code at run time, by process.
+    pub uids: BTreeMap<i32, u32>,
 }
 
 impl LiveSummary {
@@ -50,11 +55,17 @@ impl LiveSummary {
             .take(MAX_MODULES)
             .map(|((module, end), samples)| json!({"module": module, "end": end.name(), "samples": samples}))
             .collect();
+        let uids: Map<String, Value> = self
+            .uids
+            .iter()
+            .map(|(pid, &uid)| (pid.to_string(), uid.into()))
+            .collect();
         json!({
             "chain_ends": ends,
             "unrooted": unrooted,
             "shortened": self.shortened,
             "malformed": self.malformed,
+            "uids": uids,
         })
         .to_string()
     }
@@ -76,7 +87,13 @@ impl LiveSummary {
             let end = ChainEnd::from_name(entry.get("end")?.as_str()?)?;
             Some(((module, end), entry.get("samples")?.as_u64()?))
         });
+        let uids = members.get("uids").and_then(Value::as_object);
+        let uids = uids.into_iter().flatten().filter_map(|(pid, uid)| {
+            let uid = uid.as_u64().and_then(|uid| u32::try_from(uid).ok())?;
+            Some((pid.parse().ok()?, uid))
+        });
         Some(Self {
+            uids: uids.collect(),
             chain_ends: ends.collect(),
             unrooted: unrooted.collect(),
             shortened: count("shortened"),
@@ -95,6 +112,7 @@ mod tests {
         let mut summary = LiveSummary {
             shortened: 3,
             malformed: 4,
+            uids: [(4711, 1000), (4712, u32::MAX)].into_iter().collect(),
             ..LiveSummary::default()
         };
         for (count, end) in ChainEnd::ALL.into_iter().enumerate() {
@@ -111,12 +129,14 @@ mod tests {
             assert_eq!(LiveSummary::from_json(wrong), None, "{wrong}");
         }
         let odd = r#"{"chain_ends": {"Root": -1, "Later": 5, "Unproven": 2},
-            "unrooted": [{"module": "x"}, 5], "shortened": "many"}"#;
+            "unrooted": [{"module": "x"}, 5], "shortened": "many",
+            "uids": {"x": 1, "5": -1, "6": 4294967296, "7": 8}}"#;
         let read = LiveSummary::from_json(odd).expect("an object");
         assert_eq!(
             read.chain_ends.into_iter().collect::<Vec<_>>(),
             [(ChainEnd::Unproven, 2)]
         );
         assert!(read.unrooted.is_empty());
+        assert_eq!(read.uids.into_iter().collect::<Vec<_>>(), [(7, 8)]);
     }
 }
