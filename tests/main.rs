@@ -46,4 +46,5 @@ mod script_options;
 mod tui;
 mod unwinding;
 mod unwinding_kinds;
+mod unwinding_proof;
 mod written_files;

@@ -290,6 +290,16 @@ impl Processes {
         }
     }
 
+    /// Whether the registers with which a process entered the kernel are of a
+    /// program that is gone: it is in exec, and `pc` is not the new program's.
+    pub fn is_of_old_program(&self, pid: i32, pc: Avma) -> bool {
+        self.in_exec > 0
+            && self
+                .spaces
+                .get(&pid)
+                .is_some_and(|space| space.is_in_exec() && space.find_own(pc).is_none())
+    }
+
     fn end_exec(&mut self, pid: i32) {
         let version = self.last_version + 1;
         let ended = self
@@ -503,6 +513,9 @@ mod tests {
         assert_eq!(path_at(&processes, 10, 0x1800).as_deref(), Some("/bin/ls"));
         let libc = path_at(&processes, 10, 0x8800);
         assert_eq!(libc.as_deref(), Some("/lib/libc.so"));
+        assert!(processes.is_of_old_program(10, Avma(0x8800)));
+        assert!(!processes.is_of_old_program(10, Avma(0x1800)));
+        assert!(!processes.is_of_old_program(11, Avma(0x8800)));
         let before = processes.versions(10);
         processes.runs_user_code(11);
         assert_eq!(processes.versions(10), before);

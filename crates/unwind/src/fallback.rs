@@ -1,4 +1,4 @@
-//! Frames of code without unwind information: JIT code, assembly.
+//! Frames of code without unwind information and without a file: JIT code.
 //!
 //! A frame pointer is believed only as far as it verifies: it points upwards
 //! into the stack, and what it leads to follows a call wherever that code can
@@ -19,9 +19,7 @@ pub(crate) fn caller(
     process: &mut impl Process,
 ) -> Result<Caller, ChainEnd> {
     let registers = cursor.registers();
-    if registers.machine() == Machine::X86_64
-        && let Some(caller) = from_signal(unwinder, registers, process)
-    {
+    if let Some(caller) = from_signal(unwinder, registers, process) {
         return Ok(caller);
     }
     if cursor.is_exact()
@@ -52,8 +50,9 @@ fn by_frame_pointer(
     let machine = registers.machine();
     let word = u64::from(machine.word());
     let fp = registers.fp().ok_or(ChainEnd::NoUnwindInfo)?;
-    if fp == 0 && !cursor.is_exact() {
-        // Thread starts clear it, by every ABI here, to end the chain.
+    if fp == 0 && machine == Machine::Aarch64 && !cursor.is_exact() {
+        // Thread starts clear it, and nothing else may: x29 is no general
+        // register, as that of x86 is.
         return Err(ChainEnd::Root);
     }
     if fp < registers.sp() || !fp.is_multiple_of(word) {
@@ -150,11 +149,14 @@ fn popped(
 /// The interrupted frame, if `registers` stand at a signal return:
 /// `mov $15,%rax; syscall`, which musl and Go have without unwind
 /// information. The stack pointer is then at the kernel's `ucontext`.
-fn from_signal(
+pub(crate) fn from_signal(
     unwinder: &Unwinder,
     registers: &Registers,
     process: &mut impl Process,
 ) -> Option<Caller> {
+    if registers.machine() != Machine::X86_64 {
+        return None;
+    }
     const RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
     /// Offset of `uc_mcontext.gregs` in `ucontext`, bytes.
     const GREGS: u64 = 40;

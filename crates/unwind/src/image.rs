@@ -95,6 +95,8 @@ pub(crate) struct Image {
     pub(crate) plts: Vec<Range<u64>>,
     /// Parts of the file with notes.
     notes: Vec<Range<u64>>,
+    /// Where execution begins; 0 in files that are not programs.
+    pub(crate) entry: u64,
 }
 
 impl Image {
@@ -114,6 +116,7 @@ impl Image {
             got: None,
             plts: Vec::new(),
             notes: Vec::new(),
+            entry: 0,
         };
         if is_64 {
             image.read_headers::<elf::FileHeader64<Endianness>>()?;
@@ -141,6 +144,7 @@ impl Image {
     {
         let header = Elf::parse(data)?;
         let endian = header.endian()?;
+        self.entry = header.e_entry(endian).into();
         for found in [
             header.phnum(endian, data)?,
             header.shnum(endian, data).unwrap_or(0),
@@ -258,6 +262,12 @@ impl Image {
         let len = out.len().min(usize::try_from(there).unwrap_or(usize::MAX));
         let part = out.get_mut(..len).unwrap_or_default();
         if self.read_svma(svma, part) { len } else { 0 }
+    }
+
+    /// The start of the segment that `svma` is in.
+    pub(crate) fn segment_start(&self, svma: u64) -> Option<u64> {
+        let segment = self.segments.iter().find(|s| s.svma.contains(&svma))?;
+        Some(segment.svma.start)
     }
 
     /// The end of the segment that `svma` is in.

@@ -6,9 +6,10 @@
 //! example.
 //!
 //! Rules are, in this order: `.eh_frame` through its sorted table,
-//! `.eh_frame` without one, `.debug_frame`, the shape of linkage stubs, the
-//! code of prologues and epilogues, frame pointers. All registers are kept,
-//! not only stack and frame pointer, so frames whose CFA hangs on another one
+//! `.eh_frame` without one, `.debug_frame`, the shape of linkage stubs; in
+//! files without any, the code of x86 functions, followed from the call that
+//! goes to them; in JIT code frame pointers. All registers are kept, not only
+//! stack and frame pointer, so frames whose CFA hangs on another one
 //! (realigned stacks, signal frames) unwind too.
 //!
 //! Limits: little-endian x86-64, x86 and Arm 64; a file's tables are trusted
@@ -17,8 +18,11 @@
 #![forbid(unsafe_code)]
 
 mod call;
+mod code_frame;
+mod eh_return;
 mod expression;
 mod fallback;
+mod followed;
 mod image;
 mod memory;
 mod module;

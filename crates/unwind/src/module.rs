@@ -1,5 +1,7 @@
 //! Files with unwind information, opened once and shared by all processes.
 
+use crate::code_frame::{self, CodeFrame, Wanted};
+use crate::eh_return::EhReturn;
 use crate::image::Image;
 use crate::row::Row;
 use crate::tables::{Found, Tables};
@@ -35,6 +37,10 @@ pub struct Module {
     row_numbers: FxHashMap<Row, u32>,
     /// By address: its rules and its function's start, 0 if unknown.
     rules: FxHashMap<u64, (Rules, u64)>,
+    /// By function and place in it: frames found in the code.
+    code_frames: FxHashMap<(u64, Wanted), Option<CodeFrame>>,
+    /// By start: functions that install the context of a landing pad.
+    eh_returns: FxHashMap<u64, Option<EhReturn>>,
 }
 
 impl Module {
@@ -49,6 +55,8 @@ impl Module {
             rows: Vec::new(),
             row_numbers: FxHashMap::default(),
             rules: FxHashMap::default(),
+            code_frames: FxHashMap::default(),
+            eh_returns: FxHashMap::default(),
         })
     }
 
@@ -67,9 +75,69 @@ impl Module {
         self.image.read_svma_up_to(at.0, out)
     }
 
+    /// The code from up to `before` bytes before an address on to `behind`
+    /// bytes behind it, as far as both are in its segment, and where it starts.
+    pub(crate) fn code_around(&self, at: Svma, before: u64, behind: u64) -> (Svma, Vec<u8>) {
+        let first = self.image.segment_start(at.0).unwrap_or(at.0);
+        let start = at.0.saturating_sub(before).max(first);
+        let mut code = vec![0; (at.0 - start).saturating_add(behind) as usize];
+        let got = self.image.read_svma_up_to(start, &mut code);
+        code.truncate(got);
+        (Svma(start), code)
+    }
+
     /// Whether the file has code at an address.
     pub fn is_code(&self, at: Svma) -> bool {
         self.image.is_code(at.0)
+    }
+
+    /// Where execution of the file begins, if it is a program.
+    pub(crate) fn entry(&self) -> Option<Svma> {
+        (self.image.entry != 0).then_some(Svma(self.image.entry))
+    }
+
+    /// Whether a linkage stub is at an address.
+    pub(crate) fn is_stub(&self, at: Svma) -> bool {
+        self.image.plts.iter().any(|plt| plt.contains(&at.0))
+    }
+
+    /// The frame at a place, by the code of the function at `entry`.
+    pub(crate) fn code_frame(
+        &mut self,
+        entry: Svma,
+        wanted: Wanted,
+        machine: Machine,
+    ) -> Option<CodeFrame> {
+        if self.code_frames.len() >= MAX_CACHED {
+            self.code_frames.clear();
+        }
+        let image = &self.image;
+        let mut read = |at: u64, out: &mut [u8]| image.read_svma_up_to(at, out);
+        let find = || code_frame::follow(machine, entry.0, wanted, &mut read);
+        *self
+            .code_frames
+            .entry((entry.0, wanted))
+            .or_insert_with(find)
+    }
+
+    /// The frame at a place behind which only pops and a return stand.
+    pub(crate) fn epilogue(&self, at: Svma, machine: Machine) -> Option<CodeFrame> {
+        let mut read = |at: u64, out: &mut [u8]| self.image.read_svma_up_to(at, out);
+        code_frame::epilogue(machine, at.0, &mut read)
+    }
+
+    /// Whether the frame that executes at `pc` or returns to it leaves for a
+    /// landing pad; its rules are those of `at`.
+    pub(crate) fn is_leaving(&mut self, at: Svma, pc: Svma, machine: Machine) -> bool {
+        let Some(Svma(start)) = self.function(at, machine) else {
+            return false;
+        };
+        let (image, tables) = (&self.image, &mut self.tables);
+        let find = || EhReturn::find(image, tables, start, machine);
+        let leaves = self.eh_returns.entry(start).or_insert_with(find);
+        leaves
+            .as_ref()
+            .is_some_and(|leaves| leaves.is_leaving(pc.0))
     }
 
     pub(crate) fn row(&self, number: u32) -> Option<&Row> {

@@ -46,6 +46,9 @@ pub(crate) struct Row {
     pub(crate) return_address: Save,
     /// Interrupted by a signal: the caller's pc is exact, not a return.
     pub(crate) is_signal_frame: bool,
+    /// It keeps the registers that carry an exception to its handler, as only
+    /// functions do that go there with another frame's registers.
+    pub(crate) keeps_exception: bool,
 }
 
 impl Row {
@@ -78,11 +81,21 @@ impl Row {
                 Err(_) => {}
             }
         }
+        // `EH_RETURN_DATA_REGNO` of x86-64 and x86, told apart by the column
+        // of their return address.
+        let of_exceptions: [u8; 2] = match return_register {
+            16 => [0, 1],
+            _ => [0, 2],
+        };
+        let is_saved = |wanted: &u8| saves.iter().any(|(number, _)| number == wanted);
+        let keeps_exception =
+            matches!(return_register, 8 | 16) && of_exceptions.iter().all(is_saved);
         Some(Self {
             cfa,
             saves: saves.into(),
             return_address,
             is_signal_frame,
+            keeps_exception,
         })
     }
 
@@ -97,6 +110,7 @@ impl Row {
             saves: Box::default(),
             return_address: Save::At(-i64::from(word)),
             is_signal_frame: false,
+            keeps_exception: false,
         }
     }
 }

@@ -4,8 +4,9 @@ use crate::module::Rules;
 use crate::row::{Cfa, Row, Save};
 use crate::{
     CallBefore, Machine, ModuleId, Modules, Place, Process, Registers, expression, fallback,
+    followed,
 };
-use prof_profile::{Avma, ChainEnd, Svma};
+use prof_profile::{Avma, Bias, ChainEnd, Svma};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
@@ -117,8 +118,8 @@ pub enum Base {
 pub enum StepBy {
     /// Unwind information.
     Rules,
-    /// The frame pointer, or the code of a function's first or last
-    /// instructions; checked to follow a call where code could be read.
+    /// The frame pointer, or the function's code; checked to follow a call
+    /// where code could be read.
     Frame,
 }
 
@@ -142,7 +143,8 @@ pub(crate) struct Caller {
 /// impl Process for Jit {
 ///     fn place(&mut self, _: Avma) -> Place { Place::Anonymous }
 ///     fn word(&mut self, address: u64, _: u8) -> Option<u64> {
-///         match address { 0x7000 => Some(0), 0x7008 => Some(0x1234), _ => None }
+///         // Behind the second frame nothing is known.
+///         match address { 0x7000 => Some(0x7100), 0x7008 => Some(0x1234), _ => None }
 ///     }
 ///     fn code(&mut self, _: Avma, _: &mut [u8]) -> usize { 0 }
 /// }
@@ -151,7 +153,7 @@ pub(crate) struct Caller {
 /// registers.set(6, 0x7000); // rbp
 /// let mut chain = Vec::new();
 /// let end = Unwinder::default().unwind(registers, &mut Jit, 100, &mut chain);
-/// assert_eq!((chain.as_slice(), end), (&[0x1000, 0x1234][..], ChainEnd::Root));
+/// assert_eq!((chain.as_slice(), end), (&[0x1000, 0x1234][..], ChainEnd::StackCut));
 /// ```
 #[derive(Debug, Default)]
 pub struct Unwinder {
@@ -262,6 +264,60 @@ impl Unwinder {
         }
     }
 
+    /// The caller by a row of a module's rules.
+    fn by_row(
+        &mut self,
+        cursor: &Cursor,
+        (id, bias): (ModuleId, Bias),
+        number: u32,
+        process: &mut impl Process,
+    ) -> Result<Caller, ChainEnd> {
+        let module = self.modules.get_mut(id).ok_or(ChainEnd::FileMissing)?;
+        let row = module.row(number).ok_or(ChainEnd::BadUnwindInfo)?;
+        if !row.keeps_exception {
+            return apply(row, &cursor.registers, process);
+        }
+        let machine = cursor.registers.machine();
+        let (at, pc) = (bias.to_svma(cursor.lookup()), Avma(cursor.pc()));
+        if module.is_leaving(at, bias.to_svma(pc), machine) {
+            return Err(ChainEnd::Unproven);
+        }
+        let row = module.row(number).ok_or(ChainEnd::BadUnwindInfo)?;
+        apply(row, &cursor.registers, process)
+    }
+
+    /// The caller of a frame that no rules of its module cover.
+    fn without_rules(
+        &mut self,
+        cursor: &Cursor,
+        (id, bias): (ModuleId, Bias),
+        process: &mut impl Process,
+    ) -> Result<Caller, ChainEnd> {
+        let machine = cursor.registers.machine();
+        // No call stands before the first byte of a function that was put on
+        // the stack as the last one to return to (`__start_context`).
+        if !cursor.is_exact
+            && self.call_before(machine, cursor.pc(), process) == Some(CallBefore::None)
+            && let Some(module) = self.modules.get_mut(id)
+            && let Rules::Row(number) = module.rules(bias.to_svma(Avma(cursor.pc())), machine)
+        {
+            let caller = self.by_row(cursor, (id, bias), number, process)?;
+            // Nor was it called: what is above it on the stack is for it.
+            let before = self.call_before(machine, caller.registers.pc(), process);
+            return match before.is_some_and(CallBefore::is_call) {
+                true => Ok(caller),
+                false => Err(ChainEnd::Root),
+            };
+        }
+        if machine == Machine::Aarch64 {
+            return fallback::caller(self, cursor, process);
+        }
+        match fallback::from_signal(self, &cursor.registers, process) {
+            Some(caller) => Ok(caller),
+            None => followed::caller(self, cursor, (id, bias), process),
+        }
+    }
+
     fn find_caller(
         &mut self,
         cursor: &Cursor,
@@ -273,12 +329,9 @@ impl Unwinder {
             Place::Module { id, bias } => {
                 let module = self.modules.get_mut(id).ok_or(ChainEnd::FileMissing)?;
                 match module.rules(bias.to_svma(at), machine) {
-                    Rules::Row(number) => {
-                        let row = module.row(number).ok_or(ChainEnd::BadUnwindInfo)?;
-                        apply(row, &cursor.registers, process)
-                    }
+                    Rules::Row(number) => self.by_row(cursor, (id, bias), number, process),
                     Rules::Damaged => Err(ChainEnd::BadUnwindInfo),
-                    Rules::Nothing => fallback::caller(self, cursor, process),
+                    Rules::Nothing => self.without_rules(cursor, (id, bias), process),
                 }
             }
             Place::Anonymous => fallback::caller(self, cursor, process),
@@ -301,7 +354,8 @@ fn apply(row: &Row, registers: &Registers, process: &mut impl Process) -> Result
     let cfa = match &row.cfa {
         Cfa::Register { number, offset } => registers
             .known(*number)
-            .ok_or(ChainEnd::BadUnwindInfo)?
+            // A frame on the way could not tell it.
+            .ok_or(ChainEnd::Unproven)?
             .wrapping_add_signed(*offset),
         Cfa::Expression(code) => {
             expression::evaluate(code, registers, None, process).ok_or(ChainEnd::BadUnwindInfo)?

@@ -6,14 +6,16 @@ use super::files::LiveFiles;
 use super::memory::{MemorySnapshot, TargetMemory};
 use super::outbox::{Candidate, Ended, Outbox};
 use super::summary::LiveSummary;
+use crate::jit_owners::user_of;
 use crate::processes::Processes;
 use crate::stacks::UserState;
 use prof_abi::{ByteOrder, CpuMode, EventAttr, Misc, RecordType, SampleType};
 use prof_perfdata::write::UserChainRewriter;
 use prof_perfdata::{Body, Event, Events, Record, Sample};
-use prof_profile::{Avma, ChainEnd};
+use prof_profile::{Avma, ChainEnd, DsoKind};
 use prof_unwind::{Machine, Registers, StackDump};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Entries that are kept at each end of a chain that no record can hold; a
@@ -26,6 +28,9 @@ const SNAPSHOT_LIFE: u64 = 50_000_000;
 /// Drains for which the processes count as busy after one used memory beyond
 /// a copied piece, or started, or mapped code.
 const URGENT: u64 = 64;
+
+/// Most processes whose users are remembered.
+const MAX_USERS: usize = 1 << 14;
 
 /// Counts beside the chains.
 #[derive(Debug, Default)]
@@ -52,6 +57,8 @@ pub struct LiveUnwinder<M> {
     chains: Chains<LiveFiles, M>,
     /// Samples held back.
     held: Vec<u8>,
+    /// Those of them, by thread and time, that exec seemed to have left behind.
+    stale: FxHashSet<(i32, u64)>,
     outbox: Outbox,
     chain: Vec<u64>,
     counts: Counts,
@@ -62,6 +69,8 @@ pub struct LiveUnwinder<M> {
     latest: u64,
     /// The last drain that told of new code.
     new_code: u64,
+    /// Users of processes that made code at run time.
+    uids: BTreeMap<i32, u32>,
 }
 
 /// What to do with records of context switches.
@@ -101,6 +110,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             alive: Alive::default(),
             chains: Chains::new(LiveFiles, memory),
             held: Vec::new(),
+            stale: FxHashSet::default(),
             outbox: Outbox::default(),
             chain: Vec::new(),
             counts: Counts::default(),
@@ -108,6 +118,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             switches,
             latest: 0,
             new_code: 0,
+            uids: BTreeMap::new(),
         }
     }
 
@@ -123,6 +134,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         let mut summary = LiveSummary {
             shortened: self.counts.shortened,
             malformed: self.counts.malformed,
+            uids: self.uids.clone(),
             ..LiveSummary::default()
         };
         for (ended, count) in &self.counts.ends {
@@ -250,6 +262,9 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             }
         }
         self.events = events;
+        if self.held.is_empty() {
+            self.stale.clear();
+        }
     }
 
     /// Keeps process state up to date.
@@ -281,6 +296,9 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         {
             self.chains.stacks.prepare(&self.processes, module, pid);
             self.new_code = drain;
+            if self.processes.modules().get(module).kind == DsoKind::Jit {
+                self.note_user(pid);
+            }
         }
     }
 
@@ -294,7 +312,25 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         }
     }
 
+    /// Remembers whose process made code.
+    fn note_user(&mut self, pid: i32) {
+        let is_new = self.uids.len() < MAX_USERS && !self.uids.contains_key(&pid);
+        if let Some(uid) = is_new.then(|| user_of(pid)).flatten() {
+            self.uids.insert(pid, uid);
+        }
+    }
+
+    /// What a sample in user mode says of its process.
+    fn note_mode(&mut self, record: &Record<'_>) {
+        if record.misc.cpu_mode() == CpuMode::User
+            && let Some(pid) = record.sample_id().pid
+        {
+            self.processes.runs_user_code(pid);
+        }
+    }
+
     fn sample(&mut self, record: &Record<'_>, later_sp: u64, if_unknown: IfUnknown) {
+        self.note_mode(record);
         let index = record.event_index();
         let rewriter = index.and_then(|index| self.rewriters.get(index));
         let event = index.and_then(|index| record.events().get(index));
@@ -302,11 +338,6 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             self.counts.malformed += 1;
             return;
         };
-        if record.misc.cpu_mode() == CpuMode::User
-            && let Some(pid) = record.sample_id().pid
-        {
-            self.processes.runs_user_code(pid);
-        }
         let time = record.time().unwrap_or(0);
         if !event.attr.sample_type.has(SampleType::REGS_USER) {
             self.outbox.ready(time).extend_from_slice(record.bytes);
@@ -318,7 +349,15 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         };
         self.chain.clear();
         let mut decided = None;
-        if let (Some(state), Some(tid)) = (user_state(&sample, self.machine), sample.tid()) {
+        let user = user_state(&sample, self.machine);
+        let in_kernel = user.filter(|_| record.misc.cpu_mode() == CpuMode::Kernel);
+        let stale = &mut self.stale;
+        let is_stale = in_kernel.is_some_and(|it| is_stale(&self.processes, stale, &sample, &it));
+        if is_stale && if_unknown == IfUnknown::Hold {
+            self.held.extend_from_slice(record.bytes);
+            return;
+        }
+        if let (false, Some(state), Some(tid)) = (is_stale, user, sample.tid()) {
             let key = (tid, time);
             let snapshot = self.snapshots.get(&key);
             let pieces = snapshot.map(|snapshot| snapshot.pieces.as_slice());
@@ -372,6 +411,26 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             None => rewritten(&mut self.chain, self.outbox.ready(time)),
         }
     }
+}
+
+/// Whether the user part of a sample in the kernel is what a program left that
+/// exec has replaced since; `stale` are samples that were held back as such.
+/// The new program's mappings may be told in the next drain only, and by then
+/// it may run.
+fn is_stale(
+    processes: &Processes,
+    stale: &mut FxHashSet<(i32, u64)>,
+    sample: &Sample<'_>,
+    state: &UserState<'_>,
+) -> bool {
+    let pc = Avma(state.registers.pc());
+    let key = (sample.tid().unwrap_or(0), sample.time().unwrap_or(0));
+    if processes.is_of_old_program(state.pid, pc) {
+        stale.insert(key);
+        return true;
+    }
+    let was_stale = stale.remove(&key);
+    was_stale && processes.find(state.pid, CpuMode::User, pc).is_none()
 }
 
 /// How a chain ended, with the module of its outermost frame where that says

@@ -1,0 +1,510 @@
+//! Where a function has its return address, found by reading its code.
+//!
+//! Code without unwind information need not keep a frame pointer, and what
+//! its stack holds proves nothing: old return addresses lie about in it. What
+//! proves a caller is the code: from the function that a call goes to, every
+//! way through it is followed with how much it has pushed, until it comes to
+//! the place of interest. Only x86.
+
+use crate::Machine;
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register,
+};
+use rustc_hash::FxHashSet;
+
+/// Instructions looked at for one place.
+const MAX_INSTRUCTIONS: usize = 4096;
+/// Bytes of the longest instruction.
+const MAX_LENGTH: usize = 15;
+/// Instructions of an epilogue: pops of all registers, and what frees locals.
+const MAX_EPILOGUE: usize = 16;
+
+/// Where a function has what its caller needs, at one place in its code.
+/// Offsets are bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CodeFrame {
+    /// The return address.
+    pub(crate) return_address: Slot,
+    /// The caller's frame pointer; `None` if that cannot be told.
+    pub(crate) caller_fp: Option<CallerFp>,
+}
+
+/// A place on the stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// So far above the stack pointer.
+    FromSp(i64),
+    /// So far above the frame pointer.
+    FromFp(i64),
+}
+
+/// Where the caller's frame pointer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallerFp {
+    /// Still in its register.
+    InRegister,
+    /// So far below the return address.
+    Saved(i64),
+}
+
+/// What the frame pointer register holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fp {
+    Callers,
+    /// An address so far below the return address.
+    Frame(i64),
+    Other,
+}
+
+/// The stack at an instruction.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    at: u64,
+    /// How far the stack pointer is below the return address, if known.
+    depth: Option<i64>,
+    fp: Fp,
+    /// How far below the return address the caller's frame pointer is kept.
+    saved: Option<i64>,
+    /// The instruction before was a call.
+    behind_call: bool,
+}
+
+/// A place in code that is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Wanted {
+    /// Before the instruction there.
+    Exact(u64),
+    /// Behind the call that ends there.
+    Return(u64),
+}
+
+/// Reads code: bytes from an address on, as many as there are.
+pub(crate) trait ReadCode: FnMut(u64, &mut [u8]) -> usize {}
+impl<F: FnMut(u64, &mut [u8]) -> usize> ReadCode for F {}
+
+/// Follows the code of the function at `entry` to the place that is wanted;
+/// `None` if no way leads there, or one on which the stack gets lost.
+pub(crate) fn follow(
+    machine: Machine,
+    entry: u64,
+    wanted: Wanted,
+    read: &mut impl ReadCode,
+) -> Option<CodeFrame> {
+    let mut open = vec![State {
+        at: entry,
+        depth: Some(0),
+        fp: Fp::Callers,
+        saved: None,
+        behind_call: false,
+    }];
+    let mut seen = FxHashSet::default();
+    while let Some(state) = open.pop() {
+        if wanted == Wanted::Exact(state.at) {
+            return state.frame();
+        }
+        if seen.len() >= MAX_INSTRUCTIONS || !seen.insert(state.at) {
+            continue;
+        }
+        let Some(instruction) = decode(machine, state.at, read) else {
+            continue;
+        };
+        let is_call = matches!(
+            instruction.flow_control(),
+            FlowControl::Call | FlowControl::IndirectCall
+        );
+        if is_call && wanted == Wanted::Return(instruction.next_ip()) {
+            return state.frame();
+        }
+        if state.behind_call && begins_function(&instruction) {
+            continue;
+        }
+        state.go_on(&instruction, &mut open);
+    }
+    None
+}
+
+/// The frame at `pc` if only pops and a return follow: certain without
+/// knowing the function.
+pub(crate) fn epilogue(machine: Machine, pc: u64, read: &mut impl ReadCode) -> Option<CodeFrame> {
+    let mut state = State {
+        at: pc,
+        depth: Some(0),
+        fp: Fp::Callers,
+        saved: None,
+        behind_call: false,
+    };
+    // Depths count from the pc here: what is freed makes them negative.
+    let mut popped_fp = None;
+    for _ in 0..MAX_EPILOGUE {
+        let instruction = decode(machine, state.at, read)?;
+        match instruction.mnemonic() {
+            Mnemonic::Ret => {
+                let to_return = state.depth?.checked_neg()?;
+                return Some(CodeFrame {
+                    return_address: Slot::FromSp(to_return),
+                    caller_fp: Some(match popped_fp {
+                        Some(at) => CallerFp::Saved(to_return.checked_sub(at)?),
+                        None => CallerFp::InRegister,
+                    }),
+                });
+            }
+            Mnemonic::Pop if instruction.op0_kind() == OpKind::Register => {
+                if is_fp(instruction.op0_register()) {
+                    popped_fp = state.depth?.checked_neg();
+                }
+            }
+            Mnemonic::Add if is_sp(instruction.op0_register()) && has_immediate(&instruction) => {}
+            _ => return None,
+        }
+        state = state.after(&instruction);
+        state.depth?;
+    }
+    None
+}
+
+impl State {
+    fn frame(&self) -> Option<CodeFrame> {
+        let return_address = match (self.depth, self.fp) {
+            (Some(depth), _) => Slot::FromSp(depth),
+            (None, Fp::Frame(below)) => Slot::FromFp(below),
+            (None, _) => return None,
+        };
+        let caller_fp = match (self.fp, self.saved) {
+            (Fp::Callers, _) => Some(CallerFp::InRegister),
+            (_, Some(saved)) => Some(CallerFp::Saved(saved)),
+            (_, None) => None,
+        };
+        Some(CodeFrame {
+            return_address,
+            caller_fp,
+        })
+    }
+
+    /// Adds the instructions that can come next.
+    fn go_on(&self, instruction: &Instruction, open: &mut Vec<Self>) {
+        let next = self.after(instruction);
+        let jump = || Self {
+            at: instruction.near_branch_target(),
+            behind_call: false,
+            ..next
+        };
+        match instruction.flow_control() {
+            // Between functions there may be padding.
+            FlowControl::Next => open.push(Self {
+                behind_call: self.behind_call && instruction.mnemonic() == Mnemonic::Nop,
+                ..next
+            }),
+            FlowControl::Call | FlowControl::IndirectCall => open.push(Self {
+                behind_call: true,
+                ..next
+            }),
+            FlowControl::ConditionalBranch => open.extend([jump(), next]),
+            FlowControl::UnconditionalBranch => open.push(jump()),
+            // System calls come back.
+            FlowControl::Interrupt if instruction.code() == Code::Int_imm8 => open.push(next),
+            _ => {}
+        }
+    }
+
+    /// The stack behind an instruction that does not jump.
+    fn after(&self, instruction: &Instruction) -> Self {
+        let mut next = Self {
+            at: instruction.next_ip(),
+            behind_call: false,
+            ..*self
+        };
+        let target = instruction.op0_register();
+        let writes = instruction.op0_kind() == OpKind::Register;
+        match instruction.mnemonic() {
+            // `call` to what follows only pushes the place.
+            Mnemonic::Call if instruction.near_branch_target() == instruction.next_ip() => {
+                next.depth = self.moved_by(-instruction.stack_pointer_increment());
+            }
+            Mnemonic::Call => {}
+            Mnemonic::Push => {
+                next.depth = self.moved_by(-instruction.stack_pointer_increment());
+                if self.fp == Fp::Callers && writes && is_fp(target) && self.saved.is_none() {
+                    next.saved = next.depth;
+                }
+            }
+            Mnemonic::Leave => {
+                next.depth = match self.fp {
+                    Fp::Frame(below) => below.checked_sub(word(instruction)),
+                    _ => None,
+                };
+                next.fp = self.popped_fp(match self.fp {
+                    Fp::Frame(below) => Some(below),
+                    _ => None,
+                });
+            }
+            Mnemonic::Pop => {
+                next.depth = self.moved_by(-instruction.stack_pointer_increment());
+                if writes && is_fp(target) {
+                    next.fp = self.popped_fp(self.depth);
+                } else if writes && is_sp(target) {
+                    next.depth = None;
+                }
+            }
+            Mnemonic::Cmp | Mnemonic::Test => {}
+            // `mov %rbp,N(%rsp)` keeps it as a push does.
+            Mnemonic::Mov if self.fp == Fp::Callers && is_fp(instruction.op1_register()) => {
+                next.saved = match instruction.op0_kind() {
+                    OpKind::Memory if self.saved.is_none() => self.address(instruction),
+                    _ => self.saved,
+                };
+                if writes && is_sp(target) {
+                    next.depth = None;
+                }
+            }
+            _ if writes && is_sp(target) => next.depth = self.new_sp(instruction),
+            _ if writes && is_fp(target) => next.fp = self.new_fp(instruction),
+            _ if instruction.is_stack_instruction() => {
+                next.depth = self.moved_by(-instruction.stack_pointer_increment());
+            }
+            Mnemonic::Xchg | Mnemonic::Cmpxchg | Mnemonic::Xadd
+                if is_sp(instruction.op1_register()) || is_fp(instruction.op1_register()) =>
+            {
+                (next.depth, next.fp) = (None, Fp::Other);
+            }
+            _ => {}
+        }
+        if let (Some(depth), Some(saved)) = (next.depth, next.saved)
+            && depth < saved
+        {
+            // What is below the stack pointer is another's.
+            next.saved = None;
+        }
+        next
+    }
+
+    fn moved_by(&self, by: i32) -> Option<i64> {
+        self.depth?.checked_add(i64::from(by))
+    }
+
+    /// What the frame pointer holds after it was loaded from so far below the
+    /// return address.
+    fn popped_fp(&self, from: Option<i64>) -> Fp {
+        match (self.saved, from) {
+            (Some(saved), Some(from)) if saved == from => Fp::Callers,
+            _ => Fp::Other,
+        }
+    }
+
+    /// The depth after an instruction that writes the stack pointer.
+    fn new_sp(&self, instruction: &Instruction) -> Option<i64> {
+        let by_fp = match self.fp {
+            Fp::Frame(below) => Some(below),
+            _ => None,
+        };
+        match instruction.mnemonic() {
+            Mnemonic::Sub if has_immediate(instruction) => {
+                self.depth?.checked_add(immediate(instruction))
+            }
+            Mnemonic::Add if has_immediate(instruction) => {
+                self.depth?.checked_sub(immediate(instruction))
+            }
+            Mnemonic::Lea => self.address(instruction),
+            Mnemonic::Mov if is_fp(instruction.op1_register()) => by_fp,
+            _ => None,
+        }
+    }
+
+    /// What an instruction that writes the frame pointer puts there.
+    fn new_fp(&self, instruction: &Instruction) -> Fp {
+        let below = match instruction.mnemonic() {
+            Mnemonic::Mov if is_sp(instruction.op1_register()) => self.depth,
+            Mnemonic::Lea => self.address(instruction),
+            // `mov N(%rsp),%rbp` loads it back.
+            Mnemonic::Mov if instruction.op1_kind() == OpKind::Memory => {
+                return self.popped_fp(self.address(instruction));
+            }
+            _ => None,
+        };
+        below.map_or(Fp::Other, Fp::Frame)
+    }
+
+    /// How far below the return address a memory operand is.
+    fn address(&self, instruction: &Instruction) -> Option<i64> {
+        if instruction.memory_index() != Register::None {
+            return None;
+        }
+        let base = instruction.memory_base();
+        let from = if is_sp(base) {
+            self.depth
+        } else if is_fp(base) {
+            match self.fp {
+                Fp::Frame(below) => Some(below),
+                _ => None,
+            }
+        } else {
+            None
+        };
+        let displacement = instruction.memory_displacement64();
+        from?.checked_sub(match base.size() {
+            4 => i64::from(displacement as i32),
+            _ => displacement as i64,
+        })
+    }
+}
+
+fn decode(machine: Machine, at: u64, read: &mut impl ReadCode) -> Option<Instruction> {
+    let mut bytes = [0; MAX_LENGTH];
+    let got = read(at, &mut bytes);
+    let bitness = u32::from(machine.word()) * 8;
+    let mut decoder = Decoder::with_ip(bitness, bytes.get(..got)?, at, DecoderOptions::NONE);
+    let instruction = decoder.decode();
+    (!instruction.is_invalid()).then_some(instruction)
+}
+
+/// Whether an instruction behind a call shows that the call never returns
+/// and another function begins there.
+fn begins_function(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.mnemonic(),
+        Mnemonic::Push | Mnemonic::Endbr64 | Mnemonic::Endbr32 | Mnemonic::Int3
+    )
+}
+
+fn is_sp(register: Register) -> bool {
+    register.full_register() == Register::RSP
+}
+
+fn is_fp(register: Register) -> bool {
+    register.full_register() == Register::RBP
+}
+
+fn has_immediate(instruction: &Instruction) -> bool {
+    instruction.op_kinds().skip(1).any(|kind| {
+        matches!(
+            kind,
+            OpKind::Immediate8
+                | OpKind::Immediate32
+                | OpKind::Immediate8to32
+                | OpKind::Immediate8to64
+                | OpKind::Immediate32to64
+        )
+    })
+}
+
+/// The immediate second operand; to be called where there is one.
+fn immediate(instruction: &Instruction) -> i64 {
+    match instruction.op1_kind() {
+        OpKind::Immediate8to32 => i64::from(instruction.immediate8to32()),
+        OpKind::Immediate32 => i64::from(instruction.immediate32() as i32),
+        _ => instruction.immediate(1) as i64,
+    }
+}
+
+/// Bytes that `leave` takes off the stack.
+fn word(instruction: &Instruction) -> i64 {
+    match instruction.code() {
+        Code::Leaved => 4,
+        _ => 8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CallerFp, CodeFrame, Slot, Wanted, epilogue, follow};
+    use crate::Machine;
+
+    const AT: u64 = 0x1000;
+
+    fn reader(code: &[u8]) -> impl FnMut(u64, &mut [u8]) -> usize {
+        move |at: u64, out: &mut [u8]| {
+            let rest = at.checked_sub(AT).and_then(|at| code.get(at as usize..));
+            let rest = rest.unwrap_or_default();
+            let len = rest.len().min(out.len());
+            out[..len].copy_from_slice(&rest[..len]);
+            len
+        }
+    }
+
+    fn at(code: &[u8], wanted: Wanted) -> Option<CodeFrame> {
+        follow(Machine::X86_64, AT, wanted, &mut reader(code))
+    }
+
+    fn sp(offset: i64, caller_fp: Option<CallerFp>) -> Option<CodeFrame> {
+        Some(CodeFrame {
+            return_address: Slot::FromSp(offset),
+            caller_fp,
+        })
+    }
+
+    #[test]
+    fn pushes_and_locals_are_counted_on_every_way() {
+        // 0: test %edi,%edi; 2: je 0x12; 4: push %rbx; 5: push %rbp;
+        // 6: sub $0x18,%rsp; a: call 0x10; f: jmp 0x0; 11: nop; 12: ret
+        let code = [
+            0x85, 0xff, 0x74, 0x0e, 0x53, 0x55, 0x48, 0x83, 0xec, 0x18, 0xe8, 1, 0, 0, 0, 0xeb,
+            0xef, 0x90, 0xc3,
+        ];
+        let callers = Some(CallerFp::InRegister);
+        assert_eq!(at(&code, Wanted::Exact(AT + 5)), sp(8, callers));
+        assert_eq!(at(&code, Wanted::Return(AT + 0xf)), sp(40, callers));
+        assert_eq!(at(&code, Wanted::Exact(AT + 0x12)), sp(0, callers));
+        // No way leads behind the jump.
+        assert_eq!(at(&code, Wanted::Exact(AT + 0x11)), None);
+        // Between two instructions there is none.
+        assert_eq!(at(&code, Wanted::Exact(AT + 7)), None);
+    }
+
+    #[test]
+    fn a_frame_pointer_serves_where_the_stack_pointer_is_lost() {
+        // 0: push %rbp; 1: mov %rsp,%rbp; 4: and $-32,%rsp; 8: sub %rax,%rsp;
+        // b: call 0x11; 10: leave; 11: ret
+        let code = [
+            0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xe4, 0xe0, 0x48, 0x29, 0xc4, 0xe8, 1, 0, 0, 0,
+            0xc9, 0xc3,
+        ];
+        let saved = Some(CallerFp::Saved(8));
+        assert_eq!(at(&code, Wanted::Exact(AT + 4)), sp(8, saved));
+        let by_fp = Some(CodeFrame {
+            return_address: Slot::FromFp(8),
+            caller_fp: saved,
+        });
+        assert_eq!(at(&code, Wanted::Return(AT + 0x10)), by_fp);
+        let callers = Some(CallerFp::InRegister);
+        assert_eq!(at(&code, Wanted::Exact(AT + 0x11)), sp(0, callers));
+    }
+
+    #[test]
+    fn what_follows_a_call_that_never_returns_is_another_function() {
+        // 0: sub $8,%rsp; 4: call 0xa; 9: nop; a: push %rbx; b: ret
+        let code = [0x48, 0x83, 0xec, 8, 0xe8, 1, 0, 0, 0, 0x90, 0x53, 0xc3];
+        assert!(at(&code, Wanted::Return(AT + 9)).is_some());
+        assert_eq!(at(&code, Wanted::Exact(AT + 11)), None);
+    }
+
+    #[test]
+    fn an_epilogue_tells_where_it_returns_to() {
+        // add $0x28,%rsp; pop %rbx; pop %rbp; pop %r12; ret
+        let code = [0x48, 0x83, 0xc4, 0x28, 0x5b, 0x5d, 0x41, 0x5c, 0xc3];
+        let found = |from: u64| epilogue(Machine::X86_64, AT + from, &mut reader(&code));
+        // The frame pointer is the second word of the three that are popped.
+        let saved = Some(CallerFp::Saved(16));
+        assert_eq!(found(0), sp(64, saved));
+        assert_eq!(found(5), sp(16, saved));
+        assert_eq!(found(8), sp(0, Some(CallerFp::InRegister)));
+        assert_eq!(epilogue(Machine::X86_64, AT, &mut reader(&code[..8])), None);
+    }
+
+    #[test]
+    fn any_bytes_come_to_an_end() {
+        let mut seed = 1_u32;
+        for _ in 0..2000 {
+            let code: Vec<u8> = (0..64)
+                .map(|_| {
+                    seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    (seed >> 24) as u8
+                })
+                .collect();
+            for machine in [Machine::X86_64, Machine::X86] {
+                follow(machine, AT, Wanted::Exact(AT + 40), &mut reader(&code));
+                epilogue(machine, AT, &mut reader(&code));
+            }
+        }
+        // A jump to itself.
+        assert_eq!(at(&[0xeb, 0xfe], Wanted::Exact(AT + 2)), None);
+    }
+}

@@ -1,0 +1,324 @@
+//! Frames of functions in files without unwind information, by their code.
+//!
+//! Assembly, and programs built without tables. The frame pointer is a general
+//! register there, and stacks are full of old return addresses: a caller is
+//! believed only if its call goes to a function whose code leads to the
+//! callee's place with the return address exactly where it was found.
+
+use crate::code_frame::{CallerFp, CodeFrame, Slot, Wanted};
+use crate::unwinder::Caller;
+use crate::{
+    Base, CallBefore, Cursor, Machine, ModuleId, Place, Process, Registers, StepBy, Unwinder,
+};
+use prof_profile::{Avma, Bias, ChainEnd, Svma};
+
+/// Slots of the stack in which a return address is looked for: frames of up
+/// to 4 KiB on 64 bits. Larger ones are found by frame pointer alone.
+const SLOTS: u64 = 512;
+/// Code before a place in which the beginning of its function is looked for.
+const BEFORE: u64 = 4096;
+/// How much of a beginning may lie behind the place, bytes.
+const BEGINNING: u64 = 16;
+/// Beginnings that are tried.
+const MAX_BEGINNINGS: usize = 8;
+/// Code behind a thread's first call in which the thread ends, bytes.
+const TO_EXIT: usize = 24;
+/// Code before that call which marks the outermost frame, bytes.
+const TO_CALL: usize = 16;
+
+/// The caller of a frame in a module without rules for it.
+pub(crate) fn caller(
+    unwinder: &mut Unwinder,
+    cursor: &Cursor,
+    (id, bias): (ModuleId, Bias),
+    process: &mut impl Process,
+) -> Result<Caller, ChainEnd> {
+    let mut frame = Followed {
+        unwinder,
+        registers: *cursor.registers(),
+        id,
+        bias,
+        is_exact: cursor.is_exact(),
+    };
+    if frame.is_thread_start() {
+        return Err(ChainEnd::Root);
+    }
+    if let Some(caller) = frame.by_epilogue(process) {
+        return Ok(caller);
+    }
+    let is_cut = match frame.by_direct_call(process) {
+        Search::Found(caller) => return Ok(caller),
+        Search::Nothing { is_cut } => is_cut,
+    };
+    match frame.by_beginning(process) {
+        Some(caller) => Ok(caller),
+        None if is_cut => Err(ChainEnd::StackCut),
+        None => Err(ChainEnd::NoUnwindInfo),
+    }
+}
+
+/// What came of looking through a stack.
+#[expect(clippy::large_enum_variant, reason = "made once a frame, never kept")]
+enum Search {
+    Found(Caller),
+    /// `is_cut`: the stack was not all there.
+    Nothing {
+        is_cut: bool,
+    },
+}
+
+/// A frame whose caller is looked for.
+struct Followed<'a> {
+    unwinder: &'a mut Unwinder,
+    registers: Registers,
+    id: ModuleId,
+    bias: Bias,
+    is_exact: bool,
+}
+
+impl Followed<'_> {
+    fn machine(&self) -> Machine {
+        self.registers.machine()
+    }
+
+    fn word(&self) -> u64 {
+        u64::from(self.machine().word())
+    }
+
+    /// The frame's place in its file.
+    fn wanted(&self) -> Wanted {
+        let pc = self.bias.to_svma(Avma(self.registers.pc())).0;
+        match self.is_exact {
+            true => Wanted::Exact(pc),
+            false => Wanted::Return(pc),
+        }
+    }
+
+    /// The frame in the function at `entry`, if that leads here.
+    fn in_function(&mut self, entry: u64) -> Option<CodeFrame> {
+        let (machine, wanted) = (self.machine(), self.wanted());
+        let entry = self.bias.to_svma(Avma(entry));
+        let module = self.unwinder.modules.get_mut(self.id)?;
+        module.code_frame(entry, wanted, machine)
+    }
+
+    /// Whether nothing called the frame: it is in the function at which the
+    /// file is entered, or in that which starts threads.
+    fn is_thread_start(&mut self) -> bool {
+        let (machine, wanted) = (self.machine(), self.wanted());
+        let Some(module) = self.unwinder.modules.get_mut(self.id) else {
+            return false;
+        };
+        let entry = module.entry();
+        let is_entry = entry.is_some_and(|entry| {
+            let frame = module.code_frame(entry, wanted, machine);
+            frame.is_some()
+        });
+        is_entry || (self.registers.fp() == Some(0) && self.starts_thread())
+    }
+
+    /// Whether the frame returns to where a new thread made its first call:
+    /// before it the frame pointer was cleared, to mark the outermost frame,
+    /// and what follows ends the thread.
+    fn starts_thread(&self) -> bool {
+        const CLEAR: [u8; 2] = [0x31, 0xed];
+        const SYSTEM_CALLS: [[u8; 2]; 2] = [[0x0f, 0x05], [0xcd, 0x80]];
+        let Wanted::Return(pc) = self.wanted() else {
+            return false;
+        };
+        let (mut before, mut behind) = ([0; TO_CALL], [0; TO_EXIT]);
+        let Some(module) = self.unwinder.modules.get(self.id) else {
+            return false;
+        };
+        let start = pc.saturating_sub(TO_CALL as u64);
+        let got = module.code(Svma(start), &mut before);
+        let has_clear = before.get(..got).is_some_and(|code| has(code, &CLEAR));
+        let got = module.code(Svma(pc), &mut behind);
+        let code = behind.get(..got).unwrap_or_default();
+        has_clear && SYSTEM_CALLS.iter().any(|call| has(code, call))
+    }
+
+    /// The caller, if only pops and a return follow.
+    fn by_epilogue(&mut self, process: &mut impl Process) -> Option<Caller> {
+        let Wanted::Exact(pc) = self.wanted() else {
+            return None;
+        };
+        let module = self.unwinder.modules.get(self.id)?;
+        let frame = module.epilogue(Svma(pc), self.machine())?;
+        let caller = self.caller_at(&frame, process)?;
+        self.call_before(&caller.registers, process)?
+            .is_call()
+            .then_some(caller)
+    }
+
+    /// The caller by a return address whose call goes to this function.
+    fn by_direct_call(&mut self, process: &mut impl Process) -> Search {
+        let (sp, word) = (self.registers.sp(), self.word());
+        let by_fp = self.registers.fp().filter(|&fp| fp >= sp);
+        let by_fp = by_fp.and_then(|fp| fp.checked_add(word));
+        let slots = (0..SLOTS).filter_map(|number| sp.checked_add(number * word));
+        let mut is_cut = false;
+        for slot in by_fp.into_iter().chain(slots) {
+            let Some(value) = process.word(slot, self.machine().word()) else {
+                is_cut = true;
+                if Some(slot) == by_fp {
+                    continue;
+                }
+                break;
+            };
+            if let Some(caller) = self.called_from(slot, value, process) {
+                return Search::Found(caller);
+            }
+        }
+        Search::Nothing { is_cut }
+    }
+
+    /// The caller, if `value` at `slot` is a return address that leads here.
+    fn called_from(&mut self, slot: u64, value: u64, process: &mut impl Process) -> Option<Caller> {
+        let Place::Module { .. } = process.place(Avma(value.wrapping_sub(1))) else {
+            return None;
+        };
+        let CallBefore::Direct(by) = self.unwinder.call_before(self.machine(), value, process)?
+        else {
+            return None;
+        };
+        let entry = value.wrapping_add_signed(by);
+        if !self.is_own(entry, process) {
+            return None;
+        }
+        let frame = self.in_function(entry)?;
+        (self.slot_of(&frame) == Some(slot))
+            .then(|| self.caller_at(&frame, process))
+            .flatten()
+    }
+
+    /// Whether an address is in the frame's own module.
+    fn is_own(&self, at: u64, process: &mut impl Process) -> bool {
+        matches!(process.place(Avma(at)), Place::Module { id, .. } if id == self.id)
+    }
+
+    /// The caller through a pointer or a linkage stub: no call tells where
+    /// the function begins, but how it begins may.
+    fn by_beginning(&mut self, process: &mut impl Process) -> Option<Caller> {
+        for entry in self.beginnings() {
+            let Some(frame) = self.in_function(entry) else {
+                continue;
+            };
+            let caller = self.caller_at(&frame, process)?;
+            let pc = caller.registers.pc();
+            let leads_here = match self.call_before(&caller.registers, process)? {
+                CallBefore::Indirect => true,
+                // Through a stub, of this file or another.
+                CallBefore::Direct(by) => {
+                    let target = pc.wrapping_add_signed(by);
+                    !self.is_own(target, process) || self.is_stub(target)
+                }
+                CallBefore::None => false,
+            };
+            return leads_here.then_some(caller);
+        }
+        None
+    }
+
+    fn is_stub(&self, at: u64) -> bool {
+        let module = self.unwinder.modules.get(self.id);
+        module.is_some_and(|module| module.is_stub(self.bias.to_svma(Avma(at))))
+    }
+
+    /// Addresses up to the pc that look like a function's first, the nearest
+    /// first.
+    fn beginnings(&self) -> Vec<u64> {
+        let machine = self.machine();
+        let pc = self.bias.to_svma(Avma(self.registers.pc()));
+        let Some(module) = self.unwinder.modules.get(self.id) else {
+            return Vec::new();
+        };
+        let (start, code) = module.code_around(pc, BEFORE, BEGINNING);
+        let before = pc.0 - start.0;
+        let first = self.registers.pc().wrapping_sub(before);
+        (0..=before as usize)
+            .rev()
+            .filter(|&at| {
+                let rest = code.get(at..).unwrap_or_default();
+                begins_function(machine, rest)
+            })
+            .take(MAX_BEGINNINGS)
+            .map(|at| first.wrapping_add(at as u64))
+            .collect()
+    }
+
+    /// Where the frame's return address is.
+    fn slot_of(&self, frame: &CodeFrame) -> Option<u64> {
+        match frame.return_address {
+            Slot::FromSp(offset) => self.registers.sp().checked_add_signed(offset),
+            Slot::FromFp(offset) => self.registers.fp()?.checked_add_signed(offset),
+        }
+    }
+
+    /// The caller's registers, as the frame has them.
+    fn caller_at(&self, frame: &CodeFrame, process: &mut impl Process) -> Option<Caller> {
+        let machine = self.machine();
+        let slot = self.slot_of(frame)?;
+        let mut caller = self.registers;
+        // The code was not followed for what else it saves.
+        let others: &[u8] = match machine {
+            Machine::X86 => &[3, 6, 7],
+            _ => &[3, 12, 13, 14, 15],
+        };
+        others.iter().for_each(|&number| caller.forget(number));
+        match frame.caller_fp {
+            Some(CallerFp::InRegister) => {}
+            Some(CallerFp::Saved(below)) => {
+                let at = slot.checked_add_signed(below.checked_neg()?)?;
+                caller.set(machine.fp(), process.word(at, machine.word())?);
+            }
+            None => caller.forget(machine.fp()),
+        }
+        caller.set_pc(process.word(slot, machine.word())?);
+        caller.set(machine.sp(), slot.checked_add(self.word())?);
+        Some(Caller {
+            registers: caller,
+            is_exact: false,
+            by: StepBy::Frame,
+            base: match frame.return_address {
+                Slot::FromSp(_) => Base::Stack,
+                Slot::FromFp(_) => Base::Frame,
+            },
+            slot: Some(slot),
+        })
+    }
+
+    /// What stands before the caller's pc; `None` if that is no code.
+    fn call_before(&self, caller: &Registers, process: &mut impl Process) -> Option<CallBefore> {
+        self.unwinder
+            .call_before(self.machine(), caller.pc(), process)
+    }
+}
+
+/// Whether code is how functions begin that keep a frame pointer, or those of
+/// Go, which ask for the limit of the stack first.
+fn begins_function(machine: Machine, code: &[u8]) -> bool {
+    match (machine, code) {
+        // push %ebp; mov %esp,%ebp
+        (Machine::X86, [0x55, 0x89, 0xe5, ..] | [0x55, 0x8b, 0xec, ..]) => true,
+        (Machine::X86_64, code) => matches!(
+            code,
+            // push %rbp; mov %rsp,%rbp
+            [0x55, 0x48, 0x89, 0xe5, ..]
+                | [0x55, 0x48, 0x8b, 0xec, ..]
+                // cmp 0x10(%r14),%rsp; or of what is N below: lea N(%rsp),%r12;
+                // cmp 0x10(%r14),%r12
+                | [0x49, 0x3b, 0x66, 0x10, ..]
+                | [0x4c, 0x8d, 0x64, 0x24, _, 0x4d, 0x3b, 0x66, 0x10, ..]
+                | [0x4c, 0x8d, 0xa4, 0x24, _, _, _, _, 0x4d, 0x3b, 0x66, 0x10, ..]
+                // sub $N,%rsp; mov %rbp,M(%rsp); lea M(%rsp),%rbp
+                | [0x48, 0x83, 0xec, _, 0x48, 0x89, 0x6c, 0x24, _, 0x48, 0x8d, 0x6c, 0x24, ..]
+                | [0x48, 0x81, 0xec, _, _, _, _, 0x48, 0x89, 0xac, 0x24, ..]
+        ),
+        _ => false,
+    }
+}
+
+fn has(code: &[u8], part: &[u8]) -> bool {
+    code.windows(part.len()).any(|window| window == part)
+}

@@ -1,0 +1,265 @@
+//! `prof record -g`: a chain that is not proved ends, with its reason.
+//!
+//! The programs have functions with known callers, so that chains are checked
+//! by their names: while exceptions are thrown, without unwind information,
+//! on stacks that nothing called into, in exec.
+
+use crate::oracle::{have, may_record_all, prof, prof_command, scratch, skipped};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A recording as it is read back.
+struct Seen {
+    /// User frames, by name and innermost first.
+    chains: Vec<Vec<String>>,
+    /// Samples by how their chain ended.
+    ends: Value,
+}
+
+impl Seen {
+    fn ended(&self, end: &str) -> usize {
+        self.ends[end].as_u64().unwrap_or(0) as usize
+    }
+
+    fn with(&self, name: &str) -> usize {
+        let has = |chain: &&Vec<String>| chain.iter().any(|frame| frame == name);
+        self.chains.iter().filter(has).count()
+    }
+
+    /// Chains whose outermost function is one that nothing calls.
+    fn rooted(&self) -> usize {
+        let starts = ["_start", "_dl_start", "clone", "__clone", "__start_context"];
+        let is_start = |name: &str| starts.iter().any(|start| name.starts_with(start));
+        let outermost = |chain: &&Vec<String>| chain.last().is_some_and(|name| is_start(name));
+        self.chains.iter().filter(outermost).count()
+    }
+
+    /// Pairs of callee and caller that cannot be.
+    fn wrong(&self, can_call: fn(&str, &str) -> bool) -> Vec<String> {
+        let pairs = self.chains.iter().flat_map(|chain| chain.windows(2));
+        pairs
+            .filter(|pair| !can_call(&pair[1], &pair[0]))
+            .map(|pair| format!("{} called by {}", pair[0], pair[1]))
+            .collect()
+    }
+}
+
+/// Builds a program of `fixtures/programs`; `None` without the compiler.
+fn build(compiler: &str, source: &str, name: &str, options: &[&str]) -> Option<PathBuf> {
+    if !have(name, compiler) {
+        return None;
+    }
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/programs");
+    let program = scratch().join(format!("proof-{name}"));
+    let built = Command::new(compiler)
+        .args(options)
+        .args(["-fno-optimize-sibling-calls", "-o"])
+        .arg(&program)
+        .arg(sources.join(source))
+        .status()
+        .expect("the compiler starts");
+    assert!(built.success(), "{source} compiles");
+    Some(program)
+}
+
+/// The name without arguments, return type and the mark of a cold part.
+fn plain(name: &str) -> String {
+    let name = name.trim().trim_start_matches("void ");
+    name.split(['(', ' ', '.'])
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Records a program and reads its user chains.
+fn record(program: &Path, rate: &str) -> Seen {
+    let data = program.with_extension("data");
+    let output = prof_command()
+        .args(["record", "-q", "-F", rate, "-e", "cpu-clock:u", "-g", "-o"])
+        .arg(&data)
+        .arg("--")
+        .arg(program)
+        .output()
+        .expect("prof starts");
+    assert!(output.status.success(), "{output:?}");
+    let data = data.to_str().expect("UTF-8");
+    let text = prof(&["script", "-F", "comm,ip,sym", "-i", data]).succeeded("script");
+    let frame = |line: &str| line.trim().split_once(' ').map(|(_, name)| plain(name));
+    let chain = |sample: &str| sample.lines().skip(1).filter_map(frame).collect();
+    let report = prof(&["report", "--json", "-i", data]).succeeded("report");
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    Seen {
+        chains: text.text().split("\n\n").map(chain).collect(),
+        ends: report["trust"]["stacks"]["ends"].clone(),
+    }
+}
+
+/// Who can call whom in `exceptions.cc`; true where it does not say.
+fn can_throw(caller: &str, callee: &str) -> bool {
+    let level = |name: &str| -> Option<u32> {
+        name.strip_prefix("level<")?.strip_suffix('>')?.parse().ok()
+    };
+    if let Some(level_of_callee) = level(callee) {
+        return match level_of_callee.checked_sub(1) {
+            Some(above) => level(caller) == Some(above),
+            None => ["catch_all", "level_catching", "jump_back"].contains(&caller),
+        };
+    }
+    match callee {
+        "thrower" | "jumper" => caller == "level<7>",
+        "level_catching" => caller == "catch_all",
+        "catch_all" | "jump_back" => caller == "main",
+        "_Unwind_RaiseException" => caller == "__cxa_throw",
+        "_Unwind_Resume" => level(caller).is_some(),
+        "__cxa_throw" => caller == "thrower",
+        "__cxa_begin_catch" | "__cxa_end_catch" => {
+            ["catch_all", "level_catching"].contains(&caller)
+        }
+        _ => true,
+    }
+}
+
+#[test]
+fn no_chain_is_wrong_while_exceptions_are_thrown() {
+    for (name, options) in [
+        ("thrown", &["-O2", "-fomit-frame-pointer"][..]),
+        ("thrown-by-frame-pointer", &["-O0"]),
+    ] {
+        let Some(program) = build("g++", "exceptions.cc", name, options) else {
+            return;
+        };
+        let seen = record(&program, "4000");
+        assert!(seen.chains.len() > 500, "{} samples", seen.chains.len());
+        assert!(seen.with("_Unwind_RaiseException") > 100);
+        assert_eq!(seen.wrong(can_throw), Vec::<String>::new(), "{name}");
+        assert!(seen.ended("Root") <= seen.rooted(), "{name}: {}", seen.ends);
+        let rooted = seen.rooted();
+        assert!(
+            rooted * 100 >= seen.chains.len() * 85,
+            "{name}: {rooted} of {} reach the start",
+            seen.chains.len()
+        );
+    }
+}
+
+/// Who can call whom in `no-unwind-info.c`; true where it does not say.
+fn can_call(caller: &str, callee: &str) -> bool {
+    let callers: &[&str] = match callee {
+        "top" => &["main"],
+        "node0" => &["top"],
+        "node1" => &["node0"],
+        "node2" => &["node1"],
+        "node3" => &["node2"],
+        "node4" => &["node3"],
+        "node5" => &["node4"],
+        "sort" => &["node3"],
+        "compare" => &["sort"],
+        "leaf" => &["node5", "compare"],
+        "spin" => &["leaf", "node1"],
+        _ => return true,
+    };
+    callers.contains(&caller)
+}
+
+#[test]
+fn no_chain_of_a_program_without_unwind_information_is_wrong() {
+    let bare = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"];
+    for (name, compiler, options, least) in [
+        // Functions that are called through a pointer: nothing tells where
+        // they begin, so chains end there.
+        ("bare", "gcc", &["-O2", "-fomit-frame-pointer"][..], 40),
+        ("bare-o1", "gcc", &["-O1", "-fomit-frame-pointer"], 40),
+        (
+            "bare-frames",
+            "gcc",
+            &["-O2", "-fno-omit-frame-pointer"],
+            90,
+        ),
+        ("bare-unoptimized", "gcc", &["-O0"], 90),
+        ("bare-static", "musl-gcc", &["-O2", "-static"], 40),
+    ] {
+        let options: Vec<&str> = options.iter().chain(&bare).copied().collect();
+        let Some(program) = build(compiler, "no-unwind-info.c", name, &options) else {
+            continue;
+        };
+        let seen = record(&program, "4000");
+        assert!(seen.chains.len() > 500, "{} samples", seen.chains.len());
+        assert_eq!(seen.wrong(can_call), Vec::<String>::new(), "{name}");
+        // Of no chain is said that it is complete when it is not.
+        assert!(seen.ended("Root") <= seen.rooted(), "{name}: {}", seen.ends);
+        let reached = seen.with("main");
+        assert!(
+            reached * 100 >= seen.chains.len() * least,
+            "{name}: {reached} of {} reach main; {}",
+            seen.chains.len(),
+            seen.ends
+        );
+    }
+}
+
+/// What is on a stack to be returned to first stands at a function's first
+/// byte: it has that function's name, and the chain ends there.
+#[test]
+fn a_stack_that_was_made_ends_at_the_function_it_was_made_for() {
+    let name = "made-stack";
+    let Some(program) = build("gcc", "contexts.c", name, &["-O2"]) else {
+        return;
+    };
+    let seen = record(&program, "2000");
+    let on_it: Vec<_> = seen
+        .chains
+        .iter()
+        .filter(|chain| chain.iter().any(|frame| frame == "on_context"))
+        .collect();
+    assert!(on_it.len() > 100, "{} samples", on_it.len());
+    for chain in &on_it {
+        let from = chain.iter().position(|frame| frame == "on_context");
+        let callers = &chain[from.expect("it is there") + 1..];
+        assert_eq!(callers, ["__start_context"], "{chain:?}");
+    }
+    assert!(seen.ended("Root") >= on_it.len(), "{}", seen.ends);
+}
+
+/// In exec the registers are those of the program that called it, and its
+/// stack is gone.
+#[test]
+fn what_exec_left_behind_is_in_no_chain() {
+    let test = "what_exec_left_behind_is_in_no_chain";
+    if !may_record_all(test) {
+        return;
+    }
+    let data = scratch().join("proof-exec.data");
+    let script = "i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); done";
+    let output = prof_command()
+        .args(["record", "-q", "-F", "10000", "-g", "-o"])
+        .arg(&data)
+        .args(["--", "sh", "-c", script])
+        .output()
+        .expect("prof starts");
+    assert!(output.status.success(), "{output:?}");
+    let data = data.to_str().expect("UTF-8");
+    let text = prof(&["script", "-F", "comm,ip,sym,dso", "-i", data]).succeeded("script");
+    let text = text.text();
+    // The old address space is gone and the new program has not run.
+    let loads = |sample: &&str| {
+        let mut lines = sample.lines();
+        lines.next().is_some_and(|first| first.starts_with("true"))
+            && sample.contains(" load_elf_binary ")
+    };
+    let in_exec: Vec<&str> = text.split("\n\n").filter(loads).collect();
+    if in_exec.is_empty() {
+        skipped(
+            test,
+            "no sample fell into exec, or the kernel hides its symbols",
+        );
+        return;
+    }
+    for sample in in_exec {
+        let is_user = |line: &&str| {
+            !line.contains("[kernel") && !line.contains("([") && !line.contains("ld-linux")
+        };
+        let left: Vec<&str> = sample.lines().skip(1).filter(is_user).collect();
+        assert_eq!(left, Vec::<&str>::new(), "{sample}");
+    }
+}
