@@ -32,6 +32,7 @@ mod machine;
 mod mutants;
 mod mutation;
 mod oracle;
+mod other_roots;
 mod perf_options;
 mod record_command;
 mod record_faults;

@@ -173,7 +173,7 @@ pub(crate) struct Args {
     /// Build-ids of all files, which are there anyway.
     #[arg(long, hide = true)]
     buildid_all: bool,
-    /// No copies of files in ~/.debug, which are never made.
+    /// No copies of files in ~/.debug, as are made of those of containers.
     #[arg(short = 'N', long, hide = true)]
     no_buildid_cache: bool,
     /// Times of the first and last sample, which are always there.
@@ -306,6 +306,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     options.clock = args.clockid;
     options.extras = extras(args);
     options.build_ids = !args.no_buildid;
+    options.keeps_files = !args.no_buildid_cache;
     options.command_line = std::env::args_os()
         .map(|argument| argument.as_bytes().to_vec())
         .collect();

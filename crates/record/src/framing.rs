@@ -1,13 +1,14 @@
 //! What stands before and after the kernel's records: the state of the
 //! machine at the start, and what is known only at the end.
 
+use crate::foreign::{ForeignFiles, KeptFiles};
 use crate::open::{OpenEvent, OpenSet};
 use crate::options::{Options, Target};
 use crate::plan::Role;
 use crate::synthesize::{self, Synthesizer, cgroups, processes};
 use crate::tally::Tally;
 use crate::tasks::process_of;
-use prof_abi::AttrFlags;
+use prof_abi::{AttrFlags, ByteOrder};
 use prof_perfdata::write::{
     ClockData, CpuMap, EventDescription, Features, IdIndexEntry, LostRecords, LostSamples, Trailer,
     id_index, thread_map,
@@ -23,6 +24,7 @@ pub(crate) struct Framing<'a> {
     tasks: Vec<Option<u32>>,
     trailer: Trailer,
     synthesizer: Synthesizer,
+    foreign: ForeignFiles,
 }
 
 impl<'a> Framing<'a> {
@@ -44,6 +46,7 @@ impl<'a> Framing<'a> {
             tasks,
             trailer: Trailer::of(&written.attr),
             synthesizer: Synthesizer::new(&written.attr, what),
+            foreign: ForeignFiles::new(options.build_ids && options.keeps_files),
         }
     }
 
@@ -78,12 +81,28 @@ impl<'a> Framing<'a> {
             Target::Threads(tids) => tids.iter().filter_map(|&tid| process_of(tid)).collect(),
             Target::System => processes().into_iter().collect(),
         };
+        let from = out.len();
         self.synthesizer.processes(pids, out);
+        let mut rest = out.get(from..).unwrap_or_default();
+        while let Some(size) = ByteOrder::NATIVE.u16(rest, 6)
+            && let Some((record, behind)) = rest.split_at_checked(usize::from(size).max(8))
+        {
+            self.foreign.note(record);
+            rest = behind;
+        }
     }
 
-    /// Keeps the build-id of an `MMAP2` from the kernel for the features.
+    /// Keeps the build-id of an `MMAP2` from the kernel for the features, and
+    /// its file if we would not find that again.
     pub(crate) fn mapping(&mut self, record: &[u8]) {
         self.synthesizer.learn(record);
+        self.foreign.note(record);
+    }
+
+    /// Stores the files that would not be found again; to be called when the
+    /// recording is written.
+    pub(crate) fn store_files(&mut self) -> KeptFiles {
+        self.foreign.store()
     }
 
     fn id_index(&self, out: &mut Vec<u8>) {

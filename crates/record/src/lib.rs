@@ -9,6 +9,7 @@ pub mod counting;
 pub mod doctor;
 mod drain;
 pub mod events;
+mod foreign;
 mod framing;
 pub mod hints;
 mod open;
@@ -33,6 +34,7 @@ mod why_empty;
 mod writing;
 
 pub use control::EndedBy;
+pub use foreign::KeptFiles;
 pub use plan::DEFAULT_DUMP;
 pub use rings::RingMemory;
 pub use session::{Finished, NoThread, RecordError, record};

@@ -239,6 +239,9 @@ pub struct Options {
     pub extras: Extras,
     /// Build-ids with each mapping.
     pub build_ids: bool,
+    /// Whether files that only processes of other roots see are kept, as
+    /// copies in the build-id cache (not with `-N`).
+    pub keeps_files: bool,
     /// Where to.
     pub destination: Destination,
     /// Our own command line, for the file.
@@ -272,6 +275,7 @@ impl Options {
             clock: None,
             extras: Extras::default(),
             build_ids: true,
+            keeps_files: true,
             destination,
             command_line: Vec::new(),
             version: String::new(),

@@ -277,7 +277,10 @@ fn run(
     let command = launched
         .as_ref()
         .and_then(|launched| control.wait_for_command(launched, ended_by, notices));
-    let summary = Summary::new(&set, written.tally, written.bytes, file, began);
+    let summary = Summary {
+        kept: written.kept,
+        ..Summary::new(&set, written.tally, written.bytes, file, began)
+    };
     let is_empty = summary.tally.samples == 0 && written.result.is_ok();
     Ok(Finished {
         why_empty: is_empty.then(|| why_empty(options, &set, summary.elapsed)),

@@ -1,5 +1,6 @@
 //! What was recorded, in one line.
 
+use crate::foreign::KeptFiles;
 use crate::hints::Whose;
 use crate::open::OpenSet;
 use crate::plan::Role;
@@ -40,6 +41,8 @@ pub struct Summary {
     pub events: Vec<String>,
     /// The memory of the rings.
     pub rings: RingMemory,
+    /// Files of containers and chroots, kept for naming.
+    pub kept: KeptFiles,
 }
 
 impl Summary {
@@ -74,6 +77,7 @@ impl Summary {
                 .map(|event| event.planned.name.clone())
                 .collect(),
             rings: set.memory(),
+            kept: KeptFiles::default(),
         }
     }
 
@@ -151,6 +155,16 @@ impl Summary {
                 "; only {:.0} % of the CPU time was seen: tasks that live shorter than a sampling \
                  period are not (try: -a, or a higher -F)",
                 100.0 * seen
+            ));
+        }
+        if self.kept.files > 0 {
+            let count = self.kept.files;
+            line.push_str(&format!("; {count} files of other roots kept in ~/.debug"));
+        }
+        if let Some((count, why)) = &self.kept.failed {
+            line.push_str(&format!(
+                "; {count} files of other roots could not be kept ({why}): their functions may \
+                 stay without names"
             ));
         }
         let share = 100.0 * self.own_cpu.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9);

@@ -2,6 +2,7 @@
 //! the rings give, through the stage.
 
 use crate::drain::Shared;
+use crate::foreign::KeptFiles;
 use crate::framing::Framing;
 use crate::output::{Output, OutputError};
 use crate::rounds::Rounds;
@@ -26,6 +27,8 @@ pub(crate) struct Written {
     pub(crate) tally: Tally,
     /// Bytes of records.
     pub(crate) bytes: u64,
+    /// Files that were kept for naming.
+    pub(crate) kept: KeptFiles,
     /// The file is finished, or why it is not.
     pub(crate) result: Result<(), OutputError>,
 }
@@ -154,6 +157,7 @@ impl Writing<'_> {
             tally,
             bytes,
             result: self.output.finish(features),
+            kept: self.framing.store_files(),
         }
     }
 
@@ -193,6 +197,7 @@ impl Writing<'_> {
             tally,
             bytes: self.output.data_size(),
             result: Err(error),
+            kept: KeptFiles::default(),
         }
     }
 }

@@ -109,7 +109,7 @@ impl ProgramHeaders {
 }
 
 /// The build-id in a file's program headers' notes.
-fn read_build_id(file: &File) -> Option<BuildId> {
+pub(crate) fn read_build_id(file: &File) -> Option<BuildId> {
     // Header, program headers and notes of nearly every file stand here.
     const FIRST: u64 = 4096;
     const MOST_NOTES: u64 = 64 * 1024;

@@ -12,6 +12,7 @@ mod machine;
 mod procfs;
 
 use build_ids::BuildIdCache;
+pub(crate) use build_ids::read_build_id;
 use procfs::MapsLine;
 use prof_abi::{BuildId, ByteOrder, CpuMode, EventAttr, Misc, RecordType};
 use prof_perfdata::write::{

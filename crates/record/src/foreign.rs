@@ -1,0 +1,306 @@
+//! Files of processes that see other files than we do: in containers and
+//! chroots. Their paths lead nowhere, or elsewhere, once they have ended, so
+//! what names are taken from is kept open while recording and then copied into
+//! perf's build-id cache, where every reader of recordings looks for it.
+
+use crate::synthesize::read_build_id;
+use prof_abi::{BuildId, ByteOrder, CpuMode, Misc, RecordType};
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, symlink};
+use std::path::{Component, Path, PathBuf};
+
+/// Most files that are kept open.
+const MAX_FILES: usize = 64;
+/// Most bytes of all files that are kept, 1 GiB.
+const MAX_BYTES: u64 = 1 << 30;
+/// Most files that are told apart.
+const MAX_CHECKED: usize = 1 << 16;
+
+/// What became of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeptFiles {
+    /// Copies in the cache.
+    pub files: usize,
+    /// Those that could not be copied, and why the first of them.
+    pub failed: Option<(usize, String)>,
+}
+
+/// Finds and keeps them.
+#[derive(Debug)]
+pub(crate) struct ForeignFiles {
+    /// perf's build-id cache; `None` if nothing is to be kept.
+    cache: Option<PathBuf>,
+    checked: HashSet<(Vec<u8>, BuildId)>,
+    kept: Vec<Kept>,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    path: Vec<u8>,
+    build_id: BuildId,
+    file: File,
+}
+
+/// What an `MMAP2` record of the kernel or of ours tells of a file with code.
+struct Mapped<'a> {
+    pid: u32,
+    start: u64,
+    end: u64,
+    build_id: BuildId,
+    path: &'a [u8],
+}
+
+impl<'a> Mapped<'a> {
+    /// Offsets as in `prof_perfdata::body::Mmap2`.
+    fn decode(record: &'a [u8]) -> Option<Self> {
+        const EXECUTABLE: u32 = 4;
+        let order = ByteOrder::NATIVE;
+        let misc = Misc(order.u16(record, 4)?);
+        let is_it = order.u32(record, 0)? == RecordType::MMAP2.0
+            && misc.has(Misc::MMAP_BUILD_ID)
+            && misc.cpu_mode() == CpuMode::User
+            && order.u32(record, 64)? & EXECUTABLE != 0;
+        let path = record.get(72..)?.split(|&byte| byte == 0).next()?;
+        if !is_it || !path.starts_with(b"/") || path.starts_with(b"//") {
+            return None;
+        }
+        let len = usize::from(*record.get(40)?).min(BuildId::RECORDED_MAX);
+        let start = order.u64(record, 16)?;
+        Some(Self {
+            pid: order.u32(record, 8)?,
+            start,
+            end: start.checked_add(order.u64(record, 24)?)?,
+            build_id: BuildId::new(record.get(44..44 + len)?)?,
+            path,
+        })
+    }
+
+    fn path(&self) -> &'a Path {
+        Path::new(OsStr::from_bytes(self.path))
+    }
+
+    /// Whether a file is the one that was mapped.
+    fn is(&self, file: &File) -> bool {
+        read_build_id(file).is_some_and(|found| found.matches(&self.build_id))
+    }
+
+    /// Whether its path leads to it for us, too.
+    fn is_ours(&self) -> bool {
+        open_regular(self.path()).is_some_and(|file| self.is(&file))
+    }
+
+    /// Opens it as the process sees it.
+    fn open(&self) -> Option<File> {
+        let process = PathBuf::from(format!("/proc/{}", self.pid));
+        let inside = self.path().strip_prefix("/").ok()?;
+        let mapping = format!("map_files/{:x}-{:x}", self.start, self.end);
+        [process.join("root").join(inside), process.join(mapping)]
+            .iter()
+            .filter_map(|path| open_regular(path))
+            .find(|file| self.is(file))
+    }
+}
+
+impl ForeignFiles {
+    /// Keeps files if `keeps`, for the cache of the user whose home this is.
+    pub(crate) fn new(keeps: bool) -> Self {
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let home = home.filter(|home| keeps && home.is_absolute());
+        Self {
+            cache: home.map(|home| home.join(".debug")),
+            checked: HashSet::new(),
+            kept: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Looks at a record: if it maps a file of another root, keeps that open.
+    pub(crate) fn note(&mut self, record: &[u8]) {
+        if self.cache.is_none() || self.checked.len() >= MAX_CHECKED {
+            return;
+        }
+        let Some(mapped) = Mapped::decode(record) else {
+            return;
+        };
+        let key = (mapped.path.to_vec(), mapped.build_id);
+        if self.checked.contains(&key) {
+            return;
+        }
+        if !mapped.is_ours() && self.kept.len() < MAX_FILES {
+            match has_other_root(mapped.pid) {
+                // Gone: another process may map it again.
+                None => return,
+                Some(true) => self.keep(&mapped),
+                Some(false) => {}
+            }
+        }
+        self.checked.insert(key);
+    }
+
+    fn keep(&mut self, mapped: &Mapped<'_>) {
+        let Some(file) = mapped.open() else {
+            return;
+        };
+        let len = file.metadata().map_or(u64::MAX, |about| about.len());
+        let bytes = self.bytes.saturating_add(len);
+        if bytes <= MAX_BYTES {
+            self.bytes = bytes;
+            self.kept.push(Kept {
+                path: mapped.path.to_vec(),
+                build_id: mapped.build_id,
+                file,
+            });
+        }
+    }
+
+    /// Copies what was kept into the cache.
+    pub(crate) fn store(&mut self) -> KeptFiles {
+        let mut outcome = KeptFiles::default();
+        let Some(cache) = &self.cache else {
+            return outcome;
+        };
+        for kept in self.kept.drain(..) {
+            match kept.store(cache) {
+                Ok(()) => outcome.files += 1,
+                Err(error) => {
+                    let why = format!("{}: {error}", cache.display());
+                    outcome.failed.get_or_insert((0, why)).0 += 1;
+                }
+            }
+        }
+        outcome
+    }
+}
+
+impl Kept {
+    /// `CACHE/PATH/ID/elf`, and `CACHE/.build-id/ab/cdef…` as a link to that
+    /// directory: as perf has it.
+    fn store(&self, cache: &Path) -> io::Result<()> {
+        let id = self.build_id.to_string();
+        let (first, rest) = id.split_at_checked(2).unwrap_or((&id, ""));
+        let links = cache.join(".build-id").join(first);
+        let link = links.join(rest);
+        if link.join("elf").exists() {
+            return Ok(());
+        }
+        let path = Path::new(OsStr::from_bytes(&self.path));
+        let named = path
+            .components()
+            .filter(|part| matches!(part, Component::Normal(_)));
+        let inside: PathBuf = named.chain([Component::Normal(id.as_ref())]).collect();
+        let directory = cache.join(&inside);
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o755);
+        builder.create(&directory)?;
+        builder.create(&links)?;
+        self.copy(&directory)?;
+        match symlink(Path::new("../..").join(inside), &link) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whole or not at all, whatever other recorders do.
+    fn copy(&self, directory: &Path) -> io::Result<()> {
+        let temporary = directory.join(format!(".elf.{}", std::process::id()));
+        let mut out = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o644)
+            .open(&temporary)?;
+        let copied = io::copy(&mut &self.file, &mut out)
+            .and_then(|_| fs::rename(&temporary, directory.join("elf")));
+        if copied.is_err() {
+            // What matters is why it could not be written.
+            let _ = fs::remove_file(&temporary);
+        }
+        copied
+    }
+}
+
+/// Whether a process has other files than we have: another root directory or
+/// mount namespace; `None` if it is gone, or not ours to look at.
+fn has_other_root(pid: u32) -> Option<bool> {
+    let root = |of: &str| fs::metadata(format!("/proc/{of}/root/.")).ok();
+    let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/mnt")).ok();
+    let pid = pid.to_string();
+    let (theirs, ours) = (root(&pid)?, root("self")?);
+    let is_other_root = (theirs.dev(), theirs.ino()) != (ours.dev(), ours.ino());
+    Some(is_other_root || namespace(&pid)? != namespace("self")?)
+}
+
+/// Opens a file for reading, without waiting if something else is there.
+fn open_regular(path: &Path) -> Option<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
+        .ok()?;
+    file.metadata().ok()?.is_file().then_some(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ForeignFiles, Kept, has_other_root};
+    use prof_abi::BuildId;
+    use std::collections::HashSet;
+    use std::fs::{self, File};
+
+    #[test]
+    fn what_is_kept_is_found_where_perf_looks() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let source = dir.path().join("source");
+        fs::write(&source, b"\x7fELF and more").expect("written");
+        let cache = dir.path().join("cache");
+        let kept = || Kept {
+            path: b"/opt/../opt/app".to_vec(),
+            build_id: BuildId::new(&[0xab; 20]).expect("an id"),
+            file: File::open(&source).expect("opened"),
+        };
+        let mut files = ForeignFiles {
+            cache: Some(cache.clone()),
+            checked: HashSet::new(),
+            // Another recorder may be faster.
+            kept: vec![kept(), kept()],
+            bytes: 0,
+        };
+        let stored = files.store();
+        assert_eq!((stored.files, stored.failed), (2, None));
+        let hex = "ab".repeat(20);
+        let (first, rest) = hex.split_at(2);
+        let link = cache.join(".build-id").join(first).join(rest);
+        let read = fs::read(link.join("elf")).expect("readable");
+        assert_eq!(read, b"\x7fELF and more");
+        let target = fs::read_link(&link).expect("a link");
+        assert!(target.starts_with("../../opt/opt/app"), "{target:?}");
+        assert!(files.store().files == 0);
+    }
+
+    #[test]
+    fn what_cannot_be_stored_is_told() {
+        let mut files = ForeignFiles {
+            cache: Some("/dev/null/cache".into()),
+            checked: HashSet::new(),
+            kept: vec![Kept {
+                path: b"/app".to_vec(),
+                build_id: BuildId::new(&[1; 20]).expect("an id"),
+                file: File::open("/dev/null").expect("opened"),
+            }],
+            bytes: 0,
+        };
+        let (count, why) = files.store().failed.expect("a failure");
+        assert_eq!(count, 1);
+        assert!(why.starts_with("/dev/null/cache: "), "{why}");
+    }
+
+    #[test]
+    fn we_have_our_own_root() {
+        assert_eq!(has_other_root(std::process::id()), Some(false));
+        assert_eq!(has_other_root(u32::MAX), None);
+    }
+}

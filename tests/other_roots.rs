@@ -1,0 +1,116 @@
+//! Programs that see other files than we do have their names afterwards, too.
+
+use crate::oracle::{have, perf_at, perfs, prof_command, scratch, skipped};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Compiles a static program that spends its time in a function of this name.
+fn program(function: &str, to: &Path) {
+    let source = scratch().join(format!("{function}.c"));
+    let text = format!(
+        "#include <time.h>
+         static volatile unsigned long sink;
+         __attribute__((noinline)) void {function}(void) {{
+             for (int i = 0; i < 100000; i++) sink += i;
+         }}
+         int main(void) {{
+             while (clock() < CLOCKS_PER_SEC / 2) {function}();
+             return 0;
+         }}"
+    );
+    fs::write(&source, text).expect("written");
+    let built = Command::new("gcc")
+        .args(["-O1", "-static", "-Wl,--build-id", "-o"])
+        .arg(to)
+        .arg(&source)
+        .status()
+        .expect("gcc starts");
+    assert!(built.success(), "it compiles");
+}
+
+/// An empty directory of the test's own.
+fn fresh(name: &str) -> PathBuf {
+    let directory = scratch().join(name);
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).expect("made");
+    directory
+}
+
+/// The functions of a report, with this home.
+fn report(data: &Path, home: &Path) -> String {
+    let output = prof_command()
+        .env("HOME", home)
+        .args(["report", "--stdio", "-s", "dso,sym", "-i"])
+        .arg(data)
+        .output()
+        .expect("prof starts");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_program_in_a_chroot_has_names_after_its_end() {
+    let test = "a_program_in_a_chroot_has_names_after_its_end";
+    let may = Command::new("chroot").args(["/", "true"]).output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        return skipped(test, "chroot is not permitted");
+    }
+    if !have(test, "gcc") {
+        return;
+    }
+    let home = fresh("other-roots-home");
+    let root = fresh("other-roots-root");
+    // The same path outside of the root is another program.
+    let outside = fresh("other-roots-outside");
+    let path = outside.join("app");
+    let inside = root.join(path.strip_prefix("/").expect("absolute"));
+    fs::create_dir_all(inside.parent().expect("a directory")).expect("made");
+    program("in_the_container", &inside);
+    program("on_the_host", &path);
+    let data = scratch().join("other-roots.data");
+    let recorded = |options: &[&str], home: &Path| {
+        let output = prof_command()
+            .env("HOME", home)
+            .args(["record", "-F", "999", "-o"])
+            .arg(&data)
+            .args(options)
+            .args(["--", "chroot"])
+            .arg(&root)
+            .arg(&path)
+            .output()
+            .expect("prof starts");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for options in [&[][..], &["-g"]] {
+        let home = &home.join(options.len().to_string());
+        fs::create_dir_all(home).expect("made");
+        let said = recorded(options, home);
+        assert!(said.contains("1 files of other roots kept"), "{said}");
+        // It is gone, root and all.
+        let hidden = root.with_extension("gone");
+        fs::rename(&root, &hidden).expect("renamed");
+        let text = report(&data, home);
+        assert!(text.contains("in_the_container"), "{text}");
+        assert!(!text.contains("on_the_host"), "{text}");
+        if have(test, "perf") {
+            for perf in perfs(test) {
+                let cache = home.join(".debug");
+                let cache = cache.to_str().expect("UTF-8");
+                let data = data.to_str().expect("UTF-8");
+                let arguments = ["--buildid-dir", cache, "report", "--stdio", "-i", data];
+                let text = perf_at(&perf, &arguments).text();
+                assert!(text.contains("in_the_container"), "{text}");
+            }
+        }
+        fs::rename(&hidden, &root).expect("renamed back");
+    }
+    // Without a copy there are addresses, and never the host's names.
+    let bare = home.join("bare");
+    fs::create_dir_all(&bare).expect("made");
+    let said = recorded(&["-N"], &bare);
+    assert!(!said.contains("kept"), "{said}");
+    let text = report(&data, &bare);
+    assert!(!text.contains("on_the_host"), "{text}");
+    assert!(!bare.join(".debug").exists());
+}
