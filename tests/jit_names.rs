@@ -191,5 +191,5 @@ fn a_map_that_may_not_be_believed_is_refused_for_its_own_reason() {
     large.set_len((256 << 20) + 1).expect("set");
     refused("larger than 256 MiB");
     again();
-    refused("nothing names it");
+    refused("no list of its functions was found");
 }

@@ -174,6 +174,7 @@ impl Input {
             reading_time,
             detail,
             looking_uid: own_uid(),
+            whole_functions: !self.shows_addresses,
             is_own: self
                 .owner()
                 .is_some_and(|uid| [0, own_uid()].contains(&uid)),

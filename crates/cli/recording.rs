@@ -30,6 +30,10 @@ pub(crate) struct Input {
     /// Read a recording that belongs to another user
     #[arg(short = 'f', long, overrides_with = "force")]
     pub(crate) force: bool,
+    /// Functions without a name are shown address by address, as perf does:
+    /// scripts read that.
+    #[arg(skip)]
+    pub(crate) shows_addresses: bool,
 }
 
 /// Whether this is a recording: a file that begins as one, or a directory of

@@ -336,7 +336,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let started = Instant::now();
     let progress = ProgressLine::start();
     let detail = args.detail();
-    let (mut profile, mut reader) = args.input.resolve(&symbolizer, detail, &progress)?;
+    let input = Input {
+        shows_addresses: !is_terminal && !args.form.json && !args.form.csv,
+        ..args.input.clone()
+    };
+    let (mut profile, mut reader) = input.resolve(&symbolizer, detail, &progress)?;
     Switch::new(&args.switch, &profile)?.apply(&mut profile);
     drop(progress);
     let outcome = args.input.say_damages(&reader);

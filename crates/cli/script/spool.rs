@@ -52,6 +52,7 @@ fn opened_as(path: PathBuf, file: Option<File>) -> Spooled {
         path,
         // Whoever hands us a stream vouches for it.
         force: true,
+        shows_addresses: false,
     };
     Spooled { input, _file: file }
 }

@@ -41,6 +41,10 @@ pub struct LoadOptions {
     /// Who looks: perf maps of JIT code may be this user's, root's or that
     /// of the process's own user.
     pub looking_uid: u32,
+    /// Whether a function without a name is one function, where unwind
+    /// information tells its extent. Else its addresses are shown each, as
+    /// perf does.
+    pub whole_functions: bool,
     /// Whether who looks or root made the recording: what it says of the
     /// users of processes is believed.
     pub is_own: bool,
@@ -62,6 +66,7 @@ impl Default for LoadOptions {
         Self {
             detail: Detail::Source,
             looking_uid: 0,
+            whole_functions: true,
             is_own: false,
             max_stack: 1024,
             unmapped_limit: 1 << 14,
@@ -568,6 +573,7 @@ impl Loader {
             detail: options.detail,
             kernel: RecordedKernel::new(features).mapped_in(&self.processes),
             carried: carried_symbols(features, symbolizer),
+            whole_functions: options.whole_functions,
             jit_owners: JitOwners {
                 looking: options.looking_uid,
                 noted: noted_users(features, options),

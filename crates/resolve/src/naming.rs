@@ -43,6 +43,8 @@ pub(crate) struct Namer<'a> {
     /// Symbols in the recording, by path.
     pub(crate) carried: FxHashMap<Vec<u8>, CarriedSymbols>,
     pub(crate) jit_owners: JitOwners,
+    /// See [`crate::LoadOptions::whole_functions`].
+    pub(crate) whole_functions: bool,
     pub(crate) progress: &'a dyn Progress,
 }
 
@@ -174,7 +176,7 @@ impl Namer<'_> {
         let (mut found, mut tables) = rayon::join(
             || search.look_up(wave),
             || {
-                let mut tables = Tables::new(dsos, raw, names);
+                let mut tables = Tables::new(dsos, raw, self.whole_functions, names);
                 for answer in early {
                     tables.put_all(&answer.indices, &answer.found, names);
                 }

@@ -23,11 +23,18 @@ pub(crate) struct Tables {
     dsos: Vec<Dso>,
     functions: FunctionTable,
     locations: Vec<Location>,
+    /// Functions without a name are one, and not each address in them.
+    whole_functions: bool,
 }
 
 impl Tables {
     /// Tables in which every location still is an address in no mapping.
-    pub(crate) fn new(mut dsos: Vec<Dso>, raw: &[RawLocation], names: &mut Names) -> Self {
+    pub(crate) fn new(
+        mut dsos: Vec<Dso>,
+        raw: &[RawLocation],
+        whole_functions: bool,
+        names: &mut Names,
+    ) -> Self {
         let unknown = DsoId(dsos.len() as u32);
         let unknown_name = names.intern("[unknown]");
         dsos.push(plain_dso(DsoKind::Unknown, unknown_name));
@@ -61,6 +68,7 @@ impl Tables {
             dsos,
             functions,
             locations,
+            whole_functions,
         }
     }
 
@@ -89,7 +97,8 @@ impl Tables {
             let module = about
                 .map(|about| names.get(about.short_name).to_owned())
                 .unwrap_or_default();
-            let (start, size) = found.extent.unwrap_or((location.address, 0));
+            let extent = found.extent.filter(|_| self.whole_functions);
+            let (start, size) = extent.unwrap_or((location.address, 0));
             let unnamed = Unnamed {
                 start,
                 size,
