@@ -98,7 +98,7 @@ ones may join; weights are integers, texts are as recorded:
   schema    \"prof-report-1\"
   origin    hostname, os_release, arch, cpu, tool_version, command_line,
             first_time_ns, last_time_ns
-  trust     summary, samples, lost, throttled,
+  trust     summary, samples, lost, lost_records_at_most, lost_side_band, throttled,
             stacks { judged, complete, ends { reason: samples } },
             frames { total, unnamed }, caveats [ { what, cause, cure } ],
             damages [ { offset, what, bytes } ]
