@@ -87,7 +87,9 @@ fn every_tenth_store_to_a_watched_address_is_a_sample() {
     let run = std::process::Command::new(&program).output().expect("runs");
     let address = String::from_utf8(run.stdout).expect("text");
     let event = format!("mem:{}/4:w:u", address.trim());
-    let Some(file) = recording("stores", &["-e", &event, "-c", "10"], &program) else {
+    // On each CPU that the program comes to, counting begins anew.
+    let options = ["-e", &event, "-c", "10", "--per-thread"];
+    let Some(file) = recording("stores", &options, &program) else {
         return;
     };
     assert_eq!(samples_and_sum(&file), (42, 420));
