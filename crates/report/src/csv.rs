@@ -8,7 +8,7 @@ use std::io;
 
 /// Writes the rows of all sampled events: a line of names, then one line per
 /// row with the event first. Shares are percent with two decimals and no
-/// sign. Texts are harmless for terminals and spreadsheets: see [`text`].
+/// sign. Texts are harmless for terminals and spreadsheets.
 ///
 /// # Errors
 /// If `out` cannot be written to.
