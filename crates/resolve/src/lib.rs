@@ -1,6 +1,6 @@
 //! Records in time order → process state → stacks → names → profile.
 //!
-//! You give an iterator of records, not a path, and get a
+//! You give a reader of records, not a path, and get a
 //! [`prof_profile::Profile`]; or replay the records yourself against
 //! [`Processes`] to know what was mapped where at each moment.
 #![forbid(unsafe_code)]
