@@ -3,10 +3,6 @@
 //! `oracle` runs `prof` and what it is compared with; every other module is
 //! about one command or one promise.
 #![expect(clippy::print_stderr, reason = "a test that cannot run here says why")]
-#![expect(
-    dead_code,
-    reason = "the oracle serves tests that come with their commands"
-)]
 
 mod against_perf;
 mod annotate_options;

@@ -121,6 +121,13 @@ const MORE_COMBINATIONS: &[&str] = &[
     "-x -s sym,parent -p main --no-children",
     "--ignore-callees ^(rec|fib|worker|main)$ --no-children",
     "--ignore-callees sort -s sym,dso --no-children",
+    "--ignore-callees ^(rec|fib|worker|main)$ --no-children -g none",
+    "--ignore-callees ^(rec|fib|worker|main)$ --no-children -g none -p sort",
+    "--ignore-callees ^(rec|fib|worker|main)$ --no-children --max-stack 2",
+    "--max-stack 2 --no-children -p ^(rec|fib|worker|main)$",
+    "--max-stack 2 --no-children -g none -s sym,parent -p ^(rec|fib|worker|main)$",
+    "-q -c calls -g none",
+    "-q -c calls -d libc.so.6 -S main --no-children -g none",
     "--symbol-filter e --no-children",
     "--symbol-filter ma --no-children",
     "--ns -s time,sym -g none --no-children",
@@ -470,6 +477,81 @@ fn lines_of_cpp_equal_the_newest_perfs() {
     let file = files.iter().find(|file| is_of(file, "threads"));
     let file = chosen(file.expect("recorded above"), Keep::Named);
     compare_with_newest(test, &[file], LINES);
+}
+
+/// Thread names without their digits; 6.1 does not have the key.
+const NAMES_WITHOUT_DIGITS: &[&str] = &[
+    "-s comm_nodigit -n",
+    "-s comm_nodigit,sym",
+    "-s comm,comm_nodigit,dso",
+    "-s comm_nodigit,comm -c w1",
+    "-s comm_nodigit -q -c w1",
+    "-s comm_nodigit -t ;",
+    "--hierarchy -s comm_nodigit,comm",
+];
+
+#[test]
+fn thread_names_without_digits_equal_the_newest_perfs() {
+    let test = "thread_names_without_digits_equal_the_newest_perfs";
+    let Some(files) = recordings(test) else {
+        return;
+    };
+    let file = files.iter().find(|file| is_of(file, "threads"));
+    let file = chosen(file.expect("recorded above"), Keep::Named);
+    let path = file.to_str().expect("a path of ours");
+    let args = ["report", "--stdio", "-s", "comm_nodigit", "-i", path];
+    let text = prof(&args).succeeded("prof report").text();
+    assert!(text.contains("w<N>"), "{text}");
+    compare_with_newest(test, &[file], NAMES_WITHOUT_DIGITS);
+}
+
+#[test]
+fn events_without_samples_in_a_time_are_left_out_as_in_perf() {
+    let test = "events_without_samples_in_a_time_are_left_out_as_in_perf";
+    if !have(test, "perf") {
+        return;
+    }
+    let Some(program) = compiled(test, "report-calls.c", &["-O1"]) else {
+        return;
+    };
+    let command = [program.to_str().expect("a path of ours").to_owned()];
+    // Pages are mapped while the program starts.
+    let options = ["-F", "499", "-e", "cpu-clock", "-e", "page-faults:u"];
+    let file = record("starting", &options, &command);
+    let path = file.to_str().expect("a path of ours");
+    let tables = |text: &str| text.matches("# Samples: ").count();
+    let mut shown = Vec::new();
+    for slice in ["0%-20%", "20%-40%", "40%-60%", "60%-80%", "0%-100%"] {
+        let args = [
+            "report", "--stdio", "-s", "comm", "--time", slice, "-i", path,
+        ];
+        let theirs = perf(&args).succeeded("perf report").text();
+        let ours = prof(&args).succeeded("prof report").text();
+        assert_eq!(lines_of_perf(&theirs), lines_of_ours(&ours), "{slice}");
+        shown.push(tables(&ours));
+    }
+    assert!(shown.contains(&1) && shown.contains(&2), "{shown:?}");
+}
+
+#[test]
+fn unnamed_places_in_kernel_modules_are_those_of_the_file() {
+    let test = "unnamed_places_in_kernel_modules_are_those_of_the_file";
+    let Some(corpus) = crate::oracle::corpus(test) else {
+        return;
+    };
+    // Loaded at other places than any module of this machine.
+    let file = corpus.join("perfparser/contentsize.data");
+    let path = file.to_str().expect("a path of ours");
+    let options = ["--stdio", "-q", "--no-children", "-g", "none", "-t;"];
+    let args = [&["report", "-s", "sym,dso", "-i", path], &options[..]].concat();
+    let text = prof(&args).succeeded("prof report").text();
+    let in_module = text.lines().filter(|line| line.contains(";[kvm]"));
+    let symbols: Vec<&str> = in_module.filter_map(|it| it.split(';').nth(1)).collect();
+    let wanted = ["[k] 0x0000000000013463", "[k] 0x0000000000013455"];
+    assert_eq!(
+        symbols.iter().map(|it| it.trim()).collect::<Vec<_>>(),
+        wanted
+    );
 }
 
 /// Runs the newest perf and ours without callers.

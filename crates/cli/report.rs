@@ -16,7 +16,7 @@ use crate::switching::{Switch, SwitchArgs};
 use prof_perfdata::Reader;
 use prof_profile::Profile;
 use prof_report::model::{
-    Filter, ParentPattern, Scope, Selection, SelfOf, SortKey, StackEnd, parse_time_ranges,
+    Filter, ParentPattern, Scope, Selection, SelfOf, SortKey, parse_time_ranges,
 };
 use prof_report::text::{
     CallGraph, CellLook, ChainKey, ChainOrder, ChainStyle, Field, FieldList, Grouping, TextOptions,
@@ -171,7 +171,7 @@ struct Columns {
     /// Write the rows as a tree with a level for each sort key
     #[arg(short = 'H', long, conflicts_with_all = ["fields", "json", "csv", "tui"])]
     hierarchy: bool,
-    /// Tell rows apart by these keys: comm, pid, tid, tgid, dso, symbol, srcline, srcfile, cpu,
+    /// Tell rows apart by these keys: comm, comm_nodigit, pid, tid, tgid, dso, symbol, srcline, srcfile, cpu,
     /// time, event, parent; after a + these and the usual ones
     #[arg(short, long, value_name = "KEYS")]
     sort: Option<FieldList>,
@@ -342,6 +342,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     let (mut profile, mut reader) = input.resolve(&symbolizer, detail, &progress)?;
     Switch::new(&args.switch, &profile)?.apply(&mut profile);
+    if let Some(most) = args.max_stack {
+        profile.limit_stacks(most);
+    }
     drop(progress);
     let outcome = args.input.say_damages(&reader);
     let header = if args.form.header {
@@ -492,6 +495,11 @@ impl Args {
                 "-x shows rows with a certain caller; say which with -p REGEX",
             ));
         }
+        // As in perf, callees are not ignored where nothing shows callers.
+        let looks_at_callers = self.form.json
+            || !self.no_children
+            || by_parent
+            || call_graph.style != ChainStyle::None;
         let sorts_by_line = self.uses(SortKey::Srcline) || self.uses(SortKey::Srcfile);
         Ok(TextOptions {
             selection: Selection {
@@ -507,9 +515,8 @@ impl Args {
                 } else {
                     SelfOf::Host
                 },
-                max_stack: self.max_stack.map(|most| (most, StackEnd::Leaf)),
                 parent: self.parent(),
-                ignore_callees: self.ignore_callees.clone(),
+                ignore_callees: self.ignore_callees.clone().filter(|_| looks_at_callers),
                 ..Selection::default()
             },
             sort: self.sort(),

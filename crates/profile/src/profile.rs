@@ -2,7 +2,7 @@
 
 use crate::{
     Dso, DsoId, EventId, Frame, Function, FunctionId, Location, LocationId, NameId, Names, Samples,
-    StackTree, Trust,
+    StackId, StackTree, Trust,
 };
 use prof_abi::BuildId;
 
@@ -143,6 +143,16 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// Keeps the innermost `most` addresses of each stack; at least the one
+    /// that the sample was taken at.
+    pub fn limit_stacks(&mut self, most: usize) {
+        let (stacks, of) = self.stacks.limited(most.max(1));
+        self.stacks = stacks;
+        let other = |old: StackId| of.get(old.0 as usize).copied();
+        self.samples
+            .map_stacks(|old| other(old).unwrap_or(StackId::EMPTY));
+    }
+
     /// The location of a handle.
     ///
     /// # Panics

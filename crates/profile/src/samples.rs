@@ -109,6 +109,13 @@ const NO_CPU: u16 = u16::MAX;
 const FAR_CPU: u16 = u16::MAX - 1;
 
 impl Samples {
+    /// Puts another stack in the place of each.
+    pub fn map_stacks(&mut self, mut other: impl FnMut(StackId) -> StackId) {
+        for stack in &mut self.stack {
+            *stack = other(*stack);
+        }
+    }
+
     /// Keeps the rows that `keeps` takes, asked in time order.
     pub fn retain(&mut self, mut keeps: impl FnMut(&Sample) -> bool) {
         let mut kept = Self::default();

@@ -156,6 +156,33 @@ impl StackTree {
         self.nodes.len() == 1
     }
 
+    /// A tree of the innermost `most` locations of each stack, frozen; and by
+    /// `StackId` of this tree, the stack in the other.
+    pub fn limited(&self, most: usize) -> (Self, Vec<StackId>) {
+        let mut limited = Self::default();
+        // By `StackId`: the stack in the other tree, and its depth here.
+        let mut made: Vec<(StackId, usize)> = vec![(StackId::EMPTY, 0)];
+        let mut kept = Vec::new();
+        // A caller's id is smaller than its callees', so it is made already.
+        for id in (1..self.nodes.len() as u32).map(StackId) {
+            let own = self.get(id);
+            let (caller, location) = own.unwrap_or((StackId::EMPTY, LocationId(u32::MAX)));
+            let above = made.get(caller.0 as usize).copied();
+            let (above, depth) = above.unwrap_or((StackId::EMPTY, 0));
+            let stack = if depth < most {
+                limited.push(above, location)
+            } else {
+                kept.clear();
+                kept.extend(self.locations(id).take(most));
+                let outermost_first = kept.iter().rev();
+                outermost_first.fold(StackId::EMPTY, |caller, &it| limited.push(caller, it))
+            };
+            made.push((stack, depth + 1));
+        }
+        limited.freeze();
+        (limited, made.into_iter().map(|(stack, _)| stack).collect())
+    }
+
     /// Drops what [`StackTree::push`] needs, 12 bytes a stack; reading stays.
     pub fn freeze(&mut self) {
         self.index = HashTable::new();
@@ -179,6 +206,28 @@ mod tests {
         assert_eq!(seen, [LocationId(9), LocationId(7)]);
         assert_eq!(stacks.get(StackId::EMPTY), None);
         assert_eq!(stacks.len(), 3);
+    }
+
+    #[test]
+    fn a_limit_keeps_the_innermost_locations() {
+        let mut stacks = StackTree::default();
+        let ids = [7, 8, 9, 8, 9]
+            .iter()
+            .scan(StackId::EMPTY, |at, &location| {
+                *at = stacks.push(*at, LocationId(location));
+                Some(*at)
+            });
+        let ids: Vec<StackId> = ids.collect();
+        let (limited, of) = stacks.limited(2);
+        let locations = |id: StackId| -> Vec<u32> {
+            let id = of[id.0 as usize];
+            limited.locations(id).map(|location| location.0).collect()
+        };
+        assert_eq!(of[0], StackId::EMPTY);
+        assert_eq!(locations(ids[0]), [7]);
+        assert_eq!(locations(ids[2]), [9, 8]);
+        assert_eq!(locations(ids[3]), [8, 9]);
+        assert_eq!(of[ids[2].0 as usize], of[ids[4].0 as usize]);
     }
 
     #[test]

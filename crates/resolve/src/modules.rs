@@ -1,7 +1,7 @@
 //! What processes have mapped: each file, pseudo file or kernel part once.
 
 use prof_abi::BuildId;
-use prof_profile::DsoKind;
+use prof_profile::{Avma, DsoKind};
 use rustc_hash::FxHashMap;
 
 /// A handle to a [`Module`].
@@ -41,6 +41,8 @@ pub struct Module {
 pub struct Modules {
     list: Vec<Module>,
     index: FxHashMap<Module, ModuleId>,
+    /// See [`Modules::loaded_at`].
+    loaded_at: FxHashMap<ModuleId, Avma>,
 }
 
 impl Modules {
@@ -61,6 +63,16 @@ impl Modules {
     /// If the handle is not one of these.
     pub fn get(&self, id: ModuleId) -> &Module {
         self.list.get(id.0 as usize).expect("a module of this list")
+    }
+
+    /// Notes where a module of the kernel is; the first place counts.
+    pub(crate) fn note_load(&mut self, id: ModuleId, start: Avma) {
+        self.loaded_at.entry(id).or_insert(start);
+    }
+
+    /// Where a module of the kernel begins; `None` for all else.
+    pub(crate) fn loaded_at(&self, id: ModuleId) -> Option<Avma> {
+        self.loaded_at.get(&id).copied()
     }
 
     /// All in order of their handles.

@@ -176,7 +176,7 @@ impl Namer<'_> {
         let (mut found, mut tables) = rayon::join(
             || search.look_up(wave),
             || {
-                let mut tables = Tables::new(dsos, raw, self.whole_functions, names);
+                let mut tables = Tables::new(dsos, (modules, raw), self.whole_functions, names);
                 for answer in early {
                     tables.put_all(&answer.indices, &answer.found, names);
                 }

@@ -161,7 +161,11 @@ impl Processes {
         } else {
             event.offset
         };
+        let is_kernel_module = module.kind == DsoKind::KernelModule;
         let module = self.modules.intern(module);
+        if is_kernel_module {
+            self.modules.note_load(module, event.start);
+        }
         let mapping = Mapping {
             start: event.start,
             end,

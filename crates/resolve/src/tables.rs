@@ -2,6 +2,7 @@
 
 use crate::found::{Found, FoundPlace};
 use crate::function_table::{FunctionPlace, FunctionTable, Numbers, Unnamed};
+use crate::modules::Modules;
 use crate::stack_builder::RawLocation;
 use prof_profile::{
     DroppedCount, Dso, DsoId, DsoKind, FileOffset, Frame, FrameRange, Function, Location, NameId,
@@ -21,6 +22,8 @@ pub(crate) struct Named {
 /// The parts of a profile that names fill, location by location.
 pub(crate) struct Tables {
     dsos: Vec<Dso>,
+    /// By `DsoId`: where a module of the kernel begins, 0 for all else.
+    loaded_at: Vec<u64>,
     functions: FunctionTable,
     locations: Vec<Location>,
     /// Functions without a name are one, and not each address in them.
@@ -31,10 +34,12 @@ impl Tables {
     /// Tables in which every location still is an address in no mapping.
     pub(crate) fn new(
         mut dsos: Vec<Dso>,
-        raw: &[RawLocation],
+        (modules, raw): (&Modules, &[RawLocation]),
         whole_functions: bool,
         names: &mut Names,
     ) -> Self {
+        let start = |(id, _)| modules.loaded_at(id).map_or(0, |start| start.0);
+        let loaded_at: Vec<u64> = modules.iter().map(start).collect();
         let unknown = DsoId(dsos.len() as u32);
         let unknown_name = names.intern("[unknown]");
         dsos.push(plain_dso(DsoKind::Unknown, unknown_name));
@@ -58,7 +63,7 @@ impl Tables {
                     mode,
                     dso,
                     address: Svma(address),
-                    file_offset: FileOffset(address),
+                    file_offset: FileOffset(below(&loaded_at, dso, address)),
                     is_return,
                     frames,
                 }
@@ -66,6 +71,7 @@ impl Tables {
             .collect();
         Self {
             dsos,
+            loaded_at,
             functions,
             locations,
             whole_functions,
@@ -98,7 +104,8 @@ impl Tables {
                 .map(|about| names.get(about.short_name).to_owned())
                 .unwrap_or_default();
             let extent = found.extent.filter(|_| self.whole_functions);
-            let (start, size) = extent.unwrap_or((location.address, 0));
+            let offset = below(&self.loaded_at, dso, location.address.0);
+            let (start, size) = extent.unwrap_or((Svma(offset), 0));
             let unnamed = Unnamed {
                 start,
                 size,
@@ -124,6 +131,13 @@ impl Tables {
             notes,
         }
     }
+}
+
+/// An address as perf shows it: in a module of the kernel, bytes from where
+/// that begins.
+fn below(loaded_at: &[u64], dso: DsoId, address: u64) -> u64 {
+    let start = loaded_at.get(dso.0 as usize).copied().unwrap_or(0);
+    address.wrapping_sub(start)
 }
 
 fn plain_dso(kind: DsoKind, name: NameId) -> Dso {

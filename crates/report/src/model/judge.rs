@@ -3,7 +3,7 @@
 use super::select::{Filter, ModeFilter, Scope};
 use super::{Scene, Selection};
 use prof_abi::CpuMode;
-use prof_profile::{NameId, Profile, Sample, StackId, TaskId};
+use prof_profile::{EventId, NameId, Profile, Sample, StackId, TaskId};
 use regex::Regex;
 
 /// What becomes of samples with a stack.
@@ -227,6 +227,39 @@ pub fn any_sample_passes(profile: &Profile, selection: &Selection) -> bool {
         sample.stack = sieve.kept(sample.stack);
         sieve.fate(&sample) == Fate::Shown
     })
+}
+
+/// Which events have samples in the scope of a selection.
+pub(crate) struct EventsInScope {
+    /// By `EventId`; empty where the scope is all there is.
+    has_samples: Vec<bool>,
+}
+
+impl EventsInScope {
+    pub(crate) fn new(profile: &Profile, selection: &Selection) -> Self {
+        let scope = &selection.scope;
+        if scope.times.is_empty() && scope.cpus.is_empty() && !scope.named_only {
+            return Self {
+                has_samples: Vec::new(),
+            };
+        }
+        let mut sieve = Sieve::new(profile, selection, None);
+        let mut has_samples = vec![false; profile.events.len()];
+        for sample in profile.samples.iter() {
+            if let Some(has) = has_samples.get_mut(usize::from(sample.event.0))
+                && !*has
+            {
+                *has = sieve.fate(&sample) != Fate::Outside;
+            }
+        }
+        Self { has_samples }
+    }
+
+    /// Whether an event is shown: it has samples in the scope, or none has.
+    pub(crate) fn shows(&self, event: EventId) -> bool {
+        let own = self.has_samples.get(usize::from(event.0));
+        own.is_none_or(|&has| has) || !self.has_samples.contains(&true)
+    }
 }
 
 /// By `StackId`: the stack up to the outermost function whose name matches;

@@ -9,6 +9,8 @@ use thiserror::Error;
 pub enum SortKey {
     /// Thread name.
     Comm,
+    /// Thread name, whatever digits are in it; shows `<N>` for each number.
+    CommNodigit,
     /// Thread, under the name perf has for it; shows thread id and name.
     Pid,
     /// Thread, by its proper name.
@@ -35,8 +37,9 @@ pub enum SortKey {
 
 impl SortKey {
     /// All keys.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Comm,
+        Self::CommNodigit,
         Self::Pid,
         Self::Tid,
         Self::Tgid,
@@ -54,6 +57,7 @@ impl SortKey {
     pub fn name(self) -> &'static str {
         match self {
             Self::Comm => "comm",
+            Self::CommNodigit => "comm_nodigit",
             Self::Pid => "pid",
             Self::Tid => "tid",
             Self::Tgid => "tgid",
@@ -72,6 +76,7 @@ impl SortKey {
     pub fn heading(self) -> &'static str {
         match self {
             Self::Comm => "Command",
+            Self::CommNodigit => "CommandNoDigit",
             Self::Pid => "    Pid:Command",
             Self::Tid => "    Tid:Command",
             Self::Tgid => "   Tgid:Command",
@@ -93,6 +98,27 @@ impl SortKey {
             Self::Dso | Self::Symbol | Self::Srcline | Self::Srcfile
         )
     }
+}
+
+/// What [`SortKey::CommNodigit`] tells thread names apart by.
+pub(crate) fn without_digits(name: &str) -> impl Iterator<Item = char> + '_ {
+    name.chars().filter(|letter| !letter.is_ascii_digit())
+}
+
+/// A thread's name with `<N>` for each number in it, as perf shows it.
+pub(crate) fn comm_without_numbers(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    let mut is_in_number = false;
+    for letter in name.chars() {
+        let is_digit = letter.is_ascii_digit();
+        match is_digit {
+            true if !is_in_number => text.push_str("<N>"),
+            true => {}
+            false => text.push(letter),
+        }
+        is_in_number = is_digit;
+    }
+    text
 }
 
 impl fmt::Display for SortKey {
@@ -133,12 +159,21 @@ impl FromStr for SortKey {
 
 #[cfg(test)]
 mod tests {
-    use super::SortKey;
+    use super::{SortKey, comm_without_numbers};
+
+    #[test]
+    fn numbers_in_a_name_are_one_mark_each() {
+        assert_eq!(comm_without_numbers("kworker/12:3H"), "kworker/<N>:<N>H");
+        assert_eq!(comm_without_numbers("7"), "<N>");
+        assert_eq!(comm_without_numbers("sh"), "sh");
+    }
 
     #[test]
     fn a_beginning_of_a_name_is_enough() {
         assert_eq!("sym".parse(), Ok(SortKey::Symbol));
         assert_eq!("pid".parse(), Ok(SortKey::Pid));
+        assert_eq!("com".parse(), Ok(SortKey::Comm));
+        assert_eq!("comm_".parse(), Ok(SortKey::CommNodigit));
         assert_eq!("DSO".parse(), Ok(SortKey::Dso));
         let error = "nonsense".parse::<SortKey>().unwrap_err();
         assert!(error.to_string().contains("srcline"));

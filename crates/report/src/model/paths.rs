@@ -1,6 +1,5 @@
 //! Paths: the stacks of a profile as a tree of sites.
 
-use super::select::StackEnd;
 use super::site::SiteMaker;
 use super::{SiteId, Sites};
 use hashbrown::HashTable;
@@ -107,18 +106,10 @@ pub(crate) struct StackPaths {
 }
 
 impl StackPaths {
-    pub(crate) fn new(
-        profile: &Profile,
-        mut maker: SiteMaker<'_>,
-        limit: Option<(usize, StackEnd)>,
-    ) -> Self {
+    pub(crate) fn new(profile: &Profile, mut maker: SiteMaker<'_>) -> Self {
         let stacks = &profile.stacks;
         let mut paths = Paths::with_capacity(stacks.len());
         let mut of_stack = vec![NodeId::ROOT; stacks.len()];
-        let mut depth: Vec<u32> = Vec::new();
-        if limit.is_some() {
-            depth = vec![0; stacks.len()];
-        }
         // A caller's id is smaller than its callees', so its path is there.
         for index in 1..stacks.len() {
             let id = StackId(index as u32);
@@ -129,21 +120,6 @@ impl StackPaths {
                 .get(caller.0 as usize)
                 .copied()
                 .unwrap_or(NodeId::ROOT);
-            if let Some((limit, end)) = limit {
-                let deep = depth.get(caller.0 as usize).copied().unwrap_or(0) + 1;
-                if let Some(slot) = depth.get_mut(index) {
-                    *slot = deep;
-                }
-                if deep as usize > limit {
-                    if end == StackEnd::Leaf {
-                        node = innermost(profile, &mut maker, &mut paths, id, limit);
-                    }
-                    if let Some(slot) = of_stack.get_mut(index) {
-                        *slot = node;
-                    }
-                    continue;
-                }
-            }
             for &site in maker.of(location) {
                 node = paths.push(node, site);
             }
@@ -157,22 +133,4 @@ impl StackPaths {
             of_stack,
         }
     }
-}
-
-/// The path of the innermost `limit` addresses of a stack.
-fn innermost(
-    profile: &Profile,
-    maker: &mut SiteMaker<'_>,
-    paths: &mut Paths,
-    id: StackId,
-    limit: usize,
-) -> NodeId {
-    let kept: Vec<_> = profile.stacks.locations(id).take(limit).collect();
-    let mut node = NodeId::ROOT;
-    for location in kept.into_iter().rev() {
-        for &site in maker.of(location) {
-            node = paths.push(node, site);
-        }
-    }
-    node
 }

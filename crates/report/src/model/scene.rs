@@ -213,7 +213,7 @@ impl<'p> Scene<'p> {
 /// The paths of all stacks, as the transforms leave them.
 fn paths(profile: &Profile, selection: &Selection) -> StackPaths {
     let maker = SiteMaker::new(profile, selection);
-    let mut all = StackPaths::new(profile, maker, selection.max_stack);
+    let mut all = StackPaths::new(profile, maker);
     for &transform in &selection.transforms {
         let (new, map) = apply(transform, &all.paths, &mut all.sites);
         all.paths = new;

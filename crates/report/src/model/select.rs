@@ -22,9 +22,6 @@ pub struct Selection {
     pub self_of: SelfOf,
     /// How finely frames are told apart.
     pub granularity: Granularity,
-    /// Keeps at most this many addresses of a stack, counted from its
-    /// outermost end (as perf does in caller order) or from the leaf.
-    pub max_stack: Option<(usize, StackEnd)>,
     /// What [`super::SortKey::Parent`] tells samples apart by.
     pub parent: ParentPattern,
     /// What functions with matching names call counts as their own code: a
@@ -42,7 +39,6 @@ impl Default for Selection {
             inlines: true,
             self_of: SelfOf::Innermost,
             granularity: Granularity::Function,
-            max_stack: None,
             parent: ParentPattern::default(),
             ignore_callees: None,
         }

@@ -2,7 +2,7 @@
 
 use super::judge::{Fate, Sieve};
 use super::select::{ParentPattern, StackEnd};
-use super::{Selection, SortKey};
+use super::{Selection, SortKey, without_digits};
 use hashbrown::HashTable;
 use prof_profile::{NameId, Profile, Sample, StackId, TaskId};
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -88,6 +88,8 @@ pub struct GroupId(pub u32);
 pub struct Group {
     /// Thread name.
     pub comm: Option<NameId>,
+    /// Of the thread names that differ in their digits alone, the first.
+    pub comm_nodigit: Option<NameId>,
     /// Thread-group id.
     pub pid: Option<i32>,
     /// Thread id.
@@ -124,6 +126,7 @@ pub(crate) struct Tally {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Split {
     pub(crate) comm: bool,
+    pub(crate) comm_nodigit: bool,
     pub(crate) pid: bool,
     pub(crate) tid: bool,
     pub(crate) cpu: bool,
@@ -136,6 +139,7 @@ impl Split {
     pub(crate) fn of(keys: &[SortKey], quantum: u64) -> Self {
         Self {
             comm: keys.contains(&SortKey::Comm),
+            comm_nodigit: keys.contains(&SortKey::CommNodigit),
             pid: keys.contains(&SortKey::Tgid),
             tid: keys.contains(&SortKey::Pid) || keys.contains(&SortKey::Tid),
             cpu: keys.contains(&SortKey::Cpu),
@@ -148,6 +152,7 @@ impl Split {
         let task = profile.task(task);
         Group {
             comm: self.comm.then_some(task.comm),
+            comm_nodigit: None,
             pid: self.pid.then_some(task.pid),
             tid: self.tid.then_some(task.tid),
             cpu: self.cpu.then_some(cpu),
@@ -161,6 +166,8 @@ impl Split {
 struct Groups<'a> {
     split: Split,
     parents: Option<&'a Parents>,
+    /// By name of a thread; see [`Group::comm_nodigit`].
+    first_comms: FxHashMap<NameId, NameId>,
     list: Vec<Group>,
     index: FxHashMap<Group, GroupId>,
     /// By `TaskId`, where nothing but the task decides.
@@ -172,6 +179,10 @@ impl<'a> Groups<'a> {
         Self {
             split,
             parents,
+            first_comms: match split.comm_nodigit {
+                true => first_comms(profile),
+                false => FxHashMap::default(),
+            },
             list: Vec::new(),
             index: FxHashMap::default(),
             of_task: vec![None; profile.tasks.len()],
@@ -189,6 +200,8 @@ impl<'a> Groups<'a> {
             .time
             .map_or(0, |quantum| sample.time / quantum * quantum);
         let mut group = self.split.group(profile, sample.task, sample.cpu, slice);
+        let comm = profile.task(sample.task).comm;
+        group.comm_nodigit = self.first_comms.get(&comm).copied();
         group.parent = self.parents.map(|parents| parents.of(sample.stack));
         let list = &mut self.list;
         let id = *self.index.entry(group).or_insert_with(|| {
@@ -200,6 +213,18 @@ impl<'a> Groups<'a> {
         }
         id
     }
+}
+
+/// By name of a thread: the first one that differs from it in digits alone.
+fn first_comms(profile: &Profile) -> FxHashMap<NameId, NameId> {
+    let mut firsts: FxHashMap<String, NameId> = FxHashMap::default();
+    let comms = profile.tasks.iter().map(|task| task.comm);
+    comms
+        .map(|comm| {
+            let key = without_digits(profile.name(comm)).collect();
+            (comm, *firsts.entry(key).or_insert(comm))
+        })
+        .collect()
 }
 
 /// Cells by group and stack. Nearly every stack is of one group only, so the
@@ -327,6 +352,7 @@ impl Tally {
             if sample.event != selection.event {
                 continue;
             }
+            let recorded = sample;
             sample.stack = sieve.kept(sample.stack);
             let fate = sieve.fate(&sample);
             if fate == Fate::Outside {
@@ -337,7 +363,8 @@ impl Tally {
                 samples: 1,
             };
             if fate == Fate::Shown {
-                let group = groups.of(profile, &sample);
+                // As in perf, callees that are ignored still are looked at.
+                let group = groups.of(profile, &recorded);
                 cells.add(group, row, &sample);
             }
         }

@@ -88,17 +88,12 @@ pub(crate) fn selections() -> impl Strategy<Value = Selection> {
             ..Scope::default()
         }),
     ];
-    let limit = prop_oneof![
-        Just(None),
-        Just(Some((2, StackEnd::Leaf))),
-        Just(Some((2, StackEnd::Outermost))),
-    ];
     let self_of = prop_oneof![
         Just(SelfOf::Innermost),
         Just(SelfOf::Host),
         Just(SelfOf::HostAtLine)
     ];
-    let options = (any::<bool>(), self_of, any::<bool>(), limit);
+    let options = (any::<bool>(), self_of, any::<bool>());
     (
         scope,
         filters(),
@@ -106,13 +101,12 @@ pub(crate) fn selections() -> impl Strategy<Value = Selection> {
         options,
     )
         .prop_map(
-            |(scope, filter, transforms, (inlines, self_of, ignores, max_stack))| Selection {
+            |(scope, filter, transforms, (inlines, self_of, ignores))| Selection {
                 scope,
                 filter,
                 transforms,
                 inlines,
                 self_of,
-                max_stack,
                 ignore_callees: ignores.then(|| regex::Regex::new("^[cd]$").expect("a pattern")),
                 ..Selection::default()
             },
@@ -210,7 +204,6 @@ proptest! {
     ) {
         let profile = sketch(&samples);
         let changes_frames = !selection.transforms.is_empty()
-            || selection.max_stack.is_some()
             || selection.ignore_callees.is_some();
         let selection = Selection { inlines: true, ..selection };
         let scene = Scene::new(&profile, selection);

@@ -53,6 +53,7 @@ impl Column {
             self.field,
             Field::Key(
                 SortKey::Comm
+                    | SortKey::CommNodigit
                     | SortKey::Dso
                     | SortKey::Pid
                     | SortKey::Tid

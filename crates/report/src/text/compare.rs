@@ -3,13 +3,13 @@
 use super::ChainOrder;
 use super::field::Field;
 use super::rank::Ranks;
-use crate::model::{Row, Rows, SortKey};
+use crate::model::{Row, Rows, SortKey, without_digits};
 use std::cmp::Ordering;
 
 /// Compares rows by a list of fields.
 pub(crate) struct Comparer<'a> {
     pub(crate) rows: &'a Rows,
-    pub(crate) ranks: &'a Ranks,
+    pub(crate) ranks: &'a Ranks<'a>,
     pub(crate) fields: &'a [Field],
     /// With chains, equal callers and callees of one thread are put in this
     /// order.
@@ -119,6 +119,11 @@ impl Comparer<'_> {
             SortKey::Comm => {
                 let comm = |row| self.ranks.name(group(row).comm);
                 comm(a).cmp(&comm(b))
+            }
+            SortKey::CommNodigit => {
+                let profile = self.ranks.profile();
+                let comm = |row| group(row).comm_nodigit.map_or("", |it| profile.name(it));
+                without_digits(comm(a)).cmp(without_digits(comm(b)))
             }
             SortKey::Pid | SortKey::Tid => group(a).tid.cmp(&group(b).tid),
             SortKey::Tgid => group(a).pid.cmp(&group(b).pid),

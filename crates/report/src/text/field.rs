@@ -2,7 +2,9 @@
 //! the terminal UI take them from here.
 
 use crate::escape;
-use crate::model::{Group, Row, RowKey, Rows, Scene, Site, SiteKind, SortKey, Weight};
+use crate::model::{
+    Group, Row, RowKey, Rows, Scene, Site, SiteKind, SortKey, Weight, comm_without_numbers,
+};
 use prof_abi::CpuMode;
 use prof_profile::{DsoKind, FileOffset, UnnamedReason};
 use rustc_hash::FxHashMap;
@@ -218,6 +220,7 @@ impl<'a> Cells<'a> {
                 let comm = self.rows.group(row).comm;
                 comm.map_or("", |comm| profile.name(comm)).to_owned()
             }
+            (SortKey::CommNodigit, _) => self.comm_without_numbers(row),
             (SortKey::Dso, Some(site)) => profile.name(profile.dso(site.dso).short_name).to_owned(),
             (SortKey::Symbol, Some(site)) => site.name(profile).to_owned(),
             _ => self.text(key, row).trim().to_owned(),
@@ -281,6 +284,9 @@ impl<'a> Cells<'a> {
                 let comm = group.comm.map_or("", |comm| profile.name(comm));
                 out.push_str(&escape::terminal(comm));
             }
+            SortKey::CommNodigit => {
+                out.push_str(&escape::terminal(&self.comm_without_numbers(row)));
+            }
             SortKey::Pid | SortKey::Tid => out.push_str(&self.thread(&group)),
             SortKey::Tgid => out.push_str(&self.process(&group)),
             SortKey::Dso => out.push_str(&self.dso(site)),
@@ -325,6 +331,15 @@ impl<'a> Cells<'a> {
             .or_else(|| sampled(|task| task.tid))
             .or_else(|| sampled(|task| task.pid));
         escape::terminal(comm.map_or("", |comm| profile.name(comm)))
+    }
+
+    /// As perf, names the thread of the row's first sample.
+    fn comm_without_numbers(&self, row: &Row) -> String {
+        let profile = self.scene.profile();
+        let first = profile.samples.get(row.first as usize);
+        let comm = first.map(|sample| profile.task(sample.task).comm);
+        let comm = comm.or(self.rows.group(row).comm_nodigit);
+        comm_without_numbers(comm.map_or("", |comm| profile.name(comm)))
     }
 
     fn thread(&self, group: &Group) -> String {

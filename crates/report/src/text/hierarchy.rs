@@ -272,6 +272,7 @@ fn frame_in(rows: &Rows, row: &Row) -> u32 {
 fn as_coarse_as(coarse: Group, fine: Group) -> Group {
     Group {
         comm: coarse.comm.and(fine.comm),
+        comm_nodigit: coarse.comm_nodigit.and(fine.comm_nodigit),
         pid: coarse.pid.and(fine.pid),
         tid: coarse.tid.and(fine.tid),
         cpu: coarse.cpu.and(fine.cpu),

@@ -3,11 +3,12 @@
 
 use super::field::{CellLook, Field, shortened, srcline};
 use crate::model::{Scene, Site, SiteKind, SortKey};
-use prof_profile::{DsoKind, NameId, Svma};
+use prof_profile::{DsoKind, NameId, Profile, Svma};
 use rayon::prelude::*;
 
 /// Places of names in alphabetical order.
-pub(crate) struct Ranks {
+pub(crate) struct Ranks<'a> {
+    profile: &'a Profile,
     /// By `NameId`; equal names have one id.
     names: Vec<u32>,
     sites: Vec<SiteRank>,
@@ -24,8 +25,8 @@ pub(crate) struct SiteRank {
     pub(crate) start: Svma,
 }
 
-impl Ranks {
-    pub(crate) fn new(scene: &Scene<'_>, look: CellLook) -> Self {
+impl<'a> Ranks<'a> {
+    pub(crate) fn new(scene: &Scene<'a>, look: CellLook) -> Self {
         let profile = scene.profile();
         let mut order: Vec<NameId> = (0..profile.names.len() as u32).map(NameId).collect();
         // No two names are equal.
@@ -61,7 +62,11 @@ impl Ranks {
                 }
             })
             .collect();
-        Self { names, sites }
+        Self {
+            profile,
+            names,
+            sites,
+        }
     }
 
     /// By `SiteId`: the place of each frame's source line, as it is written,
@@ -85,6 +90,11 @@ impl Ranks {
             None => String::new(),
         };
         places(scene.sites().iter().map(write).collect())
+    }
+
+    /// What the names are of.
+    pub(crate) fn profile(&self) -> &'a Profile {
+        self.profile
     }
 
     pub(crate) fn name(&self, id: Option<NameId>) -> Option<u32> {

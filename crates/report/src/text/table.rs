@@ -13,8 +13,8 @@ use super::threads::threads;
 use super::{CallGraph, ChainOrder, ChainStyle, Grouping, TextOptions};
 use crate::escape;
 use crate::model::{
-    Filter, Granularity, InlineRows, Row, RowKey, Rows, RowsOptions, Scene, Selection, SortKey,
-    StackEnd, Weight, first_places,
+    EventsInScope, Filter, Granularity, InlineRows, Row, RowKey, Rows, RowsOptions, Scene,
+    Selection, SortKey, StackEnd, Weight, first_places,
 };
 use crate::trust;
 use prof_profile::{EventId, FileOffset, Profile};
@@ -33,13 +33,16 @@ pub fn report(
     options: &TextOptions,
     out: &mut impl io::Write,
 ) -> io::Result<()> {
-    if !options.quiet {
-        out.write_all(preamble(profile, options).as_bytes())?;
-    }
+    let preamble = match options.quiet {
+        false => preamble(profile, options),
+        true => elided_names(options, ""),
+    };
+    out.write_all(preamble.as_bytes())?;
     let mut allowance = Allowance::of(profile, options);
+    let in_scope = EventsInScope::new(profile, &options.selection);
     for events in group::tables(profile, options.grouping) {
         let leader = events.first().copied().unwrap_or(EventId(0));
-        if !is_silent(profile, leader) {
+        if !is_silent(profile, leader) && in_scope.shows(leader) {
             write_events(profile, options, (&events, &mut allowance), out)?;
         }
     }
@@ -52,7 +55,7 @@ pub fn report(
 /// A single name that all rows share is told above the tables, not in them.
 fn elided(filter: &Filter, field: Field) -> Option<(&'static str, &str)> {
     let (what, names) = match field {
-        Field::Key(SortKey::Comm) => ("comm", &filter.comms),
+        Field::Key(SortKey::Comm | SortKey::CommNodigit) => ("comm", &filter.comms),
         Field::Key(SortKey::Dso) => ("dso", &filter.dsos),
         Field::Key(SortKey::Symbol) => ("symbol", &filter.symbols),
         _ => return None,
@@ -73,18 +76,33 @@ fn preamble(profile: &Profile, options: &TextOptions) -> String {
     for line in lines {
         let _ = writeln!(out, "# {line}");
     }
-    let (columns, order) = options.plan(false);
-    let has_column = |field| columns.contains(&field) || order.contains(&field);
-    let keys = [SortKey::Comm, SortKey::Dso, SortKey::Symbol].map(Field::Key);
-    let shown = keys.into_iter().filter(|&field| has_column(field));
-    for (what, name) in shown.filter_map(|field| elided(&options.selection.filter, field)) {
-        let _ = writeln!(out, "#\n# {what}: {}", escape::terminal(name));
-    }
+    out.push_str(&elided_names(options, "#\n"));
     let _ = writeln!(
         out,
         "#\n# Total Lost Samples: {}\n#",
         profile.trust.most_lost()
     );
+    out
+}
+
+/// The lines that tell names which all rows share, each after `before`.
+fn elided_names(options: &TextOptions, before: &str) -> String {
+    let (columns, order) = options.plan(false);
+    let has_column = |field| columns.contains(&field) || order.contains(&field);
+    let keys = [
+        SortKey::Comm,
+        SortKey::CommNodigit,
+        SortKey::Dso,
+        SortKey::Symbol,
+    ];
+    let shown = keys
+        .map(Field::Key)
+        .into_iter()
+        .filter(|&it| has_column(it));
+    let mut out = String::new();
+    for (what, name) in shown.filter_map(|field| elided(&options.selection.filter, field)) {
+        let _ = writeln!(out, "{before}# {what}: {}", escape::terminal(name));
+    }
     out
 }
 
