@@ -12,15 +12,7 @@ impl Stream {
     /// With one event that samples ip, tid and time.
     fn new() -> Self {
         let mut stream = Self([b"PERFILE2".as_slice(), &16_u64.to_le_bytes()].concat());
-        let attr = EventAttr {
-            kind: 1,
-            size: 64,
-            sample_type: SampleType::IP | SampleType::TID | SampleType::TIME,
-            flags: AttrFlags::SAMPLE_ID_ALL,
-            sample_period: 100,
-            ..EventAttr::default()
-        };
-        stream.record(RecordType::HEADER_ATTR, &attr.encode(ByteOrder::Little));
+        stream.record(RecordType::HEADER_ATTR, &attr());
         stream
     }
 
@@ -31,6 +23,19 @@ impl Stream {
     fn reader(self) -> Reader {
         Reader::open_stream(Box::new(Cursor::new(self.0))).expect("a stream")
     }
+}
+
+/// An event that samples ip, tid and time.
+fn attr() -> Vec<u8> {
+    let attr = EventAttr {
+        kind: 1,
+        size: 64,
+        sample_type: SampleType::IP | SampleType::TID | SampleType::TIME,
+        flags: AttrFlags::SAMPLE_ID_ALL,
+        sample_period: 100,
+        ..EventAttr::default()
+    };
+    attr.encode(ByteOrder::Little)
 }
 
 fn record(kind: RecordType, body: &[u8]) -> Vec<u8> {
@@ -411,13 +416,16 @@ fn bytes_behind_the_last_section_are_noted() {
     let header = |data_size: u64| {
         let mut out = Encoder::new(ByteOrder::Little);
         out.bytes(b"PERFILE2");
-        for word in [104, 80, 0, 0, 104, data_size, 0, 0, 0, 0, 0, 0] {
+        let data_at = 104 + 80;
+        for word in [104, 80, 104, 80, data_at, data_size, 0, 0, 0, 0, 0, 0] {
             out.u64(word);
         }
+        // The attr has no ids.
+        out.bytes(&[&attr()[..], &[0; 16]].concat());
         out.finish()
     };
     let bytes = [&header(data.len() as u64)[..], &data, b"appended"].concat();
-    let end = 104 + data.len() as u64;
+    let end = 104 + 80 + data.len() as u64;
     let reader = Reader::open_file(file(&bytes)).expect("a recording");
     let rest = reader.notes().ownerless.expect("bytes of nobody");
     assert_eq!((rest.offset, rest.size), (end, 8));

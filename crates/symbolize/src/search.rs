@@ -106,6 +106,11 @@ fn find_vdso(sources: &Sources, request: &DsoRequest<'_>) -> Result<Candidate, O
     if let Some(found) = cached {
         return Ok(found);
     }
+    // As perf: what this machine runs is no part of another root.
+    if sources.symfs.is_some() {
+        let why = "the vDSO of this machine is not below --symfs";
+        return Err(OpenError::new(request, UnnamedReason::FileMissing, why));
+    }
     let own = crate::vdso::own_bytes().map_err(|error| OpenError::of_io(request, &error))?;
     let path = PathBuf::from("[vdso]");
     accept_contents(Contents::from_vec(own), path, request.build_id)
