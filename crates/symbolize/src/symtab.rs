@@ -91,7 +91,6 @@ impl SymbolTable {
         table.add_section(symbols, runtime, ".symtab");
         table.add_section(runtime, runtime, ".dynsym");
         table.sort_and_end();
-        table.end_before_plt(runtime);
         table.add_plt(runtime);
         table
     }
@@ -296,26 +295,6 @@ impl SymbolTable {
                 entry.end = next.max(entry.start);
             }
             next = entry.start;
-        }
-    }
-
-    /// A symbol without size (`_fini`) does not reach into the stubs that lie
-    /// behind it: their header is nobody's.
-    fn end_before_plt(&mut self, runtime: &Image) {
-        for section in &runtime.sections {
-            if !runtime.name_of(section).starts_with(b".plt") {
-                continue;
-            }
-            let stubs = section.address;
-            let before = self.entries.partition_point(|entry| entry.start < stubs);
-            let (before, _) = self.entries.split_at_mut(before);
-            let Some(last) = before.last().map(|entry| entry.start) else {
-                continue;
-            };
-            let nearest = before.iter_mut().rev();
-            for entry in nearest.take_while(|entry| entry.start == last) {
-                entry.end = entry.end.min(stubs);
-            }
         }
     }
 
