@@ -116,9 +116,6 @@ struct AcceptedArgs {
     /// More is said on stderr by perf; what is printed stays the same.
     #[arg(short = 'v', long, hide = true, action = clap::ArgAction::Count)]
     verbose: u8,
-    /// Chains whose user part came later are always put together.
-    #[arg(long, hide = true)]
-    merge_callchains: bool,
 }
 
 const EXAMPLES: &str = "\
