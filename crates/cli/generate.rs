@@ -97,7 +97,7 @@ fn command_section(command: &clap::Command) -> io::Result<String> {
 /// The keys of the terminal UI as a section of the manual, troff.
 fn keys_section() -> String {
     let mut section = String::from(".SH \"KEYS OF THE TERMINAL UI\"\n.nf\n");
-    for line in prof_report::tui::manual().lines() {
+    for line in prof_tui::manual().lines() {
         // `\\&` keeps a line that begins with a dot from being a request.
         section.push_str("\\&");
         section.push_str(&line.replace('\\', "\\e").replace('-', "\\-"));
@@ -142,7 +142,7 @@ mod tests {
                 assert!(own.contains(&long), "{}: {long}", part.get_name());
             }
         }
-        for line in prof_report::tui::manual().lines() {
+        for line in prof_tui::manual().lines() {
             let line = line.replace('\\', "\\e").replace('-', "\\-");
             assert!(section.contains(&line), "{line}");
         }

@@ -7,10 +7,10 @@ use crate::progress::{Stage, Teller};
 use crate::recording::Input;
 use anyhow::Context;
 use prof_perfdata::Reader;
-use prof_report::tui::{self, Background, Colours, Look, Mouse, Options, Update};
 use prof_resolve::Phase;
 use prof_symbolize::{Detail, Symbolizer};
 use prof_sys::terminal::FaultGuard;
+use prof_tui::{Background, Colours, Look, Mouse, Options, Update};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, PoisonError};
@@ -103,7 +103,7 @@ pub(crate) fn run(
     // Code is looked at of few functions: their files are opened anew rather
     // than those of all kept.
     let code = FileCode::new(Arc::new(names.symbolizer()));
-    tui::run(updated, Box::new(code), &options)?;
+    prof_tui::run(updated, Box::new(code), &options)?;
     drop(guard);
     // What is damaged is said when the screen is the user's again.
     let reader = read.lock().unwrap_or_else(PoisonError::into_inner).take();

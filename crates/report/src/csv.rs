@@ -77,8 +77,8 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::{csv, text};
     use crate::model::SortKey;
-    use crate::sketch::Sketch;
     use crate::text::{Field, TextOptions};
+    use prof_sketch::Sketch;
 
     #[test]
     fn names_act_on_no_terminal_and_no_spreadsheet_and_numbers_stay() {

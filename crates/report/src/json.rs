@@ -308,8 +308,8 @@ struct TreeNode {
 #[cfg(test)]
 mod tests {
     use super::json;
-    use crate::sketch::Sketch;
     use crate::text::TextOptions;
+    use prof_sketch::Sketch;
 
     #[test]
     fn tree_rows_and_trust_are_there_and_agree() {

@@ -1,7 +1,7 @@
-//! Views of a profile: tables, folded stacks, SVG, the terminal UI.
+//! Views of a profile: tables, folded stacks, SVG, text.
 //!
 //! You give a [`prof_profile::Profile`] and a [`model::Selection`]; you get
-//! tables, call trees, folded stacks, pictures, text or a session, equal for
+//! tables, call trees, folded stacks, pictures or text, equal for
 //! equal input whatever the number of threads.
 //!
 //! Limits: no input file is opened here and no symbol looked up. Names come
@@ -21,7 +21,3 @@ pub mod script;
 pub mod short;
 pub mod text;
 pub mod trust;
-pub mod tui;
-
-#[cfg(test)]
-mod sketch;

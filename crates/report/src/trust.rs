@@ -626,8 +626,8 @@ fn jit_file_fault(fault: JitFileFault) -> (&'static str, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::{chain_end, chain_end_of_any, cut_stacks, lines, lines_within, wrapped};
-    use crate::sketch::Sketch;
     use prof_profile::{ChainEnd, ChainSource, Damage, DsoKind, Event, Profile, UnnamedReason};
+    use prof_sketch::Sketch;
 
     /// 10 000 stacks and frames, with causes large and small.
     fn doubtful() -> Profile {

@@ -430,8 +430,8 @@ mod tests {
     use super::{Build, FunctionView, Share};
     use crate::code::NoSource;
     use crate::model::{Scene, Selection};
-    use crate::sketch::Sketch;
     use prof_profile::{FunctionId, Profile};
+    use prof_sketch::Sketch;
 
     fn view(profile: &Profile, name: &str) -> FunctionView {
         let scene = Scene::new(profile, Selection::default());

@@ -39,7 +39,7 @@ pub use rows::{InlineRows, Row, RowKey, Rows, RowsOptions};
 pub use scene::Scene;
 pub use select::{Filter, ModeFilter, ParentPattern, Scope, Selection, SelfOf, StackEnd};
 pub use site::{Granularity, Site, SiteId, SiteKind, Sites};
-pub(crate) use tally::percent_of;
+pub use tally::percent_of;
 pub use tally::{Group, GroupId, Weight};
 pub use time::{TimeRange, TimeSpecError, parse_time_ranges};
 pub use transform::{Recursion, Transform};

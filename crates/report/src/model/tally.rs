@@ -12,7 +12,7 @@ use std::ops::{Add, AddAssign};
 
 /// A share in percent; 0 of nothing.
 #[expect(clippy::cast_precision_loss, reason = "a few decimals are shown")]
-pub(crate) fn percent_of(part: u64, whole: u64) -> f64 {
+pub fn percent_of(part: u64, whole: u64) -> f64 {
     if whole == 0 {
         0.0
     } else {

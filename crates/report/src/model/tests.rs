@@ -2,32 +2,9 @@
 
 use super::*;
 use crate::code::{Build, NoSource};
-use crate::sketch::Sketch;
 use prof_profile::{DsoId, FunctionId, Profile};
+use prof_sketch::{Sketch, profile as sketch, samples};
 use proptest::prelude::*;
-
-pub(crate) fn sketch(samples: &[(u8, Vec<u8>, u8)]) -> Profile {
-    let mut sketch = Sketch::new();
-    for (time, (task, stack, period)) in samples.iter().enumerate() {
-        let tid = 10 + i32::from(task % 3);
-        let comm = ["sh", "app"][usize::from(task % 2)];
-        let pid = if tid < 12 { 10 } else { 12 };
-        let task = sketch.task(pid, tid, comm);
-        let frames: Vec<String> = stack.iter().map(|&byte| frame(byte)).collect();
-        sketch.sample(task, &frames.join(";"), time as u64 + 1, u64::from(*period));
-    }
-    sketch.profile
-}
-
-fn frame(byte: u8) -> String {
-    let name = (b'a' + byte % 6) as char;
-    match byte % 11 {
-        0 => format!("lib.so:{name}"),
-        1 => format!("app:{name}>x"),
-        2 => format!("[kernel.kallsyms]:{name}"),
-        _ => format!("app:{name}"),
-    }
-}
 
 fn filters() -> impl Strategy<Value = Filter> {
     prop_oneof![
@@ -68,7 +45,7 @@ fn filters() -> impl Strategy<Value = Filter> {
     ]
 }
 
-pub(crate) fn selections() -> impl Strategy<Value = Selection> {
+fn selections() -> impl Strategy<Value = Selection> {
     let transform = prop_oneof![
         (0_u32..4).prop_map(|id| Transform::Focus(FunctionId(id))),
         (0_u32..4).prop_map(|id| Transform::Drop(FunctionId(id))),
@@ -111,11 +88,6 @@ pub(crate) fn selections() -> impl Strategy<Value = Selection> {
                 ..Selection::default()
             },
         )
-}
-
-pub(crate) fn samples() -> impl Strategy<Value = Vec<(u8, Vec<u8>, u8)>> {
-    let stack = prop::collection::vec(any::<u8>(), 1..6);
-    prop::collection::vec((any::<u8>(), stack, 1_u8..), 0..24)
 }
 
 /// Samples that pass, counted one by one.

@@ -1,8 +1,8 @@
 //! Pictures of friendly and hostile recordings.
 
 use super::*;
-use crate::sketch::Sketch;
 use prof_profile::Profile;
+use prof_sketch::Sketch;
 use proptest::prelude::*;
 
 fn text(

@@ -201,9 +201,9 @@ impl Drawing<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::sketch::Sketch;
     use crate::text::{TextOptions, report};
     use prof_profile::Profile;
+    use prof_sketch::Sketch;
 
     /// Functions that call each other, each once: with a chain below each,
     /// 18 MB of text.

@@ -1,0 +1,527 @@
+//! What stands around every view: tabs, filters, details, messages.
+
+use super::app::App;
+use super::filters;
+use super::overlay::{Asked, Overlay};
+use super::paint::{Pen, percent};
+use super::text;
+use super::theme::{Kind, Theme};
+use super::views::{Callers, Code, Flame, Hotspots, Threads, Timeline, TreeView, View};
+use prof_profile::Profile;
+use prof_report::model::{SiteKind, Weight};
+use prof_report::trust;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use std::borrow::Cow;
+
+/// The smallest screen that is drawn on.
+const LEAST: (u16, u16) = (40, 10);
+
+/// A list in fewer rows than these needs those around the view, too.
+const LOW: u16 = 12;
+
+/// Where the parts of the screen are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Screen {
+    pub(super) tabs: Rect,
+    pub(super) filters: Rect,
+    pub(super) body: Rect,
+    pub(super) detail: Rect,
+    pub(super) status: Rect,
+    /// For what lies on top: the views' place, or all below the tabs where
+    /// that is small.
+    pub(super) top: Rect,
+}
+
+/// Divides the screen. The detail takes as many rows as the selected name
+/// needs, and so does what the user is told, each up to a third of the screen.
+pub(super) fn layout(app: &App) -> Screen {
+    let area = app.area;
+    let wanted = detail(app).map_or(1, |words| text::wrap(&words, usize::from(area.width)).len());
+    let most = usize::from(area.height / 3).max(1);
+    let rows = u16::try_from(wanted.clamp(1, most)).unwrap_or(1);
+    let strip = |y: u16, height: u16| Rect {
+        x: area.x,
+        y: area.y + y.min(area.height),
+        width: area.width,
+        height: height.min(area.height.saturating_sub(y)),
+    };
+    let told = told(app).map_or(1, |words| text::wrap(&words, usize::from(area.width)).len());
+    let told = u16::try_from(told.clamp(1, most)).unwrap_or(1);
+    let body = area.height.saturating_sub(2 + rows + told);
+    Screen {
+        tabs: strip(0, 1),
+        filters: strip(1, 1),
+        body: strip(2, body),
+        detail: strip(2 + body, rows),
+        status: strip(2 + body + rows, told),
+        top: if body < LOW {
+            strip(1, 1 + body + rows)
+        } else {
+            strip(2, body)
+        },
+    }
+}
+
+/// Draws the whole state.
+pub(super) fn draw(app: &App, buffer: &mut Buffer) {
+    let area = app.area.intersection(buffer.area);
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        let words = format!(
+            "{}x{} is too small; {}x{} is enough (q leaves)",
+            area.width, area.height, LEAST.0, LEAST.1
+        );
+        for (row, line) in (0..area.height).zip(text::wrap(&words, usize::from(area.width))) {
+            Pen::new(buffer, &app.theme, area, row).put(&line, Style::new());
+        }
+        return;
+    }
+    let screen = layout(app);
+    draw_tabs(app, screen.tabs, buffer);
+    draw_filters(app, screen.filters, buffer);
+    draw_body(app, screen.body, buffer);
+    draw_detail(app, screen.detail, buffer);
+    draw_status(app, screen.status, buffer);
+    if let Some(overlay) = &app.overlay {
+        overlay.draw(&app.theme, screen.top, buffer);
+    }
+}
+
+/// The titles of the tabs with their columns: the long ones, the short ones,
+/// or only numbers beside the tab that is shown, whichever fit.
+fn tabs(shown: View, width: u16) -> Vec<(View, String, u16, u16)> {
+    let long = |view: View| Some(view.title());
+    let short = |view: View| Some(view.word());
+    let least = |view: View| (view == shown).then(|| view.word());
+    let titles: [&dyn Fn(View) -> Option<&'static str>; 3] = [&long, &short, &least];
+    let label = |(view, number), title: Option<&str>| {
+        let title = title.map_or(String::new(), |title| format!(" {title}"));
+        (view, format!(" {number}{title} "))
+    };
+    let labels = titles.map(|title| {
+        let views = View::ALL.into_iter().zip(1..);
+        let labels = views.map(|view| label(view, title(view.0)));
+        labels.collect::<Vec<(View, String)>>()
+    });
+    let sum = |labels: &Vec<(View, String)>| -> usize {
+        labels.iter().map(|(_, label)| text::width(label)).sum()
+    };
+    let [.., least] = &labels;
+    let fitting = labels
+        .iter()
+        .find(|labels| sum(labels) <= usize::from(width));
+    let mut x = 0;
+    let labels = fitting.unwrap_or(least).iter().cloned();
+    let placed = labels.map(|(view, label)| {
+        let start = x;
+        x += u16::try_from(text::width(&label)).unwrap_or(u16::MAX);
+        (view, label, start, x)
+    });
+    placed.collect()
+}
+
+fn draw_tabs(app: &App, area: Rect, buffer: &mut Buffer) {
+    let theme = &app.theme;
+    let mut pen = Pen::new(buffer, theme, area, 0);
+    for (view, label, ..) in tabs(app.view, area.width) {
+        let style = if view == app.view {
+            theme.tab()
+        } else {
+            Style::new()
+        };
+        pen.put(&label, style);
+    }
+    let rest = pen.room();
+    if rest > 12 {
+        let title = text::fit(&app.title, rest - 2, theme.glyphs.ellipsis);
+        pen.right(&title, rest, theme.dim());
+    }
+}
+
+/// The tab at a column.
+pub(super) fn tab_at(app: &App, column: u16) -> Option<View> {
+    tabs(app.view, app.area.width)
+        .into_iter()
+        .find(|&(_, _, start, end)| (start..end).contains(&column))
+        .map(|(view, ..)| view)
+}
+
+/// Event, what is shown of it, and the filters.
+fn draw_filters(app: &App, area: Rect, buffer: &mut Buffer) {
+    let theme = &app.theme;
+    let mut pen = Pen::new(buffer, theme, area, 0);
+    let Some(profile) = &app.profile else { return };
+    let selection = app.history.now();
+    let event = profile.events.get(usize::from(selection.event.0));
+    pen.gap(1).put(
+        event.map_or("no event", |event| &event.name),
+        theme.heading(),
+    );
+    if profile.events.len() > 1 {
+        let which = format!(" ({} of {})", selection.event.0 + 1, profile.events.len());
+        pen.put(&which, theme.dim());
+    }
+    if let Some(seen) = &app.seen {
+        let words = if seen.shown == seen.scope {
+            format!("  {}", samples(seen.shown.samples))
+        } else {
+            let shown = text::grouped(seen.shown.samples);
+            let share = percent(seen.shown.percent_of(seen.scope));
+            let all = text::grouped(seen.scope.samples);
+            format!("  {shown} of {all} samples, {}", share.trim())
+        };
+        pen.put(&words, Style::new());
+    }
+    for chip in filters::chips(profile, selection) {
+        pen.gap(1).put(&format!(" {chip} "), theme.chip());
+    }
+    if app.switches.least > 0 {
+        let least = f64::from(app.switches.least) / 1000.0;
+        pen.gap(1).put(&format!(" >= {least}% "), theme.chip());
+    }
+    if app.switches.relative {
+        pen.gap(1).put(" shares of what is kept ", theme.chip());
+    }
+}
+
+fn draw_body(app: &App, area: Rect, buffer: &mut Buffer) {
+    let theme = &app.theme;
+    let note = match (&app.seen, &app.progress) {
+        (None, Some(progress)) => Some(progress.clone()),
+        (None, None) => Some("computing".to_string()),
+        (Some(seen), _) if seen.scope.is_zero() => Some(
+            "no samples of this event: Tab shows another event, Backspace removes filters".into(),
+        ),
+        (Some(seen), _) if seen.shown.is_zero() => Some(
+            "the filters keep no sample: u takes the last one back, Backspace removes all".into(),
+        ),
+        _ => None,
+    };
+    if let Some(note) = note {
+        let mut pen = Pen::new(buffer, theme, area, area.height / 2);
+        let free = pen.room().saturating_sub(text::width(&note)) / 2;
+        pen.gap(free).put(&note, theme.warning());
+        return;
+    }
+    match app.view {
+        View::Hotspots => Hotspots::draw(app, area, buffer),
+        View::Tree => TreeView::draw(app, area, buffer),
+        View::Flame => Flame::draw(app, area, buffer),
+        View::Callers => Callers::draw(app, area, buffer),
+        View::Code => Code::draw(app, area, buffer),
+        View::Threads => Threads::draw(app, area, buffer),
+        View::Timeline => Timeline::draw(app, area, buffer),
+    }
+}
+
+/// All about what the cursor is on. Not escaped.
+fn detail(app: &App) -> Option<String> {
+    let seen = app.seen.as_ref()?;
+    let extra = match app.view {
+        View::Flame => app.flame.detail(app),
+        View::Code => app.code.detail(app),
+        View::Threads => app.threads.detail(app),
+        View::Timeline => app.timeline.detail(app),
+        _ => None,
+    };
+    let Some(site) = app.selected().site else {
+        return extra;
+    };
+    let site = seen.site(site);
+    let profile = &seen.profile;
+    let kind = Kind::of(profile, site);
+    let mut words = format!("{} {}", kind.sign(), site.name(profile));
+    if site.kind == SiteKind::Inline {
+        let host = profile.name(profile.function(site.host).name);
+        words.push_str(&format!(" (inlined into {host})"));
+    }
+    words.push_str(&format!("  {}", profile.name(profile.dso(site.dso).path)));
+    let about = site.function(profile);
+    if let Some((file, line)) = about.defined_at {
+        words.push_str(&format!("  {}:{line}", profile.name(file)));
+    }
+    if let Some(reason) = about.unnamed {
+        words.push_str(&format!("  no name: {}", trust::unnamed(reason).0));
+    }
+    if let Some(extra) = extra {
+        words.push_str("  ");
+        words.push_str(&extra);
+    }
+    Some(words)
+}
+
+fn draw_detail(app: &App, area: Rect, buffer: &mut Buffer) {
+    let Some(words) = detail(app) else { return };
+    draw_wrapped(&words, &app.theme, area, app.theme.heading(), buffer);
+}
+
+/// Words in as many rows as there are.
+fn draw_wrapped(words: &str, theme: &Theme, area: Rect, style: Style, buffer: &mut Buffer) {
+    let lines = text::wrap(words, usize::from(area.width));
+    let is_cut = lines.len() > usize::from(area.height);
+    for (row, line) in (0..area.height).zip(&lines) {
+        let is_last = is_cut && row + 1 == area.height;
+        let mut pen = Pen::new(buffer, theme, area, row);
+        if is_last {
+            // More follows, so that it is cut in any case.
+            let words = format!("{line}{}", " ".repeat(pen.room()));
+            pen.put(words.trim_start(), style);
+        } else {
+            pen.put(line, style);
+        }
+    }
+}
+
+/// What the user is told or asked; a prompt to type in stands above it.
+fn told(app: &App) -> Option<Cow<'_, str>> {
+    match &app.overlay {
+        Some(Overlay::Ask(..)) => None,
+        Some(Overlay::Replace(write)) => Some(Cow::Owned(format!(
+            "{} exists already. y: replace it; any other key: leave it as it is",
+            write.path
+        ))),
+        _ => app.message().map(Cow::Borrowed),
+    }
+}
+
+/// The prompt, a message, what the search covers, or how far to trust what is
+/// shown.
+fn draw_status(app: &App, area: Rect, buffer: &mut Buffer) {
+    let theme = &app.theme;
+    let mut pen = Pen::new(buffer, theme, area, 0);
+    if let Some(Overlay::Ask(asked, prompt)) = &app.overlay {
+        let (before, after) = prompt.parts();
+        pen.put(asked.label(), theme.heading());
+        // The end of what is typed has to be seen, not its beginning.
+        let room = pen.room().saturating_sub(30);
+        let hidden = before.chars().count().saturating_sub(room.max(8));
+        let tail: String = before.chars().skip(hidden).collect();
+        // What the next letter replaces is marked as editors do.
+        let style = if prompt.is_proposed() {
+            theme.selected()
+        } else {
+            Style::new()
+        };
+        pen.put(&tail, style);
+        let mut rest = after.chars();
+        let under: String = rest.next().map_or(" ".into(), String::from);
+        pen.put(
+            &under,
+            Style::new().add_modifier(ratatui::style::Modifier::REVERSED),
+        );
+        pen.put(rest.as_str(), Style::new());
+        if *asked == Asked::Search {
+            pen.gap(2).put(&search_words(app), theme.dim());
+        }
+        return;
+    }
+    if let Some(words) = told(app) {
+        draw_wrapped(&words, theme, area, theme.warning(), buffer);
+        return;
+    }
+    let hint = if pen.room() < 110 {
+        " ? help"
+    } else {
+        " i trust  ? help  : commands  q quit"
+    };
+    let room = pen.room();
+    let has_hint = room > text::width(hint) + 30;
+    let width = if has_hint {
+        room - text::width(hint)
+    } else {
+        room
+    };
+    if app.is_slow && app.is_behind() && app.seen.is_some() {
+        pen.cell(
+            "computing; what was before is shown",
+            width,
+            theme.warning(),
+        );
+    } else if app.search.found.is_some() {
+        pen.cell(&search_words(app), width, theme.dim());
+    } else if let (Some(progress), true) = (&app.progress, app.seen.is_some()) {
+        let words = format!("{progress}; what is there is shown");
+        pen.cell(&words, width, theme.dim());
+    } else if let Some(profile) = &app.profile {
+        draw_trust(profile, theme, width, &mut pen);
+    }
+    if has_hint {
+        let free = pen.room().saturating_sub(text::width(hint));
+        pen.gap(free).put(hint, theme.dim());
+    }
+}
+
+/// How far to trust what is shown, in at most `width` columns; a bad figure
+/// stands out by its sign and colour.
+fn draw_trust(profile: &Profile, theme: &Theme, width: usize, pen: &mut Pen<'_>) {
+    let line = trust::summary_within(profile, width);
+    let end = pen.room().saturating_sub(width);
+    for figure in line {
+        let style = if figure.is_bad {
+            theme.warning()
+        } else {
+            theme.dim()
+        };
+        let words = format!("{}{}", figure.sign(), figure.words);
+        for (words, style) in [(figure.divider, theme.dim()), (&words, style)] {
+            let room = pen.room().saturating_sub(end);
+            pen.cell(words, text::width(words).min(room), style);
+        }
+    }
+}
+
+fn search_words(app: &App) -> String {
+    if let Some(error) = &app.search.error {
+        return error.clone();
+    }
+    let Some(found) = &app.search.found else {
+        return String::new();
+    };
+    let share = percent(found.covered.percent_of(app.whole()));
+    format!(
+        "/{}/ {}, in {} of the samples' stacks; n N go, Esc ends",
+        found.pattern.as_str(),
+        several(found.functions, "function"),
+        share.trim(),
+    )
+}
+
+/// So many of what `one` is called.
+pub(super) fn several(count: usize, one: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {one}{ending}")
+}
+
+/// So many samples.
+pub(super) fn samples(count: u64) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{} sample{ending}", text::grouped(count))
+}
+
+/// The recording and its trust, for the information screen.
+pub(super) fn about(app: &App) -> Vec<String> {
+    let Some(profile) = &app.profile else {
+        return vec!["still reading".into()];
+    };
+    let origin = &profile.origin;
+    let mut lines = Vec::new();
+    let mut add = |name: &str, value: &str| {
+        if !value.is_empty() {
+            lines.push(format!("{name:<16} {value}"));
+        }
+    };
+    add("file", &app.title);
+    add("host", &origin.hostname);
+    add("kernel", &origin.os_release);
+    add("machine", &origin.arch);
+    add("CPU", &origin.cpu_description);
+    add("recorded by", &origin.tool_version);
+    add("command", &origin.command_line.join(" "));
+    if let Some((first, last)) = origin.time_range {
+        add("time", &text::duration(last.saturating_sub(first)));
+    }
+    for event in &profile.events {
+        let asked = if event.is_freq { "Hz" } else { "events each" };
+        let words = format!(
+            "{}: {} samples, {} lost, asked {} {asked}",
+            event.name,
+            text::grouped(event.samples),
+            text::grouped(event.lost),
+            text::grouped(event.asked),
+        );
+        add("event", &words);
+    }
+    lines.push(String::new());
+    lines.extend(trust::lines(profile));
+    lines
+}
+
+/// The view as plain text, for files.
+pub(super) fn text(app: &App) -> String {
+    let mut out = String::new();
+    if let Some(profile) = &app.profile {
+        let selection = app.history.now();
+        let event = profile.events.get(usize::from(selection.event.0));
+        let event = event.map_or("", |event| &event.name);
+        out.push_str(&format!("# {}: {event}\n", app.view.title()));
+        for chip in filters::chips(profile, selection) {
+            out.push_str(&format!("# {}\n", prof_report::escape::terminal(&chip)));
+        }
+        out.push_str(&format!("# {}\n\n", trust::summary(profile)));
+    }
+    let rows = match app.view {
+        View::Hotspots => app.hotspots.len() + 1,
+        View::Tree => app.tree.len() + 1,
+        View::Callers => app.callers.high_enough(),
+        View::Code => app.code.len(),
+        View::Threads => app.threads.len(),
+        View::Flame | View::Timeline => usize::from(app.area.height),
+    };
+    // Drawn as on a screen that is high and wide enough. A frame of the flame
+    // graph is as wide as its share, whatever its name.
+    let is_picture = matches!(app.view, View::Flame | View::Timeline);
+    let mut width = WRITTEN_WIDTH.max(app.area.width);
+    let mut drawn = draw_wide(app, rows, width);
+    while drawn.is_cut && !is_picture && width < WIDEST {
+        width = width.saturating_mul(2).min(WIDEST);
+        drawn = draw_wide(app, rows, width);
+    }
+    out.push_str(&drawn.text);
+    if drawn.left_out > 0 {
+        let left = several(drawn.left_out, "more row");
+        out.push_str(&format!("# {left}; prof report --stdio writes all\n"));
+    }
+    out
+}
+
+/// Columns of a view in a file, if that is enough for its names.
+const WRITTEN_WIDTH: u16 = 160;
+/// Names longer than this are cut also in a file.
+const WIDEST: u16 = 5120;
+/// Cells that are drawn for a file at most.
+const MOST_CELLS: usize = 1 << 21;
+
+/// A view as text.
+struct Drawn {
+    text: String,
+    /// Whether a line ends in a cut name.
+    is_cut: bool,
+    /// Rows that there was no room for.
+    left_out: usize,
+}
+
+/// The view as on a screen of this width and `rows` rows.
+fn draw_wide(app: &App, rows: usize, width: u16) -> Drawn {
+    let drawn = rows.min(MOST_CELLS / usize::from(width.max(1)));
+    let area = Rect::new(0, 0, width, u16::try_from(drawn).unwrap_or(u16::MAX));
+    let mut buffer = Buffer::empty(area);
+    draw_body(app, area, &mut buffer);
+    let mut text = String::new();
+    let mut is_cut = false;
+    for row in 0..area.height {
+        let mut line = String::new();
+        for column in 0..width {
+            if let Some(cell) = buffer.cell((column, row)) {
+                line.push_str(cell.symbol());
+            }
+        }
+        let last = buffer.cell((width - 1, row));
+        is_cut |= last.is_some_and(|cell| cell.symbol() == app.theme.glyphs.ellipsis);
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    let end = text.trim_end().len();
+    text.truncate(end);
+    text.push('\n');
+    Drawn {
+        text,
+        is_cut,
+        left_out: rows - usize::from(area.height),
+    }
+}
+
+/// `part` of what 100 % stands for, as text.
+pub(super) fn share(app: &App, part: Weight) -> String {
+    percent(part.percent_of(app.whole()))
+}

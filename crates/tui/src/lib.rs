@@ -1,0 +1,106 @@
+//! The terminal UI: a session in which a profile is looked at.
+//!
+//! You give a stream of [`Update`]s, a [`CodeSource`](prof_report::code::CodeSource) and [`Options`]; the
+//! session runs until the user leaves.
+//!
+//! ```text
+//! keys, clicks ──► App (state) ──► frame::draw ──► Buffer ──► terminal
+//!                   │      ▲
+//!              asks │      │ answers, with a generation number
+//!                   ▼      │
+//!                  worker (scene, trees, tables, code)
+//! ```
+//!
+//! The state knows no terminal and no thread, and drawing is a function from
+//! state to buffer: both are tested without a terminal. Whatever takes time
+//! is the worker's; while nothing happens, everything sleeps.
+
+mod action;
+mod ahead;
+mod app;
+mod background;
+mod binding_table;
+mod bindings;
+mod data;
+mod filters;
+mod flame_layout;
+mod frame;
+mod memory;
+mod message;
+mod outline;
+mod overlay;
+mod paint;
+mod prompt;
+mod scroll;
+mod search;
+mod session;
+mod terminal;
+mod text;
+mod theme;
+mod views;
+mod worker;
+mod writing;
+
+#[cfg(test)]
+mod tests;
+
+pub use action::Action;
+pub use binding_table::BINDINGS;
+pub use bindings::{Binding, Scope, manual};
+pub use session::run;
+pub use terminal::Mouse;
+pub use theme::{Background, Charset, Colours, Look};
+
+use prof_profile::Profile;
+use std::io;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// What whoever loads the profile says while loading.
+#[derive(Debug, Clone)]
+pub enum Update {
+    /// What is being done: `reading 40%`, `looking up names 3 of 90 files`.
+    Progress(String),
+    /// What is there so far; a later one replaces it.
+    Profile(Arc<Profile>),
+    /// Loading failed: the session ends and returns the message.
+    Failed(String),
+}
+
+/// How a session looks and behaves.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What is looked at, shown at the top: a file's name.
+    pub title: String,
+    /// What the terminal can show.
+    pub look: Look,
+    /// Whether the terminal is asked what background it has (OSC 11).
+    pub asks_background: bool,
+    /// Who gets the mouse at first.
+    pub mouse: Mouse,
+    /// The editor's command line, as in `$VISUAL` or `$EDITOR`.
+    pub editor: Option<String>,
+    /// A function whose code is shown at first; an empty name for the
+    /// hottest.
+    pub function: Option<String>,
+    /// The user's home directory, for `~` in names of files.
+    pub home: Option<String>,
+}
+
+/// Why a session could not run or ended.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The terminal refused something.
+    #[error("cannot use the terminal: {0}; --stdio prints a report instead")]
+    Terminal(#[source] io::Error),
+    /// Signal handlers could not be installed.
+    #[error("cannot handle signals: {0}")]
+    Signals(#[source] io::Error),
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] io::Error),
+    /// The profile could not be loaded.
+    #[error("{0}")]
+    Load(String),
+}

@@ -1,0 +1,311 @@
+//! Callers and callees of one function, one list above the other.
+
+use super::View;
+use super::rows::{self, FrameRow, Rank, Shift, draw_headings, draw_outline};
+use crate::action::Action;
+use crate::app::{App, Selected};
+use crate::data::{Around, Ask, Found, Grown, GrownTree, Seen};
+use crate::filters::Remap;
+use crate::outline::{Forest, Outline, Row};
+use crate::paint::Pen;
+use prof_profile::FunctionId;
+use prof_report::model::{Direction, GrowId};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// A list whose root is the function itself.
+struct Side {
+    direction: Direction,
+    forest: Grown,
+    outline: Outline,
+}
+
+impl Side {
+    fn new(direction: Direction, growth: GrownTree, least: u64) -> Self {
+        let mut forest = Grown { growth, least };
+        let mut outline = Outline::closed(&mut forest);
+        outline.open(&mut forest, 0);
+        Self {
+            direction,
+            forest,
+            outline,
+        }
+    }
+
+    fn describe(&self, seen: &Seen, row: Row) -> Option<FrameRow> {
+        let growth = &self.forest.growth;
+        let node = GrowId(row.node);
+        Some(FrameRow {
+            site: self.forest.site(seen, row.node)?,
+            own: (self.direction == Direction::Callees).then(|| growth.own(node)),
+            total: growth.total(node),
+            bar: (growth.total(node), growth.total(node)),
+            depth: row.depth,
+            is_open: self.forest.has_children(row.node).then_some(row.is_open),
+            rank: Rank::Step,
+        })
+    }
+}
+
+/// Callers and callees of the function, in this order.
+struct Sides {
+    lists: [Side; 2],
+    /// Which list the cursor is in.
+    at: usize,
+}
+
+impl Sides {
+    fn side(&self) -> Option<&Side> {
+        self.lists.get(self.at)
+    }
+
+    fn side_mut(&mut self) -> Option<&mut Side> {
+        self.lists.get_mut(self.at)
+    }
+}
+
+/// The tab.
+#[derive(Default)]
+pub(crate) struct Callers {
+    /// The function's key.
+    key: Option<u32>,
+    sides: Option<Sides>,
+    /// Functions shown before, for the way back.
+    trail: Vec<u32>,
+    /// The view it was opened from.
+    came_from: Option<View>,
+}
+
+impl Callers {
+    /// Shows a function, by its key.
+    pub(crate) fn open(app: &mut App, key: u32) {
+        let callers = &mut app.callers;
+        if app.view == View::Callers {
+            callers.trail.extend(callers.key);
+        } else {
+            callers.trail.clear();
+            callers.came_from = Some(app.view);
+        }
+        callers.set(key);
+        app.show(View::Callers);
+    }
+
+    fn set(&mut self, key: u32) {
+        self.key = Some(key);
+        self.sides = None;
+    }
+
+    /// Back to the function before, or to the view it was opened from;
+    /// whether there was one.
+    pub(crate) fn close(app: &mut App) -> bool {
+        if app.view != View::Callers {
+            return false;
+        }
+        if let Some(key) = app.callers.trail.pop() {
+            app.callers.set(key);
+            app.show(View::Callers);
+            return true;
+        }
+        let view = app.callers.came_from.take();
+        if let Some(view) = view {
+            app.show(view);
+        }
+        view.is_some()
+    }
+
+    /// The tab is shown: of the hottest function if none was chosen.
+    pub(crate) fn shown(app: &mut App) {
+        if app.callers.sides.is_some() {
+            return;
+        }
+        let hottest = app.seen.as_ref().and_then(|seen| {
+            let hot = seen.hot.iter().max_by_key(|hot| hot.own)?;
+            seen.key(hot.site)
+        });
+        let key = app.callers.key.or(hottest);
+        app.callers.key = key;
+        app.asks.extend(key.map(Ask::Around));
+    }
+
+    pub(crate) fn renew(&mut self) {
+        self.sides = None;
+    }
+
+    /// Whether callers and callees are on their way.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.sides.is_none() && self.key.is_some()
+    }
+
+    /// Another profile came: functions have other numbers.
+    pub(crate) fn remap(&mut self, remap: &Remap<'_>) {
+        let new = |key: u32| remap.function(FunctionId(key)).map(|id| id.0);
+        self.key = self.key.and_then(new);
+        self.trail = self.trail.iter().copied().filter_map(new).collect();
+    }
+
+    pub(crate) fn came(app: &mut App, around: Around, least: u64) {
+        if app.callers.key == Some(around.key) {
+            app.callers.sides = Some(Sides {
+                lists: [
+                    Side::new(Direction::Callers, around.callers, least),
+                    Side::new(Direction::Callees, around.callees, least),
+                ],
+                at: 0,
+            });
+        }
+    }
+
+    /// Rows of a screen that has both lists whole.
+    pub(crate) fn high_enough(&self) -> usize {
+        self.sides.as_ref().map_or(0, |sides| {
+            let [callers, callees] = sides.lists.each_ref().map(|side| side.outline.rows().len());
+            (callers + callees).max(2 * callers) + 3
+        })
+    }
+
+    pub(crate) fn selected(&self, app: &App) -> Selected {
+        let site = self.sides.as_ref().and_then(|sides| {
+            let side = sides.side()?;
+            side.forest
+                .site(app.seen.as_ref()?, side.outline.selected()?.node)
+        });
+        Selected { site, task: None }
+    }
+
+    pub(crate) fn wheel(&mut self, rows: isize, height: usize) {
+        if let Some(side) = self.sides.as_mut().and_then(Sides::side_mut) {
+            side.outline.scroll.wheel(rows, height / 2);
+        }
+    }
+
+    pub(crate) fn act(app: &mut App, action: Action) {
+        let area = crate::frame::layout(app).body;
+        // Enter on another function shows that one.
+        if action == Action::Enter
+            && let (Some(seen), Some(site)) = (app.seen.clone(), app.selected().site)
+            && let Some(key) = seen.key(site).filter(|&key| Some(key) != app.callers.key)
+        {
+            return Self::open(app, key);
+        }
+        let Some(sides) = &mut app.callers.sides else {
+            return;
+        };
+        let height = usize::from(Self::panes(area, sides.lists.first())[sides.at.min(1)].height);
+        let Some(side) = sides.side_mut() else { return };
+        let cursor = side.outline.scroll.cursor();
+        let opened = rows::act(&mut side.outline, &mut side.forest, action, height);
+        let is_stuck = side.outline.scroll.cursor() == cursor;
+        match action {
+            Action::Down if is_stuck => sides.at = 1,
+            Action::Up if is_stuck => sides.at = 0,
+            _ => {}
+        }
+        if let Some(opened) = opened {
+            rows::say_opened(app, opened);
+        }
+    }
+
+    pub(crate) fn click(app: &mut App, column: u16, row: u16) {
+        let body = crate::frame::layout(app).body;
+        let Some(sides) = &mut app.callers.sides else {
+            return;
+        };
+        let panes = Self::panes(body, sides.lists.first());
+        for (index, pane) in panes.into_iter().enumerate() {
+            let Some(row) = (body.y + row)
+                .checked_sub(pane.y)
+                .filter(|&row| row < pane.height)
+            else {
+                continue;
+            };
+            sides.at = index;
+            let Some(side) = sides.side_mut() else { return };
+            let shift = Shift::of(body, &side.outline);
+            let scroll = &mut side.outline.scroll;
+            scroll.settle(usize::from(pane.height));
+            let at = scroll.top(usize::from(pane.height)) + usize::from(row);
+            let Some(hit) = side.outline.rows().get(at).copied() else {
+                return;
+            };
+            let was_there = side.outline.scroll.cursor() == at;
+            side.outline.scroll.go_to(at);
+            let fold = shift.fold_column(body, hit.depth);
+            if was_there || (fold..fold + 2).contains(&column) {
+                Self::act(app, Action::Toggle);
+            }
+            return;
+        }
+    }
+
+    pub(crate) fn find(app: &mut App, found: &Found, forwards: bool) -> bool {
+        let Some(seen) = app.seen.clone() else {
+            return false;
+        };
+        let Some(sides) = &mut app.callers.sides else {
+            return false;
+        };
+        for _ in 0..2 {
+            let Some(side) = sides.side_mut() else { break };
+            let forest = &side.forest;
+            if rows::find(&mut side.outline, found, forwards, |row| {
+                forest.site(&seen, row.node)
+            }) {
+                return true;
+            }
+            sides.at = 1 - sides.at.min(1);
+        }
+        false
+    }
+
+    /// The rows of the two lists: half each, or less for callers if few.
+    fn panes(area: Rect, callers: Option<&Side>) -> [Rect; 2] {
+        // Two titles and the headings.
+        let rows = area.height.saturating_sub(3);
+        let wanted = callers.map_or(0, |side| side.outline.rows().len());
+        let upper = u16::try_from(wanted)
+            .unwrap_or(u16::MAX)
+            .min(rows / 2)
+            .max(1);
+        let strip = |y: u16, height: u16| Rect {
+            y: area.y + y,
+            height,
+            ..area
+        };
+        [
+            strip(2, upper),
+            strip(3 + upper, rows.saturating_sub(upper)),
+        ]
+    }
+
+    pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
+        let theme = &app.theme;
+        let (Some(sides), Some(seen)) = (&app.callers.sides, &app.seen) else {
+            Pen::new(buffer, theme, area, 0)
+                .gap(2)
+                .put("computing", theme.dim());
+            return;
+        };
+        draw_headings(app, area, None, buffer);
+        let panes = Self::panes(area, sides.lists.first());
+        let titles = ["called by", "calls"];
+        for (index, ((side, pane), title)) in sides.lists.iter().zip(panes).zip(titles).enumerate()
+        {
+            let above = Rect {
+                y: pane.y.saturating_sub(1),
+                height: 1,
+                ..pane
+            };
+            let mut pen = Pen::new(buffer, theme, above, 0);
+            let line = theme.glyphs.horizontal;
+            pen.put(&line.repeat(2), theme.dim())
+                .gap(1)
+                .put(title, theme.heading())
+                .gap(1);
+            let rest = line.repeat(pen.room());
+            pen.put(&rest, theme.dim());
+            draw_outline(app, pane, &side.outline, index == sides.at, buffer, |row| {
+                side.describe(seen, row)
+            });
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Rows of frames with their shares: one look for tables and trees.
+
+use crate::action::Action;
+use crate::app::App;
+use crate::data::{Found, Seen};
+use crate::frame::share;
+use crate::outline::{Forest, Opened, Outline, ROW_LIMIT, Row};
+use crate::paint::{Pen, style_row};
+use crate::theme::Kind;
+use prof_report::model::{SiteId, Weight};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// Columns of a share.
+const SHARE: usize = 8;
+/// Columns of a bar.
+const BAR: usize = 11;
+
+/// Whether a row is the identity of a table or a step of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rank {
+    Entry,
+    Step,
+}
+
+/// One row to draw.
+pub(super) struct FrameRow {
+    pub(super) site: SiteId,
+    /// Not for callers: a caller's self weight is not part of the chain.
+    pub(super) own: Option<Weight>,
+    pub(super) total: Weight,
+    /// What the bar shows: lightly from the first to the second.
+    pub(super) bar: (Weight, Weight),
+    pub(super) depth: u16,
+    /// `None` where there is nothing to open.
+    pub(super) is_open: Option<bool>,
+    pub(super) rank: Rank,
+}
+
+/// How wide the module's column is, its gap included; 0 leaves it out.
+fn module_width(area: Rect) -> usize {
+    match area.width {
+        0..=79 => 0,
+        // Of the common names the kernel's is the longest.
+        80..=119 => "[kernel.kallsyms] ".len(),
+        _ => 24,
+    }
+}
+
+/// Draws headings; the column that orders the rows is marked.
+pub(super) fn draw_headings(
+    app: &App,
+    area: Rect,
+    order: Option<(Column, bool)>,
+    buffer: &mut Buffer,
+) {
+    let theme = &app.theme;
+    let glyphs = theme.glyphs;
+    let mark = |column: Column| match order {
+        Some((by, true)) if by == column => glyphs.up,
+        Some((by, false)) if by == column => glyphs.down,
+        _ => "",
+    };
+    let heading = |column: Column, words: &str| format!("{words}{}", mark(column));
+    let mut pen = Pen::new(buffer, theme, area, 0);
+    pen.right(&heading(Column::Total, "Total"), SHARE - 1, theme.heading())
+        .gap(1);
+    pen.right(&heading(Column::Own, "Self"), SHARE - 1, theme.heading())
+        .gap(1);
+    let legend = match order {
+        Some(_) => format!(
+            "{}self {}all",
+            glyphs.bar.last().unwrap_or(&""),
+            glyphs.light_bar
+        ),
+        None => String::new(),
+    };
+    pen.cell(&legend, BAR - 1, theme.dim()).gap(1);
+    let module = module_width(area);
+    if module > 0 {
+        pen.cell(&heading(Column::Module, "Module"), module, theme.heading());
+    }
+    pen.put(&heading(Column::Name, "  Symbol"), theme.heading());
+}
+
+/// A column of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Column {
+    Total,
+    #[default]
+    Own,
+    Module,
+    Name,
+}
+
+impl Column {
+    pub(super) fn next(self) -> Self {
+        match self {
+            Self::Total => Self::Own,
+            Self::Own => Self::Module,
+            Self::Module => Self::Name,
+            Self::Name => Self::Total,
+        }
+    }
+
+    /// The column drawn at `x` of a row.
+    pub(super) fn at(area: Rect, x: u16) -> Self {
+        let x = usize::from(x);
+        let bars = 2 * SHARE + BAR;
+        if x < SHARE {
+            Self::Total
+        } else if x < bars {
+            Self::Own
+        } else if x < bars + module_width(area) {
+            Self::Module
+        } else {
+            Self::Name
+        }
+    }
+}
+
+/// How far rows of a tree are moved to the left, in columns, so that the name
+/// of the selected one has room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shift(usize);
+
+impl Shift {
+    pub(super) fn of(area: Rect, outline: &Outline) -> Self {
+        let names = 2 * SHARE + BAR + module_width(area);
+        let room = usize::from(area.width).saturating_sub(names) / 2;
+        let depth = outline.selected().map_or(0, |row| row.depth);
+        Self((2 * usize::from(depth)).saturating_sub(room))
+    }
+
+    /// Columns before the fold sign of a row, and whether it stands further
+    /// to the left than that.
+    fn indent(self, depth: u16) -> (usize, bool) {
+        let columns = 2 * usize::from(depth);
+        let mark = usize::from(self.0 > 0);
+        let indent = columns.saturating_sub(self.0) + mark;
+        (indent, mark > 0 && columns < self.0)
+    }
+
+    /// Column where the fold sign of a row stands.
+    pub(super) fn fold_column(self, area: Rect, depth: u16) -> u16 {
+        let start = 2 * SHARE + BAR + module_width(area) + self.indent(depth).0;
+        u16::try_from(start).unwrap_or(u16::MAX)
+    }
+}
+
+/// Draws one row.
+fn draw_row(
+    app: &App,
+    seen: &Seen,
+    area: Rect,
+    at: u16,
+    row: &FrameRow,
+    shift: Shift,
+    buffer: &mut Buffer,
+) {
+    let theme = &app.theme;
+    let site = seen.site(row.site);
+    let profile = &seen.profile;
+    let kind = Kind::of(profile, site);
+    let whole = app.whole();
+    let total = row.total.percent_of(whole);
+    let mut pen = Pen::new(buffer, theme, area, at);
+    pen.put(&share(app, row.total), theme.share(total)).gap(1);
+    match row
+        .own
+        .filter(|own| row.rank == Rank::Entry || !own.is_zero())
+    {
+        Some(own) => {
+            let style = theme.share(own.percent_of(whole));
+            pen.put(&share(app, own), style).gap(1);
+        }
+        None => {
+            pen.gap(SHARE);
+        }
+    }
+    let (own, all) = row.bar;
+    pen.bar(own.period, all.period, whole.period, BAR - 1)
+        .gap(1);
+    let module = module_width(area);
+    let name = profile.name(profile.dso(site.dso).short_name);
+    if module > 0 {
+        let is_shown = row.rank == Rank::Entry || app.switches.verbose;
+        pen.cell(if is_shown { name } else { "" }, module - 1, theme.dim())
+            .gap(1);
+    }
+    let (indent, is_before) = shift.indent(row.depth);
+    if is_before {
+        pen.put(theme.glyphs.before, theme.dim());
+    } else {
+        pen.gap(indent);
+    }
+    pen.put(
+        match row.is_open {
+            Some(true) => theme.glyphs.open,
+            Some(false) => theme.glyphs.closed,
+            None => theme.glyphs.leaf,
+        },
+        theme.dim(),
+    );
+    pen.put(kind.sign(), theme.dim()).gap(1);
+    let is_found = app
+        .search
+        .found
+        .as_ref()
+        .is_some_and(|found| found.holds(row.site));
+    let style = if is_found {
+        theme.found()
+    } else {
+        theme.kind(kind)
+    };
+    pen.symbol(site.name(profile), style);
+}
+
+/// Draws the rows of an outline that are on the screen. `describe` tells what
+/// a row shows.
+pub(super) fn draw_outline(
+    app: &App,
+    area: Rect,
+    outline: &Outline,
+    has_focus: bool,
+    buffer: &mut Buffer,
+    describe: impl Fn(Row) -> Option<FrameRow>,
+) {
+    let Some(seen) = &app.seen else { return };
+    let top = outline.scroll.top(usize::from(area.height));
+    let shift = Shift::of(area, outline);
+    for (at, (index, &row)) in (0..area.height).zip(outline.rows().iter().enumerate().skip(top)) {
+        match describe(row) {
+            Some(frame) => draw_row(app, seen, area, at, &frame, shift, buffer),
+            None => {
+                Pen::new(buffer, &app.theme, area, at)
+                    .gap(2 * SHARE + BAR)
+                    .put(app.theme.glyphs.ellipsis, app.theme.dim());
+            }
+        }
+        if has_focus && index == outline.scroll.cursor() {
+            style_row(buffer, area, at, app.theme.selected());
+        }
+    }
+    if outline.rows().is_empty() {
+        let least = f64::from(app.switches.least) / 1000.0;
+        let words = if app.switches.least == 0 {
+            "none".to_string()
+        } else {
+            format!("none has {least}% or more; L changes the limit")
+        };
+        Pen::new(buffer, &app.theme, area, 0)
+            .gap(2)
+            .put(&words, app.theme.dim());
+    }
+}
+
+/// Moves and folds that all outlines share; `None` if the action is no such.
+pub(super) fn act(
+    outline: &mut Outline,
+    forest: &mut impl Forest,
+    action: Action,
+    height: usize,
+) -> Option<Opened> {
+    let at = outline.scroll.cursor();
+    let page = isize::try_from(height.max(2) - 1).unwrap_or(1);
+    match action {
+        Action::Up => outline.scroll.step(-1),
+        Action::Down => outline.scroll.step(1),
+        Action::PageUp => outline.scroll.step(-page),
+        Action::PageDown => outline.scroll.step(page),
+        Action::Home => outline.scroll.go_to(0),
+        Action::End => outline.scroll.go_to(usize::MAX),
+        Action::Toggle | Action::Enter => outline.toggle(forest, at),
+        Action::Right => {
+            let is_open = outline.selected().is_some_and(|row| row.is_open);
+            if is_open {
+                outline.scroll.step(1);
+            } else {
+                outline.open(forest, at);
+            }
+        }
+        Action::Left => {
+            if !outline.close(at)
+                && let Some(parent) = outline.parent(at)
+            {
+                outline.scroll.go_to(parent);
+            }
+        }
+        Action::ToggleDeep => return Some(settle(outline, height, |o| o.toggle_deep(forest, at))),
+        Action::ExpandAll => return Some(settle(outline, height, |o| o.expand_all(forest))),
+        Action::CollapseAll => outline.collapse_all(forest),
+        _ => return None,
+    }
+    outline.scroll.settle(height);
+    Some(Opened::All)
+}
+
+fn settle(
+    outline: &mut Outline,
+    height: usize,
+    change: impl FnOnce(&mut Outline) -> Opened,
+) -> Opened {
+    let opened = change(outline);
+    outline.scroll.settle(height);
+    opened
+}
+
+/// What to say if not everything was opened.
+pub(super) fn say_opened(app: &mut App, opened: Opened) {
+    if opened == Opened::Part {
+        app.say(format!(
+            "opened the first {ROW_LIMIT} rows; the rest opens with Enter, or L hides small ones"
+        ));
+    }
+}
+
+/// Puts the cursor on the next row that matches, among those shown; whether
+/// there was one.
+pub(super) fn find(
+    outline: &mut Outline,
+    found: &Found,
+    forwards: bool,
+    site_of: impl Fn(Row) -> Option<SiteId>,
+) -> bool {
+    let len = outline.rows().len();
+    let start = outline.scroll.cursor();
+    let next = (1..=len).map(|step| {
+        if forwards {
+            (start + step) % len
+        } else {
+            (start + len - step) % len
+        }
+    });
+    let hit = next.into_iter().find(|&at| {
+        let row = outline.rows().get(at).copied();
+        row.and_then(&site_of).is_some_and(|site| found.holds(site))
+    });
+    if let Some(at) = hit {
+        outline.scroll.jump_to(at);
+    }
+    hit.is_some_and(|at| at != start || len == 1)
+}

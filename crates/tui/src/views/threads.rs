@@ -1,0 +1,481 @@
+//! Processes and threads with their share, and when they had it.
+
+use crate::action::Action;
+use crate::app::{App, Selected};
+use crate::data::Ask;
+use crate::filters;
+use crate::frame::{several, share};
+use crate::paint::{Pen, style_row};
+use crate::scroll::Scroll;
+use crate::text;
+use prof_profile::{Profile, Task, TaskId};
+use prof_report::model::{Heat, HeatRows, Weight};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+/// Slices of the small curves.
+const SLICES: usize = 48;
+/// Columns of the curves: each stands for as many slices.
+const CURVES: [usize; 5] = [48, 24, 16, 12, 8];
+/// Columns left of and right of a curve, with room for a name.
+const BESIDE: usize = 52;
+
+/// A thread.
+#[derive(Debug, Clone)]
+struct Thread {
+    task: TaskId,
+    tid: i32,
+    total: Weight,
+    over_time: Vec<u64>,
+}
+
+/// A process with its threads, heaviest first.
+#[derive(Debug, Clone)]
+struct Process {
+    pid: i32,
+    /// Whose name it has: its first thread's.
+    name: TaskId,
+    total: Weight,
+    over_time: Vec<u64>,
+    threads: Vec<Thread>,
+}
+
+/// A row: a process, or one of its threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Row {
+    Process(usize),
+    Thread(usize, usize),
+}
+
+/// The tab.
+#[derive(Debug, Default)]
+pub(crate) struct Threads {
+    processes: Option<Vec<Process>>,
+    rows: Vec<Row>,
+    /// Processes whose threads are hidden.
+    closed: BTreeSet<i32>,
+    pub(crate) scroll: Scroll,
+    /// Process and thread that the user chose.
+    wanted: Option<(i32, Option<i32>)>,
+    /// Those that the cursor was put on; if it still is, the user has done
+    /// nothing.
+    set: Option<(i32, Option<i32>)>,
+}
+
+impl Threads {
+    /// New data: the cursor stays on its process or thread.
+    pub(crate) fn renew(&mut self) {
+        let at = self.row().and_then(|row| self.numbers(row));
+        if at != self.set {
+            self.wanted = at;
+        }
+        self.processes = None;
+    }
+
+    /// Process and thread of a row.
+    fn numbers(&self, row: Row) -> Option<(i32, Option<i32>)> {
+        match row {
+            Row::Process(index) => Some((self.process(index)?.pid, None)),
+            Row::Thread(index, thread) => {
+                let process = self.process(index)?;
+                Some((process.pid, Some(process.threads.get(thread)?.tid)))
+            }
+        }
+    }
+
+    /// Puts the cursor where it was, or on the process of the thread, or on
+    /// the first row.
+    fn place(&mut self) {
+        let all = || self.rows.iter().map(|&row| self.numbers(row));
+        let at = self.wanted.and_then(|wanted| {
+            let of_process = Some((wanted.0, None));
+            let exact = all().position(|it| it == Some(wanted));
+            exact.or_else(|| all().position(|it| it == of_process))
+        });
+        self.scroll.go_to(at.unwrap_or(0));
+        self.set = self.row().and_then(|row| self.numbers(row));
+    }
+
+    /// Whether processes and threads are on their way.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.processes.is_none()
+    }
+
+    pub(crate) fn shown(app: &mut App) {
+        if app.threads.processes.is_none() {
+            app.asks.push(Ask::Heat(HeatRows::Thread, SLICES));
+        }
+    }
+
+    /// The samples over time came, by thread.
+    pub(crate) fn came(app: &mut App, heat: Heat) {
+        let Some(profile) = app.profile.clone() else {
+            return;
+        };
+        let mut processes: Vec<Process> = Vec::new();
+        for (row, cells) in heat.rows.iter().zip(heat.cells) {
+            if row.shown.is_zero() {
+                continue;
+            }
+            let Some(task) = row.task else { continue };
+            let about = profile.task(task);
+            let thread = Thread {
+                task,
+                tid: about.tid,
+                total: row.shown,
+                over_time: cells.iter().map(|cell| cell.period).collect(),
+            };
+            let known = processes
+                .iter_mut()
+                .find(|process| process.pid == about.pid);
+            match known {
+                Some(process) => process.add(thread),
+                None => processes.push(Process {
+                    pid: about.pid,
+                    name: task,
+                    total: thread.total,
+                    over_time: thread.over_time.clone(),
+                    threads: vec![thread],
+                }),
+            }
+        }
+        for process in &mut processes {
+            process
+                .threads
+                .sort_by_key(|thread| (Reverse(thread.total), thread.tid));
+            process.name = named_as(&profile, process);
+        }
+        processes.sort_by_key(|process| (Reverse(process.total), process.pid));
+        app.threads.processes = Some(processes);
+        app.threads.lay_out();
+        app.threads.place();
+    }
+
+    fn lay_out(&mut self) {
+        self.rows.clear();
+        for (index, process) in self.processes.iter().flatten().enumerate() {
+            self.rows.push(Row::Process(index));
+            if process.has_rows() && !self.closed.contains(&process.pid) {
+                let threads = 0..process.threads.len();
+                self.rows
+                    .extend(threads.map(|thread| Row::Thread(index, thread)));
+            }
+        }
+        self.scroll.set_len(self.rows.len());
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len() + 1
+    }
+
+    fn process(&self, index: usize) -> Option<&Process> {
+        self.processes.as_ref()?.get(index)
+    }
+
+    fn row(&self) -> Option<Row> {
+        self.rows.get(self.scroll.cursor()).copied()
+    }
+
+    pub(crate) fn selected(&self) -> Selected {
+        let task = match self.row() {
+            Some(Row::Thread(process, thread)) => self
+                .process(process)
+                .and_then(|process| process.threads.get(thread)),
+            Some(Row::Process(process)) => self
+                .process(process)
+                .and_then(|process| process.threads.first()),
+            None => None,
+        };
+        Selected {
+            site: None,
+            task: task.map(|thread| thread.task),
+        }
+    }
+
+    pub(crate) fn detail(&self, app: &App) -> Option<String> {
+        let profile = app.profile.as_ref()?;
+        let task = profile.task(self.selected().task?);
+        let words = match self.row()? {
+            Row::Process(index) => {
+                let process = self.process(index)?;
+                format!(
+                    "process {} {}: {}; Enter filters{}",
+                    process.pid,
+                    profile.name(profile.task(process.name).comm),
+                    several(process.threads.len(), "thread"),
+                    if process.has_rows() { ", + folds" } else { "" },
+                )
+            }
+            Row::Thread(..) => {
+                format!(
+                    "thread {} {} of process {}; Enter or t filters",
+                    task.tid,
+                    profile.name(task.comm),
+                    task.pid
+                )
+            }
+        };
+        Some(words)
+    }
+
+    pub(crate) fn act(app: &mut App, action: Action) {
+        let page = isize::try_from(app.body_rows().max(2) - 1).unwrap_or(1);
+        let threads = &mut app.threads;
+        match action {
+            Action::Up => threads.scroll.step(-1),
+            Action::Down => threads.scroll.step(1),
+            Action::PageUp => threads.scroll.step(-page),
+            Action::PageDown => threads.scroll.step(page),
+            Action::Home => threads.scroll.go_to(0),
+            Action::End => threads.scroll.go_to(usize::MAX),
+            Action::Toggle | Action::Left | Action::Right => threads.fold(),
+            Action::ExpandAll => {
+                threads.closed.clear();
+                threads.lay_out();
+            }
+            Action::CollapseAll => {
+                let all = threads
+                    .processes
+                    .iter()
+                    .flatten()
+                    .map(|process| process.pid);
+                threads.closed = all.collect();
+                threads.lay_out();
+            }
+            Action::Enter => Self::filter(app),
+            _ => {}
+        }
+    }
+
+    fn fold(&mut self) {
+        let (Some(Row::Process(index)) | Some(Row::Thread(index, _))) = self.row() else {
+            return;
+        };
+        let Some(pid) = self.process(index).map(|process| process.pid) else {
+            return;
+        };
+        if !self.closed.remove(&pid) {
+            self.closed.insert(pid);
+        }
+        self.lay_out();
+        let at = self.rows.iter().position(|&row| row == Row::Process(index));
+        self.scroll.go_to(at.unwrap_or(0));
+    }
+
+    /// Only the selected process or thread, or all again.
+    pub(crate) fn filter(app: &mut App) {
+        let (Some(profile), Some(task)) = (app.profile.clone(), app.threads.selected().task) else {
+            return;
+        };
+        match app.threads.row() {
+            Some(Row::Process(_)) => {
+                let pid = profile.task(task).pid;
+                app.change(|selection| filters::zoom(&mut selection.filter.pids, pid));
+            }
+            _ => app.change(|selection| filters::zoom_thread(selection, &profile, task)),
+        }
+    }
+
+    pub(crate) fn click(app: &mut App, row: u16) {
+        let height = app.body_rows();
+        let Some(row) = row.checked_sub(1) else {
+            return;
+        };
+        let threads = &mut app.threads;
+        threads.scroll.settle(height);
+        let at = threads.scroll.top(height) + usize::from(row);
+        let was_there = threads.scroll.cursor() == at;
+        threads.scroll.go_to(at);
+        if was_there {
+            threads.fold();
+        }
+    }
+
+    pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
+        let theme = &app.theme;
+        let (threads, Some(profile)) = (&app.threads, &app.profile) else {
+            return;
+        };
+        if threads.processes.is_none() {
+            Pen::new(buffer, theme, area, 0)
+                .gap(2)
+                .put("computing", theme.dim());
+            return;
+        }
+        let mut pen = Pen::new(buffer, theme, area, 0);
+        pen.right("Share", 7, theme.heading()).gap(1);
+        pen.right("Samples", 9, theme.heading()).gap(2);
+        let columns = curve_columns(area.width);
+        let is_all = app.history.now().scope.times.is_empty();
+        let over = if is_all { "Over time" } else { "Over all time" };
+        if columns > 0 {
+            pen.cell(over, columns + 2, theme.heading());
+        }
+        pen.right("Pid/Tid", 9, theme.heading())
+            .gap(2)
+            .put("Name", theme.heading());
+        let body = Rect {
+            y: area.y + 1,
+            height: area.height.saturating_sub(1),
+            ..area
+        };
+        let top = threads.scroll.top(usize::from(body.height));
+        let peak = threads.peak(columns);
+        for (at, (index, &row)) in (0..body.height).zip(threads.rows.iter().enumerate().skip(top)) {
+            let Some(line) = threads.line(row) else {
+                continue;
+            };
+            let percent = line.total.percent_of(app.whole());
+            let mut pen = Pen::new(buffer, theme, body, at);
+            pen.put(&share(app, line.total), theme.share(percent))
+                .gap(1);
+            pen.right(
+                &text::grouped(line.total.samples),
+                9,
+                ratatui::style::Style::new(),
+            )
+            .gap(2);
+            let over_time = merged(line.over_time, columns);
+            let curve = spark(&over_time, peak, &theme.glyphs.spark);
+            if columns > 0 {
+                pen.cell(&curve, columns + 2, theme.bar());
+            }
+            pen.right(&line.number.to_string(), 9, ratatui::style::Style::new())
+                .gap(2);
+            let name = profile.name(profile.task(line.task).comm);
+            let (fold, style) = match (line.is_open, row) {
+                (Some(true), _) => (theme.glyphs.open, theme.heading()),
+                (Some(false), _) => (theme.glyphs.closed, theme.heading()),
+                (None, Row::Process(_)) => (theme.glyphs.leaf, theme.heading()),
+                (None, Row::Thread(..)) => ("    ", ratatui::style::Style::new()),
+            };
+            pen.put(fold, theme.dim()).put(name, style);
+            if index == threads.scroll.cursor() {
+                style_row(buffer, body, at, theme.selected());
+            }
+        }
+    }
+
+    /// The most that a process has in a column. One scale for all curves, so
+    /// that they compare.
+    fn peak(&self, columns: usize) -> u64 {
+        let processes = self.processes.iter().flatten();
+        let all = processes.flat_map(|process| merged(&process.over_time, columns));
+        all.max().unwrap_or(0)
+    }
+
+    fn line(&self, row: Row) -> Option<Line<'_>> {
+        match row {
+            Row::Process(index) => {
+                let process = self.process(index)?;
+                Some(Line {
+                    number: process.pid,
+                    task: process.name,
+                    total: process.total,
+                    over_time: &process.over_time,
+                    is_open: process
+                        .has_rows()
+                        .then(|| !self.closed.contains(&process.pid)),
+                })
+            }
+            Row::Thread(index, thread) => {
+                let process = self.process(index)?;
+                let thread = process.threads.get(thread)?;
+                Some(Line {
+                    number: thread.tid,
+                    task: thread.task,
+                    total: thread.total,
+                    over_time: &thread.over_time,
+                    is_open: None,
+                })
+            }
+        }
+    }
+}
+
+impl Process {
+    /// Whether its threads have rows. Its only one would be the same row
+    /// again, unless it is not the one that the process is named after.
+    fn has_rows(&self) -> bool {
+        match self.threads.as_slice() {
+            [only] => only.tid != self.pid || only.task != self.name,
+            _ => true,
+        }
+    }
+
+    fn add(&mut self, thread: Thread) {
+        self.total += thread.total;
+        for (sum, part) in self.over_time.iter_mut().zip(&thread.over_time) {
+            *sum = sum.saturating_add(*part);
+        }
+        self.threads.push(thread);
+    }
+}
+
+/// What a row shows.
+struct Line<'a> {
+    number: i32,
+    task: TaskId,
+    total: Weight,
+    over_time: &'a [u64],
+    is_open: Option<bool>,
+}
+
+/// The task a process is named after: its first thread, if it has a name, or
+/// the heaviest one.
+fn named_as(profile: &Profile, process: &Process) -> TaskId {
+    let is_first = |task: &Task| task.pid == process.pid && task.tid == process.pid;
+    let threads = || process.threads.iter().map(|thread| thread.task);
+    let shown = threads().find(|&task| is_first(profile.task(task)));
+    let hidden = || first_thread(profile, process.pid);
+    let heaviest = || threads().next().unwrap_or(process.name);
+    shown.or_else(hidden).unwrap_or_else(heaviest)
+}
+
+/// The first thread of a process under its last name: programs get theirs
+/// when they are executed.
+pub(super) fn first_thread(profile: &Profile, pid: i32) -> Option<TaskId> {
+    let is_first = |task: &Task| task.pid == pid && task.tid == pid;
+    let at = profile.tasks.iter().rposition(is_first)?;
+    u32::try_from(at).ok().map(TaskId)
+}
+
+/// Columns for a curve, so that names are seen beside it.
+fn curve_columns(width: u16) -> usize {
+    let room = usize::from(width).saturating_sub(BESIDE);
+    let fitting = CURVES.into_iter().find(|&columns| columns <= room);
+    fitting.unwrap_or(0)
+}
+
+/// Slices put together into so many columns.
+fn merged(slices: &[u64], columns: usize) -> Vec<u64> {
+    let each = slices.len().checked_div(columns).unwrap_or(0).max(1);
+    let sum = |part: &[u64]| part.iter().fold(0_u64, |sum, one| sum.saturating_add(*one));
+    slices.chunks(each).map(sum).take(columns).collect()
+}
+
+/// A curve of one cell a slice; what is more than nothing is seen.
+fn spark(values: &[u64], peak: u64, glyphs: &[&'static str; 9]) -> String {
+    let level = |value: u64| {
+        let exact = (u128::from(value) * 8).div_ceil(u128::from(peak.max(1)));
+        usize::try_from(exact).unwrap_or(8).min(8)
+    };
+    values
+        .iter()
+        .filter_map(|&value| glyphs.get(level(value)).copied())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spark;
+
+    #[test]
+    fn a_curve_shows_something_for_anything() {
+        let glyphs = ["0", "1", "2", "3", "4", "5", "6", "7", "8"];
+        assert_eq!(spark(&[0, 1, 50, 100], 100, &glyphs), "0148");
+        assert_eq!(spark(&[0, 0], 0, &glyphs), "00");
+    }
+}
