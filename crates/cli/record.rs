@@ -9,6 +9,7 @@ use crate::refused::Refused;
 use crate::whose::{Given, Whose};
 use anyhow::Context;
 use live::LiveStage;
+use prof_live::Switches;
 use prof_record::events::{self, EventSpec};
 use prof_record::options::{
     ChainFilter, Clock, Extras, ModeFilter, Options, Sampling, Stacks, Start, Target,
@@ -16,7 +17,6 @@ use prof_record::options::{
 use prof_record::output::Destination;
 use prof_record::stage::Stage;
 use prof_record::{EndedBy, Finished, RecordError};
-use prof_resolve::Switches;
 use prof_sys::process::Ended;
 use refused::OfRecord;
 use std::ffi::OsString;

@@ -17,12 +17,12 @@ use crate::switching::{Switch, SwitchArgs};
 use choice::Choice;
 use dumps::Dumps;
 use prof_abi::{CpuMode, RecordType};
+use prof_live::Processes;
 use prof_perfdata::{Body, Event, Features, Mode, Record, Shares, TimeOrder};
 use prof_profile::Profile;
 use prof_report::script::{
     EventKind, Field, Fields, Options, ScriptWriter, Selection, TimeOrigin, Times,
 };
-use prof_resolve::Processes;
 use prof_symbolize::{Detail, Symbolizer};
 use records::{Layout, Shown};
 use refused::OfScript;

@@ -2,10 +2,10 @@
 //! `record`.
 
 use prof_abi::{AttrFlags, EventAttr, SampleType};
+use prof_live::{LiveUnwinder, MemorySnapshot, Switches, TargetMemory};
 use prof_perfdata::write::{EventDescription, UserChainRewriter};
 use prof_record::snapshots::Snapshots;
 use prof_record::stage::Stage;
-use prof_resolve::{LiveUnwinder, MemorySnapshot, Switches, TargetMemory};
 use prof_sys::process;
 use prof_unwind::Machine;
 use std::sync::Arc;

@@ -3,10 +3,11 @@
 use crate::recording::Input;
 use anyhow::Context;
 use prof_abi::CpuMode;
+use prof_live::{Access, Mapping, Processes};
 use prof_perfdata::{Reader, TimeOrder};
 use prof_profile::DsoKind;
 use prof_report::escape;
-use prof_resolve::{Access, Mapping, Processes, TreeLine, task_tree};
+use prof_resolve::{TreeLine, task_tree};
 use std::io::Write;
 
 /// What stands below each thread.

@@ -2,13 +2,14 @@
 
 use crate::code_source::read_source;
 use prof_abi::CpuMode;
+use prof_live::Processes;
 use prof_perfdata::{Record, Sample as Recorded};
 use prof_report::code::Arch;
 use prof_report::script::{
     BlockOptions, CodeAt, Field, Fields, LONGEST_INSTRUCTION, TakenBranch, instruction_length,
     push_blocks,
 };
-use prof_resolve::{PlaceNames, Processes};
+use prof_resolve::PlaceNames;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! Records other than samples, on request.
 
 use prof_abi::{AttrFlags, Misc, RecordType};
+use prof_live::Processes;
 use prof_perfdata::body::FileIdentity;
 use prof_perfdata::{Body, Record};
 use prof_report::escape;
 use prof_report::script::{EventKind, Field, Selection, Times};
-use prof_resolve::Processes;
 use std::io::Write as _;
 
 /// Which records are printed among the samples.

@@ -3,13 +3,14 @@
 use super::code::{CodeReader, SampleCode};
 use super::records::misc_letters;
 use prof_abi::{Arch, CallchainContext, CpuMode};
+use prof_live::Processes;
 use prof_perfdata::tracepoint::TracingData;
 use prof_perfdata::{
     Body, BranchFlags, Features, Record, Registers, Sample as Recorded, call_chain_of_branches,
 };
 use prof_profile::Sample;
 use prof_report::script::{Branch, Details, Field, Fields, Leaf, Place, ScriptWriter};
-use prof_resolve::{NamedPlace, PlaceNames, Processes};
+use prof_resolve::{NamedPlace, PlaceNames};
 use prof_symbolize::Symbolizer;
 use std::collections::HashMap;
 

@@ -2,8 +2,8 @@
 
 use crate::early_names::{EarlyAnswers, EarlyPart};
 use crate::module_files::ModuleFiles;
-use crate::modules::Module;
 use crate::recorded::RecordedKernel;
+use prof_live::Module;
 use prof_symbolize::Detail;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

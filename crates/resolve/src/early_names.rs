@@ -7,10 +7,10 @@
 
 use crate::found::Found;
 use crate::module_files::ModuleFiles;
-use crate::modules::{Module, ModuleId, Modules};
 use crate::naming::look_up_in_file;
 use crate::recorded::RecordedKernel;
 use crate::stack_builder::RawLocation;
+use prof_live::{Module, ModuleId, Modules};
 use prof_profile::DsoKind;
 use prof_symbolize::{Detail, SymbolFile};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,6 +1,6 @@
 //! Names for code that a JIT compiler made.
 
-use crate::modules::Modules;
+use prof_live::Modules;
 use prof_profile::{Avma, DroppedCount, UnnamedReason};
 use prof_symbolize::{Demangle, JitDump, LineFault, Lookup, PerfMap};
 use std::collections::BTreeMap;
@@ -111,7 +111,7 @@ fn dump_path(modules: &Modules, pid: i32) -> Option<&Path> {
 #[cfg(test)]
 mod tests {
     use super::JitNames;
-    use crate::modules::{Module, Modules};
+    use prof_live::{Module, Modules};
     use prof_profile::{Avma, DsoKind, JitFileFault, UnnamedReason};
     use prof_symbolize::Demangle;
     use std::os::unix::ffi::OsStrExt;

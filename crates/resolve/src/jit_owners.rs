@@ -4,6 +4,7 @@
 //! the process's own user may have written it: as `/proc` says while the
 //! process lives, or as the recorder noted.
 
+use prof_live::user_of;
 use rustc_hash::FxHashMap;
 use std::fs;
 use std::time::{Duration, SystemTime};
@@ -37,13 +38,6 @@ impl JitOwners {
         let user = user_of(pid)?;
         (started(pid)? <= recorded).then_some(user)
     }
-}
-
-/// The effective user of a process that lives.
-pub(crate) fn user_of(pid: i32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// When a process that lives was started.

@@ -3,20 +3,21 @@
 use crate::ahead::{Ahead, Job};
 use crate::early_names::{EarlyAnswer, EarlyChoice};
 use crate::jit_owners::JitOwners;
-use crate::live::LiveSummary;
 use crate::module_files::ModuleFiles;
 use crate::naming::Namer;
-use crate::processes::Processes;
 use crate::progress::{Phase, Progress};
 use crate::recorded::{
     RecordedKernel, build_ids, carried_symbols, event_groups, is_of_this_host, origin,
 };
+use crate::recorded_files::RecordedFiles;
 use crate::stack_builder::{RawChain, StackBuilder};
-use crate::stacks::{RecordedFiles, StackUnwinder, UserState};
 use crate::threads::{self, prepare_threads};
 use crate::trusting::{self, Outline};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use prof_abi::{CallchainContext, CpuMode, RecordType, SampleType};
+use prof_live::LiveSummary;
+use prof_live::Processes;
+use prof_live::{StackUnwinder, UserState};
 use prof_perfdata::{
     Batch, Body, Error, Features, Losses, Reader, Record, Sample as RawSample, Share, Shares,
     TimeOrder, call_chain_of_branches,

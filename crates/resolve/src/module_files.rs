@@ -1,8 +1,8 @@
 //! The files behind modules, and getting them ready while records are read.
 
-use crate::modules::Module;
 use crate::recorded::{ListedKernel, RecordedKernel, build_ids, is_of_this_host};
 use prof_abi::BuildId;
+use prof_live::Module;
 use prof_perfdata::Features;
 use prof_profile::{DsoKind, UnnamedReason};
 use prof_symbolize::{Detail, DsoRequest, SymbolFile, Symbolizer};

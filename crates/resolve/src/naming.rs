@@ -5,12 +5,12 @@ use crate::found::{Found, Resolved};
 use crate::jit_names::{JitNames, RefusedLines};
 use crate::jit_owners::JitOwners;
 use crate::module_files::ModuleFiles;
-use crate::modules::{Module, ModuleId, Modules};
 use crate::progress::{Phase, Progress};
 use crate::recorded::{ListedKernel, RecordedKernel};
 use crate::stack_builder::RawLocation;
 use crate::tables::{Named, Tables};
 use prof_abi::CpuMode;
+use prof_live::{Module, ModuleId, Modules};
 use prof_profile::{Avma, Dso, DsoKind, FileOffset, Names, Svma, UnnamedReason};
 use prof_symbolize::{Detail, KernelSymbols, Lookup, OpenError, SymbolFile};
 use rayon::prelude::*;
@@ -311,7 +311,7 @@ fn put_wave(tables: &mut Tables, wave: &[Batch<'_>], found: &[Found], names: &mu
 /// Path and short name as perf shows them.
 fn dso_names(module: &Module) -> (Vec<u8>, Vec<u8>) {
     if module.kind == DsoKind::Jit
-        && crate::modules::is_anonymous(&module.path)
+        && prof_live::is_anonymous(&module.path)
         && let Some(pid) = module.pid
     {
         let path = format!("/tmp/perf-{pid}.map");

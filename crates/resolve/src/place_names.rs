@@ -1,12 +1,12 @@
 //! Names of single addresses, one at a time: data addresses, branches and
 //! pointers in payloads, which no stack holds.
 
-use crate::address_space::Mapping;
 use crate::module_files::ModuleFiles;
-use crate::modules::{Module, ModuleId};
-use crate::processes::Processes;
 use crate::recorded::RecordedKernel;
 use prof_abi::CpuMode;
+use prof_live::Mapping;
+use prof_live::Processes;
+use prof_live::{Module, ModuleId};
 use prof_perfdata::Features;
 use prof_profile::{Avma, DsoKind, Svma};
 use prof_symbolize::{Detail, KernelSymbols, SymbolFile, Symbolizer};

@@ -1,8 +1,8 @@
 //! What the features of a recording tell of the machine, its kernel and files.
 
 use crate::naming::CarriedSymbols;
-use crate::processes::Processes;
 use prof_abi::CpuMode;
+use prof_live::Processes;
 use prof_perfdata::Features;
 use prof_profile::{Avma, EventGroup, EventId, Origin};
 use prof_symbolize::{KernelRequest, Symbolizer};

@@ -1,11 +1,11 @@
 //! Raw call chains to interned stacks of locations.
 
-use crate::address_space::AddressSpace;
 use crate::chain_key::ChainKeys;
-use crate::modules::ModuleId;
-use crate::processes::Processes;
 use hashbrown::{HashMap, HashTable};
 use prof_abi::{CallchainContext, CpuMode};
+use prof_live::AddressSpace;
+use prof_live::ModuleId;
+use prof_live::Processes;
 use prof_profile::{Avma, LocationId, StackId, StackTree};
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -405,8 +405,8 @@ fn intern(index: &mut HashTable<u32>, list: &mut Vec<RawLocation>, raw: RawLocat
 #[cfg(test)]
 mod tests {
     use super::{Interned, Known, RawChain, StackBuilder};
-    use crate::processes::{MapEvent, Processes};
     use prof_abi::{CallchainContext, CpuMode};
+    use prof_live::{MapEvent, Processes};
     use prof_profile::{Avma, FileOffset, StackId};
 
     fn processes() -> Processes {
@@ -419,7 +419,7 @@ mod tests {
             offset: FileOffset(0x200),
             inode: None,
             build_id: None,
-            access: crate::Access::EXECUTE,
+            access: prof_live::Access::EXECUTE,
             path: b"/bin/x",
         });
         processes

@@ -2,8 +2,8 @@
 
 use crate::found::{Found, FoundPlace};
 use crate::function_table::{FunctionPlace, FunctionTable, Numbers, Unnamed};
-use crate::modules::Modules;
 use crate::stack_builder::RawLocation;
+use prof_live::Modules;
 use prof_profile::{
     DroppedCount, Dso, DsoId, DsoKind, FileOffset, Frame, FrameRange, Function, Location, NameId,
     Names, Svma, UnnamedReason,

@@ -1,6 +1,6 @@
 //! All threads of a recording as a tree, in perf's order.
 
-use crate::processes::Processes;
+use prof_live::Processes;
 use prof_profile::Thread;
 use rustc_hash::FxHashMap;
 

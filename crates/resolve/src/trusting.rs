@@ -1,9 +1,9 @@
 //! How far a profile can be trusted, found out from the profile itself.
 
 use crate::chain_ends::is_thread_start;
-use crate::live::LiveSummary;
 use crate::load::Tally;
 use prof_abi::CpuMode;
+use prof_live::LiveSummary;
 use prof_perfdata::Reader;
 use prof_profile::{
     ChainEnd, ChainSource, Damage, DroppedCount, DsoId, DsoKind, Event, EventId, LocationId,

@@ -348,8 +348,8 @@ impl OuterFrames {
 #[cfg(test)]
 mod tests {
     use super::{CALM, Known, OuterFrames, PROBATION, SIGHTINGS};
-    use crate::live::links::Proof;
-    use crate::live::memory::Copied;
+    use crate::links::Proof;
+    use crate::memory::Copied;
     use prof_unwind::{Base, StackDump};
 
     fn frame(slot: u64, pc: u64) -> Known {

@@ -82,6 +82,13 @@ impl Alive {
     }
 }
 
+/// The effective user of a process that lives.
+pub fn user_of(pid: i32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Alive, Gone, KEPT};

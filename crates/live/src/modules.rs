@@ -71,7 +71,7 @@ impl Modules {
     }
 
     /// Where a module of the kernel begins; `None` for all else.
-    pub(crate) fn loaded_at(&self, id: ModuleId) -> Option<Avma> {
+    pub fn loaded_at(&self, id: ModuleId) -> Option<Avma> {
         self.loaded_at.get(&id).copied()
     }
 
@@ -96,7 +96,7 @@ impl Modules {
 
 /// Whether a recorded name stands for memory that no file is behind, which
 /// tools name after the process's perf map.
-pub(crate) fn is_anonymous(path: &[u8]) -> bool {
+pub fn is_anonymous(path: &[u8]) -> bool {
     [&b"//anon"[..], b"/dev/zero", b"/anon_hugepage"]
         .iter()
         .any(|name| path.starts_with(name))

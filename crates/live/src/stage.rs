@@ -1,12 +1,11 @@
 //! The stage between drained rings and the written file.
 
-use super::alive::Alive;
+use super::alive::{Alive, user_of};
 use super::chains::{Chains, Decided, ThreadSample};
 use super::files::LiveFiles;
 use super::memory::{MemorySnapshot, TargetMemory};
 use super::outbox::{Candidate, Ended, Outbox};
 use super::summary::LiveSummary;
-use crate::jit_owners::user_of;
 use crate::processes::Processes;
 use crate::stacks::UserState;
 use prof_abi::{ByteOrder, CpuMode, EventAttr, Misc, RecordType, SampleType};
@@ -555,7 +554,7 @@ fn shorten(chain: &mut Vec<u64>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{KEPT_AT_ENDS, LiveUnwinder, Switches, shorten};
-    use crate::live::TargetMemory;
+    use crate::TargetMemory;
     use prof_abi::{AttrFlags, CallchainContext, CpuMode, EventAttr, SampleType};
     use prof_perfdata::write::{Comm, Exit, FileIdentity, Fork, Mmap, Mmap2, Task, Trailer};
     use prof_unwind::Machine;

@@ -8,8 +8,8 @@
 mod files;
 mod places;
 
-pub use files::{OpenFile, RecordedFiles};
-pub(crate) use files::{from_file, is_build, own_vdso};
+pub(crate) use files::from_file;
+pub use files::{OpenFile, is_build, open_elf, own_vdso};
 use prof_unwind::Place;
 
 use crate::modules::ModuleId;

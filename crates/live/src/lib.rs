@@ -1,0 +1,40 @@
+//! Records in time order → process state → user stacks, also while the
+//! processes run.
+//!
+//! You give the records of all rings, drain by drain, and get them back in
+//! order of time, samples with registers and a piece of stack as samples with
+//! a call chain ([`LiveUnwinder`]); or replay the records yourself against
+//! [`Processes`], to know what was mapped where at each moment, and unwind
+//! single samples in it ([`StackUnwinder`]).
+//!
+//! What the piece does not hold comes from a snapshot taken before the thread
+//! went on, if there is one, or is read from the running process and believed
+//! only if it verifies, see `chains`. A frame that nothing proves is left out
+//! and the chain says so.
+#![forbid(unsafe_code)]
+
+mod address_space;
+mod alive;
+mod chains;
+mod files;
+mod links;
+mod memory;
+mod modules;
+mod outbox;
+mod outer;
+mod processes;
+mod replay;
+mod stacks;
+mod stage;
+mod summary;
+mod wanted;
+
+pub use address_space::{Access, AddressSpace, Mapping};
+pub use alive::user_of;
+pub use files::LiveFiles;
+pub use memory::{MemorySnapshot, TargetMemory};
+pub use modules::{Inode, Module, ModuleId, Modules, is_anonymous};
+pub use processes::{ForkEvent, MapEvent, Processes};
+pub use stacks::{Beyond, OpenFile, StackUnwinder, UserState, is_build, open_elf, own_vdso};
+pub use stage::{LiveUnwinder, Switches};
+pub use summary::LiveSummary;
