@@ -1,6 +1,5 @@
 //! `prof record`: from flags to a recording, and its end to an exit code.
 
-mod live;
 mod refused;
 mod values;
 
@@ -8,7 +7,6 @@ use crate::outcome::{Outcome, UsageError, say};
 use crate::refused::Refused;
 use crate::whose::{Given, Whose};
 use anyhow::Context;
-use live::LiveStage;
 use prof_live::Switches;
 use prof_record::events::{self, EventSpec};
 use prof_record::options::{
@@ -16,6 +14,7 @@ use prof_record::options::{
 };
 use prof_record::output::Destination;
 use prof_record::stage::Stage;
+use prof_record::unwinding::LiveStage;
 use prof_record::{EndedBy, Finished, RecordError};
 use prof_sys::process::Ended;
 use refused::OfRecord;

@@ -25,8 +25,8 @@ mod outer;
 mod processes;
 mod replay;
 mod stacks;
-mod stage;
 mod summary;
+mod unwinder;
 mod wanted;
 
 pub use address_space::{Access, AddressSpace, Mapping};
@@ -36,5 +36,5 @@ pub use memory::{MemorySnapshot, TargetMemory};
 pub use modules::{Inode, Module, ModuleId, Modules, is_anonymous};
 pub use processes::{ForkEvent, MapEvent, Processes};
 pub use stacks::{Beyond, OpenFile, StackUnwinder, UserState, is_build, open_elf, own_vdso};
-pub use stage::{LiveUnwinder, Switches};
 pub use summary::LiveSummary;
+pub use unwinder::{LiveUnwinder, Switches};

@@ -1,9 +1,9 @@
 //! Which tasks are there to attach to, and catching those that begin while we
 //! attach.
 
+use crate::error::RecordError;
 use crate::open::{OpenSet, Stop};
 use crate::options::{Options, Target};
-use crate::session::RecordError;
 use crate::tasks::{process_of, threads_of_all};
 use prof_abi::{ByteOrder, RecordType};
 use std::collections::BTreeSet;

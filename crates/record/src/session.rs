@@ -4,9 +4,8 @@
 use crate::attach;
 use crate::control::{Control, EndedBy};
 use crate::drain::{Drainer, Shared};
-use crate::events::EventError;
+use crate::error::{RecordError, no_thread, system};
 use crate::framing::{Framing, clock_features};
-use crate::hints::Refusal;
 use crate::open::{OpenEvent, OpenSet, Witness};
 use crate::options::{Options, Stacks, Target};
 use crate::output::{Opened, Output, OutputError};
@@ -28,189 +27,7 @@ use prof_sys::process::Ended;
 use prof_sys::prompt::{run_first, run_soon};
 use prof_sys::{ExecError, Launched, RingView, clock};
 use std::ffi::OsString;
-use std::fmt;
-use std::io;
 use std::time::Instant;
-
-/// A recording could not be made.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RecordError {
-    /// An event is wrong.
-    #[error(transparent)]
-    Event(#[from] EventError),
-    /// The kernel refused.
-    #[error(transparent)]
-    Refused(Box<Refusal>),
-    /// The command cannot run.
-    #[error("cannot run {}: {source}", program.to_string_lossy())]
-    Command {
-        /// Its name.
-        program: OsString,
-        /// Why not.
-        source: ExecError,
-    },
-    /// None of the tasks asked for is there.
-    #[error("cannot attach: there is no {kind} {number}: it has ended, or its number is wrong")]
-    NoTask {
-        /// Process or thread.
-        kind: &'static str,
-        /// Its number.
-        number: u32,
-    },
-    /// A CPU asked for is not there.
-    #[error("CPU {cpu} is not online\n  online are: {online}")]
-    NoCpu {
-        /// Its number.
-        cpu: u32,
-        /// Those that are.
-        online: String,
-    },
-    /// The cgroup cannot be opened.
-    #[error("cannot open cgroup {name}\n  name it by its path below /sys/fs/cgroup")]
-    Cgroup {
-        /// As asked for.
-        name: String,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The frequency is above the limit and was not to be lowered.
-    #[error(
-        "{asked} Hz is above kernel.perf_event_max_sample_rate, which is {highest} Hz\n  try: a frequency of at most that, or without --strict-freq"
-    )]
-    Frequency {
-        /// What was asked for.
-        asked: u64,
-        /// The limit.
-        highest: u64,
-    },
-    /// The recording cannot be written.
-    #[error(transparent)]
-    Output(#[from] OutputError),
-    /// This signal came before anything was recorded.
-    #[error("{doing}")]
-    Interrupted {
-        /// What was waited for.
-        doing: OutputError,
-        /// The signal.
-        signal: i32,
-    },
-    /// No descriptors are left for files and threads of our own.
-    #[error(
-        "{met}: too many open files (EMFILE), only {limit} are allowed\n  try: sudo prlimit --pid $$ --nofile={}   (for this shell)",
-        .limit.saturating_mul(2).max(64)
-    )]
-    Descriptors {
-        /// The limit.
-        limit: u64,
-        /// Where it was met.
-        met: Box<RecordError>,
-    },
-    /// The recorder's threads cannot get the priority that was asked for.
-    #[error(
-        "cannot record at real-time priority {priority}: {source}\n  it needs CAP_SYS_NICE (sudo) or a limit that allows it (ulimit -r); try: without -r"
-    )]
-    RealTime {
-        /// The priority.
-        priority: u8,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The system has no thread for us.
-    #[error("cannot start a thread: {0}")]
-    Thread(NoThread),
-    /// A system call that should not fail did.
-    #[error("cannot {doing}")]
-    System {
-        /// What was tried.
-        doing: &'static str,
-        /// Why not.
-        source: io::Error,
-    },
-}
-
-/// Why no thread can be started.
-#[derive(Debug)]
-pub struct NoThread {
-    source: io::Error,
-    /// Bytes of address space and number of threads that are allowed.
-    address_space: Option<u64>,
-    threads: Option<u64>,
-}
-
-impl NoThread {
-    fn new(source: io::Error) -> Self {
-        let limit = |resource| Limit::get(resource).ok().map(|limit| limit.soft);
-        let finite = |limit: Option<u64>| limit.filter(|&limit| limit != u64::MAX);
-        Self {
-            source,
-            address_space: finite(limit(Resource::AddressSpace)),
-            threads: finite(limit(Resource::Processes)),
-        }
-    }
-}
-
-impl fmt::Display for NoThread {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = self.source.to_string().to_lowercase();
-        write!(
-            out,
-            "{}",
-            why.split(" (os error").next().unwrap_or_default()
-        )?;
-        match (self.address_space, self.threads) {
-            (Some(bytes), _) => {
-                let kib = bytes / 1024;
-                write!(
-                    out,
-                    "\n  the address space is limited to {kib} KiB (ulimit -v)\n  \
-                     try: a larger ulimit -v"
-                )
-            }
-            (None, Some(threads)) => write!(
-                out,
-                "\n  this user may have {threads} processes and threads (ulimit -u)\n  \
-                 try: a larger ulimit -u, or when others have ended"
-            ),
-            (None, None) => write!(
-                out,
-                "\n  its cgroup (pids.max) or the system (kernel.threads-max) has no more\n  \
-                 try: when other processes have ended"
-            ),
-        }
-    }
-}
-
-impl RecordError {
-    /// Names the limit of open files where that is what was met.
-    fn with_limit(self) -> Self {
-        let errno = match &self {
-            Self::System { source, .. } | Self::Output(OutputError::Io { source, .. }) => source,
-            Self::Command {
-                source: ExecError::Fork(source),
-                ..
-            } => source,
-            _ => return self,
-        };
-        match (errno.raw_os_error(), Limit::get(Resource::OpenFiles)) {
-            (Some(libc::EMFILE), Ok(limit)) => Self::Descriptors {
-                limit: limit.soft,
-                met: Box::new(self),
-            },
-            _ => self,
-        }
-    }
-
-    /// The exit code for it: 126 and 127 where the command cannot run, 128 and
-    /// the signal's number where one came, else 1.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Command { source, .. } => source.exit_code(),
-            Self::Interrupted { signal, .. } => u8::try_from(128 + signal).unwrap_or(1),
-            _ => 1,
-        }
-    }
-}
 
 /// A recording that was made.
 #[derive(Debug)]
@@ -426,14 +243,6 @@ fn hurry(options: &Options) {
 
 /// Buffers kept for reuse.
 const SPARE_BUFFERS: usize = 3;
-
-fn no_thread(source: io::Error) -> RecordError {
-    RecordError::Thread(NoThread::new(source))
-}
-
-fn system(doing: &'static str) -> impl FnOnce(io::Error) -> RecordError {
-    move |source| RecordError::System { doing, source }
-}
 
 fn command_of(options: &Options) -> Option<&[OsString]> {
     match &options.target {

@@ -2,13 +2,13 @@
 //! rings.
 
 use crate::attach;
+use crate::error::RecordError;
 use crate::events::{EventSpec, Rate, break_up, is_blind};
 use crate::hints::Whose;
 use crate::open::{OpenSet, Scope, Stop, is_lacking};
 use crate::options::{ModeFilter, Options, Sampling, Stacks, Start, Target};
 use crate::plan::{self, Limits, Planned, Role};
 use crate::rings::{self, Lockable, RingMemory, Size};
-use crate::session::RecordError;
 use crate::synthesize::online_cpus;
 use prof_abi::{AttrFlags, ByteOrder};
 use std::ffi::OsStr;

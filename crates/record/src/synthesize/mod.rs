@@ -393,7 +393,7 @@ mod tests {
         let mut synthesizer = Synthesizer::new(&attr(), Options::default());
         let mut out = Vec::new();
         synthesizer.processes([child.id()], &mut out);
-        assert_eq!(out, []);
+        assert_eq!(out, [0; 0]);
         assert_eq!(synthesizer.count().processes, 0);
     }
 

@@ -1,11 +1,10 @@
-//! Unwinding while recording: the unwinder of `resolve` as a stage of
-//! `record`.
+//! Unwinding while recording: the unwinder of `live` as a stage.
 
+use crate::snapshots::Snapshots;
+use crate::stage::Stage;
 use prof_abi::{AttrFlags, EventAttr, SampleType};
 use prof_live::{LiveUnwinder, MemorySnapshot, Switches, TargetMemory};
 use prof_perfdata::write::{EventDescription, UserChainRewriter};
-use prof_record::snapshots::Snapshots;
-use prof_record::stage::Stage;
 use prof_sys::process;
 use prof_unwind::Machine;
 use std::sync::Arc;
@@ -25,7 +24,7 @@ const SOON: Duration = Duration::from_millis(4);
 const LATER: Duration = Duration::from_millis(16);
 
 /// Unwinds the stacks of samples on their way to the file.
-pub(super) struct LiveStage {
+pub struct LiveStage {
     /// There from [`Stage::begin`] on.
     unwinder: Option<LiveUnwinder<ProcessMemory>>,
     switches: Switches,
@@ -36,7 +35,7 @@ pub(super) struct LiveStage {
 impl LiveStage {
     /// `switches` says what the user wants of them, `deep_stacks` whether
     /// these are read before their threads go on.
-    pub(super) fn new(switches: Switches, deep_stacks: bool) -> Self {
+    pub fn new(switches: Switches, deep_stacks: bool) -> Self {
         Self {
             unwinder: None,
             switches,
