@@ -6,8 +6,10 @@ mod refused;
 use crate::code_source::FileCode;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError};
+use crate::pager::paged;
 use crate::recording::Input;
 use crate::refused::Refused;
+use crate::report::terminal_columns;
 use anyhow::{Context, bail};
 use prof_profile::{EventId, FunctionId, Profile};
 use prof_report::annotate::{self, Figure};
@@ -92,6 +94,9 @@ struct TextArgs {
     /// Show whole paths of modules and sources
     #[arg(short = 'P', long)]
     full_paths: bool,
+    /// Show whole names of functions, also where the terminal has no room for them
+    #[arg(long)]
+    full_names: bool,
     /// Show the bytes of instructions
     #[arg(long)]
     asm_raw: bool,
@@ -203,16 +208,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         true => Grouping::Together,
         false => Grouping::AsRecorded,
     };
+    let is_terminal = io::stdout().is_terminal();
     let listings = Listings {
         args,
         symbol,
         profile: &profile,
         source: &source,
+        columns: terminal_columns().filter(|_| is_terminal && !args.text.full_names),
     };
-    let mut is_any = false;
-    for events in event_tables(&profile, grouping) {
-        is_any |= listings.of(&events)?;
-    }
+    let is_any = paged(|out| {
+        let mut is_any = false;
+        for events in event_tables(&profile, grouping) {
+            is_any |= listings.write(&events, out)?;
+        }
+        Ok(is_any)
+    })
+    .context("cannot write to stdout")?;
     if !is_any {
         bail!("{}", nothing(&profile, symbol, args.percent_limit));
     }
@@ -225,12 +236,14 @@ struct Listings<'a> {
     symbol: Option<&'a str>,
     profile: &'a Profile,
     source: &'a FileCode,
+    /// Columns of the terminal that names have to fit.
+    columns: Option<usize>,
 }
 
 impl Listings<'_> {
     /// Writes the functions asked for with a column for each of these events;
     /// whether there is any.
-    fn of(&self, events: &[EventId]) -> anyhow::Result<bool> {
+    fn write(&self, events: &[EventId], out: &mut dyn Write) -> io::Result<bool> {
         let has_samples = |event: &&EventId| {
             let event = self.profile.events.get(usize::from(event.0));
             event.is_some_and(|event| event.samples > 0)
@@ -243,7 +256,6 @@ impl Listings<'_> {
         let functions = chosen(self.args, self.symbol, &self.scene(*first));
         let name_of = |id: FunctionId| self.profile.function(id).name;
         let title = events_title(self.profile, events);
-        let mut out = io::stdout().lock();
         for &function in &functions {
             let views: Vec<FunctionView> = weights
                 .iter()
@@ -260,7 +272,7 @@ impl Listings<'_> {
                 continue;
             }
             let text = annotate::text(self.profile, &views, &title, self.options());
-            writeln!(out, "{text}").context("cannot write to stdout")?;
+            writeln!(out, "{text}")?;
         }
         Ok(!functions.is_empty())
     }
@@ -305,6 +317,7 @@ impl Listings<'_> {
             full_paths: text.full_paths,
             raw_bytes: text.asm_raw,
             line_summary: text.print_line,
+            columns: self.columns,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Long text on a terminal goes through a pager, as perf's does.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::{Child, Command, Stdio};
 
 /// A running pager, or standard output where there is none.
@@ -9,10 +9,10 @@ pub(crate) struct Pager {
 }
 
 impl Pager {
-    /// Starts `PERF_PAGER`, `PAGER` or `less -FRSX`, as perf; `cat` or an
+    /// Starts `PROF_PAGER`, `PERF_PAGER`, `PAGER` or `less -FRSX`; `cat` or an
     /// empty text means none.
     pub(crate) fn start() -> Self {
-        let command = ["PERF_PAGER", "PAGER"]
+        let command = ["PROF_PAGER", "PERF_PAGER", "PAGER"]
             .into_iter()
             .find_map(|name| std::env::var(name).ok())
             .unwrap_or_else(|| "less".into());
@@ -43,6 +43,17 @@ impl Pager {
             let _ = child.wait();
         }
     }
+}
+
+/// Gives `write` the way to standard output: through a pager on a terminal.
+pub(crate) fn paged<T>(write: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> io::Result<T> {
+    if !io::stdout().is_terminal() {
+        return write(&mut io::stdout().lock());
+    }
+    let mut pager = Pager::start();
+    let written = write(&mut pager.input());
+    pager.finish();
+    written
 }
 
 /// One screen needs no pager; colours pass; lines are cut, not wrapped, and

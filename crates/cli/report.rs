@@ -221,6 +221,9 @@ struct Columns {
     /// Show the whole path of source files
     #[arg(long)]
     full_source_path: bool,
+    /// Show whole names of functions, also where the terminal has no room for them
+    #[arg(long)]
+    full_names: bool,
     /// Leave out events without samples (always done)
     #[arg(long, hide = true)]
     skip_empty: bool,
@@ -388,7 +391,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 }
 
 /// Columns of the terminal, if it tells them.
-fn terminal_columns() -> Option<usize> {
+pub(crate) fn terminal_columns() -> Option<usize> {
     let size = crossterm::terminal::window_size().ok()?;
     Some(usize::from(size.columns)).filter(|&columns| columns > 0)
 }
@@ -537,6 +540,7 @@ impl Args {
             exclude_other: self.columns.exclude_other,
             symbol_filter: self.filters.symbol_filter.clone(),
             columns: None,
+            full_names: self.columns.full_names,
             unlimited: self.unlimited,
             hierarchy: self.columns.hierarchy,
             grouping: match (self.columns.group, self.columns.no_group) {

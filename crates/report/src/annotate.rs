@@ -4,7 +4,9 @@
 use crate::code::{CodeRow, Flow, FunctionView};
 use crate::escape;
 use crate::model::percent_of;
+use crate::text::name_within;
 use prof_profile::Profile;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -61,6 +63,9 @@ pub struct Options {
     pub raw_bytes: bool,
     /// First the source lines, heaviest first.
     pub line_summary: bool,
+    /// Columns of the terminal that names of functions have to fit; `None` for
+    /// whole names.
+    pub columns: Option<usize>,
 }
 
 impl Default for Options {
@@ -73,6 +78,7 @@ impl Default for Options {
             full_paths: false,
             raw_bytes: false,
             line_summary: false,
+            columns: None,
         }
     }
 }
@@ -96,12 +102,15 @@ pub fn text(profile: &Profile, views: &[FunctionView], title: &str, options: Opt
     listing.heading(view, title);
     let place = profile.function(view.host.unwrap_or(view.function));
     let start = place.start.0;
-    let place = escape::terminal(profile.name(place.name)).into_owned();
-    listing.between(&format!("   {start:016x} <{place}>:"));
+    let place = profile.name(place.name);
+    let before = format!("   {start:016x} <");
+    let shown = listing.name(place, listing.width() + 2 + before.len() + ">:".len());
+    listing.between(&format!("{before}{shown}>:"));
     if view.host.is_some() {
         let name = profile.name(profile.function(view.function).name);
-        let name = escape::terminal(name).into_owned();
-        listing.between(&format!("   {name} is inlined here"));
+        let behind = " is inlined here";
+        let name = listing.name(name, listing.width() + "   ".len() + 2 + behind.len());
+        listing.between(&format!("   {name}{behind}"));
     }
     if let Some(reason) = &view.no_code {
         let reason = escape::terminal(reason).into_owned();
@@ -121,7 +130,7 @@ pub fn text(profile: &Profile, views: &[FunctionView], title: &str, options: Opt
             listing.source_line(view, row, shown_line);
             shown_line = row.line;
         }
-        listing.instruction(index, row, &place);
+        listing.instruction(index, row, place);
     }
     listing.out
 }
@@ -151,6 +160,12 @@ impl Listing<'_> {
         self.options.figure.heading().1 * self.views.len()
     }
 
+    /// A function's name, safe, in a line with so many other columns.
+    fn name<'n>(&self, name: &'n str, taken: usize) -> Cow<'n, str> {
+        let columns = self.options.columns;
+        name_within(name, columns.map(|columns| columns.saturating_sub(taken)))
+    }
+
     /// A line without figures.
     fn between(&mut self, text: &str) {
         let line = format!("{} :{text}", " ".repeat(self.width()));
@@ -178,7 +193,8 @@ impl Listing<'_> {
             percent_of(view.share.here, view.all),
             self.options.weights,
         );
-        let dashes = "-".repeat(line.chars().count() + 7);
+        let dashes = line.chars().count() + 7;
+        let dashes = "-".repeat(dashes.min(self.options.columns.unwrap_or(usize::MAX)));
         self.push(&line);
         self.push(&dashes);
     }
@@ -220,14 +236,18 @@ impl Listing<'_> {
         }
         line += &escape::terminal(&one.text);
         let start = self.start();
-        let written = match (one.flow, &row.target_name) {
+        let (target, at) = match (one.flow, &row.target_name) {
             (Flow::Jump(Some(target)), _) if row.target_row.is_some() => {
-                write!(line, " <{name}+{:#x}>", target.0.wrapping_sub(start))
+                let at = format!("+{:#x}", target.0.wrapping_sub(start));
+                (name, at)
             }
-            (_, Some(target)) => write!(line, " <{}>", escape::terminal(target)),
-            _ => Ok(()),
+            (_, Some(target)) => (target.as_str(), String::new()),
+            _ => ("", String::new()),
         };
-        written.expect("writing to a String succeeds");
+        if !target.is_empty() {
+            let taken = line.chars().count() + " <>".len() + at.len();
+            line += &format!(" <{}{at}>", self.name(target, taken));
+        }
         let more: Vec<String> = bytes.collect();
         self.push(&line);
         for (index, bytes) in more.iter().enumerate() {

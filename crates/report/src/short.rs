@@ -174,7 +174,8 @@ fn kept_from(parts: &[&str], most: usize) -> usize {
 
 /// Whether a component is the arguments of the one before: `::<T>`.
 fn is_arguments(part: &str) -> bool {
-    part.starts_with('<') && part.ends_with('>') && !part.starts_with("<impl ")
+    let is_name = |start: &&str| part.starts_with(*start);
+    part.starts_with('<') && part.ends_with('>') && !["<impl ", "<lambda"].iter().any(is_name)
 }
 
 /// A component of a path without what goes up to a step.
@@ -463,6 +464,8 @@ mod tests {
         let name = "app::server::Pool::run::{closure#0}::{closure#1}";
         assert_eq!(within(name, 40), "Pool::run::{closure#0}::{closure#1}");
         assert_eq!(within(name, 30), "run::{closure#0}::{closure#1}");
+        let name = "fold<int, main()::<lambda(auto, int const&)> >(int)::<lambda(int)>";
+        assert!(within(name, 20).ends_with("<lambda(int)>"));
         let name = "ns::work(int)::{lambda(int, int)#1}::operator()(int, int) const";
         assert_eq!(within(name, 40), "ns::work::{lambda#1}::operator()");
     }

@@ -1,6 +1,7 @@
 //! Columns of a table as they are laid out, and what is written in them.
 
 use super::field::{Cells, Field, char_count};
+use super::hierarchy::INDENT;
 use super::percent;
 use crate::model::{Row, SortKey, Weight};
 use std::iter::repeat_n;
@@ -15,6 +16,9 @@ pub(super) struct Column {
     pub(super) number_width: usize,
     /// Whether the width was given, so that longer text is cut.
     pub(super) is_given: bool,
+    /// Characters that the terminal has for a cell with a function's name, if
+    /// that is less than some need.
+    pub(super) name_room: Option<usize>,
     /// Whether the terminal has no room for longer text, so that it is cut.
     pub(super) is_fitted: bool,
     /// Whether it has no numbers: the weight of callees without call chains.
@@ -47,6 +51,24 @@ impl Column {
         cell
     }
 
+    fn is_symbol(&self) -> bool {
+        self.field == Field::Key(SortKey::Symbol)
+    }
+
+    /// Makes a column of texts at most so wide, if no width was given; what is
+    /// longer is not cut in the `last` one.
+    fn limit(&mut self, most: usize, is_last: bool) {
+        if self.field.is_weight() || self.is_given {
+            return;
+        }
+        let most = most.max(char_count(self.heading));
+        if self.width > most {
+            self.is_fitted = !is_last;
+            self.name_room = self.is_symbol().then_some(most);
+            self.width = most;
+        }
+    }
+
     /// Whether perf fills the column even where it is the last.
     pub(super) fn pads_itself(&self) -> bool {
         matches!(
@@ -77,7 +99,10 @@ impl Column {
         match self.field {
             Field::Key(key) => {
                 let start = out.len();
-                cells.write(key, row, out);
+                match self.name_room {
+                    Some(room) => cells.write_symbol(row, room, out),
+                    None => cells.write(key, row, out),
+                }
                 match key {
                     SortKey::Cpu if self.is_given => zeros(out, start, self.width),
                     SortKey::Pid | SortKey::Tid | SortKey::Tgid if self.is_given => {
@@ -88,7 +113,14 @@ impl Column {
                 if (self.is_given || self.is_fitted) && self.may_cut(key, cells, row) {
                     let mark = cells.mark(key, row);
                     out.truncate(out.len() - mark.len());
-                    cut(out, start, self.width);
+                    let width = match self.is_given {
+                        true => self.width,
+                        false => self.width.saturating_sub(mark.len()).max(1),
+                    };
+                    if cut(out, start, width) && !self.is_given {
+                        out.pop();
+                        out.push(CUT);
+                    }
                     out.push_str(mark);
                 }
                 if let Some(separator) = separator.filter(|separator| !separator.is_empty())
@@ -147,22 +179,40 @@ impl Column {
     }
 }
 
-/// Makes columns of texts fit a terminal of so many columns. The last one may
-/// be cut by the pager, which can show the rest; the others get a third.
+/// Stands at the end of a text that the terminal has no room for.
+const CUT: char = '~';
+
+/// Makes columns of texts fit a terminal of so many columns. The one with the
+/// functions, else the last, gets what is left by the others, which get a third
+/// at most; the last one may be cut by the pager, which can show the rest.
 pub(super) fn fit(columns: &mut [Column], terminal: usize) {
-    let mut left = terminal;
-    let count = columns.len();
+    let last = columns.len().saturating_sub(1);
+    let symbol = columns.iter().position(Column::is_symbol);
+    let elastic = symbol.unwrap_or(last);
+    // Each has two spaces before it.
+    let mut left = terminal.saturating_sub(2 * columns.len());
     for (at, column) in columns.iter_mut().enumerate() {
-        // Each has two spaces before it.
-        left = left.saturating_sub(2);
-        if !column.field.is_weight() && !column.is_given {
-            let is_last = at + 1 == count;
-            let most = if is_last { left } else { terminal / 3 };
-            let most = most.max(char_count(column.heading));
-            column.is_fitted = column.width > most && !is_last;
-            column.width = column.width.min(most);
+        if at != elastic {
+            column.limit(terminal / 3, at == last);
+            left = left.saturating_sub(column.width);
         }
-        left = left.saturating_sub(column.width);
+    }
+    if let Some(column) = columns.get_mut(elastic) {
+        column.limit(left, elastic == last);
+    }
+}
+
+/// The same for columns whose texts stand below each other, as levels.
+pub(super) fn fit_levels(columns: &mut [Column], terminal: usize) {
+    let (weights, keys): (Vec<_>, Vec<_>) = columns
+        .iter_mut()
+        .partition(|column| column.field.is_weight());
+    let numbers: usize = weights.iter().map(|column| column.width + 2).sum();
+    // The deepest level is as far from its numbers as those from the left.
+    let indent = 2 * INDENT * keys.len().saturating_sub(1);
+    let left = terminal.saturating_sub(numbers + indent + 2);
+    for column in keys {
+        column.limit(left, false);
     }
 }
 
@@ -179,8 +229,8 @@ fn zeros(out: &mut String, start: usize, width: usize) {
     out.push_str(digits);
 }
 
-/// Leaves `width` characters after byte `start`.
-fn cut(out: &mut String, start: usize, width: usize) {
+/// Leaves `width` characters after byte `start`; whether there were more.
+fn cut(out: &mut String, start: usize, width: usize) -> bool {
     let end = out
         .get(start..)
         .and_then(|cell| cell.char_indices().nth(width))
@@ -188,6 +238,7 @@ fn cut(out: &mut String, start: usize, width: usize) {
     if let Some(end) = end {
         out.truncate(end);
     }
+    end.is_some()
 }
 
 #[cfg(test)]
@@ -203,6 +254,7 @@ mod tests {
             width,
             number_width: width,
             is_given: false,
+            name_room: None,
             is_fitted: false,
             is_not_counted: false,
         }

@@ -1,6 +1,7 @@
 //! Columns of a table: headings, widths and what is in a cell. Text, CSV and
 //! the terminal UI take them from here.
 
+use super::room::name_within;
 use crate::escape;
 use crate::model::{
     Group, Row, RowKey, Rows, Scene, Site, SiteKind, SortKey, Weight, comm_without_numbers,
@@ -294,7 +295,7 @@ impl<'a> Cells<'a> {
                 if self.look.verbose {
                     self.origin(row, site, out);
                 }
-                self.symbol(site, out);
+                self.symbol(site, None, out);
             }
             SortKey::Srcline => {
                 out.push_str(&srcline(self.scene, site, self.look.full_paths));
@@ -419,9 +420,21 @@ impl<'a> Cells<'a> {
         let _ = write!(out, "{address:<ADDRESS_WIDTH$} {letter} ");
     }
 
-    /// The letter of the mode, and the function's name, or its address if it
-    /// has none.
-    fn symbol(&self, site: Option<&Site>, out: &mut String) {
+    /// Writes what [`Cells::text`] gives of a row's symbol; its name is
+    /// shortened if the cell would be longer than `width` characters.
+    pub(super) fn write_symbol(&self, row: &Row, width: usize, out: &mut String) {
+        let site = row.site.map(|site| self.scene.sites().get(site));
+        if self.look.verbose {
+            self.origin(row, site, out);
+        }
+        let mark = self.mark(SortKey::Symbol, row).len();
+        let room = width.saturating_sub(self.width_of_origin() + "[.] ".len() + mark);
+        self.symbol(site, Some(room), out);
+    }
+
+    /// The letter of the mode, and the function's name, in `room` characters
+    /// if it can be so short, or its address if it has none.
+    fn symbol(&self, site: Option<&Site>, room: Option<usize>, out: &mut String) {
         out.push('[');
         out.push(level(self.scene, site));
         out.push_str("] ");
@@ -433,7 +446,7 @@ impl<'a> Cells<'a> {
         if site.is_bare(profile) {
             return push_address(function.start.0, out);
         }
-        out.push_str(&escape::terminal(site.name(profile)));
+        out.push_str(&name_within(site.name(profile), room));
         if site.kind == SiteKind::Inline {
             out.push_str(INLINED);
         }

@@ -1,9 +1,9 @@
 //! Drawing call chains with characters, as perf does.
 
 use super::chain::Chain;
-use super::field::srcline;
+use super::field::{char_count, srcline};
+use super::room::name_within;
 use super::{CallGraph, ChainKey, ChainStyle, ChainValue};
-use crate::escape;
 use crate::model::{Scene, SiteId, SiteKind, Weight};
 use std::fmt::Write;
 
@@ -59,6 +59,8 @@ pub(crate) struct Pen<'a> {
     pub(crate) skip_first: bool,
     /// Whether source files are shown with their paths.
     pub(crate) full_paths: bool,
+    /// Columns of the terminal that names have to fit.
+    pub(crate) columns: Option<usize>,
     /// Between the frames of a folded chain.
     pub(crate) separator: &'a str,
 }
@@ -94,7 +96,8 @@ impl Pen<'_> {
         }
     }
 
-    fn name(&self, id: SiteId) -> String {
+    /// The name of a frame, `before` columns from the left.
+    fn name(&self, id: SiteId, before: usize) -> String {
         let site = self.scene.sites().get(id);
         let function = site.function(self.scene.profile());
         if site.is_bare(self.scene.profile()) {
@@ -105,17 +108,23 @@ impl Pen<'_> {
                 format!("{address:#x}")
             };
         }
-        let name = escape::terminal(site.name(self.scene.profile()));
         let inlined = if site.kind == SiteKind::Inline {
             " (inlined)"
         } else {
             ""
         };
-        if self.graph.key == ChainKey::Function {
-            return format!("{name}{inlined}");
-        }
-        let line = srcline(self.scene, Some(site), self.full_paths);
-        format!("{name} {line}{inlined}")
+        let behind = if self.graph.key == ChainKey::Function {
+            inlined.to_owned()
+        } else {
+            let line = srcline(self.scene, Some(site), self.full_paths);
+            format!(" {line}{inlined}")
+        };
+        let room = self.columns.map(|columns| {
+            let taken = before.saturating_add(char_count(&behind));
+            columns.saturating_sub(taken)
+        });
+        let name = name_within(site.name(self.scene.profile()), room);
+        format!("{name}{behind}")
     }
 
     fn flat(&self, chains: &[Chain], ink: &mut Ink<'_>) {
@@ -124,7 +133,7 @@ impl Pen<'_> {
             let _ = writeln!(out, "           {}", self.value(chain.total, self.whole));
             for &site in &chain.run {
                 let Some(out) = ink.frames_to(1) else { return };
-                let _ = writeln!(out, "                {}", self.name(site));
+                let _ = writeln!(out, "{:FLAT$}{}", "", self.name(site, FLAT));
             }
             ink.out.push('\n');
         }
@@ -136,7 +145,7 @@ impl Pen<'_> {
             let Some(out) = ink.frames_to(chain.run.len()) else {
                 return;
             };
-            let names: Vec<String> = chain.run.iter().map(|&site| self.name(site)).collect();
+            let names: Vec<String> = chain.run.iter().map(|&site| self.name(site, 0)).collect();
             let value = self.value(chain.own, self.whole);
             let _ = writeln!(out, "{value} {}", names.join(self.separator));
         }
@@ -160,7 +169,7 @@ impl Pen<'_> {
                 } else {
                     let _ = write!(out, "{:margin$}", "");
                 }
-                let _ = writeln!(out, "{}", self.name(site));
+                let _ = writeln!(out, "{}", self.name(site, margin));
             }
             rest = &only.branches;
             branch_samples = only.total.without(only.own).samples;
@@ -204,7 +213,8 @@ impl Pen<'_> {
             for (index, &site) in chain.run.iter().enumerate() {
                 let value = (index == 0).then(|| self.value(chain.total, base.weight));
                 let Some(out) = ink.frames_to(1) else { return };
-                line(pipes, margin, value.as_deref(), &self.name(site), out);
+                let name = self.name(site, margin + pipes.len() * BRANCH);
+                line(pipes, margin, value.as_deref(), &name, out);
             }
             let inner = chain.total.without(chain.own);
             let below = Base {
@@ -230,6 +240,10 @@ impl Pen<'_> {
 
 /// Columns left of a chain.
 const MARGIN: usize = 12;
+/// Columns that a branch is further to the right than what it is of.
+const BRANCH: usize = 11;
+/// Columns left of the frames of a flat chain.
+const FLAT: usize = 16;
 
 fn set(pipes: &mut [bool], column: usize, runs_on: bool) {
     if let Some(pipe) = pipes.get_mut(column) {

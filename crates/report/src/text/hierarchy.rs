@@ -25,7 +25,7 @@ use std::fmt::Write;
 use std::io;
 
 /// Columns that a level is further to the right than the one above.
-const INDENT: usize = 3;
+pub(super) const INDENT: usize = 3;
 
 /// perf has no longer line of dots below the headings.
 const MOST_DOTS: usize = 207;

@@ -15,6 +15,7 @@ mod hierarchy;
 mod options;
 mod percent;
 mod rank;
+mod room;
 mod table;
 mod threads;
 
@@ -23,5 +24,6 @@ pub use group::{tables as event_tables, title as events_title};
 pub use options::{
     CallGraph, CallGraphError, ChainKey, ChainOrder, ChainStyle, ChainValue, Grouping, TextOptions,
 };
+pub(crate) use room::name_within;
 pub use table::{Table, report};
 pub(crate) use table::{is_silent, scene_of};

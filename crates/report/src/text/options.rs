@@ -53,6 +53,8 @@ pub struct TextOptions {
     /// wrapped, columns are no wider. `None` for text as perf's, as wide as
     /// the longest names.
     pub columns: Option<usize>,
+    /// Whether names of functions are whole however wide the terminal is.
+    pub full_names: bool,
     /// Whether call chains are drawn however much text they are.
     pub unlimited: bool,
     /// Whether the rows are a tree with a level for each sort key.
@@ -94,6 +96,7 @@ impl Default for TextOptions {
             symbol_filter: None,
             look: CellLook::default(),
             columns: None,
+            full_names: false,
             unlimited: false,
             grouping: Grouping::default(),
             hierarchy: false,
@@ -137,6 +140,11 @@ impl TextOptions {
         columns.extend(appended.0);
         order.extend(appended.1);
         (without_repeats(columns), without_repeats(order))
+    }
+
+    /// Columns of the terminal that names of functions have to fit.
+    pub(super) fn columns_of_names(&self) -> Option<usize> {
+        self.columns.filter(|_| !self.full_names)
     }
 
     /// From which end chains are drawn.

@@ -2,7 +2,7 @@
 
 use super::allowance::{Allowance, Drawing};
 use super::chain::{ChainPlan, Chains};
-use super::column::{Column, fit, pad};
+use super::column::{Column, fit, fit_levels, pad};
 use super::compare::{Comparer, Packed};
 use super::field::{Cells, Field, char_count};
 use super::graph::Pen;
@@ -399,8 +399,10 @@ impl<'a> Table<'a> {
         let mut columns: Vec<Column> = shown
             .map(|(index, field)| self.column(index, field, beside_children))
             .collect();
-        if let Some(terminal) = self.options.columns {
-            fit(&mut columns, terminal);
+        match self.options.columns_of_names() {
+            Some(terminal) if self.options.hierarchy => fit_levels(&mut columns, terminal),
+            Some(terminal) => fit(&mut columns, terminal),
+            None => {}
         }
         let last = columns.last().map(|column| column.field);
         Layout {
@@ -443,6 +445,7 @@ impl<'a> Table<'a> {
             width: width.max(least),
             number_width: width,
             is_given: given.is_some(),
+            name_room: None,
             is_fitted: false,
             is_not_counted: field == Field::Children && !self.children,
         }
@@ -583,6 +586,11 @@ impl<'a> Table<'a> {
             whole: self.whole,
             skip_first: self.options.begins_with_symbol(),
             full_paths: self.options.look.full_paths,
+            columns: match self.graph.style {
+                // For programs.
+                ChainStyle::Folded => None,
+                _ => self.options.columns_of_names(),
+            },
             separator: self.options.separator.as_deref().unwrap_or(";"),
         }
     }
