@@ -12,7 +12,7 @@ use prof_abi::{ByteOrder, CpuMode, EventAttr, Misc, RecordType, SampleType};
 use prof_perfdata::write::UserChainRewriter;
 use prof_perfdata::{Body, Event, Events, Record, Sample};
 use prof_profile::{Avma, ChainEnd, DsoKind};
-use prof_unwind::{Machine, Registers, StackDump};
+use prof_unwind::Machine;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -348,7 +348,8 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         };
         self.chain.clear();
         let mut decided = None;
-        let user = user_state(&sample, self.machine);
+        let pid = sample.pid();
+        let user = pid.and_then(|pid| UserState::of(&sample, pid, self.machine));
         let in_kernel = user.filter(|_| record.misc.cpu_mode() == CpuMode::Kernel);
         let stale = &mut self.stale;
         let is_stale = in_kernel.is_some_and(|it| is_stale(&self.processes, stale, &sample, &it));
@@ -514,30 +515,8 @@ fn stack_pointer(bytes: &[u8], events: &Events, machine: Machine) -> Option<(i32
         return None;
     }
     let sample = Sample::new(bytes, &record.event()?.layout, ByteOrder::NATIVE).ok()?;
-    let state = user_state(&sample, machine)?;
+    let state = UserState::of(&sample, sample.pid()?, machine)?;
     Some((sample.tid()?, state.registers.sp()))
-}
-
-/// Registers and stack of a sample's user part; `None` if it has none, as
-/// samples of kernel threads.
-pub(crate) fn user_state<'a>(sample: &Sample<'a>, machine: Machine) -> Option<UserState<'a>> {
-    const ABI_32: u64 = 1;
-    let recorded = sample.regs_user()?;
-    let machine = match (recorded.abi, machine) {
-        (0, _) => return None,
-        (ABI_32, Machine::X86_64) => Machine::X86,
-        (ABI_32, Machine::Aarch64) => return None,
-        _ => machine,
-    };
-    let registers = Registers::from_perf(machine, recorded.mask, recorded.values.clone())?;
-    Some(UserState {
-        pid: sample.pid()?,
-        registers,
-        dump: StackDump {
-            start: registers.sp(),
-            bytes: sample.stack_user().unwrap_or_default(),
-        },
-    })
 }
 
 /// Cuts the middle out of a chain that no record can hold. The gap is marked

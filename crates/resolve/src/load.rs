@@ -27,7 +27,7 @@ use prof_profile::{
     ThreadCount, Trust,
 };
 use prof_symbolize::{Detail, Symbolizer};
-use prof_unwind::{Machine, Registers, StackDump};
+use prof_unwind::Machine;
 use rayon::ThreadPool;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -454,7 +454,7 @@ impl Loader {
         mode: CpuMode,
     ) -> (StackId, Option<ChainEnd>) {
         let ip = sample.ip().map(Avma);
-        let Some((registers, dump)) = user_state(self.machine, sample) else {
+        let Some(state) = UserState::of(sample, pid, self.machine) else {
             let mut chain = std::mem::take(&mut self.chain);
             if call_chain_of_branches(event, sample, &mut chain) {
                 let entries = chain.iter().copied();
@@ -484,11 +484,6 @@ impl Loader {
         let recorded = sample.callchain().into_iter().flatten();
         chain.extend(recorded.take_while(|&entry| entry != is_user));
         chain.push(is_user);
-        let state = UserState {
-            pid,
-            registers,
-            dump,
-        };
         let end =
             self.unwinder
                 .unwind(&self.processes, &state, &mut (), self.max_stack, &mut chain);
@@ -641,25 +636,4 @@ fn event_of(event: &prof_perfdata::Event) -> Event {
         has_callchain: event.attr.sample_type.has(SampleType::CALLCHAIN),
         ..Event::default()
     }
-}
-
-/// Registers and stack of a sample that is to be unwound here.
-fn user_state<'a>(machine: Machine, sample: &RawSample<'a>) -> Option<(Registers, StackDump<'a>)> {
-    let registers = sample.regs_user()?;
-    let bytes = sample.stack_user()?;
-    // A 32-bit task on a 64-bit kernel.
-    const ABI_32: u64 = 1;
-    let machine = match (machine, registers.abi) {
-        (_, 0) => return None,
-        (Machine::X86_64, ABI_32) => Machine::X86,
-        (machine, _) => machine,
-    };
-    let registers = Registers::from_perf(machine, registers.mask, registers.values.clone())?;
-    Some((
-        registers,
-        StackDump {
-            start: registers.sp(),
-            bytes,
-        },
-    ))
 }

@@ -15,8 +15,9 @@ use prof_unwind::Place;
 use crate::modules::ModuleId;
 use crate::processes::Processes;
 use places::Places;
+use prof_perfdata::Sample;
 use prof_profile::{Avma, ChainEnd};
-use prof_unwind::{Cursor, Process, Registers, StackDump, Step, Unwinder};
+use prof_unwind::{Cursor, Machine, Process, Registers, StackDump, Step, Unwinder};
 
 /// Memory that was not copied with the sample.
 pub trait Beyond {
@@ -48,6 +49,33 @@ pub struct UserState<'a> {
     pub registers: Registers,
     /// The copied piece of stack.
     pub dump: StackDump<'a>,
+}
+
+impl<'a> UserState<'a> {
+    /// That of a sample of process `pid`, recorded on `machine`. `None` if
+    /// there is nothing to unwind: no registers (a kernel thread) or no stack
+    /// was copied, or the task is of an instruction set that cannot be
+    /// unwound, as 32-bit Arm on a 64-bit kernel.
+    pub fn of(sample: &Sample<'a>, pid: i32, machine: Machine) -> Option<Self> {
+        let recorded = sample.regs_user()?;
+        let bytes = sample.stack_user()?;
+        // `PERF_SAMPLE_REGS_ABI_*`.
+        const NONE: u64 = 0;
+        const ABI_32: u64 = 1;
+        let machine = match (recorded.abi, machine) {
+            (NONE, _) | (ABI_32, Machine::Aarch64) => return None,
+            (ABI_32, Machine::X86_64 | Machine::X86) => Machine::X86,
+            (_, machine) => machine,
+        };
+        let registers = Registers::from_perf(machine, recorded.mask, recorded.values)?;
+        let start = registers.sp();
+        let dump = StackDump { start, bytes };
+        Some(Self {
+            pid,
+            registers,
+            dump,
+        })
+    }
 }
 
 /// Unwinds samples of all processes of a recording.
@@ -148,5 +176,61 @@ impl<B: Beyond, F> Process for AtSample<'_, B, F> {
 
     fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
         self.beyond.code(at, out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::UserState;
+    use prof_abi::{ByteOrder, EventAttr, SampleType};
+    use prof_perfdata::write::{SampleEncoder, SampleFields};
+    use prof_perfdata::{Sample, SampleLayout};
+    use prof_unwind::Machine;
+
+    /// What is to be unwound of a task with `abi` on `machine`.
+    fn unwound_as(machine: Machine, abi: u64, sample_type: SampleType) -> Option<Machine> {
+        let attr = EventAttr {
+            sample_type,
+            // Stack pointer and program counter, where each has them.
+            sample_regs_user: match machine {
+                Machine::Aarch64 => 0b11 << 31,
+                Machine::X86_64 | Machine::X86 => 0b11 << 7,
+            },
+            ..EventAttr::default()
+        };
+        let fields = SampleFields {
+            regs_user: (abi, &[0x1000, 0x2000]),
+            stack_user: &[0; 16],
+            ..SampleFields::default()
+        };
+        let mut record = Vec::new();
+        let encoded = SampleEncoder::new(&attr).encode(&fields, &mut record);
+        encoded.expect("short");
+        let layout = SampleLayout::new(&attr);
+        let sample = Sample::new(&record, &layout, ByteOrder::NATIVE).expect("whole");
+        let state = UserState::of(&sample, 5, machine)?;
+        assert_eq!((state.pid, state.dump.start), (5, state.registers.sp()));
+        Some(state.registers.machine())
+    }
+
+    #[test]
+    fn a_task_is_unwound_as_what_it_runs_or_not_at_all() {
+        let both = SampleType::REGS_USER | SampleType::STACK_USER;
+        let cases = [
+            (Machine::X86_64, 2, Some(Machine::X86_64)),
+            (Machine::X86_64, 1, Some(Machine::X86)),
+            (Machine::X86, 1, Some(Machine::X86)),
+            (Machine::Aarch64, 2, Some(Machine::Aarch64)),
+            // The registers of a 32-bit task are not those of arm64.
+            (Machine::Aarch64, 1, None),
+            // A kernel thread.
+            (Machine::X86_64, 0, None),
+        ];
+        for (machine, abi, expected) in cases {
+            let found = unwound_as(machine, abi, both);
+            assert_eq!(found, expected, "{machine:?}, ABI {abi}");
+        }
+        let without_stack = unwound_as(Machine::X86_64, 2, SampleType::REGS_USER);
+        assert_eq!(without_stack, None);
     }
 }
