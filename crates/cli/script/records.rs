@@ -219,7 +219,7 @@ fn content(record: &Record<'_>, body: &Body<'_>, out: &mut Vec<u8>) {
     let misc = record.misc;
     match body {
         Body::Mmap(map) => {
-            let (start, len, offset) = (Hex(map.addr), Hex(map.len), Hex(map.pgoff));
+            let (start, len, offset) = (Hex(map.start), Hex(map.len), Hex(map.file_offset));
             let letter = if misc.has(Misc::MMAP_DATA) { 'r' } else { 'x' };
             let (pid, tid, path) = (map.pid, map.tid, text(map.path.bytes()));
             put(
@@ -234,11 +234,11 @@ fn content(record: &Record<'_>, body: &Body<'_>, out: &mut Vec<u8>) {
             } else {
                 ""
             };
-            let (name, pid, tid) = (text(comm.comm.bytes()), comm.pid, comm.tid);
+            let (name, pid, tid) = (text(comm.name.bytes()), comm.pid, comm.tid);
             put(out, format_args!("{exec}: {name}:{pid}/{tid}"));
         }
         Body::Fork(task) | Body::Exit(task) => {
-            let (pid, tid, ppid, ptid) = (task.pid, task.tid, task.ppid, task.ptid);
+            let (pid, tid, ppid, ptid) = (task.pid, task.tid, task.parent_pid, task.parent_tid);
             put(out, format_args!("({pid}:{tid}):({ppid}:{ptid})"));
         }
         Body::Switch(_) => put(out, format_args!(" {}", switch_direction(misc))),
@@ -258,7 +258,7 @@ fn content(record: &Record<'_>, body: &Body<'_>, out: &mut Vec<u8>) {
         Body::Lost(lost) => put(out, format_args!(" lost {}", lost.lost)),
         Body::LostSamples(lost) => put(out, format_args!(" lost {}", lost.lost)),
         Body::Ksymbol(symbol) => {
-            let (addr, len, kind) = (symbol.addr, symbol.len, symbol.ksym_type);
+            let (addr, len, kind) = (symbol.start, symbol.len, symbol.kind);
             let (flags, name) = (symbol.flags, text(symbol.name.bytes()));
             put(
                 out,
@@ -266,7 +266,7 @@ fn content(record: &Record<'_>, body: &Body<'_>, out: &mut Vec<u8>) {
             );
         }
         Body::BpfEvent(event) => {
-            let (kind, flags, id) = (event.event_type, event.flags, event.id);
+            let (kind, flags, id) = (event.kind, event.flags, event.id);
             put(out, format_args!(" type {kind}, flags {flags}, id {id}"));
         }
         Body::Cgroup(cgroup) => {
@@ -280,7 +280,7 @@ fn content(record: &Record<'_>, body: &Body<'_>, out: &mut Vec<u8>) {
 }
 
 fn mmap2(map: &prof_perfdata::body::Mmap2<'_>, out: &mut Vec<u8>) {
-    let (start, len, offset) = (Hex(map.addr), Hex(map.len), Hex(map.pgoff));
+    let (start, len, offset) = (Hex(map.start), Hex(map.len), Hex(map.file_offset));
     put(
         out,
         format_args!(" {}/{}: [{start}({len}) @ {offset} ", map.pid, map.tid),
@@ -312,7 +312,7 @@ fn mmap2(map: &prof_perfdata::body::Mmap2<'_>, out: &mut Vec<u8>) {
 }
 
 fn text_poke(poke: &prof_perfdata::body::TextPoke<'_>, out: &mut Vec<u8>) {
-    let (addr, old, new) = (poke.addr, poke.old_len, poke.new_len);
+    let (addr, old, new) = (poke.start, poke.old_len, poke.new_len);
     put(out, format_args!(" {addr:x}  old len {old} new len {new}"));
     let sides = [("Old", poke.old()), ("New", poke.new_bytes())];
     for (side, bytes) in sides {
@@ -352,7 +352,7 @@ fn spaces(namespaces: &prof_perfdata::body::Namespaces<'_>, out: &mut Vec<u8>) {
         let end = if index + 1 == count { "]" } else { ", " };
         put(
             out,
-            format_args!("{index}/{name}: {}/{:#x}{end}", space.dev, space.inode),
+            format_args!("{index}/{name}: {}/{:#x}{end}", space.device, space.inode),
         );
     }
 }

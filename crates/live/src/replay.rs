@@ -17,9 +17,9 @@ impl Processes {
                 return self.map(&MapEvent {
                     pid: map.pid,
                     mode: record.misc.cpu_mode(),
-                    start: Avma(map.addr),
+                    start: Avma(map.start),
                     length: map.len,
-                    offset: FileOffset(map.pgoff),
+                    offset: FileOffset(map.file_offset),
                     inode: None,
                     build_id: None,
                     access: Access::EXECUTE,
@@ -31,9 +31,9 @@ impl Processes {
                 return self.map(&MapEvent {
                     pid: map.pid,
                     mode: record.misc.cpu_mode(),
-                    start: Avma(map.addr),
+                    start: Avma(map.start),
                     length: map.len,
-                    offset: FileOffset(map.pgoff),
+                    offset: FileOffset(map.file_offset),
                     inode,
                     build_id,
                     access: Access::of(map.prot, map.flags),
@@ -42,17 +42,17 @@ impl Processes {
             }
             Body::Comm(comm) => {
                 let is_exec = record.misc.has(Misc::COMM_EXEC);
-                self.comm(comm.pid, comm.tid, comm.comm.bytes(), is_exec);
+                self.comm(comm.pid, comm.tid, comm.name.bytes(), is_exec);
             }
             Body::Fork(task) => self.fork(&ForkEvent {
                 pid: task.pid,
-                parent_pid: task.ppid,
+                parent_pid: task.parent_pid,
                 tid: task.tid,
-                parent_tid: task.ptid,
+                parent_tid: task.parent_tid,
                 has_own_maps: record.misc.has(Misc::FORK_EXEC),
             }),
             Body::Ksymbol(symbol) if symbol.flags & KSYMBOL_REMOVED == 0 => {
-                self.kernel_symbol(Avma(symbol.addr), symbol.len, symbol.name.bytes());
+                self.kernel_symbol(Avma(symbol.start), symbol.len, symbol.name.bytes());
             }
             _ => {}
         }

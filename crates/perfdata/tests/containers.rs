@@ -313,7 +313,10 @@ fn the_parts_of_a_large_record_are_followed_by_the_whole() {
     while let Some(record) = reader.next().expect("memory") {
         kinds.push(record.kind.0);
         if let Body::SimpleperfSymbol(found) = record.decode() {
-            assert_eq!((found.addr, found.name.bytes()), (0x10, b"name".as_slice()));
+            assert_eq!(
+                (found.start, found.name.bytes()),
+                (0x10, b"name".as_slice())
+            );
             assert_eq!(record.bytes, symbol);
         }
     }

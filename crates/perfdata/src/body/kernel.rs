@@ -15,12 +15,12 @@ bodies! {
         /// Thread id.
         tid: i32,
         /// Start (avma).
-        addr: u64 [hex],
+        start ("addr"): u64 [hex],
         /// Length in bytes.
         len: u64 [hex],
         /// File offset in bytes; of the kernel's map the address of the
         /// symbol its name ends in.
-        pgoff: u64 [hex],
+        file_offset ("pgoff"): u64 [hex],
         /// Path, or a name such as `[vdso]` or `//anon`.
         path: Name<'a>,
     }
@@ -40,7 +40,7 @@ bodies! {
         /// Thread id.
         tid: i32,
         /// The name.
-        comm: Name<'a>,
+        name ("comm"): Name<'a>,
     }
 
     /// FORK and EXIT.
@@ -48,11 +48,11 @@ bodies! {
         /// Process id.
         pid: i32,
         /// Parent process id; equal to `pid` for a new thread.
-        ppid: i32,
+        parent_pid ("ppid"): i32,
         /// Thread id.
         tid: i32,
         /// Parent thread id.
-        ptid: i32,
+        parent_tid ("ptid"): i32,
         /// When, in ns.
         time: u64,
     }
@@ -84,11 +84,11 @@ bodies! {
         /// Thread id.
         tid: i32,
         /// Start (avma).
-        addr: u64 [hex],
+        start ("addr"): u64 [hex],
         /// Length in bytes.
         len: u64 [hex],
-        /// File offset in bytes; see [`Mmap::pgoff`].
-        pgoff: u64 [hex],
+        /// File offset in bytes; see [`Mmap::file_offset`].
+        file_offset ("pgoff"): u64 [hex],
         /// Inode, or build-id if `misc` has MMAP_BUILD_ID.
         file: FileIdentity,
         /// `PROT_*` bits: 1 read, 2 write, 4 execute.
@@ -147,11 +147,11 @@ bodies! {
     /// Kernel symbol added or removed.
     Ksymbol<'a> {
         /// Start (avma).
-        addr: u64 [hex],
+        start ("addr"): u64 [hex],
         /// Length in bytes.
         len: u32,
         /// 1 BPF, 2 out-of-line code.
-        ksym_type: u16,
+        kind ("ksym_type"): u16,
         /// Bit 0: removed.
         flags: u16,
         /// Its name.
@@ -161,7 +161,7 @@ bodies! {
     /// BPF program loaded or unloaded.
     BpfEvent {
         /// 1 loaded, 2 unloaded.
-        event_type: u16,
+        kind ("event_type"): u16,
         /// Always 0 so far.
         flags: u16,
         /// Program id.
@@ -181,7 +181,7 @@ bodies! {
     /// Kernel text changed: `bytes` are the old then the new ones, padded.
     TextPoke<'a> {
         /// Where (avma).
-        addr: u64 [hex],
+        start ("addr"): u64 [hex],
         /// Bytes before.
         old_len: u16,
         /// Bytes after.

@@ -9,17 +9,17 @@ impl Body<'_> {
     /// What is wrong with the first field that cannot be.
     pub(crate) fn misuse(&self, misc: Misc) -> Option<DamageKind> {
         match self {
-            Self::Mmap(map) => wraps(map.addr, map.len).or_else(|| unended("path", &map.path)),
-            Self::Mmap2(map) => wraps(map.addr, map.len)
+            Self::Mmap(map) => wraps(map.start, map.len).or_else(|| unended("path", &map.path)),
+            Self::Mmap2(map) => wraps(map.start, map.len)
                 .or_else(|| unended("path", &map.path))
                 .or_else(|| match map.file {
                     FileIdentity::BuildId { size, .. } => no_build_id_size(size),
                     FileIdentity::Inode { .. } => None,
                 }),
             Self::BuildId(record) => build_id_misuse(record, misc),
-            Self::Comm(comm) => unended("comm", &comm.comm),
+            Self::Comm(comm) => unended("comm", &comm.name),
             Self::Ksymbol(symbol) => {
-                wraps(symbol.addr, symbol.len.into()).or_else(|| unended("name", &symbol.name))
+                wraps(symbol.start, symbol.len.into()).or_else(|| unended("name", &symbol.name))
             }
             Self::Cgroup(cgroup) => unended("path", &cgroup.path),
             _ => None,

@@ -88,10 +88,11 @@ integer_fields! {
     i64, u64, u64, Signed;
 }
 
-/// Declares bodies as tables of fields.
+/// Declares bodies as tables of fields. A field that `perf` and `prof dump`
+/// know by another name than ours has that behind it, in parentheses.
 macro_rules! bodies {
     ($($(#[$doc:meta])* $name:ident $(<$life:lifetime>)? {
-        $($(#[$field_doc:meta])* $field:ident: $type:ty $([$style:ident])?,)*
+        $($(#[$field_doc:meta])* $field:ident $(($listed:literal))?: $type:ty $([$style:ident])?,)*
     })*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +106,8 @@ macro_rules! bodies {
                 let _ = &fields;
                 Ok(Self {
                     $($field: <$type as $crate::body::Field<'a>>::take(fields).map_err(|short| {
-                        $crate::sample::BodyError { field: stringify!($field), short }
+                        let field = bodies!(@name $field $($listed)?);
+                        $crate::sample::BodyError { field, short }
                     })?,)*
                 })
             }
@@ -119,7 +121,7 @@ macro_rules! bodies {
             /// Its fields by name, in file order.
             pub fn fields(&self) -> Vec<(&'static str, $crate::body::Value<'a>)> {
                 vec![$((
-                    stringify!($field),
+                    bodies!(@name $field $($listed)?),
                     $crate::body::Field::<'a>::value(
                         &self.$field,
                         bodies!(@style $($style)?),
@@ -128,6 +130,8 @@ macro_rules! bodies {
             }
         }
     )*};
+    (@name $field:ident) => { stringify!($field) };
+    (@name $field:ident $listed:literal) => { $listed };
     (@style) => { $crate::body::Style::Plain };
     (@style hex) => { $crate::body::Style::Hex };
 }

@@ -252,7 +252,7 @@ bodies! {
     /// One namespace of a task.
     Namespace {
         /// Device of the namespace file.
-        dev: u64,
+        device ("dev"): u64,
         /// Its inode, which names the namespace.
         inode: u64,
     }
@@ -261,8 +261,8 @@ bodies! {
     IdEntry {
         /// Event id.
         id: u64,
-        /// Event number.
-        idx: u64,
+        /// Number of its ring.
+        ring ("idx"): u64,
         /// CPU; -1 any.
         cpu: i64,
         /// Thread; -1 any.

@@ -74,7 +74,7 @@ bodies! {
         /// Pairs snapshots.
         reference: u64 [hex],
         /// Which buffer.
-        idx: u32,
+        buffer ("idx"): u32,
         /// Thread; -1 any.
         tid: i32,
         /// CPU; -1 any.
@@ -227,7 +227,7 @@ bodies! {
     /// simpleperf: a symbol.
     SimpleperfSymbol<'a> {
         /// Start (svma).
-        addr: u64 [hex],
+        start ("addr"): u64 [hex],
         /// Length in bytes.
         len: u64,
         /// The file's id.
