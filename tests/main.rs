@@ -19,6 +19,7 @@ mod demo;
 mod dump;
 mod events;
 mod fifos;
+mod go_programs;
 mod header;
 mod interop;
 mod jit_names;

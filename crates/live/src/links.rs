@@ -73,6 +73,10 @@ impl Links {
             unwinder.call_before(machine, caller.pc(), &mut process)
         };
         let target = match call {
+            // Nothing called a goroutine, and that is what stands above each.
+            Some(CallBefore::None) if begins_stacks(around, caller.lookup(), beyond) => {
+                return Proof::Shown;
+            }
             // Nothing to be read: JIT code of a process that is gone.
             None | Some(CallBefore::None) => return Proof::Refuted,
             Some(CallBefore::Direct(by)) => Some(caller.pc().wrapping_add_signed(by)),
@@ -117,6 +121,16 @@ fn function<F: OpenFile>(
     let machine = around.state.registers.machine();
     let (unwinder, mut process) = around.stacks.at(around.processes, around.state, beyond);
     unwinder.function(machine, at, &mut process)
+}
+
+fn begins_stacks<F: OpenFile>(
+    around: &mut Around<'_, F>,
+    at: Avma,
+    beyond: &mut impl Beyond,
+) -> bool {
+    let machine = around.state.registers.machine();
+    let (unwinder, mut process) = around.stacks.at(around.processes, around.state, beyond);
+    unwinder.begins_goroutines(machine, at, &mut process)
 }
 
 fn link(caller: &FunctionAt, callee: &FunctionAt) -> Link {

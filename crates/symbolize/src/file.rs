@@ -4,6 +4,7 @@ use crate::Demangle;
 use crate::dwarf::{DebugInfo, Source};
 use crate::elf::Image;
 use crate::extents::Extents;
+use crate::go::GoNames;
 use crate::search::Located;
 use crate::symtab::{Found, SymbolTable};
 use prof_abi::BuildId;
@@ -114,6 +115,8 @@ pub struct SymbolFile {
     table: OnceLock<SymbolTable>,
     /// Needed where there are no symbols.
     extents: OnceLock<Extents>,
+    /// Needed where there is no debug information.
+    go: OnceLock<Option<GoNames>>,
 }
 
 impl SymbolFile {
@@ -128,6 +131,7 @@ impl SymbolFile {
             demangle,
             table: OnceLock::new(),
             extents: OnceLock::new(),
+            go: OnceLock::new(),
         }
     }
 
@@ -172,7 +176,8 @@ impl SymbolFile {
     pub fn lookup(&self, svma: Svma, detail: Detail) -> Lookup {
         let source = self
             .debug_info(detail)
-            .and_then(|info| info.find(svma, detail));
+            .and_then(|info| info.find(svma, detail))
+            .or_else(|| self.by_go(svma, detail));
         self.joined(svma, self.table().find(svma, self.demangle), source)
     }
 
@@ -194,6 +199,7 @@ impl SymbolFile {
             .with_min_len(512)
             .map_with(0, |place, (&svma, source)| {
                 let symbol = self.table().find_from(place, svma, self.demangle);
+                let source = source.or_else(|| self.by_go(svma, detail));
                 self.joined(svma, symbol, source)
             })
             .collect();
@@ -255,6 +261,12 @@ impl SymbolFile {
             reason: None,
             extent: None,
         }
+    }
+
+    /// What the function table of a Go program says of an address.
+    fn by_go(&self, svma: Svma, detail: Detail) -> Option<Source> {
+        let go = self.go.get_or_init(|| GoNames::load(&self.runtime));
+        go.as_ref()?.find(&self.runtime, svma, detail)
     }
 
     /// An address without a name, with the function that it is in.

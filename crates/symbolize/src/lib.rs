@@ -29,6 +29,7 @@ mod dwarf;
 mod elf;
 mod extents;
 mod file;
+mod go;
 mod jitdump;
 mod kallsyms;
 mod kernel;

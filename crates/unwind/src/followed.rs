@@ -57,6 +57,30 @@ pub(crate) fn caller(
     }
 }
 
+/// The caller of a frame in the function at `start`, as far as its code tells
+/// it.
+pub(crate) fn in_known_function(
+    unwinder: &mut Unwinder,
+    cursor: &Cursor,
+    (id, bias): (ModuleId, Bias),
+    start: Svma,
+    process: &mut impl Process,
+) -> Option<Caller> {
+    let frame = Followed {
+        unwinder,
+        registers: *cursor.registers(),
+        id,
+        bias,
+        is_exact: cursor.is_exact(),
+    };
+    let (machine, wanted) = (frame.machine(), frame.wanted());
+    let module = frame.unwinder.modules.get_mut(id)?;
+    let found = module.code_frame(start, wanted, machine)?;
+    let caller = frame.caller_at(&found, process)?;
+    let before = frame.call_before(&caller.registers, process)?;
+    before.is_call().then_some(caller)
+}
+
 /// What came of looking through a stack.
 #[expect(clippy::large_enum_variant, reason = "made once a frame, never kept")]
 enum Search {

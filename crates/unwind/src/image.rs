@@ -91,6 +91,10 @@ pub(crate) struct Image {
     pub(crate) debug_frame: Option<Section>,
     pub(crate) text: Option<Section>,
     pub(crate) got: Option<Section>,
+    /// Address of a Go program's function table, if a section tells it.
+    pub(crate) go_table: Option<u64>,
+    /// There are section headers, and none of them is of a Go program.
+    is_not_go: bool,
     /// Address ranges of procedure linkage tables.
     pub(crate) plts: Vec<Range<u64>>,
     /// Parts of the file with notes.
@@ -114,6 +118,8 @@ impl Image {
             debug_frame: None,
             text: None,
             got: None,
+            go_table: None,
+            is_not_go: false,
             plts: Vec::new(),
             notes: Vec::new(),
             entry: 0,
@@ -168,6 +174,7 @@ impl Image {
         let Ok(sections) = header.sections(endian, data) else {
             return Ok(());
         };
+        self.is_not_go = !sections.is_empty();
         for (number, section) in sections.enumerate() {
             let number = number.0;
             if section.sh_type(endian) == elf::SHT_NOBITS {
@@ -218,6 +225,8 @@ impl Image {
             b".debug_frame" | b".zdebug_frame" => self.debug_frame = Some(section),
             b".text" => self.text = Some(section),
             b".got" => self.got = Some(section),
+            b".gopclntab" | b".data.rel.ro.gopclntab" => self.go_table = Some(section.svma.start),
+            b".go.buildinfo" | b".note.go.buildid" => self.is_not_go = false,
             b".plt" | b".plt.got" | b".plt.sec" | b".iplt" => self.plts.push(section.svma),
             _ => {}
         }
@@ -262,6 +271,18 @@ impl Image {
         let len = out.len().min(usize::try_from(there).unwrap_or(usize::MAX));
         let part = out.get_mut(..len).unwrap_or_default();
         if self.read_svma(svma, part) { len } else { 0 }
+    }
+
+    /// Whether the file may have a Go program's function table in a place
+    /// that no section header tells.
+    pub(crate) fn may_hide_go_table(&self) -> bool {
+        self.go_table.is_none() && !self.is_not_go
+    }
+
+    /// Address ranges that are loaded from the file.
+    pub(crate) fn loaded(&self) -> impl Iterator<Item = (u64, u64)> {
+        let ranges = self.segments.iter().map(|segment| &segment.svma);
+        ranges.map(|range| (range.start, range.end))
     }
 
     /// The start of the segment that `svma` is in.

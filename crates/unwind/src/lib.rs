@@ -5,7 +5,7 @@
 //! of return addresses and the reason it ended. See [`Unwinder`] for an
 //! example.
 //!
-//! Rules are, in this order: `.eh_frame` through its sorted table,
+//! Rules are, in this order: the function table of Go programs, `.eh_frame` through its sorted table,
 //! `.eh_frame` without one, `.debug_frame`, the shape of linkage stubs; in
 //! files without any, the code of x86 functions, followed from the call that
 //! goes to them; in JIT code frame pointers. All registers are kept, not only
@@ -23,6 +23,7 @@ mod eh_return;
 mod expression;
 mod fallback;
 mod followed;
+mod go;
 mod image;
 mod memory;
 mod module;

@@ -2,8 +2,9 @@
 
 use crate::code_frame::{self, CodeFrame, Wanted};
 use crate::eh_return::EhReturn;
+use crate::go::{GoRules, GoTable};
 use crate::image::Image;
-use crate::row::Row;
+use crate::row::{Row, Save};
 use crate::tables::{Found, Tables};
 use crate::{ImageError, Layout, Machine, Source};
 use prof_abi::BuildId;
@@ -22,6 +23,8 @@ const MAX_CACHED: usize = 1 << 17;
 pub(crate) enum Rules {
     /// Row of the module's row list.
     Row(u32),
+    /// A Go function that switches stacks is there.
+    Switches,
     /// No unwind information covers it.
     Nothing,
     /// What covers it cannot be read.
@@ -33,6 +36,7 @@ pub(crate) enum Rules {
 pub struct Module {
     image: Image,
     tables: Tables,
+    go: GoTable,
     rows: Vec<Row>,
     row_numbers: FxHashMap<Row, u32>,
     /// By address: its rules and its function's start, 0 if unknown.
@@ -52,6 +56,7 @@ impl Module {
         Ok(Self {
             image: Image::parse(source)?,
             tables: Tables::default(),
+            go: GoTable::default(),
             rows: Vec::new(),
             row_numbers: FxHashMap::default(),
             rules: FxHashMap::default(),
@@ -160,19 +165,51 @@ impl Module {
         if let Some(&known) = self.rules.get(&at.0) {
             return known;
         }
-        let rules = match self.tables.find(&self.image, at.0) {
-            Found::Row { row, function } => (self.intern(row), function),
-            Found::Damaged => (Rules::Damaged, 0),
-            Found::Nothing => match self.plt_row(at, machine) {
-                Some(row) => (self.intern(row), 0),
-                None => (Rules::Nothing, 0),
-            },
+        let rules = match self.go.find(&self.image, at.0, machine) {
+            Some((GoRules::Row(row), start)) => (self.intern(row), start),
+            Some((GoRules::Switches, start)) => (Rules::Switches, start),
+            None => self.by_tables(at, machine),
         };
         if self.rules.len() >= MAX_CACHED {
             self.rules.clear();
         }
         self.rules.insert(at.0, rules);
         rules
+    }
+
+    /// The rules that unwind sections have for an address.
+    fn by_tables(&mut self, at: Svma, machine: Machine) -> (Rules, u64) {
+        match self.tables.find(&self.image, at.0) {
+            Found::Row { row, function } => (self.intern(row), function),
+            Found::Damaged => (Rules::Damaged, 0),
+            Found::Nothing => match self.plt_row(at, machine) {
+                Some(row) => (self.intern(row), 0),
+                None => (Rules::Nothing, 0),
+            },
+        }
+    }
+
+    /// Whether a Go function starts at an address.
+    pub(crate) fn starts_go_function(&mut self, at: Svma, machine: Machine) -> bool {
+        self.go.is_there(&self.image) && self.look_up(at, machine).1 == at.0
+    }
+
+    /// Whether the Go function at an address is the outermost of its stacks.
+    pub(crate) fn begins_goroutines(&mut self, at: Svma, machine: Machine) -> bool {
+        if !self.go.is_there(&self.image) {
+            return false;
+        }
+        let Rules::Row(number) = self.rules(at, machine) else {
+            return false;
+        };
+        let row = self.row(number);
+        row.is_some_and(|row| row.return_address == Save::Undefined)
+    }
+
+    /// Bytes from the stack pointer to the return address of the Go function
+    /// at an address.
+    pub(crate) fn go_frame_size(&mut self, at: Svma) -> Option<u64> {
+        self.go.frame_size(&self.image, at.0)
     }
 
     fn intern(&mut self, row: Row) -> Rules {

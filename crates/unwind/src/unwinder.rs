@@ -4,7 +4,7 @@ use crate::module::Rules;
 use crate::row::{Cfa, Row, Save};
 use crate::{
     CallBefore, Machine, ModuleId, Modules, Place, Process, Registers, expression, fallback,
-    followed,
+    followed, go,
 };
 use prof_profile::{Avma, Bias, ChainEnd, Svma};
 use rustc_hash::FxHasher;
@@ -253,6 +253,21 @@ impl Unwinder {
         })
     }
 
+    /// Whether the function at `at` is one of Go's that are put on a stack as
+    /// its outermost frame, without having called anything.
+    pub fn begins_goroutines(
+        &mut self,
+        machine: Machine,
+        at: Avma,
+        process: &mut impl Process,
+    ) -> bool {
+        let Place::Module { id, bias } = process.place(at) else {
+            return false;
+        };
+        let module = self.modules.get_mut(id);
+        module.is_some_and(|module| module.begins_goroutines(bias.to_svma(at), machine))
+    }
+
     /// Copies code from a module's file or the process.
     pub(crate) fn code(&self, at: Avma, out: &mut [u8], process: &mut impl Process) -> usize {
         match process.place(at) {
@@ -261,6 +276,23 @@ impl Unwinder {
                 .get(id)
                 .map_or(0, |module| module.code(bias.to_svma(at), out)),
             _ => process.code(at, out),
+        }
+    }
+
+    /// The caller by the rules of a module at the cursor's place.
+    pub(crate) fn by_rules(
+        &mut self,
+        cursor: &Cursor,
+        (id, bias): (ModuleId, Bias),
+        process: &mut impl Process,
+    ) -> Result<Caller, ChainEnd> {
+        let at = bias.to_svma(cursor.lookup());
+        let module = self.modules.get_mut(id).ok_or(ChainEnd::FileMissing)?;
+        match module.rules(at, cursor.registers.machine()) {
+            Rules::Row(number) => self.by_row(cursor, (id, bias), number, process),
+            Rules::Switches => go::switched(self, cursor, (id, bias), process),
+            Rules::Damaged => Err(ChainEnd::BadUnwindInfo),
+            Rules::Nothing => self.without_rules(cursor, (id, bias), process),
         }
     }
 
@@ -323,16 +355,15 @@ impl Unwinder {
         cursor: &Cursor,
         process: &mut impl Process,
     ) -> Result<Caller, ChainEnd> {
-        let at = cursor.lookup();
         let machine = cursor.registers.machine();
-        match process.place(at) {
+        match process.place(cursor.lookup()) {
             Place::Module { id, bias } => {
                 let module = self.modules.get_mut(id).ok_or(ChainEnd::FileMissing)?;
-                match module.rules(bias.to_svma(at), machine) {
-                    Rules::Row(number) => self.by_row(cursor, (id, bias), number, process),
-                    Rules::Damaged => Err(ChainEnd::BadUnwindInfo),
-                    Rules::Nothing => self.without_rules(cursor, (id, bias), process),
+                let pc = bias.to_svma(Avma(cursor.pc()));
+                if !cursor.is_exact() && module.starts_go_function(pc, machine) {
+                    return go::not_called(self, cursor, (id, bias), process);
                 }
+                self.by_rules(cursor, (id, bias), process)
             }
             Place::Anonymous => fallback::caller(self, cursor, process),
             Place::FileMissing => {

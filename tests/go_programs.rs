@@ -1,0 +1,96 @@
+//! Go programs, stripped ones too: names, lines and stacks come from the
+//! function table that each has.
+
+use crate::oracle::{have, prof, prof_command, scratch};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Builds `goroutines.go`; `None` without Go.
+fn build(test: &str, options: &[&str]) -> Option<PathBuf> {
+    if !have(test, "go") {
+        return None;
+    }
+    let program = scratch().join(test);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/programs/goroutines.go");
+    let built = Command::new("go")
+        .args(["build", "-o"])
+        .arg(&program)
+        .args(options)
+        .arg(source)
+        .env("GO111MODULE", "off")
+        .status()
+        .expect("go starts");
+    assert!(built.success(), "it compiles");
+    Some(program)
+}
+
+/// Who can call whom in it; true where it does not say.
+fn can_call(caller: &str, callee: &str) -> bool {
+    match callee {
+        "main.leaf" => caller == "main.middle",
+        "main.middle" => ["main.deep", "main.inlined"].contains(&caller),
+        "main.inlined" | "main.clocks" => caller == "main.worker",
+        "main.deep" | "main.grow" => caller == callee || caller == "main.worker",
+        "main.worker" => caller == "main.main.func1",
+        "main.main.func1" => caller == "runtime.goexit",
+        "runtime.goexit" | "runtime.mstart" | "runtime.rt0_go" => false,
+        _ => true,
+    }
+}
+
+#[test]
+fn stripped_go_programs_have_names_lines_and_whole_stacks() {
+    let test = "stripped_go_programs_have_names_lines_and_whole_stacks";
+    let Some(program) = build(test, &["-ldflags=-s -w"]) else {
+        return;
+    };
+    let data = program.with_extension("data");
+    let recorded = prof_command()
+        .args([
+            "record",
+            "-q",
+            "-F",
+            "1999",
+            "-e",
+            "cpu-clock:u",
+            "-g",
+            "-o",
+        ])
+        .arg(&data)
+        .arg("--")
+        .arg(&program)
+        .status();
+    assert!(recorded.expect("prof starts").success());
+    let data = data.to_str().expect("UTF-8");
+    let report = prof(&["report", "--json", "-i", data]).succeeded("report");
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let stacks = &report["trust"]["stacks"];
+    let count = |name: &str| stacks[name].as_u64().unwrap_or(0);
+    let (complete, judged) = (count("complete"), count("judged"));
+    assert!(judged > 200, "{stacks}");
+    // Short visits of the system stack: the goroutine's was not copied.
+    assert!(complete * 100 >= judged * 75, "{stacks}");
+
+    let fields = ["script", "-F", "ip,sym,srcline", "-i", data];
+    let text = prof(&fields).succeeded("script").text();
+    let mut inlined = 0;
+    for sample in text.split("\n\n") {
+        let names: Vec<&str> = sample.lines().filter_map(name).collect();
+        for pair in names.windows(2) {
+            assert!(can_call(pair[1], pair[0]), "{} called {}", pair[1], pair[0]);
+        }
+        inlined += usize::from(names.contains(&"main.inlined"));
+    }
+    assert!(inlined > 0, "what was inlined is shown");
+    assert!(text.contains("goroutines.go:"), "lines are known");
+    assert!(!text.contains("[unknown]"), "all functions have names");
+}
+
+/// The function of a frame's first line: address, name, mark of inlining.
+fn name(line: &str) -> Option<&str> {
+    let mut words = line.split_whitespace();
+    let address = words.next()?;
+    u64::from_str_radix(address, 16).ok()?;
+    words.next()
+}
