@@ -8,6 +8,7 @@ use prof_perfdata::write::{
     SampleEncoder, SampleFields, Task, Trailer, finished_init, finished_round, id_index,
     thread_map,
 };
+use prof_record::Consumer;
 use prof_record::output::{Destination, Output};
 use prof_record::synthesize::{
     MachineFacts, Options, Synthesizer, cgroups, machine_features, online_cpus,
@@ -174,8 +175,10 @@ fn write(name: &str) -> PathBuf {
     let mut output =
         Output::create(&destination, &events, early_features(&events)).expect("created");
     let mut late = Features::default();
-    output.write(&records(&events, &mut late)).expect("written");
-    output.finish(late).expect("finished");
+    output
+        .records(&records(&events, &mut late))
+        .expect("written");
+    Box::new(output).finish(late).expect("finished");
     path
 }
 
@@ -276,8 +279,10 @@ fn perf_reads_a_written_stream_without_a_warning() {
             let early = early_features(&events);
             let mut output = Output::create(&destination, &events, early).expect("created");
             let records = records(&events, &mut Features::default());
-            output.write(&records).expect("written");
-            output.finish(Features::default()).expect("finished");
+            output.records(&records).expect("written");
+            Box::new(output)
+                .finish(Features::default())
+                .expect("finished");
         }
     });
     let stream = std::fs::read(&fifo).expect("read to its end");
@@ -312,9 +317,9 @@ fn a_file_without_its_end_is_read_up_to_its_last_flush() {
     let mut output =
         Output::create(&destination, &events, early_features(&events)).expect("created");
     let records = records(&events, &mut Features::default());
-    output.write(&records).expect("written");
+    output.records(&records).expect("written");
     output.flush().expect("flushed");
-    output.write(&records[..100]).expect("written");
+    output.records(&records[..100]).expect("written");
     // A killed recorder writes no more and finishes nothing.
     std::mem::forget(output);
     for perf in perfs(test) {

@@ -7,14 +7,11 @@ use crate::outcome::{Outcome, UsageError, say};
 use crate::refused::Refused;
 use crate::whose::{Given, Whose};
 use anyhow::Context;
-use prof_live::Switches;
 use prof_record::events::{self, EventSpec};
 use prof_record::options::{
     ChainFilter, Clock, Extras, ModeFilter, Options, Sampling, Stacks, Start, Target,
 };
 use prof_record::output::Destination;
-use prof_record::stage::Stage;
-use prof_record::unwinding::LiveStage;
 use prof_record::{EndedBy, Finished, RecordError};
 use prof_sys::process::Ended;
 use refused::OfRecord;
@@ -204,7 +201,6 @@ the command; the second sends the command SIGTERM, the third SIGKILL.";
 /// Records, says what there is, and passes on how the command ended.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let options = options(args)?;
-    let stage = stage(&options);
     let quiet = args.quiet;
     let mut notices = |notice: &str| {
         if !quiet {
@@ -212,7 +208,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         }
     };
     given(args).left_out().for_each(&mut notices);
-    match prof_record::record(&options, stage, &mut notices) {
+    match prof_record::record(&options, &mut notices) {
         Ok(finished) => Ok(end(finished, quiet)),
         Err(error @ RecordError::Command { .. }) => {
             say(&error.to_string());
@@ -225,16 +221,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         Err(RecordError::Event(error)) => Err(UsageError(error.to_string()).into()),
         Err(error) => Err(error.into()),
     }
-}
-
-/// The unwinder, if stacks are to be unwound while recording.
-fn stage(options: &Options) -> Option<Box<dyn Stage>> {
-    let switches = match options.extras.switches {
-        true => Switches::Keep,
-        false => Switches::Drop,
-    };
-    matches!(options.stacks, Stacks::Unwound(_))
-        .then(|| Box::new(LiveStage::new(switches, options.extras.deep_stacks)) as Box<dyn Stage>)
 }
 
 /// Tells what was recorded; the exit code.
@@ -271,7 +257,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     options.sampling = args.count.or(args.freq).unwrap_or(Sampling::DEFAULT);
     options.strict_frequency = args.strict_freq;
     options.stacks = match (args.call_graph, args.stacks) {
-        (Some(values::AUTO), _) | (None, true) => values::auto(options.sampling),
+        (Some(values::AUTO), _) | (None, true) => Stacks::auto(options.sampling),
         (Some(stacks), _) => stacks,
         (None, false) => Stacks::None,
     };

@@ -1,34 +1,12 @@
 //! Values of `prof record`'s flags.
 
 use prof_record::DEFAULT_DUMP;
-use prof_record::options::{CLOCKS, Clock, Sampling, Stacks, parse_cpu_list};
+use prof_record::options::{CLOCKS, Clock, MOST_DUMP, Sampling, Stacks, parse_cpu_list};
 use prof_record::registers::{all_registers, parse_registers, register_names};
 use std::time::Duration;
 
-/// What `-g` means, at this rate. What lies beyond the piece that the kernel
-/// copies is read from the running process, later, and a stack that has
-/// changed by then stays incomplete: so the piece is as large as a steady
-/// stream of [`COPIED_PER_SECOND`] allows.
-pub(super) fn auto(sampling: Sampling) -> Stacks {
-    let hz = match sampling {
-        Sampling::Frequency(hz) => hz,
-        Sampling::HighestFrequency | Sampling::Period(_) => 10_000,
-    };
-    let bytes = (COPIED_PER_SECOND / hz.max(1)) & !7;
-    let bytes = bytes.clamp(LEAST_COPIED.into(), MOST_DUMP.into());
-    Stacks::Unwound(u32::try_from(bytes).unwrap_or(MOST_DUMP))
-}
-
-/// Bytes of stack that each CPU may copy in a second.
-const COPIED_PER_SECOND: u64 = 66_000_000;
-/// The least bytes of stack in a sample.
-const LEAST_COPIED: u32 = 4096;
-
-/// `--call-graph auto` before the rate is known, see [`auto`].
+/// `--call-graph auto` before the rate is known, see [`Stacks::auto`].
 pub(super) const AUTO: Stacks = Stacks::Unwound(0);
-
-/// The largest stack dump, bytes: what a sample record can hold.
-const MOST_DUMP: u32 = 65_528;
 
 pub(super) fn frequency(text: &str) -> Result<Sampling, String> {
     match (text, text.parse()) {

@@ -12,7 +12,7 @@
 use crate::drain::{Shared, is_set};
 use crate::open::OpenSet;
 use crate::options::{Options, Start, Target};
-use prof_sys::process::{Ended, Wait};
+use prof_sys::process::{Ended, PidFd, Wait};
 use prof_sys::signal::{self, Arrived, Disposition, SignalFd, SignalSet};
 use prof_sys::{Inherited, Launched, PollSet};
 use std::io;
@@ -120,6 +120,9 @@ impl Control {
         poll.add(shared.main.as_fd());
         let reader = shared.reader.as_ref();
         let reader = reader.map(|reader| poll.add_end(reader.descriptor.as_fd()));
+        // In a program with other threads one of these may get the SIGCHLD.
+        let command = launched.and_then(|launched| PidFd::open(launched.pid()).ok());
+        let ended = command.as_ref().map(|command| poll.add(command.as_fd()));
         let attached = matches!(options.target, Target::Processes(_) | Target::Threads(_));
         loop {
             let elapsed = began.elapsed();
@@ -148,6 +151,12 @@ impl Control {
                 if let Some(ended) = self.take(arrived, launched) {
                     return ended;
                 }
+            }
+            if let Some(launched) = launched
+                && ended.is_some_and(|place| poll.is_readable(place))
+                && self.reap(launched, Wait::No)
+            {
+                return EndedBy::Command;
             }
         }
     }

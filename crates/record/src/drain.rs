@@ -18,7 +18,7 @@ const MANY_QUEUED: usize = 2 << 20;
 const FULL_PAUSE: Duration = Duration::from_millis(2);
 
 /// Bytes of stack to take along with a sample while so many bytes wait, a
-/// multiple of 8. The stage unwinds less of a shorter piece, and the queue has
+/// multiple of 8. The unwinder walks less of a shorter piece, and the queue has
 /// room for the samples of seconds where nothing but registers is left.
 fn most_stack(waiting: usize) -> usize {
     match 2 * waiting / MANY_QUEUED {
@@ -54,8 +54,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Records may wait for `patience` in a ring, at first.
-    pub(crate) fn new(patience: Duration) -> std::io::Result<Self> {
+    /// Records may wait for `patience` in a ring, at first; `reader` is whoever
+    /// reads what is written, if it is a stream.
+    pub(crate) fn new(patience: Duration, reader: Option<Reader>) -> std::io::Result<Self> {
         let shared = Self {
             drainer: Waker::new()?,
             main: Waker::new()?,
@@ -63,7 +64,7 @@ impl Shared {
             all_gone: AtomicBool::new(false),
             writer_ended: AtomicBool::new(false),
             written: AtomicBool::new(false),
-            reader: None,
+            reader,
             queued: AtomicUsize::new(0),
             patience: AtomicU64::new(0),
         };
@@ -89,7 +90,8 @@ impl Shared {
         self.queued.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Whether so much waits that nothing should be added that is not needed.
+    /// Whether the queue is over its high-water mark: nothing that is not
+    /// needed should be added.
     pub(crate) fn is_pressed(&self) -> bool {
         self.queued.load(Ordering::Relaxed) >= MANY_QUEUED
     }

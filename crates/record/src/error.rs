@@ -2,12 +2,12 @@
 
 use crate::events::EventError;
 use crate::hints::Refusal;
-use crate::output::OutputError;
 use prof_sys::ExecError;
 use prof_sys::limits::{Limit, Resource};
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 
 /// A recording could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -101,6 +101,54 @@ pub enum RecordError {
     System {
         /// What was tried.
         doing: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// The recording could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutputError {
+    /// The name is a directory's.
+    #[error("cannot write the recording to {}: it is a directory\n  try: -o {}/perf.data", .0.display(), .0.display())]
+    Directory(PathBuf),
+    /// Somebody else made the link, so following it might overwrite what they
+    /// could not.
+    #[error(
+        "cannot write the recording to {}: it is a symbolic link made by user {owner}\n  try: -o another name, or remove the link",
+        link.display()
+    )]
+    ForeignLink {
+        /// The link.
+        link: PathBuf,
+        /// Who made it.
+        owner: u32,
+    },
+    /// Links led on for too long.
+    #[error("cannot write the recording to {}: too many symbolic links", .0.display())]
+    LinkLoop(PathBuf),
+    /// A recording is not text.
+    #[error(
+        "cannot write the recording to a terminal\n  try: prof record -o - … | prof report -i -"
+    )]
+    Terminal,
+    /// It was given up before anybody opened the FIFO for reading.
+    #[error("nobody has opened {} for reading; nothing is recorded", .0.display())]
+    NoReader(PathBuf),
+    /// Whoever read the stream does so no more.
+    #[error("cannot write the recording to {}: its reader has gone away (EPIPE)", .0.display())]
+    ReaderGone(PathBuf),
+    /// Whoever should read the stream takes nothing, and was given up.
+    #[error("cannot write the recording to {}: its reader takes no more, and was given up", .0.display())]
+    ReaderStuck(PathBuf),
+    /// The system refused.
+    #[error("cannot {doing} {}", path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// With which file.
+        path: PathBuf,
         /// Why not.
         source: io::Error,
     },

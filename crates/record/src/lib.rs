@@ -1,9 +1,36 @@
-//! Choosing events, opening them, draining rings, writing perf.data.
+//! Recording: what to record goes in, a perf.data recording comes out.
+//!
+//! You give [`options::Options`]: a command to launch, tasks or the whole
+//! machine, events, how to get call stacks. You get a file or a stream
+//! ([`record`]), or the same records handed to a [`Consumer`] of your own
+//! ([`record_into`]), and a [`Finished`] that says what there is and what was
+//! lost. Stacks are unwound on the way if that is asked for.
+//!
+//! ```no_run
+//! use prof_record::options::{Options, Stacks, Target};
+//! use prof_record::output::Destination;
+//!
+//! let command = vec!["ls".into(), "-lR".into(), "/usr".into()];
+//! let file = Destination::File("perf.data".into());
+//! let mut options = Options::new(Target::Command(command), file);
+//! options.stacks = Stacks::auto(options.sampling); // prof record -g
+//! let finished = prof_record::record(&options, &mut |notice| eprintln!("{notice}"))?;
+//! println!("{}", finished.summary.line());
+//! # Ok::<(), prof_record::RecordError>(())
+//! ```
+//!
+//! Also here, since they open the same events: counting without samples
+//! ([`counting`]), what this machine has ([`catalog`]) and what a user may do
+//! on it ([`doctor`]).
+//!
+//! Limits: one recording at a time in a process, since it takes the process's
+//! signals; no symbol is ever looked up.
 #![forbid(unsafe_code)]
 
 mod allowance;
 mod attach;
 pub mod catalog;
+mod consumer;
 mod control;
 pub mod counting;
 pub mod doctor;
@@ -17,13 +44,13 @@ mod open;
 pub mod options;
 pub mod output;
 mod plan;
+mod recording;
 pub mod registers;
 mod rings;
 mod rounds;
 mod session;
 mod setup;
-pub mod snapshots;
-pub mod stage;
+mod snapshots;
 mod stream;
 mod summary;
 pub mod synthesize;
@@ -31,15 +58,16 @@ mod tally;
 mod tasks;
 mod tracing_data;
 mod trim;
-pub mod unwinding;
+mod unwinding;
 mod why_empty;
 mod writing;
 
+pub use consumer::{Consume, Consumer};
 pub use control::EndedBy;
-pub use error::{NoThread, RecordError};
+pub use error::{NoThread, OutputError, RecordError};
 pub use foreign::KeptFiles;
 pub use plan::DEFAULT_DUMP;
 pub use rings::RingMemory;
-pub use session::{Finished, record};
+pub use session::{Finished, record, record_into};
 pub use summary::Summary;
 pub use tally::Tally;

@@ -64,14 +64,36 @@ pub enum Stacks {
     FramePointers,
     /// Registers and so many bytes of the user stack go to the file.
     Dump(u32),
-    /// Registers and so many bytes of the user stack go to the stage, which
-    /// makes a call chain of them.
+    /// Registers and so many bytes of the user stack are unwound while
+    /// recording; the file gets a call chain. See [`Stacks::auto`].
     Unwound(u32),
     /// The CPU's own record of calls.
     LastBranch,
 }
 
+/// Bytes of stack that each CPU may copy in a second.
+const COPIED_PER_SECOND: u64 = 66_000_000;
+/// The least bytes of stack in a sample.
+const LEAST_COPIED: u32 = 4096;
+
+/// The largest stack dump, bytes: what a sample record can hold.
+pub const MOST_DUMP: u32 = 65_528;
+
 impl Stacks {
+    /// What `-g` means, at this rate. What lies beyond the piece that the
+    /// kernel copies is read from the running process, later, and a stack that
+    /// has changed by then stays incomplete: so the piece is as large as a
+    /// steady stream of 66 MB a second for each CPU allows.
+    pub fn auto(sampling: Sampling) -> Self {
+        let hz = match sampling {
+            Sampling::Frequency(hz) => hz,
+            Sampling::HighestFrequency | Sampling::Period(_) => 10_000,
+        };
+        let bytes = (COPIED_PER_SECOND / hz.max(1)) & !7;
+        let bytes = bytes.clamp(LEAST_COPIED.into(), MOST_DUMP.into());
+        Self::Unwound(u32::try_from(bytes).unwrap_or(MOST_DUMP))
+    }
+
     /// Bytes of user stack in each sample.
     pub fn dump_bytes(self) -> Option<u32> {
         match self {
@@ -137,8 +159,8 @@ pub struct Extras {
     pub thread_counts: bool,
     /// Context switches.
     pub switches: bool,
-    /// Deep stacks are read before their threads go on; see
-    /// [`crate::snapshots`].
+    /// With [`Stacks::Unwound`]: stacks deeper than a sample copies are read
+    /// before their threads go on.
     pub deep_stacks: bool,
     /// Namespaces of tasks.
     pub namespaces: bool,
@@ -273,12 +295,15 @@ impl Options {
             duration: None,
             max_size: None,
             clock: None,
-            extras: Extras::default(),
+            extras: Extras {
+                deep_stacks: true,
+                ..Extras::default()
+            },
             build_ids: true,
             keeps_files: true,
             destination,
             command_line: Vec::new(),
-            version: String::new(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Where a recording goes: a file that takes its name when its header is
 //! valid, or a stream.
 
+use crate::consumer::Consumer;
+use crate::error::OutputError;
 use crate::stream::{KeepWaiting, Reader, Stream};
 use prof_perfdata::write::{EventDescription, Features, FileWriter, Kept, PipeWriter};
 use std::fs::{self, File, FileType, OpenOptions};
@@ -56,56 +58,8 @@ impl Destination {
     }
 }
 
-/// The recording could not be written.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OutputError {
-    /// The name is a directory's.
-    #[error("cannot write the recording to {}: it is a directory\n  try: -o {}/perf.data", .0.display(), .0.display())]
-    Directory(PathBuf),
-    /// Somebody else made the link, so following it might overwrite what they
-    /// could not.
-    #[error(
-        "cannot write the recording to {}: it is a symbolic link made by user {owner}\n  try: -o another name, or remove the link",
-        link.display()
-    )]
-    ForeignLink {
-        /// The link.
-        link: PathBuf,
-        /// Who made it.
-        owner: u32,
-    },
-    /// Links led on for too long.
-    #[error("cannot write the recording to {}: too many symbolic links", .0.display())]
-    LinkLoop(PathBuf),
-    /// A recording is not text.
-    #[error(
-        "cannot write the recording to a terminal\n  try: prof record -o - … | prof report -i -"
-    )]
-    Terminal,
-    /// It was given up before anybody opened the FIFO for reading.
-    #[error("nobody has opened {} for reading; nothing is recorded", .0.display())]
-    NoReader(PathBuf),
-    /// Whoever read the stream does so no more.
-    #[error("cannot write the recording to {}: its reader has gone away (EPIPE)", .0.display())]
-    ReaderGone(PathBuf),
-    /// Whoever should read the stream takes nothing, and was given up.
-    #[error("cannot write the recording to {}: its reader takes no more, and was given up", .0.display())]
-    ReaderStuck(PathBuf),
-    /// The system refused.
-    #[error("cannot {doing} {}", path.display())]
-    Io {
-        /// What was tried.
-        doing: &'static str,
-        /// With which file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-}
-
-/// A recording that is being written. At every moment after
-/// [`Output::create`], what was flushed is a readable recording under its
+/// A recording that is being written. At every moment since it was begun,
+/// what was flushed is a readable recording under its
 /// final name.
 #[derive(Debug)]
 pub struct Output {
@@ -125,6 +79,9 @@ impl Output {
     /// Opens the destination and writes header and events. `features` is what
     /// is known at the start; a stream can carry no later ones. Waits for the
     /// reader of a FIFO.
+    ///
+    /// # Errors
+    /// If the destination cannot be opened or written to.
     pub fn create(
         destination: &Destination,
         events: &[EventDescription],
@@ -164,8 +121,19 @@ impl Output {
         })
     }
 
-    /// Appends records; they need to be whole at the next flush only.
-    pub fn write(&mut self, records: &[u8]) -> Result<(), OutputError> {
+    /// Whoever reads the stream; `None` of a file.
+    pub(crate) fn reader(&mut self) -> Option<Reader> {
+        self.reader.take()
+    }
+
+    /// The file's name with links followed; for messages.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Consumer for Output {
+    fn records(&mut self, records: &[u8]) -> Result<(), OutputError> {
         match &mut self.sink {
             Sink::File(writer) => writer.write(records),
             Sink::Stream(writer) => writer.write(records),
@@ -173,9 +141,9 @@ impl Output {
         .map_err(io_error("write to", &self.path))
     }
 
-    /// Makes everything so far readable. After an error the recording is what
-    /// it was at the last flush, or [`Output::salvage`]d.
-    pub fn flush(&mut self) -> Result<(), OutputError> {
+    /// After an error the recording is what it was at the last flush, or
+    /// salvaged.
+    fn flush(&mut self) -> Result<(), OutputError> {
         match &mut self.sink {
             Sink::File(writer) => writer.flush(),
             Sink::Stream(writer) => writer.flush(),
@@ -183,50 +151,43 @@ impl Output {
         .map_err(io_error("write to", &self.path))
     }
 
-    /// After an error: makes a file valid as far as it was written, and says
-    /// what it has. What the reader of a stream got nobody knows.
-    pub fn salvage(&mut self) -> Option<Kept> {
+    /// Makes a file valid as far as it was written. What the reader of a stream
+    /// got nobody knows.
+    fn salvage(&mut self) -> Option<Kept> {
         match &mut self.sink {
             Sink::File(writer) => Some(writer.salvage()),
             Sink::Stream(_) => None,
         }
     }
 
-    /// Whether it is a stream, which can only be appended to.
-    pub fn is_stream(&self) -> bool {
+    fn is_stream(&self) -> bool {
         matches!(self.sink, Sink::Stream(_))
     }
 
-    /// Whoever reads the stream; `None` of a file.
-    pub(crate) fn reader(&mut self) -> Option<Reader> {
-        self.reader.take()
-    }
-
-    /// Bytes of records so far.
-    pub fn data_size(&self) -> u64 {
+    fn size(&self) -> u64 {
         match &self.sink {
             Sink::File(writer) => writer.data_size(),
             Sink::Stream(writer) => writer.data_size(),
         }
     }
 
-    /// The file's name with links followed; for messages.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Flushes and, in a file, adds the feature sections: those given at the
     /// start and `late` ones, which win; in a stream those of prof's own.
-    pub fn finish(self, late: Features) -> Result<(), OutputError> {
-        let mut features = self.features;
+    fn finish(self: Box<Self>, late: Features) -> Result<(), OutputError> {
+        let Self {
+            sink,
+            path,
+            mut features,
+            ..
+        } = *self;
         features.merge(late);
         // Not forced to the disk: that takes seconds for a large recording
         // and matters only when the machine, not the recorder, dies.
-        match self.sink {
+        match sink {
             Sink::File(writer) => writer.finish(&features).map(drop),
             Sink::Stream(writer) => writer.finish(&features).map(drop),
         }
-        .map_err(io_error("finish", &self.path))
+        .map_err(io_error("finish", &path))
     }
 }
 
@@ -355,6 +316,7 @@ fn create_temporary(path: &Path) -> io::Result<(PathBuf, File)> {
 #[cfg(test)]
 mod tests {
     use super::{Destination, Output, OutputError, follow_trusted_links};
+    use crate::consumer::Consumer;
     use prof_abi::EventAttr;
     use prof_perfdata::write::{EventDescription, Features, finished_round};
     use std::fs;
@@ -388,7 +350,7 @@ mod tests {
         let mut output = create(&path).expect("created");
         let mut record = Vec::new();
         finished_round(&mut record);
-        output.write(&record).expect("written");
+        output.records(&record).expect("written");
         output.flush().expect("flushed");
         let bytes = fs::read(&path).expect("there already");
         assert_eq!(bytes[..8], *b"PERFILE2");
@@ -396,7 +358,9 @@ mod tests {
         assert_eq!(names(directory.path()), ["perf.data"]);
         let mode = fs::metadata(&path).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        output.finish(Features::default()).expect("finished");
+        Box::new(output)
+            .finish(Features::default())
+            .expect("finished");
     }
 
     #[test]
@@ -464,8 +428,10 @@ mod tests {
     #[test]
     fn a_device_gets_a_stream() {
         let mut output = create(Path::new("/dev/null")).expect("opened");
-        output.write(&[0; 8]).expect("swallowed");
-        output.finish(Features::default()).expect("finished");
+        output.records(&[0; 8]).expect("swallowed");
+        Box::new(output)
+            .finish(Features::default())
+            .expect("finished");
         assert!(Path::new("/dev/null").exists());
     }
 

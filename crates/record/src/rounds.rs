@@ -12,7 +12,7 @@
 //!
 //! Records come late in three ways. The ring that was drained first gets more
 //! while the others are drained: what follows a drain is younger than all that
-//! was known before that drain, but no more. The stage holds records back for
+//! was known before that drain, but no more. The unwinder holds records back for
 //! several drains. And the kernel takes a record's time before it publishes
 //! it, and may be kept from the latter, in a virtual machine by the host.
 
@@ -177,7 +177,7 @@ mod tests {
 
     /// What a recorder of two CPUs writes in four seconds, and how many
     /// records a reader finds out of order in it. The rings are drained one
-    /// after the other, a stage holds drains back, and records are published
+    /// after the other, an unwinder holds drains back, and records are published
     /// late.
     fn late_records(seed: u64, mut may_mark: impl FnMut(&mut Rounds, Option<u64>) -> bool) -> u64 {
         let event = EventDescription {

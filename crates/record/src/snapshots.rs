@@ -1,7 +1,7 @@
 //! Stacks deeper than a sample can copy, read while the thread stands still.
 //!
 //! One thread per CPU is woken by each sample there, before the sampled
-//! thread goes on, and reads what the stage wants of that thread's memory
+//! thread goes on, and reads what the unwinder wants of that thread's memory
 //! beyond the copied piece. What it read is of the time of the sample if the
 //! thread did not run in between, and that is shown: an event of its own, the
 //! witness, tells with which registers the thread left the CPU, and they are
@@ -14,12 +14,13 @@
 //!   reader of the CPU                ├ reads ├ looks ───┘
 //! ```
 //!
-//! Nobody is woken, and the witness is off, while the stage wants nothing.
+//! Nobody is woken, and the witness is off, while the unwinder wants nothing.
 
 use crate::allowance::Allowance;
 use crate::drain::Shared;
 use crate::open::{OpenEvent, Witness};
 use prof_abi::{ByteOrder, EventAttr, Misc, RecordType, SampleType};
+use prof_live::MemorySnapshot;
 use prof_perfdata::write::EventDescription;
 use prof_perfdata::{Event as EventLayout, Events, Record, Sample};
 use prof_sys::prompt::{SampleSignals, run_on};
@@ -41,10 +42,10 @@ const HIGHEST_RATE: u64 = 5000;
 const MOST_CPUS: usize = 32;
 /// Most bytes read for one sample.
 const MOST_BYTES: u64 = 4 << 20;
-/// Most bytes of snapshots that are with the stage or wait for it, and of
+/// Most bytes of snapshots that are with the unwinder or wait for it, and of
 /// buffers kept for reuse.
 const MOST_OUT: usize = 16 << 20;
-/// At so many bytes the stage is to look at them soon.
+/// At so many bytes the unwinder is to look at them soon.
 const MANY_OUT: usize = MOST_OUT / 4;
 /// The clocks of two CPUs differ by less, ns.
 const CLOCK_SKEW: u64 = 1_000_000;
@@ -53,27 +54,16 @@ pub(crate) const SHARE_OF_TARGET: u32 = 5;
 /// The same where all that runs is recorded, each thread with a deep stack: on
 /// a busy machine there is no end of them, and reading takes CPUs from them.
 pub(crate) const SHARE_OF_SYSTEM: u32 = 50;
-/// How long the stage waits at most for what is just being read, and how long
+/// How long the unwinder waits at most for what is just being read, and how long
 /// at a time.
 const LONGEST_WAIT: Duration = Duration::from_millis(3);
 const SHORT_WAIT: Duration = Duration::from_micros(50);
 /// How long a reader waits for a sample before it looks at its orders.
 const LOOK_UP: Duration = Duration::from_millis(20);
 
-/// Memory of a thread as it was when a sample of it was taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Snapshot {
-    /// The thread.
-    pub tid: i32,
-    /// The sample's time, ns.
-    pub time: u64,
-    /// Addresses and what was there.
-    pub pieces: Vec<(u64, Vec<u8>)>,
-}
-
-/// Between the stage, which says what it wants, and the readers.
+/// Between the unwinder, which says what it wants, and the readers.
 #[derive(Debug, Default)]
-pub struct Snapshots {
+pub(crate) struct Snapshots {
     /// By thread: address ranges, that of the stack itself first.
     wanted: Mutex<HashMap<i32, Vec<Range<u64>>>>,
     is_active: AtomicBool,
@@ -85,7 +75,7 @@ pub struct Snapshots {
 
 #[derive(Debug, Default)]
 struct Taken {
-    list: Vec<Snapshot>,
+    list: Vec<MemorySnapshot>,
     /// Bytes that were handed out as buffers and did not come back.
     out: usize,
     /// Buffers to be used again, and their bytes: fresh memory costs as much
@@ -102,7 +92,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Snapshots {
     /// From now on reads these ranges of these threads with each sample, if
     /// it can; of the first range only what is above the copied piece.
-    pub fn want(&self, wanted: HashMap<i32, Vec<Range<u64>>>) {
+    pub(crate) fn want(&self, wanted: HashMap<i32, Vec<Range<u64>>>) {
         let is_active = !wanted.is_empty();
         *locked(&self.wanted) = wanted;
         // ORDERING: Release, partner is the Acquire in `is_active`.
@@ -113,7 +103,7 @@ impl Snapshots {
 
     /// What was read since the last call. Waits for those that are just being
     /// read: their samples may have come already.
-    pub fn take(&self) -> Vec<Snapshot> {
+    pub(crate) fn take(&self) -> Vec<MemorySnapshot> {
         let began = Instant::now();
         // ORDERING: Acquire, partner is the Release in `done`.
         while self.busy.load(Ordering::Acquire) > 0 && began.elapsed() < LONGEST_WAIT {
@@ -123,7 +113,7 @@ impl Snapshots {
     }
 
     /// Takes pieces back that are no longer needed.
-    pub fn give_back(&self, pieces: impl IntoIterator<Item = Vec<(u64, Vec<u8>)>>) {
+    pub(crate) fn give_back(&self, pieces: impl IntoIterator<Item = Vec<(u64, Vec<u8>)>>) {
         let mut taken = locked(&self.taken);
         for (_, buffer) in pieces.into_iter().flatten() {
             let size = buffer.capacity();
@@ -184,7 +174,7 @@ impl Snapshots {
     }
 
     /// Adds one; whether there are many now.
-    fn add(&self, snapshot: Snapshot) -> bool {
+    fn add(&self, snapshot: MemorySnapshot) -> bool {
         let mut taken = locked(&self.taken);
         taken.list.push(snapshot);
         taken.out >= MANY_OUT
@@ -199,21 +189,78 @@ pub(crate) fn are_possible(attr: &EventAttr, cpus: usize) -> bool {
     is_slow && attr.sample_type.has(needed) && (1..=MOST_CPUS).contains(&cpus)
 }
 
-/// The witness, on while any reader reads.
-pub(crate) struct Watch<'a> {
+/// The reading of deep stacks: what is wanted, and the witness, which is on
+/// while any reader reads.
+pub(crate) struct DeepStacks<'a> {
     witness: &'a Witness,
+    /// Ids of the witness, in order.
+    witness_ids: Vec<u64>,
+    /// The sampled events, then the witness.
+    layouts: Events,
+    orders: Arc<Snapshots>,
     readers: Mutex<usize>,
     /// Share of the time that each of them may take: one in so many.
     share: u32,
 }
 
-impl<'a> Watch<'a> {
-    pub(crate) fn new(witness: &'a Witness, share: u32) -> Self {
+impl<'a> DeepStacks<'a> {
+    /// For samples of these events, as they were opened.
+    pub(crate) fn new(witness: &'a Witness, opened: &[EventDescription], share: u32) -> Self {
+        let mut witness_ids = witness.ids();
+        witness_ids.sort_unstable();
+        let mut layouts = Events::new(ByteOrder::NATIVE);
+        for event in opened {
+            layouts.push(EventLayout::new(event.attr.clone(), event.ids.clone()));
+        }
+        layouts.push(EventLayout::new(witness.attr.clone(), witness_ids.clone()));
         Self {
             witness,
+            witness_ids,
+            layouts,
+            orders: Arc::default(),
             share,
             readers: Mutex::new(0),
         }
+    }
+
+    /// Where the unwinder orders memory and gets it.
+    pub(crate) fn orders(&self) -> Arc<Snapshots> {
+        self.orders.clone()
+    }
+
+    /// One reader for each ring, that is for each CPU; none where rings belong
+    /// to threads.
+    pub(crate) fn readers<'b>(
+        &'b self,
+        rings: &'b [RingView],
+        events: &'b [OpenEvent],
+        shared: &'b Shared,
+    ) -> Vec<Reader<'b>> {
+        let one = |own: usize| {
+            let of_cpu = events.iter().flat_map(|event| &event.descriptors);
+            let of_cpu: Vec<_> = of_cpu.filter(|open| open.ring == own).collect();
+            let waker = Arc::new(Waker::new().ok()?);
+            locked(&self.orders.wakers).push(waker.clone());
+            Some(Reader {
+                deep: self,
+                waker,
+                cpu: of_cpu.first()?.cpu?,
+                events: of_cpu.iter().map(|open| &open.event).collect(),
+                shared,
+                rings,
+                own,
+                at: vec![0; rings.len()],
+                scratch: Vec::new(),
+                now: Vec::new(),
+                allowance: Allowance::new(self.share, Instant::now()),
+            })
+        };
+        (0..rings.len()).filter_map(one).collect()
+    }
+
+    /// Lets readers that wait look whether all has ended.
+    pub(crate) fn wake_all(&self) {
+        self.orders.wake_all();
     }
 
     /// A reader begins: from now on all switches are told of.
@@ -243,16 +290,12 @@ impl<'a> Watch<'a> {
 
 /// Reads for the samples of one CPU.
 pub(crate) struct Reader<'a> {
-    orders: Arc<Snapshots>,
+    deep: &'a DeepStacks<'a>,
     waker: Arc<Waker>,
     cpu: u32,
     /// The sampling events of this CPU.
     events: Vec<&'a Event>,
-    watch: &'a Watch<'a>,
     shared: &'a Shared,
-    /// Ids of the witness, in order.
-    witness: Vec<u64>,
-    layouts: Events,
     /// All rings; `own` is that of this CPU.
     rings: &'a [RingView],
     own: usize,
@@ -262,51 +305,6 @@ pub(crate) struct Reader<'a> {
     /// What is in place of a copied piece.
     now: Vec<u8>,
     allowance: Allowance,
-}
-
-/// One reader for each ring, that is for each CPU; none where rings belong to
-/// threads.
-pub(crate) fn readers<'a>(
-    orders: &Arc<Snapshots>,
-    rings: &'a [RingView],
-    events: &'a [OpenEvent],
-    opened: &[EventDescription],
-    watch: &'a Watch<'a>,
-    shared: &'a Shared,
-) -> Vec<Reader<'a>> {
-    let mut witness = watch.witness.ids();
-    witness.sort_unstable();
-    let one = |own: usize| {
-        let of_cpu = events.iter().flat_map(|event| &event.descriptors);
-        let of_cpu: Vec<_> = of_cpu.filter(|open| open.ring == own).collect();
-        let mut layouts = Events::new(ByteOrder::NATIVE);
-        for event in opened {
-            layouts.push(EventLayout::new(event.attr.clone(), event.ids.clone()));
-        }
-        layouts.push(EventLayout::new(
-            watch.witness.attr.clone(),
-            witness.clone(),
-        ));
-        let waker = Arc::new(Waker::new().ok()?);
-        locked(&orders.wakers).push(waker.clone());
-        Some(Reader {
-            orders: orders.clone(),
-            waker,
-            cpu: of_cpu.first()?.cpu?,
-            events: of_cpu.iter().map(|open| &open.event).collect(),
-            watch,
-            shared,
-            witness: witness.clone(),
-            layouts,
-            rings,
-            own,
-            at: vec![0; rings.len()],
-            scratch: Vec::new(),
-            now: Vec::new(),
-            allowance: Allowance::new(watch.share, Instant::now()),
-        })
-    };
-    (0..rings.len()).filter_map(one).collect()
 }
 
 /// A sample in a ring.
@@ -332,7 +330,7 @@ impl Reader<'_> {
         idle.add(self.waker.as_fd());
         // ORDERING: Acquire, partner is the Release that raises the flag.
         while !stop.load(Ordering::Acquire) {
-            let pause = match self.orders.is_active() {
+            let pause = match self.deep.orders.is_active() {
                 true => self.read_while_allowed(&signals, stop),
                 // The end is not missed even if nothing wakes us.
                 false => Some(LONGEST_IDLE),
@@ -354,18 +352,18 @@ impl Reader<'_> {
         signals: &SampleSignals,
         stop: &AtomicBool,
     ) -> Option<Duration> {
-        self.watch.begin();
+        self.deep.begin();
         for event in &self.events {
             // Fails only for a task that has ended.
             let _ = signals.begin(event);
         }
         self.skip_to_heads();
         let mut pause = None;
-        while self.orders.is_active() && !stop.load(Ordering::Acquire) && pause.is_none() {
+        while self.deep.orders.is_active() && !stop.load(Ordering::Acquire) && pause.is_none() {
             if signals.wait(LOOK_UP) {
-                self.orders.begin();
+                self.deep.orders.begin();
                 self.read_for_newest();
-                self.orders.done();
+                self.deep.orders.done();
                 // While this thread slept in the reading, samples came to
                 // which it could not come in time.
                 while signals.wait(Duration::ZERO) {}
@@ -377,7 +375,7 @@ impl Reader<'_> {
         for event in &self.events {
             let _ = signals.end(event);
         }
-        self.watch.end();
+        self.deep.end();
         pause
     }
 
@@ -389,12 +387,12 @@ impl Reader<'_> {
 
     /// Reads for the newest sample of this CPU, if its thread is wanted.
     fn read_for_newest(&mut self) {
-        if self.is_pressed() || !self.orders.has_room() {
+        if self.is_pressed() || !self.deep.orders.has_room() {
             self.skip_to_heads();
             return;
         }
         if let Some(snapshot) = self.snapshot()
-            && self.orders.add(snapshot)
+            && self.deep.orders.add(snapshot)
         {
             self.shared.drainer.wake();
         }
@@ -408,7 +406,7 @@ impl Reader<'_> {
         is_filling || self.shared.is_pressed()
     }
 
-    fn snapshot(&mut self) -> Option<Snapshot> {
+    fn snapshot(&mut self) -> Option<MemorySnapshot> {
         for (at, ring) in self.at.iter_mut().zip(self.rings) {
             // What was drained long ago tells of what was before the sample.
             if !ring.remembers(*at) {
@@ -416,15 +414,15 @@ impl Reader<'_> {
             }
         }
         let (sample, left) = self.newest_sample()?;
-        let wanted = self.orders.wanted_of(sample.tid)?;
+        let wanted = self.deep.orders.wanted_of(sample.tid)?;
         let copied_until = self.unmoved_until(&sample, &left)?;
-        let buffer = |length| self.orders.buffer(length);
+        let buffer = |length| self.deep.orders.buffer(length);
         let pieces = read_pieces(sample.pid, copied_until, &wanted, buffer);
         if pieces.is_empty() || !self.stayed_away(sample.tid, left.time) {
-            self.orders.give_back([pieces]);
+            self.deep.orders.give_back([pieces]);
             return None;
         }
-        Some(Snapshot {
+        Some(MemorySnapshot {
             tid: sample.tid,
             time: sample.time,
             pieces,
@@ -434,10 +432,11 @@ impl Reader<'_> {
     /// The newest sample of the CPU, and what the witness told when its thread
     /// then left.
     fn newest_sample(&mut self) -> Option<(Found, Found)> {
-        let attr = &self.layouts.list().first()?.attr;
+        let deep = self.deep;
+        let attr = &deep.layouts.list().first()?.attr;
         let before = SampleType::IDENTIFIER | SampleType::IP;
         let tid_at = 8 + 8 * (attr.sample_type.0 & before.0).count_ones() as usize;
-        let witness = std::mem::take(&mut self.witness);
+        let witness = &deep.witness_ids;
         let mut newest: Option<Found> = None;
         let mut left: Option<Found> = None;
         let saw_all = self.look_through(self.own, |at, size, record| {
@@ -470,7 +469,6 @@ impl Reader<'_> {
                 left = None;
             }
         });
-        self.witness = witness;
         saw_all.then_some((newest?, left?))
     }
 
@@ -511,7 +509,7 @@ impl Reader<'_> {
         }
         let registers = Sample::new(
             &self.scratch,
-            &self.layouts.list().last()?.layout,
+            &self.deep.layouts.list().last()?.layout,
             ByteOrder::NATIVE,
         )
         .ok()?
@@ -520,7 +518,7 @@ impl Reader<'_> {
         if !ring.peek(sample.at, sample.size, &mut self.scratch) {
             return None;
         }
-        let record = Record::new(&self.scratch, 0, &self.layouts)?;
+        let record = Record::new(&self.scratch, 0, &self.deep.layouts)?;
         let layout = &record.event()?.layout;
         let view = Sample::new(&self.scratch, layout, ByteOrder::NATIVE).ok()?;
         let registers = view.regs_user()?;
@@ -618,7 +616,7 @@ fn read_pieces(
 
 #[cfg(test)]
 mod tests {
-    use super::{Snapshot, Snapshots, Switch, read_pieces};
+    use super::{MemorySnapshot, Snapshots, Switch, read_pieces};
     use std::collections::HashMap;
 
     #[test]
@@ -667,7 +665,7 @@ mod tests {
         snapshots.want(HashMap::from([(5, vec![range])]));
         assert!(snapshots.is_active());
         assert_eq!(snapshots.wanted_of(5).map(|ranges| ranges.len()), Some(1));
-        let snapshot = Snapshot {
+        let snapshot = MemorySnapshot {
             tid: 5,
             time: 1,
             pieces: vec![(0, vec![0; 8])],

@@ -2,8 +2,8 @@
 //! there is no room for.
 //!
 //! The kernel reserves the whole dump in the ring, however little of the
-//! stack there was to copy. Where the dump only goes to the stage, what is
-//! not valid need not be copied out of the ring. And where the stage cannot
+//! stack there was to copy. Where the dump only goes to the unwinder, what is
+//! not valid need not be copied out of the ring. And where the unwinder cannot
 //! keep up, a sample with less of its stack is better than none.
 
 use prof_abi::{ByteOrder, RecordType};

@@ -1,9 +1,15 @@
-//! Unwinding while recording: the unwinder of `live` as a stage.
+//! Unwinding on the way to the file: the recorder's side of `prof_live`.
+//!
+//! ```text
+//! ring ─► Trim ─► queue ─► LiveUnwinder ─► consumer
+//!                              │   ▲
+//!                     wants    ▼   │ snapshots, live memory
+//!                            readers, process_vm_readv
+//! ```
 
 use crate::snapshots::Snapshots;
-use crate::stage::Stage;
 use prof_abi::{AttrFlags, EventAttr, SampleType};
-use prof_live::{LiveUnwinder, MemorySnapshot, Switches, TargetMemory};
+use prof_live::{LiveUnwinder, Switches, TargetMemory};
 use prof_perfdata::write::{EventDescription, UserChainRewriter};
 use prof_sys::process;
 use prof_unwind::Machine;
@@ -23,99 +29,87 @@ const SOON: Duration = Duration::from_millis(4);
 /// The same where that is not so.
 const LATER: Duration = Duration::from_millis(16);
 
-/// Unwinds the stacks of samples on their way to the file.
-pub struct LiveStage {
-    /// There from [`Stage::begin`] on.
-    unwinder: Option<LiveUnwinder<ProcessMemory>>,
-    switches: Switches,
-    /// If deep stacks are to be read before their threads go on.
-    snapshots: Option<Arc<Snapshots>>,
+/// Samples of an event as they are after unwinding; what the file's header
+/// says.
+pub(crate) fn written_attr(opened: &EventAttr, switches: Switches) -> EventAttr {
+    let mut written = if opened.sample_type.has(SampleType::REGS_USER) {
+        UserChainRewriter::new(opened).written_attr().clone()
+    } else {
+        opened.clone()
+    };
+    if switches == Switches::Drop {
+        written.flags = written.flags.without(AttrFlags::CONTEXT_SWITCH);
+    }
+    written
 }
 
-impl LiveStage {
-    /// `switches` says what the user wants of them, `deep_stacks` whether
-    /// these are read before their threads go on.
-    pub fn new(switches: Switches, deep_stacks: bool) -> Self {
-        Self {
-            unwinder: None,
-            switches,
-            snapshots: deep_stacks.then(Arc::default),
-        }
-    }
+/// Unwinds the stacks of samples on their way to the file. It runs on the
+/// writing thread; the rings are drained by another, so that slow unwinding
+/// makes the queue between them grow, up to its bound, and never holds up a
+/// ring before that.
+pub(crate) struct Unwinding {
+    unwinder: LiveUnwinder<ProcessMemory>,
+    /// Where memory of deep stacks is ordered, if that can be read before
+    /// their threads go on.
+    orders: Option<Arc<Snapshots>>,
 }
 
-impl Stage for LiveStage {
-    fn written_attr(&self, opened: &EventAttr) -> EventAttr {
-        let mut written = if opened.sample_type.has(SampleType::REGS_USER) {
-            UserChainRewriter::new(opened).written_attr().clone()
-        } else {
-            opened.clone()
-        };
-        if self.switches == Switches::Drop {
-            written.flags = written.flags.without(AttrFlags::CONTEXT_SWITCH);
-        }
-        written
-    }
-
-    fn begin(&mut self, events: &[EventDescription]) {
-        let events = events
+impl Unwinding {
+    /// For records of these events, as they were opened; `switches` says what
+    /// the user wants of these records.
+    pub(crate) fn new(
+        opened: &[EventDescription],
+        switches: Switches,
+        orders: Option<Arc<Snapshots>>,
+    ) -> Self {
+        let events = opened
             .iter()
             .map(|event| (event.attr.clone(), event.ids.clone()))
             .collect();
-        self.unwinder = Some(LiveUnwinder::new(
-            events,
-            MACHINE,
-            self.switches,
-            ProcessMemory,
-        ));
-    }
-
-    fn records(&mut self, records: &[u8], out: &mut dyn FnMut(&[u8])) {
-        if let Some(unwinder) = &mut self.unwinder {
-            let Some(snapshots) = &self.snapshots else {
-                unwinder.round(records, out);
-                return;
-            };
-            let new = snapshots.take().into_iter();
-            unwinder.snapshots(new.map(|snapshot| MemorySnapshot {
-                tid: snapshot.tid,
-                time: snapshot.time,
-                pieces: snapshot.pieces,
-            }));
-            unwinder.round(records, out);
-            let used = unwinder.used_snapshots();
-            snapshots.give_back(used.map(|used| used.pieces));
-            let wanted = unwinder.wanted();
-            snapshots.want(wanted.map(|(tid, ranges)| (tid, ranges.to_vec())).collect());
+        Self {
+            unwinder: LiveUnwinder::new(events, MACHINE, switches, ProcessMemory),
+            orders,
         }
     }
 
-    fn pressed(&mut self, is_pressed: bool) {
-        if let Some(unwinder) = &mut self.unwinder {
-            unwinder.pressed(is_pressed);
-        }
+    /// Takes all records of one drain of all rings, those of each ring in the
+    /// order in which the kernel wrote them; `out` gets, piece by piece, what
+    /// can be written now. `is_pressed` says that so much waits that samples
+    /// may soon be lost: stacks may then be shorter than else.
+    pub(crate) fn round(&mut self, records: &[u8], is_pressed: bool, out: &mut dyn FnMut(&[u8])) {
+        self.unwinder.pressed(is_pressed);
+        let Some(orders) = &self.orders else {
+            self.unwinder.round(records, out);
+            return;
+        };
+        self.unwinder.snapshots(orders.take());
+        self.unwinder.round(records, out);
+        let used = self.unwinder.used_snapshots();
+        orders.give_back(used.map(|used| used.pieces));
+        let wanted = self.unwinder.wanted();
+        orders.want(wanted.map(|(tid, ranges)| (tid, ranges.to_vec())).collect());
     }
 
-    fn snapshots(&self) -> Option<Arc<Snapshots>> {
-        self.snapshots.clone()
+    /// No more records come: `out` gets what was held back. What became of the
+    /// stacks comes back, as JSON for the file.
+    pub(crate) fn finish(&mut self, out: &mut dyn FnMut(&[u8])) -> String {
+        self.unwinder.finish(out);
+        self.unwinder.summary().to_json()
     }
 
-    fn trust(&self) -> Option<String> {
-        Some(self.unwinder.as_ref()?.summary().to_json())
+    /// The earliest time, in ns, of the records that are held back.
+    pub(crate) fn earliest_held(&self) -> Option<u64> {
+        self.unwinder.earliest_held()
     }
 
-    fn patience(&self) -> Duration {
-        let is_urgent = self.unwinder.as_ref().is_none_or(LiveUnwinder::is_urgent);
-        if is_urgent { SOON } else { LATER }
-    }
-
-    fn earliest_held(&self) -> Option<u64> {
-        self.unwinder.as_ref()?.earliest_held()
-    }
-
-    fn finish(&mut self, out: &mut dyn FnMut(&[u8])) {
-        if let Some(unwinder) = &mut self.unwinder {
-            unwinder.finish(out);
+    /// How long records may wait in a ring from now on. Short if memory of the
+    /// sampled process is to be read while it is as it was: each wait that
+    /// ends costs two changes of threads, and at usual rates that is most of
+    /// what a recorder costs.
+    pub(crate) fn patience(&self) -> Duration {
+        match self.unwinder.is_urgent() {
+            true => SOON,
+            false => LATER,
         }
     }
 }

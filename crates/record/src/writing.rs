@@ -1,14 +1,15 @@
-//! The thread that writes the file: first what there was before, then what
-//! the rings give, through the stage.
+//! The thread that gives the records to their consumer: first what there was
+//! before, then what the rings give, unwound if that is asked for.
 
+use crate::consumer::Consumer;
 use crate::drain::Shared;
+use crate::error::OutputError;
 use crate::foreign::KeptFiles;
 use crate::framing::Framing;
-use crate::output::{Output, OutputError};
 use crate::rounds::Rounds;
-use crate::stage::Stage;
 use crate::tally::{Counter, Tally};
 use crate::tracing_data;
+use crate::unwinding::Unwinding;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use prof_perfdata::FeatureBit;
 use prof_perfdata::write::{Features, finished_init, finished_round};
@@ -35,8 +36,8 @@ pub(crate) struct Written {
 
 /// The writing thread's state.
 pub(crate) struct Writing<'a> {
-    pub(crate) output: Output,
-    pub(crate) stage: Option<Box<dyn Stage>>,
+    pub(crate) consumer: Box<dyn Consumer + 'a>,
+    pub(crate) unwinding: Option<Unwinding>,
     pub(crate) counter: Counter,
     /// When a mark may follow.
     pub(crate) rounds: Rounds,
@@ -47,8 +48,6 @@ pub(crate) struct Writing<'a> {
     pub(crate) framing: Framing<'a>,
     /// Formats of tracepoints, if there are any; a file has them in a section.
     pub(crate) tracing_data: Option<Vec<u8>>,
-    /// Reused for what leaves the stage.
-    pub(crate) scratch: Vec<u8>,
 }
 
 impl Writing<'_> {
@@ -73,14 +72,14 @@ impl Writing<'_> {
             }
             if flushed.elapsed() >= FLUSH_EVERY {
                 if dirty && result.is_ok() {
-                    result = self.output.flush();
+                    result = self.consumer.flush();
                 }
                 dirty = false;
                 flushed = Instant::now();
             }
             let full = self
                 .max_size
-                .is_some_and(|most| self.output.data_size() >= most);
+                .is_some_and(|most| self.consumer.size() >= most);
             if result.is_err() || full {
                 self.shared.tell_main(&self.shared.writer_ended);
             }
@@ -93,16 +92,16 @@ impl Writing<'_> {
 
     fn write_first(&mut self) -> Result<(), OutputError> {
         let mut records = Vec::new();
-        if let Some(section) = self.tracing_data.take_if(|_| self.output.is_stream()) {
-            // Not through the stage: what follows the record is no record.
+        if let Some(section) = self.tracing_data.take_if(|_| self.consumer.is_stream()) {
+            // Not to the unwinder: what follows the record is no record.
             tracing_data::append_to_stream(&section, &mut records);
-            self.output.write(&records)?;
+            self.consumer.records(&records)?;
             records.clear();
         }
         self.framing.first(&mut records);
         finished_init(&mut records);
         self.write_records(&records)?;
-        self.output.flush()
+        self.consumer.flush()
     }
 
     /// Writes what one drain of all rings gave, and a mark where readers can
@@ -113,27 +112,27 @@ impl Writing<'_> {
             .count(records, &mut |record| framing.mapping(record));
         self.rounds.drained(records);
         self.write_records(records)?;
-        let held = self.stage.as_ref().and_then(|stage| stage.earliest_held());
+        let unwinding = self.unwinding.as_ref();
+        let held = unwinding.and_then(Unwinding::earliest_held);
         if !self.rounds.may_mark(held) {
             return Ok(());
         }
-        self.scratch.clear();
-        finished_round(&mut self.scratch);
-        self.output.write(&self.scratch)
+        let mut mark = Vec::new();
+        finished_round(&mut mark);
+        self.consumer.records(&mark)
     }
 
     fn write_records(&mut self, records: &[u8]) -> Result<(), OutputError> {
-        let Some(stage) = &mut self.stage else {
-            return self.output.write(records);
+        let Some(unwinding) = &mut self.unwinding else {
+            return self.consumer.records(records);
         };
-        let (output, mut result) = (&mut self.output, Ok(()));
-        stage.pressed(self.shared.is_pressed());
-        stage.records(records, &mut |piece| {
+        let (consumer, mut result) = (&mut self.consumer, Ok(()));
+        unwinding.round(records, self.shared.is_pressed(), &mut |piece| {
             if result.is_ok() {
-                result = output.write(piece);
+                result = consumer.records(piece);
             }
         });
-        self.shared.be_patient(stage.patience());
+        self.shared.be_patient(unwinding.patience());
         result
     }
 
@@ -152,11 +151,11 @@ impl Writing<'_> {
             Ok(features) => features,
             Err(error) => return self.ended_early(tally, error),
         };
-        let bytes = self.output.data_size();
+        let bytes = self.consumer.size();
         Written {
             tally,
             bytes,
-            result: self.output.finish(features),
+            result: self.consumer.finish(features),
             kept: self.framing.store_files(),
         }
     }
@@ -166,21 +165,20 @@ impl Writing<'_> {
     fn write_last(&mut self, tally: &Tally) -> Result<Features, OutputError> {
         let mut trust = None;
         let mut kept_back = Ok(());
-        if let Some(stage) = &mut self.stage {
-            let output = &mut self.output;
-            stage.finish(&mut |piece| {
+        if let Some(unwinding) = &mut self.unwinding {
+            let consumer = &mut self.consumer;
+            trust = Some(unwinding.finish(&mut |piece| {
                 if kept_back.is_ok() {
-                    kept_back = output.write(piece);
+                    kept_back = consumer.records(piece);
                 }
-            });
-            trust = stage.trust();
+            }));
         }
         kept_back?;
-        self.scratch.clear();
-        self.framing.last(tally, &mut self.scratch);
-        finished_round(&mut self.scratch);
-        self.output.write(&self.scratch)?;
-        self.output.flush()?;
+        let mut last = Vec::new();
+        self.framing.last(tally, &mut last);
+        finished_round(&mut last);
+        self.consumer.records(&last)?;
+        self.consumer.flush()?;
         let mut features = self.framing.features(tally, trust);
         if let Some(section) = self.tracing_data.take() {
             features.set(FeatureBit::TRACING_DATA, section);
@@ -190,12 +188,12 @@ impl Writing<'_> {
 
     /// The tally is of what the file has, not of what was sampled.
     fn ended_early(mut self, mut tally: Tally, error: OutputError) -> Written {
-        if let Some(kept) = self.output.salvage() {
+        if let Some(kept) = self.consumer.salvage() {
             tally.samples = kept.samples;
         }
         Written {
             tally,
-            bytes: self.output.data_size(),
+            bytes: self.consumer.size(),
             result: Err(error),
             kept: KeptFiles::default(),
         }

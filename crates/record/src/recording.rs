@@ -1,0 +1,411 @@
+//! A recording whose events are open: its threads, from the first record to
+//! the last.
+//!
+//! ```text
+//! rings ─► drain ─► queue ─► write ─► consumer
+//!             ▲                │
+//!             └── read ◄───────┘      memory of deep stacks, one for each CPU
+//! ```
+
+use crate::consumer::{Consume, Consumer};
+use crate::control::{Control, EndedBy};
+use crate::drain::{Drainer, Shared};
+use crate::error::{OutputError, RecordError, no_thread, system};
+use crate::framing::{Framing, clock_features};
+use crate::open::{OpenEvent, OpenSet, RingSlot, Witness};
+use crate::options::{Options, Stacks, Target};
+use crate::output::{Opened, Output};
+use crate::rounds::Rounds;
+use crate::setup;
+use crate::snapshots::{self, DeepStacks};
+use crate::stream::Reader;
+use crate::synthesize::{MachineFacts, machine_features};
+use crate::tally::Counter;
+use crate::tracing_data;
+use crate::trim::Trim;
+use crate::unwinding::{self, Unwinding};
+use crate::writing::{FLUSH_EVERY, Writing, Written};
+use crossbeam_channel::{Receiver, bounded, unbounded};
+use prof_abi::event_kind;
+use prof_live::Switches;
+use prof_perfdata::write::{EventDescription, Features};
+use prof_sys::prompt::run_soon;
+use prof_sys::{Launched, RingView};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::thread::{self, Scope, ScopedJoinHandle};
+
+/// Buffers kept for reuse.
+const SPARE_BUFFERS: usize = 3;
+
+/// Where records go, as far as it is open before the events are.
+pub(crate) enum Way<'a> {
+    /// A file or stream.
+    Output(Opened),
+    /// What a caller makes of them.
+    Caller(Consume<'a>),
+}
+
+impl<'a> Way<'a> {
+    fn begin(
+        self,
+        events: &[EventDescription],
+        features: Features,
+    ) -> Result<Begun<'a>, OutputError> {
+        Ok(match self {
+            Self::Output(opened) => {
+                let mut output = Output::begin(opened, events, features)?;
+                Begun {
+                    file: output.path().to_owned(),
+                    reader: output.reader(),
+                    consumer: Box::new(output),
+                }
+            }
+            Self::Caller(consume) => Begun {
+                file: PathBuf::new(),
+                reader: None,
+                consumer: consume(events, features),
+            },
+        })
+    }
+}
+
+/// What takes the records.
+struct Begun<'a> {
+    consumer: Box<dyn Consumer + 'a>,
+    /// Whoever reads the stream, if it is one.
+    reader: Option<Reader>,
+    /// Its name, empty if it is not an output.
+    file: PathBuf,
+}
+
+/// All that a recording needs; nothing of it runs yet.
+pub(crate) struct Recording<'a> {
+    options: &'a Options,
+    tasks: Vec<Option<u32>>,
+    set: OpenSet,
+    rings: Vec<RingSlot>,
+    /// Records read while attaching.
+    early: Vec<Vec<u8>>,
+    /// The events as they were opened, and as their records are written.
+    opened: Vec<EventDescription>,
+    written: Vec<EventDescription>,
+    begun: Begun<'a>,
+}
+
+/// A recording that ran.
+pub(crate) struct Ran {
+    pub(crate) ended_by: EndedBy,
+    pub(crate) set: OpenSet,
+    pub(crate) file: PathBuf,
+    pub(crate) written: Written,
+}
+
+impl<'a> Recording<'a> {
+    /// Begins the output: from here on there is a file.
+    pub(crate) fn new<'c: 'a>(
+        options: &'a Options,
+        way: Way<'c>,
+        tasks: Vec<Option<u32>>,
+        (mut set, early): (OpenSet, Vec<Vec<u8>>),
+    ) -> Result<Self, RecordError> {
+        let opened = descriptions(&set);
+        let written = match options.stacks {
+            Stacks::Unwound(_) => unwound(&opened, switches(options)),
+            _ => opened.clone(),
+        };
+        let begun = way.begin(&written, features(options, &set, &written))?;
+        Ok(Self {
+            options,
+            tasks,
+            rings: std::mem::take(&mut set.rings),
+            set,
+            early,
+            opened,
+            written,
+            begun,
+        })
+    }
+
+    /// Runs the threads until the recording ends, and takes down what they
+    /// say.
+    pub(crate) fn run(
+        self,
+        control: &mut Control,
+        mut launched: Option<&mut Launched>,
+    ) -> Result<Ran, RecordError> {
+        let Self { options, set, .. } = self;
+        let unwound = Unwound::of(options, &set, &self.opened);
+        let shared = Shared::new(unwound.patience(), self.begun.reader);
+        let shared = shared.map_err(system("make a descriptor"))?;
+        let views: Vec<RingView> = self.rings.iter().map(|slot| slot.ring.view()).collect();
+        let (queue, pieces) = unbounded();
+        let (spare, spares) = bounded(SPARE_BUFFERS);
+        for records in self.early {
+            shared.queued(records.len());
+            // The receiver lives in this function.
+            let _ = queue.send(records);
+        }
+        let deep = unwound.deep.as_ref();
+        let workers = Workers {
+            options,
+            stop: &shared.stop,
+            writing: Writing {
+                consumer: self.begun.consumer,
+                unwinding: unwound.unwinding,
+                counter: Counter::new(&self.opened[0].attr),
+                rounds: Rounds::new(&self.opened[0].attr),
+                max_size: options.max_size,
+                tracing_data: tracing_data::section(tracepoints(&set)),
+                shared: &shared,
+                spare,
+                framing: Framing::new(options, &set, self.tasks, &self.written[0]),
+            },
+            pieces,
+            drainer: Drainer::new(self.rings, &set.events, &shared, queue, spares)
+                .trimming(unwound.trim),
+            readers: deep.map_or_else(Vec::new, |deep| deep.readers(&views, &set.events, &shared)),
+        };
+        let (ended_by, written) = thread::scope(|scope| {
+            let working = workers.start(scope)?;
+            let started = start(options, &set, launched.as_deref_mut());
+            let launched = launched.as_deref();
+            let ended_by = started.map(|()| control.wait(options, &set, launched, &shared));
+            set.disable();
+            shared.stop_draining();
+            if let Some(deep) = deep {
+                deep.wake_all();
+            }
+            let launched = launched.filter(|_| ended_by.is_ok());
+            let written = working.end(|| control.wait_for_writer(launched, &shared));
+            Ok::<_, RecordError>((ended_by, written))
+        })?;
+        Ok(Ran {
+            ended_by: ended_by?,
+            file: self.begun.file,
+            written,
+            set,
+        })
+    }
+}
+
+/// What each of the threads needs where stacks are unwound while recording,
+/// and nothing where they are not.
+#[derive(Default)]
+struct Unwound<'a> {
+    /// For the draining thread: what is unwound does not go to the file.
+    trim: Option<Trim>,
+    /// For the writing thread.
+    unwinding: Option<Unwinding>,
+    /// For the readers of deep stacks, where they are possible.
+    deep: Option<DeepStacks<'a>>,
+}
+
+impl<'a> Unwound<'a> {
+    fn of(options: &Options, set: &'a OpenSet, opened: &[EventDescription]) -> Self {
+        if !matches!(options.stacks, Stacks::Unwound(_)) {
+            return Self::default();
+        }
+        let witness = set.witness.as_ref();
+        let deep = witness.map(|witness| {
+            let share = match options.target {
+                Target::System => snapshots::SHARE_OF_SYSTEM,
+                _ => snapshots::SHARE_OF_TARGET,
+            };
+            DeepStacks::new(witness, opened, share)
+        });
+        let orders = deep.as_ref().map(DeepStacks::orders);
+        let unwinding = Unwinding::new(opened, switches(options), orders);
+        Self {
+            trim: Some(Trim::new(
+                opened,
+                witness.map(Witness::ids).unwrap_or_default(),
+            )),
+            unwinding: Some(unwinding),
+            deep,
+        }
+    }
+
+    /// How long records may wait in a ring, at first.
+    fn patience(&self) -> std::time::Duration {
+        let unwinding = self.unwinding.as_ref();
+        unwinding.map_or(FLUSH_EVERY, Unwinding::patience)
+    }
+}
+
+/// What runs beside the main thread.
+struct Workers<'a> {
+    options: &'a Options,
+    /// Ends the readers.
+    stop: &'a AtomicBool,
+    writing: Writing<'a>,
+    /// What the drainer queues for the writer.
+    pieces: Receiver<Vec<u8>>,
+    drainer: Drainer<'a>,
+    readers: Vec<snapshots::Reader<'a>>,
+}
+
+/// Threads that run.
+struct Working<'scope> {
+    writes: ScopedJoinHandle<'scope, Written>,
+    drains: ScopedJoinHandle<'scope, ()>,
+}
+
+impl<'a> Workers<'a> {
+    fn start<'scope>(self, scope: &'scope Scope<'scope, '_>) -> Result<Working<'scope>, RecordError>
+    where
+        'a: 'scope,
+    {
+        let thread = |name: &str| thread::Builder::new().name(name.to_owned());
+        let Self { options, stop, .. } = self;
+        let (writing, pieces, drainer) = (self.writing, self.pieces, self.drainer);
+        // First the one that ends by itself when the other is not there.
+        let writes = thread("write").spawn_scoped(scope, move || {
+            hurry(options);
+            writing.run(&pieces)
+        });
+        let writes = writes.map_err(no_thread)?;
+        let drains = thread("drain").spawn_scoped(scope, move || {
+            hurry(options);
+            drainer.run();
+        });
+        let drains = drains.map_err(no_thread)?;
+        for reader in self.readers {
+            // Without one, stacks are read later, and some not at all.
+            let _ = thread("read").spawn_scoped(scope, move || {
+                hurry(options);
+                reader.run(stop);
+            });
+        }
+        Ok(Working { writes, drains })
+    }
+}
+
+impl Working<'_> {
+    /// Waits for the draining thread, which was told to stop, and then for the
+    /// writing one, which `wait_for_writer` may hurry.
+    fn end(self, wait_for_writer: impl FnOnce()) -> Written {
+        self.drains
+            .join()
+            .expect("the draining thread does not panic");
+        wait_for_writer();
+        self.writes
+            .join()
+            .expect("the writing thread does not panic")
+    }
+}
+
+/// Makes the most of the calling thread's turns: on a busy machine samples get
+/// lost otherwise.
+fn hurry(options: &Options) {
+    if options.realtime.is_none() {
+        run_soon();
+    }
+}
+
+/// What the file says of context switches that were only asked for to read
+/// memory at the right time.
+fn switches(options: &Options) -> Switches {
+    match options.extras.switches {
+        true => Switches::Keep,
+        false => Switches::Drop,
+    }
+}
+
+pub(crate) fn command_of(options: &Options) -> Option<&[OsString]> {
+    match &options.target {
+        Target::Command(command) => Some(command),
+        _ => options.beside.as_deref(),
+    }
+}
+
+/// Lets events and command begin.
+fn start(
+    options: &Options,
+    set: &OpenSet,
+    launched: Option<&mut Launched>,
+) -> Result<(), RecordError> {
+    setup::enable(options, set);
+    let Some(launched) = launched else {
+        return Ok(());
+    };
+    launched.start().map_err(|source| RecordError::Command {
+        program: command_of(options)
+            .and_then(|command| command.first().cloned())
+            .unwrap_or_default(),
+        source,
+    })
+}
+
+/// The names of the tracepoints among the events.
+fn tracepoints(set: &OpenSet) -> impl Iterator<Item = &str> {
+    set.events
+        .iter()
+        .map(|event| &event.planned)
+        .filter(|planned| planned.attr.kind == event_kind::TRACEPOINT)
+        .map(|planned| planned.name.as_str())
+}
+
+/// The events as they were opened.
+fn descriptions(set: &OpenSet) -> Vec<EventDescription> {
+    let events = set.events.iter();
+    events
+        .map(|event| EventDescription {
+            attr: event.planned.attr.clone(),
+            ids: event.ids(),
+            name: event.planned.name.clone(),
+        })
+        .collect()
+}
+
+/// The events as their samples are when they were unwound.
+fn unwound(opened: &[EventDescription], switches: Switches) -> Vec<EventDescription> {
+    opened
+        .iter()
+        .map(|event| EventDescription {
+            attr: unwinding::written_attr(&event.attr, switches),
+            ..event.clone()
+        })
+        .collect()
+}
+
+/// Name, leader and number of members of each group of several events.
+fn groups(set: &OpenSet) -> Vec<(String, u32, u32)> {
+    let leads = |&(index, event): &(usize, &OpenEvent)| event.planned.leader == Some(index);
+    let groups = set.events.iter().enumerate().filter(leads);
+    groups
+        .map(|(index, event)| {
+            let members = set.events.iter();
+            let members = members.filter(|member| member.planned.leader == Some(index));
+            // As perf calls a group without a name, which its readers know.
+            let name = event
+                .planned
+                .group_name
+                .as_deref()
+                .unwrap_or("{anon_group}");
+            (name.to_owned(), index as u32, members.count() as u32)
+        })
+        .filter(|&(_, _, members)| members > 1)
+        .collect()
+}
+
+/// What is known at the start.
+fn features(options: &Options, set: &OpenSet, written: &[EventDescription]) -> Features {
+    let mut features = machine_features(&MachineFacts {
+        version: &options.version,
+        command_line: &options.command_line,
+        events: written,
+    });
+    clock_features(options, &mut features);
+    let groups = groups(set);
+    if !groups.is_empty() {
+        features.groups(&groups);
+    }
+    if matches!(options.stacks, Stacks::Unwound(_)) {
+        // The account comes at the end; a stream that is cut says at least by
+        // whom the chains were made.
+        features.trust("{}");
+    }
+    features
+}
