@@ -99,7 +99,7 @@ const EXAMPLES: &str = "\
 Examples:
   prof flamegraph > out.svg              draw perf.data
   prof flamegraph -- ./app arg           record ./app, draw it to flamegraph.svg
-  prof flamegraph -o out.html            a page with the whole account
+  prof flamegraph -o out.html            a page to send: graph, table, tree, filters
   prof flamegraph --format folded | …    stacks for another tool";
 
 /// What is written.

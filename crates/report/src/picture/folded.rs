@@ -6,7 +6,7 @@ use crate::escape;
 use crate::model::{
     CallTree, Group, GrowId, Growth, NodeId, Parts, Scene, SiteId, SortKey, Weight,
 };
-use prof_profile::Profile;
+use prof_profile::{Profile, TaskId};
 use std::fmt::Write;
 use std::io;
 
@@ -40,7 +40,7 @@ pub(crate) struct Frames<'a> {
 
 /// Names longer than this are cut in pictures, characters: a name in a
 /// recording can be 64 KiB long and be drawn a thousand times.
-const LONGEST_NAME: usize = 1024;
+pub(super) const LONGEST_NAME: usize = 1024;
 
 impl<'a> Frames<'a> {
     pub(crate) fn new(scene: &'a Scene<'a>) -> Self {
@@ -147,22 +147,8 @@ impl<'a> Folder<'a> {
     }
 
     fn root_name(&self, group: &Group) -> String {
-        let profile = self.scene.profile();
-        let comm = |matches: &dyn Fn(&prof_profile::Task) -> bool| {
-            let task = profile.tasks.iter().rev().find(|task| matches(task));
-            task.map_or("", |task| profile.name(task.comm))
-        };
-        let name = match (self.roots, group.comm, group.pid, group.tid) {
-            (Roots::Comm, Some(comm), ..) => profile.name(comm).to_owned(),
-            (Roots::Process, _, Some(pid), _) => {
-                let has_main = profile.tasks.iter().any(|task| task.tid == pid);
-                let name = comm(&|task| task.pid == pid && (!has_main || task.tid == pid));
-                format!("{name}-{pid}")
-            }
-            (Roots::Thread, _, _, Some(tid)) => format!("{}-{tid}", comm(&|task| task.tid == tid)),
-            _ => return String::new(),
-        };
-        escape::folded(&name).into_owned()
+        let name = root_name(self.scene.profile(), self.roots, group);
+        name.map_or_else(String::new, |name| escape::folded(&name).into_owned())
     }
 
     fn push(&mut self, stack: &mut String, site: SiteId) {
@@ -269,6 +255,40 @@ impl<'a> Folder<'a> {
         self.keys = keys;
         Ok(())
     }
+}
+
+/// What the outermost frame of a group's samples is called, if there is one
+/// around the functions.
+fn root_name(profile: &Profile, roots: Roots, group: &Group) -> Option<String> {
+    let comm = |matches: &dyn Fn(&prof_profile::Task) -> bool| {
+        let task = profile.tasks.iter().rev().find(|task| matches(task));
+        task.map_or("", |task| profile.name(task.comm))
+    };
+    match (roots, group.comm, group.pid, group.tid) {
+        (Roots::Comm, Some(comm), ..) => Some(profile.name(comm).to_owned()),
+        (Roots::Process, _, Some(pid), _) => {
+            let has_main = profile.tasks.iter().any(|task| task.tid == pid);
+            let name = comm(&|task| task.pid == pid && (!has_main || task.tid == pid));
+            Some(format!("{name}-{pid}"))
+        }
+        (Roots::Thread, _, _, Some(tid)) => {
+            let name = comm(&|task| task.tid == tid);
+            Some(format!("{name}-{tid}"))
+        }
+        _ => None,
+    }
+}
+
+/// The same for the samples of a task.
+pub(super) fn root_of(profile: &Profile, roots: Roots, task: TaskId) -> Option<String> {
+    let task = profile.task(task);
+    let group = Group {
+        comm: Some(task.comm),
+        pid: Some(task.pid),
+        tid: Some(task.tid),
+        ..Group::default()
+    };
+    root_name(profile, roots, &group)
 }
 
 /// Checks that there is something to draw.

@@ -5,15 +5,15 @@
 //! hold anything and are escaped for the place they go to.
 
 mod folded;
-mod html;
 mod labels;
 mod name;
+mod page;
 mod palette;
 mod svg;
 
 pub use folded::{Roots, folded, parse_frame};
-pub use html::html;
 pub use name::{Format, WrongName};
+pub use page::html;
 pub use palette::{Kind, Scheme};
 pub use svg::svg;
 

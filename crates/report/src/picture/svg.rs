@@ -31,7 +31,7 @@ pub fn svg(
 }
 
 /// The SVG as text.
-pub(crate) fn draw(profile: &Profile, options: &PictureOptions) -> Result<String, PictureError> {
+fn draw(profile: &Profile, options: &PictureOptions) -> Result<String, PictureError> {
     let scene = Scene::new(profile, options.selection.clone());
     check(profile, &scene)?;
     let total = scene.total().period;
@@ -113,7 +113,7 @@ impl Scale {
     }
 }
 
-fn title(options: &PictureOptions, event: &str) -> String {
+pub(super) fn title(options: &PictureOptions, event: &str) -> String {
     let title = options.title.clone().unwrap_or_else(|| {
         let what = match (options.is_reversed, options.is_inverted) {
             (false, false) => "Flame graph",

@@ -1,0 +1,263 @@
+// Uses every control of the page that the tests beside it make of a small
+// profile, in headless Chromium: node drive.js PAGE [FOLDER FOR PICTURES]
+"use strict";
+const assert = require("node:assert");
+const path = require("node:path");
+const { Browser } = require("./browser.js");
+
+const [file, folder] = process.argv.slice(2);
+
+async function picture(page, name) {
+    if (folder) {
+        await page.picture(path.join(folder, `${name}.png`));
+    }
+}
+
+/** Clicks on the middle of an element. */
+async function press(page, selector) {
+    const place = await page.eval(`(() => { const box = document.querySelector(${JSON.stringify(selector)}).getBoundingClientRect();
+        return [box.x + box.width / 2, box.y + box.height / 2]; })()`);
+    await page.click(...place);
+}
+
+/** Chooses the option of a list whose text begins so. */
+function choose(page, id, start) {
+    return page.eval(`(() => { const list = document.getElementById("${id}");
+        list.value = [...list.options].find((option) => option.text.startsWith("${start}")).value;
+        list.dispatchEvent(new Event("change")); })()`);
+}
+
+const text = (page, id) => page.eval(`document.getElementById("${id}").textContent`);
+const name_of = (node, id) => `profile_page.profile.name_of(profile_page.${id}.source.frame(${node}))`;
+/** The frame that is as wide as the window. */
+const zoomed = (page, id = "graph") => page.eval(name_of(`profile_page.${id}.zoomed`, id));
+const focused = (page) => page.eval(name_of("profile_page.graph.focused.node", "graph"));
+/** The middle of the box of a function. */
+const box_of = (page, name, id = "graph") => page.eval(`(() => { const flame = profile_page.${id};
+    const frame = profile_page.profile.names.indexOf("${name}");
+    const row = flame.rows.findIndex((boxes) => boxes.some((box) => flame.source.frame(box.node) === frame));
+    const box = flame.rows[row].find((box) => flame.source.frame(box.node) === frame);
+    const place = flame.canvas.getBoundingClientRect();
+    return [place.x + box.x + box.width / 2, place.y + flame.top(row) + 8]; })()`);
+const whole = (page) => page.eval("profile_page.profile.total[0]");
+
+/** Names are text wherever they stand. */
+const HOSTILE = "<img src=x onerror=alert(1)>";
+
+const steps = {
+    async "the root is in sight, whatever the window"(page) {
+        for (const [width, height] of [[2560, 1440], [1920, 1080], [800, 600], [400, 500], [1200, 800]]) {
+            await page.resize(width, height);
+            await page.until("profile_page.graph.width === document.getElementById('graph').clientWidth"
+                + ` && innerWidth === ${width}`);
+            await page.eval("profile_page.graph.to_root()");
+            const [, y] = await page.eval(`(() => { const flame = profile_page.graph;
+                return [0, flame.canvas.getBoundingClientRect().y + flame.top(0) + 8]; })()`);
+            assert(y > 0 && y < height, `${y} of ${height}`);
+            assert(await page.eval("document.documentElement.scrollWidth") <= width, `wider than ${width}`);
+            await picture(page, `graph-${width}`);
+        }
+    },
+
+    async "a click zooms; Escape, clicks and buttons go back"(page) {
+        await page.click(...await box_of(page, "parse"));
+        assert.strictEqual(await zoomed(page), "parse");
+        await page.click(...await box_of(page, "main"));
+        assert.strictEqual(await zoomed(page), "main");
+        await page.key("Escape");
+        assert.strictEqual(await zoomed(page), "parse");
+        await press(page, "#back");
+        assert.strictEqual(await zoomed(page), "all");
+        await page.click(...await box_of(page, "worker"));
+        await press(page, "#whole");
+        assert.strictEqual(await zoomed(page), "all");
+    },
+
+    async "what is pointed at is told"(page) {
+        const [x, y] = await box_of(page, "parse");
+        await page.mouse("mouseMoved", x, y, { button: "none" });
+        await page.until("!document.getElementById('tip').hidden");
+        assert.match(await text(page, "tip"), /^parseapp, user40\.00 % of all: 40 events, 2 samples20\.00 % itself/);
+        await page.mouse("mouseMoved", x, 2, { button: "none" });
+        await page.until("document.getElementById('tip').hidden");
+    },
+
+    async "keys walk over the graph"(page) {
+        await page.eval("profile_page.graph.canvas.focus()");
+        await page.key("ArrowUp");
+        await page.key("ArrowUp");
+        assert.strictEqual(await focused(page), "main");
+        await page.key("ArrowUp");
+        assert.strictEqual(await focused(page), "parse");
+        assert.match(await text(page, "chosen"), /^parse · app, user · 40\.00 % of all/);
+        await page.key("ArrowLeft");
+        assert.strictEqual(await focused(page), "do_syscall_64");
+        await page.key("Enter");
+        assert.strictEqual(await zoomed(page), "do_syscall_64");
+        await page.key("Escape");
+        assert.strictEqual(await zoomed(page), "all");
+    },
+
+    async "a search is marked and told; a wrong pattern is no error"(page) {
+        await page.key("/");
+        await page.type("^par|step");
+        await page.until("document.getElementById('found').textContent.startsWith('2 found, in 40.00 %: 40 events, 2 samples')");
+        await picture(page, "search");
+        await page.type("[");
+        await page.until("document.getElementById('search').getAttribute('aria-invalid') === 'true'");
+        assert.strictEqual(await text(page, "found"), "not a regular expression");
+        await page.key("Escape");
+        await page.until("profile_page.found === null && document.getElementById('found').textContent === ''");
+        await page.eval("document.activeElement.blur()");
+    },
+
+    async "stacks are drawn in three ways"(page) {
+        await choose(page, "order", "callers above");
+        const top = await page.eval("profile_page.graph.top(0)");
+        assert(top >= 0 && top < 20, `${top}`);
+        await choose(page, "order", "stacks turned");
+        await page.until("profile_page.graph.source !== profile_page.tree_source");
+        await page.click(...await box_of(page, "step"));
+        assert.strictEqual(await zoomed(page), "step");
+        assert.strictEqual(await page.eval("profile_page.graph.rows.length"), 5);
+        await picture(page, "reversed");
+        await choose(page, "order", "callers below");
+        await page.until("profile_page.graph.source === profile_page.tree_source");
+    },
+
+    async "the table is sorted by a click and opens callers and callees"(page) {
+        await page.key("2");
+        const first = () => page.eval("document.querySelector('#functions .row .name').textContent");
+        await page.until("document.querySelector('#functions .row .name')");
+        assert.strictEqual(await first(), "do_work");
+        assert.strictEqual(await page.eval("document.querySelector('.head .own').ariaSort"), "descending");
+        await press(page, "#table .head .total button");
+        assert.strictEqual(await first(), "main");
+        await press(page, "#table .head .name button");
+        assert.strictEqual(await first(), "do_syscall_64");
+        await press(page, "#table .head .name button");
+        assert.strictEqual(await first(), "step");
+        await picture(page, "table");
+        await page.eval("document.getElementById('functions').focus()");
+        await page.key("Enter");
+        await page.until("!document.getElementById('view-sandwich').hidden && profile_page.callers.source");
+        assert.strictEqual(await text(page, "sandwiched"), "step");
+        assert.strictEqual(await page.eval("profile_page.callers.rows.length"), 4);
+        await picture(page, "sandwich");
+        await page.click(...await box_of(page, "main", "callers"));
+        assert.strictEqual(await zoomed(page, "callers"), "main");
+    },
+
+    async "the call tree opens and closes by keys"(page) {
+        await page.key("3");
+        await page.until("document.querySelector('#calls .row')");
+        await picture(page, "tree");
+        const rows = () => page.eval("profile_page.calls.rows.length");
+        const all = await rows();
+        await page.eval("document.getElementById('calls').focus()");
+        await page.key("ArrowLeft");
+        assert.strictEqual(await rows(), 1);
+        await page.key("ArrowRight");
+        assert(await rows() > 1 && await rows() <= all);
+        await page.key("ArrowRight");
+        await page.key("End");
+        await page.key("Home");
+        assert.strictEqual(await page.eval("profile_page.calls.list.at"), 0);
+        await page.key("ArrowDown");
+        await page.key("ArrowDown");
+        await page.key("s");
+        await page.until("!document.getElementById('view-sandwich').hidden");
+    },
+
+    async "names are text"(page) {
+        assert(await page.eval(`document.body.innerText.includes(${JSON.stringify(HOSTILE)})`));
+        assert.strictEqual(await page.eval("document.images.length"), 0);
+    },
+
+    async "filters leave out what they say, in every view"(page) {
+        await page.key("1");
+        await choose(page, "thread", "worker (2 threads)");
+        await page.until("profile_page.profile.total[0] === 40");
+        await choose(page, "thread", "worker 9");
+        await page.until("profile_page.profile.total[0] === 20");
+        await choose(page, "thread", "all");
+        await choose(page, "module", "[kernel");
+        await page.until("profile_page.profile.total[0] === 20");
+        await choose(page, "module", "all");
+        await page.until("profile_page.profile.total[0] === 100");
+        for (const part of ["user", "kernel", "inlined"]) {
+            await page.eval(`[...document.querySelectorAll("#kinds label")].find((label) => label.textContent === "${part}").click()`);
+        }
+        await page.until("!document.getElementById('nothing').hidden");
+        await press(page, "#nothing button");
+        await page.until("document.getElementById('nothing').hidden && profile_page.profile.total[0] === 100");
+    },
+
+    async "a part of the time is chosen by mouse and keys"(page) {
+        const [left, y, width] = await page.eval("(() => { const box = document.querySelector('#time canvas').getBoundingClientRect(); return [box.x, box.y + 10, box.width]; })()");
+        await page.drag(left + 2, y, left + width * 0.45);
+        await page.until("profile_page.profile.total[0] === 60");
+        assert.match(await page.eval("document.querySelector('#time .range').textContent"), /^from 0\.000 s to 0\.0/);
+        await picture(page, "time");
+        await page.eval("document.querySelector('#time canvas').focus()");
+        for (let times = 0; times < 30; times++) {
+            await page.key("ArrowRight");
+        }
+        await page.until("profile_page.profile.total[0] === 40 && profile_page.profile.filter.time[0] > 400");
+        await page.key("Escape");
+        await page.until("profile_page.profile.total[0] === 100");
+    },
+
+    async "themes follow the system or the button"(page) {
+        const ground = () => page.eval("getComputedStyle(document.body).backgroundColor");
+        const light = await ground();
+        await page.scheme("dark");
+        const dark = await ground();
+        assert.notStrictEqual(light, dark);
+        await picture(page, "dark");
+        await press(page, "#theme");
+        assert.strictEqual(await ground(), light);
+        await press(page, "#theme");
+        await page.scheme("light");
+        assert.strictEqual(await ground(), dark);
+        await press(page, "#theme");
+        assert.strictEqual(await ground(), light);
+    },
+
+    async "controls have names, tabs are tabs"(page) {
+        const nameless = await page.eval(`[...document.querySelectorAll("button, input, select, canvas, [role=grid], [role=treegrid]")]
+            .filter((each) => !each.textContent && !each.ariaLabel && !each.labels?.length).map((each) => each.outerHTML)`);
+        assert.deepStrictEqual(nameless, []);
+        await page.eval("document.getElementById('tab-graph').focus()");
+        await page.key("ArrowRight");
+        assert.strictEqual(await page.eval("document.activeElement.id"), "tab-table");
+        assert(await page.eval("document.getElementById('view-graph').hidden"));
+        await page.key("ArrowLeft");
+    },
+};
+
+async function main() {
+    const browser = new Browser();
+    try {
+        const page = await browser.page(1200, 800);
+        await page.open(file);
+        await page.until("document.body.dataset.state === 'ready'");
+        assert.strictEqual(await whole(page), 100);
+        for (const [name, step] of Object.entries(steps)) {
+            try {
+                await step(page);
+                assert.deepStrictEqual(page.errors, [], "the console says something");
+            } catch (error) {
+                await picture(page, "failed");
+                throw new Error(`${name}: ${error.stack}`);
+            }
+        }
+    } finally {
+        await browser.close();
+    }
+}
+
+main().then(() => console.log("ok"), (error) => {
+    console.log(error.message);
+    process.exitCode = 1;
+});

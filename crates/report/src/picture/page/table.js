@@ -1,0 +1,98 @@
+// The table of functions: sorted by a column, those that the search finds.
+
+class FunctionTable {
+    constructor(holder, page) {
+        this.page = page;
+        this.by = "own";
+        this.down = true;
+        const columns = [["own", "Self", "number"], ["total", "Total", "number"], ["count", "Samples", "number"], ["name", "Function", ""], ["module", "Module", ""]];
+        this.heads = new Map();
+        const head = make("div", { class: "row head", role: "row" });
+        for (const [key, word, kind] of columns) {
+            const button = make("button", { type: "button" }, word);
+            const cell = make("span", { role: "columnheader", class: `cell ${key} ${kind}` }, button);
+            button.addEventListener("click", () => this.sort_by(key));
+            this.heads.set(key, cell);
+            head.append(cell);
+        }
+        const body = make("div", { id: "functions", class: "scroll", role: "grid", "aria-label": "Functions" });
+        holder.append(head, body);
+        this.list = new RowList(body, "row", {
+            fill: (row, index) => this.fill(row, this.order[index]),
+            choose: (index) => page.open_sandwich(this.order[index]),
+        });
+        this.work = new Work();
+    }
+
+    sort_by(key) {
+        this.down = key === this.by ? !this.down : key !== "name" && key !== "module";
+        this.by = key;
+        this.sort();
+    }
+
+    /** Counts anew, if the weights changed, and shows. */
+    refresh() {
+        const { profile } = this.page;
+        if (profile.sums !== null) {
+            this.sort();
+            return;
+        }
+        this.work.start(profile.functions(), (sums) => {
+            profile.sums = sums;
+            this.sort();
+        });
+    }
+
+    sort() {
+        const { profile, found } = this.page;
+        const { sums } = profile;
+        const order = [];
+        for (let frame = 0; frame < profile.names.length; frame++) {
+            if (sums.total[frame] > 0 && profile.kind[frame] !== 0 && (found === null || found[frame])) {
+                order.push(frame);
+            }
+        }
+        // Frames are numbered by their names' order.
+        const keys = {
+            own: sums.own, total: sums.total, count: sums.count,
+            name: order.length > 0 ? Float64Array.from(profile.names.keys()) : [],
+            module: profile.module,
+        }[this.by];
+        const sign = this.down ? -1 : 1;
+        order.sort((a, b) => sign * (keys[a] - keys[b]) || sums.total[b] - sums.total[a] || a - b);
+        this.order = order;
+        for (const [key, cell] of this.heads) {
+            cell.setAttribute("aria-sort", key !== this.by ? "none" : this.down ? "descending" : "ascending");
+        }
+        this.list.show(order.length);
+    }
+
+    fill(row, frame) {
+        const { profile } = this.page;
+        const { sums } = profile;
+        const whole = profile.total[ROOT];
+        row.replaceChildren(
+            bar_cell("own", sums.own[frame], whole, profile.header.event.unit),
+            bar_cell("total", sums.total[frame], whole, profile.header.event.unit),
+            make("span", { role: "gridcell", class: "cell count number" }, grouped.format(sums.count[frame])),
+            name_cell(profile, frame, "gridcell"),
+            make("span", { role: "gridcell", class: "cell module" }, visible(profile.module_of(frame))),
+        );
+    }
+}
+
+/** A share with a bar behind it. */
+function bar_cell(name, part, whole, unit) {
+    const cell = make("span", { role: "gridcell", class: `cell bar ${name} number`, title: weight(part, unit) }, share(part, whole));
+    cell.style.backgroundSize = `${whole > 0 ? 100 * part / whole : 0}% 100%`;
+    return cell;
+}
+
+/** A function's name behind the colour of its kind. */
+function name_cell(profile, frame, role) {
+    const mark = make("i", { class: "mark", "aria-hidden": "true" });
+    mark.style.backgroundColor = look().fill(profile, frame);
+    const name = visible(profile.name_of(frame).slice(0, 4096));
+    const kind = profile.header.kinds[frame < 0 ? 0 : profile.kind[frame]];
+    return make("span", { role, class: "cell name", title: `${name} (${kind})` }, mark, name);
+}

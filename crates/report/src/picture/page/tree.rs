@@ -1,0 +1,519 @@
+//! What the page shows, in columns: frames, the call tree, rows of samples.
+
+use super::columns::{Column, Columns};
+use crate::model::{Scene, SiteId};
+use crate::picture::folded::{LONGEST_NAME, root_of};
+use crate::picture::{Kind, PictureOptions, Scheme};
+use crate::{harmless_json, trust};
+use prof_profile::TaskId;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use std::io;
+
+/// Time slices, at most: as many as a wide screen can tell apart.
+const MOST_SLICES: u64 = 1000;
+/// Rows of samples, at most, as long as time can be told less finely.
+const MOST_ROWS: usize = 2_000_000;
+/// What is no number of anything.
+const NONE: u32 = u32::MAX;
+
+/// The data of a page as bytes.
+pub(super) fn packed(
+    scene: &Scene<'_>,
+    options: &PictureOptions,
+    title: &str,
+) -> io::Result<Vec<u8>> {
+    let mut grove = Grove::new(scene, options);
+    let samples = grove.samples();
+    let slices = Slices::of(&samples);
+    let order = grove.order();
+    let (rows, slices) = rows(&samples, &order.number, slices);
+    let mut columns = Columns::default();
+    grove.frames.write(&order.frames, &mut columns)?;
+    grove.write_nodes(&order, &mut columns);
+    write_rows(&rows, &mut columns);
+    let header = Header {
+        format: "prof-page-1",
+        title,
+        event: scene
+            .event()
+            .map_or(EventHeader::default(), |event| EventHeader {
+                name: &event.name,
+                unit: if event.weight_is_ns { "ns" } else { "events" },
+            }),
+        trust: trust::lines(scene.profile()),
+        kinds: KINDS.map(|(_, word)| word),
+        modules: &grove.frames.modules,
+        threads: grove.threads(),
+        time: slices,
+        show: Show::of(options),
+        counts: Counts {
+            frames: order.frames.len(),
+            nodes: grove.nodes.len() - 1,
+            samples: rows.len(),
+        },
+        columns: columns.list(),
+    };
+    let mut text = Vec::new();
+    harmless_json::write(&header, &mut text)?;
+    columns.packed(&text)
+}
+
+#[derive(Serialize)]
+struct Header<'a> {
+    format: &'static str,
+    title: &'a str,
+    event: EventHeader<'a>,
+    trust: Vec<String>,
+    kinds: [&'static str; KINDS.len()],
+    modules: &'a [String],
+    threads: Vec<ThreadHeader<'a>>,
+    time: Option<Slices>,
+    show: Show,
+    counts: Counts,
+    columns: &'a [Column],
+}
+
+#[derive(Default, Serialize)]
+struct EventHeader<'a> {
+    name: &'a str,
+    unit: &'static str,
+}
+
+#[derive(Serialize)]
+struct ThreadHeader<'a> {
+    pid: i32,
+    tid: i32,
+    name: &'a str,
+}
+
+#[derive(Serialize)]
+struct Counts {
+    frames: usize,
+    nodes: usize,
+    samples: usize,
+}
+
+/// How the page opens.
+#[derive(Serialize)]
+struct Show {
+    order: &'static str,
+    colours: &'static str,
+    min_share: f64,
+}
+
+impl Show {
+    fn of(options: &PictureOptions) -> Self {
+        Self {
+            order: match (options.is_reversed, options.is_inverted) {
+                (true, _) => "reversed",
+                (false, true) => "icicle",
+                (false, false) => "flame",
+            },
+            colours: match options.scheme {
+                Scheme::Kind => "kind",
+                Scheme::Module => "module",
+                Scheme::Hot => "hot",
+            },
+            min_share: options.min_width,
+        }
+    }
+}
+
+/// Kinds by number, and what they are called.
+const KINDS: [(Kind, &str); 6] = [
+    (Kind::Task, "thread"),
+    (Kind::User, "user"),
+    (Kind::Inline, "inlined"),
+    (Kind::Jit, "run-time code"),
+    (Kind::Kernel, "kernel"),
+    (Kind::Unnamed, "no name"),
+];
+
+/// Equal pieces of the time in which samples were taken.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Slices {
+    /// Time of the first sample, ns.
+    start: u64,
+    /// Length of one, ns.
+    pub(super) slice: u64,
+    /// How many.
+    pub(super) slices: u64,
+}
+
+impl Slices {
+    /// `None` if samples have no times.
+    fn of(samples: &[Taken]) -> Option<Self> {
+        let start = samples.iter().map(|sample| sample.time).min()?;
+        let last = samples.iter().map(|sample| sample.time).max()?;
+        (last > start).then(|| Self::new(start, last, MOST_SLICES))
+    }
+
+    pub(super) fn new(start: u64, last: u64, most: u64) -> Self {
+        let slice = ((last - start) / most).saturating_add(1);
+        Self {
+            start,
+            slice,
+            slices: (last - start) / slice + 1,
+        }
+    }
+
+    /// Half as many, twice as long.
+    pub(super) fn halved(self) -> Self {
+        Self {
+            slice: self.slice.saturating_mul(2),
+            slices: self.slices.div_ceil(2),
+            ..self
+        }
+    }
+
+    pub(super) fn at(self, time: u64) -> u64 {
+        (time.saturating_sub(self.start) / self.slice).min(self.slices - 1)
+    }
+}
+
+/// A frame of the page.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Frame {
+    name: String,
+    module: u32,
+    kind: u32,
+}
+
+/// Frames, each once.
+#[derive(Debug, Default)]
+struct FrameTable {
+    list: Vec<Frame>,
+    index: FxHashMap<Frame, u32>,
+    modules: Vec<String>,
+    module_index: FxHashMap<String, u32>,
+}
+
+impl FrameTable {
+    fn add(&mut self, name: &str, module: &str, kind: Kind) -> u32 {
+        let modules = &mut self.modules;
+        let known = self.module_index.get(module).copied();
+        let module = known.unwrap_or_else(|| {
+            let id = modules.len() as u32;
+            modules.push(module.to_owned());
+            self.module_index.insert(module.to_owned(), id);
+            id
+        });
+        let kind = KINDS.iter().position(|(known, _)| *known == kind);
+        let name: String = name.chars().take(LONGEST_NAME).collect();
+        let frame = Frame {
+            name,
+            module,
+            kind: kind.unwrap_or(0) as u32,
+        };
+        if let Some(&known) = self.index.get(&frame) {
+            return known;
+        }
+        let id = self.list.len() as u32;
+        self.list.push(frame.clone());
+        self.index.insert(frame, id);
+        id
+    }
+
+    /// Writes the frames in this order.
+    fn write(&self, order: &[u32], columns: &mut Columns) -> io::Result<()> {
+        let frames = || order.iter().filter_map(|&id| self.list.get(id as usize));
+        let names: Vec<&str> = frames().map(|frame| frame.name.as_str()).collect();
+        let mut text = Vec::new();
+        harmless_json::write(&names, &mut text)?;
+        columns.text("names", &text);
+        columns.numbers("frame_module", frames().map(|frame| frame.module.into()));
+        columns.numbers("frame_kind", frames().map(|frame| frame.kind.into()));
+        Ok(())
+    }
+}
+
+/// A sample in the tree.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    node: u32,
+    thread: u32,
+    time: u64,
+    period: u64,
+}
+
+/// A node of the tree before it is in order.
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    parent: u32,
+    frame: u32,
+}
+
+/// The call tree as it grows, and who was sampled.
+struct Grove<'a> {
+    scene: &'a Scene<'a>,
+    options: &'a PictureOptions,
+    frames: FrameTable,
+    /// By `SiteId`.
+    of_site: Vec<u32>,
+    nodes: Vec<Node>,
+    /// By parent and frame.
+    index: FxHashMap<(u32, u32), u32>,
+    /// By root and path of the scene.
+    known: FxHashMap<(u32, u32), u32>,
+    /// By `TaskId`: its number and its root.
+    tasks: FxHashMap<TaskId, (u32, u32)>,
+    threads: Vec<TaskId>,
+}
+
+/// The numbers that the page has for what there is.
+struct Order {
+    /// Frames by name.
+    frames: Vec<u32>,
+    /// By frame: its place among them.
+    rank: Vec<u32>,
+    /// Nodes, callers first.
+    nodes: Vec<u32>,
+    /// By node: its place among them.
+    number: Vec<u32>,
+}
+
+impl<'a> Grove<'a> {
+    fn new(scene: &'a Scene<'a>, options: &'a PictureOptions) -> Self {
+        Self {
+            scene,
+            options,
+            frames: FrameTable::default(),
+            of_site: vec![NONE; scene.sites().len()],
+            nodes: vec![Node {
+                parent: NONE,
+                frame: NONE,
+            }],
+            index: FxHashMap::default(),
+            known: FxHashMap::default(),
+            tasks: FxHashMap::default(),
+            threads: Vec::new(),
+        }
+    }
+
+    /// All samples that are shown.
+    fn samples(&mut self) -> Vec<Taken> {
+        let scene = self.scene;
+        let shown = scene.shown_cells();
+        let selection = scene.selection();
+        let mut samples = Vec::new();
+        for sample in scene.profile().samples.iter() {
+            let is_shown = sample.event == selection.event
+                && selection.scope.holds_time(sample.time)
+                && shown.contains(sample.task, sample.cpu, sample.stack);
+            let path = scene.path_of(scene.kept_of(sample.stack));
+            let Some(path) = path.filter(|_| is_shown) else {
+                continue;
+            };
+            let (thread, root) = self.task(sample.task);
+            samples.push(Taken {
+                node: self.place(root, path.0),
+                thread,
+                time: sample.time,
+                period: sample.period,
+            });
+        }
+        samples
+    }
+
+    /// The number of a task, and the node that its stacks begin at.
+    fn task(&mut self, id: TaskId) -> (u32, u32) {
+        if let Some(&known) = self.tasks.get(&id) {
+            return known;
+        }
+        let name = root_of(self.scene.profile(), self.options.roots, id);
+        let root = name.map_or(0, |name| {
+            let frame = self.frames.add(&name, "", Kind::Task);
+            self.child(0, frame)
+        });
+        let both = (self.threads.len() as u32, root);
+        self.threads.push(id);
+        self.tasks.insert(id, both);
+        both
+    }
+
+    fn child(&mut self, parent: u32, frame: u32) -> u32 {
+        let nodes = &mut self.nodes;
+        *self.index.entry((parent, frame)).or_insert_with(|| {
+            nodes.push(Node { parent, frame });
+            nodes.len() as u32 - 1
+        })
+    }
+
+    /// The node of a path of the scene below a root.
+    fn place(&mut self, root: u32, path: u32) -> u32 {
+        let (parents, sites) = self.scene.paths();
+        let mut missing = Vec::new();
+        let mut at = path;
+        let mut node = loop {
+            if at == 0 {
+                break root;
+            }
+            if let Some(&known) = self.known.get(&(root, at)) {
+                break known;
+            }
+            missing.push(at);
+            at = parents.get(at as usize).map_or(0, |parent| parent.0);
+        };
+        for at in missing.into_iter().rev() {
+            let site = sites.get(at as usize).copied().unwrap_or(SiteId(0));
+            let frame = self.frame(site);
+            node = self.child(node, frame);
+            self.known.insert((root, at), node);
+        }
+        node
+    }
+
+    fn frame(&mut self, id: SiteId) -> u32 {
+        let known = self.of_site.get(id.0 as usize).copied().unwrap_or(NONE);
+        if known != NONE {
+            return known;
+        }
+        let profile = self.scene.profile();
+        let site = self.scene.sites().get(id);
+        let module = profile.name(profile.dso(site.dso).short_name);
+        let kind = Kind::of(self.scene, site);
+        let frame = self.frames.add(site.name(profile), module, kind);
+        if let Some(slot) = self.of_site.get_mut(id.0 as usize) {
+            *slot = frame;
+        }
+        frame
+    }
+
+    fn threads(&self) -> Vec<ThreadHeader<'a>> {
+        let profile = self.scene.profile();
+        let tasks = self.threads.iter().map(|&id| profile.task(id));
+        tasks
+            .map(|task| ThreadHeader {
+                pid: task.pid,
+                tid: task.tid,
+                name: profile.name(task.comm),
+            })
+            .collect()
+    }
+
+    /// Frames by name, nodes depth-first with siblings by name.
+    fn order(&self) -> Order {
+        let list = &self.frames.list;
+        let mut frames: Vec<u32> = (0..list.len() as u32).collect();
+        frames.sort_by(|&a, &b| list.get(a as usize).cmp(&list.get(b as usize)));
+        let rank = inverse(&frames);
+        let rank_of = |node: &Node| rank.get(node.frame as usize).copied().unwrap_or(0);
+        let mut by_parent: Vec<(u32, u32, u32)> = (0..)
+            .zip(&self.nodes)
+            .skip(1)
+            .map(|(id, node)| (node.parent, rank_of(node), id))
+            .collect();
+        by_parent.sort_unstable();
+        let mut nodes = Vec::with_capacity(self.nodes.len());
+        let mut open = vec![0];
+        while let Some(node) = open.pop() {
+            nodes.push(node);
+            let start = by_parent.partition_point(|&(parent, ..)| parent < node);
+            let family = by_parent.get(start..).unwrap_or_default();
+            let family = family.iter().take_while(|&&(parent, ..)| parent == node);
+            let first = open.len();
+            open.extend(family.map(|&(.., id)| id));
+            if let Some(family) = open.get_mut(first..) {
+                family.reverse();
+            }
+        }
+        let number = inverse(&nodes);
+        Order {
+            frames,
+            rank,
+            nodes,
+            number,
+        }
+    }
+
+    fn write_nodes(&self, order: &Order, columns: &mut Columns) {
+        let node = |id: u32| self.nodes.get(id as usize).copied();
+        // A parent has a smaller id.
+        let mut depths = vec![0_u32; self.nodes.len()];
+        for id in 1..self.nodes.len() {
+            let above = node(id as u32).and_then(|node| depths.get(node.parent as usize).copied());
+            if let Some(slot) = depths.get_mut(id) {
+                *slot = above.unwrap_or(0) + 1;
+            }
+        }
+        let depth = |id: u32| depths.get(id as usize).copied().unwrap_or(0);
+        let pairs = order.nodes.iter().zip(order.nodes.iter().skip(1));
+        let up = pairs.map(|(&before, &id)| u64::from(depth(before) + 1 - depth(id)));
+        columns.numbers("node_up", up);
+        let frames = order.nodes.iter().skip(1).filter_map(|&id| node(id));
+        let rank = |frame: u32| order.rank.get(frame as usize).copied().unwrap_or(0);
+        columns.numbers("node_frame", frames.map(|node| rank(node.frame).into()));
+    }
+}
+
+/// By number: its place in `order`.
+fn inverse(order: &[u32]) -> Vec<u32> {
+    let mut places = vec![0; order.len()];
+    for (place, &number) in (0..).zip(order) {
+        if let Some(slot) = places.get_mut(number as usize) {
+            *slot = place;
+        }
+    }
+    places
+}
+
+/// Samples of one node, thread and time slice.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    node: u32,
+    thread: u32,
+    slice: u64,
+    count: u64,
+    period: u64,
+}
+
+/// The rows of samples, and the time slices, which get longer until there are
+/// few enough rows.
+fn rows(
+    samples: &[Taken],
+    number: &[u32],
+    mut slices: Option<Slices>,
+) -> (Vec<Row>, Option<Slices>) {
+    let mut rows: Vec<Row> = samples
+        .iter()
+        .map(|sample| Row {
+            node: number.get(sample.node as usize).copied().unwrap_or(0),
+            thread: sample.thread,
+            slice: slices.map_or(0, |slices| slices.at(sample.time)),
+            count: 1,
+            period: sample.period,
+        })
+        .collect();
+    rows.sort_unstable_by_key(|row| (row.node, row.thread, row.slice));
+    loop {
+        rows.dedup_by(|row, kept| {
+            let is_same = (row.node, row.thread, row.slice) == (kept.node, kept.thread, kept.slice);
+            if is_same {
+                kept.count += row.count;
+                kept.period = kept.period.saturating_add(row.period);
+            }
+            is_same
+        });
+        match slices.filter(|slices| rows.len() > MOST_ROWS && slices.slices > 1) {
+            Some(fine) => slices = Some(fine.halved()),
+            None => return (rows, slices),
+        }
+        for row in &mut rows {
+            row.slice /= 2;
+        }
+    }
+}
+
+fn write_rows(rows: &[Row], columns: &mut Columns) {
+    let before = std::iter::once(0).chain(rows.iter().map(|row| row.node));
+    let steps = rows.iter().zip(before);
+    columns.numbers(
+        "sample_node",
+        steps.map(|(row, before)| u64::from(row.node - before)),
+    );
+    columns.numbers("sample_thread", rows.iter().map(|row| row.thread.into()));
+    columns.numbers("sample_slice", rows.iter().map(|row| row.slice));
+    columns.numbers("sample_count", rows.iter().map(|row| row.count));
+    columns.numbers("sample_period", rows.iter().map(|row| row.period));
+}
