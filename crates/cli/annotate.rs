@@ -3,7 +3,6 @@
 
 mod refused;
 
-use crate::code_source::FileCode;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError};
 use crate::pager::paged;
@@ -11,6 +10,7 @@ use crate::recording::Input;
 use crate::refused::Refused;
 use crate::report::terminal_columns;
 use anyhow::{Context, bail};
+use prof_listing::code_files::FileCode;
 use prof_profile::{EventId, FunctionId, Profile};
 use prof_report::annotate::{self, Figure};
 use prof_report::code::{Build, FunctionView};

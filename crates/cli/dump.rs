@@ -1,16 +1,8 @@
 //! `prof dump`: what is in a recording, record by record.
 
-mod attr;
-mod features;
-mod header;
-mod records;
-pub(crate) mod stats;
-mod values;
-
-pub(crate) use header::HeaderDetail;
-
 use crate::outcome::Outcome;
 use crate::recording::Input;
+use prof_listing::dump::{self, HeaderDetail, Stats};
 use prof_perfdata::Reader;
 use std::io::{self, BufWriter, Write};
 use std::time::SystemTime;
@@ -52,7 +44,7 @@ pub(crate) fn write_header(
     let written = input.last_written();
     let since_1970 = written.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
     let seconds = since_1970.and_then(|time| i64::try_from(time.as_secs()).ok());
-    header::write_text(reader, detail, seconds, out)
+    Ok(dump::write_header(reader, detail, seconds, out)?)
 }
 
 /// Writes what was asked for to stdout.
@@ -61,19 +53,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     if args.header {
         if args.json {
-            header::write_json(&mut reader, &mut out)?;
+            dump::write_header_json(&mut reader, &mut out)?;
         } else {
             write_header(&args.input, &mut reader, HeaderDetail::All, &mut out)?;
         }
     } else if args.stats {
-        let stats = stats::Stats::count(&mut reader)?;
+        let stats = Stats::count(&mut reader)?;
         if args.json {
             stats.write_json(&reader, &mut out)?;
         } else {
             stats.write_text(&reader, &mut out)?;
         }
     } else {
-        records::write(&mut reader, args.json, &mut out)?;
+        dump::write_records(&mut reader, args.json, &mut out)?;
     }
     out.flush()?;
     Ok(args.input.say_damages(&reader))

@@ -9,7 +9,6 @@
 )]
 
 mod annotate;
-mod code_source;
 mod demo;
 mod doctor;
 mod dump;
@@ -25,7 +24,6 @@ mod record;
 mod recording;
 mod refused;
 mod report;
-mod rust_source;
 mod script;
 mod stat;
 mod switching;

@@ -4,8 +4,6 @@ mod emptiness;
 mod refused;
 mod tasks;
 
-use crate::dump::HeaderDetail;
-use crate::dump::stats::Stats;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError};
 use crate::pager::Pager;
@@ -13,6 +11,7 @@ use crate::progress::{ProgressLine, Stage};
 use crate::recording::Input;
 use crate::refused::Refused;
 use crate::switching::{Switch, SwitchArgs};
+use prof_listing::dump::{HeaderDetail, Stats};
 use prof_perfdata::Reader;
 use prof_profile::Profile;
 use prof_report::model::{

@@ -1,14 +1,11 @@
 //! `prof script`: every sample as text, in perf script's format.
 
 mod choice;
-mod code;
 mod dumps;
-mod records;
 mod refused;
-mod rows;
+mod shown;
 mod spool;
 
-use crate::dump::HeaderDetail;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::recording::Input;
@@ -17,6 +14,8 @@ use crate::switching::{Switch, SwitchArgs};
 use choice::Choice;
 use dumps::Dumps;
 use prof_abi::{CpuMode, RecordType};
+use prof_listing::dump::HeaderDetail;
+use prof_listing::script::{Layout, Rows, Shown, write_record};
 use prof_live::Processes;
 use prof_perfdata::{Body, Event, Features, Mode, Record, Shares, TimeOrder};
 use prof_profile::Profile;
@@ -24,9 +23,8 @@ use prof_report::script::{
     EventKind, Field, Fields, Options, ScriptWriter, Selection, TimeOrigin, Times,
 };
 use prof_symbolize::{Detail, Symbolizer};
-use records::{Layout, Shown};
 use refused::OfScript;
-use rows::Rows;
+use shown::ShownArgs;
 use std::io::{self, BufWriter, Write};
 
 /// Print every sample, in perf script's format
@@ -104,7 +102,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     choice: choice::ChoiceArgs,
     #[command(flatten)]
-    shown: records::ShownArgs,
+    shown: ShownArgs,
 }
 
 /// Options of perf's that say what is done anyway.
@@ -176,7 +174,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         args,
         profile: &profile,
         choice,
-        shown: Shown::new(&args.shown),
+        shown: Shown::new(args.shown.types()),
         chains: profile
             .events
             .iter()
@@ -311,7 +309,7 @@ impl Printing<'_> {
                 chains: &self.chains,
                 times,
             };
-            records::write(record, body, processes, layout, &mut self.text);
+            write_record(record, body, processes, layout, &mut self.text);
         }
     }
 

@@ -1,21 +1,19 @@
 //! `prof stat`: counts events instead of sampling them, with perf stat's
 //! options and layout.
 
-mod figures;
-mod machine_readable;
 mod refused;
 mod run;
 mod target;
-mod text;
 
 use crate::outcome::{Outcome, UsageError, say};
 use crate::refused::Refused;
 use crate::whose::{Given, Whose};
 use anyhow::Context;
-use figures::{EventFigures, Times, rows};
 use prof_abi::EventAttr;
-use prof_record::counting::{Counters, Reading};
+use prof_record::catalog;
+use prof_record::counting::{Counter, Counters, Reading};
 use prof_record::events::{self, EventSpec};
+use prof_report::counts::{self, Count, CountedEvent, EventFigures, Times, rows};
 use prof_report::escape;
 use prof_sys::process::Ended;
 use run::{Plan, Run};
@@ -303,7 +301,7 @@ impl Session {
             output.write(&text)?;
         }
         for (figures, reading) in self.events.iter_mut().zip(&run.readings) {
-            figures.push(reading);
+            figures.push(count(reading));
         }
         self.times.push(run.elapsed, run.user, run.system);
         self.runs += 1;
@@ -321,7 +319,7 @@ impl Session {
         let none = Reading::default();
         let earlier = before.readings.iter().chain(std::iter::repeat(&none));
         for ((figures, reading), earlier) in events.iter_mut().zip(readings).zip(earlier) {
-            figures.push(&reading.since(earlier));
+            figures.push(count(&reading.since(earlier)));
         }
         let length = elapsed.saturating_sub(before.end);
         before.end = elapsed;
@@ -330,20 +328,18 @@ impl Session {
         const LINES_PER_HEADING: u64 = 25;
         let mut text = String::new();
         if matches!(self.form, Form::Text) && self.intervals.is_multiple_of(LINES_PER_HEADING) {
-            text.push_str(text::INTERVAL_HEADING);
+            text.push_str(counts::INTERVAL_HEADING);
         }
         self.intervals += 1;
         text.push_str(&self.lines(&rows, Some(elapsed)));
         text
     }
 
-    fn lines(&self, rows: &[figures::Row], time: Option<Duration>) -> String {
+    fn lines(&self, rows: &[counts::Row], time: Option<Duration>) -> String {
         match &self.form {
-            Form::Text => text::lines(rows, time),
-            Form::Json => machine_readable::json_lines(rows, time, self.repeat),
-            Form::Separated(separator) => {
-                machine_readable::separated(rows, separator, time, self.repeat)
-            }
+            Form::Text => counts::lines(rows, time),
+            Form::Json => counts::json_lines(rows, time, self.repeat),
+            Form::Separated(separator) => counts::separated(rows, separator, time, self.repeat),
         }
     }
 
@@ -352,9 +348,9 @@ impl Session {
         let lines = self.lines(&rows, None);
         match self.form {
             Form::Text => {
-                let heading = text::heading(&self.title, self.runs);
+                let heading = counts::heading(&self.title, self.runs);
                 let gap = if rows.is_empty() { "" } else { "\n" };
-                let footer = text::footer(&self.times, self.runs, self.only_command);
+                let footer = counts::footer(&self.times, self.runs, self.only_command);
                 [&heading, &lines, gap, &footer].concat()
             }
             Form::Json | Form::Separated(_) => lines,
@@ -382,7 +378,24 @@ struct Interval {
 }
 
 fn new_figures(counters: &Counters) -> Vec<EventFigures> {
-    counters.iter().map(EventFigures::new).collect()
+    let counted = |counter: &Counter| CountedEvent {
+        name: counter.name().to_owned(),
+        kind: counter.attr().kind,
+        config: counter.attr().config,
+        supported: counter.is_supported(),
+        blind: counter.is_blind(),
+        scale: catalog::unit_of(counter.name()),
+    };
+    let events = counters.iter().map(counted);
+    events.map(EventFigures::new).collect()
+}
+
+fn count(reading: &Reading) -> Count {
+    Count {
+        events: reading.scaled(),
+        enabled: reading.enabled,
+        running: reading.running,
+    }
 }
 
 fn blind_names(counters: &Counters) -> Vec<String> {

@@ -1,11 +1,11 @@
 //! The terminal UI on a recording.
 
-use crate::code_source::FileCode;
 use crate::input::NameOptions;
 use crate::outcome::Outcome;
 use crate::progress::{Stage, Teller};
 use crate::recording::Input;
 use anyhow::Context;
+use prof_listing::code_files::FileCode;
 use prof_perfdata::Reader;
 use prof_resolve::Phase;
 use prof_symbolize::{Detail, Symbolizer};

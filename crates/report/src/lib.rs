@@ -11,6 +11,7 @@
 
 pub mod annotate;
 pub mod code;
+pub mod counts;
 pub mod csv;
 pub mod escape;
 pub mod harmless_json;

@@ -1,6 +1,6 @@
 //! Instructions and source lines of samples, from the files they ran.
 
-use crate::code_source::read_source;
+use crate::code_files::read_source;
 use prof_abi::CpuMode;
 use prof_live::Processes;
 use prof_perfdata::{Record, Sample as Recorded};

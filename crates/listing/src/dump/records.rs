@@ -1,13 +1,17 @@
 //! Every record with all of its fields.
 
 use super::values::{json_fields, visible, write_fields};
+use crate::Error;
 use prof_perfdata::{Body, Reader, Record, SampleId, Value};
 use prof_report::harmless_json;
 use serde_json::{Map, Value as Json};
 use std::io::{self, Write};
 
-/// Writes the records in file order.
-pub(super) fn write(reader: &mut Reader, json: bool, out: &mut impl Write) -> anyhow::Result<()> {
+/// Writes the records in file order, each as a line of text or of JSON.
+///
+/// # Errors
+/// If the recording cannot be read or `out` refuses.
+pub fn write(reader: &mut Reader, json: bool, out: &mut impl Write) -> Result<(), Error> {
     while let Some(record) = reader.next()? {
         if json {
             write_json(&record, out)?;

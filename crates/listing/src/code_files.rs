@@ -17,7 +17,7 @@ const LONGEST_FUNCTION: u64 = 1 << 20;
 const LONGEST_SOURCE: u64 = 16 << 20;
 
 /// Reads code through a symbolizer, sources from their recorded paths.
-pub(crate) struct FileCode {
+pub struct FileCode {
     symbolizer: Arc<Symbolizer>,
     /// Where sources are instead, and how many leading parts of their paths
     /// are left out there.
@@ -25,7 +25,8 @@ pub(crate) struct FileCode {
 }
 
 impl FileCode {
-    pub(crate) fn new(symbolizer: Arc<Symbolizer>) -> Self {
+    /// Sources are where they were recorded to be.
+    pub fn new(symbolizer: Arc<Symbolizer>) -> Self {
         Self {
             symbolizer,
             sources_below: None,
@@ -34,7 +35,7 @@ impl FileCode {
 
     /// Sources are looked for below `dir`, if given, by their paths without
     /// `strip` leading parts.
-    pub(crate) fn with_sources_below(mut self, dir: Option<PathBuf>, strip: usize) -> Self {
+    pub fn with_sources_below(mut self, dir: Option<PathBuf>, strip: usize) -> Self {
         self.sources_below = dir.map(|dir| (dir, strip));
         self
     }
@@ -178,7 +179,7 @@ impl CodeSource for FileCode {
 
 /// The text of a source file as it is now, below `symfs` if given, or where
 /// Rust's own sources are installed; `None` if it cannot be read.
-pub(crate) fn read_source(symfs: Option<&Path>, file: &str) -> Option<String> {
+pub fn read_source(symfs: Option<&Path>, file: &str) -> Option<String> {
     let below = symfs.map(|root| root.join(file.trim_start_matches('/')));
     let path = below.as_deref().unwrap_or(Path::new(file));
     read_regular(path).or_else(|| read_regular(&rust_source::find(file)?))

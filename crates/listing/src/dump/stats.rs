@@ -12,7 +12,7 @@ use std::io::Write;
 const TABLE: usize = 128;
 
 /// What was counted.
-pub(crate) struct Stats {
+pub struct Stats {
     small: [u64; TABLE],
     large: BTreeMap<u32, u64>,
     /// Samples and sum of periods of each event.
@@ -22,7 +22,7 @@ pub(crate) struct Stats {
 
 impl Stats {
     /// Reads the recording to its end.
-    pub(crate) fn count(reader: &mut Reader) -> Result<Self, prof_perfdata::Error> {
+    pub fn count(reader: &mut Reader) -> Result<Self, prof_perfdata::Error> {
         let mut stats = Self {
             small: [0; TABLE],
             large: BTreeMap::new(),
@@ -68,7 +68,11 @@ impl Stats {
         })
     }
 
-    pub(super) fn write_text(&self, reader: &Reader, out: &mut impl Write) -> std::io::Result<()> {
+    /// Writes the counts as text.
+    ///
+    /// # Errors
+    /// If `out` refuses.
+    pub fn write_text(&self, reader: &Reader, out: &mut impl Write) -> std::io::Result<()> {
         let total: u64 = self.records().map(|(_, count)| count).sum();
         writeln!(out, "{total:>12} records")?;
         for (name, count) in self.records() {
@@ -99,11 +103,7 @@ impl Stats {
     }
 
     /// In the layout of `perf report --stats`.
-    pub(crate) fn write_as_perf(
-        &self,
-        reader: &Reader,
-        out: &mut impl Write,
-    ) -> std::io::Result<()> {
+    pub fn write_as_perf(&self, reader: &Reader, out: &mut impl Write) -> std::io::Result<()> {
         let total: u64 = self.records().map(|(_, count)| count).sum();
         writeln!(
             out,
@@ -123,7 +123,11 @@ impl Stats {
         Ok(())
     }
 
-    pub(super) fn write_json(&self, reader: &Reader, out: &mut impl Write) -> std::io::Result<()> {
+    /// Writes the counts as an object.
+    ///
+    /// # Errors
+    /// If `out` refuses.
+    pub fn write_json(&self, reader: &Reader, out: &mut impl Write) -> std::io::Result<()> {
         let events: Vec<Value> = reader
             .events()
             .list()

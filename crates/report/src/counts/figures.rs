@@ -2,12 +2,11 @@
 //! figures that perf derives beside the counts.
 
 use prof_abi::event_kind;
-use prof_record::counting::{Counter, Reading};
 use std::time::Duration;
 
 /// Mean and spread of one quantity over runs (Welford's method).
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Series {
+pub struct Series {
     runs: u64,
     mean: f64,
     squares: f64,
@@ -15,7 +14,7 @@ pub(crate) struct Series {
 
 impl Series {
     /// Adds the value of a run.
-    pub(crate) fn push(&mut self, value: f64) {
+    pub fn push(&mut self, value: f64) {
         self.runs += 1;
         let delta = value - self.mean;
         self.mean += delta / self.runs as f64;
@@ -23,12 +22,12 @@ impl Series {
     }
 
     /// The mean, 0 without runs.
-    pub(crate) fn mean(&self) -> f64 {
+    pub fn mean(&self) -> f64 {
         self.mean
     }
 
     /// The standard error of the mean, 0 with fewer than two runs.
-    pub(crate) fn error(&self) -> f64 {
+    pub fn error(&self) -> f64 {
         if self.runs < 2 {
             return 0.0;
         }
@@ -37,7 +36,7 @@ impl Series {
     }
 
     /// The same in percent of the mean.
-    pub(crate) fn error_percent(&self) -> f64 {
+    pub fn error_percent(&self) -> f64 {
         if self.mean == 0.0 {
             0.0
         } else {
@@ -48,7 +47,7 @@ impl Series {
 
 /// What stands in the column of counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Amount {
+pub enum Amount {
     /// A whole number from one run.
     Exact(u64),
     /// A mean over runs, or a value with a unit, and its decimals.
@@ -61,18 +60,18 @@ pub(crate) enum Amount {
 
 /// A figure derived from counts.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Metric {
+pub struct Metric {
     /// Its value.
-    pub(crate) value: f64,
+    pub value: f64,
     /// What it is, or its unit.
-    pub(crate) unit: String,
+    pub unit: String,
     /// How it is written.
-    pub(crate) style: MetricStyle,
+    pub style: MetricStyle,
 }
 
 /// How a figure is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MetricStyle {
+pub enum MetricStyle {
     /// Three decimals.
     Plain,
     /// Two decimals.
@@ -83,33 +82,56 @@ pub(crate) enum MetricStyle {
 
 /// An event's line.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Row {
+pub struct Row {
     /// The event.
-    pub(crate) name: String,
+    pub name: String,
     /// `msec` for clocks, the PMU's unit, or nothing.
-    pub(crate) unit: String,
+    pub unit: String,
     /// The count.
-    pub(crate) amount: Amount,
+    pub amount: Amount,
     /// Spread over runs, percent of the mean; 0 for one run.
-    pub(crate) noise: f64,
+    pub noise: f64,
     /// ns on the hardware, mean over runs.
-    pub(crate) running: u64,
+    pub running: u64,
     /// Share of the enabled time, percent.
-    pub(crate) running_percent: f64,
+    pub running_percent: f64,
     /// What follows from it.
-    pub(crate) metric: Option<Metric>,
+    pub metric: Option<Metric>,
+}
+
+/// An event that is counted.
+#[derive(Debug, Clone, Default)]
+pub struct CountedEvent {
+    /// Its name, as shown.
+    pub name: String,
+    /// `type` of its attr.
+    pub kind: u32,
+    /// `config` of its attr.
+    pub config: u64,
+    /// Whether this machine has it.
+    pub supported: bool,
+    /// Whether this user may not see where it occurs.
+    pub blind: bool,
+    /// Factor and unit by which the PMU wants it shown.
+    pub scale: Option<(f64, String)>,
+}
+
+/// What an event counted in one run or one interval.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Count {
+    /// Events, scaled to the time it was enabled; `None` if it never was on
+    /// the hardware.
+    pub events: Option<u64>,
+    /// ns for which it was enabled.
+    pub enabled: u64,
+    /// ns for which it was on the hardware.
+    pub running: u64,
 }
 
 /// The counts of one event over runs.
 #[derive(Debug, Clone)]
-pub(crate) struct EventFigures {
-    name: String,
-    kind: u32,
-    config: u64,
-    supported: bool,
-    blind: bool,
-    /// Factor and unit by which the PMU wants it shown.
-    scale: Option<(f64, String)>,
+pub struct EventFigures {
+    event: CountedEvent,
     counts: Series,
     enabled: Series,
     running: Series,
@@ -117,15 +139,10 @@ pub(crate) struct EventFigures {
 }
 
 impl EventFigures {
-    /// For an event that was opened.
-    pub(crate) fn new(counter: &Counter) -> Self {
+    /// Of an event, before it is counted.
+    pub fn new(event: CountedEvent) -> Self {
         Self {
-            name: counter.name().to_owned(),
-            kind: counter.attr().kind,
-            config: counter.attr().config,
-            supported: counter.is_supported(),
-            blind: counter.is_blind(),
-            scale: prof_record::catalog::unit_of(counter.name()),
+            event,
             counts: Series::default(),
             enabled: Series::default(),
             running: Series::default(),
@@ -134,34 +151,34 @@ impl EventFigures {
     }
 
     /// Adds a run, or replaces nothing: an interval has figures of its own.
-    pub(crate) fn push(&mut self, reading: &Reading) {
-        self.last = reading.scaled();
+    pub fn push(&mut self, count: Count) {
+        self.last = count.events;
         self.counts.push(self.last.unwrap_or(0) as f64);
-        self.enabled.push(reading.enabled as f64);
-        self.running.push(reading.running as f64);
+        self.enabled.push(count.enabled as f64);
+        self.running.push(count.running as f64);
     }
 
     fn is(&self, kind: u32, config: u64) -> bool {
-        self.kind == kind && self.config == config && self.supported
+        self.event.kind == kind && self.event.config == config && self.event.supported
     }
 
     fn is_clock(&self) -> bool {
-        self.kind == event_kind::SOFTWARE && self.config <= 1
+        self.event.kind == event_kind::SOFTWARE && self.event.config <= 1
     }
 
     fn is_counted(&self) -> bool {
-        self.supported && !self.blind && self.running.mean() > 0.0
+        self.event.supported && !self.event.blind && self.running.mean() > 0.0
     }
 
     fn amount(&self) -> Amount {
         const NS_PER_MS: f64 = 1e6;
-        if !self.supported {
+        if !self.event.supported {
             Amount::NotSupported
         } else if !self.is_counted() {
             Amount::NotCounted
         } else if self.is_clock() {
             Amount::Number(self.counts.mean() / NS_PER_MS, 2)
-        } else if let Some((factor, _)) = &self.scale {
+        } else if let Some((factor, _)) = &self.event.scale {
             Amount::Number(self.counts.mean() * factor, 2)
         } else if let (1, Some(exact)) = (self.counts.runs, self.last) {
             Amount::Exact(exact)
@@ -173,16 +190,16 @@ impl EventFigures {
 
 /// The lines of all events; `elapsed` is the time they were counted, in ns,
 /// mean over runs.
-pub(crate) fn rows(events: &[EventFigures], elapsed: f64) -> Vec<Row> {
+pub fn rows(events: &[EventFigures], elapsed: f64) -> Vec<Row> {
     let row = |event: &EventFigures| {
-        let unit = match (&event.scale, event.is_clock()) {
+        let unit = match (&event.event.scale, event.is_clock()) {
             (_, true) => "msec",
             (Some((_, unit)), false) => unit,
             (None, false) => "",
         };
         let enabled = event.enabled.mean();
         Row {
-            name: event.name.clone(),
+            name: event.event.name.clone(),
             unit: unit.to_owned(),
             amount: event.amount(),
             noise: event.counts.error_percent(),
@@ -235,7 +252,7 @@ fn metric(event: &EventFigures, events: &[EventFigures], elapsed: f64) -> Option
             style: MetricStyle::Percent,
         })
     };
-    let particular = match (event.kind, event.config) {
+    let particular = match (event.event.kind, event.event.config) {
         (HARDWARE, INSTRUCTIONS) => other(HARDWARE, CYCLES).map(|cycles| Metric {
             value: count / cycles,
             unit: "insn per cycle".to_owned(),
@@ -312,18 +329,18 @@ fn rate(event: &EventFigures, events: &[EventFigures]) -> Option<Metric> {
 
 /// Times of all runs.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Times {
+pub struct Times {
     /// From start to end, ns.
-    pub(crate) elapsed: Series,
+    pub elapsed: Series,
     /// CPU time of the command in user mode, ns.
-    pub(crate) user: Series,
+    pub user: Series,
     /// The same in the kernel.
-    pub(crate) system: Series,
+    pub system: Series,
 }
 
 impl Times {
     /// Adds a run.
-    pub(crate) fn push(&mut self, elapsed: Duration, user: Duration, system: Duration) {
+    pub fn push(&mut self, elapsed: Duration, user: Duration, system: Duration) {
         self.elapsed.push(elapsed.as_nanos() as f64);
         self.user.push(user.as_nanos() as f64);
         self.system.push(system.as_nanos() as f64);
@@ -332,27 +349,21 @@ impl Times {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{Amount, EventFigures, MetricStyle, Series, rows};
-    use prof_record::counting::Reading;
+    use super::{Amount, Count, CountedEvent, EventFigures, MetricStyle, Series, rows};
 
     /// Figures of an event with one count per run, on the hardware all the
     /// time.
     pub(crate) fn figures(name: &str, kind: u32, config: u64, counts: &[u64]) -> EventFigures {
-        let mut figures = EventFigures {
+        let mut figures = EventFigures::new(CountedEvent {
             name: name.to_owned(),
             kind,
             config,
             supported: !counts.is_empty(),
-            blind: false,
-            scale: None,
-            counts: Series::default(),
-            enabled: Series::default(),
-            running: Series::default(),
-            last: None,
-        };
+            ..CountedEvent::default()
+        });
         for &value in counts {
-            figures.push(&Reading {
-                value,
+            figures.push(Count {
+                events: Some(value),
                 enabled: 1000,
                 running: 1000,
             });
@@ -416,9 +427,9 @@ pub(crate) mod tests {
     #[test]
     fn what_was_never_on_the_hardware_is_not_counted() {
         let mut event = figures("cycles", 0, 0, &[]);
-        event.supported = true;
-        event.push(&Reading {
-            value: 0,
+        event.event.supported = true;
+        event.push(Count {
+            events: None,
             enabled: 10,
             running: 0,
         });

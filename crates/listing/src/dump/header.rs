@@ -4,6 +4,7 @@
 use super::attr;
 use super::features;
 use super::values::json_fields;
+use crate::Error;
 use prof_abi::{ByteOrder, EventAttr, RecordType};
 use prof_perfdata::{
     Event, Feature, FeatureBit, FeatureSection, GroupDescription, Mode, Reader, Section, Value,
@@ -18,7 +19,7 @@ type Fields<'a> = Vec<(&'static str, Value<'a>)>;
 
 /// How much of a header is written as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum HeaderDetail {
+pub enum HeaderDetail {
     /// Without the tables of CPUs, memory and caches, as perf by default.
     Brief,
     /// With them, as perf with `-I`.
@@ -29,12 +30,15 @@ pub(crate) enum HeaderDetail {
 
 /// Writes header, events and features as text, in perf's words and order.
 /// `written_at` is when the file was last written to, seconds since 1970.
-pub(crate) fn write_text(
+///
+/// # Errors
+/// If the recording cannot be read or `out` refuses.
+pub fn write_text(
     reader: &mut Reader,
     detail: HeaderDetail,
     written_at: Option<i64>,
     out: &mut impl Write,
-) -> anyhow::Result<()> {
+) -> Result<(), Error> {
     read_ahead(reader)?;
     let text = Text {
         reader,
@@ -46,7 +50,10 @@ pub(crate) fn write_text(
 }
 
 /// Writes the same as an object.
-pub(super) fn write_json(reader: &mut Reader, out: &mut impl Write) -> anyhow::Result<()> {
+///
+/// # Errors
+/// If the recording cannot be read or `out` refuses.
+pub fn write_json(reader: &mut Reader, out: &mut impl Write) -> Result<(), Error> {
     read_ahead(reader)?;
     let events = reader.events().list().iter();
     let events: Vec<_> = events
@@ -66,7 +73,7 @@ pub(super) fn write_json(reader: &mut Reader, out: &mut impl Write) -> anyhow::R
 }
 
 /// In a stream all this comes as records before the first sample.
-fn read_ahead(reader: &mut Reader) -> anyhow::Result<()> {
+fn read_ahead(reader: &mut Reader) -> Result<(), Error> {
     if reader.header().mode == Mode::Pipe {
         while let Some(record) = reader.next()? {
             if record.kind == RecordType::SAMPLE {

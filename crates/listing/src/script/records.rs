@@ -8,92 +8,45 @@ use prof_report::escape;
 use prof_report::script::{EventKind, Field, Selection, Times};
 use std::io::Write as _;
 
-/// Which records are printed among the samples.
-#[derive(Debug, clap::Args)]
-pub(super) struct ShownArgs {
-    /// Also print names, starts and ends of threads
-    #[arg(long)]
-    show_task_events: bool,
-    /// Also print mappings
-    #[arg(long)]
-    show_mmap_events: bool,
-    /// Also print context switches
-    #[arg(long)]
-    show_switch_events: bool,
-    /// Also print namespaces
-    #[arg(long)]
-    show_namespace_events: bool,
-    /// Also print lost records
-    #[arg(long)]
-    show_lost_events: bool,
-    /// Also print kernel symbols and BPF programs
-    #[arg(long)]
-    show_bpf_events: bool,
-    /// Also print cgroups
-    #[arg(long)]
-    show_cgroup_events: bool,
-    /// Also print changes of the kernel's code
-    #[arg(long)]
-    show_text_poke_events: bool,
-    /// Also print the end of each round of draining the rings
-    #[arg(long)]
-    show_round_events: bool,
-}
-
 /// The types of records that are printed.
-pub(super) struct Shown(Vec<RecordType>);
+#[derive(Debug)]
+pub struct Shown(Vec<RecordType>);
 
 fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text).expect("writing to memory");
 }
 
 impl Shown {
-    pub(super) fn new(args: &ShownArgs) -> Self {
-        use RecordType as Type;
-        let groups: [(bool, &[Type]); 9] = [
-            (args.show_task_events, &[Type::COMM, Type::FORK, Type::EXIT]),
-            (args.show_mmap_events, &[Type::MMAP, Type::MMAP2]),
-            (
-                args.show_switch_events,
-                &[Type::SWITCH, Type::SWITCH_CPU_WIDE],
-            ),
-            (args.show_namespace_events, &[Type::NAMESPACES]),
-            // As perf: LOST_SAMPLES are counted, not printed.
-            (args.show_lost_events, &[Type::LOST]),
-            (args.show_bpf_events, &[Type::KSYMBOL, Type::BPF_EVENT]),
-            (args.show_cgroup_events, &[Type::CGROUP]),
-            (args.show_text_poke_events, &[Type::TEXT_POKE]),
-            (args.show_round_events, &[Type::FINISHED_ROUND]),
-        ];
-        let wanted = groups.iter().filter(|(wanted, _)| *wanted);
-        Self(
-            wanted
-                .flat_map(|(_, types)| types.iter().copied())
-                .collect(),
-        )
+    /// Those of `types`.
+    pub fn new(types: impl IntoIterator<Item = RecordType>) -> Self {
+        Self(types.into_iter().collect())
     }
 
     /// Whether records are printed as they lie in the file. As perf, which
     /// shows the ends of rounds that way.
-    pub(super) fn in_file_order(&self) -> bool {
+    pub fn in_file_order(&self) -> bool {
         self.wants(RecordType::FINISHED_ROUND)
     }
 
-    pub(super) fn wants(&self, kind: RecordType) -> bool {
+    /// Whether records of this type are printed.
+    pub fn wants(&self, kind: RecordType) -> bool {
         self.0.contains(&kind)
     }
 }
 
 /// How records are printed.
-pub(super) struct Layout<'a> {
-    pub(super) selection: &'a Selection,
+#[derive(Debug)]
+pub struct Layout<'a> {
+    /// The fields of the samples.
+    pub selection: &'a Selection,
     /// Of each event whether its samples are printed with call chains.
-    pub(super) chains: &'a [bool],
-    pub(super) times: &'a mut Times,
+    pub chains: &'a [bool],
+    /// How times are printed.
+    pub times: &'a mut Times,
 }
 
 /// Appends a record as `perf script --show-…-events` prints it.
-pub(super) fn write(
+pub fn write(
     record: &Record<'_>,
     body: &Body<'_>,
     processes: &Processes,

@@ -1,12 +1,12 @@
 //! Counts as text, in perf stat's layout.
 
 use super::figures::{Amount, Metric, MetricStyle, Row, Series, Times};
-use prof_report::escape;
+use crate::escape;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 /// What stands above the counts: ` Performance counter stats for 'true':`.
-pub(crate) fn heading(of: &str, runs: u32) -> String {
+pub fn heading(of: &str, runs: u32) -> String {
     let runs = if runs > 1 {
         format!(" ({runs} runs)")
     } else {
@@ -16,10 +16,10 @@ pub(crate) fn heading(of: &str, runs: u32) -> String {
 }
 
 /// What stands above the lines of intervals.
-pub(crate) const INTERVAL_HEADING: &str = "#           time             counts unit events\n";
+pub const INTERVAL_HEADING: &str = "#           time             counts unit events\n";
 
 /// The lines of all events, each behind the time of its interval.
-pub(crate) fn lines(rows: &[Row], time: Option<Duration>) -> String {
+pub fn lines(rows: &[Row], time: Option<Duration>) -> String {
     const LEAST_UNIT: usize = 4;
     let units = rows.iter().map(|row| row.unit.len());
     let unit_width = units.max().unwrap_or(0).max(LEAST_UNIT);
@@ -38,7 +38,7 @@ pub(crate) fn lines(rows: &[Row], time: Option<Duration>) -> String {
 }
 
 /// Seconds and nanoseconds since the start, as wide as perf's.
-pub(crate) fn timestamp(time: Duration) -> String {
+pub(super) fn timestamp(time: Duration) -> String {
     format!("{:6}.{:09}", time.as_secs(), time.subsec_nanos())
 }
 
@@ -76,7 +76,7 @@ fn metric_text(metric: &Metric) -> String {
 }
 
 /// The times below the counts; CPU times where only a command was counted.
-pub(crate) fn footer(times: &Times, runs: u32, only_command: bool) -> String {
+pub fn footer(times: &Times, runs: u32, only_command: bool) -> String {
     const NS: f64 = 1e9;
     if runs > 1 {
         return repeated_footer(&times.elapsed);
@@ -114,8 +114,8 @@ fn repeated_footer(elapsed: &Series) -> String {
 #[cfg(test)]
 mod tests {
     use super::{footer, heading, lines};
-    use crate::stat::figures::tests::figures;
-    use crate::stat::figures::{Times, rows};
+    use crate::counts::figures::tests::figures;
+    use crate::counts::figures::{Times, rows};
     use std::time::Duration;
 
     #[test]

@@ -9,12 +9,7 @@ use std::time::Duration;
 
 /// A line per event: value, unit, event, spread if there are several runs, ns
 /// counted, percent of the time, derived value, its unit.
-pub(crate) fn separated(
-    rows: &[Row],
-    separator: &str,
-    time: Option<Duration>,
-    runs: u32,
-) -> String {
+pub fn separated(rows: &[Row], separator: &str, time: Option<Duration>, runs: u32) -> String {
     let mut text = String::new();
     for row in rows {
         let mut fields: Vec<String> = Vec::new();
@@ -54,7 +49,7 @@ fn amount(amount: Amount) -> String {
 
 /// A JSON object per event and line. Counts are strings, as perf's, because
 /// they may pass what a JSON number holds.
-pub(crate) fn json_lines(rows: &[Row], time: Option<Duration>, runs: u32) -> String {
+pub fn json_lines(rows: &[Row], time: Option<Duration>, runs: u32) -> String {
     let mut text = String::new();
     for row in rows {
         let mut object = Map::new();
@@ -91,8 +86,8 @@ fn rounded(value: f64, decimals: i32) -> Value {
 #[cfg(test)]
 mod tests {
     use super::{json_lines, separated};
-    use crate::stat::figures::rows;
-    use crate::stat::figures::tests::figures;
+    use crate::counts::figures::rows;
+    use crate::counts::figures::tests::figures;
     use std::time::Duration;
 
     #[test]

@@ -15,7 +15,7 @@ use prof_symbolize::Symbolizer;
 use std::collections::HashMap;
 
 /// Makes the details of samples, and prints them.
-pub(super) struct Rows<'a> {
+pub struct Rows<'a> {
     places: PlaceNames<'a>,
     tracing: Option<TracingData>,
     trace: Vec<u8>,
@@ -41,11 +41,7 @@ type RegisterValues = Option<(u64, Vec<(&'static str, u64)>)>;
 
 impl<'a> Rows<'a> {
     /// `processes` knows the kernel's map already.
-    pub(super) fn new(
-        features: &Features,
-        processes: &Processes,
-        symbolizer: &'a Symbolizer,
-    ) -> Self {
+    pub fn new(features: &Features, processes: &Processes, symbolizer: &'a Symbolizer) -> Self {
         let tracing = features.tracing_data();
         let arch = features.arch();
         let arch = arch.and_then(|arch| Arch::from_machine(&arch.to_string_lossy()));
@@ -61,7 +57,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Learns from a record that is no sample.
-    pub(super) fn learn(&mut self, body: &Body<'_>) {
+    pub fn learn(&mut self, body: &Body<'_>) {
         if let Body::Cgroup(cgroup) = body {
             let path = String::from_utf8_lossy(cgroup.path.bytes()).into_owned();
             self.cgroups.insert(cgroup.id, path);
@@ -69,7 +65,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Appends a sample.
-    pub(super) fn write(
+    pub fn write(
         &mut self,
         record: &Record<'_>,
         recorded: &Recorded<'_>,

@@ -1,0 +1,31 @@
+//! A recording line by line: every record with its fields, the header, and
+//! every sample as perf script prints it.
+//!
+//! You give a [`prof_perfdata::Reader`], or its records in the order of their
+//! times; you get text or JSON. What a profile keeps of a sample is printed
+//! by [`prof_report::script`]; here stands what only its record has, and what
+//! only the files have that ran.
+//!
+//! Limits: records are read one at a time, so a recording of any size needs
+//! the same memory.
+#![forbid(unsafe_code)]
+
+pub mod code_files;
+pub mod dump;
+pub mod script;
+
+mod rust_source;
+
+use std::io;
+
+/// Why a recording could not be listed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// It could not be read.
+    #[error("{0}")]
+    Recording(#[from] prof_perfdata::Error),
+    /// What takes the lines refused them.
+    #[error("{0}")]
+    Output(#[from] io::Error),
+}
