@@ -48,7 +48,6 @@ mod recording;
 pub mod registers;
 mod rings;
 mod rounds;
-mod runtime_code;
 mod session;
 mod setup;
 mod snapshots;

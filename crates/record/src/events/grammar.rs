@@ -251,8 +251,7 @@ impl Tracepoints<'_> {
         let mut spec = EventSpec::new(full, attr);
         for term in self.terms.split(',').filter(|term| !term.trim().is_empty()) {
             let (term, value) = split_term(term);
-            let is_known = !COMMON_TERMS.contains(&term) || TRACEPOINT_TERMS.contains(&term);
-            if !is_known || !common_term(term, value, &mut spec)? {
+            if IDENTITY_TERMS.contains(&term) || !common_term(term, value, &mut spec)? {
                 return Err(EventError::Term {
                     event: self.text.to_owned(),
                     term: term.to_owned(),
@@ -351,7 +350,7 @@ fn with_terms(text: &str, name: &str, rest: &str) -> Result<EventSpec, EventErro
                 return Err(EventError::Term {
                     event: text.to_owned(),
                     term: term.to_owned(),
-                    known: COMMON_TERMS.iter().map(ToString::to_string).collect(),
+                    known: common_terms().map(str::to_owned).collect(),
                 });
             }
         }
@@ -360,24 +359,10 @@ fn with_terms(text: &str, name: &str, rest: &str) -> Result<EventSpec, EventErro
     Ok(spec)
 }
 
-const COMMON_TERMS: &[&str] = &[
-    "config",
-    "config1",
-    "config2",
-    "config3",
-    "name",
-    "period",
-    "freq",
-    "call-graph",
-    "stack-size",
-    "max-stack",
-    "inherit",
-    "no-inherit",
-    "time",
-    "no-overwrite",
-];
+/// Terms that say which event it is.
+const IDENTITY_TERMS: &[&str] = &["config", "config1", "config2", "config3", "name"];
 
-/// Those of them that say nothing about which event it is.
+/// Terms of all events, tracepoints included.
 const TRACEPOINT_TERMS: &[&str] = &[
     "period",
     "freq",
@@ -389,6 +374,11 @@ const TRACEPOINT_TERMS: &[&str] = &[
     "time",
     "no-overwrite",
 ];
+
+/// What an event other than a tracepoint takes.
+fn common_terms() -> impl Iterator<Item = &'static str> {
+    IDENTITY_TERMS.iter().chain(TRACEPOINT_TERMS).copied()
+}
 
 /// Applies a term that every event has; `false` if it is not one of those.
 fn common_term(name: &str, value: Option<&str>, spec: &mut EventSpec) -> Result<bool, EventError> {
