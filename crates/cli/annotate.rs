@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use prof_listing::code_files::FileCode;
 use prof_profile::{EventId, FunctionId, Profile};
 use prof_report::annotate::{self, Figure};
-use prof_report::code::{Build, FunctionView};
+use prof_report::code::{Build, FunctionView, Syntax};
 use prof_report::model::{Scene, Scope, Selection, SiteKind};
 use prof_report::text::{Grouping, event_tables, events_title};
 use refused::OfAnnotate;
@@ -97,6 +97,9 @@ struct TextArgs {
     /// Show whole names of functions, also where the terminal has no room for them
     #[arg(long)]
     full_names: bool,
+    /// Write instructions of x86 as Intel's manuals do (intel), or as the GNU assembler (att)
+    #[arg(short = 'M', long, value_name = "SYNTAX", default_value = "att", value_parser = syntax)]
+    disassembler_style: Syntax,
     /// Show the bytes of instructions
     #[arg(long)]
     asm_raw: bool,
@@ -121,6 +124,15 @@ struct TextArgs {
     /// The terminal UI, as on a terminal.
     #[arg(long, hide = true)]
     tui: bool,
+}
+
+/// Names of objdump for the two ways.
+fn syntax(text: &str) -> Result<Syntax, String> {
+    match text {
+        "intel" | "intel-mnemonic" => Ok(Syntax::Intel),
+        "att" | "att-mnemonic" => Ok(Syntax::Att),
+        _ => Err("instructions are written as intel or as att".into()),
+    }
 }
 
 /// What shares are of, and what they are counted in.
@@ -303,6 +315,7 @@ impl Listings<'_> {
             profile: self.profile,
             leaf_weights: weights,
             source: self.source,
+            syntax: self.args.text.disassembler_style,
         };
         build.view(function)
     }

@@ -15,7 +15,6 @@ const OPTIONS: &[Refusal] = &[
     (None, "code-with-type", Value::None, NO_TYPES),
     (None, "data-type", Value::Optional, NO_TYPES),
     (None, "demangle-kernel", Value::None, "names of the kernel are those of its C sources"),
-    (Some('M'), "disassembler-style", Value::Needed, "instructions are in the syntax of the GNU assembler"),
     (Some('D'), "dump-raw-trace", Value::None, "use prof dump"),
     (None, "insn-stat", Value::None, NO_TYPES),
     (None, "itrace", Value::Optional, "hardware traces are not decoded"),

@@ -249,6 +249,7 @@ fn code(
         profile: scene.profile(),
         leaf_weights: &scene.weights_by_stack(),
         source,
+        syntax: prof_report::code::Syntax::Att,
     };
     build.view(function)
 }

@@ -1,7 +1,10 @@
 //! Bytes to instructions as text.
 
 use super::Arch;
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, OpKind};
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, IntelFormatter,
+    MemorySizeOptions, OpKind,
+};
 use prof_profile::Svma;
 use yaxpeax_arch::{Decoder as _, U8Reader};
 use yaxpeax_arm::armv8::a64;
@@ -19,6 +22,16 @@ pub enum Flow {
     Return,
 }
 
+/// How instructions of x86 are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Syntax {
+    /// As the GNU assembler's, AT&T's: `mov %rsp,%rbp`.
+    #[default]
+    Att,
+    /// As Intel's manuals: `mov rbp,rsp`.
+    Intel,
+}
+
 /// One instruction as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instruction {
@@ -26,7 +39,7 @@ pub struct Instruction {
     pub address: Svma,
     /// Its length in bytes, at least 1.
     pub len: u8,
-    /// Mnemonic and operands, in the syntax of the GNU assembler. Bytes that
+    /// Mnemonic and operands, as objdump writes them. Bytes that
     /// are no instruction are `(bad)`.
     pub text: String,
     /// Where it leads.
@@ -35,28 +48,45 @@ pub struct Instruction {
 
 /// Decodes `bytes`, the first of which stands at `start`. Every byte belongs
 /// to exactly one instruction of the result.
-pub fn disassemble(arch: Arch, start: Svma, bytes: &[u8]) -> Vec<Instruction> {
+pub fn disassemble(arch: Arch, syntax: Syntax, start: Svma, bytes: &[u8]) -> Vec<Instruction> {
     match arch {
-        Arch::X86_64 => x86(64, start, bytes),
-        Arch::X86 => x86(32, start, bytes),
+        Arch::X86_64 => x86(64, syntax, start, bytes),
+        Arch::X86 => x86(32, syntax, start, bytes),
         Arch::Aarch64 => arm64(start, bytes),
     }
 }
 
-fn x86(bits: u32, start: Svma, bytes: &[u8]) -> Vec<Instruction> {
-    let mut decoder = Decoder::with_ip(bits, bytes, start.0, DecoderOptions::NONE);
-    let mut formatter = GasFormatter::new();
+/// What writes instructions as objdump does: `$0x1`, `0x0(%rax,%rax,1)`; in
+/// the other syntax `0x1`, `QWORD PTR [rax+rax*1+0x0]`.
+fn x86_formatter(syntax: Syntax) -> Box<dyn Formatter> {
+    let mut formatter: Box<dyn Formatter> = match syntax {
+        Syntax::Att => Box::new(GasFormatter::new()),
+        Syntax::Intel => Box::new(IntelFormatter::new()),
+    };
     let options = formatter.options_mut();
     options.set_space_after_operand_separator(false);
     options.set_uppercase_hex(false);
     options.set_first_operand_char_index(7);
-    // As objdump: `$0x1`, `0x0(%rax,%rax,1)`.
     options.set_small_hex_numbers_in_decimal(false);
     options.set_show_zero_displacements(true);
     options.set_branch_leading_zeros(false);
     options.set_displacement_leading_zeros(false);
     options.set_leading_zeros(false);
     options.set_rip_relative_addresses(true);
+    if syntax == Syntax::Intel {
+        options.set_hex_prefix("0x");
+        options.set_hex_suffix("");
+        options.set_uppercase_keywords(true);
+        options.set_always_show_scale(true);
+        options.set_memory_size_options(MemorySizeOptions::Always);
+        options.set_show_branch_size(false);
+    }
+    formatter
+}
+
+fn x86(bits: u32, syntax: Syntax, start: Svma, bytes: &[u8]) -> Vec<Instruction> {
+    let mut decoder = Decoder::with_ip(bits, bytes, start.0, DecoderOptions::NONE);
+    let mut formatter = x86_formatter(syntax);
     let mut all = Vec::new();
     let mut instruction = iced_x86::Instruction::default();
     while decoder.can_decode() {
@@ -161,15 +191,42 @@ fn arm64_text(instruction: &a64::Instruction, address: Svma) -> (String, Flow) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arch, Flow, disassemble};
+    use super::{Arch, Flow, Syntax, disassemble};
     use prof_profile::Svma;
     use proptest::prelude::*;
 
     fn texts(arch: Arch, bytes: &[u8]) -> Vec<String> {
-        disassemble(arch, Svma(0x1000), bytes)
+        texts_in(Syntax::Att, arch, bytes)
+    }
+
+    fn texts_in(syntax: Syntax, arch: Arch, bytes: &[u8]) -> Vec<String> {
+        disassemble(arch, syntax, Svma(0x1000), bytes)
             .into_iter()
             .map(|instruction| instruction.text)
             .collect()
+    }
+
+    #[test]
+    fn x86_is_written_in_intels_syntax_as_objdump_does() {
+        // push %rbp; mov %rsp,%rbp; jne 0x1000; call 0x1011; ret;
+        // movl $0x1,-0x8(%rbp); lea 0x0(,%rax,4),%rax; nopw 0x0(%rax,%rax,1)
+        let bytes = [
+            0x55, 0x48, 0x89, 0xe5, 0x75, 0xfa, 0xe8, 0x06, 0, 0, 0, 0xc3, 0xc7, 0x45, 0xf8, 1, 0,
+            0, 0, 0x48, 0x8d, 0x04, 0x85, 0, 0, 0, 0, 0x66, 0x0f, 0x1f, 0x44, 0, 0,
+        ];
+        assert_eq!(
+            texts_in(Syntax::Intel, Arch::X86_64, &bytes),
+            [
+                "push   rbp",
+                "mov    rbp,rsp",
+                "jne    1000",
+                "call   1011",
+                "ret",
+                "mov    DWORD PTR [rbp-0x8],0x1",
+                "lea    rax,[rax*4+0x0]",
+                "nop    WORD PTR [rax+rax*1+0x0]",
+            ]
+        );
     }
 
     #[test]
@@ -188,7 +245,7 @@ mod tests {
                 "ret"
             ]
         );
-        let flows: Vec<_> = disassemble(Arch::X86_64, Svma(0x1000), &bytes)
+        let flows: Vec<_> = disassemble(Arch::X86_64, Syntax::Att, Svma(0x1000), &bytes)
             .into_iter()
             .map(|instruction| instruction.flow)
             .collect();
@@ -219,7 +276,7 @@ mod tests {
             bytes in proptest::collection::vec(any::<u8>(), 0..200),
         ) {
             for arch in [Arch::X86_64, Arch::X86, Arch::Aarch64] {
-                let all = disassemble(arch, Svma(0xffff_ffff_ffff_ff80), &bytes);
+                let all = disassemble(arch, Syntax::Att, Svma(0xffff_ffff_ffff_ff80), &bytes);
                 let sum: usize = all.iter().map(|one| usize::from(one.len)).sum();
                 prop_assert_eq!(sum, bytes.len());
             }

@@ -8,7 +8,7 @@
 mod disassemble;
 mod view;
 
-pub use disassemble::{Flow, Instruction, disassemble};
+pub use disassemble::{Flow, Instruction, Syntax, disassemble};
 pub use view::{Build, CodeRow, FunctionView, Share, SourceFile, SourceRow};
 
 use prof_profile::{DsoId, Function, Profile, Svma};

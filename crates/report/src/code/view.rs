@@ -1,6 +1,6 @@
 //! One function with the weight of each instruction and line.
 
-use super::{CodeSource, Flow, FunctionCode, Instruction, disassemble};
+use super::{CodeSource, Flow, FunctionCode, Instruction, Syntax, disassemble};
 use prof_profile::{Frame, FunctionId, Location, LocationId, NameId, Profile, StackId, Svma};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -112,6 +112,8 @@ pub struct Build<'a> {
     pub leaf_weights: &'a [u64],
     /// Who reads code.
     pub source: &'a dyn CodeSource,
+    /// How instructions are written.
+    pub syntax: Syntax,
 }
 
 impl Build<'_> {
@@ -216,7 +218,7 @@ impl Build<'_> {
         files: &mut Files<'_>,
     ) -> Vec<CodeRow> {
         let dso = self.profile.function(function).dso;
-        let instructions = disassemble(code.arch, code.start, &code.bytes);
+        let instructions = disassemble(code.arch, self.syntax, code.start, &code.bytes);
         let starts: Vec<Svma> = instructions.iter().map(|one| one.address).collect();
         let mut rows: Vec<CodeRow> = Vec::with_capacity(instructions.len());
         for instruction in instructions {
@@ -444,6 +446,7 @@ mod tests {
             profile,
             leaf_weights: &scene.weights_by_stack(),
             source: &NoSource,
+            syntax: crate::code::Syntax::Att,
         };
         build.view(function)
     }

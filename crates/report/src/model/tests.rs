@@ -183,6 +183,7 @@ proptest! {
             profile: &profile,
             leaf_weights: &scene.weights_by_stack(),
             source: &NoSource,
+            syntax: crate::code::Syntax::Att,
         };
         let rows = Rows::new(&scene, &RowsOptions { keys: vec![SortKey::Symbol], ..RowsOptions::default() });
         let mut here = 0;
