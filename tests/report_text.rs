@@ -887,7 +887,7 @@ fn what_cannot_be_shown_is_told_with_what_would_work() {
         (&["-w", "8,wide"], "such as 8,20,30"),
         (&["--max-stack", "all"], "such as 16"),
         (&["-D"], "use prof dump"),
-        (&["--mem-mode"], "prof script -F addr"),
+        (&["--parallelism", "2"], "record with --switch-events"),
         (&["--ignore-callees=("], "unclosed group"),
         (&["-F", "nonsense"], "overhead_children"),
         (&["-g", "nonsense"], "fractal"),

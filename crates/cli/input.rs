@@ -175,6 +175,9 @@ impl Input {
             detail,
             looking_uid: own_uid(),
             whole_functions: !self.shows_addresses,
+            counting: self.counting,
+            details: self.details,
+            merges_callchains: !self.separate_callchains,
             is_own: self
                 .owner()
                 .is_some_and(|uid| [0, own_uid()].contains(&uid)),

@@ -5,6 +5,7 @@ use crate::fifo::Fifo;
 use crate::outcome::{Outcome, UsageError, say};
 use anyhow::{Context, bail};
 use prof_perfdata::{Damage, Reader};
+use prof_profile::Counting;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read};
@@ -34,6 +35,15 @@ pub(crate) struct Input {
     /// scripts read that.
     #[arg(skip)]
     pub(crate) shows_addresses: bool,
+    /// What the samples of the profile are; see [`prof_resolve::LoadOptions`].
+    #[arg(skip = Some(Counting::Samples))]
+    pub(crate) counting: Option<Counting>,
+    /// Whether user call chains that were recorded later stay apart.
+    #[arg(skip)]
+    pub(crate) separate_callchains: bool,
+    /// Whether what samples tell beyond who, where and when is kept.
+    #[arg(skip)]
+    pub(crate) details: bool,
 }
 
 /// Whether this is a recording: a file that begins as one, or a directory of

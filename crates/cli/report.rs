@@ -11,11 +11,12 @@ use crate::progress::{ProgressLine, Stage};
 use crate::recording::Input;
 use crate::refused::Refused;
 use crate::switching::{Switch, SwitchArgs};
+use prof_abi::{AttrFlags, SampleType};
 use prof_listing::dump::{HeaderDetail, Stats};
 use prof_perfdata::Reader;
-use prof_profile::Profile;
+use prof_profile::{Counting, Profile};
 use prof_report::model::{
-    Filter, ParentPattern, Scope, Selection, SelfOf, SortKey, parse_time_ranges,
+    DetailKey, Filter, ParentPattern, Scope, Selection, SelfOf, SortKey, parse_time_ranges,
 };
 use prof_report::text::{
     CallGraph, CellLook, ChainKey, ChainOrder, ChainStyle, Field, FieldList, Grouping, TextOptions,
@@ -170,8 +171,16 @@ struct Columns {
     /// Write the rows as a tree with a level for each sort key
     #[arg(short = 'H', long, conflicts_with_all = ["fields", "json", "csv", "tui"])]
     hierarchy: bool,
-    /// Tell rows apart by these keys: comm, comm_nodigit, pid, tid, tgid, dso, symbol, srcline, srcfile, cpu,
-    /// time, event, parent; after a + these and the usual ones
+    /// Tell rows apart by these keys: comm, comm_nodigit, pid, tid, tgid, dso, symbol,
+    /// symbol_size, srcline, srcfile, cpu, time, event, parent, and those of --help; after a +
+    /// these and the usual ones
+    ///
+    /// What records of samples tell: socket, local_weight, weight, local_ins_lat, ins_lat,
+    /// local_p_stage_cyc, p_stage_cyc, local_retire_lat, retire_lat, transaction, trace, cgroup,
+    /// cgroup_id, code_page_size, addr, simd, parallelism. With -b: dso_from, dso_to, symbol_from,
+    /// symbol_to, addr_from, addr_to, srcline_from, srcline_to, mispredict, in_tx, abort, cycles.
+    /// With --mem-mode: mem, symbol_daddr, dso_daddr, symbol_iaddr, snoop, tlb, locked, blocked,
+    /// phys_daddr, data_page_size
     #[arg(short, long, value_name = "KEYS")]
     sort: Option<FieldList>,
     /// Show exactly these columns: sort keys, overhead, overhead_children, overhead_sys,
@@ -196,6 +205,26 @@ struct Columns {
     /// Show the sum of periods
     #[arg(long, alias = "total-period")]
     show_total_period: bool,
+    /// Count taken branches instead of samples (the default for recordings of record -b)
+    #[arg(
+        short = 'b',
+        long,
+        overrides_with = "no_branch_stack",
+        conflicts_with = "mem_mode"
+    )]
+    branch_stack: bool,
+    /// Count samples, also where they have branch stacks
+    #[arg(long)]
+    no_branch_stack: bool,
+    /// Count memory accesses by their cost: each sample by its weight
+    #[arg(long)]
+    mem_mode: bool,
+    /// Accepted for perf's sake: shares are of what is counted
+    #[arg(long, hide = true, value_name = "TYPE", value_parser = PERCENT_TYPES)]
+    percent_type: Option<String>,
+    /// Accepted for perf's sake: the terminal UI keeps all samples
+    #[arg(long, hide = true, value_name = "N")]
+    samples: Option<i32>,
     /// Show the shares of kernel and user
     #[arg(long)]
     show_cpu_utilization: bool,
@@ -228,6 +257,9 @@ struct Columns {
     skip_empty: bool,
 }
 
+/// What perf's annotation, which its report opens on a terminal, can show.
+const PERCENT_TYPES: [&str; 4] = ["local-period", "local-hits", "global-period", "global-hits"];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Percentage {
     Absolute,
@@ -258,6 +290,10 @@ struct Filters {
     /// Only these CPUs: numbers and ranges, as 0-2,5
     #[arg(short = 'C', long, value_name = "CPUS", value_parser = cpus)]
     cpu: Option<CpuList>,
+    /// Only samples taken while so many threads ran: numbers and ranges, of record
+    /// --switch-events
+    #[arg(long, value_name = "NUMBERS", value_parser = cpus)]
+    parallelism: Option<CpuList>,
     /// Only this time: START,STOP in seconds, 10%/2 or 0%-10%
     #[arg(long, value_name = "RANGE")]
     time: Option<String>,
@@ -340,9 +376,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let detail = args.detail();
     let input = Input {
         shows_addresses: !is_terminal && !args.form.json && !args.form.csv,
+        counting: args.counting(),
+        details: args.uses_details(),
         ..args.input.clone()
     };
     let (mut profile, mut reader) = input.resolve(&symbolizer, detail, &progress)?;
+    args.check_counting(&profile, &reader)?;
     Switch::new(&args.switch, &profile)?.apply(&mut profile);
     if let Some(most) = args.max_stack {
         profile.limit_stacks(most);
@@ -521,9 +560,10 @@ impl Args {
                 ignore_callees: self.ignore_callees.clone().filter(|_| looks_at_callers),
                 ..Selection::default()
             },
-            sort: self.sort(),
+            sort: self.sort(profile.counting),
+            sort_text: self.sort_text(profile.counting),
             fields: self.columns.fields.clone(),
-            children: !self.no_children,
+            children: !self.no_children && profile.counting == Counting::Samples,
             call_graph,
             show_samples: self.columns.show_nr_samples,
             show_period: self.columns.show_total_period,
@@ -556,8 +596,8 @@ impl Args {
     }
 
     /// The sort keys; with `--parent`, that one too.
-    fn sort(&self) -> Option<Vec<Field>> {
-        let usual = || [SortKey::Comm, SortKey::Dso, SortKey::Symbol].map(Field::Key);
+    fn sort(&self, counting: Counting) -> Option<Vec<Field>> {
+        let usual = || usual_keys(counting);
         let chosen = self.columns.fields.as_ref();
         let given = self.columns.sort.as_ref().map(|given| {
             let mut sort = Vec::new();
@@ -568,11 +608,13 @@ impl Args {
             sort
         });
         if self.columns.parent.is_none() {
-            return given;
+            let has_own = chosen.is_some_and(|fields| !fields.is_added);
+            let other = counting != Counting::Samples && !has_own;
+            return given.or_else(|| other.then(usual));
         }
         let mut sort = given.unwrap_or_else(|| match chosen {
             Some(fields) if !fields.is_added => Vec::new(),
-            _ => usual().to_vec(),
+            _ => usual(),
         });
         sort.push(Field::Key(SortKey::Parent));
         Some(sort)
@@ -580,7 +622,9 @@ impl Args {
 
     /// How much of the debug information is needed.
     fn detail(&self) -> Detail {
-        let by_line = self.uses(SortKey::Srcline) || self.uses(SortKey::Srcfile);
+        let ends = [DetailKey::SrclineFrom, DetailKey::SrclineTo].map(SortKey::Detail);
+        let lines = [SortKey::Srcline, SortKey::Srcfile].into_iter().chain(ends);
+        let by_line = lines.into_iter().any(|key| self.uses(key));
         let chains_by_line = self
             .call_graph
             .is_some_and(|graph| graph.key != ChainKey::Function);
@@ -602,9 +646,100 @@ impl Args {
     }
 
     fn uses(&self, key: SortKey) -> bool {
+        self.given_fields().any(|field| field == Field::Key(key))
+    }
+
+    fn given_fields(&self) -> impl Iterator<Item = Field> {
         let both = [&self.columns.sort, &self.columns.fields];
-        let mut fields = both.into_iter().flatten().flat_map(|list| &list.fields);
-        fields.any(|&field| field == Field::Key(key))
+        both.into_iter()
+            .flatten()
+            .flat_map(|list| list.fields.iter().copied())
+    }
+
+    fn given_details(&self) -> impl Iterator<Item = DetailKey> {
+        self.given_fields().filter_map(|field| match field {
+            Field::Key(SortKey::Detail(key)) => Some(key),
+            _ => None,
+        })
+    }
+
+    fn uses_details(&self) -> bool {
+        self.filters.parallelism.is_some() || self.given_details().next().is_some()
+    }
+
+    /// Whether it matters how many threads ran.
+    fn counts_threads(&self) -> bool {
+        let mut keys = self.given_details();
+        self.filters.parallelism.is_some() || keys.any(|key| key == DetailKey::Parallelism)
+    }
+
+    /// What is to be counted; `None` if the recording decides.
+    fn counting(&self) -> Option<Counting> {
+        let columns = &self.columns;
+        match (columns.branch_stack, columns.mem_mode) {
+            (true, _) => Some(Counting::Branches),
+            (_, true) => Some(Counting::Memory),
+            _ if columns.no_branch_stack || columns.hierarchy => Some(Counting::Samples),
+            // Programs that read these ask for branches by name.
+            _ if self.form.json || self.form.csv => Some(Counting::Samples),
+            _ => None,
+        }
+    }
+
+    /// Whether the recording has what is to be shown.
+    fn check_counting(&self, profile: &Profile, reader: &Reader) -> anyhow::Result<()> {
+        let mut events = reader.events().list().iter();
+        let has = |bit| events.any(|event| event.attr.sample_type.has(bit));
+        if profile.counting == Counting::Branches && !{ has }(SampleType::BRANCH_STACK) {
+            return Err(usage(
+                "-b counts branches, but this was recorded without them; record with -b",
+            ));
+        }
+        let mut events = reader.events().list().iter();
+        if self.counts_threads()
+            && !events.any(|event| event.attr.flags.has(AttrFlags::CONTEXT_SWITCH))
+        {
+            return Err(usage(
+                "how many threads ran is told by context switches, which were not recorded; \
+                 record with --switch-events",
+            ));
+        }
+        if self.columns.hierarchy && (self.uses_details() || profile.counting != Counting::Samples)
+        {
+            return Err(usage(
+                "--hierarchy has levels for comm, dso, symbol and the like, not for what the \
+                 records of samples tell; leave it out",
+            ));
+        }
+        let wrong = self
+            .given_details()
+            .find(|key| ![Counting::Samples, profile.counting].contains(&key.counting()));
+        let Some(key) = wrong else {
+            return Ok(());
+        };
+        let (what, option) = match key.counting() {
+            Counting::Memory => ("memory accesses", "--mem-mode"),
+            _ => ("branches", "-b"),
+        };
+        let name = key.name();
+        Err(usage(format!(
+            "sort key {name} tells of {what}; add {option}"
+        )))
+    }
+
+    /// The sort keys as perf tells them.
+    fn sort_text(&self, counting: Counting) -> String {
+        let usual = || {
+            usual_keys(counting)
+                .into_iter()
+                .map(Field::name)
+                .collect::<Vec<_>>()
+        };
+        match &self.columns.sort {
+            Some(given) if given.is_added => format!("{},{}", usual().join(","), given.text),
+            Some(given) => given.text.clone(),
+            None => MEMORY_KEYS.to_owned(),
+        }
     }
 
     fn scope(&self, profile: &Profile) -> anyhow::Result<Scope> {
@@ -648,9 +783,47 @@ impl Filters {
             symbols: self.symbols.clone(),
             pids: self.pid.clone(),
             tids: self.tid.clone(),
+            parallelism: self
+                .parallelism
+                .as_ref()
+                .map_or_else(Vec::new, |list| list.0.clone()),
             ..Filter::default()
         }
     }
+}
+
+/// perf's sort keys for memory accesses, as it writes them.
+const MEMORY_KEYS: &str = "local_weight,mem,sym,dso,symbol_daddr,dso_daddr,snoop,tlb,locked,\
+                           blocked,local_ins_lat,local_p_stage_cyc";
+
+/// The sort keys if none are given.
+fn usual_keys(counting: Counting) -> Vec<Field> {
+    use DetailKey as Key;
+    let detail = SortKey::Detail;
+    let keys = match counting {
+        Counting::Samples => vec![SortKey::Comm, SortKey::Dso, SortKey::Symbol],
+        Counting::Branches => vec![
+            SortKey::Comm,
+            detail(Key::DsoFrom),
+            detail(Key::SymbolFrom),
+            detail(Key::SymbolTo),
+            detail(Key::Cycles),
+        ],
+        Counting::Memory => vec![
+            detail(Key::LocalWeight),
+            detail(Key::Memory),
+            SortKey::Symbol,
+            SortKey::Dso,
+            detail(Key::DataSymbol),
+            detail(Key::DataDso),
+            detail(Key::Snoop),
+            detail(Key::Tlb),
+            detail(Key::Locked),
+            detail(Key::Blocked),
+            detail(Key::LocalInstructionLatency),
+        ],
+    };
+    keys.into_iter().map(Field::Key).collect()
 }
 
 fn usage(message: impl Into<String>) -> anyhow::Error {

@@ -15,7 +15,7 @@ use choice::Choice;
 use dumps::Dumps;
 use prof_abi::{CpuMode, RecordType};
 use prof_listing::dump::HeaderDetail;
-use prof_listing::script::{Layout, Rows, Shown, write_record};
+use prof_listing::script::{Layout, Rows, Shown, write_deferred, write_record};
 use prof_live::Processes;
 use prof_perfdata::{Body, Event, Features, Mode, Record, Shares, TimeOrder};
 use prof_profile::Profile;
@@ -25,6 +25,7 @@ use prof_report::script::{
 use prof_symbolize::{Detail, Symbolizer};
 use refused::OfScript;
 use shown::ShownArgs;
+use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 
 /// Print every sample, in perf script's format
@@ -80,6 +81,13 @@ pub(crate) struct Args {
     /// Print the files of the kernel and its modules, not their short names
     #[arg(long)]
     show_kernel_path: bool,
+    /// Join user call chains that the kernel recorded later to their samples
+    /// (the default); samples are then printed when their chains came
+    #[arg(long, overrides_with = "no_merge_callchains")]
+    merge_callchains: bool,
+    /// Print them apart, as they were recorded
+    #[arg(long)]
+    no_merge_callchains: bool,
     /// Print the samples of each event into a file: perf.data.EVENT.dump
     #[arg(long)]
     per_event_dump: bool,
@@ -168,6 +176,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     } else {
         args.names.detail()
     };
+    let input = &Input {
+        separate_callchains: args.no_merge_callchains,
+        ..input.clone()
+    };
     let (profile, outcome) = input.load_with(detail, &symbolizer)?;
     let choice = Choice::new(&args.choice, &profile)?;
     let mut printing = Printing {
@@ -238,6 +250,8 @@ impl Printing<'_> {
         let mut processes = Processes::default();
         let mut rows = None;
         let mut order = Order::new(&self.shown);
+        let merges = !self.args.no_merge_callchains && !self.args.per_event_dump;
+        let mut late = LateChains::new(merges);
         let mut records = TimeOrder::new(input.open()?);
         let mut samples = self.profile.samples.iter();
         let (mut shares, mut parts) = (Shares::default(), Vec::new());
@@ -251,6 +265,14 @@ impl Printing<'_> {
             let body = record.decode();
             let Body::Sample(sample) = body else {
                 processes.apply(&record, &body);
+                if let Body::CallchainDeferred(chain) = &body {
+                    if self.args.no_merge_callchains {
+                        let rows = rows
+                            .get_or_insert_with(|| Rows::new(&features, &processes, symbolizer));
+                        self.deferred(&record, &body, (rows, &processes), writer.times());
+                    }
+                    late.came(tid_of(&record), chain.cookie, &mut self.text);
+                }
                 self.other(&record, &body, &processes, writer.times());
                 if let Some(rows) = &mut rows {
                     Rows::learn(rows, &body);
@@ -278,7 +300,11 @@ impl Printing<'_> {
                 let event = kept.event;
                 let text = dumps.as_mut().and_then(|dumps| dumps.text(event));
                 let text = text.unwrap_or(&mut self.text);
+                let start = text.len();
                 rows.write(&record, &sample, kept, &processes, &mut writer, text);
+                if let Some(cookie) = sample.deferred_cookie() {
+                    late.wait((sample.tid().unwrap_or(-1), cookie), text, start);
+                }
                 if let Some(dumps) = &mut dumps {
                     dumps.flush_full(event)?;
                     continue;
@@ -287,6 +313,7 @@ impl Printing<'_> {
                 flush_full(&mut self.text, &mut stdout)?;
             }
         }
+        late.finish(&mut self.text);
         order.finish(&mut self.text);
         if let Some(dumps) = dumps {
             dumps.finish(&mut self.text)?;
@@ -294,6 +321,34 @@ impl Printing<'_> {
         stdout.write_all(&self.text)?;
         stdout.flush()?;
         Ok(())
+    }
+
+    /// Prints a user call chain by itself.
+    fn deferred(
+        &mut self,
+        record: &Record<'_>,
+        body: &Body<'_>,
+        (rows, processes): (&mut Rows<'_>, &Processes),
+        times: &mut Times,
+    ) {
+        let Body::CallchainDeferred(chain) = body else {
+            return;
+        };
+        let layout = Layout {
+            selection: &self.selection,
+            chains: &self.chains,
+            times,
+        };
+        write_deferred(record, body, processes, layout, &mut self.text);
+        let kind = record
+            .event()
+            .map_or(EventKind::Other, |event| EventKind::of(event.attr.kind));
+        let fields = self.selection.of(kind);
+        if fields.has(Field::Ip) {
+            let pid = record.sample_id().pid.unwrap_or(-1);
+            rows.push_chain((pid, chain.ips.iter()), processes, fields, &mut self.text);
+        }
+        self.text.push(b'\n');
     }
 
     fn other(
@@ -339,6 +394,57 @@ impl Printing<'_> {
             full_source_path: self.args.full_source_path,
             kernel_path: self.args.show_kernel_path,
             wall_clock: wall_clock.map(|(wall, clock)| i128::from(wall) - i128::from(clock)),
+        }
+    }
+}
+
+/// The thread that a record is of.
+fn tid_of(record: &Record<'_>) -> i32 {
+    record.sample_id().tid.unwrap_or(-1)
+}
+
+/// What was printed of samples whose user call chains come later. As perf,
+/// they come out when those do, so that what is before is whole.
+struct LateChains {
+    /// By thread and cookie the texts and the place of each among all;
+    /// `None` if nothing waits.
+    waiting: Option<HashMap<(i32, u64), Vec<(u64, Vec<u8>)>>>,
+    count: u64,
+}
+
+impl LateChains {
+    fn new(waits: bool) -> Self {
+        Self {
+            waiting: waits.then(HashMap::new),
+            count: 0,
+        }
+    }
+
+    /// Takes away what was printed of a sample.
+    fn wait(&mut self, key: (i32, u64), text: &mut Vec<u8>, start: usize) {
+        if let Some(waiting) = &mut self.waiting {
+            let piece = text.split_off(start.min(text.len()));
+            waiting.entry(key).or_default().push((self.count, piece));
+            self.count += 1;
+        }
+    }
+
+    /// Gives back what waited for a chain.
+    fn came(&mut self, tid: i32, cookie: u64, text: &mut Vec<u8>) {
+        let waiting = self.waiting.as_mut();
+        let pieces = waiting.and_then(|waiting| waiting.remove(&(tid, cookie)));
+        for (_, piece) in pieces.into_iter().flatten() {
+            text.extend(piece);
+        }
+    }
+
+    /// Gives back what waits still.
+    fn finish(self, text: &mut Vec<u8>) {
+        let left = self.waiting.into_iter().flatten();
+        let mut left: Vec<_> = left.flat_map(|(_, pieces)| pieces).collect();
+        left.sort_by_key(|&(place, _)| place);
+        for (_, piece) in left {
+            text.extend(piece);
         }
     }
 }

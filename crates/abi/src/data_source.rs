@@ -130,7 +130,8 @@ impl DataSource {
         self.bits(46, 5)
     }
 
-    fn level_text(self) -> String {
+    /// The level, as perf's column of memory accesses has it.
+    pub fn level_text(self) -> String {
         let mut text = String::new();
         if self.remote() {
             text.push_str("Remote ");
@@ -156,7 +157,8 @@ impl DataSource {
         text + hit_or_miss(self.level())
     }
 
-    fn tlb_text(self) -> String {
+    /// The access to the TLB, likewise.
+    pub fn tlb_text(self) -> String {
         let mut text = joined(&TLBS, self.tlb() & !(HIT | MISS));
         if text.is_empty() {
             text.push_str("N/A");
@@ -164,7 +166,8 @@ impl DataSource {
         text + hit_or_miss(self.tlb())
     }
 
-    fn snoop_text(self) -> String {
+    /// What other caches answered, likewise.
+    pub fn snoop_text(self) -> String {
         let mut parts: Vec<&str> = set_names(&SNOOPS, self.snoop()).collect();
         parts.extend(set_names(&MORE_SNOOPS, self.more_snoop()));
         if parts.is_empty() {
@@ -179,7 +182,8 @@ impl DataSource {
         names.next().unwrap_or("No")
     }
 
-    fn lock_text(self) -> &'static str {
+    /// Whether it was locked, likewise.
+    pub fn lock_text(self) -> &'static str {
         match self.lock() {
             lock if lock & 1 != 0 => "N/A",
             lock if lock & 2 != 0 => "Yes",
@@ -187,7 +191,8 @@ impl DataSource {
         }
     }
 
-    fn blocked_text(self) -> String {
+    /// What blocked it, likewise, after a space.
+    pub fn blocked_text(self) -> String {
         match self.blocked() {
             0 | 1 => " N/A".to_owned(),
             blocked => {

@@ -36,7 +36,6 @@ const OPTIONS: &[Refusal] = &[
     (Some('l'), "list", Value::None, NO_SCRIPTS),
     (None, "list-dlfilters", Value::None, NO_FILTERS),
     (None, "max-blocks", Value::Needed, "pipe -F brstackinsn through head(1)"),
-    (None, "merge-callchains", Value::None, "user chains that were recorded later stay apart from their samples; prof dump shows them"),
     (Some('s'), "script", Value::Needed, NO_SCRIPTS),
     (None, "stitch-lbr", Value::None, "chains of --call-graph lbr are shown as recorded"),
     (None, "unwind-style", Value::Needed, "there is one unwinder, for all formats"),

@@ -3,6 +3,7 @@
 use crate::fifo::Fifo;
 use crate::recording::Input;
 use anyhow::Context;
+use prof_profile::Counting;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -53,6 +54,9 @@ fn opened_as(path: PathBuf, file: Option<File>) -> Spooled {
         // Whoever hands us a stream vouches for it.
         force: true,
         shows_addresses: false,
+        counting: Some(Counting::Samples),
+        details: false,
+        separate_callchains: false,
     };
     Spooled { input, _file: file }
 }

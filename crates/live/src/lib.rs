@@ -16,7 +16,6 @@
 mod address_space;
 mod alive;
 mod chains;
-mod drained;
 mod files;
 mod links;
 mod memory;
@@ -27,7 +26,6 @@ mod processes;
 mod replay;
 mod stacks;
 mod summary;
-mod told;
 mod unwinder;
 mod wanted;
 

@@ -38,7 +38,6 @@ mod input;
 mod layout;
 mod lbr;
 mod losses;
-mod order;
 mod own;
 mod read_values;
 mod reader;

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod detail;
 mod dso;
 mod location;
 mod names;
@@ -17,6 +18,7 @@ mod stacks;
 mod trust;
 
 pub use address::{Avma, Bias, FileOffset, Svma};
+pub use detail::{Counting, Detail, TakenBranch};
 pub use dso::{Dso, DsoId, DsoKind};
 pub use location::{
     Frame, FrameRange, Function, FunctionId, JitFileFault, Location, LocationId, UnnamedReason,

@@ -1,8 +1,8 @@
 //! The whole model.
 
 use crate::{
-    Dso, DsoId, EventId, Frame, Function, FunctionId, Location, LocationId, NameId, Names, Samples,
-    StackId, StackTree, Trust,
+    Counting, Dso, DsoId, EventId, Frame, Function, FunctionId, Location, LocationId, NameId,
+    Names, Samples, StackId, StackTree, Trust,
 };
 use prof_abi::BuildId;
 
@@ -136,6 +136,8 @@ pub struct Profile {
     pub stacks: StackTree,
     /// The samples in time order.
     pub samples: Samples,
+    /// What these are.
+    pub counting: Counting,
     /// How far to trust all this.
     pub trust: Trust,
     /// Where it comes from.

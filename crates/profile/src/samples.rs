@@ -1,6 +1,6 @@
 //! The samples, one row each, kept as columns.
 
-use crate::{StackId, TaskId};
+use crate::{Detail, StackId, TaskId};
 use rustc_hash::FxHashMap;
 
 /// Index of an event in `Profile::events`.
@@ -40,6 +40,8 @@ pub struct Samples {
     long_periods: FxHashMap<usize, u64>,
     /// By row.
     far_cpus: FxHashMap<usize, u32>,
+    /// By row; empty where nobody asked for it.
+    details: Vec<Detail>,
 }
 
 /// Times in ns. In order, their upper halves change every four seconds.
@@ -116,13 +118,42 @@ impl Samples {
         }
     }
 
+    /// Puts another stack in the place of that of one row.
+    pub fn set_stack(&mut self, index: usize, other: StackId) {
+        if let Some(stack) = self.stack.get_mut(index) {
+            *stack = other;
+        }
+    }
+
     /// Keeps the rows that `keeps` takes, asked in time order.
     pub fn retain(&mut self, mut keeps: impl FnMut(&Sample) -> bool) {
         let mut kept = Self::default();
-        for sample in self.iter().filter(|sample| keeps(sample)) {
-            kept.push(sample);
+        for (row, sample) in self.iter().enumerate() {
+            if !keeps(&sample) {
+                continue;
+            }
+            match self.detail(row) {
+                Some(detail) => kept.push_with(sample, *detail),
+                None => kept.push(sample),
+            }
         }
         *self = kept;
+    }
+
+    /// Adds a row and what it tells beyond; either all rows have that or none.
+    pub fn push_with(&mut self, sample: Sample, detail: Detail) {
+        self.push(sample);
+        self.details.push(detail);
+    }
+
+    /// What row `index` tells beyond itself, where the profile keeps that.
+    pub fn detail(&self, index: usize) -> Option<&Detail> {
+        self.details.get(index)
+    }
+
+    /// The same for all rows, in order; empty where it is not kept.
+    pub fn details_mut(&mut self) -> &mut [Detail] {
+        &mut self.details
     }
 
     /// Adds a row.

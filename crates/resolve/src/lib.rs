@@ -8,6 +8,8 @@
 mod ahead;
 mod chain_ends;
 mod chain_key;
+mod deferred;
+mod details;
 mod early_names;
 mod found;
 mod function_table;

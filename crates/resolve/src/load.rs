@@ -1,6 +1,8 @@
 //! A whole recording to a profile.
 
 use crate::ahead::{Ahead, Job};
+use crate::deferred::{Deferred, Waiting};
+use crate::details::{Details, counting_of, taken_branch};
 use crate::early_names::{EarlyAnswer, EarlyChoice};
 use crate::jit_owners::JitOwners;
 use crate::module_files::ModuleFiles;
@@ -23,8 +25,8 @@ use prof_perfdata::{
     TimeOrder, call_chain_of_branches,
 };
 use prof_profile::{
-    Avma, ChainEnd, Event, EventId, NameId, Profile, Sample, Samples, StackId, Task, TaskId,
-    ThreadCount, Trust,
+    Avma, ChainEnd, Counting, Detail as SampleDetail, DroppedCount, Event, EventId, NameId,
+    Profile, Sample, Samples, StackId, Task, TaskId, ThreadCount, Trust,
 };
 use prof_symbolize::{Detail, Symbolizer};
 use prof_unwind::Machine;
@@ -49,6 +51,15 @@ pub struct LoadOptions {
     /// Whether who looks or root made the recording: what it says of the
     /// users of processes is believed.
     pub is_own: bool,
+    /// What the samples of the profile are; `None` for what perf shows of the
+    /// recording: branches, if it says that it has some.
+    pub counting: Option<Counting>,
+    /// Whether what samples tell beyond who, where and when is kept; always,
+    /// if they are not counted by their periods.
+    pub details: bool,
+    /// Whether user call chains that were recorded after their samples are
+    /// joined to them.
+    pub merges_callchains: bool,
     /// Longest user stack unwound from a sample's dump, frames.
     pub max_stack: usize,
     /// Callers in no mapping that are told apart; the others are shown as one
@@ -69,6 +80,9 @@ impl Default for LoadOptions {
             looking_uid: 0,
             whole_functions: true,
             is_own: false,
+            counting: Some(Counting::Samples),
+            details: false,
+            merges_callchains: true,
             max_stack: 1024,
             unmapped_limit: 1 << 14,
             recorded_at: None,
@@ -308,6 +322,9 @@ struct Loader {
     chain: Vec<u64>,
     shares: Shares,
     parts: Vec<Share>,
+    details: Details,
+    /// `None` if chains are not joined.
+    deferred: Option<Deferred>,
 }
 
 impl Loader {
@@ -340,6 +357,12 @@ impl Loader {
             chain: Vec::new(),
             shares: Shares::default(),
             parts: Vec::new(),
+            details: Details::new(
+                options.details,
+                options.counting.unwrap_or_else(|| counting_of(reader)),
+                reader.features(),
+            ),
+            deferred: options.merges_callchains.then(Deferred::default),
         }
     }
 
@@ -351,7 +374,9 @@ impl Loader {
             Body::Lost(_) | Body::LostSamples(_) => self.tally.losses.add(record),
             Body::Throttle(_) => self.tally.throttled += 1,
             Body::Read(read) => self.thread_count(record, &read),
+            Body::CallchainDeferred(chain) => self.join(record, &chain),
             body => {
+                self.details.learn(record, &body, &mut self.processes.names);
                 let mapped = self.processes.apply(record, &body);
                 if let Some(module) = mapped.filter(|_| has_stack_dumps(record)) {
                     let pid = record.sample_id().pid.unwrap_or(-1);
@@ -423,10 +448,25 @@ impl Loader {
         if mode == CpuMode::User {
             self.processes.runs_user_code(pid);
         }
+        if self.details.counting() == Counting::Branches {
+            return self.branches(record, event, sample, parts);
+        }
         let (stack, end) = self.stack(event, sample, pid, mode);
         let task = self.task(pid, tid);
-        for &Share { event, period } in parts {
-            let Some(counted) = self.event(record, event) else {
+        let detail = self.details.is_wanted().then(|| {
+            let (processes, stacks) = (&self.processes, &mut self.stacks);
+            self.details.of(sample, mode, processes, stacks)
+        });
+        let cost = detail.filter(|_| self.details.counting() == Counting::Memory);
+        let cost = cost.map(|detail| detail.weight.max(1));
+        let first = self.samples.len();
+        for &Share {
+            event: index,
+            period,
+        } in parts
+        {
+            let period = cost.unwrap_or(period);
+            let Some(counted) = self.event(record, index) else {
                 continue;
             };
             counted.samples += 1;
@@ -434,14 +474,93 @@ impl Loader {
             if let Some(end) = end {
                 *self.tally.chain_ends.entry((stack, end)).or_default() += 1;
             }
-            self.samples.push(Sample {
+            let row = Sample {
                 time: sample.time().unwrap_or(0),
                 period,
                 task,
                 stack,
                 cpu: sample.cpu(),
-                event: EventId(event.min(usize::from(u16::MAX)) as u16),
+                event: EventId(index.min(usize::from(u16::MAX)) as u16),
+            };
+            match detail {
+                Some(detail) => {
+                    self.details.payload(event, sample, self.samples.len());
+                    self.samples.push_with(row, detail);
+                }
+                None => self.samples.push(row),
+            }
+        }
+        if let Some(deferred) = &mut self.deferred
+            && let Some(cookie) = sample.deferred_cookie()
+        {
+            let rows = first..self.samples.len();
+            let waiting = Waiting::of(rows, pid, mode, sample.ip().map(Avma));
+            deferred.add((tid, cookie), sample, waiting);
+        }
+    }
+
+    /// Gives the samples that wait for a user call chain their whole stacks.
+    fn join(&mut self, record: &Record<'_>, user: &prof_perfdata::body::CallchainDeferred<'_>) {
+        let tid = record.sample_id().tid.unwrap_or(-1);
+        let Some(deferred) = &mut self.deferred else {
+            return;
+        };
+        for waiting in deferred.take(tid, user.cookie) {
+            let chain = waiting.joined(user.ips.iter());
+            let stack = self.intern(RawChain {
+                pid: waiting.pid,
+                mode: waiting.mode,
+                ip: waiting.ip,
+                entries: chain.iter().copied(),
             });
+            for row in waiting.rows {
+                self.samples.set_stack(row, stack);
+            }
+        }
+    }
+
+    /// Adds each branch of a sample to each event that it counts for.
+    fn branches(
+        &mut self,
+        record: &Record<'_>,
+        event: &prof_perfdata::Event,
+        sample: &RawSample<'_>,
+        parts: &[Share],
+    ) {
+        let (pid, tid) = (sample.pid().unwrap_or(-1), sample.tid().unwrap_or(-1));
+        let task = self.task(pid, tid);
+        let mode = record.misc.cpu_mode();
+        let (processes, stacks) = (&self.processes, &mut self.stacks);
+        let detail = self.details.of(sample, mode, processes, stacks);
+        let Some(branches) = sample.branches() else {
+            return;
+        };
+        for branch in branches.iter() {
+            let taken = taken_branch(branch, pid, &self.processes, &mut self.stacks);
+            let stack = self.stacks.stack_of(taken.to);
+            let detail = SampleDetail {
+                // What perf takes for the weight of a branch.
+                weight: u64::from(taken.cycles).max(1),
+                branch: Some(taken),
+                ..detail
+            };
+            for share in parts {
+                let Some(counted) = self.event(record, share.event) else {
+                    continue;
+                };
+                counted.samples += 1;
+                counted.period = counted.period.saturating_add(1);
+                let row = Sample {
+                    time: sample.time().unwrap_or(0),
+                    period: 1,
+                    task,
+                    stack,
+                    cpu: sample.cpu(),
+                    event: EventId(share.event.min(usize::from(u16::MAX)) as u16),
+                };
+                self.details.payload(event, sample, self.samples.len());
+                self.samples.push_with(row, detail);
+            }
         }
     }
 
@@ -587,6 +706,16 @@ impl Loader {
             || Outline::of(&stacks, &self.samples, raw.len()),
         );
         drop(raw);
+        let counting = self.details.counting();
+        if counting == Counting::Branches {
+            // Their stacks are one address long.
+            for event in &mut self.events {
+                event.has_callchain = false;
+            }
+        }
+        let kernel = || symbolizer.open_kernel(&namer.kernel.request()).ok();
+        let samples = &mut self.samples;
+        self.details.print(features, kernel, samples, &mut names);
         let origin = origin(features, namer.kernel.build_id);
         let mut profile = Profile {
             names,
@@ -601,11 +730,20 @@ impl Loader {
             locations: named.locations,
             stacks,
             samples: self.samples,
+            counting,
             trust: Trust::default(),
             origin,
         };
         profile.trust = trusting::trust(&profile, &self.tally, &outline, reader, late);
         profile.trust.notes.extend(named.notes);
+        let unjoined = self.deferred.map_or(0, |deferred| deferred.len());
+        if unjoined > 0 {
+            let what = "samples whose user call chain was not recorded before the end".into();
+            profile.trust.notes.push(DroppedCount {
+                what,
+                count: unjoined,
+            });
+        }
         profile
     }
 }

@@ -316,6 +316,32 @@ impl StackBuilder {
         }
     }
 
+    /// What holds an address of a process, which need not be code; the first
+    /// of `modes` that maps it. `None` if nothing does.
+    pub(crate) fn place(
+        &mut self,
+        processes: &Processes,
+        pid: i32,
+        modes: &[CpuMode],
+        address: Avma,
+    ) -> Option<LocationId> {
+        modes.iter().find_map(|&mode| {
+            let space = processes.space(pid, mode)?;
+            space.find(address)?;
+            Some(self.locate(Some(space), mode, address, false))
+        })
+    }
+
+    /// The location of an address that nothing holds, in perf's mode for it.
+    pub(crate) fn nowhere(&mut self, address: Avma) -> LocationId {
+        self.locate(None, CpuMode::Hypervisor, address, false)
+    }
+
+    /// The stack of one frame.
+    pub(crate) fn stack_of(&mut self, location: LocationId) -> StackId {
+        self.stacks.push(StackId::EMPTY, location)
+    }
+
     /// The location of a sample's own address.
     fn leaf(&mut self, processes: &Processes, pid: i32, mode: CpuMode, ip: Avma) -> LocationId {
         self.locate(processes.space(pid, mode), mode, ip, false)

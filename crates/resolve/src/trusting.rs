@@ -36,9 +36,7 @@ pub(crate) fn trust(
         ..Trust::default()
     };
     let told = reader.features().trust();
-    let told = told
-        .and_then(|text| LiveSummary::from_json(&text.to_string_lossy()))
-        .filter(|told| !told.by_kernel);
+    let told = told.and_then(|text| LiveSummary::from_json(&text.to_string_lossy()));
     let ((frames, unnamed), ()) = rayon::join(
         || count_frames(profile, &outline.seen, tally.left_out),
         || judge_chains(profile, outline, tally, told.as_ref(), &mut trust),

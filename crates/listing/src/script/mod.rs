@@ -5,5 +5,5 @@ mod code;
 mod records;
 mod rows;
 
-pub use records::{Layout, Shown, write as write_record};
+pub use records::{Layout, Shown, write as write_record, write_deferred};
 pub use rows::Rows;

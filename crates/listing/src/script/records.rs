@@ -64,6 +64,24 @@ pub fn write(
     out.push(b'\n');
 }
 
+/// Appends the line above a user call chain that stands apart.
+pub fn write_deferred(
+    record: &Record<'_>,
+    body: &Body<'_>,
+    processes: &Processes,
+    layout: Layout<'_>,
+    out: &mut Vec<u8>,
+) {
+    let Body::CallchainDeferred(chain) = body else {
+        return;
+    };
+    head(record, body, processes, layout, out);
+    put(
+        out,
+        format_args!("DEFERRED CALLCHAIN [cookie: {:x}]\n", chain.cookie),
+    );
+}
+
 /// Thread, CPU and time; of records without a trailer what their body tells.
 fn head(
     record: &Record<'_>,

@@ -9,7 +9,7 @@ use prof_perfdata::{
     Body, BranchFlags, Features, Record, Registers, Sample as Recorded, call_chain_of_branches,
 };
 use prof_profile::Sample;
-use prof_report::script::{Branch, Details, Field, Fields, Leaf, Place, ScriptWriter};
+use prof_report::script::{Branch, Details, Field, Fields, Leaf, Place, ScriptWriter, push_frame};
 use prof_resolve::{NamedPlace, PlaceNames};
 use prof_symbolize::Symbolizer;
 use std::collections::HashMap;
@@ -79,6 +79,7 @@ impl<'a> Rows<'a> {
         details.has_chain = recorded.callchain().is_some();
         details.is_unwound = recorded.regs_user().is_some_and(|regs| regs.abi != 0)
             && recorded.stack_user().is_some();
+        details.cookie = recorded.deferred_cookie();
         let leaf = self.leaf(record, recorded, processes);
         details.leaf = match &leaf {
             RecordedLeaf::Sampled => Leaf::Sampled,
@@ -174,6 +175,26 @@ impl<'a> Rows<'a> {
             RecordedLeaf::Sampled
         } else {
             RecordedLeaf::Missing
+        }
+    }
+
+    /// Appends the frames of a user call chain that stands apart from its
+    /// samples.
+    pub fn push_chain(
+        &mut self,
+        (pid, entries): (i32, impl Iterator<Item = u64>),
+        processes: &Processes,
+        fields: Fields,
+        out: &mut Vec<u8>,
+    ) {
+        let mut mode = CpuMode::User;
+        for entry in entries {
+            if let Some(context) = CallchainContext::from_entry(entry) {
+                mode = context.cpu_mode();
+                continue;
+            }
+            let named = Named::find(&mut self.places, processes, (pid, mode, entry));
+            push_frame(&named.place(), fields, out);
         }
     }
 

@@ -218,6 +218,8 @@ getters! {
     groups: GROUP_DESC, Groups -> &[GroupDescription];
     /// First and last time of a sample.
     sample_time: SAMPLE_TIME, SampleTime -> &SampleTime;
+    /// Sockets, cores and threads of the CPUs.
+    cpu_topology: CPU_TOPOLOGY, CpuTopology -> &CpuTopology;
     /// How the data is compressed.
     compression: COMPRESSED, Compressed -> &Compression;
     /// Wall clock.

@@ -1,5 +1,6 @@
 //! Sort keys: what the rows of a table are told apart by.
 
+use super::DetailKey;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -31,13 +32,18 @@ pub enum SortKey {
     Parent,
     /// Slice of time.
     Time,
+    /// Length of the function, bytes.
+    SymbolSize,
     /// The event.
     Event,
+    /// What the record of a sample tells.
+    Detail(DetailKey),
 }
 
 impl SortKey {
-    /// All keys.
-    pub const ALL: [Self; 13] = [
+    /// All keys but those that only records tell, which [`DetailKey::all`]
+    /// lists.
+    pub const ALL: [Self; 14] = [
         Self::Comm,
         Self::CommNodigit,
         Self::Pid,
@@ -50,6 +56,7 @@ impl SortKey {
         Self::Cpu,
         Self::Parent,
         Self::Time,
+        Self::SymbolSize,
         Self::Event,
     ];
 
@@ -68,7 +75,9 @@ impl SortKey {
             Self::Cpu => "cpu",
             Self::Parent => "parent",
             Self::Time => "time",
+            Self::SymbolSize => "symbol_size",
             Self::Event => "event",
+            Self::Detail(key) => key.name(),
         }
     }
 
@@ -87,7 +96,9 @@ impl SortKey {
             Self::Cpu => "CPU",
             Self::Parent => "Parent symbol",
             Self::Time => "Time",
+            Self::SymbolSize => "Symbol size",
             Self::Event => "Event",
+            Self::Detail(key) => key.heading(),
         }
     }
 
@@ -95,7 +106,7 @@ impl SortKey {
     pub fn is_of_frame(self) -> bool {
         matches!(
             self,
-            Self::Dso | Self::Symbol | Self::Srcline | Self::Srcfile
+            Self::Dso | Self::Symbol | Self::SymbolSize | Self::Srcline | Self::Srcfile
         )
     }
 }
@@ -127,6 +138,51 @@ impl fmt::Display for SortKey {
     }
 }
 
+const NO_TYPES: &str = "types of data are not looked for";
+const NO_BLOCKS: &str = "code is not divided into the blocks between branches";
+const IN_CHAINS: &str = "it is of the branches in call chains, which are shown without";
+const NO_COLUMN: &str = "it is no column here; sort by local_weight, local_ins_lat or mem instead";
+const NO_LATENCY: &str = "wall-clock time is not divided among threads; use record --switch-events, and the timeline \
+     of the terminal UI";
+const NO_GUESTS: &str = "guests have no shares of their own; record inside them";
+
+/// perf's sort keys that are not here, and why.
+#[rustfmt::skip] // a table
+const REFUSED: [(&str, &str); 24] = [
+    ("latency", NO_LATENCY),
+    ("latency_children", NO_LATENCY),
+    ("overhead_guest_sys", NO_GUESTS),
+    ("overhead_guest_us", NO_GUESTS),
+    ("weight1", NO_COLUMN),
+    ("weight2", NO_COLUMN),
+    ("weight3", NO_COLUMN),
+    ("op", NO_COLUMN),
+    ("cache", NO_COLUMN),
+    ("memory", NO_COLUMN),
+    ("dtlb", NO_COLUMN),
+    ("dso_size", "mappings of one file are not told apart; prof report --mmaps shows them"),
+    ("ipc_null", NO_BLOCKS),
+    ("ipc_lbr", NO_BLOCKS),
+    ("type", NO_TYPES),
+    ("typeoff", NO_TYPES),
+    ("symoff", NO_TYPES),
+    ("typecln", NO_TYPES),
+    ("callchain_branch_predicted", IN_CHAINS),
+    ("callchain_branch_abort", IN_CHAINS),
+    ("callchain_branch_cycles", IN_CHAINS),
+    ("dcacheline", "cache lines are not told apart; sort by symbol_daddr"),
+    ("trace_fields", "fields of tracepoints are no columns; sort by trace"),
+    ("ipc", NO_BLOCKS),
+];
+
+/// Why a sort key of perf's is not here.
+pub fn refused_key(name: &str) -> Option<&'static str> {
+    let mut refused = REFUSED.iter();
+    refused
+        .find(|(refused, _)| *refused == name)
+        .map(|(_, why)| *why)
+}
+
 /// A word that is no sort key.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("unknown sort key {given:?}; known are {known}")]
@@ -144,15 +200,15 @@ impl FromStr for SortKey {
     /// whatever the case.
     fn from_str(text: &str) -> Result<Self, KeyError> {
         let lower = text.to_lowercase();
-        let exact = Self::ALL.into_iter().find(|key| key.name() == lower);
-        let prefixed = || {
-            Self::ALL
-                .into_iter()
-                .find(|key| !lower.is_empty() && key.name().starts_with(&lower))
+        let all = || {
+            let details = DetailKey::all().map(Self::Detail);
+            Self::ALL.into_iter().chain(details)
         };
+        let exact = all().find(|key| key.name() == lower);
+        let prefixed = || all().find(|key| !lower.is_empty() && key.name().starts_with(&lower));
         exact.or_else(prefixed).ok_or_else(|| KeyError {
             given: text.to_owned(),
-            known: Self::ALL.map(Self::name).join(", "),
+            known: all().map(Self::name).collect::<Vec<_>>().join(", "),
         })
     }
 }

@@ -181,6 +181,7 @@ struct FrameKey {
     function: Option<(bool, FunctionOrName, FunctionId)>,
     line: Option<Place>,
     file: Option<Option<NameId>>,
+    size: Option<Option<u64>>,
 }
 
 #[derive(PartialEq, Eq, Hash)]
@@ -270,6 +271,7 @@ impl<'a> FrameKeys<'a> {
             dso: has(SortKey::Dso).then_some(dso_name),
             function: has(SortKey::Symbol).then_some(function),
             line: by_line.then(|| self.place(site)),
+            size: has(SortKey::SymbolSize).then(|| site.size(self.profile)),
             file: by_file.then(|| site.line.map(|(file, _)| self.file(file))),
         }
     }

@@ -1,7 +1,7 @@
 //! Which samples a view shows.
 
 use super::{Granularity, TimeRange, Transform};
-use prof_profile::EventId;
+use prof_profile::{Detail, EventId};
 use regex::Regex;
 
 /// What a view is made from; the default is all samples of the first event.
@@ -117,6 +117,8 @@ pub struct Filter {
     pub pids: Vec<i32>,
     /// Thread ids.
     pub tids: Vec<i32>,
+    /// How many threads ran; only where samples tell it.
+    pub parallelism: Vec<u32>,
     /// Some frame of the stack has a name that matches.
     pub frame: Option<Regex>,
     /// Mode of the leaf.
@@ -131,8 +133,17 @@ impl Filter {
             && self.symbols.is_empty()
             && self.pids.is_empty()
             && self.tids.is_empty()
+            && self.parallelism.is_empty()
             && self.frame.is_none()
             && self.mode.is_none()
+    }
+}
+
+impl Filter {
+    /// Whether it lets pass what the record of a sample tells.
+    pub(crate) fn takes(&self, detail: Option<&Detail>) -> bool {
+        let wanted = &self.parallelism;
+        wanted.is_empty() || detail.is_none_or(|detail| wanted.contains(&detail.parallelism))
     }
 }
 

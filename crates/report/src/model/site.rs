@@ -77,6 +77,13 @@ impl Site {
         }
     }
 
+    /// Length in bytes of the function that stands in the file; `None` if it
+    /// is not known.
+    pub fn size(&self, profile: &Profile) -> Option<u64> {
+        let host = profile.function(self.host);
+        (host.unnamed.is_none() && self.kind != SiteKind::Module).then_some(host.size)
+    }
+
     /// Whether it is kernel or hypervisor code.
     pub fn is_kernel(&self, profile: &Profile) -> bool {
         matches!(

@@ -2,11 +2,11 @@
 
 use super::judge::{Fate, Sieve};
 use super::select::{ParentPattern, StackEnd};
-use super::{Selection, SortKey, without_digits};
+use super::{DetailKey, Selection, SortKey, without_digits};
 use hashbrown::HashTable;
-use prof_profile::{NameId, Profile, Sample, StackId, TaskId};
+use prof_profile::{Detail, NameId, Profile, Sample, StackId, TaskId};
 use rustc_hash::{FxBuildHasher, FxHashMap};
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
@@ -101,6 +101,8 @@ pub struct Group {
     /// The caller that the pattern for parents finds; `Some(None)` where it
     /// finds none.
     pub parent: Option<Option<NameId>>,
+    /// Hash of what the record tells, as far as keys name it.
+    pub detail: Option<u64>,
 }
 
 /// Samples of one group with one stack.
@@ -133,6 +135,8 @@ pub(crate) struct Split {
     pub(crate) parent: bool,
     /// Length of a time slice, ns.
     pub(crate) time: Option<u64>,
+    /// Keys that the record tells, each by its bit.
+    pub(crate) details: u64,
 }
 
 impl Split {
@@ -145,7 +149,23 @@ impl Split {
             cpu: keys.contains(&SortKey::Cpu),
             parent: keys.contains(&SortKey::Parent),
             time: keys.contains(&SortKey::Time).then_some(quantum.max(1)),
+            details: keys.iter().fold(0, |all, key| match key {
+                SortKey::Detail(key) => all | key.bit(),
+                _ => all,
+            }),
         }
+    }
+
+    /// What tells samples apart by their records.
+    fn of_detail(self, profile: &Profile, detail: &Detail) -> Option<u64> {
+        if self.details == 0 {
+            return None;
+        }
+        let mut hasher = DefaultHasher::new();
+        for key in DetailKey::all().filter(|key| self.details & key.bit() != 0) {
+            key.identity(profile, detail).hash(&mut hasher);
+        }
+        Some(hasher.finish())
     }
 
     fn group(self, profile: &Profile, task: TaskId, cpu: Option<u32>, slice: u64) -> Group {
@@ -158,6 +178,7 @@ impl Split {
             cpu: self.cpu.then_some(cpu),
             time: self.time.map(|_| slice),
             parent: None,
+            detail: None,
         }
     }
 }
@@ -189,9 +210,12 @@ impl<'a> Groups<'a> {
         }
     }
 
-    fn of(&mut self, profile: &Profile, sample: &Sample) -> GroupId {
+    fn of(&mut self, profile: &Profile, row: usize, sample: &Sample) -> GroupId {
         let task = sample.task.0 as usize;
-        let by_task = !self.split.cpu && self.split.time.is_none() && self.parents.is_none();
+        let by_task = !self.split.cpu
+            && self.split.time.is_none()
+            && self.parents.is_none()
+            && self.split.details == 0;
         if by_task && let Some(known) = self.of_task.get(task).copied().flatten() {
             return known;
         }
@@ -203,6 +227,8 @@ impl<'a> Groups<'a> {
         let comm = profile.task(sample.task).comm;
         group.comm_nodigit = self.first_comms.get(&comm).copied();
         group.parent = self.parents.map(|parents| parents.of(sample.stack));
+        let detail = profile.samples.detail(row);
+        group.detail = detail.and_then(|detail| self.split.of_detail(profile, detail));
         let list = &mut self.list;
         let id = *self.index.entry(group).or_insert_with(|| {
             list.push(group);
@@ -362,9 +388,10 @@ impl Tally {
                 period: sample.period,
                 samples: 1,
             };
-            if fate == Fate::Shown {
+            let detail = profile.samples.detail(row);
+            if fate == Fate::Shown && selection.filter.takes(detail) {
                 // As in perf, callees that are ignored still are looked at.
-                let group = groups.of(profile, &recorded);
+                let group = groups.of(profile, row, &recorded);
                 cells.add(group, row, &sample);
             }
         }

@@ -59,6 +59,9 @@ pub struct Details<'a> {
     /// Whether its user part was unwound from a copied stack: callers are then
     /// shown by the last byte of the call, as in perf, not by where it returns.
     pub is_unwound: bool,
+    /// The cookie of a user call chain that was recorded elsewhere: where the
+    /// chain ends with it, it is no address.
+    pub cookie: Option<u64>,
     /// How that chain begins.
     pub leaf: Leaf<'a>,
     /// `misc` of the record, as letters.
@@ -110,6 +113,7 @@ impl<'a> Details<'a> {
             ip: 0,
             has_chain: false,
             is_unwound: false,
+            cookie: None,
             leaf: Leaf::Sampled,
             misc: "",
             addr: None,

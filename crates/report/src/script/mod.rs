@@ -15,4 +15,4 @@ pub use blocks::{
 pub use clock::{TimeOrigin, Times};
 pub use details::{Branch, Details, Leaf, Place};
 pub use fields::{EventKind, Field, FieldError, Fields, Selection};
-pub use sample::{Options, ScriptWriter};
+pub use sample::{Options, ScriptWriter, push_frame};

@@ -227,6 +227,10 @@ impl<'p> ScriptWriter<'p> {
             push_frame(&leaf, fields, out);
         }
         for location in locations {
+            if let Some(cookie) = details.cookie.filter(|&it| self.is_cookie(location, it)) {
+                push_cookie(cookie, fields, out);
+                continue;
+            }
             if let Some(last) = self.stop_in(location) {
                 let location = shown_location(profile, location, details.is_unwound);
                 self.push_frames(&location, last + 1, fields, out);
@@ -236,6 +240,12 @@ impl<'p> ScriptWriter<'p> {
             let lines = self.lines.get(run.start..run.start + run.len);
             out.extend_from_slice(lines.unwrap_or_default());
         }
+    }
+
+    /// Whether a location stands for a call chain that was recorded elsewhere.
+    fn is_cookie(&self, location: LocationId, cookie: u64) -> bool {
+        let location = self.profile.location(location);
+        location.address.0 == cookie && self.profile.dso(location.dso).kind == DsoKind::Unknown
     }
 
     /// Which frame of a location chains end at, if it has one.
@@ -432,8 +442,20 @@ fn shown_location(profile: &Profile, id: LocationId, is_unwound: bool) -> Locati
     location
 }
 
+/// What stands for a call chain that was recorded elsewhere.
+fn push_cookie(cookie: u64, fields: Fields, out: &mut Vec<u8>) {
+    put(out, format_args!("\t{cookie:16x}"));
+    if fields.has(Field::Sym) {
+        out.extend(b" (cookie)");
+    }
+    if shows_dso(fields) {
+        out.extend(b" ([unknown])");
+    }
+    out.push(b'\n');
+}
+
 /// A frame of a chain that no stack of the profile holds.
-fn push_frame(place: &Place<'_>, fields: Fields, out: &mut Vec<u8>) {
+pub fn push_frame(place: &Place<'_>, fields: Fields, out: &mut Vec<u8>) {
     put(out, format_args!("\t{:16x}", place.file_offset));
     if fields.has(Field::Sym) {
         out.push(b' ');

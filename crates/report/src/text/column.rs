@@ -83,7 +83,7 @@ impl Column {
                     | SortKey::Parent
                     | SortKey::Event
             )
-        )
+        ) || matches!(self.field, Field::Key(SortKey::Detail(key)) if key.pads_itself())
     }
 
     /// Writes the cell of a row; a separator inside of it becomes a dot, as

@@ -141,6 +141,15 @@ impl Comparer<'_> {
                 parent(a).cmp(&parent(b))
             }
             SortKey::Event => Ordering::Equal,
+            SortKey::SymbolSize => self.ranks.size(a).cmp(&self.ranks.size(b)),
+            SortKey::Detail(key) => {
+                let profile = self.ranks.profile();
+                let detail = |row: &Row| profile.samples.detail(row.first as usize);
+                match (detail(a), detail(b)) {
+                    (Some(a), Some(b)) => key.compare(profile, a, b),
+                    _ => Ordering::Equal,
+                }
+            }
         }
     }
 

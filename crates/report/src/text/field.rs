@@ -4,10 +4,11 @@
 use super::room::name_within;
 use crate::escape;
 use crate::model::{
-    Group, Row, RowKey, Rows, Scene, Site, SiteKind, SortKey, Weight, comm_without_numbers,
+    DetailKey, Group, Row, RowKey, Rows, Scene, Shown, Site, SiteKind, SortKey, Weight,
+    comm_without_numbers, refused_key,
 };
 use prof_abi::CpuMode;
-use prof_profile::{DsoKind, FileOffset, UnnamedReason};
+use prof_profile::{Detail, DsoKind, FileOffset, UnnamedReason};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -35,12 +36,23 @@ pub enum Field {
 
 /// A word that names no column.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("unknown field {given:?}; known are {known}")]
-pub struct FieldError {
-    /// What was given.
-    pub given: String,
-    /// All fields, separated by commas.
-    pub known: String,
+pub enum FieldError {
+    /// No column has this name.
+    #[error("unknown field {given:?}; known are {known}")]
+    Unknown {
+        /// What was given.
+        given: String,
+        /// All fields, separated by commas.
+        known: String,
+    },
+    /// It is perf's, but not here.
+    #[error("prof does not have perf's {given:?}: {why}")]
+    Refused {
+        /// What was given.
+        given: String,
+        /// Why, and what to do instead.
+        why: &'static str,
+    },
 }
 
 /// Columns as typed: separated by commas; after a `+` they are added to the
@@ -51,6 +63,8 @@ pub struct FieldList {
     pub fields: Vec<Field>,
     /// Whether they are added to the usual ones.
     pub is_added: bool,
+    /// As typed, without the `+`.
+    pub text: String,
 }
 
 impl FromStr for FieldList {
@@ -62,6 +76,7 @@ impl FromStr for FieldList {
         Ok(Self {
             fields: fields.collect::<Result<_, _>>()?,
             is_added: words.is_some(),
+            text: words.unwrap_or(text).to_owned(),
         })
     }
 }
@@ -80,20 +95,26 @@ impl FromStr for Field {
 
     fn from_str(text: &str) -> Result<Self, FieldError> {
         let lower = text.to_lowercase();
+        if let Some(why) = refused_key(&lower) {
+            let given = lower;
+            return Err(FieldError::Refused { given, why });
+        }
         let weight = WEIGHT_FIELDS
             .iter()
             .find(|(name, _)| *name == lower || (!lower.is_empty() && name.starts_with(&lower)));
         let key = || SortKey::from_str(&lower).map(Field::Key);
         // Sort keys first, as a beginning such as `p` or `s` means `pid`, `symbol`.
         key().or_else(|error| {
-            weight.map(|&(_, field)| field).ok_or_else(|| FieldError {
-                given: text.to_owned(),
-                known: format!(
-                    "{}, {}",
-                    WEIGHT_FIELDS.map(|(name, _)| name).join(", "),
-                    error.known
-                ),
-            })
+            weight
+                .map(|&(_, field)| field)
+                .ok_or_else(|| FieldError::Unknown {
+                    given: text.to_owned(),
+                    known: format!(
+                        "{}, {}",
+                        WEIGHT_FIELDS.map(|(name, _)| name).join(", "),
+                        error.known
+                    ),
+                })
         })
     }
 }
@@ -141,6 +162,7 @@ impl Field {
             Self::Children | Self::Overhead | Self::OverheadSys | Self::OverheadUs => 8,
             Self::Samples | Self::Period => 12,
             Self::Key(SortKey::Time) => 12,
+            Self::Key(SortKey::Detail(key)) => key.least_width(),
             Self::Key(key) => key.heading().chars().count(),
         }
     }
@@ -248,8 +270,36 @@ impl<'a> Cells<'a> {
                 let name = char_count(&escape::terminal(site.name(profile)));
                 self.width_of_origin() + "[.] ".len() + name
             }
+            (SortKey::Detail(key), _) => {
+                let text = char_count(&self.text(SortKey::Detail(key), row));
+                let detail = self.detail(row);
+                detail.map_or(text, |detail| key.width_beside(detail, text))
+            }
             _ => char_count(&self.text(key, row)),
         }
+    }
+
+    fn detail(&self, row: &Row) -> Option<&Detail> {
+        self.scene.profile().samples.detail(row.first as usize)
+    }
+
+    /// What the record of the row's first sample tells; all have it in common.
+    fn write_detail(&self, key: DetailKey, row: &Row, out: &mut String) {
+        let profile = self.scene.profile();
+        let Some(detail) = self.detail(row) else {
+            return;
+        };
+        let first = profile.samples.get(row.first as usize);
+        let leaf = first.and_then(|first| profile.stacks.get(first.stack));
+        let shown = Shown {
+            samples: row.own.samples,
+            level: letter_of_mode(detail.mode),
+            leaf: leaf.map(|(_, leaf)| leaf),
+            full_paths: self.look.full_paths,
+        };
+        let mut text = String::new();
+        key.write(profile, detail, shown, &mut text);
+        out.push_str(&escape::terminal(&text));
     }
 
     /// Rows with the same number here have the same cell, where many rows
@@ -316,6 +366,13 @@ impl<'a> Cells<'a> {
                 let name = self.scene.event().map_or("", |event| event.name.as_str());
                 out.push_str(&escape::terminal(name));
             }
+            SortKey::SymbolSize => {
+                let width = SortKey::SymbolSize.heading().len();
+                let size = site.and_then(|site| site.size(profile));
+                let size = size.map_or_else(|| "unknown".to_owned(), |size| size.to_string());
+                let _ = write!(out, "{size:>width$}");
+            }
+            SortKey::Detail(key) => self.write_detail(key, row, out),
         }
     }
 
@@ -569,12 +626,17 @@ fn letter_of_file(path: &str, from: &str) -> char {
 /// The letter of the mode a frame ran in.
 fn level(scene: &Scene<'_>, site: Option<&Site>) -> char {
     let mode = site.map(|site| site.function(scene.profile()).mode);
+    mode.map_or('.', letter_of_mode)
+}
+
+/// The letter of a mode.
+pub(crate) fn letter_of_mode(mode: CpuMode) -> char {
     match mode {
-        Some(CpuMode::Kernel) => 'k',
-        Some(CpuMode::Hypervisor) => 'H',
-        Some(CpuMode::GuestKernel) => 'g',
-        Some(CpuMode::GuestUser) => 'u',
-        Some(CpuMode::User | CpuMode::Unknown) | None => '.',
+        CpuMode::Kernel => 'k',
+        CpuMode::Hypervisor => 'H',
+        CpuMode::GuestKernel => 'g',
+        CpuMode::GuestUser => 'u',
+        CpuMode::User | CpuMode::Unknown => '.',
     }
 }
 

@@ -278,5 +278,7 @@ fn as_coarse_as(coarse: Group, fine: Group) -> Group {
         cpu: coarse.cpu.and(fine.cpu),
         time: coarse.time.and(fine.time),
         parent: coarse.parent.and(fine.parent),
+        // Refused with a hierarchy.
+        detail: None,
     }
 }

@@ -19,6 +19,7 @@ mod room;
 mod table;
 mod threads;
 
+pub(crate) use field::letter_of_mode;
 pub use field::{CellLook, Cells, Field, FieldError, FieldList};
 pub use group::{tables as event_tables, title as events_title};
 pub use options::{

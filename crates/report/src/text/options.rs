@@ -39,6 +39,8 @@ pub struct TextOptions {
     pub threads: bool,
     /// `-q`: no comment lines.
     pub quiet: bool,
+    /// The sort keys as text, told above a table of memory accesses.
+    pub sort_text: String,
     /// `--time` as given, told beside the counts.
     pub time: Option<String>,
     /// `-x`: rows without a caller that the pattern finds are left out.
@@ -91,6 +93,7 @@ impl Default for TextOptions {
             quantum: 100_000_000,
             threads: false,
             quiet: false,
+            sort_text: String::new(),
             time: None,
             exclude_other: false,
             symbol_filter: None,

@@ -12,6 +12,8 @@ pub(crate) struct Ranks<'a> {
     /// By `NameId`; equal names have one id.
     names: Vec<u32>,
     sites: Vec<SiteRank>,
+    /// By `SiteId`: length of the function, 0 if unknown.
+    sizes: Vec<u64>,
 }
 
 /// How a frame compares: by module, by name, by address.
@@ -62,9 +64,12 @@ impl<'a> Ranks<'a> {
                 }
             })
             .collect();
+        let sizes = scene.sites().iter();
+        let sizes = sizes.map(|site| site.size(profile).unwrap_or(0));
         Self {
             profile,
             names,
+            sizes: sizes.collect(),
             sites,
         }
     }
@@ -95,6 +100,12 @@ impl<'a> Ranks<'a> {
     /// What the names are of.
     pub(crate) fn profile(&self) -> &'a Profile {
         self.profile
+    }
+
+    /// Length of the row's function, 0 if unknown.
+    pub(crate) fn size(&self, row: &crate::model::Row) -> u64 {
+        let site = row.site.and_then(|site| self.sizes.get(site.0 as usize));
+        site.copied().unwrap_or(0)
     }
 
     pub(crate) fn name(&self, id: Option<NameId>) -> Option<u32> {

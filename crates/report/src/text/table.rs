@@ -17,7 +17,7 @@ use crate::model::{
     Selection, SortKey, StackEnd, Weight, first_places,
 };
 use crate::trust;
-use prof_profile::{EventId, FileOffset, Profile};
+use prof_profile::{Counting, EventId, FileOffset, Profile};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
@@ -521,7 +521,15 @@ impl<'a> Table<'a> {
                 format!(" (time slices: {})", escape::terminal(time))
             })
         );
-        let _ = writeln!(out, "# Event count (approx.): {}\n#", counted.period);
+        let _ = match self.scene.profile().counting {
+            Counting::Memory => writeln!(
+                out,
+                "# Total weight : {}\n# Sort order   : {}\n#",
+                counted.period,
+                escape::terminal(&self.options.sort_text)
+            ),
+            _ => writeln!(out, "# Event count (approx.): {}\n#", counted.period),
+        };
     }
 
     /// Writes the rows with their chains. Lines are made in parallel and

@@ -1,0 +1,232 @@
+//! What samples tell beyond who, where and when: collected where a view asks
+//! for it.
+
+use crate::stack_builder::StackBuilder;
+use prof_abi::{CpuMode, Misc, SampleType};
+use prof_live::Processes;
+use prof_perfdata::{Body, Branch, Event, Features, Reader, Record, Sample as RawSample};
+use prof_profile::{Avma, Counting, Detail, LocationId, NameId, Names, Samples, TakenBranch};
+use prof_symbolize::KernelSymbols;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Index of the cgroup among the namespaces of a NAMESPACES record.
+const CGROUP_NAMESPACE: usize = 6;
+
+/// The distinct payloads of tracepoints, and which sample has which.
+#[derive(Default)]
+struct Payloads {
+    /// Number of the event, and bytes.
+    index: FxHashMap<(u64, Box<[u8]>), u32>,
+    /// By row of the samples.
+    of_rows: Vec<Option<u32>>,
+}
+
+/// Collects details sample by sample.
+pub(crate) struct Details {
+    is_wanted: bool,
+    counting: Counting,
+    /// Paths by id.
+    cgroups: FxHashMap<u64, NameId>,
+    /// Device and inode of the cgroup namespace by thread.
+    namespaces: FxHashMap<i32, (u64, u64)>,
+    /// By CPU.
+    sockets: Vec<u32>,
+    /// Threads that run, as perf counts them: it begins with 1.
+    running: i64,
+    /// CPUs of the machine.
+    cpus: i64,
+    payloads: Payloads,
+}
+
+impl Details {
+    pub(crate) fn new(is_wanted: bool, counting: Counting, features: &Features) -> Self {
+        let topology = features.cpu_topology();
+        let cpus = topology.map_or(&[][..], |topology| &topology.cpus);
+        Self {
+            is_wanted: is_wanted || counting != Counting::Samples,
+            counting,
+            cgroups: FxHashMap::default(),
+            namespaces: FxHashMap::default(),
+            sockets: cpus.iter().map(|cpu| cpu.socket).collect(),
+            running: 1,
+            cpus: features
+                .nr_cpus()
+                .map_or(i64::MAX, |cpus| cpus.available.into()),
+            payloads: Payloads::default(),
+        }
+    }
+
+    pub(crate) fn counting(&self) -> Counting {
+        self.counting
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.is_wanted
+    }
+
+    /// Learns from a record that is no sample.
+    pub(crate) fn learn(&mut self, record: &Record<'_>, body: &Body<'_>, names: &mut Names) {
+        match body {
+            Body::Switch(_) | Body::SwitchCpuWide(_) => {
+                // The idle task does not count.
+                if record.sample_id().tid != Some(0) {
+                    let is_out = record.misc.has(Misc::SWITCH_OUT);
+                    self.running += if is_out { -1 } else { 1 };
+                }
+            }
+            // There is no switch away from a thread that ends.
+            Body::Exit(_) => self.running -= 1,
+            Body::Cgroup(cgroup) => {
+                let path = names.intern(&String::from_utf8_lossy(cgroup.path.bytes()));
+                self.cgroups.insert(cgroup.id, path);
+            }
+            Body::Namespaces(record) => {
+                let own = record.namespaces.iter().nth(CGROUP_NAMESPACE);
+                if let Some(own) = own {
+                    self.namespaces.insert(record.tid, (own.device, own.inode));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What a sample tells, without the branch it is of.
+    pub(crate) fn of(
+        &self,
+        sample: &RawSample<'_>,
+        mode: CpuMode,
+        processes: &Processes,
+        stacks: &mut StackBuilder,
+    ) -> Detail {
+        let pid = sample.pid().unwrap_or(-1);
+        let (_, latency, stage) = sample.weight_parts().unwrap_or_default();
+        let address = sample.addr().unwrap_or(0);
+        // As perf, looks for data where the sample was taken, and nowhere else.
+        let data = stacks.place(processes, pid, &[mode], Avma(address));
+        let cgroup = sample.cgroup().unwrap_or(0);
+        let socket = sample.cpu().and_then(|cpu| self.sockets.get(cpu as usize));
+        Detail {
+            weight: sample.weight().unwrap_or(0),
+            instruction_latency: latency,
+            stage_latency: stage,
+            transaction: sample.transaction().unwrap_or(0),
+            data_src: sample.data_src().unwrap_or(0),
+            address,
+            data,
+            mode,
+            ip: sample.ip().unwrap_or(0),
+            physical_address: sample.phys_addr().unwrap_or(0),
+            data_page_size: sample.data_page_size().unwrap_or(0),
+            code_page_size: sample.code_page_size().unwrap_or(0),
+            cgroup,
+            cgroup_path: self.cgroups.get(&cgroup).copied(),
+            cgroup_namespace: sample
+                .tid()
+                .and_then(|tid| self.namespaces.get(&tid))
+                .copied()
+                .unwrap_or_default(),
+            socket: socket.map_or(-1, |&socket| socket as i32),
+            parallelism: self.running.min(self.cpus).max(1) as u32,
+            trace: None,
+            branch: None,
+        }
+    }
+
+    /// Notes the payload of the sample that is row `row`.
+    pub(crate) fn payload(&mut self, event: &Event, sample: &RawSample<'_>, row: usize) {
+        const TRACEPOINT: u32 = prof_abi::event_kind::TRACEPOINT;
+        if event.attr.kind != TRACEPOINT {
+            return;
+        }
+        let Some(bytes) = sample.raw() else {
+            return;
+        };
+        let next = self.payloads.index.len() as u32;
+        let key = (event.attr.config, bytes.into());
+        let index = *self.payloads.index.entry(key).or_insert(next);
+        self.payloads.of_rows.resize(row, None);
+        self.payloads.of_rows.push(Some(index));
+    }
+
+    /// Gives each sample the text of its payload.
+    pub(crate) fn print(
+        self,
+        features: &Features,
+        kernel: impl FnOnce() -> Option<Arc<KernelSymbols>>,
+        samples: &mut Samples,
+        names: &mut Names,
+    ) {
+        let payloads = self.payloads;
+        let tracing = features.tracing_data();
+        let tracing =
+            tracing.and_then(|bytes| prof_perfdata::tracepoint::TracingData::parse(bytes).ok());
+        let Some(tracing) = tracing.filter(|_| !payloads.index.is_empty()) else {
+            return;
+        };
+        let kernel = kernel();
+        let function = |address| {
+            let kernel = kernel.as_ref()?;
+            let symbol = kernel
+                .lookup(Avma(address), prof_symbolize::Detail::Symbol)
+                .symbol?;
+            Some((symbol.name.to_string(), symbol.start.0))
+        };
+        let mut texts = vec![None; payloads.index.len()];
+        for ((event, bytes), index) in payloads.index {
+            let mut text = Vec::new();
+            tracing.print(event, &bytes, &function, &mut text);
+            if let Some(slot) = texts.get_mut(index as usize) {
+                *slot = Some(names.intern(&String::from_utf8_lossy(&text)));
+            }
+        }
+        for (detail, index) in samples.details_mut().iter_mut().zip(payloads.of_rows) {
+            detail.trace = index.and_then(|index| texts.get(index as usize).copied().flatten());
+        }
+    }
+}
+
+/// Whether a recording is one of branches, as perf decides it: it says that
+/// it has branch stacks, and no stacks are to be unwound from its dumps.
+pub(crate) fn counting_of(reader: &Reader) -> Counting {
+    let has_branches = reader
+        .features()
+        .has(prof_perfdata::FeatureBit::BRANCH_STACK);
+    let mut events = reader.events().list().iter();
+    let has_dumps = events.any(|event| event.attr.sample_type.has(SampleType::STACK_USER));
+    if has_branches && !has_dumps {
+        Counting::Branches
+    } else {
+        Counting::Samples
+    }
+}
+
+/// A branch of a process with names for its ends. Branches cross from user to
+/// kernel, so both are looked at.
+pub(crate) fn taken_branch(
+    branch: Branch,
+    pid: i32,
+    processes: &Processes,
+    stacks: &mut StackBuilder,
+) -> TakenBranch {
+    const MODES: [CpuMode; 3] = [CpuMode::User, CpuMode::Kernel, CpuMode::GuestKernel];
+    let mut place = |address: u64| -> LocationId {
+        let found = stacks.place(processes, pid, &MODES, Avma(address));
+        found.unwrap_or_else(|| stacks.nowhere(Avma(address)))
+    };
+    let flags = branch.flags;
+    TakenBranch {
+        from_address: branch.from,
+        from: place(branch.from),
+        to_address: branch.to,
+        to: place(branch.to),
+        is_mispredicted: match (flags.predicted(), flags.mispredicted()) {
+            (true, _) => Some(false),
+            (false, true) => Some(true),
+            (false, false) => None,
+        },
+        in_transaction: flags.in_transaction(),
+        is_abort: flags.abort(),
+        cycles: flags.cycles(),
+    }
+}
