@@ -1,7 +1,7 @@
 //! How far a profile can be trusted, found out from the profile itself.
 
 use crate::chain_ends::is_thread_start;
-use crate::load::Tally;
+use crate::loader::Tally;
 use prof_abi::CpuMode;
 use prof_live::LiveSummary;
 use prof_perfdata::Reader;
