@@ -3,7 +3,6 @@
 
 use super::action::Action;
 use super::app::App;
-use super::views::View;
 use std::collections::VecDeque;
 
 /// Something done to a view.
@@ -31,14 +30,7 @@ impl App {
     }
 
     fn is_waiting(&self) -> bool {
-        self.seen.is_some()
-            && match self.view {
-                View::Callers => self.callers.is_waiting(),
-                View::Code => self.code.is_waiting(),
-                View::Threads => self.threads.is_waiting(),
-                View::Timeline => self.timeline.is_waiting(),
-                View::Hotspots | View::Tree | View::Flame => false,
-            }
+        self.shared.seen.is_some() && self.tabs.shown().is_waiting()
     }
 
     /// Does what waited, as far as the view has what it needs.

@@ -2,6 +2,7 @@
 
 use super::action::Action;
 use super::bindings::{Binding, Scope};
+use super::views::ALL;
 use Action as A;
 use Scope::{Code, Everywhere, Flame, Timeline, Tree};
 
@@ -22,7 +23,36 @@ const fn bind(
 }
 
 /// Every binding. A narrower scope wins over [`Scope::Everywhere`].
-pub const BINDINGS: &[Binding] = &[
+pub fn bindings() -> impl Iterator<Item = &'static Binding> {
+    FIRST.iter().chain(&TABS).chain(OTHERS)
+}
+
+/// The number of each tab shows it.
+static TABS: [Binding; ALL.len()] = {
+    const DIGITS: [&[&str]; 9] = [
+        &["1"],
+        &["2"],
+        &["3"],
+        &["4"],
+        &["5"],
+        &["6"],
+        &["7"],
+        &["8"],
+        &["9"],
+    ];
+    let mut bindings = [bind(Everywhere, &[], A::View(0), "", ""); ALL.len()];
+    let mut at = 0;
+    while at < ALL.len() {
+        let about = ALL[at].0;
+        let show = A::View(at as u8);
+        bindings[at] = bind(Everywhere, DIGITS[at], show, about.command, about.help);
+        at += 1;
+    }
+    bindings
+};
+
+/// Those before the keys of the tabs.
+static FIRST: &[Binding] = &[
     bind(
         Everywhere,
         &["?", "F1"],
@@ -65,55 +95,10 @@ pub const BINDINGS: &[Binding] = &[
         "menu",
         "List what can be done with the selected row",
     ),
-    bind(
-        Everywhere,
-        &["1"],
-        A::View(0),
-        "view hotspots",
-        "Functions by their own and total weight",
-    ),
-    bind(
-        Everywhere,
-        &["2"],
-        A::View(1),
-        "view call tree",
-        "Calls from the root down, or from the callees up",
-    ),
-    bind(
-        Everywhere,
-        &["3"],
-        A::View(2),
-        "view flame graph",
-        "All stacks at a glance",
-    ),
-    bind(
-        Everywhere,
-        &["4"],
-        A::View(3),
-        "view callers",
-        "Callers and callees of the selected function, or the last one",
-    ),
-    bind(
-        Everywhere,
-        &["5"],
-        A::View(4),
-        "view code",
-        "Source and instructions of the selected function, or the last one",
-    ),
-    bind(
-        Everywhere,
-        &["6"],
-        A::View(5),
-        "view threads",
-        "Processes and threads with their share over time",
-    ),
-    bind(
-        Everywhere,
-        &["7"],
-        A::View(6),
-        "view timeline",
-        "When and on which CPU the samples fell",
-    ),
+];
+
+/// Those behind the keys of the tabs.
+static OTHERS: &[Binding] = &[
     bind(
         Everywhere,
         &["]"],

@@ -2,7 +2,7 @@
 //! command palette lists and the manual prints.
 
 use super::action::Action;
-use super::binding_table::BINDINGS;
+use super::binding_table::bindings;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// Where a binding holds.
@@ -61,9 +61,7 @@ pub struct Binding {
 pub(super) fn lookup(key: &KeyEvent, scope: Scope) -> Option<Action> {
     let name = key_name(key)?;
     let find = |scope: Scope| {
-        BINDINGS
-            .iter()
-            .find(|binding| binding.scope == scope && binding.keys.contains(&name.as_str()))
+        bindings().find(|binding| binding.scope == scope && binding.keys.contains(&name.as_str()))
     };
     find(scope)
         .or_else(|| find(Scope::Everywhere))
@@ -102,7 +100,7 @@ pub fn manual() -> String {
     let mut text = String::new();
     for scope in Scope::ALL {
         text.push_str(&format!("{}:\n", scope.title()));
-        for binding in BINDINGS.iter().filter(|binding| binding.scope == scope) {
+        for binding in bindings().filter(|binding| binding.scope == scope) {
             let keys = binding.keys.join(", ");
             text.push_str(&format!("  {keys:<18} {}\n", binding.help));
         }
@@ -113,7 +111,7 @@ pub fn manual() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Action, BINDINGS, Scope, lookup};
+    use super::{Action, Scope, bindings, lookup};
     use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
     use std::collections::BTreeSet;
 
@@ -124,7 +122,7 @@ mod tests {
     #[test]
     fn no_key_is_bound_twice_in_a_scope() {
         let mut seen = BTreeSet::new();
-        for binding in BINDINGS {
+        for binding in bindings() {
             for name in binding.keys {
                 assert!(
                     seen.insert((binding.scope.title(), name)),

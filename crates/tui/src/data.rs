@@ -131,7 +131,8 @@ pub(super) enum Answer {
     /// A new selection's data, with its tree from the callees up.
     Seen(Box<Seen>, GrownTree),
     Around(Box<Around>),
-    Heat(HeatRows, Heat),
+    /// By these rows, in so many slices.
+    Heat(HeatRows, usize, Heat),
     Found(Found),
     Code(Box<FunctionView>),
     /// A file was written, or why not. It holds for any selection.

@@ -4,11 +4,12 @@ use super::app::App;
 use super::filters;
 use super::overlay::{Asked, Overlay};
 use super::paint::{Pen, percent};
+use super::shared::Shared;
 use super::text;
 use super::theme::{Kind, Theme};
-use super::views::{Callers, Code, Flame, Hotspots, Threads, Timeline, TreeView, View};
+use super::views::{self, About, Tab, TabId};
 use prof_profile::Profile;
-use prof_report::model::{SiteKind, Weight};
+use prof_report::model::SiteKind;
 use prof_report::trust;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -36,9 +37,10 @@ pub(super) struct Screen {
 
 /// Divides the screen. The detail takes as many rows as the selected name
 /// needs, and so does what the user is told, each up to a third of the screen.
-pub(super) fn layout(app: &App) -> Screen {
-    let area = app.area;
-    let wanted = detail(app).map_or(1, |words| text::wrap(&words, usize::from(area.width)).len());
+pub(super) fn layout(shared: &Shared, tab: &dyn Tab) -> Screen {
+    let area = shared.area;
+    let wanted =
+        detail(shared, tab).map_or(1, |words| text::wrap(&words, usize::from(area.width)).len());
     let most = usize::from(area.height / 3).max(1);
     let rows = u16::try_from(wanted.clamp(1, most)).unwrap_or(1);
     let strip = |y: u16, height: u16| Rect {
@@ -47,7 +49,7 @@ pub(super) fn layout(app: &App) -> Screen {
         width: area.width,
         height: height.min(area.height.saturating_sub(y)),
     };
-    let told = told(app).map_or(1, |words| text::wrap(&words, usize::from(area.width)).len());
+    let told = told(shared).map_or(1, |words| text::wrap(&words, usize::from(area.width)).len());
     let told = u16::try_from(told.clamp(1, most)).unwrap_or(1);
     let body = area.height.saturating_sub(2 + rows + told);
     Screen {
@@ -66,45 +68,48 @@ pub(super) fn layout(app: &App) -> Screen {
 
 /// Draws the whole state.
 pub(super) fn draw(app: &App, buffer: &mut Buffer) {
-    let area = app.area.intersection(buffer.area);
+    let (shared, tab) = (&app.shared, app.tabs.shown());
+    let area = shared.area.intersection(buffer.area);
     if area.width < LEAST.0 || area.height < LEAST.1 {
         let words = format!(
             "{}x{} is too small; {}x{} is enough (q leaves)",
             area.width, area.height, LEAST.0, LEAST.1
         );
         for (row, line) in (0..area.height).zip(text::wrap(&words, usize::from(area.width))) {
-            Pen::new(buffer, &app.theme, area, row).put(&line, Style::new());
+            Pen::new(buffer, &shared.theme, area, row).put(&line, Style::new());
         }
         return;
     }
-    let screen = layout(app);
+    let screen = layout(shared, tab);
     draw_tabs(app, screen.tabs, buffer);
-    draw_filters(app, screen.filters, buffer);
-    draw_body(app, screen.body, buffer);
-    draw_detail(app, screen.detail, buffer);
-    draw_status(app, screen.status, buffer);
-    if let Some(overlay) = &app.overlay {
-        overlay.draw(&app.theme, screen.top, buffer);
+    draw_filters(shared, screen.filters, buffer);
+    draw_body(shared, tab, screen.body, buffer);
+    draw_detail(shared, tab, screen.detail, buffer);
+    draw_status(shared, screen.status, buffer);
+    if let Some(overlay) = &shared.overlay {
+        overlay.draw(&shared.theme, screen.top, buffer);
     }
 }
 
 /// The titles of the tabs with their columns: the long ones, the short ones,
 /// or only numbers beside the tab that is shown, whichever fit.
-fn tabs(shown: View, width: u16) -> Vec<(View, String, u16, u16)> {
-    let long = |view: View| Some(view.title());
-    let short = |view: View| Some(view.word());
-    let least = |view: View| (view == shown).then(|| view.word());
-    let titles: [&dyn Fn(View) -> Option<&'static str>; 3] = [&long, &short, &least];
-    let label = |(view, number), title: Option<&str>| {
+fn tabs(shown: TabId, width: u16) -> Vec<(TabId, String, u16, u16)> {
+    type Title<'a> = &'a dyn Fn(TabId, &About) -> Option<&'static str>;
+    let long = |_, about: &About| Some(about.title);
+    let short = |_, about: &About| Some(about.word);
+    let least = |tab, about: &About| (tab == shown).then_some(about.word);
+    let titles: [Title<'_>; 3] = [&long, &short, &least];
+    let label = |at: usize, about: &About, title: Title<'_>| {
+        let title = title(TabId(at), about);
         let title = title.map_or(String::new(), |title| format!(" {title}"));
-        (view, format!(" {number}{title} "))
+        (TabId(at), format!(" {}{title} ", at + 1))
     };
     let labels = titles.map(|title| {
-        let views = View::ALL.into_iter().zip(1..);
-        let labels = views.map(|view| label(view, title(view.0)));
-        labels.collect::<Vec<(View, String)>>()
+        let all = views::ALL.iter().enumerate();
+        let labels = all.map(|(at, (about, _))| label(at, about, title));
+        labels.collect::<Vec<(TabId, String)>>()
     });
-    let sum = |labels: &Vec<(View, String)>| -> usize {
+    let sum = |labels: &Vec<(TabId, String)>| -> usize {
         labels.iter().map(|(_, label)| text::width(label)).sum()
     };
     let [.., least] = &labels;
@@ -113,19 +118,19 @@ fn tabs(shown: View, width: u16) -> Vec<(View, String, u16, u16)> {
         .find(|labels| sum(labels) <= usize::from(width));
     let mut x = 0;
     let labels = fitting.unwrap_or(least).iter().cloned();
-    let placed = labels.map(|(view, label)| {
+    let placed = labels.map(|(tab, label)| {
         let start = x;
         x += u16::try_from(text::width(&label)).unwrap_or(u16::MAX);
-        (view, label, start, x)
+        (tab, label, start, x)
     });
     placed.collect()
 }
 
 fn draw_tabs(app: &App, area: Rect, buffer: &mut Buffer) {
-    let theme = &app.theme;
+    let theme = &app.shared.theme;
     let mut pen = Pen::new(buffer, theme, area, 0);
-    for (view, label, ..) in tabs(app.view, area.width) {
-        let style = if view == app.view {
+    for (tab, label, ..) in tabs(app.tabs.at(), area.width) {
+        let style = if tab == app.tabs.at() {
             theme.tab()
         } else {
             Style::new()
@@ -134,25 +139,27 @@ fn draw_tabs(app: &App, area: Rect, buffer: &mut Buffer) {
     }
     let rest = pen.room();
     if rest > 12 {
-        let title = text::fit(&app.title, rest - 2, theme.glyphs.ellipsis);
+        let title = text::fit(&app.shared.title, rest - 2, theme.glyphs.ellipsis);
         pen.right(&title, rest, theme.dim());
     }
 }
 
 /// The tab at a column.
-pub(super) fn tab_at(app: &App, column: u16) -> Option<View> {
-    tabs(app.view, app.area.width)
+pub(super) fn tab_at(app: &App, column: u16) -> Option<TabId> {
+    tabs(app.tabs.at(), app.shared.area.width)
         .into_iter()
         .find(|&(_, _, start, end)| (start..end).contains(&column))
-        .map(|(view, ..)| view)
+        .map(|(tab, ..)| tab)
 }
 
 /// Event, what is shown of it, and the filters.
-fn draw_filters(app: &App, area: Rect, buffer: &mut Buffer) {
-    let theme = &app.theme;
+fn draw_filters(shared: &Shared, area: Rect, buffer: &mut Buffer) {
+    let theme = &shared.theme;
     let mut pen = Pen::new(buffer, theme, area, 0);
-    let Some(profile) = &app.profile else { return };
-    let selection = app.history.now();
+    let Some(profile) = &shared.profile else {
+        return;
+    };
+    let selection = shared.history.now();
     let event = profile.events.get(usize::from(selection.event.0));
     pen.gap(1).put(
         event.map_or("no event", |event| &event.name),
@@ -162,7 +169,7 @@ fn draw_filters(app: &App, area: Rect, buffer: &mut Buffer) {
         let which = format!(" ({} of {})", selection.event.0 + 1, profile.events.len());
         pen.put(&which, theme.dim());
     }
-    if let Some(seen) = &app.seen {
+    if let Some(seen) = &shared.seen {
         let words = if seen.shown == seen.scope {
             format!("  {}", samples(seen.shown.samples))
         } else {
@@ -176,18 +183,18 @@ fn draw_filters(app: &App, area: Rect, buffer: &mut Buffer) {
     for chip in filters::chips(profile, selection) {
         pen.gap(1).put(&format!(" {chip} "), theme.chip());
     }
-    if app.switches.least > 0 {
-        let least = f64::from(app.switches.least) / 1000.0;
+    if shared.switches.least > 0 {
+        let least = f64::from(shared.switches.least) / 1000.0;
         pen.gap(1).put(&format!(" >= {least}% "), theme.chip());
     }
-    if app.switches.relative {
+    if shared.switches.relative {
         pen.gap(1).put(" shares of what is kept ", theme.chip());
     }
 }
 
-fn draw_body(app: &App, area: Rect, buffer: &mut Buffer) {
-    let theme = &app.theme;
-    let note = match (&app.seen, &app.progress) {
+fn draw_body(shared: &Shared, tab: &dyn Tab, area: Rect, buffer: &mut Buffer) {
+    let theme = &shared.theme;
+    let note = match (&shared.seen, &shared.progress) {
         (None, Some(progress)) => Some(progress.clone()),
         (None, None) => Some("computing".to_string()),
         (Some(seen), _) if seen.scope.is_zero() => Some(
@@ -204,28 +211,14 @@ fn draw_body(app: &App, area: Rect, buffer: &mut Buffer) {
         pen.gap(free).put(&note, theme.warning());
         return;
     }
-    match app.view {
-        View::Hotspots => Hotspots::draw(app, area, buffer),
-        View::Tree => TreeView::draw(app, area, buffer),
-        View::Flame => Flame::draw(app, area, buffer),
-        View::Callers => Callers::draw(app, area, buffer),
-        View::Code => Code::draw(app, area, buffer),
-        View::Threads => Threads::draw(app, area, buffer),
-        View::Timeline => Timeline::draw(app, area, buffer),
-    }
+    tab.draw(shared, area, buffer);
 }
 
 /// All about what the cursor is on. Not escaped.
-fn detail(app: &App) -> Option<String> {
-    let seen = app.seen.as_ref()?;
-    let extra = match app.view {
-        View::Flame => app.flame.detail(app),
-        View::Code => app.code.detail(app),
-        View::Threads => app.threads.detail(app),
-        View::Timeline => app.timeline.detail(app),
-        _ => None,
-    };
-    let Some(site) = app.selected().site else {
+fn detail(shared: &Shared, tab: &dyn Tab) -> Option<String> {
+    let seen = shared.seen.as_ref()?;
+    let extra = tab.detail(shared);
+    let Some(site) = tab.selected(shared).site else {
         return extra;
     };
     let site = seen.site(site);
@@ -251,9 +244,11 @@ fn detail(app: &App) -> Option<String> {
     Some(words)
 }
 
-fn draw_detail(app: &App, area: Rect, buffer: &mut Buffer) {
-    let Some(words) = detail(app) else { return };
-    draw_wrapped(&words, &app.theme, area, app.theme.heading(), buffer);
+fn draw_detail(shared: &Shared, tab: &dyn Tab, area: Rect, buffer: &mut Buffer) {
+    let Some(words) = detail(shared, tab) else {
+        return;
+    };
+    draw_wrapped(&words, &shared.theme, area, shared.theme.heading(), buffer);
 }
 
 /// Words in as many rows as there are.
@@ -274,23 +269,23 @@ fn draw_wrapped(words: &str, theme: &Theme, area: Rect, style: Style, buffer: &m
 }
 
 /// What the user is told or asked; a prompt to type in stands above it.
-fn told(app: &App) -> Option<Cow<'_, str>> {
-    match &app.overlay {
+fn told(shared: &Shared) -> Option<Cow<'_, str>> {
+    match &shared.overlay {
         Some(Overlay::Ask(..)) => None,
         Some(Overlay::Replace(write)) => Some(Cow::Owned(format!(
             "{} exists already. y: replace it; any other key: leave it as it is",
             write.path
         ))),
-        _ => app.message().map(Cow::Borrowed),
+        _ => shared.message().map(Cow::Borrowed),
     }
 }
 
 /// The prompt, a message, what the search covers, or how far to trust what is
 /// shown.
-fn draw_status(app: &App, area: Rect, buffer: &mut Buffer) {
-    let theme = &app.theme;
+fn draw_status(shared: &Shared, area: Rect, buffer: &mut Buffer) {
+    let theme = &shared.theme;
     let mut pen = Pen::new(buffer, theme, area, 0);
-    if let Some(Overlay::Ask(asked, prompt)) = &app.overlay {
+    if let Some(Overlay::Ask(asked, prompt)) = &shared.overlay {
         let (before, after) = prompt.parts();
         pen.put(asked.label(), theme.heading());
         // The end of what is typed has to be seen, not its beginning.
@@ -312,11 +307,11 @@ fn draw_status(app: &App, area: Rect, buffer: &mut Buffer) {
         );
         pen.put(rest.as_str(), Style::new());
         if *asked == Asked::Search {
-            pen.gap(2).put(&search_words(app), theme.dim());
+            pen.gap(2).put(&search_words(shared), theme.dim());
         }
         return;
     }
-    if let Some(words) = told(app) {
+    if let Some(words) = told(shared) {
         draw_wrapped(&words, theme, area, theme.warning(), buffer);
         return;
     }
@@ -332,18 +327,18 @@ fn draw_status(app: &App, area: Rect, buffer: &mut Buffer) {
     } else {
         room
     };
-    if app.is_slow && app.is_behind() && app.seen.is_some() {
+    if shared.is_slow() {
         pen.cell(
             "computing; what was before is shown",
             width,
             theme.warning(),
         );
-    } else if app.search.found.is_some() {
-        pen.cell(&search_words(app), width, theme.dim());
-    } else if let (Some(progress), true) = (&app.progress, app.seen.is_some()) {
+    } else if shared.search.found.is_some() {
+        pen.cell(&search_words(shared), width, theme.dim());
+    } else if let (Some(progress), true) = (&shared.progress, shared.seen.is_some()) {
         let words = format!("{progress}; what is there is shown");
         pen.cell(&words, width, theme.dim());
-    } else if let Some(profile) = &app.profile {
+    } else if let Some(profile) = &shared.profile {
         draw_trust(profile, theme, width, &mut pen);
     }
     if has_hint {
@@ -371,14 +366,14 @@ fn draw_trust(profile: &Profile, theme: &Theme, width: usize, pen: &mut Pen<'_>)
     }
 }
 
-fn search_words(app: &App) -> String {
-    if let Some(error) = &app.search.error {
+fn search_words(shared: &Shared) -> String {
+    if let Some(error) = &shared.search.error {
         return error.clone();
     }
-    let Some(found) = &app.search.found else {
+    let Some(found) = &shared.search.found else {
         return String::new();
     };
-    let share = percent(found.covered.percent_of(app.whole()));
+    let share = percent(found.covered.percent_of(shared.whole()));
     format!(
         "/{}/ {}, in {} of the samples' stacks; n N go, Esc ends",
         found.pattern.as_str(),
@@ -400,8 +395,8 @@ pub(super) fn samples(count: u64) -> String {
 }
 
 /// The recording and its trust, for the information screen.
-pub(super) fn about(app: &App) -> Vec<String> {
-    let Some(profile) = &app.profile else {
+pub(super) fn about(shared: &Shared) -> Vec<String> {
+    let Some(profile) = &shared.profile else {
         return vec!["still reading".into()];
     };
     let origin = &profile.origin;
@@ -411,7 +406,7 @@ pub(super) fn about(app: &App) -> Vec<String> {
             lines.push(format!("{name:<16} {value}"));
         }
     };
-    add("file", &app.title);
+    add("file", &shared.title);
     add("host", &origin.hostname);
     add("kernel", &origin.os_release);
     add("machine", &origin.arch);
@@ -439,33 +434,28 @@ pub(super) fn about(app: &App) -> Vec<String> {
 
 /// The view as plain text, for files.
 pub(super) fn text(app: &App) -> String {
+    let (shared, tab) = (&app.shared, app.tabs.shown());
     let mut out = String::new();
-    if let Some(profile) = &app.profile {
-        let selection = app.history.now();
+    if let Some(profile) = &shared.profile {
+        let selection = shared.history.now();
         let event = profile.events.get(usize::from(selection.event.0));
         let event = event.map_or("", |event| &event.name);
-        out.push_str(&format!("# {}: {event}\n", app.view.title()));
+        out.push_str(&format!("# {}: {event}\n", tab.about().title));
         for chip in filters::chips(profile, selection) {
             out.push_str(&format!("# {}\n", prof_report::escape::terminal(&chip)));
         }
         out.push_str(&format!("# {}\n\n", trust::summary(profile)));
     }
-    let rows = match app.view {
-        View::Hotspots => app.hotspots.len() + 1,
-        View::Tree => app.tree.len() + 1,
-        View::Callers => app.callers.high_enough(),
-        View::Code => app.code.len(),
-        View::Threads => app.threads.len(),
-        View::Flame | View::Timeline => usize::from(app.area.height),
-    };
-    // Drawn as on a screen that is high and wide enough. A frame of the flame
-    // graph is as wide as its share, whatever its name.
-    let is_picture = matches!(app.view, View::Flame | View::Timeline);
-    let mut width = WRITTEN_WIDTH.max(app.area.width);
-    let mut drawn = draw_wide(app, rows, width);
+    // Drawn as on a screen that is high and wide enough. A picture is as wide
+    // as the screen, whatever its names.
+    let rows = tab.written_rows();
+    let is_picture = rows.is_none();
+    let rows = rows.unwrap_or(usize::from(shared.area.height));
+    let mut width = WRITTEN_WIDTH.max(shared.area.width);
+    let mut drawn = draw_wide(shared, tab, rows, width);
     while drawn.is_cut && !is_picture && width < WIDEST {
         width = width.saturating_mul(2).min(WIDEST);
-        drawn = draw_wide(app, rows, width);
+        drawn = draw_wide(shared, tab, rows, width);
     }
     out.push_str(&drawn.text);
     if drawn.left_out > 0 {
@@ -492,11 +482,11 @@ struct Drawn {
 }
 
 /// The view as on a screen of this width and `rows` rows.
-fn draw_wide(app: &App, rows: usize, width: u16) -> Drawn {
+fn draw_wide(shared: &Shared, tab: &dyn Tab, rows: usize, width: u16) -> Drawn {
     let drawn = rows.min(MOST_CELLS / usize::from(width.max(1)));
     let area = Rect::new(0, 0, width, u16::try_from(drawn).unwrap_or(u16::MAX));
     let mut buffer = Buffer::empty(area);
-    draw_body(app, area, &mut buffer);
+    draw_body(shared, tab, area, &mut buffer);
     let mut text = String::new();
     let mut is_cut = false;
     for row in 0..area.height {
@@ -507,7 +497,7 @@ fn draw_wide(app: &App, rows: usize, width: u16) -> Drawn {
             }
         }
         let last = buffer.cell((width - 1, row));
-        is_cut |= last.is_some_and(|cell| cell.symbol() == app.theme.glyphs.ellipsis);
+        is_cut |= last.is_some_and(|cell| cell.symbol() == shared.theme.glyphs.ellipsis);
         text.push_str(line.trim_end());
         text.push('\n');
     }
@@ -519,9 +509,4 @@ fn draw_wide(app: &App, rows: usize, width: u16) -> Drawn {
         is_cut,
         left_out: rows - usize::from(area.height),
     }
-}
-
-/// `part` of what 100 % stands for, as text.
-pub(super) fn share(app: &App, part: Weight) -> String {
-    percent(part.percent_of(app.whole()))
 }

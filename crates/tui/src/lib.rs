@@ -4,7 +4,7 @@
 //! session runs until the user leaves.
 //!
 //! ```text
-//! keys, clicks ──► App (state) ──► frame::draw ──► Buffer ──► terminal
+//! keys, clicks ──► App: tabs over what they share ──► frame::draw ──► terminal
 //!                   │      ▲
 //!              asks │      │ answers, with a generation number
 //!                   ▼      │
@@ -34,6 +34,7 @@ mod prompt;
 mod scroll;
 mod search;
 mod session;
+mod shared;
 mod terminal;
 mod text;
 mod theme;
@@ -45,7 +46,7 @@ mod writing;
 mod tests;
 
 pub use action::Action;
-pub use binding_table::BINDINGS;
+pub use binding_table::bindings;
 pub use bindings::{Binding, Scope, manual};
 pub use session::run;
 pub use terminal::Mouse;

@@ -1,6 +1,6 @@
 //! What the user is told at the bottom of the screen.
 
-use super::app::App;
+use super::shared::Shared;
 
 /// What the user is told until the next key or click.
 #[derive(Debug)]
@@ -9,7 +9,7 @@ pub(super) struct Message {
     is_failure: bool,
 }
 
-impl App {
+impl Shared {
     /// Tells the user something. A failure that is told already stays.
     pub(super) fn say(&mut self, words: impl Into<String>) {
         let has_failure = self.message.as_ref().is_some_and(|told| told.is_failure);

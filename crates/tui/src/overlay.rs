@@ -1,12 +1,12 @@
 //! What lies on top of a view: help, lists of commands, prompts.
 
 use super::action::Action;
-use super::app::App;
-use super::binding_table::BINDINGS;
-use super::bindings::{self, Scope};
+use super::binding_table::bindings;
+use super::bindings::{Scope, key_name};
 use super::paint::{Pen, style_row};
 use super::prompt::{Prompt, Typed};
 use super::scroll::Scroll;
+use super::shared::Shared;
 use super::text;
 use super::theme::{Glyphs, Kind, Theme};
 use super::writing::{IfTaken, Write};
@@ -141,7 +141,7 @@ impl List {
 
     /// The command of a menu that a key stands beside.
     fn run_by_key(&self, key: &KeyEvent) -> Option<Action> {
-        let wanted = bindings::key_name(key).filter(|_| self.has_live_keys)?;
+        let wanted = key_name(key).filter(|_| self.has_live_keys)?;
         self.lines.iter().find_map(|line| match line {
             Line::Command { action, keys, .. } => {
                 let is_it = keys.split(' ').any(|key| key == wanted);
@@ -241,8 +241,7 @@ pub(super) enum Taken {
 }
 
 fn commands(scope: Scope, describe: impl Fn(&super::bindings::Binding) -> String) -> Vec<Line> {
-    BINDINGS
-        .iter()
+    bindings()
         .filter(|binding| binding.scope == scope)
         .map(|binding| Line::Command {
             action: binding.action,
@@ -323,7 +322,7 @@ impl Overlay {
     /// What can be done with the selected row.
     pub(super) fn menu() -> Self {
         let lines = MENU.iter().filter_map(|action| {
-            let binding = BINDINGS.iter().find(|binding| binding.action == *action)?;
+            let binding = bindings().find(|binding| binding.action == *action)?;
             Some(Line::Command {
                 action: *action,
                 keys: binding.keys.join(" "),
@@ -338,9 +337,11 @@ impl Overlay {
     }
 
     /// The recording and how far to trust it.
-    pub(super) fn info(app: &App) -> Self {
-        let width = usize::from(app.area.width).saturating_sub(6).clamp(20, 94);
-        let lines = super::frame::about(app)
+    pub(super) fn info(shared: &Shared) -> Self {
+        let width = usize::from(shared.area.width)
+            .saturating_sub(6)
+            .clamp(20, 94);
+        let lines = super::frame::about(shared)
             .iter()
             .flat_map(|line| text::wrap(line, width))
             .map(Line::Text)

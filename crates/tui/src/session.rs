@@ -1,8 +1,9 @@
 //! The loop of a session: waits, hands over, draws.
 
-use super::app::{App, Effect};
+use super::app::App;
 use super::background::{Heard, Listener};
 use super::data::Answer;
+use super::shared::Effect;
 use super::terminal::{Screen, Wake, Waker};
 use super::worker::{self, Order, Reply};
 use super::{Error, Options, Update, frame};
@@ -142,11 +143,12 @@ impl Session {
         loop {
             self.app.resized(screen.area()?);
             self.send_orders();
-            let waited = self.asked.filter(|_| self.app.is_behind());
+            let waited = self.asked.filter(|_| self.app.shared.is_behind());
             let waited = waited.map(|asked| asked.elapsed());
-            self.app.is_slow = waited.is_some_and(|waited| waited >= SLOW);
+            let is_slow = waited.is_some_and(|waited| waited >= SLOW);
+            self.app.shared.set_slow(is_slow);
             screen.draw(|frame| {
-                self.app.area = frame.area();
+                self.app.shared.area = frame.area();
                 frame::draw(&self.app, frame.buffer_mut());
             })?;
             let until_slow = waited.and_then(|waited| SLOW.checked_sub(waited));
@@ -189,7 +191,10 @@ impl Session {
         match self.background.hear(key) {
             Heard::Key => self.app.key(key),
             Heard::Part => {}
-            Heard::Answer(background) => self.app.theme = self.app.theme.on(background),
+            Heard::Answer(background) => {
+                let shared = &mut self.app.shared;
+                shared.theme = shared.theme.on(background);
+            }
         }
     }
 
@@ -197,10 +202,10 @@ impl Session {
     fn take_messages(&mut self) -> Option<End> {
         while let Ok(message) = self.messages.try_recv() {
             match message {
-                Message::Update(Update::Progress(words)) => self.app.progress = Some(words),
+                Message::Update(Update::Progress(words)) => self.app.shared.progress = Some(words),
                 Message::Update(Update::Profile(profile)) => self.app.set_profile(profile),
                 Message::Update(Update::Failed(message)) => return Some(End::Failed(message)),
-                Message::Loaded => self.app.progress = None,
+                Message::Loaded => self.app.shared.progress = None,
                 Message::Reply((generation, answer)) => self.take_answer(generation, answer),
             }
         }
@@ -209,32 +214,25 @@ impl Session {
 
     fn take_answer(&mut self, generation: u64, answer: Answer) {
         self.app.answer(generation, answer);
-        if !self.app.is_behind() {
+        if !self.app.shared.is_behind() {
             self.asked = None;
         }
     }
 
     /// Sends what the app asks for.
     fn send_orders(&mut self) {
-        if self.app.reselect
-            && let Some(profile) = self.app.profile.clone()
-        {
-            self.app.reselect = false;
+        if let Some(order) = self.app.shared.order() {
             self.asked.get_or_insert_with(Instant::now);
             // The worker lives as long as the session.
-            let _ = self.orders.send(Order::Select {
-                generation: self.app.generation,
-                profile,
-                selection: Box::new(self.app.history.now().clone()),
-            });
+            let _ = self.orders.send(order);
         }
-        for ask in self.app.asks.drain(..) {
+        for ask in self.app.shared.asks.drain(..) {
             let _ = self.orders.send(Order::Ask(ask));
         }
     }
 
     fn take_effects(&mut self, screen: &mut Screen) -> Result<Option<End>, Error> {
-        for effect in std::mem::take(&mut self.app.effects) {
+        for effect in std::mem::take(&mut self.app.shared.effects) {
             match effect {
                 Effect::Quit => return Ok(Some(End::Left)),
                 Effect::Suspend => screen.suspend()?,
@@ -251,21 +249,26 @@ impl Session {
         // An absolute path cannot be taken for an option.
         let path = Path::new(file);
         if !path.is_absolute() || !path.is_file() {
-            self.app.fail(format!("{file} is not here to be edited"));
+            self.app
+                .shared
+                .fail(format!("{file} is not here to be edited"));
             return Ok(());
         }
         let editor = self.editor.clone().unwrap_or_else(|| "vi".into());
         let mut words = editor.split_whitespace();
         let Some(program) = words.next() else {
-            self.app.fail("$EDITOR is empty");
+            self.app.shared.fail("$EDITOR is empty");
             return Ok(());
         };
         let mut command = Command::new(program);
         command.args(words).arg(format!("+{line}")).arg(path);
         match screen.lend(|| command.status())? {
             Ok(status) if status.success() => {}
-            Ok(status) => self.app.fail(format!("{program}: {status}")),
-            Err(error) => self.app.fail(format!("cannot run {program}: {error}")),
+            Ok(status) => self.app.shared.fail(format!("{program}: {status}")),
+            Err(error) => self
+                .app
+                .shared
+                .fail(format!("cannot run {program}: {error}")),
         }
         Ok(())
     }

@@ -109,7 +109,7 @@ fn serve(
         };
         let answer = match ask {
             Ask::Around(key) => Answer::Around(Box::new(around(&seen, key))),
-            Ask::Heat(rows, slices) => Answer::Heat(rows, Heat::new(&scene, rows, slices)),
+            Ask::Heat(rows, slices) => Answer::Heat(rows, slices, Heat::new(&scene, rows, slices)),
             Ask::Search(pattern) => Answer::Found(search(&seen, pattern)),
             Ask::Code(function) => Answer::Code(Box::new(code(&scene, function, source))),
             Ask::Write(write) => Answer::Wrote(writing::perform(&scene, write)),

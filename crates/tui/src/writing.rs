@@ -1,9 +1,10 @@
 //! Files that the user has a view written to: in which form, under which
 //! name, and what becomes of a file that has the name already.
 
-use super::app::{App, Effect};
+use super::app::App;
 use super::data::Ask;
 use super::overlay::Overlay;
+use super::shared::Effect;
 use prof_report::model::Scene;
 use prof_report::picture::{self, Format, PictureOptions};
 use std::fs::{self, File, OpenOptions};
@@ -53,26 +54,28 @@ pub(super) enum Wrote {
 impl App {
     /// Asks for a name; the view as text is proposed.
     pub(super) fn ask_for_name(&mut self) {
-        if self.seen.is_none() {
-            return self.say("there is nothing to write yet: the recording is being read");
+        if self.shared.seen.is_none() {
+            return self
+                .shared
+                .say("there is nothing to write yet: the recording is being read");
         }
-        let name = format!("prof-{}.txt", self.view.word());
-        self.overlay = Some(Overlay::ask(super::overlay::Asked::Write, &name));
+        let name = format!("prof-{}.txt", self.tabs.shown().about().word);
+        self.shared.overlay = Some(Overlay::ask(super::overlay::Asked::Write, &name));
     }
 
     /// Writes what is seen to a file whose name was typed.
     pub(super) fn write(&mut self, typed: &str) {
         if typed.is_empty() {
-            return self.say("no name, nothing written");
+            return self.shared.say("no name, nothing written");
         }
         let path = match expanded(typed, self.home.as_deref()) {
             Ok(path) => path,
-            Err(reason) => return self.fail(format!("cannot write {typed}: {reason}")),
+            Err(reason) => return self.shared.fail(format!("cannot write {typed}: {reason}")),
         };
         let form = match format_of(&path) {
             Ok(None) => Form::Text(super::frame::text(self)),
             Ok(Some(format)) => Form::Picture(format),
-            Err(reason) => return self.fail(format!("cannot write {path}: {reason}")),
+            Err(reason) => return self.shared.fail(format!("cannot write {path}: {reason}")),
         };
         self.order(Write {
             path,
@@ -83,8 +86,10 @@ impl App {
 
     /// Writes the view as text to `perf.hist.N`, as perf names it.
     pub(super) fn print(&mut self) {
-        if self.seen.is_none() {
-            return self.say("there is nothing to write yet: the recording is being read");
+        if self.shared.seen.is_none() {
+            return self
+                .shared
+                .say("there is nothing to write yet: the recording is being read");
         }
         self.order(Write {
             path: "perf.hist".into(),
@@ -96,16 +101,18 @@ impl App {
     /// Has the worker write a file.
     pub(super) fn order(&mut self, write: Write) {
         self.writes += 1;
-        self.asks.push(Ask::Write(write));
+        self.shared.asks.push(Ask::Write(write));
     }
 
     /// Leaves the program when all that was asked for is written; at once, if
     /// asked to leave again.
     pub(super) fn leave(&mut self) {
         if self.writes > 0 && !std::mem::replace(&mut self.is_leaving, true) {
-            return self.say("leaving when the file is written; q leaves at once");
+            return self
+                .shared
+                .say("leaving when the file is written; q leaves at once");
         }
-        self.effects.push(Effect::Quit);
+        self.shared.effects.push(Effect::Quit);
     }
 
     /// The worker has written something, or not.
@@ -115,16 +122,17 @@ impl App {
         self.is_leaving &= matches!(wrote, Wrote::Done(_));
         if self.is_leaving && self.writes == 0 {
             self.is_leaving = false;
-            self.effects.push(Effect::Quit);
+            self.shared.effects.push(Effect::Quit);
         }
         match wrote {
-            Wrote::Done(path) => self.say(format!("wrote {path}")),
-            Wrote::Failed(reason) => self.fail(reason),
+            Wrote::Done(path) => self.shared.say(format!("wrote {path}")),
+            Wrote::Failed(reason) => self.shared.fail(reason),
             // What the user types meanwhile is not an answer to this.
-            Wrote::Taken(write) if self.overlay.is_some() => {
-                self.fail(format!("{} exists already; nothing written", write.path));
+            Wrote::Taken(write) if self.shared.overlay.is_some() => {
+                self.shared
+                    .fail(format!("{} exists already; nothing written", write.path));
             }
-            Wrote::Taken(write) => self.overlay = Some(Overlay::Replace(write)),
+            Wrote::Taken(write) => self.shared.overlay = Some(Overlay::Replace(write)),
         }
     }
 }

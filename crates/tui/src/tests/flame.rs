@@ -49,7 +49,7 @@ fn search_finds_merged_frames_of_the_flame_graph() {
     insta::assert_snapshot!("flame_found_merged", bench.keys("\n").screen());
     insta::assert_snapshot!("flame_found_beside", bench.keys("nn").screen());
     // Where there is a match is seen wherever the cursor is.
-    let found = bench.app.theme.found();
+    let found = bench.app.shared.theme.found();
     let lit = |bench: &mut Bench| {
         bench.screen();
         let buffer = bench.terminal.backend().buffer();

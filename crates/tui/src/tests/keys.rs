@@ -1,8 +1,8 @@
 //! Keys, clicks and commands.
 
 use super::{Bench, bench, million};
-use crate::app::Effect;
-use crate::views::View;
+use crate::shared::Effect;
+use crate::views::TabId;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::{Duration, Instant};
 
@@ -224,10 +224,14 @@ fn keys_that_act_outside_leave_effects() {
         file: "/src/app.c".into(),
         line: 1,
     };
-    assert!(bench.app.effects.contains(&Effect::Suspend));
-    assert!(bench.app.effects.contains(&edit), "{:?}", bench.app.effects);
+    assert!(bench.app.shared.effects.contains(&Effect::Suspend));
+    assert!(
+        bench.app.shared.effects.contains(&edit),
+        "{:?}",
+        bench.app.shared.effects
+    );
     bench.keys("q");
-    assert!(bench.app.effects.contains(&Effect::Quit));
+    assert!(bench.app.shared.effects.contains(&Effect::Quit));
 }
 
 /// Longest time from a key to the drawn screen, the worker's time apart.
@@ -249,16 +253,16 @@ fn a_key_is_answered_within_16_ms_at_a_million_nodes() {
             let start = Instant::now();
             bench.app.key(&KeyEvent::new(code, KeyModifiers::NONE));
             bench.screen();
-            slowest.push((start.elapsed(), key, bench.app.view));
+            slowest.push((start.elapsed(), key, bench.app.tabs.at()));
             bench.settle();
             let start = Instant::now();
             bench.screen();
-            slowest.push((start.elapsed(), 'd', bench.app.view));
+            slowest.push((start.elapsed(), 'd', bench.app.tabs.at()));
         }
     }
     slowest.sort_by_key(|&(time, ..)| std::cmp::Reverse(time));
     slowest.truncate(5);
-    slowest.push((bench.slowest_answer, 'a', View::Hotspots));
+    slowest.push((bench.slowest_answer, 'a', TabId(0)));
     let limit = Duration::from_millis(16);
     assert!(
         slowest.iter().all(|&(time, ..)| time <= limit),

@@ -92,8 +92,8 @@ impl Bench {
             worker: Some(worker),
             slowest_answer: Duration::ZERO,
         };
-        bench.app.progress = None;
-        bench.app.area = Rect::new(0, 0, width, height);
+        bench.app.shared.progress = None;
+        bench.app.shared.area = Rect::new(0, 0, width, height);
         bench.app.set_profile(Arc::new(profile));
         bench.settle();
         bench
@@ -103,16 +103,11 @@ impl Bench {
     fn settle(&mut self) {
         loop {
             let mut waiting = 0;
-            if std::mem::take(&mut self.app.reselect) {
-                let order = Order::Select {
-                    generation: self.app.generation,
-                    profile: self.app.profile.clone().expect("set before"),
-                    selection: Box::new(self.app.history.now().clone()),
-                };
+            if let Some(order) = self.app.shared.order() {
                 self.orders.send(order).expect("the worker lives");
                 waiting += 1;
             }
-            for ask in self.app.asks.drain(..) {
+            for ask in self.app.shared.asks.drain(..) {
                 self.orders.send(Order::Ask(ask)).expect("the worker lives");
                 waiting += 1;
             }
@@ -131,12 +126,7 @@ impl Bench {
     /// Lets the worker answer a new selection, and nothing that is asked
     /// because of it.
     fn settle_one(&mut self) {
-        assert!(std::mem::take(&mut self.app.reselect));
-        let order = Order::Select {
-            generation: self.app.generation,
-            profile: self.app.profile.clone().expect("set before"),
-            selection: Box::new(self.app.history.now().clone()),
-        };
+        let order = self.app.shared.order().expect("a new selection");
         self.orders.send(order).expect("the worker lives");
         let (generation, answer) = self.replies.recv().expect("the worker answers");
         self.app.answer(generation, answer);
@@ -187,7 +177,7 @@ impl Bench {
         let app = &mut self.app;
         self.terminal
             .draw(|frame| {
-                app.area = frame.area();
+                app.shared.area = frame.area();
                 frame::draw(app, frame.buffer_mut());
             })
             .expect("drawing on memory");

@@ -82,7 +82,7 @@ fn a_selection_that_takes_long_says_so() {
     bench.keys("fcomm=tool");
     // As the session does when the worker does not answer.
     bench.app.key(&KeyEvent::from(KeyCode::Enter));
-    bench.app.is_slow = true;
+    bench.app.shared.set_slow(true);
     let screen = bench.screen();
     assert!(screen.contains("computing; what was before"), "{screen}");
     assert!(screen.contains("next_token"), "{screen}");

@@ -1,7 +1,7 @@
 //! Threads, and a part of the time.
 
 use super::{Bench, Sketch, bench};
-use crossterm::event::KeyCode;
+use crossterm::event::{KeyCode, KeyEvent};
 
 #[test]
 fn threads_count_what_is_in_the_selected_time() {
@@ -25,6 +25,22 @@ fn threads_count_what_is_in_the_selected_time() {
     assert!(!screen.contains("tool"), "{screen}");
     let screen = bench.keys("u").screen();
     assert!(screen.contains("tool"), "{screen}");
+}
+
+#[test]
+fn an_answer_goes_to_the_tab_that_asked() {
+    let mut bench = bench();
+    for number in ['7', '6', '7'] {
+        bench.app.key(&KeyEvent::from(KeyCode::Char(number)));
+    }
+    bench.settle();
+    // Both have what they asked for: neither asks again.
+    for (number, shown) in [('6', "Over time"), ('7', "by CPU")] {
+        bench.app.key(&KeyEvent::from(KeyCode::Char(number)));
+        assert!(bench.app.shared.asks.is_empty(), "{number}");
+        let screen = bench.screen();
+        assert!(screen.contains(shown), "{screen}");
+    }
 }
 
 #[test]

@@ -1,11 +1,16 @@
 //! Views written to files.
 
 use super::{Bench, Sketch, bench, million, sketch};
-use crate::app::Effect;
 use crate::frame;
+use crate::shared::Effect;
 use crate::worker::Order;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::sync::Arc;
+
+/// Rows of the tab that is shown, with its headings.
+fn rows_of(bench: &Bench) -> usize {
+    bench.app.tabs.shown().written_rows().expect("a list")
+}
 
 #[test]
 fn a_written_view_has_whole_names_and_all_rows() {
@@ -20,11 +25,11 @@ fn a_written_view_has_whole_names_and_all_rows() {
     let bench = Bench::new(million(), 80, 24);
     let text = frame::text(&bench.app);
     let rows = text.lines().filter(|line| line.contains("[.] ")).count();
-    assert_eq!(rows, bench.app.hotspots.len());
+    assert_eq!(rows, rows_of(&bench) - 1);
     // Of what is too much, it says how much is not there.
     let mut bench = bench;
     bench.keys("2E");
-    let shown = bench.app.tree.len();
+    let shown = rows_of(&bench) - 1;
     let text = frame::text(&bench.app);
     let rows = text.lines().filter(|line| line.contains("[.] ")).count();
     let left = text.lines().last().and_then(|line| {
@@ -80,7 +85,7 @@ fn a_file_is_written_although_a_profile_with_more_names_comes() {
     // It comes before the answer is looked at.
     let missing = folder.path().join("none/b.txt").display().to_string();
     ask_for(&mut bench, &missing);
-    let ask = bench.app.asks.pop().expect("the file");
+    let ask = bench.app.shared.asks.pop().expect("the file");
     bench
         .orders
         .send(Order::Ask(ask))
@@ -101,7 +106,7 @@ fn a_failure_is_told_until_a_key_and_in_full() {
     ask_for(&mut bench, &path.display().to_string());
     bench.settle();
     // Other things to tell come, and the screen changes.
-    bench.app.say("something else");
+    bench.app.shared.say("something else");
     bench.app.set_profile(Arc::new(sketch().profile));
     bench.settle();
     let screen = bench.screen().replace('\n', "");
@@ -162,22 +167,22 @@ fn leaving_waits_for_what_is_being_written() {
     ask_for(&mut bench, &path);
     let quit = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
     bench.app.key(&quit);
-    assert!(!bench.app.effects.contains(&Effect::Quit));
+    assert!(!bench.app.shared.effects.contains(&Effect::Quit));
     bench.settle();
-    assert!(bench.app.effects.contains(&Effect::Quit));
+    assert!(bench.app.shared.effects.contains(&Effect::Quit));
     assert!(std::fs::exists(&path).expect("a folder"));
     // What failed, or is to be replaced, is seen before the end.
-    bench.app.effects.clear();
+    bench.app.shared.effects.clear();
     ask_for(&mut bench, &path);
     bench.app.key(&quit);
     bench.settle();
-    assert!(!bench.app.effects.contains(&Effect::Quit));
+    assert!(!bench.app.shared.effects.contains(&Effect::Quit));
     let screen = bench.screen();
     assert!(screen.contains("exists already"), "{screen}");
     // Whoever asks twice leaves at once.
-    bench.keys("n").app.effects.clear();
+    bench.keys("n").app.shared.effects.clear();
     ask_for(&mut bench, &path);
     bench.app.key(&quit);
     bench.app.key(&quit);
-    assert!(bench.app.effects.contains(&Effect::Quit));
+    assert!(bench.app.shared.effects.contains(&Effect::Quit));
 }

@@ -1,17 +1,29 @@
 //! Callers and callees of one function, one list above the other.
 
-use super::View;
 use super::rows::{self, FrameRow, Rank, Shift, draw_headings, draw_outline};
+use super::{About, Fresh, NO_ORDER, NO_REVERSE, NO_TURNING, Subject, Tab, TabId};
 use crate::action::Action;
-use crate::app::{App, Selected};
-use crate::data::{Around, Ask, Found, Grown, GrownTree, Seen};
+use crate::bindings::Scope;
+use crate::data::{Answer, Ask, Found, Grown, GrownTree, Seen};
 use crate::filters::Remap;
 use crate::outline::{Forest, Outline, Row};
 use crate::paint::Pen;
+use crate::shared::{Selected, Shared};
 use prof_profile::FunctionId;
 use prof_report::model::{Direction, GrowId};
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
+
+pub(super) const ABOUT: About = About {
+    title: "Callers",
+    word: "calls",
+    command: "view callers",
+    help: "Callers and callees of the selected function, or the last one",
+    scope: Scope::Tree,
+    subject: Subject::Function,
+    shown_by: Some(Action::Callers),
+    idle: &[NO_TURNING, NO_ORDER, NO_REVERSE],
+};
 
 /// A list whose root is the function itself.
 struct Side {
@@ -73,121 +85,79 @@ pub(crate) struct Callers {
     /// Functions shown before, for the way back.
     trail: Vec<u32>,
     /// The view it was opened from.
-    came_from: Option<View>,
+    came_from: Option<TabId>,
 }
 
-impl Callers {
-    /// Shows a function, by its key.
-    pub(crate) fn open(app: &mut App, key: u32) {
-        let callers = &mut app.callers;
-        if app.view == View::Callers {
-            callers.trail.extend(callers.key);
-        } else {
-            callers.trail.clear();
-            callers.came_from = Some(app.view);
-        }
-        callers.set(key);
-        app.show(View::Callers);
+impl Tab for Callers {
+    fn about(&self) -> &'static About {
+        &ABOUT
     }
 
-    fn set(&mut self, key: u32) {
-        self.key = Some(key);
+    fn renew(&mut self, _shared: &mut Shared, _fresh: &mut Fresh<'_>) {
         self.sides = None;
-    }
-
-    /// Back to the function before, or to the view it was opened from;
-    /// whether there was one.
-    pub(crate) fn close(app: &mut App) -> bool {
-        if app.view != View::Callers {
-            return false;
-        }
-        if let Some(key) = app.callers.trail.pop() {
-            app.callers.set(key);
-            app.show(View::Callers);
-            return true;
-        }
-        let view = app.callers.came_from.take();
-        if let Some(view) = view {
-            app.show(view);
-        }
-        view.is_some()
-    }
-
-    /// The tab is shown: of the hottest function if none was chosen.
-    pub(crate) fn shown(app: &mut App) {
-        if app.callers.sides.is_some() {
-            return;
-        }
-        let hottest = app.seen.as_ref().and_then(|seen| {
-            let hot = seen.hot.iter().max_by_key(|hot| hot.own)?;
-            seen.key(hot.site)
-        });
-        let key = app.callers.key.or(hottest);
-        app.callers.key = key;
-        app.asks.extend(key.map(Ask::Around));
-    }
-
-    pub(crate) fn renew(&mut self) {
-        self.sides = None;
-    }
-
-    /// Whether callers and callees are on their way.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.sides.is_none() && self.key.is_some()
     }
 
     /// Another profile came: functions have other numbers.
-    pub(crate) fn remap(&mut self, remap: &Remap<'_>) {
+    fn remap(&mut self, remap: &Remap<'_>) {
         let new = |key: u32| remap.function(FunctionId(key)).map(|id| id.0);
         self.key = self.key.and_then(new);
         self.trail = self.trail.iter().copied().filter_map(new).collect();
     }
 
-    pub(crate) fn came(app: &mut App, around: Around, least: u64) {
-        if app.callers.key == Some(around.key) {
-            app.callers.sides = Some(Sides {
-                lists: [
-                    Side::new(Direction::Callers, around.callers, least),
-                    Side::new(Direction::Callees, around.callees, least),
-                ],
-                at: 0,
-            });
+    /// The tab is shown: of the hottest function if none was chosen.
+    fn shown(&mut self, shared: &mut Shared) {
+        if self.sides.is_some() {
+            return;
         }
+        let hottest = shared.seen.as_ref().and_then(|seen| {
+            let hot = seen.hot.iter().max_by_key(|hot| hot.own)?;
+            seen.key(hot.site)
+        });
+        self.key = self.key.or(hottest);
+        shared.asks.extend(self.key.map(Ask::Around));
     }
 
-    /// Rows of a screen that has both lists whole.
-    pub(crate) fn high_enough(&self) -> usize {
-        self.sides.as_ref().map_or(0, |sides| {
-            let [callers, callees] = sides.lists.each_ref().map(|side| side.outline.rows().len());
-            (callers + callees).max(2 * callers) + 3
-        })
+    /// Whether callers and callees are on their way.
+    fn is_waiting(&self) -> bool {
+        self.sides.is_none() && self.key.is_some()
     }
 
-    pub(crate) fn selected(&self, app: &App) -> Selected {
+    fn take(&mut self, shared: &mut Shared, answer: Answer) -> Option<Answer> {
+        let around = match answer {
+            Answer::Around(around) if self.key == Some(around.key) => *around,
+            other => return Some(other),
+        };
+        let least = shared.least();
+        self.sides = Some(Sides {
+            lists: [
+                Side::new(Direction::Callers, around.callers, least),
+                Side::new(Direction::Callees, around.callees, least),
+            ],
+            at: 0,
+        });
+        None
+    }
+
+    fn selected(&self, shared: &Shared) -> Selected {
         let site = self.sides.as_ref().and_then(|sides| {
             let side = sides.side()?;
             side.forest
-                .site(app.seen.as_ref()?, side.outline.selected()?.node)
+                .site(shared.seen.as_ref()?, side.outline.selected()?.node)
         });
         Selected { site, task: None }
     }
 
-    pub(crate) fn wheel(&mut self, rows: isize, height: usize) {
-        if let Some(side) = self.sides.as_mut().and_then(Sides::side_mut) {
-            side.outline.scroll.wheel(rows, height / 2);
-        }
-    }
-
-    pub(crate) fn act(app: &mut App, action: Action) {
-        let area = crate::frame::layout(app).body;
+    fn act(&mut self, shared: &mut Shared, action: Action) {
+        let area = shared.body(self);
         // Enter on another function shows that one.
         if action == Action::Enter
-            && let (Some(seen), Some(site)) = (app.seen.clone(), app.selected().site)
-            && let Some(key) = seen.key(site).filter(|&key| Some(key) != app.callers.key)
+            && let (Some(seen), Some(site)) = (&shared.seen, self.selected(shared).site)
+            && let Some(key) = seen.key(site).filter(|&key| Some(key) != self.key)
         {
-            return Self::open(app, key);
+            self.open(shared, FunctionId(key), None);
+            return self.shown(shared);
         }
-        let Some(sides) = &mut app.callers.sides else {
+        let Some(sides) = &mut self.sides else {
             return;
         };
         let height = usize::from(Self::panes(area, sides.lists.first())[sides.at.min(1)].height);
@@ -201,18 +171,40 @@ impl Callers {
             _ => {}
         }
         if let Some(opened) = opened {
-            rows::say_opened(app, opened);
+            rows::say_opened(shared, opened);
         }
     }
 
-    pub(crate) fn click(app: &mut App, column: u16, row: u16) {
-        let body = crate::frame::layout(app).body;
-        let Some(sides) = &mut app.callers.sides else {
+    fn open(&mut self, _shared: &mut Shared, function: FunctionId, from: Option<TabId>) {
+        if from.is_some() {
+            self.trail.clear();
+            self.came_from = from;
+        } else {
+            self.trail.extend(self.key);
+        }
+        self.set(function.0);
+    }
+
+    /// Back to the function before, or to the view it was opened from;
+    /// whether there was one.
+    fn back(&mut self, shared: &mut Shared) -> bool {
+        if let Some(key) = self.trail.pop() {
+            self.set(key);
+            self.shown(shared);
+            return true;
+        }
+        shared.to_show = self.came_from.take();
+        shared.to_show.is_some()
+    }
+
+    fn click(&mut self, shared: &mut Shared, at: Position) {
+        let body = shared.body(self);
+        let Some(sides) = &mut self.sides else {
             return;
         };
         let panes = Self::panes(body, sides.lists.first());
         for (index, pane) in panes.into_iter().enumerate() {
-            let Some(row) = (body.y + row)
+            let Some(row) = (body.y + at.y)
                 .checked_sub(pane.y)
                 .filter(|&row| row < pane.height)
             else {
@@ -223,38 +215,95 @@ impl Callers {
             let shift = Shift::of(body, &side.outline);
             let scroll = &mut side.outline.scroll;
             scroll.settle(usize::from(pane.height));
-            let at = scroll.top(usize::from(pane.height)) + usize::from(row);
-            let Some(hit) = side.outline.rows().get(at).copied() else {
+            let line = scroll.top(usize::from(pane.height)) + usize::from(row);
+            let Some(hit) = side.outline.rows().get(line).copied() else {
                 return;
             };
-            let was_there = side.outline.scroll.cursor() == at;
-            side.outline.scroll.go_to(at);
+            let was_there = side.outline.scroll.cursor() == line;
+            side.outline.scroll.go_to(line);
             let fold = shift.fold_column(body, hit.depth);
-            if was_there || (fold..fold + 2).contains(&column) {
-                Self::act(app, Action::Toggle);
+            if was_there || (fold..fold + 2).contains(&at.x) {
+                self.act(shared, Action::Toggle);
             }
             return;
         }
     }
 
-    pub(crate) fn find(app: &mut App, found: &Found, forwards: bool) -> bool {
-        let Some(seen) = app.seen.clone() else {
-            return false;
-        };
-        let Some(sides) = &mut app.callers.sides else {
+    fn wheel(&mut self, shared: &mut Shared, rows: isize) {
+        let height = shared.body_rows(self);
+        if let Some(side) = self.sides.as_mut().and_then(Sides::side_mut) {
+            side.outline.scroll.wheel(rows, height / 2);
+        }
+    }
+
+    fn find(&mut self, shared: &mut Shared, found: &Found, forwards: bool) -> bool {
+        let (Some(seen), Some(sides)) = (&shared.seen, &mut self.sides) else {
             return false;
         };
         for _ in 0..2 {
             let Some(side) = sides.side_mut() else { break };
             let forest = &side.forest;
             if rows::find(&mut side.outline, found, forwards, |row| {
-                forest.site(&seen, row.node)
+                forest.site(seen, row.node)
             }) {
                 return true;
             }
             sides.at = 1 - sides.at.min(1);
         }
         false
+    }
+
+    /// Rows of a screen that has both lists whole.
+    fn written_rows(&self) -> Option<usize> {
+        let rows = self.sides.as_ref().map_or(0, |sides| {
+            let [callers, callees] = sides.lists.each_ref().map(|side| side.outline.rows().len());
+            (callers + callees).max(2 * callers) + 3
+        });
+        Some(rows)
+    }
+
+    fn draw(&self, shared: &Shared, area: Rect, buffer: &mut Buffer) {
+        let theme = &shared.theme;
+        let (Some(sides), Some(seen)) = (&self.sides, &shared.seen) else {
+            Pen::new(buffer, theme, area, 0)
+                .gap(2)
+                .put("computing", theme.dim());
+            return;
+        };
+        draw_headings(shared, area, None, buffer);
+        let panes = Self::panes(area, sides.lists.first());
+        let titles = ["called by", "calls"];
+        for (index, ((side, pane), title)) in sides.lists.iter().zip(panes).zip(titles).enumerate()
+        {
+            let above = Rect {
+                y: pane.y.saturating_sub(1),
+                height: 1,
+                ..pane
+            };
+            let mut pen = Pen::new(buffer, theme, above, 0);
+            let line = theme.glyphs.horizontal;
+            pen.put(&line.repeat(2), theme.dim())
+                .gap(1)
+                .put(title, theme.heading())
+                .gap(1);
+            let rest = line.repeat(pen.room());
+            pen.put(&rest, theme.dim());
+            draw_outline(
+                shared,
+                pane,
+                &side.outline,
+                index == sides.at,
+                buffer,
+                |row| side.describe(seen, row),
+            );
+        }
+    }
+}
+
+impl Callers {
+    fn set(&mut self, key: u32) {
+        self.key = Some(key);
+        self.sides = None;
     }
 
     /// The rows of the two lists: half each, or less for callers if few.
@@ -275,37 +324,5 @@ impl Callers {
             strip(2, upper),
             strip(3 + upper, rows.saturating_sub(upper)),
         ]
-    }
-
-    pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
-        let theme = &app.theme;
-        let (Some(sides), Some(seen)) = (&app.callers.sides, &app.seen) else {
-            Pen::new(buffer, theme, area, 0)
-                .gap(2)
-                .put("computing", theme.dim());
-            return;
-        };
-        draw_headings(app, area, None, buffer);
-        let panes = Self::panes(area, sides.lists.first());
-        let titles = ["called by", "calls"];
-        for (index, ((side, pane), title)) in sides.lists.iter().zip(panes).zip(titles).enumerate()
-        {
-            let above = Rect {
-                y: pane.y.saturating_sub(1),
-                height: 1,
-                ..pane
-            };
-            let mut pen = Pen::new(buffer, theme, above, 0);
-            let line = theme.glyphs.horizontal;
-            pen.put(&line.repeat(2), theme.dim())
-                .gap(1)
-                .put(title, theme.heading())
-                .gap(1);
-            let rest = line.repeat(pen.room());
-            pen.put(&rest, theme.dim());
-            draw_outline(app, pane, &side.outline, index == sides.at, buffer, |row| {
-                side.describe(seen, row)
-            });
-        }
     }
 }

@@ -1,20 +1,31 @@
 //! Source and instructions of one function.
 
-use super::View;
-use super::code_rows::{Jump, LANES, Row, absent_line, jumps, mixed_rows, source_rows};
+use super::code_paint::Painter;
+use super::code_rows::{Jump, Row, jumps, mixed_rows, source_rows};
+use super::{About, Fresh, Subject, Tab, TabId};
 use crate::action::Action;
-use crate::app::{App, Effect, Selected};
-use crate::data::{Ask, Found};
+use crate::bindings::Scope;
+use crate::data::{Answer, Ask, Found};
 use crate::filters::Remap;
-use crate::paint::{Pen, percent, style_row};
+use crate::paint::{Pen, style_row};
 use crate::scroll::Scroll;
-use prof_profile::{FunctionId, Profile};
+use crate::shared::{Effect, Selected, Shared};
+use prof_profile::FunctionId;
 use prof_report::code::{CodeRow, Flow, FunctionView, Share};
-use prof_report::model::percent_of;
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::layout::{Position, Rect};
 use std::cmp::Reverse;
+
+pub(super) const ABOUT: About = About {
+    title: "Code",
+    word: "code",
+    command: "view code",
+    help: "Source and instructions of the selected function, or the last one",
+    scope: Scope::Code,
+    subject: Subject::Function,
+    shown_by: Some(Action::Annotate),
+    idle: &[],
+};
 
 /// What is shown of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,59 +46,24 @@ pub(crate) struct Code {
     view: Option<FunctionView>,
     mode: Mode,
     rows: Vec<Row>,
-    jumps: Vec<Jump>,
-    pub(crate) scroll: Scroll,
+    pub(super) jumps: Vec<Jump>,
+    pub(super) scroll: Scroll,
     /// Where to go back to, and the functions looked at before.
-    pub(crate) came_from: Option<View>,
+    came_from: Option<TabId>,
     trail: Vec<FunctionId>,
 }
 
-impl Code {
-    /// Shows a function.
-    pub(crate) fn open(app: &mut App, function: FunctionId) {
-        if app.view == View::Code {
-            app.code.trail.extend(app.code.function);
-        } else {
-            app.code.came_from = Some(app.view);
-            app.code.trail.clear();
-        }
-        app.code.set(function);
-        app.show(View::Code);
+impl Tab for Code {
+    fn about(&self) -> &'static About {
+        &ABOUT
     }
 
-    fn set(&mut self, function: FunctionId) {
-        self.function = Some(function);
+    fn renew(&mut self, _shared: &mut Shared, _fresh: &mut Fresh<'_>) {
         self.view = None;
-        self.rows.clear();
-        self.scroll = Scroll::default();
-    }
-
-    /// Back to the function before, or to the view it came from.
-    pub(crate) fn close(app: &mut App) {
-        match app.code.trail.pop() {
-            Some(function) => {
-                app.code.set(function);
-                app.show(View::Code);
-            }
-            None => {
-                if let Some(view) = app.code.came_from.take() {
-                    app.show(view);
-                }
-            }
-        }
-    }
-
-    pub(crate) fn renew(&mut self) {
-        self.view = None;
-    }
-
-    /// Whether code is on its way.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.view.is_none() && self.function.is_some()
     }
 
     /// Another profile came: functions have other numbers.
-    pub(crate) fn remap(&mut self, remap: &Remap<'_>) {
+    fn remap(&mut self, remap: &Remap<'_>) {
         self.function = self.function.and_then(|function| remap.function(function));
         self.trail = self
             .trail
@@ -97,31 +73,208 @@ impl Code {
     }
 
     /// The tab is shown: of the hottest function if none was chosen.
-    pub(crate) fn shown(app: &mut App) {
-        if app.code.view.is_some() {
+    fn shown(&mut self, shared: &mut Shared) {
+        if self.view.is_some() {
             return;
         }
-        let hottest = app.seen.as_ref().and_then(|seen| {
+        let hottest = shared.seen.as_ref().and_then(|seen| {
             let hot = seen.hot.iter().max_by_key(|hot| hot.own)?;
             Some(seen.site(hot.site).function)
         });
-        app.code.function = app.code.function.or(hottest);
-        app.asks.extend(app.code.function.map(Ask::Code));
+        self.function = self.function.or(hottest);
+        shared.asks.extend(self.function.map(Ask::Code));
     }
 
-    /// The code was read.
-    pub(crate) fn came(app: &mut App, view: FunctionView) {
-        let height = app.body_rows();
-        let code = &mut app.code;
-        if code.function != Some(view.function) {
-            return;
-        }
-        let is_new = code.rows.is_empty();
-        code.view = Some(view);
-        code.lay_out();
+    /// Whether code is on its way.
+    fn is_waiting(&self) -> bool {
+        self.view.is_none() && self.function.is_some()
+    }
+
+    fn take(&mut self, shared: &mut Shared, answer: Answer) -> Option<Answer> {
+        let view = match answer {
+            Answer::Code(view) if self.function == Some(view.function) => *view,
+            other => return Some(other),
+        };
+        let height = shared.body_rows(self);
+        let is_new = self.rows.is_empty();
+        self.view = Some(view);
+        self.lay_out();
         if is_new {
-            code.scroll.settle(height);
-            code.hottest(0);
+            self.scroll.settle(height);
+            self.hottest(0);
+        }
+        None
+    }
+
+    fn selected(&self, shared: &Shared) -> Selected {
+        let inlined = match (self.row(), &self.view) {
+            (Some(Row::Source(index)), Some(view)) => {
+                view.lines.get(index).and_then(|line| line.inlined)
+            }
+            _ => None,
+        };
+        let function = inlined.or(self.function);
+        let site = shared.seen.as_ref().and_then(|seen| {
+            let hot = seen
+                .hot
+                .iter()
+                .find(|hot| Some(seen.site(hot.site).function) == function)?;
+            Some(hot.site)
+        });
+        Selected { site, task: None }
+    }
+
+    fn detail(&self, _shared: &Shared) -> Option<String> {
+        let view = self.view.as_ref()?;
+        let place = self.place().and_then(|(file, line)| {
+            let file = view.files.get(file)?;
+            Some(format!("{}:{line}  {}", file.path, file.line(line).trim()))
+        });
+        let instruction = self.instruction().map(|row| {
+            let target = row.target_name.as_deref().unwrap_or_default();
+            format!(
+                "{:x}: {} {target}",
+                row.instruction.address.0, row.instruction.text
+            )
+        });
+        match (instruction, place) {
+            (Some(instruction), Some(place)) => Some(format!("{instruction}  {place}")),
+            (instruction, place) => instruction.or(place).or(view.no_code.clone()),
+        }
+    }
+
+    fn act(&mut self, shared: &mut Shared, action: Action) {
+        let height = shared.body_rows(self);
+        let page = isize::try_from(height.max(2) - 1).unwrap_or(1);
+        match action {
+            Action::Up => self.scroll.step(-1),
+            Action::Down => self.scroll.step(1),
+            Action::PageUp => self.scroll.step(-page),
+            Action::PageDown => self.scroll.step(page),
+            Action::Home => self.scroll.go_to(0),
+            Action::End => self.scroll.go_to(usize::MAX),
+            Action::Left => return self.close(shared),
+            Action::NextHot | Action::PreviousHot => self.step_hot(shared, action),
+            Action::ToggleSource => self.next_mode(shared),
+            Action::FollowJump => self.follow(shared),
+            Action::Edit => self.edit(shared),
+            _ => {}
+        }
+        self.scroll.settle(height);
+    }
+
+    fn open(&mut self, _shared: &mut Shared, function: FunctionId, from: Option<TabId>) {
+        if from.is_some() {
+            self.came_from = from;
+            self.trail.clear();
+        } else {
+            self.trail.extend(self.function);
+        }
+        self.set(function);
+    }
+
+    fn back(&mut self, shared: &mut Shared) -> bool {
+        let has_way = self.came_from.is_some();
+        if has_way {
+            self.close(shared);
+        }
+        has_way
+    }
+
+    fn click(&mut self, shared: &mut Shared, at: Position) {
+        let Some(row) = at.y.checked_sub(u16::from(shared.switches.headings)) else {
+            return;
+        };
+        let height = shared.body_rows(self);
+        let scroll = &mut self.scroll;
+        scroll.settle(height);
+        let line = scroll.top(height) + usize::from(row);
+        let was_there = scroll.cursor() == line;
+        scroll.go_to(line);
+        if was_there {
+            self.follow(shared);
+        }
+    }
+
+    fn wheel(&mut self, shared: &mut Shared, rows: isize) {
+        let height = shared.body_rows(self);
+        self.scroll.wheel(rows, height);
+    }
+
+    /// The next row whose text matches.
+    fn find(&mut self, _shared: &mut Shared, found: &Found, forwards: bool) -> bool {
+        let len = self.rows.len();
+        let start = self.scroll.cursor();
+        let hit = (1..len).map(|step| {
+            if forwards {
+                (start + step) % len
+            } else {
+                (start + len - step) % len
+            }
+        });
+        let hit = hit.into_iter().find(|&at| {
+            let words = self.rows.get(at).map(|&row| self.words(row));
+            words.is_some_and(|words| found.pattern.is_match(&words))
+        });
+        if let Some(at) = hit {
+            self.scroll.jump_to(at);
+        }
+        hit.is_some()
+    }
+
+    fn written_rows(&self) -> Option<usize> {
+        Some(self.rows.len() + 1)
+    }
+
+    fn draw(&self, shared: &Shared, area: Rect, buffer: &mut Buffer) {
+        let theme = &shared.theme;
+        let Some(profile) = &shared.profile else {
+            return;
+        };
+        let Some(view) = &self.view else {
+            Pen::new(buffer, theme, area, 0)
+                .gap(2)
+                .put("reading", theme.dim());
+            return;
+        };
+        let painter = Painter {
+            code: self,
+            shared,
+            profile,
+            view,
+        };
+        let mut body = area;
+        if shared.switches.headings {
+            painter.draw_heading(Pen::new(buffer, theme, area, 0));
+            body.y += 1;
+            body.height = body.height.saturating_sub(1);
+        }
+        let top = self.scroll.top(usize::from(body.height));
+        for (at, (index, &row)) in (0..body.height).zip(self.rows.iter().enumerate().skip(top)) {
+            painter.draw_row(index, row, Pen::new(buffer, theme, body, at));
+            if index == self.scroll.cursor() {
+                style_row(buffer, body, at, theme.selected());
+            }
+        }
+    }
+}
+
+impl Code {
+    fn set(&mut self, function: FunctionId) {
+        self.function = Some(function);
+        self.view = None;
+        self.rows.clear();
+        self.scroll = Scroll::default();
+    }
+
+    /// Back to the function before, or to the view it came from.
+    fn close(&mut self, shared: &mut Shared) {
+        match self.trail.pop() {
+            Some(function) => {
+                self.set(function);
+                self.shown(shared);
+            }
+            None => shared.to_show = self.came_from.take(),
         }
     }
 
@@ -144,28 +297,6 @@ impl Code {
         self.scroll.set_len(self.rows.len());
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.rows.len() + 1
-    }
-
-    pub(crate) fn selected(&self, app: &App) -> Selected {
-        let inlined = match (self.row(), &self.view) {
-            (Some(Row::Source(index)), Some(view)) => {
-                view.lines.get(index).and_then(|line| line.inlined)
-            }
-            _ => None,
-        };
-        let function = inlined.or(self.function);
-        let site = app.seen.as_ref().and_then(|seen| {
-            let hot = seen
-                .hot
-                .iter()
-                .find(|hot| Some(seen.site(hot.site).function) == function)?;
-            Some(hot.site)
-        });
-        Selected { site, task: None }
-    }
-
     fn row(&self) -> Option<Row> {
         self.rows.get(self.scroll.cursor()).copied()
     }
@@ -186,25 +317,6 @@ impl Code {
             Row::Source(index) => view.lines.get(index).map(|row| (row.file, row.line)),
             Row::File(file) => Some((file, 1)),
             Row::NoCode => None,
-        }
-    }
-
-    pub(crate) fn detail(&self, _app: &App) -> Option<String> {
-        let view = self.view.as_ref()?;
-        let place = self.place().and_then(|(file, line)| {
-            let file = view.files.get(file)?;
-            Some(format!("{}:{line}  {}", file.path, file.line(line).trim()))
-        });
-        let instruction = self.instruction().map(|row| {
-            let target = row.target_name.as_deref().unwrap_or_default();
-            format!(
-                "{:x}: {} {target}",
-                row.instruction.address.0, row.instruction.text
-            )
-        });
-        match (instruction, place) {
-            (Some(instruction), Some(place)) => Some(format!("{instruction}  {place}")),
-            (instruction, place) => instruction.or(place).or(view.no_code.clone()),
         }
     }
 
@@ -231,7 +343,7 @@ impl Code {
         rows.into_iter().map(|(_, at)| at).collect()
     }
 
-    fn share(&self, row: Row) -> Option<Share> {
+    pub(super) fn share(&self, row: Row) -> Option<Share> {
         let view = self.view.as_ref()?;
         match row {
             Row::Instruction(index) => view.instructions.get(index).map(|row| row.share),
@@ -241,52 +353,30 @@ impl Code {
         }
     }
 
-    pub(crate) fn act(app: &mut App, action: Action) {
-        let height = app.body_rows();
-        let page = isize::try_from(height.max(2) - 1).unwrap_or(1);
-        let code = &mut app.code;
-        match action {
-            Action::Up => code.scroll.step(-1),
-            Action::Down => code.scroll.step(1),
-            Action::PageUp => code.scroll.step(-page),
-            Action::PageDown => code.scroll.step(page),
-            Action::Home => code.scroll.go_to(0),
-            Action::End => code.scroll.go_to(usize::MAX),
-            Action::Left => return Self::close(app),
-            Action::NextHot | Action::PreviousHot => Self::step_hot(app, action),
-            Action::ToggleSource => Self::next_mode(app),
-            Action::FollowJump => Self::follow(app),
-            Action::Edit => Self::edit(app),
-            _ => {}
-        }
-        app.code.scroll.settle(height);
-    }
-
-    fn step_hot(app: &mut App, action: Action) {
-        let order = app.code.by_heat();
-        let here = order.iter().position(|&at| at == app.code.scroll.cursor());
+    fn step_hot(&mut self, shared: &mut Shared, action: Action) {
+        let order = self.by_heat();
+        let here = order.iter().position(|&at| at == self.scroll.cursor());
         let next = match (here, action) {
             (None, _) => Some(0),
             (Some(at), Action::NextHot) => Some(at + 1),
             (Some(at), _) => at.checked_sub(1),
         };
-        let moved = next.is_some_and(|rank| app.code.hottest(rank));
+        let moved = next.is_some_and(|rank| self.hottest(rank));
         if !moved {
-            app.say("no other line with weight");
+            shared.say("no other line with weight");
         }
     }
 
-    fn next_mode(app: &mut App) {
-        let place = app.code.place();
-        app.code.mode = match app.code.mode {
+    fn next_mode(&mut self, shared: &mut Shared) {
+        let place = self.place();
+        self.mode = match self.mode {
             Mode::Mixed => Mode::Source,
             Mode::Source => Mode::Instructions,
             Mode::Instructions => Mode::Mixed,
         };
-        app.code.lay_out();
-        let code = &app.code;
-        let same = (0..code.rows.len()).find(|&at| {
-            let line = match (code.rows.get(at), &code.view) {
+        self.lay_out();
+        let same = (0..self.rows.len()).find(|&at| {
+            let line = match (self.rows.get(at), &self.view) {
                 (Some(Row::Instruction(index)), Some(view)) => {
                     view.instructions.get(*index).and_then(|row| row.line)
                 }
@@ -299,9 +389,9 @@ impl Code {
             place.is_some() && line == place
         });
         if let Some(at) = same {
-            app.code.scroll.jump_to(at);
+            self.scroll.jump_to(at);
         }
-        app.say(match app.code.mode {
+        shared.say(match self.mode {
             Mode::Mixed => "source and instructions",
             Mode::Source => "source, with what is inlined at each line",
             Mode::Instructions => "instructions",
@@ -309,91 +399,65 @@ impl Code {
     }
 
     /// To where the jump goes, or into the called function.
-    fn follow(app: &mut App) {
-        let Some(row) = app.code.instruction() else {
-            if let Some(function) = app
-                .selected_function()
-                .filter(|&f| Some(f) != app.code.function)
+    fn follow(&mut self, shared: &mut Shared) {
+        let Some(row) = self.instruction() else {
+            if let Some(function) = self
+                .selected_function(shared)
+                .filter(|&f| Some(f) != self.function)
             {
-                Self::open(app, function);
+                self.go_to(shared, function);
             }
             return;
         };
         if let Some(target) = row.target_row {
-            let at = app
-                .code
+            let at = self
                 .rows
                 .iter()
                 .position(|&row| row == Row::Instruction(target));
-            app.code.scroll.jump_to(at.unwrap_or(0));
+            self.scroll.jump_to(at.unwrap_or(0));
             return;
         }
         let (Flow::Call(Some(address)) | Flow::Jump(Some(address))) = row.instruction.flow else {
             return;
         };
-        let called = app.profile.as_ref().and_then(|profile| {
-            let dso = profile.function(app.code.function?).dso;
+        let called = shared.profile.as_ref().and_then(|profile| {
+            let dso = profile.function(self.function?).dso;
             let at = profile.functions.iter().position(|function| {
                 function.dso == dso && function.start == address && function.size > 0
             })?;
             u32::try_from(at).ok().map(FunctionId)
         });
         match called {
-            Some(function) => Self::open(app, function),
-            None => app.say("the called function has no samples"),
+            Some(function) => self.go_to(shared, function),
+            None => shared.say("the called function has no samples"),
         }
     }
 
-    fn edit(app: &mut App) {
-        let place = app.code.place().and_then(|(file, line)| {
-            let file = app.code.view.as_ref()?.files.get(file)?;
+    /// Shows another function; the way back leads here.
+    fn go_to(&mut self, shared: &mut Shared, function: FunctionId) {
+        self.open(shared, function, None);
+        self.shown(shared);
+    }
+
+    /// The selected function: this one, or one inlined into it.
+    fn selected_function(&self, shared: &Shared) -> Option<FunctionId> {
+        let site = self.selected(shared).site?;
+        Some(shared.seen.as_ref()?.site(site).function)
+    }
+
+    fn edit(&self, shared: &mut Shared) {
+        let place = self.place().and_then(|(file, line)| {
+            let file = self.view.as_ref()?.files.get(file)?;
             Some((file.path.to_string(), line))
         });
         match place {
-            Some((file, line)) => app.effects.push(Effect::Edit { file, line }),
-            None => app.say("this row has no source line"),
+            Some((file, line)) => shared.effects.push(Effect::Edit { file, line }),
+            None => shared.say("this row has no source line"),
         }
-    }
-
-    pub(crate) fn click(app: &mut App, row: u16) {
-        let Some(row) = row.checked_sub(u16::from(app.switches.headings)) else {
-            return;
-        };
-        let height = app.body_rows();
-        let scroll = &mut app.code.scroll;
-        scroll.settle(height);
-        let at = scroll.top(height) + usize::from(row);
-        let was_there = scroll.cursor() == at;
-        scroll.go_to(at);
-        if was_there {
-            Self::follow(app);
-        }
-    }
-
-    /// The next row whose text matches.
-    pub(crate) fn find(app: &mut App, found: &Found, forwards: bool) -> bool {
-        let code = &app.code;
-        let len = code.rows.len();
-        let start = code.scroll.cursor();
-        let hit = (1..len).map(|step| {
-            if forwards {
-                (start + step) % len
-            } else {
-                (start + len - step) % len
-            }
-        });
-        let hit = hit.into_iter().find(|&at| {
-            let words = code.rows.get(at).map(|&row| code.words(row));
-            words.is_some_and(|words| found.pattern.is_match(&words))
-        });
-        if let Some(at) = hit {
-            app.code.scroll.jump_to(at);
-        }
-        hit.is_some()
     }
 
     /// What a row says, without figures.
-    fn words(&self, row: Row) -> String {
+    pub(super) fn words(&self, row: Row) -> String {
         let Some(view) = &self.view else {
             return String::new();
         };
@@ -423,183 +487,5 @@ impl Code {
             }
             Row::NoCode => view.no_code.clone().unwrap_or_default(),
         }
-    }
-
-    pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
-        let theme = &app.theme;
-        let (code, Some(profile)) = (&app.code, &app.profile) else {
-            return;
-        };
-        let Some(view) = &code.view else {
-            Pen::new(buffer, theme, area, 0)
-                .gap(2)
-                .put("reading", theme.dim());
-            return;
-        };
-        let mut body = area;
-        if app.switches.headings {
-            code.draw_heading(app, profile, view, area, buffer);
-            body.y += 1;
-            body.height = body.height.saturating_sub(1);
-        }
-        let top = code.scroll.top(usize::from(body.height));
-        for (at, (index, &row)) in (0..body.height).zip(code.rows.iter().enumerate().skip(top)) {
-            code.draw_row(app, profile, view, body, at, index, row, buffer);
-            if index == code.scroll.cursor() {
-                style_row(buffer, body, at, theme.selected());
-            }
-        }
-    }
-
-    fn draw_heading(
-        &self,
-        app: &App,
-        profile: &Profile,
-        view: &FunctionView,
-        area: Rect,
-        buffer: &mut Buffer,
-    ) {
-        let theme = &app.theme;
-        let name = profile.name(profile.function(view.function).name);
-        let mut pen = Pen::new(buffer, theme, area, 0);
-        pen.right("Of self", 7, theme.heading()).gap(1);
-        let whole = app.whole().period;
-        let words = format!(
-            ": self {}, total {} (Tab: next hottest, s: source)",
-            percent(percent_of(view.share.here, whole)).trim(),
-            percent(percent_of(view.share.total, whole)).trim(),
-        );
-        let room = pen.room().saturating_sub(words.len());
-        let each = room.max(20) / if view.host.is_some() { 2 } else { 1 };
-        pen.symbol_within(name, each, theme.heading());
-        if let Some(host) = view.host {
-            let host = profile.name(profile.function(host).name);
-            pen.put(" in ", theme.dim());
-            pen.symbol_within(host, each.saturating_sub(4), theme.heading());
-        }
-        pen.put(&words, theme.heading());
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "a row and all it is drawn from")]
-    fn draw_row(
-        &self,
-        app: &App,
-        profile: &Profile,
-        view: &FunctionView,
-        area: Rect,
-        at: u16,
-        index: usize,
-        row: Row,
-        buffer: &mut Buffer,
-    ) {
-        let theme = &app.theme;
-        let mut pen = Pen::new(buffer, theme, area, at);
-        match self.share(row).filter(|share| share.here > 0) {
-            Some(share) => {
-                let value = percent_of(share.here, view.share.here);
-                let is_line = matches!(row, Row::Line(..));
-                let style = if is_line {
-                    theme.dim()
-                } else {
-                    theme.share(value)
-                };
-                pen.put(&percent(value), style);
-            }
-            None => {
-                pen.gap(7);
-            }
-        }
-        pen.gap(1);
-        let words = self.words(row);
-        match row {
-            Row::File(file) => {
-                pen.put(&words, theme.heading());
-                let is_here = view.files.get(file).is_some_and(|file| file.text.is_some());
-                pen.put(if is_here { "" } else { " (it is not here)" }, theme.dim())
-            }
-            Row::Line(_, line, _) => pen
-                .right(&line.to_string(), 6, theme.dim())
-                .gap(1)
-                .put(&words, theme.source()),
-            Row::Source(at) => {
-                let Some(line) = view.lines.get(at) else {
-                    return;
-                };
-                pen.right(&line.line.to_string(), 6, theme.dim()).gap(1);
-                pen.gap(usize::from(line.depth) * 2);
-                if let Some(function) = line.inlined {
-                    let name = profile.name(profile.function(function).name);
-                    let kind = crate::theme::Kind::Inlined;
-                    pen.put(kind.sign(), theme.kind(kind)).gap(1);
-                    let room = pen.room() / 2;
-                    pen.symbol_within(name, room, theme.kind(kind));
-                    pen.put(": ", theme.kind(kind));
-                }
-                pen.put(&words, theme.source())
-            }
-            Row::Instruction(at) => {
-                let address = view
-                    .instructions
-                    .get(at)
-                    .map_or(0, |row| row.instruction.address.0);
-                pen.right(&format!("{address:x}"), 12, theme.dim()).gap(1);
-                self.draw_lanes(app, index, &mut pen);
-                pen.put(&words, Style::new());
-                let place = absent_line(view, at).and_then(|(file, line)| {
-                    let path = &view.files.get(file)?.path;
-                    let name = path.rsplit('/').next().unwrap_or(path);
-                    Some(format!("  {name}:{line}"))
-                });
-                pen.put(&place.unwrap_or_default(), theme.dim())
-            }
-            Row::NoCode => pen
-                .put("no instructions: ", theme.warning())
-                .put(&words, theme.warning()),
-        };
-    }
-
-    /// The arrows that pass or end at a row. The selected jump stands out.
-    fn draw_lanes(&self, app: &App, row: usize, pen: &mut Pen<'_>) {
-        let theme = &app.theme;
-        let glyphs = theme.glyphs;
-        let cursor = self.scroll.cursor();
-        let mut cells = [(" ", Style::new()); LANES + 1];
-        for jump in &self.jumps {
-            let (first, last) = jump.span();
-            if !(first..=last).contains(&row) {
-                continue;
-            }
-            let is_selected = jump.from == cursor || jump.to == cursor;
-            let style = if is_selected {
-                theme.key()
-            } else {
-                theme.dim()
-            };
-            let column = LANES - 1 - jump.lane;
-            let glyph = if row == first {
-                glyphs.corner_down
-            } else if row == last {
-                glyphs.corner_up
-            } else {
-                glyphs.vertical
-            };
-            let is_end = row == first || row == last;
-            for (at, cell) in cells.iter_mut().enumerate().skip(column) {
-                if at == column {
-                    *cell = (glyph, style);
-                } else if is_end && (cell.0 == " " || is_selected) {
-                    let tip = if at == LANES && row == jump.to {
-                        glyphs.arrow
-                    } else {
-                        glyphs.horizontal
-                    };
-                    *cell = (tip, style);
-                }
-            }
-        }
-        for (glyph, style) in cells {
-            pen.put(glyph, style);
-        }
-        pen.gap(1);
     }
 }

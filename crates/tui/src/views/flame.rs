@@ -1,17 +1,28 @@
 //! The flame graph: every stack at once, a frame as wide as its share.
 
-use super::View;
 use super::flame_paint::Painter;
+use super::{About, Fresh, Subject, Tab, TabId};
 use crate::action::Action;
-use crate::app::{App, Selected};
+use crate::bindings::Scope;
 use crate::data::{Found, Seen};
 use crate::flame_layout::{Layout, Part, Spot};
-use crate::frame::share;
 use crate::memory::Trail;
+use crate::shared::{Selected, Shared};
 use prof_profile::FunctionId;
 use prof_report::model::{NodeId, percent_of};
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
+
+pub(super) const ABOUT: About = About {
+    title: "Flame graph",
+    word: "flame",
+    command: "view flame graph",
+    help: "All stacks at a glance",
+    scope: Scope::Flame,
+    subject: Subject::Samples,
+    shown_by: Some(Action::ShowInFlame),
+    idle: &[],
+};
 
 /// Where the roots are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,30 +53,85 @@ pub(crate) struct Flame {
 /// Deeper frames are not laid out: no screen scrolls that far.
 const DEPTH: usize = 4096;
 
-impl Flame {
+impl Tab for Flame {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
     /// New data: zoom and cursor stay, by name.
-    pub(crate) fn renew(app: &mut App, before: Option<&Seen>) {
-        let Some(seen) = &app.seen else { return };
-        let flame = &mut app.flame;
-        if let Some(before) = before {
-            flame.zoom_trail.remember(before, &flame.zoom);
-            flame.cursor_trail.remember(before, &flame.cursor);
+    fn renew(&mut self, shared: &mut Shared, fresh: &mut Fresh<'_>) {
+        let Some(seen) = &shared.seen else { return };
+        if let Some(before) = fresh.before {
+            self.zoom_trail.remember(before, &self.zoom);
+            self.cursor_trail.remember(before, &self.cursor);
         }
-        flame.before.clear();
-        flame.zoom = flame.zoom_trail.find(seen);
-        flame.cursor = flame.cursor_trail.find(seen);
-        if flame.cursor.is_empty() {
+        self.before.clear();
+        self.zoom = self.zoom_trail.find(seen);
+        self.cursor = self.cursor_trail.find(seen);
+        if self.cursor.is_empty() {
             let outermost = seen.tree.children(NodeId::ROOT);
-            flame.cursor = outermost.first().copied().into_iter().collect();
+            self.cursor = outermost.first().copied().into_iter().collect();
         }
-        flame.zoom_trail.set(&flame.zoom);
-        flame.cursor_trail.set(&flame.cursor);
-        Self::settle(app);
+        self.zoom_trail.set(&self.zoom);
+        self.cursor_trail.set(&self.cursor);
+        self.settle(shared);
+    }
+
+    fn selected(&self, shared: &Shared) -> Selected {
+        let site = self
+            .cursor
+            .last()
+            .and_then(|&node| shared.seen.as_ref()?.site_at(node));
+        Selected { site, task: None }
+    }
+
+    /// Share of the selected frame, and of its function wherever it is.
+    fn detail(&self, shared: &Shared) -> Option<String> {
+        let seen = shared.seen.as_ref()?;
+        let &node = self.cursor.last()?;
+        let mut words = format!("here {}", shared.share(seen.tree.total(node)).trim());
+        let key = seen.key(seen.site_at(node)?);
+        let total = seen.hot.iter().find(|hot| seen.key(hot.site) == key);
+        if let Some(hot) = total {
+            words.push_str(&format!(", everywhere {}", shared.share(hot.total).trim()));
+            words.push_str(&format!(", self {}", shared.share(hot.own).trim()));
+        }
+        let others = self.place(shared).and_then(|place| place.others(shared));
+        words.push_str(&others.unwrap_or_default());
+        Some(words)
+    }
+
+    fn act(&mut self, shared: &mut Shared, action: Action) {
+        let towards_leaves = match self.roots {
+            Roots::Top => Action::Down,
+            Roots::Bottom => Action::Up,
+        };
+        match action {
+            Action::Invert => {
+                self.roots = match self.roots {
+                    Roots::Top => Roots::Bottom,
+                    Roots::Bottom => Roots::Top,
+                };
+            }
+            Action::Enter => self.zoom_in(),
+            Action::Up | Action::Down if action == towards_leaves => self.deeper(shared, 1),
+            Action::Up | Action::Down => self.outwards(shared, 1),
+            Action::Left => self.sideways(shared, -1),
+            Action::Right => self.sideways(shared, 1),
+            Action::PageDown => self.deeper(shared, 10),
+            Action::PageUp => self.outwards(shared, 10),
+            Action::Home => self.cursor.truncate(1),
+            Action::End => self.deeper(shared, DEPTH),
+            _ => {}
+        }
+        self.settle(shared);
     }
 
     /// Shows the heaviest frame of a function.
-    pub(crate) fn open(app: &mut App, function: FunctionId) {
-        let Some(seen) = app.seen.clone() else { return };
+    fn open(&mut self, shared: &mut Shared, function: FunctionId, _from: Option<TabId>) {
+        let Some(seen) = shared.seen.clone() else {
+            return;
+        };
         let mut heaviest: Option<NodeId> = None;
         seen.tree.walk(|node| {
             let is_it = seen
@@ -76,204 +142,68 @@ impl Flame {
                 heaviest = Some(node);
             }
         });
-        let path = heaviest.map(|node| seen.path(node));
-        app.show(View::Flame);
-        match path {
+        match heaviest.map(|node| seen.path(node)) {
             Some(path) => {
-                app.flame.cursor = path;
-                app.flame.zoom_to_see(&seen, app.area.width);
-                Self::settle(app);
+                self.cursor = path;
+                self.zoom_to_see(&seen, shared.area.width);
+                self.settle(shared);
             }
-            None => app.say("it is in no stack of this selection"),
+            None => shared.say("it is in no stack of this selection"),
         }
-    }
-
-    /// Zooms so far in that the cursor's frame has a cell of its own.
-    fn zoom_to_see(&mut self, seen: &Seen, columns: u16) {
-        let callers = self.cursor.len().saturating_sub(1);
-        let callers = self.cursor.get(..callers).unwrap_or_default();
-        let ways = [&self.zoom, callers, &self.cursor];
-        let is_seen = |zoom: &&[NodeId]| {
-            let place = Place::new(seen, zoom, columns, &self.cursor);
-            place.cursor.is_some_and(|spot| place.is_alone(spot))
-        };
-        let zoom = ways.into_iter().find(is_seen).unwrap_or(&self.cursor);
-        if *zoom != *self.zoom {
-            let zoom = zoom.to_vec();
-            self.before.push(std::mem::replace(&mut self.zoom, zoom));
-        }
-    }
-
-    /// What the screen shows, and where on it the cursor is.
-    fn place(app: &App) -> Option<Place<'_>> {
-        Self::place_on(app, app.area.width)
-    }
-
-    fn place_on(app: &App, columns: u16) -> Option<Place<'_>> {
-        let flame = &app.flame;
-        let seen = app.seen.as_ref()?;
-        Some(Place::new(seen, &flame.zoom, columns, &flame.cursor))
-    }
-
-    pub(crate) fn selected(&self, app: &App) -> Selected {
-        let site = self
-            .cursor
-            .last()
-            .and_then(|&node| app.seen.as_ref()?.site_at(node));
-        Selected { site, task: None }
     }
 
     /// The zoom before; whether there was one.
-    pub(crate) fn zoom_out(app: &mut App) -> bool {
-        if app.view != View::Flame {
-            return false;
-        }
-        let flame = &mut app.flame;
-        let before = flame.before.pop();
-        let has_zoom = before.is_some() || !flame.zoom.is_empty();
-        flame.zoom = before.unwrap_or_default();
-        Self::settle(app);
+    fn back(&mut self, shared: &mut Shared) -> bool {
+        let before = self.before.pop();
+        let has_zoom = before.is_some() || !self.zoom.is_empty();
+        self.zoom = before.unwrap_or_default();
+        self.settle(shared);
         has_zoom
     }
 
-    /// Scrolls as far as there are frames.
-    pub(crate) fn wheel(app: &mut App, rows: isize) {
-        let height = usize::from(crate::frame::layout(app).body.height);
-        let Some(place) = Self::place(app) else {
+    fn click(&mut self, shared: &mut Shared, at: Position) {
+        let height = shared.body(self).height;
+        let Some(place) = self.place(shared) else {
             return;
         };
-        let last = place.layout.rows.len().saturating_sub(height);
-        let flame = &mut app.flame;
-        let rows = match flame.roots {
-            Roots::Top => rows,
-            Roots::Bottom => rows.saturating_neg(),
+        let row = match self.roots {
+            Roots::Top => at.y,
+            Roots::Bottom => height.saturating_sub(1 + at.y),
         };
-        flame.top = flame.top.saturating_add_signed(rows).min(last);
-    }
-
-    pub(crate) fn act(app: &mut App, action: Action) {
-        let towards_leaves = match app.flame.roots {
-            Roots::Top => Action::Down,
-            Roots::Bottom => Action::Up,
-        };
-        match action {
-            Action::Invert => {
-                app.flame.roots = match app.flame.roots {
-                    Roots::Top => Roots::Bottom,
-                    Roots::Bottom => Roots::Top,
-                };
-            }
-            Action::Enter => Self::zoom_in(app),
-            Action::Up | Action::Down if action == towards_leaves => Self::deeper(app, 1),
-            Action::Up | Action::Down => Self::outwards(app, 1),
-            Action::Left => Self::sideways(app, -1),
-            Action::Right => Self::sideways(app, 1),
-            Action::PageDown => Self::deeper(app, 10),
-            Action::PageUp => Self::outwards(app, 10),
-            Action::Home => app.flame.cursor.truncate(1),
-            Action::End => Self::deeper(app, DEPTH),
-            _ => {}
-        }
-        Self::settle(app);
-    }
-
-    fn zoom_in(app: &mut App) {
-        let flame = &mut app.flame;
-        if flame.zoom == flame.cursor {
-            flame.before.push(std::mem::take(&mut flame.zoom));
-        } else {
-            let before = std::mem::replace(&mut flame.zoom, flame.cursor.clone());
-            flame.before.push(before);
-        }
-    }
-
-    /// To the hottest callee, so many times, as far as it is drawn.
-    fn deeper(app: &mut App, rows: usize) {
-        let Some(place) = Self::place(app) else {
-            return;
-        };
-        let (layout, tree) = (&place.layout, &*place.seen.tree);
-        let Some(mut spot) = place.cursor else { return };
-        if !place.is_alone(spot) {
-            return app.say("what these call is too narrow to be drawn; Enter zooms in");
-        }
-        let mut path = app.flame.cursor.clone();
-        for _ in 0..rows {
-            let at = path.last().copied().unwrap_or(NodeId::ROOT);
-            let Some(&hottest) = tree.children(at).first() else {
-                break;
-            };
-            let Some(next) = layout.below(tree, spot, hottest) else {
-                break;
-            };
-            path.push(hottest);
-            spot = next;
-            if !place.is_alone(spot) {
-                break;
-            }
-        }
-        app.flame.cursor = path;
-    }
-
-    /// To the callers that are so many rows further out.
-    fn outwards(app: &mut App, rows: usize) {
-        let spot = Self::place(app).and_then(|place| place.cursor);
-        // The cursor may be on a frame that no row is drawn for.
-        let row = spot.map_or(app.flame.cursor.len(), |spot| spot.row + 1);
-        app.flame.cursor.truncate(row.saturating_sub(rows).max(1));
-    }
-
-    /// To the neighbour in the same row.
-    fn sideways(app: &mut App, step: isize) {
-        let Some(place) = Self::place(app) else {
-            return;
-        };
-        let Some(here) = place.cursor else { return };
-        let spots: Vec<Spot> = place.layout.spots(here.row).collect();
-        let at = spots.iter().position(|&spot| spot == here);
-        let next = at.and_then(|at| spots.get(at.checked_add_signed(step)?));
-        if let Some(&next) = next {
-            app.flame.cursor = place.path(next);
-        }
-    }
-
-    /// Scrolls such that the cursor is on the screen.
-    fn settle(app: &mut App) {
-        let height = usize::from(crate::frame::layout(app).body.height).max(1);
-        let flame = &mut app.flame;
-        let row = flame.cursor.len().saturating_sub(1);
-        flame.top = flame.top.min(row).max((row + 1).saturating_sub(height));
-    }
-
-    pub(crate) fn click(app: &mut App, column: u16, row: u16) {
-        let height = crate::frame::layout(app).body.height;
-        let Some(place) = Self::place(app) else {
-            return;
-        };
-        let row = match app.flame.roots {
-            Roots::Top => row,
-            Roots::Bottom => height.saturating_sub(1 + row),
-        };
-        let row = usize::from(row) + app.flame.top;
-        let Some(spot) = place.layout.at(row, column) else {
+        let row = usize::from(row) + self.top;
+        let Some(spot) = place.layout.at(row, at.x) else {
             return;
         };
         let path = place.path(spot);
         if place.cursor == Some(spot) {
-            return Self::zoom_in(app);
+            return self.zoom_in();
         }
-        app.flame.cursor = path;
+        self.cursor = path;
+    }
+
+    /// Scrolls as far as there are frames.
+    fn wheel(&mut self, shared: &mut Shared, rows: isize) {
+        let height = usize::from(shared.body(self).height);
+        let Some(place) = self.place(shared) else {
+            return;
+        };
+        let last = place.layout.rows.len().saturating_sub(height);
+        let rows = match self.roots {
+            Roots::Top => rows,
+            Roots::Bottom => rows.saturating_neg(),
+        };
+        self.top = self.top.saturating_add_signed(rows).min(last);
     }
 
     /// The next place with a match, row by row: a frame that matches, or
     /// merged ones that match or call what does. Of those the cursor gets on
     /// the heaviest match.
-    pub(crate) fn find(app: &mut App, found: &Found, forwards: bool) -> bool {
-        let Some(place) = Self::place(app) else {
+    fn find(&mut self, shared: &mut Shared, found: &Found, forwards: bool) -> bool {
+        let Some(place) = self.place(shared) else {
             return false;
         };
         let is_on_match = || {
-            let node = app.flame.cursor.last()?;
+            let node = self.cursor.last()?;
             Some(found.holds(place.seen.site_at(*node)?))
         };
         let passed = place.cursor.filter(|_| is_on_match() == Some(true));
@@ -291,59 +221,29 @@ impl Flame {
                 .or(hits.last())
         };
         let Some(path) = next.and_then(|&hit| place.path_to_match(found, hit)) else {
-            return Self::find_outside(app, found);
+            return self.find_outside(shared, found);
         };
-        app.flame.cursor = path;
-        Self::settle(app);
+        self.cursor = path;
+        self.settle(shared);
         true
     }
 
-    /// The heaviest match, if none is in what is zoomed into.
-    fn find_outside(app: &mut App, found: &Found) -> bool {
-        let Some(seen) = &app.seen else { return false };
-        let is_zoom = |node: Option<&NodeId>| node.is_some_and(|&node| found.leads(node));
-        if app.flame.zoom.is_empty() || is_zoom(app.flame.zoom.last()) {
-            return false;
-        }
-        let outermost = seen.tree.children(NodeId::ROOT);
-        let Some(node) = found.heaviest(&seen.tree, outermost) else {
-            return false;
-        };
-        app.flame.cursor = seen.path(node);
-        let zoom = std::mem::take(&mut app.flame.zoom);
-        app.flame.before.push(zoom);
-        Self::settle(app);
-        true
+    /// Scrolls such that the cursor is on the screen.
+    fn written_rows(&self) -> Option<usize> {
+        None
     }
 
-    /// Share of the selected frame, and of its function wherever it is.
-    pub(crate) fn detail(&self, app: &App) -> Option<String> {
-        let seen = app.seen.as_ref()?;
-        let &node = self.cursor.last()?;
-        let mut words = format!("here {}", share(app, seen.tree.total(node)).trim());
-        let key = seen.key(seen.site_at(node)?);
-        let total = seen.hot.iter().find(|hot| seen.key(hot.site) == key);
-        if let Some(hot) = total {
-            words.push_str(&format!(", everywhere {}", share(app, hot.total).trim()));
-            words.push_str(&format!(", self {}", share(app, hot.own).trim()));
-        }
-        let others = Self::place(app).and_then(|place| place.others(app));
-        words.push_str(&others.unwrap_or_default());
-        Some(words)
-    }
-
-    pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
-        let Some(place) = Self::place_on(app, area.width) else {
+    fn draw(&self, shared: &Shared, area: Rect, buffer: &mut Buffer) {
+        let Some(place) = self.place_on(shared, area.width) else {
             return;
         };
-        let flame = &app.flame;
-        let painter = Painter::new(app, &place, flame.cursor.last().copied());
+        let painter = Painter::new(shared, &place, self.cursor.last().copied());
         for at in 0..area.height {
-            let row = usize::from(at) + flame.top;
+            let row = usize::from(at) + self.top;
             let Some(cells) = place.layout.rows.get(row) else {
                 break;
             };
-            let y = match flame.roots {
+            let y = match self.roots {
                 Roots::Top => at,
                 Roots::Bottom => area.height - 1 - at,
             };
@@ -352,7 +252,7 @@ impl Flame {
                 height: 1,
                 ..area
             };
-            let is_caller = row + 1 < flame.zoom.len();
+            let is_caller = row + 1 < self.zoom.len();
             for index in 0..cells.len() {
                 let spot = Spot {
                     row,
@@ -362,6 +262,119 @@ impl Flame {
                 painter.draw(spot, is_caller, line, buffer);
             }
         }
+    }
+}
+
+impl Flame {
+    /// Zooms so far in that the cursor's frame has a cell of its own.
+    fn zoom_to_see(&mut self, seen: &Seen, columns: u16) {
+        let callers = self.cursor.len().saturating_sub(1);
+        let callers = self.cursor.get(..callers).unwrap_or_default();
+        let ways = [&self.zoom, callers, &self.cursor];
+        let is_seen = |zoom: &&[NodeId]| {
+            let place = Place::new(seen, zoom, columns, &self.cursor);
+            place.cursor.is_some_and(|spot| place.is_alone(spot))
+        };
+        let zoom = ways.into_iter().find(is_seen).unwrap_or(&self.cursor);
+        if *zoom != *self.zoom {
+            let zoom = zoom.to_vec();
+            self.before.push(std::mem::replace(&mut self.zoom, zoom));
+        }
+    }
+
+    /// What the screen shows, and where on it the cursor is.
+    fn place<'a>(&self, shared: &'a Shared) -> Option<Place<'a>> {
+        self.place_on(shared, shared.area.width)
+    }
+
+    fn place_on<'a>(&self, shared: &'a Shared, columns: u16) -> Option<Place<'a>> {
+        let seen = shared.seen.as_ref()?;
+        Some(Place::new(seen, &self.zoom, columns, &self.cursor))
+    }
+
+    fn zoom_in(&mut self) {
+        if self.zoom == self.cursor {
+            self.before.push(std::mem::take(&mut self.zoom));
+        } else {
+            let before = std::mem::replace(&mut self.zoom, self.cursor.clone());
+            self.before.push(before);
+        }
+    }
+
+    /// To the hottest callee, so many times, as far as it is drawn.
+    fn deeper(&mut self, shared: &mut Shared, rows: usize) {
+        let Some(place) = self.place(shared) else {
+            return;
+        };
+        let (layout, tree) = (&place.layout, &*place.seen.tree);
+        let Some(mut spot) = place.cursor else { return };
+        if !place.is_alone(spot) {
+            return shared.say("what these call is too narrow to be drawn; Enter zooms in");
+        }
+        let mut path = self.cursor.clone();
+        for _ in 0..rows {
+            let at = path.last().copied().unwrap_or(NodeId::ROOT);
+            let Some(&hottest) = tree.children(at).first() else {
+                break;
+            };
+            let Some(next) = layout.below(tree, spot, hottest) else {
+                break;
+            };
+            path.push(hottest);
+            spot = next;
+            if !place.is_alone(spot) {
+                break;
+            }
+        }
+        self.cursor = path;
+    }
+
+    /// To the callers that are so many rows further out.
+    fn outwards(&mut self, shared: &Shared, rows: usize) {
+        let spot = self.place(shared).and_then(|place| place.cursor);
+        // The cursor may be on a frame that no row is drawn for.
+        let row = spot.map_or(self.cursor.len(), |spot| spot.row + 1);
+        self.cursor.truncate(row.saturating_sub(rows).max(1));
+    }
+
+    /// To the neighbour in the same row.
+    fn sideways(&mut self, shared: &Shared, step: isize) {
+        let Some(place) = self.place(shared) else {
+            return;
+        };
+        let Some(here) = place.cursor else { return };
+        let spots: Vec<Spot> = place.layout.spots(here.row).collect();
+        let at = spots.iter().position(|&spot| spot == here);
+        let next = at.and_then(|at| spots.get(at.checked_add_signed(step)?));
+        if let Some(&next) = next {
+            self.cursor = place.path(next);
+        }
+    }
+
+    fn settle(&mut self, shared: &Shared) {
+        let height = usize::from(shared.body(self).height).max(1);
+        let row = self.cursor.len().saturating_sub(1);
+        self.top = self.top.min(row).max((row + 1).saturating_sub(height));
+    }
+
+    /// The heaviest match, if none is in what is zoomed into.
+    fn find_outside(&mut self, shared: &Shared, found: &Found) -> bool {
+        let Some(seen) = &shared.seen else {
+            return false;
+        };
+        let is_zoom = |node: Option<&NodeId>| node.is_some_and(|&node| found.leads(node));
+        if self.zoom.is_empty() || is_zoom(self.zoom.last()) {
+            return false;
+        }
+        let outermost = seen.tree.children(NodeId::ROOT);
+        let Some(node) = found.heaviest(&seen.tree, outermost) else {
+            return false;
+        };
+        self.cursor = seen.path(node);
+        let zoom = std::mem::take(&mut self.zoom);
+        self.before.push(zoom);
+        self.settle(shared);
+        true
     }
 }
 
@@ -415,10 +428,10 @@ impl<'a> Place<'a> {
     }
 
     /// What is to be said of frames in or beside the cursor's cell.
-    fn others(&self, app: &App) -> Option<String> {
+    fn others(&self, shared: &Shared) -> Option<String> {
         let spot = self.cursor?;
         let cell = self.layout.cell(spot)?;
-        let whole = app.whole().period;
+        let whole = shared.whole().period;
         let beside = cell.beside;
         let mut words = match spot.part {
             Part::Beside if beside.frames == 1 => {
@@ -443,7 +456,7 @@ impl<'a> Place<'a> {
             }
             Part::Cell => return None,
         };
-        if let Some(found) = &app.search.found {
+        if let Some(found) = &shared.search.found {
             let frames = self.frames(spot).iter();
             let leading = frames.filter(|&&node| found.leads(node)).count();
             match leading {

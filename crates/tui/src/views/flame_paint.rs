@@ -1,9 +1,9 @@
 //! How frames of the flame graph look.
 
 use super::flame::Place;
-use crate::app::App;
 use crate::flame_layout::{Cell, Part, Spot};
 use crate::paint::Pen;
+use crate::shared::Shared;
 use crate::text;
 use crate::theme::Kind;
 use prof_report::model::{NodeId, SiteId};
@@ -16,7 +16,7 @@ const MORE: &str = "+";
 
 /// Draws cells of a graph.
 pub(super) struct Painter<'a> {
-    app: &'a App,
+    shared: &'a Shared,
     place: &'a Place<'a>,
     /// The function under the cursor, by its key.
     marked: Option<u32>,
@@ -36,10 +36,14 @@ struct CellLook {
 
 impl<'a> Painter<'a> {
     /// `under` is the frame under the cursor.
-    pub(super) fn new(app: &'a App, place: &'a Place<'a>, under: Option<NodeId>) -> Self {
+    pub(super) fn new(shared: &'a Shared, place: &'a Place<'a>, under: Option<NodeId>) -> Self {
         let key = |node| place.seen.key(place.seen.site_at(node)?);
         let marked = under.and_then(key);
-        Self { app, place, marked }
+        Self {
+            shared,
+            place,
+            marked,
+        }
     }
 
     /// Draws a cell and what is beside it into its row.
@@ -65,7 +69,7 @@ impl<'a> Painter<'a> {
             width: width.saturating_sub(more),
             ..row
         };
-        let pen = Pen::new(buffer, &self.app.theme, area, 0);
+        let pen = Pen::new(buffer, &self.shared.theme, area, 0);
         self.put_cell(id, &cell, look, pen);
         if more > 0 {
             let beside = Spot {
@@ -85,21 +89,21 @@ impl<'a> Painter<'a> {
                 ..row
             };
             let sign = if look.is_cursor {
-                self.app.theme.glyphs.cursor
+                self.shared.theme.glyphs.cursor
             } else {
                 MORE
             };
-            Pen::new(buffer, &self.app.theme, area, 0).put(sign, self.style(id, look));
+            Pen::new(buffer, &self.shared.theme, area, 0).put(sign, self.style(id, look));
         }
     }
 
     fn is_found(&self, spot: Spot) -> bool {
-        let found = self.app.search.found.as_ref();
+        let found = self.shared.search.found.as_ref();
         found.is_some_and(|found| self.place.has_match(found, spot))
     }
 
     fn put_cell(&self, id: SiteId, cell: &Cell, look: CellLook, mut pen: Pen<'_>) {
-        let (glyphs, seen) = (self.app.theme.glyphs, self.place.seen);
+        let (glyphs, seen) = (self.shared.theme.glyphs, self.place.seen);
         let style = self.style(id, look);
         if cell.is_merged() {
             if look.is_cursor {
@@ -133,7 +137,7 @@ impl<'a> Painter<'a> {
     }
 
     fn style(&self, id: SiteId, look: CellLook) -> Style {
-        let theme = &self.app.theme;
+        let theme = &self.shared.theme;
         if look.is_cursor {
             return theme.cursor_cell();
         }

@@ -1,15 +1,28 @@
 //! Functions by weight; their callers fold in place, as in perf.
 
 use super::rows::{self, Column, FrameRow, Rank, Shift, draw_headings, draw_outline};
+use super::{About, Fresh, NO_TURNING, Subject, Tab};
 use crate::action::Action;
-use crate::app::{App, Selected};
-use crate::data::{Around, Ask, Found, Grown, Hot, Seen};
+use crate::bindings::Scope;
+use crate::data::{Answer, Ask, Found, Grown, Hot, Seen};
 use crate::outline::{Forest, Outline, Row};
+use crate::shared::{Selected, Shared};
 use prof_report::model::{GrowId, SiteId};
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use std::cmp::Reverse;
 use std::collections::HashMap;
+
+pub(super) const ABOUT: About = About {
+    title: "Hotspots",
+    word: "hot",
+    command: "view hotspots",
+    help: "Functions by their own and total weight",
+    scope: Scope::Tree,
+    subject: Subject::Samples,
+    shown_by: None,
+    idle: &[NO_TURNING],
+};
 
 /// What a node of the outline is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,7 +35,7 @@ enum Node {
 
 /// The table with the chains that were opened.
 #[derive(Default)]
-pub(crate) struct Table {
+struct Table {
     entries: Vec<Hot>,
     nodes: Vec<Node>,
     ids: HashMap<Node, u32>,
@@ -131,7 +144,7 @@ impl Forest for Table {
 #[derive(Default)]
 pub(crate) struct Hotspots {
     table: Table,
-    pub(crate) outline: Outline,
+    outline: Outline,
     order: Column,
     reversed: bool,
     /// Entries that open when their chains come.
@@ -148,38 +161,192 @@ struct Opening {
     is_new: bool,
 }
 
-impl Hotspots {
+impl Tab for Hotspots {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
     /// New data: the table anew, in the order it had. A cursor that was moved
     /// stays on its function, by name, and entries that were open, or waited
     /// for their chain, open again.
-    pub(crate) fn renew(app: &mut App, before: Option<&Seen>) {
-        let least = app.least();
-        let Some(seen) = app.seen.clone() else { return };
-        let hotspots = &mut app.hotspots;
-        let selected = before.and_then(|before| hotspots.selected_name(before));
-        let open = before.map_or_else(Vec::new, |before| hotspots.open_names(before));
+    fn renew(&mut self, shared: &mut Shared, fresh: &mut Fresh<'_>) {
+        let least = shared.least();
+        let Some(seen) = shared.seen.clone() else {
+            return;
+        };
+        let selected = fresh.before.and_then(|before| self.selected_name(before));
+        let open = fresh
+            .before
+            .map_or_else(Vec::new, |before| self.open_names(before));
         let kept = seen.hot.iter().filter(|hot| hot.total.period >= least);
         let entries: Vec<Hot> = kept.copied().collect();
-        hotspots.fill(&seen, entries);
+        self.fill(&seen, entries);
         if let Some(selected) = selected {
             let name = |hot: &Hot| name_of(&seen, hot.site);
-            let at = hotspots
+            let at = self
                 .table
                 .entries
                 .iter()
                 .position(|hot| name(hot) == selected);
-            hotspots.outline.scroll.go_to(at.unwrap_or(0));
+            self.outline.scroll.go_to(at.unwrap_or(0));
         }
         for (name, is_new) in open {
-            let mut entries = hotspots.table.entries.iter();
+            let mut entries = self.table.entries.iter();
             let at = entries.position(|hot| name_of(&seen, hot.site) == name);
             let node = at.and_then(|at| u32::try_from(at).ok());
-            if let Some(opening) = node.and_then(|node| hotspots.begin(node, is_new)) {
-                app.asks.push(Ask::Around(opening.key));
+            if let Some(opening) = node.and_then(|node| self.begin(node, is_new)) {
+                shared.asks.push(Ask::Around(opening.key));
             }
         }
     }
 
+    /// Callers came; takes them for the chain that was to be opened.
+    fn take(&mut self, shared: &mut Shared, answer: Answer) -> Option<Answer> {
+        let Answer::Around(around) = answer else {
+            return Some(answer);
+        };
+        let mut waiting = self.opening.iter();
+        let Some(at) = waiting.position(|one| one.key == around.key) else {
+            return Some(Answer::Around(around));
+        };
+        let Opening { node, is_new, .. } = self.opening.remove(at);
+        let table = &mut self.table;
+        table.chain_of.insert(around.key, table.chains.len());
+        table.chains.push(Grown {
+            growth: around.callers,
+            least: shared.least(),
+        });
+        let at = self.outline.rows().iter().position(|row| row.node == node);
+        if let Some(at) = at {
+            self.outline.open(&mut self.table, at);
+        }
+        if is_new && !self.table.has_children(node) {
+            shared.say("nobody called it, as far as the stacks tell");
+        }
+        None
+    }
+
+    fn selected(&self, shared: &Shared) -> Selected {
+        let site = self.outline.selected().and_then(|row| {
+            let seen = shared.seen.as_ref()?;
+            self.table.site(seen, row.node)
+        });
+        Selected { site, task: None }
+    }
+
+    fn act(&mut self, shared: &mut Shared, action: Action) {
+        match action {
+            Action::NextOrder => {
+                self.order = self.order.next();
+                return self.resort(shared);
+            }
+            Action::ReverseOrder => {
+                self.reversed = !self.reversed;
+                return self.resort(shared);
+            }
+            Action::Toggle | Action::Enter | Action::Right | Action::ToggleDeep => {
+                let row = self.outline.selected();
+                if self.must_wait(shared, row) {
+                    return;
+                }
+            }
+            Action::ExpandAll => {
+                shared.say("opens one function at a time: Enter, or e for all below")
+            }
+            _ => {}
+        }
+        let height = shared.body_rows(self);
+        let done = rows::act(&mut self.outline, &mut self.table, action, height);
+        if let Some(opened) = done {
+            rows::say_opened(shared, opened);
+        }
+    }
+
+    fn click(&mut self, shared: &mut Shared, at: Position) {
+        let area = shared.body(self);
+        let headings = u16::from(shared.switches.headings);
+        if at.y < headings {
+            let by = Column::at(area, at.x);
+            self.reversed = by == self.order && !self.reversed;
+            self.order = by;
+            return self.resort(shared);
+        }
+        let height = shared.body_rows(self);
+        let outline = &mut self.outline;
+        let shift = Shift::of(area, outline);
+        let line = outline.scroll.top(height) + usize::from(at.y - headings);
+        let Some(hit) = outline.rows().get(line).copied() else {
+            return;
+        };
+        outline.scroll.settle(height);
+        let was_there = outline.scroll.cursor() == line;
+        outline.scroll.go_to(line);
+        let fold = shift.fold_column(area, hit.depth);
+        if was_there || (fold..fold + 2).contains(&at.x) {
+            self.act(shared, Action::Toggle);
+        }
+    }
+
+    fn wheel(&mut self, shared: &mut Shared, rows: isize) {
+        let height = shared.body_rows(self);
+        self.outline.scroll.wheel(rows, height);
+    }
+
+    fn find(&mut self, shared: &mut Shared, found: &Found, forwards: bool) -> bool {
+        let Some(seen) = &shared.seen else {
+            return false;
+        };
+        let table = &self.table;
+        rows::find(&mut self.outline, found, forwards, |row| {
+            table.site(seen, row.node)
+        })
+    }
+
+    fn written_rows(&self) -> Option<usize> {
+        Some(self.outline.rows().len() + 1)
+    }
+
+    fn draw(&self, shared: &Shared, area: Rect, buffer: &mut Buffer) {
+        let Some(seen) = &shared.seen else { return };
+        let mut body = area;
+        if shared.switches.headings {
+            let order = Some((self.order, self.reversed));
+            draw_headings(shared, area, order, buffer);
+            body.y += 1;
+            body.height = body.height.saturating_sub(1);
+        }
+        let table = &self.table;
+        draw_outline(shared, body, &self.outline, true, buffer, |row| {
+            let site = table.site(seen, row.node)?;
+            let (own, total, rank) = match table.node(row.node)? {
+                Node::Entry(entry) => {
+                    let hot = table.entries.get(entry)?;
+                    (Some(hot.own), hot.total, Rank::Entry)
+                }
+                Node::Step(chain, node) => {
+                    let growth = &table.chains.get(chain)?.growth;
+                    (None, growth.total(GrowId(node)), Rank::Step)
+                }
+            };
+            let bar = (own.unwrap_or(total), total);
+            let is_entry = rank == Rank::Entry;
+            // Whether an entry has callers is known when it is opened.
+            let is_open =
+                (row.is_open || is_entry || table.has_children(row.node)).then_some(row.is_open);
+            Some(FrameRow {
+                site,
+                own,
+                total,
+                bar,
+                depth: row.depth,
+                is_open,
+                rank,
+            })
+        });
+    }
+}
+
+impl Hotspots {
     /// Module and name of the entries that are open or about to be, and
     /// whether they are about to be.
     fn open_names(&self, seen: &Seen) -> Vec<((String, String), bool)> {
@@ -251,164 +418,19 @@ impl Hotspots {
         self.outline = Outline::closed(&mut self.table);
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.outline.rows().len()
-    }
-
-    pub(crate) fn selected(&self, app: &App) -> Selected {
-        let site = self.outline.selected().and_then(|row| {
-            let seen = app.seen.as_ref()?;
-            self.table.site(seen, row.node)
-        });
-        Selected { site, task: None }
-    }
-
     /// Asks for a function's callers if the row's are not there yet; whether
     /// they have to be waited for.
-    fn must_wait(app: &mut App, row: Option<Row>) -> bool {
+    fn must_wait(&mut self, shared: &mut Shared, row: Option<Row>) -> bool {
         let Some(row) = row else { return false };
-        let opening = app.hotspots.begin(row.node, true);
-        app.asks.extend(opening.map(|one| Ask::Around(one.key)));
+        let opening = self.begin(row.node, true);
+        shared.asks.extend(opening.map(|one| Ask::Around(one.key)));
         opening.is_some()
     }
 
-    /// Callers came; takes them for the chain that was to be opened.
-    pub(crate) fn chains_came(app: &mut App, around: Around) {
-        let least = app.least();
-        let mut waiting = app.hotspots.opening.iter();
-        let Some(at) = waiting.position(|one| one.key == around.key) else {
-            return super::Callers::came(app, around, least);
-        };
-        let hotspots = &mut app.hotspots;
-        let Opening { node, is_new, .. } = hotspots.opening.remove(at);
-        let table = &mut hotspots.table;
-        table.chain_of.insert(around.key, table.chains.len());
-        table.chains.push(Grown {
-            growth: around.callers,
-            least,
-        });
-        let at = hotspots
-            .outline
-            .rows()
-            .iter()
-            .position(|row| row.node == node);
-        if let Some(at) = at {
-            hotspots.outline.open(&mut hotspots.table, at);
-        }
-        if is_new && !hotspots.table.has_children(node) {
-            app.say("nobody called it, as far as the stacks tell");
-        }
-    }
-
-    pub(crate) fn act(app: &mut App, action: Action) {
-        match action {
-            Action::NextOrder => {
-                app.hotspots.order = app.hotspots.order.next();
-                return Self::resort(app);
-            }
-            Action::ReverseOrder => {
-                app.hotspots.reversed = !app.hotspots.reversed;
-                return Self::resort(app);
-            }
-            Action::Toggle | Action::Enter | Action::Right | Action::ToggleDeep => {
-                let row = app.hotspots.outline.selected();
-                if Self::must_wait(app, row) {
-                    return;
-                }
-            }
-            Action::ExpandAll => app.say("opens one function at a time: Enter, or e for all below"),
-            _ => {}
-        }
-        let height = app.body_rows();
-        let hotspots = &mut app.hotspots;
-        let done = rows::act(&mut hotspots.outline, &mut hotspots.table, action, height);
-        if let Some(opened) = done {
-            rows::say_opened(app, opened);
-        }
-    }
-
-    fn resort(app: &mut App) {
-        let Some(seen) = app.seen.clone() else { return };
-        let hotspots = &mut app.hotspots;
-        let entries = std::mem::take(&mut hotspots.table.entries);
-        hotspots.fill(&seen, entries);
-    }
-
-    pub(crate) fn click(app: &mut App, column: u16, row: u16) {
-        let area = crate::frame::layout(app).body;
-        let headings = u16::from(app.switches.headings);
-        if row < headings {
-            let by = Column::at(area, column);
-            app.hotspots.reversed = by == app.hotspots.order && !app.hotspots.reversed;
-            app.hotspots.order = by;
-            return Self::resort(app);
-        }
-        let height = app.body_rows();
-        let outline = &mut app.hotspots.outline;
-        let shift = Shift::of(area, outline);
-        let at = outline.scroll.top(height) + usize::from(row - headings);
-        let Some(hit) = outline.rows().get(at).copied() else {
-            return;
-        };
-        outline.scroll.settle(height);
-        let was_there = outline.scroll.cursor() == at;
-        outline.scroll.go_to(at);
-        let fold = shift.fold_column(area, hit.depth);
-        if was_there || (fold..fold + 2).contains(&column) {
-            Self::act(app, Action::Toggle);
-        }
-    }
-
-    pub(crate) fn find(app: &mut App, found: &Found, forwards: bool) -> bool {
-        let Some(seen) = app.seen.clone() else {
-            return false;
-        };
-        let hotspots = &mut app.hotspots;
-        let table = &hotspots.table;
-        rows::find(&mut hotspots.outline, found, forwards, |row| {
-            table.site(&seen, row.node)
-        })
-    }
-
-    pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
-        let (hotspots, Some(seen)) = (&app.hotspots, &app.seen) else {
-            return;
-        };
-        let mut body = area;
-        if app.switches.headings {
-            let order = Some((hotspots.order, hotspots.reversed));
-            draw_headings(app, area, order, buffer);
-            body.y += 1;
-            body.height = body.height.saturating_sub(1);
-        }
-        let table = &hotspots.table;
-        draw_outline(app, body, &hotspots.outline, true, buffer, |row| {
-            let site = table.site(seen, row.node)?;
-            let (own, total, rank) = match table.node(row.node)? {
-                Node::Entry(entry) => {
-                    let hot = table.entries.get(entry)?;
-                    (Some(hot.own), hot.total, Rank::Entry)
-                }
-                Node::Step(chain, node) => {
-                    let growth = &table.chains.get(chain)?.growth;
-                    (None, growth.total(GrowId(node)), Rank::Step)
-                }
-            };
-            let bar = (own.unwrap_or(total), total);
-            let is_entry = rank == Rank::Entry;
-            // Whether an entry has callers is known when it is opened.
-            let is_open =
-                (row.is_open || is_entry || table.has_children(row.node)).then_some(row.is_open);
-            Some(FrameRow {
-                site,
-                own,
-                total,
-                bar,
-                depth: row.depth,
-                is_open,
-                rank,
-            })
-        });
+    fn resort(&mut self, shared: &Shared) {
+        let Some(seen) = &shared.seen else { return };
+        let entries = std::mem::take(&mut self.table.entries);
+        self.fill(seen, entries);
     }
 }
 

@@ -1,7 +1,10 @@
-//! The tabs. Each has its state, what keys do to it, and how it is drawn.
+//! The tabs. Each is a type with its state, what keys do to it, and how it is
+//! drawn; what all of them work on is [`Shared`]. A new one is a file with a
+//! [`Tab`] and a line in [`ALL`].
 
 mod callers;
 mod code;
+mod code_paint;
 mod code_rows;
 mod flame;
 mod flame_paint;
@@ -11,80 +14,229 @@ mod threads;
 mod timeline;
 mod tree;
 
-pub(super) use callers::Callers;
-pub(super) use code::Code;
-pub(super) use flame::Flame;
-pub(super) use hotspots::Hotspots;
-pub(super) use threads::Threads;
-pub(super) use timeline::Timeline;
-pub(super) use tree::TreeView;
-
+use super::action::Action;
 use super::bindings::Scope;
+use super::data::{Answer, Found, GrownTree, Seen};
+use super::filters::Remap;
+use super::shared::{Selected, Shared};
+use prof_profile::FunctionId;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
 
-/// Which tab is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum View {
-    Hotspots,
-    Tree,
-    Flame,
-    Callers,
-    Code,
-    Threads,
-    Timeline,
+/// What a tab is, and how it is made.
+type Listed = (&'static About, fn() -> Box<dyn Tab>);
+
+/// The tabs in the order of their numbers.
+pub(super) const ALL: &[Listed] = &[
+    (&hotspots::ABOUT, || Box::<hotspots::Hotspots>::default()),
+    (&tree::ABOUT, || Box::<tree::TreeView>::default()),
+    (&flame::ABOUT, || Box::<flame::Flame>::default()),
+    (&callers::ABOUT, || Box::<callers::Callers>::default()),
+    (&code::ABOUT, || Box::<code::Code>::default()),
+    (&threads::ABOUT, || Box::<threads::Threads>::default()),
+    (&timeline::ABOUT, || Box::<timeline::Timeline>::default()),
+];
+
+/// What is known of a tab before there are data.
+#[derive(Debug)]
+pub(super) struct About {
+    /// On its tab.
+    pub(super) title: &'static str,
+    /// On a narrow tab and in file names.
+    pub(super) word: &'static str,
+    /// The command that shows it.
+    pub(super) command: &'static str,
+    /// What that command's help says.
+    pub(super) help: &'static str,
+    /// Which bindings hold in it.
+    pub(super) scope: Scope,
+    /// What it is about.
+    pub(super) subject: Subject,
+    /// What shows the selected function in it.
+    pub(super) shown_by: Option<Action>,
+    /// What to say of keys of its scope that do nothing in it.
+    pub(super) idle: &'static [(Action, &'static str)],
 }
 
-impl View {
-    /// All, in the order of their numbers.
-    pub(super) const ALL: [Self; 7] = [
-        Self::Hotspots,
-        Self::Tree,
-        Self::Flame,
-        Self::Callers,
-        Self::Code,
-        Self::Threads,
-        Self::Timeline,
-    ];
+/// What a tab is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// All samples of the selection.
+    Samples,
+    /// One function.
+    Function,
+    /// Processes and threads.
+    Threads,
+}
 
-    /// On its tab.
-    pub(super) fn title(self) -> &'static str {
-        match self {
-            Self::Hotspots => "Hotspots",
-            Self::Tree => "Call tree",
-            Self::Flame => "Flame graph",
-            Self::Callers => "Callers",
-            Self::Code => "Code",
-            Self::Threads => "Threads",
-            Self::Timeline => "Timeline",
+const NO_TURNING: (Action, &str) = (Action::Invert, "what turns around is the call tree: 2");
+const BY_WEIGHT: &str = "these rows are ordered by weight";
+const NO_ORDER: (Action, &str) = (Action::NextOrder, BY_WEIGHT);
+const NO_REVERSE: (Action, &str) = (Action::ReverseOrder, BY_WEIGHT);
+
+/// The place of a tab in [`ALL`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TabId(pub(super) usize);
+
+/// The data of a selection, as they come.
+pub(super) struct Fresh<'a> {
+    /// What was seen before.
+    pub(super) before: Option<&'a Seen>,
+    /// The tree from the callees up; taken by the tab that shows it.
+    pub(super) bottom_up: Option<GrownTree>,
+}
+
+/// A tab. What it cannot do itself it leaves in [`Shared`]: questions to the
+/// worker, effects on the terminal, another tab to be shown.
+pub(super) trait Tab {
+    /// What is known of it before there are data.
+    fn about(&self) -> &'static About;
+
+    /// Another selection is seen.
+    fn renew(&mut self, shared: &mut Shared, fresh: &mut Fresh<'_>);
+
+    /// Another profile came: functions have other numbers.
+    fn remap(&mut self, _remap: &Remap<'_>) {}
+
+    /// It gets on the screen, or stays there with other data or another size:
+    /// asks for what is missing.
+    fn shown(&mut self, _shared: &mut Shared) {}
+
+    /// The screen has another size.
+    fn resized(&mut self, _shared: &mut Shared) {}
+
+    /// Whether what was asked for is on its way.
+    fn is_waiting(&self) -> bool {
+        false
+    }
+
+    /// The worker answered something; gives back what is for another tab.
+    fn take(&mut self, _shared: &mut Shared, answer: Answer) -> Option<Answer> {
+        Some(answer)
+    }
+
+    /// What the cursor is on.
+    fn selected(&self, shared: &Shared) -> Selected;
+
+    /// More about what the cursor is on. Not escaped.
+    fn detail(&self, _shared: &Shared) -> Option<String> {
+        None
+    }
+
+    /// Does what a key or command asks for.
+    fn act(&mut self, shared: &mut Shared, action: Action);
+
+    /// Shows a function; `from` is the tab that was shown, if another one.
+    fn open(&mut self, _shared: &mut Shared, _function: FunctionId, _from: Option<TabId>) {}
+
+    /// Takes the last step in it back; whether there was one.
+    fn back(&mut self, _shared: &mut Shared) -> bool {
+        false
+    }
+
+    /// A click, in columns and rows of its room.
+    fn click(&mut self, shared: &mut Shared, at: Position);
+
+    /// The mouse moved to a column of the screen with its button down.
+    fn drag(&mut self, _shared: &mut Shared, _column: u16) {}
+
+    /// The button was let go.
+    fn drop_at(&mut self, _shared: &mut Shared) {}
+
+    /// The wheel moved by so many rows.
+    fn wheel(&mut self, shared: &mut Shared, rows: isize);
+
+    /// Moves the cursor to a match; whether there is another one.
+    fn find(&mut self, _shared: &mut Shared, _found: &Found, _forwards: bool) -> bool {
+        false
+    }
+
+    /// Rows of a screen that shows all of it; `None` of a picture, which is
+    /// as large as the screen.
+    fn written_rows(&self) -> Option<usize>;
+
+    /// Draws it.
+    fn draw(&self, shared: &Shared, area: Rect, buffer: &mut Buffer);
+}
+
+/// All tabs, and which of them is shown.
+pub(super) struct Tabs {
+    list: Vec<Box<dyn Tab>>,
+    at: usize,
+}
+
+impl Tabs {
+    pub(super) fn new() -> Self {
+        Self {
+            list: ALL.iter().map(|(_, make)| make()).collect(),
+            at: 0,
         }
     }
 
-    /// On a narrow tab and in file names.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Hotspots => "hot",
-            Self::Tree => "tree",
-            Self::Flame => "flame",
-            Self::Callers => "calls",
-            Self::Code => "code",
-            Self::Threads => "thr",
-            Self::Timeline => "time",
+    /// The one that is shown.
+    pub(super) fn shown(&self) -> &dyn Tab {
+        &*self.list[self.at]
+    }
+
+    pub(super) fn shown_mut(&mut self) -> &mut dyn Tab {
+        &mut *self.list[self.at]
+    }
+
+    /// Where the one that is shown stands.
+    pub(super) fn at(&self) -> TabId {
+        TabId(self.at)
+    }
+
+    /// Another one is shown, if there is one of that number.
+    pub(super) fn go_to(&mut self, tab: TabId) {
+        if tab.0 < self.list.len() {
+            self.at = tab.0;
         }
     }
 
-    /// The view `step` further on, around the end.
-    pub(super) fn next(self, step: usize) -> Self {
-        let at = Self::ALL.iter().position(|&view| view == self).unwrap_or(0);
-        let next = (at + step) % Self::ALL.len();
-        Self::ALL.get(next).copied().unwrap_or(self)
+    pub(super) fn get_mut(&mut self, tab: TabId) -> Option<&mut Box<dyn Tab>> {
+        self.list.get_mut(tab.0)
     }
 
-    /// Which bindings hold in it.
-    pub(super) fn scope(self) -> Scope {
-        match self {
-            Self::Hotspots | Self::Tree | Self::Callers | Self::Threads => Scope::Tree,
-            Self::Flame => Scope::Flame,
-            Self::Code => Scope::Code,
-            Self::Timeline => Scope::Timeline,
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn Tab>> {
+        self.list.iter_mut()
+    }
+
+    /// The tab `step` further on, around the end.
+    pub(super) fn next(&self, step: usize) -> TabId {
+        TabId((self.at + step) % ALL.len())
+    }
+
+    /// The first tab of which this holds.
+    pub(super) fn find(is_it: impl Fn(&About) -> bool) -> Option<TabId> {
+        ALL.iter().position(|(about, _)| is_it(about)).map(TabId)
+    }
+
+    /// The tab in which an action shows the selected function.
+    pub(super) fn shown_by(action: Action) -> Option<TabId> {
+        Self::find(|about| about.shown_by == Some(action))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ALL, Tabs};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_tabs_have_a_name_or_an_action_in_common() {
+        let about = || ALL.iter().map(|(about, _)| about);
+        let titles: BTreeSet<_> = about().map(|about| about.title).collect();
+        let words: BTreeSet<_> = about().map(|about| about.word).collect();
+        let commands: BTreeSet<_> = about().map(|about| about.command).collect();
+        for names in [titles, words, commands] {
+            assert_eq!(names.len(), ALL.len(), "{names:?}");
+        }
+        for (at, (about, make)) in ALL.iter().enumerate() {
+            assert_eq!(make().about().title, about.title);
+            if let Some(action) = about.shown_by {
+                assert_eq!(Tabs::shown_by(action).map(|tab| tab.0), Some(at));
+            }
         }
     }
 }

@@ -1,11 +1,10 @@
 //! Rows of frames with their shares: one look for tables and trees.
 
 use crate::action::Action;
-use crate::app::App;
 use crate::data::{Found, Seen};
-use crate::frame::share;
 use crate::outline::{Forest, Opened, Outline, ROW_LIMIT, Row};
 use crate::paint::{Pen, style_row};
+use crate::shared::Shared;
 use crate::theme::Kind;
 use prof_report::model::{SiteId, Weight};
 use ratatui::buffer::Buffer;
@@ -49,12 +48,12 @@ fn module_width(area: Rect) -> usize {
 
 /// Draws headings; the column that orders the rows is marked.
 pub(super) fn draw_headings(
-    app: &App,
+    shared: &Shared,
     area: Rect,
     order: Option<(Column, bool)>,
     buffer: &mut Buffer,
 ) {
-    let theme = &app.theme;
+    let theme = &shared.theme;
     let glyphs = theme.glyphs;
     let mark = |column: Column| match order {
         Some((by, true)) if by == column => glyphs.up,
@@ -150,7 +149,7 @@ impl Shift {
 
 /// Draws one row.
 fn draw_row(
-    app: &App,
+    shared: &Shared,
     seen: &Seen,
     area: Rect,
     at: u16,
@@ -158,21 +157,21 @@ fn draw_row(
     shift: Shift,
     buffer: &mut Buffer,
 ) {
-    let theme = &app.theme;
+    let theme = &shared.theme;
     let site = seen.site(row.site);
     let profile = &seen.profile;
     let kind = Kind::of(profile, site);
-    let whole = app.whole();
+    let whole = shared.whole();
     let total = row.total.percent_of(whole);
     let mut pen = Pen::new(buffer, theme, area, at);
-    pen.put(&share(app, row.total), theme.share(total)).gap(1);
+    pen.put(&shared.share(row.total), theme.share(total)).gap(1);
     match row
         .own
         .filter(|own| row.rank == Rank::Entry || !own.is_zero())
     {
         Some(own) => {
             let style = theme.share(own.percent_of(whole));
-            pen.put(&share(app, own), style).gap(1);
+            pen.put(&shared.share(own), style).gap(1);
         }
         None => {
             pen.gap(SHARE);
@@ -184,7 +183,7 @@ fn draw_row(
     let module = module_width(area);
     let name = profile.name(profile.dso(site.dso).short_name);
     if module > 0 {
-        let is_shown = row.rank == Rank::Entry || app.switches.verbose;
+        let is_shown = row.rank == Rank::Entry || shared.switches.verbose;
         pen.cell(if is_shown { name } else { "" }, module - 1, theme.dim())
             .gap(1);
     }
@@ -203,7 +202,7 @@ fn draw_row(
         theme.dim(),
     );
     pen.put(kind.sign(), theme.dim()).gap(1);
-    let is_found = app
+    let is_found = shared
         .search
         .found
         .as_ref()
@@ -219,39 +218,39 @@ fn draw_row(
 /// Draws the rows of an outline that are on the screen. `describe` tells what
 /// a row shows.
 pub(super) fn draw_outline(
-    app: &App,
+    shared: &Shared,
     area: Rect,
     outline: &Outline,
     has_focus: bool,
     buffer: &mut Buffer,
     describe: impl Fn(Row) -> Option<FrameRow>,
 ) {
-    let Some(seen) = &app.seen else { return };
+    let Some(seen) = &shared.seen else { return };
     let top = outline.scroll.top(usize::from(area.height));
     let shift = Shift::of(area, outline);
     for (at, (index, &row)) in (0..area.height).zip(outline.rows().iter().enumerate().skip(top)) {
         match describe(row) {
-            Some(frame) => draw_row(app, seen, area, at, &frame, shift, buffer),
+            Some(frame) => draw_row(shared, seen, area, at, &frame, shift, buffer),
             None => {
-                Pen::new(buffer, &app.theme, area, at)
+                Pen::new(buffer, &shared.theme, area, at)
                     .gap(2 * SHARE + BAR)
-                    .put(app.theme.glyphs.ellipsis, app.theme.dim());
+                    .put(shared.theme.glyphs.ellipsis, shared.theme.dim());
             }
         }
         if has_focus && index == outline.scroll.cursor() {
-            style_row(buffer, area, at, app.theme.selected());
+            style_row(buffer, area, at, shared.theme.selected());
         }
     }
     if outline.rows().is_empty() {
-        let least = f64::from(app.switches.least) / 1000.0;
-        let words = if app.switches.least == 0 {
+        let least = f64::from(shared.switches.least) / 1000.0;
+        let words = if shared.switches.least == 0 {
             "none".to_string()
         } else {
             format!("none has {least}% or more; L changes the limit")
         };
-        Pen::new(buffer, &app.theme, area, 0)
+        Pen::new(buffer, &shared.theme, area, 0)
             .gap(2)
-            .put(&words, app.theme.dim());
+            .put(&words, shared.theme.dim());
     }
 }
 
@@ -307,9 +306,9 @@ fn settle(
 }
 
 /// What to say if not everything was opened.
-pub(super) fn say_opened(app: &mut App, opened: Opened) {
+pub(super) fn say_opened(shared: &mut Shared, opened: Opened) {
     if opened == Opened::Part {
-        app.say(format!(
+        shared.say(format!(
             "opened the first {ROW_LIMIT} rows; the rest opens with Enter, or L hides small ones"
         ));
     }

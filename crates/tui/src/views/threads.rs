@@ -1,19 +1,32 @@
 //! Processes and threads with their share, and when they had it.
 
+use super::{About, Fresh, NO_ORDER, NO_REVERSE, NO_TURNING, Subject, Tab};
 use crate::action::Action;
-use crate::app::{App, Selected};
-use crate::data::Ask;
+use crate::bindings::Scope;
+use crate::data::{Answer, Ask};
 use crate::filters;
-use crate::frame::{several, share};
+use crate::frame::several;
 use crate::paint::{Pen, style_row};
 use crate::scroll::Scroll;
+use crate::shared::{Selected, Shared};
 use crate::text;
 use prof_profile::{Profile, Task, TaskId};
 use prof_report::model::{Heat, HeatRows, Weight};
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+
+pub(super) const ABOUT: About = About {
+    title: "Threads",
+    word: "thr",
+    command: "view threads",
+    help: "Processes and threads with their share over time",
+    scope: Scope::Tree,
+    subject: Subject::Threads,
+    shown_by: None,
+    idle: &[NO_TURNING, NO_ORDER, NO_REVERSE],
+};
 
 /// Slices of the small curves.
 const SLICES: usize = 48;
@@ -56,7 +69,7 @@ pub(crate) struct Threads {
     rows: Vec<Row>,
     /// Processes whose threads are hidden.
     closed: BTreeSet<i32>,
-    pub(crate) scroll: Scroll,
+    scroll: Scroll,
     /// Process and thread that the user chose.
     wanted: Option<(i32, Option<i32>)>,
     /// Those that the cursor was put on; if it still is, the user has done
@@ -64,9 +77,13 @@ pub(crate) struct Threads {
     set: Option<(i32, Option<i32>)>,
 }
 
-impl Threads {
+impl Tab for Threads {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
     /// New data: the cursor stays on its process or thread.
-    pub(crate) fn renew(&mut self) {
+    fn renew(&mut self, _shared: &mut Shared, _fresh: &mut Fresh<'_>) {
         let at = self.row().and_then(|row| self.numbers(row));
         if at != self.set {
             self.wanted = at;
@@ -74,6 +91,152 @@ impl Threads {
         self.processes = None;
     }
 
+    fn shown(&mut self, shared: &mut Shared) {
+        if self.processes.is_none() {
+            shared.asks.push(Ask::Heat(HeatRows::Thread, SLICES));
+        }
+    }
+
+    /// Whether processes and threads are on their way.
+    fn is_waiting(&self) -> bool {
+        self.processes.is_none()
+    }
+
+    fn take(&mut self, shared: &mut Shared, answer: Answer) -> Option<Answer> {
+        match (answer, &shared.profile) {
+            (Answer::Heat(HeatRows::Thread, SLICES, heat), Some(profile)) if self.is_waiting() => {
+                self.came(profile, heat);
+                None
+            }
+            (answer, _) => Some(answer),
+        }
+    }
+
+    fn selected(&self, _shared: &Shared) -> Selected {
+        let task = match self.row() {
+            Some(Row::Thread(process, thread)) => self
+                .process(process)
+                .and_then(|process| process.threads.get(thread)),
+            Some(Row::Process(process)) => self
+                .process(process)
+                .and_then(|process| process.threads.first()),
+            None => None,
+        };
+        Selected {
+            site: None,
+            task: task.map(|thread| thread.task),
+        }
+    }
+
+    fn detail(&self, shared: &Shared) -> Option<String> {
+        let profile = shared.profile.as_ref()?;
+        let task = profile.task(self.selected(shared).task?);
+        let words = match self.row()? {
+            Row::Process(index) => {
+                let process = self.process(index)?;
+                format!(
+                    "process {} {}: {}; Enter filters{}",
+                    process.pid,
+                    profile.name(profile.task(process.name).comm),
+                    several(process.threads.len(), "thread"),
+                    if process.has_rows() { ", + folds" } else { "" },
+                )
+            }
+            Row::Thread(..) => {
+                format!(
+                    "thread {} {} of process {}; Enter or t filters",
+                    task.tid,
+                    profile.name(task.comm),
+                    task.pid
+                )
+            }
+        };
+        Some(words)
+    }
+
+    fn act(&mut self, shared: &mut Shared, action: Action) {
+        let page = isize::try_from(shared.body_rows(self).max(2) - 1).unwrap_or(1);
+        match action {
+            Action::Up => self.scroll.step(-1),
+            Action::Down => self.scroll.step(1),
+            Action::PageUp => self.scroll.step(-page),
+            Action::PageDown => self.scroll.step(page),
+            Action::Home => self.scroll.go_to(0),
+            Action::End => self.scroll.go_to(usize::MAX),
+            Action::Toggle | Action::Left | Action::Right => self.fold(),
+            Action::ExpandAll => {
+                self.closed.clear();
+                self.lay_out();
+            }
+            Action::CollapseAll => {
+                let all = self.processes.iter().flatten().map(|process| process.pid);
+                self.closed = all.collect();
+                self.lay_out();
+            }
+            Action::Enter | Action::ZoomThread => self.filter(shared),
+            _ => {}
+        }
+    }
+
+    fn click(&mut self, shared: &mut Shared, at: Position) {
+        let height = shared.body_rows(self);
+        let Some(row) = at.y.checked_sub(1) else {
+            return;
+        };
+        self.scroll.settle(height);
+        let line = self.scroll.top(height) + usize::from(row);
+        let was_there = self.scroll.cursor() == line;
+        self.scroll.go_to(line);
+        if was_there {
+            self.fold();
+        }
+    }
+
+    fn wheel(&mut self, shared: &mut Shared, rows: isize) {
+        let height = shared.body_rows(self);
+        self.scroll.wheel(rows, height);
+    }
+
+    fn written_rows(&self) -> Option<usize> {
+        Some(self.rows.len() + 1)
+    }
+
+    fn draw(&self, shared: &Shared, area: Rect, buffer: &mut Buffer) {
+        let theme = &shared.theme;
+        let Some(profile) = &shared.profile else {
+            return;
+        };
+        if self.processes.is_none() {
+            Pen::new(buffer, theme, area, 0)
+                .gap(2)
+                .put("computing", theme.dim());
+            return;
+        }
+        let columns = curve_columns(area.width);
+        draw_headings(shared, columns, Pen::new(buffer, theme, area, 0));
+        let body = Rect {
+            y: area.y + 1,
+            height: area.height.saturating_sub(1),
+            ..area
+        };
+        let top = self.scroll.top(usize::from(body.height));
+        let peak = self.peak(columns);
+        for (at, (index, &row)) in (0..body.height).zip(self.rows.iter().enumerate().skip(top)) {
+            let Some(line) = self.line(row) else {
+                continue;
+            };
+            let over_time = merged(line.over_time, columns);
+            let curve = spark(&over_time, peak, &theme.glyphs.spark);
+            let pen = Pen::new(buffer, theme, body, at);
+            line.draw(shared, profile, &curve, pen);
+            if index == self.scroll.cursor() {
+                style_row(buffer, body, at, theme.selected());
+            }
+        }
+    }
+}
+
+impl Threads {
     /// Process and thread of a row.
     fn numbers(&self, row: Row) -> Option<(i32, Option<i32>)> {
         match row {
@@ -98,22 +261,8 @@ impl Threads {
         self.set = self.row().and_then(|row| self.numbers(row));
     }
 
-    /// Whether processes and threads are on their way.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.processes.is_none()
-    }
-
-    pub(crate) fn shown(app: &mut App) {
-        if app.threads.processes.is_none() {
-            app.asks.push(Ask::Heat(HeatRows::Thread, SLICES));
-        }
-    }
-
     /// The samples over time came, by thread.
-    pub(crate) fn came(app: &mut App, heat: Heat) {
-        let Some(profile) = app.profile.clone() else {
-            return;
-        };
+    fn came(&mut self, profile: &Profile, heat: Heat) {
         let mut processes: Vec<Process> = Vec::new();
         for (row, cells) in heat.rows.iter().zip(heat.cells) {
             if row.shown.is_zero() {
@@ -145,12 +294,12 @@ impl Threads {
             process
                 .threads
                 .sort_by_key(|thread| (Reverse(thread.total), thread.tid));
-            process.name = named_as(&profile, process);
+            process.name = named_as(profile, process);
         }
         processes.sort_by_key(|process| (Reverse(process.total), process.pid));
-        app.threads.processes = Some(processes);
-        app.threads.lay_out();
-        app.threads.place();
+        self.processes = Some(processes);
+        self.lay_out();
+        self.place();
     }
 
     fn lay_out(&mut self) {
@@ -166,87 +315,12 @@ impl Threads {
         self.scroll.set_len(self.rows.len());
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.rows.len() + 1
-    }
-
     fn process(&self, index: usize) -> Option<&Process> {
         self.processes.as_ref()?.get(index)
     }
 
     fn row(&self) -> Option<Row> {
         self.rows.get(self.scroll.cursor()).copied()
-    }
-
-    pub(crate) fn selected(&self) -> Selected {
-        let task = match self.row() {
-            Some(Row::Thread(process, thread)) => self
-                .process(process)
-                .and_then(|process| process.threads.get(thread)),
-            Some(Row::Process(process)) => self
-                .process(process)
-                .and_then(|process| process.threads.first()),
-            None => None,
-        };
-        Selected {
-            site: None,
-            task: task.map(|thread| thread.task),
-        }
-    }
-
-    pub(crate) fn detail(&self, app: &App) -> Option<String> {
-        let profile = app.profile.as_ref()?;
-        let task = profile.task(self.selected().task?);
-        let words = match self.row()? {
-            Row::Process(index) => {
-                let process = self.process(index)?;
-                format!(
-                    "process {} {}: {}; Enter filters{}",
-                    process.pid,
-                    profile.name(profile.task(process.name).comm),
-                    several(process.threads.len(), "thread"),
-                    if process.has_rows() { ", + folds" } else { "" },
-                )
-            }
-            Row::Thread(..) => {
-                format!(
-                    "thread {} {} of process {}; Enter or t filters",
-                    task.tid,
-                    profile.name(task.comm),
-                    task.pid
-                )
-            }
-        };
-        Some(words)
-    }
-
-    pub(crate) fn act(app: &mut App, action: Action) {
-        let page = isize::try_from(app.body_rows().max(2) - 1).unwrap_or(1);
-        let threads = &mut app.threads;
-        match action {
-            Action::Up => threads.scroll.step(-1),
-            Action::Down => threads.scroll.step(1),
-            Action::PageUp => threads.scroll.step(-page),
-            Action::PageDown => threads.scroll.step(page),
-            Action::Home => threads.scroll.go_to(0),
-            Action::End => threads.scroll.go_to(usize::MAX),
-            Action::Toggle | Action::Left | Action::Right => threads.fold(),
-            Action::ExpandAll => {
-                threads.closed.clear();
-                threads.lay_out();
-            }
-            Action::CollapseAll => {
-                let all = threads
-                    .processes
-                    .iter()
-                    .flatten()
-                    .map(|process| process.pid);
-                threads.closed = all.collect();
-                threads.lay_out();
-            }
-            Action::Enter => Self::filter(app),
-            _ => {}
-        }
     }
 
     fn fold(&mut self) {
@@ -265,96 +339,17 @@ impl Threads {
     }
 
     /// Only the selected process or thread, or all again.
-    pub(crate) fn filter(app: &mut App) {
-        let (Some(profile), Some(task)) = (app.profile.clone(), app.threads.selected().task) else {
+    fn filter(&self, shared: &mut Shared) {
+        let (Some(profile), Some(task)) = (shared.profile.clone(), self.selected(shared).task)
+        else {
             return;
         };
-        match app.threads.row() {
+        match self.row() {
             Some(Row::Process(_)) => {
                 let pid = profile.task(task).pid;
-                app.change(|selection| filters::zoom(&mut selection.filter.pids, pid));
+                shared.change(|selection| filters::zoom(&mut selection.filter.pids, pid));
             }
-            _ => app.change(|selection| filters::zoom_thread(selection, &profile, task)),
-        }
-    }
-
-    pub(crate) fn click(app: &mut App, row: u16) {
-        let height = app.body_rows();
-        let Some(row) = row.checked_sub(1) else {
-            return;
-        };
-        let threads = &mut app.threads;
-        threads.scroll.settle(height);
-        let at = threads.scroll.top(height) + usize::from(row);
-        let was_there = threads.scroll.cursor() == at;
-        threads.scroll.go_to(at);
-        if was_there {
-            threads.fold();
-        }
-    }
-
-    pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
-        let theme = &app.theme;
-        let (threads, Some(profile)) = (&app.threads, &app.profile) else {
-            return;
-        };
-        if threads.processes.is_none() {
-            Pen::new(buffer, theme, area, 0)
-                .gap(2)
-                .put("computing", theme.dim());
-            return;
-        }
-        let mut pen = Pen::new(buffer, theme, area, 0);
-        pen.right("Share", 7, theme.heading()).gap(1);
-        pen.right("Samples", 9, theme.heading()).gap(2);
-        let columns = curve_columns(area.width);
-        let is_all = app.history.now().scope.times.is_empty();
-        let over = if is_all { "Over time" } else { "Over all time" };
-        if columns > 0 {
-            pen.cell(over, columns + 2, theme.heading());
-        }
-        pen.right("Pid/Tid", 9, theme.heading())
-            .gap(2)
-            .put("Name", theme.heading());
-        let body = Rect {
-            y: area.y + 1,
-            height: area.height.saturating_sub(1),
-            ..area
-        };
-        let top = threads.scroll.top(usize::from(body.height));
-        let peak = threads.peak(columns);
-        for (at, (index, &row)) in (0..body.height).zip(threads.rows.iter().enumerate().skip(top)) {
-            let Some(line) = threads.line(row) else {
-                continue;
-            };
-            let percent = line.total.percent_of(app.whole());
-            let mut pen = Pen::new(buffer, theme, body, at);
-            pen.put(&share(app, line.total), theme.share(percent))
-                .gap(1);
-            pen.right(
-                &text::grouped(line.total.samples),
-                9,
-                ratatui::style::Style::new(),
-            )
-            .gap(2);
-            let over_time = merged(line.over_time, columns);
-            let curve = spark(&over_time, peak, &theme.glyphs.spark);
-            if columns > 0 {
-                pen.cell(&curve, columns + 2, theme.bar());
-            }
-            pen.right(&line.number.to_string(), 9, ratatui::style::Style::new())
-                .gap(2);
-            let name = profile.name(profile.task(line.task).comm);
-            let (fold, style) = match (line.is_open, row) {
-                (Some(true), _) => (theme.glyphs.open, theme.heading()),
-                (Some(false), _) => (theme.glyphs.closed, theme.heading()),
-                (None, Row::Process(_)) => (theme.glyphs.leaf, theme.heading()),
-                (None, Row::Thread(..)) => ("    ", ratatui::style::Style::new()),
-            };
-            pen.put(fold, theme.dim()).put(name, style);
-            if index == threads.scroll.cursor() {
-                style_row(buffer, body, at, theme.selected());
-            }
+            _ => shared.change(|selection| filters::zoom_thread(selection, &profile, task)),
         }
     }
 
@@ -371,6 +366,7 @@ impl Threads {
             Row::Process(index) => {
                 let process = self.process(index)?;
                 Some(Line {
+                    is_process: true,
                     number: process.pid,
                     task: process.name,
                     total: process.total,
@@ -384,6 +380,7 @@ impl Threads {
                 let process = self.process(index)?;
                 let thread = process.threads.get(thread)?;
                 Some(Line {
+                    is_process: false,
                     number: thread.tid,
                     task: thread.task,
                     total: thread.total,
@@ -416,11 +413,56 @@ impl Process {
 
 /// What a row shows.
 struct Line<'a> {
+    is_process: bool,
     number: i32,
     task: TaskId,
     total: Weight,
     over_time: &'a [u64],
     is_open: Option<bool>,
+}
+
+impl Line<'_> {
+    /// Draws it; `curve` is its weight over time.
+    fn draw(&self, shared: &Shared, profile: &Profile, curve: &str, mut pen: Pen<'_>) {
+        let theme = &shared.theme;
+        let plain = ratatui::style::Style::new();
+        let percent = self.total.percent_of(shared.whole());
+        pen.put(&shared.share(self.total), theme.share(percent))
+            .gap(1);
+        pen.right(&text::grouped(self.total.samples), 9, plain)
+            .gap(2);
+        let columns = text::width(curve);
+        if columns > 0 {
+            pen.cell(curve, columns + 2, theme.bar());
+        }
+        pen.right(&self.number.to_string(), 9, plain).gap(2);
+        let fold = match self.is_open {
+            Some(true) => theme.glyphs.open,
+            Some(false) => theme.glyphs.closed,
+            None if self.is_process => theme.glyphs.leaf,
+            None => "    ",
+        };
+        let style = if self.is_process {
+            theme.heading()
+        } else {
+            plain
+        };
+        let name = profile.name(profile.task(self.task).comm);
+        pen.put(fold, theme.dim()).put(name, style);
+    }
+}
+
+/// Draws what the columns are called.
+fn draw_headings(shared: &Shared, columns: usize, mut pen: Pen<'_>) {
+    let heading = shared.theme.heading();
+    pen.right("Share", 7, heading).gap(1);
+    pen.right("Samples", 9, heading).gap(2);
+    let is_all = shared.history.now().scope.times.is_empty();
+    let over = if is_all { "Over time" } else { "Over all time" };
+    if columns > 0 {
+        pen.cell(over, columns + 2, heading);
+    }
+    pen.right("Pid/Tid", 9, heading).gap(2).put("Name", heading);
 }
 
 /// The task a process is named after: its first thread, if it has a name, or

@@ -1,20 +1,32 @@
 //! When and on which CPU the samples fell; a range selected here holds in
 //! every view.
 
+use super::{About, Fresh, Subject, Tab};
 use crate::action::Action;
-use crate::app::{App, Selected};
-use crate::data::Ask;
+use crate::bindings::Scope;
+use crate::data::{Answer, Ask};
 use crate::filters;
 use crate::frame::samples;
 use crate::paint::{Pen, percent};
+use crate::shared::{Selected, Shared};
 use crate::text;
 use crate::theme::HEAT_LEVELS;
-use crate::views::View;
 use crate::views::threads::first_thread;
 use prof_report::model::{Heat, HeatRows, TimeRange, Weight};
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
+
+pub(super) const ABOUT: About = About {
+    title: "Timeline",
+    word: "time",
+    command: "view timeline",
+    help: "When and on which CPU the samples fell",
+    scope: Scope::Timeline,
+    subject: Subject::Samples,
+    shown_by: None,
+    idle: &[],
+};
 
 /// Columns of the rows' names.
 const LABEL: u16 = 18;
@@ -59,47 +71,197 @@ impl Default for Timeline {
 /// The most the map is magnified.
 const MOST_ZOOM: usize = 64;
 
-impl Timeline {
-    pub(crate) fn renew(&mut self) {
+impl Tab for Timeline {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn renew(&mut self, _shared: &mut Shared, _fresh: &mut Fresh<'_>) {
         self.heat = None;
     }
 
+    fn shown(&mut self, shared: &mut Shared) {
+        let columns = columns(shared);
+        let slices = columns.max(1) * self.zoom;
+        if self.heat.is_none() || self.slices != slices {
+            let before = self.slices.max(1);
+            self.cursor = self.cursor * slices / before;
+            self.mark = self.mark.map(|mark| mark * slices / before);
+            self.slices = slices;
+            self.settle(columns);
+            shared.asks.push(Ask::Heat(self.rows, slices));
+        }
+    }
+
+    fn resized(&mut self, shared: &mut Shared) {
+        // A column is a slice of the time.
+        self.shown(shared);
+    }
+
     /// Whether the map is on its way.
-    pub(crate) fn is_waiting(&self) -> bool {
+    fn is_waiting(&self) -> bool {
         self.heat.is_none()
     }
 
-    pub(crate) fn shown(app: &mut App) {
-        let columns = Self::columns(app);
-        let timeline = &mut app.timeline;
-        let slices = columns.max(1) * timeline.zoom;
-        if timeline.heat.is_none() || timeline.slices != slices {
-            let before = timeline.slices.max(1);
-            timeline.cursor = timeline.cursor * slices / before;
-            timeline.mark = timeline.mark.map(|mark| mark * slices / before);
-            timeline.slices = slices;
-            let rows = timeline.rows;
-            timeline.settle(columns);
-            app.asks.push(Ask::Heat(rows, slices));
+    fn take(&mut self, _shared: &mut Shared, answer: Answer) -> Option<Answer> {
+        match answer {
+            Answer::Heat(rows, slices, heat) if (rows, slices) == (self.rows, self.slices) => {
+                self.heat = Some(heat);
+                None
+            }
+            answer => Some(answer),
         }
     }
 
-    /// Columns for the map.
-    fn columns(app: &App) -> usize {
-        usize::from(app.area.width.saturating_sub(LABEL))
-    }
-
-    pub(crate) fn came(&mut self, rows: HeatRows, heat: Heat) {
-        if rows == self.rows {
-            self.heat = Some(heat);
-        }
-    }
-
-    #[expect(clippy::unused_self, reason = "as for the other views")]
-    pub(crate) fn selected(&self) -> Selected {
+    fn selected(&self, _shared: &Shared) -> Selected {
         Selected::default()
     }
 
+    fn detail(&self, shared: &Shared) -> Option<String> {
+        let range = self.range()?;
+        let heat = self.heat.as_ref()?;
+        let since = |time: u64| text::duration(time.saturating_sub(heat.start));
+        let mark = self.mark.unwrap_or(self.cursor);
+        let (first, last) = (mark.min(self.cursor), mark.max(self.cursor));
+        let weight = self.weight_between(first, last);
+        // A range selected before is no measure for what is outside of it.
+        let is_all = shared.history.now().scope.times.is_empty();
+        let everything = || self.weight_between(0, self.slices);
+        let whole = if is_all { shared.whole() } else { everything() };
+        let share = percent(weight.percent_of(whole));
+        let share = format!(
+            "{}{}",
+            share.trim(),
+            if is_all { "" } else { " of those at any time" }
+        );
+        let next = match (self.mark, is_all) {
+            (Some(_), _) => "Enter ends the range, Esc drops it",
+            (None, true) => "Enter begins a range",
+            (None, false) => "Enter begins another range, u takes this one back",
+        };
+        Some(format!(
+            "{} .. {} ({}): {}, {share}; {next}",
+            since(range.start),
+            since(range.end),
+            text::duration(range.end.saturating_sub(range.start)),
+            samples(weight.samples),
+        ))
+    }
+
+    fn act(&mut self, shared: &mut Shared, action: Action) {
+        let columns = columns(shared);
+        let page = columns / 4;
+        let last = self.slices.saturating_sub(1);
+        match action {
+            Action::Left => self.cursor = self.cursor.saturating_sub(1),
+            Action::Right => self.cursor = (self.cursor + 1).min(last),
+            Action::PageUp => self.cursor = self.cursor.saturating_sub(page),
+            Action::PageDown => self.cursor = (self.cursor + page).min(last),
+            Action::Home => self.cursor = 0,
+            Action::End => self.cursor = last,
+            Action::Up => self.top = self.top.saturating_sub(1),
+            Action::Down => {
+                let rows = self.heat.as_ref().map_or(0, |heat| heat.rows.len());
+                self.top = (self.top + 1).min(rows.saturating_sub(1));
+            }
+            Action::ZoomIn => self.zoom = (self.zoom * 2).min(MOST_ZOOM),
+            Action::ZoomOut => self.zoom = (self.zoom / 2).max(1),
+            Action::NextOrder => {
+                self.rows = match self.rows {
+                    HeatRows::Cpu => HeatRows::Process,
+                    HeatRows::Process => HeatRows::Thread,
+                    HeatRows::Thread | HeatRows::All => HeatRows::Cpu,
+                };
+                self.heat = None;
+                self.top = 0;
+            }
+            Action::Mark => return self.mark(shared),
+            _ => {}
+        }
+        self.settle(columns);
+        self.shown(shared);
+    }
+
+    /// Drops the mark; whether there was one.
+    fn back(&mut self, _shared: &mut Shared) -> bool {
+        self.mark.take().is_some()
+    }
+
+    fn click(&mut self, shared: &mut Shared, at: Position) {
+        let Some(column) = at.x.checked_sub(LABEL) else {
+            return;
+        };
+        let slice = self.left + usize::from(column);
+        self.cursor = slice.min(self.slices.saturating_sub(1));
+        self.mark(shared);
+    }
+
+    /// The mouse moved with its button down: the range that its press began
+    /// goes to here.
+    fn drag(&mut self, shared: &mut Shared, column: u16) {
+        let columns = columns(shared);
+        if self.mark.is_none() {
+            return;
+        }
+        let column = usize::from(column.saturating_sub(LABEL)).min(columns.saturating_sub(1));
+        let slice = self.left + column;
+        self.cursor = slice.min(self.slices.saturating_sub(1));
+        self.is_dragged |= self.mark != Some(self.cursor);
+    }
+
+    /// The button was let go: ends a range that was dragged.
+    fn drop_at(&mut self, shared: &mut Shared) {
+        if std::mem::take(&mut self.is_dragged) && self.mark.is_some() {
+            self.mark(shared);
+        }
+    }
+
+    fn wheel(&mut self, _shared: &mut Shared, rows: isize) {
+        let count = self.heat.as_ref().map_or(0, |heat| heat.rows.len());
+        let top = self.top.saturating_add_signed(rows);
+        self.top = top.min(count.saturating_sub(1));
+    }
+
+    fn written_rows(&self) -> Option<usize> {
+        None
+    }
+
+    fn draw(&self, shared: &Shared, area: Rect, buffer: &mut Buffer) {
+        let theme = &shared.theme;
+        let Some(heat) = &self.heat else {
+            Pen::new(buffer, theme, area, 0)
+                .gap(2)
+                .put("computing", theme.dim());
+            return;
+        };
+        if heat.rows.is_empty() {
+            let words = "the samples have no times; record with -T";
+            Pen::new(buffer, theme, area, 0)
+                .gap(2)
+                .put(words, theme.warning());
+            return;
+        }
+        self.draw_axis(shared, heat, Pen::new(buffer, theme, area, 0));
+        let rows = area.height.saturating_sub(2);
+        let all = self.sums(heat);
+        let peak = all.iter().copied().max().unwrap_or(0);
+        let pen = Pen::new(buffer, theme, area, 1);
+        self.draw_cells(shared, "all", &all, peak, pen);
+        let peak = heat.peak().period;
+        for at in 0..rows {
+            let index = usize::from(at) + self.top;
+            let (Some(row), Some(cells)) = (heat.rows.get(index), heat.cells.get(index)) else {
+                break;
+            };
+            let label = self.label(shared, row.number, row.task);
+            let cells: Vec<u64> = cells.iter().map(|cell| cell.period).collect();
+            let pen = Pen::new(buffer, theme, area, at + 2);
+            self.draw_cells(shared, &label, &cells, peak, pen);
+        }
+    }
+}
+
+impl Timeline {
     /// The range from the mark to the cursor, or only the cursor's slice.
     fn range(&self) -> Option<TimeRange> {
         let heat = self.heat.as_ref()?;
@@ -126,77 +288,6 @@ impl Timeline {
         .sum()
     }
 
-    pub(crate) fn detail(&self, app: &App) -> Option<String> {
-        let range = self.range()?;
-        let heat = self.heat.as_ref()?;
-        let since = |time: u64| text::duration(time.saturating_sub(heat.start));
-        let mark = self.mark.unwrap_or(self.cursor);
-        let (first, last) = (mark.min(self.cursor), mark.max(self.cursor));
-        let weight = self.weight_between(first, last);
-        // A range selected before is no measure for what is outside of it.
-        let is_all = app.history.now().scope.times.is_empty();
-        let everything = || self.weight_between(0, self.slices);
-        let whole = if is_all { app.whole() } else { everything() };
-        let share = percent(weight.percent_of(whole));
-        let share = format!(
-            "{}{}",
-            share.trim(),
-            if is_all { "" } else { " of those at any time" }
-        );
-        let next = match (self.mark, is_all) {
-            (Some(_), _) => "Enter ends the range, Esc drops it",
-            (None, true) => "Enter begins a range",
-            (None, false) => "Enter begins another range, u takes this one back",
-        };
-        Some(format!(
-            "{} .. {} ({}): {}, {share}; {next}",
-            since(range.start),
-            since(range.end),
-            text::duration(range.end.saturating_sub(range.start)),
-            samples(weight.samples),
-        ))
-    }
-
-    /// Drops the mark; whether there was one.
-    pub(crate) fn cancel(app: &mut App) -> bool {
-        app.view == View::Timeline && app.timeline.mark.take().is_some()
-    }
-
-    pub(crate) fn act(app: &mut App, action: Action) {
-        let columns = Self::columns(app);
-        let page = columns / 4;
-        let timeline = &mut app.timeline;
-        let last = timeline.slices.saturating_sub(1);
-        match action {
-            Action::Left => timeline.cursor = timeline.cursor.saturating_sub(1),
-            Action::Right => timeline.cursor = (timeline.cursor + 1).min(last),
-            Action::PageUp => timeline.cursor = timeline.cursor.saturating_sub(page),
-            Action::PageDown => timeline.cursor = (timeline.cursor + page).min(last),
-            Action::Home => timeline.cursor = 0,
-            Action::End => timeline.cursor = last,
-            Action::Up => timeline.top = timeline.top.saturating_sub(1),
-            Action::Down => {
-                let rows = timeline.heat.as_ref().map_or(0, |heat| heat.rows.len());
-                timeline.top = (timeline.top + 1).min(rows.saturating_sub(1));
-            }
-            Action::ZoomIn => timeline.zoom = (timeline.zoom * 2).min(MOST_ZOOM),
-            Action::ZoomOut => timeline.zoom = (timeline.zoom / 2).max(1),
-            Action::NextOrder => {
-                timeline.rows = match timeline.rows {
-                    HeatRows::Cpu => HeatRows::Process,
-                    HeatRows::Process => HeatRows::Thread,
-                    HeatRows::Thread | HeatRows::All => HeatRows::Cpu,
-                };
-                timeline.heat = None;
-                timeline.top = 0;
-            }
-            Action::Mark => return Self::mark(app),
-            _ => {}
-        }
-        app.timeline.settle(columns);
-        Self::shown(app);
-    }
-
     /// Keeps the cursor on the screen.
     fn settle(&mut self, columns: usize) {
         self.cursor = self.cursor.min(self.slices.saturating_sub(1));
@@ -204,89 +295,21 @@ impl Timeline {
         self.left = self.left.clamp(lowest, self.cursor.max(lowest));
     }
 
-    fn mark(app: &mut App) {
-        if app.timeline.mark.is_none() {
-            app.timeline.mark = Some(app.timeline.cursor);
+    fn mark(&mut self, shared: &mut Shared) {
+        if self.mark.is_none() {
+            self.mark = Some(self.cursor);
             return;
         }
-        let range = app.timeline.range();
-        app.timeline.mark = None;
-        app.timeline.is_dragged = false;
-        app.change(|selection| filters::set_time(selection, range));
-        app.say("every view shows only this time; u takes it back");
+        let range = self.range();
+        self.mark = None;
+        self.is_dragged = false;
+        shared.change(|selection| filters::set_time(selection, range));
+        shared.say("every view shows only this time; u takes it back");
     }
 
-    pub(crate) fn click(app: &mut App, column: u16) {
-        let Some(column) = column.checked_sub(LABEL) else {
-            return;
-        };
-        let slice = app.timeline.left + usize::from(column);
-        app.timeline.cursor = slice.min(app.timeline.slices.saturating_sub(1));
-        Self::mark(app);
-    }
-
-    /// The mouse moved with its button down: the range that its press began
-    /// goes to here.
-    pub(crate) fn drag(app: &mut App, column: u16) {
-        let columns = Self::columns(app);
-        let timeline = &mut app.timeline;
-        if timeline.mark.is_none() {
-            return;
-        }
-        let column = usize::from(column.saturating_sub(LABEL)).min(columns.saturating_sub(1));
-        let slice = timeline.left + column;
-        timeline.cursor = slice.min(timeline.slices.saturating_sub(1));
-        timeline.is_dragged |= timeline.mark != Some(timeline.cursor);
-    }
-
-    /// The button was let go: ends a range that was dragged.
-    pub(crate) fn drop_at(app: &mut App) {
-        if std::mem::take(&mut app.timeline.is_dragged) && app.timeline.mark.is_some() {
-            Self::mark(app);
-        }
-    }
-
-    pub(crate) fn wheel(&mut self, rows: isize) {
-        let count = self.heat.as_ref().map_or(0, |heat| heat.rows.len());
-        let top = self.top.saturating_add_signed(rows);
-        self.top = top.min(count.saturating_sub(1));
-    }
-
-    pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
-        let theme = &app.theme;
-        let timeline = &app.timeline;
-        let Some(heat) = &timeline.heat else {
-            Pen::new(buffer, theme, area, 0)
-                .gap(2)
-                .put("computing", theme.dim());
-            return;
-        };
-        if heat.rows.is_empty() {
-            let words = "the samples have no times; record with -T";
-            Pen::new(buffer, theme, area, 0)
-                .gap(2)
-                .put(words, theme.warning());
-            return;
-        }
-        timeline.draw_axis(app, heat, area, buffer);
-        let rows = area.height.saturating_sub(2);
-        let all = timeline.sums(heat);
-        timeline.draw_row(app, area, 1, "all", &all, buffer);
-        let peak = heat.peak().period;
-        for at in 0..rows {
-            let index = usize::from(at) + timeline.top;
-            let (Some(row), Some(cells)) = (heat.rows.get(index), heat.cells.get(index)) else {
-                break;
-            };
-            let label = timeline.label(app, row.number, row.task);
-            let cells: Vec<u64> = cells.iter().map(|cell| cell.period).collect();
-            timeline.draw_cells(app, area, at + 2, &label, &cells, peak, buffer);
-        }
-    }
-
-    fn label(&self, app: &App, number: i64, task: Option<prof_profile::TaskId>) -> String {
+    fn label(&self, shared: &Shared, number: i64, task: Option<prof_profile::TaskId>) -> String {
         let name = task.and_then(|task| {
-            let profile = app.profile.as_ref()?;
+            let profile = shared.profile.as_ref()?;
             let about = profile.task(task);
             // A process has the name of its first thread.
             let first = (self.rows == HeatRows::Process).then(|| first_thread(profile, about.pid));
@@ -312,37 +335,14 @@ impl Timeline {
         sums
     }
 
-    fn draw_row(
-        &self,
-        app: &App,
-        area: Rect,
-        row: u16,
-        label: &str,
-        cells: &[u64],
-        buffer: &mut Buffer,
-    ) {
-        let peak = cells.iter().copied().max().unwrap_or(0);
-        self.draw_cells(app, area, row, label, cells, peak, buffer);
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "a row's place, name and values")]
-    fn draw_cells(
-        &self,
-        app: &App,
-        area: Rect,
-        row: u16,
-        label: &str,
-        cells: &[u64],
-        peak: u64,
-        buffer: &mut Buffer,
-    ) {
-        let theme = &app.theme;
+    /// Draws a row's name and values into the row of the pen.
+    fn draw_cells(&self, shared: &Shared, label: &str, cells: &[u64], peak: u64, mut pen: Pen<'_>) {
+        let theme = &shared.theme;
         let mark = self.mark.unwrap_or(self.cursor);
         let (first, last) = (mark.min(self.cursor), mark.max(self.cursor));
-        let mut pen = Pen::new(buffer, theme, area, row);
         pen.cell(label, usize::from(LABEL) - 1, Style::new()).gap(1);
         let shown = cells.iter().enumerate().skip(self.left);
-        for (slice, &value) in shown.take(usize::from(area.width.saturating_sub(LABEL))) {
+        for (slice, &value) in shown.take(pen.room()) {
             let level = (u128::from(value) * HEAT_LEVELS as u128).div_ceil(u128::from(peak.max(1)));
             let level = usize::try_from(level)
                 .unwrap_or(HEAT_LEVELS)
@@ -357,14 +357,13 @@ impl Timeline {
     }
 
     /// Times along the top.
-    fn draw_axis(&self, app: &App, heat: &Heat, area: Rect, buffer: &mut Buffer) {
-        let theme = &app.theme;
+    fn draw_axis(&self, shared: &Shared, heat: &Heat, mut pen: Pen<'_>) {
+        let theme = &shared.theme;
         let what = match self.rows {
             HeatRows::Cpu => "by CPU (o)",
             HeatRows::Process => "by process (o)",
             HeatRows::Thread | HeatRows::All => "by thread (o)",
         };
-        let mut pen = Pen::new(buffer, theme, area, 0);
         pen.cell(what, usize::from(LABEL) - 1, theme.heading())
             .gap(1);
         let mut slice = self.left;
@@ -378,4 +377,9 @@ impl Timeline {
             slice += 16;
         }
     }
+}
+
+/// Columns for the map.
+fn columns(shared: &Shared) -> usize {
+    usize::from(shared.area.width.saturating_sub(LABEL))
 }

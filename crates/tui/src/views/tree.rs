@@ -1,15 +1,28 @@
 //! The call tree, from the roots down or from the callees up.
 
 use super::rows::{self, FrameRow, Rank, Shift, draw_headings, draw_outline};
+use super::{About, Fresh, NO_ORDER, NO_REVERSE, Subject, Tab};
 use crate::action::Action;
-use crate::app::{App, Selected};
-use crate::data::{Found, Grown, GrownTree, Seen, TopDown};
+use crate::bindings::Scope;
+use crate::data::{Found, Grown, Seen, TopDown};
 use crate::memory::{Folds, Name};
 use crate::outline::{Forest, Opened, Outline, Row};
+use crate::shared::{Selected, Shared};
 use prof_report::model::{GrowId, NodeId, SiteId};
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use std::sync::Arc;
+
+pub(super) const ABOUT: About = About {
+    title: "Call tree",
+    word: "tree",
+    command: "view call tree",
+    help: "Calls from the root down, or from the callees up",
+    scope: Scope::Tree,
+    subject: Subject::Samples,
+    shown_by: None,
+    idle: &[NO_ORDER, NO_REVERSE],
+};
 
 /// Which way the tree is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,38 +42,141 @@ pub(crate) struct TreeView {
     bottom_up_folds: Folds,
 }
 
-impl TreeView {
+impl Tab for TreeView {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
     /// New data: what was open and where the cursor was stay, by name.
-    pub(crate) fn renew(app: &mut App, bottom_up: GrownTree, before: Option<&Seen>) {
-        let least = app.least();
-        let Some(seen) = app.seen.clone() else { return };
-        let view = &mut app.tree;
-        if let Some(before) = before {
-            if let Some((_, outline)) = &view.top_down {
+    fn renew(&mut self, shared: &mut Shared, fresh: &mut Fresh<'_>) {
+        let least = shared.least();
+        let (Some(seen), Some(bottom_up)) = (&shared.seen, fresh.bottom_up.take()) else {
+            return;
+        };
+        if let Some(before) = fresh.before {
+            if let Some((_, outline)) = &self.top_down {
                 let name = |node| Name::of(before, before.site_at(NodeId(node)));
-                view.top_down_folds.remember(outline, name);
+                self.top_down_folds.remember(outline, name);
             }
-            if let Some((forest, outline)) = &view.bottom_up {
+            if let Some((forest, outline)) = &self.bottom_up {
                 let name = |node| Name::of(before, forest.site(before, node));
-                view.bottom_up_folds.remember(outline, name);
+                self.bottom_up_folds.remember(outline, name);
             }
         }
         let mut forest = TopDown {
             tree: Arc::clone(&seen.tree),
             least,
         };
-        let name = |_: &TopDown, node| Name::of(&seen, seen.site_at(NodeId(node)));
-        let outline = view.top_down_folds.outline(&mut forest, name);
-        view.top_down = Some((forest, outline));
+        let name = |_: &TopDown, node| Name::of(seen, seen.site_at(NodeId(node)));
+        let outline = self.top_down_folds.outline(&mut forest, name);
+        self.top_down = Some((forest, outline));
         let mut forest = Grown {
             growth: bottom_up,
             least,
         };
-        let name = |forest: &Grown, node| Name::of(&seen, forest.site(&seen, node));
-        let outline = view.bottom_up_folds.outline(&mut forest, name);
-        view.bottom_up = Some((forest, outline));
+        let name = |forest: &Grown, node| Name::of(seen, forest.site(seen, node));
+        let outline = self.bottom_up_folds.outline(&mut forest, name);
+        self.bottom_up = Some((forest, outline));
     }
 
+    fn selected(&self, shared: &Shared) -> Selected {
+        let row = self.outline().and_then(Outline::selected);
+        let site = row.and_then(|row| self.site(shared.seen.as_ref()?, row));
+        Selected { site, task: None }
+    }
+
+    fn act(&mut self, shared: &mut Shared, action: Action) {
+        if action == Action::Invert {
+            self.way = match self.way {
+                Way::TopDown => Way::BottomUp,
+                Way::BottomUp => Way::TopDown,
+            };
+            return shared.say(match self.way {
+                Way::TopDown => "from the roots down",
+                Way::BottomUp => "from the callees up",
+            });
+        }
+        let height = shared.body_rows(self);
+        let opened = self.move_or_fold(action, height);
+        rows::say_opened(shared, opened.unwrap_or(Opened::All));
+    }
+
+    fn click(&mut self, shared: &mut Shared, at: Position) {
+        let area = shared.body(self);
+        let Some(row) = at.y.checked_sub(u16::from(shared.switches.headings)) else {
+            return;
+        };
+        let height = shared.body_rows(self);
+        let Some(outline) = self.outline_mut() else {
+            return;
+        };
+        outline.scroll.settle(height);
+        let shift = Shift::of(area, outline);
+        let line = outline.scroll.top(height) + usize::from(row);
+        let Some(hit) = outline.rows().get(line).copied() else {
+            return;
+        };
+        let was_there = outline.scroll.cursor() == line;
+        outline.scroll.go_to(line);
+        let fold = shift.fold_column(area, hit.depth);
+        if was_there || (fold..fold + 2).contains(&at.x) {
+            self.act(shared, Action::Toggle);
+        }
+    }
+
+    fn wheel(&mut self, shared: &mut Shared, rows: isize) {
+        let height = shared.body_rows(self);
+        if let Some(outline) = self.outline_mut() {
+            outline.scroll.wheel(rows, height);
+        }
+    }
+
+    /// The next match in the tree, also where it is closed; from the callees
+    /// up, among the rows shown.
+    fn find(&mut self, shared: &mut Shared, found: &Found, forwards: bool) -> bool {
+        let Some(seen) = &shared.seen else {
+            return false;
+        };
+        if self.way == Way::BottomUp {
+            let Some((forest, outline)) = &mut self.bottom_up else {
+                return false;
+            };
+            return rows::find(outline, found, forwards, |row| forest.site(seen, row.node));
+        }
+        let Some((forest, outline)) = &mut self.top_down else {
+            return false;
+        };
+        let from = outline.selected().map(|row| NodeId(row.node));
+        let Some(next) = next_match(seen, forest, found, from, forwards) else {
+            return false;
+        };
+        let path: Vec<u32> = seen.path(next).iter().map(|node| node.0).collect();
+        outline.reveal(forest, &path);
+        true
+    }
+
+    fn written_rows(&self) -> Option<usize> {
+        let rows = self.outline().map_or(0, |outline| outline.rows().len());
+        Some(rows + 1)
+    }
+
+    fn draw(&self, shared: &Shared, area: Rect, buffer: &mut Buffer) {
+        let (Some(outline), Some(seen)) = (self.outline(), &shared.seen) else {
+            return;
+        };
+        let mut body = area;
+        if shared.switches.headings {
+            draw_headings(shared, area, None, buffer);
+            body.y += 1;
+            body.height = body.height.saturating_sub(1);
+        }
+        draw_outline(shared, body, outline, true, buffer, |row| {
+            self.describe(seen, row)
+        });
+    }
+}
+
+impl TreeView {
     fn outline(&self) -> Option<&Outline> {
         match self.way {
             Way::TopDown => self.top_down.as_ref().map(|(_, outline)| outline),
@@ -82,38 +198,6 @@ impl TreeView {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.outline().map_or(0, |outline| outline.rows().len())
-    }
-
-    pub(crate) fn selected(&self, app: &App) -> Selected {
-        let row = self.outline().and_then(Outline::selected);
-        let site = row.and_then(|row| self.site(app.seen.as_ref()?, row));
-        Selected { site, task: None }
-    }
-
-    pub(crate) fn wheel(&mut self, rows: isize, height: usize) {
-        if let Some(outline) = self.outline_mut() {
-            outline.scroll.wheel(rows, height);
-        }
-    }
-
-    pub(crate) fn act(app: &mut App, action: Action) {
-        if action == Action::Invert {
-            app.tree.way = match app.tree.way {
-                Way::TopDown => Way::BottomUp,
-                Way::BottomUp => Way::TopDown,
-            };
-            return app.say(match app.tree.way {
-                Way::TopDown => "from the roots down",
-                Way::BottomUp => "from the callees up",
-            });
-        }
-        let height = app.body_rows();
-        let opened = app.tree.move_or_fold(action, height);
-        rows::say_opened(app, opened.unwrap_or(Opened::All));
-    }
-
     fn move_or_fold(&mut self, action: Action, height: usize) -> Option<Opened> {
         match self.way {
             Way::TopDown => {
@@ -125,69 +209,6 @@ impl TreeView {
                 rows::act(outline, forest, action, height)
             }
         }
-    }
-
-    pub(crate) fn click(app: &mut App, column: u16, row: u16) {
-        let area = crate::frame::layout(app).body;
-        let Some(row) = row.checked_sub(u16::from(app.switches.headings)) else {
-            return;
-        };
-        let height = app.body_rows();
-        let Some(outline) = app.tree.outline_mut() else {
-            return;
-        };
-        outline.scroll.settle(height);
-        let shift = Shift::of(area, outline);
-        let at = outline.scroll.top(height) + usize::from(row);
-        let Some(hit) = outline.rows().get(at).copied() else {
-            return;
-        };
-        let was_there = outline.scroll.cursor() == at;
-        outline.scroll.go_to(at);
-        let fold = shift.fold_column(area, hit.depth);
-        if was_there || (fold..fold + 2).contains(&column) {
-            Self::act(app, Action::Toggle);
-        }
-    }
-
-    /// The next match in the tree, also where it is closed; from the callees
-    /// up, among the rows shown.
-    pub(crate) fn find(app: &mut App, found: &Found, forwards: bool) -> bool {
-        let Some(seen) = app.seen.clone() else {
-            return false;
-        };
-        let view = &mut app.tree;
-        if view.way == Way::BottomUp {
-            let Some((forest, outline)) = &mut view.bottom_up else {
-                return false;
-            };
-            return rows::find(outline, found, forwards, |row| forest.site(&seen, row.node));
-        }
-        let Some((forest, outline)) = &mut view.top_down else {
-            return false;
-        };
-        let from = outline.selected().map(|row| NodeId(row.node));
-        let Some(next) = next_match(&seen, forest, found, from, forwards) else {
-            return false;
-        };
-        let path: Vec<u32> = seen.path(next).iter().map(|node| node.0).collect();
-        outline.reveal(forest, &path);
-        true
-    }
-
-    pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
-        let (Some(outline), Some(seen)) = (app.tree.outline(), &app.seen) else {
-            return;
-        };
-        let mut body = area;
-        if app.switches.headings {
-            draw_headings(app, area, None, buffer);
-            body.y += 1;
-            body.height = body.height.saturating_sub(1);
-        }
-        draw_outline(app, body, outline, true, buffer, |row| {
-            app.tree.describe(seen, row)
-        });
     }
 
     fn describe(&self, seen: &Seen, row: Row) -> Option<FrameRow> {
