@@ -33,7 +33,7 @@ class Flame {
         this.canvas.addEventListener("keydown", (event) => this.key(event));
         this.canvas.addEventListener("focus", () => this.draw());
         this.canvas.addEventListener("blur", () => this.draw());
-        new ResizeObserver(() => this.lay_out()).observe(holder);
+        new ResizeObserver(() => this.resized()).observe(holder);
     }
 
     /** Shows another tree, or the same after its weights changed. */
@@ -80,6 +80,15 @@ class Flame {
         this.draw();
     }
 
+    /** Another height is only seen more of. */
+    resized() {
+        if (this.width === this.holder.clientWidth) {
+            this.draw();
+        } else {
+            this.lay_out();
+        }
+    }
+
     /** Boxes by row: what is around the zoomed frame, then what it calls. */
     lay_out() {
         this.width = this.holder.clientWidth;
@@ -119,9 +128,10 @@ class Flame {
         }
         let x = box.x;
         let hidden = null;
-        for (const node of this.source.children(box.node)) {
-            const weight = this.source.total(node);
-            const width = weight * this.scale;
+        const { source, scale } = this;
+        for (const node of source.children(box.node)) {
+            const weight = source.total(node);
+            const width = weight * scale;
             if (width >= least) {
                 boxes.push({ node, x, width, weight, row: box.row + 1, above: box });
                 hidden = null;

@@ -218,12 +218,20 @@ class Profile {
     }
 
     /** The callees of a node that weigh something, in order. */
-    *children(node) {
-        for (let child = node + 1; child < this.end[node]; child = this.end[child]) {
-            if (this.total[child] > 0) {
-                yield child;
+    children(node) {
+        const { end, total } = this;
+        const children = [];
+        for (let child = node + 1; child < end[node]; child = end[child]) {
+            if (total[child] > 0) {
+                children.push(child);
             }
         }
+        return children;
+    }
+
+    /** Whether it has any. */
+    has_children(node) {
+        return this.total[node] > this.own[node];
     }
 
     name_of(frame) {

@@ -42,7 +42,7 @@ class CallTreeRows {
     }
 
     has_callees(node) {
-        return node !== HIDDEN && !this.page.profile.children(node).next().done;
+        return node !== HIDDEN && this.page.profile.has_children(node);
     }
 
     open(index) {
