@@ -48,14 +48,17 @@ pub(crate) struct Args {
     /// What colours tell: kind (user, inlined, run-time code, kernel), module or hot (nothing)
     #[arg(long, value_name = "SCHEME", default_value = "kind")]
     colors: Scheme,
-    /// Keep threads apart, by name and tid
-    #[arg(long, conflicts_with = "per_process")]
+    /// What stacks stand on: names of threads (comm), process, thread, cpu or none
+    #[arg(long, value_name = "WHAT", default_value = "comm")]
+    by: Roots,
+    /// As --by thread
+    #[arg(long, hide = true, conflicts_with_all = ["per_process", "by"])]
     per_thread: bool,
-    /// Keep processes apart, by name and pid
-    #[arg(long)]
+    /// As --by process
+    #[arg(long, hide = true, conflicts_with = "by")]
     per_process: bool,
-    /// Begin with functions, not with the thread's name
-    #[arg(long, conflicts_with_all = ["per_thread", "per_process"])]
+    /// As --by none
+    #[arg(long, hide = true, conflicts_with_all = ["per_thread", "per_process", "by"])]
     no_comm: bool,
     /// The event to draw [default: the first with samples]
     #[arg(short, long, value_name = "EVENT")]
@@ -280,7 +283,7 @@ impl Args {
         } else if self.no_comm {
             Roots::None
         } else {
-            Roots::Comm
+            self.by
         };
         Ok(PictureOptions {
             selection,
@@ -319,7 +322,7 @@ impl Args {
 /// Writes a file beside the target and gives it the name when it is whole. A
 /// link that stands there is replaced, not followed: as root, others may have
 /// put it there.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|target| !target.is_file()) {
         // /dev/stdout, a pipe: nothing to replace.
         return OpenOptions::new()

@@ -4,20 +4,23 @@ mod emptiness;
 mod refused;
 mod tasks;
 
+use crate::flamegraph::replace;
 use crate::input::NameOptions;
-use crate::outcome::{Outcome, UsageError};
+use crate::outcome::{Outcome, UsageError, say};
 use crate::pager::Pager;
 use crate::progress::{ProgressLine, Stage};
 use crate::recording::Input;
 use crate::refused::Refused;
 use crate::switching::{Switch, SwitchArgs};
+use anyhow::Context;
 use prof_abi::{AttrFlags, SampleType};
 use prof_listing::dump::{HeaderDetail, Stats};
 use prof_perfdata::Reader;
-use prof_profile::{Counting, Profile};
+use prof_profile::{Counting, EventId, Profile};
 use prof_report::model::{
     DetailKey, Filter, ParentPattern, Scope, Selection, SelfOf, SortKey, parse_time_ranges,
 };
+use prof_report::picture::{self, PictureOptions};
 use prof_report::text::{
     CallGraph, CellLook, ChainKey, ChainOrder, ChainStyle, Field, FieldList, Grouping, TextOptions,
 };
@@ -26,6 +29,7 @@ use refused::OfReport;
 use regex::Regex;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 
@@ -82,7 +86,8 @@ Examples:
   prof report --stdio | head -50         what costs most
   prof report --no-children -s sym       functions by their own cost
   prof report -s dso --percent-limit 1   modules above 1 %
-  prof report --json > report.json       for a program";
+  prof report --json > report.json       for a program
+  prof report --html report.html         a page to send";
 
 /// What `--json` and `--csv` write, for `--help` and the manual.
 const FORMATS: &str = "\
@@ -134,6 +139,10 @@ struct Form {
     /// Write the rows as comma-separated values
     #[arg(long, conflicts_with = "stdio")]
     csv: bool,
+    /// Write a page to send to this file: graphs, table and tree of the samples that filters let
+    /// pass, as prof flamegraph --format html
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["stdio", "tui", "json", "csv"])]
+    html: Option<PathBuf>,
     /// Leave out all comment lines
     #[arg(short, long)]
     quiet: bool,
@@ -366,6 +375,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         || args.columns.hierarchy
         || args.form.json
         || args.form.csv
+        || args.form.html.is_some()
         || args.switch.is_given();
     if args.form.tui || (is_terminal && !has_form) {
         return crate::tui::run(&args.input, &args.names, &args.form.look, None);
@@ -406,6 +416,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     } else {
         emptiness::say_what_nothing_passes(&profile, &args.filters, &options.selection);
     }
+    if let Some(path) = &args.form.html {
+        write_page(path, &profile, &options.selection)?;
+        return Ok(outcome);
+    }
     let progress = ProgressLine::of(Stage::Showing, started);
     let stdout = io::stdout();
     let result = if is_terminal && !args.form.json && !args.form.csv {
@@ -426,6 +440,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         Err(error) => Err(error.into()),
         Ok(()) => Ok(outcome),
     }
+}
+
+/// Writes the page of the first event with samples.
+fn write_page(path: &Path, profile: &Profile, selection: &Selection) -> anyhow::Result<()> {
+    let mut events = profile.events.iter();
+    let event = events.position(|event| event.samples > 0).unwrap_or(0);
+    let options = PictureOptions {
+        selection: Selection {
+            event: EventId(u16::try_from(event).unwrap_or(0)),
+            ..selection.clone()
+        },
+        ..PictureOptions::default()
+    };
+    let mut page = Vec::new();
+    picture::html(profile, &options, &mut page)?;
+    replace(path, &page).with_context(|| format!("cannot write {}", path.display()))?;
+    say(&format!("wrote {}", path.display()));
+    Ok(())
 }
 
 /// Columns of the terminal, if it tells them.

@@ -70,6 +70,12 @@ pub fn lines_within(profile: &Profile, width: usize) -> Vec<String> {
         .collect()
 }
 
+/// [`summary`] in lines of at most `width` characters, as far as words are no
+/// longer.
+pub(crate) fn summary_lines(profile: &Profile, width: usize) -> Vec<String> {
+    wrapped(&summary(profile), width.max(NARROWEST))
+}
+
 /// Narrower lines are not made.
 const NARROWEST: usize = 20;
 

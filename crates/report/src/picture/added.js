@@ -3,7 +3,10 @@
 var draw_at_the_top = init;
 init = function(evt) {
     draw_at_the_top(evt);
+    // Labels of pictures as wide as their window are made anyway.
+    if (!fluiddrawing) update_text_for_elements(frames.children);
     show_root();
+    follow();
 };
 var search_valid = search;
 search = function(term) {
@@ -37,3 +40,85 @@ function show_root() {
     if (bottom > window.innerHeight)
         window.scrollTo(0, window.scrollY + bottom - window.innerHeight);
 }
+// What tells and searches stays in sight in a picture higher than its window.
+function follow() {
+    var box = svg.getBoundingClientRect();
+    var above = Math.max(0, -box.top);
+    var below = inverted ? -above : Math.max(0, box.bottom - window.innerHeight);
+    place(searchbtn, above);
+    place(unzoombtn, above);
+    place(details.parentNode, -below);
+    place(matchedtxt, Math.min(0, window.innerHeight - box.bottom));
+}
+function place(element, by) {
+    element.setAttribute("transform", "translate(0," + by + ")");
+}
+window.addEventListener("scroll", follow);
+window.addEventListener("resize", follow);
+// The keyboard: arrows move over the frames, Enter zooms, Escape zooms out.
+var cursor = null;
+function number_of(group, name) {
+    return parseFloat(find_child(group, "rect").attributes[name].value);
+}
+function place_of(group) {
+    var x = number_of(group, "fg:x");
+    return { group: group, x: x, end: x + number_of(group, "fg:w"), y: number_of(group, "y") };
+}
+function in_row(y) {
+    return Array.from(frames.children).filter(function(group) {
+        return !group.classList.contains("hide") && Math.abs(number_of(group, "y") - y) < 1;
+    }).map(place_of);
+}
+function widest(places) {
+    return places.reduce(function(most, other) {
+        return most === null || other.end - other.x > most.end - most.x ? other : most;
+    }, null);
+}
+var key_moves = {
+    inwards: function(at, step) {
+        return widest(in_row(at.y + step).filter(function(other) { return other.x >= at.x && other.end <= at.end; }));
+    },
+    outwards: function(at, step) {
+        return widest(in_row(at.y - step).filter(function(other) { return other.x <= at.x && other.end >= at.end; }));
+    },
+    left: function(at) {
+        return in_row(at.y).filter(function(other) { return other.end <= at.x; }).sort(function(a, b) { return b.end - a.end; })[0];
+    },
+    right: function(at) {
+        return in_row(at.y).filter(function(other) { return other.x >= at.end; }).sort(function(a, b) { return a.x - b.x; })[0];
+    }
+};
+function outermost() {
+    var ys = Array.from(frames.children).map(function(group) { return number_of(group, "y"); });
+    var y = ys.reduce(function(a, b) { return inverted ? Math.min(a, b) : Math.max(a, b); });
+    return widest(in_row(y));
+}
+function move_to(target) {
+    if (cursor) cursor.classList.remove("cursor");
+    cursor = target;
+    cursor.classList.add("cursor");
+    cursor.scrollIntoView({ block: "nearest" });
+    details.nodeValue = nametype + " " + g_to_text(cursor);
+}
+window.addEventListener("keydown", function(event) {
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    if (event.key === "/") {
+        event.preventDefault();
+        search_prompt();
+        return;
+    }
+    var keys = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: inverted ? "outwards" : "inwards", ArrowDown: inverted ? "inwards" : "outwards" };
+    if (event.key === "Escape") {
+        unzoom();
+    } else if (event.key === "Enter" && cursor) {
+        if (cursor.classList.contains("parent")) unzoom();
+        zoom(cursor);
+    } else if (keys[event.key]) {
+        var step = (inverted ? 1 : -1) * 16;
+        var to = cursor ? key_moves[keys[event.key]](place_of(cursor), step) : outermost();
+        if (to) move_to(to.group);
+    } else {
+        return;
+    }
+    event.preventDefault();
+});

@@ -9,6 +9,19 @@ use crate::model::{
 use prof_profile::{Profile, TaskId};
 use std::fmt::Write;
 use std::io;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// How many frames a node and what it calls are.
+fn frames_below(tree: &CallTree, node: NodeId) -> u64 {
+    let mut frames = 0;
+    let mut open = vec![node];
+    while let Some(node) = open.pop() {
+        frames += 1;
+        open.extend(tree.children(node));
+    }
+    frames
+}
 
 /// What the outermost frames of a picture are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,6 +35,31 @@ pub enum Roots {
     Process,
     /// Threads: name and tid.
     Thread,
+    /// CPUs that samples were taken on.
+    Cpu,
+}
+
+/// A word that names no roots.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("graphs are by comm, process, thread, cpu or none, not by {given}")]
+pub struct RootsError {
+    /// What was given.
+    pub given: String,
+}
+
+impl FromStr for Roots {
+    type Err = RootsError;
+
+    fn from_str(text: &str) -> Result<Self, RootsError> {
+        match text {
+            "none" => Ok(Self::None),
+            "comm" => Ok(Self::Comm),
+            "process" => Ok(Self::Process),
+            "thread" => Ok(Self::Thread),
+            "cpu" => Ok(Self::Cpu),
+            _ => Err(RootsError { given: text.into() }),
+        }
+    }
 }
 
 /// A frame as it is drawn.
@@ -100,6 +138,9 @@ pub(crate) struct Folder<'a> {
     roots: Roots,
     /// By `SiteId`: whether it was written.
     pub(crate) used: Vec<bool>,
+    /// Frames that were left out; of stacks turned around, the first of each
+    /// branch.
+    pub(crate) hidden: u64,
     /// The outermost frames, as written.
     pub(crate) root_names: Vec<String>,
 }
@@ -114,6 +155,7 @@ impl<'a> Folder<'a> {
             is_reversed: options.is_reversed,
             roots: options.roots,
             used: vec![false; scene.sites().len()],
+            hidden: 0,
             root_names: Vec::new(),
         }
     }
@@ -128,6 +170,7 @@ impl<'a> Folder<'a> {
             Roots::Comm => &[SortKey::Comm],
             Roots::Process => &[SortKey::Tgid],
             Roots::Thread => &[SortKey::Tid],
+            Roots::Cpu => &[SortKey::Cpu],
         };
         let parts = Parts::new(self.scene, key, 1);
         let mut named: Vec<(String, &CallTree)> = parts
@@ -197,6 +240,7 @@ impl<'a> Folder<'a> {
         for &child in tree.children(node) {
             if tree.total(child).period < self.least {
                 light += tree.total(child);
+                self.hidden += frames_below(tree, child);
             } else {
                 heavy.push(child);
             }
@@ -240,6 +284,7 @@ impl<'a> Folder<'a> {
             for child in growth.children(id) {
                 if growth.total(child).period < self.least {
                     weight += growth.total(child);
+                    self.hidden += 1;
                 } else {
                     heavy.push((child, inner));
                 }
@@ -260,6 +305,12 @@ impl<'a> Folder<'a> {
 /// What the outermost frame of a group's samples is called, if there is one
 /// around the functions.
 fn root_name(profile: &Profile, roots: Roots, group: &Group) -> Option<String> {
+    if roots == Roots::Cpu {
+        return Some(match group.cpu.flatten() {
+            Some(cpu) => format!("cpu-{cpu}"),
+            None => "cpu-unknown".to_owned(),
+        });
+    }
     let comm = |matches: &dyn Fn(&prof_profile::Task) -> bool| {
         let task = profile.tasks.iter().rev().find(|task| matches(task));
         task.map_or("", |task| profile.name(task.comm))
@@ -279,13 +330,18 @@ fn root_name(profile: &Profile, roots: Roots, group: &Group) -> Option<String> {
     }
 }
 
-/// The same for the samples of a task.
-pub(super) fn root_of(profile: &Profile, roots: Roots, task: TaskId) -> Option<String> {
+/// The same for the samples of a task on a CPU.
+pub(super) fn root_of(
+    profile: &Profile,
+    roots: Roots,
+    (task, cpu): (TaskId, Option<u32>),
+) -> Option<String> {
     let task = profile.task(task);
     let group = Group {
         comm: Some(task.comm),
         pid: Some(task.pid),
         tid: Some(task.tid),
+        cpu: Some(cpu),
         ..Group::default()
     };
     root_name(profile, roots, &group)

@@ -5,13 +5,14 @@
 //! hold anything and are escaped for the place they go to.
 
 mod folded;
+mod head;
 mod labels;
 mod name;
 mod page;
 mod palette;
 mod svg;
 
-pub use folded::{Roots, folded, parse_frame};
+pub use folded::{Roots, RootsError, folded, parse_frame};
 pub use name::{Format, WrongName};
 pub use page::html;
 pub use palette::{Kind, Scheme};

@@ -1,7 +1,7 @@
 //! Flame graphs as SVG, drawn by `inferno`.
 
 use super::folded::{Folder, Frames, Line, check};
-use super::{Kind, PictureError, PictureOptions, Scheme, labels};
+use super::{Kind, PictureError, PictureOptions, Scheme, head, labels};
 use crate::escape;
 use crate::model::{Scene, SiteId};
 use crate::trust;
@@ -49,7 +49,8 @@ fn draw(profile: &Profile, options: &PictureOptions) -> Result<String, PictureEr
         .into_iter()
         .map(|(stack, period)| format!("{stack} {}", period >> scale.shift))
         .collect();
-    let mut colours = colours(&scene, options.scheme, &folder.used);
+    let hidden = folder.hidden;
+    let (mut colours, kinds) = colours(&scene, options.scheme, &folder.used);
     for root in folder.root_names {
         let colour = options.scheme.colour(Kind::Task, &root, "");
         colours.insert(root, colour);
@@ -58,7 +59,8 @@ fn draw(profile: &Profile, options: &PictureOptions) -> Result<String, PictureEr
     let is_time = scene.event().is_some_and(|event| event.weight_is_ns);
     let mut settings = Options::default();
     settings.title = title(options, name);
-    settings.subtitle = Some(trust::summary(profile));
+    // A place for the lines that follow.
+    settings.subtitle = Some(String::new());
     settings.count_name = scale.unit(if is_time {
         "ns".into()
     } else {
@@ -84,7 +86,9 @@ fn draw(profile: &Profile, options: &PictureOptions) -> Result<String, PictureEr
     let lines = lines.iter().rev().map(String::as_str);
     flamegraph::from_lines(&mut settings, lines, &mut drawn)?;
     let drawn = String::from_utf8(drawn).map_err(io::Error::other)?;
+    let drawn = shown(&drawn);
     let drawn = drawn.replacen(SCRIPT_END, &format!("{ADDED}{SCRIPT_END}"), 1);
+    let drawn = head::written(&drawn, profile, options, (&kinds, hidden));
     let drawn = labels::shortened(&drawn, names.iter().map(String::as_str));
     Ok(with_description(&drawn, profile))
 }
@@ -125,6 +129,11 @@ pub(super) fn title(options: &PictureOptions, event: &str) -> String {
     escape::terminal(&title).into_owned()
 }
 
+/// Text of a picture with the sign that only folded stacks have to escape.
+fn shown(text: &str) -> String {
+    text.replace("\\u{3b}", ";")
+}
+
 /// The name of each frame that is drawn, as its title has it.
 fn names(scene: &Scene<'_>, used: &[bool]) -> Vec<String> {
     let frames = Frames::new(scene);
@@ -132,21 +141,25 @@ fn names(scene: &Scene<'_>, used: &[bool]) -> Vec<String> {
     let texts = used.map(|(index, _)| {
         let drawn = frames.drawn(SiteId(index as u32));
         let end = drawn.text.len().saturating_sub(drawn.kind.mark().len());
-        drawn.text.get(..end).unwrap_or_default().to_owned()
+        shown(drawn.text.get(..end).unwrap_or_default())
     });
     texts.collect()
 }
 
-/// The colour of each frame that is drawn, by its text.
-fn colours(scene: &Scene<'_>, scheme: Scheme, used: &[bool]) -> PaletteMap {
+/// The colour of each frame that is drawn, by its text, and their kinds.
+fn colours(scene: &Scene<'_>, scheme: Scheme, used: &[bool]) -> (PaletteMap, Vec<Kind>) {
     let frames = Frames::new(scene);
+    let mut kinds = Vec::new();
     let mut colours = PaletteMap::default();
     for (index, _) in used.iter().enumerate().filter(|(_, used)| **used) {
         let drawn = frames.drawn(SiteId(index as u32));
         let colour = scheme.colour(drawn.kind, &drawn.text, &drawn.module);
         colours.insert(drawn.text, colour);
+        if !kinds.contains(&drawn.kind) {
+            kinds.push(drawn.kind);
+        }
     }
-    colours
+    (colours, kinds)
 }
 
 /// Adds what screen readers and curious people find: the whole account, and

@@ -105,7 +105,72 @@ fn the_trust_line_is_in_the_picture() {
     let drawn = text(svg, &profile, &PictureOptions::default());
     let line = crate::trust::summary(&profile);
     assert!(drawn.contains(&format!(">{line}</text>")), "{line}");
+    let narrow = PictureOptions {
+        width: Some(100),
+        ..PictureOptions::default()
+    };
+    let drawn = text(svg, &profile, &narrow);
+    let lines = drawn.split("<text class=\"subtitle\"").skip(1);
+    let lines: Vec<&str> = lines
+        .map(|at| &at[at.find('>').unwrap() + 1..at.find('<').unwrap()])
+        .collect();
+    assert!(
+        lines.len() > 1 && lines.iter().all(|line| line.len() <= 20),
+        "{lines:?}"
+    );
+    assert!(drawn.contains(&format!("<svg id=\"frames\" y=\"{}\"", lines.len() * 15)));
     assert!(drawn.contains("<desc>4 samples, 0 lost"));
+}
+
+#[test]
+fn names_with_a_semicolon_have_it() {
+    let mut sketch = Sketch::new();
+    let dso = sketch.dso("app", prof_profile::DsoKind::File);
+    let location = sketch.location(dso, &["get::<[u8; 4]>"]);
+    let stacks = &mut sketch.profile.stacks;
+    let stack = stacks.push(prof_profile::StackId::EMPTY, location);
+    let task = sketch.task(1, 1, "app");
+    sketch.sample(task, "", 1, 77);
+    let mut sample = sketch.profile.samples.get(0).unwrap();
+    sample.stack = stack;
+    sketch.profile.samples = prof_profile::Samples::default();
+    sketch.profile.samples.push(sample);
+    let drawn = text(svg, &sketch.profile, &PictureOptions::default());
+    assert!(drawn.contains("<title>get::&lt;[u8; 4]&gt; ("), "{drawn}");
+    // What its shorter form is looked up by.
+    assert!(
+        drawn.contains(r#"["get::\u003c\u005bu8; 4\u005d\u003e","#),
+        "{drawn}"
+    );
+}
+
+#[test]
+fn what_is_not_drawn_is_counted() {
+    let mut sketch = Sketch::new();
+    let task = sketch.task(7, 7, "app");
+    sketch.sample(task, "main", 1, 1_000_000);
+    sketch.sample(task, "main;a;b", 2, 10);
+    sketch.sample(task, "main;c", 2, 10);
+    let drawn = text(svg, &sketch.profile, &PictureOptions::default());
+    assert!(drawn.contains(">3 frames hidden, each less than 0.01 %</text>"));
+    assert!(drawn.contains("<title>main (1,000,020 cpu-clock events, 100.00%)</title>"));
+    assert!(!text(svg, &small(), &PictureOptions::default()).contains("hidden,"));
+}
+
+#[test]
+fn stacks_stand_on_the_cpus_they_ran_on() {
+    let options = PictureOptions {
+        roots: "cpu".parse().unwrap(),
+        ..PictureOptions::default()
+    };
+    assert_eq!(
+        text(folded, &small(), &options),
+        "cpu-0;main;work 20\n\
+         cpu-0;main;work;step_[i] 5\n\
+         cpu-1;main;work;step_[i];do_syscall_64_[k] 30\n\
+         cpu-1;main;work b 10\n"
+    );
+    assert!("core".parse::<Roots>().is_err());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::columns::{Column, Columns};
 use crate::model::{Scene, SiteId};
 use crate::picture::folded::{LONGEST_NAME, root_of};
-use crate::picture::{Kind, PictureOptions, Scheme};
+use crate::picture::{Kind, PictureOptions, Roots, Scheme};
 use crate::{harmless_json, trust};
 use prof_profile::TaskId;
 use rustc_hash::FxHashMap;
@@ -256,8 +256,9 @@ struct Grove<'a> {
     index: FxHashMap<(u32, u32), u32>,
     /// By root and path of the scene.
     known: FxHashMap<(u32, u32), u32>,
-    /// By `TaskId`: its number and its root.
-    tasks: FxHashMap<TaskId, (u32, u32)>,
+    /// By task and, where roots are CPUs, CPU: its number and its root.
+    tasks: FxHashMap<(TaskId, Option<u32>), (u32, u32)>,
+    thread_numbers: FxHashMap<TaskId, u32>,
     threads: Vec<TaskId>,
 }
 
@@ -287,6 +288,7 @@ impl<'a> Grove<'a> {
             index: FxHashMap::default(),
             known: FxHashMap::default(),
             tasks: FxHashMap::default(),
+            thread_numbers: FxHashMap::default(),
             threads: Vec::new(),
         }
     }
@@ -305,7 +307,7 @@ impl<'a> Grove<'a> {
             let Some(path) = path.filter(|_| is_shown) else {
                 continue;
             };
-            let (thread, root) = self.task(sample.task);
+            let (thread, root) = self.task(sample.task, sample.cpu);
             samples.push(Taken {
                 node: self.place(root, path.0),
                 thread,
@@ -317,19 +319,23 @@ impl<'a> Grove<'a> {
     }
 
     /// The number of a task, and the node that its stacks begin at.
-    fn task(&mut self, id: TaskId) -> (u32, u32) {
-        if let Some(&known) = self.tasks.get(&id) {
+    fn task(&mut self, id: TaskId, cpu: Option<u32>) -> (u32, u32) {
+        let cpu = cpu.filter(|_| self.options.roots == Roots::Cpu);
+        if let Some(&known) = self.tasks.get(&(id, cpu)) {
             return known;
         }
-        let name = root_of(self.scene.profile(), self.options.roots, id);
+        let name = root_of(self.scene.profile(), self.options.roots, (id, cpu));
         let root = name.map_or(0, |name| {
             let frame = self.frames.add(&name, "", Kind::Task);
             self.child(0, frame)
         });
-        let both = (self.threads.len() as u32, root);
-        self.threads.push(id);
-        self.tasks.insert(id, both);
-        both
+        let threads = &mut self.threads;
+        let number = *self.thread_numbers.entry(id).or_insert_with(|| {
+            threads.push(id);
+            threads.len() as u32 - 1
+        });
+        self.tasks.insert((id, cpu), (number, root));
+        (number, root)
     }
 
     fn child(&mut self, parent: u32, frame: u32) -> u32 {
