@@ -380,7 +380,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         let (processes, counts) = (&self.processes, &mut self.counts);
         let mut rewritten = |chain: &mut Vec<u64>, out: &mut Vec<u8>| {
             counts.shortened += u64::from(shorten(chain));
-            let result = rewriter.rewrite(record.bytes, chain, out);
+            let result = rewriter.rewrite(&sample, chain, out);
             counts.malformed += u64::from(result.is_err());
         };
         let mut candidate = |mut chain: Vec<u64>, end, pid| {

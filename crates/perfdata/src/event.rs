@@ -1,6 +1,7 @@
 //! The events of a recording and which of them a record belongs to.
 
 use crate::layout::{RECORD_HEADER, SampleLayout};
+use crate::order::SamplePart;
 use prof_abi::{AttrFlags, ByteOrder, EventAttr, RecordType, SampleType};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
@@ -160,8 +161,8 @@ impl Events {
         let same_type = |event: &Event| event.attr.sample_type == first.attr.sample_type;
         if all_have(SampleType::ID) && rest.iter().all(same_type) {
             return Addressing::Id {
-                in_sample: first.layout.id.unwrap_or(0),
-                from_end: first.layout.trailer.id.unwrap_or(0),
+                in_sample: first.layout.at(SamplePart::Id).unwrap_or(0) as u16,
+                from_end: first.layout.trailer.back(SamplePart::Id).unwrap_or(0) as u16,
             };
         }
         if same {

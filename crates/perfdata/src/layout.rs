@@ -1,51 +1,10 @@
 //! Where the fields of a sample are: computed once per event.
 
+use crate::order::SamplePart;
 use prof_abi::{AttrFlags, BranchSampleType, ByteOrder, EventAttr, ReadFormat, SampleType};
 
 /// Bytes of a record header: u32 type, u16 misc, u16 size.
 pub const RECORD_HEADER: usize = 8;
-
-/// The fields of fixed size at the start of a SAMPLE, in file order.
-const FIXED: [SampleType; 9] = [
-    SampleType::IDENTIFIER,
-    SampleType::IP,
-    SampleType::TID,
-    SampleType::TIME,
-    SampleType::ADDR,
-    SampleType::ID,
-    SampleType::STREAM_ID,
-    SampleType::CPU,
-    SampleType::PERIOD,
-];
-
-/// What may stand behind the fields of fixed size beside a call chain.
-const VARIABLE: [SampleType; 15] = [
-    SampleType::READ,
-    SampleType::RAW,
-    SampleType::BRANCH_STACK,
-    SampleType::REGS_USER,
-    SampleType::STACK_USER,
-    SampleType::WEIGHT,
-    SampleType::WEIGHT_STRUCT,
-    SampleType::DATA_SRC,
-    SampleType::TRANSACTION,
-    SampleType::REGS_INTR,
-    SampleType::PHYS_ADDR,
-    SampleType::CGROUP,
-    SampleType::DATA_PAGE_SIZE,
-    SampleType::CODE_PAGE_SIZE,
-    SampleType::AUX,
-];
-
-/// The fields of the sample_id trailer, in file order.
-const TRAILER: [SampleType; 6] = [
-    SampleType::TID,
-    SampleType::TIME,
-    SampleType::ID,
-    SampleType::STREAM_ID,
-    SampleType::CPU,
-    SampleType::IDENTIFIER,
-];
 
 /// What of a record's layout depends on its event only.
 ///
@@ -65,20 +24,14 @@ pub struct SampleLayout {
     pub regs_user: u64,
     /// Mask of the registers in REGS_INTR.
     pub regs_intr: u64,
-    pub(crate) identifier: Option<u16>,
-    pub(crate) ip: Option<u16>,
-    pub(crate) tid: Option<u16>,
-    pub(crate) time: Option<u16>,
-    pub(crate) addr: Option<u16>,
-    pub(crate) id: Option<u16>,
-    pub(crate) stream_id: Option<u16>,
-    pub(crate) cpu: Option<u16>,
-    pub(crate) period: Option<u16>,
+    /// Where each field of fixed size is, by its position in
+    /// [`SamplePart::ORDER`]; 0 for those that are not there.
+    fixed: [u16; SamplePart::FIXED],
     /// First byte behind the fixed fields.
     pub(crate) fixed_end: u16,
-    /// Behind the fixed fields there is a call chain at most.
-    pub(crate) is_plain: bool,
-    /// The sample_id trailer; all-`None` and length 0 without sample_id_all.
+    /// The fields behind them: a bit for each, in file order.
+    pub(crate) variable: u16,
+    /// The sample_id trailer; empty without sample_id_all.
     pub(crate) trailer: TrailerLayout,
 }
 
@@ -86,13 +39,10 @@ pub struct SampleLayout {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct TrailerLayout {
     /// Length of the trailer in bytes.
-    pub(crate) len: u16,
-    pub(crate) tid: Option<u16>,
-    pub(crate) time: Option<u16>,
-    pub(crate) id: Option<u16>,
-    pub(crate) stream_id: Option<u16>,
-    pub(crate) cpu: Option<u16>,
-    pub(crate) identifier: Option<u16>,
+    len: u16,
+    /// Bytes back, by position in [`SamplePart::ORDER`]; 0 for those that are
+    /// not there.
+    back: [u16; SamplePart::FIXED],
 }
 
 impl SampleLayout {
@@ -100,9 +50,17 @@ impl SampleLayout {
     pub fn new(attr: &EventAttr) -> Self {
         let sample_type = attr.sample_type;
         let branches = attr.branch_sample_type;
-        let before = |field: SampleType| offset_of(&FIXED, sample_type, field);
-        let at = |field| before(field).map(|slots| RECORD_HEADER as u16 + slots * 8);
-        let fixed = FIXED.iter().filter(|&&bit| sample_type.has(bit)).count();
+        let mut fixed = [0; SamplePart::FIXED];
+        let mut fixed_end = RECORD_HEADER as u16;
+        let mut variable = 0;
+        for part in SamplePart::of(SamplePart::ORDER, sample_type) {
+            if let Some(index) = part.variable_index() {
+                variable |= 1 << index;
+            } else if let Some(at) = fixed.get_mut(part as usize) {
+                *at = fixed_end;
+                fixed_end += 8;
+            }
+        }
         Self {
             sample_type,
             read_format: attr.read_format,
@@ -110,22 +68,36 @@ impl SampleLayout {
             branch_counters: branches.has(BranchSampleType::COUNTERS),
             regs_user: attr.sample_regs_user,
             regs_intr: attr.sample_regs_intr,
-            identifier: at(SampleType::IDENTIFIER),
-            ip: at(SampleType::IP),
-            tid: at(SampleType::TID),
-            time: at(SampleType::TIME),
-            addr: at(SampleType::ADDR),
-            id: at(SampleType::ID),
-            stream_id: at(SampleType::STREAM_ID),
-            cpu: at(SampleType::CPU),
-            period: at(SampleType::PERIOD),
-            fixed_end: (RECORD_HEADER + fixed * 8) as u16,
-            is_plain: VARIABLE.iter().all(|&bit| !sample_type.has(bit)),
+            fixed,
+            fixed_end,
+            variable,
             trailer: if attr.flags.has(AttrFlags::SAMPLE_ID_ALL) {
                 TrailerLayout::new(sample_type)
             } else {
                 TrailerLayout::default()
             },
+        }
+    }
+
+    /// Where a field of fixed size is, in bytes from the record's start.
+    #[inline]
+    pub(crate) fn at(&self, part: SamplePart) -> Option<usize> {
+        let at = self.fixed.get(part as usize).copied();
+        at.filter(|&at| at != 0).map(usize::from)
+    }
+
+    /// Where the time of a sample is, in bytes from its start; `None` if the
+    /// event does not ask for `TIME`.
+    pub fn time_at(&self) -> Option<usize> {
+        self.at(SamplePart::Time)
+    }
+
+    /// Which registers a field of registers has.
+    pub(crate) fn mask_of(&self, part: SamplePart) -> u64 {
+        match part {
+            SamplePart::RegsUser => self.regs_user,
+            SamplePart::RegsIntr => self.regs_intr,
+            _ => 0,
         }
     }
 
@@ -137,26 +109,24 @@ impl SampleLayout {
 
 impl TrailerLayout {
     fn new(sample_type: SampleType) -> Self {
-        let len = 8 * TRAILER.iter().filter(|&&bit| sample_type.has(bit)).count() as u16;
-        let back = |field| offset_of(&TRAILER, sample_type, field).map(|slots| len - slots * 8);
-        Self {
-            len,
-            tid: back(SampleType::TID),
-            time: back(SampleType::TIME),
-            id: back(SampleType::ID),
-            stream_id: back(SampleType::STREAM_ID),
-            cpu: back(SampleType::CPU),
-            identifier: back(SampleType::IDENTIFIER),
+        let mut layout = Self::default();
+        let mut parts: Vec<_> = SamplePart::of(SamplePart::TRAILER, sample_type).collect();
+        parts.reverse();
+        for part in parts {
+            layout.len += 8;
+            if let Some(back) = layout.back.get_mut(part as usize) {
+                *back = layout.len;
+            }
         }
+        layout
     }
-}
 
-/// How many 8-byte slots stand before `field`; `None` if it is not there.
-fn offset_of(order: &[SampleType], sample_type: SampleType, field: SampleType) -> Option<u16> {
-    sample_type.has(field).then(|| {
-        let before = order.iter().take_while(|&&bit| bit != field);
-        before.filter(|&&bit| sample_type.has(bit)).count() as u16
-    })
+    /// Where a field is, in bytes back from the record's end.
+    #[inline]
+    pub(crate) fn back(&self, part: SamplePart) -> Option<usize> {
+        let back = self.back.get(part as usize).copied();
+        back.filter(|&back| back != 0).map(usize::from)
+    }
 }
 
 /// The sample_id trailer of a record, or the same fields of a sample. Each is
@@ -181,23 +151,19 @@ impl SampleId {
     /// Reads the trailer at the end of `record`, backwards, because names
     /// before it have no stated length.
     pub(crate) fn from_end(record: &[u8], layout: &TrailerLayout, order: ByteOrder) -> Self {
-        let u32_back = |back: Option<u16>, plus: usize| {
-            let at = record.len().checked_sub(back?.into())?;
-            (at >= RECORD_HEADER).then_some(())?;
-            order.u32(record, at + plus)
+        let place = |part| {
+            let at = record.len().checked_sub(layout.back(part)?)?;
+            (at >= RECORD_HEADER).then_some(at)
         };
-        let u64_back = |back: Option<u16>| {
-            let at = record.len().checked_sub(back?.into())?;
-            (at >= RECORD_HEADER).then_some(())?;
-            order.u64(record, at)
-        };
+        let u32_in = |part, plus: usize| order.u32(record, place(part)? + plus);
+        let u64_in = |part| order.u64(record, place(part)?);
         Self {
-            pid: u32_back(layout.tid, 0).map(|pid| pid as i32),
-            tid: u32_back(layout.tid, 4).map(|tid| tid as i32),
-            time: u64_back(layout.time),
-            id: u64_back(layout.identifier).or_else(|| u64_back(layout.id)),
-            stream_id: u64_back(layout.stream_id),
-            cpu: u32_back(layout.cpu, 0),
+            pid: u32_in(SamplePart::Tid, 0).map(|pid| pid as i32),
+            tid: u32_in(SamplePart::Tid, 4).map(|tid| tid as i32),
+            time: u64_in(SamplePart::Time),
+            id: u64_in(SamplePart::Identifier).or_else(|| u64_in(SamplePart::Id)),
+            stream_id: u64_in(SamplePart::StreamId),
+            cpu: u32_in(SamplePart::Cpu, 0),
         }
     }
 }

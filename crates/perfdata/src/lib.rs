@@ -38,6 +38,7 @@ mod input;
 mod layout;
 mod lbr;
 mod losses;
+mod order;
 mod own;
 mod read_values;
 mod reader;

@@ -4,6 +4,7 @@ use crate::body::Body;
 use crate::event::{Event, Events};
 use crate::fields::{Encoder, Fields};
 use crate::layout::{RECORD_HEADER, SampleId};
+use crate::order::SamplePart;
 use crate::sample::{BodyError, Sample};
 use prof_abi::{ByteOrder, Misc, RecordType};
 
@@ -83,9 +84,11 @@ impl<'a> Record<'a> {
         }
         let layout = &self.event()?.layout;
         let at = if self.kind == RecordType::SAMPLE {
-            layout.time?.into()
+            layout.at(SamplePart::Time)?
         } else {
-            self.bytes.len().checked_sub(layout.trailer.time?.into())?
+            self.bytes
+                .len()
+                .checked_sub(layout.trailer.back(SamplePart::Time)?)?
         };
         self.order().u64(self.bytes, at)
     }
@@ -94,7 +97,7 @@ impl<'a> Record<'a> {
     #[inline]
     pub fn period(&self) -> Option<u64> {
         let event = self.event().filter(|_| self.kind == RecordType::SAMPLE)?;
-        let at = event.layout.period.map(usize::from);
+        let at = event.layout.at(SamplePart::Period);
         let recorded = at.and_then(|at| self.order().u64(self.bytes, at));
         Some(event.period_of(recorded))
     }

@@ -2,8 +2,10 @@
 
 use crate::fields::{Fields, Short};
 use crate::layout::{SampleId, SampleLayout};
+use crate::order::{SamplePart, in_fixed_part};
 use crate::read_values::ReadValues;
 use prof_abi::{ByteOrder, CallchainContext, SampleType};
+use std::ops::Range;
 
 /// A part of a sample that did not fit into its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -25,164 +27,42 @@ pub struct Sample<'a> {
     parts: Parts,
 }
 
-/// Where the parts of variable size are. Offsets count from the start of the
-/// record; 0 says "not there", since the header is.
+/// Where the parts of variable size are, their counts included: first byte
+/// and the byte behind, from the start of the record; (0, 0) says "not there".
 #[derive(Debug, Clone, Copy, Default)]
 struct Parts {
-    read: (u32, u32),
-    callchain: (u32, u32),
-    raw: (u32, u32),
-    branch_hw_index: u32,
-    branches: (u32, u32),
-    branch_counters: u32,
-    regs_user: (u32, u32),
-    stack_user: (u32, u32),
-    stack_user_valid: u32,
-    weight: u32,
-    data_src: u32,
-    transaction: u32,
-    regs_intr: (u32, u32),
-    phys_addr: u32,
-    cgroup: u32,
-    data_page_size: u32,
-    code_page_size: u32,
-    aux: (u32, u32),
+    places: [(u32, u32); SamplePart::VARIABLE],
     end: u32,
 }
 
-/// Walks the variable parts in file order.
-struct Walk<'a> {
-    fields: Fields<'a>,
-    len: usize,
-    parts: Parts,
-}
-
-impl<'a> Walk<'a> {
-    fn at(&self) -> u32 {
-        (self.len - self.fields.left()) as u32
-    }
-
-    /// A field of eight bytes: where it is.
-    fn word(&mut self, wanted: bool, field: &'static str) -> Result<u32, BodyError> {
-        if !wanted {
-            return Ok(0);
-        }
-        let at = self.at();
-        self.fields.u64().map_err(in_field(field))?;
-        Ok(at)
-    }
-
-    /// `count` items of `width` bytes: where they are.
-    fn run(&mut self, count: u64, width: usize, field: &'static str) -> Result<u32, BodyError> {
-        let at = self.at();
-        self.fields.items(count, width).map_err(in_field(field))?;
-        Ok(at)
-    }
-
-    fn count(&mut self, field: &'static str) -> Result<u64, BodyError> {
-        self.fields.u64().map_err(in_field(field))
-    }
-
+impl Parts {
+    /// Walks the parts that `layout` tells of, from behind the fixed ones.
     #[inline]
-    fn callchain(&mut self) -> Result<(), BodyError> {
-        let nr = self.count("call chain")?;
-        self.parts.callchain = (self.run(nr, 8, "call chain")?, nr as u32);
-        Ok(())
+    fn find(record: &[u8], layout: &SampleLayout, order: ByteOrder) -> Result<Self, BodyError> {
+        let mut fields = Fields::new(record, order);
+        fields
+            .take(layout.fixed_end.into())
+            .map_err(in_fixed_part)?;
+        let mut parts = Self {
+            end: layout.fixed_end.into(),
+            ..Self::default()
+        };
+        let variable = SamplePart::ORDER.iter().skip(SamplePart::FIXED);
+        let mut ahead = layout.variable;
+        for (&part, place) in variable.zip(&mut parts.places) {
+            if ahead == 0 {
+                break;
+            }
+            if ahead & 1 != 0 {
+                let start = parts.end;
+                part.skip(&mut fields, layout)?;
+                parts.end = (record.len() - fields.left()) as u32;
+                *place = (start, parts.end);
+            }
+            ahead >>= 1;
+        }
+        Ok(parts)
     }
-
-    fn raw(&mut self) -> Result<(), BodyError> {
-        let size = self.fields.u32().map_err(in_field("raw data"))?;
-        self.parts.raw = (self.run(size.into(), 1, "raw data")?, size);
-        Ok(())
-    }
-
-    fn branches(&mut self, layout: &SampleLayout) -> Result<(), BodyError> {
-        let nr = self.count("branch stack")?;
-        self.parts.branch_hw_index = self.word(layout.branch_hw_index, "branch stack")?;
-        self.parts.branches = (self.run(nr, Branch::SIZE, "branch stack")?, nr as u32);
-        if layout.branch_counters {
-            self.parts.branch_counters = self.run(nr, 8, "branch counters")?;
-        }
-        Ok(())
-    }
-
-    fn registers(&mut self, mask: u64, field: &'static str) -> Result<(u32, u32), BodyError> {
-        let at = self.at();
-        let abi = self.count(field)?;
-        let values = if abi == 0 { 0 } else { mask.count_ones() };
-        self.run(values.into(), 8, field)?;
-        Ok((at, values))
-    }
-
-    fn stack(&mut self) -> Result<(), BodyError> {
-        let size = self.count("user stack")?;
-        self.parts.stack_user = (self.run(size, 1, "user stack")?, size as u32);
-        self.parts.stack_user_valid = self.word(size != 0, "user stack")?;
-        Ok(())
-    }
-
-    fn read(&mut self, layout: &SampleLayout) -> Result<(), BodyError> {
-        let at = self.at();
-        self.fields.read_format = layout.read_format;
-        let values = ReadValues::take(&mut self.fields).map_err(in_field("counter values"))?;
-        self.parts.read = (at, values.bytes().len() as u32);
-        Ok(())
-    }
-
-    #[inline]
-    fn all(&mut self, layout: &SampleLayout) -> Result<(), BodyError> {
-        if !layout.is_plain {
-            return self.all_that_vary(layout);
-        }
-        if layout.sample_type.has(SampleType::CALLCHAIN) {
-            self.callchain()?;
-        }
-        self.parts.end = self.at();
-        Ok(())
-    }
-
-    fn all_that_vary(&mut self, layout: &SampleLayout) -> Result<(), BodyError> {
-        let has = |bit| layout.sample_type.has(bit);
-        if has(SampleType::READ) {
-            self.read(layout)?;
-        }
-        if has(SampleType::CALLCHAIN) {
-            self.callchain()?;
-        }
-        if has(SampleType::RAW) {
-            self.raw()?;
-        }
-        if has(SampleType::BRANCH_STACK) {
-            self.branches(layout)?;
-        }
-        if has(SampleType::REGS_USER) {
-            self.parts.regs_user = self.registers(layout.regs_user, "user registers")?;
-        }
-        if has(SampleType::STACK_USER) {
-            self.stack()?;
-        }
-        let weight = has(SampleType::WEIGHT) || has(SampleType::WEIGHT_STRUCT);
-        self.parts.weight = self.word(weight, "weight")?;
-        self.parts.data_src = self.word(has(SampleType::DATA_SRC), "data source")?;
-        self.parts.transaction = self.word(has(SampleType::TRANSACTION), "transaction")?;
-        if has(SampleType::REGS_INTR) {
-            self.parts.regs_intr = self.registers(layout.regs_intr, "interrupt registers")?;
-        }
-        self.parts.phys_addr = self.word(has(SampleType::PHYS_ADDR), "physical address")?;
-        self.parts.cgroup = self.word(has(SampleType::CGROUP), "cgroup")?;
-        self.parts.data_page_size = self.word(has(SampleType::DATA_PAGE_SIZE), "page size")?;
-        self.parts.code_page_size = self.word(has(SampleType::CODE_PAGE_SIZE), "page size")?;
-        if has(SampleType::AUX) {
-            let size = self.count("AUX data")?;
-            self.parts.aux = (self.run(size, 1, "AUX data")?, size as u32);
-        }
-        self.parts.end = self.at();
-        Ok(())
-    }
-}
-
-fn in_field(field: &'static str) -> impl Fn(Short) -> BodyError {
-    move |short| BodyError { field, short }
 }
 
 impl<'a> Sample<'a> {
@@ -196,43 +76,54 @@ impl<'a> Sample<'a> {
         layout: &'a SampleLayout,
         order: ByteOrder,
     ) -> Result<Self, BodyError> {
-        let mut fields = Fields::new(record, order);
-        fields
-            .take(layout.fixed_end.into())
-            .map_err(in_field("fixed part"))?;
-        let mut walk = Walk {
-            fields,
-            len: record.len(),
-            parts: Parts::default(),
-        };
-        walk.all(layout)?;
         Ok(Self {
             record,
             layout,
             order,
-            parts: walk.parts,
+            parts: Parts::find(record, layout, order)?,
         })
     }
 
+    /// Where a part is in the record, its count included.
+    pub(crate) fn place(&self, part: SamplePart) -> Option<Range<usize>> {
+        let Some(index) = part.variable_index() else {
+            let at = self.layout.at(part)?;
+            return Some(at..at + 8);
+        };
+        let &(start, end) = self.parts.places.get(index)?;
+        (end != 0).then_some(start as usize..end as usize)
+    }
+
+    /// The bytes of a part, its count included.
+    fn part(&self, part: SamplePart) -> Option<&'a [u8]> {
+        self.record.get(self.place(part)?)
+    }
+
+    /// The bytes of a part behind its count of `width` bytes.
+    fn counted(&self, part: SamplePart, width: usize) -> Option<&'a [u8]> {
+        self.part(part)?.get(width..)
+    }
+
     #[inline]
-    fn u64_at(&self, at: Option<u16>) -> Option<u64> {
-        self.order.u64(self.record, at?.into())
+    pub(crate) fn word(&self, part: SamplePart) -> Option<u64> {
+        let at = match part.variable_index() {
+            None => self.layout.at(part)?,
+            Some(_) => self.place(part)?.start,
+        };
+        self.order.u64(self.record, at)
     }
 
-    fn part_u64(&self, at: u32) -> Option<u64> {
-        (at != 0).then_some(())?;
-        self.order.u64(self.record, at as usize)
+    /// The two numbers that share a field.
+    #[inline]
+    pub(crate) fn halves(&self, part: SamplePart) -> Option<(u32, u32)> {
+        let at = self.layout.at(part)?;
+        let first = self.order.u32(self.record, at)?;
+        Some((first, self.order.u32(self.record, at + 4)?))
     }
 
-    fn part(&self, (at, len): (u32, u32)) -> Option<&'a [u8]> {
-        (at != 0).then_some(())?;
+    /// The whole record, header included.
+    pub(crate) fn record(&self) -> &'a [u8] {
         self.record
-            .get(at as usize..(at as usize).checked_add(len as usize)?)
-    }
-
-    fn words(&self, (at, count): (u32, u32)) -> Option<Words<'a>> {
-        let bytes = self.part((at, count.checked_mul(8)?))?;
-        Some(Words::new(bytes, self.order))
     }
 
     /// The layout it was read by.
@@ -247,72 +138,64 @@ impl<'a> Sample<'a> {
 
     /// The event id at the fixed place.
     pub fn identifier(&self) -> Option<u64> {
-        self.u64_at(self.layout.identifier)
+        self.word(SamplePart::Identifier)
     }
 
     /// Instruction pointer (avma).
     #[inline]
     pub fn ip(&self) -> Option<u64> {
-        self.u64_at(self.layout.ip)
+        self.word(SamplePart::Ip)
     }
 
     /// Process id.
     #[inline]
     pub fn pid(&self) -> Option<i32> {
-        let at = usize::from(self.layout.tid?);
-        self.order.u32(self.record, at).map(|pid| pid as i32)
+        self.halves(SamplePart::Tid).map(|(pid, _)| pid as i32)
     }
 
     /// Thread id.
     #[inline]
     pub fn tid(&self) -> Option<i32> {
-        let at = usize::from(self.layout.tid?) + 4;
-        self.order.u32(self.record, at).map(|tid| tid as i32)
+        self.halves(SamplePart::Tid).map(|(_, tid)| tid as i32)
     }
 
     /// Time in ns on the event's clock.
     #[inline]
     pub fn time(&self) -> Option<u64> {
-        self.u64_at(self.layout.time)
+        self.word(SamplePart::Time)
     }
 
     /// Data address (avma).
     pub fn addr(&self) -> Option<u64> {
-        self.u64_at(self.layout.addr)
+        self.word(SamplePart::Addr)
     }
 
     /// Event id, of the group leader.
     pub fn id(&self) -> Option<u64> {
-        self.u64_at(self.layout.id)
+        self.word(SamplePart::Id)
     }
 
     /// Event id, of the event itself.
     pub fn stream_id(&self) -> Option<u64> {
-        self.u64_at(self.layout.stream_id)
+        self.word(SamplePart::StreamId)
     }
 
     /// CPU number; the reserved half of the field is ignored.
     #[inline]
     pub fn cpu(&self) -> Option<u32> {
-        self.order.u32(self.record, self.layout.cpu?.into())
-    }
-
-    /// The half of the CPU field that has no meaning.
-    pub(crate) fn cpu_reserved(&self) -> Option<u32> {
-        let at = usize::from(self.layout.cpu?) + 4;
-        self.order.u32(self.record, at)
+        self.halves(SamplePart::Cpu).map(|(cpu, _)| cpu)
     }
 
     /// Events this sample stands for, as recorded in it. Without the field
     /// the event's own period counts: [`crate::Event::period_of`].
     #[inline]
     pub fn period(&self) -> Option<u64> {
-        self.u64_at(self.layout.period)
+        self.word(SamplePart::Period)
     }
 
     /// Counter values.
     pub fn read(&self) -> Option<ReadValues<'a>> {
-        let mut fields = Fields::new(self.part(self.parts.read)?, self.order);
+        let mut fields = Fields::new(self.part(SamplePart::Read)?, self.order);
         fields.read_format = self.layout.read_format;
         ReadValues::take(&mut fields).ok()
     }
@@ -320,7 +203,8 @@ impl<'a> Sample<'a> {
     /// The call chain as recorded, leaf first, with its context markers; see
     /// [`CallchainContext`].
     pub fn callchain(&self) -> Option<Words<'a>> {
-        self.words(self.parts.callchain)
+        let entries = self.counted(SamplePart::Callchain, 8)?;
+        Some(Words::new(entries, self.order))
     }
 
     /// The cookie of a user call chain that a CALLCHAIN_DEFERRED record tells
@@ -335,40 +219,45 @@ impl<'a> Sample<'a> {
 
     /// Opaque bytes; a tracepoint's payload. May end in padding.
     pub fn raw(&self) -> Option<&'a [u8]> {
-        self.part(self.parts.raw)
+        self.counted(SamplePart::Raw, 4)
     }
 
     /// The branch stack, newest branch first.
     pub fn branches(&self) -> Option<Branches<'a>> {
-        let (at, count) = self.parts.branches;
-        let entries = self.part((at, count.checked_mul(Branch::SIZE as u32)?))?;
+        let part = self.part(SamplePart::Branches)?;
+        let count = self.order.u64(part, 0)? as usize;
+        let head = 8 + 8 * usize::from(self.layout.branch_hw_index);
+        let (entries, counters) = part.get(head..)?.split_at_checked(count * Branch::SIZE)?;
+        let has_counters = self.layout.branch_counters;
         Some(Branches {
             entries,
-            counters: self.words((self.parts.branch_counters, count)),
+            counters: has_counters.then(|| Words::new(counters, self.order)),
             order: self.order,
         })
     }
 
     /// Where the newest branch stands in the hardware's ring.
     pub fn branch_hw_index(&self) -> Option<u64> {
-        self.part_u64(self.parts.branch_hw_index)
+        let part = self.part(SamplePart::Branches)?;
+        let is_there = self.layout.branch_hw_index;
+        is_there.then(|| self.order.u64(part, 8)).flatten()
     }
 
     /// User registers.
     pub fn regs_user(&self) -> Option<Registers<'a>> {
-        self.registers(self.parts.regs_user, self.layout.regs_user)
+        self.registers(SamplePart::RegsUser)
     }
 
     /// Registers at the interrupt.
     pub fn regs_intr(&self) -> Option<Registers<'a>> {
-        self.registers(self.parts.regs_intr, self.layout.regs_intr)
+        self.registers(SamplePart::RegsIntr)
     }
 
-    fn registers(&self, (at, count): (u32, u32), mask: u64) -> Option<Registers<'a>> {
+    pub(crate) fn registers(&self, part: SamplePart) -> Option<Registers<'a>> {
         Some(Registers {
-            abi: self.part_u64(at)?,
-            mask,
-            values: self.words((at + 8, count))?,
+            abi: self.word(part)?,
+            mask: self.layout.mask_of(part),
+            values: Words::new(self.counted(part, 8)?, self.order),
         })
     }
 
@@ -381,18 +270,27 @@ impl<'a> Sample<'a> {
 
     /// The user stack with its bytes that are not valid.
     pub fn stack_user_dumped(&self) -> Option<&'a [u8]> {
-        self.part(self.parts.stack_user)
+        let (dump, _) = self.stack_parts()?;
+        Some(dump)
     }
 
     /// How many bytes of the user stack the kernel says are valid.
     pub fn stack_user_valid(&self) -> Option<u64> {
-        self.part_u64(self.parts.stack_user_valid)
+        let (_, valid) = self.stack_parts()?;
+        self.order.u64(valid, 0)
+    }
+
+    /// The dump, and the field that says how much of it is valid; that is
+    /// empty if the dump is.
+    fn stack_parts(&self) -> Option<(&'a [u8], &'a [u8])> {
+        let counted = self.counted(SamplePart::StackUser, 8)?;
+        counted.split_at_checked(counted.len().saturating_sub(8))
     }
 
     /// Weight, usually a latency in cycles: WEIGHT whole, of WEIGHT_STRUCT
     /// the first part.
     pub fn weight(&self) -> Option<u64> {
-        let word = self.part_u64(self.parts.weight)?;
+        let word = self.word(SamplePart::Weight)?;
         let whole = self.layout.sample_type.has(SampleType::WEIGHT);
         Some(if whole { word } else { word & 0xffff_ffff })
     }
@@ -401,43 +299,43 @@ impl<'a> Sample<'a> {
     /// machine (instruction latency, pipeline stage or retire latency).
     pub fn weight_parts(&self) -> Option<(u32, u16, u16)> {
         let split = self.layout.sample_type.has(SampleType::WEIGHT_STRUCT);
-        let word = self.part_u64(self.parts.weight).filter(|_| split)?;
+        let word = self.word(SamplePart::Weight).filter(|_| split)?;
         Some((word as u32, (word >> 32) as u16, (word >> 48) as u16))
     }
 
     /// Where the data came from; see `prof_abi::DataSource`.
     pub fn data_src(&self) -> Option<u64> {
-        self.part_u64(self.parts.data_src)
+        self.word(SamplePart::DataSrc)
     }
 
     /// Why a transaction ended; see `prof_abi::Transaction`.
     pub fn transaction(&self) -> Option<u64> {
-        self.part_u64(self.parts.transaction)
+        self.word(SamplePart::Transaction)
     }
 
     /// Physical data address.
     pub fn phys_addr(&self) -> Option<u64> {
-        self.part_u64(self.parts.phys_addr)
+        self.word(SamplePart::PhysAddr)
     }
 
     /// Cgroup id.
     pub fn cgroup(&self) -> Option<u64> {
-        self.part_u64(self.parts.cgroup)
+        self.word(SamplePart::Cgroup)
     }
 
     /// Page size of the data address, bytes.
     pub fn data_page_size(&self) -> Option<u64> {
-        self.part_u64(self.parts.data_page_size)
+        self.word(SamplePart::DataPageSize)
     }
 
     /// Page size of the instruction address, bytes.
     pub fn code_page_size(&self) -> Option<u64> {
-        self.part_u64(self.parts.code_page_size)
+        self.word(SamplePart::CodePageSize)
     }
 
     /// A piece of the AUX area.
     pub fn aux(&self) -> Option<&'a [u8]> {
-        self.part(self.parts.aux)
+        self.counted(SamplePart::Aux, 8)
     }
 
     /// Bytes behind the last known part: of sample_type bits not known here.

@@ -1,78 +1,82 @@
 //! The fields of a sample by name, for listing.
 
-use crate::body::{Style, Value, list_of};
+use crate::body::{Style, Value, list_of, read_value};
+use crate::order::{SamplePart, Shape};
 use crate::sample::{Branch, Registers, Sample};
 use std::borrow::Cow;
 
 /// The fields that are there, in file order.
 pub(crate) fn fields<'a>(sample: &Sample<'a>) -> Vec<(&'static str, Value<'a>)> {
-    let number = |name, value: Option<u64>| value.map(|value| (name, Value::Number(value)));
-    let hex = |name, value: Option<u64>| value.map(|value| (name, Value::Hex(value)));
-    let signed = |name, value: Option<i32>| value.map(|value| (name, Value::Signed(value.into())));
-    let bytes = |name, value: Option<&'a [u8]>| value.map(|value| (name, Value::Bytes(value)));
-    let single = [
-        number("identifier", sample.identifier()),
-        hex("ip", sample.ip()),
-        signed("pid", sample.pid()),
-        signed("tid", sample.tid()),
-        number("time", sample.time()),
-        hex("addr", sample.addr()),
-        number("id", sample.id()),
-        number("stream_id", sample.stream_id()),
-        number("cpu", sample.cpu().map(u64::from)),
-        number("period", sample.period()),
-        sample
-            .read()
-            .map(|read| ("read", crate::body::read_value(&read))),
-        sample
-            .callchain()
-            .map(|chain| ("callchain", list_of(chain, Style::Hex))),
-        bytes("raw", sample.raw()),
-        hex("branch_hw_index", sample.branch_hw_index()),
-        branches(sample),
-        registers("regs_user", sample.regs_user()),
-        bytes("stack_user", sample.stack_user_dumped()),
-        number("stack_user_valid", sample.stack_user_valid()),
-        number("weight", sample.weight()),
-        weight_parts(sample),
-        hex("data_src", sample.data_src()),
-        hex("transaction", sample.transaction()),
-        registers("regs_intr", sample.regs_intr()),
-        hex("phys_addr", sample.phys_addr()),
-        number("cgroup", sample.cgroup()),
-        number("data_page_size", sample.data_page_size()),
-        number("code_page_size", sample.code_page_size()),
-        bytes("aux", sample.aux()),
-    ];
-    let mut fields: Vec<_> = single.into_iter().flatten().collect();
+    let mut fields = Vec::new();
+    for part in SamplePart::of(SamplePart::ORDER, sample.layout().sample_type) {
+        list(sample, part, &mut fields);
+    }
     if !sample.extra().is_empty() {
         fields.push(("extra", Value::Bytes(sample.extra())));
     }
     fields
 }
 
-fn weight_parts<'a>(sample: &Sample<'a>) -> Option<(&'static str, Value<'a>)> {
-    let (_, second, third) = sample.weight_parts()?;
-    let parts = [second, third].map(|part| Value::Number(part.into()));
-    Some(("weight_more", Value::List(parts.to_vec())))
+/// Appends what is listed of one part: some are more than one field.
+fn list<'a>(sample: &Sample<'a>, part: SamplePart, fields: &mut Vec<(&'static str, Value<'a>)>) {
+    let value = match part {
+        SamplePart::Tid => {
+            let pid = sample.pid().map(|pid| ("pid", Value::Signed(pid.into())));
+            fields.extend(pid);
+            sample.tid().map(|tid| Value::Signed(tid.into()))
+        }
+        SamplePart::Cpu => sample.cpu().map(|cpu| Value::Number(cpu.into())),
+        SamplePart::Ip | SamplePart::Addr | SamplePart::PhysAddr => hex(sample, part),
+        SamplePart::DataSrc | SamplePart::Transaction => hex(sample, part),
+        SamplePart::Weight => sample.weight().map(Value::Number),
+        _ => match part.shape() {
+            Shape::Word | Shape::Halves => sample.word(part).map(Value::Number),
+            Shape::Counters => sample.read().map(|read| read_value(&read)),
+            Shape::Words => sample.callchain().map(|chain| list_of(chain, Style::Hex)),
+            Shape::Raw => sample.raw().map(Value::Bytes),
+            Shape::Branches => {
+                let index = sample.branch_hw_index().map(Value::Hex);
+                fields.extend(index.map(|index| ("branch_hw_index", index)));
+                branches(sample)
+            }
+            Shape::Registers => sample.registers(part).map(registers),
+            Shape::Stack => sample.stack_user_dumped().map(Value::Bytes),
+            Shape::Bytes => sample.aux().map(Value::Bytes),
+        },
+    };
+    fields.extend(value.map(|value| (part.listed(), value)));
+    fields.extend(more_of(sample, part));
 }
 
-fn registers<'a>(
-    name: &'static str,
-    registers: Option<Registers<'a>>,
-) -> Option<(&'static str, Value<'a>)> {
-    let registers = registers?;
-    Some((
-        name,
-        Value::Map(vec![
-            ("abi", Value::Number(registers.abi)),
-            ("mask", Value::Hex(registers.mask)),
-            ("values", list_of(registers.values, Style::Hex)),
-        ]),
-    ))
+fn hex<'a>(sample: &Sample<'a>, part: SamplePart) -> Option<Value<'a>> {
+    sample.word(part).map(Value::Hex)
 }
 
-fn branches<'a>(sample: &Sample<'a>) -> Option<(&'static str, Value<'a>)> {
+/// What is listed behind a part itself.
+fn more_of<'a>(sample: &Sample<'a>, part: SamplePart) -> Option<(&'static str, Value<'a>)> {
+    match part {
+        SamplePart::StackUser => {
+            let valid = sample.stack_user_valid()?;
+            Some(("stack_user_valid", Value::Number(valid)))
+        }
+        SamplePart::Weight => {
+            let (_, second, third) = sample.weight_parts()?;
+            let parts = [second, third].map(|part| Value::Number(part.into()));
+            Some(("weight_more", Value::List(parts.to_vec())))
+        }
+        _ => None,
+    }
+}
+
+fn registers(registers: Registers<'_>) -> Value<'_> {
+    Value::Map(vec![
+        ("abi", Value::Number(registers.abi)),
+        ("mask", Value::Hex(registers.mask)),
+        ("values", list_of(registers.values, Style::Hex)),
+    ])
+}
+
+fn branches<'a>(sample: &Sample<'a>) -> Option<Value<'a>> {
     let branches = sample.branches()?;
     let mut counters = branches.counters();
     let list = branches.iter().map(|branch| {
@@ -82,7 +86,7 @@ fn branches<'a>(sample: &Sample<'a>) -> Option<(&'static str, Value<'a>)> {
         }
         Value::Map(parts)
     });
-    Some(("branches", Value::List(list.collect())))
+    Some(Value::List(list.collect()))
 }
 
 fn branch_parts<'a>(branch: Branch) -> Vec<(&'static str, Value<'a>)> {

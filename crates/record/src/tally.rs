@@ -1,6 +1,7 @@
 //! Counting what goes by: samples, losses, throttling, times.
 
-use prof_abi::{ByteOrder, EventAttr, RecordType, SampleType};
+use prof_abi::{ByteOrder, EventAttr, RecordType};
+use prof_perfdata::SampleLayout;
 
 /// What was seen in the records of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,17 +31,12 @@ pub(crate) struct Counter {
 impl Counter {
     /// For records of events that agree in the fields up to the time.
     pub(crate) fn new(attr: &EventAttr) -> Self {
-        let before = SampleType::IDENTIFIER | SampleType::IP | SampleType::TID;
-        let words = (attr.sample_type.0 & before.0).count_ones() as usize;
         Self {
             tally: Tally {
                 first: u64::MAX,
                 ..Tally::default()
             },
-            time_at: attr
-                .sample_type
-                .has(SampleType::TIME)
-                .then_some(8 + 8 * words),
+            time_at: SampleLayout::new(attr).time_at(),
         }
     }
 

@@ -7,8 +7,8 @@
 //! keep up, a sample with less of its stack is better than none.
 
 use prof_abi::{ByteOrder, RecordType};
-use prof_perfdata::write::EventDescription;
-use prof_perfdata::{Event, Events, Record, Sample};
+use prof_perfdata::write::{EventDescription, shorten_user_stack};
+use prof_perfdata::{Event, Events, Record};
 
 /// Shortens samples of the events it was made for.
 #[derive(Debug)]
@@ -78,31 +78,8 @@ impl Trim {
         if view.kind != RecordType::SAMPLE {
             return None;
         }
-        let sample = Sample::new(record, &view.event()?.layout, ByteOrder::NATIVE).ok()?;
-        let dump = sample.stack_user_dumped().filter(|dump| !dump.is_empty())?;
-        let valid = sample.stack_user_valid()?;
-        let kept = usize::try_from(valid).ok()?.checked_next_multiple_of(8)?;
-        let kept = kept.min(most);
-        if kept >= dump.len() {
-            return None;
-        }
-        // `dump` is a part of `record`: its size stands before it, and how
-        // much of it is valid behind.
-        let at = dump.as_ptr() as usize - record.as_ptr() as usize;
-        let behind = at + dump.len() + 8;
-        let validity = if kept == 0 { 0 } else { 8 };
-        let size = at + kept + validity + (record.len() - behind);
-        out.extend_from_slice(record.get(..6)?);
-        out.extend_from_slice(&ByteOrder::NATIVE.bytes_u16(size as u16));
-        out.extend_from_slice(record.get(8..at - 8)?);
-        out.extend_from_slice(&ByteOrder::NATIVE.bytes_u64(kept as u64));
-        out.extend_from_slice(dump.get(..kept)?);
-        if kept > 0 {
-            let valid = valid.min(kept as u64);
-            out.extend_from_slice(&ByteOrder::NATIVE.bytes_u64(valid));
-        }
-        out.extend_from_slice(record.get(behind..)?);
-        Some(())
+        let sample = view.sample_of(view.event()?).ok()?;
+        shorten_user_stack(&sample, most, out).then_some(())
     }
 }
 

@@ -45,7 +45,7 @@ pub use features::{
 pub use file::{EventDescription, FileWriter, Kept};
 pub use pipe::PipeWriter;
 pub use record::{MAX_RECORD_SIZE, RecordTooLong};
-pub use sample::{MalformedSample, SampleEncoder, SampleFields, UserChainRewriter};
+pub use sample::{SampleEncoder, SampleFields, UserChainRewriter, shorten_user_stack};
 pub use session::{
     CpuMap, EventUpdate, HeaderAttr, HeaderFeature, IdIndexEntry, LostRecords, LostSamples,
     finished_init, finished_round, id_index, thread_map,

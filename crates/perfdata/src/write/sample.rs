@@ -1,9 +1,12 @@
 //! Samples: from fields, and from a recorded sample with another user stack.
 
 use super::record::{RecordBuilder, RecordTooLong};
+use crate::layout::RECORD_HEADER;
+use crate::order::{SamplePart, Shape};
+use crate::sample::Sample;
 use prof_abi::{
-    AttrFlags, BranchSampleType, ByteOrder, CallchainContext, CpuMode, EventAttr, Misc, ReadFormat,
-    RecordType, SampleType,
+    AttrFlags, BranchSampleType, ByteOrder, CallchainContext, CpuMode, EventAttr, Misc, RecordType,
+    SampleType,
 };
 
 /// Values of a sample; those that the event does not ask for are not written.
@@ -89,107 +92,92 @@ impl SampleEncoder {
     ) -> Result<(), RecordTooLong> {
         let misc = Misc(super::record::misc_of(fields.cpu_mode));
         let mut record = RecordBuilder::begin(out, RecordType::SAMPLE, misc);
-        self.head(fields, &mut record);
-        self.variable_part(fields, &mut record);
-        self.tail(fields, &mut record);
+        for part in SamplePart::of(SamplePart::ORDER, self.sample_type) {
+            self.put(part, fields, &mut record);
+        }
         record.end()
     }
 
-    fn has(&self, bit: SampleType) -> bool {
-        self.sample_type.has(bit)
-    }
-
-    /// The fields of 8 bytes at the beginning.
-    fn head(&self, fields: &SampleFields<'_>, record: &mut RecordBuilder<'_>) {
-        let pair = |low: u32, high: u32| match ByteOrder::NATIVE {
-            ByteOrder::Little => u64::from(high) << 32 | u64::from(low),
-            ByteOrder::Big => u64::from(low) << 32 | u64::from(high),
-        };
-        for (bit, value) in [
-            (SampleType::IDENTIFIER, fields.id),
-            (SampleType::IP, fields.ip),
-            (SampleType::TID, pair(fields.pid, fields.tid)),
-            (SampleType::TIME, fields.time),
-            (SampleType::ADDR, fields.addr),
-            (SampleType::ID, fields.id),
-            (SampleType::STREAM_ID, fields.stream_id),
-            (SampleType::CPU, pair(fields.cpu, 0)),
-            (SampleType::PERIOD, fields.period),
-        ] {
-            if self.has(bit) {
-                record.u64(value);
+    fn put(&self, part: SamplePart, fields: &SampleFields<'_>, record: &mut RecordBuilder<'_>) {
+        match part.shape() {
+            Shape::Word => record.u64(fields.word(part)),
+            Shape::Halves if part == SamplePart::Tid => {
+                record.u32(fields.pid);
+                record.u32(fields.tid);
+            }
+            Shape::Halves => {
+                record.u32(fields.cpu);
+                record.u32(0);
+            }
+            Shape::Counters => fields.read.iter().for_each(|&value| record.u64(value)),
+            Shape::Words => {
+                record.u64(fields.callchain.len() as u64);
+                fields.callchain.iter().for_each(|&ip| record.u64(ip));
+            }
+            Shape::Raw => {
+                // The size counts the padding, so that size + 4 is aligned.
+                let padded = (4 + fields.raw.len()).next_multiple_of(8) - 4;
+                record.u32(padded as u32);
+                record.bytes(fields.raw);
+                record.pad(8);
+            }
+            Shape::Branches => self.put_branches(fields, record),
+            Shape::Registers if part == SamplePart::RegsUser => {
+                put_registers(fields.regs_user, record);
+            }
+            Shape::Registers => put_registers(fields.regs_intr, record),
+            Shape::Stack => put_stack(fields.stack_user, record),
+            Shape::Bytes => {
+                record.u64(fields.aux.len().next_multiple_of(8) as u64);
+                record.bytes(fields.aux);
             }
         }
     }
 
-    fn variable_part(&self, fields: &SampleFields<'_>, record: &mut RecordBuilder<'_>) {
-        if self.has(SampleType::READ) {
-            fields.read.iter().for_each(|&value| record.u64(value));
+    fn put_branches(&self, fields: &SampleFields<'_>, record: &mut RecordBuilder<'_>) {
+        record.u64(fields.branches.len() as u64);
+        if self.branch.has(BranchSampleType::HW_INDEX) {
+            record.u64(fields.branch_hw_index);
         }
-        if self.has(SampleType::CALLCHAIN) {
-            record.u64(fields.callchain.len() as u64);
-            fields.callchain.iter().for_each(|&ip| record.u64(ip));
+        for &value in fields.branches.iter().flatten() {
+            record.u64(value);
         }
-        if self.has(SampleType::RAW) {
-            // The size counts the padding, so that size + 4 is aligned.
-            let padded = (4 + fields.raw.len()).next_multiple_of(8) - 4;
-            record.u32(padded as u32);
-            record.bytes(fields.raw);
-            record.pad(8);
-        }
-        if self.has(SampleType::BRANCH_STACK) {
-            record.u64(fields.branches.len() as u64);
-            if self.branch.has(BranchSampleType::HW_INDEX) {
-                record.u64(fields.branch_hw_index);
-            }
-            for &value in fields.branches.iter().flatten() {
-                record.u64(value);
-            }
-            if self.branch.has(BranchSampleType::COUNTERS) {
-                fields.branches.iter().for_each(|_| record.u64(0));
-            }
-        }
-        if self.has(SampleType::REGS_USER) {
-            put_registers(fields.regs_user, record);
-        }
-        if self.has(SampleType::STACK_USER) {
-            let padded = fields.stack_user.len().next_multiple_of(8) as u64;
-            record.u64(padded);
-            record.bytes(fields.stack_user);
-            record.pad(8);
-            if padded != 0 {
-                record.u64(fields.stack_user.len() as u64);
-            }
+        if self.branch.has(BranchSampleType::COUNTERS) {
+            fields.branches.iter().for_each(|_| record.u64(0));
         }
     }
+}
 
-    fn tail(&self, fields: &SampleFields<'_>, record: &mut RecordBuilder<'_>) {
-        if self.has(SampleType::WEIGHT) || self.has(SampleType::WEIGHT_STRUCT) {
-            record.u64(fields.weight);
+impl SampleFields<'_> {
+    /// The value of a field that is one number.
+    fn word(&self, part: SamplePart) -> u64 {
+        match part {
+            SamplePart::Identifier | SamplePart::Id => self.id,
+            SamplePart::Ip => self.ip,
+            SamplePart::Time => self.time,
+            SamplePart::Addr => self.addr,
+            SamplePart::StreamId => self.stream_id,
+            SamplePart::Period => self.period,
+            SamplePart::Weight => self.weight,
+            SamplePart::DataSrc => self.data_src,
+            SamplePart::Transaction => self.transaction,
+            SamplePart::PhysAddr => self.phys_addr,
+            SamplePart::Cgroup => self.cgroup,
+            SamplePart::DataPageSize => self.data_page_size,
+            SamplePart::CodePageSize => self.code_page_size,
+            _ => 0,
         }
-        if self.has(SampleType::DATA_SRC) {
-            record.u64(fields.data_src);
-        }
-        if self.has(SampleType::TRANSACTION) {
-            record.u64(fields.transaction);
-        }
-        if self.has(SampleType::REGS_INTR) {
-            put_registers(fields.regs_intr, record);
-        }
-        for (bit, value) in [
-            (SampleType::PHYS_ADDR, fields.phys_addr),
-            (SampleType::CGROUP, fields.cgroup),
-            (SampleType::DATA_PAGE_SIZE, fields.data_page_size),
-            (SampleType::CODE_PAGE_SIZE, fields.code_page_size),
-        ] {
-            if self.has(bit) {
-                record.u64(value);
-            }
-        }
-        if self.has(SampleType::AUX) {
-            record.u64(fields.aux.len().next_multiple_of(8) as u64);
-            record.bytes(fields.aux);
-        }
+    }
+}
+
+/// Size, the bytes padded to 8, and unless there are none how many are valid.
+fn put_stack(stack: &[u8], record: &mut RecordBuilder<'_>) {
+    let padded = stack.len().next_multiple_of(8) as u64;
+    record.u64(padded);
+    record.bytes(stack);
+    record.pad(8);
+    if padded != 0 {
+        record.u64(stack.len() as u64);
     }
 }
 
@@ -201,23 +189,6 @@ fn put_registers((abi, values): (u64, &[u64]), record: &mut RecordBuilder<'_>) {
     }
 }
 
-/// A recorded sample could not be rewritten.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum MalformedSample {
-    /// A field's length passes the end of the record.
-    #[error("a sample of {record} bytes ends inside its {field}")]
-    Cut {
-        /// The field.
-        field: &'static str,
-        /// The record's length in bytes.
-        record: usize,
-    },
-    /// The new stack does not fit.
-    #[error(transparent)]
-    TooLong(#[from] RecordTooLong),
-}
-
 /// Turns samples with registers and a piece of user stack into samples with a
 /// call chain, as if the kernel had unwound.
 ///
@@ -227,9 +198,7 @@ pub enum MalformedSample {
 /// ```
 #[derive(Debug, Clone)]
 pub struct UserChainRewriter {
-    attr: EventAttr,
     written: EventAttr,
-    head_words: usize,
 }
 
 impl UserChainRewriter {
@@ -243,20 +212,7 @@ impl UserChainRewriter {
         written.flags = attr.flags.without(AttrFlags::EXCLUDE_CALLCHAIN_USER);
         written.sample_regs_user = 0;
         written.sample_stack_user = 0;
-        let head = SampleType::IDENTIFIER
-            | SampleType::IP
-            | SampleType::TID
-            | SampleType::TIME
-            | SampleType::ADDR
-            | SampleType::ID
-            | SampleType::STREAM_ID
-            | SampleType::CPU
-            | SampleType::PERIOD;
-        Self {
-            attr: attr.clone(),
-            written,
-            head_words: (attr.sample_type.0 & head.0).count_ones() as usize,
-        }
+        Self { written }
     }
 
     /// The event as the rewritten samples are, for the file's header.
@@ -264,180 +220,106 @@ impl UserChainRewriter {
         &self.written
     }
 
-    /// Appends to `out` the sample `record` (header included) with
-    /// `user_chain`, leaf first and without a marker, as its user stack. A
-    /// user part that its own call chain has is replaced. On an error `out`
-    /// is as it was.
+    /// Appends to `out` the sample with `user_chain`, leaf first and without
+    /// a marker, as its user stack. A user part that its own call chain has
+    /// is replaced.
+    ///
+    /// # Errors
+    /// If the new stack does not fit into a record; `out` is then as it was.
     pub fn rewrite(
         &self,
-        record: &[u8],
+        sample: &Sample<'_>,
         user_chain: &[u64],
         out: &mut Vec<u8>,
-    ) -> Result<(), MalformedSample> {
-        let parts = self.parts(record)?;
-        let misc = Misc(ByteOrder::NATIVE.u16(record, 4).unwrap_or(0));
-        let mut new = RecordBuilder::begin(out, RecordType::SAMPLE, misc);
-        new.bytes(parts.before_chain);
-        let marker = usize::from(!user_chain.is_empty());
-        let entries = parts.kernel_chain.len() / 8 + marker + user_chain.len();
-        new.u64(entries as u64);
-        new.bytes(parts.kernel_chain);
-        if marker != 0 {
-            new.u64(CallchainContext::USER.0);
-        }
-        user_chain.iter().for_each(|&ip| new.u64(ip));
-        new.bytes(parts.before_regs);
-        new.bytes(parts.tail);
-        Ok(new.end()?)
-    }
-
-    fn parts<'a>(&self, record: &'a [u8]) -> Result<Parts<'a>, MalformedSample> {
-        let sample_type = self.attr.sample_type;
-        let mut walk = Walk { record, at: 8 };
-        walk.words(self.head_words, "fixed fields")?;
-        if sample_type.has(SampleType::READ) {
-            self.skip_read(&mut walk)?;
-        }
-        let before_chain = walk.since(8);
-        let mut kernel_chain: &[u8] = &[];
-        if sample_type.has(SampleType::CALLCHAIN) {
-            let entries = walk.u64("CALLCHAIN")?;
-            kernel_chain = kernel_part(walk.counted_words(entries, "CALLCHAIN")?);
-        }
-        let regs_at = walk.at;
-        if sample_type.has(SampleType::RAW) {
-            let size = walk.u32("RAW")?;
-            walk.bytes(u64::from(size), "RAW")?;
-        }
-        if sample_type.has(SampleType::BRANCH_STACK) {
-            self.skip_branches(&mut walk)?;
-        }
-        let before_regs = walk.since(regs_at);
-        if sample_type.has(SampleType::REGS_USER) && walk.u64("REGS_USER")? != 0 {
-            let registers = self.attr.sample_regs_user.count_ones() as usize;
-            walk.words(registers, "REGS_USER")?;
-        }
-        if sample_type.has(SampleType::STACK_USER) {
-            let size = walk.u64("STACK_USER")?;
-            if size != 0 {
-                walk.bytes(size, "STACK_USER")?;
-                walk.u64("STACK_USER")?; // how much of it is valid
+    ) -> Result<(), RecordTooLong> {
+        const REPLACED: [SamplePart; 3] = [
+            SamplePart::Callchain,
+            SamplePart::RegsUser,
+            SamplePart::StackUser,
+        ];
+        with_others(sample, &REPLACED, out, |part, new| {
+            if part == SamplePart::Callchain {
+                put_chain(sample, user_chain, new);
             }
-        }
-        Ok(Parts {
-            before_chain,
-            kernel_chain,
-            before_regs,
-            tail: record.get(walk.at..).unwrap_or_default(),
         })
     }
-
-    fn skip_read(&self, walk: &mut Walk<'_>) -> Result<(), MalformedSample> {
-        let format = self.attr.read_format;
-        let count = |bits: ReadFormat| (format.0 & bits.0).count_ones() as usize;
-        let times = count(ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING);
-        let per_value = 1 + count(ReadFormat::ID | ReadFormat::LOST);
-        if format.has(ReadFormat::GROUP) {
-            let values = walk.u64("READ")?;
-            walk.words(times, "READ")?;
-            for _ in 0..per_value {
-                walk.counted_words(values, "READ")?;
-            }
-        } else {
-            walk.words(times + per_value, "READ")?;
-        }
-        Ok(())
-    }
-
-    fn skip_branches(&self, walk: &mut Walk<'_>) -> Result<(), MalformedSample> {
-        let branch = self.attr.branch_sample_type;
-        let entries = walk.u64("BRANCH_STACK")?;
-        if branch.has(BranchSampleType::HW_INDEX) {
-            walk.u64("BRANCH_STACK")?;
-        }
-        let words = 3 + usize::from(branch.has(BranchSampleType::COUNTERS));
-        for _ in 0..words {
-            walk.counted_words(entries, "BRANCH_STACK")?;
-        }
-        Ok(())
-    }
 }
 
-/// The pieces of a sample that stay.
-struct Parts<'a> {
-    before_chain: &'a [u8],
-    kernel_chain: &'a [u8],
-    before_regs: &'a [u8],
-    tail: &'a [u8],
-}
-
-/// A chain without its user part: up to the first user marker.
-fn kernel_part(chain: &[u8]) -> &[u8] {
-    let is_user = |entry: &[u8]| {
-        ByteOrder::NATIVE
-            .u64(entry, 0)
-            .and_then(CallchainContext::from_entry)
-            .is_some_and(|marker| marker.cpu_mode() == CpuMode::User)
+/// The chain of `sample` without its user part, then `user_chain`.
+fn put_chain(sample: &Sample<'_>, user_chain: &[u64], new: &mut RecordBuilder<'_>) {
+    let is_user = |&entry: &u64| {
+        CallchainContext::from_entry(entry).is_some_and(|marker| marker.cpu_mode() == CpuMode::User)
     };
-    let user = chain.chunks_exact(8).position(is_user);
-    let end = user.map_or(chain.len(), |entry| entry * 8);
-    chain.get(..end).unwrap_or(chain)
+    let kernel = sample.callchain().unwrap_or_default();
+    let kernel = kernel.take_while(|entry| !is_user(entry));
+    let marker = usize::from(!user_chain.is_empty());
+    let entries = kernel.clone().count() + marker + user_chain.len();
+    new.u64(entries as u64);
+    kernel.for_each(|entry| new.u64(entry));
+    if marker != 0 {
+        new.u64(CallchainContext::USER.0);
+    }
+    user_chain.iter().for_each(|&ip| new.u64(ip));
 }
 
-/// A position in a record that never passes its end.
-struct Walk<'a> {
-    record: &'a [u8],
-    at: usize,
+/// Appends to `out` the sample with at most `most` bytes (a multiple of 8) of
+/// its user stack, and of these only what the kernel says is valid. Tells
+/// whether that is shorter; if not, nothing is appended.
+pub fn shorten_user_stack(sample: &Sample<'_>, most: usize, out: &mut Vec<u8>) -> bool {
+    let (Some(dump), Some(valid)) = (sample.stack_user_dumped(), sample.stack_user_valid()) else {
+        return false;
+    };
+    let whole_words = usize::try_from(valid).ok();
+    let Some(kept) = whole_words.and_then(|valid| valid.checked_next_multiple_of(8)) else {
+        return false;
+    };
+    let kept = kept.min(most);
+    let Some(stack) = dump.get(..kept).filter(|_| kept < dump.len()) else {
+        return false;
+    };
+    let shortened = with_others(sample, &[SamplePart::StackUser], out, |_, new| {
+        new.u64(kept as u64);
+        new.bytes(stack);
+        if kept > 0 {
+            new.u64(valid.min(kept as u64));
+        }
+    });
+    shortened.is_ok()
 }
 
-impl<'a> Walk<'a> {
-    fn take(&mut self, len: usize, field: &'static str) -> Result<&'a [u8], MalformedSample> {
-        let end = self.at.checked_add(len);
-        let taken = end.and_then(|end| self.record.get(self.at..end));
-        let taken = taken.ok_or(MalformedSample::Cut {
-            field,
-            record: self.record.len(),
-        })?;
-        self.at += len;
-        Ok(taken)
+/// Appends the sample with what `put` writes for each part of `replaced`,
+/// which are in file order and may be parts that the sample lacks.
+fn with_others(
+    sample: &Sample<'_>,
+    replaced: &[SamplePart],
+    out: &mut Vec<u8>,
+    mut put: impl FnMut(SamplePart, &mut RecordBuilder<'_>),
+) -> Result<(), RecordTooLong> {
+    let record = sample.record();
+    let misc = Misc(ByteOrder::NATIVE.u16(record, 4).unwrap_or(0));
+    let mut new = RecordBuilder::begin(out, RecordType::SAMPLE, misc);
+    let (mut copied, mut at) = (RECORD_HEADER, RECORD_HEADER);
+    for &part in SamplePart::ORDER {
+        let place = sample.place(part).unwrap_or(at..at);
+        if replaced.contains(&part) {
+            new.bytes(record.get(copied..place.start).unwrap_or_default());
+            put(part, &mut new);
+            copied = place.end;
+        }
+        at = place.end;
     }
-
-    fn bytes(&mut self, len: u64, field: &'static str) -> Result<&'a [u8], MalformedSample> {
-        self.take(usize::try_from(len).unwrap_or(usize::MAX), field)
-    }
-
-    fn words(&mut self, count: usize, field: &'static str) -> Result<&'a [u8], MalformedSample> {
-        self.take(count.saturating_mul(8), field)
-    }
-
-    /// Words whose count stands in the record.
-    fn counted_words(
-        &mut self,
-        count: u64,
-        field: &'static str,
-    ) -> Result<&'a [u8], MalformedSample> {
-        self.words(usize::try_from(count).unwrap_or(usize::MAX), field)
-    }
-
-    fn u64(&mut self, field: &'static str) -> Result<u64, MalformedSample> {
-        let word = self.take(8, field)?;
-        Ok(ByteOrder::NATIVE.u64(word, 0).unwrap_or(0))
-    }
-
-    fn u32(&mut self, field: &'static str) -> Result<u32, MalformedSample> {
-        let word = self.take(4, field)?;
-        Ok(ByteOrder::NATIVE.u32(word, 0).unwrap_or(0))
-    }
-
-    fn since(&self, start: usize) -> &'a [u8] {
-        self.record.get(start..self.at).unwrap_or_default()
-    }
+    new.bytes(record.get(copied..).unwrap_or_default());
+    new.end()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{MalformedSample, SampleEncoder, SampleFields, UserChainRewriter};
-    use prof_abi::{AttrFlags, CallchainContext, CpuMode, EventAttr, ReadFormat, SampleType};
+    use super::{RecordTooLong, SampleEncoder, SampleFields, UserChainRewriter};
+    use crate::layout::SampleLayout;
+    use crate::sample::Sample;
+    use prof_abi::{
+        AttrFlags, ByteOrder, CallchainContext, CpuMode, EventAttr, ReadFormat, SampleType,
+    };
 
     const KERNEL: u64 = CallchainContext::KERNEL.0;
     const USER: u64 = CallchainContext::USER.0;
@@ -455,6 +337,21 @@ mod tests {
             .encode(fields, &mut out)
             .expect("short");
         out
+    }
+
+    /// The bytes of a sample of `attr`, with another user chain.
+    fn rewritten(
+        attr: &EventAttr,
+        bytes: &[u8],
+        user_chain: &[u64],
+    ) -> Result<Vec<u8>, RecordTooLong> {
+        let layout = SampleLayout::new(attr);
+        let sample = Sample::new(bytes, &layout, ByteOrder::NATIVE).expect("whole");
+        let mut out = vec![1];
+        let result = UserChainRewriter::new(attr).rewrite(&sample, user_chain, &mut out);
+        assert_eq!(out.remove(0), 1, "what stands before is left alone");
+        assert_eq!(result.is_err(), out.is_empty());
+        result.map(|()| out)
     }
 
     /// Every field that the writer can be asked for, but `AUX`.
@@ -518,10 +415,8 @@ mod tests {
     #[test]
     fn a_rewritten_sample_is_what_its_own_attr_describes() {
         let rewriter = UserChainRewriter::new(&rich_attr());
-        let mut rewritten = Vec::new();
-        rewriter
-            .rewrite(&encoded(&rich_attr(), &RICH), &[61, 62], &mut rewritten)
-            .expect("whole");
+        let bytes = encoded(&rich_attr(), &RICH);
+        let rewritten = rewritten(&rich_attr(), &bytes, &[61, 62]).expect("short");
         let expected = SampleFields {
             callchain: &[KERNEL, 21, USER, 61, 62],
             ..RICH
@@ -540,17 +435,29 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_without_a_chain_gets_one_in_its_place() {
+        let attr = EventAttr {
+            sample_type: rich_attr().sample_type.without(SampleType::CALLCHAIN),
+            ..rich_attr()
+        };
+        let bytes = encoded(&attr, &RICH);
+        let expected = SampleFields {
+            callchain: &[USER, 61],
+            ..RICH
+        };
+        let written = UserChainRewriter::new(&attr).written_attr().clone();
+        let rewritten = rewritten(&attr, &bytes, &[61]).expect("short");
+        assert_eq!(rewritten, encoded(&written, &expected));
+    }
+
+    #[test]
     fn a_user_part_from_the_kernel_is_replaced() {
-        let attr = rich_attr();
         let fields = SampleFields {
             callchain: &[KERNEL, 21, USER, 7, 8, 9],
             ..RICH
         };
-        let rewriter = UserChainRewriter::new(&attr);
-        let mut out = Vec::new();
-        rewriter
-            .rewrite(&encoded(&attr, &fields), &[], &mut out)
-            .expect("whole");
+        let bytes = encoded(&rich_attr(), &fields);
+        let out = rewritten(&rich_attr(), &bytes, &[]).expect("short");
         assert_eq!(words(&out[8 + 15 * 8..])[..3], [2, KERNEL, 21]);
     }
 
@@ -562,25 +469,18 @@ mod tests {
             stack_user: &[],
             ..RICH
         };
-        let rewriter = UserChainRewriter::new(&attr);
-        let mut out = Vec::new();
-        rewriter
-            .rewrite(&encoded(&attr, &fields), &[], &mut out)
-            .expect("whole");
-        assert_eq!(out, encoded(rewriter.written_attr(), &fields));
+        let out = rewritten(&attr, &encoded(&attr, &fields), &[]).expect("short");
+        let written = UserChainRewriter::new(&attr).written_attr().clone();
+        assert_eq!(out, encoded(&written, &fields));
     }
 
     #[test]
-    fn a_cut_sample_is_an_error_at_every_length_and_writes_nothing() {
-        let attr = rich_attr();
-        let whole = encoded(&attr, &RICH);
-        let rewriter = UserChainRewriter::new(&attr);
-        // The last nine words are copied as they are, whatever is there.
-        for len in 8..whole.len() - 9 * 8 {
-            let mut out = vec![1];
-            let result = rewriter.rewrite(&whole[..len], &[1], &mut out);
-            assert!(matches!(result, Err(MalformedSample::Cut { .. })), "{len}");
-            assert_eq!(out, [1]);
+    fn a_cut_sample_is_an_error_at_every_length() {
+        let whole = encoded(&rich_attr(), &RICH);
+        let layout = SampleLayout::new(&rich_attr());
+        for len in 8..whole.len() {
+            let cut = Sample::new(&whole[..len], &layout, ByteOrder::NATIVE);
+            assert!(cut.is_err(), "{len}");
         }
     }
 
@@ -592,8 +492,8 @@ mod tests {
         };
         let mut bytes = encoded(&attr, &SampleFields::default());
         bytes[8..16].copy_from_slice(&(1_u64 << 61).to_ne_bytes());
-        let result = UserChainRewriter::new(&attr).rewrite(&bytes, &[], &mut Vec::new());
-        assert!(matches!(result, Err(MalformedSample::Cut { .. })));
+        let layout = SampleLayout::new(&attr);
+        assert!(Sample::new(&bytes, &layout, ByteOrder::NATIVE).is_err());
     }
 
     #[test]
@@ -603,7 +503,6 @@ mod tests {
             ..EventAttr::default()
         };
         let bytes = encoded(&attr, &SampleFields::default());
-        let result = UserChainRewriter::new(&attr).rewrite(&bytes, &[1; 9000], &mut Vec::new());
-        assert!(matches!(result, Err(MalformedSample::TooLong(_))));
+        assert!(rewritten(&attr, &bytes, &[1; 9000]).is_err());
     }
 }

@@ -1,19 +1,13 @@
 //! The sample_id trailer of records that are not samples.
 
 use super::record::RecordBuilder;
+use crate::order::SamplePart;
 use prof_abi::{AttrFlags, EventAttr, SampleType};
 
 /// What stands behind the body of a kernel record when the event has
 /// `sample_id_all`; fields that `sample_type` does not ask for are left out.
 ///
-/// | order | size | field | if `sample_type` has |
-/// |---:|---:|---|---|
-/// | 1 | 4+4 | pid, tid | `TID` |
-/// | 2 | 8 | time in ns | `TIME` |
-/// | 3 | 8 | event id | `ID` |
-/// | 4 | 8 | stream id | `STREAM_ID` |
-/// | 5 | 4+4 | cpu, 0 | `CPU` |
-/// | 6 | 8 | event id | `IDENTIFIER` |
+/// pid and tid · time in ns · event id · stream id · cpu and 0 · event id again.
 ///
 /// Source: perf_event_open(2), `struct sample_id`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,39 +61,25 @@ impl Trailer {
 
     /// Its size in bytes.
     pub fn size(&self) -> usize {
-        8 * (self.sample_type.0 & Self::FIELDS.0).count_ones() as usize
+        8 * SamplePart::of(SamplePart::TRAILER, self.sample_type).count()
     }
 
-    const FIELDS: SampleType = SampleType(
-        SampleType::TID.0
-            | SampleType::TIME.0
-            | SampleType::ID.0
-            | SampleType::STREAM_ID.0
-            | SampleType::CPU.0
-            | SampleType::IDENTIFIER.0,
-    );
-
     pub(super) fn append(&self, record: &mut RecordBuilder<'_>) {
-        let has = |bit| self.sample_type.has(bit);
-        if has(SampleType::TID) {
-            record.u32(self.pid);
-            record.u32(self.tid);
-        }
-        if has(SampleType::TIME) {
-            record.u64(self.time);
-        }
-        if has(SampleType::ID) {
-            record.u64(self.id);
-        }
-        if has(SampleType::STREAM_ID) {
-            record.u64(self.stream_id);
-        }
-        if has(SampleType::CPU) {
-            record.u32(self.cpu);
-            record.u32(0);
-        }
-        if has(SampleType::IDENTIFIER) {
-            record.u64(self.id);
+        for part in SamplePart::of(SamplePart::TRAILER, self.sample_type) {
+            match part {
+                SamplePart::Tid => {
+                    record.u32(self.pid);
+                    record.u32(self.tid);
+                }
+                SamplePart::Time => record.u64(self.time),
+                SamplePart::StreamId => record.u64(self.stream_id),
+                SamplePart::Cpu => {
+                    record.u32(self.cpu);
+                    record.u32(0);
+                }
+                // Id and identifier: there are no others.
+                _ => record.u64(self.id),
+            }
         }
     }
 }
