@@ -6,9 +6,10 @@
 //! record CALLCHAIN_DEFERRED of the same thread has the cookie and the rest.
 
 use crate::oracle::{Finished, perf_at, prof, scratch, skipped};
-use prof_abi::{AttrFlags, CallchainContext, CpuMode, EventAttr, RecordType, SampleType};
+use prof_abi::{AttrFlags, CallchainContext, CpuMode, EventAttr, Misc, RecordType, SampleType};
+use prof_perfdata::body::{Body, Comm, Mmap, Name};
 use prof_perfdata::write::{
-    Comm, EventDescription, Features, FileWriter, Mmap, SampleEncoder, SampleFields, Trailer,
+    EventDescription, Features, FileWriter, SampleEncoder, SampleFields, Trailer, append_short,
 };
 use std::path::PathBuf;
 
@@ -74,25 +75,19 @@ fn records() -> Vec<u8> {
     let mut out = Vec::new();
     let trailer = Trailer::of(&attr());
     for (tid, name) in [(100, b"first-app"), (200, b"other-app")] {
-        let by_exec = true;
-        let (pid, name) = (tid, name.as_slice());
-        Comm {
-            pid,
-            tid,
-            name,
-            by_exec,
-        }
-        .encode(&trailer, &mut out);
-        let mapping = Mmap {
+        let (pid, name) = (tid, Name::of_thread(name));
+        let comm = Body::Comm(Comm { pid, tid, name });
+        append_short(&comm, Misc::COMM_EXEC, &trailer, &mut out);
+        let mapping = Body::Mmap(Mmap {
             pid,
             tid,
             start: BASE,
             len: 0x1_0000,
             file_offset: BASE,
-            cpu_mode: CpuMode::User,
-            path: b"/nowhere/app",
-        };
-        mapping.encode(&trailer, &mut out);
+            path: Name::new(b"/nowhere/app"),
+        });
+        let misc = Misc::of_mode(CpuMode::User);
+        append_short(&mapping, misc, &trailer, &mut out);
     }
     let (kernel, user) = (CallchainContext::KERNEL.0, CallchainContext::USER.0);
     let marker = CallchainContext::USER_DEFERRED.0;

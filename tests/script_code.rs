@@ -1,10 +1,10 @@
 //! Instructions and source lines in `prof script`, against `perf script`.
 
 use crate::oracle::{compiled, have, perf, prof, scratch};
-use prof_abi::{AttrFlags, BranchSampleType, CpuMode, EventAttr, SampleType};
+use prof_abi::{AttrFlags, BranchSampleType, CpuMode, EventAttr, Misc, SampleType};
+use prof_perfdata::body::{Body, Comm, FileIdentity, Mmap2, Name};
 use prof_perfdata::write::{
-    Comm, EventDescription, Features, FileIdentity, FileWriter, Mmap, Mmap2, SampleEncoder,
-    SampleFields, Trailer,
+    EventDescription, Features, FileWriter, SampleEncoder, SampleFields, Trailer, append_short,
 };
 use prof_profile::Svma;
 use prof_symbolize::{DsoRequest, Sources, SymbolFile, Symbolizer};
@@ -170,34 +170,23 @@ fn write(name: &str, program: &Path, samples: &[(u64, Vec<Taken>)]) -> PathBuf {
     let mut writer = FileWriter::new(std::io::Cursor::new(Vec::new()), &events).expect("in memory");
     let mut records = Vec::new();
     let trailer = Trailer::of(&events[0].attr);
-    let comm = Comm {
-        pid: PID,
-        tid: PID,
-        name: b"branches",
-        by_exec: true,
-    };
-    comm.encode(&trailer, &mut records);
-    let mapping = Mmap2 {
-        mapping: Mmap {
-            pid: PID,
-            tid: PID,
-            start: BASE,
-            len: 0x1_0000,
-            file_offset: 0,
-            cpu_mode: CpuMode::User,
-            path: program.as_os_str().as_encoded_bytes(),
-        },
-        identity: FileIdentity::Inode {
-            major: 0,
-            minor: 0,
-            inode: 0,
-            generation: 0,
-        },
+    let (pid, tid) = (PID.cast_signed(), PID.cast_signed());
+    let name = Name::of_thread(b"branches");
+    let comm = Body::Comm(Comm { pid, tid, name });
+    append_short(&comm, Misc::COMM_EXEC, &trailer, &mut records);
+    let mapping = Body::Mmap2(Mmap2 {
+        pid,
+        tid,
+        start: BASE,
+        len: 0x1_0000,
+        file_offset: 0,
+        file: FileIdentity::NONE,
         prot: 5,
         flags: 2,
-        is_data: false,
-    };
-    mapping.encode(&trailer, &mut records);
+        path: Name::new(program.as_os_str().as_encoded_bytes()),
+    });
+    let misc = Misc::of_mode(CpuMode::User);
+    append_short(&mapping, misc, &trailer, &mut records);
     for (index, (ip, branches)) in samples.iter().enumerate() {
         let fields = SampleFields {
             cpu_mode: CpuMode::User,

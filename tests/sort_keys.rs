@@ -14,10 +14,11 @@
 //!   live address there, as nowhere else.
 
 use crate::oracle::{compiled, have, perf_at, perfs, prof, scratch};
-use prof_abi::{AttrFlags, BranchSampleType, CpuMode, EventAttr, SampleType};
+use prof_abi::{AttrFlags, BranchSampleType, CpuMode, EventAttr, Misc, SampleType};
+use prof_perfdata::body::{Body, Comm, FileIdentity, Mmap2, Name};
 use prof_perfdata::write::{
-    Comm, CoreOfCpu, CpuTopology, EventDescription, Features, FileIdentity, FileWriter, Mmap,
-    Mmap2, SampleEncoder, SampleFields, Trailer,
+    CoreOfCpu, CpuTopology, EventDescription, Features, FileWriter, SampleEncoder, SampleFields,
+    Trailer, append_short,
 };
 use prof_symbolize::{DsoRequest, Sources, Symbolizer};
 use std::path::{Path, PathBuf};
@@ -127,24 +128,15 @@ fn samples(program: &Path) -> Vec<(u64, Vec<[u64; 3]>, SampleFields<'static>)> {
 
 fn mapping(program: &Path) -> Mmap2<'_> {
     Mmap2 {
-        mapping: Mmap {
-            pid: PID,
-            tid: PID,
-            start: BASE,
-            len: 0x1_0000,
-            file_offset: 0,
-            cpu_mode: CpuMode::User,
-            path: program.as_os_str().as_encoded_bytes(),
-        },
-        identity: FileIdentity::Inode {
-            major: 0,
-            minor: 0,
-            inode: 0,
-            generation: 0,
-        },
+        pid: PID.cast_signed(),
+        tid: PID.cast_signed(),
+        start: BASE,
+        len: 0x1_0000,
+        file_offset: 0,
+        file: FileIdentity::NONE,
         prot: 5,
         flags: 2,
-        is_data: false,
+        path: Name::new(program.as_os_str().as_encoded_bytes()),
     }
 }
 
@@ -174,14 +166,15 @@ fn write(name: &str, program: &Path) -> PathBuf {
     let mut writer = FileWriter::new(std::io::Cursor::new(Vec::new()), &events).expect("in memory");
     let mut records = Vec::new();
     let trailer = Trailer::of(&events[0].attr);
-    let comm = Comm {
-        pid: PID,
-        tid: PID,
-        name: b"branches",
-        by_exec: true,
-    };
-    comm.encode(&trailer, &mut records);
-    mapping(program).encode(&trailer, &mut records);
+    let comm = Body::Comm(Comm {
+        pid: PID.cast_signed(),
+        tid: PID.cast_signed(),
+        name: Name::of_thread(b"branches"),
+    });
+    append_short(&comm, Misc::COMM_EXEC, &trailer, &mut records);
+    let mapping = Body::Mmap2(mapping(program));
+    let misc = Misc::of_mode(CpuMode::User);
+    append_short(&mapping, misc, &trailer, &mut records);
     cgroups(&mut records);
     let encoder = SampleEncoder::new(&events[0].attr);
     for (_, branches, fields) in &samples(program) {

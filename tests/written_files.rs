@@ -2,11 +2,13 @@
 //! record and section that the writer has, and the same as a stream.
 
 use crate::oracle::{Finished, have, perf_at, perfs, scratch};
-use prof_abi::{AttrFlags, CallchainContext, CpuMode, EventAttr, SampleType};
+use prof_abi::{AttrFlags, CallchainContext, CpuMode, EventAttr, Misc, SampleType};
+use prof_perfdata::body::{
+    Body, CpuMap, CpuMapRecord, FixedText, IdEntry, LostSamples, Task, ThreadMapEntry,
+};
 use prof_perfdata::write::{
-    ClockData, CpuMap, EventDescription, Exit, Features, Fork, IdIndexEntry, LostSamples,
-    SampleEncoder, SampleFields, Task, Trailer, finished_init, finished_round, id_index,
-    thread_map,
+    ClockData, EventDescription, Features, SampleEncoder, SampleFields, Trailer, append_short,
+    finished_init, finished_round, id_index, thread_map,
 };
 use prof_record::Consumer;
 use prof_record::output::{Destination, Output};
@@ -91,62 +93,50 @@ fn records(events: &[EventDescription], features: &mut Features) -> Vec<u8> {
         ..Options::default()
     };
     let mut synthesizer = Synthesizer::new(attr, options);
-    let ids = [11, 12, 21, 22].map(|id| IdIndexEntry {
+    let ids = [11, 12, 21, 22].map(|id| IdEntry {
         id,
         ring: id % 10 - 1,
-        cpu: Some((id % 10 - 1) as u32),
-        tid: None,
+        cpu: (id % 10 - 1) as i64,
+        tid: -1,
     });
     id_index(&ids, &mut out);
     let pid = std::process::id();
-    thread_map([(Some(pid), b"prof".as_slice())], &mut out);
+    let thread = ThreadMapEntry {
+        pid: pid.into(),
+        comm: FixedText::new(b"prof"),
+    };
+    thread_map(&[thread], &mut out);
     let cpus: Vec<u16> = online_cpus().iter().map(|&cpu| cpu as u16).collect();
-    CpuMap { cpus: &cpus }.encode(&mut out).expect("few CPUs");
+    let cpus = CpuMap::of(&cpus);
+    let map = Body::CpuMap(CpuMapRecord { cpus });
+    append_short(&map, Misc(0), &Trailer::NONE, &mut out);
     synthesizer.kernel(&mut out);
     cgroups(&Trailer::of(attr), &mut out);
     synthesizer.processes([pid], &mut out);
     finished_init(&mut out);
-    let child = Task {
+    let child = |time| Task {
         pid: 4_000_000,
-        parent_pid: pid,
+        parent_pid: pid.cast_signed(),
         tid: 4_000_000,
-        parent_tid: pid,
+        parent_tid: pid.cast_signed(),
+        time,
     };
     let trailer = Trailer {
         id: 11,
         time: 999,
         ..Trailer::of(attr)
     };
-    let fork = Fork {
-        task: child,
-        time: 999,
-        has_own_mappings: false,
-    };
-    fork.encode(&trailer, &mut out);
+    append_short(&Body::Fork(child(999)), Misc(0), &trailer, &mut out);
     for index in 0..SAMPLES {
         sample(index, events, &mut out);
         if index == SAMPLES / 2 {
             finished_round(&mut out);
         }
     }
-    Exit {
-        task: child,
-        time: 2000,
-    }
-    .encode(
-        &Trailer {
-            time: 2000,
-            ..trailer
-        },
-        &mut out,
-    );
-    LostSamples { lost: 3 }.encode(
-        &Trailer {
-            time: 2001,
-            ..trailer
-        },
-        &mut out,
-    );
+    let at = |time| Trailer { time, ..trailer };
+    append_short(&Body::Exit(child(2000)), Misc(0), &at(2000), &mut out);
+    let lost = Body::LostSamples(LostSamples { lost: 3 });
+    append_short(&lost, Misc(0), &at(2001), &mut out);
     finished_round(&mut out);
     synthesizer.build_ids(features);
     features.sample_time(1000, 999 + SAMPLES as u64);

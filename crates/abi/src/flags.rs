@@ -288,6 +288,24 @@ impl Misc {
         self.0 & other.0 == other.0
     }
 
+    /// The bits that say in which mode the CPU was.
+    pub const fn of_mode(mode: CpuMode) -> Self {
+        Self(match mode {
+            CpuMode::Unknown => 0,
+            CpuMode::Kernel => 1,
+            CpuMode::User => 2,
+            CpuMode::Hypervisor => 3,
+            CpuMode::GuestKernel => 4,
+            CpuMode::GuestUser => 5,
+        })
+    }
+
+    /// These bits and those of `other`.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// The mode the CPU was in.
     #[inline]
     pub const fn cpu_mode(self) -> CpuMode {

@@ -534,8 +534,9 @@ fn shorten(chain: &mut Vec<u64>) -> bool {
 mod tests {
     use super::{KEPT_AT_ENDS, LiveUnwinder, Switches, shorten};
     use crate::TargetMemory;
-    use prof_abi::{AttrFlags, CallchainContext, CpuMode, EventAttr, SampleType};
-    use prof_perfdata::write::{Comm, Exit, FileIdentity, Fork, Mmap, Mmap2, Task, Trailer};
+    use prof_abi::{AttrFlags, CallchainContext, CpuMode, EventAttr, Misc, SampleType};
+    use prof_perfdata::body::{Body, Comm, FileIdentity, Mmap2, Name, Task};
+    use prof_perfdata::write::{Trailer, append_short};
     use prof_unwind::Machine;
 
     /// A target whose memory cannot be read.
@@ -553,60 +554,51 @@ mod tests {
 
     /// What a shell leaves that starts a program `pid` at `time`: a fork, an
     /// exec with a file and run-time code, a thread, and both ends.
-    fn short_process(pid: u32, time: u64, sample_type: SampleType) -> Vec<u8> {
+    fn short_process(pid: i32, time: u64, sample_type: SampleType) -> Vec<u8> {
         let trailer = Trailer {
             sample_type,
-            pid,
-            tid: pid,
             time,
-            ..Trailer::default()
+            ..Trailer::default().for_thread(pid.cast_unsigned(), pid.cast_unsigned())
         };
-        let task = |tid, parent_pid| Task {
+        let task = |tid: i32, parent: i32| Task {
             pid,
-            parent_pid,
+            parent_pid: parent,
             tid,
-            parent_tid: parent_pid,
-        };
-        let fork = |task| Fork {
-            task,
+            parent_tid: parent,
             time,
-            has_own_mappings: false,
         };
-        let map = |start, path| Mmap2 {
-            mapping: Mmap {
+        let map = |start, path| {
+            Body::Mmap2(Mmap2 {
                 pid,
                 tid: pid,
                 start,
                 len: 0x1000,
                 file_offset: 0,
-                cpu_mode: CpuMode::User,
-                path,
-            },
-            identity: FileIdentity::Inode {
-                major: 0,
-                minor: 0,
-                inode: 0,
-                generation: 0,
-            },
-            prot: 5,
-            flags: 2,
-            is_data: false,
+                file: FileIdentity::NONE,
+                prot: 5,
+                flags: 2,
+                path: Name::new(path),
+            })
         };
-        let mut out = Vec::new();
-        fork(task(pid, 1)).encode(&trailer, &mut out);
-        let comm = Comm {
+        let name = Name::of_thread(b"short");
+        let comm = Body::Comm(Comm {
             pid,
             tid: pid,
-            name: b"short",
-            by_exec: true,
-        };
-        comm.encode(&trailer, &mut out);
-        map(0x1000, b"/no/such/program".as_slice()).encode(&trailer, &mut out);
-        map(0x9000, b"//anon".as_slice()).encode(&trailer, &mut out);
-        fork(task(pid + 1, pid)).encode(&trailer, &mut out);
-        for tid in [pid + 1, pid] {
-            let task = task(tid, 1);
-            Exit { task, time }.encode(&trailer, &mut out);
+            name,
+        });
+        let user = Misc::of_mode(CpuMode::User);
+        let records = [
+            (Body::Fork(task(pid, 1)), Misc(0)),
+            (comm, Misc::COMM_EXEC),
+            (map(0x1000, b"/no/such/program".as_slice()), user),
+            (map(0x9000, b"//anon".as_slice()), user),
+            (Body::Fork(task(pid + 1, pid)), Misc(0)),
+            (Body::Exit(task(pid + 1, 1)), Misc(0)),
+            (Body::Exit(task(pid, 1)), Misc(0)),
+        ];
+        let mut out = Vec::new();
+        for (body, misc) in &records {
+            append_short(body, *misc, &trailer, &mut out);
         }
         out
     }
@@ -625,7 +617,7 @@ mod tests {
             |unwinder: &LiveUnwinder<NoMemory>| unwinder.processes.len() + unwinder.alive.len();
         let mut most = 0;
         for number in 1..=5000 {
-            let records = short_process(number * 10, u64::from(number), sample_type);
+            let records = short_process(number * 10, number as u64, sample_type);
             unwinder.round(&records, &mut |_| ());
             most = most.max(size(&unwinder));
         }

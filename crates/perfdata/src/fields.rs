@@ -142,16 +142,20 @@ pub(crate) fn until_nul(bytes: &[u8]) -> &[u8] {
 #[derive(Debug)]
 pub struct Encoder {
     out: Vec<u8>,
+    /// Where the record or section begins: what padding counts from.
+    start: usize,
     order: ByteOrder,
 }
 
 impl Encoder {
     /// An encoder without bytes.
     pub fn new(order: ByteOrder) -> Self {
-        Self {
-            out: Vec::new(),
-            order,
-        }
+        Self::behind(Vec::new(), 0, order)
+    }
+
+    /// An encoder that appends to `out`, in which the record begins at `start`.
+    pub(crate) fn behind(out: Vec<u8>, start: usize, order: ByteOrder) -> Self {
+        Self { out, start, order }
     }
 
     /// The order integers are written in.
@@ -186,7 +190,8 @@ impl Encoder {
 
     /// Appends zeros up to the next multiple of 8.
     pub fn pad8(&mut self) {
-        self.out.resize(self.out.len().next_multiple_of(8), 0);
+        let len = (self.out.len() - self.start).next_multiple_of(8);
+        self.out.resize(self.start + len, 0);
     }
 
     /// What was written.

@@ -158,9 +158,10 @@ fn tells_of_tasks(event: &Event) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Losses, Lost};
+    use crate::body::{Body, Lost as LostRecord, LostSamples};
     use crate::event::{Event, Events};
     use crate::record::Record;
-    use crate::write::{LostRecords, LostSamples, Trailer};
+    use crate::write::{Trailer, append_short};
     use prof_abi::{AttrFlags, ByteOrder, EventAttr, Misc, ReadFormat, SampleType, Software};
 
     const IDS: [u64; 3] = [11, 12, 13];
@@ -198,13 +199,15 @@ mod tests {
     fn ring(losses: &mut Losses, events: &Events, event: usize, lost: u64) {
         let mut bytes = Vec::new();
         let id = IDS[event];
-        LostRecords { id, lost }.encode(&trailer(events, event, 5), &mut bytes);
+        let body = Body::Lost(LostRecord { id, lost });
+        append_short(&body, Misc(0), &trailer(events, event, 5), &mut bytes);
         losses.add(&Record::new(&bytes, 0, events).expect("a record"));
     }
 
     fn samples(losses: &mut Losses, events: &Events, event: usize, (time, lost): (u64, u64)) {
         let mut bytes = Vec::new();
-        LostSamples { lost }.encode(&trailer(events, event, time), &mut bytes);
+        let body = Body::LostSamples(LostSamples { lost });
+        append_short(&body, Misc(0), &trailer(events, event, time), &mut bytes);
         losses.add(&Record::new(&bytes, 0, events).expect("a record"));
     }
 
@@ -265,7 +268,8 @@ mod tests {
         let events = events(ReadFormat::ID | ReadFormat::LOST);
         let mut losses = Losses::default();
         let mut bytes = Vec::new();
-        LostSamples { lost: 50 }.encode(&trailer(&events, 0, 0), &mut bytes);
+        let body = Body::LostSamples(LostSamples { lost: 50 });
+        append_short(&body, Misc(0), &trailer(&events, 0, 0), &mut bytes);
         bytes[4..6].copy_from_slice(&Misc::LOST_SAMPLES_BPF.0.to_ne_bytes());
         losses.add(&Record::new(&bytes, 0, &events).expect("a record"));
         assert_eq!(losses, Losses::default());

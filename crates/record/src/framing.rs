@@ -8,13 +8,18 @@ use crate::plan::Role;
 use crate::synthesize::{self, Synthesizer, cgroups, processes};
 use crate::tally::Tally;
 use crate::tasks::process_of;
-use prof_abi::{AttrFlags, ByteOrder};
+use prof_abi::{AttrFlags, ByteOrder, Misc};
+use prof_perfdata::body::{
+    Body, CpuMap, CpuMapRecord, FixedText, IdEntry, Lost, LostSamples, ThreadMapEntry,
+};
 use prof_perfdata::write::{
-    ClockData, CpuMap, EventDescription, Features, IdIndexEntry, LostRecords, LostSamples, Trailer,
-    id_index, thread_map,
+    ClockData, EventDescription, Features, Trailer, append, append_short, id_index, thread_map,
 };
 use prof_sys::clock;
 use std::collections::BTreeSet;
+
+/// A CPU or thread that was not chosen: any.
+const ANY: i64 = -1;
 
 /// Writes them.
 #[derive(Debug)]
@@ -53,14 +58,16 @@ impl<'a> Framing<'a> {
     /// Appends what was so before the first record.
     pub(crate) fn first(&mut self, out: &mut Vec<u8>) {
         self.id_index(out);
-        let names = self.tasks.iter().map(|tid| {
+        let threads = self.tasks.iter().map(|tid| {
             let comm = tid.and_then(|tid| std::fs::read(format!("/proc/{tid}/comm")).ok());
             let mut comm = comm.unwrap_or_default();
             comm.retain(|&byte| byte != b'\n');
-            (*tid, comm)
+            ThreadMapEntry {
+                pid: tid.map_or(ANY, i64::from),
+                comm: FixedText::new(&comm),
+            }
         });
-        let names: Vec<_> = names.collect();
-        thread_map(names.iter().map(|(tid, comm)| (*tid, comm.as_slice())), out);
+        thread_map(&threads.collect::<Vec<_>>(), out);
         let cpus: Vec<u16> = self
             .set
             .scope()
@@ -69,7 +76,9 @@ impl<'a> Framing<'a> {
             .filter_map(|&cpu| u16::try_from(cpu).ok())
             .collect();
         // More CPUs than one record holds: readers do without it.
-        let _ = CpuMap { cpus: &cpus }.encode(out);
+        let cpus = CpuMap::of(&cpus);
+        let map = Body::CpuMap(CpuMapRecord { cpus });
+        let _ = append(&map, Misc(0), &Trailer::NONE, out);
         self.synthesizer.kernel(out);
         if self.options.extras.cgroups {
             cgroups(&self.trailer, out);
@@ -106,16 +115,16 @@ impl<'a> Framing<'a> {
     }
 
     fn id_index(&self, out: &mut Vec<u8>) {
-        let entries: Vec<IdIndexEntry> = self
+        let entries: Vec<IdEntry> = self
             .set
             .events
             .iter()
             .flat_map(|event| &event.descriptors)
-            .map(|open| IdIndexEntry {
+            .map(|open| IdEntry {
                 id: open.id,
                 ring: open.ring as u64,
-                cpu: open.cpu,
-                tid: open.tid,
+                cpu: open.cpu.map_or(ANY, i64::from),
+                tid: open.tid.map_or(ANY, i64::from),
             })
             .collect();
         id_index(&entries, out);
@@ -132,7 +141,8 @@ impl<'a> Framing<'a> {
             if lost > 0 {
                 // Not LOST_SAMPLES: readers take these for samples.
                 let trailer = Trailer { id, ..self.trailer };
-                LostRecords { id, lost }.encode(&trailer, out);
+                let body = Body::Lost(Lost { id, lost });
+                append_short(&body, Misc(0), &trailer, out);
             }
         }
     }
@@ -157,14 +167,17 @@ impl<'a> Framing<'a> {
 fn samples_lost(descriptors: &[(u64, u64)], was_told: bool, of_event: Trailer, out: &mut Vec<u8>) {
     let mut is_told = false;
     for &(id, lost) in descriptors.iter().filter(|&&(_, lost)| lost > 0) {
-        let trailer = Trailer { id, ..of_event };
-        LostSamples { lost }.encode(&trailer, out);
+        lost_samples(lost, id, of_event, out);
         is_told = true;
     }
     if let (Some(&(id, lost)), true, false) = (descriptors.first(), was_told, is_told) {
-        let trailer = Trailer { id, ..of_event };
-        LostSamples { lost }.encode(&trailer, out);
+        lost_samples(lost, id, of_event, out);
     }
+}
+
+fn lost_samples(lost: u64, id: u64, of_event: Trailer, out: &mut Vec<u8>) {
+    let body = Body::LostSamples(LostSamples { lost });
+    append_short(&body, Misc(0), &Trailer { id, ..of_event }, out);
 }
 
 /// The sections about the chosen clock, if one was chosen.

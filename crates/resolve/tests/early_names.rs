@@ -1,10 +1,9 @@
 //! Names looked up while records are read are those looked up one by one.
 
-use prof_abi::{CpuMode, EventAttr, SampleType};
+use prof_abi::{CpuMode, EventAttr, Misc, SampleType};
 use prof_perfdata::Reader;
-use prof_perfdata::write::{
-    EventDescription, Features, FileIdentity, FileWriter, Mmap, Mmap2, Trailer,
-};
+use prof_perfdata::body::{Body, FileIdentity, Mmap2, Name};
+use prof_perfdata::write::{EventDescription, Features, FileWriter, Trailer, append_short};
 use prof_profile::{FileOffset, StackId};
 use prof_resolve::{LoadOptions, Phase, Progress, load};
 use prof_symbolize::{Detail, DsoRequest, Sources, Symbolizer};
@@ -65,27 +64,19 @@ fn early_names_are_those_of_single_look_ups() {
     let mut file = tempfile::tempfile().expect("a temporary file");
     let mut writer = FileWriter::new(&mut file, &[event]).expect("written");
     let mut record = Vec::new();
-    let mapping = Mmap2 {
-        mapping: Mmap {
-            pid: 7,
-            tid: 7,
-            start,
-            len: end - start,
-            file_offset: offset,
-            path: program.as_bytes(),
-            cpu_mode: CpuMode::User,
-        },
-        identity: FileIdentity::Inode {
-            major: 0,
-            minor: 0,
-            inode: 0,
-            generation: 0,
-        },
+    let mapping = Body::Mmap2(Mmap2 {
+        pid: 7,
+        tid: 7,
+        start,
+        len: end - start,
+        file_offset: offset,
+        file: FileIdentity::NONE,
         prot: 5,
         flags: 2,
-        is_data: false,
-    };
-    mapping.encode(&Trailer::default(), &mut record);
+        path: Name::new(program.as_bytes()),
+    });
+    let misc = Misc::of_mode(CpuMode::User);
+    append_short(&mapping, misc, &Trailer::default(), &mut record);
     writer.write(&record).expect("written");
     for number in 0..SAMPLES {
         writer

@@ -28,9 +28,8 @@ impl Body<'_> {
 }
 
 fn unended(field: &'static str, name: &Name<'_>) -> Option<DamageKind> {
-    let left = name.0.len() as u64;
-    let ends = name.0.contains(&0);
-    (!ends).then_some(DamageKind::NameNotEnded { field, left })
+    let left = name.bytes().len() as u64;
+    (!name.ends()).then_some(DamageKind::NameNotEnded { field, left })
 }
 
 /// A range may end at the last address, but not pass it.

@@ -18,7 +18,7 @@ pub(crate) use misuse::leads_elsewhere;
 use crate::fields::{Encoder, Fields, Short};
 use crate::read_values::ReadValues;
 use crate::sample::{BodyError, Sample, Words};
-use prof_abi::RecordType;
+use prof_abi::{Misc, RecordType};
 use std::borrow::Cow;
 
 /// A field's value, for listing.
@@ -162,6 +162,15 @@ macro_rules! body_enum {
                 })
             }
 
+            /// The type of a record with this body; `None` if it is unknown.
+            pub fn kind(&self) -> Option<RecordType> {
+                match self {
+                    Self::Sample(_) => Some(RecordType::SAMPLE),
+                    $(Self::$variant(_) => Some(RecordType::$kind),)*
+                    Self::Unknown(_) => None,
+                }
+            }
+
             /// Appends the body's bytes, without header and trailer.
             pub fn encode(&self, out: &mut Encoder) {
                 match self {
@@ -284,6 +293,19 @@ body_enum! {
     SIMPLEPERF_CALLCHAIN => SimpleperfCallchain(SimpleperfCallchain<'a>),
     /// simpleperf: how the unwinding went.
     SIMPLEPERF_UNWINDING_RESULT => SimpleperfUnwindingResult(SimpleperfUnwindingResult<'a>),
+}
+
+impl Body<'_> {
+    /// The bits of `misc` that say how the body is laid out.
+    pub(crate) fn layout_bits(&self) -> Misc {
+        match self {
+            Self::Mmap2(map) if matches!(map.file, FileIdentity::BuildId { .. }) => {
+                Misc::MMAP_BUILD_ID
+            }
+            Self::BuildId(_) => Misc::BUILD_ID_SIZE,
+            _ => Misc(0),
+        }
+    }
 }
 
 /// All that is left of the body, as it stands.

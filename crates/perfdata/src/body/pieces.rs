@@ -5,17 +5,59 @@ use crate::fields::{Encoder, Fields, Short, until_nul};
 use crate::sample::Words;
 use prof_abi::{BuildId, ByteOrder, Misc};
 use std::borrow::Cow;
-use std::marker::PhantomData;
 
-/// A name up to the end of the body: NUL-terminated, padded to 8. The padding
-/// is kept, because some writers leave old bytes in it.
+/// A name up to the end of the body: NUL-terminated, padded to 8. Of a name
+/// that was read the padding is kept, because some writers leave old bytes in
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Name<'a>(pub &'a [u8]);
+pub struct Name<'a> {
+    bytes: &'a [u8],
+    /// Whether `bytes` are the whole field, with NUL and padding.
+    is_field: bool,
+}
+
+/// The longest name in a record, in bytes without its NUL; the kernel's
+/// `PATH_MAX` less one.
+const MAX_NAME: usize = 4095;
+
+/// The longest name of a thread, as the kernel cuts it.
+const MAX_COMM: usize = 15;
 
 impl<'a> Name<'a> {
+    /// A name to be written: up to its first NUL, at most 4095 bytes.
+    pub fn new(name: &'a [u8]) -> Self {
+        Self::at_most(name, MAX_NAME)
+    }
+
+    /// The name of a thread to be written: at most 15 bytes, as the kernel's.
+    pub fn of_thread(name: &'a [u8]) -> Self {
+        Self::at_most(name, MAX_COMM)
+    }
+
+    fn at_most(name: &'a [u8], most: usize) -> Self {
+        let name = until_nul(name);
+        Self {
+            bytes: name.get(..most).unwrap_or(name),
+            is_field: false,
+        }
+    }
+
+    /// The whole field as it stands in a record.
+    pub(crate) fn field(bytes: &'a [u8]) -> Self {
+        Self {
+            bytes,
+            is_field: true,
+        }
+    }
+
     /// The name without NUL and padding.
     pub fn bytes(&self) -> &'a [u8] {
-        until_nul(self.0)
+        until_nul(self.bytes)
+    }
+
+    /// Whether a NUL ends it.
+    pub(crate) fn ends(&self) -> bool {
+        !self.is_field || self.bytes.contains(&0)
     }
 }
 
@@ -27,10 +69,14 @@ impl std::fmt::Debug for Name<'_> {
 
 impl<'a> Field<'a> for Name<'a> {
     fn take(fields: &mut Fields<'a>) -> Result<Self, Short> {
-        Ok(Self(fields.rest()))
+        Ok(Self::field(fields.rest()))
     }
     fn put(&self, out: &mut Encoder) {
-        out.bytes(self.0);
+        out.bytes(self.bytes);
+        if !self.is_field {
+            out.u8(0);
+            out.pad8();
+        }
     }
     fn value(&self, _: Style) -> Value<'a> {
         Value::Text(Cow::Borrowed(self.bytes()))
@@ -43,6 +89,15 @@ impl<'a> Field<'a> for Name<'a> {
 pub struct FixedText<const N: usize>(pub [u8; N]);
 
 impl<const N: usize> FixedText<N> {
+    /// A name to be written: cut so that a NUL ends it.
+    pub fn new(name: &[u8]) -> Self {
+        let mut field = [0; N];
+        for (to, &from) in field.iter_mut().take(N - 1).zip(until_nul(name)) {
+            *to = from;
+        }
+        Self(field)
+    }
+
     /// The name without NUL and padding.
     pub fn bytes(&self) -> &[u8] {
         until_nul(&self.0)
@@ -87,6 +142,24 @@ pub enum FileIdentity {
 }
 
 impl FileIdentity {
+    /// No file: anonymous memory, the kernel without a build-id.
+    pub const NONE: Self = Self::Inode {
+        major: 0,
+        minor: 0,
+        inode: 0,
+        generation: 0,
+    };
+
+    /// A file by its build-id, of which 20 bytes are kept.
+    pub fn of_build_id(id: &BuildId) -> Self {
+        let (bytes, size) = recorded_build_id(id);
+        Self::BuildId {
+            size,
+            reserved: [0; 3],
+            bytes,
+        }
+    }
+
     /// The build-id, where there is one.
     pub fn build_id(&self) -> Option<BuildId> {
         match self {
@@ -96,6 +169,17 @@ impl FileIdentity {
             }
         }
     }
+}
+
+/// The 20 bytes that a record has room for, and how many of them are in use.
+pub(crate) fn recorded_build_id(id: &BuildId) -> ([u8; BuildId::RECORDED_MAX], u8) {
+    let mut bytes = [0; BuildId::RECORDED_MAX];
+    let mut len = 0;
+    for (to, &from) in bytes.iter_mut().zip(id.as_bytes()) {
+        *to = from;
+        len += 1;
+    }
+    (bytes, len)
 }
 
 impl<'a> Field<'a> for FileIdentity {
@@ -194,18 +278,20 @@ impl<'a> Field<'a> for CountedWords<'a> {
 /// u64 count, then that many entries of one size.
 #[derive(Debug, Clone, Copy)]
 pub struct Pairs<'a, T> {
+    /// Those that were read, in the file's order.
     bytes: &'a [u8],
     order: ByteOrder,
-    of: PhantomData<T>,
+    /// Those to be written.
+    new: &'a [T],
 }
 
-impl<T> PartialEq for Pairs<'_, T> {
+impl<T: Entry + PartialEq> PartialEq for Pairs<'_, T> {
     fn eq(&self, other: &Self) -> bool {
-        self.bytes == other.bytes && self.order == other.order
+        self.iter().eq(other.iter())
     }
 }
 
-impl<T> Eq for Pairs<'_, T> {}
+impl<T: Entry + Eq> Eq for Pairs<'_, T> {}
 
 /// An entry of [`Pairs`].
 pub trait Entry: Copy {
@@ -213,16 +299,28 @@ pub trait Entry: Copy {
     const SIZE: usize;
     /// From `SIZE` bytes in the file's order.
     fn from_bytes(bytes: &[u8], order: ByteOrder) -> Option<Self>;
+    /// Appends its `SIZE` bytes.
+    fn put(&self, out: &mut Encoder);
     /// Its fields by name.
     fn listed(&self) -> Vec<(&'static str, Value<'static>)>;
 }
 
 impl<'a, T: Entry> Pairs<'a, T> {
+    /// Entries to be written.
+    pub fn new(entries: &'a [T]) -> Self {
+        Self {
+            bytes: &[],
+            order: ByteOrder::NATIVE,
+            new: entries,
+        }
+    }
+
     /// The entries.
     pub fn iter(&self) -> impl Iterator<Item = T> + use<'a, T> {
         let order = self.order;
         let chunks = self.bytes.chunks_exact(T::SIZE);
-        chunks.filter_map(move |entry| T::from_bytes(entry, order))
+        let read = chunks.filter_map(move |entry| T::from_bytes(entry, order));
+        read.chain(self.new.iter().copied())
     }
 }
 
@@ -232,12 +330,13 @@ impl<'a, T: Entry> Field<'a> for Pairs<'a, T> {
         Ok(Self {
             bytes: fields.items(nr, T::SIZE)?,
             order: fields.order(),
-            of: PhantomData,
+            new: &[],
         })
     }
     fn put(&self, out: &mut Encoder) {
-        out.u64((self.bytes.len() / T::SIZE) as u64);
+        out.u64((self.bytes.len() / T::SIZE + self.new.len()) as u64);
         out.bytes(self.bytes);
+        self.new.iter().for_each(|entry| entry.put(out));
     }
     fn value(&self, _: Style) -> Value<'a> {
         Value::List(
@@ -309,6 +408,9 @@ macro_rules! entries {
             fn from_bytes(bytes: &[u8], order: ByteOrder) -> Option<Self> {
                 Self::decode(&mut Fields::new(bytes, order)).ok()
             }
+            fn put(&self, out: &mut Encoder) {
+                self.encode(out);
+            }
             fn listed(&self) -> Vec<(&'static str, Value<'static>)> {
                 self.fields()
             }
@@ -332,9 +434,15 @@ entries! {
 /// u16 last. What follows is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuMap<'a> {
+    /// A set that was read, in the file's order.
     bytes: &'a [u8],
     order: ByteOrder,
+    /// One to be written.
+    new: Option<&'a [u16]>,
 }
+
+/// The CPU of a list that stands for any: -1.
+const ANY_CPU: u16 = u16::MAX;
 
 /// The most CPUs a map is listed with; above it a mask is damaged.
 const MAX_CPUS: usize = 1 << 20;
@@ -342,12 +450,30 @@ const MAX_CPUS: usize = 1 << 20;
 impl<'a> CpuMap<'a> {
     /// From the bytes behind a record header or an EVENT_UPDATE's id.
     pub fn new(bytes: &'a [u8], order: ByteOrder) -> Self {
-        Self { bytes, order }
+        Self {
+            bytes,
+            order,
+            new: None,
+        }
+    }
+
+    /// A list of CPUs to be written; an empty one means any. Lists take more
+    /// room than masks and ranges, but every perf that knows the record reads
+    /// them.
+    pub fn of(cpus: &'a [u16]) -> Self {
+        Self {
+            bytes: &[],
+            order: ByteOrder::NATIVE,
+            new: Some(if cpus.is_empty() { &[ANY_CPU] } else { cpus }),
+        }
     }
 
     /// The CPUs; -1 for "any". Empty if it cannot be read.
     pub fn cpus(&self) -> Vec<i32> {
-        self.read().unwrap_or_default()
+        match self.new {
+            Some(cpus) => cpus.iter().copied().map(signed).collect(),
+            None => self.read().unwrap_or_default(),
+        }
     }
 
     fn read(&self) -> Result<Vec<i32>, Short> {
@@ -357,8 +483,7 @@ impl<'a> CpuMap<'a> {
                 let nr = fields.u16()?;
                 let mut list = Fields::new(fields.items(nr.into(), 2)?, self.order);
                 let cpus = std::iter::from_fn(|| list.u16().ok());
-                // 65535 is -1, "any CPU", in this form.
-                Ok(cpus.map(|cpu| (cpu as i16).into()).collect())
+                Ok(cpus.map(signed).collect())
             }
             1 => {
                 let nr = fields.u16()?;
@@ -378,6 +503,11 @@ impl<'a> CpuMap<'a> {
             _ => Ok(Vec::new()),
         }
     }
+}
+
+/// A CPU of a list, in which 65535 is -1, "any CPU".
+fn signed(cpu: u16) -> i32 {
+    cpu.cast_signed().into()
 }
 
 /// The numbers of the bits that are set in words of `width` bytes.
@@ -402,6 +532,12 @@ impl<'a> Field<'a> for CpuMap<'a> {
     }
     fn put(&self, out: &mut Encoder) {
         out.bytes(self.bytes);
+        if let Some(cpus) = self.new {
+            const LIST: u16 = 0;
+            out.u16(LIST);
+            out.u16(cpus.len() as u16);
+            cpus.iter().for_each(|&cpu| out.u16(cpu));
+        }
     }
     fn value(&self, _: Style) -> Value<'a> {
         let cpus = self.cpus().into_iter();

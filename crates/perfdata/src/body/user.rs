@@ -266,3 +266,8 @@ bodies! {
         rest: &'a [u8],
     }
 }
+
+impl EventUpdate<'_> {
+    /// [`EventUpdate::what`] of a name.
+    pub const NAME: u64 = 2;
+}

@@ -1,20 +1,23 @@
 //! Writing perf.data: files, pipes, records and feature sections.
 //!
 //! You give events, whole records and feature sections; you get bytes that
-//! `perf` reads without a warning. Nothing here makes a system call other
+//! `perf` reads without a warning. Records are those that are read: any
+//! [`Body`](crate::Body) can be appended. Nothing here makes a system call other
 //! than through the [`Write`](std::io::Write) and [`Seek`](std::io::Seek) you
 //! hand in.
 //!
 //! ```
-//! use prof_abi::EventAttr;
-//! use prof_perfdata::write::{Comm, EventDescription, Features, FileWriter, Trailer};
+//! use prof_abi::{EventAttr, Misc};
+//! use prof_perfdata::body::{Body, Comm, Name};
+//! use prof_perfdata::write::{EventDescription, Features, FileWriter, Trailer, append_short};
 //! use std::io::Cursor;
 //!
 //! let attr = EventAttr { kind: 1, sample_period: 1_000_000, ..EventAttr::default() };
 //! let event = EventDescription { attr, ids: vec![7], name: "cpu-clock".into() };
 //! let mut writer = FileWriter::new(Cursor::new(Vec::new()), &[event])?;
 //! let mut record = Vec::new();
-//! Comm { pid: 1, tid: 1, name: b"init", by_exec: false }.encode(&Trailer::NONE, &mut record);
+//! let comm = Comm { pid: 1, tid: 1, name: Name::of_thread(b"init") };
+//! append_short(&Body::Comm(comm), Misc(0), &Trailer::NONE, &mut record);
 //! writer.write(&record)?;
 //! writer.flush()?; // from here on the bytes are a readable file
 //! let mut features = Features::default();
@@ -36,7 +39,8 @@ mod pipe;
 mod record;
 mod sample;
 mod session;
-mod task;
+#[cfg(test)]
+mod tests;
 mod trailer;
 
 pub use features::{
@@ -44,11 +48,7 @@ pub use features::{
 };
 pub use file::{EventDescription, FileWriter, Kept};
 pub use pipe::PipeWriter;
-pub use record::{MAX_RECORD_SIZE, RecordTooLong};
+pub use record::{MAX_RECORD_SIZE, RecordTooLong, append, append_short};
 pub use sample::{SampleEncoder, SampleFields, UserChainRewriter, shorten_user_stack};
-pub use session::{
-    CpuMap, EventUpdate, HeaderAttr, HeaderFeature, IdIndexEntry, LostRecords, LostSamples,
-    finished_init, finished_round, id_index, thread_map,
-};
-pub use task::{Cgroup, Comm, Exit, FileIdentity, Fork, Ksymbol, Mmap, Mmap2, Namespaces, Task};
+pub use session::{finished_init, finished_round, id_index, thread_map};
 pub use trailer::Trailer;

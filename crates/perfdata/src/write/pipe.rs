@@ -1,10 +1,9 @@
 //! Pipe mode: nothing can be patched, so everything is a record.
 
-use super::RecordTooLong;
 use super::features::{Features, fits_a_pipe};
 use super::file::EventDescription;
 use super::own;
-use super::session::{EventUpdate, HeaderAttr, HeaderFeature};
+use super::session;
 use prof_abi::ByteOrder;
 use std::io::{self, Write};
 
@@ -34,17 +33,13 @@ impl<W: Write> PipeWriter<W> {
         let mut head = b"PERFILE2".to_vec();
         head.extend(ByteOrder::NATIVE.bytes_u64(HEADER_SIZE));
         for event in events {
-            encode_event(event, &mut head).map_err(io::Error::other)?;
+            session::event(event, &mut head).map_err(io::Error::other)?;
         }
         for (bit, section) in features.iter() {
             if fits_a_pipe(bit) {
                 // One that is too long for a record is left out: readers need
                 // none of them.
-                let _ = HeaderFeature {
-                    bit: bit.0,
-                    section,
-                }
-                .encode(&mut head);
+                let _ = session::feature(bit, section, &mut head);
             }
         }
         own::encode_records(features, &mut head);
@@ -84,21 +79,6 @@ impl<W: Write> PipeWriter<W> {
             .into_inner()
             .map_err(io::IntoInnerError::into_error)
     }
-}
-
-/// An event and its name. perf takes the name of a stream's event from an
-/// update, by one of its ids.
-fn encode_event(event: &EventDescription, out: &mut Vec<u8>) -> Result<(), RecordTooLong> {
-    HeaderAttr {
-        attr: &event.attr,
-        ids: &event.ids,
-    }
-    .encode(out)?;
-    if let Some(&id) = event.ids.first() {
-        let name = &event.name;
-        EventUpdate { id, name }.encode(out);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

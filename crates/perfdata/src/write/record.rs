@@ -1,13 +1,12 @@
 //! The frame of every record: header, body, padding.
 
-use prof_abi::{ByteOrder, CpuMode, Misc, RecordType};
+use super::Trailer;
+use crate::body::Body;
+use crate::fields::Encoder;
+use prof_abi::{ByteOrder, Misc, RecordType};
 
 /// The longest record, in bytes: `size` is a u16 and sizes are multiples of 8.
 pub const MAX_RECORD_SIZE: usize = 65528;
-
-/// The longest name in a record, in bytes without its NUL; the kernel's
-/// `PATH_MAX` less one.
-const MAX_NAME: usize = 4095;
 
 /// A record would have been longer than [`MAX_RECORD_SIZE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -17,16 +16,32 @@ pub struct RecordTooLong {
     pub bytes: usize,
 }
 
-/// The value of `misc` for a CPU mode.
-pub(super) const fn misc_of(mode: CpuMode) -> u16 {
-    match mode {
-        CpuMode::Unknown => 0,
-        CpuMode::Kernel => 1,
-        CpuMode::User => 2,
-        CpuMode::Hypervisor => 3,
-        CpuMode::GuestKernel => 4,
-        CpuMode::GuestUser => 5,
-    }
+/// Appends to `out` a record with this body; `misc` needs no bits that the
+/// body itself tells, as MMAP_BUILD_ID. perf's own records have no trailer:
+/// [`Trailer::NONE`]. A body of a type that is not known is left out.
+///
+/// # Errors
+/// If the record passes [`MAX_RECORD_SIZE`]; `out` is then as it was.
+pub fn append(
+    body: &Body<'_>,
+    misc: Misc,
+    trailer: &Trailer,
+    out: &mut Vec<u8>,
+) -> Result<(), RecordTooLong> {
+    let Some(kind) = body.kind() else {
+        return Ok(());
+    };
+    let mut record = RecordBuilder::begin(out, kind, misc.with(body.layout_bits()));
+    record.body(body);
+    trailer.append(&mut record);
+    record.end()
+}
+
+/// [`append`] for records whose fields bound their size far below the limit:
+/// all but those with a list.
+pub fn append_short(body: &Body<'_>, misc: Misc, trailer: &Trailer, out: &mut Vec<u8>) {
+    let fits = append(body, misc, trailer, out).is_ok();
+    debug_assert!(fits, "only for records that are short by construction");
 }
 
 /// Appends one record to a buffer, field by field.
@@ -66,13 +81,12 @@ impl<'a> RecordBuilder<'a> {
         self.out.extend_from_slice(bytes);
     }
 
-    /// A name up to its first NUL, with a NUL, padded to 8; cut at 4095 bytes.
-    pub(super) fn name(&mut self, name: &[u8]) {
-        let end = name.iter().position(|&byte| byte == 0);
-        let end = end.unwrap_or(name.len()).min(MAX_NAME);
-        self.bytes(name.get(..end).unwrap_or_default());
-        self.out.push(0);
-        self.pad(8);
+    /// All fields of a body.
+    pub(super) fn body(&mut self, body: &Body<'_>) {
+        let out = std::mem::take(self.out);
+        let mut fields = Encoder::behind(out, self.start, ByteOrder::NATIVE);
+        body.encode(&mut fields);
+        *self.out = fields.finish();
     }
 
     /// Zeros up to a multiple of `unit`, counted from the record's start.
@@ -126,19 +140,5 @@ mod tests {
         record.bytes(&[0; 65528]);
         assert_eq!(record.end(), Err(RecordTooLong { bytes: 65536 }));
         assert_eq!(out, [1]);
-    }
-
-    #[test]
-    fn a_name_ends_at_its_first_nul_and_at_path_max() {
-        let mut out = Vec::new();
-        let mut record = RecordBuilder::begin(&mut out, RecordType::COMM, Misc(0));
-        record.name(b"ab\0cd");
-        record.end_short();
-        assert_eq!(out[8..], *b"ab\0\0\0\0\0\0");
-        let mut out = Vec::new();
-        let mut record = RecordBuilder::begin(&mut out, RecordType::COMM, Misc(0));
-        record.name(&[b'x'; 9999]);
-        record.end_short();
-        assert_eq!(out.len(), 8 + 4096);
     }
 }

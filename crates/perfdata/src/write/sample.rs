@@ -90,7 +90,7 @@ impl SampleEncoder {
         fields: &SampleFields<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), RecordTooLong> {
-        let misc = Misc(super::record::misc_of(fields.cpu_mode));
+        let misc = Misc::of_mode(fields.cpu_mode);
         let mut record = RecordBuilder::begin(out, RecordType::SAMPLE, misc);
         for part in SamplePart::of(SamplePart::ORDER, self.sample_type) {
             self.put(part, fields, &mut record);

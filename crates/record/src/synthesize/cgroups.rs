@@ -1,6 +1,8 @@
 //! Paths of cgroups by the ids that samples carry.
 
-use prof_perfdata::write::{Cgroup, Trailer};
+use prof_abi::Misc;
+use prof_perfdata::body::{Body, Cgroup, Name};
+use prof_perfdata::write::{Trailer, append_short};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -25,11 +27,11 @@ pub fn cgroups(trailer: &Trailer, out: &mut Vec<u8>) {
         let below = directory.strip_prefix(&root).unwrap_or(Path::new(""));
         let path = [b"/", below.as_os_str().as_bytes()].concat();
         // A cgroup's id is its inode number on 64-bit kernels.
-        Cgroup {
+        let cgroup = Body::Cgroup(Cgroup {
             id: metadata.ino(),
-            path: &path,
-        }
-        .encode(trailer, out);
+            path: Name::new(&path),
+        });
+        append_short(&cgroup, Misc(0), trailer, out);
         if depth < DEEPEST {
             let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
             let children =

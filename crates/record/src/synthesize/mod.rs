@@ -15,9 +15,8 @@ use build_ids::BuildIdCache;
 pub(crate) use build_ids::read_build_id;
 use procfs::MapsLine;
 use prof_abi::{BuildId, ByteOrder, CpuMode, EventAttr, Misc, RecordType};
-use prof_perfdata::write::{
-    Comm, Features, FileIdentity, Fork, Mmap, Mmap2, Namespaces, RecordedBuildId, Task, Trailer,
-};
+use prof_perfdata::body::{Body, Comm, FileIdentity, Mmap2, Name, Namespaces, Pairs, Task};
+use prof_perfdata::write::{Features, RecordedBuildId, Trailer, append_short};
 use std::collections::BTreeMap;
 
 pub use cgroups::cgroups;
@@ -25,6 +24,9 @@ pub use machine::{MachineFacts, machine_features, online_cpus};
 pub use procfs::{processes, threads_of};
 
 const PROT_EXEC: u32 = 4;
+
+/// The process of the kernel's mappings.
+const KERNEL: i32 = -1;
 
 /// What to tell about each task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,16 +95,18 @@ impl Synthesizer {
     /// kernel addresses are hidden from this user.
     pub fn kernel(&mut self, out: &mut Vec<u8>) {
         for image in kernel::images() {
-            let mapping = Mmap {
-                pid: u32::MAX,
+            let mapping = Mmap2 {
+                pid: KERNEL,
                 tid: 0,
                 start: image.start,
                 len: image.len,
                 file_offset: image.file_offset,
-                cpu_mode: CpuMode::Kernel,
-                path: &image.path,
+                file: FileIdentity::NONE,
+                prot: 0,
+                flags: 0,
+                path: Name::new(&image.path),
             };
-            self.mapping(mapping, image.build_id, FileIdentity::NONE, 0, 0, out);
+            self.mapping(mapping, CpuMode::Kernel, image.build_id, out);
         }
         if let Some(id) = kernel::kernel_build_id() {
             // Tools look the kernel up by this name, whatever its mapping's.
@@ -123,13 +127,9 @@ impl Synthesizer {
         let Some(status) = procfs::status(pid) else {
             return; // it has ended
         };
-        let main = Task {
-            pid,
-            parent_pid: status.parent,
-            tid: pid,
-            parent_tid: status.parent,
-        };
-        self.task(main, &status.comm, out);
+        let parent = status.parent.cast_signed();
+        let main = pid.cast_signed();
+        self.task((main, main), (parent, parent), &status.comm, out);
         self.mappings_of(pid, out);
         for tid in threads_of(pid) {
             if tid == pid {
@@ -138,43 +138,48 @@ impl Synthesizer {
             let Some(comm) = procfs::thread_comm(pid, tid) else {
                 continue;
             };
-            let thread = Task {
-                pid,
-                parent_pid: pid,
-                tid,
-                parent_tid: pid,
-            };
-            self.task(thread, &comm, out);
+            self.task((main, tid.cast_signed()), (main, main), &comm, out);
         }
         self.count.processes += 1;
     }
 
-    fn task(&mut self, task: Task, comm: &[u8], out: &mut Vec<u8>) {
-        let Task { pid, tid, .. } = task;
-        let trailer = self.trailer.for_thread(pid, tid);
-        Fork {
-            task,
+    /// Tells a thread, given as process and thread id, and its parent.
+    fn task(
+        &mut self,
+        (pid, tid): (i32, i32),
+        (parent_pid, parent_tid): (i32, i32),
+        comm: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        let trailer = self.trailer_of(pid, tid);
+        let fork = Body::Fork(Task {
+            pid,
+            parent_pid,
+            tid,
+            parent_tid,
             time: 0,
-            has_own_mappings: true,
-        }
-        .encode(&trailer, out);
+        });
+        // Its mappings follow in records of their own: a reader must not copy
+        // the parent's.
+        append_short(&fork, Misc::FORK_EXEC, &trailer, out);
         if self.options.namespaces {
-            let links = procfs::namespaces(pid, tid);
-            Namespaces {
+            let links = procfs::namespaces(pid.cast_unsigned(), tid.cast_unsigned());
+            let namespaces = Body::Namespaces(Namespaces {
                 pid,
                 tid,
-                links: &links,
-            }
-            .encode(&trailer, out);
+                namespaces: Pairs::new(&links),
+            });
+            append_short(&namespaces, Misc(0), &trailer, out);
         }
-        Comm {
-            pid,
-            tid,
-            name: comm,
-            by_exec: false,
-        }
-        .encode(&trailer, out);
+        let name = Name::of_thread(comm);
+        let comm = Body::Comm(Comm { pid, tid, name });
+        append_short(&comm, Misc(0), &trailer, out);
         self.count.threads += 1;
+    }
+
+    fn trailer_of(&self, pid: i32, tid: i32) -> Trailer {
+        self.trailer
+            .for_thread(pid.cast_unsigned(), tid.cast_unsigned())
     }
 
     fn mappings_of(&mut self, pid: u32, out: &mut Vec<u8>) {
@@ -202,52 +207,45 @@ impl Synthesizer {
         } else {
             None
         };
-        let inode = FileIdentity::Inode {
-            major: line.major,
-            minor: line.minor,
-            inode: line.inode,
-            generation: 0,
-        };
-        let mapping = Mmap {
-            pid,
-            tid: pid,
+        let mapping = Mmap2 {
+            pid: pid.cast_signed(),
+            tid: pid.cast_signed(),
             start: line.start,
             len: line.end.saturating_sub(line.start),
             file_offset: line.file_offset,
-            cpu_mode: CpuMode::User,
-            path: &line.path,
+            file: FileIdentity::Inode {
+                major: line.major,
+                minor: line.minor,
+                inode: line.inode,
+                generation: 0,
+            },
+            prot: line.prot,
+            flags: line.flags,
+            path: Name::new(&line.path),
         };
-        self.mapping(mapping, build_id, inode, line.prot, line.flags, out);
+        self.mapping(mapping, CpuMode::User, build_id, out);
     }
 
+    /// Tells a mapping, by build-id where there is one and they are wanted.
     fn mapping(
         &mut self,
-        mapping: Mmap<'_>,
+        mut mapping: Mmap2<'_>,
+        mode: CpuMode,
         build_id: Option<BuildId>,
-        otherwise: FileIdentity,
-        prot: u32,
-        flags: u32,
         out: &mut Vec<u8>,
     ) {
-        let is_kernel = mapping.cpu_mode == CpuMode::Kernel;
-        let build_id = build_id.filter(|_| self.options.build_ids);
-        if let Some(id) = build_id {
-            let is_core = mapping.path.starts_with(b"[kernel.kallsyms]");
-            if !is_core {
-                self.told
-                    .entry((mapping.path.to_vec(), mapping.cpu_mode))
-                    .or_insert(id);
+        if let Some(id) = build_id.filter(|_| self.options.build_ids) {
+            mapping.file = FileIdentity::of_build_id(&id);
+            let path = mapping.path.bytes();
+            if !path.starts_with(b"[kernel.kallsyms]") {
+                self.told.entry((path.to_vec(), mode)).or_insert(id);
             }
         }
-        let record = Mmap2 {
-            mapping,
-            identity: build_id.map_or(otherwise, FileIdentity::BuildId),
-            prot,
-            flags,
-            is_data: !is_kernel && prot & PROT_EXEC == 0,
-        };
-        let trailer = self.trailer.for_thread(mapping.pid, mapping.tid);
-        record.encode(&trailer, out);
+        let is_data = mode != CpuMode::Kernel && mapping.prot & PROT_EXEC == 0;
+        let data = if is_data { Misc::MMAP_DATA } else { Misc(0) };
+        let trailer = self.trailer_of(mapping.pid, mapping.tid);
+        let misc = Misc::of_mode(mode).with(data);
+        append_short(&Body::Mmap2(mapping), misc, &trailer, out);
         self.count.mappings += 1;
     }
 
@@ -296,8 +294,11 @@ impl Synthesizer {
 #[cfg(test)]
 mod tests {
     use super::{Options, Synthesizer, processes};
-    use prof_abi::{AttrFlags, BuildId, ByteOrder, CpuMode, EventAttr, RecordType, SampleType};
-    use prof_perfdata::write::{FileIdentity, Mmap, Mmap2, Trailer};
+    use prof_abi::{
+        AttrFlags, BuildId, ByteOrder, CpuMode, EventAttr, Misc, RecordType, SampleType,
+    };
+    use prof_perfdata::body::{Body, FileIdentity, Mmap2, Name};
+    use prof_perfdata::write::{Trailer, append_short};
 
     fn attr() -> EventAttr {
         EventAttr {
@@ -358,24 +359,20 @@ mod tests {
     #[test]
     fn build_ids_are_learnt_from_the_kernels_records() {
         let id = BuildId::new(&[7; 20]).expect("20 bytes");
-        let mapping = Mmap {
+        let mapping = Body::Mmap2(Mmap2 {
             pid: 1,
             tid: 1,
             start: 0,
             len: 1,
             file_offset: 0,
-            cpu_mode: CpuMode::User,
-            path: b"/bin/learnt",
-        };
-        let mut record = Vec::new();
-        Mmap2 {
-            mapping,
-            identity: FileIdentity::BuildId(id),
+            file: FileIdentity::of_build_id(&id),
             prot: 5,
             flags: 2,
-            is_data: false,
-        }
-        .encode(&Trailer::NONE, &mut record);
+            path: Name::new(b"/bin/learnt"),
+        });
+        let mut record = Vec::new();
+        let misc = Misc::of_mode(CpuMode::User);
+        append_short(&mapping, misc, &Trailer::NONE, &mut record);
         let mut synthesizer = Synthesizer::new(&attr(), Options::default());
         for len in 0..record.len() {
             synthesizer.learn(&record[..len.min(72)]);

@@ -1,5 +1,6 @@
 //! The parts of /proc/PID that records are made of.
 
+use prof_perfdata::body::Namespace;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -78,10 +79,11 @@ pub(super) fn thread_comm(pid: u32, tid: u32) -> Option<Vec<u8>> {
 
 /// Device and inode of a thread's namespaces in the order of the record:
 /// net, uts, ipc, pid, user, mnt, cgroup; zeros for what cannot be read.
-pub(super) fn namespaces(pid: u32, tid: u32) -> [(u64, u64); 7] {
+pub(super) fn namespaces(pid: u32, tid: u32) -> [Namespace; 7] {
     ["net", "uts", "ipc", "pid", "user", "mnt", "cgroup"].map(|name| {
         let link = format!("/proc/{pid}/task/{tid}/ns/{name}");
-        fs::metadata(link).map_or((0, 0), |link| (link.dev(), link.ino()))
+        let (device, inode) = fs::metadata(link).map_or((0, 0), |link| (link.dev(), link.ino()));
+        Namespace { device, inode }
     })
 }
 
