@@ -197,6 +197,13 @@ fn a_directory_of_data_files() {
     assert_eq!(sorted(&perfs), sorted(&ours));
 }
 
+/// The system calls that [`tracepoint_payloads`]' command makes: each event
+/// that is opened costs time, and there are 720.
+const SYSTEM_CALLS: &str = "access brk clock_nanosleep clone close connect dup2 execve \
+    exit_group fadvise64 futex getdents64 getpid getrandom getuid getxattr ioctl lseek mmap \
+    mprotect munmap newfstatat openat pipe2 pread64 prlimit64 read readlink rt_sigaction \
+    rt_sigprocmask sched_getaffinity set_robust_list socket statfs statx vfork wait4 write";
+
 #[test]
 fn tracepoint_payloads() {
     let test = "tracepoint_payloads";
@@ -209,10 +216,14 @@ fn tracepoint_payloads() {
     }
     let path = oracle::scratch().join(format!("{test}.data"));
     let path = path.to_str().expect("a UTF-8 path");
-    let events = "sched:*,syscalls:*,signal:*,task:*";
+    let calls = SYSTEM_CALLS.split_whitespace();
+    let calls: String = calls
+        .map(|call| format!(",syscalls:sys_*_{call}"))
+        .collect();
+    let events = format!("sched:*,signal:*,task:*{calls}");
     let script = "ls -l / | sort | tail -n 1; sleep 0.05";
     perf(&[
-        "record", "-q", "-N", "-e", events, "-a", "-o", path, "--", "sh", "-c", script,
+        "record", "-q", "-N", "-e", &events, "-a", "-o", path, "--", "sh", "-c", script,
     ])
     .succeeded("perf record");
     let args = [

@@ -1,11 +1,11 @@
 //! Names of code that was made at run time, from the files in which runtimes
 //! write them down.
 
-use crate::oracle::{have, perf, prof, prof_command, scratch};
+use crate::oracle::{compiled, have, perf, prof, prof_command, scratch};
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// A recording of `fixtures/programs/jit.c` and the perf map that it left.
@@ -23,19 +23,7 @@ impl Drop for Recorded {
 
 /// Builds the program; `None` without a compiler.
 fn program(test: &str) -> Option<PathBuf> {
-    if !have(test, "gcc") {
-        return None;
-    }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/programs/jit.c");
-    let program = scratch().join(format!("jit-{test}"));
-    let built = Command::new("gcc")
-        .args(["-O2", "-o"])
-        .arg(&program)
-        .arg(&source)
-        .status()
-        .expect("gcc starts");
-    assert!(built.success(), "the fixture compiles");
-    Some(program)
+    compiled(test, "jit.c", &["-O2"])
 }
 
 /// Records the program with these lines in its perf map.

@@ -31,6 +31,7 @@ mod mutants;
 mod mutation;
 mod oracle;
 mod other_roots;
+mod patience;
 mod perf_options;
 mod record_command;
 mod record_faults;

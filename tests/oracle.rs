@@ -83,10 +83,15 @@ pub(crate) fn perfs(test: &str) -> Vec<PathBuf> {
     [PathBuf::from("perf")].into_iter().chain(newest).collect()
 }
 
-/// Runs one of [`perfs`] with `args`.
+/// Runs one of [`perfs`] with `args`; it records without build-ids, as perf
+/// 6.1 sometimes dies while it looks for them.
 pub(crate) fn perf_at<A: AsRef<std::ffi::OsStr>>(program: &Path, args: &[A]) -> Finished {
+    let (command, rest) = args.split_at(1.min(args.len()));
+    let records = command.iter().any(|it| it.as_ref() == "record");
     Command::new(program)
-        .args(args)
+        .args(command)
+        .args(records.then_some("-B"))
+        .args(rest)
         .env("LC_ALL", "C.UTF-8")
         .env_remove("DEBUGINFOD_URLS")
         .env("HOME", NO_HOME)

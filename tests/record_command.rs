@@ -2,6 +2,8 @@
 //! fate is passed on.
 
 use crate::oracle::{Finished, compiled, have, perf, prof, prof_command, scratch, skipped};
+use crate::patience::{has_ended, wait_for_work, wait_until};
+use crate::record_targets::is_finished;
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -149,17 +151,28 @@ fn an_event_that_is_not_there_is_never_replaced() {
     );
 }
 
-/// A command that, on SIGINT, takes 0.5 s to end with 3; it tells when it is
+/// A command that, on SIGINT, takes 0.2 s to end with 3; it tells when it is
 /// ready.
-const SLOW_TO_END: &str = "trap 'sleep 0.5; exit 3' INT; echo ready; while :; do :; done";
-/// One that only SIGKILL ends.
-const STUBBORN: &str = "trap '' INT TERM; echo ready; while :; do :; done";
+const SLOW_TO_END: &str = "trap 'sleep 0.2; exit 3' INT; echo ready; while :; do :; done";
+/// One that only SIGKILL ends; it tells what it was asked.
+const STUBBORN: &str = "trap '' INT; trap 'echo term' TERM; echo ready; while :; do :; done";
 
-/// Runs under a terminal, types Ctrl-C so often, and gives what `sh` says of
-/// the exit.
-fn with_ctrl_c(script: &str, times: usize) -> String {
+/// What is seen of a Ctrl-C that the recorder has taken: two at once are one.
+enum Seen {
+    /// The recording is finished.
+    Finished,
+    /// The command's output has this.
+    Text(&'static str),
+    /// All has ended.
+    End,
+}
+
+/// Runs under a terminal, types Ctrl-C until all this was seen in turn, and
+/// gives what `sh` says of the exit.
+fn with_ctrl_c(script: &str, steps: &[Seen]) -> String {
     let prof = env!("CARGO_BIN_EXE_prof");
     let file = recording("ctrl-c");
+    let _ = std::fs::remove_file(&file);
     let line = format!(
         "{prof} record -q -o {} sh -c \"$SCRIPT\"; echo code=$?",
         file.display()
@@ -175,24 +188,32 @@ fn with_ctrl_c(script: &str, times: usize) -> String {
         .expect("script starts");
     let mut keys = terminal.stdin.take().expect("piped");
     let mut shown = terminal.stdout.take().expect("piped");
-    // The command says when its traps are set: before, Ctrl-C ends it.
     let mut text = Vec::new();
-    let mut some = [0; 256];
-    while !String::from_utf8_lossy(&text).contains("ready") {
-        let read = shown.read(&mut some).expect("shown");
-        assert!(read > 0, "{}", String::from_utf8_lossy(&text));
-        text.extend_from_slice(&some[..read]);
-    }
-    for _ in 0..times {
+    // The command says when its traps are set: before, Ctrl-C ends it.
+    read_until(&mut shown, &mut text, "ready");
+    for seen in steps {
         keys.write_all(b"\x03").expect("typed");
         keys.flush().expect("typed");
-        std::thread::sleep(Duration::from_millis(300));
+        match seen {
+            Seen::Finished => wait_until("the file to be finished", || is_finished(&file)),
+            Seen::Text(wanted) => read_until(&mut shown, &mut text, wanted),
+            // An end of file on its input would make `script` type one.
+            Seen::End => drop(shown.read_to_end(&mut text).expect("shown")),
+        }
     }
-    // An end of file on its input would make `script` type one.
-    shown.read_to_end(&mut text).expect("shown");
     terminal.wait().expect("ends");
     drop(keys);
     String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Reads until the text has `wanted`.
+fn read_until(shown: &mut impl Read, text: &mut Vec<u8>, wanted: &str) {
+    let mut some = [0; 256];
+    while !String::from_utf8_lossy(text).contains(wanted) {
+        let read = shown.read(&mut some).expect("shown");
+        assert!(read > 0, "{}", String::from_utf8_lossy(text));
+        text.extend_from_slice(&some[..read]);
+    }
 }
 
 /// Whether Ctrl-C can be tried: what runs in the background of a shell
@@ -213,7 +234,7 @@ fn r10_ctrl_c_lets_the_command_shut_down() {
     if !may_type_ctrl_c("r10 ctrl-c") {
         return;
     }
-    let text = with_ctrl_c(SLOW_TO_END, 1);
+    let text = with_ctrl_c(SLOW_TO_END, &[Seen::End]);
     assert!(text.contains("ready"), "{text}");
     assert!(text.contains("code=3"), "{text}");
 }
@@ -223,7 +244,7 @@ fn r10_the_third_ctrl_c_kills() {
     if !may_type_ctrl_c("r10 third ctrl-c") {
         return;
     }
-    let text = with_ctrl_c(STUBBORN, 3);
+    let text = with_ctrl_c(STUBBORN, &[Seen::Finished, Seen::Text("term"), Seen::End]);
     assert!(text.contains("code=137"), "{text}");
 }
 
@@ -298,7 +319,7 @@ fn call_08_a_running_process_is_recorded_with_all_its_threads() {
     if !have("call_08", "perf") {
         return;
     }
-    let source = "import threading,time\ndef f():\n  e=time.time()+6\n  while time.time()<e: pass\nfor _ in range(3): threading.Thread(target=f).start()";
+    let source = "import threading\ndef f():\n  while True: pass\nfor _ in range(3): threading.Thread(target=f).start()";
     if !have("call_08", "python3") {
         return;
     }
@@ -306,19 +327,29 @@ fn call_08_a_running_process_is_recorded_with_all_its_threads() {
         .args(["-c", source])
         .spawn()
         .expect("starts");
-    std::thread::sleep(Duration::from_millis(700));
     let pid = target.id().to_string();
-    let finished = finish(record(
-        "attach",
-        &["-F", "999", "--duration", "2", "-p", &pid],
-    ));
+    let tasks = format!("/proc/{pid}/task");
+    wait_until("the threads", || {
+        std::fs::read_dir(&tasks).is_ok_and(|tasks| tasks.count() == 4)
+    });
+    let file = recording("attach");
+    let _ = std::fs::remove_file(&file);
+    let mut recorder = record("attach", &["-F", "999", "-p", &pid])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("prof starts");
+    wait_until("the recording", || {
+        file.exists() || has_ended(&mut recorder)
+    });
+    wait_for_work("the threads to run", target.id(), 50);
+    // The end of what is recorded ends the recording.
     target.kill().expect("ours");
     target.wait().expect("ours");
+    let finished = Finished::from(recorder.wait_with_output().expect("ends"));
     if finished.stderr.contains("EACCES") {
         return skipped("call_08", &finished.stderr);
     }
     assert_eq!(finished.code, 0, "{}", finished.stderr);
-    let file = recording("attach");
     let found = perf(&[
         "script".as_ref(),
         "-F".as_ref(),

@@ -2,10 +2,10 @@
 //! recording, and what interrupts do: scripts written for perf go on working.
 
 use crate::oracle::{Finished, have, may_record_all, perf, prof_command, scratch, skipped};
+use crate::patience::wait_until;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Duration;
 
 /// Burns CPU until it is ended.
 const BUSY: &str = "while :; do :; done";
@@ -211,7 +211,7 @@ fn sigusr2_is_not_the_end_as_for_perf() {
 }
 
 /// Whether the file has its feature sections, which come last.
-fn is_finished(file: &Path) -> bool {
+pub(crate) fn is_finished(file: &Path) -> bool {
     let bytes = std::fs::read(file).expect("there from the start on");
     let features = bytes.get(72..104).expect("a header");
     features.iter().any(|&byte| byte != 0)
@@ -221,6 +221,7 @@ fn is_finished(file: &Path) -> bool {
 fn interrupts_of_kill_climb_the_ladder_of_a_terminal() {
     let test = "interrupts_of_kill_climb_the_ladder_of_a_terminal";
     let file = recording("ladder");
+    let _ = std::fs::remove_file(&file);
     let script = "trap 'echo int' INT; trap 'echo term' TERM; echo ready; while :; do :; done";
     let (child, mut lines) = start(&file, script);
     if line_of(&mut lines).is_none() {
@@ -229,9 +230,7 @@ fn interrupts_of_kill_climb_the_ladder_of_a_terminal() {
     send(&child, "INT");
     assert_eq!(line_of(&mut lines).as_deref(), Some("int"));
     // The first finishes the file, while the command goes on.
-    while !is_finished(&file) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("the file to be finished", || is_finished(&file));
     send(&child, "INT");
     assert_eq!(line_of(&mut lines).as_deref(), Some("term"));
     send(&child, "INT");

@@ -1,6 +1,7 @@
 //! What `prof record` asks of the kernel and tells of it, beside perf.
 
 use crate::oracle::{Finished, have, perf, perf_at, prof, prof_command, scratch, skipped};
+use crate::patience::{state, wait_until};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -164,6 +165,11 @@ fn an_event_that_cannot_be_seen_is_told() {
 fn an_idle_process_and_how_to_end_are_told() {
     let mut idle = Command::new("sleep").arg("1000").spawn().expect("starts");
     let pid = idle.id().to_string();
+    let name = format!("/proc/{pid}/comm");
+    wait_until("sleep to sleep", || {
+        let is_started = std::fs::read_to_string(&name).is_ok_and(|name| name == "sleep\n");
+        is_started && state(idle.id()) == 'S'
+    });
     let timed = record(&["-p", &pid, "--duration", "0.2"]);
     let endless = Command::new("env")
         .arg("--default-signal")

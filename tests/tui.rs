@@ -5,6 +5,7 @@ mod terminal;
 mod views;
 
 use crate::oracle::{have, prof_command};
+use crate::patience::{PATIENCE, wait_until};
 use rustix::process::Signal;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -12,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
-use terminal::{PATIENCE, Screen, Terminal};
+use terminal::{Screen, Terminal};
 
 /// A recording with call chains; its files need not be here.
 const RECORDING: &str = "fixtures/recordings/local/perf7.2-injectb.data";
@@ -145,11 +146,7 @@ fn ctrl_z_gives_the_terminal_back_until_continued() {
         return;
     };
     terminal.send("\x1a");
-    let start = Instant::now();
-    while terminal.state() != 'T' && start.elapsed() < PATIENCE {
-        thread::sleep(Duration::from_millis(10));
-    }
-    assert_eq!(terminal.state(), 'T');
+    wait_until("the program to stop", || terminal.state() == 'T');
     terminal.wait_until("the main screen", |screen| !screen.is_alternate);
     assert_restored(&terminal, "Ctrl-Z");
     terminal.kill(Signal::CONT);

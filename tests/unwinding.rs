@@ -1,29 +1,17 @@
 //! `prof record -g`: stacks are complete, and never wrong.
 //!
-//! `fixtures/shadow-stack.cpp` is built without frame pointers. Each of its
+//! `fixtures/programs/shadow-stack.cc` is built without frame pointers. Each of its
 //! functions has one possible caller or two, so a chain can be checked from
 //! the names alone: a frame too many, one too few or a wrong one shows.
 
-use crate::oracle::{NO_HOME, have, prof_command, scratch, skipped};
+use crate::oracle::{NO_HOME, compiled, have, prof_command, scratch, skipped};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Builds the fixture; `None` without a compiler.
 fn program() -> Option<PathBuf> {
-    if !have("unwinding", "g++") {
-        return None;
-    }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/shadow-stack.cpp");
-    let program = scratch().join("shadow-stack");
-    let built = Command::new("g++")
-        .args(["-O2", "-fomit-frame-pointer", "-o"])
-        .arg(&program)
-        .arg(&source)
-        .arg("-lpthread")
-        .status()
-        .expect("g++ starts");
-    assert!(built.success(), "the fixture compiles");
-    Some(program)
+    let flags = ["-O2", "-fomit-frame-pointer", "-pthread"];
+    compiled("unwinding", "shadow-stack.cc", &flags)
 }
 
 /// The chains of a recording, names only, innermost first.
@@ -169,20 +157,8 @@ fn no_chain_is_wrong_over_many_samples() {
 
 /// Builds a C program of `fixtures/programs`; `None` without a compiler.
 fn c_program(test: &str, name: &str) -> Option<PathBuf> {
-    if !have(test, "gcc") {
-        return None;
-    }
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/programs");
-    let program = scratch().join(name);
-    let built = Command::new("gcc")
-        .args(["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"])
-        .arg("-o")
-        .arg(&program)
-        .arg(sources.join(format!("{name}.c")))
-        .status()
-        .expect("gcc starts");
-    assert!(built.success(), "the fixture compiles");
-    Some(program)
+    let flags = ["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"];
+    compiled(test, &format!("{name}.c"), &flags)
 }
 
 /// The fixture of deep stacks; `None` where they cannot be read in time.

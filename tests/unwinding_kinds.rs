@@ -110,7 +110,11 @@ fn programs_that_are_deleted_or_have_no_file_reach_the_start() {
     let doomed = scratch().join("every-kind-doomed");
     std::fs::copy(&program, &doomed).expect("copied");
     let doomed = text(&doomed);
-    let script = format!("{doomed} work 500 & sleep 0.3; rm {doomed}; wait");
+    // Its name is that of the task from the exec on.
+    let script = format!(
+        "{doomed} work 300 & until grep -q every-kind-doom /proc/$!/comm; do :; done; \
+         rm {doomed}; wait"
+    );
     assert_complete("deleted", &["sh", "-c", &script]);
     let program = text(&program);
     assert_complete("memfd", &[program, "memfd", program, "300"]);

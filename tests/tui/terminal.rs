@@ -1,5 +1,6 @@
 //! A pseudo-terminal with a program in it, and the screen it draws.
 
+use crate::patience::{self, PATIENCE};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -8,15 +9,11 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-
-/// How long a screen or an exit is waited for: machines are slow at times.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A terminal with a program in it.
 pub(crate) struct Terminal {
@@ -165,25 +162,12 @@ impl Terminal {
 
     /// The state letter of the program in /proc: `S` sleeping, `T` stopped.
     pub(crate) fn state(&self) -> char {
-        let stat = self.stat();
-        stat.first()
-            .and_then(|state| state.chars().next())
-            .unwrap_or('?')
+        patience::state(self.child.id())
     }
 
     /// Ticks of CPU that the program has used.
     pub(crate) fn cpu_ticks(&self) -> u64 {
-        let stat = self.stat();
-        let ticks = |at: usize| stat.get(at).and_then(|text| text.parse::<u64>().ok());
-        ticks(11).unwrap_or(0) + ticks(12).unwrap_or(0)
-    }
-
-    /// Fields of /proc/PID/stat from the state on.
-    fn stat(&self) -> Vec<String> {
-        let path = format!("/proc/{}/stat", self.child.id());
-        let stat = std::fs::read_to_string(Path::new(&path)).unwrap_or_default();
-        let fields = stat.rsplit(") ").next().unwrap_or_default();
-        fields.split(' ').map(str::to_string).collect()
+        patience::cpu_ticks(self.child.id())
     }
 
     /// Closes the terminal, as when its window is closed.
