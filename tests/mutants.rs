@@ -2,16 +2,20 @@
 //! and offsets are repaired, so that the wound is in what the records say.
 //!
 //! A few of each recording run with the other tests. Thousands, with a seed of
-//! one's own:
+//! one's own and an optimised program that still checks itself:
 //!
 //! ```text
-//! PROF_MUTANTS=20000 PROF_SEED=7 cargo test --test prof mutants -- --ignored --nocapture
+//! PROF_MUTANTS=20000 PROF_SEED=7 cargo test --profile mutants --test prof thousands -- --ignored --nocapture
 //! ```
+//!
+//! `PROF_MUTANTS_PROGRAM` names another `prof` to try, `PROF_FIRST` the mutant
+//! to begin with.
 
 mod container;
 mod wounds;
 
 use crate::mutation::{Random, mutate, recordings};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -84,6 +88,12 @@ const UNBOUNDED: [&[&str]; 4] = [
     ],
 ];
 
+/// The program under test.
+fn program() -> OsString {
+    let other = std::env::var_os("PROF_MUTANTS_PROGRAM");
+    other.unwrap_or_else(|| env!("CARGO_BIN_EXE_prof").into())
+}
+
 /// What a command did.
 struct Ran {
     code: Option<i32>,
@@ -97,7 +107,8 @@ fn run(args: &[&str], path: &Path, most: u64) -> Ran {
     let mut stderr = tempfile::tempfile().expect("temporary file");
     let limits = format!("ulimit -v {ADDRESS_SPACE}; ulimit -t {MOST_CPU}; exec \"$0\" \"$@\"");
     let mut child = Command::new("sh")
-        .args(["-c", &limits, env!("CARGO_BIN_EXE_prof")])
+        .args(["-c", &limits])
+        .arg(program())
         .args(args)
         .args(["-f", "-i"])
         .arg(path)
@@ -218,19 +229,29 @@ fn has_shared_samples(path: &Path) -> bool {
     reads.any(|attr| attr.read_format.0 & GROUP != 0)
 }
 
-/// Gives one mutant to `commands` of the others and compares the counts.
-fn try_out(mutant: &[u8], path: &Path, from: usize, commands: usize) -> Vec<String> {
+/// What a mutant is given to.
+#[derive(Clone, Copy)]
+struct Trial {
+    /// Whether the commands that count samples are compared.
+    is_counted: bool,
+    /// The first of the other commands, and how many.
+    from: usize,
+    commands: usize,
+}
+
+/// Gives one mutant to some commands.
+fn try_out(mutant: &[u8], path: &Path, trial: Trial) -> Vec<String> {
     std::fs::write(path, mutant).expect("written");
     let input = mutant.len() as u64;
     let mut faults = Vec::new();
-    if !has_shared_samples(path) {
+    if trial.is_counted && !has_shared_samples(path) {
         faults.extend(disagreement(path));
     }
     let all = BOUNDED.iter().map(|args| (args, true));
     let all = all.chain(UNBOUNDED.iter().map(|args| (args, false)));
     let all: Vec<_> = all.collect();
-    for step in 0..commands {
-        let (args, is_bounded) = all[(from + step) % all.len()];
+    for step in 0..trial.commands {
+        let (args, is_bounded) = all[(trial.from + step) % all.len()];
         // What a mutant of zstd unpacks to is counted in.
         let most = if is_bounded {
             MOST_TIMES * input.max(unpacked(mutant)) + MOST_MORE
@@ -269,8 +290,21 @@ fn mutant(recordings: &[(PathBuf, Vec<u8>)], random: &mut Random) -> (PathBuf, V
     (path.clone(), bytes)
 }
 
+/// Which mutants are made, and what each is given to.
+struct Hunt {
+    seed: u64,
+    /// Mutants before this one are made only.
+    first: u64,
+    mutants: u64,
+    /// Commands that count samples are compared of one in so many.
+    counted: u64,
+    /// Other commands that each is given to.
+    commands: usize,
+}
+
 /// Tries mutants and tells what was found; keeps those that failed.
-fn hunt(seed: u64, mutants: u64, commands: usize) -> Vec<String> {
+fn hunt(hunt: &Hunt) -> Vec<String> {
+    let seed = hunt.seed;
     let recordings: Vec<(PathBuf, Vec<u8>)> = recordings()
         .into_iter()
         .map(|path| (path.clone(), std::fs::read(path).expect("fixture")))
@@ -279,10 +313,24 @@ fn hunt(seed: u64, mutants: u64, commands: usize) -> Vec<String> {
     let folder = crate::oracle::scratch();
     let path = folder.join(format!("mutant-{seed:x}-{}.data", std::process::id()));
     let mut faults = Vec::new();
-    for number in 0..mutants {
+    for number in 0..hunt.first + hunt.mutants {
         let (origin, bytes) = mutant(&recordings, &mut random);
-        let from = random.below(BOUNDED.len() + UNBOUNDED.len());
-        for fault in try_out(&bytes, &path, from, commands) {
+        let trial = Trial {
+            is_counted: number % hunt.counted == 0,
+            from: random.below(BOUNDED.len() + UNBOUNDED.len()),
+            commands: hunt.commands,
+        };
+        if number < hunt.first {
+            continue;
+        }
+        if number % 1000 == 999 {
+            eprintln!(
+                "{} mutants of seed {seed}, {} faults",
+                number + 1,
+                faults.len()
+            );
+        }
+        for fault in try_out(&bytes, &path, trial) {
             let kept = folder.join(format!("failed-{seed:x}-{number}.data"));
             std::fs::write(&kept, &bytes).expect("written");
             let origin = origin.file_name().unwrap_or_default().to_string_lossy();
@@ -297,7 +345,13 @@ fn hunt(seed: u64, mutants: u64, commands: usize) -> Vec<String> {
 
 #[test]
 fn mutants_harm_no_command_and_all_views_count_alike() {
-    let faults = hunt(SEED, 12, 2);
+    let faults = hunt(&Hunt {
+        seed: SEED,
+        first: 0,
+        mutants: 12,
+        counted: 1,
+        commands: 2,
+    });
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
@@ -308,7 +362,12 @@ fn thousands_of_mutants() {
         let text = std::env::var(name).unwrap_or_default();
         text.parse().unwrap_or(otherwise)
     };
-    let mutants = number("PROF_MUTANTS", 20_000);
-    let faults = hunt(number("PROF_SEED", SEED ^ 1), mutants, 4);
+    let faults = hunt(&Hunt {
+        seed: number("PROF_SEED", SEED ^ 1),
+        first: number("PROF_FIRST", 0),
+        mutants: number("PROF_MUTANTS", 20_000),
+        counted: 4,
+        commands: 2,
+    });
     assert!(faults.is_empty(), "{} faults: {faults:#?}", faults.len());
 }

@@ -2,6 +2,7 @@
 
 use super::container::{Container, word};
 use crate::mutation::Random;
+use std::ops::Range;
 
 /// Numbers that mean something to a reader: ends of ranges, markers of call
 /// chains, error values.
@@ -42,7 +43,7 @@ const ATTR_FIELDS: [usize; 14] = [0, 4, 8, 16, 24, 24, 24, 32, 40, 40, 72, 80, 8
 
 /// One to three wounds.
 pub(super) fn wounded(mut container: Container, random: &mut Random) -> Vec<u8> {
-    const WOUNDS: [fn(&mut Container, &mut Random); 10] = [
+    const WOUNDS: [fn(&mut Container, &mut Random); 11] = [
         attr_bit,
         attr_number,
         id,
@@ -52,6 +53,7 @@ pub(super) fn wounded(mut container: Container, random: &mut Random) -> Vec<u8> 
         record_place,
         record_kind,
         name,
+        long_name,
         section,
     ];
     for _ in 0..=random.below(3) {
@@ -208,19 +210,43 @@ fn record_kind(container: &mut Container, random: &mut Random) {
     }
 }
 
-/// A name that does more than name, at the end of a record that has one.
-fn name(container: &mut Container, random: &mut Random) {
+/// A record that has a name, and where that begins.
+fn named(container: &Container, random: &mut Random) -> Option<(Range<usize>, usize)> {
     const NAMED: [(u32, usize); 4] = [(1, 40), (3, 16), (10, 72), (17, 24)];
     let records = container.records();
     let named = records.into_iter().filter_map(|(place, kind)| {
         let (_, at) = NAMED.iter().find(|(named, _)| *named == kind)?;
-        Some(place.start + at)
-            .filter(|&at| at < place.end)
-            .map(|at| at..place.end)
+        let at = place.start + at;
+        (at < place.end).then_some((place, at))
     });
-    let Some(place) = one_of(&named.collect::<Vec<_>>(), random) else {
+    one_of(&named.collect::<Vec<_>>(), random)
+}
+
+/// A name as wide as no column: each row of a table may show it.
+fn long_name(container: &mut Container, random: &mut Random) {
+    const LETTERS: [&str; 4] = ["w", "\u{6f22}", "e\u{301}", "/"];
+    const LENGTHS: [usize; 4] = [80, 1000, 8000, 60_000];
+    let Some((place, at)) = named(container, random) else {
         return;
     };
+    let letters = LETTERS[random.below(LETTERS.len())];
+    let mut longer = letters.repeat(LENGTHS[random.below(LENGTHS.len())] / letters.len());
+    while !longer.len().is_multiple_of(8) {
+        longer.push('x');
+    }
+    let Ok(size) = u16::try_from(place.len() + longer.len()) else {
+        return;
+    };
+    container.splice(at..at, longer.as_bytes());
+    container.put(place.start + 6, &size.to_le_bytes());
+}
+
+/// A name that does more than name, at the end of a record that has one.
+fn name(container: &mut Container, random: &mut Random) {
+    let Some((record, at)) = named(container, random) else {
+        return;
+    };
+    let place = at..record.end;
     let name = NAMES[random.below(NAMES.len())].repeat(1 + random.below(3));
     let room = place.len().saturating_sub(1);
     container.put(place.start, &name[..name.len().min(room)]);
