@@ -14,7 +14,7 @@
 use crate::oracle::{perf, prof};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Why perf 6.1 names a frame otherwise than we do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) enum Cause {
 }
 
 /// Which frames are kept beside those that both tools name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Keep {
     /// Also those without a name, but for callers inside a module: there
     /// perf shows the address in the process, which differs from run to run,
@@ -237,11 +237,25 @@ fn is_unwanted(line: &str, is_caller: bool, keep: Keep) -> bool {
 }
 
 /// A recording written again without the frames that the tools name
-/// differently; beside the original, under another name.
+/// differently; beside the original, under another name. Made once in each
+/// run of the tests.
 ///
 /// # Panics
 /// If they disagree for no known cause, or still do afterwards.
 pub(crate) fn chosen(recording: &Path, keep: Keep) -> PathBuf {
+    type Choices = HashMap<(PathBuf, Keep), Arc<OnceLock<PathBuf>>>;
+    static MADE: OnceLock<Mutex<Choices>> = OnceLock::new();
+    let mut made = MADE
+        .get_or_init(Mutex::default)
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    let choice = Arc::clone(made.entry((recording.to_owned(), keep)).or_default());
+    // Others are made at the same time.
+    drop(made);
+    choice.get_or_init(|| choose(recording, keep)).clone()
+}
+
+fn choose(recording: &Path, keep: Keep) -> PathBuf {
     let bytes = std::fs::read(recording).expect("a recording of ours");
     let bytes = rewritten(&bytes, &cuts(recording, keep));
     let extension = match keep {
@@ -250,12 +264,7 @@ pub(crate) fn chosen(recording: &Path, keep: Keep) -> PathBuf {
         Keep::NamedIn(_) => "only.data",
     };
     let path = recording.with_extension(extension);
-    // Tests run in threads, and another may read the same choice by now.
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let partial = recording.with_extension(format!("partial-{count}"));
-    std::fs::write(&partial, bytes).expect("the target folder is writable");
-    std::fs::rename(&partial, &path).expect("the target folder is writable");
+    std::fs::write(&path, bytes).expect("the target folder is writable");
     let (perfs, ours) = told_by_both(&path);
     assert_eq!(perfs, ours, "{}", path.display());
     path

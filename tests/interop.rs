@@ -124,7 +124,9 @@ fn recording(test: &str, destination: &str) -> Option<Vec<u8>> {
     let path = scratch().join(format!("{test}.data"));
     let path_text = path.to_str().expect("a UTF-8 path");
     let output = if destination == "-" { "-" } else { path_text };
-    let args = ["record", "-q", "-g", "-o", output, "--", program];
+    // perf takes its time to read the kernel's symbols.
+    let event = ["record", "-q", "-e", "cpu-clock:u", "-g", "-o"];
+    let args = [&event[..], &[output, "--", program]].concat();
     let ran = prof(&args).succeeded("prof record");
     Some(match destination {
         "-" => ran.stdout,

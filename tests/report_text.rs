@@ -54,7 +54,7 @@ mod options;
 mod trees;
 
 use crate::chosen::{Keep, chosen};
-use crate::oracle::{Finished, NO_HOME, compiled, have, perf, perf_at, perfs, prof, scratch};
+use crate::oracle::{compiled, have, kernel_symbols, perf, perf_at, perfs, prof, scratch};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -79,6 +79,8 @@ fn recordings(test: &str) -> Option<&'static [PathBuf]> {
             let folder = scratch().join(format!("report-{}", std::process::id()));
             std::fs::create_dir_all(&folder).expect("the target folder is writable");
             let link = folder.join(name);
+            // Of an earlier run with the same process id.
+            let _ = std::fs::remove_file(&link);
             std::os::unix::fs::symlink(program, &link).expect("a link of ours");
             vec![link.to_str().expect("a path of ours").to_owned()]
         };
@@ -212,15 +214,15 @@ fn differences(file: &Path, combinations: &[&str]) -> Vec<String> {
             .map(String::from)
             .to_vec();
         args.extend(words(combination));
+        // Without options, both find the kernel's symbols themselves.
+        if !combination.is_empty() {
+            args.extend_from_slice(kernel_symbols());
+        }
         if let Some(cpu) = args.iter_mut().find(|word| *word == "CPU") {
             *cpu = first_cpu(&path);
         }
         let theirs = perf(&args).succeeded("perf report").text();
-        // With the same cache of files: -v tells what is from there.
-        let mut command = crate::oracle::prof_command();
-        let ours = command.args(&args).env("HOME", NO_HOME).output();
-        let ours = Finished::from(ours.expect("prof starts"));
-        let ours = ours.succeeded("prof report").text();
+        let ours = prof(&args).succeeded("prof report").text();
         let (theirs, ours) = (lines_of_perf(&theirs), lines_of_ours(&ours));
         if theirs != ours {
             let name = file.file_stem().unwrap_or_default().to_string_lossy();
@@ -278,6 +280,7 @@ fn compare_with_newest(test: &str, files: &[PathBuf], combinations: &[&str]) {
             let mut args = ["report", "--stdio", "-i", path].map(String::from).to_vec();
             args.extend(words(fixed));
             args.extend(words(options));
+            args.extend_from_slice(kernel_symbols());
             let theirs = perf_at(newest, &args).succeeded("perf report").text();
             let ours = prof(&args).succeeded("prof report").text();
             let (theirs, ours) = (lines_of_perf(&theirs), lines_of_ours(&ours));

@@ -5,7 +5,7 @@
 //! that what they print follows from the recording alone. [`KNOWN`] lists the
 //! recordings in which they differ, and in what; every other line is equal.
 
-use crate::oracle::{have, perfs, prof_command, scratch};
+use crate::oracle::{have, nowhere, perfs, prof_command};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -375,13 +375,6 @@ fn prof_script(nowhere: &Path, recording: &Path, options: &[&str]) -> String {
         .output()
         .expect("prof starts");
     String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// A folder in which no file is found.
-fn nowhere() -> PathBuf {
-    let nowhere = scratch().join("an-empty-folder");
-    std::fs::create_dir_all(&nowhere).expect("the target folder is writable");
-    nowhere
 }
 
 /// The sound recordings of the corpus, or of those kept here.

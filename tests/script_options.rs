@@ -16,7 +16,8 @@ fn recording(test: &str) -> Option<PathBuf> {
     let recording = scratch().join(format!("{test}.data"));
     let path = recording.to_str().expect("a plain name");
     let events = ["-e", "cpu-clock:u", "-e", "page-faults:u"];
-    let mut args = vec!["record", "-q", "-F", "999", "--switch-events", "-g"];
+    // Without build-ids: perf 6.1 sometimes dies as it looks for them.
+    let mut args = vec!["record", "-q", "-B", "-F", "999", "--switch-events", "-g"];
     args.extend(events);
     args.extend(["-o", path, "--"]);
     args.extend([program.to_str().expect("a plain name"), "20"]);

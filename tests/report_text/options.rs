@@ -1,11 +1,9 @@
 //! Options given to both tools, over all recordings.
 
-use super::{
-    compare, is_one_of_three, lines_of_ours, lines_of_perf, of_lines, own_code, record, recordings,
-};
+use super::{compare, is_of, lines_of_ours, lines_of_perf, of_lines, own_code, record, recordings};
 use crate::chosen::{Keep, chosen};
 use crate::oracle::{compiled, have, perf, prof};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Options given to both.
 const COMBINATIONS: &[&str] = &[
@@ -110,14 +108,34 @@ fn the_text_equals_perfs_on_the_same_file() {
     let Some(files) = recordings(test) else {
         return;
     };
-    let named: Vec<PathBuf> = files.iter().map(|file| chosen(file, Keep::Named)).collect();
-    compare(&named, COMBINATIONS);
-    let few: Vec<PathBuf> = named
-        .into_iter()
-        .filter(|file| is_one_of_three(file))
+    let named = |wanted: &dyn Fn(&Path) -> bool| -> Vec<PathBuf> {
+        let files = files.iter().filter(|file| wanted(file));
+        files.map(|file| chosen(file, Keep::Named)).collect()
+    };
+    let all: Vec<&str> = COMBINATIONS
+        .iter()
+        .chain(MORE_COMBINATIONS)
+        .copied()
         .collect();
-    compare(&few, MORE_COMBINATIONS);
+    let by_symbol = all.iter().copied().filter(|it| is_by_symbol_alone(it));
+    // What else these show, they show with more rows in the next test.
+    let unnamed = named(&has_rows_without_name);
+    compare(&unnamed, &by_symbol.collect::<Vec<_>>());
+    let threads = named(&|file| is_of(file, "threads"));
+    compare(&threads, &all);
+    let others = named(&|file| !has_rows_without_name(file) && !is_of(file, "threads"));
+    compare(&others, COMBINATIONS);
     compare(&[own_code(files)], &of_lines(MORE_COMBINATIONS));
+}
+
+/// Whether rows without a name are compared of the recording, too: stacks that
+/// break and stripped programs.
+fn has_rows_without_name(file: &Path) -> bool {
+    is_of(file, "calls") || is_of(file, "shell")
+}
+
+fn is_by_symbol_alone(combination: &str) -> bool {
+    combination.contains("sym") && !combination.contains("dso")
 }
 
 #[test]
@@ -126,17 +144,11 @@ fn rows_without_a_name_equal_perfs() {
     let Some(files) = recordings(test) else {
         return;
     };
-    let broken_or_stripped = |file: &&PathBuf| {
-        let name = file.to_string_lossy();
-        name.contains("report-calls") || name.contains("report-shell")
-    };
-    let files = files.iter().filter(broken_or_stripped);
+    let files = files.iter().filter(|file| has_rows_without_name(file));
     let files: Vec<PathBuf> = files.map(|file| chosen(file, Keep::Unnamed)).collect();
-    let by_symbol_alone =
-        |combination: &&str| combination.contains("sym") && !combination.contains("dso");
     let combinations = COMBINATIONS.iter().chain(MORE_COMBINATIONS).copied();
-    let combinations: Vec<&str> = combinations.filter(|it| !by_symbol_alone(it)).collect();
-    compare(&files, &combinations);
+    let combinations = combinations.filter(|it| !is_by_symbol_alone(it));
+    compare(&files, &combinations.collect::<Vec<_>>());
 }
 
 #[test]
