@@ -31,15 +31,16 @@ fn session(test: &str) -> Option<Terminal> {
     Some(terminal)
 }
 
-/// A session on a recording, without colours: only the cursor's row is
+/// A session on a recording with more options, without colours: only the cursor's row is
 /// reversed then.
-fn session_of(test: &str, path: &Path) -> Option<Terminal> {
+fn session_of(test: &str, path: &Path, options: &[&str]) -> Option<Terminal> {
     if !have(test, "setsid") {
         return None;
     }
     let mut command = prof_command();
     command.env("NO_COLOR", "1");
     command.arg("report").arg("-f").arg("-i").arg(path);
+    command.args(options);
     let mut terminal = Terminal::start(&command, 110, 30);
     terminal.wait_for("1 Hotspots").wait_for("Symbol");
     Some(terminal)
