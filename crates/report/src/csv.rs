@@ -31,7 +31,8 @@ pub fn csv(profile: &Profile, options: &TextOptions, out: &mut impl io::Write) -
         for row in table.rows() {
             write!(out, "{}", text(name))?;
             for field in table.fields() {
-                write!(out, ",{}", cell(&cells, field, row, table.whole()))?;
+                let most = table.most_characters(field);
+                write!(out, ",{}", cell(&cells, field, most, (row, table.whole())))?;
             }
             out.write_all(b"\r\n")?;
         }
@@ -39,11 +40,24 @@ pub fn csv(profile: &Profile, options: &TextOptions, out: &mut impl io::Write) -
     Ok(())
 }
 
-fn cell(cells: &Cells<'_>, field: Field, row: &Row, whole: Weight) -> String {
+/// The cell of a row; a name is cut after `most` characters.
+fn cell(
+    cells: &Cells<'_>,
+    field: Field,
+    most: Option<usize>,
+    (row, whole): (&Row, Weight),
+) -> String {
     match field {
         Field::Samples => row.own.samples.to_string(),
         Field::Period => row.own.period.to_string(),
-        Field::Key(key) => text(&cells.plain(key, row)),
+        Field::Key(key) => {
+            let mut name = cells.plain(key, row);
+            if let Some((end, _)) = most.and_then(|most| name.char_indices().nth(most)) {
+                name.truncate(end);
+                name.push('~');
+            }
+            text(&name)
+        }
         _ => {
             let weight = field.weight(row).unwrap_or_default();
             format!("{:.2}", weight.percent_of(whole))

@@ -1,9 +1,10 @@
-//! How much text call chains may take.
+//! How much text call chains and long names may take.
 //!
 //! With a chain below each row, a stack of `n` functions is `n` chains of up
 //! to `n` lines: one sample of 8000 frames, 64 KiB of a recording, makes 961 MB
 //! of text. Chains share an allowance in proportion to what was recorded; what
-//! is beyond it is left out, and told.
+//! is beyond it is left out, and told. A name of 60 000 letters stands in each
+//! row of its thread: columns have an allowance, too.
 
 use super::TextOptions;
 use super::chain::Chains;
@@ -28,8 +29,37 @@ const SHORTEST_LINE: usize = 14;
 /// Bytes that a frame costs even where an option leaves it out of the text:
 /// it has to be found.
 const LEAST_COST: usize = 2;
+/// What columns may take of that beside it.
+const PART_OF_COLUMNS: usize = 4;
+/// Characters that a cell may always have.
+const LEAST_CELL: usize = 200;
 /// Rows whose chains are in memory at a time.
 const ROWS_AT_ONCE: usize = 32;
+
+/// What the texts of a table may take.
+pub(super) struct CellAllowance {
+    /// Bytes of a column.
+    pub(super) column: usize,
+    /// Characters of a cell if all are as long.
+    pub(super) cell: usize,
+}
+
+impl CellAllowance {
+    /// For `columns` of texts and so many `rows`.
+    pub(super) fn of(
+        profile: &Profile,
+        options: &TextOptions,
+        columns: usize,
+        rows: usize,
+    ) -> Self {
+        let all = Allowance::of(profile, options).left;
+        let column = all / PART_OF_COLUMNS / columns.max(1);
+        Self {
+            column,
+            cell: (column / rows.max(1)).max(LEAST_CELL),
+        }
+    }
+}
 
 /// What chains may still take, and what was left out.
 #[derive(Debug)]
@@ -201,6 +231,9 @@ impl Drawing<'_> {
 
 #[cfg(test)]
 mod tests {
+    use crate::csv::csv;
+    use crate::model::SortKey;
+    use crate::text::Field;
     use crate::text::{TextOptions, report};
     use prof_profile::Profile;
     use prof_sketch::Sketch;
@@ -225,6 +258,46 @@ mod tests {
         let is_frame = |line: &&str| line.starts_with("            ") && line.contains("f000");
         let frames = out.lines().filter(is_frame).count();
         (out, frames)
+    }
+
+    /// A thread with a long name, in many functions.
+    fn long_name(letters: usize) -> Profile {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, &"w".repeat(letters));
+        for function in 0..100 {
+            sketch.sample(task, &format!("app:f{function}"), 1, 10);
+        }
+        sketch.profile
+    }
+
+    #[test]
+    fn a_long_name_is_cut_where_it_stands_in_many_rows() {
+        let keys = [SortKey::Comm, SortKey::Symbol].map(Field::Key);
+        let mut options = TextOptions {
+            sort: Some(keys.to_vec()),
+            ..TextOptions::default()
+        };
+        let texts = |letters, options: &TextOptions| {
+            let profile = long_name(letters);
+            let (mut table, mut values) = (Vec::new(), Vec::new());
+            report(&profile, options, &mut table).unwrap();
+            csv(&profile, options, &mut values).unwrap();
+            [table, values].map(|text| String::from_utf8(text).unwrap())
+        };
+        let [table, values] = texts(60_000, &options);
+        for text in [&table, &values] {
+            assert!(text.len() < 3 << 20, "{} bytes", text.len());
+            assert_eq!(text.matches("www~").count(), 100);
+        }
+        assert!(table.contains(" letters are cut (~). --unlimited shows them whole."));
+        // Names of any program are whole.
+        for text in texts(1000, &options) {
+            assert!(!text.contains('~'));
+        }
+        options.unlimited = true;
+        for text in texts(60_000, &options) {
+            assert!(text.len() > 6_000_000);
+        }
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Column {
 
     /// Makes a column of texts at most so wide, if no width was given; what is
     /// longer is not cut in the `last` one.
-    fn limit(&mut self, most: usize, is_last: bool) {
+    pub(super) fn limit(&mut self, most: usize, is_last: bool) {
         if self.field.is_weight() || self.is_given {
             return;
         }

@@ -1,6 +1,6 @@
 //! A table laid out: comment lines, headings, rows, chains.
 
-use super::allowance::{Allowance, Drawing};
+use super::allowance::{Allowance, CellAllowance, Drawing};
 use super::chain::{ChainPlan, Chains};
 use super::column::{Column, fit, fit_levels, pad};
 use super::compare::{Comparer, Packed};
@@ -404,11 +404,50 @@ impl<'a> Table<'a> {
             Some(terminal) => fit(&mut columns, terminal),
             None => {}
         }
+        self.limit_names(&mut columns);
         let last = columns.last().map(|column| column.field);
         Layout {
             ends_elided: last != fields.last().copied(),
             columns,
         }
+    }
+
+    /// Limits names that are too long to stand in each row.
+    fn limit_names(&self, columns: &mut [Column]) {
+        let texts = columns.iter().filter(|column| !column.field.is_weight());
+        let rows = self.rows.list().len();
+        let (profile, options) = (self.scene.profile(), self.options);
+        let allowed = CellAllowance::of(profile, options, texts.count(), rows);
+        let last = columns.len().saturating_sub(1);
+        for (at, column) in columns.iter_mut().enumerate() {
+            let Field::Key(key) = column.field else {
+                continue;
+            };
+            // The last column is not padded.
+            let is_ragged = at == last && !column.pads_itself();
+            if column.width > allowed.cell
+                && (!is_ragged || self.length(key) > allowed.column as u64)
+            {
+                column.limit(allowed.cell, false);
+            }
+        }
+    }
+
+    /// Characters of all cells.
+    fn length(&self, key: SortKey) -> u64 {
+        let cells = self.cells();
+        self.all().map(|row| cells.width(key, row) as u64).sum()
+    }
+
+    /// Characters that a text may have, if some have more than can stand in
+    /// each row.
+    pub(crate) fn most_characters(&self, field: Field) -> Option<usize> {
+        if self.options.columns.is_some() {
+            return None;
+        }
+        let mut columns = self.columns().iter();
+        let column = columns.find(|column| column.field == field)?;
+        column.is_fitted.then_some(column.width)
     }
 
     fn column(&self, index: usize, field: Field, beside_children: bool) -> Column {
@@ -491,6 +530,14 @@ impl<'a> Table<'a> {
     /// The comment lines: counts and headings.
     fn head(&self, out: &mut String) {
         self.counts(out);
+        let cut = self.columns().iter().filter(|column| column.is_fitted);
+        let widest = cut.map(|column| column.width).max();
+        if let (Some(widest), None) = (widest, self.options.columns) {
+            let _ = writeln!(
+                out,
+                "# Names of more than {widest} letters are cut (~). --unlimited shows them whole.\n#"
+            );
+        }
         let separator = self.options.separator.as_deref();
         let headings: Vec<String> = self.columns().iter().map(Column::heading_cell).collect();
         let _ = writeln!(out, "# {}", headings.join(separator.unwrap_or("  ")));
