@@ -48,7 +48,8 @@ pub(crate) struct Args {
     /// What colours tell: kind (user, inlined, run-time code, kernel), module or hot (nothing)
     #[arg(long, value_name = "SCHEME", default_value = "kind")]
     colors: Scheme,
-    /// What stacks stand on: names of threads (comm), process, thread, cpu or none
+    /// What stacks stand on: names of threads (comm), process, thread, cpu, module
+    /// or none
     #[arg(long, value_name = "WHAT", default_value = "comm")]
     by: Roots,
     /// As --by thread

@@ -130,6 +130,19 @@ impl CallTree {
         (Self::weigh(parents, sites, own), first)
     }
 
+    /// The same tree with only those samples whose innermost frame `keeps`
+    /// takes; nodes keep their ids.
+    pub(crate) fn only(&self, keeps: impl Fn(SiteId) -> bool) -> Self {
+        let own = self.own.iter().zip(self.sites.iter()).enumerate();
+        let own = own.map(|(index, (&own, &site))| match index {
+            0 => Weight::ZERO,
+            _ if keeps(site) => own,
+            _ => Weight::ZERO,
+        });
+        let own = own.collect();
+        Self::weigh(Arc::clone(&self.parents), Arc::clone(&self.sites), own)
+    }
+
     /// Sums weights up and sorts children by weight.
     fn weigh(parents: Arc<[NodeId]>, sites: Arc<[SiteId]>, own: Vec<Weight>) -> Self {
         let mut total = own.clone();

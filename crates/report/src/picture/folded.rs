@@ -7,6 +7,7 @@ use crate::model::{
     CallTree, Group, GrowId, Growth, NodeId, Parts, Scene, SiteId, SortKey, Weight,
 };
 use prof_profile::{Profile, TaskId};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::io;
 use std::str::FromStr;
@@ -37,11 +38,13 @@ pub enum Roots {
     Thread,
     /// CPUs that samples were taken on.
     Cpu,
+    /// Modules that samples were taken in.
+    Module,
 }
 
 /// A word that names no roots.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("graphs are by comm, process, thread, cpu or none, not by {given}")]
+#[error("graphs are by comm, process, thread, cpu, module or none, not by {given}")]
 pub struct RootsError {
     /// What was given.
     pub given: String,
@@ -57,6 +60,7 @@ impl FromStr for Roots {
             "process" => Ok(Self::Process),
             "thread" => Ok(Self::Thread),
             "cpu" => Ok(Self::Cpu),
+            "module" => Ok(Self::Module),
             _ => Err(RootsError { given: text.into() }),
         }
     }
@@ -165,8 +169,11 @@ impl<'a> Folder<'a> {
         &mut self,
         emit: &mut dyn FnMut(Line<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
+        if self.roots == Roots::Module {
+            return self.run_modules(emit);
+        }
         let key: &[SortKey] = match self.roots {
-            Roots::None => &[],
+            Roots::None | Roots::Module => &[],
             Roots::Comm => &[SortKey::Comm],
             Roots::Process => &[SortKey::Tgid],
             Roots::Thread => &[SortKey::Tid],
@@ -179,12 +186,47 @@ impl<'a> Folder<'a> {
             .collect();
         named.sort_by(|(a, _), (b, _)| a.cmp(b));
         for (root, tree) in named {
-            self.root_names.push(root.clone());
-            if self.is_reversed {
-                self.walk_callers(root, tree, emit)?;
-            } else {
-                self.walk(root, tree, emit)?;
+            self.walk_either(root, tree, emit)?;
+        }
+        Ok(())
+    }
+
+    fn walk_either(
+        &mut self,
+        root: String,
+        tree: &CallTree,
+        emit: &mut dyn FnMut(Line<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.root_names.push(root.clone());
+        if self.is_reversed {
+            self.walk_callers(root, tree, emit)
+        } else {
+            self.walk(root, tree, emit)
+        }
+    }
+
+    /// The same by the module of the innermost frame: one tree after the
+    /// other, as each is as large as all.
+    fn run_modules(&mut self, emit: &mut dyn FnMut(Line<'_>) -> io::Result<()>) -> io::Result<()> {
+        let scene = self.scene;
+        let tree = scene.shared_tree();
+        let module = |site: SiteId| module_of(scene, site);
+        let mut names = BTreeSet::new();
+        tree.walk(|node| {
+            if let Some(site) = tree.site(node).filter(|_| !tree.own(node).is_zero()) {
+                names.insert(module(site));
             }
+        });
+        for name in names {
+            let part = tree.only(|site| module(site) == name);
+            self.walk_either(escape::folded(name).into_owned(), &part, emit)?;
+        }
+        // Samples without a frame are in no module.
+        let weight = tree.own(NodeId::ROOT);
+        if !weight.is_zero() {
+            let stack = "[unknown]";
+            self.root_names.push(stack.into());
+            emit(Line { stack, weight })?;
         }
         Ok(())
     }
@@ -328,6 +370,12 @@ fn root_name(profile: &Profile, roots: Roots, group: &Group) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// The module of a frame.
+pub(super) fn module_of<'p>(scene: &Scene<'p>, site: SiteId) -> &'p str {
+    let profile = scene.profile();
+    profile.name(profile.dso(scene.sites().get(site).dso).short_name)
 }
 
 /// The same for the samples of a task on a CPU.

@@ -174,6 +174,25 @@ fn stacks_stand_on_the_cpus_they_ran_on() {
 }
 
 #[test]
+fn stacks_stand_on_the_modules_they_end_in() {
+    let mut options = PictureOptions {
+        roots: "module".parse().unwrap(),
+        ..PictureOptions::default()
+    };
+    assert_eq!(
+        text(folded, &small(), &options),
+        "[kernel.kallsyms];main;work;step_[i];do_syscall_64_[k] 30\n\
+         app;main;work 20\n\
+         app;main;work;step_[i] 5\n\
+         app;main;work b 10\n"
+    );
+    options.is_reversed = true;
+    let reversed = text(folded, &small(), &options);
+    assert!(reversed.starts_with("[kernel.kallsyms];do_syscall_64_[k];step_[i];work;main 30\n"));
+    assert!(reversed.contains("app;work;main 20\n"), "{reversed}");
+}
+
+#[test]
 fn colours_tell_kinds_apart() {
     let drawn = text(svg, &small(), &PictureOptions::default());
     let fill = |name: &str| {

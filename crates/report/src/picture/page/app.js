@@ -290,7 +290,7 @@ class Page {
         this.search_work.start(profile.covered(found), ({ period, samples, functions }) => {
             const { unit } = profile.header.event;
             by_id("found").textContent = `${grouped.format(functions)} found, in ${share(period, profile.total[ROOT])}: `
-                + `${weight(period, unit)}, ${grouped.format(samples)} samples`;
+                + `${weight(period, unit)}, ${samples_of(samples)}`;
         });
     }
 
@@ -319,7 +319,7 @@ class Page {
         if (frame >= 0 && profile.kind[frame] !== 0) {
             lines.push(`${visible(profile.module_of(frame))}, ${profile.header.kinds[profile.kind[frame]]}`);
         }
-        lines.push(`${share(total, whole)} of all: ${weight(total, unit)}, ${grouped.format(source.count(box.node))} samples`);
+        lines.push(`${share(total, whole)} of all: ${weight(total, unit)}, ${samples_of(source.count(box.node))}`);
         if (source === this.tree_source) {
             lines.push(`${share(profile.own[box.node], whole)} itself: ${weight(profile.own[box.node], unit)}`);
         }
@@ -364,7 +364,7 @@ class Page {
         const { profile } = this;
         const whole = profile.total[ROOT];
         const { unit } = profile.header.event;
-        by_id("sum").textContent = `${weight(whole, unit)}, ${grouped.format(profile.count[ROOT])} samples shown`;
+        by_id("sum").textContent = `${weight(whole, unit)}, ${samples_of(profile.count[ROOT])} shown`;
     }
 
     /** As the system has it, light, dark. */

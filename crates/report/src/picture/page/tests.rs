@@ -2,7 +2,7 @@
 
 use super::tree::Slices;
 use super::*;
-use crate::picture::{Roots, Scheme};
+use crate::picture::{Roots, Scheme, svg};
 use prof_sketch::Sketch;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -174,6 +174,14 @@ fn roots_filters_and_looks_are_those_asked_for() {
     // A single time is no range of time.
     assert_eq!(data.header["time"], Value::Null);
     let options = PictureOptions {
+        roots: Roots::Module,
+        ..PictureOptions::default()
+    };
+    let data = Data::of(&page(&sketch.profile, &options));
+    let kernel = "[kernel.kallsyms];main;work;step;do_syscall_64";
+    assert_eq!(data.folded()[0], (kernel.into(), 30));
+    assert_eq!(data.folded().len(), 4);
+    let options = PictureOptions {
         roots: Roots::None,
         ..PictureOptions::default()
     };
@@ -265,7 +273,7 @@ fn driven() -> Sketch {
 }
 
 #[test]
-fn every_control_of_the_page_works_in_a_browser() {
+fn every_control_of_page_and_picture_works_in_a_browser() {
     if !have("chromium") || !have("node") {
         return;
     }
@@ -276,10 +284,14 @@ fn every_control_of_the_page_works_in_a_browser() {
     let file = place.join("page.html");
     let page = page(&driven().profile, &PictureOptions::default());
     std::fs::write(&file, page).unwrap();
+    let picture = place.join("picture.svg");
+    let mut drawn = Vec::new();
+    svg(&driven().profile, &PictureOptions::default(), &mut drawn).unwrap();
+    std::fs::write(&picture, drawn).unwrap();
     let script =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/picture/page/drive/drive.js");
     let driven = std::process::Command::new("node")
-        .args([&script, &file])
+        .args([&script, &file, &picture])
         .args(&kept)
         .output()
         .unwrap();

@@ -109,16 +109,19 @@ class Timeline {
         pen.setTransform(ratio, 0, 0, ratio, 0, 0);
         const colours = look();
         const { slices } = this.time;
-        const columns = Math.max(1, Math.min(Math.floor(width / 2), slices));
+        // As many slices in each column, or some would seem to be heavier.
+        const together = Math.ceil(slices / Math.max(1, Math.floor(width / 2)));
+        const columns = Math.ceil(slices / together);
         const sums = new Float64Array(columns);
-        profile.slices.forEach((sum, slice) => { sums[Math.floor(slice * columns / slices)] += sum; });
+        profile.slices.forEach((sum, slice) => { sums[Math.floor(slice / together)] += sum; });
         const most = Math.max(...sums, 1);
         for (let column = 0; column < columns; column++) {
             const tall = sums[column] / most * (height - 2);
-            const slice = Math.floor(column * slices / columns);
+            const slice = column * together;
             const is_in = this.range === null || (slice >= this.range[0] && slice <= this.range[1]);
             pen.fillStyle = is_in ? colours.accent : colours.hidden;
-            pen.fillRect(column * width / columns, height - tall, Math.max(width / columns - 0.5, 0.5), tall);
+            const wide = width * together / slices;
+            pen.fillRect(column * wide, height - tall, Math.max(wide - 0.5, 0.5), tall);
         }
         if (this.range !== null) {
             const [first, last] = this.range;

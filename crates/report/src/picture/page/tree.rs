@@ -1,8 +1,8 @@
 //! What the page shows, in columns: frames, the call tree, rows of samples.
 
 use super::columns::{Column, Columns};
-use crate::model::{Scene, SiteId};
-use crate::picture::folded::{LONGEST_NAME, root_of};
+use crate::model::{NodeId, Scene, SiteId};
+use crate::picture::folded::{LONGEST_NAME, module_of, root_of};
 use crate::picture::{Kind, PictureOptions, Roots, Scheme};
 use crate::{harmless_json, trust};
 use prof_profile::TaskId;
@@ -308,6 +308,7 @@ impl<'a> Grove<'a> {
                 continue;
             };
             let (thread, root) = self.task(sample.task, sample.cpu);
+            let root = self.module_root(path).unwrap_or(root);
             samples.push(Taken {
                 node: self.place(root, path.0),
                 thread,
@@ -336,6 +337,16 @@ impl<'a> Grove<'a> {
         });
         self.tasks.insert((id, cpu), (number, root));
         (number, root)
+    }
+
+    /// Where roots are modules, that of a path's innermost frame.
+    fn module_root(&mut self, path: NodeId) -> Option<u32> {
+        if self.options.roots != Roots::Module || path == NodeId::ROOT {
+            return None;
+        }
+        let site = self.scene.paths().1.get(path.index()).copied()?;
+        let frame = self.frames.add(module_of(self.scene, site), "", Kind::Task);
+        Some(self.child(0, frame))
     }
 
     fn child(&mut self, parent: u32, frame: u32) -> u32 {

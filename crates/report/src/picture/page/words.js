@@ -20,6 +20,11 @@ function visible(name) {
 
 const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
+/** How many samples, in words. */
+function samples_of(count) {
+    return `${grouped.format(count)} ${count === 1 ? "sample" : "samples"}`;
+}
+
 function share(part, whole) {
     return whole > 0 ? `${(100 * part / whole).toFixed(2)} %` : "0 %";
 }

@@ -1,11 +1,11 @@
-// Uses every control of the page that the tests beside it make of a small
-// profile, in headless Chromium: node drive.js PAGE [FOLDER FOR PICTURES]
+// Uses every control of the page and of the SVG that the tests beside it make of
+// a small profile, in headless Chromium: node drive.js PAGE SVG [FOLDER FOR PICTURES]
 "use strict";
 const assert = require("node:assert");
 const path = require("node:path");
 const { Browser } = require("./browser.js");
 
-const [file, folder] = process.argv.slice(2);
+const [file, svg, folder] = process.argv.slice(2);
 
 async function picture(page, name) {
     if (folder) {
@@ -39,7 +39,6 @@ const box_of = (page, name, id = "graph") => page.eval(`(() => { const flame = p
     const box = flame.rows[row].find((box) => flame.source.frame(box.node) === frame);
     const place = flame.canvas.getBoundingClientRect();
     return [place.x + box.x + box.width / 2, place.y + flame.top(row) + 8]; })()`);
-const whole = (page) => page.eval("profile_page.profile.total[0]");
 
 /** Names are text wherever they stand. */
 const HOSTILE = "<img src=x onerror=alert(1)>";
@@ -236,22 +235,80 @@ const steps = {
     },
 };
 
+/** The frame of an SVG with this name. */
+const group = (name) => `[...frames.children].find((each) => each.querySelector("title").textContent.startsWith("${name} ("))`;
+const details = (page) => page.eval("details.nodeValue");
+
+const svg_steps = {
+    async "its lines have room in every window"(page) {
+        for (const width of [2560, 1200, 800, 400]) {
+            await page.resize(width, 600);
+            await page.until(`svg.width.baseVal.value === ${width}`);
+            await picture(page, `svg-${width}`);
+            const edges = await page.eval(`[...document.querySelectorAll(".subtitle, .legend")].map((line) => {
+                const box = line.getBoundingClientRect(); return [box.left, box.right]; })`);
+            assert(edges.length >= 2 && edges.every(([left, right]) => left >= 0 && right <= width), JSON.stringify(edges));
+            // The outermost frame is in sight, and so is what tells and searches.
+            for (const part of [group("all"), "searchbtn", "details.parentNode"]) {
+                const [top, bottom] = await page.eval(`(() => { const box = ${part}.getBoundingClientRect(); return [box.top, box.bottom]; })()`);
+                assert(top >= 0 && bottom <= 600, `${part} at ${width}: ${top} to ${bottom}`);
+            }
+        }
+        await page.resize(1200, 600);
+    },
+
+    async "keys walk over its frames and zoom"(page) {
+        await page.key("ArrowUp");
+        assert.match(await details(page), /^Function: all \(/);
+        await page.key("ArrowUp");
+        await page.key("ArrowUp");
+        await page.key("ArrowUp");
+        assert.match(await details(page), /^Function: parse \(40 /);
+        await page.key("ArrowLeft");
+        assert.match(await details(page), /^Function: do_syscall_64 \(/);
+        await page.key("ArrowRight");
+        await page.key("ArrowDown");
+        await page.key("Enter");
+        assert(!await page.eval("unzoombtn.classList.contains('hide')"));
+        assert(await page.eval(`${group("do_work")}.classList.contains("hide")`));
+        await page.key("Escape");
+        assert(await page.eval("unzoombtn.classList.contains('hide')"));
+    },
+
+    async "a click zooms, a wrong pattern is told"(page) {
+        const place = await page.eval(`(() => { const box = ${group("parse")}.getBoundingClientRect();
+            return [box.x + box.width / 2, box.y + box.height / 2]; })()`);
+        await page.click(...place);
+        assert(await page.eval(`${group("do_work")}.classList.contains("hide")`));
+        await page.eval("unzoom()");
+        await page.eval("search('[')");
+        assert.strictEqual(await page.eval("matchedtxt.textContent"), "Not a regular expression: [");
+        await page.eval("search('^parse')");
+        assert.strictEqual(await page.eval("matchedtxt.textContent"), "Matched: 40.0%");
+    },
+};
+
+/** Opens a file and takes the steps; the console stays empty. */
+async function take(browser, file, ready, steps) {
+    const page = await browser.page(1200, 800);
+    await page.open(file);
+    await page.until(ready);
+    for (const [name, step] of Object.entries(steps)) {
+        try {
+            await step(page);
+            assert.deepStrictEqual(page.errors, [], "the console says something");
+        } catch (error) {
+            await picture(page, "failed");
+            throw new Error(`${name}: ${error.stack}`);
+        }
+    }
+}
+
 async function main() {
     const browser = new Browser();
     try {
-        const page = await browser.page(1200, 800);
-        await page.open(file);
-        await page.until("document.body.dataset.state === 'ready'");
-        assert.strictEqual(await whole(page), 100);
-        for (const [name, step] of Object.entries(steps)) {
-            try {
-                await step(page);
-                assert.deepStrictEqual(page.errors, [], "the console says something");
-            } catch (error) {
-                await picture(page, "failed");
-                throw new Error(`${name}: ${error.stack}`);
-            }
-        }
+        await take(browser, file, "document.body.dataset.state === 'ready' && profile_page.profile.total[0] === 100", steps);
+        await take(browser, svg, "window.frames && !document.querySelector('svg').hasAttribute('viewBox')", svg_steps);
     } finally {
         await browser.close();
     }
