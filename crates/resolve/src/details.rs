@@ -1,10 +1,11 @@
 //! What samples tell beyond who, where and when: collected where a view asks
 //! for it.
 
+use crate::about::About;
 use crate::stack_builder::StackBuilder;
 use prof_abi::{CpuMode, Misc, SampleType};
 use prof_live::Processes;
-use prof_perfdata::{Body, Branch, Event, Features, Reader, Record, Sample as RawSample};
+use prof_perfdata::{Body, Branch, Event, Features, Record, Sample as RawSample};
 use prof_profile::{Avma, Counting, Detail, LocationId, NameId, Names, Samples, TakenBranch};
 use prof_symbolize::KernelSymbols;
 use rustc_hash::FxHashMap;
@@ -188,11 +189,9 @@ impl Details {
 
 /// Whether a recording is one of branches, as perf decides it: it says that
 /// it has branch stacks, and no stacks are to be unwound from its dumps.
-pub(crate) fn counting_of(reader: &Reader) -> Counting {
-    let has_branches = reader
-        .features()
-        .has(prof_perfdata::FeatureBit::BRANCH_STACK);
-    let mut events = reader.events().list().iter();
+pub(crate) fn counting_of(about: &About<'_>) -> Counting {
+    let has_branches = about.features.has(prof_perfdata::FeatureBit::BRANCH_STACK);
+    let mut events = about.events.list().iter();
     let has_dumps = events.any(|event| event.attr.sample_type.has(SampleType::STACK_USER));
     if has_branches && !has_dumps {
         Counting::Branches

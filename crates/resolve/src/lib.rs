@@ -1,10 +1,33 @@
-//! Records in time order → process state → stacks → names → profile.
+//! Records in the order of their times go in, a profile comes out: process
+//! state is replayed, stacks are unwound where that was left to the reader,
+//! addresses get names.
 //!
-//! You give a reader of records, not a path, and get a
-//! [`prof_profile::Profile`]; or replay the records yourself against
-//! [`prof_live::Processes`] to know what was mapped where at each moment.
+//! You give records from wherever they are ([`profile_of`]), or a reader of a
+//! recording, which is the same with the reading done ahead ([`load`]), a
+//! [`prof_symbolize::Symbolizer`] and [`LoadOptions`]; you get a
+//! [`prof_profile::Profile`] that any view can show.
+//!
+//! ```no_run
+//! use prof_perfdata::Reader;
+//! use prof_resolve::{LoadOptions, load};
+//! use prof_symbolize::{Sources, Symbolizer};
+//!
+//! let reader = Reader::open_file(std::fs::File::open("perf.data")?)?;
+//! let symbolizer = Symbolizer::new(Sources::default());
+//! let (profile, reader) = load(reader, &symbolizer, &LoadOptions::default(), &())?;
+//! println!("{} samples", profile.samples.len());
+//! for damage in reader.damages() {
+//!     eprintln!("{damage}");
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Limits: paths are never opened to be written or executed, a file of another
+//! build gives no names, and what is damaged or unknown is in the profile's
+//! [`prof_profile::Trust`] instead of an error.
 #![forbid(unsafe_code)]
 
+mod about;
 mod ahead;
 mod chain_ends;
 mod chain_key;
@@ -24,13 +47,16 @@ mod progress;
 mod reading;
 mod recorded;
 mod recorded_files;
+mod sample_stacks;
 mod stack_builder;
 mod tables;
+mod task_table;
 mod task_tree;
 mod threads;
 mod trusting;
 
-pub use load::{LoadOptions, load};
+pub use about::About;
+pub use load::{LoadOptions, load, profile_of};
 pub use place_names::{FileCode, NamedPlace, PlaceNames, SourceLine};
 pub use progress::{Phase, Progress};
 pub use recorded_files::RecordedFiles;

@@ -1,14 +1,15 @@
 //! A whole recording to a profile.
 
+use crate::about::About;
 use crate::ahead::{Ahead, Job};
-use crate::early_names::EarlyChoice;
+use crate::early_names::{EarlyAnswer, EarlyChoice};
 use crate::loader::Loader;
 use crate::module_files::ModuleFiles;
 use crate::progress::{Phase, Progress};
 use crate::reading::in_time_order;
 use crate::recorded::RecordedKernel;
 use crate::threads::{self, prepare_threads};
-use prof_perfdata::{Error, Reader};
+use prof_perfdata::{Error, Reader, Record};
 use prof_profile::{Counting, Profile};
 use prof_symbolize::{Detail, Symbolizer};
 use rayon::ThreadPool;
@@ -69,6 +70,14 @@ impl Default for LoadOptions {
     }
 }
 
+/// With what a recording is resolved.
+#[derive(Clone, Copy)]
+pub(crate) struct How<'a> {
+    pub(crate) symbolizer: &'a Symbolizer,
+    pub(crate) options: &'a LoadOptions,
+    pub(crate) progress: &'a dyn Progress,
+}
+
 /// Reads a recording to its end and resolves it. The reader comes back for
 /// what it has to say: damages, notes, features.
 ///
@@ -81,17 +90,98 @@ pub fn load(
     options: &LoadOptions,
     progress: &dyn Progress,
 ) -> Result<(Profile, Reader), Error> {
-    let mut loader = Loader::new(&reader, symbolizer, options);
-    let files = ModuleFiles::new(symbolizer, reader.features(), options.recorded_at);
-    let kernel = RecordedKernel::new(reader.features());
-    let mut early = EarlyChoice::default();
-    let ahead = Ahead::new(&files, &kernel, options.detail);
-    let began = Instant::now();
-    prepare_threads();
-    // As many as leave a core to the thread that takes the records, since all
-    // wait for that one.
-    let helpers = threads::pool(threads::cores().saturating_sub(1).max(1), "name");
-    let (records, read) = in_time_order(reader, |batches| {
+    let how = How {
+        symbolizer,
+        options,
+        progress,
+    };
+    let (_, length) = reader.progress();
+    let collector = Collector::new(&About::of(&reader), length, how);
+    let (records, collected) = in_time_order(reader, |batches| {
+        let mut batches = batches;
+        collector.collect(|loader| {
+            let batch = batches.next()?;
+            batch.records().for_each(|record| loader.take(&record));
+            let progress = batch.progress();
+            batches.give_back(batch);
+            Some(progress)
+        })
+    });
+    let (loader, early) = collected?;
+    let late = records.late();
+    let reader = records.into_reader();
+    let about = About {
+        late,
+        ..About::of(&reader)
+    };
+    Ok((loader.finish(&about, early, how), reader))
+}
+
+/// Resolves records that come in the order of their times, wherever they are
+/// from: a part of a recording, several, or what a recorder hands over in
+/// memory.
+pub fn profile_of<'r>(
+    records: impl IntoIterator<Item = Record<'r>>,
+    about: &About<'_>,
+    symbolizer: &Symbolizer,
+    options: &LoadOptions,
+) -> Profile {
+    let how = How {
+        symbolizer,
+        options,
+        progress: &(),
+    };
+    let mut records = records.into_iter();
+    let mut done = 0;
+    let (loader, early) = Collector::new(about, None, how).collect(|loader| {
+        let before = done;
+        for record in records.by_ref().take(PORTION) {
+            loader.take(&record);
+            done += record.bytes.len() as u64;
+        }
+        (done > before).then_some((done, None))
+    });
+    loader.finish(about, early, how)
+}
+
+/// Records that are taken before names are looked up for them.
+const PORTION: usize = 1 << 12;
+
+/// Takes records, and looks up names meanwhile.
+struct Collector<'a> {
+    loader: Loader,
+    files: ModuleFiles<'a>,
+    kernel: RecordedKernel,
+    how: How<'a>,
+}
+
+impl<'a> Collector<'a> {
+    fn new(about: &About<'_>, length: Option<u64>, how: How<'a>) -> Self {
+        Self {
+            loader: Loader::new(about, length, how),
+            files: ModuleFiles::new(how.symbolizer, about.features, how.options.recorded_at),
+            kernel: RecordedKernel::new(about.features),
+            how,
+        }
+    }
+
+    /// Takes all records. `next` hands over some of them and says how many
+    /// bytes were read by then, and of how many; `None` at the end.
+    fn collect(
+        self,
+        mut next: impl FnMut(&mut Loader) -> Option<(u64, Option<u64>)>,
+    ) -> (Loader, Vec<EarlyAnswer>) {
+        let How {
+            options, progress, ..
+        } = self.how;
+        let (mut loader, kernel) = (self.loader, self.kernel);
+        let mut early = EarlyChoice::default();
+        let ahead = Ahead::new(&self.files, &kernel, options.detail);
+        let began = Instant::now();
+        prepare_threads();
+        // As many as leave a core to the thread that takes the records, since
+        // all wait for that one.
+        let helpers = threads::pool(threads::cores().saturating_sub(1).max(1), "name");
         // Symbol tables are read while records are: each module's from its
         // first sample on; and then names are looked up.
         in_scope(helpers.as_ref(), |scope| {
@@ -101,29 +191,16 @@ pub fn load(
                     scope.spawn(|_| _ = ahead.do_next());
                 }
             };
-            for batch in batches {
-                for record in batch.records() {
-                    loader.take(&record);
-                }
-                let modules = loader.processes.modules();
-                for module in loader.stacks.new_modules() {
-                    add(Job::Prepare {
-                        module: Box::new(modules.get(module).clone()),
-                        kernel: kernel.clone().mapped_in(&loader.processes),
-                    });
-                }
-                let parts = early.next(modules, loader.stacks.locations());
-                parts.into_iter().map(Job::LookUp).for_each(add);
-                let (done, total) = batch.progress();
+            while let Some((done, total)) = next(&mut loader) {
+                loader.new_work(&kernel, &mut early).for_each(add);
                 progress.update(Phase::Reading, done, total);
-                batches.give_back(batch);
                 let is_over = |limit| began.elapsed() >= limit;
                 if options.reading_time.is_some_and(is_over) {
                     break;
                 }
             }
             // Nothing is left to read, but names are looked up.
-            let addresses = Some(loader.stacks.locations().len() as u64);
+            let addresses = Some(loader.stacks.builder.locations().len() as u64);
             loop {
                 progress.update(Phase::Naming, ahead.answers.count(), addresses);
                 if !ahead.do_next() {
@@ -131,13 +208,27 @@ pub fn load(
                 }
             }
         });
-    });
-    read?;
-    let late = records.late();
-    let reader = records.into_reader();
-    let early = ahead.answers.into_ordered();
-    let profile = loader.finish(&reader, late, early, symbolizer, options, progress);
-    Ok((profile, reader))
+        (loader, ahead.answers.into_ordered())
+    }
+}
+
+impl Loader {
+    /// What can be done for names since the last call: files of modules to
+    /// get ready, addresses to look up.
+    fn new_work(
+        &mut self,
+        kernel: &RecordedKernel,
+        early: &mut EarlyChoice,
+    ) -> impl Iterator<Item = Job> + use<> {
+        let (builder, modules) = (&mut self.stacks.builder, self.processes.modules());
+        let prepare = |module| Job::Prepare {
+            module: Box::new(modules.get(module).clone()),
+            kernel: kernel.clone().mapped_in(&self.processes),
+        };
+        let files: Vec<Job> = builder.new_modules().map(prepare).collect();
+        let parts = early.next(modules, builder.locations());
+        files.into_iter().chain(parts.into_iter().map(Job::LookUp))
+    }
 }
 
 /// Runs `work` beside the threads of a pool, if there is one.

@@ -1,30 +1,28 @@
 //! Records to the parts of a profile that need no names, one by one.
 
+use crate::about::About;
 use crate::deferred::{Deferred, Waiting};
 use crate::details::{Details, counting_of, taken_branch};
 use crate::early_names::EarlyAnswer;
 use crate::jit_owners::JitOwners;
-use crate::load::LoadOptions;
+use crate::load::{How, LoadOptions};
 use crate::module_files::ModuleFiles;
 use crate::naming::Namer;
-use crate::progress::Progress;
 use crate::recorded::{
     RecordedKernel, build_ids, carried_symbols, event_groups, is_of_this_host, origin,
 };
 use crate::recorded_files::RecordedFiles;
+use crate::sample_stacks::{SampleStacks, StackTally};
 use crate::stack_builder::{RawChain, StackBuilder};
+use crate::task_table::TaskTable;
 use crate::trusting::{self, Outline};
-use prof_abi::{CallchainContext, CpuMode, RecordType, SampleType};
-use prof_live::{LiveSummary, Processes, StackUnwinder, UserState};
-use prof_perfdata::{
-    Body, Features, Losses, Reader, Record, Sample as RawSample, Share, Shares,
-    call_chain_of_branches,
-};
+use prof_abi::{CpuMode, RecordType, SampleType};
+use prof_live::{LiveSummary, Processes};
+use prof_perfdata::{Body, Features, Losses, Record, Sample as RawSample, Share, Shares};
 use prof_profile::{
-    Avma, ChainEnd, Counting, Detail as SampleDetail, DroppedCount, Event, EventId, NameId,
-    Profile, Sample, Samples, StackId, Task, TaskId, ThreadCount, Trust,
+    Avma, ChainEnd, Counting, Detail as SampleDetail, DroppedCount, Event, EventId, Profile,
+    Sample, Samples, StackId, ThreadCount, Trust,
 };
-use prof_symbolize::Symbolizer;
 use prof_unwind::Machine;
 use rustc_hash::FxHashMap;
 
@@ -33,42 +31,24 @@ use rustc_hash::FxHashMap;
 pub(crate) struct Tally {
     pub(crate) losses: Losses,
     pub(crate) throttled: u64,
-    /// Frames whose address in no mapping was not kept.
-    pub(crate) merged: u64,
-    /// Those of them that are not in the stacks.
-    pub(crate) left_out: u64,
-    /// Samples with as many frames as the kernel records, by stack.
-    pub(crate) at_limit: FxHashMap<StackId, u32>,
+    pub(crate) stacks: StackTally,
     /// Of the samples whose stacks were unwound here.
     pub(crate) chain_ends: FxHashMap<(StackId, ChainEnd), u64>,
 }
 
-/// Pid, tid and name: what a task is told apart by.
-type TaskKey = (i32, i32, Option<NameId>);
-
 /// Recordings have about one distinct call chain in so many bytes.
 const BYTES_PER_CHAIN: u64 = 512;
-
-/// A power of two.
-const RECENT_TASKS: usize = 64;
 
 /// Collects a profile record by record.
 pub(crate) struct Loader {
     pub(crate) processes: Processes,
-    pub(crate) stacks: StackBuilder,
-    unwinder: StackUnwinder<RecordedFiles>,
-    machine: Machine,
-    max_stack: usize,
+    pub(crate) stacks: SampleStacks,
     samples: Samples,
-    tasks: Vec<Task>,
+    tasks: TaskTable,
     thread_counts: Vec<ThreadCount>,
     thread_count_ids: FxHashMap<(i32, i32, EventId), usize>,
-    task_ids: FxHashMap<TaskKey, TaskId>,
-    /// Tasks that ran lately, by the last digits of their ids.
-    recent_tasks: [Option<(TaskKey, TaskId)>; RECENT_TASKS],
     events: Vec<Event>,
     tally: Tally,
-    chain: Vec<u64>,
     shares: Shares,
     parts: Vec<Share>,
     details: Details,
@@ -77,39 +57,34 @@ pub(crate) struct Loader {
 }
 
 impl Loader {
-    pub(crate) fn new(reader: &Reader, symbolizer: &Symbolizer, options: &LoadOptions) -> Self {
-        let arch = reader
-            .features()
-            .arch()
-            .map(|arch| arch.to_string_lossy().into_owned());
+    /// For a recording of `length` bytes, as far as that and what it says of
+    /// itself is known before its records are read.
+    pub(crate) fn new(about: &About<'_>, length: Option<u64>, how: How<'_>) -> Self {
+        let options = how.options;
+        let arch = about.features.arch();
+        let arch = arch.map(|arch| arch.to_string_lossy().into_owned());
         let machine = match arch.as_deref() {
             Some("aarch64" | "arm64") => Machine::Aarch64,
             _ => Machine::X86_64,
         };
-        let files = RecordedFiles::of(symbolizer.sources(), build_ids(reader.features()));
-        let (_, length) = reader.progress();
+        let files = RecordedFiles::of(how.symbolizer.sources(), build_ids(about.features));
         let chains = length.unwrap_or(0) / BYTES_PER_CHAIN;
+        let builder = StackBuilder::new(options.unmapped_limit, chains as usize);
         Self {
             processes: Processes::default(),
-            stacks: StackBuilder::new(options.unmapped_limit, chains as usize),
-            unwinder: StackUnwinder::new(files),
-            machine,
-            max_stack: options.max_stack,
+            stacks: SampleStacks::new(builder, machine, files, options.max_stack),
             samples: Samples::default(),
-            tasks: Vec::new(),
+            tasks: TaskTable::default(),
             thread_counts: Vec::new(),
             thread_count_ids: FxHashMap::default(),
-            task_ids: FxHashMap::default(),
-            recent_tasks: [None; RECENT_TASKS],
             events: Vec::new(),
             tally: Tally::default(),
-            chain: Vec::new(),
             shares: Shares::default(),
             parts: Vec::new(),
             details: Details::new(
                 options.details,
-                options.counting.unwrap_or_else(|| counting_of(reader)),
-                reader.features(),
+                options.counting.unwrap_or_else(|| counting_of(about)),
+                about.features,
             ),
             deferred: options.merges_callchains.then(Deferred::default),
         }
@@ -129,7 +104,7 @@ impl Loader {
                 let mapped = self.processes.apply(record, &body);
                 if let Some(module) = mapped.filter(|_| has_stack_dumps(record)) {
                     let pid = record.sample_id().pid.unwrap_or(-1);
-                    self.unwinder.prepare(&self.processes, module, pid);
+                    self.stacks.prepare(&self.processes, module, pid);
                 }
             }
         }
@@ -200,10 +175,10 @@ impl Loader {
         if self.details.counting() == Counting::Branches {
             return self.branches(record, event, sample, parts);
         }
-        let (stack, end) = self.stack(event, sample, pid, mode);
-        let task = self.task(pid, tid);
+        let (stack, end) = self.stacks.of(&self.processes, event, (sample, mode));
+        let task = self.tasks.id(&mut self.processes, pid, tid);
         let detail = self.details.is_wanted().then(|| {
-            let (processes, stacks) = (&self.processes, &mut self.stacks);
+            let (processes, stacks) = (&self.processes, &mut self.stacks.builder);
             self.details.of(sample, mode, processes, stacks)
         });
         let cost = detail.filter(|_| self.details.counting() == Counting::Memory);
@@ -256,12 +231,13 @@ impl Loader {
         };
         for waiting in deferred.take(tid, user.cookie) {
             let chain = waiting.joined(user.ips.iter());
-            let stack = self.intern(RawChain {
+            let raw = RawChain {
                 pid: waiting.pid,
                 mode: waiting.mode,
                 ip: waiting.ip,
                 entries: chain.iter().copied(),
-            });
+            };
+            let stack = self.stacks.intern(&self.processes, raw);
             for row in waiting.rows {
                 self.samples.set_stack(row, stack);
             }
@@ -277,16 +253,16 @@ impl Loader {
         parts: &[Share],
     ) {
         let (pid, tid) = (sample.pid().unwrap_or(-1), sample.tid().unwrap_or(-1));
-        let task = self.task(pid, tid);
+        let task = self.tasks.id(&mut self.processes, pid, tid);
         let mode = record.misc.cpu_mode();
-        let (processes, stacks) = (&self.processes, &mut self.stacks);
+        let (processes, stacks) = (&self.processes, &mut self.stacks.builder);
         let detail = self.details.of(sample, mode, processes, stacks);
         let Some(branches) = sample.branches() else {
             return;
         };
         for branch in branches.iter() {
-            let taken = taken_branch(branch, pid, &self.processes, &mut self.stacks);
-            let stack = self.stacks.stack_of(taken.to);
+            let taken = taken_branch(branch, pid, &self.processes, &mut self.stacks.builder);
+            let stack = self.stacks.builder.stack_of(taken.to);
             let detail = SampleDetail {
                 // What perf takes for the weight of a branch.
                 weight: u64::from(taken.cycles).max(1),
@@ -313,140 +289,18 @@ impl Loader {
         }
     }
 
-    /// The sample's stack; and if it was unwound here, how that ended.
-    fn stack(
-        &mut self,
-        event: &prof_perfdata::Event,
-        sample: &RawSample<'_>,
-        pid: i32,
-        mode: CpuMode,
-    ) -> (StackId, Option<ChainEnd>) {
-        let ip = sample.ip().map(Avma);
-        let Some(state) = UserState::of(sample, pid, self.machine) else {
-            let mut chain = std::mem::take(&mut self.chain);
-            if call_chain_of_branches(event, sample, &mut chain) {
-                let entries = chain.iter().copied();
-                let raw = RawChain {
-                    pid,
-                    mode,
-                    ip,
-                    entries,
-                };
-                let stack = self.intern(raw);
-                self.chain = chain;
-                return (stack, None);
-            }
-            self.chain = chain;
-            let entries = sample.callchain().unwrap_or_default();
-            let stack = self.intern(RawChain {
-                pid,
-                mode,
-                ip,
-                entries,
-            });
-            return (stack, None);
-        };
-        let mut chain = std::mem::take(&mut self.chain);
-        chain.clear();
-        let is_user = CallchainContext::USER.0;
-        let recorded = sample.callchain().into_iter().flatten();
-        chain.extend(recorded.take_while(|&entry| entry != is_user));
-        chain.push(is_user);
-        let end =
-            self.unwinder
-                .unwind(&self.processes, &state, &mut (), self.max_stack, &mut chain);
-        let entries = chain.iter().copied();
-        let stack = self.intern(RawChain {
-            pid,
-            mode,
-            ip,
-            entries,
-        });
-        self.chain = chain;
-        (stack, Some(end))
-    }
-
-    fn intern<C>(&mut self, chain: RawChain<C>) -> StackId
-    where
-        C: Iterator<Item = u64> + Clone,
-    {
-        let interned = self.stacks.intern(&self.processes, chain);
-        self.tally.merged += u64::from(interned.merged);
-        self.tally.left_out += u64::from(interned.left_out);
-        if interned.depth >= trusting::KERNEL_MAX_STACK {
-            *self.tally.at_limit.entry(interned.stack).or_default() += 1;
-        }
-        interned.stack
-    }
-
-    fn task(&mut self, pid: i32, tid: i32) -> TaskId {
-        let key = (pid, tid, self.processes.comm_of(tid));
-        let slot = tid as usize % RECENT_TASKS;
-        if let Some((recent, id)) = self.recent_tasks.get(slot).copied().flatten()
-            && recent == key
-        {
-            return id;
-        }
-        let id = self.known_task(key);
-        if let Some(slot) = self.recent_tasks.get_mut(slot) {
-            *slot = Some((key, id));
-        }
-        id
-    }
-
-    fn known_task(&mut self, key: TaskKey) -> TaskId {
-        if let Some(&id) = self.task_ids.get(&key) {
-            return id;
-        }
-        let (pid, tid, comm) = key;
-        // As perf shows threads whose name no record tells.
-        let name = comm.unwrap_or_else(|| match tid {
-            0 => self.processes.names.intern("swapper"),
-            _ => self.processes.names.intern(&format!(":{tid}")),
-        });
-        let id = TaskId(u32::try_from(self.tasks.len()).expect("fewer than 2^32 tasks"));
-        self.tasks.push(Task {
-            pid,
-            tid,
-            comm: name,
-        });
-        self.task_ids.insert(key, id);
-        id
-    }
-
+    /// All records were taken: names what they tell of.
     pub(crate) fn finish(
         mut self,
-        reader: &Reader,
-        late: u64,
+        about: &About<'_>,
         early: Vec<EarlyAnswer>,
-        symbolizer: &Symbolizer,
-        options: &LoadOptions,
-        progress: &dyn Progress,
+        how: How<'_>,
     ) -> Profile {
-        for event in reader.events().list().iter().skip(self.events.len()) {
-            self.events.push(event_of(event));
-        }
-        for (index, event) in self.events.iter_mut().enumerate() {
-            let lost = self.tally.losses.of(index, reader.events());
-            event.lost = lost.most_samples();
-        }
-        let features = reader.features();
-        let namer = Namer {
-            // A stream tells its features while it is read.
-            files: ModuleFiles::new(symbolizer, features, options.recorded_at),
-            detail: options.detail,
-            kernel: RecordedKernel::new(features).mapped_in(&self.processes),
-            carried: carried_symbols(features, symbolizer),
-            whole_functions: options.whole_functions,
-            jit_owners: JitOwners {
-                looking: options.looking_uid,
-                noted: noted_users(features, options),
-                recorded_here: options.recorded_at.filter(|_| is_of_this_host(features)),
-            },
-            progress,
-        };
+        self.finish_events(about);
+        let features = about.features;
+        let namer = namer(features, &self.processes, how);
         // The indices are not needed for what follows, and they are large.
-        let (raw, mut stacks) = self.stacks.into_parts();
+        let (raw, mut stacks) = self.stacks.builder.into_parts();
         stacks.freeze();
         let threads = self.processes.threads();
         let mut names = std::mem::take(&mut self.processes.names);
@@ -455,15 +309,8 @@ impl Loader {
             || Outline::of(&stacks, &self.samples, raw.len()),
         );
         drop(raw);
-        let counting = self.details.counting();
-        if counting == Counting::Branches {
-            // Their stacks are one address long.
-            for event in &mut self.events {
-                event.has_callchain = false;
-            }
-        }
-        let kernel = || symbolizer.open_kernel(&namer.kernel.request()).ok();
-        let samples = &mut self.samples;
+        let kernel = || how.symbolizer.open_kernel(&namer.kernel.request()).ok();
+        let (samples, counting) = (&mut self.samples, self.details.counting());
         self.details.print(features, kernel, samples, &mut names);
         let origin = origin(features, namer.kernel.build_id);
         let mut profile = Profile {
@@ -471,7 +318,7 @@ impl Loader {
             groups: event_groups(features, self.events.len()),
             events: self.events,
             dsos: named.dsos,
-            tasks: self.tasks,
+            tasks: self.tasks.into_list(),
             threads,
             thread_counts: self.thread_counts,
             functions: named.functions,
@@ -483,18 +330,57 @@ impl Loader {
             trust: Trust::default(),
             origin,
         };
-        profile.trust = trusting::trust(&profile, &self.tally, &outline, reader, late);
+        let tally = Tally {
+            stacks: self.stacks.tally,
+            ..self.tally
+        };
+        profile.trust = trusting::trust(&profile, &tally, &outline, about);
         profile.trust.notes.extend(named.notes);
-        let unjoined = self.deferred.map_or(0, |deferred| deferred.len());
-        if unjoined > 0 {
-            let what = "samples whose user call chain was not recorded before the end".into();
-            profile.trust.notes.push(DroppedCount {
-                what,
-                count: unjoined,
-            });
-        }
+        profile.trust.notes.extend(unjoined(self.deferred.as_ref()));
         profile
     }
+
+    /// Events without samples are events, too; and what each of them lost.
+    fn finish_events(&mut self, about: &About<'_>) {
+        for event in about.events.list().iter().skip(self.events.len()) {
+            self.events.push(event_of(event));
+        }
+        let counts_branches = self.details.counting() == Counting::Branches;
+        for (index, event) in self.events.iter_mut().enumerate() {
+            let lost = self.tally.losses.of(index, about.events);
+            event.lost = lost.most_samples();
+            // The stacks of branches are one address long.
+            event.has_callchain &= !counts_branches;
+        }
+    }
+}
+
+/// What names the addresses of a recording that says this of itself.
+fn namer<'a>(features: &Features, processes: &Processes, how: How<'a>) -> Namer<'a> {
+    let options = how.options;
+    Namer {
+        // A stream tells its features while it is read.
+        files: ModuleFiles::new(how.symbolizer, features, options.recorded_at),
+        detail: options.detail,
+        kernel: RecordedKernel::new(features).mapped_in(processes),
+        carried: carried_symbols(features, how.symbolizer),
+        whole_functions: options.whole_functions,
+        jit_owners: JitOwners {
+            looking: options.looking_uid,
+            noted: noted_users(features, options),
+            recorded_here: options.recorded_at.filter(|_| is_of_this_host(features)),
+        },
+        progress: how.progress,
+    }
+}
+
+/// A note of the samples that still wait for their user call chains.
+fn unjoined(deferred: Option<&Deferred>) -> Option<DroppedCount> {
+    let count = deferred.map_or(0, Deferred::len);
+    (count > 0).then(|| DroppedCount {
+        what: "samples whose user call chain was not recorded before the end".into(),
+        count,
+    })
 }
 
 /// The users of processes as the recorder noted them, if it can be believed.

@@ -58,10 +58,10 @@ impl Iterator for &Batches<'_> {
 
 /// Calls `work` with the records of `reader` in time order, which a thread of
 /// its own reads, if there can be one, until it returns.
-pub(crate) fn in_time_order(
+pub(crate) fn in_time_order<R>(
     reader: Reader,
-    work: impl FnOnce(&Batches<'_>),
-) -> (TimeOrder, Result<(), Error>) {
+    work: impl FnOnce(&Batches<'_>) -> R,
+) -> (TimeOrder, Result<R, Error>) {
     let (full, receive_full) = bounded(AHEAD);
     let (empty, receive_empty) = bounded::<Batch>(AHEAD + 1);
     let mut records = TimeOrder::new(reader);
@@ -89,10 +89,10 @@ pub(crate) fn in_time_order(
                 spare: Batch::default(),
                 result: Ok(()),
             }));
-            work(&batches);
+            let made = work(&batches);
             return match batches {
-                Batches::Here(here) => here.into_inner().result,
-                Batches::Ahead { .. } => Ok(()),
+                Batches::Here(here) => here.into_inner().result.map(|()| made),
+                Batches::Ahead { .. } => Ok(made),
             };
         };
         // The thread waits for it.
@@ -101,10 +101,10 @@ pub(crate) fn in_time_order(
             full: receive_full,
             empty,
         };
-        work(&batches);
+        let made = work(&batches);
         drop(batches);
         match reading.join() {
-            Ok(read) => read,
+            Ok(read) => read.map(|()| made),
             Err(panic) => std::panic::resume_unwind(panic),
         }
     });

@@ -1,10 +1,10 @@
 //! How far a profile can be trusted, found out from the profile itself.
 
+use crate::about::About;
 use crate::chain_ends::is_thread_start;
 use crate::loader::Tally;
 use prof_abi::CpuMode;
 use prof_live::LiveSummary;
-use prof_perfdata::Reader;
 use prof_profile::{
     ChainEnd, ChainSource, Damage, DroppedCount, DsoId, DsoKind, Event, EventId, LocationId,
     NameId, Profile, Samples, StackId, StackTree, Trust, UnnamedReason,
@@ -20,10 +20,9 @@ pub(crate) fn trust(
     profile: &Profile,
     tally: &Tally,
     outline: &Outline,
-    reader: &Reader,
-    late: u64,
+    about: &About<'_>,
 ) -> Trust {
-    let lost = tally.losses.total(reader.events());
+    let lost = tally.losses.total(about.events);
     let mut trust = Trust {
         samples: profile.samples.len() as u64,
         lost: lost.samples,
@@ -31,14 +30,14 @@ pub(crate) fn trust(
         lost_side_band: lost.side_band,
         side_band_may_be_lost: lost.may_be_side_band,
         throttled: tally.throttled,
-        damages: damages(reader),
-        notes: notes(reader, late, tally.merged),
+        damages: damages(about),
+        notes: notes(about, tally.stacks.merged),
         ..Trust::default()
     };
-    let told = reader.features().trust();
+    let told = about.features.trust();
     let told = told.and_then(|text| LiveSummary::from_json(&text.to_string_lossy()));
     let ((frames, unnamed), ()) = rayon::join(
-        || count_frames(profile, &outline.seen, tally.left_out),
+        || count_frames(profile, &outline.seen, tally.stacks.left_out),
         || judge_chains(profile, outline, tally, told.as_ref(), &mut trust),
     );
     Trust {
@@ -148,7 +147,7 @@ fn judge_recorded_chains(
     };
     // Of the samples of a stack, so many; which ones does not matter.
     let mut deep: FxHashMap<LocationId, u64> = FxHashMap::default();
-    for (&stack, &count) in &tally.at_limit {
+    for (&stack, &count) in &tally.stacks.at_limit {
         let here = seen.at_stack.get(stack.0 as usize).copied().unwrap_or(0);
         if let Some(outermost) = shapes.outermost(profile, stack) {
             *deep.entry(outermost).or_default() += u64::from(count.min(here));
@@ -344,17 +343,17 @@ fn count_frames(
     (frames, unnamed)
 }
 
-fn damages(reader: &Reader) -> Vec<Damage> {
+fn damages(about: &About<'_>) -> Vec<Damage> {
     let one = |damage: &prof_perfdata::Damage| Damage {
         offset: damage.offset,
         what: damage.to_string(),
         bytes: damage.bytes,
     };
-    reader.damages().iter().map(one).collect()
+    about.damages.iter().map(one).collect()
 }
 
-fn notes(reader: &Reader, late: u64, merged: u64) -> Vec<DroppedCount> {
-    let found = reader.notes();
+fn notes(about: &About<'_>, merged: u64) -> Vec<DroppedCount> {
+    let found = &about.notes;
     let mut notes = Vec::new();
     let mut note = |what: String, count: u64| {
         if count != 0 {
@@ -377,7 +376,7 @@ fn notes(reader: &Reader, late: u64, merged: u64) -> Vec<DroppedCount> {
     );
     note(
         "records that came too late to be put in order".to_owned(),
-        late,
+        about.late,
     );
     note(
         "callers at addresses in no mapping, of which there are too many, shown as one [unknown]"

@@ -1,4 +1,7 @@
-//! Names looked up while records are read are those looked up one by one.
+//! Profiles made without the binary.
+
+#[path = "../examples/one_thread.rs"]
+mod one_thread;
 
 use prof_abi::{CpuMode, EventAttr, Misc, SampleType};
 use prof_perfdata::Reader;
@@ -7,6 +10,7 @@ use prof_perfdata::write::{EventDescription, Features, FileWriter, Trailer, appe
 use prof_profile::{FileOffset, StackId};
 use prof_resolve::{LoadOptions, Phase, Progress, load};
 use prof_symbolize::{Detail, DsoRequest, Sources, Symbolizer};
+use std::fs::File;
 use std::io::Seek;
 
 struct Quiet;
@@ -32,28 +36,30 @@ fn own_code() -> (u64, u64, u64) {
     (hex(start), hex(end), hex(words.nth(1).expect("an offset")))
 }
 
-fn sample(ip: u64, time: u64) -> Vec<u8> {
+fn sample(ip: u64, tid: u32, time: u64) -> Vec<u8> {
     let mut record = Vec::new();
     record.extend(9_u32.to_ne_bytes());
     record.extend(2_u16.to_ne_bytes());
     record.extend(32_u16.to_ne_bytes());
     record.extend(ip.to_ne_bytes());
-    record.extend([7_u32, 7].map(u32::to_ne_bytes).concat());
+    record.extend([7, tid].map(u32::to_ne_bytes).concat());
     record.extend(time.to_ne_bytes());
     record
 }
 
-#[test]
-fn early_names_are_those_of_single_look_ups() {
+/// More than are looked up at once, fewer than there is code for.
+const SAMPLES: u64 = 20_000;
+
+/// A recording of this program, and where its samples are in it: the first
+/// offset, and how far they are apart. Two threads take turns.
+fn recording() -> (File, u64, u64) {
     let (start, end, offset) = own_code();
     let program = std::env::current_exe().expect("this program has a path");
-    let program = program.to_str().expect("UTF-8");
-    // More than are looked up at once, fewer than there is code for.
-    const SAMPLES: u64 = 20_000;
     let step = (end - start) / SAMPLES;
     assert!(step > 0, "this program is too small");
     let attr = EventAttr {
         sample_type: SampleType::IP | SampleType::TID | SampleType::TIME,
+        sample_period: 3,
         ..EventAttr::default()
     };
     let event = EventDescription {
@@ -73,19 +79,26 @@ fn early_names_are_those_of_single_look_ups() {
         file: FileIdentity::NONE,
         prot: 5,
         flags: 2,
-        path: Name::new(program.as_bytes()),
+        path: Name::new(program.as_os_str().as_encoded_bytes()),
     });
     let misc = Misc::of_mode(CpuMode::User);
     append_short(&mapping, misc, &Trailer::default(), &mut record);
     writer.write(&record).expect("written");
     for number in 0..SAMPLES {
-        writer
-            .write(&sample(start + number * step, number + 1))
-            .expect("written");
+        let tid = 7 + number as u32 % 2;
+        let record = sample(start + number * step, tid, number + 1);
+        writer.write(&record).expect("written");
     }
     writer.finish(&Features::default()).expect("written");
     file.rewind().expect("a file");
+    (file, offset, step)
+}
 
+#[test]
+fn early_names_are_those_of_single_look_ups() {
+    let (file, offset, step) = recording();
+    let program = std::env::current_exe().expect("this program has a path");
+    let program = program.to_str().expect("UTF-8");
     let symbolizer = Symbolizer::new(Sources::default());
     let options = LoadOptions {
         detail: Detail::Symbol,
@@ -118,4 +131,39 @@ fn early_names_are_those_of_single_look_ups() {
         }
     }
     assert!(named > SAMPLES / 2, "only {named} have names");
+}
+
+#[test]
+fn some_of_the_records_make_a_profile_of_their_own() {
+    let (file, ..) = recording();
+    let again = file.try_clone().expect("a descriptor");
+    let profile = one_thread::profile_of_thread(file, 8).expect("readable");
+    assert_eq!(profile.samples.len() as u64, SAMPLES / 2);
+    let tids = profile.samples.iter().map(|it| profile.task(it.task).tid);
+    assert!(tids.into_iter().all(|tid| tid == 8));
+    assert_eq!(profile.events[0].samples, SAMPLES / 2);
+    let functions = one_thread::by_function(&profile);
+    assert_eq!(functions.values().sum::<u64>(), 3 * SAMPLES / 2);
+
+    // The same samples as the whole recording has of it, by the same names.
+    (&again).rewind().expect("a file");
+    let symbolizer = Symbolizer::new(Sources::default());
+    let options = LoadOptions::default();
+    let reader = Reader::open_file(again).expect("a recording");
+    let (whole, _) = load(reader, &symbolizer, &options, &Quiet).expect("readable");
+    let of_whole = whole
+        .samples
+        .iter()
+        .filter(|it| whole.task(it.task).tid == 8);
+    for (ours, theirs) in profile.samples.iter().zip(of_whole) {
+        assert_eq!((ours.time, ours.period), (theirs.time, theirs.period));
+        let (_, ours) = profile.stacks.get(ours.stack).expect("a frame");
+        let (_, theirs) = whole.stacks.get(theirs.stack).expect("a frame");
+        let name = |profile: &prof_profile::Profile, at| {
+            let frame = profile.frames_at(at).first().expect("a function");
+            let function = profile.function(frame.function);
+            profile.name(function.name).to_owned()
+        };
+        assert_eq!(name(&profile, ours), name(&whole, theirs));
+    }
 }

@@ -1,0 +1,129 @@
+//! Samples to stacks: recorded call chains, and dumps that are unwound here.
+
+use crate::recorded_files::RecordedFiles;
+use crate::stack_builder::{Interned, RawChain, StackBuilder};
+use crate::trusting;
+use prof_abi::{CallchainContext, CpuMode};
+use prof_live::{ModuleId, Processes, StackUnwinder, UserState};
+use prof_perfdata::{Event, Sample, call_chain_of_branches};
+use prof_profile::{Avma, ChainEnd, StackId};
+use prof_unwind::Machine;
+use rustc_hash::FxHashMap;
+
+/// What was counted beside the stacks.
+#[derive(Debug, Default)]
+pub(crate) struct StackTally {
+    /// Frames whose address in no mapping was not kept.
+    pub(crate) merged: u64,
+    /// Those of them that are not in the stacks.
+    pub(crate) left_out: u64,
+    /// Samples with as many frames as the kernel records, by stack.
+    pub(crate) at_limit: FxHashMap<StackId, u32>,
+}
+
+/// Finds the stack of each sample.
+pub(crate) struct SampleStacks {
+    pub(crate) builder: StackBuilder,
+    pub(crate) tally: StackTally,
+    unwinder: StackUnwinder<RecordedFiles>,
+    machine: Machine,
+    /// Longest user stack that is unwound, frames.
+    max_stack: usize,
+    /// Reused for chains that are not as recorded.
+    chain: Vec<u64>,
+}
+
+impl SampleStacks {
+    /// For samples of processes on this machine, whose files are looked for in
+    /// `files`.
+    pub(crate) fn new(
+        builder: StackBuilder,
+        machine: Machine,
+        files: RecordedFiles,
+        max_stack: usize,
+    ) -> Self {
+        Self {
+            builder,
+            tally: StackTally::default(),
+            unwinder: StackUnwinder::new(files),
+            machine,
+            max_stack,
+            chain: Vec::new(),
+        }
+    }
+
+    /// Opens the file behind a module for its unwind information; `pid` is a
+    /// process that has it mapped.
+    pub(crate) fn prepare(&mut self, processes: &Processes, module: ModuleId, pid: i32) {
+        self.unwinder.prepare(processes, module, pid);
+    }
+
+    /// The stack of a sample of `event`, taken in this mode; and if it was
+    /// unwound here, how that ended.
+    pub(crate) fn of(
+        &mut self,
+        processes: &Processes,
+        event: &Event,
+        (sample, mode): (&Sample<'_>, CpuMode),
+    ) -> (StackId, Option<ChainEnd>) {
+        let (pid, ip) = (sample.pid().unwrap_or(-1), sample.ip().map(Avma));
+        let end = match UserState::of(sample, pid, self.machine) {
+            Some(state) => Some(self.unwind(processes, sample, &state)),
+            None if call_chain_of_branches(event, sample, &mut self.chain) => None,
+            None => {
+                let recorded = RawChain {
+                    pid,
+                    mode,
+                    ip,
+                    entries: sample.callchain().unwrap_or_default(),
+                };
+                return (self.intern(processes, recorded), None);
+            }
+        };
+        let made = RawChain {
+            pid,
+            mode,
+            ip,
+            entries: self.chain.iter().copied(),
+        };
+        let interned = self.builder.intern(processes, made);
+        (self.tally.count(interned), end)
+    }
+
+    /// The stack of a chain in the processes as they are now.
+    pub(crate) fn intern<C>(&mut self, processes: &Processes, chain: RawChain<C>) -> StackId
+    where
+        C: Iterator<Item = u64> + Clone,
+    {
+        let interned = self.builder.intern(processes, chain);
+        self.tally.count(interned)
+    }
+
+    /// Puts the recorded chain of the kernel and the user stack from the
+    /// sample's dump into `chain`.
+    fn unwind(
+        &mut self,
+        processes: &Processes,
+        sample: &Sample<'_>,
+        state: &UserState<'_>,
+    ) -> ChainEnd {
+        let is_user = CallchainContext::USER.0;
+        let recorded = sample.callchain().into_iter().flatten();
+        let (chain, most) = (&mut self.chain, self.max_stack);
+        chain.clear();
+        chain.extend(recorded.take_while(|&entry| entry != is_user));
+        chain.push(is_user);
+        self.unwinder.unwind(processes, state, &mut (), most, chain)
+    }
+}
+
+impl StackTally {
+    fn count(&mut self, interned: Interned) -> StackId {
+        self.merged += u64::from(interned.merged);
+        self.left_out += u64::from(interned.left_out);
+        if interned.depth >= trusting::KERNEL_MAX_STACK {
+            *self.at_limit.entry(interned.stack).or_default() += 1;
+        }
+        interned.stack
+    }
+}
