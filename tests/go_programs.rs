@@ -69,8 +69,8 @@ fn stripped_go_programs_have_names_lines_and_whole_stacks() {
     let count = |name: &str| stacks[name].as_u64().unwrap_or(0);
     let (complete, judged) = (count("complete"), count("judged"));
     assert!(judged > 200, "{stacks}");
-    // Short visits of the system stack: the goroutine's was not copied.
-    assert!(complete * 100 >= judged * 75, "{stacks}");
+    // Write barriers visit the system stack through code without a frame.
+    assert!(complete * 100 >= judged * 95, "{stacks}");
 
     let fields = ["script", "-F", "ip,sym,srcline", "-i", data];
     let text = prof(&fields).succeeded("script").text();

@@ -1,6 +1,6 @@
 //! Programs that see other files than we do have their names afterwards, too.
 
-use crate::oracle::{have, perf_at, perfs, prof_command, scratch, skipped};
+use crate::oracle::{compiled, have, perf_at, perfs, prof, prof_command, scratch, skipped};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -113,4 +113,69 @@ fn a_program_in_a_chroot_has_names_after_its_end() {
     let text = report(&data, &bare);
     assert!(!text.contains("on_the_host"), "{text}");
     assert!(!bare.join(".debug").exists());
+}
+
+/// What a JIT compiler wrote into its container's `/tmp` names its code after
+/// the container is gone.
+#[test]
+fn run_time_code_in_a_container_has_names_after_its_end() {
+    let test = "run_time_code_in_a_container_has_names_after_its_end";
+    let container = ["unshare", "-m", "-p", "-f", "--mount-proc"];
+    let may = Command::new(container[0])
+        .args(&container[1..])
+        .arg("true")
+        .output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        return skipped(test, "namespaces are not permitted");
+    }
+    let Some(program) = compiled(test, "jit.c", &["-O1"]) else {
+        return;
+    };
+    let inside = format!(
+        "mount -t tmpfs none /tmp && {} '@0 c secret' '@1 c secret'",
+        program.display()
+    );
+    let data = scratch().join("container-jit.data");
+    for options in [&[][..], &["-g"]] {
+        let recorded = prof_command()
+            .args(["record", "-F", "999", "-o"])
+            .arg(&data)
+            .args(options)
+            .arg("--")
+            .args(container)
+            .args(["sh", "-c", &inside])
+            .output()
+            .expect("prof starts");
+        let said = String::from_utf8_lossy(&recorded.stderr);
+        assert!(recorded.status.success(), "{said}");
+        assert!(said.contains("1 perf maps of other roots kept"), "{said}");
+        let arguments = [
+            "script",
+            "-F",
+            "pid,sym",
+            "-i",
+            data.to_str().expect("UTF-8"),
+        ];
+        let text = prof(&arguments).succeeded("script").text();
+        let named = text.matches("secret").count();
+        let pid = pid_of(&text, "secret").expect("a sample with the name");
+        let map = format!("/tmp/perf-{pid}.map");
+        fs::remove_file(&map).expect("the copy");
+        assert!(named > 100, "{text}");
+    }
+}
+
+/// The process of the first sample that has this name; frames are indented by
+/// a tab.
+fn pid_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let mut pid = None;
+    for line in text.lines() {
+        if !line.starts_with('\t') {
+            pid = line.split_whitespace().next().or(pid);
+        }
+        if line.ends_with(name) {
+            return pid;
+        }
+    }
+    None
 }

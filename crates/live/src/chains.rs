@@ -4,6 +4,7 @@ use super::links::{Around, Links, Proof};
 use super::memory::{Copied, CopiedAndCode, LivePieces, TargetMemory};
 use super::outbox::{Trial, Verdict};
 use super::outer::{Known, OuterFrames};
+use super::told;
 use super::wanted::Wanted;
 use crate::processes::Processes;
 use crate::stacks::{Beyond, OpenFile, StackUnwinder, UserState};
@@ -38,16 +39,22 @@ pub(super) struct ThreadSample<'a> {
     pub(super) state: UserState<'a>,
     /// What was read of its memory before it went on.
     pub(super) pieces: &'a [(u64, Vec<u8>)],
+    /// The pc and the return addresses that the kernel found by following
+    /// frame pointers, whether or not the code keeps them.
+    pub(super) frames: &'a [u64],
+    /// Words that follow from them, by address.
+    pub(super) told: &'a [(u64, u64)],
     /// Highest stack pointer among the thread's later samples of this drain,
     /// 0 if there are none: how much of the stack may have gone since.
     pub(super) later_sp: u64,
 }
 
 impl<'a> ThreadSample<'a> {
-    fn copied(&self) -> Copied<'a> {
+    pub(super) fn copied(&self) -> Copied<'a> {
         Copied {
             dump: self.state.dump,
             pieces: self.pieces,
+            told: self.told,
         }
     }
 }
@@ -123,6 +130,11 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         if self.threads.len() >= MAX_THREADS {
             self.threads.clear();
         }
+        let told = told::words(&mut self.stacks, processes, sample);
+        let sample = &ThreadSample {
+            told: &told,
+            ..*sample
+        };
         let outer = self.threads.entry(sample.tid).or_default();
         let word = sample.state.registers.machine().word();
         outer.settle(&sample.copied(), word);

@@ -26,6 +26,7 @@ mod processes;
 mod replay;
 mod stacks;
 mod summary;
+mod told;
 mod unwinder;
 mod wanted;
 

@@ -94,6 +94,8 @@ pub struct MemorySnapshot {
 pub(super) struct Copied<'a> {
     pub(super) dump: StackDump<'a>,
     pub(super) pieces: &'a [(u64, Vec<u8>)],
+    /// Words of 8 bytes that are known otherwise, by address.
+    pub(super) told: &'a [(u64, u64)],
 }
 
 impl Copied<'_> {
@@ -118,13 +120,25 @@ impl Copied<'_> {
 
     /// The same, where the dump is known not to have it.
     fn beyond_dump(&self, address: u64, size: u8) -> Option<u64> {
-        self.pieces.iter().find_map(|(start, bytes)| {
-            let piece = StackDump {
-                start: *start,
-                bytes,
-            };
-            piece.word(address, size)
-        })
+        self.pieces
+            .iter()
+            .find_map(|(start, bytes)| {
+                let piece = StackDump {
+                    start: *start,
+                    bytes,
+                };
+                piece.word(address, size)
+            })
+            .or_else(|| self.told_word(address, size))
+    }
+
+    fn told_word(&self, address: u64, size: u8) -> Option<u64> {
+        let found = self
+            .told
+            .binary_search_by_key(&address, |&(at, _)| at)
+            .ok()?;
+        let &(_, word) = self.told.get(found)?;
+        (size == 8).then_some(word)
     }
 }
 

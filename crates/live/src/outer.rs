@@ -389,7 +389,11 @@ mod tests {
             start: 0x1000,
             bytes: &stack,
         };
-        let copied = Copied { dump, pieces: &[] };
+        let copied = Copied {
+            dump,
+            pieces: &[],
+            told: &[],
+        };
         outer.settle(&copied, 8);
         assert_eq!(slots(&outer), [0x1100, 0x1008]);
         assert_eq!(outer.find(0x1010, 2), Some(1));
@@ -404,7 +408,11 @@ mod tests {
             start: 0x1000,
             bytes: &stack,
         };
-        let copied = Copied { dump, pieces: &[] };
+        let copied = Copied {
+            dump,
+            pieces: &[],
+            told: &[],
+        };
         outer.settle(&copied, 8);
         assert_eq!(slots(&outer), [0x1100]);
     }
@@ -420,7 +428,14 @@ mod tests {
             let mut outer = outer();
             let pieces = piece(pc);
             let pieces = &pieces[..];
-            outer.settle(&Copied { dump, pieces }, 8);
+            outer.settle(
+                &Copied {
+                    dump,
+                    pieces,
+                    told: &[],
+                },
+                8,
+            );
             assert_eq!(slots(&outer), left);
         }
     }
@@ -449,7 +464,14 @@ mod tests {
                 start: 0x11f8,
                 bytes: &words,
             };
-            outer.settle(&Copied { dump, pieces: &[] }, 8);
+            outer.settle(
+                &Copied {
+                    dump,
+                    pieces: &[],
+                    told: &[],
+                },
+                8,
+            );
             assert_eq!(slots(&outer), left);
         }
     }
@@ -464,9 +486,23 @@ mod tests {
         for (pieces, left) in [(&pieces[..], &[0x1100][..]), (&[], &[])] {
             let mut outer = outer();
             outer.left_behind();
-            outer.settle(&Copied { dump, pieces }, 8);
+            outer.settle(
+                &Copied {
+                    dump,
+                    pieces,
+                    told: &[],
+                },
+                8,
+            );
             assert_eq!(slots(&outer), left);
-            outer.settle(&Copied { dump, pieces: &[] }, 8);
+            outer.settle(
+                &Copied {
+                    dump,
+                    pieces: &[],
+                    told: &[],
+                },
+                8,
+            );
             assert_eq!(slots(&outer), left);
         }
     }

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! `uids` are the users of processes that made code at run time: perf maps of
-//! theirs are believed.
+//! theirs are believed. A recording whose chains are the kernel's has nothing
+//! but them, and `"by_kernel": true`.
 //!
 //! A recording to a pipe has an empty object before the samples and the whole
 //! behind them.
@@ -38,6 +39,9 @@ pub struct LiveSummary {
     pub malformed: u64,
     /// Users of processes that made code at run time, by process.
     pub uids: BTreeMap<i32, u32>,
+    /// Nothing was unwound: the chains are the kernel's, and only the users
+    /// are told.
+    pub by_kernel: bool,
 }
 
 impl LiveSummary {
@@ -98,6 +102,7 @@ impl LiveSummary {
             unrooted: unrooted.collect(),
             shortened: count("shortened"),
             malformed: count("malformed"),
+            by_kernel: members.get("by_kernel") == Some(&Value::Bool(true)),
         })
     }
 }

@@ -8,7 +8,7 @@ use super::outbox::{Candidate, Ended, Outbox};
 use super::summary::LiveSummary;
 use crate::processes::Processes;
 use crate::stacks::UserState;
-use prof_abi::{ByteOrder, CpuMode, EventAttr, Misc, RecordType, SampleType};
+use prof_abi::{ByteOrder, CallchainContext, CpuMode, EventAttr, Misc, RecordType, SampleType};
 use prof_perfdata::write::UserChainRewriter;
 use prof_perfdata::{Body, Event, Events, Record, Sample};
 use prof_profile::{Avma, ChainEnd, DsoKind};
@@ -60,6 +60,8 @@ pub struct LiveUnwinder<M> {
     stale: FxHashSet<(i32, u64)>,
     outbox: Outbox,
     chain: Vec<u64>,
+    /// What the kernel found of the sample's user chain.
+    frames: Vec<u64>,
     counts: Counts,
     /// Memory for samples to come, by thread and time.
     snapshots: FxHashMap<(i32, u64), MemorySnapshot>,
@@ -112,6 +114,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             stale: FxHashSet::default(),
             outbox: Outbox::default(),
             chain: Vec::new(),
+            frames: Vec::new(),
             counts: Counts::default(),
             snapshots: FxHashMap::default(),
             switches,
@@ -361,10 +364,15 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             let key = (tid, time);
             let snapshot = self.snapshots.get(&key);
             let pieces = snapshot.map(|snapshot| snapshot.pieces.as_slice());
+            let frames = &mut self.frames;
+            frames.clear();
+            frames.extend(user_frames(&sample));
             let thread = ThreadSample {
                 tid,
                 state,
                 pieces: pieces.unwrap_or_default(),
+                frames,
+                told: &[],
                 later_sp,
             };
             let chain = self.chains.chain(&self.processes, &thread, &mut self.chain);
@@ -411,6 +419,20 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             None => rewritten(&mut self.chain, self.outbox.ready(time)),
         }
     }
+}
+
+/// The user part of a sample's own chain: what the kernel found by frame
+/// pointers.
+fn user_frames<'a>(sample: &Sample<'a>) -> impl Iterator<Item = u64> + use<'a> {
+    let context = |entry: &u64| CallchainContext::from_entry(*entry);
+    let is_user = move |entry: &u64| {
+        context(entry).is_some_and(|context| context.cpu_mode() == CpuMode::User)
+    };
+    let chain = sample.callchain().into_iter().flatten();
+    chain
+        .skip_while(move |entry| !is_user(entry))
+        .skip(1)
+        .take_while(move |entry| context(entry).is_none())
 }
 
 /// Whether the user part of a sample in the kernel is what a program left that

@@ -27,6 +27,8 @@ pub struct KeptFiles {
     pub files: usize,
     /// Those that could not be copied, and why the first of them.
     pub failed: Option<(usize, String)>,
+    /// Perf maps of theirs that were copied to `/tmp`.
+    pub maps: usize,
 }
 
 /// Finds and keeps them.
@@ -225,7 +227,7 @@ impl Kept {
 
 /// Whether a process has other files than we have: another root directory or
 /// mount namespace; `None` if it is gone, or not ours to look at.
-fn has_other_root(pid: u32) -> Option<bool> {
+pub(crate) fn has_other_root(pid: u32) -> Option<bool> {
     let root = |of: &str| fs::metadata(format!("/proc/{of}/root/.")).ok();
     let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/mnt")).ok();
     let pid = pid.to_string();

@@ -5,6 +5,7 @@ use crate::foreign::{ForeignFiles, KeptFiles};
 use crate::open::{OpenEvent, OpenSet};
 use crate::options::{Options, Target};
 use crate::plan::Role;
+use crate::runtime_code::RuntimeCode;
 use crate::synthesize::{self, Synthesizer, cgroups, processes};
 use crate::tally::Tally;
 use crate::tasks::process_of;
@@ -30,6 +31,7 @@ pub(crate) struct Framing<'a> {
     trailer: Trailer,
     synthesizer: Synthesizer,
     foreign: ForeignFiles,
+    runtime_code: RuntimeCode,
 }
 
 impl<'a> Framing<'a> {
@@ -52,6 +54,7 @@ impl<'a> Framing<'a> {
             trailer: Trailer::of(&written.attr),
             synthesizer: Synthesizer::new(&written.attr, what),
             foreign: ForeignFiles::new(options.build_ids && options.keeps_files),
+            runtime_code: RuntimeCode::new(options.keeps_files),
         }
     }
 
@@ -97,6 +100,7 @@ impl<'a> Framing<'a> {
             && let Some((record, behind)) = rest.split_at_checked(usize::from(size).max(8))
         {
             self.foreign.note(record);
+            self.runtime_code.note(record);
             rest = behind;
         }
     }
@@ -106,12 +110,19 @@ impl<'a> Framing<'a> {
     pub(crate) fn mapping(&mut self, record: &[u8]) {
         self.synthesizer.learn(record);
         self.foreign.note(record);
+        self.runtime_code.note(record);
     }
 
     /// Stores the files that would not be found again; to be called when the
     /// recording is written.
     pub(crate) fn store_files(&mut self) -> KeptFiles {
-        self.foreign.store()
+        let mut kept = self.foreign.store();
+        let (maps, failed) = self.runtime_code.store();
+        kept.maps = maps;
+        if let Some(why) = failed {
+            kept.failed.get_or_insert((0, why)).0 += 1;
+        }
+        kept
     }
 
     fn id_index(&self, out: &mut Vec<u8>) {
@@ -154,7 +165,7 @@ impl<'a> Framing<'a> {
         if tally.samples > 0 {
             features.sample_time(tally.first, tally.last);
         }
-        if let Some(trust) = trust {
+        if let Some(trust) = trust.or_else(|| self.runtime_code.users()) {
             features.trust(&trust);
         }
         features

@@ -48,6 +48,7 @@ mod recording;
 pub mod registers;
 mod rings;
 mod rounds;
+mod runtime_code;
 mod session;
 mod setup;
 mod snapshots;

@@ -283,7 +283,11 @@ fn set_stacks(options: &Options, spec: &EventSpec, attr: &mut EventAttr) {
             .with(SampleType::REGS_USER | SampleType::STACK_USER);
         attr.sample_regs_user |= UNWIND_REGISTERS;
         attr.sample_stack_user = bytes;
-        attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_USER);
+        // What frame pointers say costs little and proves what is not in the
+        // piece of stack; who reads dumps has no use for it.
+        if matches!(stacks, Stacks::Dump(_)) {
+            attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_USER);
+        }
     }
     if stacks == Stacks::LastBranch {
         attr.sample_type = attr.sample_type.with(SampleType::BRANCH_STACK);
@@ -627,6 +631,9 @@ mod tests {
         assert_eq!(attr.sample_stack_user, 4096);
         assert_ne!(attr.sample_regs_user, 0);
         assert!(attr.flags.has(AttrFlags::MMAP_DATA));
+        options.stacks = Stacks::Unwound(4096);
+        let attr = &plan(&options, &[default_event("cpu-clock")], LIMITS)[0].attr;
+        assert!(!attr.flags.has(AttrFlags::EXCLUDE_CALLCHAIN_USER));
     }
 
     #[test]

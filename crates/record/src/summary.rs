@@ -161,6 +161,10 @@ impl Summary {
             let count = self.kept.files;
             line.push_str(&format!("; {count} files of other roots kept in ~/.debug"));
         }
+        if self.kept.maps > 0 {
+            let count = self.kept.maps;
+            line.push_str(&format!("; {count} perf maps of other roots kept in /tmp"));
+        }
         if let Some((count, why)) = &self.kept.failed {
             line.push_str(&format!(
                 "; {count} files of other roots could not be kept ({why}): their functions may \

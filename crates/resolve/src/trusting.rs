@@ -35,7 +35,9 @@ pub(crate) fn trust(
         ..Trust::default()
     };
     let told = about.features.trust();
-    let told = told.and_then(|text| LiveSummary::from_json(&text.to_string_lossy()));
+    let told = told
+        .and_then(|text| LiveSummary::from_json(&text.to_string_lossy()))
+        .filter(|told| !told.by_kernel);
     let ((frames, unnamed), ()) = rayon::join(
         || count_frames(profile, &outline.seen, tally.stacks.left_out),
         || judge_chains(profile, outline, tally, told.as_ref(), &mut trust),

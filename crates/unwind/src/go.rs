@@ -22,7 +22,7 @@ use crate::unwinder::Caller;
 use crate::{Base, CallBefore, Cursor, Machine, ModuleId, Place, Process, StepBy, Unwinder};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use prof_pclntab::{Function, Loaded, Table};
-use prof_profile::{Avma, Bias, ChainEnd};
+use prof_profile::{Avma, Bias, ChainEnd, Svma};
 
 /// Larger frames than any goroutine's stack may have are damage, bytes.
 const LARGEST_FRAME: u64 = 1 << 30;
@@ -30,6 +30,8 @@ const LARGEST_FRAME: u64 = 1 << 30;
 const PROLOGUE: usize = 12;
 /// Bytes of so many.
 const PROLOGUE_BYTES: usize = 128;
+/// The longest function that is looked through for calls, bytes.
+const LONGEST: usize = 1 << 16;
 /// Slots of a frame in which the call that switched stacks is looked for: the
 /// functions that do so are small.
 const SLOTS: u64 = 256;
@@ -52,6 +54,34 @@ pub(crate) enum GoRules {
     Row(Row),
     /// The function sets the stack pointer in ways of its own.
     Switches,
+}
+
+/// A direct call.
+#[derive(Debug)]
+pub(crate) struct GoCall {
+    /// Where it returns to.
+    pub(crate) back: u64,
+    /// Addresses that were loaded since the call before.
+    loaded: Vec<u64>,
+}
+
+impl GoCall {
+    /// Whether the function at `closure` is passed on: its address is loaded,
+    /// or that of a value which holds it.
+    pub(crate) fn passes(&self, image: &Image, closure: u64) -> bool {
+        self.loaded.iter().any(|&address| {
+            let mut word = [0; 8];
+            address == closure
+                || (image.read_svma(address, &mut word) && u64::from_le_bytes(word) == closure)
+        })
+    }
+}
+
+fn is_call(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.flow_control(),
+        FlowControl::Call | FlowControl::IndirectCall
+    )
 }
 
 /// A file's table, looked for when first needed.
@@ -131,6 +161,46 @@ impl GoTable {
         let table = self.opened(image)?;
         let function = table.function(image, svma)?;
         Some((table, function))
+    }
+
+    /// The direct calls to `target` in the function at `start`.
+    pub(crate) fn calls_to(
+        &self,
+        image: &Image,
+        start: u64,
+        target: u64,
+        machine: Machine,
+    ) -> Vec<GoCall> {
+        let found = self
+            .table
+            .as_ref()
+            .and_then(|table| table.function(image, start));
+        let Some(function) = found.filter(|function| function.start == start) else {
+            return Vec::new();
+        };
+        let len = usize::try_from(function.end - start).unwrap_or(usize::MAX);
+        let mut code = vec![0; len.min(LONGEST)];
+        let got = image.read_svma_up_to(start, &mut code);
+        let bitness = u32::from(machine.word()) * 8;
+        let code = code.get(..got).unwrap_or_default();
+        let mut calls = Vec::new();
+        let mut loaded = Vec::new();
+        for instruction in Decoder::with_ip(bitness, code, start, DecoderOptions::NONE) {
+            if instruction.mnemonic() == Mnemonic::Lea && instruction.is_ip_rel_memory_operand() {
+                loaded.push(instruction.ip_rel_memory_address());
+            }
+            if !is_call(&instruction) {
+                continue;
+            }
+            let loaded = std::mem::take(&mut loaded);
+            if instruction.flow_control() == FlowControl::Call
+                && instruction.near_branch_target() == target
+            {
+                let back = instruction.next_ip();
+                calls.push(GoCall { back, loaded });
+            }
+        }
+        calls
     }
 
     /// Bytes between the stack pointer at `svma` and the return address.
@@ -243,6 +313,31 @@ pub(crate) fn not_called(
     unwinder.by_rules(&as_entered, at, process)
 }
 
+/// Whether a frame is of a Go function that switches stacks.
+pub(crate) fn switches_stacks(
+    unwinder: &mut Unwinder,
+    cursor: &Cursor,
+    process: &mut impl Process,
+) -> bool {
+    let Place::Module { id, bias } = process.place(cursor.lookup()) else {
+        return false;
+    };
+    let machine = cursor.registers().machine();
+    let module = unwinder.modules.get_mut(id);
+    module.is_some_and(|module| module.switches_stacks(bias.to_svma(cursor.lookup()), machine))
+}
+
+/// Where the function of a frame starts.
+pub(crate) fn start_of(
+    unwinder: &mut Unwinder,
+    cursor: &Cursor,
+    process: &mut impl Process,
+) -> Option<u64> {
+    let machine = cursor.registers().machine();
+    let found = unwinder.function(machine, cursor.lookup(), process)?;
+    Some(cursor.lookup().0.wrapping_sub(found.at.0 - found.start.0))
+}
+
 /// The caller of a function that has switched stacks, or may have.
 pub(crate) fn switched(
     unwinder: &mut Unwinder,
@@ -264,7 +359,54 @@ pub(crate) fn switched(
         return Err(ChainEnd::Unproven);
     }
     let entry = cursor.lookup().0.wrapping_sub(at.0 - start.0);
-    by_frame_of_caller(unwinder, cursor, entry, process)
+    match by_only_call(unwinder, cursor, entry, process) {
+        Some(caller) => Ok(caller),
+        None => by_frame_of_caller(unwinder, cursor, entry, process),
+    }
+}
+
+/// The caller of the function at `entry`, which left the frame pointer as it
+/// was: it points into the frame of a function that is known by the call to
+/// it, and that calls `entry` in one place only, or in one with the closure
+/// that runs.
+fn by_only_call(
+    unwinder: &mut Unwinder,
+    cursor: &Cursor,
+    entry: u64,
+    process: &mut impl Process,
+) -> Option<Caller> {
+    let registers = cursor.registers();
+    let machine = registers.machine();
+    let word = u64::from(machine.word());
+    let fp = registers.fp().filter(|fp| fp.is_multiple_of(word))?;
+    let outer = process.word(fp.checked_add(word)?, machine.word())?;
+    let CallBefore::Direct(by) = unwinder.call_before(machine, outer, process)? else {
+        return None;
+    };
+    let start = outer.wrapping_add_signed(by);
+    let Place::Module { id, bias } = process.place(Avma(start)) else {
+        return None;
+    };
+    let module = unwinder.modules.get_mut(id)?;
+    let (start, target) = (bias.to_svma(Avma(start)), bias.to_svma(Avma(entry)));
+    let closure = cursor.called().map(|at| bias.to_svma(Avma(at)));
+    let calls = module.calls_to(start, (target, closure), machine);
+    let &[Svma(back)] = calls.as_slice() else {
+        return None;
+    };
+    let size = module.go_frame_with_fp(Svma(back - 1), machine)?;
+    let sp = fp.checked_add(word)?.checked_sub(size)?;
+    let mut caller = *registers;
+    caller.set(machine.sp(), sp);
+    // As far as the entry is from its place in the file.
+    caller.set_pc(back.wrapping_add(entry.wrapping_sub(target.0)));
+    Some(Caller {
+        registers: caller,
+        is_exact: false,
+        by: StepBy::Frame,
+        base: Base::Frame,
+        slot: sp.checked_sub(word),
+    })
 }
 
 /// The caller of the function at `entry`, which left the frame pointer as it

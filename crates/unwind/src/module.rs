@@ -2,7 +2,7 @@
 
 use crate::code_frame::{self, CodeFrame, Wanted};
 use crate::eh_return::EhReturn;
-use crate::go::{GoRules, GoTable};
+use crate::go::{GoCall, GoRules, GoTable};
 use crate::image::Image;
 use crate::row::{Row, Save};
 use crate::tables::{Found, Tables};
@@ -204,6 +204,52 @@ impl Module {
         };
         let row = self.row(number);
         row.is_some_and(|row| row.return_address == Save::Undefined)
+    }
+
+    /// Bytes from the stack pointer to the return address of the Go function
+    /// at an address, if right below it the frame pointer is saved.
+    pub(crate) fn go_frame_with_fp(&mut self, at: Svma, machine: Machine) -> Option<u64> {
+        if !self.go.is_there(&self.image) {
+            return None;
+        }
+        let Rules::Row(number) = self.rules(at, machine) else {
+            return None;
+        };
+        let word = i64::from(machine.word());
+        let kept = (machine.fp(), Save::At(-2 * word));
+        let row = self.row(number)?;
+        if row.return_address != Save::At(-word) || !row.saves.contains(&kept) {
+            return None;
+        }
+        self.go_frame_size(at)
+    }
+
+    /// Where the direct calls to `target` in the Go function at `start` return
+    /// to; of several those that pass the function at `closure` on.
+    pub(crate) fn calls_to(
+        &self,
+        start: Svma,
+        (target, closure): (Svma, Option<Svma>),
+        machine: Machine,
+    ) -> Vec<Svma> {
+        let calls = self.go.calls_to(&self.image, start.0, target.0, machine);
+        let passing = |call: &&GoCall| {
+            let wanted = closure.map(|closure| closure.0);
+            wanted.is_some_and(|wanted| call.passes(&self.image, wanted))
+        };
+        match calls.len() {
+            0 | 1 => calls.iter().map(|call| Svma(call.back)).collect(),
+            _ => calls
+                .iter()
+                .filter(passing)
+                .map(|call| Svma(call.back))
+                .collect(),
+        }
+    }
+
+    /// Whether a Go function that switches stacks is at an address.
+    pub(crate) fn switches_stacks(&mut self, at: Svma, machine: Machine) -> bool {
+        self.go.is_there(&self.image) && self.rules(at, machine) == Rules::Switches
     }
 
     /// Bytes from the stack pointer to the return address of the Go function

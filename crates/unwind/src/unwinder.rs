@@ -21,6 +21,9 @@ pub struct Cursor {
     /// The pc is where it executes, not where a call returns to.
     is_exact: bool,
     switches: u32,
+    /// In a Go function that switches stacks: where the function starts that
+    /// it called; else 0.
+    called: u64,
 }
 
 impl Cursor {
@@ -30,6 +33,7 @@ impl Cursor {
             registers,
             is_exact: true,
             switches: 0,
+            called: 0,
         }
     }
 
@@ -51,6 +55,12 @@ impl Cursor {
         self.is_exact
     }
 
+    /// The start of the function that this one called, which switches stacks
+    /// for it; `None` if that is not known.
+    pub(crate) fn called(&self) -> Option<u64> {
+        (self.called != 0).then_some(self.called)
+    }
+
     /// A number that is the same for frames from which a walk goes on the
     /// same way, as long as memory stays: it covers the pc and the registers
     /// that calls preserve.
@@ -62,7 +72,7 @@ impl Cursor {
             Machine::Aarch64 => &[19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31],
         };
         let mut hasher = FxHasher::default();
-        (self.pc(), self.is_exact).hash(&mut hasher);
+        (self.pc(), self.is_exact, self.called).hash(&mut hasher);
         for &number in preserved {
             registers.known(number).hash(&mut hasher);
         }
@@ -202,13 +212,17 @@ impl Unwinder {
         if switches > MAX_STACK_SWITCHES {
             return Err(ChainEnd::BadUnwindInfo);
         }
-        let next = Cursor {
+        let mut next = Cursor {
             registers: caller.registers,
             is_exact: caller.is_exact,
             switches,
+            called: 0,
         };
         if process.place(next.lookup()) == Place::Nothing {
             return Err(ChainEnd::Unproven);
+        }
+        if go::switches_stacks(self, &next, process) {
+            next.called = go::start_of(self, cursor, process).unwrap_or(0);
         }
         *cursor = next;
         Ok(Step {
@@ -266,6 +280,22 @@ impl Unwinder {
         };
         let module = self.modules.get_mut(id);
         module.is_some_and(|module| module.begins_goroutines(bias.to_svma(at), machine))
+    }
+
+    /// The size in bytes, return address and arguments left out, of the frame
+    /// at `at` if it is a Go function's that has saved the frame pointer right
+    /// below its return address.
+    pub fn go_frame(
+        &mut self,
+        machine: Machine,
+        at: Avma,
+        process: &mut impl Process,
+    ) -> Option<u64> {
+        let Place::Module { id, bias } = process.place(at) else {
+            return None;
+        };
+        let module = self.modules.get_mut(id)?;
+        module.go_frame_with_fp(bias.to_svma(at), machine)
     }
 
     /// Copies code from a module's file or the process.

@@ -1,0 +1,88 @@
+//! Words of a Go stack beyond the copied piece, from what the kernel saw.
+//!
+//! With a sample the kernel follows frame pointers as it takes it and tells
+//! the return addresses it found, not where. Where they stand follows in Go
+//! programs from the sizes of their frames, which are known, as each saves
+//! the frame pointer right below its return address:
+//!
+//! ```text
+//!   ┌────────────────┐
+//!   │ return address │◄─ told; its place: one frame further
+//!   │ saved rbp      │◄─ so it holds this place
+//!   │ frame          │
+//!   ├────────────────┤
+//!   │ return address │◄─ told; its place: the last rbp that was copied + 8
+//!   │ saved rbp      │
+//!   └────────────────┘
+//! ```
+//!
+//! So what another stack held is known, too: that of a goroutine whose thread
+//! is on the system stack.
+
+use crate::chains::ThreadSample;
+use crate::processes::Processes;
+use crate::stacks::{OpenFile, StackUnwinder};
+use prof_profile::Avma;
+use prof_unwind::Machine;
+
+/// Addresses and what was there, by address; none where nothing follows.
+pub(super) fn words<F: OpenFile>(
+    stacks: &mut StackUnwinder<F>,
+    processes: &Processes,
+    sample: &ThreadSample<'_>,
+) -> Vec<(u64, u64)> {
+    let mut words = Vec::new();
+    if sample.state.registers.machine() != Machine::X86_64 {
+        return words;
+    }
+    let Some((first, frames)) = beyond_copy(sample) else {
+        return words;
+    };
+    let mut nothing = ();
+    let (unwinder, mut process) = stacks.at(processes, &sample.state, &mut nothing);
+    let mut slot = first;
+    for &pc in frames {
+        words.push((slot, pc));
+        let before = Avma(pc.wrapping_sub(1));
+        let Some(size) = unwinder.go_frame(Machine::X86_64, before, &mut process) else {
+            break;
+        };
+        let Some(next) = slot.checked_add(8).and_then(|sp| sp.checked_add(size)) else {
+            break;
+        };
+        words.push((slot.wrapping_sub(8), next.wrapping_sub(8)));
+        slot = next;
+    }
+    // Of something else than Go code.
+    if words.len() < 2 {
+        words.clear();
+    }
+    words.sort_unstable();
+    words
+}
+
+/// Where the first return address stands that was not copied, and those from
+/// it on, if the kernel followed what was copied as it is.
+fn beyond_copy<'a>(sample: &ThreadSample<'a>) -> Option<(u64, &'a [u64])> {
+    let registers = &sample.state.registers;
+    let (&pc, mut frames) = sample.frames.split_first()?;
+    if pc != registers.pc() {
+        return None;
+    }
+    let copied = sample.copied();
+    let mut fp = registers.fp()?;
+    while let Some((&pc, rest)) = frames.split_first() {
+        let slot = fp.checked_add(8)?;
+        if !fp.is_multiple_of(8) {
+            return None;
+        }
+        match copied.word(slot, 8) {
+            None => return Some((slot, frames)),
+            Some(word) if word == pc => {}
+            Some(_) => return None,
+        }
+        fp = copied.word(fp, 8)?;
+        frames = rest;
+    }
+    None
+}
