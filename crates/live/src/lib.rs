@@ -16,6 +16,7 @@
 mod address_space;
 mod alive;
 mod chains;
+mod drained;
 mod files;
 mod links;
 mod memory;

@@ -1,14 +1,16 @@
-//! The stage between drained rings and the written file.
+//! Records of drained rings in, records to be written out: samples unwound on
+//! the way, all in the order of time.
 
 use super::alive::{Alive, user_of};
 use super::chains::{Chains, Decided, ThreadSample};
+use super::drained::{Content, Drain, Drained, ToUnwind};
 use super::files::LiveFiles;
 use super::memory::{MemorySnapshot, TargetMemory};
 use super::outbox::{Candidate, Ended, Outbox};
 use super::summary::LiveSummary;
 use crate::processes::Processes;
 use crate::stacks::UserState;
-use prof_abi::{ByteOrder, CallchainContext, CpuMode, EventAttr, Misc, RecordType, SampleType};
+use prof_abi::{ByteOrder, CallchainContext, CpuMode, EventAttr, Misc, RecordType};
 use prof_perfdata::write::UserChainRewriter;
 use prof_perfdata::{Body, Event, Events, Record, Sample};
 use prof_profile::{Avma, ChainEnd, DsoKind};
@@ -54,8 +56,7 @@ pub struct LiveUnwinder<M> {
     processes: Processes,
     alive: Alive,
     chains: Chains<LiveFiles, M>,
-    /// Samples held back.
-    held: Vec<u8>,
+    held: Held,
     /// Those of them, by thread and time, that exec seemed to have left behind.
     stale: FxHashSet<(i32, u64)>,
     outbox: Outbox,
@@ -83,8 +84,21 @@ pub enum Switches {
     Drop,
 }
 
-/// A record of a drain: its time and where it is.
-type Place = (u64, usize, usize);
+/// Samples held back until the next drain.
+#[derive(Debug, Default)]
+struct Held {
+    records: Vec<u8>,
+    /// The earliest of their times, ns.
+    earliest: Option<u64>,
+}
+
+impl Held {
+    fn hold(&mut self, drained: &Drained<'_>) {
+        self.records.extend_from_slice(drained.record.bytes);
+        let earliest = self.earliest.unwrap_or(u64::MAX);
+        self.earliest = Some(earliest.min(drained.time));
+    }
+}
 
 impl<M: TargetMemory> LiveUnwinder<M> {
     /// For records of events opened with these attributes and ids; `machine`
@@ -110,7 +124,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             processes: Processes::for_unwinding(),
             alive: Alive::default(),
             chains: Chains::new(LiveFiles, memory),
-            held: Vec::new(),
+            held: Held::default(),
             stale: FxHashSet::default(),
             outbox: Outbox::default(),
             chain: Vec::new(),
@@ -201,10 +215,11 @@ impl<M: TargetMemory> LiveUnwinder<M> {
 
     /// The earliest time, in ns, of what is still held back.
     pub fn earliest_held(&self) -> Option<u64> {
-        let mut held = Vec::new();
-        find_records(&self.held, 0, &self.events, &mut held);
-        let held = held.iter().map(|&(time, ..)| time).min();
-        held.into_iter().chain(self.outbox.earliest()).min()
+        self.held
+            .earliest
+            .into_iter()
+            .chain(self.outbox.earliest())
+            .min()
     }
 
     /// Gives `out` everything that is still held back.
@@ -228,43 +243,32 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         self.chains.begin_drain();
         self.forget_ended();
         let events = std::mem::take(&mut self.events);
-        let mut places = Vec::new();
-        find_records(&held, 0, &events, &mut places);
-        find_records(incoming, held.len(), &events, &mut places);
-        places.sort_unstable();
-        let bytes_at = |&(_, at, len): &Place| {
-            let (from, at) = match at.checked_sub(held.len()) {
-                Some(at) => (incoming, at),
-                None => (held.as_slice(), at),
-            };
-            from.get(at..at.saturating_add(len)).unwrap_or_default()
-        };
-        let later = later_stack_pointers(places.iter().map(bytes_at), &events, self.machine);
-        for (place, later_sp) in places.iter().zip(later) {
-            let if_unknown = match place.1 < held.len() {
+        let drain = Drain::new(&held.records, incoming, &events, self.machine);
+        for drained in drain.records() {
+            let if_unknown = match drained.was_held {
                 true => IfUnknown::Write,
                 false => if_unknown,
             };
-            let Some(record) = Record::new(bytes_at(place), 0, &events) else {
-                continue;
-            };
+            let record = &drained.record;
             let is_switch = matches!(
                 record.kind,
                 RecordType::SWITCH | RecordType::SWITCH_CPU_WIDE
             );
             if record.kind == RecordType::SAMPLE {
-                self.sample(&record, later_sp, if_unknown);
+                self.sample(drained, if_unknown);
             } else if !is_switch || self.switches == Switches::Keep {
-                self.note(&record);
-                self.outbox.ready(place.0).extend_from_slice(record.bytes);
+                self.note(record);
+                self.outbox
+                    .ready(drained.time)
+                    .extend_from_slice(record.bytes);
             }
-            self.latest = self.latest.max(place.0);
+            self.latest = self.latest.max(drained.time);
             if self.outbox.is_full() {
                 self.release(self.chains.drain(), out);
             }
         }
         self.events = events;
-        if self.held.is_empty() {
+        if self.held.records.is_empty() {
             self.stale.clear();
         }
     }
@@ -323,75 +327,94 @@ impl<M: TargetMemory> LiveUnwinder<M> {
     }
 
     /// What a sample in user mode says of its process.
-    fn note_mode(&mut self, record: &Record<'_>) {
+    fn note_mode(&mut self, record: &Record<'_>, pid: Option<i32>) {
         if record.misc.cpu_mode() == CpuMode::User
-            && let Some(pid) = record.sample_id().pid
+            && let Some(pid) = pid
         {
             self.processes.runs_user_code(pid);
         }
     }
 
-    fn sample(&mut self, record: &Record<'_>, later_sp: u64, if_unknown: IfUnknown) {
-        self.note_mode(record);
-        let index = record.event_index();
-        let rewriter = index.and_then(|index| self.rewriters.get(index));
-        let event = index.and_then(|index| record.events().get(index));
-        let (Some(rewriter), Some(event)) = (rewriter, event) else {
-            self.counts.malformed += 1;
-            return;
-        };
-        let time = record.time().unwrap_or(0);
-        if !event.attr.sample_type.has(SampleType::REGS_USER) {
-            self.outbox.ready(time).extend_from_slice(record.bytes);
-            return;
+    fn sample(&mut self, drained: &Drained<'_>, if_unknown: IfUnknown) {
+        let record = &drained.record;
+        match &drained.content {
+            Content::Unwound(it) => {
+                self.note_mode(record, it.sample.pid());
+                self.unwind(drained, it, if_unknown);
+            }
+            Content::Plain => {
+                self.note_mode(record, record.sample_id().pid);
+                self.outbox
+                    .ready(drained.time)
+                    .extend_from_slice(record.bytes);
+            }
+            Content::Malformed | Content::Other => self.counts.malformed += 1,
         }
-        let Ok(sample) = Sample::new(record.bytes, &event.layout, ByteOrder::NATIVE) else {
-            self.counts.malformed += 1;
-            return;
-        };
-        self.chain.clear();
-        let mut decided = None;
-        let pid = sample.pid();
-        let user = pid.and_then(|pid| UserState::of(&sample, pid, self.machine));
-        let in_kernel = user.filter(|_| record.misc.cpu_mode() == CpuMode::Kernel);
+    }
+
+    /// Unwinds a sample, or holds it back if its code is not known yet.
+    fn unwind(&mut self, drained: &Drained<'_>, it: &ToUnwind<'_>, if_unknown: IfUnknown) {
+        let (sample, time) = (&it.sample, drained.time);
+        let is_in_kernel = drained.record.misc.cpu_mode() == CpuMode::Kernel;
+        let in_kernel = it.user.as_ref().filter(|_| is_in_kernel);
         let stale = &mut self.stale;
-        let is_stale = in_kernel.is_some_and(|it| is_stale(&self.processes, stale, &sample, &it));
-        if is_stale && if_unknown == IfUnknown::Hold {
-            self.held.extend_from_slice(record.bytes);
-            return;
-        }
-        if let (false, Some(state), Some(tid)) = (is_stale, user, sample.tid()) {
-            let key = (tid, time);
-            let snapshot = self.snapshots.get(&key);
+        let is_stale = in_kernel.is_some_and(|user| is_stale(&self.processes, stale, sample, user));
+        let thread = it.user.as_ref().zip(sample.tid()).filter(|_| !is_stale);
+        self.chain.clear();
+        let decided = thread.map(|(&state, tid)| {
+            let snapshot = self.snapshots.get(&(tid, time));
             let pieces = snapshot.map(|snapshot| snapshot.pieces.as_slice());
             let frames = &mut self.frames;
             frames.clear();
-            frames.extend(user_frames(&sample));
+            frames.extend(user_frames(sample));
             let thread = ThreadSample {
                 tid,
                 state,
                 pieces: pieces.unwrap_or_default(),
                 frames,
                 told: &[],
-                later_sp,
+                later_sp: it.later_sp,
             };
-            let chain = self.chains.chain(&self.processes, &thread, &mut self.chain);
-            if if_unknown == IfUnknown::Hold && is_nowhere(&chain, &self.chain) {
-                self.held.extend_from_slice(record.bytes);
-                return;
-            }
-            if let Some(used) = self.snapshots.get_mut(&key) {
-                used.time = 0;
-            }
-            decided = Some((chain, state.pid));
+            let chains = &mut self.chains;
+            chains.chain(&self.processes, &thread, &mut self.chain)
+        });
+        let is_nowhere = |decided| is_nowhere(decided, &self.chain);
+        let is_unknown = is_stale || decided.as_ref().is_some_and(is_nowhere);
+        if is_unknown && if_unknown == IfUnknown::Hold {
+            self.held.hold(drained);
+            return;
         }
+        if let Some((_, tid)) = thread
+            && let Some(used) = self.snapshots.get_mut(&(tid, time))
+        {
+            used.time = 0;
+        }
+        self.put(it, time, decided);
+    }
+
+    /// Writes the sample with its chain, or with the candidates for it.
+    fn put(&mut self, it: &ToUnwind<'_>, time: u64, decided: Option<Decided>) {
+        let Some(rewriter) = self.rewriters.get(it.event) else {
+            return;
+        };
         let (processes, counts) = (&self.processes, &mut self.counts);
         let mut rewritten = |chain: &mut Vec<u64>, out: &mut Vec<u8>| {
             counts.shortened += u64::from(shorten(chain));
-            let result = rewriter.rewrite(&sample, chain, out);
+            let result = rewriter.rewrite(&it.sample, chain, out);
             counts.malformed += u64::from(result.is_err());
         };
-        let mut candidate = |mut chain: Vec<u64>, end, pid| {
+        let pid = it.user.as_ref().map_or(-1, |user| user.pid);
+        let Some(Decided { end, trial }) = decided else {
+            rewritten(&mut self.chain, self.outbox.ready(time));
+            return;
+        };
+        let Some(trial) = trial else {
+            let ended = ended(processes, pid, &self.chain, end);
+            rewritten(&mut self.chain, self.outbox.ready(time));
+            *counts.ends.entry(ended).or_default() += 1;
+            return;
+        };
+        let mut candidate = |mut chain: Vec<u64>, end| {
             let ended = ended(processes, pid, &chain, end);
             let mut record = Vec::new();
             rewritten(&mut chain, &mut record);
@@ -401,23 +424,11 @@ impl<M: TargetMemory> LiveUnwinder<M> {
                 record,
             }
         };
-        match decided {
-            Some((Decided { end, trial }, pid)) => match trial {
-                Some(trial) => {
-                    let inner = self.chain.get(..trial.proven).unwrap_or_default().to_vec();
-                    let whole = candidate(self.chain.clone(), end, pid);
-                    let proven = candidate(inner, ChainEnd::Unproven, pid);
-                    self.outbox
-                        .try_out(trial, self.chains.drain(), whole, proven);
-                }
-                None => {
-                    let ended = ended(processes, pid, &self.chain, end);
-                    rewritten(&mut self.chain, self.outbox.ready(time));
-                    *counts.ends.entry(ended).or_default() += 1;
-                }
-            },
-            None => rewritten(&mut self.chain, self.outbox.ready(time)),
-        }
+        let inner = self.chain.get(..trial.proven).unwrap_or_default().to_vec();
+        let whole = candidate(self.chain.clone(), end);
+        let proven = candidate(inner, ChainEnd::Unproven);
+        self.outbox
+            .try_out(trial, self.chains.drain(), whole, proven);
     }
 }
 
@@ -490,55 +501,6 @@ enum IfUnknown {
     /// Wait: the record may stand in a ring that was drained earlier.
     Hold,
     Write,
-}
-
-/// Time and place of each whole record; `offset` is added to the places.
-fn find_records(bytes: &[u8], offset: usize, events: &Events, out: &mut Vec<Place>) {
-    let mut at = 0;
-    while let Some(rest) = bytes.get(at..)
-        && let Some(size) = ByteOrder::NATIVE.u16(rest, 6).map(usize::from)
-        && size >= 8
-        && let Some(record) = rest.get(..size)
-    {
-        let time = Record::new(record, 0, events).and_then(|record| record.time());
-        out.push((time.unwrap_or(0), at + offset, size));
-        at += size;
-    }
-}
-
-/// For each record the highest stack pointer of its thread in later samples
-/// of this drain, 0 if there is none.
-fn later_stack_pointers<'a>(
-    records: impl DoubleEndedIterator<Item = &'a [u8]>,
-    events: &Events,
-    machine: Machine,
-) -> Vec<u64> {
-    let mut highest = FxHashMap::<i32, u64>::default();
-    let mut later: Vec<u64> = records
-        .rev()
-        .map(|bytes| {
-            let Some((tid, sp)) = stack_pointer(bytes, events, machine) else {
-                return 0;
-            };
-            let known = highest.entry(tid).or_default();
-            let later = *known;
-            *known = later.max(sp);
-            later
-        })
-        .collect();
-    later.reverse();
-    later
-}
-
-/// Thread and user stack pointer of a sample.
-fn stack_pointer(bytes: &[u8], events: &Events, machine: Machine) -> Option<(i32, u64)> {
-    let record = Record::new(bytes, 0, events)?;
-    if record.kind != RecordType::SAMPLE {
-        return None;
-    }
-    let sample = Sample::new(bytes, &record.event()?.layout, ByteOrder::NATIVE).ok()?;
-    let state = UserState::of(&sample, sample.pid()?, machine)?;
-    Some((sample.tid()?, state.registers.sp()))
 }
 
 /// Cuts the middle out of a chain that no record can hold. The gap is marked
