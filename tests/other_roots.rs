@@ -152,7 +152,7 @@ fn run_time_code_in_a_container_has_names_after_its_end() {
         let arguments = [
             "script",
             "-F",
-            "pid,sym",
+            "pid,ip,sym",
             "-i",
             data.to_str().expect("UTF-8"),
         ];

@@ -166,18 +166,17 @@ fn can_call(caller: &str, callee: &str) -> bool {
 fn no_chain_of_a_program_without_unwind_information_is_wrong() {
     let bare = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"];
     for (name, compiler, options, least) in [
-        // Functions that are called through a pointer: nothing tells where
-        // they begin, so chains end there.
-        ("bare", "gcc", &["-O2", "-fomit-frame-pointer"][..], 40),
-        ("bare-o1", "gcc", &["-O1", "-fomit-frame-pointer"], 40),
+        ("bare", "gcc", &["-O2", "-fomit-frame-pointer"][..], 95),
+        ("bare-o1", "gcc", &["-O1", "-fomit-frame-pointer"], 95),
         (
             "bare-frames",
             "gcc",
             &["-O2", "-fno-omit-frame-pointer"],
-            90,
+            95,
         ),
-        ("bare-unoptimized", "gcc", &["-O0"], 90),
-        ("bare-static", "musl-gcc", &["-O2", "-static"], 40),
+        ("bare-unoptimized", "gcc", &["-O0"], 95),
+        // The library has none either, and the chain ends where it enters.
+        ("bare-static", "musl-gcc", &["-O2", "-static"], 95),
     ] {
         let options: Vec<&str> = options.iter().chain(&bare).copied().collect();
         let Some(program) = build(compiler, "no-unwind-info.c", name, &options) else {
@@ -188,7 +187,7 @@ fn no_chain_of_a_program_without_unwind_information_is_wrong() {
         assert_eq!(seen.wrong(can_call), Vec::<String>::new(), "{name}");
         // Of no chain is said that it is complete when it is not.
         assert!(seen.ended("Root") <= seen.rooted(), "{name}: {}", seen.ends);
-        let reached = seen.with("main");
+        let reached = seen.with("main").min(seen.ended("Root"));
         assert!(
             reached * 100 >= seen.chains.len() * least,
             "{name}: {reached} of {} reach main; {}",

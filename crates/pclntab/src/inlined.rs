@@ -116,6 +116,10 @@ fn module_in(table: &Table, file: &impl Loaded, (start, end): (u64, u64)) -> Opt
     let mut piece = vec![0; PIECE + pointer];
     while at < end {
         let got = file.read(at, &mut piece);
+        // What the headers say may be longer than the file.
+        if got == 0 {
+            return None;
+        }
         let words = piece.get(..got)?.windows(pointer * 2).step_by(pointer);
         for (number, words) in words.enumerate() {
             if words.starts_with(header) && words.ends_with(names) {

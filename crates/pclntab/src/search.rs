@@ -19,6 +19,10 @@ pub fn find(
         let mut at = start.checked_next_multiple_of(ALIGNMENT as u64)?;
         while at < end {
             let got = file.read(at, &mut piece);
+            // What the headers say may be longer than the file.
+            if got == 0 {
+                break;
+            }
             let starts = piece.get(..got)?.chunks(ALIGNMENT).enumerate();
             let headers = starts.filter(|(_, bytes)| begins_table(bytes));
             for (number, _) in headers {

@@ -147,6 +147,8 @@ fn a_table_is_found_without_being_told_where() {
     let found = find(&moved, parts, None);
     assert_eq!(found, Table::open(&file(Layout::Go120), BASE, None));
     assert!(found.is_some());
+    // A part that is longer than the file ends with it.
+    assert_eq!(find(&moved, [(BASE + (1 << 40), u64::MAX)], None), None);
 }
 
 /// xorshift64: the same mutants in each run.

@@ -90,6 +90,22 @@ pub(crate) fn follow(
     wanted: Wanted,
     read: &mut impl ReadCode,
 ) -> Option<CodeFrame> {
+    find(machine, entry, wanted, read)?.frame()
+}
+
+/// Whether a way through the function at `entry` leads to the place that is
+/// wanted.
+pub(crate) fn reaches(
+    machine: Machine,
+    entry: u64,
+    wanted: Wanted,
+    read: &mut impl ReadCode,
+) -> bool {
+    find(machine, entry, wanted, read).is_some()
+}
+
+/// The stack at the place that is wanted, by the first way that leads there.
+fn find(machine: Machine, entry: u64, wanted: Wanted, read: &mut impl ReadCode) -> Option<State> {
     let mut open = vec![State {
         at: entry,
         depth: Some(0),
@@ -100,7 +116,7 @@ pub(crate) fn follow(
     let mut seen = FxHashSet::default();
     while let Some(state) = open.pop() {
         if wanted == Wanted::Exact(state.at) {
-            return state.frame();
+            return Some(state);
         }
         if seen.len() >= MAX_INSTRUCTIONS || !seen.insert(state.at) {
             continue;
@@ -113,7 +129,7 @@ pub(crate) fn follow(
             FlowControl::Call | FlowControl::IndirectCall
         );
         if is_call && wanted == Wanted::Return(instruction.next_ip()) {
-            return state.frame();
+            return Some(state);
         }
         if state.behind_call && begins_function(&instruction) {
             continue;

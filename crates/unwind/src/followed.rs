@@ -21,10 +21,8 @@ const BEFORE: u64 = 4096;
 const BEGINNING: u64 = 16;
 /// Beginnings that are tried.
 const MAX_BEGINNINGS: usize = 8;
-/// Code behind a thread's first call in which the thread ends, bytes.
-const TO_EXIT: usize = 24;
-/// Code before that call which marks the outermost frame, bytes.
-const TO_CALL: usize = 16;
+/// Places at which a function may begin that are tried, one every 16 bytes.
+const ALIGNED: u64 = 64;
 
 /// The caller of a frame in a module without rules for it.
 pub(crate) fn caller(
@@ -50,7 +48,11 @@ pub(crate) fn caller(
         Search::Found(caller) => return Ok(caller),
         Search::Nothing { is_cut } => is_cut,
     };
-    match frame.by_beginning(process) {
+    let found = frame
+        .by_symbol(process)
+        .or_else(|| frame.by_first_call(process))
+        .or_else(|| frame.by_beginning(process));
+    match found {
         Some(caller) => Ok(caller),
         None if is_cut => Err(ChainEnd::StackCut),
         None => Err(ChainEnd::NoUnwindInfo),
@@ -133,33 +135,15 @@ impl Followed<'_> {
         let Some(module) = self.unwinder.modules.get_mut(self.id) else {
             return false;
         };
-        let entry = module.entry();
-        let is_entry = entry.is_some_and(|entry| {
-            let frame = module.code_frame(entry, wanted, machine);
-            frame.is_some()
-        });
-        is_entry || (self.registers.fp() == Some(0) && self.starts_thread())
-    }
-
-    /// Whether the frame returns to where a new thread made its first call:
-    /// before it the frame pointer was cleared, to mark the outermost frame,
-    /// and what follows ends the thread.
-    fn starts_thread(&self) -> bool {
-        const CLEAR: [u8; 2] = [0x31, 0xed];
-        const SYSTEM_CALLS: [[u8; 2]; 2] = [[0x0f, 0x05], [0xcd, 0x80]];
-        let Wanted::Return(pc) = self.wanted() else {
-            return false;
-        };
-        let (mut before, mut behind) = ([0; TO_CALL], [0; TO_EXIT]);
-        let Some(module) = self.unwinder.modules.get(self.id) else {
-            return false;
-        };
-        let start = pc.saturating_sub(TO_CALL as u64);
-        let got = module.code(Svma(start), &mut before);
-        let has_clear = before.get(..got).is_some_and(|code| has(code, &CLEAR));
-        let got = module.code(Svma(pc), &mut behind);
-        let code = behind.get(..got).unwrap_or_default();
-        has_clear && SYSTEM_CALLS.iter().any(|call| has(code, call))
+        match wanted {
+            // A thread's start clears the frame pointer; callees may not have
+            // told it.
+            Wanted::Return(at) if !module.is_in_entry(wanted, machine) => {
+                let fp = self.registers.fp();
+                module.starts_thread(Svma(at), machine) && fp.is_none_or(|fp| fp == 0)
+            }
+            _ => module.is_in_entry(wanted, machine),
+        }
     }
 
     /// The caller, if only pops and a return follow.
@@ -221,6 +205,62 @@ impl Followed<'_> {
         matches!(process.place(Avma(at)), Place::Module { id, .. } if id == self.id)
     }
 
+    /// The caller through a pointer or a linkage stub, if a symbol tells where
+    /// the function begins.
+    fn by_symbol(&mut self, process: &mut impl Process) -> Option<Caller> {
+        let entry = self.symbol()?;
+        let frame = self.in_function(entry)?;
+        let caller = self.caller_at(&frame, process)?;
+        self.may_lead_here(&caller, process)?.then_some(caller)
+    }
+
+    /// The address of the last symbol at or before the frame's place.
+    fn symbol(&mut self) -> Option<u64> {
+        let pc = self.registers.pc();
+        let at = self.bias.to_svma(Avma(pc - u64::from(!self.is_exact)));
+        let module = self.unwinder.modules.get_mut(self.id)?;
+        let start = module.symbol_before(at)?;
+        Some(pc.wrapping_sub(self.bias.to_svma(Avma(pc)).0 - start.0))
+    }
+
+    /// The caller, if that is the first code of a thread. Nothing is above
+    /// its call on the stack, so the function that was called is the one that
+    /// leads to the return address there, wherever it begins.
+    fn by_first_call(&mut self, process: &mut impl Process) -> Option<Caller> {
+        let (mut slot, word) = (self.registers.sp(), self.word());
+        let end = slot.checked_add(SLOTS * word)?;
+        while !self.starts_thread(process.word(slot, word as u8)?, process) {
+            slot = slot.checked_add(word).filter(|&slot| slot < end)?;
+        }
+        let entries = self.symbol().into_iter().chain(self.aligned());
+        for entry in entries.collect::<Vec<_>>() {
+            if let Some(frame) = self.in_function(entry)
+                && self.slot_of(&frame) == Some(slot)
+            {
+                return self.caller_at(&frame, process);
+            }
+        }
+        None
+    }
+
+    /// Whether threads begin with the call before an address.
+    fn starts_thread(&mut self, value: u64, process: &mut impl Process) -> bool {
+        let Place::Module { id, bias } = process.place(Avma(value.wrapping_sub(1))) else {
+            return false;
+        };
+        let machine = self.machine();
+        let before = self.unwinder.call_before(machine, value, process);
+        let module = self.unwinder.modules.get_mut(id);
+        before.is_some_and(CallBefore::is_call)
+            && module.is_some_and(|module| module.starts_thread(bias.to_svma(Avma(value)), machine))
+    }
+
+    /// Addresses up to the pc at which compilers let functions begin.
+    fn aligned(&self) -> impl Iterator<Item = u64> + use<> {
+        let pc = self.registers.pc();
+        (0..ALIGNED).map(move |number| (pc & !15).wrapping_sub(number * 16))
+    }
+
     /// The caller through a pointer or a linkage stub: no call tells where
     /// the function begins, but how it begins may.
     fn by_beginning(&mut self, process: &mut impl Process) -> Option<Caller> {
@@ -229,19 +269,23 @@ impl Followed<'_> {
                 continue;
             };
             let caller = self.caller_at(&frame, process)?;
-            let pc = caller.registers.pc();
-            let leads_here = match self.call_before(&caller.registers, process)? {
-                CallBefore::Indirect => true,
-                // Through a stub, of this file or another.
-                CallBefore::Direct(by) => {
-                    let target = pc.wrapping_add_signed(by);
-                    !self.is_own(target, process) || self.is_stub(target)
-                }
-                CallBefore::None => false,
-            };
-            return leads_here.then_some(caller);
+            return self.may_lead_here(&caller, process)?.then_some(caller);
         }
         None
+    }
+
+    /// Whether the call before a caller's pc goes through a pointer, or a stub
+    /// of this file or another.
+    fn may_lead_here(&self, caller: &Caller, process: &mut impl Process) -> Option<bool> {
+        let pc = caller.registers.pc();
+        Some(match self.call_before(&caller.registers, process)? {
+            CallBefore::Indirect => true,
+            CallBefore::Direct(by) => {
+                let target = pc.wrapping_add_signed(by);
+                !self.is_own(target, process) || self.is_stub(target)
+            }
+            CallBefore::None => false,
+        })
     }
 
     fn is_stub(&self, at: u64) -> bool {
@@ -341,8 +385,4 @@ fn begins_function(machine: Machine, code: &[u8]) -> bool {
         ),
         _ => false,
     }
-}
-
-fn has(code: &[u8], part: &[u8]) -> bool {
-    code.windows(part.len()).any(|window| window == part)
 }

@@ -91,6 +91,8 @@ pub(crate) struct Image {
     pub(crate) debug_frame: Option<Section>,
     pub(crate) text: Option<Section>,
     pub(crate) got: Option<Section>,
+    /// Symbol tables.
+    pub(crate) symbols: Vec<Section>,
     /// Address of a Go program's function table, if a section tells it.
     pub(crate) go_table: Option<u64>,
     /// There are section headers, and none of them is of a Go program.
@@ -118,6 +120,7 @@ impl Image {
             debug_frame: None,
             text: None,
             got: None,
+            symbols: Vec::new(),
             go_table: None,
             is_not_go: false,
             plts: Vec::new(),
@@ -226,6 +229,7 @@ impl Image {
             b".text" => self.text = Some(section),
             b".got" => self.got = Some(section),
             b".gopclntab" | b".data.rel.ro.gopclntab" => self.go_table = Some(section.svma.start),
+            b".symtab" | b".dynsym" => self.symbols.push(section),
             b".go.buildinfo" | b".note.go.buildid" => self.is_not_go = false,
             b".plt" | b".plt.got" | b".plt.sec" | b".iplt" => self.plts.push(section.svma),
             _ => {}

@@ -30,6 +30,7 @@ mod module;
 mod registers;
 mod row;
 mod source;
+mod symbols;
 mod tables;
 mod unwinder;
 

@@ -5,6 +5,7 @@ use crate::eh_return::EhReturn;
 use crate::go::{GoCall, GoRules, GoTable};
 use crate::image::Image;
 use crate::row::{Row, Save};
+use crate::symbols::Symbols;
 use crate::tables::{Found, Tables};
 use crate::{ImageError, Layout, Machine, Source};
 use prof_abi::BuildId;
@@ -17,6 +18,13 @@ pub struct ModuleId(u32);
 
 /// Most addresses whose rules one module keeps.
 const MAX_CACHED: usize = 1 << 17;
+
+/// The longest function at which a file is entered, bytes.
+const LONGEST_ENTRY: u64 = 256;
+/// Code behind a thread's first call in which the thread ends, bytes.
+const TO_EXIT: usize = 24;
+/// Code before that call which marks the outermost frame, bytes.
+const TO_CALL: usize = 16;
 
 /// Where the rules of an address are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +45,9 @@ pub struct Module {
     image: Image,
     tables: Tables,
     go: GoTable,
+    symbols: Symbols,
+    /// By return address: whether threads begin with the call before it.
+    thread_starts: FxHashMap<u64, bool>,
     rows: Vec<Row>,
     row_numbers: FxHashMap<Row, u32>,
     /// By address: its rules and its function's start, 0 if unknown.
@@ -57,6 +68,8 @@ impl Module {
             image: Image::parse(source)?,
             tables: Tables::default(),
             go: GoTable::default(),
+            symbols: Symbols::default(),
+            thread_starts: FxHashMap::default(),
             rows: Vec::new(),
             row_numbers: FxHashMap::default(),
             rules: FxHashMap::default(),
@@ -123,6 +136,51 @@ impl Module {
             .code_frames
             .entry((entry.0, wanted))
             .or_insert_with(find)
+    }
+
+    /// The start of the last function that symbols tell at or before `at`.
+    pub(crate) fn symbol_before(&mut self, at: Svma) -> Option<Svma> {
+        self.symbols.start_before(&self.image, at.0).map(Svma)
+    }
+
+    /// Whether a thread begins with the call that returns to `at`: in the
+    /// function at which the file is entered, or in that which starts threads.
+    pub(crate) fn starts_thread(&mut self, at: Svma, machine: Machine) -> bool {
+        if self.thread_starts.len() >= MAX_CACHED {
+            self.thread_starts.clear();
+        }
+        if let Some(&known) = self.thread_starts.get(&at.0) {
+            return known;
+        }
+        let is_entry = self.is_in_entry(Wanted::Return(at.0), machine);
+        let starts = is_entry || self.clones_before(at);
+        self.thread_starts.insert(at.0, starts);
+        starts
+    }
+
+    /// Whether a place is in the function at which the file is entered.
+    pub(crate) fn is_in_entry(&self, wanted: Wanted, machine: Machine) -> bool {
+        let (Wanted::Exact(at) | Wanted::Return(at)) = wanted;
+        let mut read = |at: u64, out: &mut [u8]| self.image.read_svma_up_to(at, out);
+        self.entry().is_some_and(|Svma(entry)| {
+            (entry..entry.saturating_add(LONGEST_ENTRY)).contains(&at)
+                && code_frame::reaches(machine, entry, wanted, &mut read)
+        })
+    }
+
+    /// Whether a new thread made its first call before `at`: before that the
+    /// frame pointer was cleared, to mark the outermost frame, and what
+    /// follows ends the thread.
+    fn clones_before(&self, at: Svma) -> bool {
+        const CLEAR: [u8; 2] = [0x31, 0xed];
+        const SYSTEM_CALLS: [[u8; 2]; 2] = [[0x0f, 0x05], [0xcd, 0x80]];
+        let (mut before, mut behind) = ([0; TO_CALL], [0; TO_EXIT]);
+        let got = self.code(Svma(at.0.saturating_sub(TO_CALL as u64)), &mut before);
+        let has = |code: &[u8], part: &[u8]| code.windows(part.len()).any(|it| it == part);
+        let has_clear = before.get(..got).is_some_and(|code| has(code, &CLEAR));
+        let got = self.code(at, &mut behind);
+        let code = behind.get(..got).unwrap_or_default();
+        has_clear && SYSTEM_CALLS.iter().any(|call| has(code, call))
     }
 
     /// The frame at a place behind which only pops and a return stand.
