@@ -112,6 +112,7 @@ impl Times {
 #[cfg(test)]
 mod tests {
     use super::{PUBLISHED_WITHIN, Rounds};
+    use crate::tally;
     use prof_abi::{AttrFlags, EventAttr, SampleType};
     use prof_perfdata::write::{EventDescription, PipeWriter, finished_round};
     use prof_perfdata::{Reader, TimeOrder};
@@ -130,15 +131,10 @@ mod tests {
 
     /// A sample: ip, time, id; or a COMM: pid, tid, name, time, id.
     fn record(is_sample: bool, time: u64) -> Vec<u8> {
-        let (kind, words) = match is_sample {
-            true => (9_u32, vec![7, time, 1]),
-            false => (3, vec![0, 0x61, time, 1]),
-        };
-        let mut record = kind.to_ne_bytes().to_vec();
-        record.extend(0_u16.to_ne_bytes());
-        record.extend((8 + 8 * words.len() as u16).to_ne_bytes());
-        record.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
-        record
+        match is_sample {
+            true => tally::tests::record(9, &[7, time, 1]),
+            false => tally::tests::record(3, &[0, 0x61, time, 1]),
+        }
     }
 
     #[test]

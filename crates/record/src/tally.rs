@@ -79,11 +79,12 @@ impl Counter {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::{Counter, Tally};
     use prof_abi::{EventAttr, SampleType};
 
-    fn record(kind: u32, words: &[u64]) -> Vec<u8> {
+    /// A record of these words.
+    pub(crate) fn record(kind: u32, words: &[u64]) -> Vec<u8> {
         let mut record = kind.to_ne_bytes().to_vec();
         record.extend(0_u16.to_ne_bytes());
         record.extend((8 + 8 * words.len() as u16).to_ne_bytes());
