@@ -17,9 +17,9 @@ use crate::oracle::{compiled, have, perf_at, perfs, prof, scratch};
 use prof_abi::{AttrFlags, BranchSampleType, CpuMode, EventAttr, Misc, SampleType};
 use prof_perfdata::body::{Body, Comm, FileIdentity, Mmap2, Name};
 use prof_perfdata::write::{
-    CoreOfCpu, CpuTopology, EventDescription, Features, FileWriter, SampleEncoder, SampleFields,
-    Trailer, append_short,
+    EventDescription, Features, FileWriter, SampleEncoder, SampleFields, Trailer, append_short,
 };
+use prof_perfdata::{CpuPlace, CpuTopology, FeatureBit};
 use prof_symbolize::{DsoRequest, Sources, Symbolizer};
 use std::path::{Path, PathBuf};
 
@@ -189,11 +189,11 @@ fn write(name: &str, program: &Path) -> PathBuf {
     features.hostname("here");
     features.arch("x86_64");
     features.cpu_counts(2, 2);
-    features.branch_stack();
-    let core = |socket| CoreOfCpu {
+    features.set(FeatureBit::BRANCH_STACK, Vec::new());
+    let core = |socket| CpuPlace {
         core: 0,
         socket,
-        die: 0,
+        die: Some(0),
     };
     features.cpu_topology(&CpuTopology {
         cores: vec!["0".into(), "1".into()],

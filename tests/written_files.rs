@@ -3,12 +3,13 @@
 
 use crate::oracle::{Finished, have, perf_at, perfs, scratch};
 use prof_abi::{AttrFlags, CallchainContext, CpuMode, EventAttr, Misc, SampleType};
+use prof_perfdata::ClockData;
 use prof_perfdata::body::{
     Body, CpuMap, CpuMapRecord, FixedText, IdEntry, LostSamples, Task, ThreadMapEntry,
 };
 use prof_perfdata::write::{
-    ClockData, EventDescription, Features, SampleEncoder, SampleFields, Trailer, append_short,
-    finished_init, finished_round, id_index, thread_map,
+    EventDescription, Features, SampleEncoder, SampleFields, Trailer, append_short, finished_init,
+    finished_round, id_index, thread_map,
 };
 use prof_record::Consumer;
 use prof_record::output::{Destination, Output};
@@ -142,9 +143,10 @@ fn records(events: &[EventDescription], features: &mut Features) -> Vec<u8> {
     features.sample_time(1000, 999 + SAMPLES as u64);
     features.clock_resolution(1);
     features.clock_data(&ClockData {
-        clock: 1,
-        wall_ns: 1_700_000_000_000_000_000,
-        clock_ns: 5,
+        version: 1,
+        clockid: 1,
+        wall_clock: 1_700_000_000_000_000_000,
+        clock: 5,
     });
     features.trust(r#"{"lost":3}"#);
     out

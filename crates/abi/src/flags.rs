@@ -54,30 +54,54 @@ flag_set! {
     /// `perf_event_attr.sample_type`: what a sample carries.
     SampleType(u64) {
         /// Instruction pointer.
-        IP = 0, /// Process and thread id.
-        TID = 1, /// Time in ns on the event's clock.
-        TIME = 2, /// Data address.
-        ADDR = 3, /// Counter values, laid out by `read_format`.
-        READ = 4, /// Call chain.
-        CALLCHAIN = 5, /// Event id (of the group leader).
-        ID = 6, /// CPU number.
-        CPU = 7, /// Events this sample stands for.
-        PERIOD = 8, /// Event id (of the event itself).
-        STREAM_ID = 9, /// Opaque bytes, a tracepoint's payload.
-        RAW = 10, /// Branch records.
-        BRANCH_STACK = 11, /// User registers.
-        REGS_USER = 12, /// A piece of the user stack.
-        STACK_USER = 13, /// Weight (latency) of the sample.
-        WEIGHT = 14, /// Where the data came from.
-        DATA_SRC = 15, /// Event id at a fixed place.
-        IDENTIFIER = 16, /// Transaction abort reason.
-        TRANSACTION = 17, /// Registers at the interrupt.
-        REGS_INTR = 18, /// Physical data address.
-        PHYS_ADDR = 19, /// A piece of the AUX area.
-        AUX = 20, /// Cgroup id.
-        CGROUP = 21, /// Page size of the data address, bytes.
-        DATA_PAGE_SIZE = 22, /// Page size of the instruction address, bytes.
-        CODE_PAGE_SIZE = 23, /// Weight in three parts.
+        IP = 0,
+        /// Process and thread id.
+        TID = 1,
+        /// Time in ns on the event's clock.
+        TIME = 2,
+        /// Data address.
+        ADDR = 3,
+        /// Counter values, laid out by `read_format`.
+        READ = 4,
+        /// Call chain.
+        CALLCHAIN = 5,
+        /// Event id (of the group leader).
+        ID = 6,
+        /// CPU number.
+        CPU = 7,
+        /// Events this sample stands for.
+        PERIOD = 8,
+        /// Event id (of the event itself).
+        STREAM_ID = 9,
+        /// Opaque bytes, a tracepoint's payload.
+        RAW = 10,
+        /// Branch records.
+        BRANCH_STACK = 11,
+        /// User registers.
+        REGS_USER = 12,
+        /// A piece of the user stack.
+        STACK_USER = 13,
+        /// Weight (latency) of the sample.
+        WEIGHT = 14,
+        /// Where the data came from.
+        DATA_SRC = 15,
+        /// Event id at a fixed place.
+        IDENTIFIER = 16,
+        /// Transaction abort reason.
+        TRANSACTION = 17,
+        /// Registers at the interrupt.
+        REGS_INTR = 18,
+        /// Physical data address.
+        PHYS_ADDR = 19,
+        /// A piece of the AUX area.
+        AUX = 20,
+        /// Cgroup id.
+        CGROUP = 21,
+        /// Page size of the data address, bytes.
+        DATA_PAGE_SIZE = 22,
+        /// Page size of the instruction address, bytes.
+        CODE_PAGE_SIZE = 23,
+        /// Weight in three parts.
         WEIGHT_STRUCT = 24,
     }
 }
@@ -86,10 +110,14 @@ flag_set! {
     /// `perf_event_attr.read_format`: the layout of counter values.
     ReadFormat(u64) {
         /// Time enabled, ns.
-        TOTAL_TIME_ENABLED = 0, /// Time running, ns.
-        TOTAL_TIME_RUNNING = 1, /// Event id.
-        ID = 2, /// All members of the group at once.
-        GROUP = 3, /// Lost samples of this event.
+        TOTAL_TIME_ENABLED = 0,
+        /// Time running, ns.
+        TOTAL_TIME_RUNNING = 1,
+        /// Event id.
+        ID = 2,
+        /// All members of the group at once.
+        GROUP = 3,
+        /// Lost samples of this event.
         LOST = 4,
     }
 }
@@ -99,45 +127,84 @@ flag_set! {
     /// meaning: its two bits are 15 and 16.
     AttrFlags(u64) {
         /// Starts off.
-        DISABLED = 0, /// Children inherit it.
-        INHERIT = 1, /// Must always be on the PMU.
-        PINNED = 2, /// Only group on the PMU.
-        EXCLUSIVE = 3, /// No user mode.
-        EXCLUDE_USER = 4, /// No kernel mode.
-        EXCLUDE_KERNEL = 5, /// No hypervisor mode.
-        EXCLUDE_HV = 6, /// Not in the idle task.
-        EXCLUDE_IDLE = 7, /// MMAP records.
-        MMAP = 8, /// COMM records.
-        COMM = 9, /// `sample_period` is a frequency in Hz.
-        FREQ = 10, /// Per-task counts on exit.
-        INHERIT_STAT = 11, /// Enabled by the next exec.
-        ENABLE_ON_EXEC = 12, /// FORK and EXIT records.
-        TASK = 13, /// `wakeup` is a byte watermark.
-        WATERMARK = 14, /// Low bit of `precise_ip`.
-        PRECISE_LOW = 15, /// High bit of `precise_ip`.
-        PRECISE_HIGH = 16, /// MMAP records of data mappings.
-        MMAP_DATA = 17, /// All records carry the sample_id trailer.
-        SAMPLE_ID_ALL = 18, /// Not in the host.
-        EXCLUDE_HOST = 19, /// Not in guests.
-        EXCLUDE_GUEST = 20, /// No kernel part in chains.
-        EXCLUDE_CALLCHAIN_KERNEL = 21, /// No user part in chains.
-        EXCLUDE_CALLCHAIN_USER = 22, /// MMAP2 records.
-        MMAP2 = 23, /// COMM records mark an exec.
-        COMM_EXEC = 24, /// Time by `clockid`.
-        USE_CLOCKID = 25, /// SWITCH records.
-        CONTEXT_SWITCH = 26, /// Ring filled from its end.
-        WRITE_BACKWARD = 27, /// NAMESPACES records.
-        NAMESPACES = 28, /// KSYMBOL records.
-        KSYMBOL = 29, /// BPF_EVENT records.
-        BPF_EVENT = 30, /// Output into the AUX area.
-        AUX_OUTPUT = 31, /// CGROUP records.
-        CGROUP = 32, /// TEXT_POKE records.
-        TEXT_POKE = 33, /// Build-ids in MMAP2.
-        BUILD_ID = 34, /// Only threads inherit.
-        INHERIT_THREAD = 35, /// Removed at exec.
-        REMOVE_ON_EXEC = 36, /// SIGTRAP on overflow.
-        SIGTRAP = 37, /// User part of chains delivered later.
-        DEFER_CALLCHAIN = 38, /// CALLCHAIN_DEFERRED records here.
+        DISABLED = 0,
+        /// Children inherit it.
+        INHERIT = 1,
+        /// Must always be on the PMU.
+        PINNED = 2,
+        /// Only group on the PMU.
+        EXCLUSIVE = 3,
+        /// No user mode.
+        EXCLUDE_USER = 4,
+        /// No kernel mode.
+        EXCLUDE_KERNEL = 5,
+        /// No hypervisor mode.
+        EXCLUDE_HV = 6,
+        /// Not in the idle task.
+        EXCLUDE_IDLE = 7,
+        /// MMAP records.
+        MMAP = 8,
+        /// COMM records.
+        COMM = 9,
+        /// `sample_period` is a frequency in Hz.
+        FREQ = 10,
+        /// Per-task counts on exit.
+        INHERIT_STAT = 11,
+        /// Enabled by the next exec.
+        ENABLE_ON_EXEC = 12,
+        /// FORK and EXIT records.
+        TASK = 13,
+        /// `wakeup` is a byte watermark.
+        WATERMARK = 14,
+        /// Low bit of `precise_ip`.
+        PRECISE_LOW = 15,
+        /// High bit of `precise_ip`.
+        PRECISE_HIGH = 16,
+        /// MMAP records of data mappings.
+        MMAP_DATA = 17,
+        /// All records carry the sample_id trailer.
+        SAMPLE_ID_ALL = 18,
+        /// Not in the host.
+        EXCLUDE_HOST = 19,
+        /// Not in guests.
+        EXCLUDE_GUEST = 20,
+        /// No kernel part in chains.
+        EXCLUDE_CALLCHAIN_KERNEL = 21,
+        /// No user part in chains.
+        EXCLUDE_CALLCHAIN_USER = 22,
+        /// MMAP2 records.
+        MMAP2 = 23,
+        /// COMM records mark an exec.
+        COMM_EXEC = 24,
+        /// Time by `clockid`.
+        USE_CLOCKID = 25,
+        /// SWITCH records.
+        CONTEXT_SWITCH = 26,
+        /// Ring filled from its end.
+        WRITE_BACKWARD = 27,
+        /// NAMESPACES records.
+        NAMESPACES = 28,
+        /// KSYMBOL records.
+        KSYMBOL = 29,
+        /// BPF_EVENT records.
+        BPF_EVENT = 30,
+        /// Output into the AUX area.
+        AUX_OUTPUT = 31,
+        /// CGROUP records.
+        CGROUP = 32,
+        /// TEXT_POKE records.
+        TEXT_POKE = 33,
+        /// Build-ids in MMAP2.
+        BUILD_ID = 34,
+        /// Only threads inherit.
+        INHERIT_THREAD = 35,
+        /// Removed at exec.
+        REMOVE_ON_EXEC = 36,
+        /// SIGTRAP on overflow.
+        SIGTRAP = 37,
+        /// User part of chains delivered later.
+        DEFER_CALLCHAIN = 38,
+        /// CALLCHAIN_DEFERRED records here.
         DEFER_OUTPUT = 39,
     }
 }
@@ -146,25 +213,44 @@ flag_set! {
     /// `perf_event_attr.branch_sample_type`.
     BranchSampleType(u64) {
         /// Branches to user.
-        USER = 0, /// To kernel.
-        KERNEL = 1, /// To the hypervisor.
-        HV = 2, /// Any branch.
-        ANY = 3, /// Any call.
-        ANY_CALL = 4, /// Any return.
-        ANY_RETURN = 5, /// Indirect calls.
-        IND_CALL = 6, /// Transaction aborts.
-        ABORT_TX = 7, /// In a transaction.
-        IN_TX = 8, /// Outside transactions.
-        NO_TX = 9, /// Conditional branches.
-        COND = 10, /// Call stack mode (LBR).
-        CALL_STACK = 11, /// Indirect jumps.
-        IND_JUMP = 12, /// Direct calls.
-        CALL = 13, /// Without flags.
-        NO_FLAGS = 14, /// Without cycles.
-        NO_CYCLES = 15, /// With the branch type.
-        TYPE_SAVE = 16, /// With the hardware index: one u64 after `nr`.
-        HW_INDEX = 17, /// With the privilege level.
-        PRIV_SAVE = 18, /// With counters: one u64 per entry after all entries.
+        USER = 0,
+        /// To kernel.
+        KERNEL = 1,
+        /// To the hypervisor.
+        HV = 2,
+        /// Any branch.
+        ANY = 3,
+        /// Any call.
+        ANY_CALL = 4,
+        /// Any return.
+        ANY_RETURN = 5,
+        /// Indirect calls.
+        IND_CALL = 6,
+        /// Transaction aborts.
+        ABORT_TX = 7,
+        /// In a transaction.
+        IN_TX = 8,
+        /// Outside transactions.
+        NO_TX = 9,
+        /// Conditional branches.
+        COND = 10,
+        /// Call stack mode (LBR).
+        CALL_STACK = 11,
+        /// Indirect jumps.
+        IND_JUMP = 12,
+        /// Direct calls.
+        CALL = 13,
+        /// Without flags.
+        NO_FLAGS = 14,
+        /// Without cycles.
+        NO_CYCLES = 15,
+        /// With the branch type.
+        TYPE_SAVE = 16,
+        /// With the hardware index: one u64 after `nr`.
+        HW_INDEX = 17,
+        /// With the privilege level.
+        PRIV_SAVE = 18,
+        /// With counters: one u64 per entry after all entries.
         COUNTERS = 19,
     }
 }
@@ -191,60 +277,114 @@ macro_rules! record_types {
 
 record_types! {
     /// A range was mapped.
-    MMAP = 1, /// Records were lost.
-    LOST = 2, /// A thread's name.
-    COMM = 3, /// A thread ended.
-    EXIT = 4, /// Sampling too often, stopped.
-    THROTTLE = 5, /// And resumed.
-    UNTHROTTLE = 6, /// A thread began.
-    FORK = 7, /// Counter values.
-    READ = 8, /// A sample.
-    SAMPLE = 9, /// A range was mapped, with inode or build-id.
-    MMAP2 = 10, /// New bytes in the AUX area.
-    AUX = 11, /// Instruction tracing began.
-    ITRACE_START = 12, /// Samples were lost.
-    LOST_SAMPLES = 13, /// Context switch of a task.
-    SWITCH = 14, /// Context switch on a CPU.
-    SWITCH_CPU_WIDE = 15, /// A task's namespaces.
-    NAMESPACES = 16, /// Kernel symbol added or removed.
-    KSYMBOL = 17, /// BPF program loaded or unloaded.
-    BPF_EVENT = 18, /// A cgroup's path.
-    CGROUP = 19, /// Kernel text changed.
-    TEXT_POKE = 20, /// Hardware id of an AUX event.
-    AUX_OUTPUT_HW_ID = 21, /// User chain of an earlier sample.
-    CALLCHAIN_DEFERRED = 22, /// An attr and its ids (pipe mode).
-    HEADER_ATTR = 64, /// Dead.
-    EVENT_TYPE = 65, /// Tracepoint formats follow.
-    TRACING_DATA = 66, /// A build-id.
-    BUILD_ID = 67, /// Every ring was drained once.
-    FINISHED_ROUND = 68, /// Ids to event, CPU and thread.
-    ID_INDEX = 69, /// AUX trace parameters.
-    AUXTRACE_INFO = 70, /// AUX trace data follows.
-    AUXTRACE = 71, /// AUX decoding failed.
-    AUXTRACE_ERROR = 72, /// The threads that were asked for.
-    THREAD_MAP = 73, /// The CPUs that were asked for.
-    CPU_MAP = 74, /// perf stat configuration.
-    STAT_CONFIG = 75, /// A perf stat value.
-    STAT = 76, /// End of a perf stat interval.
-    STAT_ROUND = 77, /// Unit, scale, name or CPUs of an event.
-    EVENT_UPDATE = 78, /// TSC to perf time.
-    TIME_CONV = 79, /// A feature section (pipe mode).
-    HEADER_FEATURE = 80, /// zstd bytes.
-    COMPRESSED = 81, /// End of the synthesised records.
-    FINISHED_INIT = 82, /// zstd bytes with their length.
-    COMPRESSED2 = 83, /// Variables of a BPF program.
-    BPF_METADATA = 84, /// perf sched stats of a CPU.
-    SCHEDSTAT_CPU = 85, /// perf sched stats of a domain.
-    SCHEDSTAT_DOMAIN = 86, /// simpleperf: a kernel symbol table.
-    SIMPLEPERF_KERNEL_SYMBOL = 32769, /// simpleperf: a file.
-    SIMPLEPERF_DSO = 32770, /// simpleperf: a symbol.
-    SIMPLEPERF_SYMBOL = 32771, /// simpleperf: part of a large record.
-    SIMPLEPERF_SPLIT = 32772, /// simpleperf: end of parts.
-    SIMPLEPERF_SPLIT_END = 32773, /// simpleperf: event ids.
-    SIMPLEPERF_EVENT_ID = 32774, /// simpleperf: an unwound chain.
-    SIMPLEPERF_CALLCHAIN = 32775, /// simpleperf: how the unwinding went.
-    SIMPLEPERF_UNWINDING_RESULT = 32776, /// simpleperf: tracepoint formats.
-    SIMPLEPERF_TRACING_DATA = 32777, /// simpleperf: text for its developers.
+    MMAP = 1,
+        /// Records were lost.
+    LOST = 2,
+        /// A thread's name.
+    COMM = 3,
+        /// A thread ended.
+    EXIT = 4,
+        /// Sampling too often, stopped.
+    THROTTLE = 5,
+        /// And resumed.
+    UNTHROTTLE = 6,
+        /// A thread began.
+    FORK = 7,
+        /// Counter values.
+    READ = 8,
+        /// A sample.
+    SAMPLE = 9,
+        /// A range was mapped, with inode or build-id.
+    MMAP2 = 10,
+        /// New bytes in the AUX area.
+    AUX = 11,
+        /// Instruction tracing began.
+    ITRACE_START = 12,
+        /// Samples were lost.
+    LOST_SAMPLES = 13,
+        /// Context switch of a task.
+    SWITCH = 14,
+        /// Context switch on a CPU.
+    SWITCH_CPU_WIDE = 15,
+        /// A task's namespaces.
+    NAMESPACES = 16,
+        /// Kernel symbol added or removed.
+    KSYMBOL = 17,
+        /// BPF program loaded or unloaded.
+    BPF_EVENT = 18,
+        /// A cgroup's path.
+    CGROUP = 19,
+        /// Kernel text changed.
+    TEXT_POKE = 20,
+        /// Hardware id of an AUX event.
+    AUX_OUTPUT_HW_ID = 21,
+        /// User chain of an earlier sample.
+    CALLCHAIN_DEFERRED = 22,
+        /// An attr and its ids (pipe mode).
+    HEADER_ATTR = 64,
+        /// Dead.
+    EVENT_TYPE = 65,
+        /// Tracepoint formats follow.
+    TRACING_DATA = 66,
+        /// A build-id.
+    BUILD_ID = 67,
+        /// Every ring was drained once.
+    FINISHED_ROUND = 68,
+        /// Ids to event, CPU and thread.
+    ID_INDEX = 69,
+        /// AUX trace parameters.
+    AUXTRACE_INFO = 70,
+        /// AUX trace data follows.
+    AUXTRACE = 71,
+        /// AUX decoding failed.
+    AUXTRACE_ERROR = 72,
+        /// The threads that were asked for.
+    THREAD_MAP = 73,
+        /// The CPUs that were asked for.
+    CPU_MAP = 74,
+        /// perf stat configuration.
+    STAT_CONFIG = 75,
+        /// A perf stat value.
+    STAT = 76,
+        /// End of a perf stat interval.
+    STAT_ROUND = 77,
+        /// Unit, scale, name or CPUs of an event.
+    EVENT_UPDATE = 78,
+        /// TSC to perf time.
+    TIME_CONV = 79,
+        /// A feature section (pipe mode).
+    HEADER_FEATURE = 80,
+        /// zstd bytes.
+    COMPRESSED = 81,
+        /// End of the synthesised records.
+    FINISHED_INIT = 82,
+        /// zstd bytes with their length.
+    COMPRESSED2 = 83,
+        /// Variables of a BPF program.
+    BPF_METADATA = 84,
+        /// perf sched stats of a CPU.
+    SCHEDSTAT_CPU = 85,
+        /// perf sched stats of a domain.
+    SCHEDSTAT_DOMAIN = 86,
+        /// simpleperf: a kernel symbol table.
+    SIMPLEPERF_KERNEL_SYMBOL = 32769,
+        /// simpleperf: a file.
+    SIMPLEPERF_DSO = 32770,
+        /// simpleperf: a symbol.
+    SIMPLEPERF_SYMBOL = 32771,
+        /// simpleperf: part of a large record.
+    SIMPLEPERF_SPLIT = 32772,
+        /// simpleperf: end of parts.
+    SIMPLEPERF_SPLIT_END = 32773,
+        /// simpleperf: event ids.
+    SIMPLEPERF_EVENT_ID = 32774,
+        /// simpleperf: an unwound chain.
+    SIMPLEPERF_CALLCHAIN = 32775,
+        /// simpleperf: how the unwinding went.
+    SIMPLEPERF_UNWINDING_RESULT = 32776,
+        /// simpleperf: tracepoint formats.
+    SIMPLEPERF_TRACING_DATA = 32777,
+        /// simpleperf: text for its developers.
     SIMPLEPERF_DEBUG = 32778,
 }
 

@@ -10,11 +10,12 @@ use crate::synthesize::{self, Synthesizer, cgroups, processes};
 use crate::tally::Tally;
 use crate::tasks::process_of;
 use prof_abi::{AttrFlags, ByteOrder, Misc};
+use prof_perfdata::ClockData;
 use prof_perfdata::body::{
     Body, CpuMap, CpuMapRecord, FixedText, IdEntry, Lost, LostSamples, ThreadMapEntry,
 };
 use prof_perfdata::write::{
-    ClockData, EventDescription, Features, Trailer, append, append_short, id_index, thread_map,
+    EventDescription, Features, Trailer, append, append_short, id_index, thread_map,
 };
 use prof_sys::clock;
 use std::collections::BTreeSet;
@@ -200,11 +201,12 @@ pub(crate) fn clock_features(options: &Options, features: &mut Features) {
         features.clock_resolution(ns);
     }
     let both = (clock::now(clock::REALTIME), clock::now(chosen.id));
-    if let ((Ok(wall_ns), Ok(clock_ns)), Ok(clock)) = (both, u32::try_from(chosen.id)) {
+    if let ((Ok(wall_clock), Ok(clock)), Ok(clockid)) = (both, u32::try_from(chosen.id)) {
         features.clock_data(&ClockData {
+            version: 1,
+            clockid,
+            wall_clock,
             clock,
-            wall_ns,
-            clock_ns,
         });
     }
 }

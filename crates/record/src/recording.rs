@@ -28,6 +28,7 @@ use crate::writing::{FLUSH_EVERY, Writing, Written};
 use crossbeam_channel::{Receiver, bounded, unbounded};
 use prof_abi::event_kind;
 use prof_live::Switches;
+use prof_perfdata::GroupDescription;
 use prof_perfdata::write::{EventDescription, Features};
 use prof_sys::prompt::run_soon;
 use prof_sys::{Launched, RingView};
@@ -371,7 +372,7 @@ fn unwound(opened: &[EventDescription], switches: Switches) -> Vec<EventDescript
 }
 
 /// Name, leader and number of members of each group of several events.
-fn groups(set: &OpenSet) -> Vec<(String, u32, u32)> {
+fn groups(set: &OpenSet) -> Vec<GroupDescription> {
     let leads = |&(index, event): &(usize, &OpenEvent)| event.planned.leader == Some(index);
     let groups = set.events.iter().enumerate().filter(leads);
     groups
@@ -384,9 +385,13 @@ fn groups(set: &OpenSet) -> Vec<(String, u32, u32)> {
                 .group_name
                 .as_deref()
                 .unwrap_or("{anon_group}");
-            (name.to_owned(), index as u32, members.count() as u32)
+            GroupDescription {
+                name: name.into(),
+                leader: index as u32,
+                members: members.count() as u32,
+            }
         })
-        .filter(|&(_, _, members)| members > 1)
+        .filter(|group| group.members > 1)
         .collect()
 }
 
@@ -400,7 +405,7 @@ fn features(options: &Options, set: &OpenSet, written: &[EventDescription]) -> F
     clock_features(options, &mut features);
     let groups = groups(set);
     if !groups.is_empty() {
-        features.groups(&groups);
+        features.groups(groups);
     }
     if matches!(options.stacks, Stacks::Unwound(_)) {
         // The account comes at the end; a stream that is cut says at least by

@@ -3,10 +3,10 @@
 //! Counts in the sections are iterated, never reserved: each item takes bytes,
 //! so the section's length bounds them.
 
+use super::pieces::Piece;
 use super::{
-    BpfProgram, BuildIdEntry, ClockData, Compression, CpuCache, CpuDomain, CpuDomains, CpuPlace,
-    CpuTopology, EventDescription, Feature, FeatureBit, GroupDescription, MemNode, MemTopology,
-    NrCpus, NumaNode, SampleTime, Text,
+    BpfProgram, BuildIdEntry, CpuDomain, CpuDomains, CpuPlace, CpuTopology, DescribedEvent,
+    Feature, FeatureBit, NrCpus, Text,
 };
 use crate::fields::{Fields, Short, until_nul};
 use crate::header::Section;
@@ -49,25 +49,20 @@ fn plain(bit: FeatureBit, fields: &mut Fields<'_>) -> Result<Feature, Short> {
         | FeatureBit::VERSION
         | FeatureBit::ARCH
         | FeatureBit::CPUDESC
-        | FeatureBit::CPUID => Feature::Text(text(fields)?),
-        FeatureBit::TOTAL_MEM => Feature::TotalMem(fields.u64()?),
-        FeatureBit::CMDLINE => Feature::Cmdline(counted(fields, text)?),
-        FeatureBit::CPU_TOPOLOGY => Feature::CpuTopology(cpu_topology(fields)?),
-        FeatureBit::NUMA_TOPOLOGY => Feature::NumaTopology(counted(fields, numa_node)?),
-        FeatureBit::PMU_MAPPINGS => {
-            Feature::PmuMappings(counted(fields, |f| Ok((f.u32()?, text(f)?)))?)
-        }
-        FeatureBit::GROUP_DESC => Feature::Groups(counted(fields, group)?),
+        | FeatureBit::CPUID => Feature::Text(Piece::take(fields)?),
+        FeatureBit::TOTAL_MEM => Feature::TotalMem(Piece::take(fields)?),
+        FeatureBit::CMDLINE => Feature::Cmdline(Piece::take(fields)?),
+        FeatureBit::CPU_TOPOLOGY => Feature::CpuTopology(Piece::take(fields)?),
+        FeatureBit::NUMA_TOPOLOGY => Feature::NumaTopology(Piece::take(fields)?),
+        FeatureBit::PMU_MAPPINGS => Feature::PmuMappings(Piece::take(fields)?),
+        FeatureBit::GROUP_DESC => Feature::Groups(Piece::take(fields)?),
         FeatureBit::AUXTRACE => Feature::Auxtrace(auxtrace_index(fields)?),
         FeatureBit::CACHE => {
             fields.u32()?;
-            Feature::Caches(counted(fields, cache)?)
+            Feature::Caches(Piece::take(fields)?)
         }
-        FeatureBit::SAMPLE_TIME => Feature::SampleTime(SampleTime {
-            first: fields.u64()?,
-            last: fields.u64()?,
-        }),
-        FeatureBit::MEM_TOPOLOGY => Feature::MemTopology(mem_topology(fields)?),
+        FeatureBit::SAMPLE_TIME => Feature::SampleTime(Piece::take(fields)?),
+        FeatureBit::MEM_TOPOLOGY => Feature::MemTopology(Piece::take(fields)?),
         FeatureBit::CLOCKID => Feature::ClockResolution(fields.u64()?),
         FeatureBit::DIR_FORMAT => Feature::DirFormat(fields.u64()?),
         FeatureBit::BPF_PROG_INFO => Feature::BpfPrograms(if_any(fields, bpf_program)?),
@@ -75,23 +70,12 @@ fn plain(bit: FeatureBit, fields: &mut Fields<'_>) -> Result<Feature, Short> {
             let (id, size) = (f.u32()?, f.u32()?);
             Ok((id, f.items(size.into(), 1)?.to_vec()))
         })?),
-        FeatureBit::COMPRESSED => Feature::Compressed(Compression {
-            version: fields.u32()?,
-            kind: fields.u32()?,
-            level: fields.u32()?,
-            ratio: fields.u32()?,
-            mmap_len: fields.u32()?,
-        }),
-        FeatureBit::CPU_PMU_CAPS => Feature::CpuPmuCaps(counted(fields, pair)?),
-        FeatureBit::CLOCK_DATA => Feature::ClockData(ClockData {
-            version: fields.u32()?,
-            clockid: fields.u32()?,
-            wall_clock: fields.u64()?,
-            clock: fields.u64()?,
-        }),
-        FeatureBit::HYBRID_TOPOLOGY => Feature::HybridTopology(counted(fields, pair)?),
+        FeatureBit::COMPRESSED => Feature::Compressed(Piece::take(fields)?),
+        FeatureBit::CPU_PMU_CAPS => Feature::CpuPmuCaps(Piece::take(fields)?),
+        FeatureBit::CLOCK_DATA => Feature::ClockData(Piece::take(fields)?),
+        FeatureBit::HYBRID_TOPOLOGY => Feature::HybridTopology(Piece::take(fields)?),
         FeatureBit::PMU_CAPS => Feature::PmuCaps(counted(fields, |f| {
-            let caps = counted(f, pair)?;
+            let caps = Piece::take(f)?;
             Ok((text(f)?, caps))
         })?),
         FeatureBit::CPU_DOMAIN_INFO => Feature::CpuDomains(cpu_domains(fields)?),
@@ -108,13 +92,7 @@ fn plain(bit: FeatureBit, fields: &mut Fields<'_>) -> Result<Feature, Short> {
 const MAX_CPUS: u32 = 1 << 20;
 
 fn nr_cpus(fields: &mut Fields<'_>) -> Result<Feature, String> {
-    let read = |fields: &mut Fields<'_>| {
-        Ok(NrCpus {
-            available: fields.u32()?,
-            online: fields.u32()?,
-        })
-    };
-    let cpus = read(fields).map_err(|short: Short| {
+    let cpus = NrCpus::take(fields).map_err(|short| {
         format!(
             "needs {} more bytes, but {} are left",
             short.needs, short.left
@@ -129,10 +107,6 @@ fn nr_cpus(fields: &mut Fields<'_>) -> Result<Feature, String> {
 
 fn text(fields: &mut Fields<'_>) -> Result<Text, Short> {
     fields.string().map(Text::from)
-}
-
-fn pair(fields: &mut Fields<'_>) -> Result<(Text, Text), Short> {
-    Ok((text(fields)?, text(fields)?))
 }
 
 /// u32 count, then that many items.
@@ -243,13 +217,13 @@ fn event_desc(fields: &mut Fields<'_>) -> Result<Feature, String> {
     Ok(Feature::EventDesc(list))
 }
 
-fn one_event(fields: &mut Fields<'_>, attr_size: u32) -> Result<EventDescription, Short> {
+fn one_event(fields: &mut Fields<'_>, attr_size: u32) -> Result<DescribedEvent, Short> {
     let order = fields.order();
     let attr = fields.items(attr_size.into(), 1)?;
     let nr_ids = fields.u32()?;
     let name = text(fields)?;
     let mut ids = Fields::new(fields.items(nr_ids.into(), 8)?, order);
-    Ok(EventDescription {
+    Ok(DescribedEvent {
         attr: EventAttr::decode(attr, order),
         name,
         ids: std::iter::from_fn(|| ids.u64().ok()).collect(),
@@ -258,7 +232,7 @@ fn one_event(fields: &mut Fields<'_>, attr_size: u32) -> Result<EventDescription
 
 /// Which parts there are is told by the section's length alone, and how many
 /// CPUs by NRCPUS, which may be missing: so by the bytes that are left.
-fn cpu_topology(fields: &mut Fields<'_>) -> Result<CpuTopology, Short> {
+pub(super) fn cpu_topology(fields: &mut Fields<'_>) -> Result<CpuTopology, Short> {
     let cores = counted(fields, text)?;
     let threads = counted(fields, text)?;
     let with_dies = dies(*fields);
@@ -320,23 +294,6 @@ fn dies(fields: Fields<'_>) -> Option<CpuTopology> {
     })
 }
 
-fn numa_node(fields: &mut Fields<'_>) -> Result<NumaNode, Short> {
-    Ok(NumaNode {
-        node: fields.u32()?,
-        total: fields.u64()?,
-        free: fields.u64()?,
-        cpus: text(fields)?,
-    })
-}
-
-fn group(fields: &mut Fields<'_>) -> Result<GroupDescription, Short> {
-    Ok(GroupDescription {
-        name: text(fields)?,
-        leader: fields.u32()?,
-        members: fields.u32()?,
-    })
-}
-
 fn auxtrace_index(fields: &mut Fields<'_>) -> Result<Vec<Section>, Short> {
     let mut list = Vec::new();
     while fields.left() >= 8 {
@@ -350,38 +307,6 @@ fn auxtrace_index(fields: &mut Fields<'_>) -> Result<Vec<Section>, Short> {
         }));
     }
     Ok(list)
-}
-
-fn cache(fields: &mut Fields<'_>) -> Result<CpuCache, Short> {
-    Ok(CpuCache {
-        level: fields.u32()?,
-        line_size: fields.u32()?,
-        sets: fields.u32()?,
-        ways: fields.u32()?,
-        kind: text(fields)?,
-        size: text(fields)?,
-        cpus: text(fields)?,
-    })
-}
-
-fn mem_topology(fields: &mut Fields<'_>) -> Result<MemTopology, Short> {
-    let (version, block_size, nr) = (fields.u64()?, fields.u64()?, fields.u64()?);
-    let nodes = several(fields, nr, |fields| {
-        let (node, size, bits) = (fields.u64()?, fields.u64()?, fields.u64()?);
-        let order = fields.order();
-        let mut words = Fields::new(fields.items(bits.div_ceil(64), 8)?, order);
-        Ok(MemNode {
-            node,
-            size,
-            bits,
-            words: std::iter::from_fn(|| words.u64().ok()).collect(),
-        })
-    })?;
-    Ok(MemTopology {
-        version,
-        block_size,
-        nodes,
-    })
 }
 
 fn bpf_program(fields: &mut Fields<'_>) -> Result<BpfProgram, Short> {

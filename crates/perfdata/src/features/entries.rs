@@ -1,5 +1,7 @@
 //! What the feature sections hold.
 
+use super::pieces::{Piece, pieces};
+use crate::fields::{Encoder, Fields, Short};
 use prof_abi::{BuildId, EventAttr, Misc};
 use std::borrow::Cow;
 use std::fmt;
@@ -26,6 +28,18 @@ impl From<&[u8]> for Text {
     }
 }
 
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self(text.as_bytes().into())
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self(text.into_bytes().into())
+    }
+}
+
 impl fmt::Display for Text {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.to_string_lossy())
@@ -35,6 +49,94 @@ impl fmt::Display for Text {
 impl fmt::Debug for Text {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{:?}", self.to_string_lossy())
+    }
+}
+
+pieces! {
+    /// NRCPUS.
+    #[derive(Copy)]
+    NrCpus {
+        /// CPUs that could be online.
+        available: u32,
+        /// CPUs that were.
+        online: u32,
+    }
+
+    /// A node of NUMA_TOPOLOGY.
+    NumaNode {
+        /// Its number.
+        node: u32,
+        /// Memory, kB.
+        total: u64,
+        /// Free memory, kB.
+        free: u64,
+        /// Its CPUs, as a list (`0-3`).
+        cpus: Text,
+    }
+
+    /// A group of events.
+    GroupDescription {
+        /// Its name.
+        name: Text,
+        /// Number of its first event.
+        leader: u32,
+        /// How many events.
+        members: u32,
+    }
+
+    /// A cache of the CPUs.
+    CpuCache {
+        /// 1 is next to the CPU.
+        level: u32,
+        /// Bytes.
+        line_size: u32,
+        /// Sets.
+        sets: u32,
+        /// Ways.
+        ways: u32,
+        /// `Data`, `Instruction`, `Unified`.
+        kind: Text,
+        /// Size as text (`32K`).
+        size: Text,
+        /// Its CPUs, as a list.
+        cpus: Text,
+    }
+
+    /// First and last time of a sample, ns.
+    #[derive(Copy)]
+    SampleTime {
+        /// First.
+        first: u64,
+        /// Last.
+        last: u64,
+    }
+
+    /// COMPRESSED.
+    #[derive(Copy)]
+    Compression {
+        /// Version, 0.
+        version: u32,
+        /// 1 is zstd.
+        kind: u32,
+        /// Level.
+        level: u32,
+        /// What it achieved.
+        ratio: u32,
+        /// Size of a ring, bytes: a record does not unpack to more.
+        mmap_len: u32,
+    }
+
+    /// CLOCK_DATA: one instant on two clocks.
+    #[derive(Copy)]
+    ClockData {
+        /// Version, 1.
+        version: u32,
+        /// Number of the clock of the samples.
+        clockid: u32,
+        /// The instant as ns since 1970.
+        wall_clock: u64,
+        /// The instant on that clock, ns.
+        clock: u64,
     }
 }
 
@@ -51,18 +153,9 @@ pub struct BuildIdEntry {
     pub path: Text,
 }
 
-/// NRCPUS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NrCpus {
-    /// CPUs that could be online.
-    pub available: u32,
-    /// CPUs that were.
-    pub online: u32,
-}
-
-/// An event of EVENT_DESC.
+/// An event of EVENT_DESC, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventDescription {
+pub struct DescribedEvent {
     /// Its attr; `None` if it is too short.
     pub attr: Option<EventAttr>,
     /// Its name as the user gave it.
@@ -84,6 +177,27 @@ pub struct CpuTopology {
     pub cpus: Vec<CpuPlace>,
 }
 
+impl Piece for CpuTopology {
+    fn take(fields: &mut Fields<'_>) -> Result<Self, Short> {
+        super::decode::cpu_topology(fields)
+    }
+
+    fn put(&self, out: &mut Encoder) {
+        self.cores.put(out);
+        self.threads.put(out);
+        for cpu in &self.cpus {
+            out.u32(cpu.core);
+            out.u32(cpu.socket);
+        }
+        if !self.dies.is_empty() {
+            self.dies.put(out);
+            for cpu in &self.cpus {
+                out.u32(cpu.die.unwrap_or_default());
+            }
+        }
+    }
+}
+
 /// Where a CPU is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuPlace {
@@ -95,58 +209,6 @@ pub struct CpuPlace {
     pub die: Option<u32>,
 }
 
-/// A node of NUMA_TOPOLOGY.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NumaNode {
-    /// Its number.
-    pub node: u32,
-    /// Memory, kB.
-    pub total: u64,
-    /// Free memory, kB.
-    pub free: u64,
-    /// Its CPUs, as a list (`0-3`).
-    pub cpus: Text,
-}
-
-/// A group of events.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GroupDescription {
-    /// Its name.
-    pub name: Text,
-    /// Number of its first event.
-    pub leader: u32,
-    /// How many events.
-    pub members: u32,
-}
-
-/// A cache of the CPUs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CpuCache {
-    /// 1 is next to the CPU.
-    pub level: u32,
-    /// Bytes.
-    pub line_size: u32,
-    /// Sets.
-    pub sets: u32,
-    /// Ways.
-    pub ways: u32,
-    /// `Data`, `Instruction`, `Unified`.
-    pub kind: Text,
-    /// Size as text (`32K`).
-    pub size: Text,
-    /// Its CPUs, as a list.
-    pub cpus: Text,
-}
-
-/// First and last time of a sample, ns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SampleTime {
-    /// First.
-    pub first: u64,
-    /// Last.
-    pub last: u64,
-}
-
 /// MEM_TOPOLOGY: which memory blocks belong to which node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemTopology {
@@ -156,6 +218,65 @@ pub struct MemTopology {
     pub block_size: u64,
     /// The nodes: number, size in blocks, bits and words of the block map.
     pub nodes: Vec<MemNode>,
+}
+
+impl Piece for MemTopology {
+    fn take(fields: &mut Fields<'_>) -> Result<Self, Short> {
+        let (version, block_size, nr) = (fields.u64()?, fields.u64()?, fields.u64()?);
+        let nodes = (0..nr).map(|_| MemNode::take(fields));
+        Ok(Self {
+            version,
+            block_size,
+            nodes: nodes.collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn put(&self, out: &mut Encoder) {
+        out.u64(self.version);
+        out.u64(self.block_size);
+        out.u64(self.nodes.len() as u64);
+        self.nodes.iter().for_each(|node| node.put(out));
+    }
+}
+
+impl MemNode {
+    /// The node with these blocks, given by number.
+    pub fn of_blocks(node: u64, blocks: &[u64]) -> Self {
+        let bits = blocks.iter().max().map_or(0, |last| last + 1);
+        let mut words = vec![0_u64; bits.div_ceil(64) as usize];
+        for &block in blocks {
+            if let Some(word) = words.get_mut((block / 64) as usize) {
+                *word |= 1 << (block % 64);
+            }
+        }
+        Self {
+            node,
+            size: blocks.len() as u64,
+            bits,
+            words,
+        }
+    }
+}
+
+impl Piece for MemNode {
+    fn take(fields: &mut Fields<'_>) -> Result<Self, Short> {
+        let (node, size, bits) = (fields.u64()?, fields.u64()?, fields.u64()?);
+        let order = fields.order();
+        let mut words = Fields::new(fields.items(bits.div_ceil(64), 8)?, order);
+        Ok(Self {
+            node,
+            size,
+            bits,
+            words: std::iter::from_fn(|| words.u64().ok()).collect(),
+        })
+    }
+
+    fn put(&self, out: &mut Encoder) {
+        out.u64(self.node);
+        out.u64(self.size);
+        out.u64(self.bits);
+        self.words.iter().for_each(|&word| out.u64(word));
+    }
 }
 
 /// A node of MEM_TOPOLOGY.
@@ -180,34 +301,6 @@ pub struct BpfProgram {
     pub info: Vec<u8>,
     /// The arrays.
     pub data: Vec<u8>,
-}
-
-/// COMPRESSED.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Compression {
-    /// Version, 0.
-    pub version: u32,
-    /// 1 is zstd.
-    pub kind: u32,
-    /// Level.
-    pub level: u32,
-    /// What it achieved.
-    pub ratio: u32,
-    /// Size of a ring, bytes: a record does not unpack to more.
-    pub mmap_len: u32,
-}
-
-/// CLOCK_DATA: one instant on two clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClockData {
-    /// Version, 1.
-    pub version: u32,
-    /// Number of the clock of the samples.
-    pub clockid: u32,
-    /// The instant as ns since 1970.
-    pub wall_clock: u64,
-    /// The instant on that clock, ns.
-    pub clock: u64,
 }
 
 /// CPU_DOMAIN_INFO.

@@ -3,6 +3,7 @@
 mod complaint;
 mod decode;
 mod entries;
+pub(crate) mod pieces;
 
 pub use entries::*;
 
@@ -31,47 +32,88 @@ macro_rules! feature_bits {
 
 feature_bits! {
     /// Tracepoint formats.
-    TRACING_DATA = 1, /// Build-ids.
-    BUILD_ID = 2, /// `uname -n`.
-    HOSTNAME = 3, /// `uname -r`.
-    OSRELEASE = 4, /// Version of the recorder.
-    VERSION = 5, /// `uname -m`.
-    ARCH = 6, /// CPUs.
-    NRCPUS = 7, /// CPU model.
-    CPUDESC = 8, /// CPU family, model, stepping.
-    CPUID = 9, /// Memory, kB.
-    TOTAL_MEM = 10, /// Command line of the recorder.
-    CMDLINE = 11, /// Events with names.
-    EVENT_DESC = 12, /// Cores and sockets.
-    CPU_TOPOLOGY = 13, /// Memory nodes.
-    NUMA_TOPOLOGY = 14, /// Samples have branch stacks.
-    BRANCH_STACK = 15, /// Numbers of the PMUs.
-    PMU_MAPPINGS = 16, /// Event groups.
-    GROUP_DESC = 17, /// Where AUX data is.
-    AUXTRACE = 18, /// Recorded by perf stat.
-    STAT = 19, /// CPU caches.
-    CACHE = 20, /// First and last time of a sample.
-    SAMPLE_TIME = 21, /// Memory blocks of nodes.
-    MEM_TOPOLOGY = 22, /// Resolution of the clock.
-    CLOCKID = 23, /// Several data files.
-    DIR_FORMAT = 24, /// BPF programs.
-    BPF_PROG_INFO = 25, /// BPF type information.
-    BPF_BTF = 26, /// Data is compressed.
-    COMPRESSED = 27, /// Capabilities of the core PMU.
-    CPU_PMU_CAPS = 28, /// Wall clock.
-    CLOCK_DATA = 29, /// Core PMUs of a hybrid machine.
-    HYBRID_TOPOLOGY = 30, /// Capabilities of all PMUs.
-    PMU_CAPS = 31, /// Scheduling domains.
-    CPU_DOMAIN_INFO = 32, /// ELF machine.
-    E_MACHINE = 33, /// Cache line size.
-    CLN_SIZE = 34, /// simpleperf: files and symbols.
-    SIMPLEPERF_FILE = 128, /// simpleperf: keys and values.
-    SIMPLEPERF_META_INFO = 129, /// simpleperf: how to debug unwinding.
-    SIMPLEPERF_DEBUG_UNWIND = 130, /// simpleperf: files for that.
-    SIMPLEPERF_DEBUG_UNWIND_FILE = 131, /// simpleperf: files and symbols.
-    SIMPLEPERF_FILE2 = 132, /// simpleperf: ETM branch lists.
-    SIMPLEPERF_ETM_BRANCH_LIST = 133, /// simpleperf: initial maps.
-    SIMPLEPERF_INIT_MAP = 134, /// Ours: what the recorder knows about the quality of the recording, as
+    TRACING_DATA = 1,
+    /// Build-ids.
+    BUILD_ID = 2,
+    /// `uname -n`.
+    HOSTNAME = 3,
+    /// `uname -r`.
+    OSRELEASE = 4,
+    /// Version of the recorder.
+    VERSION = 5,
+    /// `uname -m`.
+    ARCH = 6,
+    /// CPUs.
+    NRCPUS = 7,
+    /// CPU model.
+    CPUDESC = 8,
+    /// CPU family, model, stepping.
+    CPUID = 9,
+    /// Memory, kB.
+    TOTAL_MEM = 10,
+    /// Command line of the recorder.
+    CMDLINE = 11,
+    /// Events with names.
+    EVENT_DESC = 12,
+    /// Cores and sockets.
+    CPU_TOPOLOGY = 13,
+    /// Memory nodes.
+    NUMA_TOPOLOGY = 14,
+    /// Samples have branch stacks.
+    BRANCH_STACK = 15,
+    /// Numbers of the PMUs.
+    PMU_MAPPINGS = 16,
+    /// Event groups.
+    GROUP_DESC = 17,
+    /// Where AUX data is.
+    AUXTRACE = 18,
+    /// Recorded by perf stat.
+    STAT = 19,
+    /// CPU caches.
+    CACHE = 20,
+    /// First and last time of a sample.
+    SAMPLE_TIME = 21,
+    /// Memory blocks of nodes.
+    MEM_TOPOLOGY = 22,
+    /// Resolution of the clock.
+    CLOCKID = 23,
+    /// Several data files.
+    DIR_FORMAT = 24,
+    /// BPF programs.
+    BPF_PROG_INFO = 25,
+    /// BPF type information.
+    BPF_BTF = 26,
+    /// Data is compressed.
+    COMPRESSED = 27,
+    /// Capabilities of the core PMU.
+    CPU_PMU_CAPS = 28,
+    /// Wall clock.
+    CLOCK_DATA = 29,
+    /// Core PMUs of a hybrid machine.
+    HYBRID_TOPOLOGY = 30,
+    /// Capabilities of all PMUs.
+    PMU_CAPS = 31,
+    /// Scheduling domains.
+    CPU_DOMAIN_INFO = 32,
+    /// ELF machine.
+    E_MACHINE = 33,
+    /// Cache line size.
+    CLN_SIZE = 34,
+    /// simpleperf: files and symbols.
+    SIMPLEPERF_FILE = 128,
+    /// simpleperf: keys and values.
+    SIMPLEPERF_META_INFO = 129,
+    /// simpleperf: how to debug unwinding.
+    SIMPLEPERF_DEBUG_UNWIND = 130,
+    /// simpleperf: files for that.
+    SIMPLEPERF_DEBUG_UNWIND_FILE = 131,
+    /// simpleperf: files and symbols.
+    SIMPLEPERF_FILE2 = 132,
+    /// simpleperf: ETM branch lists.
+    SIMPLEPERF_ETM_BRANCH_LIST = 133,
+    /// simpleperf: initial maps.
+    SIMPLEPERF_INIT_MAP = 134,
+    /// Ours: what the recorder knows about the quality of the recording, as
     /// JSON text.
     PROF_TRUST = 200,
 }
@@ -105,7 +147,7 @@ pub enum Feature {
     /// CMDLINE.
     Cmdline(Vec<Text>),
     /// EVENT_DESC.
-    EventDesc(Vec<EventDescription>),
+    EventDesc(Vec<DescribedEvent>),
     /// CPU_TOPOLOGY.
     CpuTopology(CpuTopology),
     /// NUMA_TOPOLOGY.
@@ -209,7 +251,7 @@ getters! {
     /// Command line of the recorder.
     cmdline: CMDLINE, Cmdline -> &[Text];
     /// Events with names.
-    event_desc: EVENT_DESC, EventDesc -> &[EventDescription];
+    event_desc: EVENT_DESC, EventDesc -> &[DescribedEvent];
     /// Build-ids.
     build_ids: BUILD_ID, BuildIds -> &[BuildIdEntry];
     /// Numbers and names of the PMUs.

@@ -1,7 +1,12 @@
 //! The feature sections of a header, encoded.
 
 use super::file::EventDescription;
-use crate::features::FeatureBit;
+use crate::features::pieces::Piece;
+use crate::features::{
+    ClockData, CpuCache, CpuTopology, FeatureBit, GroupDescription, MemNode, MemTopology, NrCpus,
+    NumaNode, SampleTime, Text,
+};
+use crate::fields::Encoder;
 use prof_abi::{BuildId, ByteOrder, CpuMode};
 use std::collections::BTreeMap;
 
@@ -32,114 +37,10 @@ pub struct RecordedBuildId<'a> {
     pub cpu_mode: CpuMode,
 }
 
-/// One CPU's place in the machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CoreOfCpu {
-    /// `core_id` of sysfs.
-    pub core: u32,
-    /// `physical_package_id`.
-    pub socket: u32,
-    /// `die_id`.
-    pub die: u32,
-}
-
-/// Who shares a core, a package and a die.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CpuTopology {
-    /// Distinct `package_cpus_list`s (perf prints them as sibling sockets).
-    pub cores: Vec<String>,
-    /// Distinct `thread_siblings_list`s.
-    pub threads: Vec<String>,
-    /// Distinct `die_cpus_list`s.
-    pub dies: Vec<String>,
-    /// Per available CPU, by number.
-    pub cpus: Vec<CoreOfCpu>,
-}
-
-/// A NUMA node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NumaNode {
-    /// Its number.
-    pub node: u32,
-    /// Memory, kB.
-    pub total_kb: u64,
-    /// Free memory, kB.
-    pub free_kb: u64,
-    /// Its CPUs as a list (`0-3,8`).
-    pub cpus: String,
-}
-
-/// The memory blocks of a NUMA node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemoryNode {
-    /// Its number.
-    pub node: u64,
-    /// Numbers of the blocks that are present.
-    pub blocks: Vec<u64>,
-}
-
-/// A CPU cache as sysfs describes it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Cache {
-    /// 1 for L1 and so on.
-    pub level: u32,
-    /// `coherency_line_size`, bytes.
-    pub line_size: u32,
-    /// `number_of_sets`.
-    pub sets: u32,
-    /// `ways_of_associativity`.
-    pub ways: u32,
-    /// `Data`, `Instruction` or `Unified`.
-    pub kind: String,
-    /// As `32K`.
-    pub size: String,
-    /// The CPUs that share it, as a list.
-    pub cpus: String,
-}
-
-/// The same instant on two clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClockData {
-    /// `CLOCK_*` of the samples' times.
-    pub clock: u32,
-    /// Wall clock, ns since 1970.
-    pub wall_ns: u64,
-    /// That clock, ns.
-    pub clock_ns: u64,
-}
-
 /// Feature sections by bit. A section set twice is the later one.
-///
-/// A *str* in a section is u32 length, then that many bytes: the text, a NUL
-/// and zeros up to a multiple of 64, as perf writes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Features {
     sections: BTreeMap<FeatureBit, Vec<u8>>,
-}
-
-fn put_u32(out: &mut Vec<u8>, value: u32) {
-    out.extend(ByteOrder::NATIVE.bytes_u32(value));
-}
-
-fn put_u64(out: &mut Vec<u8>, value: u64) {
-    out.extend(ByteOrder::NATIVE.bytes_u64(value));
-}
-
-fn put_str(out: &mut Vec<u8>, text: &[u8]) {
-    const UNIT: usize = 64;
-    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
-    let len = (text.len() + 1).next_multiple_of(UNIT);
-    put_u32(out, len as u32);
-    let end = out.len() + len;
-    out.extend_from_slice(text);
-    out.resize(end, 0);
-}
-
-fn put_strs(out: &mut Vec<u8>, texts: &[String]) {
-    put_u32(out, texts.len() as u32);
-    for text in texts {
-        put_str(out, text.as_bytes());
-    }
 }
 
 impl Features {
@@ -173,10 +74,15 @@ impl Features {
         self.iter().filter(|(bit, _)| bit.is_own())
     }
 
+    /// Sets a section to what `content` encodes to.
+    fn put(&mut self, bit: FeatureBit, content: &impl Piece) {
+        let mut section = Encoder::new(ByteOrder::NATIVE);
+        content.put(&mut section);
+        self.set(bit, section.finish());
+    }
+
     fn set_str(&mut self, bit: FeatureBit, text: &str) {
-        let mut section = Vec::new();
-        put_str(&mut section, text.as_bytes());
-        self.set(bit, section);
+        self.put(bit, &Text::from(text));
     }
 
     /// `uname -n`. perf tells a file's byte order by this bit, so every file
@@ -202,10 +108,7 @@ impl Features {
 
     /// CPUs that could be there, and those that are online.
     pub fn cpu_counts(&mut self, available: u32, online: u32) {
-        let mut section = Vec::new();
-        put_u32(&mut section, available);
-        put_u32(&mut section, online);
-        self.set(FeatureBit::NRCPUS, section);
+        self.put(FeatureBit::NRCPUS, &NrCpus { available, online });
     }
 
     /// CPU model for people, as `model name` of /proc/cpuinfo.
@@ -220,164 +123,80 @@ impl Features {
 
     /// Memory of the machine, kB.
     pub fn total_memory_kb(&mut self, kb: u64) {
-        let mut section = Vec::new();
-        put_u64(&mut section, kb);
-        self.set(FeatureBit::TOTAL_MEM, section);
+        self.put(FeatureBit::TOTAL_MEM, &kb);
     }
 
     /// The command line of the recorder.
     pub fn command_line<S: AsRef<[u8]>>(&mut self, arguments: &[S]) {
-        let mut section = Vec::new();
-        put_u32(&mut section, arguments.len() as u32);
-        for argument in arguments {
-            put_str(&mut section, argument.as_ref());
-        }
-        self.set(FeatureBit::CMDLINE, section);
+        let arguments = arguments.iter().map(|one| Text::from(one.as_ref()));
+        self.put(FeatureBit::CMDLINE, &arguments.collect::<Vec<_>>());
     }
 
     /// Attr, ids and name of each event: in a file the only place for names.
     pub fn event_descriptions(&mut self, events: &[EventDescription]) {
         let size = super::file::common_attr_size(events);
-        let mut section = Vec::new();
-        put_u32(&mut section, events.len() as u32);
-        put_u32(&mut section, size);
+        let mut section = Encoder::new(ByteOrder::NATIVE);
+        section.u32(events.len() as u32);
+        section.u32(size);
         for event in events {
-            section.extend(event.encoded_attr(size));
-            put_u32(&mut section, event.ids.len() as u32);
-            put_str(&mut section, event.name.as_bytes());
-            for &id in &event.ids {
-                put_u64(&mut section, id);
-            }
+            section.bytes(&event.encoded_attr(size));
+            section.u32(event.ids.len() as u32);
+            Text::from(event.name.as_str()).put(&mut section);
+            event.ids.iter().for_each(|&id| section.u64(id));
         }
-        self.set(FeatureBit::EVENT_DESC, section);
+        self.set(FeatureBit::EVENT_DESC, section.finish());
     }
 
     /// Who shares a core, a package and a die.
     pub fn cpu_topology(&mut self, topology: &CpuTopology) {
-        let mut section = Vec::new();
-        put_strs(&mut section, &topology.cores);
-        put_strs(&mut section, &topology.threads);
-        for cpu in &topology.cpus {
-            put_u32(&mut section, cpu.core);
-            put_u32(&mut section, cpu.socket);
-        }
-        if !topology.dies.is_empty() {
-            put_strs(&mut section, &topology.dies);
-            for cpu in &topology.cpus {
-                put_u32(&mut section, cpu.die);
-            }
-        }
-        self.set(FeatureBit::CPU_TOPOLOGY, section);
+        self.put(FeatureBit::CPU_TOPOLOGY, topology);
     }
 
     /// NUMA nodes.
-    pub fn numa_topology(&mut self, nodes: &[NumaNode]) {
-        let mut section = Vec::new();
-        put_u32(&mut section, nodes.len() as u32);
-        for node in nodes {
-            put_u32(&mut section, node.node);
-            put_u64(&mut section, node.total_kb);
-            put_u64(&mut section, node.free_kb);
-            put_str(&mut section, node.cpus.as_bytes());
-        }
-        self.set(FeatureBit::NUMA_TOPOLOGY, section);
-    }
-
-    /// Marks that samples have branch stacks; makes perf show branches first.
-    pub fn branch_stack(&mut self) {
-        self.set(FeatureBit::BRANCH_STACK, Vec::new());
+    pub fn numa_topology(&mut self, nodes: Vec<NumaNode>) {
+        self.put(FeatureBit::NUMA_TOPOLOGY, &nodes);
     }
 
     /// Names of event types: `attr.type` and the PMU's name.
-    pub fn pmu_mappings(&mut self, pmus: &[(u32, String)]) {
-        let mut section = Vec::new();
-        put_u32(&mut section, pmus.len() as u32);
-        for (kind, name) in pmus {
-            put_u32(&mut section, *kind);
-            put_str(&mut section, name.as_bytes());
-        }
-        self.set(FeatureBit::PMU_MAPPINGS, section);
+    pub fn pmu_mappings(&mut self, pmus: Vec<(u32, Text)>) {
+        self.put(FeatureBit::PMU_MAPPINGS, &pmus);
     }
 
-    /// Event groups: name, position of the leader among the events, members.
-    pub fn groups(&mut self, groups: &[(String, u32, u32)]) {
-        let mut section = Vec::new();
-        put_u32(&mut section, groups.len() as u32);
-        for (name, leader, members) in groups {
-            put_str(&mut section, name.as_bytes());
-            put_u32(&mut section, *leader);
-            put_u32(&mut section, *members);
-        }
-        self.set(FeatureBit::GROUP_DESC, section);
+    /// Event groups.
+    pub fn groups(&mut self, groups: Vec<GroupDescription>) {
+        self.put(FeatureBit::GROUP_DESC, &groups);
     }
 
     /// CPU caches.
-    pub fn caches(&mut self, caches: &[Cache]) {
+    pub fn caches(&mut self, caches: Vec<CpuCache>) {
         const VERSION: u32 = 1;
-        let mut section = Vec::new();
-        put_u32(&mut section, VERSION);
-        put_u32(&mut section, caches.len() as u32);
-        for cache in caches {
-            put_u32(&mut section, cache.level);
-            put_u32(&mut section, cache.line_size);
-            put_u32(&mut section, cache.sets);
-            put_u32(&mut section, cache.ways);
-            put_str(&mut section, cache.kind.as_bytes());
-            put_str(&mut section, cache.size.as_bytes());
-            put_str(&mut section, cache.cpus.as_bytes());
-        }
-        self.set(FeatureBit::CACHE, section);
+        self.put(FeatureBit::CACHE, &(VERSION, caches));
     }
 
     /// Memory blocks of `block_size` bytes by NUMA node.
-    pub fn memory_topology(&mut self, block_size: u64, nodes: &[MemoryNode]) {
+    pub fn memory_topology(&mut self, block_size: u64, nodes: Vec<MemNode>) {
         const VERSION: u64 = 1;
-        let mut section = Vec::new();
-        put_u64(&mut section, VERSION);
-        put_u64(&mut section, block_size);
-        put_u64(&mut section, nodes.len() as u64);
-        for node in nodes {
-            let bits = node.blocks.iter().max().map_or(0, |last| last + 1);
-            let mut words = vec![0_u64; bits.div_ceil(64) as usize];
-            for &block in &node.blocks {
-                if let Some(word) = words.get_mut((block / 64) as usize) {
-                    *word |= 1 << (block % 64);
-                }
-            }
-            put_u64(&mut section, node.node);
-            put_u64(&mut section, node.blocks.len() as u64);
-            put_u64(&mut section, bits);
-            for word in words {
-                put_u64(&mut section, word);
-            }
-        }
-        self.set(FeatureBit::MEM_TOPOLOGY, section);
+        let topology = MemTopology {
+            version: VERSION,
+            block_size,
+            nodes,
+        };
+        self.put(FeatureBit::MEM_TOPOLOGY, &topology);
     }
 
     /// Times of the first and last sample, ns.
     pub fn sample_time(&mut self, first: u64, last: u64) {
-        let mut section = Vec::new();
-        put_u64(&mut section, first);
-        put_u64(&mut section, last);
-        self.set(FeatureBit::SAMPLE_TIME, section);
+        self.put(FeatureBit::SAMPLE_TIME, &SampleTime { first, last });
     }
 
     /// Resolution of the chosen clock, ns.
     pub fn clock_resolution(&mut self, ns: u64) {
-        let mut section = Vec::new();
-        put_u64(&mut section, ns);
-        self.set(FeatureBit::CLOCKID, section);
+        self.put(FeatureBit::CLOCKID, &ns);
     }
 
     /// The chosen clock against the wall clock.
     pub fn clock_data(&mut self, data: &ClockData) {
-        const VERSION: u32 = 1;
-        let mut section = Vec::new();
-        put_u32(&mut section, VERSION);
-        put_u32(&mut section, data.clock);
-        put_u64(&mut section, data.wall_ns);
-        put_u64(&mut section, data.clock_ns);
-        self.set(FeatureBit::CLOCK_DATA, section);
+        self.put(FeatureBit::CLOCK_DATA, data);
     }
 
     /// Build-ids of files, with the kernel's.
@@ -397,10 +216,10 @@ impl Features {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        Cache, ClockData, CoreOfCpu, CpuTopology, Features, MemoryNode, NumaNode, RecordedBuildId,
+    use super::{Features, RecordedBuildId};
+    use crate::features::{
+        ClockData, CpuCache, CpuPlace, CpuTopology, FeatureBit, GroupDescription, MemNode, NumaNode,
     };
-    use crate::features::FeatureBit;
     use crate::write::EventDescription;
     use prof_abi::{BuildId, CpuMode, EventAttr};
 
@@ -457,9 +276,10 @@ mod tests {
         let resolution = section(FeatureBit::CLOCKID, |all| all.clock_resolution(1));
         assert_eq!(resolution, u64s(&[1]));
         let data = ClockData {
-            clock: 1,
-            wall_ns: 5,
-            clock_ns: 6,
+            version: 1,
+            clockid: 1,
+            wall_clock: 5,
+            clock: 6,
         };
         let clock = section(FeatureBit::CLOCK_DATA, |all| all.clock_data(&data));
         assert_eq!(clock, [u32s(&[1, 1]), u64s(&[5, 6])].concat());
@@ -472,11 +292,15 @@ mod tests {
         });
         assert_eq!(line, [u32s(&[2]), text("prof"), text("record")].concat());
         let groups = section(FeatureBit::GROUP_DESC, |all| {
-            all.groups(&[("g".into(), 1, 2)]);
+            all.groups(vec![GroupDescription {
+                name: "g".into(),
+                leader: 1,
+                members: 2,
+            }]);
         });
         assert_eq!(groups, [u32s(&[1]), text("g"), u32s(&[1, 2])].concat());
         let pmus = section(FeatureBit::PMU_MAPPINGS, |all| {
-            all.pmu_mappings(&[(1, "software".into())]);
+            all.pmu_mappings(vec![(1, "software".into())]);
         });
         assert_eq!(pmus, [u32s(&[1, 1]), text("software")].concat());
     }
@@ -504,10 +328,10 @@ mod tests {
 
     #[test]
     fn topologies_are_lists_then_numbers_per_cpu() {
-        let cpu = |core| CoreOfCpu {
+        let cpu = |core| CpuPlace {
             core,
             socket: 0,
-            die: 3,
+            die: Some(3),
         };
         let topology = CpuTopology {
             cores: vec!["0-1".into()],
@@ -530,17 +354,19 @@ mod tests {
 
         let node = NumaNode {
             node: 1,
-            total_kb: 10,
-            free_kb: 5,
+            total: 10,
+            free: 5,
             cpus: "0-1".into(),
         };
-        let bytes = section(FeatureBit::NUMA_TOPOLOGY, |all| all.numa_topology(&[node]));
+        let bytes = section(FeatureBit::NUMA_TOPOLOGY, |all| {
+            all.numa_topology(vec![node])
+        });
         assert_eq!(bytes, [u32s(&[1, 1]), u64s(&[10, 5]), text("0-1")].concat());
     }
 
     #[test]
     fn caches_and_memory_blocks() {
-        let cache = Cache {
+        let cache = CpuCache {
             level: 1,
             line_size: 64,
             sets: 2,
@@ -549,7 +375,7 @@ mod tests {
             size: "32K".into(),
             cpus: "0".into(),
         };
-        let bytes = section(FeatureBit::CACHE, |all| all.caches(&[cache]));
+        let bytes = section(FeatureBit::CACHE, |all| all.caches(vec![cache]));
         let expected = [
             u32s(&[1, 1, 1, 64, 2, 8]),
             text("Data"),
@@ -558,12 +384,9 @@ mod tests {
         ];
         assert_eq!(bytes, expected.concat());
 
-        let node = MemoryNode {
-            node: 0,
-            blocks: vec![0, 65],
-        };
+        let node = MemNode::of_blocks(0, &[0, 65]);
         let bytes = section(FeatureBit::MEM_TOPOLOGY, |all| {
-            all.memory_topology(128, &[node]);
+            all.memory_topology(128, vec![node]);
         });
         assert_eq!(bytes, u64s(&[1, 128, 1, 0, 2, 66, 1, 2]));
     }

@@ -43,9 +43,7 @@ mod session;
 mod tests;
 mod trailer;
 
-pub use features::{
-    Cache, ClockData, CoreOfCpu, CpuTopology, Features, MemoryNode, NumaNode, RecordedBuildId,
-};
+pub use features::{Features, RecordedBuildId};
 pub use file::{EventDescription, FileWriter, Kept};
 pub use pipe::PipeWriter;
 pub use record::{MAX_RECORD_SIZE, RecordTooLong, append, append_short};

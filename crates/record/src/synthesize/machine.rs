@@ -1,8 +1,7 @@
 //! What /proc and /sys say about the machine, as feature sections.
 
-use prof_perfdata::write::{
-    Cache, CoreOfCpu, CpuTopology, EventDescription, Features, MemoryNode, NumaNode,
-};
+use prof_perfdata::write::{EventDescription, Features};
+use prof_perfdata::{CpuCache, CpuPlace, CpuTopology, MemNode, NumaNode, Text};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -31,10 +30,10 @@ pub fn machine_features(facts: &MachineFacts<'_>) -> Features {
     features.cpu_topology(&cpu_topology(&available));
     let caches = caches(&available);
     if !caches.is_empty() {
-        features.caches(&caches);
+        features.caches(caches);
     }
     memory(&mut features);
-    features.pmu_mappings(&pmus());
+    features.pmu_mappings(pmus());
     features
 }
 
@@ -129,13 +128,13 @@ fn cpu_topology(available: &[u32]) -> CpuTopology {
         }
         // An offline CPU has no topology; perf writes −1 for it.
         let id = |name| number(format!("{at}/{name}")).map_or(u32::MAX, |id| id as u32);
-        topology.cpus.push(CoreOfCpu {
+        topology.cpus.push(CpuPlace {
             core: id("core_id"),
             socket: id("physical_package_id"),
-            die: id("die_id"),
+            die: Some(id("die_id")),
         });
     }
-    let [cores, threads, dies] = lists.map(|list| list.into_iter().collect());
+    let [cores, threads, dies] = lists.map(|list| list.into_iter().map(Text::from).collect());
     topology.cores = cores;
     topology.threads = threads;
     topology.dies = dies;
@@ -143,9 +142,9 @@ fn cpu_topology(available: &[u32]) -> CpuTopology {
 }
 
 /// Distinct caches, ordered by level and first CPU.
-fn caches(available: &[u32]) -> Vec<Cache> {
+fn caches(available: &[u32]) -> Vec<CpuCache> {
     const MOST_INDEXES: u32 = 16;
-    let mut caches: Vec<Cache> = Vec::new();
+    let mut caches: Vec<CpuCache> = Vec::new();
     for cpu in available {
         for index in 0..MOST_INDEXES {
             let at = format!("/sys/devices/system/cpu/cpu{cpu}/cache/index{index}");
@@ -153,8 +152,8 @@ fn caches(available: &[u32]) -> Vec<Cache> {
                 break;
             };
             let count = |name| number(format!("{at}/{name}")).unwrap_or(0) as u32;
-            let text = |name| line(format!("{at}/{name}")).unwrap_or_default();
-            let cache = Cache {
+            let text = |name| Text::from(line(format!("{at}/{name}")).unwrap_or_default());
+            let cache = CpuCache {
                 level: level as u32,
                 line_size: count("coherency_line_size"),
                 sets: count("number_of_sets"),
@@ -181,15 +180,16 @@ fn memory(features: &mut Features) {
     let nodes = numa_nodes();
     if nodes.is_empty() {
         // A kernel without NUMA is one node.
-        features.numa_topology(&[NumaNode {
+        let cpus = line("/sys/devices/system/cpu/online").unwrap_or_default();
+        features.numa_topology(vec![NumaNode {
             node: 0,
-            total_kb: total.unwrap_or(0),
-            free_kb: free.unwrap_or(0),
-            cpus: line("/sys/devices/system/cpu/online").unwrap_or_default(),
+            total: total.unwrap_or(0),
+            free: free.unwrap_or(0),
+            cpus: cpus.into(),
         }]);
     } else {
-        features.numa_topology(&nodes);
         memory_blocks(features, &nodes);
+        features.numa_topology(nodes);
     }
 }
 
@@ -213,9 +213,9 @@ fn numa_nodes() -> Vec<NumaNode> {
             let info = fs::read_to_string(format!("{at}/meminfo")).unwrap_or_default();
             NumaNode {
                 node,
-                total_kb: meminfo(&info, "MemTotal").unwrap_or(0),
-                free_kb: meminfo(&info, "MemFree").unwrap_or(0),
-                cpus: line(format!("{at}/cpulist")).unwrap_or_default(),
+                total: meminfo(&info, "MemTotal").unwrap_or(0),
+                free: meminfo(&info, "MemFree").unwrap_or(0),
+                cpus: line(format!("{at}/cpulist")).unwrap_or_default().into(),
             }
         })
         .collect()
@@ -237,26 +237,23 @@ fn memory_blocks(features: &mut Features, nodes: &[NumaNode]) {
             })
             .collect();
         blocks.sort_unstable();
-        MemoryNode {
-            node: u64::from(node.node),
-            blocks,
-        }
+        MemNode::of_blocks(node.node.into(), &blocks)
     };
     let nodes: Vec<_> = nodes.iter().map(blocks_of).collect();
-    features.memory_topology(block_size, &nodes);
+    features.memory_topology(block_size, nodes);
 }
 
 /// Type and name of each PMU, by type.
-fn pmus() -> Vec<(u32, String)> {
+fn pmus() -> Vec<(u32, Text)> {
     let entries = fs::read_dir("/sys/bus/event_source/devices");
-    let mut pmus: Vec<(u32, String)> = entries
+    let mut pmus: Vec<(u32, Text)> = entries
         .into_iter()
         .flatten()
         .flatten()
         .filter_map(|entry| {
             let kind = number(entry.path().join("type"))?;
             let kind = u32::try_from(kind).ok()?;
-            Some((kind, entry.file_name().into_string().ok()?))
+            Some((kind, entry.file_name().into_string().ok()?.into()))
         })
         .collect();
     pmus.sort();
