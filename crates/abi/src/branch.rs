@@ -57,11 +57,19 @@ pub fn branch_kind_name(kind: u8, new_kind: u8) -> Option<&'static str> {
 }
 
 /// How a branch was speculated; `None` if the number is not known here.
+///
+/// ```
+/// assert_eq!(prof_abi::branch_speculation_name(1), Some("SPEC_WRONG_PATH"));
+/// ```
 pub fn branch_speculation_name(number: u8) -> Option<&'static str> {
     SPECULATIONS.get(usize::from(number)).copied()
 }
 
 /// Where a branch went, as privilege; `None` if the number is not known here.
+///
+/// ```
+/// assert_eq!(prof_abi::branch_privilege_name(1), Some("USER"));
+/// ```
 pub fn branch_privilege_name(number: u8) -> Option<&'static str> {
     PRIVILEGES.get(usize::from(number)).copied()
 }

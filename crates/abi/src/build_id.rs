@@ -33,6 +33,12 @@ impl BuildId {
     }
 
     /// Reads lower or upper case hex digits, as `readelf -n` prints them.
+    ///
+    /// ```
+    /// use prof_abi::BuildId;
+    /// let id = BuildId::from_hex("00FF10").unwrap();
+    /// assert_eq!(id.as_bytes(), [0, 0xff, 0x10]);
+    /// ```
     pub fn from_hex(text: &str) -> Option<Self> {
         let digits = text.as_bytes();
         if !digits.len().is_multiple_of(2) || digits.len() > Self::MAX * 2 {

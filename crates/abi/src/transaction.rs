@@ -22,7 +22,7 @@ const FLAGS: [&str; 8] = [
 
 impl Transaction {
     /// The code the program gave to the abort.
-    pub fn abort_code(self) -> u32 {
+    pub(crate) fn abort_code(self) -> u32 {
         (self.0 >> 32) as u32
     }
 }

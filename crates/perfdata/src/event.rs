@@ -184,13 +184,13 @@ impl Events {
 
     /// The number of the event that has `id`.
     #[inline]
-    pub fn index_of_id(&self, id: u64) -> Option<usize> {
+    pub(crate) fn index_of_id(&self, id: u64) -> Option<usize> {
         self.by_id.get(id).map(|index| index as usize)
     }
 
     /// Whether several events cannot be told apart, so that no sample can be
     /// read ("non matching sample_type").
-    pub fn cannot_be_told_apart(&self) -> bool {
+    pub(crate) fn cannot_be_told_apart(&self) -> bool {
         self.addressing == Addressing::Unknowable
     }
 

@@ -189,7 +189,7 @@ impl Encoder {
     }
 
     /// Appends zeros up to the next multiple of 8.
-    pub fn pad8(&mut self) {
+    pub(crate) fn pad8(&mut self) {
         let len = (self.out.len() - self.start).next_multiple_of(8);
         self.out.resize(self.start + len, 0);
     }

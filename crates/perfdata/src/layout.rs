@@ -102,7 +102,7 @@ impl SampleLayout {
     }
 
     /// Length of the sample_id trailer of the other records, in bytes.
-    pub fn trailer_len(&self) -> usize {
+    pub(crate) fn trailer_len(&self) -> usize {
         self.trailer.len.into()
     }
 }

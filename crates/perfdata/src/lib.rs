@@ -68,5 +68,4 @@ pub use reader::Reader;
 pub use record::{Parsed, Record};
 pub use sample::{BodyError, Branch, BranchFlags, Branches, Registers, Sample, Words};
 pub use shares::{Share, Shares};
-pub use sorter::{Sorted, Sorter};
 pub use time_order::TimeOrder;

@@ -39,13 +39,13 @@ struct Block {
 
 /// A record that was delivered, with the place it came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sorted<'a> {
+pub(crate) struct Sorted<'a> {
     /// Its time, ns.
-    pub time: u64,
+    pub(crate) time: u64,
     /// What was given as its place.
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// Its bytes.
-    pub bytes: &'a [u8],
+    pub(crate) bytes: &'a [u8],
 }
 
 /// Sorts records by time, in rounds; equal times keep the order they came in.
@@ -53,7 +53,7 @@ pub struct Sorted<'a> {
 /// Knows nothing of files: a live source pushes what it drains from the rings
 /// and marks each pass over them.
 #[derive(Debug)]
-pub struct Sorter {
+pub(crate) struct Sorter {
     blocks: VecDeque<Block>,
     /// Number of the first block in `blocks`.
     first_block: u64,
@@ -82,7 +82,7 @@ impl Default for Sorter {
 
 impl Sorter {
     /// Without a limit on what it holds.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             blocks: VecDeque::new(),
             first_block: 0,
@@ -102,22 +102,22 @@ impl Sorter {
 
     /// Sets how many bytes of records may wait. Above it the older half is
     /// delivered early; what then comes with a smaller time counts as late.
-    pub fn set_budget(&mut self, bytes: u64) {
+    pub(crate) fn set_budget(&mut self, bytes: u64) {
         self.budget = bytes;
     }
 
     /// Bytes of records that wait.
-    pub fn waiting_bytes(&self) -> u64 {
+    pub(crate) fn waiting_bytes(&self) -> u64 {
         self.waiting_bytes
     }
 
     /// Records that came after one with a larger time was delivered.
-    pub fn late(&self) -> u64 {
+    pub(crate) fn late(&self) -> u64 {
         self.late
     }
 
     /// Takes a record; `offset` is handed back with it.
-    pub fn push(&mut self, time: u64, offset: u64, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, time: u64, offset: u64, bytes: &[u8]) {
         let (block, start) = self.store(bytes);
         self.max_time = self.max_time.max(time);
         self.late += u64::from(time < self.delivered);
@@ -159,7 +159,7 @@ impl Sorter {
     }
 
     /// Every source was drained once since the last mark.
-    pub fn round(&mut self) {
+    pub(crate) fn round(&mut self) {
         if let Some(limit) = self.limit {
             self.release(limit);
         }
@@ -168,13 +168,13 @@ impl Sorter {
 
     /// Nothing older than `time` is still to come. Gives the bytes of records
     /// that must wait on.
-    pub fn reached(&mut self, time: u64) -> u64 {
+    pub(crate) fn reached(&mut self, time: u64) -> u64 {
         self.release(time);
         self.held.iter().map(|held| u64::from(held.len)).sum()
     }
 
     /// Nothing more comes: all that waits may be delivered.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.release(u64::MAX);
     }
 
@@ -203,7 +203,7 @@ impl Sorter {
 
     /// Steps to the next record that may be delivered; see
     /// [`Sorter::current`].
-    pub fn advance(&mut self) -> bool {
+    pub(crate) fn advance(&mut self) -> bool {
         self.drop_current();
         let Some(&held) = self.ready.get(self.next_ready) else {
             return false;
@@ -215,7 +215,7 @@ impl Sorter {
     }
 
     /// The record that [`Sorter::advance`] stepped to.
-    pub fn current(&self) -> Option<Sorted<'_>> {
+    pub(crate) fn current(&self) -> Option<Sorted<'_>> {
         let held = self.current?;
         let index = usize::try_from(held.block.checked_sub(self.first_block)?).ok()?;
         let start = held.start as usize;
@@ -228,7 +228,8 @@ impl Sorter {
     }
 
     /// The next record that may be delivered.
-    pub fn pop(&mut self) -> Option<Sorted<'_>> {
+    #[cfg(test)]
+    fn pop(&mut self) -> Option<Sorted<'_>> {
         if self.advance() { self.current() } else { None }
     }
 

@@ -112,7 +112,7 @@ const FAR_CPU: u16 = u16::MAX - 1;
 
 impl Samples {
     /// Puts another stack in the place of each.
-    pub fn map_stacks(&mut self, mut other: impl FnMut(StackId) -> StackId) {
+    pub(crate) fn map_stacks(&mut self, mut other: impl FnMut(StackId) -> StackId) {
         for stack in &mut self.stack {
             *stack = other(*stack);
         }

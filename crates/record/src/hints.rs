@@ -347,7 +347,7 @@ const ROWS: &[Row] = &[
 ];
 
 /// The name of an errno, as C has it.
-pub fn errno_name(errno: i32) -> &'static str {
+pub(crate) fn errno_name(errno: i32) -> &'static str {
     const NAMES: &[(i32, &str)] = &[
         (libc::EPERM, "EPERM"),
         (libc::ENOENT, "ENOENT"),

@@ -95,7 +95,7 @@ impl Stacks {
     }
 
     /// Bytes of user stack in each sample.
-    pub fn dump_bytes(self) -> Option<u32> {
+    pub(crate) fn dump_bytes(self) -> Option<u32> {
         match self {
             Self::Dump(bytes) | Self::Unwound(bytes) => Some(bytes),
             _ => None,

@@ -83,7 +83,7 @@ impl Summary {
 
     /// The share of the CPU time that samples stand for, if it is low because
     /// many tasks were too short: the timer of a task begins anew with it.
-    pub fn unseen_short_tasks(&self) -> Option<f64> {
+    pub(crate) fn unseen_short_tasks(&self) -> Option<f64> {
         const MANY_TASKS: u64 = 20;
         const LOW: f64 = 0.8;
         let seen = self.real_hz? / self.asked_hz? as f64;

@@ -103,7 +103,7 @@ impl Kallsyms {
     /// Adapts to a kernel that was loaded elsewhere: there, the symbol
     /// `reference` was at `recorded`. Returns whether that symbol exists.
     /// Modules move on their own, so those of another boot lose their names.
-    pub fn relocate(&mut self, reference: &[u8], recorded: Avma) -> bool {
+    pub(crate) fn relocate(&mut self, reference: &[u8], recorded: Avma) -> bool {
         let here = self
             .entries
             .iter()

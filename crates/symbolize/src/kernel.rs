@@ -92,11 +92,6 @@ impl KernelSymbols {
         }
     }
 
-    /// The module that an address of the recording is in, without brackets.
-    pub fn module_of(&self, avma: Avma) -> Option<&[u8]> {
-        self.kallsyms.as_ref()?.find(avma)?.module
-    }
-
     /// The file that the names come from.
     pub fn path(&self) -> &Path {
         &self.path
@@ -125,7 +120,7 @@ pub(crate) fn code(
 }
 
 /// The build-id of the running kernel.
-pub fn running_kernel_build_id() -> Option<BuildId> {
+pub(crate) fn running_kernel_build_id() -> Option<BuildId> {
     let notes = std::fs::read("/sys/kernel/notes").ok()?;
     let endian = if cfg!(target_endian = "big") {
         Endianness::Big
@@ -308,10 +303,9 @@ mod tests {
         let kernel = kernel.expect("opened");
         let found = kernel.lookup(Avma(0xffff_ffff_8100_0101), Detail::Source);
         assert_eq!(&*found.symbol.expect("a symbol").name, "do_one");
-        assert_eq!(
-            kernel.module_of(Avma(0xffff_ffff_c000_0000)),
-            Some(&b"ext4"[..])
-        );
+        let kallsyms = kernel.kallsyms.expect("the copy");
+        let found = kallsyms.find(Avma(0xffff_ffff_c000_0000));
+        assert_eq!(found.and_then(|entry| entry.module), Some(&b"ext4"[..]));
     }
 
     #[test]

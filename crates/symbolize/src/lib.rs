@@ -47,7 +47,7 @@ pub use demangle::Demangle;
 pub use file::{Detail, LineRow, Lookup, SourceFrame, Symbol, SymbolFile};
 pub use jitdump::{JitDamage, JitDump, JitUnwinding};
 pub use kallsyms::{Kallsyms, KernelSymbol};
-pub use kernel::{KernelRequest, KernelSymbols, running_kernel_build_id};
+pub use kernel::{KernelRequest, KernelSymbols};
 pub use perf_map::{LineFault, PerfMap, RefusedLines};
 pub use symbolizer::{DsoRequest, OpenError, Sources, Symbolizer};
 pub use trusted_file::JitFileError;

@@ -128,7 +128,7 @@ impl Event {
 
     /// read(2): the counter's bytes. Fails with `ENOSPC` if `bytes` is too
     /// short for the format.
-    pub fn read_raw(&self, bytes: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn read_raw(&self, bytes: &mut [u8]) -> io::Result<usize> {
         // SAFETY: the kernel writes at most `bytes.len()` bytes to `bytes`,
         // which is borrowed exclusively for the call.
         let length =

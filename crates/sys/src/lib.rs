@@ -22,6 +22,31 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
+//! Everything that an event's descriptor and ring can do is here, also what
+//! prof itself does not use yet, promised to those who build other tools: an
+//! overwriting ring ([`Ring::map_overwriting`], [`Event::pause_output`],
+//! [`Ring::read_newest`]) keeps the newest records until somebody asks, and an
+//! open event can be changed ([`Event::reset`], [`Event::refresh`],
+//! [`Event::set_period`], [`Event::set_filter`], [`Event::modify_attributes`],
+//! [`Event::set_bpf`], [`Event::query_bpf`]).
+//!
+//! ```
+//! use prof_abi::{AttrFlags, EventAttr, ReadFormat};
+//! use prof_sys::{Event, Target};
+//! # let attr = EventAttr {
+//! #     kind: 1,
+//! #     config: 1,
+//! #     flags: AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
+//! #     ..EventAttr::default()
+//! # };
+//! if let Ok(event) = Event::open(&attr, Target::THIS, None) {
+//!     event.disable()?;
+//!     event.reset()?; // counts from 0 again
+//!     assert_eq!(event.read_counts(ReadFormat(0))?.values[0].value, 0);
+//! }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
 //! Limits: Linux only. The layouts are those of 64-bit and 32-bit machines
 //! alike, but only 64-bit ones are tested.
 #![expect(

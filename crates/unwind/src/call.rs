@@ -3,7 +3,7 @@
 use crate::Machine;
 
 /// The longest call instruction, in bytes.
-pub const MAX_CALL: usize = 8;
+pub(crate) const MAX_CALL: usize = 8;
 
 /// What stands before an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl CallBefore {
     }
 
     /// Whether there is a call.
-    pub fn is_call(self) -> bool {
+    pub(crate) fn is_call(self) -> bool {
         self != Self::None
     }
 }

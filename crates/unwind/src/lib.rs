@@ -34,7 +34,7 @@ mod symbols;
 mod tables;
 mod unwinder;
 
-pub use call::{CallBefore, MAX_CALL};
+pub use call::CallBefore;
 pub use image::{ImageError, Layout};
 pub use memory::{Place, Process, StackDump};
 pub use module::{Module, ModuleId, Modules};

@@ -180,7 +180,7 @@ impl Registers {
 
     /// Sets where it executes; authentication bits are removed.
     #[inline]
-    pub fn set_pc(&mut self, value: u64) {
+    pub(crate) fn set_pc(&mut self, value: u64) {
         self.set(PC, value);
     }
 

@@ -67,7 +67,7 @@ impl Source {
     }
 
     /// `len` bytes from `offset`; `None` if not all there.
-    pub fn read_vec(&self, offset: u64, len: u64) -> Option<Vec<u8>> {
+    pub(crate) fn read_vec(&self, offset: u64, len: u64) -> Option<Vec<u8>> {
         if offset.checked_add(len)? > self.len() {
             return None;
         }

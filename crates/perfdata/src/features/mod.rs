@@ -122,7 +122,7 @@ impl FeatureBit {
     /// Sections from this number on are prof's own: no bit of the header
     /// stands for them when prof writes (see `own.rs`), but one is believed
     /// when read.
-    pub const FIRST_OWN: u32 = 200;
+    pub(crate) const FIRST_OWN: u32 = 200;
 
     /// Whether it is a section of prof's own.
     pub fn is_own(self) -> bool {

@@ -21,7 +21,7 @@ use crate::own;
 use crate::record::Record;
 use frame::{Frame, Oversized};
 use parts::Parts;
-use prof_abi::{ByteOrder, RecordType};
+use prof_abi::RecordType;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -125,11 +125,6 @@ impl Reader {
         &self.header
     }
 
-    /// The byte order of the recording machine.
-    pub fn byte_order(&self) -> ByteOrder {
-        self.header.order
-    }
-
     /// The feature sections: all of them after opening a file-mode recording;
     /// in pipe mode those that have come so far.
     pub fn features(&self) -> &Features {
@@ -142,7 +137,7 @@ impl Reader {
     }
 
     /// [`Reader::events`], to keep while reading goes on.
-    pub fn shared_events(&self) -> &Arc<Events> {
+    pub(crate) fn shared_events(&self) -> &Arc<Events> {
         &self.events
     }
 

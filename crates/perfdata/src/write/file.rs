@@ -176,12 +176,14 @@ impl<W: Write + Seek> FileWriter<W> {
     }
 
     /// Bytes of records that a reader of the file sees now.
-    pub fn flushed_size(&self) -> u64 {
+    #[cfg(test)]
+    fn flushed_size(&self) -> u64 {
         self.flushed
     }
 
     /// The destination, to look at.
-    pub fn get_ref(&self) -> &W {
+    #[cfg(test)]
+    fn get_ref(&self) -> &W {
         &self.out
     }
 

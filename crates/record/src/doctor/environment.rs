@@ -10,13 +10,11 @@ pub struct Capability(u32);
 
 impl Capability {
     /// Locks memory without limit.
-    pub const IPC_LOCK: Self = Self(14);
+    pub(crate) const IPC_LOCK: Self = Self(14);
     /// Looks into other processes.
-    pub const SYS_PTRACE: Self = Self(19);
+    pub(crate) const SYS_PTRACE: Self = Self(19);
     /// May do nearly everything.
-    pub const SYS_ADMIN: Self = Self(21);
-    /// Sees kernel addresses.
-    pub const SYSLOG: Self = Self(34);
+    pub(crate) const SYS_ADMIN: Self = Self(21);
     /// Uses perf events as root does (Linux 5.8).
     pub const PERFMON: Self = Self(38);
 }
@@ -126,13 +124,13 @@ impl Environment {
     }
 
     /// Whether `perf_event_paranoid` does not apply to this process.
-    pub fn may_use_all_events(&self) -> bool {
+    pub(crate) fn may_use_all_events(&self) -> bool {
         self.has(Capability::PERFMON) || self.has(Capability::SYS_ADMIN)
     }
 
     /// The PMUs that count CPU cycles: `cpu`, `cpu_core` and `cpu_atom`,
     /// `armv8_pmuv3_0` and the like.
-    pub fn cpu_pmus(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn cpu_pmus(&self) -> impl Iterator<Item = &str> {
         let is_cpu =
             |name: &&str| *name == "cpu" || name.starts_with("cpu_") || name.starts_with("armv8_");
         self.pmus.iter().map(String::as_str).filter(is_cpu)

@@ -106,7 +106,7 @@ impl EventSpec {
 
     /// Whether each occurrence is sampled unless told otherwise: tracepoints,
     /// breakpoints and what BPF programs write, as perf does.
-    pub fn samples_each(&self) -> bool {
+    pub(crate) fn samples_each(&self) -> bool {
         self.is_bpf_output()
             || matches!(
                 self.attr.kind,
@@ -115,12 +115,12 @@ impl EventSpec {
     }
 
     /// Whether it is what BPF programs write, which is its payload.
-    pub fn is_bpf_output(&self) -> bool {
+    pub(crate) fn is_bpf_output(&self) -> bool {
         self.attr.kind == event_kind::SOFTWARE && self.attr.config == Software::BPF_OUTPUT.0
     }
 
     /// Whether it may be narrowed to user space when the kernel refuses more.
-    pub fn may_drop_kernel(&self) -> bool {
+    pub(crate) fn may_drop_kernel(&self) -> bool {
         let asked_for = self.modes.given || breaks_into_kernel(&self.attr);
         !asked_for && !self.attr.flags.has(AttrFlags::EXCLUDE_KERNEL)
     }
