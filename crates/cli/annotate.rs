@@ -190,7 +190,7 @@ Examples:
 
 impl Args {
     /// Takes the arguments for what they are: a recording, a function.
-    pub(crate) fn with_arguments(mut self) -> anyhow::Result<Self> {
+    fn with_arguments(mut self) -> anyhow::Result<Self> {
         for argument in std::mem::take(&mut self.arguments) {
             let Some(text) = self.input.or_text(argument)? else {
                 continue;
@@ -205,7 +205,8 @@ impl Args {
 }
 
 /// Shows the functions.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let args = &args.with_arguments()?;
     let symbol = args.symbol.as_deref();
     let is_terminal = io::stdout().is_terminal() && !args.stdio;
     if is_terminal && args.dsos.is_empty() && args.cpu.is_none() {

@@ -37,7 +37,8 @@ const RECORDING: &str = "perf.data";
 const PICTURE: &str = "flamegraph.svg";
 
 /// Records, reports and draws.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let args = &args;
     if args.workload {
         workload::run(Duration::from_secs_f64(args.duration))
             .context("cannot start the demo's threads")?;

@@ -17,7 +17,8 @@ pub(crate) struct Args {
 }
 
 /// Writes the findings to stdout.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let args = &args;
     let environment = Environment::read();
     let findings = findings(&environment);
     let text = if args.json {

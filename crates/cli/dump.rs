@@ -48,7 +48,8 @@ pub(crate) fn write_header(
 }
 
 /// Writes what was asked for to stdout.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let args = &args;
     let mut reader = args.input.open()?;
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     if args.header {

@@ -6,10 +6,11 @@ use crate::record;
 use crate::recording::{Input, is_recording};
 use anyhow::Context;
 use clap::Parser;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use prof_profile::{EventId, Profile};
 use prof_report::escape;
 use prof_report::model::{Filter, Selection, parse_time_ranges};
-use prof_report::picture::{self, PictureError, PictureOptions, Roots, Scheme, folded, html, svg};
+use prof_report::picture::{Format, PictureError, PictureOptions, Roots, Scheme};
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -28,7 +29,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// What to write [default: as the name of FILE ends, else svg]
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", value_parser = formats())]
     format: Option<Format>,
     /// Turn stacks around: functions first, then who called them
     #[arg(long)]
@@ -106,15 +107,15 @@ Examples:
   prof flamegraph -o out.html            a page to send: graph, table, tree, filters
   prof flamegraph --format folded | …    stacks for another tool";
 
-/// What is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// A picture with search and zoom.
-    Svg,
-    /// The picture in a page of its own.
-    Html,
-    /// A line for each stack.
-    Folded,
+/// Takes the name of a format.
+fn formats() -> impl TypedValueParser<Value = Format> {
+    let about = |format: Format| PossibleValue::new(format.end()).help(format.about());
+    let names: Vec<PossibleValue> = Format::all().map(about).collect();
+    PossibleValuesParser::new(names).try_map(|name| {
+        let mut all = Format::all();
+        all.find(|format| format.end() == name)
+            .ok_or("there is no such format")
+    })
 }
 
 /// `prof record` as it is called for a picture.
@@ -126,7 +127,8 @@ struct Recorder {
 }
 
 /// Draws.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let args = &args.with_words()?;
     let format = args.picture_format()?;
     let recorded = args.record()?;
     if let Some(Outcome::Code(126 | 127)) = recorded {
@@ -138,13 +140,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     drop(symbolizer);
     let options = args.options(&profile)?;
     let target = args.target(recorded.is_some());
-    let mut drawn = Vec::new();
-    match format {
-        picture::Format::Svg => svg(&profile, &options, &mut drawn),
-        picture::Format::Html => html(&profile, &options, &mut drawn),
-        picture::Format::Folded => folded(&profile, &options, &mut drawn),
-    }
-    .map_err(explained)?;
+    let drawn = format.draw(&profile, &options).map_err(explained)?;
     match &target {
         Some(path) => {
             replace(path, &drawn).with_context(|| format!("cannot write {}", path.display()))?;
@@ -190,20 +186,15 @@ fn wrote(path: &Path, args: &Args) -> String {
 
 impl Args {
     /// What is drawn: as asked for, else as the name of the file ends.
-    fn picture_format(&self) -> anyhow::Result<picture::Format> {
-        let asked = self.format.map(|format| match format {
-            Format::Svg => picture::Format::Svg,
-            Format::Html => picture::Format::Html,
-            Format::Folded => picture::Format::Folded,
-        });
+    fn picture_format(&self) -> anyhow::Result<Format> {
         let name = self.output.as_deref().unwrap_or(Path::new("-"));
         let named =
-            picture::Format::of_name(name, asked).map_err(|wrong| UsageError(wrong.to_string()))?;
-        Ok(asked.or(named).unwrap_or(picture::Format::Svg))
+            Format::of_name(name, self.format).map_err(|wrong| UsageError(wrong.to_string()))?;
+        Ok(self.format.or(named).unwrap_or(Format::Svg))
     }
 
     /// Takes an argument that is a recording for the one to draw.
-    pub(crate) fn with_words(mut self: Box<Self>) -> anyhow::Result<Box<Self>> {
+    fn with_words(mut self) -> anyhow::Result<Self> {
         let words = std::mem::take(&mut self.words);
         match words.as_slice() {
             [] => {}
@@ -236,7 +227,7 @@ impl Args {
         words.extend(self.command.iter().cloned());
         let recorder = Recorder::try_parse_from(words)
             .map_err(|error| UsageError(error.to_string().trim().to_owned()))?;
-        record::run(&recorder.args).map(Some)
+        record::run(recorder.args).map(Some)
     }
 
     /// The file to write; `None` for standard output. What a recorded
@@ -246,13 +237,12 @@ impl Args {
             Some(path) if path == Path::new("-") => None,
             Some(path) => Some(path.clone()),
             None if has_recorded || io::stdout().is_terminal() => {
-                let name = match self.format {
-                    Some(Format::Folded) if !has_recorded => return None,
-                    Some(Format::Folded) => "flamegraph.folded",
-                    Some(Format::Html) => "flamegraph.html",
-                    Some(Format::Svg) | None => "flamegraph.svg",
-                };
-                Some(name.into())
+                let format = self.format.unwrap_or(Format::Svg);
+                if format == Format::Folded && !has_recorded {
+                    return None;
+                }
+                let end = format.end();
+                Some(format!("flamegraph.{end}").into())
             }
             None => None,
         }

@@ -26,7 +26,8 @@ pub(crate) struct Args {
 }
 
 /// Writes the artifact.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let args = &args;
     let mut command = Cli::command();
     let mut text = Vec::new();
     let shell = match args.artifact {

@@ -35,7 +35,8 @@ pub(crate) struct Args {
 }
 
 /// Writes the list to stdout.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let args = &args;
     let mut events = events(&args.filter);
     if let Some(unit) = &args.unit {
         let of_unit = format!("{unit}/");

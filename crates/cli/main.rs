@@ -56,39 +56,38 @@ Examples:
   prof flamegraph > out.svg      draw it
   prof flamegraph -- ./app       record and draw flamegraph.svg in one go";
 
-/// The commands, each with its own file.
-#[derive(Debug, Subcommand)]
-enum Command {
-    Annotate(annotate::Args),
-    Demo(demo::Args),
-    Doctor(doctor::Args),
-    Dump(dump::Args),
-    Flamegraph(Box<flamegraph::Args>),
-    #[command(hide = true)]
-    Generate(generate::Args),
-    List(list::Args),
-    Record(Box<record::Args>),
-    Report(Box<report::Args>),
-    Script(Box<script::Args>),
-    Stat(Box<stat::Args>),
+/// The commands. A new one is a file with `Args` and `run`, and a line in the
+/// list below.
+macro_rules! commands {
+    ($($(#[$about:meta])* $name:ident = $file:ident;)*) => {
+        #[derive(Debug, Subcommand)]
+        enum Command {
+            $($(#[$about])* $name(Box<$file::Args>),)*
+        }
+
+        impl Command {
+            fn run(self) -> anyhow::Result<Outcome> {
+                match self {
+                    $(Self::$name(args) => $file::run(*args),)*
+                }
+            }
+        }
+    };
 }
 
-impl Command {
-    fn run(self) -> anyhow::Result<Outcome> {
-        match self {
-            Self::Annotate(args) => annotate::run(&args.with_arguments()?),
-            Self::Demo(args) => demo::run(&args),
-            Self::Doctor(args) => doctor::run(&args),
-            Self::Dump(args) => dump::run(&args),
-            Self::Flamegraph(args) => flamegraph::run(&*args.with_words()?),
-            Self::Generate(args) => generate::run(&args),
-            Self::List(args) => list::run(&args),
-            Self::Record(args) => record::run(&args),
-            Self::Script(args) => script::run(&args),
-            Self::Report(args) => report::run(&*args.with_argument()?),
-            Self::Stat(args) => stat::run(&args),
-        }
-    }
+commands! {
+    Annotate = annotate;
+    Demo = demo;
+    Doctor = doctor;
+    Dump = dump;
+    Flamegraph = flamegraph;
+    #[command(hide = true)]
+    Generate = generate;
+    List = list;
+    Record = record;
+    Report = report;
+    Script = script;
+    Stat = stat;
 }
 
 fn main() -> ExitCode {

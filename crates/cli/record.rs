@@ -199,7 +199,8 @@ The first Ctrl-C, or other signal that ends, finishes the file and waits for
 the command; the second sends the command SIGTERM, the third SIGKILL.";
 
 /// Records, says what there is, and passes on how the command ended.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let args = &args;
     let options = options(args)?;
     let quiet = args.quiet;
     let mut notices = |notice: &str| {

@@ -366,7 +366,8 @@ fn frames(text: &str) -> Result<usize, String> {
 }
 
 /// Shows the recording.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let args = &args.with_argument()?;
     if args.form.stats || args.form.tasks || args.form.mmaps || args.form.header_only {
         return show_records(args);
     }
@@ -515,7 +516,7 @@ fn write(
 
 impl Args {
     /// Takes the argument for what it is: a recording or a part of names.
-    pub(crate) fn with_argument(mut self: Box<Self>) -> anyhow::Result<Box<Self>> {
+    fn with_argument(mut self) -> anyhow::Result<Self> {
         if let Some(argument) = self.argument.take()
             && let Some(text) = self.input.or_text(argument)?
         {

@@ -138,7 +138,8 @@ const CHUNK: usize = 1 << 18;
 
 /// Reads the recording twice: once for processes, stacks and names, once for
 /// what a profile does not keep of a sample.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let args = &args;
     let spooled = spool::twice_readable(&args.input)?;
     let input = spooled
         .as_ref()

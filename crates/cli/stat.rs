@@ -90,7 +90,8 @@ pub(crate) struct Args {
 }
 
 /// Counts, shows, and passes on how the command ended.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let args = &args;
     let plan = plan(args)?;
     let mut output = Output::open(args)?;
     let signals = run::take_signals()?;

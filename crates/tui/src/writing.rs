@@ -6,7 +6,7 @@ use super::data::Ask;
 use super::overlay::Overlay;
 use super::shared::Effect;
 use prof_report::model::Scene;
-use prof_report::picture::{self, Format, PictureOptions};
+use prof_report::picture::{Format, PictureOptions};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -294,15 +294,12 @@ fn render(scene: &Scene<'_>, form: &Form) -> Result<Vec<u8>, String> {
         selection: scene.selection().clone(),
         ..PictureOptions::default()
     };
-    let profile = scene.profile();
-    let mut bytes = Vec::new();
-    let drawn = match form {
-        Form::Text(text) => return Ok(text.clone().into_bytes()),
-        Form::Picture(Format::Folded) => picture::folded(profile, &options, &mut bytes),
-        Form::Picture(Format::Svg) => picture::svg(profile, &options, &mut bytes),
-        Form::Picture(Format::Html) => picture::html(profile, &options, &mut bytes),
-    };
-    drawn.map(|()| bytes).map_err(|error| error.to_string())
+    match form {
+        Form::Text(text) => Ok(text.clone().into_bytes()),
+        Form::Picture(format) => format
+            .draw(scene.profile(), &options)
+            .map_err(|error| error.to_string()),
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
-//! The format of a picture by the end of its file's name.
+//! The formats of pictures: how each is drawn, and the end of its file's name.
 
+use super::{PictureError, PictureOptions, folded, html, svg};
+use prof_profile::Profile;
 use std::path::Path;
 use thiserror::Error;
 
-/// What is written.
+/// What is written. A new one is a variant, an entry in the table below and an
+/// arm of [`Format::draw`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// A picture with search and zoom.
@@ -14,13 +17,31 @@ pub enum Format {
     Folded,
 }
 
-/// The ends of names, without the dot, the usual one of each format first.
-const ENDS: &[(&str, Format)] = &[
-    ("svg", Format::Svg),
-    ("html", Format::Html),
-    ("folded", Format::Folded),
-    ("htm", Format::Html),
-    ("txt", Format::Folded),
+/// What is fixed of a format.
+struct Spec {
+    format: Format,
+    /// Ends of names, without the dot, the usual one first.
+    ends: &'static [&'static str],
+    /// For help.
+    about: &'static str,
+}
+
+const SPECS: [Spec; 3] = [
+    Spec {
+        format: Format::Svg,
+        ends: &["svg"],
+        about: "A picture with search and zoom",
+    },
+    Spec {
+        format: Format::Html,
+        ends: &["html", "htm"],
+        about: "The picture in a page of its own",
+    },
+    Spec {
+        format: Format::Folded,
+        ends: &["folded", "txt"],
+        about: "A line for each stack",
+    },
 ];
 
 /// Ends of names that promise what is not made here.
@@ -45,6 +66,24 @@ pub struct WrongName {
 }
 
 impl Format {
+    /// Draws a profile, as the bytes of a file.
+    ///
+    /// # Errors
+    /// If there is nothing to draw.
+    pub fn draw(
+        self,
+        profile: &Profile,
+        options: &PictureOptions,
+    ) -> Result<Vec<u8>, PictureError> {
+        let mut out = Vec::new();
+        match self {
+            Self::Svg => svg(profile, options, &mut out),
+            Self::Html => html(profile, options, &mut out),
+            Self::Folded => folded(profile, options, &mut out),
+        }?;
+        Ok(out)
+    }
+
     /// The format that the name asks for, `None` if it does not say.
     ///
     /// # Errors
@@ -54,8 +93,8 @@ impl Format {
         let Some(end) = end.map(str::to_ascii_lowercase) else {
             return Ok(None);
         };
-        let named = ENDS.iter().find(|(known, _)| *known == end);
-        let named = named.map(|&(_, format)| format);
+        let named = SPECS.iter().find(|spec| spec.ends.contains(&end.as_str()));
+        let named = named.map(|spec| spec.format);
         let why = match (named, asked) {
             (None, _) if FOREIGN.contains(&end.as_str()) => format!("no .{end} is made here"),
             (Some(named), Some(asked)) if named != asked => {
@@ -71,10 +110,24 @@ impl Format {
         })
     }
 
-    /// The usual end of names, without the dot.
+    /// All formats, in the order of help.
+    pub fn all() -> impl Iterator<Item = Self> {
+        SPECS.iter().map(|spec| spec.format)
+    }
+
+    fn spec(self) -> &'static Spec {
+        let found = SPECS.iter().find(|spec| spec.format == self);
+        found.expect("each format has its entry")
+    }
+
+    /// The usual end of names, without the dot: what the format is called.
     pub fn end(self) -> &'static str {
-        let usual = ENDS.iter().find(|(_, format)| *format == self);
-        usual.map_or("", |(end, _)| end)
+        self.spec().ends.first().copied().unwrap_or_default()
+    }
+
+    /// What it is, in a few words.
+    pub fn about(self) -> &'static str {
+        self.spec().about
     }
 }
 
