@@ -40,74 +40,100 @@ pub enum SortKey {
     Detail(DetailKey),
 }
 
+/// What is fixed of a key; its cells are those of
+/// [`Cells`](crate::text::Cells).
+struct Spec {
+    key: SortKey,
+    name: &'static str,
+    heading: &'static str,
+    /// Least width, characters.
+    width: usize,
+    /// Whether perf fills the column even where it is the last.
+    pads: bool,
+    /// Whether it is a property of a frame, not of the whole sample.
+    of_frame: bool,
+}
+
+const fn spec(
+    key: SortKey,
+    name: &'static str,
+    heading: &'static str,
+    (width, pads, of_frame): (usize, bool, bool),
+) -> Spec {
+    Spec {
+        key,
+        name,
+        heading,
+        width,
+        pads,
+        of_frame,
+    }
+}
+
+/// All keys but those that only records tell, which [`DetailKey::all`] lists.
+#[rustfmt::skip] // a table
+const SPECS: [Spec; 14] = {
+    use SortKey as Key;
+    [
+        spec(Key::Comm, "comm", "Command", (7, true, false)),
+        spec(Key::CommNodigit, "comm_nodigit", "CommandNoDigit", (14, true, false)),
+        spec(Key::Pid, "pid", "    Pid:Command", (15, true, false)),
+        spec(Key::Tid, "tid", "    Tid:Command", (15, true, false)),
+        spec(Key::Tgid, "tgid", "   Tgid:Command", (15, true, false)),
+        spec(Key::Dso, "dso", "Shared Object", (13, true, true)),
+        spec(Key::Symbol, "symbol", "Symbol", (6, false, true)),
+        spec(Key::Srcline, "srcline", "Source:Line", (11, false, true)),
+        spec(Key::Srcfile, "srcfile", "Source File", (11, false, true)),
+        spec(Key::Cpu, "cpu", "CPU", (3, false, false)),
+        spec(Key::Parent, "parent", "Parent symbol", (13, true, false)),
+        spec(Key::Time, "time", "Time", (12, false, false)),
+        spec(Key::SymbolSize, "symbol_size", "Symbol size", (11, false, true)),
+        spec(Key::Event, "event", "Event", (5, true, false)),
+    ]
+};
+
 impl SortKey {
-    /// All keys but those that only records tell, which [`DetailKey::all`]
-    /// lists.
-    pub const ALL: [Self; 14] = [
-        Self::Comm,
-        Self::CommNodigit,
-        Self::Pid,
-        Self::Tid,
-        Self::Tgid,
-        Self::Dso,
-        Self::Symbol,
-        Self::Srcline,
-        Self::Srcfile,
-        Self::Cpu,
-        Self::Parent,
-        Self::Time,
-        Self::SymbolSize,
-        Self::Event,
-    ];
+    /// All keys, in the order in which a beginning of a name is looked for.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let details = DetailKey::all().map(Self::Detail);
+        SPECS.iter().map(|spec| spec.key).chain(details)
+    }
+
+    /// `Err` of a key that only records tell.
+    fn spec(self) -> Result<&'static Spec, DetailKey> {
+        if let Self::Detail(key) = self {
+            return Err(key);
+        }
+        let found = SPECS.iter().find(|spec| spec.key == self);
+        Ok(found.expect("each key has its line"))
+    }
 
     /// As typed after `--sort`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Comm => "comm",
-            Self::CommNodigit => "comm_nodigit",
-            Self::Pid => "pid",
-            Self::Tid => "tid",
-            Self::Tgid => "tgid",
-            Self::Dso => "dso",
-            Self::Symbol => "symbol",
-            Self::Srcline => "srcline",
-            Self::Srcfile => "srcfile",
-            Self::Cpu => "cpu",
-            Self::Parent => "parent",
-            Self::Time => "time",
-            Self::SymbolSize => "symbol_size",
-            Self::Event => "event",
-            Self::Detail(key) => key.name(),
-        }
+        self.spec().map_or_else(DetailKey::name, |spec| spec.name)
     }
 
     /// The column's heading, as perf writes it.
     pub fn heading(self) -> &'static str {
-        match self {
-            Self::Comm => "Command",
-            Self::CommNodigit => "CommandNoDigit",
-            Self::Pid => "    Pid:Command",
-            Self::Tid => "    Tid:Command",
-            Self::Tgid => "   Tgid:Command",
-            Self::Dso => "Shared Object",
-            Self::Symbol => "Symbol",
-            Self::Srcline => "Source:Line",
-            Self::Srcfile => "Source File",
-            Self::Cpu => "CPU",
-            Self::Parent => "Parent symbol",
-            Self::Time => "Time",
-            Self::SymbolSize => "Symbol size",
-            Self::Event => "Event",
-            Self::Detail(key) => key.heading(),
-        }
+        self.spec()
+            .map_or_else(DetailKey::heading, |spec| spec.heading)
+    }
+
+    /// Least width of its column, characters.
+    pub(crate) fn least_width(self) -> usize {
+        self.spec()
+            .map_or_else(DetailKey::least_width, |spec| spec.width)
+    }
+
+    /// Whether perf fills its column even where it is the last.
+    pub(crate) fn pads_itself(self) -> bool {
+        self.spec()
+            .map_or_else(DetailKey::pads_itself, |spec| spec.pads)
     }
 
     /// Whether it is a property of a frame, not of the whole sample.
     pub fn is_of_frame(self) -> bool {
-        matches!(
-            self,
-            Self::Dso | Self::Symbol | Self::SymbolSize | Self::Srcline | Self::Srcfile
-        )
+        self.spec().is_ok_and(|spec| spec.of_frame)
     }
 }
 
@@ -200,15 +226,12 @@ impl FromStr for SortKey {
     /// whatever the case.
     fn from_str(text: &str) -> Result<Self, KeyError> {
         let lower = text.to_lowercase();
-        let all = || {
-            let details = DetailKey::all().map(Self::Detail);
-            Self::ALL.into_iter().chain(details)
-        };
-        let exact = all().find(|key| key.name() == lower);
-        let prefixed = || all().find(|key| !lower.is_empty() && key.name().starts_with(&lower));
+        let exact = Self::all().find(|key| key.name() == lower);
+        let prefixed =
+            || Self::all().find(|key| !lower.is_empty() && key.name().starts_with(&lower));
         exact.or_else(prefixed).ok_or_else(|| KeyError {
             given: text.to_owned(),
-            known: all().map(Self::name).collect::<Vec<_>>().join(", "),
+            known: Self::all().map(Self::name).collect::<Vec<_>>().join(", "),
         })
     }
 }
@@ -222,6 +245,15 @@ mod tests {
         assert_eq!(comm_without_numbers("kworker/12:3H"), "kworker/<N>:<N>H");
         assert_eq!(comm_without_numbers("7"), "<N>");
         assert_eq!(comm_without_numbers("sh"), "sh");
+    }
+
+    #[test]
+    fn a_heading_fits_its_column() {
+        for key in SortKey::all() {
+            let width = key.heading().chars().count();
+            assert!(key.least_width() >= width, "{key}");
+            assert_eq!(key.name().parse(), Ok(key));
+        }
     }
 
     #[test]

@@ -71,19 +71,7 @@ impl Column {
 
     /// Whether perf fills the column even where it is the last.
     pub(super) fn pads_itself(&self) -> bool {
-        matches!(
-            self.field,
-            Field::Key(
-                SortKey::Comm
-                    | SortKey::CommNodigit
-                    | SortKey::Dso
-                    | SortKey::Pid
-                    | SortKey::Tid
-                    | SortKey::Tgid
-                    | SortKey::Parent
-                    | SortKey::Event
-            )
-        ) || matches!(self.field, Field::Key(SortKey::Detail(key)) if key.pads_itself())
+        matches!(self.field, Field::Key(key) if key.pads_itself())
     }
 
     /// Writes the cell of a row; a separator inside of it becomes a dot, as

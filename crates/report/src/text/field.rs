@@ -1,5 +1,6 @@
 //! Columns of a table: headings, widths and what is in a cell. Text, CSV and
-//! the terminal UI take them from here.
+//! JSON take them from here; what is fixed of a key stands in its table
+//! ([`SortKey`]).
 
 use super::room::name_within;
 use crate::escape;
@@ -161,9 +162,7 @@ impl Field {
         match self {
             Self::Children | Self::Overhead | Self::OverheadSys | Self::OverheadUs => 8,
             Self::Samples | Self::Period => 12,
-            Self::Key(SortKey::Time) => 12,
-            Self::Key(SortKey::Detail(key)) => key.least_width(),
-            Self::Key(key) => key.heading().chars().count(),
+            Self::Key(key) => key.least_width(),
         }
     }
 
