@@ -4,6 +4,7 @@ use super::app::App;
 use super::filters;
 use super::overlay::{Asked, Overlay};
 use super::paint::{Pen, percent};
+use super::prompt::Prompt;
 use super::shared::Shared;
 use super::text;
 use super::theme::{Kind, Theme};
@@ -280,36 +281,38 @@ fn told(shared: &Shared) -> Option<Cow<'_, str>> {
     }
 }
 
+/// What is asked and typed; of a search also what it covers so far.
+fn draw_prompt(shared: &Shared, asked: Asked, prompt: &Prompt, mut pen: Pen<'_>) {
+    let theme = &shared.theme;
+    let (before, after) = prompt.parts();
+    pen.put(asked.label(), theme.heading());
+    // The end of what is typed has to be seen, not its beginning.
+    let room = pen.room().saturating_sub(30);
+    let hidden = before.chars().count().saturating_sub(room.max(8));
+    let tail: String = before.chars().skip(hidden).collect();
+    // What the next letter replaces is marked as editors do.
+    let style = if prompt.is_proposed() {
+        theme.selected()
+    } else {
+        Style::new()
+    };
+    pen.put(&tail, style);
+    let mut rest = after.chars();
+    let under: String = rest.next().map_or(" ".into(), String::from);
+    let cursor = Style::new().add_modifier(ratatui::style::Modifier::REVERSED);
+    pen.put(&under, cursor).put(rest.as_str(), Style::new());
+    if asked == Asked::Search {
+        pen.gap(2).put(&search_words(shared), theme.dim());
+    }
+}
+
 /// The prompt, a message, what the search covers, or how far to trust what is
 /// shown.
 fn draw_status(shared: &Shared, area: Rect, buffer: &mut Buffer) {
     let theme = &shared.theme;
     let mut pen = Pen::new(buffer, theme, area, 0);
     if let Some(Overlay::Ask(asked, prompt)) = &shared.overlay {
-        let (before, after) = prompt.parts();
-        pen.put(asked.label(), theme.heading());
-        // The end of what is typed has to be seen, not its beginning.
-        let room = pen.room().saturating_sub(30);
-        let hidden = before.chars().count().saturating_sub(room.max(8));
-        let tail: String = before.chars().skip(hidden).collect();
-        // What the next letter replaces is marked as editors do.
-        let style = if prompt.is_proposed() {
-            theme.selected()
-        } else {
-            Style::new()
-        };
-        pen.put(&tail, style);
-        let mut rest = after.chars();
-        let under: String = rest.next().map_or(" ".into(), String::from);
-        pen.put(
-            &under,
-            Style::new().add_modifier(ratatui::style::Modifier::REVERSED),
-        );
-        pen.put(rest.as_str(), Style::new());
-        if *asked == Asked::Search {
-            pen.gap(2).put(&search_words(shared), theme.dim());
-        }
-        return;
+        return draw_prompt(shared, *asked, prompt, pen);
     }
     if let Some(words) = told(shared) {
         draw_wrapped(&words, theme, area, theme.warning(), buffer);

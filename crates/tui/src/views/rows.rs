@@ -37,8 +37,8 @@ pub(super) struct FrameRow {
 }
 
 /// How wide the module's column is, its gap included; 0 leaves it out.
-fn module_width(area: Rect) -> usize {
-    match area.width {
+fn module_width(width: usize) -> usize {
+    match width {
         0..=79 => 0,
         // Of the common names the kernel's is the longest.
         80..=119 => "[kernel.kallsyms] ".len(),
@@ -75,7 +75,7 @@ pub(super) fn draw_headings(
         None => String::new(),
     };
     pen.cell(&legend, BAR - 1, theme.dim()).gap(1);
-    let module = module_width(area);
+    let module = module_width(usize::from(area.width));
     if module > 0 {
         pen.cell(&heading(Column::Module, "Module"), module, theme.heading());
     }
@@ -110,7 +110,7 @@ impl Column {
             Self::Total
         } else if x < bars {
             Self::Own
-        } else if x < bars + module_width(area) {
+        } else if x < bars + module_width(usize::from(area.width)) {
             Self::Module
         } else {
             Self::Name
@@ -125,7 +125,7 @@ pub(super) struct Shift(usize);
 
 impl Shift {
     pub(super) fn of(area: Rect, outline: &Outline) -> Self {
-        let names = 2 * SHARE + BAR + module_width(area);
+        let names = 2 * SHARE + BAR + module_width(usize::from(area.width));
         let room = usize::from(area.width).saturating_sub(names) / 2;
         let depth = outline.selected().map_or(0, |row| row.depth);
         Self((2 * usize::from(depth)).saturating_sub(room))
@@ -142,28 +142,52 @@ impl Shift {
 
     /// Column where the fold sign of a row stands.
     pub(super) fn fold_column(self, area: Rect, depth: u16) -> u16 {
-        let start = 2 * SHARE + BAR + module_width(area) + self.indent(depth).0;
+        let start = 2 * SHARE + BAR + module_width(usize::from(area.width)) + self.indent(depth).0;
         u16::try_from(start).unwrap_or(u16::MAX)
     }
 }
 
 /// Draws one row.
-fn draw_row(
-    shared: &Shared,
-    seen: &Seen,
-    area: Rect,
-    at: u16,
-    row: &FrameRow,
-    shift: Shift,
-    buffer: &mut Buffer,
-) {
+fn draw_row(shared: &Shared, seen: &Seen, row: &FrameRow, shift: Shift, mut pen: Pen<'_>) {
     let theme = &shared.theme;
+    let module = module_width(pen.room());
+    draw_shares(shared, row, &mut pen);
     let site = seen.site(row.site);
     let profile = &seen.profile;
+    if module > 0 {
+        let name = profile.name(profile.dso(site.dso).short_name);
+        let is_shown = row.rank == Rank::Entry || shared.switches.verbose;
+        pen.cell(if is_shown { name } else { "" }, module - 1, theme.dim())
+            .gap(1);
+    }
+    let (indent, is_before) = shift.indent(row.depth);
+    if is_before {
+        pen.put(theme.glyphs.before, theme.dim());
+    } else {
+        pen.gap(indent);
+    }
+    let fold = match row.is_open {
+        Some(true) => theme.glyphs.open,
+        Some(false) => theme.glyphs.closed,
+        None => theme.glyphs.leaf,
+    };
     let kind = Kind::of(profile, site);
+    pen.put(fold, theme.dim());
+    pen.put(kind.sign(), theme.dim()).gap(1);
+    let found = shared.search.found.as_ref();
+    let style = if found.is_some_and(|found| found.holds(row.site)) {
+        theme.found()
+    } else {
+        theme.kind(kind)
+    };
+    pen.symbol(site.name(profile), style);
+}
+
+/// Total and own share of a row, and its bar.
+fn draw_shares(shared: &Shared, row: &FrameRow, pen: &mut Pen<'_>) {
+    let theme = &shared.theme;
     let whole = shared.whole();
     let total = row.total.percent_of(whole);
-    let mut pen = Pen::new(buffer, theme, area, at);
     pen.put(&shared.share(row.total), theme.share(total)).gap(1);
     match row
         .own
@@ -180,39 +204,6 @@ fn draw_row(
     let (own, all) = row.bar;
     pen.bar(own.period, all.period, whole.period, BAR - 1)
         .gap(1);
-    let module = module_width(area);
-    let name = profile.name(profile.dso(site.dso).short_name);
-    if module > 0 {
-        let is_shown = row.rank == Rank::Entry || shared.switches.verbose;
-        pen.cell(if is_shown { name } else { "" }, module - 1, theme.dim())
-            .gap(1);
-    }
-    let (indent, is_before) = shift.indent(row.depth);
-    if is_before {
-        pen.put(theme.glyphs.before, theme.dim());
-    } else {
-        pen.gap(indent);
-    }
-    pen.put(
-        match row.is_open {
-            Some(true) => theme.glyphs.open,
-            Some(false) => theme.glyphs.closed,
-            None => theme.glyphs.leaf,
-        },
-        theme.dim(),
-    );
-    pen.put(kind.sign(), theme.dim()).gap(1);
-    let is_found = shared
-        .search
-        .found
-        .as_ref()
-        .is_some_and(|found| found.holds(row.site));
-    let style = if is_found {
-        theme.found()
-    } else {
-        theme.kind(kind)
-    };
-    pen.symbol(site.name(profile), style);
 }
 
 /// Draws the rows of an outline that are on the screen. `describe` tells what
@@ -230,7 +221,10 @@ pub(super) fn draw_outline(
     let shift = Shift::of(area, outline);
     for (at, (index, &row)) in (0..area.height).zip(outline.rows().iter().enumerate().skip(top)) {
         match describe(row) {
-            Some(frame) => draw_row(shared, seen, area, at, &frame, shift, buffer),
+            Some(frame) => {
+                let pen = Pen::new(buffer, &shared.theme, area, at);
+                draw_row(shared, seen, &frame, shift, pen);
+            }
             None => {
                 Pen::new(buffer, &shared.theme, area, at)
                     .gap(2 * SHARE + BAR)
