@@ -346,7 +346,7 @@ fn chosen(args: &Args, symbol: Option<&str>, scene: &Scene<'_>) -> Vec<FunctionI
             return;
         };
         // What is inlined stands in its host's code.
-        if site.kind != SiteKind::Module {
+        if site.kind != SiteKind::Dso {
             let mut add = |function| {
                 let sum: &mut u64 = weights.entry(function).or_default();
                 *sum = sum.saturating_add(tree.own(node).period);

@@ -83,8 +83,8 @@ pub enum Action {
     ReverseOrder,
     /// Call tree from the callees up, or flame graph upside down.
     Invert,
-    /// Keeps only the selected module.
-    ZoomModule,
+    /// Keeps only the selected dso.
+    ZoomDso,
     /// Keeps only the selected thread.
     ZoomThread,
     /// Keeps only the kernel.
@@ -93,8 +93,8 @@ pub enum Action {
     Focus,
     /// Drops stacks with the selected function.
     DropFunction,
-    /// Folds the selected module into its callers.
-    MergeModule,
+    /// Folds the selected dso into its callers.
+    MergeDso,
     /// Inlined functions as frames of their own, or as part of where they are.
     ToggleInlined,
     /// Shows recursive calls as one.
@@ -105,7 +105,7 @@ pub enum Action {
     PercentLimit,
     /// Column headings on or off.
     ToggleHeaders,
-    /// Modules of chain entries on or off.
+    /// Dsos of chain entries on or off.
     ToggleVerbose,
     /// Source and instructions of the selected function.
     Annotate,

@@ -67,14 +67,14 @@ impl App {
         self.tabs.shown().selected(&self.shared)
     }
 
-    /// The selected function, unless a merged module is selected.
+    /// The selected function, unless a merged dso is selected.
     fn selected_function(&self) -> Option<FunctionId> {
         let seen = self.shared.seen.as_ref()?;
         let site = seen.site(self.selected().site?);
-        (site.kind != SiteKind::Module).then_some(site.function)
+        (site.kind != SiteKind::Dso).then_some(site.function)
     }
 
-    fn selected_module(&self) -> Option<DsoId> {
+    fn selected_dso(&self) -> Option<DsoId> {
         let seen = self.shared.seen.as_ref()?;
         Some(seen.site(self.selected().site?).dso)
     }
@@ -315,8 +315,8 @@ impl App {
         }
         match action {
             Action::ZoomKernel => self.shared.change(filters::zoom_kernel),
-            Action::ZoomModule | Action::MergeModule => match self.selected_module() {
-                Some(dso) => self.act_on_module(action, dso),
+            Action::ZoomDso | Action::MergeDso => match self.selected_dso() {
+                Some(dso) => self.act_on_dso(action, dso),
                 None => self.shared.say("no module is selected"),
             },
             // A tab with threads zooms into the selected one itself.
@@ -340,15 +340,15 @@ impl App {
         true
     }
 
-    fn act_on_module(&mut self, action: Action, dso: DsoId) {
+    fn act_on_dso(&mut self, action: Action, dso: DsoId) {
         let Some(profile) = self.shared.profile.clone() else {
             return;
         };
-        if action == Action::MergeModule {
-            return self.transform(Transform::MergeModule(dso));
+        if action == Action::MergeDso {
+            return self.transform(Transform::MergeDso(dso));
         }
         self.shared
-            .change(|selection| filters::zoom_module(selection, &profile, dso));
+            .change(|selection| filters::zoom_dso(selection, &profile, dso));
     }
 
     fn act_on_function(&mut self, action: Action) {

@@ -158,7 +158,7 @@ static OTHERS: &[Binding] = &[
     bind(
         Everywhere,
         &["d"],
-        A::ZoomModule,
+        A::ZoomDso,
         "zoom module",
         "Only the selected module, or all again",
     ),
@@ -193,7 +193,7 @@ static OTHERS: &[Binding] = &[
     bind(
         Everywhere,
         &["M"],
-        A::MergeModule,
+        A::MergeDso,
         "merge module",
         "Count the selected module's frames for their callers",
     ),

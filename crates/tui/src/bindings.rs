@@ -161,7 +161,7 @@ mod tests {
         let expected = [
             ('?', Action::Help),
             ('a', Action::Annotate),
-            ('d', Action::ZoomModule),
+            ('d', Action::ZoomDso),
             ('t', Action::ZoomThread),
             ('+', Action::Toggle),
             ('E', Action::ExpandAll),

@@ -73,7 +73,7 @@ impl History {
         true
     }
 
-    /// Another profile came: functions and modules have other numbers. What
+    /// Another profile came: functions and dsos have other numbers. What
     /// is not in it is dropped.
     pub(super) fn remap(&mut self, remap: &Remap<'_>) {
         let steps = self.before.iter_mut().chain(&mut self.after);
@@ -100,7 +100,7 @@ pub(super) struct Remap<'a> {
 }
 
 impl Remap<'_> {
-    /// The function of the same name in the same module.
+    /// The function of the same name in the same dso.
     pub(super) fn function(&self, id: FunctionId) -> Option<FunctionId> {
         let about = self.old.functions.get(id.0 as usize)?;
         let name = self.old.name(about.name);
@@ -112,7 +112,7 @@ impl Remap<'_> {
         u32::try_from(same).ok().map(FunctionId)
     }
 
-    fn module(&self, id: DsoId) -> Option<DsoId> {
+    fn dso(&self, id: DsoId) -> Option<DsoId> {
         let path = self.old.name(self.old.dsos.get(id.0 as usize)?.path);
         let same = self
             .new
@@ -127,7 +127,7 @@ impl Remap<'_> {
             Transform::Focus(id) => Transform::Focus(self.function(id)?),
             Transform::Drop(id) => Transform::Drop(self.function(id)?),
             Transform::Merge(id) => Transform::Merge(self.function(id)?),
-            Transform::MergeModule(id) => Transform::MergeModule(self.module(id)?),
+            Transform::MergeDso(id) => Transform::MergeDso(self.dso(id)?),
             Transform::CollapseRecursion(which) => Transform::CollapseRecursion(which),
         })
     }
@@ -142,8 +142,8 @@ fn is_plain(selection: &Selection) -> bool {
         && selection.scope.cpus.is_empty()
 }
 
-/// Only the samples in this module, or all again.
-pub(super) fn zoom_module(selection: &mut Selection, profile: &Profile, dso: DsoId) {
+/// Only the samples in this dso, or all again.
+pub(super) fn zoom_dso(selection: &mut Selection, profile: &Profile, dso: DsoId) {
     let name = profile.name(profile.dso(dso).short_name).to_string();
     zoom(&mut selection.filter.dsos, name);
 }
@@ -254,7 +254,7 @@ fn transform_chip(profile: &Profile, transform: Transform) -> String {
         Transform::Focus(id) => format!("focus {}", function(id)),
         Transform::Drop(id) => format!("without {}", function(id)),
         Transform::Merge(id) => format!("merge {}", function(id)),
-        Transform::MergeModule(dso) => {
+        Transform::MergeDso(dso) => {
             format!("merge {}", profile.name(profile.dso(dso).short_name))
         }
         Transform::CollapseRecursion(Recursion::Direct) => "direct recursion as one".into(),

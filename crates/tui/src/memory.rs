@@ -15,7 +15,7 @@ pub(super) struct Name {
 }
 
 impl Name {
-    /// By module and function.
+    /// By dso and function.
     pub(super) fn of(seen: &Seen, site: Option<SiteId>) -> Self {
         let Some(site) = site.map(|site| seen.site(site)) else {
             return Self {
@@ -25,8 +25,8 @@ impl Name {
         };
         let profile = &seen.profile;
         let mut hasher = FxHasher::default();
-        let module = profile.name(profile.dso(site.dso).path);
-        (module, site.name(profile)).hash(&mut hasher);
+        let path = profile.name(profile.dso(site.dso).path);
+        (path, site.name(profile)).hash(&mut hasher);
         Self {
             hash: hasher.finish(),
             is_inline: site.kind == SiteKind::Inline,

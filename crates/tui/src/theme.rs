@@ -120,7 +120,7 @@ impl Kind {
 
     /// The kind of a frame.
     pub(super) fn of(profile: &Profile, site: &Site) -> Self {
-        if site.function(profile).unnamed.is_some() && site.kind != SiteKind::Module {
+        if site.function(profile).unnamed.is_some() && site.kind != SiteKind::Dso {
             Self::Unnamed
         } else if site.kind == SiteKind::Inline {
             Self::Inlined
@@ -220,10 +220,10 @@ impl Theme {
     }
 
     /// A frame of the flame graph: its kind's colour as ground, shaded by its
-    /// module so that neighbours differ.
-    pub(super) fn flame(&self, kind: Kind, module: u32) -> Style {
+    /// dso so that neighbours differ.
+    pub(super) fn flame(&self, kind: Kind, dso: u32) -> Style {
         if self.look.colours == Colours::None {
-            return if module.is_multiple_of(2) {
+            return if dso.is_multiple_of(2) {
                 Style::new().add_modifier(Modifier::REVERSED)
             } else {
                 Style::new()
@@ -241,7 +241,7 @@ impl Theme {
             Kind::Unnamed => (168, 168, 168),
         };
         let shade = |value: u16| {
-            let percent = [100, 84, 92][(module % 3) as usize];
+            let percent = [100, 84, 92][(dso % 3) as usize];
             u8::try_from(value * percent / 100).unwrap_or(u8::MAX)
         };
         Style::new()

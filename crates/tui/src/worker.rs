@@ -174,7 +174,7 @@ fn search(seen: &Seen, pattern: Regex) -> Found {
         .sites
         .iter()
         .map(|site| match site.kind {
-            prof_report::model::SiteKind::Module => pattern.is_match(site.name(profile)),
+            prof_report::model::SiteKind::Dso => pattern.is_match(site.name(profile)),
             _ => matching
                 .get(site.function.0 as usize)
                 .copied()

@@ -18,7 +18,7 @@ pub enum SortKey {
     Tid,
     /// Process (thread group).
     Tgid,
-    /// Module.
+    /// Dso.
     Dso,
     /// Function.
     Symbol,

@@ -29,9 +29,9 @@ pub struct RowsOptions {
     /// Whether source files are told apart by their whole paths, else by the
     /// last part, which is what a table shows.
     pub full_paths: bool,
-    /// Whether modules are told apart by their whole paths, else by what a
+    /// Whether dsos are told apart by their whole paths, else by what a
     /// table shows.
-    pub full_modules: bool,
+    pub full_dso_paths: bool,
 }
 
 impl Default for RowsOptions {
@@ -41,7 +41,7 @@ impl Default for RowsOptions {
             inline_rows: InlineRows::default(),
             quantum: 100_000_000,
             full_paths: false,
-            full_modules: false,
+            full_dso_paths: false,
         }
     }
 }
@@ -188,7 +188,7 @@ struct FrameKey {
 enum FunctionOrName {
     Function(FunctionId),
     Name(NameId),
-    Module(NameId),
+    Dso(NameId),
 }
 
 /// A source line, or what is shown in its stead.
@@ -198,9 +198,9 @@ enum Place {
     Line(NameId, u32),
     /// Name of the function, and bytes from its start.
     Offset(NameId, u64),
-    /// Module and address in it.
+    /// Dso and address in it.
     Address(NameId, Svma),
-    /// In no module.
+    /// In no dso.
     Nowhere,
 }
 
@@ -250,13 +250,13 @@ impl<'a> FrameKeys<'a> {
     fn of(&mut self, site: &Site) -> FrameKey {
         let has = |key| self.options.keys.contains(&key);
         let dso = self.profile.dso(site.dso);
-        let dso_name = if self.options.full_modules {
+        let dso_name = if self.options.full_dso_paths {
             dso.path
         } else {
             dso.short_name
         };
         let function = match site.kind {
-            SiteKind::Module => (false, FunctionOrName::Module(dso_name), site.host),
+            SiteKind::Dso => (false, FunctionOrName::Dso(dso_name), site.host),
             SiteKind::Inline if self.options.inline_rows == InlineRows::ByHost => {
                 let name = site.function(self.profile).name;
                 (true, FunctionOrName::Name(name), site.host)

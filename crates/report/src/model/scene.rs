@@ -188,13 +188,13 @@ impl<'p> Scene<'p> {
 
     /// By `SiteId`: the number of the site's function, the same for inlined
     /// and called ones. What [`super::Growth`] takes for a view by function;
-    /// equal to the `FunctionId`, unless a module was merged.
+    /// equal to the `FunctionId`, unless a dso was merged.
     pub fn function_keys(&self) -> Vec<u32> {
-        let first_module = self.profile.functions.len() as u32;
+        let first_dso = self.profile.functions.len() as u32;
         self.sites
             .iter()
             .map(|site| match site.kind {
-                SiteKind::Module => first_module.saturating_add(site.dso.0),
+                SiteKind::Dso => first_dso.saturating_add(site.dso.0),
                 SiteKind::Function | SiteKind::Inline => site.function.0,
             })
             .collect()

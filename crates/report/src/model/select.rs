@@ -109,7 +109,7 @@ impl Scope {
 pub struct Filter {
     /// Thread names.
     pub comms: Vec<String>,
-    /// Module of the leaf: short name or path.
+    /// Dso of the leaf: short name or path.
     pub dsos: Vec<String>,
     /// Function of the leaf.
     pub symbols: Vec<String>,

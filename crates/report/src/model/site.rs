@@ -32,8 +32,8 @@ pub enum SiteKind {
     Function,
     /// A function inlined into the next outer frame.
     Inline,
-    /// All of a module, after `Transform::MergeModule`.
-    Module,
+    /// All of a dso, after `Transform::MergeDso`.
+    Dso,
 }
 
 /// A frame of a stack.
@@ -41,7 +41,7 @@ pub enum SiteKind {
 pub struct Site {
     /// What it is.
     pub kind: SiteKind,
-    /// The function; of a module, one function in it.
+    /// The function; of a dso, one function in it.
     pub function: FunctionId,
     /// The function in whose code it is: itself, unless inlined.
     pub host: FunctionId,
@@ -59,7 +59,7 @@ impl Site {
     /// without a name is more, if it is known where that begins and ends.
     pub fn is_bare(&self, profile: &Profile) -> bool {
         let function = self.function(profile);
-        function.unnamed.is_some() && function.size == 0 && self.kind != SiteKind::Module
+        function.unnamed.is_some() && function.size == 0 && self.kind != SiteKind::Dso
     }
 
     /// The function it is in.
@@ -70,7 +70,7 @@ impl Site {
     /// Its name as recorded; views escape it.
     pub fn name<'p>(&self, profile: &'p Profile) -> &'p str {
         match self.kind {
-            SiteKind::Module => profile.name(profile.dso(self.dso).short_name),
+            SiteKind::Dso => profile.name(profile.dso(self.dso).short_name),
             SiteKind::Function | SiteKind::Inline => {
                 profile.name(profile.function(self.function).name)
             }
@@ -81,7 +81,7 @@ impl Site {
     /// is not known.
     pub fn size(&self, profile: &Profile) -> Option<u64> {
         let host = profile.function(self.host);
-        (host.unnamed.is_none() && self.kind != SiteKind::Module).then_some(host.size)
+        (host.unnamed.is_none() && self.kind != SiteKind::Dso).then_some(host.size)
     }
 
     /// Whether it is kernel or hypervisor code.

@@ -50,7 +50,7 @@ fn selections() -> impl Strategy<Value = Selection> {
         (0_u32..4).prop_map(|id| Transform::Focus(FunctionId(id))),
         (0_u32..4).prop_map(|id| Transform::Drop(FunctionId(id))),
         (0_u32..4).prop_map(|id| Transform::Merge(FunctionId(id))),
-        (0_u32..2).prop_map(|id| Transform::MergeModule(DsoId(id))),
+        (0_u32..2).prop_map(|id| Transform::MergeDso(DsoId(id))),
         Just(Transform::CollapseRecursion(Recursion::Direct)),
         Just(Transform::CollapseRecursion(Recursion::Any)),
     ];

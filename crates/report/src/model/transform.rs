@@ -15,8 +15,8 @@ pub enum Transform {
     Drop(FunctionId),
     /// Removes the function's frames; its own weight goes to its caller.
     Merge(FunctionId),
-    /// Consecutive frames of a module become one frame with its name.
-    MergeModule(DsoId),
+    /// Consecutive frames of a dso become one frame with its name.
+    MergeDso(DsoId),
     /// A call back to something already in the stack returns to it.
     CollapseRecursion(Recursion),
 }
@@ -78,7 +78,7 @@ fn step(transform: Transform, at: Place, id: SiteId, new: &mut Paths, sites: &mu
         return at;
     }
     let site = *sites.get(id);
-    let is = |function: FunctionId| site.kind != SiteKind::Module && site.function == function;
+    let is = |function: FunctionId| site.kind != SiteKind::Dso && site.function == function;
     let node = match transform {
         Transform::Focus(function) => {
             let inside = at.inside || is(function);
@@ -91,9 +91,9 @@ fn step(transform: Transform, at: Place, id: SiteId, new: &mut Paths, sites: &mu
         }
         Transform::Drop(function) if is(function) => NodeId::NONE,
         Transform::Merge(function) if is(function) => at.node,
-        Transform::MergeModule(dso) if site.dso == dso => {
-            let module = sites.intern(Site {
-                kind: SiteKind::Module,
+        Transform::MergeDso(dso) if site.dso == dso => {
+            let whole = sites.intern(Site {
+                kind: SiteKind::Dso,
                 function: first_function(sites, dso, site.function),
                 host: first_function(sites, dso, site.function),
                 dso,
@@ -101,20 +101,18 @@ fn step(transform: Transform, at: Place, id: SiteId, new: &mut Paths, sites: &mu
                 address: None,
             });
             match new.get(at.node) {
-                Some((_, last)) if last == module => at.node,
-                _ => new.push(at.node, module),
+                Some((_, last)) if last == whole => at.node,
+                _ => new.push(at.node, whole),
             }
         }
         Transform::CollapseRecursion(recursion) => earlier_call(recursion, at.node, id, new, sites)
             .unwrap_or_else(|| new.push(at.node, id)),
-        Transform::Drop(_) | Transform::Merge(_) | Transform::MergeModule(_) => {
-            new.push(at.node, id)
-        }
+        Transform::Drop(_) | Transform::Merge(_) | Transform::MergeDso(_) => new.push(at.node, id),
     };
     Place { node, inside: true }
 }
 
-/// One function to stand for all of a module: the first one seen.
+/// One function to stand for all of a dso: the first one seen.
 fn first_function(sites: &Sites, dso: DsoId, fallback: FunctionId) -> FunctionId {
     sites
         .iter()

@@ -39,7 +39,7 @@ impl Kind {
             _ if site.is_kernel(profile) => Self::Kernel,
             _ if site.is_jit(profile) => Self::Jit,
             SiteKind::Function if site.function(profile).unnamed.is_some() => Self::Unnamed,
-            SiteKind::Function | SiteKind::Module => Self::User,
+            SiteKind::Function | SiteKind::Dso => Self::User,
         }
     }
 

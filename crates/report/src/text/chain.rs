@@ -38,7 +38,7 @@ pub(crate) fn chain_keys(scene: &Scene<'_>, key: ChainKey) -> Vec<u32> {
             let function = match site.kind {
                 SiteKind::Inline => (1, site.function(profile).name.0),
                 SiteKind::Function => (0, site.function.0),
-                SiteKind::Module => (2, site.dso.0),
+                SiteKind::Dso => (2, site.dso.0),
             };
             let place = match key {
                 ChainKey::Function => (None, None),

@@ -429,7 +429,7 @@ impl<'a> Cells<'a> {
         let site = row.site.map(|site| self.scene.sites().get(site));
         site.is_none_or(|site| {
             let function = site.function(self.scene.profile());
-            function.unnamed.is_some() && site.kind != SiteKind::Module
+            function.unnamed.is_some() && site.kind != SiteKind::Dso
         })
     }
 

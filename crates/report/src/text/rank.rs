@@ -56,7 +56,7 @@ impl<'a> Ranks<'a> {
                         rank(dso.short_name)
                     },
                     symbol: match site.kind {
-                        SiteKind::Module => rank(dso.short_name),
+                        SiteKind::Dso => rank(dso.short_name),
                         _ if function.unnamed.is_some() => u32::MAX,
                         _ => rank(function.name),
                     },

@@ -272,7 +272,7 @@ impl<'a> Table<'a> {
             inline_rows: InlineRows::ByHost,
             quantum: options.quantum,
             full_paths: options.look.full_paths,
-            full_modules: options.look.verbose,
+            full_dso_paths: options.look.verbose,
         };
         let mut rows = Rows::unsorted(scene, &how);
         let tables: Vec<Rows> = others

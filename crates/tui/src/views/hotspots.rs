@@ -347,7 +347,7 @@ impl Tab for Hotspots {
 }
 
 impl Hotspots {
-    /// Module and name of the entries that are open or about to be, and
+    /// Dso and name of the entries that are open or about to be, and
     /// whether they are about to be.
     fn open_names(&self, seen: &Seen) -> Vec<((String, String), bool)> {
         /// Each costs a look at the whole tree.
@@ -378,7 +378,7 @@ impl Hotspots {
         Some(opening)
     }
 
-    /// Module and name under the cursor, unless it is on the first row, where
+    /// Dso and name under the cursor, unless it is on the first row, where
     /// it starts.
     fn selected_name(&self, seen: &Seen) -> Option<(String, String)> {
         let row = self
@@ -394,7 +394,7 @@ impl Hotspots {
         match self.order {
             Column::Total => entries.sort_by_key(|hot| Reverse((hot.total, hot.own))),
             Column::Own => entries.sort_by_key(|hot| Reverse((hot.own, hot.total))),
-            Column::Module => entries.sort_by_key(|hot| {
+            Column::Dso => entries.sort_by_key(|hot| {
                 let dso = seen.site(hot.site).dso;
                 (profile.name(profile.dso(dso).short_name), Reverse(hot.own))
             }),
@@ -434,7 +434,7 @@ impl Hotspots {
     }
 }
 
-/// Module and name of a frame, the same in every profile of a recording.
+/// Dso and name of a frame, the same in every profile of a recording.
 fn name_of(seen: &Seen, site: SiteId) -> (String, String) {
     let site = seen.site(site);
     let profile = &seen.profile;

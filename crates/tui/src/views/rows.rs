@@ -36,8 +36,8 @@ pub(super) struct FrameRow {
     pub(super) rank: Rank,
 }
 
-/// How wide the module's column is, its gap included; 0 leaves it out.
-fn module_width(width: usize) -> usize {
+/// How wide the dso's column is, its gap included; 0 leaves it out.
+fn dso_width(width: usize) -> usize {
     match width {
         0..=79 => 0,
         // Of the common names the kernel's is the longest.
@@ -75,9 +75,9 @@ pub(super) fn draw_headings(
         None => String::new(),
     };
     pen.cell(&legend, BAR - 1, theme.dim()).gap(1);
-    let module = module_width(usize::from(area.width));
-    if module > 0 {
-        pen.cell(&heading(Column::Module, "Module"), module, theme.heading());
+    let room = dso_width(usize::from(area.width));
+    if room > 0 {
+        pen.cell(&heading(Column::Dso, "Module"), room, theme.heading());
     }
     pen.put(&heading(Column::Name, "  Symbol"), theme.heading());
 }
@@ -88,7 +88,7 @@ pub(super) enum Column {
     Total,
     #[default]
     Own,
-    Module,
+    Dso,
     Name,
 }
 
@@ -96,8 +96,8 @@ impl Column {
     pub(super) fn next(self) -> Self {
         match self {
             Self::Total => Self::Own,
-            Self::Own => Self::Module,
-            Self::Module => Self::Name,
+            Self::Own => Self::Dso,
+            Self::Dso => Self::Name,
             Self::Name => Self::Total,
         }
     }
@@ -110,8 +110,8 @@ impl Column {
             Self::Total
         } else if x < bars {
             Self::Own
-        } else if x < bars + module_width(usize::from(area.width)) {
-            Self::Module
+        } else if x < bars + dso_width(usize::from(area.width)) {
+            Self::Dso
         } else {
             Self::Name
         }
@@ -125,7 +125,7 @@ pub(super) struct Shift(usize);
 
 impl Shift {
     pub(super) fn of(area: Rect, outline: &Outline) -> Self {
-        let names = 2 * SHARE + BAR + module_width(usize::from(area.width));
+        let names = 2 * SHARE + BAR + dso_width(usize::from(area.width));
         let room = usize::from(area.width).saturating_sub(names) / 2;
         let depth = outline.selected().map_or(0, |row| row.depth);
         Self((2 * usize::from(depth)).saturating_sub(room))
@@ -142,7 +142,7 @@ impl Shift {
 
     /// Column where the fold sign of a row stands.
     pub(super) fn fold_column(self, area: Rect, depth: u16) -> u16 {
-        let start = 2 * SHARE + BAR + module_width(usize::from(area.width)) + self.indent(depth).0;
+        let start = 2 * SHARE + BAR + dso_width(usize::from(area.width)) + self.indent(depth).0;
         u16::try_from(start).unwrap_or(u16::MAX)
     }
 }
@@ -150,14 +150,14 @@ impl Shift {
 /// Draws one row.
 fn draw_row(shared: &Shared, seen: &Seen, row: &FrameRow, shift: Shift, mut pen: Pen<'_>) {
     let theme = &shared.theme;
-    let module = module_width(pen.room());
+    let room = dso_width(pen.room());
     draw_shares(shared, row, &mut pen);
     let site = seen.site(row.site);
     let profile = &seen.profile;
-    if module > 0 {
+    if room > 0 {
         let name = profile.name(profile.dso(site.dso).short_name);
         let is_shown = row.rank == Rank::Entry || shared.switches.verbose;
-        pen.cell(if is_shown { name } else { "" }, module - 1, theme.dim())
+        pen.cell(if is_shown { name } else { "" }, room - 1, theme.dim())
             .gap(1);
     }
     let (indent, is_before) = shift.indent(row.depth);
