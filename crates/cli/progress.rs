@@ -262,7 +262,7 @@ impl ProgressLine {
     /// A line for `stage` of a command that was `started` then.
     pub(crate) fn of(stage: Stage, started: Instant) -> Self {
         let teller = io::stderr().is_terminal().then(|| {
-            let mut line = Line::default();
+            let mut line = ShownLine::default();
             let quiet = QUIET.saturating_sub(started.elapsed());
             Teller::start(stage, quiet, move |account| line.show(account))
         });
@@ -288,9 +288,9 @@ impl Progress for ProgressLine {
 
 /// What is drawn of it; cleared when dropped.
 #[derive(Default)]
-struct Line(Option<ProgressBar>);
+struct ShownLine(Option<ProgressBar>);
 
-impl Line {
+impl ShownLine {
     fn show(&mut self, account: &Account) {
         let line = self.0.get_or_insert_with(|| {
             let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -302,7 +302,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for ShownLine {
     fn drop(&mut self) {
         if let Some(line) = self.0.take() {
             line.finish_and_clear();

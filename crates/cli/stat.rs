@@ -16,7 +16,7 @@ use prof_record::events::{self, EventSpec};
 use prof_report::counts::{self, Count, CountedEvent, EventFigures, Times, rows};
 use prof_report::escape;
 use prof_sys::process::Ended;
-use run::{Plan, Run};
+use run::{CountPlan, Run};
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -116,7 +116,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     Ok(outcome(last.as_ref()))
 }
 
-fn plan(args: &Args) -> Result<Plan, UsageError> {
+fn plan(args: &Args) -> Result<CountPlan, UsageError> {
     let (pid, tid, cpu) = (
         args.pid.as_deref(),
         args.tid.as_deref(),
@@ -147,7 +147,7 @@ fn plan(args: &Args) -> Result<Plan, UsageError> {
         }
     }
     let milliseconds = |ms: Option<u64>| ms.map(Duration::from_millis);
-    Ok(Plan {
+    Ok(CountPlan {
         events: asked_events(args, &selection)?,
         selection,
         command: args.command.clone(),
@@ -210,7 +210,7 @@ fn default_events(selection: &Selection) -> Vec<EventSpec> {
 
 /// A command that does not exist ends with the shell's code; other errors are
 /// ours.
-fn not_launched(plan: &Plan, error: anyhow::Error) -> anyhow::Result<Outcome> {
+fn not_launched(plan: &CountPlan, error: anyhow::Error) -> anyhow::Result<Outcome> {
     match run::launch_failure(&error) {
         Some(code) => {
             let command = plan.command.first().cloned().unwrap_or_default();
@@ -254,7 +254,7 @@ struct Session {
 }
 
 impl Session {
-    fn new(args: &Args, plan: &Plan) -> Self {
+    fn new(args: &Args, plan: &CountPlan) -> Self {
         let words: Vec<_> = args
             .command
             .iter()
@@ -280,7 +280,7 @@ impl Session {
 
     fn run_once(
         &mut self,
-        plan: &Plan,
+        plan: &CountPlan,
         signals: &prof_sys::signal::SignalFd,
         output: &mut Output,
     ) -> anyhow::Result<Run> {
@@ -336,7 +336,7 @@ impl Session {
         text
     }
 
-    fn lines(&self, rows: &[counts::Row], time: Option<Duration>) -> String {
+    fn lines(&self, rows: &[counts::CountRow], time: Option<Duration>) -> String {
         match &self.form {
             Form::Text => counts::lines(rows, time),
             Form::Json => counts::json_lines(rows, time, self.repeat),

@@ -17,7 +17,7 @@ const STOPPING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIG
 
 /// What is to be done in every run.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct CountPlan {
     /// The events.
     pub(crate) events: Vec<EventSpec>,
     /// Whose.
@@ -57,12 +57,12 @@ pub(crate) fn take_signals() -> anyhow::Result<SignalFd> {
 /// Counters that are open and a command that waits for its start.
 #[derive(Debug)]
 pub(crate) struct Opened<'a> {
-    plan: &'a Plan,
+    plan: &'a CountPlan,
     launched: Option<Launched>,
     counters: Counters,
 }
 
-impl Plan {
+impl CountPlan {
     /// Opens the counters, for the command before it begins.
     pub(crate) fn open(&self) -> anyhow::Result<Opened<'_>> {
         let launched = if self.command.is_empty() {
@@ -137,7 +137,7 @@ impl Opened<'_> {
 /// Waits for the end of the command, of the processes, of the time, or for a
 /// signal.
 struct Waiting<'a> {
-    plan: &'a Plan,
+    plan: &'a CountPlan,
     signals: &'a SignalFd,
     launched: Option<&'a Launched>,
     start: Instant,

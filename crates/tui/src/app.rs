@@ -79,7 +79,7 @@ impl App {
         Some(seen.site(self.selected().site?).dso)
     }
 
-    fn scope(&self) -> bindings::Scope {
+    fn scope(&self) -> bindings::KeyScope {
         self.tabs.shown().about().scope
     }
 

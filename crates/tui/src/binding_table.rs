@@ -1,13 +1,13 @@
 //! The table of bindings.
 
 use super::action::Action;
-use super::bindings::{Binding, Scope};
+use super::bindings::{Binding, KeyScope};
 use super::views::ALL;
 use Action as A;
-use Scope::{Code, Everywhere, Flame, Timeline, Tree};
+use KeyScope::{Code, Everywhere, Flame, Timeline, Tree};
 
 const fn bind(
-    scope: Scope,
+    scope: KeyScope,
     keys: &'static [&'static str],
     action: Action,
     name: &'static str,
@@ -22,7 +22,7 @@ const fn bind(
     }
 }
 
-/// Every binding. A narrower scope wins over [`Scope::Everywhere`].
+/// Every binding. A narrower scope wins over [`KeyScope::Everywhere`].
 pub fn bindings() -> impl Iterator<Item = &'static Binding> {
     FIRST.iter().chain(&TABS).chain(OTHERS)
 }

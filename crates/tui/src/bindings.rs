@@ -7,7 +7,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// Where a binding holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum KeyScope {
     /// In every view.
     Everywhere,
     /// Where rows open and close.
@@ -20,7 +20,7 @@ pub enum Scope {
     Timeline,
 }
 
-impl Scope {
+impl KeyScope {
     /// As a heading.
     pub fn title(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ pub struct Binding {
     /// What they do.
     pub action: Action,
     /// Where.
-    pub scope: Scope,
+    pub scope: KeyScope,
     /// Its name as a command, in words.
     pub name: &'static str,
     /// What it does, as a sentence without its full stop.
@@ -58,13 +58,13 @@ pub struct Binding {
 }
 
 /// What a key does in a scope.
-pub(super) fn lookup(key: &KeyEvent, scope: Scope) -> Option<Action> {
+pub(super) fn lookup(key: &KeyEvent, scope: KeyScope) -> Option<Action> {
     let name = key_name(key)?;
-    let find = |scope: Scope| {
+    let find = |scope: KeyScope| {
         bindings().find(|binding| binding.scope == scope && binding.keys.contains(&name.as_str()))
     };
     find(scope)
-        .or_else(|| find(Scope::Everywhere))
+        .or_else(|| find(KeyScope::Everywhere))
         .map(|binding| binding.action)
 }
 
@@ -98,7 +98,7 @@ pub(super) fn key_name(key: &KeyEvent) -> Option<String> {
 /// The bindings as a section of the manual, in plain text lines.
 pub fn manual() -> String {
     let mut text = String::new();
-    for scope in Scope::ALL {
+    for scope in KeyScope::ALL {
         text.push_str(&format!("{}:\n", scope.title()));
         for binding in bindings().filter(|binding| binding.scope == scope) {
             let keys = binding.keys.join(", ");
@@ -111,7 +111,7 @@ pub fn manual() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Action, Scope, bindings, lookup};
+    use super::{Action, KeyScope, bindings, lookup};
     use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
     use std::collections::BTreeSet;
 
@@ -135,8 +135,8 @@ mod tests {
     #[test]
     fn a_view_may_bind_a_key_anew() {
         let s = key(KeyCode::Char('s'));
-        assert_eq!(lookup(&s, Scope::Tree), Some(Action::Focus));
-        assert_eq!(lookup(&s, Scope::Code), Some(Action::ToggleSource));
+        assert_eq!(lookup(&s, KeyScope::Tree), Some(Action::Focus));
+        assert_eq!(lookup(&s, KeyScope::Code), Some(Action::ToggleSource));
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
             ('k', KeyCode::Up),
             ('l', KeyCode::Right),
         ];
-        for scope in Scope::ALL {
+        for scope in KeyScope::ALL {
             for (letter, arrow) in keys {
                 let of_letter = lookup(&key(KeyCode::Char(letter)), scope);
                 assert_eq!(of_letter, lookup(&key(arrow), scope), "{letter}");
@@ -179,16 +179,16 @@ mod tests {
         ];
         for (letter, action) in expected {
             assert_eq!(
-                lookup(&key(KeyCode::Char(letter)), Scope::Tree),
+                lookup(&key(KeyCode::Char(letter)), KeyScope::Tree),
                 Some(action),
                 "{letter}"
             );
         }
         assert_eq!(
-            lookup(&key(KeyCode::Tab), Scope::Tree),
+            lookup(&key(KeyCode::Tab), KeyScope::Tree),
             Some(Action::NextEvent)
         );
         let quit = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(lookup(&quit, Scope::Code), Some(Action::QuitNow));
+        assert_eq!(lookup(&quit, KeyScope::Code), Some(Action::QuitNow));
     }
 }

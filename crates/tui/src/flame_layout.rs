@@ -159,7 +159,7 @@ impl Layout {
         let mut starts = vec![0];
         if zoom.is_empty() {
             let mut row = RowBuilder::new(scale);
-            let place = Place {
+            let place = CellPlace {
                 start: 0,
                 right: columns,
                 parent: 0,
@@ -175,7 +175,7 @@ impl Layout {
             };
             for (parent, (cell, &start)) in above.iter().zip(&starts).enumerate() {
                 if !cell.is_merged() {
-                    let place = Place {
+                    let place = CellPlace {
                         start,
                         right: cell.right,
                         parent,
@@ -330,7 +330,7 @@ impl Layout {
 
 /// Where the callees of a cell go.
 #[derive(Clone, Copy)]
-struct Place {
+struct CellPlace {
     /// The weight at which the cell starts.
     start: u64,
     /// The column after its last.
@@ -355,7 +355,7 @@ impl RowBuilder {
     }
 
     /// Places siblings side by side.
-    fn push_children(&mut self, forest: &impl Stacks, nodes: &[NodeId], caller: Place) {
+    fn push_children(&mut self, forest: &impl Stacks, nodes: &[NodeId], caller: CellPlace) {
         let mut at = caller.start;
         let mut waiting: Option<Waiting> = None;
         for (place, &node) in nodes.iter().enumerate() {
@@ -405,7 +405,7 @@ impl RowBuilder {
 
     /// The last siblings, which end at weight `end` in the column where they
     /// start.
-    fn push_rest(&mut self, rest: &Waiting, end: u64, place: Place) {
+    fn push_rest(&mut self, rest: &Waiting, end: u64, place: CellPlace) {
         let weight = end.saturating_sub(rest.from);
         let last = self.cells.last_mut();
         match last.filter(|last| last.parent == place.parent) {

@@ -47,7 +47,7 @@ mod tests;
 
 pub use action::Action;
 pub use binding_table::bindings;
-pub use bindings::{Binding, Scope, manual};
+pub use bindings::{Binding, KeyScope, manual};
 pub use session::run;
 pub use terminal::Mouse;
 pub use theme::{Background, Charset, Colours, Look};

@@ -2,7 +2,7 @@
 //! profile with more names, all nodes have new numbers.
 
 use super::data::Seen;
-use super::outline::{DEPTH_LIMIT, Forest, Outline, ROW_LIMIT, Row};
+use super::outline::{DEPTH_LIMIT, Forest, Outline, OutlineRow, ROW_LIMIT};
 use prof_report::model::{NodeId, SiteId, SiteKind};
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::hash::{Hash, Hasher};
@@ -62,7 +62,7 @@ pub(super) struct Folds {
     cursor: FxHashMap<u64, usize>,
     /// Rows and cursor as they were set; if they still are, the user has
     /// done nothing.
-    set: Option<(Vec<Row>, usize)>,
+    set: Option<(Vec<OutlineRow>, usize)>,
     is_used: bool,
 }
 
@@ -70,7 +70,7 @@ impl Folds {
     /// Remembers a tree before it goes, unless the user has not touched it.
     pub(super) fn remember(&mut self, outline: &Outline, name: impl Fn(u32) -> Name) {
         let (rows, cursor) = (outline.rows(), outline.scroll.cursor());
-        let is_as_set = |(set, at): &(Vec<Row>, usize)| set == rows && *at == cursor;
+        let is_as_set = |(set, at): &(Vec<OutlineRow>, usize)| set == rows && *at == cursor;
         if self.set.as_ref().is_some_and(is_as_set) {
             return;
         }
@@ -125,7 +125,7 @@ impl Folds {
                 && forest.has_children(node)
                 && (self.open.contains(&path.own)
                     || this.is_inline && self.leads_on(forest, node, path, name));
-            rows.push(Row {
+            rows.push(OutlineRow {
                 node,
                 depth,
                 is_open,

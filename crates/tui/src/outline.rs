@@ -20,7 +20,7 @@ pub(super) trait Forest {
 
 /// A row that is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct OutlineRow {
     pub(super) node: u32,
     pub(super) depth: u16,
     pub(super) is_open: bool,
@@ -29,7 +29,7 @@ pub(super) struct Row {
 /// The rows of a forest that are open, with a cursor.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Outline {
-    rows: Vec<Row>,
+    rows: Vec<OutlineRow>,
     pub(super) scroll: Scroll,
 }
 
@@ -50,7 +50,7 @@ pub(super) enum Opened {
 
 impl Outline {
     /// These rows, with the cursor on one of them.
-    pub(super) fn of_rows(rows: Vec<Row>, cursor: usize) -> Self {
+    pub(super) fn of_rows(rows: Vec<OutlineRow>, cursor: usize) -> Self {
         let mut scroll = Scroll::default();
         scroll.set_len(rows.len());
         scroll.go_to(cursor);
@@ -85,12 +85,12 @@ impl Outline {
         outline
     }
 
-    pub(super) fn rows(&self) -> &[Row] {
+    pub(super) fn rows(&self) -> &[OutlineRow] {
         &self.rows
     }
 
     /// The row under the cursor.
-    pub(super) fn selected(&self) -> Option<Row> {
+    pub(super) fn selected(&self) -> Option<OutlineRow> {
         self.rows.get(self.scroll.cursor()).copied()
     }
 
@@ -108,7 +108,7 @@ impl Outline {
         }
         row.is_open = true;
         let depth = row.depth + 1;
-        let opened = children.into_iter().map(|node| Row {
+        let opened = children.into_iter().map(|node| OutlineRow {
             node,
             depth,
             is_open: false,
@@ -176,7 +176,7 @@ impl Outline {
         self.rows = forest
             .roots()
             .into_iter()
-            .map(|node| Row {
+            .map(|node| OutlineRow {
                 node,
                 depth: 0,
                 is_open: false,
@@ -244,7 +244,12 @@ impl Outline {
 
 /// Appends `nodes` with all below them, in the order of the screen. Past the
 /// limit, what waits is appended closed.
-fn push_open(forest: &mut impl Forest, nodes: Vec<u32>, depth: u16, rows: &mut Vec<Row>) -> Opened {
+fn push_open(
+    forest: &mut impl Forest,
+    nodes: Vec<u32>,
+    depth: u16,
+    rows: &mut Vec<OutlineRow>,
+) -> Opened {
     let mut opened = Opened::All;
     let mut waiting: Vec<(u32, u16)> = nodes.into_iter().rev().map(|node| (node, depth)).collect();
     while let Some((node, depth)) = waiting.pop() {
@@ -254,7 +259,7 @@ fn push_open(forest: &mut impl Forest, nodes: Vec<u32>, depth: u16, rows: &mut V
             opened = Opened::Part;
         }
         let is_open = has_children && has_room;
-        rows.push(Row {
+        rows.push(OutlineRow {
             node,
             depth,
             is_open,

@@ -2,7 +2,7 @@
 
 use super::action::Action;
 use super::binding_table::bindings;
-use super::bindings::{Scope, key_name};
+use super::bindings::{KeyScope, key_name};
 use super::paint::{Pen, style_row};
 use super::prompt::{Prompt, Typed};
 use super::scroll::Scroll;
@@ -39,7 +39,7 @@ impl Asked {
 
 /// A line of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum ListLine {
     Heading(String),
     Text(String),
     Command {
@@ -51,7 +51,7 @@ pub(super) enum Line {
     },
 }
 
-impl Line {
+impl ListLine {
     fn holds(&self, wanted: &str) -> bool {
         match self {
             Self::Heading(_) => wanted.is_empty(),
@@ -72,7 +72,7 @@ impl Line {
 #[derive(Debug)]
 pub(super) struct List {
     title: &'static str,
-    lines: Vec<Line>,
+    lines: Vec<ListLine>,
     /// What was typed to search; `None` while keys move.
     prompt: Option<Prompt>,
     scroll: Scroll,
@@ -81,7 +81,7 @@ pub(super) struct List {
 }
 
 impl List {
-    fn new(title: &'static str, lines: Vec<Line>, prompt: Option<Prompt>) -> Self {
+    fn new(title: &'static str, lines: Vec<ListLine>, prompt: Option<Prompt>) -> Self {
         let mut list = Self {
             title,
             lines,
@@ -93,7 +93,7 @@ impl List {
         list
     }
 
-    fn shown(&self) -> Vec<&Line> {
+    fn shown(&self) -> Vec<&ListLine> {
         let wanted = self.prompt.as_ref().map_or("", Prompt::text).to_lowercase();
         self.lines
             .iter()
@@ -106,7 +106,7 @@ impl List {
         let shown = self.shown();
         let first = shown
             .iter()
-            .position(|line| matches!(line, Line::Command { .. }));
+            .position(|line| matches!(line, ListLine::Command { .. }));
         let len = shown.len();
         self.scroll.set_len(len);
         self.scroll.go_to(first.unwrap_or(0));
@@ -114,7 +114,7 @@ impl List {
 
     fn chosen(&self) -> Option<Action> {
         match self.shown().get(self.scroll.cursor()) {
-            Some(Line::Command { action, .. }) => Some(*action),
+            Some(ListLine::Command { action, .. }) => Some(*action),
             _ => None,
         }
     }
@@ -143,7 +143,7 @@ impl List {
     fn run_by_key(&self, key: &KeyEvent) -> Option<Action> {
         let wanted = key_name(key).filter(|_| self.has_live_keys)?;
         self.lines.iter().find_map(|line| match line {
-            Line::Command { action, keys, .. } => {
+            ListLine::Command { action, keys, .. } => {
                 let is_it = keys.split(' ').any(|key| key == wanted);
                 is_it.then_some(*action)
             }
@@ -184,7 +184,7 @@ impl List {
         }
         let row = self.scroll.top(usize::from(lines.height)) + usize::from(at.y - lines.y);
         match self.shown().get(row) {
-            Some(Line::Command { action, .. }) => Taken::Run(*action),
+            Some(ListLine::Command { action, .. }) => Taken::Run(*action),
             _ => Taken::Nothing,
         }
     }
@@ -240,10 +240,13 @@ pub(super) enum Taken {
     Keep(String),
 }
 
-fn commands(scope: Scope, describe: impl Fn(&super::bindings::Binding) -> String) -> Vec<Line> {
+fn commands(
+    scope: KeyScope,
+    describe: impl Fn(&super::bindings::Binding) -> String,
+) -> Vec<ListLine> {
     bindings()
         .filter(|binding| binding.scope == scope)
-        .map(|binding| Line::Command {
+        .map(|binding| ListLine::Command {
             action: binding.action,
             keys: binding.keys.join(" "),
             words: describe(binding),
@@ -270,20 +273,20 @@ const MENU: [Action; 12] = [
 
 impl Overlay {
     /// All bindings, those of the view first.
-    pub(super) fn help(scope: Scope, glyphs: &Glyphs) -> Self {
+    pub(super) fn help(scope: KeyScope, glyphs: &Glyphs) -> Self {
         let mut scopes = vec![scope];
-        scopes.extend(Scope::ALL.into_iter().filter(|&other| other != scope));
+        scopes.extend(KeyScope::ALL.into_iter().filter(|&other| other != scope));
         let mut lines = Vec::new();
         for scope in scopes {
-            lines.push(Line::Heading(scope.title().into()));
+            lines.push(ListLine::Heading(scope.title().into()));
             lines.extend(commands(scope, |binding| binding.help.into()));
         }
-        lines.push(Line::Heading("Signs and colours".into()));
+        lines.push(ListLine::Heading("Signs and colours".into()));
         for kind in Kind::ALL {
-            lines.push(Line::Text(format!("{} {}", kind.sign(), kind.word())));
+            lines.push(ListLine::Text(format!("{} {}", kind.sign(), kind.word())));
         }
         let mut sign =
-            |sign: &str, words: &str| lines.push(Line::Text(format!("{sign:<3} {words}")));
+            |sign: &str, words: &str| lines.push(ListLine::Text(format!("{sign:<3} {words}")));
         sign(glyphs.closed.trim(), "row that opens");
         sign(
             glyphs.light_bar,
@@ -309,12 +312,12 @@ impl Overlay {
     }
 
     /// The commands that work in the view, to be typed.
-    pub(super) fn palette(scope: Scope) -> Self {
+    pub(super) fn palette(scope: KeyScope) -> Self {
         let describe =
             |binding: &super::bindings::Binding| format!("{}: {}", binding.name, binding.help);
         let mut lines = commands(scope, describe);
-        if scope != Scope::Everywhere {
-            lines.extend(commands(Scope::Everywhere, describe));
+        if scope != KeyScope::Everywhere {
+            lines.extend(commands(KeyScope::Everywhere, describe));
         }
         Self::List(List::new("Commands", lines, Some(Prompt::default())))
     }
@@ -323,7 +326,7 @@ impl Overlay {
     pub(super) fn menu() -> Self {
         let lines = MENU.iter().filter_map(|action| {
             let binding = bindings().find(|binding| binding.action == *action)?;
-            Some(Line::Command {
+            Some(ListLine::Command {
                 action: *action,
                 keys: binding.keys.join(" "),
                 words: binding.help.into(),
@@ -344,7 +347,7 @@ impl Overlay {
         let lines = super::frame::about(shared)
             .iter()
             .flat_map(|line| text::wrap(line, width))
-            .map(Line::Text)
+            .map(ListLine::Text)
             .collect();
         Self::List(List::new("This recording", lines, None))
     }
@@ -423,17 +426,17 @@ impl Overlay {
     }
 }
 
-fn draw_line(theme: &Theme, area: Rect, row: u16, line: &Line, buffer: &mut Buffer) {
+fn draw_line(theme: &Theme, area: Rect, row: u16, line: &ListLine, buffer: &mut Buffer) {
     let mut pen = Pen::new(buffer, theme, area, row);
     match line {
-        Line::Heading(words) => pen.put(words, theme.heading()),
-        Line::Text(words) => {
+        ListLine::Heading(words) => pen.put(words, theme.heading()),
+        ListLine::Text(words) => {
             let kind = Kind::ALL
                 .into_iter()
                 .find(|kind| words.starts_with(kind.sign()));
             pen.put(words, kind.map_or_else(Style::new, |kind| theme.kind(kind)))
         }
-        Line::Command { keys, words, .. } => {
+        ListLine::Command { keys, words, .. } => {
             let width = 16.max(text::width(keys) + 1);
             pen.gap(1)
                 .cell(keys, width, theme.key())

@@ -9,7 +9,9 @@ use prof_perfdata::{
     Body, BranchFlags, Features, Record, Registers, Sample as Recorded, call_chain_of_branches,
 };
 use prof_profile::Sample;
-use prof_report::script::{Branch, Details, Field, Fields, Leaf, Place, ScriptWriter, push_frame};
+use prof_report::script::{
+    Branch, Details, Field, Fields, Leaf, NamedAddress, ScriptWriter, push_frame,
+};
 use prof_resolve::{NamedPlace, PlaceNames};
 use prof_symbolize::Symbolizer;
 use std::collections::HashMap;
@@ -254,9 +256,9 @@ impl Named {
         Self { address, found }
     }
 
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> NamedAddress<'_> {
         let symbol = self.found.symbol.as_ref();
-        Place {
+        NamedAddress {
             address: self.address,
             symbol: symbol.map(|(name, offset)| (&**name, *offset)),
             dso: self.found.dso.as_deref(),

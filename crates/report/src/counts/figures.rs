@@ -82,7 +82,7 @@ pub enum MetricStyle {
 
 /// An event's line.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct CountRow {
     /// The event.
     pub name: String,
     /// `msec` for clocks, the PMU's unit, or nothing.
@@ -190,7 +190,7 @@ impl EventFigures {
 
 /// The lines of all events; `elapsed` is the time they were counted, in ns,
 /// mean over runs.
-pub fn rows(events: &[EventFigures], elapsed: f64) -> Vec<Row> {
+pub fn rows(events: &[EventFigures], elapsed: f64) -> Vec<CountRow> {
     let row = |event: &EventFigures| {
         let unit = match (&event.event.scale, event.is_clock()) {
             (_, true) => "msec",
@@ -198,7 +198,7 @@ pub fn rows(events: &[EventFigures], elapsed: f64) -> Vec<Row> {
             (None, false) => "",
         };
         let enabled = event.enabled.mean();
-        Row {
+        CountRow {
             name: event.event.name.clone(),
             unit: unit.to_owned(),
             amount: event.amount(),

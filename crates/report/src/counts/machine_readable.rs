@@ -1,7 +1,7 @@
 //! Counts for programs: `-x` as perf's separated fields, `-j` as JSON lines
 //! with perf's keys.
 
-use super::figures::{Amount, MetricStyle, Row};
+use super::figures::{Amount, CountRow, MetricStyle};
 use super::text::timestamp;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// A line per event: value, unit, event, spread if there are several runs, ns
 /// counted, percent of the time, derived value, its unit.
-pub fn separated(rows: &[Row], separator: &str, time: Option<Duration>, runs: u32) -> String {
+pub fn separated(rows: &[CountRow], separator: &str, time: Option<Duration>, runs: u32) -> String {
     let mut text = String::new();
     for row in rows {
         let mut fields: Vec<String> = Vec::new();
@@ -49,7 +49,7 @@ fn amount(amount: Amount) -> String {
 
 /// A JSON object per event and line. Counts are strings, as perf's, because
 /// they may pass what a JSON number holds.
-pub fn json_lines(rows: &[Row], time: Option<Duration>, runs: u32) -> String {
+pub fn json_lines(rows: &[CountRow], time: Option<Duration>, runs: u32) -> String {
     let mut text = String::new();
     for row in rows {
         let mut object = Map::new();

@@ -6,7 +6,7 @@ mod machine_readable;
 mod text;
 
 pub use figures::{
-    Amount, Count, CountedEvent, EventFigures, Metric, MetricStyle, Row, Series, Times, rows,
+    Amount, Count, CountRow, CountedEvent, EventFigures, Metric, MetricStyle, Series, Times, rows,
 };
 pub use machine_readable::{json_lines, separated};
 pub use text::{INTERVAL_HEADING, footer, heading, lines};

@@ -1,6 +1,6 @@
 //! Counts as text, in perf stat's layout.
 
-use super::figures::{Amount, Metric, MetricStyle, Row, Series, Times};
+use super::figures::{Amount, CountRow, Metric, MetricStyle, Series, Times};
 use crate::escape;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub fn heading(of: &str, runs: u32) -> String {
 pub const INTERVAL_HEADING: &str = "#           time             counts unit events\n";
 
 /// The lines of all events, each behind the time of its interval.
-pub fn lines(rows: &[Row], time: Option<Duration>) -> String {
+pub fn lines(rows: &[CountRow], time: Option<Duration>) -> String {
     const LEAST_UNIT: usize = 4;
     let units = rows.iter().map(|row| row.unit.len());
     let unit_width = units.max().unwrap_or(0).max(LEAST_UNIT);
@@ -43,7 +43,7 @@ pub(super) fn timestamp(time: Duration) -> String {
 }
 
 /// `              0.72 msec task-clock                       #    0.553 CPUs utilized`
-fn line(row: &Row, unit_width: usize, text: &mut String) {
+fn line(row: &CountRow, unit_width: usize, text: &mut String) {
     let amount = match row.amount {
         Amount::Exact(count) => count.to_string(),
         Amount::Number(value, decimals) => format!("{value:.decimals$}"),

@@ -179,7 +179,7 @@ impl Rows {
 struct FrameKey {
     dso: Option<NameId>,
     function: Option<(bool, FunctionOrName, FunctionId)>,
-    line: Option<Place>,
+    line: Option<CodePlace>,
     file: Option<Option<NameId>>,
     size: Option<Option<u64>>,
 }
@@ -193,7 +193,7 @@ enum FunctionOrName {
 
 /// A source line, or what is shown in its stead.
 #[derive(PartialEq, Eq, Hash)]
-enum Place {
+enum CodePlace {
     /// File, as far as it is told apart, and line.
     Line(NameId, u32),
     /// Name of the function, and bytes from its start.
@@ -231,20 +231,20 @@ impl<'a> FrameKeys<'a> {
         *self.files.entry(base).or_insert(path)
     }
 
-    fn place(&mut self, site: &Site) -> Place {
+    fn place(&mut self, site: &Site) -> CodePlace {
         if let Some((file, line)) = site.line {
-            return Place::Line(self.file(file), line);
+            return CodePlace::Line(self.file(file), line);
         }
         let function = site.function(self.profile);
         let at = site.address.unwrap_or(function.start);
         if function.unnamed.is_none() {
-            return Place::Offset(function.name, at.0.wrapping_sub(function.start.0));
+            return CodePlace::Offset(function.name, at.0.wrapping_sub(function.start.0));
         }
         let dso = self.profile.dso(site.dso);
         if dso.kind == DsoKind::Unknown {
-            return Place::Nowhere;
+            return CodePlace::Nowhere;
         }
-        Place::Address(self.file(dso.path), at)
+        CodePlace::Address(self.file(dso.path), at)
     }
 
     fn of(&mut self, site: &Site) -> FrameKey {

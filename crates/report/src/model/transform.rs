@@ -32,7 +32,7 @@ pub enum Recursion {
 
 /// Where a path of the old tree is in the new one.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct MovedNode {
     node: NodeId,
     /// Whether `Focus` has met its function.
     inside: bool,
@@ -46,8 +46,8 @@ pub(crate) fn apply(
     sites: &mut Sites,
 ) -> (Paths, Vec<NodeId>) {
     let mut new = Paths::with_capacity(paths.len());
-    let mut places: Vec<Place> = Vec::with_capacity(paths.len());
-    places.push(Place {
+    let mut places: Vec<MovedNode> = Vec::with_capacity(paths.len());
+    places.push(MovedNode {
         node: NodeId::ROOT,
         inside: false,
     });
@@ -57,7 +57,7 @@ pub(crate) fn apply(
             let at = places.get(parent.index()).copied()?;
             Some(step(transform, at, site, &mut new, sites))
         });
-        places.push(place.unwrap_or(Place {
+        places.push(place.unwrap_or(MovedNode {
             node: NodeId::NONE,
             inside: false,
         }));
@@ -66,14 +66,20 @@ pub(crate) fn apply(
     let map = places
         .into_iter()
         .map(|place| match place {
-            Place { inside: false, .. } if focusing => NodeId::NONE,
-            Place { node, .. } => node,
+            MovedNode { inside: false, .. } if focusing => NodeId::NONE,
+            MovedNode { node, .. } => node,
         })
         .collect();
     (new, map)
 }
 
-fn step(transform: Transform, at: Place, id: SiteId, new: &mut Paths, sites: &mut Sites) -> Place {
+fn step(
+    transform: Transform,
+    at: MovedNode,
+    id: SiteId,
+    new: &mut Paths,
+    sites: &mut Sites,
+) -> MovedNode {
     if at.node == NodeId::NONE {
         return at;
     }
@@ -87,7 +93,7 @@ fn step(transform: Transform, at: Place, id: SiteId, new: &mut Paths, sites: &mu
             } else {
                 at.node
             };
-            return Place { node, inside };
+            return MovedNode { node, inside };
         }
         Transform::Drop(function) if is(function) => NodeId::NONE,
         Transform::Merge(function) if is(function) => at.node,
@@ -109,7 +115,7 @@ fn step(transform: Transform, at: Place, id: SiteId, new: &mut Paths, sites: &mu
             .unwrap_or_else(|| new.push(at.node, id)),
         Transform::Drop(_) | Transform::Merge(_) | Transform::MergeDso(_) => new.push(at.node, id),
     };
-    Place { node, inside: true }
+    MovedNode { node, inside: true }
 }
 
 /// One function to stand for all of a dso: the first one seen.

@@ -123,7 +123,7 @@ fn text_of(scene: &Scene<'_>, id: SiteId) -> String {
 }
 
 /// Stacks in the order of a tree: equal beginnings are neighbours.
-pub(crate) struct Line<'a> {
+pub(crate) struct FoldedLine<'a> {
     /// Frames from the outermost inwards, separated by `;`.
     pub(crate) stack: &'a str,
     /// Weight of the samples with exactly these frames.
@@ -167,7 +167,7 @@ impl<'a> Folder<'a> {
     /// Calls `emit` for each line of all groups.
     pub(crate) fn run(
         &mut self,
-        emit: &mut dyn FnMut(Line<'_>) -> io::Result<()>,
+        emit: &mut dyn FnMut(FoldedLine<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
         if self.roots == Roots::Module {
             return self.run_modules(emit);
@@ -195,7 +195,7 @@ impl<'a> Folder<'a> {
         &mut self,
         root: String,
         tree: &CallTree,
-        emit: &mut dyn FnMut(Line<'_>) -> io::Result<()>,
+        emit: &mut dyn FnMut(FoldedLine<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
         self.root_names.push(root.clone());
         if self.is_reversed {
@@ -207,7 +207,10 @@ impl<'a> Folder<'a> {
 
     /// The same by the module of the innermost frame: one tree after the
     /// other, as each is as large as all.
-    fn run_modules(&mut self, emit: &mut dyn FnMut(Line<'_>) -> io::Result<()>) -> io::Result<()> {
+    fn run_modules(
+        &mut self,
+        emit: &mut dyn FnMut(FoldedLine<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
         let scene = self.scene;
         let tree = scene.shared_tree();
         let module = |site: SiteId| module_of(scene, site);
@@ -226,7 +229,7 @@ impl<'a> Folder<'a> {
         if !weight.is_zero() {
             let stack = "[unknown]";
             self.root_names.push(stack.into());
-            emit(Line { stack, weight })?;
+            emit(FoldedLine { stack, weight })?;
         }
         Ok(())
     }
@@ -251,7 +254,7 @@ impl<'a> Folder<'a> {
         &mut self,
         root: String,
         tree: &CallTree,
-        emit: &mut dyn FnMut(Line<'_>) -> io::Result<()>,
+        emit: &mut dyn FnMut(FoldedLine<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut stack = root;
         let mut open = vec![(NodeId::ROOT, stack.len())];
@@ -263,7 +266,7 @@ impl<'a> Folder<'a> {
             let (heavy, light) = self.split(tree, node);
             let weight = tree.own(node) + light;
             if !weight.is_zero() && !stack.is_empty() {
-                emit(Line {
+                emit(FoldedLine {
                     stack: &stack,
                     weight,
                 })?;
@@ -306,7 +309,7 @@ impl<'a> Folder<'a> {
         &mut self,
         root: String,
         tree: &CallTree,
-        emit: &mut dyn FnMut(Line<'_>) -> io::Result<()>,
+        emit: &mut dyn FnMut(FoldedLine<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
         let keys = std::mem::take(&mut self.keys);
         let mut growth = Growth::bottom_up(tree, keys.as_slice());
@@ -333,7 +336,7 @@ impl<'a> Folder<'a> {
             }
             open.extend(heavy.into_iter().rev());
             if !weight.is_zero() {
-                emit(Line {
+                emit(FoldedLine {
                     stack: &stack,
                     weight,
                 })?;
@@ -430,7 +433,7 @@ pub fn folded(
     let scene = Scene::new(profile, options.selection.clone());
     check(profile, &scene)?;
     let mut line = String::new();
-    Folder::new(&scene, options, 0).run(&mut |Line { stack, weight }| {
+    Folder::new(&scene, options, 0).run(&mut |FoldedLine { stack, weight }| {
         line.clear();
         let _ = writeln!(line, "{stack} {}", weight.period);
         out.write_all(line.as_bytes())

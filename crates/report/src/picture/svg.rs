@@ -1,6 +1,6 @@
 //! Flame graphs as SVG, drawn by `inferno`.
 
-use super::folded::{Folder, Frames, Line, check};
+use super::folded::{FoldedLine, Folder, Frames, check};
 use super::{Kind, PictureError, PictureOptions, Scheme, head, labels};
 use crate::escape;
 use crate::model::{Scene, SiteId};
@@ -39,7 +39,7 @@ fn draw(profile: &Profile, options: &PictureOptions) -> Result<String, PictureEr
     let least = (total as f64 * options.min_width / 100.0).ceil() as u64;
     let mut folder = Folder::new(&scene, options, least);
     let mut lines = Vec::new();
-    folder.run(&mut |Line { stack, weight }| {
+    folder.run(&mut |FoldedLine { stack, weight }| {
         lines.push((stack.to_owned(), weight.period));
         Ok(())
     })?;

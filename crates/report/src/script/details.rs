@@ -4,7 +4,7 @@ use prof_profile::Sample;
 
 /// An address with its name, for data addresses and branches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Place<'a> {
+pub struct NamedAddress<'a> {
     /// The live address.
     pub address: u64,
     /// The symbol that holds it, and the distance from its start.
@@ -19,9 +19,9 @@ pub struct Place<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Branch<'a> {
     /// The branch instruction.
-    pub from: Place<'a>,
+    pub from: NamedAddress<'a>,
     /// Where it went.
-    pub to: Place<'a>,
+    pub to: NamedAddress<'a>,
     /// `M` mispredicted, `P` predicted, `-` not told.
     pub prediction: char,
     /// In a transaction.
@@ -42,7 +42,7 @@ pub enum Leaf<'a> {
     #[default]
     Sampled,
     /// Another one.
-    Recorded(Place<'a>),
+    Recorded(NamedAddress<'a>),
     /// The chain begins with a caller, or has no frames.
     Missing,
 }
@@ -67,7 +67,7 @@ pub struct Details<'a> {
     /// `misc` of the record, as letters.
     pub misc: &'a str,
     /// The data address.
-    pub addr: Option<Place<'a>>,
+    pub addr: Option<NamedAddress<'a>>,
     /// Whether the data address is printed with its name, as perf does for
     /// page faults.
     pub addr_has_name: bool,

@@ -13,6 +13,6 @@ pub use blocks::{
     BlockOptions, CodeAt, LONGEST_INSTRUCTION, TakenBranch, instruction_length, push_blocks,
 };
 pub use clock::{TimeOrigin, Times};
-pub use details::{Branch, Details, Leaf, Place};
+pub use details::{Branch, Details, Leaf, NamedAddress};
 pub use fields::{EventKind, Field, FieldError, Fields, Selection};
 pub use sample::{Options, ScriptWriter, push_frame};

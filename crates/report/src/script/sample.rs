@@ -2,7 +2,7 @@
 
 use super::blocks::push_source;
 use super::clock::Times;
-use super::details::{Branch, Details, Leaf, Place};
+use super::details::{Branch, Details, Leaf, NamedAddress};
 use super::fields::{Field, Fields};
 use crate::escape;
 use prof_abi::CpuMode;
@@ -455,7 +455,7 @@ fn push_cookie(cookie: u64, fields: Fields, out: &mut Vec<u8>) {
 }
 
 /// A frame of a chain that no stack of the profile holds.
-pub fn push_frame(place: &Place<'_>, fields: Fields, out: &mut Vec<u8>) {
+pub fn push_frame(place: &NamedAddress<'_>, fields: Fields, out: &mut Vec<u8>) {
     put(out, format_args!("\t{:16x}", place.file_offset));
     if fields.has(Field::Sym) {
         out.push(b' ');
@@ -561,7 +561,7 @@ fn push_registers(registers: Option<(u64, &[(&str, u64)])>, out: &mut Vec<u8>) {
 fn push_branches(branches: &[Branch<'_>], fields: Fields, out: &mut Vec<u8>) {
     let with_dso = fields.has(Field::Dso);
     let flag = |on: bool, letter: char| if on { letter } else { '-' };
-    let push_dso = |place: &Place<'_>, out: &mut Vec<u8>| {
+    let push_dso = |place: &NamedAddress<'_>, out: &mut Vec<u8>| {
         if with_dso {
             let dso = place.dso.unwrap_or("[unknown]");
             put(out, format_args!("({})", escape::terminal(dso)));

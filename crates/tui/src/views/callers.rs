@@ -3,10 +3,10 @@
 use super::rows::{self, FrameRow, Rank, Shift, draw_headings, draw_outline};
 use super::{About, Fresh, NO_ORDER, NO_REVERSE, NO_TURNING, Subject, Tab, TabId};
 use crate::action::Action;
-use crate::bindings::Scope;
+use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask, Found, Grown, GrownTree, Seen};
 use crate::filters::Remap;
-use crate::outline::{Forest, Outline, Row};
+use crate::outline::{Forest, Outline, OutlineRow};
 use crate::paint::Pen;
 use crate::shared::{Selected, Shared};
 use prof_profile::FunctionId;
@@ -19,7 +19,7 @@ pub(super) const ABOUT: About = About {
     word: "calls",
     command: "view callers",
     help: "Callers and callees of the selected function, or the last one",
-    scope: Scope::Tree,
+    scope: KeyScope::Tree,
     subject: Subject::Function,
     shown_by: Some(Action::Callers),
     idle: &[NO_TURNING, NO_ORDER, NO_REVERSE],
@@ -44,7 +44,7 @@ impl Side {
         }
     }
 
-    fn describe(&self, seen: &Seen, row: Row) -> Option<FrameRow> {
+    fn describe(&self, seen: &Seen, row: OutlineRow) -> Option<FrameRow> {
         let growth = &self.forest.growth;
         let node = GrowId(row.node);
         Some(FrameRow {

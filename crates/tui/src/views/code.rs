@@ -1,10 +1,10 @@
 //! Source and instructions of one function.
 
 use super::code_paint::Painter;
-use super::code_rows::{Jump, Row, jumps, mixed_rows, source_rows};
+use super::code_rows::{CodeLine, Jump, jumps, mixed_rows, source_rows};
 use super::{About, Fresh, Subject, Tab, TabId};
 use crate::action::Action;
-use crate::bindings::Scope;
+use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask, Found};
 use crate::filters::Remap;
 use crate::paint::{Pen, style_row};
@@ -21,7 +21,7 @@ pub(super) const ABOUT: About = About {
     word: "code",
     command: "view code",
     help: "Source and instructions of the selected function, or the last one",
-    scope: Scope::Code,
+    scope: KeyScope::Code,
     subject: Subject::Function,
     shown_by: Some(Action::Annotate),
     idle: &[],
@@ -45,7 +45,7 @@ pub(crate) struct Code {
     function: Option<FunctionId>,
     view: Option<FunctionView>,
     mode: Mode,
-    rows: Vec<Row>,
+    rows: Vec<CodeLine>,
     pub(super) jumps: Vec<Jump>,
     pub(super) scroll: Scroll,
     /// Where to go back to, and the functions looked at before.
@@ -108,7 +108,7 @@ impl Tab for Code {
 
     fn selected(&self, shared: &Shared) -> Selected {
         let inlined = match (self.row(), &self.view) {
-            (Some(Row::Source(index)), Some(view)) => {
+            (Some(CodeLine::Source(index)), Some(view)) => {
                 view.lines.get(index).and_then(|line| line.inlined)
             }
             _ => None,
@@ -287,23 +287,25 @@ impl Code {
         };
         self.rows = match mode {
             Mode::Mixed => mixed_rows(view),
-            Mode::Instructions => (0..view.instructions.len()).map(Row::Instruction).collect(),
+            Mode::Instructions => (0..view.instructions.len())
+                .map(CodeLine::Instruction)
+                .collect(),
             Mode::Source => source_rows(view),
         };
         if view.no_code.is_some() {
-            self.rows.insert(0, Row::NoCode);
+            self.rows.insert(0, CodeLine::NoCode);
         }
         self.jumps = jumps(view, &self.rows);
         self.scroll.set_len(self.rows.len());
     }
 
-    fn row(&self) -> Option<Row> {
+    fn row(&self) -> Option<CodeLine> {
         self.rows.get(self.scroll.cursor()).copied()
     }
 
     fn instruction(&self) -> Option<&CodeRow> {
         match self.row()? {
-            Row::Instruction(index) => self.view.as_ref()?.instructions.get(index),
+            CodeLine::Instruction(index) => self.view.as_ref()?.instructions.get(index),
             _ => None,
         }
     }
@@ -312,11 +314,11 @@ impl Code {
     fn place(&self) -> Option<(usize, u32)> {
         let view = self.view.as_ref()?;
         match self.row()? {
-            Row::Instruction(index) => view.instructions.get(index)?.line,
-            Row::Line(file, line, _) => Some((file, line)),
-            Row::Source(index) => view.lines.get(index).map(|row| (row.file, row.line)),
-            Row::File(file) => Some((file, 1)),
-            Row::NoCode => None,
+            CodeLine::Instruction(index) => view.instructions.get(index)?.line,
+            CodeLine::Line(file, line, _) => Some((file, line)),
+            CodeLine::Source(index) => view.lines.get(index).map(|row| (row.file, row.line)),
+            CodeLine::File(file) => Some((file, 1)),
+            CodeLine::NoCode => None,
         }
     }
 
@@ -335,7 +337,7 @@ impl Code {
         let mut rows: Vec<(u64, usize)> = (0..self.rows.len())
             .filter_map(|at| {
                 let weight = self.share(*self.rows.get(at)?)?.here;
-                let is_own = !matches!(self.rows.get(at), Some(Row::Line(..)));
+                let is_own = !matches!(self.rows.get(at), Some(CodeLine::Line(..)));
                 (weight > 0 && is_own).then_some((weight, at))
             })
             .collect();
@@ -343,13 +345,13 @@ impl Code {
         rows.into_iter().map(|(_, at)| at).collect()
     }
 
-    pub(super) fn share(&self, row: Row) -> Option<Share> {
+    pub(super) fn share(&self, row: CodeLine) -> Option<Share> {
         let view = self.view.as_ref()?;
         match row {
-            Row::Instruction(index) => view.instructions.get(index).map(|row| row.share),
-            Row::Source(index) => view.lines.get(index).map(|row| row.share),
-            Row::Line(_, _, share) => Some(share),
-            Row::File(_) | Row::NoCode => None,
+            CodeLine::Instruction(index) => view.instructions.get(index).map(|row| row.share),
+            CodeLine::Source(index) => view.lines.get(index).map(|row| row.share),
+            CodeLine::Line(_, _, share) => Some(share),
+            CodeLine::File(_) | CodeLine::NoCode => None,
         }
     }
 
@@ -377,13 +379,13 @@ impl Code {
         self.lay_out();
         let same = (0..self.rows.len()).find(|&at| {
             let line = match (self.rows.get(at), &self.view) {
-                (Some(Row::Instruction(index)), Some(view)) => {
+                (Some(CodeLine::Instruction(index)), Some(view)) => {
                     view.instructions.get(*index).and_then(|row| row.line)
                 }
-                (Some(Row::Source(index)), Some(view)) => {
+                (Some(CodeLine::Source(index)), Some(view)) => {
                     view.lines.get(*index).map(|row| (row.file, row.line))
                 }
-                (Some(Row::Line(file, line, _)), _) => Some((*file, *line)),
+                (Some(CodeLine::Line(file, line, _)), _) => Some((*file, *line)),
                 _ => None,
             };
             place.is_some() && line == place
@@ -413,7 +415,7 @@ impl Code {
             let at = self
                 .rows
                 .iter()
-                .position(|&row| row == Row::Instruction(target));
+                .position(|&row| row == CodeLine::Instruction(target));
             self.scroll.jump_to(at.unwrap_or(0));
             return;
         }
@@ -457,7 +459,7 @@ impl Code {
     }
 
     /// What a row says, without figures.
-    pub(super) fn words(&self, row: Row) -> String {
+    pub(super) fn words(&self, row: CodeLine) -> String {
         let Some(view) = &self.view else {
             return String::new();
         };
@@ -468,16 +470,16 @@ impl Code {
                 .to_string()
         };
         match row {
-            Row::File(file) => view
+            CodeLine::File(file) => view
                 .files
                 .get(file)
                 .map_or(String::new(), |file| file.path.to_string()),
-            Row::Line(file, number, _) => line(file, number),
-            Row::Source(index) => view
+            CodeLine::Line(file, number, _) => line(file, number),
+            CodeLine::Source(index) => view
                 .lines
                 .get(index)
                 .map_or(String::new(), |row| line(row.file, row.line)),
-            Row::Instruction(index) => {
+            CodeLine::Instruction(index) => {
                 view.instructions
                     .get(index)
                     .map_or(String::new(), |row| match &row.target_name {
@@ -485,7 +487,7 @@ impl Code {
                         None => row.instruction.text.clone(),
                     })
             }
-            Row::NoCode => view.no_code.clone().unwrap_or_default(),
+            CodeLine::NoCode => view.no_code.clone().unwrap_or_default(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How source and instructions of a function look.
 
 use super::code::Code;
-use super::code_rows::{LANES, Row, absent_line};
+use super::code_rows::{CodeLine, LANES, absent_line};
 use crate::paint::{Pen, percent};
 use crate::shared::Shared;
 use crate::theme::Kind;
@@ -42,44 +42,44 @@ impl Painter<'_> {
     }
 
     /// Draws row number `index`.
-    pub(super) fn draw_row(&self, index: usize, row: Row, mut pen: Pen<'_>) {
+    pub(super) fn draw_row(&self, index: usize, row: CodeLine, mut pen: Pen<'_>) {
         let theme = &self.shared.theme;
         self.draw_share(row, &mut pen);
         pen.gap(1);
         let words = self.code.words(row);
         match row {
-            Row::File(file) => {
+            CodeLine::File(file) => {
                 pen.put(&words, theme.heading());
                 let file = self.view.files.get(file);
                 let is_here = file.is_some_and(|file| file.text.is_some());
                 pen.put(if is_here { "" } else { " (it is not here)" }, theme.dim());
             }
-            Row::Line(_, line, _) => {
+            CodeLine::Line(_, line, _) => {
                 pen.right(&line.to_string(), 6, theme.dim())
                     .gap(1)
                     .put(&words, theme.source());
             }
-            Row::Source(at) => {
+            CodeLine::Source(at) => {
                 if let Some(line) = self.view.lines.get(at) {
                     self.draw_source(line, &words, &mut pen);
                 }
             }
-            Row::Instruction(at) => self.draw_instruction(index, at, &words, &mut pen),
-            Row::NoCode => {
+            CodeLine::Instruction(at) => self.draw_instruction(index, at, &words, &mut pen),
+            CodeLine::NoCode => {
                 pen.put("no instructions: ", theme.warning())
                     .put(&words, theme.warning());
             }
         }
     }
 
-    fn draw_share(&self, row: Row, pen: &mut Pen<'_>) {
+    fn draw_share(&self, row: CodeLine, pen: &mut Pen<'_>) {
         let theme = &self.shared.theme;
         let Some(share) = self.code.share(row).filter(|share| share.here > 0) else {
             pen.gap(7);
             return;
         };
         let value = percent_of(share.here, self.view.share.here);
-        let style = if matches!(row, Row::Line(..)) {
+        let style = if matches!(row, CodeLine::Line(..)) {
             theme.dim()
         } else {
             theme.share(value)

@@ -4,7 +4,7 @@ use prof_report::code::{Flow, FunctionView, Share};
 
 /// A row of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Row {
+pub(super) enum CodeLine {
     /// A source file begins: its index.
     File(usize),
     /// A source line: file, number, weight sampled at it in this run.
@@ -41,7 +41,7 @@ fn has_text(view: &FunctionView, (file, line): (usize, u32)) -> bool {
 
 /// Instructions, each run of one line under that line, if its text is there:
 /// [`absent_line`] tells of the others.
-pub(super) fn mixed_rows(view: &FunctionView) -> Vec<Row> {
+pub(super) fn mixed_rows(view: &FunctionView) -> Vec<CodeLine> {
     let mut rows = Vec::new();
     let mut shown: Option<(usize, u32)> = None;
     let mut headed: Option<usize> = None;
@@ -49,13 +49,13 @@ pub(super) fn mixed_rows(view: &FunctionView) -> Vec<Row> {
         let begun = code.line.filter(|_| code.line != shown);
         if let Some((file, line)) = begun.filter(|&place| has_text(view, place)) {
             if headed != Some(file) {
-                rows.push(Row::File(file));
+                rows.push(CodeLine::File(file));
                 headed = Some(file);
             }
-            rows.push(Row::Line(file, line, run_share(view, index)));
+            rows.push(CodeLine::Line(file, line, run_share(view, index)));
         }
         shown = code.line.or(shown);
-        rows.push(Row::Instruction(index));
+        rows.push(CodeLine::Instruction(index));
     }
     rows
 }
@@ -83,7 +83,7 @@ fn run_share(view: &FunctionView, start: usize) -> Share {
 }
 
 /// Lines with weight, in the order of the file, with those between them.
-pub(super) fn source_rows(view: &FunctionView) -> Vec<Row> {
+pub(super) fn source_rows(view: &FunctionView) -> Vec<CodeLine> {
     let mut rows = Vec::new();
     let mut last: Option<(usize, u32)> = None;
     for (index, line) in view.lines.iter().enumerate() {
@@ -93,24 +93,26 @@ pub(super) fn source_rows(view: &FunctionView) -> Vec<Row> {
                     // A screenful between two lines is not worth showing.
                     let gap = number + 1..line.line;
                     if gap.len() <= 40 && has_text(view, (file, number)) {
-                        rows.extend(gap.map(|number| Row::Line(file, number, Share::default())));
+                        rows.extend(
+                            gap.map(|number| CodeLine::Line(file, number, Share::default())),
+                        );
                     }
                 }
-                _ => rows.push(Row::File(line.file)),
+                _ => rows.push(CodeLine::File(line.file)),
             }
             last = Some((line.file, line.line));
         }
-        rows.push(Row::Source(index));
+        rows.push(CodeLine::Source(index));
     }
     rows
 }
 
 /// Jumps within the function with lanes such that no two in a lane overlap;
 /// short ones are nearest to the code. Those that find no lane are left out.
-pub(super) fn jumps(view: &FunctionView, rows: &[Row]) -> Vec<Jump> {
+pub(super) fn jumps(view: &FunctionView, rows: &[CodeLine]) -> Vec<Jump> {
     let mut row_of = vec![None; view.instructions.len()];
     for (at, row) in rows.iter().enumerate() {
-        if let Row::Instruction(index) = row
+        if let CodeLine::Instruction(index) = row
             && let Some(slot) = row_of.get_mut(*index)
         {
             *slot = Some(at);
@@ -154,7 +156,7 @@ pub(super) fn jumps(view: &FunctionView, rows: &[Row]) -> Vec<Jump> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Row, absent_line, mixed_rows, source_rows};
+    use super::{CodeLine, absent_line, mixed_rows, source_rows};
     use prof_profile::{FunctionId, Svma};
     use prof_report::code::{
         CodeRow, Flow, FunctionView, Instruction, Share, SourceFile, SourceRow,
@@ -217,16 +219,16 @@ mod tests {
         let view = view(&lines);
         let share = Share { here: 1, total: 1 };
         let rows = [
-            Row::File(0),
-            Row::Line(0, 1, share),
-            Row::Instruction(0),
-            Row::Instruction(1),
-            Row::Instruction(2),
-            Row::Instruction(3),
-            Row::Line(0, 2, share),
-            Row::Instruction(4),
+            CodeLine::File(0),
+            CodeLine::Line(0, 1, share),
+            CodeLine::Instruction(0),
+            CodeLine::Instruction(1),
+            CodeLine::Instruction(2),
+            CodeLine::Instruction(3),
+            CodeLine::Line(0, 2, share),
+            CodeLine::Instruction(4),
             // The file has only two lines.
-            Row::Instruction(5),
+            CodeLine::Instruction(5),
         ];
         assert_eq!(mixed_rows(&view), rows);
         let absent = [None, Some((1, 7)), None, None, None, Some((0, 3))];
@@ -237,6 +239,9 @@ mod tests {
     #[test]
     fn only_lines_with_text_are_shown_between_those_with_weight() {
         let rows = source_rows(&view(&[Some((1, 7)), Some((1, 9))]));
-        assert_eq!(rows, [Row::File(1), Row::Source(0), Row::Source(1)]);
+        assert_eq!(
+            rows,
+            [CodeLine::File(1), CodeLine::Source(0), CodeLine::Source(1)]
+        );
     }
 }

@@ -3,7 +3,7 @@
 use super::flame_paint::Painter;
 use super::{About, Fresh, Subject, Tab, TabId};
 use crate::action::Action;
-use crate::bindings::Scope;
+use crate::bindings::KeyScope;
 use crate::data::{Found, Seen};
 use crate::flame_layout::{Layout, Part, Spot};
 use crate::memory::Trail;
@@ -18,7 +18,7 @@ pub(super) const ABOUT: About = About {
     word: "flame",
     command: "view flame graph",
     help: "All stacks at a glance",
-    scope: Scope::Flame,
+    scope: KeyScope::Flame,
     subject: Subject::Samples,
     shown_by: Some(Action::ShowInFlame),
     idle: &[],
@@ -272,7 +272,7 @@ impl Flame {
         let callers = self.cursor.get(..callers).unwrap_or_default();
         let ways = [&self.zoom, callers, &self.cursor];
         let is_seen = |zoom: &&[NodeId]| {
-            let place = Place::new(seen, zoom, columns, &self.cursor);
+            let place = FlameView::new(seen, zoom, columns, &self.cursor);
             place.cursor.is_some_and(|spot| place.is_alone(spot))
         };
         let zoom = ways.into_iter().find(is_seen).unwrap_or(&self.cursor);
@@ -283,13 +283,13 @@ impl Flame {
     }
 
     /// What the screen shows, and where on it the cursor is.
-    fn place<'a>(&self, shared: &'a Shared) -> Option<Place<'a>> {
+    fn place<'a>(&self, shared: &'a Shared) -> Option<FlameView<'a>> {
         self.place_on(shared, shared.area.width)
     }
 
-    fn place_on<'a>(&self, shared: &'a Shared, columns: u16) -> Option<Place<'a>> {
+    fn place_on<'a>(&self, shared: &'a Shared, columns: u16) -> Option<FlameView<'a>> {
         let seen = shared.seen.as_ref()?;
-        Some(Place::new(seen, &self.zoom, columns, &self.cursor))
+        Some(FlameView::new(seen, &self.zoom, columns, &self.cursor))
     }
 
     fn zoom_in(&mut self) {
@@ -379,13 +379,13 @@ impl Flame {
 }
 
 /// The graph laid out, and where the cursor is in it.
-pub(super) struct Place<'a> {
+pub(super) struct FlameView<'a> {
     pub(super) seen: &'a Seen,
     pub(super) layout: Layout,
     pub(super) cursor: Option<Spot>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> FlameView<'a> {
     fn new(seen: &'a Seen, zoom: &[NodeId], columns: u16, cursor: &[NodeId]) -> Self {
         let layout = Layout::new(&*seen.tree, zoom, columns, DEPTH);
         let cursor = layout.find(&*seen.tree, cursor);

@@ -1,6 +1,6 @@
 //! How frames of the flame graph look.
 
-use super::flame::Place;
+use super::flame::FlameView;
 use crate::flame_layout::{Cell, Part, Spot};
 use crate::paint::Pen;
 use crate::shared::Shared;
@@ -17,7 +17,7 @@ const MORE: &str = "+";
 /// Draws cells of a graph.
 pub(super) struct Painter<'a> {
     shared: &'a Shared,
-    place: &'a Place<'a>,
+    place: &'a FlameView<'a>,
     /// The function under the cursor, by its key.
     marked: Option<u32>,
 }
@@ -36,7 +36,7 @@ struct CellLook {
 
 impl<'a> Painter<'a> {
     /// `under` is the frame under the cursor.
-    pub(super) fn new(shared: &'a Shared, place: &'a Place<'a>, under: Option<NodeId>) -> Self {
+    pub(super) fn new(shared: &'a Shared, place: &'a FlameView<'a>, under: Option<NodeId>) -> Self {
         let key = |node| place.seen.key(place.seen.site_at(node)?);
         let marked = under.and_then(key);
         Self {

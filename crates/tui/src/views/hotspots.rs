@@ -3,9 +3,9 @@
 use super::rows::{self, Column, FrameRow, Rank, Shift, draw_headings, draw_outline};
 use super::{About, Fresh, NO_TURNING, Subject, Tab};
 use crate::action::Action;
-use crate::bindings::Scope;
+use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask, Found, Grown, Hot, Seen};
-use crate::outline::{Forest, Outline, Row};
+use crate::outline::{Forest, Outline, OutlineRow};
 use crate::shared::{Selected, Shared};
 use prof_report::model::{GrowId, SiteId};
 use ratatui::buffer::Buffer;
@@ -18,7 +18,7 @@ pub(super) const ABOUT: About = About {
     word: "hot",
     command: "view hotspots",
     help: "Functions by their own and total weight",
-    scope: Scope::Tree,
+    scope: KeyScope::Tree,
     subject: Subject::Samples,
     shown_by: None,
     idle: &[NO_TURNING],
@@ -420,7 +420,7 @@ impl Hotspots {
 
     /// Asks for a function's callers if the row's are not there yet; whether
     /// they have to be waited for.
-    fn must_wait(&mut self, shared: &mut Shared, row: Option<Row>) -> bool {
+    fn must_wait(&mut self, shared: &mut Shared, row: Option<OutlineRow>) -> bool {
         let Some(row) = row else { return false };
         let opening = self.begin(row.node, true);
         shared.asks.extend(opening.map(|one| Ask::Around(one.key)));

@@ -15,7 +15,7 @@ mod timeline;
 mod tree;
 
 use super::action::Action;
-use super::bindings::Scope;
+use super::bindings::KeyScope;
 use super::data::{Answer, Found, GrownTree, Seen};
 use super::filters::Remap;
 use super::shared::{Selected, Shared};
@@ -49,7 +49,7 @@ pub(super) struct About {
     /// What that command's help says.
     pub(super) help: &'static str,
     /// Which bindings hold in it.
-    pub(super) scope: Scope,
+    pub(super) scope: KeyScope,
     /// What it is about.
     pub(super) subject: Subject,
     /// What shows the selected function in it.

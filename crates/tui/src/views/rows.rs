@@ -2,7 +2,7 @@
 
 use crate::action::Action;
 use crate::data::{Found, Seen};
-use crate::outline::{Forest, Opened, Outline, ROW_LIMIT, Row};
+use crate::outline::{Forest, Opened, Outline, OutlineRow, ROW_LIMIT};
 use crate::paint::{Pen, style_row};
 use crate::shared::Shared;
 use crate::theme::Kind;
@@ -214,7 +214,7 @@ pub(super) fn draw_outline(
     outline: &Outline,
     has_focus: bool,
     buffer: &mut Buffer,
-    describe: impl Fn(Row) -> Option<FrameRow>,
+    describe: impl Fn(OutlineRow) -> Option<FrameRow>,
 ) {
     let Some(seen) = &shared.seen else { return };
     let top = outline.scroll.top(usize::from(area.height));
@@ -314,7 +314,7 @@ pub(super) fn find(
     outline: &mut Outline,
     found: &Found,
     forwards: bool,
-    site_of: impl Fn(Row) -> Option<SiteId>,
+    site_of: impl Fn(OutlineRow) -> Option<SiteId>,
 ) -> bool {
     let len = outline.rows().len();
     let start = outline.scroll.cursor();

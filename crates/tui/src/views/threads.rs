@@ -2,7 +2,7 @@
 
 use super::{About, Fresh, NO_ORDER, NO_REVERSE, NO_TURNING, Subject, Tab};
 use crate::action::Action;
-use crate::bindings::Scope;
+use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask};
 use crate::filters;
 use crate::frame::several;
@@ -22,7 +22,7 @@ pub(super) const ABOUT: About = About {
     word: "thr",
     command: "view threads",
     help: "Processes and threads with their share over time",
-    scope: Scope::Tree,
+    scope: KeyScope::Tree,
     subject: Subject::Threads,
     shown_by: None,
     idle: &[NO_TURNING, NO_ORDER, NO_REVERSE],
@@ -57,7 +57,7 @@ struct Process {
 
 /// A row: a process, or one of its threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Row {
+enum ThreadRow {
     Process(usize),
     Thread(usize, usize),
 }
@@ -66,7 +66,7 @@ enum Row {
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     processes: Option<Vec<Process>>,
-    rows: Vec<Row>,
+    rows: Vec<ThreadRow>,
     /// Processes whose threads are hidden.
     closed: BTreeSet<i32>,
     scroll: Scroll,
@@ -114,10 +114,10 @@ impl Tab for Threads {
 
     fn selected(&self, _shared: &Shared) -> Selected {
         let task = match self.row() {
-            Some(Row::Thread(process, thread)) => self
+            Some(ThreadRow::Thread(process, thread)) => self
                 .process(process)
                 .and_then(|process| process.threads.get(thread)),
-            Some(Row::Process(process)) => self
+            Some(ThreadRow::Process(process)) => self
                 .process(process)
                 .and_then(|process| process.threads.first()),
             None => None,
@@ -132,7 +132,7 @@ impl Tab for Threads {
         let profile = shared.profile.as_ref()?;
         let task = profile.task(self.selected(shared).task?);
         let words = match self.row()? {
-            Row::Process(index) => {
+            ThreadRow::Process(index) => {
                 let process = self.process(index)?;
                 format!(
                     "process {} {}: {}; Enter filters{}",
@@ -142,7 +142,7 @@ impl Tab for Threads {
                     if process.has_rows() { ", + folds" } else { "" },
                 )
             }
-            Row::Thread(..) => {
+            ThreadRow::Thread(..) => {
                 format!(
                     "thread {} {} of process {}; Enter or t filters",
                     task.tid,
@@ -238,10 +238,10 @@ impl Tab for Threads {
 
 impl Threads {
     /// Process and thread of a row.
-    fn numbers(&self, row: Row) -> Option<(i32, Option<i32>)> {
+    fn numbers(&self, row: ThreadRow) -> Option<(i32, Option<i32>)> {
         match row {
-            Row::Process(index) => Some((self.process(index)?.pid, None)),
-            Row::Thread(index, thread) => {
+            ThreadRow::Process(index) => Some((self.process(index)?.pid, None)),
+            ThreadRow::Thread(index, thread) => {
                 let process = self.process(index)?;
                 Some((process.pid, Some(process.threads.get(thread)?.tid)))
             }
@@ -305,11 +305,11 @@ impl Threads {
     fn lay_out(&mut self) {
         self.rows.clear();
         for (index, process) in self.processes.iter().flatten().enumerate() {
-            self.rows.push(Row::Process(index));
+            self.rows.push(ThreadRow::Process(index));
             if process.has_rows() && !self.closed.contains(&process.pid) {
                 let threads = 0..process.threads.len();
                 self.rows
-                    .extend(threads.map(|thread| Row::Thread(index, thread)));
+                    .extend(threads.map(|thread| ThreadRow::Thread(index, thread)));
             }
         }
         self.scroll.set_len(self.rows.len());
@@ -319,12 +319,13 @@ impl Threads {
         self.processes.as_ref()?.get(index)
     }
 
-    fn row(&self) -> Option<Row> {
+    fn row(&self) -> Option<ThreadRow> {
         self.rows.get(self.scroll.cursor()).copied()
     }
 
     fn fold(&mut self) {
-        let (Some(Row::Process(index)) | Some(Row::Thread(index, _))) = self.row() else {
+        let (Some(ThreadRow::Process(index)) | Some(ThreadRow::Thread(index, _))) = self.row()
+        else {
             return;
         };
         let Some(pid) = self.process(index).map(|process| process.pid) else {
@@ -334,7 +335,10 @@ impl Threads {
             self.closed.insert(pid);
         }
         self.lay_out();
-        let at = self.rows.iter().position(|&row| row == Row::Process(index));
+        let at = self
+            .rows
+            .iter()
+            .position(|&row| row == ThreadRow::Process(index));
         self.scroll.go_to(at.unwrap_or(0));
     }
 
@@ -345,7 +349,7 @@ impl Threads {
             return;
         };
         match self.row() {
-            Some(Row::Process(_)) => {
+            Some(ThreadRow::Process(_)) => {
                 let pid = profile.task(task).pid;
                 shared.change(|selection| filters::zoom(&mut selection.filter.pids, pid));
             }
@@ -361,11 +365,11 @@ impl Threads {
         all.max().unwrap_or(0)
     }
 
-    fn line(&self, row: Row) -> Option<Line<'_>> {
+    fn line(&self, row: ThreadRow) -> Option<ThreadCells<'_>> {
         match row {
-            Row::Process(index) => {
+            ThreadRow::Process(index) => {
                 let process = self.process(index)?;
-                Some(Line {
+                Some(ThreadCells {
                     is_process: true,
                     number: process.pid,
                     task: process.name,
@@ -376,10 +380,10 @@ impl Threads {
                         .then(|| !self.closed.contains(&process.pid)),
                 })
             }
-            Row::Thread(index, thread) => {
+            ThreadRow::Thread(index, thread) => {
                 let process = self.process(index)?;
                 let thread = process.threads.get(thread)?;
-                Some(Line {
+                Some(ThreadCells {
                     is_process: false,
                     number: thread.tid,
                     task: thread.task,
@@ -412,7 +416,7 @@ impl Process {
 }
 
 /// What a row shows.
-struct Line<'a> {
+struct ThreadCells<'a> {
     is_process: bool,
     number: i32,
     task: TaskId,
@@ -421,7 +425,7 @@ struct Line<'a> {
     is_open: Option<bool>,
 }
 
-impl Line<'_> {
+impl ThreadCells<'_> {
     /// Draws it; `curve` is its weight over time.
     fn draw(&self, shared: &Shared, profile: &Profile, curve: &str, mut pen: Pen<'_>) {
         let theme = &shared.theme;

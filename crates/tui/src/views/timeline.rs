@@ -3,7 +3,7 @@
 
 use super::{About, Fresh, Subject, Tab};
 use crate::action::Action;
-use crate::bindings::Scope;
+use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask};
 use crate::filters;
 use crate::frame::samples;
@@ -22,7 +22,7 @@ pub(super) const ABOUT: About = About {
     word: "time",
     command: "view timeline",
     help: "When and on which CPU the samples fell",
-    scope: Scope::Timeline,
+    scope: KeyScope::Timeline,
     subject: Subject::Samples,
     shown_by: None,
     idle: &[],

@@ -3,10 +3,10 @@
 use super::rows::{self, FrameRow, Rank, Shift, draw_headings, draw_outline};
 use super::{About, Fresh, NO_ORDER, NO_REVERSE, Subject, Tab};
 use crate::action::Action;
-use crate::bindings::Scope;
+use crate::bindings::KeyScope;
 use crate::data::{Found, Grown, Seen, TopDown};
 use crate::memory::{Folds, Name};
-use crate::outline::{Forest, Opened, Outline, Row};
+use crate::outline::{Forest, Opened, Outline, OutlineRow};
 use crate::shared::{Selected, Shared};
 use prof_report::model::{GrowId, NodeId, SiteId};
 use ratatui::buffer::Buffer;
@@ -18,7 +18,7 @@ pub(super) const ABOUT: About = About {
     word: "tree",
     command: "view call tree",
     help: "Calls from the root down, or from the callees up",
-    scope: Scope::Tree,
+    scope: KeyScope::Tree,
     subject: Subject::Samples,
     shown_by: None,
     idle: &[NO_ORDER, NO_REVERSE],
@@ -191,7 +191,7 @@ impl TreeView {
         }
     }
 
-    fn site(&self, seen: &Seen, row: Row) -> Option<SiteId> {
+    fn site(&self, seen: &Seen, row: OutlineRow) -> Option<SiteId> {
         match self.way {
             Way::TopDown => seen.site_at(NodeId(row.node)),
             Way::BottomUp => self.bottom_up.as_ref()?.0.site(seen, row.node),
@@ -211,7 +211,7 @@ impl TreeView {
         }
     }
 
-    fn describe(&self, seen: &Seen, row: Row) -> Option<FrameRow> {
+    fn describe(&self, seen: &Seen, row: OutlineRow) -> Option<FrameRow> {
         let site = self.site(seen, row)?;
         let (own, total, has_children) = match self.way {
             Way::TopDown => {
