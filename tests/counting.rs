@@ -184,24 +184,30 @@ fn json_lines_have_perfs_keys() {
     assert_eq!(lines[1]["metric-unit"], "CPUs utilized");
 }
 
+/// What a plain user sees of these events.
+fn stat_of_nobody(events: &str) -> Finished {
+    // A copy where every user may execute it.
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), open).expect("ours");
+    let copy = folder.path().join("prof");
+    std::fs::copy(prof_command().get_program(), &copy).expect("copied");
+    let run = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&copy)
+        .args(["stat", "-x,", "-e", events, "true"])
+        .current_dir("/")
+        .output();
+    run.expect("setpriv starts").into()
+}
+
 #[test]
 fn a_user_without_rights_sees_no_false_zero() {
     let test = "a_user_without_rights_sees_no_false_zero";
     if !may_record_all(test) || !have(test, "setpriv") {
         return;
     }
-    // A copy where every user may execute it.
-    let copy = std::env::temp_dir().join(format!("prof-stat-{}", std::process::id()));
-    std::fs::copy(prof_command().get_program(), &copy).expect("copied");
-    let run: Finished = Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-        .arg(&copy)
-        .args(["stat", "-x,", "-e", "page-faults,context-switches", "true"])
-        .current_dir("/")
-        .output()
-        .expect("setpriv starts")
-        .into();
-    std::fs::remove_file(&copy).expect("it is there");
+    let run = stat_of_nobody("page-faults,context-switches");
     if !run.stderr.contains(":u") {
         skipped(
             test,
@@ -325,4 +331,37 @@ fn interrupts_climb_the_ladder_of_record() {
     assert_eq!(heard, ["ready", "int", "term"]);
     let signal = std::os::unix::process::ExitStatusExt::signal(&status);
     assert_eq!(signal, Some(9), "{status:?}");
+}
+
+#[test]
+fn what_cannot_leave_the_kernel_out_is_not_supported_for_a_plain_user() {
+    let test = "what_cannot_leave_the_kernel_out_is_not_supported_for_a_plain_user";
+    if !std::path::Path::new("/sys/bus/event_source/devices/msr/events/tsc").exists() {
+        return skipped(test, "no PMU here counts msr/tsc/");
+    }
+    if !may_record_all(test) || !have(test, "setpriv") {
+        return;
+    }
+    let counted = stat_of_nobody("msr/tsc/,page-faults");
+    if !counted.stderr.contains("msr/tsc/u") {
+        return skipped(
+            test,
+            "kernel.perf_event_paranoid lets everybody see the kernel",
+        );
+    }
+    assert_eq!(counted.code, 0, "{}", counted.stderr);
+    let fields = fields(&counted);
+    assert_eq!(fields[0][0], "<not supported>");
+    assert!(fields[1][0].parse::<u64>().is_ok(), "{fields:?}");
+    for words in ["cannot leave out the kernel", "perf_event_paranoid=1"] {
+        assert!(counted.stderr.contains(words), "{}", counted.stderr);
+    }
+    // What was asked for as it is is refused, with the cause.
+    let refused = stat_of_nobody("msr/tsc/k");
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("hides the kernel"),
+        "{}",
+        refused.stderr
+    );
 }

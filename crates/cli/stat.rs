@@ -248,6 +248,7 @@ struct Session {
     only_command: bool,
     events: Vec<EventFigures>,
     blind: Vec<String>,
+    forbidden: Vec<String>,
     times: Times,
     runs: u32,
     intervals: u64,
@@ -272,6 +273,7 @@ impl Session {
             only_command: plan.selection == Selection::Command,
             events: Vec::new(),
             blind: Vec::new(),
+            forbidden: Vec::new(),
             times: Times::default(),
             runs: 0,
             intervals: 0,
@@ -287,7 +289,8 @@ impl Session {
         let opened = plan.open()?;
         if self.events.is_empty() {
             self.events = new_figures(opened.counters());
-            self.blind = blind_names(opened.counters());
+            self.blind = names_of(opened.counters(), Counter::is_blind);
+            self.forbidden = names_of(opened.counters(), Counter::is_forbidden);
         }
         let mut before = Interval {
             events: new_figures(opened.counters()),
@@ -360,12 +363,17 @@ impl Session {
 
     /// A 0 that means "cannot see" is not shown as 0, and here is why.
     fn explain_blind(&self) {
-        if !self.blind.is_empty() {
-            say(&format!(
-                "not counted: {} occur in the kernel, which this user may not watch\n  \
-                 try: sudo sysctl kernel.perf_event_paranoid=1",
-                self.blind.join(", ")
-            ));
+        for (names, why) in [
+            (&self.blind, "occur in the kernel"),
+            (&self.forbidden, "cannot leave out the kernel"),
+        ] {
+            if !names.is_empty() {
+                say(&format!(
+                    "not counted: {} {why}, which this user may not watch\n  \
+                     try: sudo sysctl kernel.perf_event_paranoid=1",
+                    names.join(", ")
+                ));
+            }
         }
     }
 }
@@ -399,9 +407,9 @@ fn count(reading: &Reading) -> Count {
     }
 }
 
-fn blind_names(counters: &Counters) -> Vec<String> {
-    let blind = counters.iter().filter(|counter| counter.is_blind());
-    blind.map(|counter| counter.name().to_owned()).collect()
+fn names_of(counters: &Counters, are: fn(&Counter) -> bool) -> Vec<String> {
+    let counters = counters.iter().filter(|counter| are(counter));
+    counters.map(|counter| counter.name().to_owned()).collect()
 }
 
 /// stderr or a file.

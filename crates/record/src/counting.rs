@@ -4,7 +4,7 @@
 //! you ask. Inherited counts of children are in the readings.
 
 use crate::events::{self, EventSpec, break_up, is_of_a_group};
-use crate::hints::{Refusal, Step, Whose};
+use crate::hints::{FIRST_OWN_PMU, Refusal, Step, Whose};
 use crate::open::{Trial, is_probe};
 use crate::rings::{Lockable, RingMemory};
 use prof_abi::{AttrFlags, EventAttr, ReadFormat, event_kind};
@@ -105,6 +105,8 @@ pub struct Counter {
     leads: bool,
     /// Its group may be why it is not supported.
     is_misgrouped: bool,
+    /// This user may not watch the kernel, and it has nothing else.
+    is_forbidden: bool,
 }
 
 impl Counter {
@@ -127,6 +129,12 @@ impl Counter {
     /// which is excluded.
     pub fn is_blind(&self) -> bool {
         events::is_blind(&self.attr)
+    }
+
+    /// Whether it cannot leave the kernel out, which this user may not watch;
+    /// it is then not supported.
+    pub fn is_forbidden(&self) -> bool {
+        self.is_forbidden
     }
 
     /// Reads all of it.
@@ -209,6 +217,7 @@ impl Counters {
             supported: leader.is_none_or(|leader| leader.supported),
             leads: leader.is_none(),
             is_misgrouped: false,
+            is_forbidden: false,
         };
         if !counter.supported {
             return Ok(counter);
@@ -228,8 +237,9 @@ impl Counters {
             match open_narrowing(&mut counter, spec, target, group) {
                 Ok(event) => counter.members.push(Some(event)),
                 Err(error) => match verdict(error.errno(), &counter, spec) {
-                    Verdict::Unsupported => {
+                    kind @ (Verdict::Unsupported | Verdict::Forbidden) => {
                         counter.supported = false;
+                        counter.is_forbidden = matches!(kind, Verdict::Forbidden);
                         counter.is_misgrouped = !counter.leads && is_of_a_group(error.errno());
                         counter.members.clear();
                         return Ok(counter);
@@ -328,6 +338,8 @@ fn open_narrowing(
 enum Verdict {
     /// This machine lacks the event.
     Unsupported,
+    /// Its PMU has nothing for this user, who may not watch the kernel.
+    Forbidden,
     /// The thread has ended.
     Gone,
     /// The user should know.
@@ -337,11 +349,15 @@ enum Verdict {
 fn verdict(errno: i32, counter: &Counter, spec: &EventSpec) -> Verdict {
     // Of generalized events it means that this CPU has nothing of the kind.
     let is_general = matches!(spec.attr.kind, event_kind::HARDWARE | event_kind::CACHE);
+    // Software PMUs such as msr cannot tell the kernel from the rest.
+    let excludes = |attr: &EventAttr| attr.flags.has(AttrFlags::EXCLUDE_KERNEL);
+    let is_narrowed = excludes(&counter.attr) && !excludes(&spec.attr);
     match errno {
         libc::ENOENT | libc::EOPNOTSUPP | libc::ENXIO | libc::ENODEV => Verdict::Unsupported,
         libc::EINVAL if counter.leads && is_general => Verdict::Unsupported,
         _ if !counter.leads && spec.weak && is_of_a_group(errno) => Verdict::Unsupported,
         libc::ESRCH => Verdict::Gone,
+        libc::EINVAL if is_narrowed && spec.attr.kind >= FIRST_OWN_PMU => Verdict::Forbidden,
         _ => Verdict::Failed,
     }
 }

@@ -117,9 +117,10 @@ const COUNTS_ONLY: &str =
     "it can be counted here, not sampled\n  try: prof stat{system} -e '{event}' ./app";
 const KERNEL_BREAKPOINT: &str =
     "to watch an address of the kernel takes CAP_SYS_ADMIN\n  try: {sudo}";
+const HIDDEN_KERNEL: &str = "kernel.perf_event_paranoid is {paranoid}, which hides the kernel from users without CAP_PERFMON, and this PMU has nothing else\n  try: {sudo}\n   or: {sysctl} kernel.perf_event_paranoid=1   (until reboot)";
 const ALWAYS: fn(&Refusal) -> bool = |_| true;
 /// Types from here on are given to PMUs as they come.
-const FIRST_OWN_PMU: u32 = 6;
+pub(crate) const FIRST_OWN_PMU: u32 = 6;
 const NO_KERNEL_SUPPORT: fn(&Refusal) -> bool = |refusal| refusal.paranoid.is_none();
 
 /// The first row that applies is the answer.
@@ -174,6 +175,11 @@ const ROWS: &[Row] = &[
         libc::EACCES,
         |r| r.paranoid.is_some_and(|level| level > 2),
         "kernel.perf_event_paranoid is {paranoid}, which allows nothing to users without CAP_PERFMON\n  try: {sysctl} kernel.perf_event_paranoid=2   (until reboot)",
+    ),
+    open(
+        libc::EACCES,
+        |r| r.kernel && r.kind >= FIRST_OWN_PMU && r.paranoid.is_some_and(|level| level > 1),
+        HIDDEN_KERNEL,
     ),
     open(
         libc::EACCES,
@@ -256,7 +262,7 @@ const ROWS: &[Row] = &[
     open(
         libc::EINVAL,
         |r| r.counting && r.kind >= FIRST_OWN_PMU && !r.kernel,
-        "this PMU cannot leave the kernel out, as :u asks, or the rights of this user\n  try: the event without :u, {sudo}",
+        "this PMU cannot leave the kernel out, as :u asks, or the rights of this user\n  try: the event without :u{, sudo}",
     ),
     open(
         libc::EINVAL,
@@ -266,7 +272,7 @@ const ROWS: &[Row] = &[
     open(
         libc::EINVAL,
         |r| r.kind >= FIRST_OWN_PMU,
-        "this PMU may only count, or only everything on a CPU\n  try: prof stat -a -e '{event}' sleep 1, {sudo}",
+        "this PMU may only count, or only everything on a CPU\n  try: prof stat -a -e '{event}' sleep 1{, sudo}",
     ),
     open(
         libc::EINVAL,
@@ -393,6 +399,7 @@ impl Refusal {
             .text
             .replace("{command}", if self.counting { "stat" } else { "record" })
             .replace("{sudo}", self.privilege())
+            .replace("{, sudo}", if self.root { "" } else { ", with sudo" })
             .replace("{sysctl}", self.sysctl())
             .replace(
                 "{system}",

@@ -1,6 +1,6 @@
 //! A refusal for each row, and what its message says.
 
-use super::{ROWS, Refusal, Step, Whose};
+use super::{FIRST_OWN_PMU, ROWS, Refusal, Step, Whose};
 use crate::rings::{Lockable, RingMemory};
 
 fn plain(step: Step, errno: i32) -> Refusal {
@@ -130,6 +130,15 @@ fn cases() -> Vec<(Refusal, &'static str)> {
                 ..open(libc::EACCES)
             },
             "paranoid=2",
+        ),
+        (
+            Refusal {
+                kind: FIRST_OWN_PMU,
+                kernel: true,
+                paranoid: Some(2),
+                ..open(libc::EACCES)
+            },
+            "this PMU has nothing else",
         ),
         (open(libc::EACCES), "security policy"),
         (
