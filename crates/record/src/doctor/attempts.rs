@@ -96,9 +96,13 @@ fn other_users(attr: &EventAttr) -> Option<Tried> {
     tried.into_iter().find(|tried| *tried != Err(libc::ESRCH))
 }
 
-/// One that every kernel with tracepoints has.
+/// A tracepoint that every kernel with tracepoints has, by its place among the
+/// events of tracefs.
+pub(super) const EVERY_KERNEL_HAS: &str = "sched/sched_switch";
+
 fn tracepoint(tracefs: &Path) -> Option<Tried> {
-    let id = fs::read_to_string(tracefs.join("events/sched/sched_switch/id")).ok()?;
+    let event = tracefs.join("events").join(EVERY_KERNEL_HAS);
+    let id = fs::read_to_string(event.join("id")).ok()?;
     let attr = EventAttr {
         kind: event_kind::TRACEPOINT,
         config: id.trim().parse().ok()?,

@@ -1,6 +1,6 @@
 //! The settings that decide what may be profiled.
 
-use super::attempts::Attempts;
+use super::attempts::{Attempts, EVERY_KERNEL_HAS};
 use std::fs;
 use std::path::Path;
 
@@ -56,7 +56,8 @@ pub struct Environment {
     pub kernel_symbols: bool,
     /// Where tracefs is mounted.
     pub tracefs: Option<String>,
-    /// Whether its list of events can be read.
+    /// Whether the files of its events can be read: their ids, to record them,
+    /// and their formats, to show them.
     pub tracefs_readable: bool,
     /// Whether this process is in a user namespace of its own, where
     /// capabilities do not reach the kernel's events.
@@ -110,7 +111,7 @@ impl Environment {
             pmus: names(&root.join("sys/bus/event_source/devices")),
             virtual_machine: text("proc/cpuinfo").contains(" hypervisor"),
             kernel_symbols: first_address_is_real(&root.join("proc/kallsyms")),
-            tracefs_readable: events.is_some_and(|events| fs::read_dir(events).is_ok()),
+            tracefs_readable: events.is_some_and(|events| has_readable_event(&events)),
             tracefs,
             user_namespace: is_of_a_user_namespace(&text("proc/self/uid_map")),
             seccomp: field(&status, "Seccomp:").is_some_and(|mode| mode.trim() == "2"),
@@ -189,6 +190,15 @@ fn tracefs_mount(mounts: &str) -> Option<String> {
     points.first().map(|&point| point.to_owned())
 }
 
+/// Whether the files that a recording needs of a tracepoint can be read; that
+/// their directories can be listed says nothing of it.
+fn has_readable_event(events: &Path) -> bool {
+    let event = events.join(EVERY_KERNEL_HAS);
+    ["id", "format"]
+        .iter()
+        .all(|name| fs::read(event.join(name)).is_ok_and(|text| !text.is_empty()))
+}
+
 /// Only the beginning is read: the whole list takes the kernel 30 ms.
 fn first_address_is_real(kallsyms: &Path) -> bool {
     use std::io::Read;
@@ -238,7 +248,10 @@ mod tests {
             "proc/self/mounts",
             "x /sys/kernel/debug/tracing tracefs rw 0 0\nx /sys/kernel/tracing tracefs rw 0 0\n",
         );
-        put(root, "sys/kernel/tracing/events/enable", "0\n");
+        let event = "sys/kernel/tracing/events/sched/sched_switch";
+        put(root, &format!("{event}/id"), "314\n");
+        assert!(!Environment::read_under(root).tracefs_readable);
+        put(root, &format!("{event}/format"), "name: sched_switch\n");
         put(root, "proc/sys/kernel/perf_event_paranoid", "-1\n");
         put(root, "proc/sys/kernel/yama/ptrace_scope", "2\n");
         put(root, "proc/kallsyms", "ffffffff81000000 T _text\n");
