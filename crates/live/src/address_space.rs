@@ -14,6 +14,7 @@
 
 use crate::modules::ModuleId;
 use prof_profile::{Avma, FileOffset};
+use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
 /// What may be done with a mapping.
@@ -169,6 +170,18 @@ impl AddressSpace {
     /// All mappings in address order, none overlapping.
     pub fn iter(&self) -> impl Iterator<Item = Mapping> {
         self.flattened().into_iter()
+    }
+
+    /// Hands all that is mapped, hidden ranges too, to `each`; layers that are
+    /// in `seen` are passed over.
+    pub(crate) fn each_module(&self, seen: &mut FxHashSet<usize>, each: &mut impl FnMut(ModuleId)) {
+        let mut is_new = |layer: &&Arc<Layer>| seen.insert(Arc::as_ptr(layer).addr());
+        let frozen = self.frozen.iter().filter(&mut is_new);
+        let mappings = self.own.iter().chain(frozen.flat_map(|layer| layer.iter()));
+        mappings.for_each(|mapping| each(mapping.module));
+        if let Some(before) = &self.before {
+            before.each_module(seen, each);
+        }
     }
 
     fn flattened(&self) -> Layer {

@@ -1,7 +1,7 @@
 //! A sample's user chain, with the live process for what was not copied.
 
 use super::links::{Around, Links, Proof};
-use super::memory::{Copied, CopiedAndCode, LivePieces, TargetMemory};
+use super::memory::{Copied, CopiedAndCode, LivePieces, SparePieces, TargetMemory};
 use super::outbox::{Trial, Verdict};
 use super::outer::{Known, OuterFrames};
 use super::told;
@@ -81,6 +81,7 @@ pub(super) struct Chains<F, M> {
     /// the samples of this one.
     drain: u64,
     scratch: Vec<Known>,
+    spare: SparePieces,
     /// The last drain in which a chain went beyond its copied piece.
     last_beyond: u64,
     /// Samples wait: nothing beyond their copied pieces.
@@ -99,6 +100,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             drain: 1,
             last_beyond: 0,
             scratch: Vec::new(),
+            spare: SparePieces::default(),
             is_pressed: false,
             wanted: Wanted::default(),
         }
@@ -146,6 +148,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             stacks: &mut self.stacks,
             memory: &self.memory,
             links: &mut self.links,
+            spare: &mut self.spare,
             drain: self.drain,
             processes,
             sample,
@@ -232,6 +235,7 @@ struct Walk<'a, F, M> {
     stacks: &'a mut StackUnwinder<F>,
     memory: &'a M,
     links: &'a mut Links,
+    spare: &'a mut SparePieces,
     drain: u64,
     processes: &'a Processes,
     sample: &'a ThreadSample<'a>,
@@ -389,7 +393,14 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
 
     /// Walks on through the live process, from where the copy ended.
     fn live_part(&mut self) -> Stop {
-        let mut pieces = LivePieces::new(self.memory, self.sample.state.pid);
+        let mut spare = std::mem::take(self.spare);
+        let stop = self.live_walk(&mut spare);
+        *self.spare = spare;
+        stop
+    }
+
+    fn live_walk(&mut self, spare: &mut SparePieces) -> Stop {
+        let mut pieces = LivePieces::new(self.memory, self.sample.state.pid, spare);
         loop {
             match self.walk(&mut pieces, Source::Live) {
                 // A failed check forgets that frame, so this comes to an end.
@@ -401,7 +412,6 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
 
     /// Steps until a known frame or the end.
     fn walk(&mut self, beyond: &mut impl Beyond, source: Source) -> Stop {
-        let mut learnt = (0, 0);
         while self.inner.len() < MAX_FRAMES {
             let sp = self.cursor.registers().sp();
             if let Some(at) = self.outer.find(sp, self.cursor.key()) {
@@ -424,12 +434,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             };
             match source {
                 Source::Copied => {
-                    let pair = (callee.pc(), self.cursor.pc());
-                    // A recursion repeats it thousands of times.
-                    if pair != learnt || callee.is_exact() {
-                        self.links.learn(&mut around, &callee, &self.cursor);
-                        learnt = pair;
-                    }
+                    self.links.learn(&mut around, &callee, &self.cursor);
                     self.note(step.slot, self.drain - 1, Proof::Shown);
                 }
                 Source::Live => {

@@ -9,23 +9,36 @@
 use crate::processes::Processes;
 use crate::stacks::{Beyond, OpenFile, StackUnwinder, UserState};
 use prof_profile::Avma;
-use prof_unwind::{CallBefore, Cursor, FunctionAt, ModuleId};
-use rustc_hash::FxHashSet;
+use prof_unwind::{CallBefore, Cursor, FunctionAt};
+use rustc_hash::{FxHashSet, FxHasher};
+use std::hash::{Hash, Hasher};
 
 /// Most links that are remembered.
 const MAX_LINKS: usize = 1 << 18;
 
-/// The call at an address of a file, and the function it ran.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Link {
-    caller: (ModuleId, u64),
-    callee: (ModuleId, u64),
-}
+/// The call at an address of a file, and the function it ran, as a hash of
+/// both: of this many, two that are the same by chance are not to be expected.
+type Link = u64;
+
+/// Pairs of addresses that were looked up last; a power of two.
+const RECENT: usize = 4096;
 
 /// Links seen in copied stacks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Links {
     seen: FxHashSet<Link>,
+    /// Hashes of pairs of addresses, each at a place of its own: to look up
+    /// what was learnt just before is most of the work.
+    recent: Box<[u64]>,
+}
+
+impl Default for Links {
+    fn default() -> Self {
+        Self {
+            seen: FxHashSet::default(),
+            recent: vec![0; RECENT].into(),
+        }
+    }
 }
 
 /// Where to look things up for one sample.
@@ -44,15 +57,32 @@ impl Links {
         callee: &Cursor,
         caller: &Cursor,
     ) {
+        if self.is_recent(around.state.pid, callee, caller) {
+            return;
+        }
         let mut beyond = ();
         let caller = function(around, caller.lookup(), &mut beyond);
         let callee = function(around, callee.lookup(), &mut beyond);
         if let (Some(caller), Some(callee)) = (caller, callee) {
             if self.seen.len() >= MAX_LINKS {
                 self.seen.clear();
+                self.recent.fill(0);
             }
             self.seen.insert(link(&caller, &callee));
         }
+    }
+
+    /// Whether this pair of a process was learnt just before; if not, it counts
+    /// as such from now on. Where other code is mapped at both addresses by
+    /// then, that is not learnt once.
+    fn is_recent(&mut self, pid: i32, callee: &Cursor, caller: &Cursor) -> bool {
+        let mut hasher = FxHasher::default();
+        (pid, callee.lookup().0, caller.lookup().0).hash(&mut hasher);
+        let hash = hasher.finish();
+        let Some(recent) = self.recent.get_mut(hash as usize % RECENT) else {
+            return false;
+        };
+        std::mem::replace(recent, hash) == hash
     }
 
     /// Whether the call that returns to `caller` can have led to `callee`.
@@ -134,8 +164,7 @@ fn begins_stacks<F: OpenFile>(
 }
 
 fn link(caller: &FunctionAt, callee: &FunctionAt) -> Link {
-    Link {
-        caller: (caller.module, caller.at.0),
-        callee: (callee.module, callee.start.0),
-    }
+    let mut hasher = FxHasher::default();
+    (caller.module, caller.at.0, callee.module, callee.start.0).hash(&mut hasher);
+    hasher.finish()
 }

@@ -20,6 +20,8 @@ pub trait TargetMemory {
 const PIECE: u64 = 16384;
 /// Most bytes read for one sample, 8 MiB: a whole stack of usual size.
 const MAX_PIECES: usize = 512;
+/// Most buffers kept for reuse.
+const MAX_SPARE: usize = 16;
 
 /// Pieces of one process's memory, each read once.
 ///
@@ -29,14 +31,43 @@ pub(super) struct LivePieces<'a, M> {
     memory: &'a M,
     pid: i32,
     pieces: Vec<(u64, Vec<u8>)>,
+    spare: &'a mut SparePieces,
+}
+
+/// Buffers for pieces to come.
+#[derive(Debug, Default)]
+pub(super) struct SparePieces(Vec<Vec<u8>>);
+
+impl SparePieces {
+    /// One of a piece's size, with whatever in it.
+    fn take(&mut self) -> Vec<u8> {
+        let mut buffer = self.0.pop().unwrap_or_default();
+        buffer.resize(PIECE as usize, 0);
+        buffer
+    }
+
+    fn give_back(&mut self, buffer: Vec<u8>) {
+        if self.0.len() < MAX_SPARE {
+            self.0.push(buffer);
+        }
+    }
+}
+
+impl<M> Drop for LivePieces<'_, M> {
+    fn drop(&mut self) {
+        for (_, buffer) in self.pieces.drain(..) {
+            self.spare.give_back(buffer);
+        }
+    }
 }
 
 impl<'a, M: TargetMemory> LivePieces<'a, M> {
-    pub(super) fn new(memory: &'a M, pid: i32) -> Self {
+    pub(super) fn new(memory: &'a M, pid: i32, spare: &'a mut SparePieces) -> Self {
         Self {
             memory,
             pid,
             pieces: Vec::new(),
+            spare,
         }
     }
 
@@ -49,7 +80,7 @@ impl<'a, M: TargetMemory> LivePieces<'a, M> {
             Some(index) => index,
             None if self.pieces.len() >= MAX_PIECES => return None,
             None => {
-                let mut bytes = vec![0; PIECE as usize];
+                let mut bytes = self.spare.take();
                 let got = self.memory.read(self.pid, start, &mut bytes);
                 bytes.truncate(got);
                 self.pieces.push((start, bytes));

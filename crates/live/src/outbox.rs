@@ -16,6 +16,8 @@ const TRIAL: u64 = 8;
 const LONGEST_TRIAL: u64 = 24;
 /// A part of ready records grows to this, bytes.
 const LONGEST_PART: usize = 256 << 10;
+/// Buffers of parts that are kept for reuse.
+const SPARE: usize = 8;
 /// Most bytes that wait; more ends the trials early.
 const MOST_WAITING: usize = 6 << 20;
 
@@ -82,6 +84,8 @@ pub(super) struct Outbox {
     /// Bytes of records in it, those of the last part not counted while it
     /// grows.
     waiting: usize,
+    /// Buffers for parts to come: fresh memory costs as much as to fill it.
+    spare: Vec<Vec<u8>>,
 }
 
 impl Outbox {
@@ -94,7 +98,7 @@ impl Outbox {
         if !is_open {
             self.close_last();
             self.parts.push_back(Part::Ready {
-                records: Vec::new(),
+                records: self.spare.pop().unwrap_or_default(),
                 earliest: time,
             });
         }
@@ -159,9 +163,13 @@ impl Outbox {
         self.close_last();
         while let Some(part) = self.parts.pop_front() {
             match part {
-                Part::Ready { records, .. } => {
+                Part::Ready { mut records, .. } => {
                     self.waiting = self.waiting.saturating_sub(records.len());
                     out(&records);
+                    if self.spare.len() < SPARE {
+                        records.clear();
+                        self.spare.push(records);
+                    }
                 }
                 Part::OnTrial {
                     trial,

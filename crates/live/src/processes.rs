@@ -5,7 +5,7 @@ use crate::address_space::{Access, AddressSpace, Mapping};
 use crate::modules::{Inode, Module, ModuleId, Modules, guest_path, kernel_kind, user_kind};
 use prof_abi::{BuildId, CpuMode};
 use prof_profile::{Avma, DsoKind, FileOffset, NameId, Names};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Bytes behind the kernel's text in which its first code may be: read-only
 /// data and variables come before it.
@@ -75,6 +75,8 @@ pub struct Processes {
     in_exec: usize,
     threads: FxHashMap<i32, Thread>,
     last_version: u64,
+    /// Counts changes of what any process has mapped.
+    changes: u64,
     /// Run-time code of all processes is one module.
     shares_jit: bool,
 }
@@ -93,6 +95,7 @@ impl Processes {
     /// known of them is dropped.
     pub(crate) fn forget(&mut self, tid: i32, process: Option<i32>) {
         self.threads.remove(&tid);
+        self.changes += 1;
         let space = process.and_then(|pid| self.spaces.remove(&pid));
         let ended = space.is_some_and(|space| space.is_in_exec());
         self.in_exec -= usize::from(ended);
@@ -102,6 +105,17 @@ impl Processes {
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.threads.len() + self.spaces.len() + self.modules.len()
+    }
+
+    /// What processes have mapped now.
+    pub(crate) fn in_use(&self) -> FxHashSet<ModuleId> {
+        let (mut in_use, mut seen) = (FxHashSet::default(), FxHashSet::default());
+        for space in self.spaces.values() {
+            space.each_module(&mut seen, &mut |module| {
+                in_use.insert(module);
+            });
+        }
+        in_use
     }
 
     /// Everything that was mapped so far.
@@ -312,6 +326,7 @@ impl Processes {
             .is_some_and(|space| space.end_exec(version));
         if ended {
             self.last_version = version;
+            self.changes += 1;
             self.in_exec -= 1;
         }
     }
@@ -338,6 +353,7 @@ impl Processes {
         if event.pid == event.parent_pid {
             return;
         }
+        self.changes += 1;
         let parent = self
             .spaces
             .get_mut(&event.parent_pid)
@@ -412,7 +428,15 @@ impl Processes {
         )
     }
 
+    /// A number that stays the same while no process maps, forks, ends or
+    /// executes another program.
+    #[inline]
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
     fn next_version(&mut self) -> u64 {
+        self.changes += 1;
         self.last_version += 1;
         self.last_version
     }

@@ -30,6 +30,9 @@ const SNAPSHOT_LIFE: u64 = 50_000_000;
 /// a copied piece, or started, or mapped code.
 const URGENT: u64 = 64;
 
+/// Drains after which it is seen whether too many files are open.
+const LOOK_EVERY: u64 = 32;
+
 /// Most processes whose users are remembered.
 const MAX_USERS: usize = 1 << 14;
 
@@ -315,6 +318,9 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             self.processes.forget(gone.tid, gone.process);
             // Samples that were held back made it known again.
             self.chains.forget(gone.tid);
+        }
+        if now.is_multiple_of(LOOK_EVERY) {
+            self.chains.stacks.close_unused(&self.processes);
         }
     }
 

@@ -245,6 +245,16 @@ impl Image {
         })
     }
 
+    /// Bytes of memory that it takes, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        size_of::<Self>() + self.source.held_bytes()
+    }
+
+    /// Forgets what can be read from the file again.
+    pub(crate) fn forget_read(&mut self) {
+        self.source.forget_read();
+    }
+
     /// Bytes in an address of this file.
     pub(crate) fn address_size(&self) -> u8 {
         if self.is_64 { 8 } else { 4 }
@@ -263,6 +273,16 @@ impl Image {
             .find(|segment| segment.svma.start <= svma && end <= segment.svma.end)
             .and_then(|segment| segment.offset.checked_add(svma - segment.svma.start))
             .is_some_and(|offset| self.source.read_exact(offset, out))
+    }
+
+    /// `len` bytes of what is loaded at `svma`, none of which is kept for
+    /// reading again; `None` if they are not there.
+    pub(crate) fn read_svma_once(&self, svma: u64, len: u64) -> Option<Vec<u8>> {
+        let end = svma.checked_add(len)?;
+        let mut segments = self.segments.iter();
+        let segment = segments.find(|s| s.svma.start <= svma && end <= s.svma.end)?;
+        let offset = segment.offset.checked_add(svma - segment.svma.start)?;
+        self.source.read_vec(offset, len)
     }
 
     /// As much as is loaded from `svma` on, at most `out`; how much.

@@ -78,6 +78,22 @@ impl Module {
         })
     }
 
+    /// Bytes of memory that it takes, about: what was read of the file, and the
+    /// rules that were looked up.
+    pub fn held_bytes(&self) -> usize {
+        fn entries<K, V>(map: &FxHashMap<K, V>) -> usize {
+            map.capacity() * (size_of::<(K, V)>() + 1)
+        }
+        let rows = self.rows.capacity() * 2 * size_of::<Row>();
+        let found = entries(&self.rules) + entries(&self.code_frames) + entries(&self.eh_returns);
+        self.image.held_bytes() + self.tables.held_bytes() + rows + found
+    }
+
+    /// Forgets what can be read from the file again.
+    pub fn forget_read(&mut self) {
+        self.image.forget_read();
+    }
+
     /// The identity of the file's build, if it carries one.
     pub fn build_id(&self) -> Option<BuildId> {
         self.image.build_id()
@@ -365,23 +381,32 @@ impl Module {
 /// All modules of a recording.
 #[derive(Debug, Default)]
 pub struct Modules {
-    list: Vec<Module>,
+    /// `None` where one was removed: no other gets its handle.
+    list: Vec<Option<Box<Module>>>,
 }
 
 impl Modules {
     /// Adds a module.
     pub fn add(&mut self, module: Module) -> ModuleId {
         let id = ModuleId(u32::try_from(self.list.len()).expect("fewer than 2^32 modules"));
-        self.list.push(module);
+        self.list.push(Some(Box::new(module)));
         id
     }
 
-    /// The module of a handle of this list.
+    /// The module of a handle of this list, unless it was removed.
     pub fn get(&self, id: ModuleId) -> Option<&Module> {
-        self.list.get(id.0 as usize)
+        self.list.get(id.0 as usize)?.as_deref()
     }
 
-    pub(crate) fn get_mut(&mut self, id: ModuleId) -> Option<&mut Module> {
-        self.list.get_mut(id.0 as usize)
+    /// The same, to look things up in it.
+    pub fn get_mut(&mut self, id: ModuleId) -> Option<&mut Module> {
+        self.list.get_mut(id.0 as usize)?.as_deref_mut()
+    }
+
+    /// Closes a module's file and forgets all of it.
+    pub fn remove(&mut self, id: ModuleId) {
+        if let Some(module) = self.list.get_mut(id.0 as usize) {
+            *module = None;
+        }
     }
 }

@@ -49,6 +49,21 @@ impl Source {
         self.len() == 0
     }
 
+    /// Bytes of memory that it takes, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Self::File(file) => file.chunks.borrow().len() * CHUNK,
+            Self::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    /// Forgets what can be read again.
+    pub(crate) fn forget_read(&mut self) {
+        if let Self::File(file) = self {
+            file.chunks = RefCell::default();
+        }
+    }
+
     /// Fills `out` from `offset`; false if that is not all there.
     pub fn read_exact(&self, offset: u64, out: &mut [u8]) -> bool {
         match self {

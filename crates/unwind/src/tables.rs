@@ -44,6 +44,20 @@ impl std::fmt::Debug for Context {
 }
 
 impl Tables {
+    /// Bytes of memory that they take, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let debug_frame = self.debug_frame.as_ref().and_then(Option::as_ref);
+        let scanned = self.eh_frame.iter().chain(debug_frame);
+        let bytes = scanned.map(|section| {
+            section.bytes.len() + section.fdes.capacity() * size_of::<(u64, u64, u32)>()
+        });
+        let firsts = self
+            .sorted
+            .as_ref()
+            .map_or(0, |table| 8 * table.firsts.len());
+        size_of::<Self>() + firsts + bytes.sum::<usize>()
+    }
+
     /// The rules at `svma`: `.eh_frame` first, then `.debug_frame`.
     pub(crate) fn find(&mut self, image: &Image, svma: u64) -> Found {
         if !self.opened {
@@ -101,7 +115,15 @@ struct SortedTable {
     /// Address of the header itself.
     start: u64,
     entries: u64,
+    /// The code address of the first entry of each block, where there are
+    /// several: a search then reads one block only.
+    firsts: Vec<u64>,
 }
+
+/// Entries that are read at once.
+const BLOCK: usize = 64;
+/// Bytes of an entry.
+const ENTRY: usize = 8;
 
 impl SortedTable {
     /// pc-relative and signed, 4 bytes; unsigned, 4 bytes; relative to the
@@ -115,42 +137,60 @@ impl SortedTable {
             return None;
         }
         let count = u32::from_le_bytes(*header.last_chunk()?);
-        let room = end.checked_sub(start)?.checked_sub(12)? / 8;
-        let entries = u64::from(count).min(room);
-        (entries > 0).then_some(Self { start, entries })
+        let room = end.checked_sub(start)?.checked_sub(12)? / ENTRY as u64;
+        let mut table = Self {
+            start,
+            entries: u64::from(count).min(room),
+            firsts: Vec::new(),
+        };
+        if table.entries > BLOCK as u64 {
+            let bytes = image.read_svma_once(table.entry_at(0), table.entries * ENTRY as u64)?;
+            let blocks = bytes.chunks(BLOCK * ENTRY);
+            table.firsts = blocks
+                .filter_map(|block| Some(table.entry(block, 0)?.0))
+                .collect();
+        }
+        (table.entries > 0).then_some(table)
     }
 
-    /// Code and FDE address of an entry.
-    fn entry(&self, image: &Image, index: u64) -> Option<(u64, u64)> {
-        let mut raw = [0; 8];
-        let at = self
-            .start
-            .checked_add(12)?
-            .checked_add(index.checked_mul(8)?)?;
-        if !image.read_svma(at, &mut raw) {
-            return None;
-        }
-        let relative = |bytes: [u8; 4]| {
+    /// Where an entry stands. The table lies in a segment, so nothing wraps.
+    fn entry_at(&self, index: u64) -> u64 {
+        self.start + 12 + index * ENTRY as u64
+    }
+
+    /// Code and FDE address of an entry of a block.
+    fn entry(&self, block: &[u8], index: usize) -> Option<(u64, u64)> {
+        let raw = block.get(index * ENTRY..)?;
+        let relative = |bytes: &[u8; 4]| {
             self.start
-                .wrapping_add_signed(i64::from(i32::from_le_bytes(bytes)))
+                .wrapping_add_signed(i64::from(i32::from_le_bytes(*bytes)))
         };
-        let (code, fde) = (raw.first_chunk()?, raw.last_chunk()?);
-        Some((relative(*code), relative(*fde)))
+        Some((
+            relative(raw.first_chunk()?),
+            relative(raw.get(4..)?.first_chunk()?),
+        ))
     }
 
     fn find(&self, image: &Image, svma: u64, context: &mut UnwindContext<usize>) -> Found {
-        let (mut low, mut high) = (0, self.entries);
+        let block = self.firsts.partition_point(|&first| first <= svma);
+        let first = block.saturating_sub(1) as u64 * BLOCK as u64;
+        let count = (self.entries - first).min(BLOCK as u64) as usize;
+        let mut bytes = [0; BLOCK * ENTRY];
+        let bytes = bytes.get_mut(..count * ENTRY).unwrap_or_default();
+        if !image.read_svma(self.entry_at(first), bytes) {
+            return Found::Damaged;
+        }
+        let (mut low, mut high) = (0, count);
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.entry(image, middle) {
+            match self.entry(bytes, middle) {
                 Some((code, _)) if code <= svma => low = middle + 1,
-                Some(_) => high = middle,
-                None => return Found::Damaged,
+                _ => high = middle,
             }
         }
         let fde = low
             .checked_sub(1)
-            .and_then(|index| self.entry(image, index));
+            .and_then(|index| self.entry(bytes, index));
         match fde {
             Some((_, fde)) => find_in_fde(image, fde, svma, context),
             None => Found::Nothing,

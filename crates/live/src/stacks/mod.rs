@@ -14,7 +14,7 @@ use prof_unwind::Place;
 
 use crate::modules::ModuleId;
 use crate::processes::Processes;
-use places::Places;
+use places::{Most, Places};
 use prof_perfdata::Sample;
 use prof_profile::{Avma, ChainEnd};
 use prof_unwind::{Cursor, Machine, Process, Registers, StackDump, Step, Unwinder};
@@ -98,6 +98,12 @@ impl<F: OpenFile> StackUnwinder<F> {
     pub fn prepare(&mut self, processes: &Processes, module: ModuleId, pid: i32) {
         self.places
             .prepare(&mut self.unwinder.modules, processes, module, pid);
+    }
+
+    /// Closes files that no process maps any more, where there are many.
+    pub(crate) fn close_unused(&mut self, processes: &Processes) {
+        self.places
+            .keep(&mut self.unwinder.modules, processes, Most::LIVE);
     }
 
     /// Appends the addresses of the user chain to `out`, innermost first, at
