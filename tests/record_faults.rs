@@ -357,6 +357,41 @@ fn calls_while_recording(traced: &str) -> Vec<(String, usize)> {
     calls
 }
 
+#[test]
+fn without_its_threads_nothing_is_run_and_the_older_recording_stays() {
+    let test = "without_its_threads_nothing_is_run_and_the_older_recording_stays";
+    if !have(test, "strace") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let (file, ran) = (dir.path().join("f.data"), dir.path().join("ran"));
+    let run = |inject: &str| {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", "60", "strace", "-qq", "-o", "/dev/null"]);
+        command.args(["-e", inject, env!("CARGO_BIN_EXE_prof"), "record"]);
+        command.args(["-q", "-g", "-o"]).arg(&file);
+        command.arg("touch").arg(&ran);
+        Finished::from(command.output().expect("timeout starts"))
+    };
+    // The first is the draining thread, the second writes.
+    for number in [1, 2] {
+        std::fs::write(&file, "an old recording").expect("written");
+        let failed = run(&format!("inject=clone3:error=EAGAIN:when={number}"));
+        if failed.code == 0 || failed.stderr.contains("ptrace") {
+            return skipped(test, "strace does not see threads begin");
+        }
+        assert_eq!(failed.code, 1, "{number}: {}", failed.stderr);
+        for words in ["cannot start a thread", "try: "] {
+            assert!(failed.stderr.contains(words), "{}", failed.stderr);
+        }
+        assert!(!ran.exists(), "{number}: the command was run");
+        let old = std::fs::read(dir.path().join("f.data.old")).expect("kept");
+        assert_eq!(old, b"an old recording", "{number}");
+        let read = prof(&["dump", "--stats", "-i", file.to_str().expect("UTF-8")]);
+        assert_eq!(read.code, 0, "{number}: {}", read.stderr);
+    }
+}
+
 /// Each system call is made to fail once: no crash, no hang, a file that can
 /// be read or none, and a command that ran unless we say why not.
 /// `PROF_TEST_ALL=1` tries every call; else the first and some later ones of

@@ -143,12 +143,20 @@ impl Control {
             }
             let next = [delay, options.duration].into_iter().flatten().min();
             let left = next.map(|at| at.saturating_sub(elapsed));
-            if poll.wait(left).is_err() {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            shared.main.clear();
-            while let Some(arrived) = self.signals.next() {
-                if let Some(ended) = self.take(arrived, launched) {
+            let mut arrived = match reader {
+                Some(_) => {
+                    if poll.wait(left).is_err() {
+                        std::thread::sleep(Duration::from_millis(10));
+                    }
+                    shared.main.clear();
+                    None
+                }
+                // Readers of deep stacks get a signal for each sample: they
+                // would wake us, too, if we waited for the descriptor.
+                None => self.signals.wait(left),
+            };
+            while let Some(next) = arrived.take().or_else(|| self.signals.next()) {
+                if let Some(ended) = self.take(next, launched) {
                     return ended;
                 }
             }

@@ -1,10 +1,12 @@
 //! The thread that empties the rings, so that the kernel always has room.
 
 use crate::open::{OpenEvent, RingSlot};
+use crate::queue::Sender;
 use crate::stream::Reader;
 use crate::trim::Trim;
-use crossbeam_channel::{Receiver, Sender};
+use prof_sys::signal::Thread;
 use prof_sys::{PollSet, Waker};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -30,13 +32,16 @@ fn most_stack(waiting: usize) -> usize {
     }
 }
 
-/// What the threads of a recording tell each other.
+/// What the threads of a recording tell each other. It belongs to the main
+/// thread.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Wakes the draining thread.
     pub(crate) drainer: Waker,
-    /// Wakes the main thread.
+    /// Wakes the main thread where it waits for descriptors.
     pub(crate) main: Waker,
+    /// The main thread; it waits for signals where there is no stream.
+    main_thread: Thread,
     /// Drain once more, then end.
     pub(crate) stop: AtomicBool,
     /// All tasks that were attached to have ended.
@@ -60,6 +65,7 @@ impl Shared {
         let shared = Self {
             drainer: Waker::new()?,
             main: Waker::new()?,
+            main_thread: Thread::current(),
             stop: AtomicBool::new(false),
             all_gone: AtomicBool::new(false),
             writer_ended: AtomicBool::new(false),
@@ -114,6 +120,9 @@ impl Shared {
         // ORDERING: Release, partner is the Acquire in `is_set`.
         flag.store(true, Ordering::Release);
         self.main.wake();
+        // One that it looks for anyway. It does not fail: the main thread
+        // outlives all others.
+        let _ = self.main_thread.send(libc::SIGCHLD);
     }
 }
 
@@ -130,9 +139,13 @@ pub(crate) struct Drainer<'a> {
     rings: Vec<RingSlot>,
     events: &'a [OpenEvent],
     shared: &'a Shared,
-    queue: Sender<Vec<u8>>,
-    spare: Receiver<Vec<u8>>,
+    queue: Sender,
+    /// The waker and the rings.
     poll: PollSet,
+    /// The waker alone.
+    by_time: Option<PollSet>,
+    /// Whether a ring was a quarter full, or more, when it was last drained.
+    is_filling: bool,
     /// Shortens samples where that loses nothing.
     trim: Option<Trim>,
     /// Of each ring: the member that is waited on.
@@ -144,8 +157,7 @@ impl<'a> Drainer<'a> {
         rings: Vec<RingSlot>,
         events: &'a [OpenEvent],
         shared: &'a Shared,
-        queue: Sender<Vec<u8>>,
-        spare: Receiver<Vec<u8>>,
+        queue: Sender,
     ) -> Self {
         let mut poll = PollSet::default();
         poll.add(shared.drainer.as_fd());
@@ -160,10 +172,21 @@ impl<'a> Drainer<'a> {
             events,
             shared,
             queue,
-            spare,
             poll,
+            by_time: None,
+            is_filling: false,
             trim: None,
         }
+    }
+
+    /// Looks at the rings when their time has come, and is not woken by them:
+    /// where each sample sends a signal, the kernel also wakes whoever waits
+    /// for a ring, thousands of times a second for nothing.
+    pub(crate) fn by_time(mut self) -> Self {
+        let mut waker = PollSet::default();
+        waker.add(self.shared.drainer.as_fd());
+        self.by_time = Some(waker);
+        self
     }
 
     /// Shortens samples on their way out of the rings.
@@ -188,7 +211,7 @@ impl<'a> Drainer<'a> {
                 true => FULL_PAUSE,
                 false => self.shared.patience(),
             };
-            if self.poll.wait(Some(patience)).is_err() {
+            if self.wait(patience).is_err() {
                 // Without poll, look again after a while.
                 std::thread::sleep(FULL_PAUSE);
             }
@@ -197,13 +220,29 @@ impl<'a> Drainer<'a> {
         }
     }
 
+    /// Waits until rings should be drained.
+    fn wait(&mut self, patience: Duration) -> io::Result<()> {
+        if let Some(waker) = &mut self.by_time {
+            // What filled a quarter of a ring in one wait may fill all of it
+            // in the next.
+            let share = if self.is_filling { 8 } else { 1 };
+            waker.wait(Some(patience / share))?;
+            self.poll.wait(Some(Duration::ZERO))?;
+        } else {
+            self.poll.wait(Some(patience))?;
+        }
+        Ok(())
+    }
+
     /// Takes what all rings hold, as one piece.
     fn drain_all(&mut self) {
         if self.rings.iter().all(|slot| slot.ring.waiting() == 0) {
+            self.is_filling = false;
             return;
         }
-        let mut records = self.spare.try_recv().unwrap_or_default();
-        records.clear();
+        let is_filling = |slot: &RingSlot| slot.ring.waiting() >= slot.ring.size() / 4;
+        self.is_filling = self.rings.iter().any(is_filling);
+        let mut records = self.queue.buffer();
         let queued = self.shared.queued.load(Ordering::Relaxed);
         for slot in &mut self.rings {
             match &self.trim {
@@ -215,8 +254,7 @@ impl<'a> Drainer<'a> {
             }
         }
         self.shared.queued(records.len());
-        // Fails only if the writing thread is gone; then all is over.
-        let _ = self.queue.send(records);
+        self.queue.send(records);
     }
 
     /// Where a task has ended, waits on the next member of the ring instead,

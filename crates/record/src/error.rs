@@ -44,12 +44,12 @@ pub enum RecordError {
         online: String,
     },
     /// The cgroup cannot be opened.
-    #[error("cannot open cgroup {name}\n  name it by its path below /sys/fs/cgroup")]
+    #[error("cannot open cgroup {name}: {why}\n  name it by its path below /sys/fs/cgroup")]
     Cgroup {
         /// As asked for.
         name: String,
         /// Why not.
-        source: io::Error,
+        why: io::Error,
     },
     /// The frequency is above the limit and was not to be lowered.
     #[error(

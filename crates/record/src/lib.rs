@@ -44,6 +44,7 @@ mod open;
 pub mod options;
 pub mod output;
 mod plan;
+mod queue;
 mod recording;
 pub mod registers;
 mod rings;
@@ -61,6 +62,7 @@ mod tracing_data;
 mod trim;
 mod unwinding;
 mod why_empty;
+mod witness;
 mod writing;
 
 pub use consumer::{Consume, Consumer};

@@ -92,7 +92,7 @@ pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Ve
     };
     let dumps = writes_dumps(options, &planned);
     set_side_band(options, dumps, &mut planned[side_band].attr);
-    let has_witness = wants_snapshots(options, &planned[0].attr, limits.cpus);
+    let has_witness = wants_snapshots(options, &planned, limits.cpus);
     if planned.len() > 1 || options.extras.identifier || has_witness {
         for event in &mut planned {
             event.attr.sample_type = event.attr.sample_type.with(SampleType::IDENTIFIER);
@@ -365,11 +365,20 @@ fn tracking(options: &Options) -> Planned {
 }
 
 /// Whether memory is to be read with samples.
-fn wants_snapshots(options: &Options, attr: &EventAttr, cpus: usize) -> bool {
+fn wants_snapshots(options: &Options, planned: &[Planned], cpus: usize) -> bool {
     options.extras.deep_stacks
         && !options.per_thread
         && matches!(options.stacks, Stacks::Unwound(_))
-        && snapshots::are_possible(attr, cpus)
+        && planned
+            .first()
+            .is_some_and(|first| snapshots::are_possible(&first.attr, cpus))
+        && !planned.iter().any(|planned| counts_switches(&planned.attr))
+}
+
+/// Whether the event is the witness's own: samples of one would come with the
+/// id of the other.
+fn counts_switches(attr: &EventAttr) -> bool {
+    attr.kind == event_kind::SOFTWARE && attr.config == Software::CONTEXT_SWITCHES.0
 }
 
 /// The event that tells when threads come and leave and with which registers,
@@ -377,7 +386,7 @@ fn wants_snapshots(options: &Options, attr: &EventAttr, cpus: usize) -> bool {
 /// not for the file.
 pub(crate) fn witness(options: &Options, planned: &[Planned], limits: Limits) -> Option<EventAttr> {
     let first = &planned.first()?.attr;
-    wants_snapshots(options, first, limits.cpus).then(|| {
+    wants_snapshots(options, planned, limits.cpus).then(|| {
         let mut attr = EventAttr {
             kind: event_kind::SOFTWARE,
             config: Software::CONTEXT_SWITCHES.0,

@@ -12,9 +12,10 @@ use crate::control::{Control, EndedBy};
 use crate::drain::{Drainer, Shared};
 use crate::error::{OutputError, RecordError, no_thread, system};
 use crate::framing::{Framing, clock_features};
-use crate::open::{OpenEvent, OpenSet, RingSlot, Witness};
+use crate::open::{OpenEvent, OpenSet, RingSlot};
 use crate::options::{Options, Stacks, Target};
 use crate::output::{Opened, Output};
+use crate::queue::{Receiver, queue};
 use crate::rounds::Rounds;
 use crate::setup;
 use crate::snapshots::{self, DeepStacks};
@@ -24,8 +25,8 @@ use crate::tally::Counter;
 use crate::tracing_data;
 use crate::trim::Trim;
 use crate::unwinding::{self, Unwinding};
+use crate::witness::WitnessSamples;
 use crate::writing::{FLUSH_EVERY, Writing, Written};
-use crossbeam_channel::{Receiver, bounded, unbounded};
 use prof_abi::event_kind;
 use prof_live::Switches;
 use prof_perfdata::GroupDescription;
@@ -36,9 +37,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::thread::{self, Scope, ScopedJoinHandle};
-
-/// Buffers kept for reuse.
-const SPARE_BUFFERS: usize = 3;
 
 /// Where records go, as far as it is open before the events are.
 pub(crate) enum Way<'a> {
@@ -141,14 +139,13 @@ impl<'a> Recording<'a> {
         let shared = Shared::new(unwound.patience(), self.begun.reader);
         let shared = shared.map_err(system("make a descriptor"))?;
         let views: Vec<RingView> = self.rings.iter().map(|slot| slot.ring.view()).collect();
-        let (queue, pieces) = unbounded();
-        let (spare, spares) = bounded(SPARE_BUFFERS);
+        let (queue, pieces) = queue();
         for records in self.early {
             shared.queued(records.len());
-            // The receiver lives in this function.
-            let _ = queue.send(records);
+            queue.send(records);
         }
         let deep = unwound.deep.as_ref();
+        let drainer = Drainer::new(self.rings, &set.events, &shared, queue).trimming(unwound.trim);
         let workers = Workers {
             options,
             stop: &shared.stop,
@@ -160,12 +157,13 @@ impl<'a> Recording<'a> {
                 max_size: options.max_size,
                 tracing_data: tracing_data::section(tracepoints(&set)),
                 shared: &shared,
-                spare,
                 framing: Framing::new(options, &set, self.tasks, &self.written[0]),
             },
             pieces,
-            drainer: Drainer::new(self.rings, &set.events, &shared, queue, spares)
-                .trimming(unwound.trim),
+            drainer: match deep {
+                Some(_) => drainer.by_time(),
+                None => drainer,
+            },
             readers: deep.map_or_else(Vec::new, |deep| deep.readers(&views, &set.events, &shared)),
         };
         let (ended_by, written) = thread::scope(|scope| {
@@ -221,7 +219,9 @@ impl<'a> Unwound<'a> {
         Self {
             trim: Some(Trim::new(
                 opened,
-                witness.map(Witness::ids).unwrap_or_default(),
+                witness
+                    .map(|it| WitnessSamples::new(&it.attr, it.ids(), opened))
+                    .unwrap_or_default(),
             )),
             unwinding: Some(unwinding),
             deep,
@@ -242,7 +242,7 @@ struct Workers<'a> {
     stop: &'a AtomicBool,
     writing: Writing<'a>,
     /// What the drainer queues for the writer.
-    pieces: Receiver<Vec<u8>>,
+    pieces: Receiver,
     drainer: Drainer<'a>,
     readers: Vec<snapshots::Reader<'a>>,
 }

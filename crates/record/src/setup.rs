@@ -11,6 +11,7 @@ use crate::plan::{self, Limits, Planned, Role};
 use crate::rings::{self, Lockable, RingMemory, Size};
 use crate::synthesize::online_cpus;
 use prof_abi::{AttrFlags, ByteOrder};
+use prof_sys::limits;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -127,7 +128,7 @@ fn open_cgroup(name: &str) -> Result<Arc<File>, RecordError> {
     }
     Err(RecordError::Cgroup {
         name: name.to_owned(),
-        source: why,
+        why,
     })
 }
 
@@ -259,6 +260,7 @@ impl Opening<'_> {
                 Target::System => rings::Most::OF_SYSTEM,
                 _ => rings::Most::OF_TARGET,
             };
+            let most = most.within(limits::address_space_left());
             rings::wanted_bytes(&planned, rings, most)
         });
         let sizes: Vec<u64> = match asked {

@@ -19,6 +19,7 @@
 use crate::allowance::Allowance;
 use crate::drain::Shared;
 use crate::open::{OpenEvent, Witness};
+use crate::witness::WitnessSamples;
 use prof_abi::{ByteOrder, EventAttr, Misc, RecordType, SampleType};
 use prof_live::MemorySnapshot;
 use prof_perfdata::write::EventDescription;
@@ -193,8 +194,7 @@ pub(crate) fn are_possible(attr: &EventAttr, cpus: usize) -> bool {
 /// while any reader reads.
 pub(crate) struct DeepStacks<'a> {
     witness: &'a Witness,
-    /// Ids of the witness, in order.
-    witness_ids: Vec<u64>,
+    witness_samples: WitnessSamples,
     /// The sampled events, then the witness.
     layouts: Events,
     orders: Arc<Snapshots>,
@@ -206,16 +206,14 @@ pub(crate) struct DeepStacks<'a> {
 impl<'a> DeepStacks<'a> {
     /// For samples of these events, as they were opened.
     pub(crate) fn new(witness: &'a Witness, opened: &[EventDescription], share: u32) -> Self {
-        let mut witness_ids = witness.ids();
-        witness_ids.sort_unstable();
         let mut layouts = Events::new(ByteOrder::NATIVE);
         for event in opened {
             layouts.push(EventLayout::new(event.attr.clone(), event.ids.clone()));
         }
-        layouts.push(EventLayout::new(witness.attr.clone(), witness_ids.clone()));
+        layouts.push(EventLayout::new(witness.attr.clone(), witness.ids()));
         Self {
+            witness_samples: WitnessSamples::new(&witness.attr, witness.ids(), opened),
             witness,
-            witness_ids,
             layouts,
             orders: Arc::default(),
             share,
@@ -436,7 +434,7 @@ impl Reader<'_> {
         let attr = &deep.layouts.list().first()?.attr;
         let before = SampleType::IDENTIFIER | SampleType::IP;
         let tid_at = 8 + 8 * (attr.sample_type.0 & before.0).count_ones() as usize;
-        let witness = &deep.witness_ids;
+        let witness = &deep.witness_samples;
         let mut newest: Option<Found> = None;
         let mut left: Option<Found> = None;
         let saw_all = self.look_through(self.own, |at, size, record| {
@@ -452,9 +450,7 @@ impl Reader<'_> {
                         time: order.u64(record, tid_at + 8)?,
                     })
                 })();
-                let id = order.u64(record, 8);
-                let is_witness = id.is_some_and(|id| witness.binary_search(&id).is_ok());
-                match (is_witness, found, newest) {
+                match (witness.is(size, record), found, newest) {
                     (false, ..) => (newest, left) = (found, None),
                     (true, Some(found), Some(sample)) if sample.tid == found.tid => {
                         left = Some(found);

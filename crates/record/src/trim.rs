@@ -6,6 +6,7 @@
 //! not valid need not be copied out of the ring. And where the unwinder cannot
 //! keep up, a sample with less of its stack is better than none.
 
+use crate::witness::WitnessSamples;
 use prof_abi::{ByteOrder, RecordType};
 use prof_perfdata::write::{EventDescription, shorten_user_stack};
 use prof_perfdata::{Event, Events, Record};
@@ -14,14 +15,13 @@ use prof_perfdata::{Event, Events, Record};
 #[derive(Debug)]
 pub(crate) struct Trim {
     events: Events,
-    /// Ids of the event whose records are left out, in order.
-    witness: Vec<u64>,
+    /// The event whose records are left out.
+    witness: WitnessSamples,
 }
 
 impl Trim {
-    /// Records with an id of `witness` only served to read stacks.
-    pub(crate) fn new(opened: &[EventDescription], mut witness: Vec<u64>) -> Self {
-        witness.sort_unstable();
+    /// Records of `witness` only served to read stacks.
+    pub(crate) fn new(opened: &[EventDescription], witness: WitnessSamples) -> Self {
         let mut events = Events::new(ByteOrder::NATIVE);
         for event in opened {
             events.push(Event::new(event.attr.clone(), event.ids.clone()));
@@ -45,18 +45,17 @@ impl Trim {
     fn append_of_witness(&self, record: &[u8], out: &mut Vec<u8>) -> bool {
         let order = ByteOrder::NATIVE;
         let kind = RecordType(order.u32(record, 0).unwrap_or(0));
-        let id_at = match kind {
-            RecordType::SAMPLE => 8,
-            _ => record.len().saturating_sub(8),
-        };
+        if kind == RecordType::SAMPLE {
+            return self.witness.is(record.len(), record);
+        }
+        let id_at = record.len().saturating_sub(8);
         let id = order.u64(record, id_at);
-        if id.is_none_or(|id| self.witness.binary_search(&id).is_err()) {
+        if id.is_none_or(|id| !self.witness.is_witness(id)) {
             return false;
         }
         let is_dropped = matches!(
             kind,
-            RecordType::SAMPLE
-                | RecordType::SWITCH
+            RecordType::SWITCH
                 | RecordType::SWITCH_CPU_WIDE
                 | RecordType::THROTTLE
                 | RecordType::UNTHROTTLE
@@ -86,6 +85,7 @@ impl Trim {
 #[cfg(test)]
 mod tests {
     use super::Trim;
+    use crate::witness::WitnessSamples;
     use prof_abi::{ByteOrder, EventAttr, RecordType, SampleType};
     use prof_perfdata::write::{EventDescription, SampleEncoder, SampleFields};
     use prof_perfdata::{Event, Events, Record, Sample};
@@ -126,7 +126,13 @@ mod tests {
             ids: vec![1],
             name: String::new(),
         };
-        let trim = Trim::new(&[opened], vec![9, 7]);
+        let of_witness = EventAttr {
+            sample_type: SampleType::IDENTIFIER | SampleType::REGS_USER,
+            sample_regs_user: 1,
+            ..EventAttr::default()
+        };
+        let witness = WitnessSamples::new(&of_witness, vec![9, 7], &[opened.clone()]);
+        let trim = Trim::new(&[opened], witness);
         let record = |kind: RecordType, words: &[u64]| -> Vec<u8> {
             let size = 8 + 8 * words.len() as u16;
             let mut record = kind.0.to_ne_bytes().to_vec();
@@ -138,6 +144,9 @@ mod tests {
             // A sample's id stands first, that of others last.
             (RecordType::SAMPLE, [7, 0, 0], None),
             (RecordType::SAMPLE, [1, 0, 7], Some([1, 0, 7])),
+            // Of another recorder's event, says the id; the shape knows better.
+            (RecordType::SAMPLE, [555, 2, 0], None),
+            (RecordType::SAMPLE, [555, 3, 0], Some([555, 3, 0])),
             (RecordType::SWITCH, [0, 0, 9], None),
             (RecordType::SWITCH, [7, 0, 1], Some([7, 0, 1])),
             (RecordType::THROTTLE, [0, 7, 7], None),
@@ -158,7 +167,7 @@ mod tests {
             ids: vec![1],
             name: String::new(),
         };
-        let trim = Trim::new(&[opened], Vec::new());
+        let trim = Trim::new(&[opened], WitnessSamples::default());
         let mut events = Events::new(ByteOrder::NATIVE);
         events.push(Event::new(attr(), vec![1]));
         const ALL: usize = usize::MAX;

@@ -6,11 +6,11 @@ use crate::drain::Shared;
 use crate::error::OutputError;
 use crate::foreign::KeptFiles;
 use crate::framing::Framing;
+use crate::queue::{Next, Receiver};
 use crate::rounds::Rounds;
 use crate::tally::{Counter, Tally};
 use crate::tracing_data;
 use crate::unwinding::Unwinding;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use prof_perfdata::FeatureBit;
 use prof_perfdata::write::{Features, finished_init, finished_round};
 use std::time::{Duration, Instant};
@@ -43,7 +43,6 @@ pub(crate) struct Writing<'a> {
     pub(crate) rounds: Rounds,
     pub(crate) max_size: Option<u64>,
     pub(crate) shared: &'a Shared,
-    pub(crate) spare: Sender<Vec<u8>>,
     /// What stands before and after the kernel's records.
     pub(crate) framing: Framing<'a>,
     /// Formats of tracepoints, if there are any; a file has them in a section.
@@ -53,22 +52,22 @@ pub(crate) struct Writing<'a> {
 impl Writing<'_> {
     /// Writes the beginning, then pieces until their senders are gone, then
     /// the end.
-    pub(crate) fn run(mut self, pieces: &Receiver<Vec<u8>>) -> Written {
+    pub(crate) fn run(mut self, pieces: &Receiver) -> Written {
         let mut result = self.write_first();
         let mut flushed = Instant::now();
         let mut dirty = false;
         loop {
             let wait = FLUSH_EVERY.saturating_sub(flushed.elapsed());
-            match pieces.recv_timeout(wait) {
-                Ok(piece) => {
+            match pieces.next(wait) {
+                Next::Piece(piece) => {
                     dirty = true;
                     if result.is_ok() {
                         result = self.write_piece(&piece);
                     }
-                    self.give_back(piece);
+                    self.give_back(piece, pieces);
                 }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
+                Next::Nothing => {}
+                Next::Ended => break,
             }
             if flushed.elapsed() >= FLUSH_EVERY {
                 if dirty && result.is_ok() {
@@ -136,11 +135,10 @@ impl Writing<'_> {
         result
     }
 
-    fn give_back(&self, records: Vec<u8>) {
+    fn give_back(&self, records: Vec<u8>, pieces: &Receiver) {
         self.shared.taken(records.len());
         if records.capacity() <= MOST_SPARE {
-            // The pool is full: let this one go.
-            let _ = self.spare.try_send(records);
+            pieces.give_back(records);
         }
     }
 

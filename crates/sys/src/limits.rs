@@ -96,6 +96,16 @@ pub fn give_freed_memory_back() {
     let _ = LARGE;
 }
 
+/// Bytes of address space that this process may yet take; `None` if it is not
+/// limited.
+pub fn address_space_left() -> Option<u64> {
+    let limit = Limit::get(Resource::AddressSpace).ok()?.soft;
+    let size = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = size.split_ascii_whitespace().next()?.parse().ok()?;
+    let taken = pages.saturating_mul(crate::page_size() as u64);
+    (limit != u64::MAX).then(|| limit.saturating_sub(taken))
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Limit, Resource};

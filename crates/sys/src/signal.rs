@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// A set of signals by number, 1 to 64; signal n is bit n-1, as in
 /// `/proc/PID/status`.
@@ -114,6 +115,28 @@ pub fn send(pid: u32, signal: i32) -> io::Result<()> {
     crate::checked(unsafe { libc::kill(pid, signal) }).map(drop)
 }
 
+/// A thread of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thread(libc::pid_t);
+
+impl Thread {
+    /// The calling one.
+    pub fn current() -> Self {
+        // SAFETY: takes nothing and cannot fail.
+        Self(unsafe { libc::gettid() })
+    }
+
+    /// Sends `signal` to it alone; `ESRCH` if it has ended.
+    pub fn send(self, signal: i32) -> io::Result<()> {
+        // SAFETY: takes numbers only.
+        let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.0, signal) };
+        match sent {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
 /// Ends this process by `signal`, as if it had never been blocked or handled,
 /// and without a core dump of ours. Comes back if the signal does not end
 /// processes.
@@ -147,6 +170,7 @@ pub struct Arrived {
 #[derive(Debug)]
 pub struct SignalFd {
     fd: OwnedFd,
+    signals: SignalSet,
 }
 
 impl SignalFd {
@@ -161,7 +185,7 @@ impl SignalFd {
         let fd = crate::checked(fd)?;
         // SAFETY: the call succeeded, so nobody else owns the descriptor.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self { fd })
+        Ok(Self { fd, signals })
     }
 
     /// The next signal, `None` if there is none now.
@@ -182,6 +206,38 @@ impl SignalFd {
     }
 }
 
+impl SignalFd {
+    /// Waits for the next signal; `None` if there was none for so long, or the
+    /// wait was interrupted. `None` for a time waits for ever.
+    ///
+    /// Whoever waits for the descriptor instead is woken, if only for a moment,
+    /// by every signal of every thread.
+    pub fn wait(&self, timeout: Option<Duration>) -> Option<Arrived> {
+        let set = self.signals.to_sigset();
+        let timeout = timeout.map(|time| libc::timespec {
+            tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        });
+        let limit = timeout.as_ref().map_or(std::ptr::null(), |time| time);
+        // SAFETY: plain numbers, for which zeros are values.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        // SAFETY: reads an initialised set and a time that lives as long as
+        // the call, or none; the kernel writes to a live local value.
+        let signal = unsafe { libc::sigtimedwait(&raw const set, &raw mut info, limit) };
+        if signal <= 0 {
+            return None;
+        }
+        // SAFETY: all fields were set to zeros, so whichever of them the
+        // signal has not is a number, too.
+        let sender = unsafe { info.si_pid() };
+        Some(Arrived {
+            signal,
+            from_kernel: info.si_code > 0,
+            sender: u32::try_from(sender).unwrap_or(0),
+        })
+    }
+}
+
 impl AsFd for SignalFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
@@ -190,7 +246,8 @@ impl AsFd for SignalFd {
 
 #[cfg(test)]
 mod tests {
-    use super::{Disposition, SignalFd, SignalSet, blocked, send, set_disposition};
+    use super::{Disposition, SignalFd, SignalSet, Thread, blocked, send, set_disposition};
+    use std::time::Duration;
 
     #[test]
     fn signals_are_read_in_the_thread_that_blocks_them() {
@@ -204,6 +261,20 @@ mod tests {
         assert_eq!(arrived.signal, libc::SIGRTMAX() - 1);
         assert!(!arrived.from_kernel);
         assert_eq!(arrived.sender, std::process::id());
+    }
+
+    #[test]
+    fn a_signal_that_another_thread_sends_ends_the_wait() {
+        let signal = libc::SIGRTMAX() - 2;
+        let reader = SignalFd::new(SignalSet::of(&[signal])).expect("signalfd");
+        assert_eq!(reader.wait(Some(Duration::ZERO)), None);
+        let here = Thread::current();
+        let sent = std::thread::spawn(move || here.send(signal)).join();
+        sent.expect("no panic").expect("sent");
+        let arrived = reader.wait(None).expect("arrived");
+        assert_eq!((arrived.signal, arrived.from_kernel), (signal, false));
+        assert_eq!(arrived.sender, std::process::id());
+        assert_eq!(reader.next(), None, "it was taken");
     }
 
     #[test]

@@ -28,6 +28,15 @@ impl Most {
         each: 32 << 20,
         all: 128 << 20,
     };
+
+    /// The same where so many bytes of address space are left (`ulimit -v`):
+    /// stacks, tables and buffers need more of them than rings do.
+    pub(crate) fn within(self, left: Option<u64>) -> Self {
+        Self {
+            all: left.map_or(self.all, |left| self.all.min(left / 4)),
+            ..self
+        }
+    }
 }
 /// Samples a second for each CPU of an event that samples every so many
 /// events.
@@ -152,6 +161,10 @@ mod tests {
         let deep = planned(Frequency(999), Unwound(65_528), 1);
         assert_eq!(wanted_bytes(&deep, 2, Most::OF_SYSTEM), 32 << 20);
         assert_eq!(wanted_bytes(&deep, 32, Most::OF_SYSTEM), 2 << 20);
+        let little = |left| wanted_bytes(&deep, 2, Most::OF_SYSTEM.within(left));
+        assert_eq!(little(Option::None), 32 << 20);
+        assert_eq!(little(Some(48 << 20)), 4 << 20);
+        assert_eq!(little(Some(0)), 512 << 10);
     }
 
     #[test]

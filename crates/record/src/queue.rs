@@ -1,0 +1,135 @@
+//! Between the draining and the writing thread: pieces of records, and their
+//! buffers on the way back.
+//!
+//! Waiting is sleeping. Channels look again and again for a while before they
+//! sleep, some hundred times a second in vain.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Buffers kept for reuse.
+const SPARE_BUFFERS: usize = 3;
+
+#[derive(Debug, Default)]
+struct State {
+    pieces: VecDeque<Vec<u8>>,
+    spare: Vec<Vec<u8>>,
+    is_closed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A queue's two ends.
+pub(crate) fn queue() -> (Sender, Receiver) {
+    let inner = Arc::new(Inner::default());
+    (Sender(inner.clone()), Receiver(inner))
+}
+
+/// Where pieces go in. Dropped, it ends the queue.
+#[derive(Debug)]
+pub(crate) struct Sender(Arc<Inner>);
+
+impl Sender {
+    /// Adds a piece.
+    pub(crate) fn send(&self, piece: Vec<u8>) {
+        self.0.state().pieces.push_back(piece);
+        self.0.changed.notify_one();
+    }
+
+    /// An empty buffer, a used one if there is one.
+    pub(crate) fn buffer(&self) -> Vec<u8> {
+        let mut buffer = self.0.state().spare.pop().unwrap_or_default();
+        buffer.clear();
+        buffer
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.0.state().is_closed = true;
+        self.0.changed.notify_one();
+    }
+}
+
+/// Where pieces come out.
+#[derive(Debug)]
+pub(crate) struct Receiver(Arc<Inner>);
+
+/// What came within a time.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Piece(Vec<u8>),
+    /// Nothing.
+    Nothing,
+    /// Nothing, and nothing will.
+    Ended,
+}
+
+impl Receiver {
+    /// Waits for the next piece.
+    pub(crate) fn next(&self, timeout: Duration) -> Next {
+        let waits = |state: &mut State| state.pieces.is_empty() && !state.is_closed;
+        let waited = self
+            .0
+            .changed
+            .wait_timeout_while(self.0.state(), timeout, waits);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match state.pieces.pop_front() {
+            Some(piece) => Next::Piece(piece),
+            None if state.is_closed => Next::Ended,
+            None => Next::Nothing,
+        }
+    }
+
+    /// Takes a piece's buffer back.
+    pub(crate) fn give_back(&self, buffer: Vec<u8>) {
+        let mut state = self.0.state();
+        if state.spare.len() < SPARE_BUFFERS {
+            state.spare.push(buffer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Next, queue};
+    use std::time::Duration;
+
+    #[test]
+    fn pieces_come_in_order_until_the_sender_is_gone() {
+        let (sender, receiver) = queue();
+        assert_eq!(receiver.next(Duration::ZERO), Next::Nothing);
+        let sending = std::thread::spawn(move || {
+            sender.send(vec![1]);
+            sender.send(vec![2]);
+        });
+        let long = Duration::from_secs(60);
+        assert_eq!(receiver.next(long), Next::Piece(vec![1]));
+        assert_eq!(receiver.next(long), Next::Piece(vec![2]));
+        assert_eq!(receiver.next(long), Next::Ended);
+        sending.join().expect("no panic");
+    }
+
+    #[test]
+    fn buffers_come_back_empty() {
+        let (sender, receiver) = queue();
+        assert_eq!(sender.buffer().capacity(), 0);
+        receiver.give_back(vec![7; 100]);
+        let buffer = sender.buffer();
+        assert!(buffer.is_empty() && buffer.capacity() >= 100);
+        (0..100).for_each(|_| receiver.give_back(vec![7]));
+        let reused = (0..100).filter(|_| sender.buffer().capacity() > 0);
+        assert_eq!(reused.count(), super::SPARE_BUFFERS);
+    }
+}
