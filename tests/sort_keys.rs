@@ -10,6 +10,9 @@
 //! - The column `IPC` that perf adds, empty, where the word `symbol` is among
 //!   the keys.
 //! - The column `Latency` that perf 7 adds where threads that run are counted.
+//! - `mispredict` where a branch does not tell: perf repeats the row before.
+//! - Lines of branches in code without lines: perf has `??:0` for those with a
+//!   symbol, and joins them to one row.
 //! - `-s sym` of branches that lead to code without a name: perf has their
 //!   live address there, as nowhere else.
 
@@ -55,20 +58,21 @@ fn attr() -> EventAttr {
     }
 }
 
-/// Functions of the program, by address.
-fn functions(program: &Path) -> [u64; 3] {
+/// Three functions of the program and a variable, by address.
+fn symbols(program: &Path) -> [u64; 4] {
     let path = program.to_str().expect("a plain name");
     let file = Symbolizer::new(Sources::default())
         .open(&DsoRequest::for_file(path, None))
         .expect("just compiled");
-    ["first", "second", "third"].map(|name| file.address_of(name).expect("a function of it").0)
+    ["first", "second", "third", "_IO_stdin_used"]
+        .map(|name| file.address_of(name).expect("a symbol of it").0)
 }
 
 /// Samples in which each field takes several values. The first is in a place
 /// of its own, the second five times as frequent as it, and so on, so that
 /// nearly no two rows of a table are equal.
 fn samples(program: &Path) -> Vec<(u64, Vec<[u64; 3]>, SampleFields<'static>)> {
-    let [first, second, third] = functions(program);
+    let [first, second, third, variable] = symbols(program);
     let (predicted, missed, in_tx, abort) = (2, 1, 4, 8);
     let cycles = |count: u64| count << 4;
     let rows = [
@@ -88,7 +92,7 @@ fn samples(program: &Path) -> Vec<(u64, Vec<[u64; 3]>, SampleFields<'static>)> {
         ),
         (
             third,
-            [third + 5, second + 13, in_tx | abort],
+            [third + 5, second + 13, in_tx | abort | predicted],
             0x1e_0508_0021,
             0x2a_0000_0003,
             7,
@@ -106,11 +110,7 @@ fn samples(program: &Path) -> Vec<(u64, Vec<[u64; 3]>, SampleFields<'static>)> {
                 time: 1000 * (1 + index) + time,
                 period: 100 + 1000 * index,
                 cpu: (index % 2) as u32,
-                addr: if index == 3 {
-                    0x7777_0000
-                } else {
-                    BASE + 0x3000 + 8 * index
-                },
+                addr: [BASE + 0x8000, variable, BASE + 0x8010, 0x7777_0000][index as usize],
                 data_src,
                 transaction,
                 phys_addr: 0x1_0000_0000 + 64 * index,
@@ -260,7 +260,6 @@ fn what_records_of_samples_tell_is_shown_as_perf_shows_it() {
         "-F overhead,symbol_from,symbol_to,mispredict",
         "-s cycles,in_tx,abort -n",
         "-s addr_from,dso_to",
-        "-s srcline_from,srcline_to",
         "--no-branch-stack",
         "--no-branch-stack -s comm,local_weight,weight",
         "--no-branch-stack -s local_ins_lat,ins_lat,comm",
@@ -269,15 +268,15 @@ fn what_records_of_samples_tell_is_shown_as_perf_shows_it() {
         "--no-branch-stack -s socket,cpu",
         "--no-branch-stack -s addr",
         "--no-branch-stack -s overhead,sample,weight -n",
-        "--mem-mode --no-branch-stack -F overhead,local_weight,symbol_daddr,dso_daddr",
         "--mem-mode --no-branch-stack -s phys_daddr,data_page_size,locked",
         "--mem-mode --no-branch-stack -s dso_daddr,comm -t ;",
-        "--mem-mode --no-branch-stack -F overhead,sample,weight -s dso_daddr",
+        "--mem-mode --no-branch-stack -F overhead,sample,local_weight -s dso_daddr",
     ] {
         compare(test, &recording, (options, false));
     }
     for options in [
         "--mem-mode --no-branch-stack",
+        "--mem-mode --no-branch-stack -F overhead,local_weight,symbol_daddr,dso_daddr",
         "--mem-mode --no-branch-stack -s mem,snoop,tlb,locked,blocked",
     ] {
         compare(test, &recording, (options, true));

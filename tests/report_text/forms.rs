@@ -1,7 +1,7 @@
 //! Other forms than rows, and what is said where nothing can be shown.
 
 use super::{compare, recordings};
-use crate::oracle::prof;
+use crate::oracle::{have, prof};
 use std::path::PathBuf;
 
 /// What is shown instead of rows.
@@ -186,4 +186,27 @@ fn unnamed_places_in_kernel_modules_are_those_of_the_file() {
         symbols.iter().map(|it| it.trim()).collect::<Vec<_>>(),
         wanted
     );
+    let args = [&["report", "-s", "srcline", "-i", path], &options[..]].concat();
+    let text = prof(&args).succeeded("prof report").text();
+    for line in ["[kvm][13463]", "[kvm][13455]"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+}
+
+#[test]
+fn given_widths_hold_for_each_of_several_events() {
+    let test = "given_widths_hold_for_each_of_several_events";
+    let Some(corpus) = crate::oracle::corpus(test).filter(|_| have(test, "perf")) else {
+        return;
+    };
+    let names = ["local/perf6.1-named.data", "local/perf6.1-group.data"];
+    let files = names.map(|name| corpus.join(name));
+    let combinations = [
+        "-w 10,20,30 --no-children -g none",
+        "-w 30 -s dso,sym --no-children -g none",
+        "-w 0,10,20,5 -n --no-children -g none",
+        "-w 12,9,6 -s comm,dso --group --no-children -g none",
+        "-w 10,20,30 --no-group --no-children -g none",
+    ];
+    compare(&files, &combinations);
 }

@@ -6,7 +6,6 @@ use crate::refused::{Refusal, Refuses, Value};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OfReport;
 
-const NO_BRANCHES: &str = "branch stacks are recorded as call chains only (--call-graph lbr)";
 const NO_TRACES: &str = "hardware traces are not decoded";
 const NO_ADDR2LINE: &str = "lines are read without helper programs";
 const CODE: &str = "prof annotate shows source and instructions, without objdump";
@@ -16,7 +15,7 @@ const OPTIONS: &[Refusal] = &[
     (None, "addr2line", Value::Needed, NO_ADDR2LINE),
     (None, "addr2line-style", Value::Needed, NO_ADDR2LINE),
     (None, "asm-raw", Value::None, CODE),
-    (None, "branch-history", Value::None, NO_BRANCHES),
+    (None, "branch-history", Value::None, "branches are rows (-b), not frames of call chains; prof script -F brstacksym prints them in order"),
     (None, "demangle-kernel", Value::None, "names of the kernel are those of its C sources"),
     (None, "disable-order", Value::None, "use prof dump: it shows records in the order of the file"),
     (Some('M'), "disassembler-style", Value::Needed, CODE),
@@ -35,7 +34,7 @@ const OPTIONS: &[Refusal] = &[
     (None, "source", Value::None, CODE),
     (None, "stdio-color", Value::Needed, "text has no colours; the terminal UI has"),
     (None, "stitch-lbr", Value::None, "chains of --call-graph lbr are shown as recorded"),
-    (None, "total-cycles", Value::None, NO_BRANCHES),
+    (None, "total-cycles", Value::None, "code is not divided into the blocks between branches; -b -s symbol_to,cycles shows the cycles before each"),
     (None, "unwind-style", Value::Needed, "there is one unwinder, for all formats"),
 ];
 

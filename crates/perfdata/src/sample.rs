@@ -411,6 +411,11 @@ impl Iterator for Words<'_> {
         self.order.u64(self.chunks.next()?, 0)
     }
 
+    #[inline]
+    fn nth(&mut self, index: usize) -> Option<u64> {
+        self.order.u64(self.chunks.nth(index)?, 0)
+    }
+
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.chunks.size_hint()
     }

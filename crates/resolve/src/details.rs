@@ -69,12 +69,10 @@ impl Details {
     /// Learns from a record that is no sample.
     pub(crate) fn learn(&mut self, record: &Record<'_>, body: &Body<'_>, names: &mut Names) {
         match body {
-            Body::Switch(_) | Body::SwitchCpuWide(_) => {
-                // The idle task does not count.
-                if record.sample_id().tid != Some(0) {
-                    let is_out = record.misc.has(Misc::SWITCH_OUT);
-                    self.running += if is_out { -1 } else { 1 };
-                }
+            // The idle task does not count.
+            Body::Switch(_) | Body::SwitchCpuWide(_) if record.sample_id().tid != Some(0) => {
+                let is_out = record.misc.has(Misc::SWITCH_OUT);
+                self.running += if is_out { -1 } else { 1 };
             }
             // There is no switch away from a thread that ends.
             Body::Exit(_) => self.running -= 1,

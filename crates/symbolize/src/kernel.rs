@@ -2,7 +2,8 @@
 //!
 //! From `vmlinux` if there is one of the recorded build (it also has source
 //! lines), else from a copy of `/proc/kallsyms` in perf's cache, else from
-//! the running kernel if that is the recorded one. A kernel's addresses are
+//! the running kernel if that is the recorded one; below another root
+//! (`--symfs`) only from a `vmlinux` there. A kernel's addresses are
 //! those of the recording; where this boot loaded it elsewhere, a reference
 //! symbol tells by how much.
 
@@ -151,12 +152,14 @@ fn vmlinux_paths(sources: &Sources, request: &KernelRequest<'_>) -> Vec<PathBuf>
         .release
         .filter(|it| !it.contains('/') && !it.is_empty());
     if let Some(release) = release {
-        paths.extend([
-            format!("/boot/vmlinux-{release}").into(),
-            format!("/usr/lib/debug/boot/vmlinux-{release}").into(),
-            format!("/lib/modules/{release}/build/vmlinux").into(),
-            format!("/usr/lib/debug/lib/modules/{release}/vmlinux").into(),
-        ]);
+        let root = sources.symfs.as_deref().unwrap_or(Path::new("/"));
+        let usual = [
+            format!("boot/vmlinux-{release}"),
+            format!("usr/lib/debug/boot/vmlinux-{release}"),
+            format!("lib/modules/{release}/build/vmlinux"),
+            format!("usr/lib/debug/lib/modules/{release}/vmlinux"),
+        ];
+        paths.extend(usual.iter().map(|path| root.join(path)));
     }
     paths
 }
@@ -187,6 +190,10 @@ fn find_kallsyms(
 ) -> Result<(Kallsyms, PathBuf), OpenError> {
     if let Some(path) = &sources.kallsyms {
         return open_kallsyms(request, path);
+    }
+    if sources.symfs.is_some() {
+        let why = "the kernel of this machine is not below --symfs";
+        return Err(refusal(UnnamedReason::FileMissing, why.to_owned()));
     }
     let cached = search::cached(sources, request.build_id, "kallsyms");
     if let Some(found) = cached.and_then(|path| open_kallsyms(request, &path).ok()) {
@@ -306,6 +313,28 @@ mod tests {
         let kallsyms = kernel.kallsyms.expect("the copy");
         let found = kallsyms.find(Avma(0xffff_ffff_c000_0000));
         assert_eq!(found.and_then(|entry| entry.module), Some(&b"ext4"[..]));
+    }
+
+    #[test]
+    fn below_another_root_the_running_kernel_gives_no_names() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let running = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("Linux");
+        let request = KernelRequest {
+            release: Some(running.trim_end()),
+            ..KernelRequest::default()
+        };
+        let below = Sources {
+            symfs: Some(dir.path().to_owned()),
+            ..Sources::default()
+        };
+        let refused = KernelSymbols::open(&below, &request).expect_err("no names");
+        assert!(refused.to_string().contains("--symfs"), "{refused}");
+        // A list that was given counts wherever it is.
+        let given = Sources {
+            kallsyms: sources(dir.path()).kallsyms,
+            ..below
+        };
+        assert!(KernelSymbols::open(&given, &request).is_ok());
     }
 
     #[test]

@@ -400,16 +400,35 @@ impl DetailKey {
         };
     }
 
-    /// What the column is at least as wide as for this row, beside its text.
-    pub(crate) fn width_beside(self, detail: &Detail, text: usize) -> usize {
+    /// The width that perf gives the column for this row, whose cell has
+    /// `text` characters.
+    pub(crate) fn width(
+        self,
+        profile: &Profile,
+        detail: &Detail,
+        row: Shown,
+        text: usize,
+    ) -> usize {
+        // Of a symbol, perf has space for an address beside its name.
+        let beside_address = |place: Option<LocationId>| {
+            let function = place.and_then(|place| host(profile, place));
+            let named = function.filter(|(_, function)| function.unnamed.is_none());
+            named.map_or(ADDRESS, |(_, function)| {
+                ADDRESS + profile.name(function.name).chars().count()
+            })
+        };
         match self {
-            // perf has space for an address there.
-            Self::DataSymbol | Self::CodeSymbol if text != ADDRESS => text,
+            Self::DataSymbol => beside_address(detail.data),
+            Self::CodeSymbol => beside_address(row.leaf),
             Self::DataDso if detail.data.is_none() => 16,
+            Self::Transaction if detail.transaction != 0 => LONGEST_TRANSACTION,
             _ => text,
         }
     }
 }
+
+/// Characters of the flags of a transaction that go together, and of a code.
+const LONGEST_TRANSACTION: usize = "EL ASYNC RETRY CON CAP-READ :XX ".len();
 
 /// What a cell needs to know of its row.
 #[derive(Debug, Clone, Copy, Default)]
@@ -428,6 +447,16 @@ pub(crate) struct Shown {
 fn host(profile: &Profile, place: LocationId) -> Option<(&Location, &Function)> {
     let frame = profile.frames_at(place).last()?;
     Some((profile.location(place), profile.function(frame.function)))
+}
+
+/// The address of a place in its file: that of a function which is only an
+/// address is its start.
+fn address_in_file(location: &Location, function: &Function) -> u64 {
+    if function.unnamed.is_some() && function.size == 0 {
+        function.start.0
+    } else {
+        location.address.0
+    }
 }
 
 fn dso_name(profile: &Profile, place: LocationId) -> Option<NameId> {
@@ -501,7 +530,7 @@ fn branch_symbol(
     };
     let _ = write!(out, "[{level}] ");
     if function.unnamed.is_some() {
-        return push_address(location.address.0, out);
+        return push_address(address_in_file(location, function), out);
     }
     out.push_str(profile.name(function.name));
     let distance = location.address.0.wrapping_sub(function.start.0);
@@ -556,14 +585,14 @@ fn line(profile: &Profile, place: Option<LocationId>, row: Shown, out: &mut Stri
         return out.push_str("??:0");
     };
     let dso = profile.dso(location.dso);
-    let at = location.address.0;
+    let at = address_in_file(location, function);
     let _ = if function.unnamed.is_none() {
         let distance = at.wrapping_sub(function.start.0);
         write!(out, "{}+{distance}", profile.name(function.name))
     } else if dso.kind == DsoKind::Unknown {
         write!(out, "??:0")
     } else {
-        write!(out, "{}[{at:x}]", last_part(profile.name(dso.path)))
+        write!(out, "{}[{at:x}]", profile.name(dso.short_name))
     };
 }
 

@@ -272,7 +272,9 @@ impl<'a> Cells<'a> {
             (SortKey::Detail(key), _) => {
                 let text = char_count(&self.text(SortKey::Detail(key), row));
                 let detail = self.detail(row);
-                detail.map_or(text, |detail| key.width_beside(detail, text))
+                let shown = self.shown(row);
+                let width = |detail| key.width(profile, detail, shown, text);
+                detail.map_or(text, width)
             }
             _ => char_count(&self.text(key, row)),
         }
@@ -282,20 +284,28 @@ impl<'a> Cells<'a> {
         self.scene.profile().samples.detail(row.first as usize)
     }
 
+    /// What cells of records need to know of a row.
+    fn shown(&self, row: &Row) -> Shown {
+        let profile = self.scene.profile();
+        let first = profile.samples.get(row.first as usize);
+        let leaf = first.and_then(|first| profile.stacks.get(first.stack));
+        Shown {
+            samples: row.own.samples,
+            level: self
+                .detail(row)
+                .map_or('.', |detail| letter_of_mode(detail.mode)),
+            leaf: leaf.map(|(_, leaf)| leaf),
+            full_paths: self.look.full_paths,
+        }
+    }
+
     /// What the record of the row's first sample tells; all have it in common.
     fn write_detail(&self, key: DetailKey, row: &Row, out: &mut String) {
         let profile = self.scene.profile();
         let Some(detail) = self.detail(row) else {
             return;
         };
-        let first = profile.samples.get(row.first as usize);
-        let leaf = first.and_then(|first| profile.stacks.get(first.stack));
-        let shown = Shown {
-            samples: row.own.samples,
-            level: letter_of_mode(detail.mode),
-            leaf: leaf.map(|(_, leaf)| leaf),
-            full_paths: self.look.full_paths,
-        };
+        let shown = self.shown(row);
         let mut text = String::new();
         key.write(profile, detail, shown, &mut text);
         out.push_str(&escape::terminal(&text));
@@ -556,7 +566,9 @@ pub(crate) fn srcline(scene: &Scene<'_>, site: Option<&Site>, full_paths: bool) 
     }
     let function = profile.function(site.function);
     let dso = profile.dso(site.dso);
-    let at = site.address.unwrap_or(function.start);
+    // The start of what is only an address is that address, in its file.
+    let own = site.address.filter(|_| !site.is_bare(profile));
+    let at = own.unwrap_or(function.start);
     if function.unnamed.is_none() {
         let offset = at.0.wrapping_sub(function.start.0);
         return format!("{}+{offset}", escape::terminal(site.name(profile)));
@@ -564,7 +576,7 @@ pub(crate) fn srcline(scene: &Scene<'_>, site: Option<&Site>, full_paths: bool) 
     if dso.kind == DsoKind::Unknown {
         return "??:0".into();
     }
-    let name = shortened(profile.name(dso.path), false);
+    let name = profile.name(dso.short_name);
     format!("{}[{:x}]", escape::terminal(name), at)
 }
 
