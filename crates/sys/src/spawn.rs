@@ -3,11 +3,11 @@
 use crate::inherited::Inherited;
 use crate::process::{self, Ended, Wait};
 use crate::signal::{self, Disposition, SignalSet};
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::ffi::OsStringExt;
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 /// Whether the file gives capabilities to whoever executes it. `false` also
 /// where that cannot be told.
@@ -54,6 +54,15 @@ impl ExecError {
     }
 }
 
+/// Whether a program is in no folder of `path`, as far as those can be looked
+/// into: of one that cannot, execvp(3) says that permission is denied, and
+/// shells that the program is not found.
+fn is_nowhere(program: &OsStr, path: Option<OsString>) -> bool {
+    let is_sought = !program.as_bytes().contains(&b'/');
+    let is_in = |folder: PathBuf| folder.join(program).exists();
+    is_sought && path.is_some_and(|path| !std::env::split_paths(&path).any(is_in))
+}
+
 /// A process that waits for [`Launched::start`] to become the program.
 ///
 /// ```text
@@ -69,6 +78,7 @@ impl ExecError {
 /// Dropped before its start, or when we die, the process ends quietly.
 #[derive(Debug)]
 pub struct Launched {
+    program: OsString,
     pid: u32,
     go: Option<PipeWriter>,
     failure: PipeReader,
@@ -79,6 +89,7 @@ impl Launched {
     /// `PATH` unless it has a slash. `changed` are the signals whose
     /// dispositions we change for ourselves.
     pub fn fork(arguments: &[OsString], changed: SignalSet) -> Result<Self, ExecError> {
+        let program = arguments.first().cloned().unwrap_or_default();
         let arguments: Vec<CString> = arguments
             .iter()
             .map(|argument| CString::new(argument.clone().into_vec()))
@@ -108,6 +119,7 @@ impl Launched {
             pid => u32::try_from(pid).expect("a process id is positive"),
         };
         Ok(Self {
+            program,
             pid,
             go: Some(go),
             failure,
@@ -136,6 +148,9 @@ impl Launched {
         let ended = process::reap(self.pid, Wait::ForEnd);
         let errno = match i32::from_ne_bytes(errno) {
             0 => io::Error::other(format!("the process ended before it began ({ended:?})")),
+            libc::EACCES if is_nowhere(&self.program, std::env::var_os("PATH")) => {
+                io::Error::from_raw_os_error(libc::ENOENT)
+            }
             errno => io::Error::from_raw_os_error(errno),
         };
         Err(ExecError::Exec(errno))
@@ -265,6 +280,14 @@ mod tests {
         let error = fork(&["a\0b"]).expect_err("NUL");
         assert_eq!(error.exit_code(), 1);
         assert_eq!(fork(&[]).expect_err("nothing").exit_code(), 127);
+    }
+
+    #[test]
+    fn what_no_folder_of_the_path_has_is_not_found() {
+        let path = || Some("/no/such:/bin".into());
+        let is_nowhere = |program: &str| super::is_nowhere(program.as_ref(), path());
+        assert!(is_nowhere("no-such-program"));
+        assert!(!is_nowhere("sh") && !is_nowhere("/no/such/program"));
     }
 
     #[test]
