@@ -82,7 +82,7 @@ fn the_coverage_table_lists_the_tests_of_each_row() {
     for file in &files {
         collect(file, &mut tests);
     }
-    let path = root.join("crates/perfdata/COVERAGE.md");
+    let path = root.join("docs/coverage.md");
     let table = std::fs::read_to_string(&path).expect("the table");
     let mut expected = String::new();
     for line in table.lines() {
