@@ -258,10 +258,7 @@ impl Printing<'_> {
         let (mut shares, mut parts) = (Shares::default(), Vec::new());
         let mut stdout = BufWriter::with_capacity(CHUNK, io::stdout().lock());
         let mut switch = Switch::new(&self.args.switch, self.profile)?;
-        let mut dumps = match self.args.per_event_dump {
-            true => Some(Dumps::new(&self.args.input.path, &events)?),
-            false => None,
-        };
+        let mut dumps = dumps(self.args, &events)?;
         while let Some(record) = records.next()? {
             let body = record.decode();
             let Body::Sample(sample) = body else {
@@ -399,6 +396,18 @@ impl Printing<'_> {
     }
 }
 
+/// The files of `--per-event-dump`.
+fn dumps(args: &Args, events: &[Event]) -> anyhow::Result<Option<Dumps>> {
+    let asked = args.per_event_dump;
+    asked
+        .then(|| Dumps::new(&args.input.path, events))
+        .transpose()
+}
+
+/// Samples whose chain comes later, by thread and cookie: of each its place
+/// among all and its text.
+type Waiting = HashMap<(i32, u64), Vec<(u64, Vec<u8>)>>;
+
 /// The thread that a record is of.
 fn tid_of(record: &Record<'_>) -> i32 {
     record.sample_id().tid.unwrap_or(-1)
@@ -407,9 +416,8 @@ fn tid_of(record: &Record<'_>) -> i32 {
 /// What was printed of samples whose user call chains come later. As perf,
 /// they come out when those do, so that what is before is whole.
 struct LateChains {
-    /// By thread and cookie the texts and the place of each among all;
     /// `None` if nothing waits.
-    waiting: Option<HashMap<(i32, u64), Vec<(u64, Vec<u8>)>>>,
+    waiting: Option<Waiting>,
     count: u64,
 }
 

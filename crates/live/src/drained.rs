@@ -19,6 +19,10 @@ pub(super) struct Drained<'a> {
 
 /// What is to be done with a record.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one for each record of a drain, most of them samples: a box each would cost more"
+)]
 pub(super) enum Content<'a> {
     /// It is no sample: process state, or nothing of interest.
     Other,

@@ -9,7 +9,7 @@ use prof_abi::RecordType;
 
 /// Drives a [`Reader`] and yields its records by time.
 ///
-/// The rule is [`Sorter`]'s; records without a time (perf's own, and those
+/// The rule is that of `Sorter`; records without a time (perf's own, and those
 /// synthesised with time 0) come at once, before what waits. Without marks in
 /// the recording everything waits until the end.
 pub struct TimeOrder {

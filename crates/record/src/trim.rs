@@ -131,7 +131,7 @@ mod tests {
             sample_regs_user: 1,
             ..EventAttr::default()
         };
-        let witness = WitnessSamples::new(&of_witness, vec![9, 7], &[opened.clone()]);
+        let witness = WitnessSamples::new(&of_witness, vec![9, 7], std::slice::from_ref(&opened));
         let trim = Trim::new(&[opened], witness);
         let record = |kind: RecordType, words: &[u64]| -> Vec<u8> {
             let size = 8 + 8 * words.len() as u16;

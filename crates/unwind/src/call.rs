@@ -18,7 +18,7 @@ pub enum CallBefore {
 
 impl CallBefore {
     /// Looks at the code before a return address: `code` ends at it, and is
-    /// better [`MAX_CALL`] bytes long.
+    /// better `MAX_CALL` bytes long.
     pub fn decode(machine: Machine, code: &[u8]) -> Self {
         match machine {
             Machine::X86_64 | Machine::X86 => decode_x86(code),
