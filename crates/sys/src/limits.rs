@@ -19,8 +19,14 @@ pub enum Resource {
     Processes,
 }
 
+/// How the C library numbers resources.
+#[cfg(target_env = "gnu")]
+type ResourceNumber = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+type ResourceNumber = libc::c_int;
+
 impl Resource {
-    fn number(self) -> libc::__rlimit_resource_t {
+    fn number(self) -> ResourceNumber {
         match self {
             Self::OpenFiles => libc::RLIMIT_NOFILE,
             Self::LockedMemory => libc::RLIMIT_MEMLOCK,

@@ -108,11 +108,12 @@ pub fn run_on(cpu: u32) -> io::Result<()> {
 /// 99. `EPERM` without CAP_SYS_NICE, if no limit allows it; `EINVAL` for another
 /// priority.
 pub fn run_first(priority: u8) -> io::Result<()> {
-    let priority = libc::sched_param {
-        sched_priority: priority.into(),
-    };
+    // SAFETY: a plain C struct, for which all zeroes are valid; musl's has
+    // fields of a policy that Linux lacks.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = priority.into();
     // SAFETY: 0 is the calling thread; the kernel reads a live local value.
-    crate::checked(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) })
+    crate::checked(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) })
         .map(drop)
 }
 
