@@ -178,11 +178,6 @@ impl SamplePart {
         fields: &mut Fields<'_>,
         layout: &SampleLayout,
     ) -> Result<(), BodyError> {
-        // Most samples have a call chain, and nothing else of variable size.
-        if self == Self::Callchain {
-            let chain = fields.u64().and_then(|nr| skip_items(fields, nr, 8));
-            return chain.map_err(in_field(self.text()));
-        }
         match self.shape() {
             Shape::Branches => return skip_branches(fields, layout),
             Shape::Word => fields.u64().map(drop),

@@ -27,41 +27,75 @@ pub struct Sample<'a> {
     parts: Parts,
 }
 
-/// Where the parts of variable size are, their counts included: first byte
-/// and the byte behind, from the start of the record; (0, 0) says "not there".
+/// Where the parts of variable size begin, with their counts, in bytes from
+/// the start of the record; the layout says which are there. A part ends where
+/// the next one begins.
 #[derive(Debug, Clone, Copy, Default)]
 struct Parts {
-    places: [(u32, u32); SamplePart::VARIABLE],
+    starts: [u32; SamplePart::VARIABLE],
     end: u32,
 }
 
 impl Parts {
-    /// Walks the parts that `layout` tells of, from behind the fixed ones.
+    /// Finds the parts that `layout` tells of, from behind the fixed ones.
     #[inline]
     fn find(record: &[u8], layout: &SampleLayout, order: ByteOrder) -> Result<Self, BodyError> {
         let mut fields = Fields::new(record, order);
         fields
             .take(layout.fixed_end.into())
             .map_err(in_fixed_part)?;
+        // Most samples have a call chain at most: that is worth a way of its
+        // own, which is inlined.
+        const CHAIN: usize = SamplePart::Callchain as usize - SamplePart::FIXED;
+        if layout.variable & !(1 << CHAIN) != 0 {
+            return Self::walk(record, layout, fields);
+        }
+        let mut starts = [0; SamplePart::VARIABLE];
+        if layout.variable != 0 {
+            starts[CHAIN] = layout.fixed_end.into();
+            SamplePart::Callchain.skip(&mut fields, layout)?;
+        }
+        let end = (record.len() - fields.left()) as u32;
+        Ok(Self { starts, end })
+    }
+
+    fn walk(
+        record: &[u8],
+        layout: &SampleLayout,
+        mut fields: Fields<'_>,
+    ) -> Result<Self, BodyError> {
         let mut parts = Self {
             end: layout.fixed_end.into(),
             ..Self::default()
         };
-        let variable = SamplePart::ORDER.iter().skip(SamplePart::FIXED);
         let mut ahead = layout.variable;
-        for (&part, place) in variable.zip(&mut parts.places) {
-            if ahead == 0 {
-                break;
-            }
-            if ahead & 1 != 0 {
-                let start = parts.end;
+        while ahead != 0 {
+            let index = ahead.trailing_zeros() as usize;
+            ahead &= ahead - 1;
+            let part = SamplePart::ORDER.get(SamplePart::FIXED + index);
+            if let (Some(part), Some(start)) = (part, parts.starts.get_mut(index)) {
+                *start = parts.end;
                 part.skip(&mut fields, layout)?;
                 parts.end = (record.len() - fields.left()) as u32;
-                *place = (start, parts.end);
             }
-            ahead >>= 1;
         }
         Ok(parts)
+    }
+
+    /// Where the part with this number is; `variable` says which are there.
+    #[inline]
+    fn place(&self, index: usize, variable: u16) -> Option<Range<usize>> {
+        let from_here = variable >> index;
+        (from_here & 1 != 0).then_some(())?;
+        let start = *self.starts.get(index)?;
+        let end = match from_here >> 1 {
+            0 => self.end,
+            later => {
+                let next = index + 1 + later.trailing_zeros() as usize;
+                *self.starts.get(next)?
+            }
+        };
+        Some(start as usize..end as usize)
     }
 }
 
@@ -85,21 +119,23 @@ impl<'a> Sample<'a> {
     }
 
     /// Where a part is in the record, its count included.
+    #[inline]
     pub(crate) fn place(&self, part: SamplePart) -> Option<Range<usize>> {
         let Some(index) = part.variable_index() else {
             let at = self.layout.at(part)?;
             return Some(at..at + 8);
         };
-        let &(start, end) = self.parts.places.get(index)?;
-        (end != 0).then_some(start as usize..end as usize)
+        self.parts.place(index, self.layout.variable)
     }
 
     /// The bytes of a part, its count included.
+    #[inline]
     fn part(&self, part: SamplePart) -> Option<&'a [u8]> {
         self.record.get(self.place(part)?)
     }
 
     /// The bytes of a part behind its count of `width` bytes.
+    #[inline]
     fn counted(&self, part: SamplePart, width: usize) -> Option<&'a [u8]> {
         self.part(part)?.get(width..)
     }

@@ -28,8 +28,10 @@ impl Body<'_> {
 }
 
 fn unended(field: &'static str, name: &Name<'_>) -> Option<DamageKind> {
-    let left = name.bytes().len() as u64;
-    (!name.ends()).then_some(DamageKind::NameNotEnded { field, left })
+    (!name.ends()).then(|| {
+        let left = name.bytes().len() as u64;
+        DamageKind::NameNotEnded { field, left }
+    })
 }
 
 /// A range may end at the last address, but not pass it.
