@@ -1,7 +1,10 @@
 //! `prof stat` against perf stat: fields, layout, counts, exit codes.
 
-use crate::oracle::{Finished, have, may_record_all, perf, prof, prof_command, skipped};
+use crate::oracle::{
+    Finished, copy_program, have, may_record_all, perf, prof, prof_command, skipped,
+};
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The separated fields of each line, without those of the note behind them.
@@ -191,7 +194,7 @@ fn stat_of_nobody(events: &str) -> Finished {
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open).expect("ours");
     let copy = folder.path().join("prof");
-    std::fs::copy(prof_command().get_program(), &copy).expect("copied");
+    copy_program(Path::new(prof_command().get_program()), &copy);
     let run = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(&copy)

@@ -1,7 +1,9 @@
 //! What was lost: counted once, samples apart from other records, and as perf
 //! counts it. And at what price nothing is.
 
-use crate::oracle::{Finished, have, may_record_all, perf_at, perfs, prof, prof_command, scratch};
+use crate::oracle::{
+    Finished, copy_program, have, may_record_all, perf_at, perfs, prof, prof_command, scratch,
+};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -186,7 +188,7 @@ fn a_priority_that_may_not_be_had_is_an_error() {
         return;
     }
     let copy = std::env::temp_dir().join(format!("prof-priority-{}", std::process::id()));
-    std::fs::copy(prof_command().get_program(), &copy).expect("copied");
+    copy_program(Path::new(prof_command().get_program()), &copy);
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
     command

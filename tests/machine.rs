@@ -1,8 +1,11 @@
 //! `prof list` and `prof doctor`: what this machine has.
 
-use crate::oracle::{Finished, have, may_record_all, perf, prof, prof_command, skipped};
+use crate::oracle::{
+    Finished, copy_program, have, may_record_all, perf, prof, prof_command, skipped,
+};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
 fn json(run: &Finished) -> Value {
@@ -79,7 +82,7 @@ fn the_doctor_agrees_with_the_kernel() {
         return;
     }
     let copy = std::env::temp_dir().join(format!("prof-doctor-{}", std::process::id()));
-    std::fs::copy(prof_command().get_program(), &copy).expect("copied");
+    copy_program(Path::new(prof_command().get_program()), &copy);
     let capabilities = ["--inh-caps=+perfmon", "--ambient-caps=+perfmon"];
     for privileges in [&[][..], &capabilities] {
         let run = |args: &[&str]| -> Finished {

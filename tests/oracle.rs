@@ -208,6 +208,15 @@ pub(crate) fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
+/// Copies a program that is to be run. By a process of its own: were the copy
+/// open for writing here while another test starts a process, that process
+/// would have it open until its exec, and the copy could not be started
+/// (ETXTBSY).
+pub(crate) fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg(from).arg(to).status();
+    assert!(copied.expect("cp starts").success(), "{}", to.display());
+}
+
 /// Compiles `fixtures/programs/SOURCE` once for each set of `flags` and gives
 /// the program's path. The compiler follows from the extension: `.c` gcc,
 /// `.cc` g++, `.rs` rustc. `None`, with the reason printed, without it.

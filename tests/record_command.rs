@@ -1,7 +1,9 @@
 //! `prof record COMMAND`: the command cannot tell that it is recorded, and its
 //! fate is passed on.
 
-use crate::oracle::{Finished, compiled, have, perf, prof, prof_command, scratch, skipped};
+use crate::oracle::{
+    Finished, compiled, copy_program, have, perf, prof, prof_command, scratch, skipped,
+};
 use crate::patience::{has_ended, wait_for_work, wait_until};
 use crate::record_targets::is_finished;
 use std::ffi::OsStr;
@@ -370,7 +372,7 @@ fn r23_a_file_replaced_since_gives_no_names() {
         return;
     };
     let program = scratch().join("replaced-since");
-    std::fs::copy(&built, &program).expect("the target folder is writable");
+    copy_program(&built, &program);
     let finished = finish(record("r23", &[program.as_os_str()]));
     if finished.stderr.contains("EACCES") {
         return skipped(test, &finished.stderr);
@@ -387,7 +389,7 @@ fn r23_a_file_replaced_since_gives_no_names() {
     assert!(before.contains("] leaf"), "{before}");
     // The same contents at the same path, but written after the recording.
     std::fs::remove_file(&program).expect("ours");
-    std::fs::copy(&built, &program).expect("the target folder is writable");
+    copy_program(&built, &program);
     let later = std::time::SystemTime::now() + Duration::from_secs(5);
     let opened = std::fs::File::open(&program).expect("ours");
     opened.set_modified(later).expect("ours");

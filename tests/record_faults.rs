@@ -1,7 +1,7 @@
 //! `prof record` when things go wrong: signals, a full disk, missing
 //! descriptors, missing rights. The file stays readable and the command lives.
 
-use crate::oracle::{Finished, have, perf, prof, prof_command, scratch, skipped};
+use crate::oracle::{Finished, copy_program, have, perf, prof, prof_command, scratch, skipped};
 use crate::patience::{children, has_ended, wait_for_command, wait_until};
 use prof_abi::RecordType;
 use prof_perfdata::Reader;
@@ -250,7 +250,7 @@ fn as_nobody(test: &str, args: &[&str]) -> Option<Finished> {
     // The target folder may be closed to others: a copy is not.
     let program =
         std::env::temp_dir().join(format!("prof-as-nobody-{}-{test}", std::process::id()));
-    std::fs::copy(env!("CARGO_BIN_EXE_prof"), &program).expect("copied");
+    copy_program(Path::new(env!("CARGO_BIN_EXE_prof")), &program);
     let output = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(&program)

@@ -1,6 +1,6 @@
 //! Rings within what an ordinary user may lock.
 
-use crate::oracle::{Finished, compiled, have, prof_command, skipped};
+use crate::oracle::{Finished, compiled, copy_program, have, prof_command, skipped};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -31,7 +31,7 @@ fn as_user(test: &str, files: &[&Path], script: &str) -> Option<Finished> {
     let program = Path::new(prof_command().get_program()).to_owned();
     for file in files.iter().copied().chain([program.as_path()]) {
         let name = file.file_name().expect("a file");
-        std::fs::copy(file, folder.path().join(name)).expect("copied");
+        copy_program(file, &folder.path().join(name));
     }
     let output = Command::new("setpriv")
         .args(["--clear-groups", &format!("--reuid={user}")])

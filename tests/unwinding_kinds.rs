@@ -1,7 +1,7 @@
 //! `prof record -g` on programs of every kind: stacks reach the start, and the
 //! recorder stays small.
 
-use crate::oracle::{have, prof_command, scratch, skipped};
+use crate::oracle::{copy_program, have, prof_command, scratch, skipped};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -108,7 +108,7 @@ fn programs_that_are_deleted_or_have_no_file_reach_the_start() {
         return;
     };
     let doomed = scratch().join("every-kind-doomed");
-    std::fs::copy(&program, &doomed).expect("copied");
+    copy_program(&program, &doomed);
     let doomed = text(&doomed);
     // Its name is that of the task from the exec on.
     let script = format!(
