@@ -17,13 +17,10 @@ use prof_abi::{AttrFlags, SampleType};
 use prof_listing::dump::{HeaderDetail, Stats};
 use prof_perfdata::Reader;
 use prof_profile::{Counting, EventId, Profile};
-use prof_report::model::{
-    DetailKey, Filter, ParentPattern, Scope, Selection, SelfOf, SortKey, parse_time_ranges,
-};
+use prof_report::keys::{CellLook, DetailKey, Field, FieldList, SortKey};
+use prof_report::model::{Filter, ParentPattern, Scope, Selection, SelfOf, parse_time_ranges};
 use prof_report::picture::{self, PictureOptions};
-use prof_report::text::{
-    CallGraph, CellLook, ChainKey, ChainOrder, ChainStyle, Field, FieldList, Grouping, TextOptions,
-};
+use prof_report::text::{CallGraph, ChainKey, ChainOrder, ChainStyle, Grouping, TextOptions};
 use prof_symbolize::Detail;
 use refused::OfReport;
 use regex::Regex;

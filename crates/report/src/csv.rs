@@ -1,8 +1,9 @@
 //! Tables as comma-separated values (RFC 4180).
 
 use crate::escape;
+use crate::keys::{Cells, Field};
 use crate::model::{Row, Weight};
-use crate::text::{Cells, Field, Table, TextOptions, scene_of};
+use crate::text::{Table, TextOptions, scene_of};
 use prof_profile::{EventId, Profile};
 use std::io;
 
@@ -90,8 +91,8 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{csv, text};
-    use crate::model::SortKey;
-    use crate::text::{Field, TextOptions};
+    use crate::keys::{Field, SortKey};
+    use crate::text::TextOptions;
     use prof_sketch::Sketch;
 
     #[test]

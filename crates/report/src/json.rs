@@ -23,8 +23,9 @@
 //! `frames`.
 
 use crate::harmless_json;
+use crate::keys::{Cells, Field};
 use crate::model::{CallTree, NodeId, Row, Scene, SiteKind, Weight};
-use crate::text::{Cells, Field, Table, TextOptions, is_silent, scene_of};
+use crate::text::{Table, TextOptions, is_silent, scene_of};
 use crate::trust;
 use prof_profile::{EventId, Profile};
 use serde::ser::{SerializeMap, SerializeSeq};

@@ -16,6 +16,7 @@ pub mod csv;
 pub mod escape;
 pub mod harmless_json;
 pub mod json;
+pub mod keys;
 pub mod model;
 pub mod picture;
 pub mod script;

@@ -9,8 +9,9 @@ use super::data::{Answer, Around, Ask, Found, Hot, Seen};
 use super::writing;
 use prof_profile::{FunctionId, Profile};
 use prof_report::code::{Build, CodeSource};
+use prof_report::keys::SortKey;
 use prof_report::model::{
-    CallTree, Growth, Heat, NodeId, Row, Rows, RowsOptions, Scene, Selection, SortKey, Weight,
+    CallTree, Growth, Heat, NodeId, Row, Rows, RowsOptions, Scene, Selection, Weight,
 };
 use regex::Regex;
 use std::collections::VecDeque;

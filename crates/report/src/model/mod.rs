@@ -10,12 +10,10 @@
 //!
 //! A [`Scene`] is made once per selection and never changes.
 
-mod detail_key;
 mod first_places;
 mod grow;
 mod heat;
 mod judge;
-mod key;
 mod parts;
 mod paths;
 mod rows;
@@ -27,15 +25,11 @@ mod time;
 mod transform;
 mod tree;
 
-pub use detail_key::DetailKey;
-pub(crate) use detail_key::Shown;
 pub(crate) use first_places::first_places;
 pub use grow::{Direction, GrowId, Growth, Seed};
 pub use heat::{Heat, HeatRow, HeatRows};
 pub(crate) use judge::EventsInScope;
 pub use judge::any_sample_passes;
-pub use key::{KeyError, SortKey, refused_key};
-pub(crate) use key::{comm_without_numbers, without_digits};
 pub use parts::{Part, Parts};
 pub use paths::NodeId;
 pub use rows::{InlineRows, Row, RowKey, Rows, RowsOptions};

@@ -2,7 +2,8 @@
 
 use super::tally::{Cell, Split};
 use super::tree::NewIds;
-use super::{CallTree, Group, GroupId, NodeId, Scene, SortKey, Weight};
+use super::{CallTree, Group, GroupId, NodeId, Scene, Weight};
+use crate::keys::SortKey;
 use rayon::prelude::*;
 
 /// The samples of one group as a tree of their own.

@@ -1,6 +1,7 @@
 //! Tables: rows told apart by sort keys.
 
-use super::{Group, GroupId, NodeId, Part, Parts, Scene, Site, SiteId, SiteKind, SortKey, Weight};
+use super::{Group, GroupId, NodeId, Part, Parts, Scene, Site, SiteId, SiteKind, Weight};
+use crate::keys::SortKey;
 use prof_profile::{DsoKind, FunctionId, NameId, Profile, Svma};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;

@@ -6,7 +6,8 @@ use super::select::Scope;
 use super::site::SiteMaker;
 use super::tally::{Split, Tally};
 use super::transform::apply;
-use super::{CallTree, NodeId, Selection, SiteId, SiteKind, Sites, SortKey, Weight};
+use super::{CallTree, NodeId, Selection, SiteId, SiteKind, Sites, Weight};
+use crate::keys::SortKey;
 use prof_profile::{Event, Profile, StackId};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

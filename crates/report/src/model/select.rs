@@ -22,7 +22,7 @@ pub struct Selection {
     pub self_of: SelfOf,
     /// How finely frames are told apart.
     pub granularity: Granularity,
-    /// What [`super::SortKey::Parent`] tells samples apart by.
+    /// What [`SortKey::Parent`](crate::keys::SortKey::Parent) tells samples apart by.
     pub parent: ParentPattern,
     /// What functions with matching names call counts as their own code: a
     /// stack ends at the outermost of them.

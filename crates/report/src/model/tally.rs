@@ -1,8 +1,9 @@
 //! Weights, and samples counted by who ran and where.
 
+use super::Selection;
 use super::judge::{Fate, Sieve};
 use super::select::{ParentPattern, StackEnd};
-use super::{DetailKey, Selection, SortKey, without_digits};
+use crate::keys::{DetailKey, SortKey, without_digits};
 use hashbrown::HashTable;
 use prof_profile::{Detail, NameId, Profile, Sample, StackId, TaskId};
 use rustc_hash::{FxBuildHasher, FxHashMap};

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::code::{Build, NoSource};
+use crate::keys::SortKey;
 use prof_profile::{DsoId, FunctionId, Profile};
 use prof_sketch::{Sketch, profile as sketch, samples};
 use proptest::prelude::*;

@@ -3,9 +3,8 @@
 use super::palette::Kind;
 use super::{PictureError, PictureOptions};
 use crate::escape;
-use crate::model::{
-    CallTree, Group, GrowId, Growth, NodeId, Parts, Scene, SiteId, SortKey, Weight,
-};
+use crate::keys::SortKey;
+use crate::model::{CallTree, Group, GrowId, Growth, NodeId, Parts, Scene, SiteId, Weight};
 use prof_profile::{Profile, TaskId};
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -232,8 +232,7 @@ impl Drawing<'_> {
 #[cfg(test)]
 mod tests {
     use crate::csv::csv;
-    use crate::model::SortKey;
-    use crate::text::Field;
+    use crate::keys::{Field, SortKey};
     use crate::text::{TextOptions, report};
     use prof_profile::Profile;
     use prof_sketch::Sketch;

@@ -1,9 +1,9 @@
 //! Columns of a table as they are laid out, and what is written in them.
 
-use super::field::{Cells, Field, char_count};
 use super::hierarchy::INDENT;
 use super::percent;
-use crate::model::{Row, SortKey, Weight};
+use crate::keys::{Cells, Field, SortKey, char_count};
+use crate::model::{Row, Weight};
 use std::iter::repeat_n;
 
 /// A column, as wide as its cells need it.
@@ -232,8 +232,7 @@ fn cut(out: &mut String, start: usize, width: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Column, fit, push_right, zeros};
-    use crate::model::SortKey;
-    use crate::text::Field;
+    use crate::keys::{Field, SortKey};
 
     fn column(field: Field, width: usize) -> Column {
         Column {

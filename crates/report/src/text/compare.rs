@@ -1,9 +1,8 @@
 //! The order of rows, tie by tie as perf has it.
 
 use super::ChainOrder;
-use super::field::Field;
-use super::rank::Ranks;
-use crate::model::{Row, Rows, SortKey, without_digits};
+use crate::keys::{Field, Ranks, SortKey, without_digits};
+use crate::model::{Row, Rows};
 use std::cmp::Ordering;
 
 /// Compares rows by a list of fields.

@@ -2,8 +2,8 @@
 //! weights of the others beside them.
 
 use super::compare::Comparer;
-use super::field::Field;
 use super::{Grouping, TextOptions};
+use crate::keys::Field;
 use crate::model::{Group, GroupId, Row, RowKey, Rows, Scene, Weight};
 use prof_profile::{EventId, Profile};
 use rustc_hash::FxHashMap;

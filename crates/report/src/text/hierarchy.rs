@@ -16,9 +16,9 @@
 
 use super::allowance::{Allowance, Cut, Drawing, How};
 use super::column::{Column, pad};
-use super::field::{Cells, Field};
 use super::table::Table;
 use super::{ChainStyle, TextOptions};
+use crate::keys::{Cells, Field};
 use crate::model::{Group, GroupId, Row, RowKey, Rows, Scene};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;

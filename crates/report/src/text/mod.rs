@@ -8,19 +8,15 @@ mod allowance;
 mod chain;
 mod column;
 mod compare;
-mod field;
 mod graph;
 mod group;
 mod hierarchy;
 mod options;
 mod percent;
-mod rank;
 mod room;
 mod table;
 mod threads;
 
-pub(crate) use field::letter_of_mode;
-pub use field::{CellLook, Cells, Field, FieldError, FieldList};
 pub use group::{tables as event_tables, title as events_title};
 pub use options::{
     CallGraph, CallGraphError, ChainKey, ChainOrder, ChainStyle, ChainValue, Grouping, TextOptions,

@@ -1,7 +1,7 @@
 //! What a text report is asked for.
 
-use super::{CellLook, Field, FieldList};
-use crate::model::{Selection, SortKey};
+use crate::keys::{CellLook, Field, FieldList, SortKey};
+use crate::model::Selection;
 use std::str::FromStr;
 use thiserror::Error;
 

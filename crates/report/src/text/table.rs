@@ -4,17 +4,16 @@ use super::allowance::{Allowance, CellAllowance, Drawing};
 use super::chain::{ChainPlan, Chains};
 use super::column::{Column, fit, fit_levels, pad};
 use super::compare::{Comparer, Packed};
-use super::field::{Cells, Field, char_count};
 use super::graph::Pen;
 use super::group::{self, Others};
 use super::hierarchy;
-use super::rank::Ranks;
 use super::threads::threads;
 use super::{CallGraph, ChainOrder, ChainStyle, Grouping, TextOptions};
 use crate::escape;
+use crate::keys::{Cells, Field, Ranks, SortKey, char_count};
 use crate::model::{
     EventsInScope, Filter, Granularity, InlineRows, Row, RowKey, Rows, RowsOptions, Scene,
-    Selection, SortKey, StackEnd, Weight, first_places,
+    Selection, StackEnd, Weight, first_places,
 };
 use crate::trust;
 use prof_profile::{Counting, EventId, FileOffset, Profile};

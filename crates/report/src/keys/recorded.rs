@@ -3,7 +3,7 @@
 //! To add one: a variant, its line in [`SPECS`], and what it is told apart by,
 //! ordered by and written as, in the three functions that match on it.
 
-use crate::text::letter_of_mode;
+use super::cells::letter_of_mode;
 use prof_abi::{DataSource, Transaction};
 use prof_profile::{
     Counting, Detail, DsoKind, Frame, Function, Location, LocationId, NameId, Profile, TakenBranch,

@@ -2,12 +2,10 @@
 //! JSON take them from here; what is fixed of a key stands in its table
 //! ([`SortKey`]).
 
-use super::room::name_within;
+use super::{DetailKey, Shown, SortKey, comm_without_numbers, refused_key};
 use crate::escape;
-use crate::model::{
-    DetailKey, Group, Row, RowKey, Rows, Scene, Shown, Site, SiteKind, SortKey, Weight,
-    comm_without_numbers, refused_key,
-};
+use crate::model::{Group, Row, RowKey, Rows, Scene, Site, SiteKind, Weight};
+use crate::text::name_within;
 use prof_abi::CpuMode;
 use prof_profile::{Detail, DsoKind, FileOffset, UnnamedReason};
 use rustc_hash::FxHashMap;
@@ -219,7 +217,7 @@ impl<'a> Cells<'a> {
     }
 
     /// The same with the places where rows were first seen.
-    pub(super) fn at(self, places: &'a FxHashMap<RowKey, FileOffset>) -> Self {
+    pub(crate) fn at(self, places: &'a FxHashMap<RowKey, FileOffset>) -> Self {
         Self {
             places: Some(places),
             ..self
@@ -488,7 +486,7 @@ impl<'a> Cells<'a> {
 
     /// Writes what [`Cells::text`] gives of a row's symbol; its name is
     /// shortened if the cell would be longer than `width` characters.
-    pub(super) fn write_symbol(&self, row: &Row, width: usize, out: &mut String) {
+    pub(crate) fn write_symbol(&self, row: &Row, width: usize, out: &mut String) {
         let site = row.site.map(|site| self.scene.sites().get(site));
         if self.look.verbose {
             self.origin(row, site, out);
@@ -538,7 +536,7 @@ impl<'a> Cells<'a> {
 }
 
 /// Characters of a text, fast for ASCII.
-pub(super) fn char_count(text: &str) -> usize {
+pub(crate) fn char_count(text: &str) -> usize {
     if text.is_ascii() {
         text.len()
     } else {
@@ -547,7 +545,7 @@ pub(super) fn char_count(text: &str) -> usize {
 }
 
 /// The path, or only its last part.
-pub(super) fn shortened(path: &str, is_full: bool) -> &str {
+pub(crate) fn shortened(path: &str, is_full: bool) -> &str {
     if is_full {
         return path;
     }
@@ -665,7 +663,7 @@ fn push_address(address: u64, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::{Field, push_address};
-    use crate::model::SortKey;
+    use crate::keys::SortKey;
 
     #[test]
     fn fields_are_found_by_perfs_names() {

@@ -1,8 +1,9 @@
 //! Names by number, so that hundreds of thousands of rows are compared and
 //! written without touching a name twice.
 
-use super::field::{CellLook, Field, shortened, srcline};
-use crate::model::{Scene, Site, SiteKind, SortKey};
+use super::SortKey;
+use super::cells::{CellLook, Field, shortened, srcline};
+use crate::model::{Scene, Site, SiteKind};
 use prof_profile::{DsoKind, NameId, Profile, Svma};
 use rayon::prelude::*;
 

@@ -1,6 +1,15 @@
 //! Sort keys: what the rows of a table are told apart by.
 
-use super::DetailKey;
+mod cells;
+mod rank;
+mod recorded;
+
+pub use cells::{CellLook, Cells, Field, FieldError, FieldList};
+pub(crate) use cells::{char_count, srcline};
+pub(crate) use rank::Ranks;
+pub use recorded::DetailKey;
+pub(crate) use recorded::Shown;
+
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -41,7 +50,7 @@ pub enum SortKey {
 }
 
 /// What is fixed of a key; its cells are those of
-/// [`Cells`](crate::text::Cells).
+/// [`Cells`].
 struct Spec {
     key: SortKey,
     name: &'static str,
