@@ -33,6 +33,7 @@ mod oracle;
 mod other_roots;
 mod patience;
 mod perf_options;
+mod probes;
 mod record_command;
 mod record_faults;
 mod record_streams;

@@ -26,8 +26,9 @@ use values::CpuList;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Events, as perf writes them: cycles, cpu-clock:u, {a,b}:S, r1a8,
-    /// sched:sched_switch, mem:0x1000/4:w, pmu/term=1/ [default: cycles, or
-    /// cpu-clock where there is no counter for cycles].
+    /// sched:sched_switch, mem:0x1000/4:w, pmu/term=1/, uprobe:PATH:FUNCTION,
+    /// uretprobe:, kprobe:, usdt:PATH:NAME [default: cycles, or cpu-clock where
+    /// there is no counter for cycles].
     #[arg(short, long = "event", value_name = "EVENT")]
     event: Vec<String>,
     /// Samples a second (Hz), or max [default: 4000, as perf].

@@ -291,6 +291,12 @@ impl Session {
             self.events = new_figures(opened.counters());
             self.blind = names_of(opened.counters(), Counter::is_blind);
             self.forbidden = names_of(opened.counters(), Counter::is_forbidden);
+            if plan.inherit && !plan.selection.is_cpus() {
+                let probes = names_of(opened.counters(), Counter::is_of_known_threads);
+                probes
+                    .iter()
+                    .for_each(|name| say(&events::of_known_threads(name)));
+            }
         }
         let mut before = Interval {
             events: new_figures(opened.counters()),

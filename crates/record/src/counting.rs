@@ -5,11 +5,12 @@
 
 use crate::events::{self, EventSpec, break_up, is_of_a_group};
 use crate::hints::{FIRST_OWN_PMU, Refusal, Step, Whose};
-use crate::open::{Trial, is_probe};
+use crate::open::{Trial, is_probe, open_event};
 use crate::rings::{Lockable, RingMemory};
 use prof_abi::{AttrFlags, EventAttr, ReadFormat, event_kind};
 use prof_sys::process::effective_user;
 use prof_sys::{Event, OpenError, Target};
+use std::ffi::CString;
 use std::io;
 
 /// Whose events are counted.
@@ -99,6 +100,8 @@ impl Reading {
 pub struct Counter {
     name: String,
     attr: EventAttr,
+    /// See [`EventSpec::probe`].
+    probe: Option<CString>,
     /// One per thread or CPU; `None` where the thread was gone.
     members: Vec<Option<Event>>,
     supported: bool,
@@ -135,6 +138,12 @@ impl Counter {
     /// it is then not supported.
     pub fn is_forbidden(&self) -> bool {
         self.is_forbidden
+    }
+
+    /// Whether threads and processes that start later are not in it, as they
+    /// are where the kernel can hand an event on.
+    pub fn is_of_known_threads(&self) -> bool {
+        self.probe.is_some()
     }
 
     /// Reads all of it.
@@ -213,6 +222,7 @@ impl Counters {
         let mut counter = Counter {
             name: spec.name.clone(),
             attr: attr_for(spec, scope, inherit, leader.is_some()),
+            probe: spec.probe.clone(),
             members: Vec::new(),
             supported: leader.is_none_or(|leader| leader.supported),
             leads: leader.is_none(),
@@ -289,7 +299,7 @@ fn attr_for(spec: &EventSpec, scope: &Scope, inherit: bool, is_member: bool) -> 
     let mut attr = spec.attr.clone();
     attr.read_format = FORMAT;
     let mut flags = attr.flags;
-    if inherit && !matches!(scope, Scope::Cpus(_)) {
+    if inherit && spec.may_be_inherited() && !matches!(scope, Scope::Cpus(_)) {
         flags = flags.with(AttrFlags::INHERIT);
     }
     if !is_member {
@@ -312,7 +322,8 @@ fn open_narrowing(
     group: Option<&Event>,
 ) -> Result<Event, OpenError> {
     let forbidden = |error: &OpenError| matches!(error.errno(), libc::EACCES | libc::EPERM);
-    let first = Event::open(&counter.attr, target, group);
+    let probe = spec.probe.as_deref();
+    let first = open_event(&counter.attr, probe, target, group);
     let already = counter.attr.flags.has(AttrFlags::EXCLUDE_KERNEL);
     match first {
         Err(error) if forbidden(&error) && spec.may_drop_kernel() && !already => {
@@ -320,7 +331,7 @@ fn open_narrowing(
             narrower.flags = narrower
                 .flags
                 .with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
-            let event = Event::open(&narrower, target, group);
+            let event = open_event(&narrower, probe, target, group);
             // A process of somebody else stays forbidden; then the first
             // refusal is the one to tell.
             if event.as_ref().is_err_and(forbidden) {
@@ -390,7 +401,7 @@ fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>))
         kernel: !attr.flags.has(AttrFlags::EXCLUDE_KERNEL),
         all_kernel: false,
         narrowed: None,
-        probe: is_probe(attr.kind),
+        probe: counter.probe.is_some() || is_probe(attr.kind),
         in_kernel: events::breaks_into_kernel(attr),
         counts: false,
         counting: true,
@@ -404,8 +415,13 @@ fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>))
         ring_is_asked: false,
         lockable: Lockable::NONE,
     };
-    let (name, attr) = (counter.name.as_str(), attr);
-    Trial { name, attr, target }.complete(&mut refusal);
+    let trial = Trial {
+        name: &counter.name,
+        attr,
+        probe: counter.probe.as_deref(),
+        target,
+    };
+    trial.complete(&mut refusal);
     CountError::Refused(Box::new(refusal))
 }
 

@@ -210,7 +210,7 @@ const ROWS: &[Row] = &[
     open(
         libc::EFAULT,
         |r| r.probe,
-        "this PMU takes a pointer into memory, which no command line has\n  try: -e uprobe:PATH:FUNCTION, which tells how to make a probe",
+        "this PMU takes a pointer into memory, which no command line has\n  try: -e uprobe:PATH:FUNCTION or kprobe:FUNCTION",
     ),
     open(
         libc::ENODEV,

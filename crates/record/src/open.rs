@@ -7,6 +7,7 @@ use crate::rings::{Lockable, RingMemory};
 use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType};
 use prof_sys::process::effective_user;
 use prof_sys::{Event, OpenError, Ring, Target, page_size};
+use std::ffi::CStr;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -220,8 +221,13 @@ impl OpenSet {
                 let mut refusal = self.refusal(Step::Open, error.errno(), index, tid, cpu);
                 if let Some(target) = target_of(tid, cpu, self.scope.cgroup.as_deref()) {
                     let planned = &self.events[index].planned;
-                    let (name, attr) = (planned.name.as_str(), &planned.attr);
-                    Trial { name, attr, target }.complete(&mut refusal);
+                    let trial = Trial {
+                        name: &planned.name,
+                        attr: &planned.attr,
+                        probe: planned.probe.as_deref(),
+                        target,
+                    };
+                    trial.complete(&mut refusal);
                 }
                 return Err(Stop::Refused(Box::new(refusal)));
             }
@@ -270,7 +276,7 @@ impl OpenSet {
             } else {
                 &planned.attr
             };
-            match Event::open(attr, target, leader) {
+            match open_event(attr, planned.probe.as_deref(), target, leader) {
                 Ok(event) => {
                     if first {
                         self.notices.extend(ladder.notice.take());
@@ -372,7 +378,7 @@ impl OpenSet {
             kernel: !attr.flags.has(AttrFlags::EXCLUDE_KERNEL),
             all_kernel: self.scope.all_kernel,
             narrowed: None,
-            probe: is_probe(attr.kind),
+            probe: planned.probe.is_some() || is_probe(attr.kind),
             in_kernel: events::breaks_into_kernel(attr),
             counts: false,
             counting: false,
@@ -472,11 +478,25 @@ fn target_of(tid: Option<u32>, cpu: Option<u32>, cgroup: Option<&File>) -> Optio
     }
 }
 
+/// perf_event_open(2) of an event, which may be a probe.
+pub(crate) fn open_event(
+    attr: &EventAttr,
+    probe: Option<&CStr>,
+    target: Target<'_>,
+    group: Option<&Event>,
+) -> Result<Event, OpenError> {
+    match probe {
+        Some(place) => Event::open_probe(attr, place, target, group),
+        None => Event::open(attr, target, group),
+    }
+}
+
 /// What an event that was refused could be instead: nothing is told to help
 /// that was not tried.
 pub(crate) struct Trial<'a> {
     pub(crate) name: &'a str,
     pub(crate) attr: &'a EventAttr,
+    pub(crate) probe: Option<&'a CStr>,
     pub(crate) target: Target<'a>,
 }
 
@@ -521,7 +541,7 @@ impl Trial<'_> {
         attr.flags = attr
             .flags
             .with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
-        match Event::open(&attr, self.target, None) {
+        match open_event(&attr, self.probe, self.target, None) {
             Ok(_) => Ok(()),
             Err(error) => Err(error.errno()),
         }
@@ -530,9 +550,10 @@ impl Trial<'_> {
     /// Whether it is an event of a PMU that is only for counting.
     fn counts(&self) -> bool {
         let mut attr = self.bare();
-        let counts = Event::open(&attr, self.target, None).is_ok();
+        let opens = |attr: &EventAttr| open_event(attr, self.probe, self.target, None).is_ok();
+        let counts = opens(&attr);
         attr.sample_period = 1 << 20;
-        counts && Event::open(&attr, self.target, None).is_err()
+        counts && !opens(&attr)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::snapshots;
 use prof_abi::{
     AttrFlags, BranchSampleType, EventAttr, ReadFormat, SampleType, Software, event_kind,
 };
+use std::ffi::CString;
 
 /// What each event is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub(crate) enum Role {
 pub(crate) struct Planned {
     pub(crate) name: String,
     pub(crate) attr: EventAttr,
+    /// See [`EventSpec::probe`].
+    pub(crate) probe: Option<CString>,
     pub(crate) role: Role,
     pub(crate) precision: Precision,
     pub(crate) may_drop_kernel: bool,
@@ -73,6 +76,7 @@ pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Ve
         .map(|spec| Planned {
             name: spec.name.clone(),
             attr: sampling_attr(options, spec, limits),
+            probe: spec.probe.clone(),
             role: Role::Samples,
             precision: spec.precision,
             may_drop_kernel: spec.may_drop_kernel() && options.modes == ModeFilter::AsEvents,
@@ -153,7 +157,7 @@ fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits) -> EventAt
     set_modes(options, &mut attr);
     attr.sample_regs_intr = options.extras.interrupt_registers;
     attr.sample_regs_user |= options.extras.user_registers;
-    if records_periods(options, &attr) || spec.is_bpf_output() {
+    if records_periods(options, spec, &attr) || spec.is_bpf_output() {
         attr.sample_type = attr.sample_type.with(SampleType::PERIOD);
     }
     if let Precision::Exactly(level) = spec.precision {
@@ -161,7 +165,8 @@ fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits) -> EventAt
     }
     // Of threads that were named no others are meant, as for perf.
     let inherits = options.inherit && !matches!(options.target, Target::Threads(_));
-    if spec.inherit.unwrap_or(inherits) && !options.per_thread && !is_system(options) {
+    let inherits = spec.inherit.unwrap_or(inherits) && spec.may_be_inherited();
+    if inherits && !options.per_thread && !is_system(options) {
         attr.flags = attr.flags.with(AttrFlags::INHERIT);
     }
     if options.extras.thread_counts && attr.flags.has(AttrFlags::INHERIT) {
@@ -236,12 +241,13 @@ fn set_rate(options: &Options, spec: &EventSpec, limits: Limits, attr: &mut Even
 /// then samples every event, with what that one counts as the period. Of
 /// tracepoints this is wanted where each is to be a sample, as
 /// `sched:sched_stat_runtime` counts ns.
-fn records_periods(options: &Options, attr: &EventAttr) -> bool {
+fn records_periods(options: &Options, spec: &EventSpec, attr: &EventAttr) -> bool {
     let is_clock = attr.kind == event_kind::SOFTWARE
         && [Software::CPU_CLOCK.0, Software::TASK_CLOCK.0].contains(&attr.config);
     let every = attr.sample_period <= 1;
     match attr.kind {
         _ if attr.is_freq() => true,
+        _ if spec.probe.is_some() => every,
         event_kind::TRACEPOINT => every,
         event_kind::SOFTWARE | event_kind::BREAKPOINT if !is_clock => {
             options.extras.period && every
@@ -356,6 +362,7 @@ fn tracking(options: &Options) -> Planned {
     Planned {
         name: "dummy:u".to_owned(),
         attr,
+        probe: None,
         role: Role::Tracks,
         precision: Precision::Any,
         may_drop_kernel: false,

@@ -3,7 +3,7 @@
 
 use crate::attach;
 use crate::error::RecordError;
-use crate::events::{EventSpec, Rate, break_up, is_blind};
+use crate::events::{EventSpec, Rate, break_up, is_blind, of_known_threads};
 use crate::hints::Whose;
 use crate::open::{OpenSet, Scope, Stop, is_lacking};
 use crate::options::{ModeFilter, Options, Sampling, Stacks, Start, Target};
@@ -204,6 +204,10 @@ fn tell_of_events(options: &Options, set: &OpenSet, notices: &mut dyn FnMut(&str
         let planned = &event.planned;
         if options.verbose {
             notices(&as_perf_shows(planned, event.descriptors.len()));
+        }
+        let is_of_all = matches!(options.target, Target::System);
+        if planned.probe.is_some() && options.inherit && !is_of_all {
+            notices(&of_known_threads(&planned.name));
         }
         if is_blind(&planned.attr) {
             // It was narrowed if the user did not say so.

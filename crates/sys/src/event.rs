@@ -1,7 +1,8 @@
 //! One event: a descriptor of perf_event_open(2).
 
 use crate::counts::Counts;
-use prof_abi::{ByteOrder, EventAttr, ReadFormat};
+use prof_abi::{AttrFlags, ByteOrder, EventAttr, ReadFormat};
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -114,6 +115,37 @@ impl Event {
                     kernel_attr_size: too_big.then(|| ByteOrder::NATIVE.u32(&bytes, 4)).flatten(),
                 }
             })
+    }
+
+    /// Opens a probe of the PMUs `kprobe` or `uprobe`, whose `config1` is the
+    /// address of `place`: a function of the kernel (`kprobe_func`) or the path
+    /// of a file (`uprobe_path`). Fails as [`Event::open`] does; `ENOENT` if
+    /// there is no such place, `EINVAL` if there is no instruction or if the
+    /// event is to be inherited. The last close removes the probe.
+    ///
+    /// To inherit it the kernel reads the text again, at the same address of
+    /// whoever forks: where nothing is there, their fork(2) fails with `EFAULT`.
+    ///
+    /// Source: perf_event_open(2), `kprobe_func`, `uprobe_path`; what becomes of
+    /// forks was seen on Linux 6.18.
+    pub fn open_probe(
+        attr: &EventAttr,
+        place: &CStr,
+        target: Target<'_>,
+        group: Option<&Event>,
+    ) -> Result<Self, OpenError> {
+        if attr.flags.has(AttrFlags::INHERIT) {
+            return Err(OpenError {
+                source: io::Error::from_raw_os_error(libc::EINVAL),
+                kernel_attr_size: None,
+            });
+        }
+        // The kernel copies the text during the call, for which it is borrowed.
+        let attr = EventAttr {
+            config1: place.as_ptr() as u64,
+            ..attr.clone()
+        };
+        Self::open(&attr, target, group)
     }
 
     /// Reads the counter, or those of its group, laid out by `format`, which
@@ -263,6 +295,16 @@ mod tests {
         let error = Event::open(&attr, Target::THIS, None).expect_err("a tail");
         assert_eq!(error.errno(), libc::E2BIG);
         assert_eq!(error.kernel_attr_size, Some(size));
+    }
+
+    #[test]
+    fn a_probe_is_never_inherited() {
+        let attr = EventAttr {
+            flags: AttrFlags::INHERIT,
+            ..page_faults()
+        };
+        let error = Event::open_probe(&attr, c"/bin/true", Target::THIS, None);
+        assert_eq!(error.expect_err("refused").errno(), libc::EINVAL);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //!           | "r" hex [ ":" letters ]    a raw event of the CPU
 //!           | system ":" name [ "/" terms "/" ]   a tracepoint, * and ? allowed
 //!           | "mem:" address [ "/" length ] [ ":" rwx ] [ ":" letters ]
+//!           | probe                      see `probe.rs`
 //! ```
 
 use super::names;
@@ -14,7 +15,7 @@ use super::{ChainTerm, EventError, EventSpec, Precision, Rate, probe, tracepoint
 use prof_abi::{AttrFlags, EventAttr, event_kind};
 
 /// The letters that modify an event.
-const LETTERS: &str = "ukhGHIpPSDWeb";
+pub(super) const LETTERS: &str = "ukhGHIpPSDWeb";
 
 /// Parses what stands after one `-e`. Groups are numbered from `first_group`.
 pub fn parse(text: &str, first_group: u32) -> Result<Vec<EventSpec>, EventError> {
@@ -136,9 +137,18 @@ fn parse_event(text: &str, specs: &mut Vec<EventSpec>) -> Result<(), EventError>
         specs.push(breakpoint(text, rest)?);
         return Ok(());
     }
-    if let Some((name, rest)) = text.split_once('/')
-        && !probe::is_probe(text)
-    {
+    if probe::is_probe(text) {
+        let (found, letters) = probe::parse(text)?;
+        for mut spec in found {
+            modify(&mut spec, letters)?;
+            if !letters.is_empty() {
+                spec.name = format!("{}:{letters}", spec.name);
+            }
+            specs.push(spec);
+        }
+        return Ok(());
+    }
+    if let Some((name, rest)) = text.split_once('/') {
         if let Some((system, name)) = name.split_once(':') {
             let (terms, letters) = terms_and_letters(text, rest)?;
             let asked = Tracepoints {
@@ -188,6 +198,14 @@ pub(super) fn split_letters(text: &str) -> (&str, &str) {
             (&text[..text.len() - letters.len() - 1], letters)
         });
     }
+    if probe::is_probe(text) {
+        let (_, letters) = probe::modifiers(text);
+        return (
+            text.strip_suffix(letters)
+                .map_or(text, |text| text.trim_end_matches(':')),
+            letters,
+        );
+    }
     if let Some(end) = text.rfind('/') {
         let (terms, letters) = text.split_at(end + 1);
         return (terms, letters.trim_start_matches(':'));
@@ -235,8 +253,7 @@ impl Tracepoints<'_> {
         if system.is_empty() || name.is_empty() {
             return Err(syntax(self.text, "a name is missing", 0));
         }
-        let found = tracepoint::lookup(system, name);
-        for (full, id) in found.map_err(|error| probe::explain(self.text).unwrap_or(error))? {
+        for (full, id) in tracepoint::lookup(system, name)? {
             specs.push(self.spec(full, id)?);
         }
         Ok(())
@@ -671,9 +688,9 @@ mod tests {
         assert!(message("{cycles,cs").contains("missing at character 11"));
         assert!(message("cycles,,cs").contains("missing at character 8"));
         assert!(message("cycles}").contains("no {"));
-        assert!(message("uprobe:/bin/true:main").contains("uprobe_events"));
-        assert!(message("cs,uprobe:/bin/true:main").contains("uprobe_events"));
-        assert!(message("kprobe:f:u").contains("kprobe_events"));
+        assert!(message("uprobe:/no/such:main").contains("cannot read /no/such"));
+        assert!(message("cs,uprobe:/no/such:main").contains("cannot read /no/such"));
+        assert!(message("uprobe:main").contains("write uprobe:PATH:FUNCTION"));
         assert!(message("").contains("missing at character 1"));
     }
 }

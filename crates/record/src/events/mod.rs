@@ -7,8 +7,10 @@ mod probe;
 mod tracepoint;
 
 use prof_abi::{AttrFlags, EventAttr, Software, event_kind};
+use std::ffi::CString;
 
 pub use grammar::parse;
+pub use probe::Why as NoProbe;
 
 /// How exact the addresses of samples shall be (`precise_ip`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,6 +64,9 @@ pub struct EventSpec {
     /// What is counted: `kind`, `config*`, breakpoint fields and the flags
     /// that modifiers set. Nothing about sampling.
     pub attr: EventAttr,
+    /// What a probe is on, if not on a mere address: the path of a file, or the
+    /// name of a function of the kernel. The kernel gets a pointer to it.
+    pub probe: Option<CString>,
     /// Modes by modifiers.
     pub modes: Modes,
     /// `:p…` and `:P`.
@@ -91,6 +96,7 @@ impl EventSpec {
         Self {
             name: name.into(),
             attr,
+            probe: None,
             modes: Modes::default(),
             precision: Precision::Any,
             rate: None,
@@ -108,10 +114,17 @@ impl EventSpec {
     /// breakpoints and what BPF programs write, as perf does.
     pub(crate) fn samples_each(&self) -> bool {
         self.is_bpf_output()
+            || self.probe.is_some()
             || matches!(
                 self.attr.kind,
                 event_kind::TRACEPOINT | event_kind::BREAKPOINT
             )
+    }
+
+    /// Whether new threads and children can have it too; see
+    /// [`prof_sys::Event::open_probe`].
+    pub(crate) fn may_be_inherited(&self) -> bool {
+        self.probe.is_none()
     }
 
     /// Whether it is what BPF programs write, which is its payload.
@@ -157,6 +170,14 @@ pub(crate) fn user_space(name: &str) -> Option<String> {
     let specs = parse(&narrowed, 0).ok()?;
     let is_of_user = |spec: &EventSpec| spec.attr.flags.has(AttrFlags::EXCLUDE_KERNEL);
     specs.iter().all(is_of_user).then_some(narrowed)
+}
+
+/// What a user should know of a probe of some tasks, not of all.
+pub fn of_known_threads(event: &str) -> String {
+    format!(
+        "{event}: only of threads that are there at its start, since the kernel hands no probe \
+         on to threads and children that start later\n  try: -a, for all that runs this code"
+    )
 }
 
 /// Takes weak groups (`:W`) apart; `false` if there are none.
@@ -264,13 +285,13 @@ pub enum EventError {
         /// What to do.
         hint: &'static str,
     },
-    /// A probe as other tools write it.
-    #[error("{event}: prof makes no probes, it records those that there are\n  try: {cure}")]
+    /// A probe that cannot be made.
+    #[error("probe {event}: {why}")]
     Probe {
         /// As written.
         event: String,
-        /// How to have it.
-        cure: String,
+        /// Why not.
+        why: NoProbe,
     },
     /// A breakpoint that the CPU cannot have.
     #[error(

@@ -87,7 +87,7 @@ pub(crate) fn nearest(name: &str) -> Option<String> {
 }
 
 /// How many letters to insert, remove or replace; names are short.
-fn distance(from: &str, to: &str) -> usize {
+pub(super) fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (index, letter) in from.chars().take(64).enumerate() {

@@ -102,6 +102,12 @@ impl Pmu {
         self.kind
     }
 
+    /// Puts a value into a term's bits; `None` if there is no such term, or it
+    /// has fewer bits.
+    pub(super) fn put(&self, term: &str, value: u64, attr: &mut EventAttr) -> Option<()> {
+        self.format(term)?.put(value, attr)
+    }
+
     /// Applies `name` or `name=value`: a term of its format directory, or an
     /// event of its events directory, which is a list of terms.
     pub(super) fn apply(

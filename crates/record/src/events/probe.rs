@@ -1,119 +1,453 @@
-//! Probes as bpftrace and others write them, `uprobe:PATH:FUNCTION`: prof
-//! records probes that somebody made, and says how to make one.
+//! Probes by name, made by the kernel's PMUs `uprobe` and `kprobe` for as long
+//! as their events are open; nothing is written to tracefs.
+//!
+//! ```text
+//! probe  = ( "uprobe:" | "uretprobe:" ) path ":" place [ ":" letters ]
+//!        | ( "kprobe:" | "kretprobe:" ) place [ ":" letters ]
+//!        | "usdt:" path ":" [ provider ":" ] name [ ":" letters ]
+//!        | "sdt_" provider ":" name "@" path [ ":" letters ]
+//! place  = function [ "+" offset ] | address
+//! ```
+//!
+//! The attr's `config1` points at the file's path or the function's name, and
+//! `config2` is the offset: in the file, or in the function. For bit 0 of
+//! `config` the function's return is meant, bits 32 to 63 are where in the file
+//! the semaphore of a marker is (`format/` of the PMU says so).
+//!
+//! Source: perf_event_open(2), `kprobe_func`, `uprobe_path`.
 
-use super::EventError;
+mod functions;
+mod markers;
 
-/// How a kind of probe is made.
-struct Probe {
-    /// Before the first colon.
-    kind: &'static str,
-    /// The letter by which tracefs knows it.
-    letter: char,
-    /// A function's name is made into the probe's with this behind it.
-    suffix: &'static str,
-    /// The file of tracefs that makes it, without `_events`; in the plural the
-    /// system of its tracepoint.
-    file: &'static str,
+use super::grammar::LETTERS;
+use super::pmu::{Pmu, parse_number};
+use super::{EventError, EventSpec};
+use functions::Binary;
+use prof_abi::EventAttr;
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes from the start of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct At(u64);
+
+/// Why there is no such place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Why {
+    /// Something is missing between the colons.
+    #[error("{0}")]
+    Form(&'static str),
+    /// The file cannot be read.
+    #[error("cannot read {}: {}", .0.display(), .1)]
+    Unreadable(PathBuf, io::ErrorKind),
+    /// No file of this name.
+    #[error("there is no program or library {0}\n  try: with its whole path")]
+    NoFile(String),
+    /// It is not a 64-bit ELF file.
+    #[error("{} is not an ELF file of 64 bits", .0.display())]
+    NotElf(PathBuf),
+    /// No such function.
+    #[error("{} has no function {function}{}", path.display(), did_you_mean(.nearest.as_deref(), path))]
+    NoFunction {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        function: String,
+        /// What may have been meant.
+        nearest: Option<String>,
+    },
+    /// The function is chosen when the program starts.
+    #[error(
+        "{0} is one of several functions, chosen when a program starts (IFUNC)\n  \
+         try: the one that is chosen here; prof report names it"
+    )]
+    Indirect(String),
+    /// Nothing of the file is at this address.
+    #[error("nothing of {} is loaded at {address:#x}\n  try: an address that nm shows", path.display())]
+    NoCode {
+        /// The file.
+        path: PathBuf,
+        /// The address, as the file has it.
+        address: u64,
+    },
+    /// No such marker.
+    #[error("{} has no marker {name}{}", path.display(), listed(.known))]
+    NoMarker {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        name: String,
+        /// Some of those that there are.
+        known: Vec<String>,
+    },
+    /// The kernel has no such PMU.
+    #[error("{0}")]
+    NoPmu(&'static str),
 }
 
-const PROBES: &[Probe] = &[
-    Probe {
-        kind: "kprobe",
-        letter: 'p',
-        suffix: "",
-        file: "kprobe",
-    },
-    Probe {
-        kind: "kretprobe",
-        letter: 'r',
-        suffix: "_return",
-        file: "kprobe",
-    },
-    Probe {
-        kind: "uprobe",
-        letter: 'p',
-        suffix: "",
-        file: "uprobe",
-    },
-    Probe {
-        kind: "uretprobe",
-        letter: 'r',
-        suffix: "_return",
-        file: "uprobe",
-    },
+fn did_you_mean(nearest: Option<&str>, path: &Path) -> String {
+    match nearest {
+        Some(name) => format!("\n  did you mean {name}?"),
+        None => format!(
+            "\n  try: nm -D {}, which lists those there are",
+            path.display()
+        ),
+    }
+}
+
+fn listed(known: &[String]) -> String {
+    if known.is_empty() {
+        return "; it has none at all".to_owned();
+    }
+    format!("\n  it has: {}", known.join(", "))
+}
+
+/// The kinds of probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    User,
+    UserReturn,
+    Kernel,
+    KernelReturn,
+    Marker,
+}
+
+const KINDS: [(&str, Kind); 5] = [
+    ("uprobe", Kind::User),
+    ("uretprobe", Kind::UserReturn),
+    ("kprobe", Kind::Kernel),
+    ("kretprobe", Kind::KernelReturn),
+    ("usdt", Kind::Marker),
 ];
 
-fn kind_of(event: &str) -> Option<(&'static Probe, &str)> {
-    let (kind, place) = event.split_once(':')?;
-    let probe = PROBES.iter().find(|probe| probe.kind == kind)?;
-    Some((probe, place))
+impl Kind {
+    fn pmu(self) -> &'static str {
+        match self {
+            Self::Kernel | Self::KernelReturn => "kprobe",
+            _ => "uprobe",
+        }
+    }
+
+    fn is_return(self) -> bool {
+        matches!(self, Self::UserReturn | Self::KernelReturn)
+    }
+}
+
+/// A marker as perf names it, with its file: `sdt_PROVIDER:NAME@PATH`.
+fn named_marker(event: &str) -> Option<(&str, &str)> {
+    let rest = event.strip_prefix("sdt_")?;
+    rest.contains('@').then(|| rest.split_once(':')).flatten()
+}
+
+fn kind_of(event: &str) -> Option<(Kind, &str)> {
+    let (word, rest) = event.split_once(':')?;
+    let (_, kind) = KINDS.iter().find(|(name, _)| *name == word)?;
+    Some((*kind, rest))
 }
 
 /// Whether the event is written as a probe.
 pub(super) fn is_probe(event: &str) -> bool {
-    kind_of(event).is_some()
+    kind_of(event).is_some() || named_marker(event).is_some()
 }
 
-/// How to have what `event` means, if it is written as a probe.
-pub(super) fn explain(event: &str) -> Option<EventError> {
-    let (probe, place) = kind_of(event)?;
-    let Probe {
-        letter,
-        suffix,
-        file,
-        ..
-    } = probe;
-    // The kernel looks up its own functions, but none in files.
-    let (function, place, note) = match place.split_once(':') {
-        Some((path, function)) if *file == "uprobe" => (
-            function,
-            format!("{path}:0xOFFSET"),
-            "\n  OFFSET is where the function begins in the file",
-        ),
-        Some((function, _)) => (function, function.to_owned(), ""),
-        None => (place, place.to_owned(), ""),
-    };
-    let name: String = function
-        .chars()
-        .map(|letter| match letter {
-            letter if letter.is_ascii_alphanumeric() => letter,
-            _ => '_',
-        })
-        .collect();
-    Some(EventError::Probe {
+/// The events of a probe, without their modifiers, which are the second part:
+/// several where a function or marker is at several places.
+pub(super) fn parse(event: &str) -> Result<(Vec<EventSpec>, &str), EventError> {
+    let wrong = |why| EventError::Probe {
         event: event.to_owned(),
-        cure: format!(
-            "sudo sh -c 'echo \"{letter}:{name}{suffix} {place}\" >> /sys/kernel/tracing/{file}_events'\n  \
-             then: sudo prof record -e {file}s:{name}{suffix} …{note}"
-        ),
-    })
+        why,
+    };
+    let found = match (kind_of(event), named_marker(event)) {
+        (Some((kind, rest)), _) => of_kind(event, kind, rest),
+        (None, Some((provider, rest))) => marker_at(event, provider, rest),
+        (None, None) => Err(Why::Form("it is not a probe")),
+    };
+    found.map_err(wrong)
+}
+
+fn of_kind<'a>(
+    event: &'a str,
+    kind: Kind,
+    rest: &'a str,
+) -> Result<(Vec<EventSpec>, &'a str), Why> {
+    let (rest, letters) = modifiers(rest);
+    let asked = Asked {
+        name: without(event, letters),
+        kind,
+    };
+    if kind.pmu() == "kprobe" {
+        return Ok((vec![asked.in_kernel(rest)?], letters));
+    }
+    let form = || Why::Form("write uprobe:PATH:FUNCTION[+OFFSET] or usdt:PATH:[PROVIDER:]NAME");
+    let (path, place) = rest.split_once(':').ok_or_else(form)?;
+    if path.is_empty() || place.is_empty() {
+        return Err(form());
+    }
+    let binary = find_file(path)?;
+    if kind == Kind::Marker {
+        let (provider, name) = match place.split_once(':') {
+            Some((provider, name)) => (Some(provider), name),
+            None => (None, place),
+        };
+        return Ok((asked.markers(&binary, provider, name)?, letters));
+    }
+    Ok((asked.in_file(&binary, place)?, letters))
+}
+
+fn marker_at<'a>(
+    event: &'a str,
+    provider: &str,
+    rest: &'a str,
+) -> Result<(Vec<EventSpec>, &'a str), Why> {
+    let (rest, letters) = modifiers(rest);
+    let (name, path) = rest
+        .split_once('@')
+        .ok_or(Why::Form("write sdt_PROVIDER:NAME@PATH"))?;
+    let asked = Asked {
+        name: without(event, letters),
+        kind: Kind::Marker,
+    };
+    let binary = find_file(path)?;
+    Ok((asked.markers(&binary, Some(provider), name)?, letters))
+}
+
+/// The event without `:letters`.
+fn without<'a>(event: &'a str, letters: &str) -> &'a str {
+    match letters {
+        "" => event,
+        letters => &event[..event.len() - letters.len() - 1],
+    }
+}
+
+/// What stands before the modifiers, and these. In `ns::u` there are none.
+pub(super) fn modifiers(rest: &str) -> (&str, &str) {
+    match rest.rsplit_once(':') {
+        Some((place, letters))
+            if !letters.is_empty()
+                && !place.ends_with(':')
+                && place.contains(|letter: char| letter != ':')
+                && letters.chars().all(|letter| LETTERS.contains(letter))
+                // A path alone is followed by a function, however short.
+                && (!place.contains('/') || place.contains(':')) =>
+        {
+            (place, letters)
+        }
+        _ => (rest, ""),
+    }
+}
+
+/// A path as written, or the program or library of this name.
+fn find_file(name: &str) -> Result<(Binary, PathBuf), Why> {
+    const LIBRARIES: [&str; 6] = [
+        "/lib",
+        "/lib64",
+        "/usr/lib",
+        "/usr/lib64",
+        "/usr/local/lib",
+        #[cfg(target_arch = "x86_64")]
+        "/usr/lib/x86_64-linux-gnu",
+        #[cfg(not(target_arch = "x86_64"))]
+        "/usr/lib/aarch64-linux-gnu",
+    ];
+    let path = if name.contains('/') {
+        PathBuf::from(name)
+    } else {
+        let programs = std::env::var_os("PATH").unwrap_or_default();
+        let programs: Vec<PathBuf> = std::env::split_paths(&programs).collect();
+        let mut folders = programs.into_iter().chain(LIBRARIES.map(PathBuf::from));
+        folders
+            .find_map(|folder| Some(folder.join(name)).filter(|path| path.is_file()))
+            .ok_or_else(|| Why::NoFile(name.to_owned()))?
+    };
+    let unreadable = |error: io::Error| Why::Unreadable(path.clone(), error.kind());
+    // The kernel looks the path up from where it stands, which is where we do.
+    let whole = path.canonicalize().map_err(unreadable)?;
+    Ok((Binary::open(&whole)?, whole))
+}
+
+/// A probe to be made.
+struct Asked<'a> {
+    name: &'a str,
+    kind: Kind,
+}
+
+impl Asked<'_> {
+    fn attr(&self) -> Result<(Pmu, EventAttr), Why> {
+        let none = match self.kind.pmu() {
+            "kprobe" => {
+                "this kernel has no kprobes (CONFIG_KPROBES), or hides /sys\n  try: prof list tracepoint"
+            }
+            _ => "this kernel has no uprobes (CONFIG_UPROBES), or hides /sys\n  try: prof doctor",
+        };
+        let pmu = Pmu::open(self.kind.pmu(), self.name).map_err(|_| Why::NoPmu(none))?;
+        let mut attr = EventAttr {
+            kind: pmu.kind(),
+            ..EventAttr::default()
+        };
+        if self.kind.is_return() {
+            pmu.put("retprobe", 1, &mut attr).ok_or(Why::NoPmu(
+                "this kernel has no probes of returns (Linux 4.17 has)",
+            ))?;
+        }
+        Ok((pmu, attr))
+    }
+
+    /// Specs of all places, with `_1` and so on behind the names of the later
+    /// ones, as perf numbers them.
+    fn specs(&self, place: &Path, attrs: Vec<EventAttr>) -> Result<Vec<EventSpec>, Why> {
+        let path = CString::new(place.as_os_str().as_bytes())
+            .map_err(|_| Why::Form("a path holds no NUL"))?;
+        let named = attrs.into_iter().enumerate().map(|(index, attr)| {
+            let name = match index {
+                0 => self.name.to_owned(),
+                index => format!("{}_{index}", self.name),
+            };
+            let mut spec = EventSpec::new(name, attr);
+            spec.probe = Some(path.clone());
+            spec
+        });
+        Ok(named.collect())
+    }
+
+    fn in_file(
+        &self,
+        (binary, path): &(Binary, PathBuf),
+        place: &str,
+    ) -> Result<Vec<EventSpec>, Why> {
+        let (_, attr) = self.attr()?;
+        let places = match parse_number(place) {
+            Some(address) => vec![binary.address(address)?],
+            None => {
+                let (function, offset) = with_offset(place)?;
+                let places = binary.function(function)?.into_iter();
+                places.map(|At(at)| At(at.saturating_add(offset))).collect()
+            }
+        };
+        let attrs = places.into_iter().map(|At(offset)| EventAttr {
+            config2: offset,
+            ..attr.clone()
+        });
+        self.specs(path, attrs.collect())
+    }
+
+    fn markers(
+        &self,
+        (binary, path): &(Binary, PathBuf),
+        provider: Option<&str>,
+        name: &str,
+    ) -> Result<Vec<EventSpec>, Why> {
+        let (pmu, attr) = self.attr()?;
+        let found = markers::find(binary, provider, name)?;
+        if found.is_empty() {
+            return Err(Why::NoMarker {
+                path: path.clone(),
+                name: name.to_owned(),
+                known: markers::names(binary),
+            });
+        }
+        let attrs =
+            found.into_iter().map(|marker| {
+                let mut attr = EventAttr {
+                    config2: marker.at.0,
+                    ..attr.clone()
+                };
+                match marker.semaphore {
+                Some(offset) => pmu.put("ref_ctr_offset", offset, &mut attr).ok_or(Why::NoPmu(
+                    "the marker has a semaphore, which this kernel cannot set (Linux 4.20 can)",
+                ))?,
+                None => (),
+            }
+                Ok(attr)
+            });
+        let attrs: Result<Vec<_>, Why> = attrs.collect();
+        self.specs(path, attrs?)
+    }
+
+    fn in_kernel(&self, place: &str) -> Result<EventSpec, Why> {
+        let (_, attr) = self.attr()?;
+        kernel_place(attr, self.name, place)
+    }
+}
+
+/// A function of the kernel goes by its name, an address by itself.
+fn kernel_place(mut attr: EventAttr, name: &str, place: &str) -> Result<EventSpec, Why> {
+    if let Some(address) = parse_number(place) {
+        attr.config2 = address;
+        return Ok(EventSpec::new(name, attr));
+    }
+    let (function, offset) = with_offset(place)?;
+    if function.is_empty() {
+        return Err(Why::Form("write kprobe:FUNCTION[+OFFSET]"));
+    }
+    attr.config2 = offset;
+    let mut spec = EventSpec::new(name, attr);
+    spec.probe = CString::new(function).ok();
+    Ok(spec)
+}
+
+/// `function+offset`; operators of C++ may hold a `+` too.
+fn with_offset(place: &str) -> Result<(&str, u64), Why> {
+    match place.rsplit_once('+') {
+        Some((function, offset)) if offset.starts_with(|letter: char| letter.is_ascii_digit()) => {
+            let offset = parse_number(offset);
+            let offset = offset.ok_or(Why::Form("the offset is not a number"))?;
+            Ok((function, offset))
+        }
+        _ => Ok((place, 0)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{explain, is_probe};
+    use super::{is_probe, kernel_place, modifiers, named_marker, with_offset};
+    use prof_abi::{ByteOrder, EventAttr};
 
     #[test]
-    fn a_probe_is_told_as_tracefs_makes_it() {
-        let cure = |event: &str| explain(event).expect(event).to_string();
-        let uprobe = cure("uprobe:/bin/app:ns::run");
-        assert!(
-            uprobe.contains("echo \"p:ns__run /bin/app:0xOFFSET\""),
-            "{uprobe}"
-        );
-        assert!(uprobe.contains("-e uprobes:ns__run"), "{uprobe}");
-        let kretprobe = cure("kretprobe:vfs_read");
-        assert!(
-            kretprobe.contains(
-                "sudo sh -c 'echo \"r:vfs_read_return vfs_read\" >> /sys/kernel/tracing/kprobe_events'"
-            ),
-            "{kretprobe}"
-        );
-        assert!(
-            kretprobe.contains("-e kprobes:vfs_read_return"),
-            "{kretprobe}"
-        );
-        assert!(!kretprobe.contains("OFFSET"), "{kretprobe}");
+    fn a_place_may_be_followed_by_an_offset_and_modifiers() {
+        for (rest, expected) in [
+            ("/bin/app:main", ("/bin/app:main", "")),
+            ("/bin/app:main:u", ("/bin/app:main", "u")),
+            ("/bin/app:ns::u", ("/bin/app:ns::u", "")),
+            ("/bin/app:ns::run:ku", ("/bin/app:ns::run", "ku")),
+            ("/bin/app:u", ("/bin/app:u", "")),
+            ("vfs_read:k", ("vfs_read", "k")),
+            ("vfs_read", ("vfs_read", "")),
+        ] {
+            assert_eq!(modifiers(rest), expected);
+        }
+        assert_eq!(with_offset("main+0x10"), Ok(("main", 16)));
+        assert_eq!(with_offset("operator+"), Ok(("operator+", 0)));
+        assert!(with_offset("main+1x").is_err());
         assert!(is_probe("uprobe:x") && !is_probe("uprobes:x") && !is_probe("cs"));
+        assert_eq!(named_marker("sdt_a:b@/bin/c"), Some(("a", "b@/bin/c")));
+        assert_eq!(named_marker("sdt_a:b"), None);
+    }
+
+    /// covers: ATTR-69, EV-29
+    #[test]
+    fn a_function_of_the_kernel_goes_by_its_name() {
+        // No kernel here has the PMU: its type is made up.
+        let attr = EventAttr {
+            kind: 6,
+            ..EventAttr::default()
+        };
+        let spec = kernel_place(attr.clone(), "kprobe:vfs_read+4", "vfs_read+4").expect("a place");
+        assert_eq!(spec.probe.as_deref(), Some(c"vfs_read"));
+        assert_eq!((spec.attr.kind, spec.attr.config2), (6, 4));
+        let bytes = spec.attr.encode(ByteOrder::Little);
+        assert_eq!(
+            &bytes[64..72],
+            4_u64.to_le_bytes(),
+            "probe_offset is config2"
+        );
+        let spec = kernel_place(attr, "kprobe:0xffffffff81000000", "0xffffffff81000000");
+        let spec = spec.expect("an address");
+        assert_eq!(
+            (spec.probe, spec.attr.config2),
+            (None, 0xffff_ffff_8100_0000)
+        );
     }
 }

@@ -1,0 +1,168 @@
+//! Where a function begins in an ELF file.
+
+use super::{At, Why};
+use object::elf::STT_GNU_IFUNC;
+use object::read::elf::ElfFile64;
+use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, ReadRef, SymbolFlags, SymbolKind};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// An ELF file that is read where it is looked at.
+pub(super) struct Binary {
+    path: PathBuf,
+    cache: ReadCache<File>,
+}
+
+impl Binary {
+    pub(super) fn open(path: &Path) -> Result<Self, Why> {
+        let file =
+            File::open(path).map_err(|error| Why::Unreadable(path.to_owned(), error.kind()))?;
+        Ok(Self {
+            path: path.to_owned(),
+            cache: ReadCache::new(file),
+        })
+    }
+
+    pub(super) fn elf(&self) -> Result<ElfFile64<'_, object::Endianness, &ReadCache<File>>, Why> {
+        ElfFile64::parse(&self.cache).map_err(|_| Why::NotElf(self.path.clone()))
+    }
+
+    /// The places of the function of this name, ascending; the file's own
+    /// symbols first, then those of its debug file.
+    pub(super) fn function(&self, name: &str) -> Result<Vec<At>, Why> {
+        let elf = self.elf()?;
+        let mut addresses = addresses_of(&elf, name)?;
+        if addresses.is_empty()
+            && let Some(debug) = debug_file(&elf)
+        {
+            addresses = addresses_of(&debug.elf()?, name)?;
+        }
+        if addresses.is_empty() {
+            return Err(Why::NoFunction {
+                path: self.path.clone(),
+                function: name.to_owned(),
+                nearest: nearest(&elf, name),
+            });
+        }
+        let places = addresses.into_iter().map(|svma| self.place(&elf, svma));
+        places.collect()
+    }
+
+    /// The place of an address as the file has it (`nm` shows those).
+    pub(super) fn address(&self, svma: u64) -> Result<At, Why> {
+        self.place(&self.elf()?, svma)
+    }
+
+    fn place<'a, R: ReadRef<'a>>(
+        &self,
+        elf: &ElfFile64<'a, object::Endianness, R>,
+        svma: u64,
+    ) -> Result<At, Why> {
+        file_offset(elf, svma).map(At).ok_or_else(|| Why::NoCode {
+            path: self.path.clone(),
+            address: svma,
+        })
+    }
+}
+
+/// Where in the file an address is, by the segments that are loaded.
+pub(super) fn file_offset<'a, R: ReadRef<'a>>(
+    elf: &ElfFile64<'a, object::Endianness, R>,
+    svma: u64,
+) -> Option<u64> {
+    elf.segments().find_map(|segment| {
+        let (offset, size) = segment.file_range();
+        let within = svma.checked_sub(segment.address())?;
+        (within < size)
+            .then(|| offset.checked_add(within))
+            .flatten()
+    })
+}
+
+type Symbols<'a, R> = ElfFile64<'a, object::Endianness, R>;
+
+/// Every function's name and symbol; of the dynamic table too.
+fn functions<'data, 'a, R: ReadRef<'data>>(
+    elf: &'a Symbols<'data, R>,
+) -> impl Iterator<Item = (&'data str, u64, bool)> + 'a {
+    let all = elf.symbols().chain(elf.dynamic_symbols());
+    all.filter_map(|symbol| {
+        let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
+            return None;
+        };
+        // Chosen when a program starts.
+        let indirect = st_info.st_type() == STT_GNU_IFUNC;
+        let is_code = symbol.kind() == SymbolKind::Text || indirect;
+        (is_code && !symbol.is_undefined())
+            .then(|| Some((symbol.name().ok()?, symbol.address(), indirect)))
+            .flatten()
+    })
+}
+
+/// The addresses of a function: by its name in the table or, for names with
+/// `::`, as it is written in C++ and Rust.
+fn addresses_of<'data, R: ReadRef<'data>>(
+    elf: &Symbols<'data, R>,
+    name: &str,
+) -> Result<Vec<u64>, Why> {
+    let found = |is_it: &dyn Fn(&str) -> bool| -> Vec<(u64, bool)> {
+        let all = functions(elf).filter(|(other, ..)| is_it(other));
+        all.map(|(_, address, indirect)| (address, indirect))
+            .collect()
+    };
+    let mut all = found(&|other| other == name);
+    if all.is_empty() && name.contains("::") {
+        all = found(&|other| is_written_as(other, name));
+    }
+    if all.iter().any(|&(_, indirect)| indirect) {
+        return Err(Why::Indirect(name.to_owned()));
+    }
+    let mut all: Vec<u64> = all.into_iter().map(|(address, _)| address).collect();
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+/// Whether a symbol is the function that a source calls `name`.
+fn is_written_as(symbol: &str, name: &str) -> bool {
+    if let Ok(rust) = rustc_demangle::try_demangle(symbol) {
+        return format!("{rust:#}") == name;
+    }
+    if !symbol.starts_with("_Z") {
+        return false;
+    }
+    let options = cpp_demangle::DemangleOptions::new().no_params();
+    cpp_demangle::Symbol::new(symbol)
+        .ok()
+        .and_then(|symbol| symbol.demangle_with_options(&options).ok())
+        .is_some_and(|cpp| cpp == name)
+}
+
+/// The separate debug file that the build-id names, if it is installed.
+fn debug_file<'a, R: ReadRef<'a>>(elf: &Symbols<'a, R>) -> Option<Binary> {
+    let id = elf.build_id().ok()??;
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (first, rest) = hex.split_at_checked(2)?;
+    Binary::open(Path::new(&format!(
+        "/usr/lib/debug/.build-id/{first}/{rest}.debug"
+    )))
+    .ok()
+}
+
+/// A function whose name is near to one that is not there.
+fn nearest<'data, R: ReadRef<'data>>(elf: &Symbols<'data, R>, name: &str) -> Option<String> {
+    let near =
+        |other: &&str| other.len().abs_diff(name.len()) <= 3 && other.get(..1) == name.get(..1);
+    let contains = functions(elf)
+        .map(|(other, ..)| other)
+        .find(|other| name.len() >= 4 && other.contains(name));
+    functions(elf)
+        .map(|(other, ..)| other)
+        .filter(near)
+        .map(|other| (super::super::names::distance(name, other), other))
+        .min_by_key(|(distance, _)| *distance)
+        .filter(|(distance, other)| *distance <= 1 + other.len() / 4)
+        .map(|(_, other)| other)
+        .or(contains)
+        .map(str::to_owned)
+}
