@@ -67,15 +67,7 @@ impl Reading {
     /// Events as if it had been on the hardware all the time, to the nearest
     /// whole one; `None` if it never was.
     pub fn scaled(&self) -> Option<u64> {
-        if self.running == 0 {
-            return None;
-        }
-        let (enabled, running) = (u128::from(self.enabled), u128::from(self.running));
-        if enabled <= running {
-            return Some(self.value);
-        }
-        let scaled = (u128::from(self.value) * enabled + running / 2) / running;
-        Some(u64::try_from(scaled).unwrap_or(u64::MAX))
+        prof_sys::scaled(self.value, self.enabled, self.running)
     }
 
     /// What came since an earlier reading of the same event.

@@ -67,6 +67,30 @@ impl Counts {
     }
 }
 
+impl Counts {
+    /// The first event's value as if it had been on the hardware all the time;
+    /// `None` if it never was, or the format has no times.
+    pub fn scaled(&self) -> Option<u64> {
+        scaled(self.values.first()?.value, self.enabled?, self.running?)
+    }
+}
+
+/// A count as if its event had been on the hardware all the time that it was
+/// enabled: value × enabled / running, to the nearest whole one; `None` if it
+/// never was on. Times in ns. Source: perf_event_open(2), "Reading results".
+pub fn scaled(value: u64, enabled: u64, running: u64) -> Option<u64> {
+    if running == 0 {
+        return None;
+    }
+    if enabled <= running {
+        return Some(value);
+    }
+    let (enabled, running) = (u128::from(enabled), u128::from(running));
+    // At most 2^128 - 1 - 2^65 + 2^63, so nothing overflows.
+    let scaled = (u128::from(value) * enabled + running / 2) / running;
+    Some(u64::try_from(scaled).unwrap_or(u64::MAX))
+}
+
 struct Words<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -91,11 +115,33 @@ impl Words<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::Counts;
+    use super::{Counts, scaled};
     use prof_abi::ReadFormat;
 
     #[test]
+    fn scaling_is_that_of_the_manual_and_never_overflows() {
+        // covers unit: RF-02, RF-09, RDP-04
+        // The header's form, exact where nothing is rounded.
+        let quotients = |count: u64, enabled: u64, running: u64| {
+            let (quotient, rest) = (count / running, count % running);
+            quotient * enabled + rest * enabled / running
+        };
+        for count in [0, 1, 999, 1_000_000, 123_456_789] {
+            for (enabled, running) in [(2, 1), (4000, 1000), (3_000_000, 1_999_999)] {
+                let exact = scaled(count, enabled, running).expect("it ran");
+                let header = quotients(count, enabled, running);
+                assert!(exact >= header && exact - header <= 1, "{exact} {header}");
+            }
+        }
+        assert_eq!(scaled(7, 10, 0), None);
+        assert_eq!(scaled(7, 10, 10), Some(7));
+        assert_eq!(scaled(7, 9, 10), Some(7), "never down");
+        assert_eq!(scaled(u64::MAX, u64::MAX, 1), Some(u64::MAX));
+    }
+
+    #[test]
     fn all_32_formats_have_the_length_that_the_manual_gives() {
+        // covers unit: RF-01, RF-02, RF-03, RF-04, RF-05, RF-06
         for bits in 0..32 {
             let format = ReadFormat(bits);
             let per_value = 1 + (bits >> 2 & 1) + (bits >> 4 & 1);

@@ -6,10 +6,29 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// `PERF_FLAG_FD_CLOEXEC`.
-const FLAG_CLOEXEC: libc::c_ulong = 1 << 3;
-/// `PERF_FLAG_PID_CGROUP`.
-const FLAG_CGROUP: libc::c_ulong = 1 << 2;
+/// `flags` of the system call. [`Event::open`] sets those that are needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenFlags(pub libc::c_ulong);
+
+impl OpenFlags {
+    /// `PERF_FLAG_FD_NO_GROUP`: of the group's descriptor only the ring is
+    /// meant, with [`FD_OUTPUT`](Self::FD_OUTPUT). Of no use otherwise.
+    pub const FD_NO_GROUP: Self = Self(1);
+    /// `PERF_FLAG_FD_OUTPUT`: records go to the ring of the group's
+    /// descriptor. Broken since 2.6.35: use [`Event::set_output`].
+    pub const FD_OUTPUT: Self = Self(1 << 1);
+    /// `PERF_FLAG_PID_CGROUP`: the pid is the descriptor of a cgroup. Set by
+    /// [`Target::Cgroup`].
+    pub const PID_CGROUP: Self = Self(1 << 2);
+    /// `PERF_FLAG_FD_CLOEXEC`: closed by exec. Always set.
+    pub const FD_CLOEXEC: Self = Self(1 << 3);
+
+    /// These and those of `other`.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
 
 /// Whose events are counted. All tasks on all CPUs at once does not exist.
 #[derive(Debug, Clone, Copy)]
@@ -37,20 +56,20 @@ impl Target<'_> {
     pub const THIS: Self = Self::Task { tid: 0, cpu: None };
 
     /// `pid`, `cpu` and `flags` of the system call.
-    fn arguments(self) -> io::Result<(libc::pid_t, libc::c_int, libc::c_ulong)> {
+    fn arguments(self) -> io::Result<(libc::pid_t, libc::c_int, OpenFlags)> {
         let number = |value: u32| {
             libc::c_int::try_from(value).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
         };
         Ok(match self {
             Self::Task { tid, cpu } => {
                 let cpu = cpu.map_or(Ok(-1), number)?;
-                (number(tid)?, cpu, FLAG_CLOEXEC)
+                (number(tid)?, cpu, OpenFlags::FD_CLOEXEC)
             }
-            Self::Cpu(cpu) => (-1, number(cpu)?, FLAG_CLOEXEC),
+            Self::Cpu(cpu) => (-1, number(cpu)?, OpenFlags::FD_CLOEXEC),
             Self::Cgroup { directory, cpu } => (
                 directory.as_raw_fd(),
                 number(cpu)?,
-                FLAG_CLOEXEC | FLAG_CGROUP,
+                OpenFlags::FD_CLOEXEC.with(OpenFlags::PID_CGROUP),
             ),
         })
     }
@@ -74,6 +93,15 @@ impl OpenError {
     }
 }
 
+impl From<io::Error> for OpenError {
+    fn from(source: io::Error) -> Self {
+        Self {
+            source,
+            kernel_attr_size: None,
+        }
+    }
+}
+
 impl From<OpenError> for io::Error {
     fn from(error: OpenError) -> Self {
         error.source
@@ -85,6 +113,8 @@ impl From<OpenError> for io::Error {
 #[derive(Debug)]
 pub struct Event {
     fd: OwnedFd,
+    /// Whether it has overflows to tell of.
+    samples: bool,
 }
 
 impl Event {
@@ -95,19 +125,29 @@ impl Event {
         target: Target<'_>,
         group: Option<&Event>,
     ) -> Result<Self, OpenError> {
-        let plain = |source| OpenError {
-            source,
-            kernel_attr_size: None,
-        };
-        let (pid, cpu, flags) = target.arguments().map_err(plain)?;
+        Self::open_with(attr, target, group, OpenFlags::default())
+    }
+
+    /// As [`Event::open`], with more flags than the target needs.
+    pub fn open_with(
+        attr: &EventAttr,
+        target: Target<'_>,
+        group: Option<&Event>,
+        flags: OpenFlags,
+    ) -> Result<Self, OpenError> {
+        let (pid, cpu, needed) = target.arguments()?;
+        let flags = flags.with(needed);
         let mut bytes = attr.encode(ByteOrder::NATIVE);
-        let size =
-            u32::try_from(bytes.len()).map_err(|_| plain(io::ErrorKind::InvalidInput.into()))?;
+        let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
+        let size = u32::try_from(bytes.len()).map_err(invalid)?;
         // A size of 0 means 64 to the kernel; saying it makes E2BIG readable.
         bytes[4..8].copy_from_slice(&size.to_ne_bytes());
         let group = group.map_or(-1, |event| event.fd.as_raw_fd());
         open_raw(&mut bytes, pid, cpu, group, flags)
-            .map(|fd| Self { fd })
+            .map(|fd| Self {
+                fd,
+                samples: attr.sample_period != 0,
+            })
             .map_err(|source| {
                 let too_big = source.raw_os_error() == Some(libc::E2BIG);
                 OpenError {
@@ -148,6 +188,11 @@ impl Event {
         Self::open(&attr, target, group)
     }
 
+    /// Whether it samples, and so has overflows to tell of.
+    pub(crate) fn samples(&self) -> bool {
+        self.samples
+    }
+
     /// Reads the counter, or those of its group, laid out by `format`, which
     /// must be the attr's. A pinned event that could not be scheduled gives
     /// `UnexpectedEof`.
@@ -181,7 +226,7 @@ fn open_raw(
     pid: libc::pid_t,
     cpu: libc::c_int,
     group: libc::c_int,
-    flags: libc::c_ulong,
+    flags: OpenFlags,
 ) -> io::Result<OwnedFd> {
     assert!(attr.len() >= 64, "an attr has at least 64 bytes");
     // SAFETY: the kernel reads as many bytes as the attr's size field says,
@@ -194,7 +239,7 @@ fn open_raw(
             pid,
             cpu,
             group,
-            flags,
+            flags.0,
         )
     };
     let fd = checked_fd(fd)?;
@@ -218,102 +263,11 @@ pub fn kernel_attr_size() -> Option<u32> {
     let mut bytes = [0_u8; PROBE as usize];
     bytes[4..8].copy_from_slice(&PROBE.to_ne_bytes());
     bytes[PROBE as usize - 1] = 1;
-    let error = open_raw(&mut bytes, 0, -1, -1, FLAG_CLOEXEC).err()?;
+    let error = open_raw(&mut bytes, 0, -1, -1, OpenFlags::FD_CLOEXEC).err()?;
     (error.raw_os_error() == Some(libc::E2BIG))
         .then(|| ByteOrder::NATIVE.u32(&bytes, 4))
         .flatten()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Event, Target, kernel_attr_size};
-    use prof_abi::{AttrFlags, EventAttr, ReadFormat};
-
-    /// page-faults of this thread in user space: what every user may count.
-    pub(crate) fn page_faults() -> EventAttr {
-        EventAttr {
-            kind: 1,
-            config: 2,
-            flags: AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
-            ..EventAttr::default()
-        }
-    }
-
-    #[test]
-    fn an_event_counts_the_pages_that_are_touched() {
-        let Ok(event) = Event::open(&page_faults(), Target::THIS, None) else {
-            println!("skipped: perf_event_open is not permitted here");
-            return;
-        };
-        let pages = 64;
-        let memory = vec![1_u8; pages * crate::page_size()];
-        assert_eq!(
-            std::hint::black_box(&memory).len(),
-            pages * crate::page_size()
-        );
-        let counts = event.read_counts(ReadFormat(0)).expect("counts");
-        assert!(counts.values[0].value > 0, "{counts:?}");
-    }
-
-    #[test]
-    fn an_unknown_software_event_and_a_missing_task_are_refused() {
-        let attr = EventAttr {
-            config: 1 << 20,
-            ..page_faults()
-        };
-        let error = Event::open(&attr, Target::THIS, None).expect_err("no such event");
-        assert!(
-            [
-                libc::ENOENT,
-                libc::EINVAL,
-                libc::EACCES,
-                libc::EPERM,
-                libc::ENOSYS
-            ]
-            .contains(&error.errno()),
-            "{error}"
-        );
-        let nobody = Target::Task {
-            tid: u32::MAX,
-            cpu: None,
-        };
-        let error = Event::open(&page_faults(), nobody, None).expect_err("no such task");
-        assert_eq!(error.errno(), libc::EINVAL);
-    }
-
-    #[test]
-    fn a_field_that_the_kernel_does_not_know_tells_its_size() {
-        let Some(size) = kernel_attr_size() else {
-            println!("skipped: perf_event_open is not permitted here");
-            return;
-        };
-        assert!(size >= 64 && size.is_multiple_of(8), "{size}");
-        let attr = EventAttr {
-            tail: vec![1; 64],
-            ..page_faults()
-        };
-        let error = Event::open(&attr, Target::THIS, None).expect_err("a tail");
-        assert_eq!(error.errno(), libc::E2BIG);
-        assert_eq!(error.kernel_attr_size, Some(size));
-    }
-
-    #[test]
-    fn a_probe_is_never_inherited() {
-        let attr = EventAttr {
-            flags: AttrFlags::INHERIT,
-            ..page_faults()
-        };
-        let error = Event::open_probe(&attr, c"/bin/true", Target::THIS, None);
-        assert_eq!(error.expect_err("refused").errno(), libc::EINVAL);
-    }
-
-    #[test]
-    fn too_short_a_buffer_is_refused() {
-        let Ok(event) = Event::open(&page_faults(), Target::THIS, None) else {
-            println!("skipped: perf_event_open is not permitted here");
-            return;
-        };
-        let error = event.read_raw(&mut [0; 4]).expect_err("4 bytes");
-        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
-    }
-}
+mod tests;

@@ -22,30 +22,35 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Everything that an event's descriptor and ring can do is here, also what
-//! prof itself does not use yet, promised to those who build other tools: an
-//! overwriting ring ([`Ring::map_overwriting`], [`Event::pause_output`],
-//! [`Ring::read_newest`]) keeps the newest records until somebody asks, and an
-//! open event can be changed ([`Event::reset`], [`Event::refresh`],
-//! [`Event::set_period`], [`Event::set_filter`], [`Event::modify_attributes`],
-//! [`Event::set_bpf`], [`Event::query_bpf`]).
+//! Nobody needs bindings of his own: whatever an event's descriptor, its
+//! memory and the kernel's settings offer is here.
 //!
-//! ```
-//! use prof_abi::{AttrFlags, EventAttr, ReadFormat};
-//! use prof_sys::{Event, Target};
-//! # let attr = EventAttr {
-//! #     kind: 1,
-//! #     config: 1,
-//! #     flags: AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
-//! #     ..EventAttr::default()
-//! # };
-//! if let Ok(event) = Event::open(&attr, Target::THIS, None) {
-//!     event.disable()?;
-//!     event.reset()?; // counts from 0 again
-//!     assert_eq!(event.read_counts(ReadFormat(0))?.values[0].value, 0);
-//! }
-//! # Ok::<(), std::io::Error>(())
-//! ```
+//! | you want | take | example |
+//! |---|---|---|
+//! | to count a section of your code | [`Event::enable`], [`Event::read_counts`] | `count_section` |
+//! | several counts of the same time, scaled | [`Group`], [`scaled`] | `group` |
+//! | to count yourself without system calls | [`SelfCounter`] | `self_monitoring` |
+//! | records of samples | [`Ring::map`], [`Ring::take`], [`Records`] | `sample_ring` |
+//! | the newest records only when asked | [`Ring::map_overwriting`], [`Ring::dump`] | `overwrite_ring` |
+//! | to sleep until there is enough | [`PollSet`], [`EventAttr::wakeup`](prof_abi::EventAttr::wakeup) | `poll_watermark` |
+//! | a signal with each overflow, or the nth | [`Event::signal_overflows`], [`Event::refresh`] | `signals` |
+//! | to stop where a variable is written | [`breakpoint`], [`Traps`] | `breakpoint`, `sigtrap` |
+//! | a BPF program at a tracepoint | [`Event::set_bpf`], [`Event::query_bpf`] | `bpf_attach` |
+//! | traces of a PMU | [`AuxArea`] | `aux_area` |
+//! | to leave a section out of all your events | [`disable_own_events`] | `own_events` |
+//! | limits, rights, PMUs | [`Settings`](settings::Settings), [`Pmu`](pmu::Pmu) | `machine` |
+//!
+//! `cargo run -p prof-sys --example NAME` runs them; a test does, too.
+//!
+//! What perf_event_open(2) says of old kernels: in 2.6.31 the call was named
+//! `perf_counter_open`; this crate is for Linux 4.9 and newer. The C library
+//! has no wrapper, so the call is made by its number.
+//!
+//! Of hardware events, for who compares counts: an event that is exclusive or
+//! pinned is stopped by many things (the NMI watchdog, a hypervisor, another
+//! profiler): `running` 0 says so. Sampling cycles aborts transactions (TSX)
+//! that would have gone through. And counters have had errors on single CPUs:
+//! check a count against a loop whose length is known.
 //!
 //! Limits: Linux only. The layouts are those of 64-bit and 32-bit machines
 //! alike, but only 64-bit ones are tested.
@@ -55,29 +60,49 @@
 )]
 
 mod action;
+mod aux_area;
+pub mod breakpoint;
 pub mod clock;
 mod counts;
 mod event;
+mod group;
 mod inherited;
 mod ioctl;
+#[cfg(test)]
+mod layouts;
 pub mod limits;
+mod mmap_page;
 pub mod out_of_memory;
+mod overflow;
+mod own_events;
+pub mod pmu;
 mod poll;
 pub mod process;
 pub mod prompt;
 mod ring;
+mod self_counter;
+pub mod settings;
 pub mod shrunk;
 pub mod signal;
 mod spawn;
 pub mod terminal;
+#[cfg(test)]
+mod testing;
+mod traps;
 
-pub use counts::{Count, Counts};
-pub use event::{Event, OpenError, Target, kernel_attr_size};
+pub use aux_area::{AuxArea, AuxError, AuxMode};
+pub use counts::{Count, Counts, scaled};
+pub use event::{Event, OpenError, OpenFlags, Target, kernel_attr_size};
+pub use group::{Group, GroupError, GroupReading};
 pub use inherited::Inherited;
 pub use ioctl::BpfPrograms;
+pub use mmap_page::{Capabilities, PageState, TimeConversion};
+pub use own_events::{disable_own_events, enable_own_events};
 pub use poll::{PollSet, Waker, wait_writable};
-pub use ring::{Ring, RingView};
+pub use ring::{Records, Ring, RingView};
+pub use self_counter::{SelfCounter, SelfReading, Source};
 pub use spawn::{ExecError, Launched, gives_capabilities};
+pub use traps::{Trap, Traps};
 
 /// The result of a system call that returns -1 and sets `errno`.
 fn checked(result: libc::c_int) -> std::io::Result<libc::c_int> {

@@ -144,6 +144,8 @@ impl AsFd for Waker {
 #[cfg(test)]
 mod tests {
     use super::{PollSet, Waker};
+    use crate::event::{Event, Target};
+    use crate::ring::Ring;
     use std::os::fd::AsFd;
     use std::time::Duration;
 
@@ -193,5 +195,78 @@ mod tests {
         }
         let error = set.wait(NOW).expect_err("too many");
         assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+    }
+
+    fn sampling(wakeup: u32, flags: prof_abi::AttrFlags) -> prof_abi::EventAttr {
+        let faults = crate::testing::page_faults();
+        prof_abi::EventAttr {
+            sample_period: 1,
+            sample_type: prof_abi::SampleType::IP | prof_abi::SampleType::ADDR,
+            wakeup,
+            flags: faults.flags | prof_abi::AttrFlags::DISABLED | flags,
+            ..faults
+        }
+    }
+
+    /// After how many pages the event is readable.
+    fn readable_after(attr: &prof_abi::EventAttr) -> usize {
+        let event = Event::open(attr, Target::THIS, None).expect("an event");
+        let _ring = Ring::map(&event, 8).expect("a ring");
+        let mut set = PollSet::default();
+        let place = set.add(event.as_fd());
+        for pages in 1..1000 {
+            event.enable().expect("enable");
+            crate::testing::touch(1);
+            event.disable().expect("disable");
+            set.wait(NOW).expect("poll");
+            if set.is_readable(place) {
+                return pages;
+            }
+        }
+        panic!("never");
+    }
+
+    #[test]
+    fn a_ring_is_readable_after_so_many_samples_or_bytes() {
+        // covers live: OVF-01, OVF-02, ATTR-35, ATTR-61, ATTR-62
+        if !crate::testing::permitted() {
+            return;
+        }
+        let none = prof_abi::AttrFlags(0);
+        assert_eq!(readable_after(&sampling(1, none)), 1);
+        assert_eq!(readable_after(&sampling(5, none)), 5);
+        // A sample has 24 bytes.
+        let bytes = prof_abi::AttrFlags::WATERMARK;
+        assert_eq!(readable_after(&sampling(240, bytes)), 11, "more than 240");
+        assert_eq!(readable_after(&sampling(1, bytes)), 1);
+    }
+
+    #[test]
+    fn an_event_hangs_up_with_its_task_or_without_a_ring() {
+        // covers live: OVF-09, OVF-10
+        if !crate::testing::permitted() {
+            return;
+        }
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .expect("cat");
+        let target = Target::Task {
+            tid: child.id(),
+            cpu: None,
+        };
+        let event = Event::open(&sampling(1, prof_abi::AttrFlags(0)), target, None).expect("ours");
+        let mut set = PollSet::default();
+        let place = set.add(event.as_fd());
+        set.wait(NOW).expect("poll");
+        assert!(set.is_hung_up(place), "no ring to wait for");
+        let _ring = Ring::map(&event, 1).expect("a ring");
+        set.wait(NOW).expect("poll");
+        assert!(!set.is_hung_up(place));
+        drop(child.stdin.take());
+        child.wait().expect("it ends");
+        set.wait(None).expect("poll");
+        assert!(set.is_hung_up(place), "its task has ended");
     }
 }

@@ -2,22 +2,11 @@
 //! sampled thread goes on, as long as the scheduler lets it.
 
 use crate::event::Event;
+use crate::overflow;
 use crate::signal::SignalSet;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
-
-/// `F_SETOWN_EX` and `F_OWNER_TID`, which not every libc crate has.
-const F_SETOWN_EX: libc::c_int = 15;
-const F_OWNER_TID: libc::c_int = 0;
-
-/// `struct f_owner_ex`.
-#[repr(C)]
-struct Owner {
-    kind: libc::c_int,
-    pid: libc::pid_t,
-}
 
 /// The samples that the calling thread is told of, by a signal that is
 /// blocked in it and only ever waited for.
@@ -49,20 +38,13 @@ impl SampleSignals {
 
     /// From now on each sample of `event` wakes this thread.
     pub fn begin(&self, event: &Event) -> io::Result<()> {
-        let owner = Owner {
-            kind: F_OWNER_TID,
-            pid: self.tid,
-        };
-        let fd = event.as_fd().as_raw_fd();
-        // SAFETY: the kernel reads a live local structure of the layout that
-        // it defines for this command.
-        crate::checked(unsafe { libc::fcntl(fd, F_SETOWN_EX, &raw const owner) })?;
-        set_flags(event, libc::O_ASYNC)
+        overflow::set_owner(event, self.tid)?;
+        overflow::set_async(event, true)
     }
 
     /// No longer.
     pub fn end(&self, event: &Event) -> io::Result<()> {
-        set_flags(event, 0)
+        overflow::set_async(event, false)
     }
 
     /// Waits until there is a sample; false if there was none for so long.
@@ -79,12 +61,6 @@ impl SampleSignals {
         };
         signal == libc::SIGIO
     }
-}
-
-fn set_flags(event: &Event, flags: libc::c_int) -> io::Result<()> {
-    let fd = event.as_fd().as_raw_fd();
-    // SAFETY: takes numbers only.
-    crate::checked(unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_RDWR | flags) }).map(drop)
 }
 
 /// Keeps the calling thread on one CPU.

@@ -1,27 +1,12 @@
 //! The ring in which the kernel leaves records.
 
 use crate::event::Event;
+use crate::mmap_page::MmapPage;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// `struct perf_event_mmap_page`, the part that a reader of records needs.
-/// Source: the UAPI header; the reserved space keeps `data_head` at 1 KiB.
-#[repr(C)]
-struct ControlPage {
-    before: [u8; 1024],
-    data_head: AtomicU64,
-    data_tail: AtomicU64,
-    data_offset: AtomicU64,
-    data_size: AtomicU64,
-}
-
-const _: () = assert!(std::mem::offset_of!(ControlPage, data_head) == 1024);
-const _: () = assert!(std::mem::offset_of!(ControlPage, data_tail) == 1032);
-const _: () = assert!(std::mem::offset_of!(ControlPage, data_offset) == 1040);
-const _: () = assert!(std::mem::offset_of!(ControlPage, data_size) == 1048);
 
 /// Who gives way when the ring is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +32,7 @@ enum Full {
 #[derive(Debug)]
 pub struct Ring {
     view: RingView,
+    full: Full,
 }
 
 /// A look into a ring that another thread may own and empty.
@@ -61,7 +47,7 @@ pub struct RingView {
 
 /// Unmapped when the ring and all views of it are gone.
 #[derive(Debug)]
-struct Mapping {
+pub(crate) struct Mapping {
     base: NonNull<u8>,
     mapped: usize,
     data: NonNull<u8>,
@@ -90,6 +76,16 @@ impl Ring {
     }
 
     fn map_as(event: &Event, pages: usize, full: Full) -> io::Result<Self> {
+        Self::map_fd(event.as_fd(), pages, full)
+    }
+
+    /// What looks as an event, for tests.
+    #[cfg(test)]
+    pub(crate) fn map_file(file: BorrowedFd<'_>, pages: usize) -> io::Result<Self> {
+        Self::map_fd(file, pages, Full::KernelWaits)
+    }
+
+    fn map_fd(event: BorrowedFd<'_>, pages: usize, full: Full) -> io::Result<Self> {
         let page = crate::page_size();
         let mapped = pages
             .checked_add(1)
@@ -99,33 +95,12 @@ impl Ring {
             Full::KernelWaits => libc::PROT_READ | libc::PROT_WRITE,
             Full::Overwrites => libc::PROT_READ,
         };
-        // SAFETY: a new mapping at an address of the kernel's choice touches
-        // no memory of ours.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                mapped,
-                protection,
-                libc::MAP_SHARED,
-                event.as_fd().as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let base = NonNull::new(base.cast::<u8>()).expect("mmap does not give address 0 unasked");
-        let mut mapping = Mapping {
-            base,
-            mapped,
-            data: base,
-            size: 0,
-        };
+        let mut mapping = Mapping::new(event, mapped, protection)?;
         mapping.find_data(page)?;
         let view = RingView {
             mapping: Arc::new(mapping),
         };
-        Ok(Self { view })
+        Ok(Self { view, full })
     }
 
     /// A look at the records for another thread; valid even when the ring is
@@ -145,10 +120,13 @@ impl Ring {
     }
 
     /// Appends all waiting records to `out`, gives their room back, and
-    /// returns their bytes. The records are whole.
+    /// returns their bytes. The records are whole. Of an overwriting ring
+    /// nothing: there is no room to give back.
     pub fn take(&mut self, out: &mut Vec<u8>) -> usize {
         let mapping = &*self.view.mapping;
-        let control = mapping.control();
+        let Some(control) = self.writable_control() else {
+            return 0;
+        };
         let tail = control.data_tail.load(Ordering::Relaxed);
         // ORDERING: Acquire, so that the records which the kernel wrote before
         // it moved the head are visible to the copies below. Partner: the
@@ -167,10 +145,13 @@ impl Ring {
 
     /// Hands each waiting record to `each`, where it is, and then gives their
     /// room back; for callers that do not need all of a record. A record that
-    /// goes on at the ring's start is put together first.
+    /// goes on at the ring's start is put together first. Of an overwriting
+    /// ring none.
     pub fn take_each(&mut self, mut each: impl FnMut(&[u8])) {
         let mapping = &*self.view.mapping;
-        let control = mapping.control();
+        let Some(control) = self.writable_control() else {
+            return;
+        };
         let tail = control.data_tail.load(Ordering::Relaxed);
         // ORDERING: Acquire as in `take`.
         let head = control.data_head.load(Ordering::Acquire);
@@ -210,16 +191,126 @@ impl Ring {
 
     /// Of an overwriting ring whose output is paused: all its bytes from the
     /// newest record to older ones. The last record may be cut, and zeros
-    /// follow if the ring was not filled yet.
+    /// follow if the ring was not filled yet; [`Records`] steps over neither.
     pub fn read_newest(&self, out: &mut Vec<u8>) {
         let mapping = &*self.view.mapping;
         // ORDERING: Acquire as in `take`.
         let head = mapping.control().data_head.load(Ordering::Acquire);
         mapping.copy(head, mapping.size, out);
     }
+
+    /// Appends the whole records of an overwriting ring, newest first, and
+    /// says how many they are. `event` owns the ring; its output is paused
+    /// meanwhile, and what it would have written is discarded: the kernel
+    /// counts that as lost, and an overwriting ring loses nothing else, so
+    /// these losses are no fault of the ring's size.
+    ///
+    /// Records of an event that is disabled can be read without a pause, by
+    /// [`Ring::read_newest`]. Fails as [`Event::pause_output`].
+    pub fn dump(&self, event: &Event, out: &mut Vec<u8>) -> io::Result<usize> {
+        let start = out.len();
+        event.pause_output(true)?;
+        self.read_newest(out);
+        event.pause_output(false)?;
+        let mut records = Records::of(out.get(start..).unwrap_or_default());
+        let count = records.by_ref().count();
+        let cut = records.rest().len();
+        out.truncate(out.len() - cut);
+        Ok(count)
+    }
+
+    pub(crate) fn mapping(&self) -> &Mapping {
+        &self.view.mapping
+    }
+
+    /// The control page, unless it is mapped read-only.
+    pub(crate) fn writable_control(&self) -> Option<&MmapPage> {
+        (self.full == Full::KernelWaits).then(|| self.view.mapping.control())
+    }
+}
+
+/// Steps over bytes from record to record, for as long as records are whole.
+///
+/// ```
+/// use prof_sys::Records;
+/// let mut bytes = vec![9, 0, 0, 0, 0, 0, 8, 0];
+/// bytes.extend([0; 8]); // a ring that is not full goes on with zeros
+/// let mut records = Records::of(&bytes);
+/// # #[cfg(target_endian = "little")]
+/// assert_eq!(records.next().map(<[u8]>::len), Some(8));
+/// assert_eq!(records.next(), None);
+/// # #[cfg(target_endian = "little")]
+/// assert_eq!(records.rest(), [0; 8]);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Records<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Records<'a> {
+    /// The records of `bytes`, as [`Ring::take`] and [`Ring::read_newest`]
+    /// append them: each begins with its type (4 bytes), `misc` (2) and its
+    /// size in bytes (2), header included.
+    pub fn of(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// What was not stepped over: zeros, a record that is cut, or nothing.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let size = self.rest.get(6..8)?;
+        let size = usize::from(u16::from_ne_bytes([size[0], size[1]]));
+        let record = self.rest.get(..size).filter(|record| record.len() >= 8)?;
+        self.rest = self.rest.get(size..)?;
+        Some(record)
+    }
 }
 
 impl Mapping {
+    /// The first `mapped` bytes of an event's memory, without data as yet.
+    fn new(event: BorrowedFd<'_>, mapped: usize, protection: libc::c_int) -> io::Result<Self> {
+        // SAFETY: a new mapping at an address of the kernel's choice touches
+        // no memory of ours.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                mapped,
+                protection,
+                libc::MAP_SHARED,
+                event.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast::<u8>()).expect("mmap does not give address 0 unasked");
+        Ok(Self {
+            base,
+            mapped,
+            data: base,
+            size: 0,
+        })
+    }
+
+    /// The control page alone, read-only: nothing is sampled into it, and it
+    /// takes one page of what the user may lock.
+    pub(crate) fn of_page(event: &Event) -> io::Result<Self> {
+        Self::new(event.as_fd(), crate::page_size(), libc::PROT_READ)
+    }
+
+    /// Bytes from the event's first to the end of its records.
+    pub(crate) fn end(&self) -> usize {
+        self.data.addr().get() - self.base.addr().get() + self.size
+    }
+
     /// Learns from the control page where the records are; kernels before 4.1
     /// leave the fields 0.
     fn find_data(&mut self, page: usize) -> io::Result<()> {
@@ -243,12 +334,12 @@ impl Mapping {
         Ok(())
     }
 
-    fn control(&self) -> &ControlPage {
+    pub(crate) fn control(&self) -> &MmapPage {
         // SAFETY: `base` is a successful mapping of at least one page, which
-        // is larger than `ControlPage` and aligned, and lives as long as
-        // `self`; kernel and reader touch these fields as 8-byte atomics only,
-        // and nothing reads `before`.
-        unsafe { self.base.cast::<ControlPage>().as_ref() }
+        // is larger than `MmapPage` and aligned, and lives as long as
+        // `self`; kernel and reader touch these fields as atomics only, and
+        // nothing reads what is reserved.
+        unsafe { self.base.cast::<MmapPage>().as_ref() }
     }
 
     /// Appends `length` bytes, at most the ring's size, from `at` on.
@@ -342,172 +433,4 @@ impl Drop for Mapping {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::Ring;
-    use crate::event::{Event, Target};
-    use prof_abi::{AttrFlags, ByteOrder, EventAttr, SampleType};
-
-    #[test]
-    fn records_one_by_one_are_those_taken_together() {
-        let Some(event) = faults(AttrFlags(0)) else {
-            return;
-        };
-        let mut ring = Ring::map(&event, 1).expect("one page");
-        let mut all = 0;
-        // A page holds 170 records of 24 bytes and a part of one.
-        for _ in 0..20 {
-            touch(100);
-            let waiting = ring.waiting();
-            let (mut bytes, mut records) = (0, 0);
-            ring.take_each(|record| {
-                assert_eq!(ByteOrder::NATIVE.u16(record, 6), Some(record.len() as u16));
-                bytes += record.len();
-                records += 1;
-            });
-            assert!(bytes >= waiting);
-            all += records;
-        }
-        assert!(all >= 2000, "{all} records");
-    }
-
-    /// A sample of 24 bytes for each page that this thread touches.
-    fn faults(flags: AttrFlags) -> Option<Event> {
-        let attr = EventAttr {
-            kind: 1,
-            config: 2,
-            sample_period: 1,
-            sample_type: SampleType::IP | SampleType::ADDR,
-            flags: AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV | flags,
-            wakeup: 1,
-            ..EventAttr::default()
-        };
-        let event = Event::open(&attr, Target::THIS, None).ok();
-        if event.is_none() {
-            println!("skipped: perf_event_open is not permitted here");
-        }
-        event
-    }
-
-    fn touch(pages: usize) {
-        // SAFETY: a fresh private mapping, written within its length and
-        // unmapped; untouched pages fault once each.
-        unsafe {
-            let length = pages * crate::page_size();
-            let memory = libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            );
-            assert_ne!(memory, libc::MAP_FAILED);
-            libc::madvise(memory, length, libc::MADV_NOHUGEPAGE);
-            for page in 0..pages {
-                memory
-                    .cast::<u8>()
-                    .add(page * crate::page_size())
-                    .write_volatile(1);
-            }
-            libc::munmap(memory, length);
-        }
-    }
-
-    /// Walks records; panics if one is not whole.
-    fn kinds(mut records: &[u8]) -> Vec<u32> {
-        let mut kinds = Vec::new();
-        while !records.is_empty() {
-            let size = ByteOrder::NATIVE.u16(records, 6).expect("header") as usize;
-            assert!(size >= 8 && size <= records.len(), "whole records");
-            kinds.push(ByteOrder::NATIVE.u32(records, 0).expect("header"));
-            records = &records[size..];
-        }
-        kinds
-    }
-
-    #[test]
-    fn a_view_sees_records_until_they_are_written_over() {
-        let Some(event) = faults(AttrFlags(0)) else {
-            return;
-        };
-        let mut ring = Ring::map(&event, 1).expect("a page");
-        let beside = ring.view();
-        touch(20);
-        let (mut seen, mut taken) = (Vec::new(), Vec::new());
-        let (tail, head) = (beside.tail(), beside.head());
-        assert!(beside.peek(tail, (head - tail) as usize, &mut seen));
-        assert!(!beside.peek(tail, usize::MAX, &mut Vec::new()));
-        assert!(!beside.peek(beside.head(), 8, &mut Vec::new()));
-        ring.take(&mut taken);
-        assert_eq!(seen[..], taken[..seen.len()]);
-        assert!(kinds(&seen).len() >= 20);
-        let mut again = Vec::new();
-        assert!(beside.peek(tail, seen.len(), &mut again), "still there");
-        assert_eq!(again, seen);
-        // More than half of the ring's 4096 bytes.
-        touch(100);
-        assert!(!beside.peek(tail, 24, &mut Vec::new()), "taken long ago");
-        // What was not taken is never written over.
-        touch(100);
-        assert!(beside.peek(beside.tail(), 24, &mut again));
-    }
-
-    #[test]
-    fn records_come_out_whole_over_many_wraps() {
-        let Some(event) = faults(AttrFlags(0)) else {
-            return;
-        };
-        let mut ring = Ring::map(&event, 1).expect("a page");
-        let mut samples = 0;
-        let mut out = Vec::new();
-        for _ in 0..50 {
-            touch(100);
-            out.clear();
-            assert_eq!(ring.waiting(), ring.take(&mut out));
-            samples += kinds(&out).iter().filter(|&&kind| kind == 9).count();
-        }
-        assert!(samples >= 5000, "{samples}");
-    }
-
-    #[test]
-    fn a_full_ring_says_how_much_it_lost() {
-        let Some(event) = faults(AttrFlags(0)) else {
-            return;
-        };
-        let mut ring = Ring::map(&event, 1).expect("a page");
-        touch(1000);
-        let mut out = Vec::new();
-        ring.take(&mut out);
-        // The LOST record is written with the next record that finds room.
-        touch(1);
-        ring.take(&mut out);
-        assert!(kinds(&out).contains(&2), "a LOST record");
-        assert!(out.len() <= 2 * ring.size());
-    }
-
-    #[test]
-    fn an_overwriting_ring_holds_the_newest_first() {
-        let Some(event) = faults(AttrFlags::WRITE_BACKWARD) else {
-            return;
-        };
-        let ring = Ring::map_overwriting(&event, 1).expect("a page");
-        touch(1000);
-        event.pause_output(true).expect("pause");
-        let mut out = Vec::new();
-        ring.read_newest(&mut out);
-        assert_eq!(out.len(), ring.size());
-        let whole = out.len() / 24 * 24;
-        assert!(kinds(&out[..whole]).iter().all(|&kind| kind == 9));
-    }
-
-    #[test]
-    fn three_pages_are_refused() {
-        let Some(event) = faults(AttrFlags(0)) else {
-            return;
-        };
-        let error = Ring::map(&event, 3).expect_err("not a power of two");
-        assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
-        let error = Ring::map(&event, usize::MAX).expect_err("too many");
-        assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
-    }
-}
+mod tests;

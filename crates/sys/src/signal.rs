@@ -117,7 +117,7 @@ pub fn send(pid: u32, signal: i32) -> io::Result<()> {
 
 /// A thread of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Thread(libc::pid_t);
+pub struct Thread(pub(crate) libc::pid_t);
 
 impl Thread {
     /// The calling one.
@@ -163,6 +163,12 @@ pub struct Arrived {
     pub from_kernel: bool,
     /// Who sent it, 0 if the kernel did.
     pub sender: u32,
+    /// `si_code`: for a signal of [`Event::signal_overflows`](
+    /// crate::Event::signal_overflows) 1 (`POLL_IN`) or, with the last overflow
+    /// of [`Event::refresh`](crate::Event::refresh), 6 (`POLL_HUP`).
+    pub code: i32,
+    /// The descriptor that it is about, if it is about one.
+    pub fd: i32,
 }
 
 /// A descriptor to read signals from (signalfd(2)). Closing it leaves them
@@ -202,6 +208,8 @@ impl SignalFd {
             signal: i32::try_from(info.ssi_signo).ok()?,
             from_kernel: info.ssi_code > 0,
             sender: info.ssi_pid,
+            code: info.ssi_code,
+            fd: info.ssi_fd,
         })
     }
 }
@@ -234,9 +242,35 @@ impl SignalFd {
             signal,
             from_kernel: info.si_code > 0,
             sender: u32::try_from(sender).unwrap_or(0),
+            code: info.si_code,
+            fd: descriptor_of(&info),
         })
     }
 }
+
+/// `si_fd`, which follows the word `si_band`.
+fn descriptor_of(info: &libc::siginfo_t) -> i32 {
+    const AT: usize = std::mem::offset_of!(Polled, fd);
+    // SAFETY: all of `info` is initialised, and the place is inside it.
+    unsafe { (&raw const *info).byte_add(AT).cast::<i32>().read() }
+}
+
+/// `siginfo_t` of SIGIO and its kin. Source: `asm-generic/siginfo.h`.
+#[repr(C)]
+struct Polled {
+    front: Front,
+    band: libc::c_long,
+    fd: libc::c_int,
+}
+
+/// What every `siginfo_t` begins with; the rest is aligned as a pointer.
+#[repr(C)]
+struct Front {
+    signo_errno_code: [libc::c_int; 3],
+    padding: [usize; 0],
+}
+
+const _: () = assert!(size_of::<Polled>() <= size_of::<libc::siginfo_t>());
 
 impl AsFd for SignalFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
