@@ -17,7 +17,7 @@ use prof_abi::{AttrFlags, SampleType};
 use prof_listing::dump::{HeaderDetail, Stats};
 use prof_perfdata::Reader;
 use prof_profile::{Counting, EventId, Profile};
-use prof_report::keys::{CellLook, DetailKey, Field, FieldList, SortKey};
+use prof_report::keys::{self, CellLook, Field, FieldList, PARALLELISM, PARENT, SortKey};
 use prof_report::model::{Filter, ParentPattern, Scope, Selection, SelfOf, parse_time_ranges};
 use prof_report::picture::{self, PictureOptions};
 use prof_report::text::{CallGraph, ChainKey, ChainOrder, ChainStyle, Grouping, TextOptions};
@@ -554,13 +554,13 @@ impl Args {
             call_graph.threshold = limit;
         }
         let has_chains = profile.events.iter().any(|event| event.has_callchain);
-        if (self.columns.parent.is_some() || self.uses(SortKey::Parent)) && !has_chains {
+        if (self.columns.parent.is_some() || self.uses(PARENT)) && !has_chains {
             return Err(usage(
                 "--parent and --sort parent look for callers, but this was recorded without call \
                  chains; record with -g",
             ));
         }
-        let by_parent = self.columns.parent.is_some() || self.uses(SortKey::Parent);
+        let by_parent = self.columns.parent.is_some() || self.uses(PARENT);
         if self.columns.exclude_other && !by_parent {
             return Err(usage(
                 "-x shows rows with a certain caller; say which with -p REGEX",
@@ -571,7 +571,7 @@ impl Args {
             || !self.no_children
             || by_parent
             || call_graph.style != ChainStyle::None;
-        let sorts_by_line = self.uses(SortKey::Srcline) || self.uses(SortKey::Srcfile);
+        let sorts_by_line = self.given_keys().any(SortKey::splits_by_line);
         Ok(TextOptions {
             selection: Selection {
                 scope: self.scope(profile)?,
@@ -627,7 +627,7 @@ impl Args {
 
     /// The sort keys; with `--parent`, that one too.
     fn sort(&self, counting: Counting) -> Option<Vec<Field>> {
-        let usual = || usual_keys(counting);
+        let usual = || keys::usual(counting).iter().copied().map(Field::Key);
         let chosen = self.columns.fields.as_ref();
         let given = self.columns.sort.as_ref().map(|given| {
             let mut sort = Vec::new();
@@ -640,21 +640,19 @@ impl Args {
         if self.columns.parent.is_none() {
             let has_own = chosen.is_some_and(|fields| !fields.is_added);
             let other = counting != Counting::Samples && !has_own;
-            return given.or_else(|| other.then(usual));
+            return given.or_else(|| other.then(|| usual().collect()));
         }
         let mut sort = given.unwrap_or_else(|| match chosen {
             Some(fields) if !fields.is_added => Vec::new(),
-            _ => usual(),
+            _ => usual().collect(),
         });
-        sort.push(Field::Key(SortKey::Parent));
+        sort.push(Field::Key(PARENT));
         Some(sort)
     }
 
     /// How much of the debug information is needed.
     fn detail(&self) -> Detail {
-        let ends = [DetailKey::SrclineFrom, DetailKey::SrclineTo].map(SortKey::Detail);
-        let lines = [SortKey::Srcline, SortKey::Srcfile].into_iter().chain(ends);
-        let by_line = lines.into_iter().any(|key| self.uses(key));
+        let by_line = self.given_keys().any(SortKey::needs_lines);
         let chains_by_line = self
             .call_graph
             .is_some_and(|graph| graph.key != ChainKey::Function);
@@ -676,31 +674,25 @@ impl Args {
     }
 
     fn uses(&self, key: SortKey) -> bool {
-        self.given_fields().any(|field| field == Field::Key(key))
+        self.given_keys().any(|given| given == key)
     }
 
-    fn given_fields(&self) -> impl Iterator<Item = Field> {
+    fn given_keys(&self) -> impl Iterator<Item = SortKey> {
         let both = [&self.columns.sort, &self.columns.fields];
-        both.into_iter()
-            .flatten()
-            .flat_map(|list| list.fields.iter().copied())
-    }
-
-    fn given_details(&self) -> impl Iterator<Item = DetailKey> {
-        self.given_fields().filter_map(|field| match field {
-            Field::Key(SortKey::Detail(key)) => Some(key),
+        let fields = both.into_iter().flatten().flat_map(|list| &list.fields);
+        fields.filter_map(|field| match field {
+            Field::Key(key) => Some(*key),
             _ => None,
         })
     }
 
     fn uses_details(&self) -> bool {
-        self.filters.parallelism.is_some() || self.given_details().next().is_some()
+        self.filters.parallelism.is_some() || self.given_keys().any(SortKey::is_of_record)
     }
 
     /// Whether it matters how many threads ran.
     fn counts_threads(&self) -> bool {
-        let mut keys = self.given_details();
-        self.filters.parallelism.is_some() || keys.any(|key| key == DetailKey::Parallelism)
+        self.filters.parallelism.is_some() || self.uses(PARALLELISM)
     }
 
     /// What is to be counted; `None` if the recording decides.
@@ -742,7 +734,7 @@ impl Args {
             ));
         }
         let wrong = self
-            .given_details()
+            .given_keys()
             .find(|key| ![Counting::Samples, profile.counting].contains(&key.counting()));
         let Some(key) = wrong else {
             return Ok(());
@@ -759,16 +751,14 @@ impl Args {
 
     /// The sort keys as perf tells them.
     fn sort_text(&self, counting: Counting) -> String {
-        let usual = || {
-            usual_keys(counting)
-                .into_iter()
-                .map(Field::name)
-                .collect::<Vec<_>>()
-        };
         match &self.columns.sort {
-            Some(given) if given.is_added => format!("{},{}", usual().join(","), given.text),
+            Some(given) if given.is_added => {
+                let usual = keys::usual(counting).iter();
+                let usual: Vec<&str> = usual.map(|key| key.name()).collect();
+                format!("{},{}", usual.join(","), given.text)
+            }
             Some(given) => given.text.clone(),
-            None => MEMORY_KEYS.to_owned(),
+            None => keys::USUAL_FOR_MEMORY.to_owned(),
         }
     }
 
@@ -820,40 +810,6 @@ impl Filters {
             ..Filter::default()
         }
     }
-}
-
-/// perf's sort keys for memory accesses, as it writes them.
-const MEMORY_KEYS: &str = "local_weight,mem,sym,dso,symbol_daddr,dso_daddr,snoop,tlb,locked,\
-                           blocked,local_ins_lat,local_p_stage_cyc";
-
-/// The sort keys if none are given.
-fn usual_keys(counting: Counting) -> Vec<Field> {
-    use DetailKey as Key;
-    let detail = SortKey::Detail;
-    let keys = match counting {
-        Counting::Samples => vec![SortKey::Comm, SortKey::Dso, SortKey::Symbol],
-        Counting::Branches => vec![
-            SortKey::Comm,
-            detail(Key::DsoFrom),
-            detail(Key::SymbolFrom),
-            detail(Key::SymbolTo),
-            detail(Key::Cycles),
-        ],
-        Counting::Memory => vec![
-            detail(Key::LocalWeight),
-            detail(Key::Memory),
-            SortKey::Symbol,
-            SortKey::Dso,
-            detail(Key::DataSymbol),
-            detail(Key::DataDso),
-            detail(Key::Snoop),
-            detail(Key::Tlb),
-            detail(Key::Locked),
-            detail(Key::Blocked),
-            detail(Key::LocalInstructionLatency),
-        ],
-    };
-    keys.into_iter().map(Field::Key).collect()
 }
 
 fn usage(message: impl Into<String>) -> anyhow::Error {

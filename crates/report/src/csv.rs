@@ -91,7 +91,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{csv, text};
-    use crate::keys::{Field, SortKey};
+    use crate::keys::{COMM, CPU, Field, SYMBOL};
     use crate::text::TextOptions;
     use prof_sketch::Sketch;
 
@@ -109,11 +109,7 @@ mod tests {
         let task = sketch.task(-1, -1, "=1+1\n");
         sketch.sample(task, "app:\x1b[2Jf", 1, 10);
         let options = TextOptions {
-            sort: Some(vec![
-                Field::Key(SortKey::Comm),
-                Field::Key(SortKey::Cpu),
-                Field::Key(SortKey::Symbol),
-            ]),
+            sort: Some([COMM, CPU, SYMBOL].map(Field::Key).to_vec()),
             ..TextOptions::default()
         };
         let mut out = Vec::new();

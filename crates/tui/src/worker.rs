@@ -9,7 +9,7 @@ use super::data::{Answer, Around, Ask, Found, Hot, Seen};
 use super::writing;
 use prof_profile::{FunctionId, Profile};
 use prof_report::code::{Build, CodeSource};
-use prof_report::keys::SortKey;
+use prof_report::keys::{DSO, SYMBOL};
 use prof_report::model::{
     CallTree, Growth, Heat, NodeId, Row, Rows, RowsOptions, Scene, Selection, Weight,
 };
@@ -122,10 +122,7 @@ fn serve(
 }
 
 fn see(profile: &Arc<Profile>, scene: &Scene<'_>) -> Seen {
-    let options = RowsOptions {
-        keys: vec![SortKey::Dso, SortKey::Symbol],
-        ..RowsOptions::default()
-    };
+    let options = RowsOptions::by(vec![DSO.apart(), SYMBOL.apart()]);
     let hot = |row: &Row| {
         Some(Hot {
             site: row.site?,

@@ -1,221 +1,406 @@
 //! Sort keys: what the rows of a table are told apart by.
+//!
+//! A key is one [`Spec`]: its name after `--sort` (which JSON and CSV have,
+//! too), its heading, what it tells apart, how rows compare by it and what
+//! its cells show. To add one: a constant in the file of its kind, and its
+//! line in [`ALL`]. Tables of text, CSV, JSON and the terminal UI ask the key,
+//! and know none by name but those that perf treats otherwise.
 
+mod branch;
 mod cells;
+mod cost;
+mod field;
+mod frame;
+mod line;
+mod memory;
+mod moment;
+mod origin;
+mod place;
 mod rank;
 mod recorded;
+mod refused;
+mod task;
 
-pub use cells::{CellLook, Cells, Field, FieldError, FieldList};
-pub(crate) use cells::{char_count, srcline};
+pub use branch::{CYCLES, DSO_FROM, SYMBOL_FROM, SYMBOL_TO};
+pub(crate) use cells::char_count;
+pub use cells::{CellLook, Cells};
+pub use cost::{LOCAL_INS_LAT, LOCAL_WEIGHT, PARALLELISM};
+pub use field::{Field, FieldError, FieldList};
+pub use frame::{DSO, SYMBOL};
+#[cfg(test)]
+pub(crate) use line::SRCLINE;
+pub(crate) use line::srcline;
+pub(crate) use moment::CPU;
+pub use moment::PARENT;
 pub(crate) use rank::Ranks;
-pub use recorded::DetailKey;
-pub(crate) use recorded::Shown;
+pub use refused::refused_key;
+pub use task::COMM;
+#[cfg(test)]
+pub(crate) use task::PID;
+pub(crate) use task::{TGID, TID};
 
+use crate::model::{Apart, By, Filter, Row, Scene, Site};
+use prof_profile::{Counting, Detail, Profile};
+use recorded::Recorded;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use thiserror::Error;
 
+/// All keys, in the order in which a beginning of a name is looked for, as in
+/// perf.
+const ALL: [SortKey; 53] = [
+    task::COMM,
+    task::COMM_NODIGIT,
+    task::PID,
+    task::TID,
+    task::TGID,
+    frame::DSO,
+    frame::SYMBOL,
+    line::SRCLINE,
+    line::SRCFILE,
+    moment::CPU,
+    moment::PARENT,
+    moment::TIME,
+    frame::SYMBOL_SIZE,
+    moment::EVENT,
+    cost::LOCAL_WEIGHT,
+    cost::WEIGHT,
+    cost::TRANSACTION,
+    moment::TRACE,
+    moment::SOCKET,
+    moment::CGROUP,
+    moment::CGROUP_ID,
+    cost::CODE_PAGE_SIZE,
+    cost::LOCAL_INS_LAT,
+    cost::INS_LAT,
+    cost::LOCAL_STAGE_CYCLES,
+    cost::STAGE_CYCLES,
+    moment::ADDRESS,
+    cost::LOCAL_RETIRE_LAT,
+    cost::RETIRE_LAT,
+    cost::SIMD,
+    cost::PARALLELISM,
+    branch::DSO_FROM,
+    branch::DSO_TO,
+    branch::SYMBOL_FROM,
+    branch::SYMBOL_TO,
+    branch::MISPREDICT,
+    branch::ABORT,
+    branch::IN_TRANSACTION,
+    branch::CYCLES,
+    branch::SRCLINE_FROM,
+    branch::SRCLINE_TO,
+    branch::ADDR_FROM,
+    branch::ADDR_TO,
+    memory::SYMBOL_DADDR,
+    memory::DSO_DADDR,
+    memory::LOCKED,
+    memory::TLB,
+    memory::MEM,
+    memory::SNOOP,
+    memory::SYMBOL_IADDR,
+    memory::PHYS_DADDR,
+    memory::DATA_PAGE_SIZE,
+    memory::BLOCKED,
+];
+
 /// A part of a row's identity, with perf's name for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum SortKey {
-    /// Thread name.
-    Comm,
-    /// Thread name, whatever digits are in it; shows `<N>` for each number.
-    CommNodigit,
-    /// Thread, under the name perf has for it; shows thread id and name.
-    Pid,
-    /// Thread, by its proper name.
-    Tid,
-    /// Process (thread group).
-    Tgid,
-    /// Dso.
-    Dso,
-    /// Function.
-    Symbol,
-    /// Source file and line of the executing code.
-    Srcline,
-    /// Source file of the executing code.
-    Srcfile,
-    /// CPU.
-    Cpu,
-    /// The caller that matches `--parent`.
-    Parent,
-    /// Slice of time.
-    Time,
-    /// Length of the function, bytes.
-    SymbolSize,
-    /// The event.
-    Event,
-    /// What the record of a sample tells.
-    Detail(DetailKey),
-}
+#[derive(Clone, Copy)]
+pub struct SortKey(&'static Spec);
 
-/// What is fixed of a key; its cells are those of
-/// [`Cells`].
-struct Spec {
-    key: SortKey,
-    name: &'static str,
-    heading: &'static str,
-    /// Least width, characters.
-    width: usize,
-    /// Whether perf fills the column even where it is the last.
-    pads: bool,
-    /// Whether it is a property of a frame, not of the whole sample.
-    of_frame: bool,
-}
-
-const fn spec(
-    key: SortKey,
-    name: &'static str,
-    heading: &'static str,
-    (width, pads, of_frame): (usize, bool, bool),
-) -> Spec {
-    Spec {
-        key,
-        name,
-        heading,
-        width,
-        pads,
-        of_frame,
+impl PartialEq for SortKey {
+    fn eq(&self, other: &Self) -> bool {
+        // Those of two different keys stand at two addresses; one key can
+        // have several.
+        std::ptr::eq(self.0, other.0) || self.0.name == other.0.name
     }
 }
 
-/// All keys but those that only records tell, which [`DetailKey::all`] lists.
-#[rustfmt::skip] // a table
-const SPECS: [Spec; 14] = {
-    use SortKey as Key;
-    [
-        spec(Key::Comm, "comm", "Command", (7, true, false)),
-        spec(Key::CommNodigit, "comm_nodigit", "CommandNoDigit", (14, true, false)),
-        spec(Key::Pid, "pid", "    Pid:Command", (15, true, false)),
-        spec(Key::Tid, "tid", "    Tid:Command", (15, true, false)),
-        spec(Key::Tgid, "tgid", "   Tgid:Command", (15, true, false)),
-        spec(Key::Dso, "dso", "Shared Object", (13, true, true)),
-        spec(Key::Symbol, "symbol", "Symbol", (6, false, true)),
-        spec(Key::Srcline, "srcline", "Source:Line", (11, false, true)),
-        spec(Key::Srcfile, "srcfile", "Source File", (11, false, true)),
-        spec(Key::Cpu, "cpu", "CPU", (3, false, false)),
-        spec(Key::Parent, "parent", "Parent symbol", (13, true, false)),
-        spec(Key::Time, "time", "Time", (12, false, false)),
-        spec(Key::SymbolSize, "symbol_size", "Symbol size", (11, false, true)),
-        spec(Key::Event, "event", "Event", (5, true, false)),
-    ]
+impl Eq for SortKey {}
+
+impl Hash for SortKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.name.hash(state);
+    }
+}
+
+impl fmt::Debug for SortKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.0.name)
+    }
+}
+
+/// All that there is to say of a key.
+struct Spec {
+    /// As typed after `--sort`; the name in JSON and CSV.
+    name: &'static str,
+    /// The column's heading, as perf writes it.
+    heading: &'static str,
+    /// Least width of its column, characters.
+    width: usize,
+    /// The same where times are told in nanoseconds.
+    width_in_ns: usize,
+    /// Whether perf fills the column even where it is the last.
+    pads: bool,
+    /// Whether perf makes it as wide as an address beside rows without a
+    /// name.
+    widens: bool,
+    /// What tells rows apart.
+    by: By,
+    /// How rows compare that are equal in what comes before, as in perf.
+    order: Order,
+    /// What a cell shows.
+    text: Text,
+    /// What it shows in CSV and JSON; else what text has, trimmed.
+    plain: Option<fn(&Cells<'_>, &Row) -> Option<String>>,
+    /// How wide a cell is.
+    measure: Measure,
+    /// A number that rows with the same cell share, where many rows share
+    /// few cells.
+    shared: Option<fn(&Cells<'_>, &Row) -> u32>,
+    /// How a cell is made to fit.
+    fit: Fit,
+    /// What the line above the tables calls it, if a filter lets only one
+    /// pass, and that filter.
+    told_above: Option<(&'static str, NamesOf)>,
+    /// What has to be counted for the key to mean something.
+    counting: Counting,
+    /// Whether source lines are needed.
+    needs_lines: bool,
+}
+
+/// The names that a filter lets pass.
+type NamesOf = fn(&Filter) -> &[String];
+
+/// What most keys have in common.
+const USUAL: Spec = Spec {
+    name: "",
+    heading: "",
+    width: 0,
+    width_in_ns: 0,
+    pads: false,
+    widens: false,
+    by: By::Table,
+    order: Order::Same,
+    text: Text::OfRow(|_, _, _| {}),
+    plain: None,
+    measure: Measure::Text,
+    shared: None,
+    fit: Fit::Cut,
+    told_above: None,
+    counting: Counting::Samples,
+    needs_lines: false,
 };
+
+/// How rows compare.
+#[derive(Clone, Copy)]
+enum Order {
+    /// All are equal.
+    Same,
+    /// By a number.
+    Rank(fn(&Ranks<'_>, &Row) -> u32),
+    /// By a text of their frames.
+    FrameText(fn(&Scene<'_>, &Site, CellLook) -> String),
+    /// Otherwise.
+    Rows(fn(&Ranks<'_>, &Row, &Row) -> Ordering),
+    /// By what the record tells, the largest first.
+    LargestFirst,
+    /// The same; perf subtracts addresses, so that the kernel's come first.
+    Signed,
+    /// By what the record tells, otherwise.
+    Details(fn(&Profile, &Detail, &Detail) -> Ordering),
+}
+
+/// What writes a cell.
+#[derive(Clone, Copy)]
+enum Text {
+    /// Safe for a terminal.
+    OfRow(fn(&Cells<'_>, &Row, &mut String)),
+    /// From what the record of the row's first sample tells: all have it in
+    /// common. Not escaped yet.
+    OfRecord(fn(&Recorded<'_>, &mut String)),
+}
+
+/// How wide a cell is, characters.
+#[derive(Clone, Copy)]
+enum Measure {
+    /// As wide as its text.
+    Text,
+    /// Told without making the text.
+    OfRow(fn(&Cells<'_>, &Row) -> usize),
+    /// The width that perf gives it, where that is not the text's.
+    OfRecord(fn(&Recorded<'_>) -> Option<usize>),
+}
+
+/// How a cell is made to fit a column that is too narrow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// Its end is cut off.
+    Cut,
+    /// A number of so many digits; more stand out, and a given width is
+    /// filled with zeros.
+    Digits(usize),
+    /// A thread: cut where more than its number has space.
+    Thread,
+    /// A function: shortened, and no address is cut.
+    Function,
+}
+
+impl Fit {
+    /// Digits of a column of numbers.
+    pub(crate) fn digits(self) -> Option<usize> {
+        match self {
+            Self::Digits(digits) => Some(digits),
+            _ => None,
+        }
+    }
+}
 
 impl SortKey {
     /// All keys, in the order in which a beginning of a name is looked for.
     pub fn all() -> impl Iterator<Item = Self> {
-        let details = DetailKey::all().map(Self::Detail);
-        SPECS.iter().map(|spec| spec.key).chain(details)
+        ALL.into_iter()
     }
 
-    /// `Err` of a key that only records tell.
-    fn spec(self) -> Result<&'static Spec, DetailKey> {
-        if let Self::Detail(key) = self {
-            return Err(key);
-        }
-        let found = SPECS.iter().find(|spec| spec.key == self);
-        Ok(found.expect("each key has its line"))
-    }
-
-    /// As typed after `--sort`.
+    /// As typed after `--sort`; the name in JSON and CSV.
     pub fn name(self) -> &'static str {
-        self.spec().map_or_else(DetailKey::name, |spec| spec.name)
+        self.0.name
     }
 
     /// The column's heading, as perf writes it.
     pub fn heading(self) -> &'static str {
-        self.spec()
-            .map_or_else(DetailKey::heading, |spec| spec.heading)
+        self.0.heading
+    }
+
+    /// What it tells apart.
+    pub fn apart(self) -> Apart {
+        Apart {
+            name: self.0.name,
+            by: self.0.by,
+        }
+    }
+
+    /// What has to be counted for the key to mean something.
+    pub fn counting(self) -> Counting {
+        self.0.counting
+    }
+
+    /// Whether it is told by the record of a sample beside the usual.
+    pub fn is_of_record(self) -> bool {
+        matches!(self.0.by, By::Detail(_))
+    }
+
+    /// Whether source lines are needed.
+    pub fn needs_lines(self) -> bool {
+        self.0.needs_lines
+    }
+
+    /// Whether frames are told apart by their source lines.
+    pub fn splits_by_line(self) -> bool {
+        self.0.needs_lines && self.0.by.is_of_frame()
     }
 
     /// Least width of its column, characters.
-    pub(crate) fn least_width(self) -> usize {
-        self.spec()
-            .map_or_else(DetailKey::least_width, |spec| spec.width)
+    pub(crate) fn least_width(self, look: CellLook) -> usize {
+        match look.nanoseconds {
+            true => self.0.width.max(self.0.width_in_ns),
+            false => self.0.width,
+        }
     }
 
     /// Whether perf fills its column even where it is the last.
     pub(crate) fn pads_itself(self) -> bool {
-        self.spec()
-            .map_or_else(DetailKey::pads_itself, |spec| spec.pads)
+        self.0.pads
     }
 
-    /// Whether it is a property of a frame, not of the whole sample.
-    pub fn is_of_frame(self) -> bool {
-        self.spec().is_ok_and(|spec| spec.of_frame)
+    /// Whether perf makes its column as wide as an address beside rows
+    /// without a name.
+    pub(crate) fn widens_beside_addresses(self) -> bool {
+        self.0.widens
     }
-}
 
-/// What [`SortKey::CommNodigit`] tells thread names apart by.
-pub(crate) fn without_digits(name: &str) -> impl Iterator<Item = char> + '_ {
-    name.chars().filter(|letter| !letter.is_ascii_digit())
-}
+    /// How its cells are made to fit.
+    pub(crate) fn fit(self) -> Fit {
+        self.0.fit
+    }
 
-/// A thread's name with `<N>` for each number in it, as perf shows it.
-pub(crate) fn comm_without_numbers(name: &str) -> String {
-    let mut text = String::with_capacity(name.len());
-    let mut is_in_number = false;
-    for letter in name.chars() {
-        let is_digit = letter.is_ascii_digit();
-        match is_digit {
-            true if !is_in_number => text.push_str("<N>"),
-            true => {}
-            false => text.push(letter),
+    /// The only name that a filter lets pass, and what it is a name of.
+    pub(crate) fn told_above(self, filter: &Filter) -> Option<(&'static str, &str)> {
+        let (what, names) = self.0.told_above?;
+        match names(filter) {
+            [only] => Some((what, only)),
+            _ => None,
         }
-        is_in_number = is_digit;
     }
-    text
+
+    /// A number by which rows compare, if there is one.
+    pub(crate) fn rank(self, ranks: &Ranks<'_>, row: &Row) -> Option<u32> {
+        match self.0.order {
+            Order::Same => Some(0),
+            Order::Rank(of) => Some(of(ranks, row)),
+            Order::FrameText(_) => Some(ranks.text(self, row)),
+            _ => None,
+        }
+    }
+
+    /// The order of rows that are equal in what comes before, as perf's.
+    pub(crate) fn compare(self, ranks: &Ranks<'_>, a: &Row, b: &Row) -> Ordering {
+        let profile = ranks.profile();
+        let details = || Some((ranks.detail(a)?, ranks.detail(b)?));
+        let identities = || {
+            let By::Detail(of) = self.0.by else {
+                return None;
+            };
+            let (a, b) = details()?;
+            Some((of(profile, a), of(profile, b)))
+        };
+        let order = match self.0.order {
+            Order::Same => None,
+            Order::Rank(_) | Order::FrameText(_) => {
+                Some(self.rank(ranks, a).cmp(&self.rank(ranks, b)))
+            }
+            Order::Rows(compare) => Some(compare(ranks, a, b)),
+            Order::LargestFirst => identities().map(|(a, b)| b.cmp(&a)),
+            Order::Signed => {
+                identities().map(|(a, b)| a.map(u64::cast_signed).cmp(&b.map(u64::cast_signed)))
+            }
+            Order::Details(compare) => details().map(|(a, b)| compare(profile, a, b)),
+        };
+        order.unwrap_or(Ordering::Equal)
+    }
 }
+
+/// The sort keys if none are given.
+pub fn usual(counting: Counting) -> &'static [SortKey] {
+    match counting {
+        Counting::Samples => &[COMM, DSO, SYMBOL],
+        Counting::Branches => &[COMM, DSO_FROM, SYMBOL_FROM, SYMBOL_TO, CYCLES],
+        Counting::Memory => &[
+            LOCAL_WEIGHT,
+            memory::MEM,
+            SYMBOL,
+            DSO,
+            memory::SYMBOL_DADDR,
+            memory::DSO_DADDR,
+            memory::SNOOP,
+            memory::TLB,
+            memory::LOCKED,
+            memory::BLOCKED,
+            LOCAL_INS_LAT,
+        ],
+    }
+}
+
+/// perf's sort keys for memory accesses, as it writes them.
+pub const USUAL_FOR_MEMORY: &str = "local_weight,mem,sym,dso,symbol_daddr,dso_daddr,snoop,tlb,locked,\
+                                    blocked,local_ins_lat,local_p_stage_cyc";
 
 impl fmt::Display for SortKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.name())
     }
-}
-
-const NO_TYPES: &str = "types of data are not looked for";
-const NO_BLOCKS: &str = "code is not divided into the blocks between branches";
-const IN_CHAINS: &str = "it is of the branches in call chains, which are shown without";
-const NO_COLUMN: &str = "it is no column here; sort by local_weight, local_ins_lat or mem instead";
-const NO_LATENCY: &str = "wall-clock time is not divided among threads; use record --switch-events, and the timeline \
-     of the terminal UI";
-const NO_GUESTS: &str = "guests have no shares of their own; record inside them";
-
-/// perf's sort keys that are not here, and why.
-#[rustfmt::skip] // a table
-const REFUSED: [(&str, &str); 24] = [
-    ("latency", NO_LATENCY),
-    ("latency_children", NO_LATENCY),
-    ("overhead_guest_sys", NO_GUESTS),
-    ("overhead_guest_us", NO_GUESTS),
-    ("weight1", NO_COLUMN),
-    ("weight2", NO_COLUMN),
-    ("weight3", NO_COLUMN),
-    ("op", NO_COLUMN),
-    ("cache", NO_COLUMN),
-    ("memory", NO_COLUMN),
-    ("dtlb", NO_COLUMN),
-    ("dso_size", "mappings of one file are not told apart; prof report --mmaps shows them"),
-    ("ipc_null", NO_BLOCKS),
-    ("ipc_lbr", NO_BLOCKS),
-    ("type", NO_TYPES),
-    ("typeoff", NO_TYPES),
-    ("symoff", NO_TYPES),
-    ("typecln", NO_TYPES),
-    ("callchain_branch_predicted", IN_CHAINS),
-    ("callchain_branch_abort", IN_CHAINS),
-    ("callchain_branch_cycles", IN_CHAINS),
-    ("dcacheline", "cache lines are not told apart; sort by symbol_daddr"),
-    ("trace_fields", "fields of tracepoints are no columns; sort by trace"),
-    ("ipc", NO_BLOCKS),
-];
-
-/// Why a sort key of perf's is not here.
-pub fn refused_key(name: &str) -> Option<&'static str> {
-    let mut refused = REFUSED.iter();
-    refused
-        .find(|(refused, _)| *refused == name)
-        .map(|(_, why)| *why)
 }
 
 /// A word that is no sort key.
@@ -247,31 +432,25 @@ impl FromStr for SortKey {
 
 #[cfg(test)]
 mod tests {
-    use super::{SortKey, comm_without_numbers};
+    use super::{ALL, CellLook, SortKey, task};
 
     #[test]
-    fn numbers_in_a_name_are_one_mark_each() {
-        assert_eq!(comm_without_numbers("kworker/12:3H"), "kworker/<N>:<N>H");
-        assert_eq!(comm_without_numbers("7"), "<N>");
-        assert_eq!(comm_without_numbers("sh"), "sh");
-    }
-
-    #[test]
-    fn a_heading_fits_its_column() {
-        for key in SortKey::all() {
+    fn a_heading_fits_its_column_and_a_name_is_of_one_key() {
+        for (at, key) in ALL.into_iter().enumerate() {
             let width = key.heading().chars().count();
-            assert!(key.least_width() >= width, "{key}");
+            assert!(key.least_width(CellLook::default()) >= width, "{key}");
             assert_eq!(key.name().parse(), Ok(key));
+            assert_eq!(ALL.iter().position(|other| *other == key), Some(at));
         }
     }
 
     #[test]
     fn a_beginning_of_a_name_is_enough() {
-        assert_eq!("sym".parse(), Ok(SortKey::Symbol));
-        assert_eq!("pid".parse(), Ok(SortKey::Pid));
-        assert_eq!("com".parse(), Ok(SortKey::Comm));
-        assert_eq!("comm_".parse(), Ok(SortKey::CommNodigit));
-        assert_eq!("DSO".parse(), Ok(SortKey::Dso));
+        assert_eq!("sym".parse(), Ok(super::SYMBOL));
+        assert_eq!("pid".parse(), Ok(task::PID));
+        assert_eq!("com".parse(), Ok(super::COMM));
+        assert_eq!("comm_".parse(), Ok(task::COMM_NODIGIT));
+        assert_eq!("DSO".parse(), Ok(super::DSO));
         let error = "nonsense".parse::<SortKey>().unwrap_err();
         assert!(error.to_string().contains("srcline"));
         assert!("".parse::<SortKey>().is_err());

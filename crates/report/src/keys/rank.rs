@@ -1,20 +1,23 @@
 //! Names by number, so that hundreds of thousands of rows are compared and
 //! written without touching a name twice.
 
-use super::SortKey;
-use super::cells::{CellLook, Field, shortened, srcline};
-use crate::model::{Scene, Site, SiteKind};
-use prof_profile::{DsoKind, NameId, Profile, Svma};
+use super::{CellLook, Order, SortKey};
+use crate::model::{Row, Rows, Scene, Site, SiteKind};
+use prof_profile::{Detail, DsoKind, NameId, Profile, Sample, Svma, Task};
 use rayon::prelude::*;
 
 /// Places of names in alphabetical order.
 pub(crate) struct Ranks<'a> {
     profile: &'a Profile,
+    pub(super) rows: &'a Rows,
     /// By `NameId`; equal names have one id.
     names: Vec<u32>,
     sites: Vec<SiteRank>,
     /// By `SiteId`: length of the function, 0 if unknown.
     sizes: Vec<u64>,
+    /// Of the keys that compare by a text of frames: by `SiteId`, its place in
+    /// alphabetical order.
+    texts: Vec<(SortKey, Vec<u32>)>,
 }
 
 /// How a frame compares: by module, by name, by address.
@@ -29,7 +32,12 @@ pub(crate) struct SiteRank {
 }
 
 impl<'a> Ranks<'a> {
-    pub(crate) fn new(scene: &Scene<'a>, look: CellLook) -> Self {
+    /// For rows of a scene, which compare by these keys.
+    pub(crate) fn new(
+        (scene, rows): (&Scene<'a>, &'a Rows),
+        keys: &[SortKey],
+        look: CellLook,
+    ) -> Self {
         let profile = scene.profile();
         let mut order: Vec<NameId> = (0..profile.names.len() as u32).map(NameId).collect();
         // No two names are equal.
@@ -40,80 +48,70 @@ impl<'a> Ranks<'a> {
                 *slot = rank as u32;
             }
         }
-        let rank = |id: NameId| names.get(id.0 as usize).copied().unwrap_or(u32::MAX);
-        let sites = scene
-            .sites()
-            .list()
-            .par_iter()
-            .map(|site| {
-                let dso = profile.dso(site.dso);
-                let function = profile.function(site.function);
-                SiteRank {
-                    dso: if dso.kind == DsoKind::Unknown {
-                        u32::MAX
-                    } else if look.verbose {
-                        rank(dso.path)
-                    } else {
-                        rank(dso.short_name)
-                    },
-                    symbol: match site.kind {
-                        SiteKind::Dso => rank(dso.short_name),
-                        _ if function.unnamed.is_some() => u32::MAX,
-                        _ => rank(function.name),
-                    },
-                    start: site.address.unwrap_or(function.start),
-                }
-            })
-            .collect();
         let sizes = scene.sites().iter();
         let sizes = sizes.map(|site| site.size(profile).unwrap_or(0));
+        let texts = keys.iter().filter_map(|&key| match key.0.order {
+            Order::FrameText(write) => {
+                let sites = scene.sites().iter();
+                let texts = sites.map(|site| write(scene, site, look)).collect();
+                Some((key, places(texts)))
+            }
+            _ => None,
+        });
         Self {
             profile,
-            names,
+            rows,
+            sites: site_ranks(scene, &names, look),
             sizes: sizes.collect(),
-            sites,
+            texts: texts.collect(),
+            names,
         }
-    }
-
-    /// By `SiteId`: the place of each frame's source line, as it is written,
-    /// in alphabetical order; empty if no field shows them.
-    pub(crate) fn of_lines(scene: &Scene<'_>, fields: &[Field], look: CellLook) -> Vec<u32> {
-        if !fields.contains(&Field::Key(SortKey::Srcline)) {
-            return Vec::new();
-        }
-        let write = |site: &Site| srcline(scene, Some(site), look.full_paths);
-        places(scene.sites().iter().map(write).collect())
-    }
-
-    /// By `SiteId`: the same for source files.
-    pub(crate) fn of_files(scene: &Scene<'_>, fields: &[Field], look: CellLook) -> Vec<u32> {
-        if !fields.contains(&Field::Key(SortKey::Srcfile)) {
-            return Vec::new();
-        }
-        let profile = scene.profile();
-        let write = |site: &Site| match site.line {
-            Some((file, _)) => shortened(profile.name(file), look.full_paths).to_owned(),
-            None => String::new(),
-        };
-        places(scene.sites().iter().map(write).collect())
     }
 
     /// What the names are of.
-    pub(crate) fn profile(&self) -> &'a Profile {
+    pub(super) fn profile(&self) -> &'a Profile {
         self.profile
     }
 
     /// Length of the row's function, 0 if unknown.
-    pub(crate) fn size(&self, row: &crate::model::Row) -> u64 {
+    pub(super) fn size(&self, row: &Row) -> u64 {
         let site = row.site.and_then(|site| self.sizes.get(site.0 as usize));
         site.copied().unwrap_or(0)
     }
 
-    pub(crate) fn name(&self, id: Option<NameId>) -> Option<u32> {
-        self.names.get(id?.0 as usize).copied()
+    /// The place of a name, from 1 on; 0 without one.
+    pub(super) fn name(&self, id: Option<NameId>) -> u32 {
+        let place = id.and_then(|id| self.names.get(id.0 as usize));
+        place.map_or(0, |place| place.saturating_add(1))
     }
 
-    pub(crate) fn site(&self, row: &crate::model::Row) -> SiteRank {
+    /// The place of what a key has as the text of the row's frame, from 1 on;
+    /// 0 without one.
+    pub(super) fn text(&self, key: SortKey, row: &Row) -> u32 {
+        let mut texts = self.texts.iter();
+        let places = texts.find(|(known, _)| *known == key);
+        let place = places
+            .zip(row.site)
+            .and_then(|((_, places), site)| places.get(site.0 as usize));
+        place.map_or(0, |place| place.saturating_add(1))
+    }
+
+    /// The row's first sample.
+    pub(super) fn sample(&self, row: &Row) -> Option<Sample> {
+        self.profile.samples.get(row.first as usize)
+    }
+
+    /// The task of that.
+    pub(super) fn task(&self, row: &Row) -> Option<&'a Task> {
+        Some(self.profile.task(self.sample(row)?.task))
+    }
+
+    /// What the record of the row's first sample tells.
+    pub(super) fn detail(&self, row: &Row) -> Option<&'a Detail> {
+        self.profile.samples.detail(row.first as usize)
+    }
+
+    pub(crate) fn site(&self, row: &Row) -> SiteRank {
         let none = SiteRank {
             dso: u32::MAX,
             symbol: u32::MAX,
@@ -124,6 +122,31 @@ impl<'a> Ranks<'a> {
             .copied()
             .unwrap_or(none)
     }
+}
+
+fn site_ranks(scene: &Scene<'_>, names: &[u32], look: CellLook) -> Vec<SiteRank> {
+    let profile = scene.profile();
+    let rank = |id: NameId| names.get(id.0 as usize).copied().unwrap_or(u32::MAX);
+    let of = |site: &Site| {
+        let dso = profile.dso(site.dso);
+        let function = profile.function(site.function);
+        SiteRank {
+            dso: if dso.kind == DsoKind::Unknown {
+                u32::MAX
+            } else if look.verbose {
+                rank(dso.path)
+            } else {
+                rank(dso.short_name)
+            },
+            symbol: match site.kind {
+                SiteKind::Dso => rank(dso.short_name),
+                _ if function.unnamed.is_some() => u32::MAX,
+                _ => rank(function.name),
+            },
+            start: site.address.unwrap_or(function.start),
+        }
+    };
+    scene.sites().list().par_iter().map(of).collect()
 }
 
 /// By text: its place in alphabetical order; equal ones share theirs.

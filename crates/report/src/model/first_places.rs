@@ -14,7 +14,8 @@ pub(crate) fn first_places(
     callers: bool,
 ) -> FxHashMap<RowKey, FileOffset> {
     let mut first: FxHashMap<RowKey, (u32, FileOffset)> = FxHashMap::default();
-    for cell in scene.tally(Split::of(&options.keys, options.quantum)).cells {
+    let split = Split::of(&options.aparts, options.quantum);
+    for cell in scene.tally(&split).cells {
         let frames = frames(scene, cell.stack);
         let mut met = FxHashSet::default();
         let own = self_site(scene, &frames).map(|own| (own, leaf(scene, cell.stack)));

@@ -10,10 +10,12 @@
 //!
 //! A [`Scene`] is made once per selection and never changes.
 
+mod apart;
 mod first_places;
 mod grow;
 mod heat;
 mod judge;
+mod parents;
 mod parts;
 mod paths;
 mod rows;
@@ -25,6 +27,8 @@ mod time;
 mod transform;
 mod tree;
 
+pub use apart::{Apart, FrameLook, InlineRows};
+pub(crate) use apart::{By, Identity, Samples, UNKNOWN};
 pub(crate) use first_places::first_places;
 pub use grow::{Direction, GrowId, Growth, Seed};
 pub use heat::{Heat, HeatRow, HeatRows};
@@ -32,12 +36,12 @@ pub(crate) use judge::EventsInScope;
 pub use judge::any_sample_passes;
 pub use parts::{Part, Parts};
 pub use paths::NodeId;
-pub use rows::{InlineRows, Row, RowKey, Rows, RowsOptions};
+pub use rows::{Row, RowKey, Rows, RowsOptions};
 pub use scene::Scene;
 pub use select::{Filter, ModeFilter, ParentPattern, Scope, Selection, SelfOf, StackEnd};
 pub use site::{Granularity, Site, SiteId, SiteKind, Sites};
 pub use tally::percent_of;
-pub use tally::{Group, GroupId, Weight};
+pub use tally::{GroupId, Weight};
 pub use time::{TimeRange, TimeSpecError, parse_time_ranges};
 pub use transform::{Recursion, Transform};
 pub use tree::CallTree;

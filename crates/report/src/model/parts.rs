@@ -1,9 +1,9 @@
 //! The samples of each group as a call tree of its own.
 
-use super::tally::{Cell, Split};
+use super::apart::{Apart, Identity};
+use super::tally::{Cell, Group, Split};
 use super::tree::NewIds;
-use super::{CallTree, Group, GroupId, NodeId, Scene, Weight};
-use crate::keys::SortKey;
+use super::{CallTree, GroupId, NodeId, Scene, Weight};
 use rayon::prelude::*;
 
 /// The samples of one group as a tree of their own.
@@ -57,16 +57,18 @@ impl Part {
 /// The shown samples of a scene, split into groups.
 #[derive(Debug)]
 pub struct Parts {
+    split: Split,
     groups: Vec<Group>,
     parts: Vec<Part>,
     scope_total: Weight,
 }
 
 impl Parts {
-    /// Splits by those of `keys` that are of the whole sample (thread name,
+    /// Splits by those of `aparts` that are of the whole sample (thread name,
     /// pid, CPU, time slice of `quantum` ns); trees are made in parallel.
-    pub fn new(scene: &Scene<'_>, keys: &[SortKey], quantum: u64) -> Self {
-        let tally = scene.tally(Split::of(keys, quantum));
+    pub(crate) fn new(scene: &Scene<'_>, aparts: &[Apart], quantum: u64) -> Self {
+        let split = Split::of(aparts, quantum);
+        let tally = scene.tally(&split);
         let mut by_group: Vec<Vec<Cell>> = vec![Vec::new(); tally.groups.len()];
         for cell in tally.cells {
             if let Some(cells) = by_group.get_mut(cell.group.0 as usize) {
@@ -84,6 +86,7 @@ impl Parts {
             )
             .collect();
         Self {
+            split,
             groups: tally.groups,
             parts,
             scope_total: tally.scope_total,
@@ -91,21 +94,36 @@ impl Parts {
     }
 
     /// The groups in the order their first samples were seen.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (GroupId, &Group, &Part)> {
-        let both = self.groups.iter().zip(&self.parts).enumerate();
-        both.map(|(index, (group, part))| (GroupId(index as u32), group, part))
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (GroupId, &Part)> {
+        let parts = self.parts.iter().enumerate();
+        parts.map(|(index, part)| (GroupId(index as u32), part))
     }
 
-    /// The group of a handle.
-    pub fn group(&self, id: GroupId) -> Option<&Group> {
-        self.groups.get(id.0 as usize)
+    /// Index of the first sample of a group.
+    pub(crate) fn first(&self, id: GroupId) -> u32 {
+        let group = self.groups.get(id.0 as usize);
+        group.map_or(u32::MAX, |group| group.first)
     }
 
-    /// The handle of a group; of a new one without samples, if there is none.
-    pub(crate) fn find_or_add(&mut self, group: Group) -> GroupId {
-        let known = self.groups.iter().position(|other| *other == group);
+    /// What tells a group from the others, part by part.
+    pub(crate) fn told(&self, id: GroupId) -> &[Identity] {
+        let group = self.groups.get(id.0 as usize);
+        group.map_or(&[], |group| &group.told)
+    }
+
+    /// One part of it, if samples are split by that.
+    pub(crate) fn told_by(&self, id: GroupId, apart: Apart) -> Option<Identity> {
+        let place = self.split.place(apart)?;
+        self.told(id).get(place).copied()
+    }
+
+    /// The handle of a group that is told apart by this; of a new one
+    /// without samples, if there is none.
+    pub(crate) fn find_or_add(&mut self, told: &[Identity], first: u32) -> GroupId {
+        let known = self.groups.iter().position(|group| *group.told == *told);
         let index = known.unwrap_or_else(|| {
-            self.groups.push(group);
+            let told = told.into();
+            self.groups.push(Group { told, first });
             self.groups.len() - 1
         });
         GroupId(index as u32)

@@ -1,48 +1,29 @@
 //! Tables: rows told apart by sort keys.
 
-use super::{Group, GroupId, NodeId, Part, Parts, Scene, Site, SiteId, SiteKind, Weight};
-use crate::keys::SortKey;
-use prof_profile::{DsoKind, FunctionId, NameId, Profile, Svma};
+use super::apart::{Apart, By, FrameLook, Frames, Identity, InlineRows};
+use super::{GroupId, NodeId, Part, Parts, Scene, Site, SiteId, SiteKind, Weight};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
-
-/// Whether a function inlined in several places is one row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum InlineRows {
-    /// One row for a function, inlined or not.
-    #[default]
-    Merged,
-    /// As perf has it: apart from the calls, and one row for each function
-    /// it is inlined into.
-    ByHost,
-}
 
 /// How a table is made.
 #[derive(Debug, Clone)]
 pub struct RowsOptions {
     /// What tells rows apart.
-    pub keys: Vec<SortKey>,
-    /// How inlined functions are counted.
-    pub inline_rows: InlineRows,
-    /// Length of a slice for [`SortKey::Time`], ns.
+    pub aparts: Vec<Apart>,
+    /// How finely frames are told apart.
+    pub frames: FrameLook,
+    /// Length of a slice of time, where that tells rows apart, ns.
     pub quantum: u64,
-    /// Whether source files are told apart by their whole paths, else by the
-    /// last part, which is what a table shows.
-    pub full_paths: bool,
-    /// Whether dsos are told apart by their whole paths, else by what a
-    /// table shows.
-    pub full_dso_paths: bool,
 }
 
-impl Default for RowsOptions {
-    fn default() -> Self {
+impl RowsOptions {
+    /// The usual table with rows told apart by this.
+    pub fn by(aparts: Vec<Apart>) -> Self {
         Self {
-            keys: vec![SortKey::Comm, SortKey::Dso, SortKey::Symbol],
-            inline_rows: InlineRows::default(),
+            aparts,
+            frames: FrameLook::default(),
             quantum: 100_000_000,
-            full_paths: false,
-            full_dso_paths: false,
         }
     }
 }
@@ -116,9 +97,9 @@ impl Rows {
 
     /// The table with its rows in the order of their keys.
     pub(crate) fn unsorted(scene: &Scene<'_>, options: &RowsOptions) -> Self {
-        let parts = Parts::new(scene, &options.keys, options.quantum);
+        let parts = Parts::new(scene, &options.aparts, options.quantum);
         let (keys_of_sites, count) = frame_keys(scene, options);
-        let groups: Vec<(GroupId, &Part)> = parts.iter().map(|(id, _, part)| (id, part)).collect();
+        let groups: Vec<(GroupId, &Part)> = parts.iter().collect();
         let lists: Vec<Vec<Row>> = groups
             .into_par_iter()
             .map_init(
@@ -138,14 +119,20 @@ impl Rows {
         &self.list
     }
 
-    /// Who ran, as far as the sort keys tell.
-    pub fn group(&self, row: &Row) -> Group {
-        self.parts.group(row.key.group).copied().unwrap_or_default()
+    /// What tells the row's group from the others, part by part.
+    pub(crate) fn told(&self, row: &Row) -> &[Identity] {
+        self.parts.told(row.key.group)
     }
 
-    /// The group with these parts; made, without samples, if it is not there.
-    pub(crate) fn group_id(&mut self, group: Group) -> GroupId {
-        self.parts.find_or_add(group)
+    /// One part of it, if groups are told apart by that.
+    pub(crate) fn told_by(&self, row: &Row, apart: Apart) -> Option<Identity> {
+        self.parts.told_by(row.key.group, apart)
+    }
+
+    /// The group that is told apart by this; made, without samples, if it is
+    /// not there. `first` is a sample that would be in it.
+    pub(crate) fn group_id(&mut self, told: &[Identity], first: u32) -> GroupId {
+        self.parts.find_or_add(told, first)
     }
 
     /// Adds a row at the end.
@@ -175,122 +162,21 @@ impl Rows {
     }
 }
 
-/// What tells frames apart under the sort keys.
-#[derive(PartialEq, Eq, Hash, Default)]
-struct FrameKey {
-    dso: Option<NameId>,
-    function: Option<(bool, FunctionOrName, FunctionId)>,
-    line: Option<CodePlace>,
-    file: Option<Option<NameId>>,
-    size: Option<Option<u64>>,
-}
-
-#[derive(PartialEq, Eq, Hash)]
-enum FunctionOrName {
-    Function(FunctionId),
-    Name(NameId),
-    Dso(NameId),
-}
-
-/// A source line, or what is shown in its stead.
-#[derive(PartialEq, Eq, Hash)]
-enum CodePlace {
-    /// File, as far as it is told apart, and line.
-    Line(NameId, u32),
-    /// Name of the function, and bytes from its start.
-    Offset(NameId, u64),
-    /// Dso and address in it.
-    Address(NameId, Svma),
-    /// In no dso.
-    Nowhere,
-}
-
-/// Makes the keys of a scene's frames.
-struct FrameKeys<'a> {
-    profile: &'a Profile,
-    options: &'a RowsOptions,
-    /// Of paths with the same last part, the first: a table shows only that,
-    /// and two rows that read the same would be a riddle.
-    files: FxHashMap<&'a str, NameId>,
-}
-
-impl<'a> FrameKeys<'a> {
-    fn new(profile: &'a Profile, options: &'a RowsOptions) -> Self {
-        Self {
-            profile,
-            options,
-            files: FxHashMap::default(),
-        }
-    }
-
-    fn file(&mut self, path: NameId) -> NameId {
-        if self.options.full_paths {
-            return path;
-        }
-        let name = self.profile.name(path);
-        let base = name.rsplit('/').next().unwrap_or(name);
-        *self.files.entry(base).or_insert(path)
-    }
-
-    fn place(&mut self, site: &Site) -> CodePlace {
-        if let Some((file, line)) = site.line {
-            return CodePlace::Line(self.file(file), line);
-        }
-        let function = site.function(self.profile);
-        let at = site.address.unwrap_or(function.start);
-        if function.unnamed.is_none() {
-            return CodePlace::Offset(function.name, at.0.wrapping_sub(function.start.0));
-        }
-        let dso = self.profile.dso(site.dso);
-        if dso.kind == DsoKind::Unknown {
-            return CodePlace::Nowhere;
-        }
-        CodePlace::Address(self.file(dso.path), at)
-    }
-
-    fn of(&mut self, site: &Site) -> FrameKey {
-        let has = |key| self.options.keys.contains(&key);
-        let dso = self.profile.dso(site.dso);
-        let dso_name = if self.options.full_dso_paths {
-            dso.path
-        } else {
-            dso.short_name
-        };
-        let function = match site.kind {
-            SiteKind::Dso => (false, FunctionOrName::Dso(dso_name), site.host),
-            SiteKind::Inline if self.options.inline_rows == InlineRows::ByHost => {
-                let name = site.function(self.profile).name;
-                (true, FunctionOrName::Name(name), site.host)
-            }
-            SiteKind::Inline | SiteKind::Function => {
-                let function = FunctionOrName::Function(site.function);
-                (false, function, site.function)
-            }
-        };
-        let (by_line, by_file) = (has(SortKey::Srcline), has(SortKey::Srcfile));
-        FrameKey {
-            dso: has(SortKey::Dso).then_some(dso_name),
-            function: has(SortKey::Symbol).then_some(function),
-            line: by_line.then(|| self.place(site)),
-            size: has(SortKey::SymbolSize).then(|| site.size(self.profile)),
-            file: by_file.then(|| site.line.map(|(file, _)| self.file(file))),
-        }
-    }
-}
-
-/// By `SiteId`: a number for each distinct frame key; and how many there are.
+/// By `SiteId`: a number for each distinct frame; and how many there are.
 fn frame_keys(scene: &Scene<'_>, options: &RowsOptions) -> (Vec<u32>, usize) {
-    let mut keys_of_frames = FrameKeys::new(scene.profile(), options);
-    let mut index: FxHashMap<FrameKey, u32> = FxHashMap::default();
+    let mut frames = Frames::new(scene.profile(), options.frames);
+    let mut index: FxHashMap<Box<[Identity]>, u32> = FxHashMap::default();
     let mut count = 0_u32;
     // A called function is one site, so it needs no look-up: recordings with
     // broken stacks have hundreds of thousands.
-    let by_function =
-        options.keys.contains(&SortKey::Symbol) && options.inline_rows == InlineRows::ByHost;
+    let mut aparts = options.aparts.iter();
+    let by_function = aparts.any(|apart| matches!(apart.by, By::Function(_)))
+        && options.frames.inline_rows == InlineRows::ByHost;
     let mut next = || {
         count += 1;
         count - 1
     };
+    let mut told = Vec::new();
     let keys = scene
         .sites()
         .iter()
@@ -299,12 +185,25 @@ fn frame_keys(scene: &Scene<'_>, options: &RowsOptions) -> (Vec<u32>, usize) {
             if by_function && is_whole && site.kind == SiteKind::Function {
                 return next();
             }
-            *index
-                .entry(keys_of_frames.of(site))
-                .or_insert_with(&mut next)
+            tell(&mut frames, &options.aparts, site, &mut told);
+            if let Some(&known) = index.get(told.as_slice()) {
+                return known;
+            }
+            let new = next();
+            index.insert(told.as_slice().into(), new);
+            new
         })
         .collect();
     (keys, count as usize)
+}
+
+/// What tells a frame from others.
+fn tell(frames: &mut Frames<'_>, aparts: &[Apart], site: &Site, told: &mut Vec<Identity>) {
+    told.clear();
+    told.extend(aparts.iter().filter_map(|apart| match apart.by {
+        By::Frame(of) | By::Function(of) => Some(of(frames, site)),
+        _ => None,
+    }));
 }
 
 /// By frame key, reused from group to group: a table as large as all keys

@@ -1,5 +1,6 @@
 //! A scene: a profile seen through a selection.
 
+use super::apart::Apart;
 use super::judge::{Shown, without_callees};
 use super::paths::StackPaths;
 use super::select::Scope;
@@ -7,7 +8,6 @@ use super::site::SiteMaker;
 use super::tally::{Split, Tally};
 use super::transform::apply;
 use super::{CallTree, NodeId, Selection, SiteId, SiteKind, Sites, Weight};
-use crate::keys::SortKey;
 use prof_profile::{Event, Profile, StackId};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -39,19 +39,19 @@ impl<'p> Scene<'p> {
         Self::of_paths(profile, selection, kept, paths)
     }
 
-    /// The same; meanwhile its samples are split for a table by `keys`, with
-    /// time slices of `quantum` ns.
+    /// The same; meanwhile its samples are split for a table by `aparts`,
+    /// with time slices of `quantum` ns.
     pub(crate) fn for_table(
         profile: &'p Profile,
         selection: Selection,
-        keys: &[SortKey],
+        aparts: &[Apart],
         quantum: u64,
     ) -> Self {
-        let split = Split::of(keys, quantum);
+        let split = Split::of(aparts, quantum);
         let kept = kept(profile, &selection);
         let (paths, tally) = rayon::join(
             || paths(profile, &selection),
-            || Tally::new(profile, &selection, kept.as_deref(), split),
+            || Tally::new(profile, &selection, kept.as_deref(), &split),
         );
         Self {
             counted: Mutex::new(Some((split, tally))),
@@ -81,17 +81,17 @@ impl<'p> Scene<'p> {
 
     fn whole(&self) -> &(Arc<CallTree>, Weight) {
         self.whole.get_or_init(|| {
-            let tally = self.tally(Split::default());
+            let tally = self.tally(&Split::default());
             let tree = CallTree::new(self, tally.cells);
             (Arc::new(tree), tally.scope_total)
         })
     }
 
-    pub(crate) fn tally(&self, split: Split) -> Tally {
+    pub(crate) fn tally(&self, split: &Split) -> Tally {
         let counted = self.counted.lock();
         let counted = counted.unwrap_or_else(PoisonError::into_inner).take();
         match counted {
-            Some((known, tally)) if known == split => tally,
+            Some((known, tally)) if known == *split => tally,
             _ => Tally::new(self.profile, &self.selection, self.kept(), split),
         }
     }
@@ -150,7 +150,7 @@ impl<'p> Scene<'p> {
 
     fn by_stack(&self, of: impl Fn(Weight) -> u64) -> Vec<u64> {
         let mut weights = vec![0_u64; self.of_stack.len()];
-        for cell in self.tally(Split::default()).cells {
+        for cell in self.tally(&Split::default()).cells {
             let is_shown = self.path_of(cell.stack).is_some();
             if let Some(slot) = weights.get_mut(cell.stack.0 as usize).filter(|_| is_shown) {
                 *slot = slot.saturating_add(of(cell.weight));

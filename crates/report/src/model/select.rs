@@ -22,7 +22,7 @@ pub struct Selection {
     pub self_of: SelfOf,
     /// How finely frames are told apart.
     pub granularity: Granularity,
-    /// What [`SortKey::Parent`](crate::keys::SortKey::Parent) tells samples apart by.
+    /// What [`PARENT`](crate::keys::PARENT) tells samples apart by.
     pub parent: ParentPattern,
     /// What functions with matching names call counts as their own code: a
     /// stack ends at the outermost of them.

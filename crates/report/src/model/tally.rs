@@ -1,13 +1,12 @@
 //! Weights, and samples counted by who ran and where.
 
 use super::Selection;
+use super::apart::{Apart, By, Identity, Samples};
 use super::judge::{Fate, Sieve};
-use super::select::{ParentPattern, StackEnd};
-use crate::keys::{DetailKey, SortKey, without_digits};
 use hashbrown::HashTable;
-use prof_profile::{Detail, NameId, Profile, Sample, StackId, TaskId};
+use prof_profile::{Profile, Sample, StackId};
 use rustc_hash::{FxBuildHasher, FxHashMap};
-use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
@@ -83,27 +82,13 @@ impl Sum for Weight {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct GroupId(pub u32);
 
-/// What the rows of a table are split by beside the frame: those parts that
-/// the sort keys name, `None` for the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Group {
-    /// Thread name.
-    pub comm: Option<NameId>,
-    /// Of the thread names that differ in their digits alone, the first.
-    pub comm_nodigit: Option<NameId>,
-    /// Thread-group id.
-    pub pid: Option<i32>,
-    /// Thread id.
-    pub tid: Option<i32>,
-    /// CPU; `Some(None)` where it was not recorded.
-    pub cpu: Option<Option<u32>>,
-    /// Start of the time slice, ns.
-    pub time: Option<u64>,
-    /// The caller that the pattern for parents finds; `Some(None)` where it
-    /// finds none.
-    pub parent: Option<Option<NameId>>,
-    /// Hash of what the record tells, as far as keys name it.
-    pub detail: Option<u64>,
+/// Samples that are the same but for their frames.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// What [`Split`] tells of them, part by part.
+    pub(crate) told: Box<[Identity]>,
+    /// Index of the first of them.
+    pub(crate) first: u32,
 }
 
 /// Samples of one group with one stack.
@@ -126,132 +111,89 @@ pub(crate) struct Tally {
 }
 
 /// How samples are split into groups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Split {
-    pub(crate) comm: bool,
-    pub(crate) comm_nodigit: bool,
-    pub(crate) pid: bool,
-    pub(crate) tid: bool,
-    pub(crate) cpu: bool,
-    pub(crate) parent: bool,
+    /// What tells them apart; nothing of frames.
+    aparts: Vec<Apart>,
     /// Length of a time slice, ns.
-    pub(crate) time: Option<u64>,
-    /// Keys that the record tells, each by its bit.
-    pub(crate) details: u64,
+    quantum: u64,
 }
 
 impl Split {
-    pub(crate) fn of(keys: &[SortKey], quantum: u64) -> Self {
+    /// Those of `aparts` that are of the whole sample.
+    pub(crate) fn of(aparts: &[Apart], quantum: u64) -> Self {
+        let of_sample = |apart: &&Apart| !apart.by.is_of_frame();
         Self {
-            comm: keys.contains(&SortKey::Comm),
-            comm_nodigit: keys.contains(&SortKey::CommNodigit),
-            pid: keys.contains(&SortKey::Tgid),
-            tid: keys.contains(&SortKey::Pid) || keys.contains(&SortKey::Tid),
-            cpu: keys.contains(&SortKey::Cpu),
-            parent: keys.contains(&SortKey::Parent),
-            time: keys.contains(&SortKey::Time).then_some(quantum.max(1)),
-            details: keys.iter().fold(0, |all, key| match key {
-                SortKey::Detail(key) => all | key.bit(),
-                _ => all,
-            }),
+            aparts: aparts.iter().filter(of_sample).copied().collect(),
+            quantum,
         }
     }
 
-    /// What tells samples apart by their records.
-    fn of_detail(self, profile: &Profile, detail: &Detail) -> Option<u64> {
-        if self.details == 0 {
-            return None;
-        }
-        let mut hasher = DefaultHasher::new();
-        for key in DetailKey::all().filter(|key| self.details & key.bit() != 0) {
-            key.identity(profile, detail).hash(&mut hasher);
-        }
-        Some(hasher.finish())
+    /// Where in [`Group::told`] this part is.
+    pub(crate) fn place(&self, apart: Apart) -> Option<usize> {
+        self.aparts.iter().position(|known| *known == apart)
     }
 
-    fn group(self, profile: &Profile, task: TaskId, cpu: Option<u32>, slice: u64) -> Group {
-        let task = profile.task(task);
-        Group {
-            comm: self.comm.then_some(task.comm),
-            comm_nodigit: None,
-            pid: self.pid.then_some(task.pid),
-            tid: self.tid.then_some(task.tid),
-            cpu: self.cpu.then_some(cpu),
-            time: self.time.map(|_| slice),
-            parent: None,
-            detail: None,
-        }
+    /// Whether the task decides alone.
+    fn is_by_task(&self) -> bool {
+        let of_task = |apart: &Apart| matches!(apart.by, By::Task(_) | By::Table);
+        self.aparts.iter().all(of_task)
     }
 }
 
 /// The groups of samples, in the order in which they are first asked for.
 struct Groups<'a> {
-    split: Split,
-    parents: Option<&'a Parents>,
-    /// By name of a thread; see [`Group::comm_nodigit`].
-    first_comms: FxHashMap<NameId, NameId>,
+    split: &'a Split,
+    samples: Samples<'a>,
     list: Vec<Group>,
-    index: FxHashMap<Group, GroupId>,
+    index: FxHashMap<Box<[Identity]>, GroupId>,
     /// By `TaskId`, where nothing but the task decides.
     of_task: Vec<Option<GroupId>>,
+    is_by_task: bool,
+    /// Of the sample at hand.
+    told: Vec<Identity>,
 }
 
 impl<'a> Groups<'a> {
-    fn new(profile: &Profile, split: Split, parents: Option<&'a Parents>) -> Self {
+    fn new(split: &'a Split, samples: Samples<'a>) -> Self {
         Self {
             split,
-            parents,
-            first_comms: match split.comm_nodigit {
-                true => first_comms(profile),
-                false => FxHashMap::default(),
-            },
             list: Vec::new(),
             index: FxHashMap::default(),
-            of_task: vec![None; profile.tasks.len()],
+            of_task: vec![None; samples.profile.tasks.len()],
+            is_by_task: split.is_by_task(),
+            told: Vec::new(),
+            samples,
         }
     }
 
-    fn of(&mut self, profile: &Profile, row: usize, sample: &Sample) -> GroupId {
+    fn of(&mut self, row: usize, sample: &Sample) -> GroupId {
         let task = sample.task.0 as usize;
-        let by_task = !self.split.cpu
-            && self.split.time.is_none()
-            && self.parents.is_none()
-            && self.split.details == 0;
-        if by_task && let Some(known) = self.of_task.get(task).copied().flatten() {
+        if self.is_by_task
+            && let Some(known) = self.of_task.get(task).copied().flatten()
+        {
             return known;
         }
-        let slice = self
-            .split
-            .time
-            .map_or(0, |quantum| sample.time / quantum * quantum);
-        let mut group = self.split.group(profile, sample.task, sample.cpu, slice);
-        let comm = profile.task(sample.task).comm;
-        group.comm_nodigit = self.first_comms.get(&comm).copied();
-        group.parent = self.parents.map(|parents| parents.of(sample.stack));
-        let detail = profile.samples.detail(row);
-        group.detail = detail.and_then(|detail| self.split.of_detail(profile, detail));
-        let list = &mut self.list;
-        let id = *self.index.entry(group).or_insert_with(|| {
-            list.push(group);
-            GroupId(list.len() as u32 - 1)
-        });
+        let samples = &self.samples;
+        let told = |apart: &Apart| samples.told(apart.by, sample, row);
+        self.told.clear();
+        self.told.extend(self.split.aparts.iter().map(told));
+        let known = self.index.get(self.told.as_slice()).copied();
+        let id = known.unwrap_or_else(|| self.add(row));
         if let Some(slot) = self.of_task.get_mut(task) {
             *slot = Some(id);
         }
         id
     }
-}
 
-/// By name of a thread: the first one that differs from it in digits alone.
-fn first_comms(profile: &Profile) -> FxHashMap<NameId, NameId> {
-    let mut firsts: FxHashMap<String, NameId> = FxHashMap::default();
-    let comms = profile.tasks.iter().map(|task| task.comm);
-    comms
-        .map(|comm| {
-            let key = without_digits(profile.name(comm)).collect();
-            (comm, *firsts.entry(key).or_insert(comm))
-        })
-        .collect()
+    fn add(&mut self, row: usize) -> GroupId {
+        let id = GroupId(self.list.len() as u32);
+        let told: Box<[Identity]> = self.told.as_slice().into();
+        self.index.insert(told.clone(), id);
+        let first = row as u32;
+        self.list.push(Group { told, first });
+        id
+    }
 }
 
 /// Cells by group and stack. Nearly every stack is of one group only, so the
@@ -321,44 +263,6 @@ impl Cells {
     }
 }
 
-/// By `StackId`: the caller that a pattern finds.
-pub(crate) struct Parents(Vec<Option<NameId>>);
-
-impl Parents {
-    pub(crate) fn new(profile: &Profile, wanted: &ParentPattern) -> Self {
-        let matching: Vec<bool> = profile
-            .functions
-            .iter()
-            .map(|function| {
-                function.unnamed.is_none() && wanted.pattern.is_match(profile.name(function.name))
-            })
-            .collect();
-        // As in perf, inlined functions are no callers.
-        let found = |location| {
-            let host = profile.frames_at(location).last()?;
-            let is_it = matching.get(host.function.0 as usize) == Some(&true);
-            is_it.then(|| profile.function(host.function).name)
-        };
-        let mut parents: Vec<Option<NameId>> = Vec::with_capacity(profile.stacks.len());
-        // A stack's caller has a smaller id than the stack.
-        for index in 0..profile.stacks.len() {
-            let own = profile.stacks.get(StackId(index as u32));
-            parents.push(own.and_then(|(caller, location)| {
-                let outer = parents.get(caller.0 as usize).copied().flatten();
-                match wanted.from {
-                    StackEnd::Outermost => outer.or_else(|| found(location)),
-                    StackEnd::Leaf => found(location).or(outer),
-                }
-            }));
-        }
-        Self(parents)
-    }
-
-    fn of(&self, stack: StackId) -> Option<NameId> {
-        self.0.get(stack.0 as usize).copied().flatten()
-    }
-}
-
 impl Tally {
     /// Counts what is selected; of stacks, what is kept of them (see
     /// [`super::Scene::kept`]).
@@ -366,13 +270,11 @@ impl Tally {
         profile: &Profile,
         selection: &Selection,
         kept: Option<&[StackId]>,
-        split: Split,
+        split: &Split,
     ) -> Self {
-        let parents = split
-            .parent
-            .then(|| Parents::new(profile, &selection.parent));
+        let samples = Samples::new(profile, split.quantum, &selection.parent);
         let mut sieve = Sieve::new(profile, selection, kept);
-        let mut groups = Groups::new(profile, split, parents.as_ref());
+        let mut groups = Groups::new(split, samples);
         let mut cells = Cells::new(profile);
         let mut scope_total = Weight::ZERO;
         for (row, mut sample) in profile.samples.iter().enumerate() {
@@ -392,7 +294,7 @@ impl Tally {
             let detail = profile.samples.detail(row);
             if fate == Fate::Shown && selection.filter.takes(detail) {
                 // As in perf, callees that are ignored still are looked at.
-                let group = groups.of(profile, row, &recorded);
+                let group = groups.of(row, &recorded);
                 cells.add(group, row, &sample);
             }
         }

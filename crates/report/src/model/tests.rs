@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::code::{Build, NoSource};
-use crate::keys::SortKey;
+use crate::keys::{COMM, CPU, DSO, PID, SRCLINE, SYMBOL, SortKey, TID};
 use prof_profile::{DsoId, FunctionId, Profile};
 use prof_sketch::{Sketch, profile as sketch, samples};
 use proptest::prelude::*;
@@ -121,8 +121,8 @@ proptest! {
         let own: Weight = (0..tree.len()).map(|index| tree.own(NodeId(index as u32))).sum();
         prop_assert_eq!(own, total);
 
-        for keys in [vec![SortKey::Symbol], vec![SortKey::Comm, SortKey::Dso], vec![SortKey::Tid, SortKey::Cpu]] {
-            let options = RowsOptions { keys, ..RowsOptions::default() };
+        for keys in [vec![SYMBOL], vec![COMM, DSO], vec![TID, CPU]] {
+            let options = RowsOptions::by(keys.into_iter().map(SortKey::apart).collect());
             let rows = Rows::new(&scene, &options);
             let own: Weight = rows.list().iter().map(|row| row.own).sum();
             prop_assert_eq!(own, total);
@@ -186,7 +186,7 @@ proptest! {
             source: &NoSource,
             syntax: crate::code::Syntax::Att,
         };
-        let rows = Rows::new(&scene, &RowsOptions { keys: vec![SortKey::Symbol], ..RowsOptions::default() });
+        let rows = Rows::new(&scene, &RowsOptions::by(vec![SYMBOL.apart()]));
         let mut here = 0;
         for index in 0..profile.functions.len() {
             let function = FunctionId(index as u32);
@@ -219,19 +219,16 @@ proptest! {
     ) {
         let profile = sketch(&samples);
         let scene = Scene::new(&profile, selection);
-        let keys = [SortKey::Pid, SortKey::Comm, SortKey::Dso, SortKey::Symbol];
+        let keys = [PID, COMM, DSO, SYMBOL].map(SortKey::apart);
         let rows = |count: usize| {
             let keys = keys.get(..count).expect("as many").to_vec();
-            Rows::new(&scene, &RowsOptions { keys, ..RowsOptions::default() })
+            Rows::new(&scene, &RowsOptions::by(keys))
         };
         for count in 1..keys.len() {
             let (upper, lower) = (rows(count), rows(count + 1));
             for above in upper.list() {
-                let group = upper.group(above);
                 let is_below = |row: &&Row| {
-                    let of = lower.group(row);
-                    let same = (group.tid, group.pid) == (of.tid, of.pid)
-                        && (group.comm.is_none() || group.comm == of.comm);
+                    let same = lower.told(row).starts_with(upper.told(above));
                     let frame = |row: &Row| {
                         let keys = upper.keys_of_sites();
                         row.site.map(|site| keys.get(site.0 as usize).copied())
@@ -254,7 +251,7 @@ proptest! {
         }
         let scene = Scene::new(&profile, selection);
         let keys = scene.function_keys();
-        let rows = Rows::new(&scene, &RowsOptions { keys: vec![SortKey::Symbol], ..RowsOptions::default() });
+        let rows = Rows::new(&scene, &RowsOptions::by(vec![SYMBOL.apart()]));
         for row in rows.list() {
             let Some(key) = row.site.and_then(|site| keys.get(site.0 as usize).copied()) else { continue };
             for mut growth in [
@@ -283,7 +280,10 @@ fn a_recursive_function_counts_once_per_sample() {
     sketch.sample(task, "main;f;g;f", 1, 10);
     sketch.sample(task, "main;f", 2, 5);
     let scene = Scene::new(&sketch.profile, Selection::default());
-    let rows = Rows::new(&scene, &RowsOptions::default());
+    let rows = Rows::new(
+        &scene,
+        &RowsOptions::by([COMM, DSO, SYMBOL].map(SortKey::apart).to_vec()),
+    );
     let found: Vec<(&str, u64, u64)> = rows
         .list()
         .iter()
@@ -310,9 +310,11 @@ fn inlined_code_counts_as_its_host_at_its_own_place() {
     let rows = Rows::new(
         &scene,
         &RowsOptions {
-            keys: vec![SortKey::Symbol, SortKey::Srcline],
-            inline_rows: InlineRows::ByHost,
-            ..RowsOptions::default()
+            frames: FrameLook {
+                inline_rows: InlineRows::ByHost,
+                ..FrameLook::default()
+            },
+            ..RowsOptions::by([SYMBOL, SRCLINE].map(SortKey::apart).to_vec())
         },
     );
     let mut found: Vec<(&str, SiteKind, u64, u64)> = Vec::new();
@@ -345,7 +347,10 @@ fn inlined_code_belongs_to_its_host_if_asked() {
             ..Selection::default()
         };
         let scene = Scene::new(&sketch.profile, selection);
-        let rows = Rows::new(&scene, &RowsOptions::default());
+        let rows = Rows::new(
+            &scene,
+            &RowsOptions::by([COMM, DSO, SYMBOL].map(SortKey::apart).to_vec()),
+        );
         let with_self = rows.list().iter().find(|row| row.own.period > 0).unwrap();
         let site = scene.sites().get(with_self.site.unwrap());
         assert_eq!(site.name(&sketch.profile), expected);

@@ -3,9 +3,9 @@
 use super::palette::Kind;
 use super::{PictureError, PictureOptions};
 use crate::escape;
-use crate::keys::SortKey;
-use crate::model::{CallTree, Group, GrowId, Growth, NodeId, Parts, Scene, SiteId, Weight};
-use prof_profile::{Profile, TaskId};
+use crate::keys::{COMM, CPU, SortKey, TGID, TID};
+use crate::model::{Apart, CallTree, GrowId, Growth, NodeId, Parts, Scene, SiteId, Weight};
+use prof_profile::{Profile, Task, TaskId};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::io;
@@ -171,17 +171,18 @@ impl<'a> Folder<'a> {
         if self.roots == Roots::Module {
             return self.run_modules(emit);
         }
-        let key: &[SortKey] = match self.roots {
-            Roots::None | Roots::Module => &[],
-            Roots::Comm => &[SortKey::Comm],
-            Roots::Process => &[SortKey::Tgid],
-            Roots::Thread => &[SortKey::Tid],
-            Roots::Cpu => &[SortKey::Cpu],
+        let key = match self.roots {
+            Roots::None | Roots::Module => None,
+            Roots::Comm => Some(COMM),
+            Roots::Process => Some(TGID),
+            Roots::Thread => Some(TID),
+            Roots::Cpu => Some(CPU),
         };
-        let parts = Parts::new(self.scene, key, 1);
+        let aparts: Vec<Apart> = key.into_iter().map(SortKey::apart).collect();
+        let parts = Parts::new(self.scene, &aparts, 1);
         let mut named: Vec<(String, &CallTree)> = parts
             .iter()
-            .map(|(_, group, part)| (self.root_name(group), &part.tree))
+            .map(|(id, part)| (self.root_name(parts.first(id)), &part.tree))
             .collect();
         named.sort_by(|(a, _), (b, _)| a.cmp(b));
         for (root, tree) in named {
@@ -233,8 +234,11 @@ impl<'a> Folder<'a> {
         Ok(())
     }
 
-    fn root_name(&self, group: &Group) -> String {
-        let name = root_name(self.scene.profile(), self.roots, group);
+    /// The root of the samples that are grouped with this one.
+    fn root_name(&self, sample: u32) -> String {
+        let profile = self.scene.profile();
+        let sample = profile.samples.get(sample as usize);
+        let name = sample.and_then(|it| root_of(profile, self.roots, (it.task, it.cpu)));
         name.map_or_else(String::new, |name| escape::folded(&name).into_owned())
     }
 
@@ -346,31 +350,34 @@ impl<'a> Folder<'a> {
     }
 }
 
-/// What the outermost frame of a group's samples is called, if there is one
-/// around the functions.
-fn root_name(profile: &Profile, roots: Roots, group: &Group) -> Option<String> {
-    if roots == Roots::Cpu {
-        return Some(match group.cpu.flatten() {
-            Some(cpu) => format!("cpu-{cpu}"),
-            None => "cpu-unknown".to_owned(),
-        });
-    }
-    let comm = |matches: &dyn Fn(&prof_profile::Task) -> bool| {
+/// What the outermost frame of the samples of a task on a CPU is called, if
+/// there is one around the functions.
+pub(super) fn root_of(
+    profile: &Profile,
+    roots: Roots,
+    (task, cpu): (TaskId, Option<u32>),
+) -> Option<String> {
+    let Task { pid, tid, comm } = *profile.task(task);
+    let named = |matches: &dyn Fn(&Task) -> bool| {
         let task = profile.tasks.iter().rev().find(|task| matches(task));
         task.map_or("", |task| profile.name(task.comm))
     };
-    match (roots, group.comm, group.pid, group.tid) {
-        (Roots::Comm, Some(comm), ..) => Some(profile.name(comm).to_owned()),
-        (Roots::Process, _, Some(pid), _) => {
+    match roots {
+        Roots::Cpu => Some(match cpu {
+            Some(cpu) => format!("cpu-{cpu}"),
+            None => "cpu-unknown".to_owned(),
+        }),
+        Roots::Comm => Some(profile.name(comm).to_owned()),
+        Roots::Process => {
             let has_main = profile.tasks.iter().any(|task| task.tid == pid);
-            let name = comm(&|task| task.pid == pid && (!has_main || task.tid == pid));
+            let name = named(&|task| task.pid == pid && (!has_main || task.tid == pid));
             Some(format!("{name}-{pid}"))
         }
-        (Roots::Thread, _, _, Some(tid)) => {
-            let name = comm(&|task| task.tid == tid);
+        Roots::Thread => {
+            let name = named(&|task| task.tid == tid);
             Some(format!("{name}-{tid}"))
         }
-        _ => None,
+        Roots::None | Roots::Module => None,
     }
 }
 
@@ -378,23 +385,6 @@ fn root_name(profile: &Profile, roots: Roots, group: &Group) -> Option<String> {
 pub(super) fn module_of<'p>(scene: &Scene<'p>, site: SiteId) -> &'p str {
     let profile = scene.profile();
     profile.name(profile.dso(scene.sites().get(site).dso).short_name)
-}
-
-/// The same for the samples of a task on a CPU.
-pub(super) fn root_of(
-    profile: &Profile,
-    roots: Roots,
-    (task, cpu): (TaskId, Option<u32>),
-) -> Option<String> {
-    let task = profile.task(task);
-    let group = Group {
-        comm: Some(task.comm),
-        pid: Some(task.pid),
-        tid: Some(task.tid),
-        cpu: Some(cpu),
-        ..Group::default()
-    };
-    root_name(profile, roots, &group)
 }
 
 /// Checks that there is something to draw.

@@ -232,7 +232,7 @@ impl Drawing<'_> {
 #[cfg(test)]
 mod tests {
     use crate::csv::csv;
-    use crate::keys::{Field, SortKey};
+    use crate::keys::{COMM, Field, SYMBOL};
     use crate::text::{TextOptions, report};
     use prof_profile::Profile;
     use prof_sketch::Sketch;
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_long_name_is_cut_where_it_stands_in_many_rows() {
-        let keys = [SortKey::Comm, SortKey::Symbol].map(Field::Key);
+        let keys = [COMM, SYMBOL].map(Field::Key);
         let mut options = TextOptions {
             sort: Some(keys.to_vec()),
             ..TextOptions::default()

@@ -2,7 +2,7 @@
 
 use super::hierarchy::INDENT;
 use super::percent;
-use crate::keys::{Cells, Field, SortKey, char_count};
+use crate::keys::{Cells, Field, Fit, SortKey, char_count};
 use crate::model::{Row, Weight};
 use std::iter::repeat_n;
 
@@ -51,8 +51,8 @@ impl Column {
         cell
     }
 
-    fn is_symbol(&self) -> bool {
-        self.field == Field::Key(SortKey::Symbol)
+    fn has_functions(&self) -> bool {
+        matches!(self.field, Field::Key(key) if key.fit() == Fit::Function)
     }
 
     /// Makes a column of texts at most so wide, if no width was given; what is
@@ -64,7 +64,7 @@ impl Column {
         let most = most.max(char_count(self.heading));
         if self.width > most {
             self.is_fitted = !is_last;
-            self.name_room = self.is_symbol().then_some(most);
+            self.name_room = self.has_functions().then_some(most);
             self.width = most;
         }
     }
@@ -91,15 +91,18 @@ impl Column {
                     Some(room) => cells.write_symbol(row, room, out),
                     None => cells.write(key, row, out),
                 }
-                match key {
-                    SortKey::Cpu if self.is_given => zeros(out, start, self.width),
-                    SortKey::Pid | SortKey::Tid | SortKey::Tgid if self.is_given => {
+                match key.fit() {
+                    Fit::Digits(_) if self.is_given => zeros(out, start, self.width),
+                    Fit::Thread if self.is_given => {
                         out.truncate(out.trim_end_matches(' ').len());
                     }
                     _ => {}
                 }
                 if (self.is_given || self.is_fitted) && self.may_cut(key, cells, row) {
-                    let mark = cells.mark(key, row);
+                    let mark = match key.fit() {
+                        Fit::Function => cells.mark(row),
+                        _ => "",
+                    };
                     out.truncate(out.len() - mark.len());
                     let width = match self.is_given {
                         true => self.width,
@@ -127,10 +130,11 @@ impl Column {
     /// Whether perf cuts a cell that is longer than the column: no addresses,
     /// and no threads where only their numbers have space.
     fn may_cut(&self, key: SortKey, cells: &Cells<'_>, row: &Row) -> bool {
-        match key {
-            SortKey::Symbol => !cells.is_address(row),
-            SortKey::Pid | SortKey::Tid | SortKey::Tgid => self.width >= "1234567:".len(),
-            key => key != SortKey::Cpu,
+        match key.fit() {
+            Fit::Function => !cells.is_address(row),
+            Fit::Thread => self.width >= "1234567:".len(),
+            Fit::Digits(_) => false,
+            Fit::Cut => true,
         }
     }
 
@@ -175,7 +179,7 @@ const CUT: char = '~';
 /// at most; the last one may be cut by the pager, which can show the rest.
 pub(super) fn fit(columns: &mut [Column], terminal: usize) {
     let last = columns.len().saturating_sub(1);
-    let symbol = columns.iter().position(Column::is_symbol);
+    let symbol = columns.iter().position(Column::has_functions);
     let elastic = symbol.unwrap_or(last);
     // Each has two spaces before it.
     let mut left = terminal.saturating_sub(2 * columns.len());
@@ -232,7 +236,7 @@ fn cut(out: &mut String, start: usize, width: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Column, fit, push_right, zeros};
-    use crate::keys::{Field, SortKey};
+    use crate::keys::{COMM, DSO, Field, SYMBOL};
 
     fn column(field: Field, width: usize) -> Column {
         Column {
@@ -250,7 +254,7 @@ mod tests {
     #[test]
     fn no_width_of_input_is_too_large() {
         let wide = 1 << 20;
-        for field in [Field::Period, Field::Key(SortKey::Comm)] {
+        for field in [Field::Period, Field::Key(COMM)] {
             assert_eq!(column(field, wide).heading_cell().len(), wide);
         }
         let mut cell = String::new();
@@ -266,9 +270,9 @@ mod tests {
         let key = |key, width| column(Field::Key(key), width);
         let mut columns = [
             column(Field::Overhead, 8),
-            key(SortKey::Comm, 5),
-            key(SortKey::Dso, 4096),
-            key(SortKey::Symbol, 10_193),
+            key(COMM, 5),
+            key(DSO, 4096),
+            key(SYMBOL, 10_193),
         ];
         fit(&mut columns, 80);
         let widths = columns.each_ref().map(|column| column.width);
@@ -278,7 +282,7 @@ mod tests {
         let cut = columns.each_ref().map(|column| column.is_fitted);
         assert_eq!(cut, [false, false, true, false]);
         // What fits is as wide as it was.
-        let mut narrow = [key(SortKey::Comm, 9), key(SortKey::Symbol, 30)];
+        let mut narrow = [key(COMM, 9), key(SYMBOL, 30)];
         fit(&mut narrow, 80);
         assert_eq!(narrow.map(|column| column.width), [9, 30]);
     }

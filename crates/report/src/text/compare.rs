@@ -1,23 +1,18 @@
 //! The order of rows, tie by tie as perf has it.
 
 use super::ChainOrder;
-use crate::keys::{Field, Ranks, SortKey, without_digits};
-use crate::model::{Row, Rows};
+use crate::keys::{Field, Ranks};
+use crate::model::Row;
 use std::cmp::Ordering;
 
 /// Compares rows by a list of fields.
 pub(crate) struct Comparer<'a> {
-    pub(crate) rows: &'a Rows,
     pub(crate) ranks: &'a Ranks<'a>,
     pub(crate) fields: &'a [Field],
     /// With chains, equal callers and callees of one thread are put in this
     /// order.
     pub(crate) order: Option<ChainOrder>,
     pub(crate) children: bool,
-    /// Places of source lines, where a field has them; see [`Ranks::of_lines`].
-    pub(crate) lines: Vec<u32>,
-    /// Places of source files, likewise.
-    pub(crate) files: Vec<u32>,
 }
 
 impl Comparer<'_> {
@@ -47,7 +42,6 @@ impl Comparer<'_> {
     /// Adds what [`Comparer::by_field`] compares; `false` if that is no
     /// number, or there is no space for it.
     fn pack(&self, field: Field, row: &Row, packed: &mut Packing) -> bool {
-        let rank = |rank: Option<u32>| rank.map_or(0, |rank| rank.saturating_add(1));
         match field {
             Field::Children if !self.children => true,
             Field::Children => {
@@ -63,15 +57,10 @@ impl Comparer<'_> {
                 let weight = field.weight(row).unwrap_or_default();
                 packed.add(!weight.period, 64)
             }
-            Field::Key(SortKey::Comm) => {
-                let comm = self.ranks.name(self.rows.group(row).comm);
-                packed.add(rank(comm).into(), 32)
+            Field::Key(key) => {
+                let rank = key.rank(self.ranks, row);
+                rank.is_some_and(|rank| packed.add(rank.into(), 32))
             }
-            Field::Key(SortKey::Dso) => packed.add(self.ranks.site(row).dso.into(), 32),
-            Field::Key(SortKey::Symbol) => packed.add(self.ranks.site(row).symbol.into(), 32),
-            Field::Key(SortKey::Srcline) => packed.add(rank(of_site(&self.lines, row)).into(), 32),
-            Field::Key(SortKey::Srcfile) => packed.add(rank(of_site(&self.files, row)).into(), 32),
-            Field::Key(_) => false,
         }
     }
 
@@ -98,7 +87,7 @@ impl Comparer<'_> {
                 let period = |row| field.weight(row).map(|weight| weight.period);
                 period(b).cmp(&period(a))
             }
-            Field::Key(key) => self.by_key(key, a, b),
+            Field::Key(key) => key.compare(self.ranks, a, b),
         }
     }
 
@@ -112,55 +101,10 @@ impl Comparer<'_> {
         }
     }
 
-    fn by_key(&self, key: SortKey, a: &Row, b: &Row) -> Ordering {
-        let group = |row| self.rows.group(row);
-        match key {
-            SortKey::Comm => {
-                let comm = |row| self.ranks.name(group(row).comm);
-                comm(a).cmp(&comm(b))
-            }
-            SortKey::CommNodigit => {
-                let profile = self.ranks.profile();
-                let comm = |row| group(row).comm_nodigit.map_or("", |it| profile.name(it));
-                without_digits(comm(a)).cmp(without_digits(comm(b)))
-            }
-            SortKey::Pid | SortKey::Tid => group(a).tid.cmp(&group(b).tid),
-            SortKey::Tgid => group(a).pid.cmp(&group(b).pid),
-            SortKey::Cpu => group(a).cpu.cmp(&group(b).cpu),
-            SortKey::Time => group(a).time.cmp(&group(b).time),
-            SortKey::Dso => self.ranks.site(a).dso.cmp(&self.ranks.site(b).dso),
-            SortKey::Symbol => self.ranks.site(a).symbol.cmp(&self.ranks.site(b).symbol),
-            SortKey::Srcline => of_site(&self.lines, a).cmp(&of_site(&self.lines, b)),
-            SortKey::Srcfile => of_site(&self.files, a).cmp(&of_site(&self.files, b)),
-            SortKey::Parent => {
-                let parent = |row| match group(row).parent.flatten() {
-                    Some(name) => self.ranks.name(Some(name)),
-                    None => Some(u32::MAX),
-                };
-                parent(a).cmp(&parent(b))
-            }
-            SortKey::Event => Ordering::Equal,
-            SortKey::SymbolSize => self.ranks.size(a).cmp(&self.ranks.size(b)),
-            SortKey::Detail(key) => {
-                let profile = self.ranks.profile();
-                let detail = |row: &Row| profile.samples.detail(row.first as usize);
-                match (detail(a), detail(b)) {
-                    (Some(a), Some(b)) => key.compare(profile, a, b),
-                    _ => Ordering::Equal,
-                }
-            }
-        }
-    }
-
     /// Rows that read the same, by address.
     fn by_address(&self, a: &Row, b: &Row) -> Ordering {
         self.ranks.site(a).start.cmp(&self.ranks.site(b).start)
     }
-}
-
-/// The place of a row's frame.
-fn of_site(places: &[u32], row: &Row) -> Option<u32> {
-    places.get(row.site?.0 as usize).copied()
 }
 
 /// Numbers one behind the other, compared as one.

@@ -4,7 +4,7 @@
 use super::compare::Comparer;
 use super::{Grouping, TextOptions};
 use crate::keys::Field;
-use crate::model::{Group, GroupId, Row, RowKey, Rows, Scene, Weight};
+use crate::model::{GroupId, Identity, Row, RowKey, Rows, Scene, Weight};
 use prof_profile::{EventId, Profile};
 use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
@@ -81,8 +81,9 @@ impl Others {
         if others.is_empty() {
             return all;
         }
-        let place = |row: &Row| ((rows.group(row), row.key.frame), row.key);
-        let mut places: FxHashMap<(Group, u32), RowKey> = rows.list().iter().map(place).collect();
+        let place = |row: &Row| ((rows.told(row).into(), row.key.frame), row.key);
+        let mut places: FxHashMap<(Box<[Identity]>, u32), RowKey> =
+            rows.list().iter().map(place).collect();
         let without_weight = vec![Row::default(); scenes.len()];
         for (index, other) in others.iter().enumerate() {
             all.wholes.push(if options.relative {
@@ -91,10 +92,10 @@ impl Others {
                 other.scope_total()
             });
             for row in other.list() {
-                let group = other.group(row);
+                let told = other.told(row);
                 let key = *places
-                    .entry((group, row.key.frame))
-                    .or_insert_with(|| rows.add_without_weight(group, row));
+                    .entry((told.into(), row.key.frame))
+                    .or_insert_with(|| rows.add_without_weight(told, row));
                 let beside = all
                     .rows
                     .entry(key)
@@ -152,8 +153,8 @@ impl Others {
 
 impl Rows {
     /// Adds a row of another table of the same frames, without its weight.
-    fn add_without_weight(&mut self, group: Group, row: &Row) -> RowKey {
-        let group: GroupId = self.group_id(group);
+    fn add_without_weight(&mut self, told: &[Identity], row: &Row) -> RowKey {
+        let group: GroupId = self.group_id(told, row.first);
         let key = RowKey {
             group,
             frame: row.key.frame,

@@ -19,7 +19,7 @@ use super::column::{Column, pad};
 use super::table::Table;
 use super::{ChainStyle, TextOptions};
 use crate::keys::{Cells, Field};
-use crate::model::{Group, GroupId, Row, RowKey, Rows, Scene};
+use crate::model::{GroupId, Identity, Row, RowKey, Rows, Scene};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
 use std::io;
@@ -238,18 +238,19 @@ impl<'a> Tree<'a> {
 /// By row of the upper table: the rows of the lower one that are part of it,
 /// in order.
 fn below(upper: &Table<'_>, lower: &Table<'_>) -> FxHashMap<RowKey, Vec<u32>> {
-    let mut groups: FxHashMap<Group, GroupId> = FxHashMap::default();
+    let mut groups: FxHashMap<&[Identity], GroupId> = FxHashMap::default();
     for row in upper.rows.list() {
-        groups.insert(upper.rows.group(row), row.key.group);
+        groups.insert(upper.rows.told(row), row.key.group);
     }
-    let known = groups.keys().next().copied().unwrap_or_default();
+    // The lower table has the keys of the upper one, and then its own.
+    let parts = groups.keys().next().map_or(0, |told| told.len());
     let mut below: FxHashMap<RowKey, Vec<u32>> = FxHashMap::default();
     for &index in &lower.order_of_rows {
         let Some(row) = lower.rows.list().get(index as usize) else {
             continue;
         };
-        let group = as_coarse_as(known, lower.rows.group(row));
-        let Some(&group) = groups.get(&group) else {
+        let told = lower.rows.told(row).get(..parts).unwrap_or_default();
+        let Some(&group) = groups.get(told) else {
             continue;
         };
         let frame = frame_in(&upper.rows, row);
@@ -266,19 +267,4 @@ fn frame_in(rows: &Rows, row: &Row) -> u32 {
     let site = row.site.map(|site| site.0 as usize);
     let frame = site.and_then(|site| rows.keys_of_sites().get(site));
     frame.copied().unwrap_or(u32::MAX)
-}
-
-/// The parts of a group that another has, too.
-fn as_coarse_as(coarse: Group, fine: Group) -> Group {
-    Group {
-        comm: coarse.comm.and(fine.comm),
-        comm_nodigit: coarse.comm_nodigit.and(fine.comm_nodigit),
-        pid: coarse.pid.and(fine.pid),
-        tid: coarse.tid.and(fine.tid),
-        cpu: coarse.cpu.and(fine.cpu),
-        time: coarse.time.and(fine.time),
-        parent: coarse.parent.and(fine.parent),
-        // Refused with a hierarchy.
-        detail: None,
-    }
 }

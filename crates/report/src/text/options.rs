@@ -1,7 +1,8 @@
 //! What a text report is asked for.
 
-use crate::keys::{CellLook, Field, FieldList, SortKey};
+use crate::keys::{CellLook, Field, FieldList, SYMBOL, usual};
 use crate::model::Selection;
+use prof_profile::Counting;
 use std::str::FromStr;
 use thiserror::Error;
 
@@ -115,7 +116,8 @@ impl TextOptions {
             overheads.push(Field::Children);
         }
         overheads.push(Field::Overhead);
-        let keys = [SortKey::Comm, SortKey::Dso, SortKey::Symbol].map(Field::Key);
+        let keys = usual(Counting::Samples).iter().copied().map(Field::Key);
+        let keys: Vec<Field> = keys.collect();
         let mut columns = Vec::new();
         let mut order = Vec::new();
         match (&self.fields, &self.sort) {
@@ -169,8 +171,7 @@ impl TextOptions {
     /// chain does not repeat it.
     pub(crate) fn begins_with_symbol(&self) -> bool {
         self.fields.is_none()
-            && self.sort.as_ref().and_then(|sort| sort.first())
-                == Some(&Field::Key(SortKey::Symbol))
+            && self.sort.as_ref().and_then(|sort| sort.first()) == Some(&Field::Key(SYMBOL))
     }
 }
 

@@ -10,10 +10,10 @@ use super::hierarchy;
 use super::threads::threads;
 use super::{CallGraph, ChainOrder, ChainStyle, Grouping, TextOptions};
 use crate::escape;
-use crate::keys::{Cells, Field, Ranks, SortKey, char_count};
+use crate::keys::{Cells, Field, Ranks, SYMBOL, SortKey, char_count};
 use crate::model::{
-    EventsInScope, Filter, Granularity, InlineRows, Row, RowKey, Rows, RowsOptions, Scene,
-    Selection, StackEnd, Weight, first_places,
+    Apart, EventsInScope, Filter, FrameLook, Granularity, InlineRows, Row, RowKey, Rows,
+    RowsOptions, Scene, Selection, StackEnd, Weight, first_places,
 };
 use crate::trust;
 use prof_profile::{Counting, EventId, FileOffset, Profile};
@@ -53,14 +53,8 @@ pub fn report(
 
 /// A single name that all rows share is told above the tables, not in them.
 fn elided(filter: &Filter, field: Field) -> Option<(&'static str, &str)> {
-    let (what, names) = match field {
-        Field::Key(SortKey::Comm | SortKey::CommNodigit) => ("comm", &filter.comms),
-        Field::Key(SortKey::Dso) => ("dso", &filter.dsos),
-        Field::Key(SortKey::Symbol) => ("symbol", &filter.symbols),
-        _ => return None,
-    };
-    match names.as_slice() {
-        [only] => Some((what, only)),
+    match field {
+        Field::Key(key) => key.told_above(filter),
         _ => None,
     }
 }
@@ -88,16 +82,7 @@ fn preamble(profile: &Profile, options: &TextOptions) -> String {
 fn elided_names(options: &TextOptions, before: &str) -> String {
     let (columns, order) = options.plan(false);
     let has_column = |field| columns.contains(&field) || order.contains(&field);
-    let keys = [
-        SortKey::Comm,
-        SortKey::CommNodigit,
-        SortKey::Dso,
-        SortKey::Symbol,
-    ];
-    let shown = keys
-        .map(Field::Key)
-        .into_iter()
-        .filter(|&it| has_column(it));
+    let shown = SortKey::all().map(Field::Key).filter(|&it| has_column(it));
     let mut out = String::new();
     for (what, name) in shown.filter_map(|field| elided(&options.selection.filter, field)) {
         let _ = writeln!(out, "{before}# {what}: {}", escape::terminal(name));
@@ -153,17 +138,21 @@ pub(crate) fn scene_of<'p>(
         .is_some_and(|event| event.has_callchain);
     let (_, order) = options.plan(has_chains && options.children);
     let selection = selection(options, event, has_chains);
-    let scene = Scene::for_table(profile, selection, &keys(&order), options.quantum);
+    let scene = Scene::for_table(profile, selection, &aparts(&order), options.quantum);
     (scene, has_chains)
 }
 
-/// What tells rows apart, of the fields by which they are in order.
-fn keys(order: &[Field]) -> Vec<SortKey> {
-    let key = |field: &Field| match field {
+/// The keys among the fields by which rows are in order.
+fn keys(order: &[Field]) -> impl Iterator<Item = SortKey> {
+    order.iter().filter_map(|field| match field {
         Field::Key(key) => Some(*key),
         _ => None,
-    };
-    order.iter().filter_map(key).collect()
+    })
+}
+
+/// What tells these rows apart.
+fn aparts(order: &[Field]) -> Vec<Apart> {
+    keys(order).map(SortKey::apart).collect()
 }
 
 /// The selection, with frames as fine as the columns need.
@@ -175,18 +164,13 @@ fn selection(options: &TextOptions, event: EventId, has_chains: bool) -> Selecti
         ChainOrder::Callee => StackEnd::Leaf,
     };
     let (columns, order) = options.plan(has_chains && options.children);
-    let uses = |key| {
-        columns
-            .iter()
-            .chain(&order)
-            .any(|&field| field == Field::Key(key))
-    };
+    let mut keys = keys(&columns).chain(keys(&order));
     let by_chain = match options.call_graph.key {
         super::ChainKey::Function => Granularity::Function,
         super::ChainKey::Srcline => Granularity::Line,
         super::ChainKey::Address => Granularity::Address,
     };
-    let by_column = if uses(SortKey::Srcline) || uses(SortKey::Srcfile) {
+    let by_column = if keys.any(SortKey::splits_by_line) {
         Granularity::Line
     } else {
         Granularity::Function
@@ -265,13 +249,15 @@ impl<'a> Table<'a> {
         }
         let order = options.order(has_chains);
         let (columns, sort) = options.plan(children);
-        let names_symbols = sort.contains(&Field::Key(SortKey::Symbol));
+        let names_symbols = sort.contains(&Field::Key(SYMBOL));
         let how = RowsOptions {
-            keys: keys(&sort),
-            inline_rows: InlineRows::ByHost,
+            aparts: aparts(&sort),
+            frames: FrameLook {
+                inline_rows: InlineRows::ByHost,
+                full_paths: options.look.full_paths,
+                full_dso_paths: options.look.verbose,
+            },
             quantum: options.quantum,
-            full_paths: options.look.full_paths,
-            full_dso_paths: options.look.verbose,
         };
         let mut rows = Rows::unsorted(scene, &how);
         let tables: Vec<Rows> = others
@@ -285,14 +271,12 @@ impl<'a> Table<'a> {
             rows.scope_total()
         };
         let others = Others::join(&mut rows, others, &tables, options);
+        let sort_keys: Vec<SortKey> = keys(&sort).collect();
         let comparer = Comparer {
-            rows: &rows,
-            ranks: &Ranks::new(scene, options.look),
+            ranks: &Ranks::new((scene, &rows), &sort_keys, options.look),
             fields: &sort,
             order: (graph.style != ChainStyle::None).then_some(order),
             children,
-            lines: Ranks::of_lines(scene, &sort, options.look),
-            files: Ranks::of_files(scene, &sort, options.look),
         };
         let places = if options.look.verbose && names_symbols {
             first_places(scene, &rows, &how, children)
@@ -456,22 +440,24 @@ impl<'a> Table<'a> {
             .get(index)
             .copied()
             .filter(|&width| width > 0);
+        let look = self.options.look;
         let needed = || match field {
             Field::Key(key) => {
                 let cells = self.cells();
                 let longest = self.longest(key, &cells);
-                let least = match key {
-                    SortKey::Time if self.options.look.nanoseconds => 16,
-                    key => self.width_beside_addresses(key, &cells),
-                };
-                longest.max(field.least_width()).max(least)
+                let least = self.width_beside_addresses(key, &cells);
+                longest.max(key.least_width(look)).max(least)
             }
-            _ => field.least_width(),
+            _ => field.least_width(look),
         };
-        let width = given.or_else(|| field.fixed_width()).unwrap_or_else(needed);
+        let fixed = match field {
+            Field::Key(key) => key.fit().digits(),
+            _ => None,
+        };
+        let width = given.or(fixed).unwrap_or_else(needed);
         let heading = field.heading(beside_children);
         let least = if field.is_weight() {
-            let events = field.least_width() * (self.others.len() + 1);
+            let events = field.least_width(look) * (self.others.len() + 1);
             let events = if self.others.len() > 0 { events } else { 0 };
             heading.chars().count().max(events)
         } else {
@@ -518,7 +504,7 @@ impl<'a> Table<'a> {
         let is_told = !self.options.widths.is_empty()
             || self.options.separator.is_some()
             || !self.scene.selection().filter.dsos.is_empty();
-        let applies = key == SortKey::Dso && !is_told;
+        let applies = key.widens_beside_addresses() && !is_told;
         if applies && self.all().any(|row| cells.is_unnamed(row)) {
             DIGITS
         } else {

@@ -1,0 +1,177 @@
+//! Columns of a table: weights, and the sort keys.
+
+use super::{CellLook, SortKey, refused_key};
+use crate::model::{Row, Weight};
+use std::str::FromStr;
+use thiserror::Error;
+
+/// A column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Field {
+    /// Share of the samples with it in the stack.
+    Children,
+    /// Share of the samples taken in it.
+    Overhead,
+    /// The kernel's part of `Overhead`.
+    OverheadSys,
+    /// The user's part of `Overhead`.
+    OverheadUs,
+    /// Samples taken in it.
+    Samples,
+    /// Their periods' sum.
+    Period,
+    /// A part of the row's identity.
+    Key(SortKey),
+}
+
+/// A word that names no column.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum FieldError {
+    /// No column has this name.
+    #[error("unknown field {given:?}; known are {known}")]
+    Unknown {
+        /// What was given.
+        given: String,
+        /// All fields, separated by commas.
+        known: String,
+    },
+    /// It is perf's, but not here.
+    #[error("prof does not have perf's {given:?}: {why}")]
+    Refused {
+        /// What was given.
+        given: String,
+        /// Why, and what to do instead.
+        why: &'static str,
+    },
+}
+
+/// Columns as typed: separated by commas; after a `+` they are added to the
+/// usual ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldList {
+    /// The columns.
+    pub fields: Vec<Field>,
+    /// Whether they are added to the usual ones.
+    pub is_added: bool,
+    /// As typed, without the `+`.
+    pub text: String,
+}
+
+impl FromStr for FieldList {
+    type Err = FieldError;
+
+    fn from_str(text: &str) -> Result<Self, FieldError> {
+        let words = text.strip_prefix('+');
+        let fields = words.unwrap_or(text).split(',').map(str::parse);
+        Ok(Self {
+            fields: fields.collect::<Result<_, _>>()?,
+            is_added: words.is_some(),
+            text: words.unwrap_or(text).to_owned(),
+        })
+    }
+}
+
+const WEIGHT_FIELDS: [(&str, Field); 6] = [
+    ("overhead", Field::Overhead),
+    ("overhead_sys", Field::OverheadSys),
+    ("overhead_us", Field::OverheadUs),
+    ("overhead_children", Field::Children),
+    ("sample", Field::Samples),
+    ("period", Field::Period),
+];
+
+impl FromStr for Field {
+    type Err = FieldError;
+
+    fn from_str(text: &str) -> Result<Self, FieldError> {
+        let lower = text.to_lowercase();
+        if let Some(why) = refused_key(&lower) {
+            let given = lower;
+            return Err(FieldError::Refused { given, why });
+        }
+        let weight = WEIGHT_FIELDS
+            .iter()
+            .find(|(name, _)| *name == lower || (!lower.is_empty() && name.starts_with(&lower)));
+        let key = || SortKey::from_str(&lower).map(Field::Key);
+        // Sort keys first, as a beginning such as `p` or `s` means `pid`, `symbol`.
+        key().or_else(|error| {
+            weight
+                .map(|&(_, field)| field)
+                .ok_or_else(|| FieldError::Unknown {
+                    given: text.to_owned(),
+                    known: format!(
+                        "{}, {}",
+                        WEIGHT_FIELDS.map(|(name, _)| name).join(", "),
+                        error.known
+                    ),
+                })
+        })
+    }
+}
+
+impl Field {
+    /// As typed after `-F`.
+    pub fn name(self) -> &'static str {
+        if let Self::Key(key) = self {
+            return key.name();
+        }
+        WEIGHT_FIELDS
+            .iter()
+            .find(|(_, field)| *field == self)
+            .map_or("", |(name, _)| name)
+    }
+
+    /// Its heading; beside a `Children` column, overhead is called `Self`.
+    pub fn heading(self, beside_children: bool) -> &'static str {
+        match self {
+            Self::Children => "Children",
+            Self::Overhead if beside_children => "Self",
+            Self::Overhead => "Overhead",
+            Self::OverheadSys => "sys",
+            Self::OverheadUs => "usr",
+            Self::Samples => "Samples",
+            Self::Period => "Period",
+            Self::Key(key) => key.heading(),
+        }
+    }
+
+    /// Whether its cells are numbers, flushed right.
+    pub fn is_weight(self) -> bool {
+        !matches!(self, Self::Key(_))
+    }
+
+    /// Least width in characters.
+    pub(crate) fn least_width(self, look: CellLook) -> usize {
+        match self {
+            Self::Children | Self::Overhead | Self::OverheadSys | Self::OverheadUs => 8,
+            Self::Samples | Self::Period => 12,
+            Self::Key(key) => key.least_width(look),
+        }
+    }
+
+    /// The weight shown in a row.
+    pub fn weight(self, row: &Row) -> Option<Weight> {
+        match self {
+            Self::Children => Some(row.total),
+            Self::Overhead | Self::Samples | Self::Period => Some(row.own),
+            Self::OverheadSys => Some(row.own_kernel),
+            Self::OverheadUs => Some(row.own.without(row.own_kernel)),
+            Self::Key(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Field;
+    use crate::keys::SYMBOL;
+
+    #[test]
+    fn fields_are_found_by_perfs_names() {
+        assert_eq!("overhead".parse(), Ok(Field::Overhead));
+        assert_eq!("overhead_ch".parse(), Ok(Field::Children));
+        assert_eq!("sym".parse(), Ok(Field::Key(SYMBOL)));
+        assert_eq!("sample".parse(), Ok(Field::Samples));
+        assert!("bogus".parse::<Field>().is_err());
+    }
+}
