@@ -7,9 +7,10 @@ use crate::outcome::{Outcome, UsageError, say};
 use crate::refused::Refused;
 use crate::whose::{Given, Whose};
 use anyhow::Context;
+use prof_record::commands::Channel;
 use prof_record::events::{self, EventSpec};
 use prof_record::options::{
-    ChainFilter, Clock, Extras, ModeFilter, Options, Sampling, Stacks, Start, Target,
+    ChainFilter, Clock, Extras, ModeFilter, Options, Sampling, Stacks, Start, Switching, Target,
 };
 use prof_record::output::Destination;
 use prof_record::{EndedBy, Finished, RecordError};
@@ -74,9 +75,14 @@ pub(crate) struct Args {
     /// Only the kernel part of call stacks.
     #[arg(long)]
     kernel_callchains: bool,
-    /// Begin so many ms after the start.
-    #[arg(short = 'D', long, value_name = "MS", default_value_t = 0)]
-    delay: u64,
+    /// Begin so many ms after the start; or record from when until when only
+    /// (10-20,30-40); or, with -1, when --control says so.
+    #[arg(short = 'D', long, value_name = "MS|RANGES", allow_hyphen_values = true, value_parser = values::start)]
+    delay: Option<Start>,
+    /// Take commands while recording: enable, disable, evlist, snapshot, ping,
+    /// stop; each is answered with ack.
+    #[arg(long, value_name = "fd:CTL[,ACK]|fifo:CTL[,ACK]", value_parser = values::channel)]
+    control: Option<Channel>,
     /// End after so many seconds; a command that we launched gets SIGTERM.
     #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
     duration: Option<Duration>,
@@ -86,6 +92,17 @@ pub(crate) struct Args {
     /// End when the file has this size: bytes, or with B, K, M or G.
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     max_size: Option<u64>,
+    /// Go on in another file when SIGUSR2 comes (signal), at a size (100M) or
+    /// after a time (30s, 5m; also ms, h, d). Each file stands alone and is
+    /// named FILE and the time.
+    #[arg(long, value_name = "signal|SIZE|TIME", num_args = 0..=1, require_equals = true, default_missing_value = "signal", value_parser = values::switching)]
+    switch_output: Option<Switching>,
+    /// Keep only so many of the newest files.
+    #[arg(long, value_name = "N", requires = "switch_output", value_parser = clap::value_parser!(u32).range(1..))]
+    switch_max_files: Option<u32>,
+    /// Add the time of its end to the file's name.
+    #[arg(long)]
+    timestamp_filename: bool,
     /// Not the children of what is recorded.
     #[arg(short = 'i', long)]
     no_inherit: bool,
@@ -285,11 +302,15 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     options.per_thread = args.per_thread && options.target != Target::System;
     options.inherit = !args.no_inherit;
     options.ring_bytes = args.mmap_pages;
-    if args.delay > 0 {
-        options.start = Start::After(Duration::from_millis(args.delay));
-    }
+    options.start = args.delay.clone().unwrap_or_default();
+    options.commands.clone_from(&args.control);
     options.duration = args.duration;
     options.max_size = args.max_size;
+    options.switching = args.switch_output.map(|when| Switching {
+        most_files: args.switch_max_files.map(|most| most as usize),
+        ..when
+    });
+    options.timestamp_name = args.timestamp_filename;
     options.clock = args.clockid;
     options.extras = extras(args);
     options.build_ids = !args.no_buildid;

@@ -46,7 +46,6 @@ impl Refuses for OfRecord {
             "BPF programs are not compiled here",
         ),
         (None, "group", Value::None, "use -e '{a,b}'"),
-        (None, "control", Value::Needed, "use -D and --duration"),
         (None, "data-mmap", Value::None, "use -d, which includes it"),
         (
             None,
@@ -148,9 +147,12 @@ impl Refuses for OfRecord {
             Value::Optional,
             "hardware traces are not recorded",
         ),
-        (None, "switch-max-files", Value::Needed, "use --max-size"),
-        (None, "switch-output", Value::Optional, "use --max-size"),
-        (None, "switch-output-event", Value::Needed, "use --max-size"),
+        (
+            None,
+            "switch-output-event",
+            Value::Needed,
+            "use --switch-output and send it SIGUSR2",
+        ),
         (
             None,
             "synth",
@@ -168,12 +170,6 @@ impl Refuses for OfRecord {
             "threads",
             Value::Optional,
             "one thread drains all rings and another writes",
-        ),
-        (
-            None,
-            "timestamp-filename",
-            Value::None,
-            "put the time into -o",
         ),
         (
             None,

@@ -1,7 +1,10 @@
 //! Values of `prof record`'s flags.
 
 use prof_record::DEFAULT_DUMP;
-use prof_record::options::{CLOCKS, Clock, MOST_DUMP, Sampling, Stacks, parse_cpu_list};
+use prof_record::commands::Channel;
+use prof_record::options::{
+    CLOCKS, Clock, MOST_DUMP, Sampling, Stacks, Start, Switching, parse_cpu_list,
+};
 use prof_record::registers::{all_registers, parse_registers, register_names};
 use std::time::Duration;
 
@@ -82,6 +85,95 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
     with_unit(text, &SIZES).ok_or_else(|| "not a size such as 500M".to_owned())
 }
 
+/// `signal`, a size with its unit or a time with its unit.
+pub(super) fn switching(text: &str) -> Result<Switching, String> {
+    let none = Switching::default();
+    if text == "signal" {
+        return Ok(Switching {
+            on_signal: true,
+            ..none
+        });
+    }
+    let is_positive = |&number: &u64| number > 0;
+    // Without a unit it might be either.
+    if let Some(size) = unit_of(text, &SIZES).filter(is_positive) {
+        return Ok(Switching {
+            at_size: Some(size),
+            ..none
+        });
+    }
+    match time(text) {
+        Some(time) => Ok(Switching {
+            every: Some(time),
+            ..none
+        }),
+        None => Err("not signal, a size such as 100M, nor a time such as 30s".to_owned()),
+    }
+}
+
+/// A time above 0 with its unit: ms, s, m, h or d.
+pub(super) fn time(text: &str) -> Option<Duration> {
+    const SECONDS: [(char, u64); 4] = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
+    let time = match text.strip_suffix("ms") {
+        Some(ms) => Duration::from_millis(ms.parse().ok()?),
+        None => Duration::from_secs(unit_of(text, &SECONDS)?),
+    };
+    Some(time).filter(|time| !time.is_zero())
+}
+
+/// What `-D` says, in ms.
+pub(super) fn start(text: &str) -> Result<Start, String> {
+    let wrong = || "not a number of ms, nor times such as 10-20,30-40, nor -1".to_owned();
+    let ms = |text: &str| text.parse().ok().map(Duration::from_millis);
+    match (text, ms(text)) {
+        ("-1", _) => return Ok(Start::OnCommand),
+        (_, Some(Duration::ZERO)) => return Ok(Start::AtOnce),
+        (_, Some(delay)) => return Ok(Start::After(delay)),
+        _ => {}
+    }
+    let mut windows: Vec<(Duration, Duration)> = Vec::new();
+    for window in text.split(',') {
+        let (from, to) = window.split_once('-').ok_or_else(wrong)?;
+        let (from, to) = ms(from).zip(ms(to)).ok_or_else(wrong)?;
+        if from >= to || windows.last().is_some_and(|last| from <= last.1) {
+            return Err(format!(
+                "{window} does not begin behind what stands before it, or ends too soon"
+            ));
+        }
+        windows.push((from, to));
+    }
+    Ok(Start::Windows(windows))
+}
+
+/// Where commands come from.
+pub(super) fn channel(text: &str) -> Result<Channel, String> {
+    let wrong = || "not fd:CTL[,ACK] with numbers, nor fifo:CTL[,ACK] with names".to_owned();
+    let (kind, ends) = text.split_once(':').ok_or_else(wrong)?;
+    let (control, answers) = match ends.split_once(',') {
+        Some((control, answers)) => (control, Some(answers)),
+        None => (ends, None),
+    };
+    if control.is_empty() || answers.is_some_and(str::is_empty) {
+        return Err(wrong());
+    }
+    let number = |text: &str| text.parse().ok().filter(|&number: &i32| number >= 0);
+    match kind {
+        "fd" => {
+            let control = number(control).ok_or_else(wrong)?;
+            let answers = answers.map(|answers| number(answers).ok_or_else(wrong));
+            Ok(Channel::Descriptors(control, answers.transpose()?))
+        }
+        "fifo" => Ok(Channel::Fifos(control.into(), answers.map(Into::into))),
+        _ => Err(wrong()),
+    }
+}
+
+/// A number with a letter for its unit.
+fn unit_of(text: &str, units: &[(char, u64)]) -> Option<u64> {
+    let has_unit = text.ends_with(|letter: char| letter.is_ascii_alphabetic());
+    has_unit.then(|| with_unit(text, units))?
+}
+
 /// Pages if there is no unit; in any case a power of two of pages.
 pub(super) fn ring(text: &str) -> Result<u64, String> {
     let page = prof_sys::page_size() as u64;
@@ -134,7 +226,11 @@ pub(super) fn clock(text: &str) -> Result<Clock, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Sampling, Stacks, frequency, period, ring, size, stacks};
+    use super::{
+        Channel, Sampling, Stacks, Start, Switching, channel, frequency, period, ring, size,
+        stacks, start, switching,
+    };
+    use std::time::Duration;
 
     #[test]
     fn values_are_read_as_perf_reads_them() {
@@ -150,5 +246,60 @@ mod tests {
         assert_eq!(ring("1M"), Ok(1 << 20));
         assert!(ring("0").is_err() && ring("99999999999G").is_err());
         assert_eq!(size("2K"), Ok(2048));
+    }
+
+    #[test]
+    fn a_recording_begins_as_perf_takes_it() {
+        let ms = Duration::from_millis;
+        let windows = vec![(ms(10), ms(20)), (ms(30), ms(40))];
+        assert_eq!(start("10-20,30-40"), Ok(Start::Windows(windows)));
+        assert_eq!(start("10"), Ok(Start::After(ms(10))));
+        assert_eq!(start("0"), Ok(Start::AtOnce));
+        assert_eq!(start("-1"), Ok(Start::OnCommand));
+        let wrong = [
+            "",
+            "-2",
+            "x",
+            "20-10",
+            "5-5",
+            "10-20,15-30",
+            "10-20,20-30",
+            "10-",
+            "1-2,",
+        ];
+        for text in wrong {
+            assert!(start(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn commands_come_from_descriptors_or_fifos() {
+        assert_eq!(channel("fd:5"), Ok(Channel::Descriptors(5, None)));
+        assert_eq!(channel("fd:5,6"), Ok(Channel::Descriptors(5, Some(6))));
+        let fifos = Channel::Fifos("a".into(), Some("b".into()));
+        assert_eq!(channel("fifo:a,b"), Ok(fifos));
+        for wrong in [
+            "", "fd", "fd:", "fd:x", "fd:5,x", "fd:-1", "fifo:", "fifo:a,", "x:1",
+        ] {
+            assert!(channel(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn files_are_switched_by_signal_size_or_time() {
+        let none = Switching::default();
+        let (on_signal, at_size) = (true, Some(100 << 20));
+        let every = |ms| Switching {
+            every: Some(Duration::from_millis(ms)),
+            ..none
+        };
+        assert_eq!(switching("signal"), Ok(Switching { on_signal, ..none }));
+        assert_eq!(switching("100M"), Ok(Switching { at_size, ..none }));
+        assert_eq!(switching("30s"), Ok(every(30_000)));
+        assert_eq!(switching("2m"), Ok(every(120_000)));
+        assert_eq!(switching("50ms"), Ok(every(50)));
+        for wrong in ["", "100", "0s", "0K", "ms", "x", "s", "-1s", "5x"] {
+            assert!(switching(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -45,6 +45,31 @@ pub struct LiveSummary {
 }
 
 impl LiveSummary {
+    /// What was added since `earlier`, an account of the same recording; the
+    /// users are all of them.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        fn more<K: Ord + Clone>(
+            now: &BTreeMap<K, u64>,
+            then: &BTreeMap<K, u64>,
+        ) -> BTreeMap<K, u64> {
+            let before = |key| then.get(key).copied().unwrap_or(0);
+            let added = now
+                .iter()
+                .map(|(key, &count)| (key, count.saturating_sub(before(key))));
+            let added = added.filter(|&(_, count)| count > 0);
+            added.map(|(key, count)| (key.clone(), count)).collect()
+        }
+        Self {
+            chain_ends: more(&self.chain_ends, &earlier.chain_ends),
+            unrooted: more(&self.unrooted, &earlier.unrooted),
+            shortened: self.shortened.saturating_sub(earlier.shortened),
+            malformed: self.malformed.saturating_sub(earlier.malformed),
+            uids: self.uids.clone(),
+            by_kernel: self.by_kernel,
+        }
+    }
+
     /// As JSON, for the file.
     pub fn to_json(&self) -> String {
         let ends: Map<String, Value> = self
@@ -125,6 +150,26 @@ mod tests {
             summary.unrooted.insert((format!("/lib/{count}"), end), 7);
         }
         assert_eq!(LiveSummary::from_json(&summary.to_json()), Some(summary));
+    }
+
+    #[test]
+    fn a_part_of_a_recording_has_its_own_account() {
+        let mut before = LiveSummary::default();
+        before.chain_ends.insert(ChainEnd::Root, 5);
+        before.chain_ends.insert(ChainEnd::Unproven, 2);
+        let mut after = before.clone();
+        after.chain_ends.insert(ChainEnd::Root, 9);
+        after
+            .unrooted
+            .insert(("/lib/a".into(), ChainEnd::Unproven), 1);
+        after.shortened = 3;
+        let part = after.since(&before);
+        assert_eq!(
+            part.chain_ends.into_iter().collect::<Vec<_>>(),
+            [(ChainEnd::Root, 4)]
+        );
+        assert_eq!(part.unrooted.len(), 1);
+        assert_eq!(part.shortened, 3);
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! caller makes of them.
 
 use crate::error::OutputError;
+use crate::tally::Tally;
 use prof_perfdata::write::{EventDescription, Features, Kept};
+use std::path::PathBuf;
 
 /// Takes the records of a recording, on a thread of its own.
 ///
@@ -52,3 +54,75 @@ pub trait Consumer: Send {
 /// is known of the machine.
 pub type Consume<'a> =
     Box<dyn FnOnce(&[EventDescription], Features) -> Box<dyn Consumer + 'a> + 'a>;
+
+/// Makes several files of one recording.
+pub(crate) trait Parts: Consumer {
+    /// Records younger than `at`, ns, will belong into the next file, if there
+    /// is no cut yet. Whether older ones should be waited for.
+    fn cut(&mut self, at: u64) -> bool;
+
+    /// There will be no next file.
+    fn uncut(&mut self) -> Result<(), OutputError>;
+
+    /// Writes `last` and ends this file with `late`, as [`Consumer::finish`];
+    /// what comes goes to the next.
+    ///
+    /// # Errors
+    /// Ends the recording.
+    fn switch(&mut self, last: &[u8], late: Features) -> Result<Switched, OutputError>;
+
+    /// Ends the last file as [`Consumer::finish`] does, and says its name.
+    fn end(&mut self, late: Features) -> Result<PathBuf, OutputError>;
+
+    /// What this file has, as far as it is the kernel's.
+    fn tally(&self) -> Tally;
+
+    /// Bytes of records in all files.
+    fn bytes(&self) -> u64;
+}
+
+/// What came of a wish for another file.
+#[derive(Debug)]
+pub(crate) enum Switched {
+    /// A file is finished.
+    To {
+        name: PathBuf,
+        tally: Tally,
+        bytes: u64,
+    },
+    /// There can be no other file, and this one goes on.
+    Refused(OutputError),
+}
+
+/// Whom the writing thread gives the records.
+pub(crate) enum Taker<'a> {
+    /// Takes them all.
+    One(Box<dyn Consumer + 'a>),
+    /// Makes several files of them.
+    Parts(Box<dyn Parts>),
+}
+
+impl<'a> Taker<'a> {
+    pub(crate) fn consumer(&mut self) -> &mut (dyn Consumer + 'a) {
+        match self {
+            Self::One(consumer) => consumer.as_mut(),
+            Self::Parts(parts) => parts.as_mut(),
+        }
+    }
+
+    /// Bytes of records in the file that is being written.
+    pub(crate) fn size(&self) -> u64 {
+        match self {
+            Self::One(consumer) => consumer.size(),
+            Self::Parts(parts) => parts.size(),
+        }
+    }
+
+    /// Bytes of records in all files.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::One(consumer) => consumer.size(),
+            Self::Parts(parts) => parts.bytes(),
+        }
+    }
+}

@@ -9,9 +9,11 @@
 //! 3rd  KILL to it
 //! ```
 
+use crate::commands::{Commands, Details, Order};
 use crate::drain::{Shared, is_set};
-use crate::open::OpenSet;
+use crate::open::{OpenEvent, OpenSet};
 use crate::options::{Options, Start, Target};
+use crate::plan::Role;
 use prof_sys::process::{Ended, PidFd, Wait};
 use prof_sys::signal::{self, Arrived, Disposition, SignalFd, SignalSet};
 use prof_sys::{Inherited, Launched, PollSet};
@@ -33,7 +35,9 @@ const STOPPING: [i32; 8] = [
 /// Signals that scripts written for perf send, or that the kernel does, and
 /// that must not end us: perf dumps a part of its file on the first, a file at
 /// its size limit is an error of write.
-const IGNORED: [i32; 2] = [libc::SIGUSR2, libc::SIGXFSZ];
+const IGNORED: [i32; 2] = [ANOTHER, libc::SIGXFSZ];
+/// The signal that asks for another file where that is wanted.
+const ANOTHER: i32 = libc::SIGUSR2;
 /// How long a command may take to end before the user is told that we wait.
 const SILENT_WAIT: Duration = Duration::from_secs(1);
 /// Those of them that end it even where they were ignored when we started: a
@@ -56,6 +60,8 @@ pub enum EndedBy {
     Signal(i32),
     /// The time was over.
     Duration,
+    /// The command `stop`.
+    Order,
     /// The file was as large as it may be, or could not be written.
     Writer,
 }
@@ -68,15 +74,18 @@ pub(crate) struct Control {
     changed: SignalSet,
     command: Option<Ended>,
     interrupts: u32,
+    commands: Option<Commands>,
 }
 
 impl Control {
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new(options: &Options) -> io::Result<Self> {
         let ignored = Inherited::at_start().ignored;
+        let takes_another = options.takes_another_on_signal();
+        let heard = takes_another.then_some(ANOTHER);
         let stopping = STOPPING
             .into_iter()
             .filter(|&signal| ALWAYS_STOPPING.contains(&signal) || !ignored.has(signal));
-        let stopping: Vec<i32> = stopping.chain([libc::SIGCHLD]).collect();
+        let stopping: Vec<i32> = stopping.chain([libc::SIGCHLD]).chain(heard).collect();
         let stopping = SignalSet::of(&stopping);
         let blocked_before = signal::blocked();
         let signals = SignalFd::new(stopping)?;
@@ -84,17 +93,25 @@ impl Control {
             // An ignored signal would never reach the descriptor.
             signal::set_disposition(signal, Disposition::Default)?;
         }
-        for signal in IGNORED {
+        let ignored = IGNORED.into_iter().filter(|&it| heard != Some(it));
+        let ignored: Vec<i32> = ignored.collect();
+        for &signal in &ignored {
             signal::set_disposition(signal, Disposition::Ignore)?;
         }
-        let ignored = SignalSet::of(&IGNORED);
+        let ignored = SignalSet::of(&ignored);
         Ok(Self {
             signals,
             blocked_before,
             changed: SignalSet(stopping.0 | ignored.0),
             command: None,
             interrupts: 0,
+            commands: None,
         })
+    }
+
+    /// Takes these commands while a recording runs.
+    pub(crate) fn listen_to(&mut self, commands: Option<Commands>) {
+        self.commands = commands;
     }
 
     /// The signals whose dispositions are not as we were started with.
@@ -109,12 +126,13 @@ impl Control {
         set: &OpenSet,
         launched: Option<&Launched>,
         shared: &Shared,
+        notices: &mut dyn FnMut(&str),
     ) -> EndedBy {
         let began = Instant::now();
-        let mut delay = match options.start {
-            Start::AtOnce => None,
-            Start::After(delay) => Some(delay),
-        };
+        let mut changes = options.start.changes();
+        if matches!(options.start, Start::Windows(_) | Start::OnCommand) {
+            notices(DISABLED);
+        }
         let mut poll = PollSet::default();
         poll.add(self.signals.as_fd());
         poll.add(shared.main.as_fd());
@@ -123,13 +141,14 @@ impl Control {
         // In a program with other threads one of these may get the SIGCHLD.
         let command = launched.and_then(|launched| PidFd::open(launched.pid()).ok());
         let ended = command.as_ref().map(|command| poll.add(command.as_fd()));
+        let commands = self.commands.as_ref().map(|it| poll.add(it.as_fd()));
         let attached = matches!(options.target, Target::Processes(_) | Target::Threads(_));
         loop {
             let elapsed = began.elapsed();
-            if delay.is_some_and(|delay| elapsed >= delay) {
-                set.enable(Some(crate::plan::Role::Samples));
-                delay = None;
+            while let Some((_, is_on)) = changes.pop_front_if(|(at, _)| elapsed >= *at) {
+                switch(set, is_on);
             }
+            shared.told().iter().for_each(|line| notices(line));
             if options.duration.is_some_and(|duration| elapsed >= duration) {
                 return EndedBy::Duration;
             }
@@ -141,9 +160,10 @@ impl Control {
             if attached && is_set(&shared.all_gone) {
                 return EndedBy::Tasks;
             }
-            let next = [delay, options.duration].into_iter().flatten().min();
+            let next = changes.front().map(|&(at, _)| at);
+            let next = [next, options.duration].into_iter().flatten().min();
             let left = next.map(|at| at.saturating_sub(elapsed));
-            let mut arrived = match reader {
+            let mut arrived = match reader.or(commands) {
                 Some(_) => {
                     if poll.wait(left).is_err() {
                         std::thread::sleep(Duration::from_millis(10));
@@ -156,8 +176,18 @@ impl Control {
                 None => self.signals.wait(left),
             };
             while let Some(next) = arrived.take().or_else(|| self.signals.next()) {
+                if next.signal == ANOTHER {
+                    shared.want_another();
+                    continue;
+                }
                 if let Some(ended) = self.take(next, launched) {
                     return ended;
+                }
+            }
+            if commands.is_some_and(|place| poll.is_readable(place) || poll.is_hung_up(place)) {
+                let place = commands.unwrap_or_default();
+                if self.obey(set, shared, notices, || poll.replace(place, None)) {
+                    return EndedBy::Order;
                 }
             }
             if let Some(launched) = launched
@@ -167,6 +197,48 @@ impl Control {
                 return EndedBy::Command;
             }
         }
+    }
+
+    /// Does what commands say, and calls `no_more` if none will come any more;
+    /// whether one ends the recording.
+    fn obey(
+        &mut self,
+        set: &OpenSet,
+        shared: &Shared,
+        notices: &mut dyn FnMut(&str),
+        no_more: impl FnOnce(),
+    ) -> bool {
+        let Some(commands) = &mut self.commands else {
+            return false;
+        };
+        let Some(orders) = commands.take() else {
+            no_more();
+            return false;
+        };
+        let mut is_end = false;
+        for order in orders {
+            match order {
+                Order::Switch(is_on, None) => {
+                    switch(set, is_on);
+                    notices(if is_on { ENABLED } else { DISABLED });
+                }
+                Order::Switch(is_on, Some(name)) => match set.switch_named(&name, is_on) {
+                    true if is_on => notices(&format!("Event {name} enabled")),
+                    true => notices(&format!("Event {name} disabled")),
+                    false => notices(&format!("failed: can't find '{name}' event")),
+                },
+                Order::List(details) => {
+                    let events = set.events.iter();
+                    events.for_each(|event| notices(&listed(event, details)));
+                }
+                Order::Snapshot => shared.want_another(),
+                Order::Stop => is_end = true,
+                Order::Ping => {}
+                Order::Wrong => notices("failed: wrong command"),
+            }
+            commands.answer();
+        }
+        is_end
     }
 
     /// One signal while recording: whether it ends the recording.
@@ -205,7 +277,7 @@ impl Control {
             let _ = poll.wait(Some(LOOK_AGAIN));
             shared.main.clear();
             while let Some(arrived) = self.signals.next() {
-                if arrived.signal == libc::SIGCHLD {
+                if matches!(arrived.signal, libc::SIGCHLD | ANOTHER) {
                     continue;
                 }
                 reader.give_up.now();
@@ -224,7 +296,7 @@ impl Control {
             std::thread::sleep(time);
         }
         while let Some(arrived) = self.signals.next() {
-            if arrived.signal != libc::SIGCHLD {
+            if !matches!(arrived.signal, libc::SIGCHLD | ANOTHER) {
                 return Err(arrived.signal);
             }
         }
@@ -252,7 +324,7 @@ impl Control {
         notices: &mut dyn FnMut(&str),
     ) -> Option<Ended> {
         match ended_by {
-            EndedBy::Duration => send(launched, libc::SIGTERM),
+            EndedBy::Duration | EndedBy::Order => send(launched, libc::SIGTERM),
             EndedBy::Tasks => {
                 notices("all tasks have ended before the command, which gets SIGTERM");
                 send(launched, libc::SIGTERM);
@@ -277,7 +349,7 @@ impl Control {
             let _ = poll.wait(Some(LOOK_AGAIN));
             while let Some(arrived) = self.signals.next() {
                 match arrived.signal {
-                    libc::SIGCHLD => {}
+                    libc::SIGCHLD | ANOTHER => {}
                     _ => self.interrupt(arrived, launched),
                 }
             }
@@ -302,6 +374,34 @@ impl Drop for Control {
             let _ = signal::set_disposition(signal, disposition);
         }
         signal::set_mask(self.blocked_before);
+    }
+}
+
+/// As perf says it.
+const ENABLED: &str = "Events enabled";
+const DISABLED: &str = "Events disabled";
+
+/// Starts or stops what is sampled; records of tasks and mappings go on.
+fn switch(set: &OpenSet, is_on: bool) {
+    match is_on {
+        true => set.enable(Some(Role::Samples)),
+        false => set.disable(Some(Role::Samples)),
+    }
+}
+
+/// An event as `evlist` lists it.
+fn listed(event: &OpenEvent, details: Details) -> String {
+    let planned = &event.planned;
+    let (name, attr) = (&planned.name, &planned.attr);
+    match details {
+        Details::Names | Details::Groups => name.clone(),
+        Details::Rates if attr.is_freq() => format!("{name}: sample_freq={}", attr.sample_period),
+        Details::Rates => format!("{name}: sample_period={}", attr.sample_period),
+        Details::Attrs => {
+            let fields = attr.set_fields().into_iter();
+            let fields = fields.map(|(field, value)| format!("{field}: {value}"));
+            format!("{name}: {}", fields.collect::<Vec<_>>().join(", "))
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use prof_sys::{PollSet, Waker};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Bytes that may wait for the writing thread. Beyond, records stay in the
@@ -50,6 +51,10 @@ pub(crate) struct Shared {
     pub(crate) writer_ended: AtomicBool,
     /// The writing thread is done.
     pub(crate) written: AtomicBool,
+    /// Another file is wanted.
+    another: AtomicBool,
+    /// Lines for the user.
+    told: Mutex<Vec<String>>,
     /// Whoever reads what is written, if it is a stream.
     pub(crate) reader: Option<Reader>,
     /// Bytes in the queue.
@@ -70,6 +75,8 @@ impl Shared {
             all_gone: AtomicBool::new(false),
             writer_ended: AtomicBool::new(false),
             written: AtomicBool::new(false),
+            another: AtomicBool::new(false),
+            told: Mutex::default(),
             reader,
             queued: AtomicUsize::new(0),
             patience: AtomicU64::new(0),
@@ -115,10 +122,41 @@ impl Shared {
         self.queued.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Another file is wanted, with what has happened so far in this one.
+    pub(crate) fn want_another(&self) {
+        // ORDERING: Relaxed; nothing is published by it, and soon is enough.
+        self.another.store(true, Ordering::Relaxed);
+        self.drainer.wake();
+    }
+
+    /// Whether another file is wanted since the last time this was asked.
+    pub(crate) fn is_another_wanted(&self) -> bool {
+        // ORDERING: Relaxed, as in `want_another`.
+        self.another.load(Ordering::Relaxed) && self.another.swap(false, Ordering::Relaxed)
+    }
+
+    /// Leaves a line for the user.
+    pub(crate) fn tell(&self, line: String) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.push(line);
+        drop(told);
+        self.wake_main();
+    }
+
+    /// The lines for the user since the last time this was asked.
+    pub(crate) fn told(&self) -> Vec<String> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *told)
+    }
+
     /// Tells a flag to the main thread.
     pub(crate) fn tell_main(&self, flag: &AtomicBool) {
         // ORDERING: Release, partner is the Acquire in `is_set`.
         flag.store(true, Ordering::Release);
+        self.wake_main();
+    }
+
+    fn wake_main(&self) {
         self.main.wake();
         // One that it looks for anyway. It does not fail: the main thread
         // outlives all others.

@@ -61,6 +61,9 @@ pub enum RecordError {
         /// The limit.
         highest: u64,
     },
+    /// Commands cannot be heard.
+    #[error("cannot take commands (--control): {0}")]
+    Commands(io::Error),
     /// The recording cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -142,6 +145,11 @@ pub enum OutputError {
     /// Whoever should read the stream takes nothing, and was given up.
     #[error("cannot write the recording to {}: its reader takes no more, and was given up", .0.display())]
     ReaderStuck(PathBuf),
+    /// There can be no file after it.
+    #[error(
+        "cannot write several recordings to {}: it is no file\n  try: -o a file, without --switch-output, --timestamp-filename and --overwrite", .0.display()
+    )]
+    NoFile(PathBuf),
     /// The system refused.
     #[error("cannot {doing} {}", path.display())]
     Io {

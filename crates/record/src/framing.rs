@@ -18,7 +18,7 @@ use prof_perfdata::write::{
     EventDescription, Features, Trailer, append, append_short, id_index, thread_map,
 };
 use prof_sys::clock;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// A CPU or thread that was not chosen: any.
 const ANY: i64 = -1;
@@ -33,6 +33,8 @@ pub(crate) struct Framing<'a> {
     synthesizer: Synthesizer,
     foreign: ForeignFiles,
     runtime_code: RuntimeCode,
+    /// What each descriptor had lost when a file ended, by its id.
+    told: HashMap<u64, u64>,
 }
 
 impl<'a> Framing<'a> {
@@ -56,6 +58,7 @@ impl<'a> Framing<'a> {
             synthesizer: Synthesizer::new(&written.attr, what),
             foreign: ForeignFiles::new(options.build_ids && options.keeps_files),
             runtime_code: RuntimeCode::new(options.keeps_files),
+            told: HashMap::new(),
         }
     }
 
@@ -142,14 +145,13 @@ impl<'a> Framing<'a> {
         id_index(&entries, out);
     }
 
-    /// Appends what each event lost, where the kernel counts that.
-    pub(crate) fn last(&self, tally: &Tally, out: &mut Vec<u8>) {
-        let sampling = self.set.lost_by_id(Role::Samples);
-        for descriptors in sampling.into_iter().flatten() {
+    /// Appends what each event lost since the last time, where the kernel counts
+    /// that.
+    pub(crate) fn last(&mut self, tally: &Tally, out: &mut Vec<u8>) {
+        for descriptors in self.newly_lost(Role::Samples) {
             samples_lost(&descriptors, tally.lost > 0, self.trailer, out);
         }
-        let tracking = self.set.lost_by_id(Role::Tracks);
-        for (id, lost) in tracking.into_iter().flatten().flatten() {
+        for (id, lost) in self.newly_lost(Role::Tracks).into_iter().flatten() {
             if lost > 0 {
                 // Not LOST_SAMPLES: readers take these for samples.
                 let trailer = Trailer { id, ..self.trailer };
@@ -157,6 +159,17 @@ impl<'a> Framing<'a> {
                 append_short(&body, Misc(0), &trailer, out);
             }
         }
+    }
+
+    /// Of each event with this role: by descriptor what it lost since this was
+    /// asked last.
+    fn newly_lost(&mut self, role: Role) -> Vec<Vec<(u64, u64)>> {
+        let mut by_id = self.set.lost_by_id(role).unwrap_or_default();
+        for (id, lost) in by_id.iter_mut().flatten() {
+            let before = self.told.insert(*id, *lost).unwrap_or(0);
+            *lost = lost.saturating_sub(before);
+        }
+        by_id
     }
 
     /// The sections that are known only at the end.

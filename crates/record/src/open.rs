@@ -413,9 +413,24 @@ impl OpenSet {
         self.each_leader(role, Event::enable);
     }
 
-    /// Stops all events.
-    pub(crate) fn disable(&self) {
-        self.each_leader(None, Event::disable);
+    /// Stops the events of one role, or all.
+    pub(crate) fn disable(&self, role: Option<Role>) {
+        self.each_leader(role, Event::disable);
+    }
+
+    /// Starts or stops the events with this name; `false` if there is none.
+    pub(crate) fn switch_named(&self, name: &str, is_on: bool) -> bool {
+        let what = if is_on { Event::enable } else { Event::disable };
+        let named = |event: &&OpenEvent| event.planned.name == name;
+        let mut found = false;
+        for event in self.events.iter().filter(named) {
+            found = true;
+            for open in &event.descriptors {
+                // Fails only for a task that has ended, which is no loss.
+                let _ = what(&open.event);
+            }
+        }
+        found
     }
 
     /// Of each event with this role: by descriptor its id and how many of its

@@ -1,7 +1,9 @@
 //! What to record, as the command line or a caller says it.
 
+use crate::commands::Channel;
 use crate::events::{EventSpec, Rate};
 use crate::output::Destination;
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -128,13 +130,45 @@ pub enum ChainFilter {
 }
 
 /// When events begin to count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Start {
     /// With the program, or at once.
     #[default]
     AtOnce,
     /// So much later.
     After(Duration),
+    /// During these times only, from when until when; ascending.
+    Windows(Vec<(Duration, Duration)>),
+    /// When a command says so; see [`Options::commands`].
+    OnCommand,
+}
+
+impl Start {
+    /// When events are switched on and off after the start.
+    pub(crate) fn changes(&self) -> VecDeque<(Duration, bool)> {
+        match self {
+            Self::AtOnce | Self::OnCommand => VecDeque::new(),
+            Self::After(delay) => [(*delay, true)].into(),
+            Self::Windows(windows) => {
+                let windows = windows.iter();
+                let changes = windows.flat_map(|&(from, to)| [(from, true), (to, false)]);
+                changes.collect()
+            }
+        }
+    }
+}
+
+/// When a recording goes on in another file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Switching {
+    /// When SIGUSR2 comes.
+    pub on_signal: bool,
+    /// When the file has so many bytes.
+    pub at_size: Option<u64>,
+    /// After so long.
+    pub every: Option<Duration>,
+    /// Only so many of the newest files stay.
+    pub most_files: Option<usize>,
 }
 
 /// What samples and the stream carry beyond the usual.
@@ -248,6 +282,8 @@ pub struct Options {
     pub ring_bytes: Option<u64>,
     /// When to begin.
     pub start: Start,
+    /// Where commands come from while the recording runs.
+    pub commands: Option<Channel>,
     /// A program that is run beside what is recorded, with its arguments: its
     /// end ends the recording. Not for [`Target::Command`].
     pub beside: Option<Vec<OsString>>,
@@ -255,6 +291,10 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// End when the file has so many bytes.
     pub max_size: Option<u64>,
+    /// When to go on in another file; each has the time in its name.
+    pub switching: Option<Switching>,
+    /// The file has the time of its end in its name.
+    pub timestamp_name: bool,
     /// The clock of times, `None` for the scheduler's.
     pub clock: Option<Clock>,
     /// What else.
@@ -291,9 +331,12 @@ impl Options {
             inherit: true,
             ring_bytes: None,
             start: Start::AtOnce,
+            commands: None,
             beside: None,
             duration: None,
             max_size: None,
+            switching: None,
+            timestamp_name: false,
             clock: None,
             extras: Extras {
                 deep_stacks: true,
@@ -309,6 +352,11 @@ impl Options {
 }
 
 impl Options {
+    /// Whether a signal asks for another file.
+    pub(crate) fn takes_another_on_signal(&self) -> bool {
+        self.switching.is_some_and(|when| when.on_signal)
+    }
+
     /// Whether an event leaves its rate to [`Options::sampling`].
     pub(crate) fn uses_sampling(&self) -> bool {
         self.events.is_empty() || self.events.iter().any(|spec| spec.rate.is_none())

@@ -66,7 +66,46 @@ pub struct Output {
     sink: Sink,
     reader: Option<Reader>,
     path: PathBuf,
+    events: Vec<EventDescription>,
     features: Features,
+}
+
+/// A file that is not in its place yet.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    temporary: PathBuf,
+    writer: FileWriter<File>,
+}
+
+impl Prepared {
+    /// A file beside `path` with a valid header.
+    fn new(path: &Path, events: &[EventDescription]) -> Result<Self, OutputError> {
+        let (temporary, file) = create_temporary(path).map_err(io_error("create", path))?;
+        match FileWriter::new(file, events) {
+            Ok(writer) => Ok(Self { temporary, writer }),
+            Err(error) => {
+                let _ = fs::remove_file(temporary);
+                Err(io_error("write to", path)(error))
+            }
+        }
+    }
+
+    /// Gives it the name `path`, over what may have it.
+    fn place(self, path: &Path) -> Result<FileWriter<File>, OutputError> {
+        match fs::rename(&self.temporary, path) {
+            Ok(()) => Ok(self.writer),
+            Err(error) => {
+                self.discard();
+                Err(io_error("name", path)(error))
+            }
+        }
+    }
+
+    /// Removes it.
+    pub(crate) fn discard(self) {
+        // The error in hand says more than a failure to clean up would.
+        let _ = fs::remove_file(self.temporary);
+    }
 }
 
 #[derive(Debug)]
@@ -117,8 +156,34 @@ impl Output {
             sink,
             reader,
             path,
+            events: events.to_vec(),
             features,
         })
+    }
+
+    /// Makes the file that is to follow this one.
+    pub(crate) fn prepare(&self) -> Result<Prepared, OutputError> {
+        Prepared::new(&self.path, &self.events)
+    }
+
+    /// Ends the file as [`Consumer::finish`] does; nothing may be written until
+    /// [`Output::begin_file`].
+    pub(crate) fn end_file(&mut self, late: Features) -> Result<(), OutputError> {
+        let mut features = self.features.clone();
+        features.merge(late);
+        // Not forced to the disk: that takes seconds for a large recording
+        // and matters only when the machine, not the recorder, dies.
+        match &mut self.sink {
+            Sink::File(writer) => writer.end(&features),
+            Sink::Stream(writer) => writer.end(&features),
+        }
+        .map_err(io_error("finish", &self.path))
+    }
+
+    /// Goes on with a new file, which takes the name.
+    pub(crate) fn begin_file(&mut self, next: Prepared) -> Result<(), OutputError> {
+        self.sink = Sink::File(next.place(&self.path)?);
+        Ok(())
     }
 
     /// Whoever reads the stream; `None` of a file.
@@ -173,21 +238,8 @@ impl Consumer for Output {
 
     /// Flushes and, in a file, adds the feature sections: those given at the
     /// start and `late` ones, which win; in a stream those of prof's own.
-    fn finish(self: Box<Self>, late: Features) -> Result<(), OutputError> {
-        let Self {
-            sink,
-            path,
-            mut features,
-            ..
-        } = *self;
-        features.merge(late);
-        // Not forced to the disk: that takes seconds for a large recording
-        // and matters only when the machine, not the recorder, dies.
-        match sink {
-            Sink::File(writer) => writer.finish(&features).map(drop),
-            Sink::Stream(writer) => writer.finish(&features).map(drop),
-        }
-        .map_err(io_error("finish", &path))
+    fn finish(mut self: Box<Self>, late: Features) -> Result<(), OutputError> {
+        self.end_file(late)
     }
 }
 
@@ -262,19 +314,14 @@ fn follow_trusted_links(name: &Path) -> Result<PathBuf, OutputError> {
 /// Writes the header to a temporary beside `path`, keeps the old file as
 /// `.old`, and gives the new one its name.
 fn place_file(path: &Path, events: &[EventDescription]) -> Result<FileWriter<File>, OutputError> {
-    let (temporary, file) = create_temporary(path).map_err(io_error("create", path))?;
-    let named = FileWriter::new(file, events)
-        .map_err(io_error("write to", path))
-        .and_then(|writer| {
-            keep_old(path).map_err(io_error("keep the old", path))?;
-            fs::rename(&temporary, path).map_err(io_error("name", path))?;
-            Ok(writer)
-        });
-    if named.is_err() {
-        // The error in hand says more than a failure to clean up would.
-        let _ = fs::remove_file(&temporary);
+    let file = Prepared::new(path, events)?;
+    match keep_old(path) {
+        Ok(()) => file.place(path),
+        Err(error) => {
+            file.discard();
+            Err(io_error("keep the old", path)(error))
+        }
     }
-    named
 }
 
 /// Renames a recording that is there to `NAME.old`, as perf does; an empty

@@ -60,11 +60,11 @@ pub(crate) fn default_event(name: &str) -> EventSpec {
 }
 
 /// Whether side-band records need an event of their own: the sampling ones
-/// are off at first, or not on all CPUs. And where everything is recorded, as
+/// are off at first or for a while, or not on all CPUs. And where everything is recorded, as
 /// perf does: the kernel counts what each event lost, so that samples are told
 /// apart from records of mappings and tasks.
 pub(crate) fn needs_tracking(options: &Options) -> bool {
-    let delayed = options.start != Start::AtOnce;
+    let delayed = options.start != Start::AtOnce || options.commands.is_some();
     let some_cpus = !options.cpus.is_empty();
     (delayed || some_cpus || is_system(options)) && !options.per_thread
 }

@@ -7,7 +7,7 @@
 //!             └── read ◄───────┘      memory of deep stacks, one for each CPU
 //! ```
 
-use crate::consumer::{Consume, Consumer};
+use crate::consumer::{Consume, Taker};
 use crate::control::{Control, EndedBy};
 use crate::drain::{Drainer, Shared};
 use crate::error::{OutputError, RecordError, no_thread, system};
@@ -17,6 +17,7 @@ use crate::options::{Options, Stacks, Target};
 use crate::output::{Opened, Output};
 use crate::queue::{Receiver, queue};
 use crate::rounds::Rounds;
+use crate::series::Series;
 use crate::setup;
 use crate::snapshots::{self, DeepStacks};
 use crate::stream::Reader;
@@ -26,7 +27,7 @@ use crate::tracing_data;
 use crate::trim::Trim;
 use crate::unwinding::{self, Unwinding};
 use crate::witness::WitnessSamples;
-use crate::writing::{FLUSH_EVERY, Writing, Written};
+use crate::writing::{FLUSH_EVERY, Parting, Writing, Written};
 use prof_abi::event_kind;
 use prof_live::Switches;
 use prof_perfdata::GroupDescription;
@@ -49,22 +50,31 @@ pub(crate) enum Way<'a> {
 impl<'a> Way<'a> {
     fn begin(
         self,
+        options: &Options,
         events: &[EventDescription],
         features: Features,
     ) -> Result<Begun<'a>, OutputError> {
         Ok(match self {
             Self::Output(opened) => {
+                let has_parts = options.switching.is_some() || options.timestamp_name;
+                if let (Opened::Stream(_, path), true) = (&opened, has_parts) {
+                    return Err(OutputError::NoFile(path.clone()));
+                }
                 let mut output = Output::begin(opened, events, features)?;
+                let most = options.switching.and_then(|when| when.most_files);
                 Begun {
                     file: output.path().to_owned(),
                     reader: output.reader(),
-                    consumer: Box::new(output),
+                    taker: match has_parts {
+                        true => Taker::Parts(Box::new(Series::new(output, events, most))),
+                        false => Taker::One(Box::new(output)),
+                    },
                 }
             }
             Self::Caller(consume) => Begun {
                 file: PathBuf::new(),
                 reader: None,
-                consumer: consume(events, features),
+                taker: Taker::One(consume(events, features)),
             },
         })
     }
@@ -72,7 +82,7 @@ impl<'a> Way<'a> {
 
 /// What takes the records.
 struct Begun<'a> {
-    consumer: Box<dyn Consumer + 'a>,
+    taker: Taker<'a>,
     /// Whoever reads the stream, if it is one.
     reader: Option<Reader>,
     /// Its name, empty if it is not an output.
@@ -114,7 +124,7 @@ impl<'a> Recording<'a> {
             Stacks::Unwound(_) => unwound(&opened, switches(options)),
             _ => opened.clone(),
         };
-        let begun = way.begin(&written, features(options, &set, &written))?;
+        let begun = way.begin(options, &written, features(options, &set, &written))?;
         Ok(Self {
             options,
             tasks,
@@ -133,6 +143,7 @@ impl<'a> Recording<'a> {
         self,
         control: &mut Control,
         mut launched: Option<&mut Launched>,
+        notices: &mut dyn FnMut(&str),
     ) -> Result<Ran, RecordError> {
         let Self { options, set, .. } = self;
         let unwound = Unwound::of(options, &set, &self.opened);
@@ -150,7 +161,8 @@ impl<'a> Recording<'a> {
             options,
             stop: &shared.stop,
             writing: Writing {
-                consumer: self.begun.consumer,
+                taker: self.begun.taker,
+                parting: Parting::new(options.switching.unwrap_or_default()),
                 unwinding: unwound.unwinding,
                 counter: Counter::new(&self.opened[0].attr),
                 rounds: Rounds::new(&self.opened[0].attr),
@@ -170,8 +182,9 @@ impl<'a> Recording<'a> {
             let working = workers.start(scope)?;
             let started = start(options, &set, launched.as_deref_mut());
             let launched = launched.as_deref();
-            let ended_by = started.map(|()| control.wait(options, &set, launched, &shared));
-            set.disable();
+            let ended_by =
+                started.map(|()| control.wait(options, &set, launched, &shared, notices));
+            set.disable(None);
             shared.stop_draining();
             if let Some(deep) = deep {
                 deep.wake_all();
@@ -180,6 +193,7 @@ impl<'a> Recording<'a> {
             let written = working.end(|| control.wait_for_writer(launched, &shared));
             Ok::<_, RecordError>((ended_by, written))
         })?;
+        shared.told().iter().for_each(|line| notices(line));
         Ok(Ran {
             ended_by: ended_by?,
             file: self.begun.file,

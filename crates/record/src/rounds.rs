@@ -52,6 +52,11 @@ impl Rounds {
         self.youngest = self.youngest.max(youngest);
     }
 
+    /// The time of the youngest record so far, ns.
+    pub(crate) fn youngest(&self) -> u64 {
+        self.youngest
+    }
+
     /// Whether a mark may be written behind all that was drained but what is
     /// held back, whose earliest time is `held`. If so, it is counted as
     /// written.
@@ -68,7 +73,7 @@ impl Rounds {
 
 /// Where records have their time.
 #[derive(Debug)]
-struct Times {
+pub(crate) struct Times {
     /// In a sample, bytes from its start.
     in_sample: Option<usize>,
     /// In other records, bytes from their end.
@@ -76,7 +81,9 @@ struct Times {
 }
 
 impl Times {
-    fn of(attr: &EventAttr) -> Self {
+    /// For records of events that agree with `attr` in the fields up to the
+    /// time and in the trailer.
+    pub(crate) fn of(attr: &EventAttr) -> Self {
         let words = |fields: SampleType| (attr.sample_type.0 & fields.0).count_ones() as usize;
         let before = SampleType::IDENTIFIER | SampleType::IP | SampleType::TID;
         let behind =
@@ -89,23 +96,39 @@ impl Times {
         }
     }
 
+    /// The time of a whole record, ns; `None` if it has none.
+    pub(crate) fn of_record(&self, kind: RecordType, record: &[u8]) -> Option<u64> {
+        let at = match kind {
+            RecordType::SAMPLE => self.in_sample,
+            // perf's own records have no trailer.
+            kind if kind.0 >= FIRST_OF_USER_SPACE => None,
+            _ => self.in_trailer.and_then(|at| record.len().checked_sub(at)),
+        };
+        at.and_then(|at| ByteOrder::NATIVE.u64(record, at))
+    }
+
     /// The latest time of the records; 0 if none has one.
-    fn youngest(&self, mut records: &[u8]) -> u64 {
-        let order = ByteOrder::NATIVE;
+    fn youngest(&self, records: &[u8]) -> u64 {
         let mut youngest = 0;
-        while let (Some(kind), Some(size)) = (order.u32(records, 0), order.u16(records, 6)) {
-            let Some((record, rest)) = records.split_at_checked(usize::from(size).max(8)) else {
-                break;
-            };
-            records = rest;
-            let at = match RecordType(kind) {
-                RecordType::SAMPLE => self.in_sample,
-                _ => self.in_trailer.and_then(|at| record.len().checked_sub(at)),
-            };
-            let time = at.and_then(|at| order.u64(record, at));
-            youngest = youngest.max(time.unwrap_or(0));
-        }
+        each(records, |kind, record| {
+            youngest = youngest.max(self.of_record(kind, record).unwrap_or(0));
+        });
         youngest
+    }
+}
+
+/// The first type that is not the kernel's (`PERF_RECORD_USER_TYPE_START`).
+const FIRST_OF_USER_SPACE: u32 = 64;
+
+/// Hands each whole record to `see`, with its type.
+pub(crate) fn each(mut records: &[u8], mut see: impl FnMut(RecordType, &[u8])) {
+    let order = ByteOrder::NATIVE;
+    while let (Some(kind), Some(size)) = (order.u32(records, 0), order.u16(records, 6)) {
+        let Some((record, rest)) = records.split_at_checked(usize::from(size).max(8)) else {
+            break;
+        };
+        records = rest;
+        see(RecordType(kind), record);
     }
 }
 

@@ -2,6 +2,7 @@
 //! launch or find the target → open events → write and drain → end → tell.
 
 use crate::attach;
+use crate::commands::Commands;
 use crate::consumer::Consume;
 use crate::control::{Control, EndedBy};
 use crate::error::{OutputError, RecordError, system};
@@ -70,7 +71,11 @@ fn run(
 ) -> Result<Finished, RecordError> {
     let began = (Instant::now(), clock::own_cpu_time());
     limits::give_freed_memory_back();
-    let mut control = Control::new().map_err(system("take signals"))?;
+    // Before descriptors of ours have the numbers that are asked for.
+    let commands = options.commands.as_ref().map(Commands::open);
+    let commands = commands.transpose().map_err(RecordError::Commands)?;
+    let mut control = Control::new(options).map_err(system("take signals"))?;
+    control.listen_to(commands);
     let mut launched = launch(options, &control)?;
     if let Some(priority) = options.realtime {
         // The command has been forked and keeps its own; threads get this.
@@ -88,7 +93,7 @@ fn run(
         notices(&format!("recording {what}; Ctrl-C ends it"));
     }
     let recording = Recording::new(options, way, tasks, opened)?;
-    let ran = recording.run(&mut control, launched.as_mut())?;
+    let ran = recording.run(&mut control, launched.as_mut(), notices)?;
     if let (Err(error), Some(_)) = (&ran.written.result, &launched) {
         notices(&format!(
             "recording has ended ({error}); the command goes on"
@@ -110,7 +115,14 @@ fn finished(options: &Options, ran: Ran, command: Option<Ended>, began: Began) -
     } = ran;
     let summary = Summary {
         kept: written.kept,
-        ..Summary::new(&set, written.tally, written.bytes, file, began)
+        files_before: written.files_before,
+        ..Summary::new(
+            &set,
+            written.tally,
+            written.bytes,
+            written.file.unwrap_or(file),
+            began,
+        )
     };
     let is_empty = summary.tally.samples == 0 && written.result.is_ok();
     Finished {

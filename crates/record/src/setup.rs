@@ -308,9 +308,9 @@ impl Opening<'_> {
             Target::System => Whose::System,
             Target::Processes(_) | Target::Threads(_) => Whose::Attached,
         };
-        let enabled = match (whose, options.start) {
+        let enabled = match (whose, &options.start) {
             (Whose::Attached, Start::AtOnce) => vec![Role::Samples, Role::Tracks],
-            (Whose::Attached, Start::After(_)) => vec![Role::Tracks],
+            (Whose::Attached, _) => vec![Role::Tracks],
             _ => Vec::new(),
         };
         let scope = Scope {
@@ -350,10 +350,9 @@ fn read_number<T: std::str::FromStr>(path: &str) -> Option<T> {
 pub(crate) fn enable(options: &Options, set: &OpenSet) {
     let launched = matches!(options.target, Target::Command(_));
     match options.start {
-        Start::AtOnce if launched => {}
+        _ if launched => {}
         Start::AtOnce => set.enable(None),
-        Start::After(_) if launched => {}
-        Start::After(_) => set.enable(Some(Role::Tracks)),
+        _ => set.enable(Some(Role::Tracks)),
     }
 }
 

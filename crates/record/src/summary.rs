@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 /// What a recording has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// The file, links followed.
+    /// The file, links followed; of several the last one.
     pub file: PathBuf,
+    /// Files before it, among which what follows is spread.
+    pub files_before: usize,
     /// Bytes of records.
     pub bytes: u64,
     /// Samples and what went wrong with them.
@@ -59,6 +61,7 @@ impl Summary {
         let cpu_seconds = is_clock.then(|| set.count_of(0) as f64 / 1e9);
         Self {
             file,
+            files_before: 0,
             bytes,
             lost: set.lost(Role::Samples),
             lost_side_band: set.lost(Role::Tracks).unwrap_or(0),
@@ -142,6 +145,9 @@ impl Summary {
             size(self.bytes),
             self.file.display()
         );
+        if self.files_before > 0 {
+            line.push_str(&format!(" and {} files before it", self.files_before));
+        }
         line.push_str(&format!("; {}", self.lost_samples()));
         line.push_str(&format!(", throttled {}×", self.tally.throttled));
         if let Some(asked) = self.asked_hz {
@@ -178,7 +184,7 @@ impl Summary {
 }
 
 /// Three to five digits, whatever the size.
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes} bytes"),
         10_000..1_000_000 => format!("{:.1} KB", bytes as f64 / 1e3),

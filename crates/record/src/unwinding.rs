@@ -9,7 +9,7 @@
 
 use crate::snapshots::Snapshots;
 use prof_abi::{AttrFlags, EventAttr, SampleType};
-use prof_live::{LiveUnwinder, Switches, TargetMemory};
+use prof_live::{LiveSummary, LiveUnwinder, Switches, TargetMemory};
 use prof_perfdata::write::{EventDescription, UserChainRewriter};
 use prof_sys::process;
 use prof_unwind::Machine;
@@ -90,11 +90,14 @@ impl Unwinding {
         orders.want(wanted.map(|(tid, ranges)| (tid, ranges.to_vec())).collect());
     }
 
-    /// No more records come: `out` gets what was held back. What became of the
-    /// stacks comes back, as JSON for the file.
-    pub(crate) fn finish(&mut self, out: &mut dyn FnMut(&[u8])) -> String {
+    /// No more records come: `out` gets what was held back.
+    pub(crate) fn finish(&mut self, out: &mut dyn FnMut(&[u8])) {
         self.unwinder.finish(out);
-        self.unwinder.summary().to_json()
+    }
+
+    /// What became of the stacks so far.
+    pub(crate) fn summary(&self) -> LiveSummary {
+        self.unwinder.summary()
     }
 
     /// The earliest time, in ns, of the records that are held back.

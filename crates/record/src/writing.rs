@@ -1,18 +1,23 @@
 //! The thread that gives the records to their consumer: first what there was
 //! before, then what the rings give, unwound if that is asked for.
 
-use crate::consumer::Consumer;
+use crate::consumer::{Switched, Taker};
 use crate::drain::Shared;
 use crate::error::OutputError;
 use crate::foreign::KeptFiles;
 use crate::framing::Framing;
+use crate::options::Switching;
 use crate::queue::{Next, Receiver};
 use crate::rounds::Rounds;
+use crate::summary::size;
+use crate::switching::{Step, Switcher};
 use crate::tally::{Counter, Tally};
 use crate::tracing_data;
 use crate::unwinding::Unwinding;
+use prof_live::LiveSummary;
 use prof_perfdata::FeatureBit;
 use prof_perfdata::write::{Features, finished_init, finished_round};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What was written must be readable in the file after so long.
@@ -22,12 +27,19 @@ pub(crate) const FLUSH_EVERY: Duration = Duration::from_millis(200);
 /// copy it.
 const MOST_SPARE: usize = 4 << 20;
 
+/// Drains without records after which no chain is on trial.
+const MOST_PRESSES: u32 = 32;
+
 /// What came of writing.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) tally: Tally,
     /// Bytes of records.
     pub(crate) bytes: u64,
+    /// The name of the last file where that is not the one that was asked for.
+    pub(crate) file: Option<PathBuf>,
+    /// Files before it.
+    pub(crate) files_before: usize,
     /// Files that were kept for naming.
     pub(crate) kept: KeptFiles,
     /// The file is finished, or why it is not.
@@ -36,7 +48,9 @@ pub(crate) struct Written {
 
 /// The writing thread's state.
 pub(crate) struct Writing<'a> {
-    pub(crate) consumer: Box<dyn Consumer + 'a>,
+    pub(crate) taker: Taker<'a>,
+    /// Where there are several files: when the next begins.
+    pub(crate) parting: Parting,
     pub(crate) unwinding: Option<Unwinding>,
     pub(crate) counter: Counter,
     /// When a mark may follow.
@@ -49,6 +63,36 @@ pub(crate) struct Writing<'a> {
     pub(crate) tracing_data: Option<Vec<u8>>,
 }
 
+/// How far a recording in several files is.
+#[derive(Debug)]
+pub(crate) struct Parting {
+    switcher: Switcher,
+    /// Where this file ends, if that is known, ns.
+    at: u64,
+    /// What had become of stacks when it began.
+    before: LiveSummary,
+    /// Files that are finished.
+    files: usize,
+}
+
+impl Parting {
+    pub(crate) fn new(when: Switching) -> Self {
+        Self {
+            switcher: Switcher::new(when),
+            at: 0,
+            before: LiveSummary::default(),
+            files: 0,
+        }
+    }
+}
+
+/// What the queue gave before a look at whether another file is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Came {
+    Records,
+    Nothing,
+}
+
 impl Writing<'_> {
     /// Writes the beginning, then pieces until their senders are gone, then
     /// the end.
@@ -56,30 +100,32 @@ impl Writing<'_> {
         let mut result = self.write_first();
         let mut flushed = Instant::now();
         let mut dirty = false;
+        // What comes behind the largest size is not of this recording.
+        let mut is_full = false;
         loop {
             let wait = FLUSH_EVERY.saturating_sub(flushed.elapsed());
-            match pieces.next(wait) {
+            let came = match pieces.next(wait) {
                 Next::Piece(piece) => {
                     dirty = true;
-                    if result.is_ok() {
+                    if result.is_ok() && !is_full {
                         result = self.write_piece(&piece);
                     }
                     self.give_back(piece, pieces);
+                    Came::Records
                 }
-                Next::Nothing => {}
+                Next::Nothing => Came::Nothing,
                 Next::Ended => break,
-            }
+            };
+            result = result.and_then(|()| self.part(came));
             if flushed.elapsed() >= FLUSH_EVERY {
                 if dirty && result.is_ok() {
-                    result = self.consumer.flush();
+                    result = self.taker.consumer().flush();
                 }
                 dirty = false;
                 flushed = Instant::now();
             }
-            let full = self
-                .max_size
-                .is_some_and(|most| self.consumer.size() >= most);
-            if result.is_err() || full {
+            is_full |= self.max_size.is_some_and(|most| self.taker.size() >= most);
+            if result.is_err() || is_full {
                 self.shared.tell_main(&self.shared.writer_ended);
             }
         }
@@ -91,16 +137,17 @@ impl Writing<'_> {
 
     fn write_first(&mut self) -> Result<(), OutputError> {
         let mut records = Vec::new();
-        if let Some(section) = self.tracing_data.take_if(|_| self.consumer.is_stream()) {
+        let consumer = self.taker.consumer();
+        if let Some(section) = self.tracing_data.take_if(|_| consumer.is_stream()) {
             // Not to the unwinder: what follows the record is no record.
             tracing_data::append_to_stream(&section, &mut records);
-            self.consumer.records(&records)?;
+            consumer.records(&records)?;
             records.clear();
         }
         self.framing.first(&mut records);
         finished_init(&mut records);
         self.write_records(&records)?;
-        self.consumer.flush()
+        self.taker.consumer().flush()
     }
 
     /// Writes what one drain of all rings gave, and a mark where readers can
@@ -111,21 +158,19 @@ impl Writing<'_> {
             .count(records, &mut |record| framing.mapping(record));
         self.rounds.drained(records);
         self.write_records(records)?;
-        let unwinding = self.unwinding.as_ref();
-        let held = unwinding.and_then(Unwinding::earliest_held);
-        if !self.rounds.may_mark(held) {
+        if !self.rounds.may_mark(self.earliest_held()) {
             return Ok(());
         }
         let mut mark = Vec::new();
         finished_round(&mut mark);
-        self.consumer.records(&mark)
+        self.taker.consumer().records(&mark)
     }
 
     fn write_records(&mut self, records: &[u8]) -> Result<(), OutputError> {
         let Some(unwinding) = &mut self.unwinding else {
-            return self.consumer.records(records);
+            return self.taker.consumer().records(records);
         };
-        let (consumer, mut result) = (&mut self.consumer, Ok(()));
+        let (consumer, mut result) = (self.taker.consumer(), Ok(()));
         unwinding.round(records, self.shared.is_pressed(), &mut |piece| {
             if result.is_ok() {
                 result = consumer.records(piece);
@@ -135,6 +180,11 @@ impl Writing<'_> {
         result
     }
 
+    /// The earliest time, ns, of what unwinding holds back.
+    fn earliest_held(&self) -> Option<u64> {
+        self.unwinding.as_ref().and_then(Unwinding::earliest_held)
+    }
+
     fn give_back(&self, records: Vec<u8>, pieces: &Receiver) {
         self.shared.taken(records.len());
         if records.capacity() <= MOST_SPARE {
@@ -142,18 +192,105 @@ impl Writing<'_> {
         }
     }
 
+    /// Goes on in another file where that is due.
+    fn part(&mut self, came: Came) -> Result<(), OutputError> {
+        let is_wanted = self.shared.is_another_wanted();
+        let (size, is_held) = (self.taker.size(), self.holds_older());
+        let Taker::Parts(parts) = &mut self.taker else {
+            return Ok(());
+        };
+        let parting = &mut self.parting;
+        let is_idle = came == Came::Nothing;
+        match parting.switcher.step(is_idle, size, is_wanted, is_held) {
+            Step::None => Ok(()),
+            Step::Cut => {
+                parting.at = self.rounds.youngest();
+                match parts.cut(parting.at) {
+                    true => Ok(()),
+                    false => self.switch(),
+                }
+            }
+            Step::Press => {
+                // Drains that give nothing end all trials.
+                for _ in 0..MOST_PRESSES {
+                    if !self.holds_older() {
+                        break;
+                    }
+                    self.write_records(&[])?;
+                }
+                self.switch()
+            }
+            Step::Switch => self.switch(),
+        }
+    }
+
+    /// Whether something is held back that belongs into this file.
+    fn holds_older(&self) -> bool {
+        self.earliest_held()
+            .is_some_and(|held| held <= self.parting.at)
+    }
+
+    fn switch(&mut self) -> Result<(), OutputError> {
+        let Taker::Parts(parts) = &mut self.taker else {
+            return Ok(());
+        };
+        let tally = parts.tally();
+        let mut last = Vec::new();
+        self.framing.last(&tally, &mut last);
+        finished_round(&mut last);
+        let (now, trust) = match &self.unwinding {
+            Some(unwinding) => {
+                let now = unwinding.summary();
+                let trust = now.since(&self.parting.before).to_json();
+                (Some(now), Some(trust))
+            }
+            None => (None, None),
+        };
+        let mut features = self.framing.features(&tally, trust);
+        if let Some(section) = &self.tracing_data {
+            features.set(FeatureBit::TRACING_DATA, section.clone());
+        }
+        let parting = &mut self.parting;
+        parting.switcher.switched();
+        match parts.switch(&last, features)? {
+            Switched::To { name, tally, bytes } => {
+                parting.files += 1;
+                parting.before = now.unwrap_or_default();
+                let (name, samples) = (name.display(), tally.samples);
+                let size = size(bytes);
+                self.shared
+                    .tell(format!("{samples} samples, {size} in {name}"));
+            }
+            Switched::Refused(why) => self.shared.tell(format!(
+                "{why}: there is no other file, and this one goes on"
+            )),
+        }
+        Ok(())
+    }
+
     fn end(mut self, result: Result<(), OutputError>) -> Written {
         let tally = self.counter.tally();
+        let files_before = self.parting.files;
         let last = result.and_then(|()| self.write_last(&tally));
         let features = match last {
             Ok(features) => features,
             Err(error) => return self.ended_early(tally, error),
         };
-        let bytes = self.consumer.size();
+        let bytes = self.taker.bytes();
+        let ended = match self.taker {
+            Taker::One(consumer) => consumer.finish(features).map(|()| None),
+            Taker::Parts(mut parts) => parts.end(features).map(Some),
+        };
+        let (file, result) = match ended {
+            Ok(file) => (file, Ok(())),
+            Err(error) => (None, Err(error)),
+        };
         Written {
             tally,
             bytes,
-            result: self.consumer.finish(features),
+            file,
+            files_before,
+            result,
             kept: self.framing.store_files(),
         }
     }
@@ -164,20 +301,27 @@ impl Writing<'_> {
         let mut trust = None;
         let mut kept_back = Ok(());
         if let Some(unwinding) = &mut self.unwinding {
-            let consumer = &mut self.consumer;
-            trust = Some(unwinding.finish(&mut |piece| {
+            let consumer = self.taker.consumer();
+            unwinding.finish(&mut |piece| {
                 if kept_back.is_ok() {
                     kept_back = consumer.records(piece);
                 }
-            }));
+            });
+            trust = Some(unwinding.summary().since(&self.parting.before).to_json());
         }
         kept_back?;
+        let mut tally = *tally;
+        if let Taker::Parts(parts) = &mut self.taker {
+            parts.uncut()?;
+            tally = parts.tally();
+        }
         let mut last = Vec::new();
-        self.framing.last(tally, &mut last);
+        self.framing.last(&tally, &mut last);
         finished_round(&mut last);
-        self.consumer.records(&last)?;
-        self.consumer.flush()?;
-        let mut features = self.framing.features(tally, trust);
+        let consumer = self.taker.consumer();
+        consumer.records(&last)?;
+        consumer.flush()?;
+        let mut features = self.framing.features(&tally, trust);
         if let Some(section) = self.tracing_data.take() {
             features.set(FeatureBit::TRACING_DATA, section);
         }
@@ -186,12 +330,14 @@ impl Writing<'_> {
 
     /// The tally is of what the file has, not of what was sampled.
     fn ended_early(mut self, mut tally: Tally, error: OutputError) -> Written {
-        if let Some(kept) = self.consumer.salvage() {
+        if let Some(kept) = self.taker.consumer().salvage() {
             tally.samples = kept.samples;
         }
         Written {
             tally,
-            bytes: self.consumer.size(),
+            bytes: self.taker.bytes(),
+            file: None,
+            files_before: self.parting.files,
             result: Err(error),
             kept: KeptFiles::default(),
         }

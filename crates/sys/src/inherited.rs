@@ -3,6 +3,8 @@
 
 use crate::limits::{Limit, Resource};
 use crate::signal::SignalSet;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The state to hand on to a launched program, so that it cannot tell that we
@@ -18,6 +20,18 @@ pub struct Inherited {
     pub closed: [bool; 3],
     /// The limit of open files, which we raise.
     pub open_files: Option<Limit>,
+}
+
+/// A descriptor that this process was started with, by its number; a duplicate
+/// that no program of ours inherits. `EBADF` if it is not open.
+pub fn descriptor(number: i32) -> io::Result<OwnedFd> {
+    /// Below it are the standard ones.
+    const LOWEST: libc::c_int = 3;
+    // SAFETY: takes numbers only, and refuses one that is not open.
+    let duplicate = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, LOWEST) };
+    let duplicate = crate::checked(duplicate)?;
+    // SAFETY: the call succeeded, so nobody else owns the descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(duplicate) })
 }
 
 static CAPTURED: AtomicBool = AtomicBool::new(false);

@@ -94,7 +94,7 @@ pub use aux_area::{AuxArea, AuxError, AuxMode};
 pub use counts::{Count, Counts, scaled};
 pub use event::{Event, OpenError, OpenFlags, Target, kernel_attr_size};
 pub use group::{Group, GroupError, GroupReading};
-pub use inherited::Inherited;
+pub use inherited::{Inherited, descriptor};
 pub use ioctl::BpfPrograms;
 pub use mmap_page::{Capabilities, PageState, TimeConversion};
 pub use own_events::{disable_own_events, enable_own_events};

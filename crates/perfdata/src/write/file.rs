@@ -187,9 +187,15 @@ impl<W: Write + Seek> FileWriter<W> {
         &self.out
     }
 
-    /// Flushes, writes the feature table, the sections and those of our own,
-    /// then the feature bits.
+    /// [`FileWriter::end`], and the destination back.
     pub fn finish(mut self, features: &Features) -> io::Result<W> {
+        self.end(features)?;
+        Ok(self.out)
+    }
+
+    /// Flushes, writes the feature table, the sections and those of our own,
+    /// then the feature bits. Nothing may be written behind.
+    pub fn end(&mut self, features: &Features) -> io::Result<()> {
         self.flush()?;
         let table_at = self.data_at + self.written;
         let (bits, table) = feature_table(features, table_at);
@@ -203,8 +209,7 @@ impl<W: Write + Seek> FileWriter<W> {
         self.out.flush()?;
         self.out.seek(SeekFrom::Start(FEATURES_AT))?;
         self.out.write_all(&bits)?;
-        self.out.flush()?;
-        Ok(self.out)
+        self.out.flush()
     }
 }
 

@@ -69,15 +69,21 @@ impl<W: Write> PipeWriter<W> {
         self.written
     }
 
-    /// Writes the sections of our own among `late`, flushes and ends the
-    /// stream. perf's can stand before the data only.
+    /// [`PipeWriter::end`], and the destination back.
     pub fn finish(mut self, late: &Features) -> io::Result<W> {
-        let mut tail = Vec::new();
-        own::encode_records(late, &mut tail);
-        self.out.write_all(&tail)?;
+        self.end(late)?;
         self.out
             .into_inner()
             .map_err(io::IntoInnerError::into_error)
+    }
+
+    /// Writes the sections of our own among `late`, flushes and ends the
+    /// stream. perf's can stand before the data only.
+    pub fn end(&mut self, late: &Features) -> io::Result<()> {
+        let mut tail = Vec::new();
+        own::encode_records(late, &mut tail);
+        self.out.write_all(&tail)?;
+        self.out.flush()
     }
 }
 

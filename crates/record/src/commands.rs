@@ -1,0 +1,236 @@
+//! Commands that another program sends while a recording runs, as perf's
+//! `--control` takes them: lines to one descriptor or FIFO, and `ack` back
+//! through another when one is done (with a NUL behind it, as perf's).
+//!
+//! | command | what it does | answer |
+//! |---|---|---|
+//! | `enable [EVENT]`, `disable [EVENT]` | starts or stops events | `ack` |
+//! | `evlist [-v\|-g\|-F]` | lists the events to the user | `ack` |
+//! | `snapshot` | another file begins, where files are switched | `ack` |
+//! | `ping` | nothing | `ack` |
+//! | `stop` | ends the recording | `ack` |
+//!
+//! What is none of them has no answer. As perf does it, the beginning of a line
+//! decides which command it is, and a line may end with a NUL or with what was
+//! sent at once.
+
+use prof_sys::{descriptor, wait_writable};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where commands come from, and where answers go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Channel {
+    /// Numbers of descriptors that this process was started with.
+    Descriptors(i32, Option<i32>),
+    /// FIFOs, which are there already.
+    Fifos(PathBuf, Option<PathBuf>),
+}
+
+/// Most bytes that are read at a time; a longer line is cut.
+const MOST_BYTES: usize = 4096;
+/// How long an answer may take that nobody reads.
+const ANSWER_WITHIN: Duration = Duration::from_millis(100);
+
+/// With the NUL that perf sends, too: some read a fixed number of bytes.
+const ANSWER: &[u8] = b"ack\n\0";
+
+/// A command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Starts (true) or stops all events or those of a name.
+    Switch(bool, Option<String>),
+    /// Lists the events.
+    List(Details),
+    Snapshot,
+    Stop,
+    Ping,
+    /// One of these commands, but not as it must be written.
+    Wrong,
+}
+
+/// What a list of events tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Details {
+    Names,
+    /// All of the attr.
+    Attrs,
+    /// The rate.
+    Rates,
+    /// The groups.
+    Groups,
+}
+
+impl Order {
+    /// `None` for what has no answer.
+    fn parse(line: &str) -> Option<Self> {
+        let behind = |name: &str| line.strip_prefix(name);
+        if let Some(rest) = behind("enable") {
+            return Some(Self::switch(true, rest));
+        }
+        if let Some(rest) = behind("disable") {
+            return Some(Self::switch(false, rest));
+        }
+        if let Some(rest) = behind("evlist") {
+            return Some(match rest.trim() {
+                "" => Self::List(Details::Names),
+                "-v" => Self::List(Details::Attrs),
+                "-F" => Self::List(Details::Rates),
+                "-g" => Self::List(Details::Groups),
+                _ => Self::Wrong,
+            });
+        }
+        let whole = [
+            ("snapshot", Self::Snapshot),
+            ("stop", Self::Stop),
+            ("ping", Self::Ping),
+        ];
+        let found = whole.into_iter().find(|(name, _)| line.starts_with(name));
+        found.map(|(_, order)| order)
+    }
+
+    fn switch(is_on: bool, rest: &str) -> Self {
+        match (rest, rest.strip_prefix([' ', '\t'])) {
+            ("", _) => Self::Switch(is_on, None),
+            (_, Some(name)) if name.trim().is_empty() => Self::Switch(is_on, None),
+            (_, Some(name)) => Self::Switch(is_on, Some(name.trim().to_owned())),
+            _ => Self::Wrong,
+        }
+    }
+}
+
+/// The two ends.
+#[derive(Debug)]
+pub(crate) struct Commands {
+    control: File,
+    answers: Option<File>,
+}
+
+impl Commands {
+    /// # Errors
+    /// If a descriptor is not open, or there is no such FIFO.
+    pub(crate) fn open(channel: &Channel) -> io::Result<Self> {
+        let (control, answers) = match channel {
+            Channel::Descriptors(control, answers) => (
+                File::from(descriptor(*control)?),
+                answers.map(descriptor).transpose()?.map(File::from),
+            ),
+            Channel::Fifos(control, answers) => {
+                (fifo(control)?, answers.as_deref().map(fifo).transpose()?)
+            }
+        };
+        Ok(Self { control, answers })
+    }
+
+    /// To wait for commands.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
+    }
+
+    /// The commands that came, to be asked when there is something to read;
+    /// `None` if none will come any more.
+    pub(crate) fn take(&mut self) -> Option<Vec<Order>> {
+        let mut bytes = [0; MOST_BYTES];
+        let read = match self.control.read(&mut bytes) {
+            Ok(0) => return None,
+            Ok(read) => read,
+            Err(error) => {
+                let again = [io::ErrorKind::Interrupted, io::ErrorKind::WouldBlock];
+                return again.contains(&error.kind()).then(Vec::new);
+            }
+        };
+        let text = String::from_utf8_lossy(bytes.get(..read).unwrap_or_default());
+        let lines = text.split(['\n', '\0']);
+        Some(lines.filter_map(Order::parse).collect())
+    }
+
+    /// Says that a command is done. One that nobody reads is not waited for.
+    pub(crate) fn answer(&mut self) {
+        if let Some(answers) = &mut self.answers
+            && wait_writable(answers.as_fd(), ANSWER_WITHIN).unwrap_or(false)
+        {
+            // Whoever asked may be gone.
+            let _ = answers.write_all(ANSWER);
+        }
+    }
+}
+
+/// Opened for both directions: others may come and go.
+fn fifo(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)?;
+    match file.metadata()?.file_type().is_fifo() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no FIFO (mkfifo makes one)")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Channel, Commands, Details, Order};
+    use std::io::{Read, Write};
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn lines_mean_what_perf_takes_them_for() {
+        let on = |name: &str| Some(Order::Switch(true, Some(name.to_owned())));
+        let cases = [
+            ("enable", Some(Order::Switch(true, None))),
+            ("disable", Some(Order::Switch(false, None))),
+            ("enable page-faults", on("page-faults")),
+            ("enablexyz", Some(Order::Wrong)),
+            ("evlist", Some(Order::List(Details::Names))),
+            ("evlist -v", Some(Order::List(Details::Attrs))),
+            ("evlist -F", Some(Order::List(Details::Rates))),
+            ("evlist -x", Some(Order::Wrong)),
+            ("snapshot", Some(Order::Snapshot)),
+            ("pingpong", Some(Order::Ping)),
+            ("stop", Some(Order::Stop)),
+            ("bogus", None),
+            ("", None),
+        ];
+        for (line, order) in cases {
+            assert_eq!(Order::parse(line), order, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn commands_come_through_descriptors_and_are_answered() {
+        let (control, mut sender) = std::io::pipe().expect("a pipe");
+        let (mut reader, answers) = std::io::pipe().expect("a pipe");
+        let channel = Channel::Descriptors(control.as_raw_fd(), Some(answers.as_raw_fd()));
+        let mut commands = Commands::open(&channel).expect("open");
+        sender.write_all(b"ping\nstop\0enable").expect("room");
+        let orders = commands.take().expect("open");
+        assert_eq!(
+            orders,
+            [Order::Ping, Order::Stop, Order::Switch(true, None)]
+        );
+        commands.answer();
+        drop((sender, answers));
+        assert_eq!(commands.take(), None);
+        drop(commands);
+        let mut answered = String::new();
+        reader.read_to_string(&mut answered).expect("readable");
+        assert_eq!(answered, "ack\n\0");
+        let closed = Channel::Descriptors(1 << 20, None);
+        assert!(Commands::open(&closed).is_err());
+    }
+
+    #[test]
+    fn what_is_no_fifo_is_refused() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let channel = Channel::Fifos(file.path().to_owned(), None);
+        let error = Commands::open(&channel).expect_err("a file");
+        assert!(error.to_string().contains("no FIFO"));
+        let missing = Channel::Fifos("/no/such".into(), None);
+        assert!(Commands::open(&missing).is_err());
+    }
+}

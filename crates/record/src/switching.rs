@@ -1,0 +1,118 @@
+//! When a recording goes on in another file.
+
+use crate::options::Switching;
+use std::time::Instant;
+
+/// How often nothing must have come before nothing older than a cut will.
+const QUIET: u32 = 2;
+
+/// Says when.
+#[derive(Debug)]
+pub(crate) struct Switcher {
+    when: Switching,
+    /// When this file began.
+    began: Instant,
+    /// How often nothing came since the cut; `None` while there is none.
+    quiet: Option<u32>,
+}
+
+/// What to do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Go on.
+    None,
+    /// The file is to end with what has come so far.
+    Cut,
+    /// All that belongs into it has come.
+    Switch,
+    /// Nothing more comes by itself: what is held back is to be let go, and
+    /// then the file ends.
+    Press,
+}
+
+impl Switcher {
+    pub(crate) fn new(when: Switching) -> Self {
+        Self {
+            when,
+            began: Instant::now(),
+            quiet: None,
+        }
+    }
+
+    /// After records were written, or none came for a while (`is_idle`); the
+    /// file has `size` bytes, another may be wanted, and of what belongs into
+    /// this one something may be held back.
+    pub(crate) fn step(
+        &mut self,
+        is_idle: bool,
+        size: u64,
+        is_wanted: bool,
+        is_held: bool,
+    ) -> Step {
+        let Some(quiet) = &mut self.quiet else {
+            let is_due = is_wanted
+                || self.when.at_size.is_some_and(|most| size >= most)
+                || self
+                    .when
+                    .every
+                    .is_some_and(|time| self.began.elapsed() >= time);
+            if is_due {
+                self.quiet = Some(0);
+                return Step::Cut;
+            }
+            return Step::None;
+        };
+        if is_idle {
+            *quiet += 1;
+        }
+        match (is_held, *quiet >= QUIET) {
+            (true, true) => Step::Press,
+            (false, true) => Step::Switch,
+            (false, false) if !is_idle => Step::Switch,
+            _ => Step::None,
+        }
+    }
+
+    /// Another file has begun, or cannot.
+    pub(crate) fn switched(&mut self) {
+        self.began = Instant::now();
+        self.quiet = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Step, Switcher};
+    use crate::options::Switching;
+
+    #[test]
+    fn a_file_ends_when_all_that_belongs_into_it_has_come() {
+        let mut switcher = Switcher::new(Switching {
+            on_signal: true,
+            at_size: Some(100),
+            ..Switching::default()
+        });
+        assert_eq!(switcher.step(false, 99, false, false), Step::None);
+        assert_eq!(switcher.step(false, 100, false, false), Step::Cut);
+        // A drain later, but the unwinder holds some back.
+        assert_eq!(switcher.step(false, 120, false, true), Step::None);
+        assert_eq!(switcher.step(false, 120, true, false), Step::Switch);
+        switcher.switched();
+        assert_eq!(switcher.step(false, 0, false, false), Step::None);
+    }
+
+    #[test]
+    fn where_nothing_happens_a_file_ends_too() {
+        let mut switcher = Switcher::new(Switching {
+            on_signal: true,
+            ..Switching::default()
+        });
+        assert_eq!(switcher.step(true, 0, true, false), Step::Cut);
+        assert_eq!(switcher.step(true, 0, false, true), Step::None);
+        assert_eq!(switcher.step(true, 0, false, true), Step::Press);
+        switcher.switched();
+        assert_eq!(switcher.step(true, 0, true, false), Step::Cut);
+        assert_eq!(switcher.step(true, 0, false, false), Step::None);
+        assert_eq!(switcher.step(true, 0, false, false), Step::Switch);
+    }
+}

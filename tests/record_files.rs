@@ -1,0 +1,269 @@
+//! One recording in several files: each stands alone, and none of what was
+//! recorded is missing or there twice.
+
+use crate::oracle::{
+    Finished, compiled, have, perf_at, perfs, prof, prof_command, scratch, skipped,
+};
+use crate::patience::wait_until;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A folder of its own, empty.
+fn folder(name: &str) -> PathBuf {
+    let folder = scratch().join(format!("record-files-{}-{name}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("the target folder is writable");
+    folder
+}
+
+/// The recordings of a folder with the time in their names, oldest first.
+fn stamped(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("there");
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    let is_stamped = |path: &PathBuf| {
+        let name = path.file_name().expect("a name").to_string_lossy();
+        let stamp = name.strip_prefix("perf.data.").unwrap_or_default();
+        stamp.len() == 16 && stamp.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    files.retain(is_stamped);
+    files.sort();
+    files
+}
+
+/// `prof record` of page faults, each a sample, in a folder.
+fn record(folder: &Path, args: &[&str]) -> Command {
+    let mut command = prof_command();
+    command
+        .args(["record", "-e", "page-faults", "-c", "1", "-o"])
+        .arg(folder.join("perf.data"))
+        .args(args);
+    command
+}
+
+/// Of each sample thread name and symbol, as perf reads the file alone.
+fn samples(perf: &Path, file: &Path) -> Vec<(String, String)> {
+    let file = file.to_str().expect("a path of ours");
+    let script = perf_at(perf, &["script", "-i", file, "-G", "-F", "comm,ip,sym"]);
+    let script = script.succeeded("perf script");
+    let text = script.text();
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    lines
+        .map(|line| {
+            let mut words = line.split_whitespace();
+            let comm = words.next().expect("a name").to_owned();
+            let _address = words.next();
+            (comm, words.collect::<Vec<_>>().join(" "))
+        })
+        .collect()
+}
+
+/// What the program says it did, and how many samples of it the kernel lost at
+/// most, if it could be recorded.
+fn touched(test: &str, ended: &Finished) -> Option<(usize, usize)> {
+    if ended.stderr.contains("EACCES") {
+        skipped(test, &ended.stderr);
+        return None;
+    }
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let before = ended.stderr.split(" lost").next().expect("a first part");
+    let lost = before.rsplit(' ').next().and_then(|lost| lost.parse().ok());
+    let lost = lost.unwrap_or_else(|| panic!("{}", ended.stderr));
+    Some((ended.text().trim().parse().expect("a number"), lost))
+}
+
+#[test]
+fn every_event_is_in_one_of_the_files_with_its_names() {
+    let test = "every_event_is_in_one_of_the_files_with_its_names";
+    let Some(program) = compiled(test, "pages_of_children.c", &["-O1"]) else {
+        return;
+    };
+    if !have(test, "perf") {
+        return;
+    }
+    let program = program.to_str().expect("a path of ours");
+    let comm: String = Path::new(program)
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()[..15]
+        .into();
+    for mode in [&[][..], &["-g"], &["--call-graph", "fp"]] {
+        let folder = folder("whole");
+        let mut args = vec!["--switch-output=100ms"];
+        args.extend(mode);
+        args.extend([program, "1000"]);
+        let ended = Finished::from(record(&folder, &args).output().expect("prof starts"));
+        let Some((touched, lost)) = touched(test, &ended) else {
+            return;
+        };
+        let files = stamped(&folder);
+        assert!(files.len() > 1 && !folder.join("perf.data").exists());
+        for perf in perfs(test) {
+            let mut found = 0;
+            for (at, file) in files.iter().enumerate() {
+                for (name, symbol) in samples(&perf, file) {
+                    // In the first file there is what was before exec, too.
+                    let is_named = [comm.as_str(), "exe", "program"].contains(&name.as_str());
+                    assert!(is_named || at == 0 && name == "prof", "{name} in {file:?}");
+                    found += usize::from(symbol == "touch_page");
+                }
+            }
+            let expected = touched - lost.min(touched)..=touched;
+            assert!(
+                expected.contains(&found),
+                "{mode:?}: {found} of {expected:?}"
+            );
+        }
+        std::fs::remove_dir_all(folder).expect("ours");
+    }
+}
+
+/// Starts a recording of a shell that waits for its input to end.
+fn start(folder: &Path, args: &[&str]) -> Child {
+    let args = [args, &["sh", "-c", "echo ready; read line; exit 7"]].concat();
+    record(folder, &args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("prof starts")
+}
+
+/// Whether the command has begun.
+fn is_ready(child: &mut Child) -> bool {
+    let mut line = String::new();
+    let output = child.stdout.take().expect("piped");
+    BufReader::new(output)
+        .read_line(&mut line)
+        .expect("readable");
+    line == "ready\n"
+}
+
+fn send(child: &Child, signal: &str) {
+    let pid = child.id().to_string();
+    let sent = Command::new("kill")
+        .args([&format!("-{signal}"), &pid])
+        .status();
+    assert!(sent.expect("kill starts").success());
+}
+
+fn end(child: Child) -> Finished {
+    child.wait_with_output().expect("ends").into()
+}
+
+#[test]
+fn a_signal_ends_a_file_also_where_nothing_happens() {
+    let test = "a_signal_ends_a_file_also_where_nothing_happens";
+    for stacks in [&[][..], &["-g"]] {
+        let folder = folder("signal");
+        let mut child = start(&folder, &[&["--switch-output"], stacks].concat());
+        if !is_ready(&mut child) {
+            return skipped(test, &end(child).stderr);
+        }
+        for count in 1..4 {
+            send(&child, "USR2");
+            wait_until("another file", || stamped(&folder).len() == count);
+        }
+        let ended = end(child);
+        assert_eq!(ended.code, 7, "{}", ended.stderr);
+        let files = stamped(&folder);
+        assert_eq!(files.len(), 4, "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("and 3 files before it"),
+            "{}",
+            ended.stderr
+        );
+        for file in files {
+            let file = file.to_str().expect("a path of ours").to_owned();
+            // Each knows the shell, though it was started in the first.
+            let dump = prof(&["dump", "-i", &file]).succeeded("prof dump");
+            let text = dump.text();
+            assert!(
+                text.contains("COMM") && text.contains("/sh") || text.contains("/dash"),
+                "{text}"
+            );
+            prof(&["dump", "--header", "-i", &file]).succeeded("prof dump");
+        }
+    }
+}
+
+#[test]
+fn only_the_newest_files_stay_where_that_is_asked_for() {
+    let test = "only_the_newest_files_stay_where_that_is_asked_for";
+    let folder = folder("newest");
+    let mut child = start(&folder, &["--switch-output=signal", "--switch-max-files=2"]);
+    if !is_ready(&mut child) {
+        return skipped(test, &end(child).stderr);
+    }
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        send(&child, "USR2");
+        let before = seen.clone();
+        wait_until("another file", || {
+            seen = stamped(&folder);
+            seen.last() != before.last()
+        });
+        assert!(seen.len() <= 3, "{seen:?}");
+    }
+    assert_eq!(end(child).code, 7);
+    let left = stamped(&folder);
+    assert_eq!(left.len(), 2);
+    assert_eq!(left.first(), seen.last());
+}
+
+#[test]
+fn a_timestamp_is_part_of_the_name_as_perfs() {
+    let test = "a_timestamp_is_part_of_the_name_as_perfs";
+    let folder = folder("timestamp");
+    let ended = record(&folder, &["--timestamp-filename", "true"]).output();
+    let ended = Finished::from(ended.expect("prof starts"));
+    if ended.stderr.contains("EACCES") {
+        return skipped(test, &ended.stderr);
+    }
+    let files = stamped(&folder);
+    assert_eq!(files.len(), 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains(&*files[0].to_string_lossy()));
+    assert!(!folder.join("perf.data").exists());
+}
+
+#[test]
+fn streams_have_no_second_file() {
+    for option in ["--switch-output=1s", "--timestamp-filename"] {
+        let refused = prof(&["record", option, "-o", "-", "true"]);
+        assert_eq!(refused.code, 1, "{option}");
+        assert!(
+            refused.stderr.contains("it is no file"),
+            "{}",
+            refused.stderr
+        );
+        assert!(refused.stdout.is_empty());
+    }
+}
+
+#[test]
+fn the_largest_size_holds_within_one_drain() {
+    let test = "the_largest_size_holds_within_one_drain";
+    let Some(program) = compiled(test, "pages_of_children.c", &["-O1"]) else {
+        return;
+    };
+    let folder = folder("largest");
+    let program = program.to_str().expect("a path of ours");
+    // Two rings of 64 KiB hold what one drain can give.
+    let args = ["--max-size=1M", "-m", "16", "-C", "0", program, "3000"];
+    let ended = Finished::from(record(&folder, &args).output().expect("prof starts"));
+    if ended.stderr.contains("EACCES") {
+        return skipped(test, &ended.stderr);
+    }
+    let size = std::fs::metadata(folder.join("perf.data"))
+        .expect("there")
+        .len();
+    assert!(size > 1 << 20, "{size}: {}", ended.stderr);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    assert!(
+        size <= (1 << 20) + (cpus << 16) + (256 << 10),
+        "{size}: {}",
+        ended.stderr
+    );
+}
