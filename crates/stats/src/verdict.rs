@@ -1,0 +1,129 @@
+//! What may be said of a change.
+
+use crate::{Change, Control, Kind, adjusted, runs_needed};
+
+/// What may be said of a row that was measured before and after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It costs less.
+    Faster,
+    /// It costs more.
+    Slower,
+    /// If it changed, then by less than the bound.
+    Same,
+    /// Neither can be said yet.
+    Undecided {
+        /// Runs (of each side) or, where one a side was given, samples in
+        /// units of those at hand that would decide in nine of ten tries;
+        /// `None` if no number that anyone would measure does.
+        needs: Option<u64>,
+    },
+}
+
+/// How verdicts are found.
+#[derive(Debug, Clone, Copy)]
+pub struct Question {
+    /// A change below this, in the unit of the changes, is none.
+    pub bound: f64,
+    /// The expected part of false ones among what is said, 0.05.
+    pub level: f64,
+    /// How rows are thought to depend on each other.
+    pub control: Control,
+}
+
+/// The verdict on each change. "Faster" or "slower" is said first, "same" of
+/// what is left; each kind has its false discoveries controlled over all
+/// rows.
+pub fn verdicts(changes: &[Change], question: &Question) -> Vec<Verdict> {
+    let p_values: Vec<f64> = changes.iter().map(Change::p_value).collect();
+    let of_difference = adjusted(&p_values, question.control);
+    let p_values: Vec<f64> = changes
+        .iter()
+        .map(|change| change.p_of_as_large_as(question.bound))
+        .collect();
+    let of_equality = adjusted(&p_values, question.control);
+    let both = of_difference.iter().zip(&of_equality);
+    changes
+        .iter()
+        .zip(both)
+        .map(|(change, (&differs, &equals))| match change.value {
+            value if differs <= question.level && value < 0.0 => Verdict::Faster,
+            value if differs <= question.level && value > 0.0 => Verdict::Slower,
+            _ if equals <= question.level => Verdict::Same,
+            _ => Verdict::Undecided {
+                needs: needs(change, question),
+            },
+        })
+        .collect()
+}
+
+/// Runs of each side that would decide if the change is as it seems: to show
+/// it, or to show that it is below the bound, whichever is less.
+fn needs(change: &Change, question: &Question) -> Option<u64> {
+    let to_show = runs_needed(change.deviation, change.value, question.level);
+    let left = question.bound - change.value.abs();
+    let to_exclude = (left > 0.0)
+        .then(|| runs_needed(change.deviation, left, 2.0 * question.level))
+        .flatten();
+    let least = match (to_show, to_exclude) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    };
+    // A run more is more than is known now.
+    let known = match change.kind {
+        Kind::TheseRuns => 2,
+        Kind::AnotherRun => (change.df / 2.0).floor().clamp(1.0, 1e6) as u64 + 1,
+    };
+    least.map(|least| least.max(known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Question, Verdict, verdicts};
+    use crate::{Change, Control, Kind};
+
+    fn change(value: f64, error: f64) -> Change {
+        Change {
+            value,
+            error,
+            df: 8.0,
+            deviation: error * (5.0_f64 / 2.0).sqrt(),
+            kind: Kind::AnotherRun,
+        }
+    }
+
+    const QUESTION: Question = Question {
+        bound: 2.0,
+        level: 0.05,
+        control: Control::Usual,
+    };
+
+    #[test]
+    fn each_verdict_is_given_where_it_holds() {
+        let changes = [
+            change(-5.0, 0.3),
+            change(4.0, 0.3),
+            change(0.1, 0.2),
+            change(1.5, 1.0),
+        ];
+        let found = verdicts(&changes, &QUESTION);
+        assert_eq!(
+            found[..3],
+            [Verdict::Faster, Verdict::Slower, Verdict::Same]
+        );
+        let Verdict::Undecided { needs: Some(needs) } = found[3] else {
+            panic!("{found:?}");
+        };
+        assert!((20..40).contains(&needs), "{needs}");
+    }
+
+    #[test]
+    fn one_small_p_value_among_many_is_no_discovery() {
+        // t = 3 alone is one; among a hundred rows it is not.
+        let alone = [change(0.3, 0.1)];
+        assert_eq!(verdicts(&alone, &QUESTION), [Verdict::Slower]);
+        let mut many = vec![change(0.0, 0.1); 100];
+        many[0] = change(0.3, 0.1);
+        assert_eq!(verdicts(&many, &QUESTION)[0], Verdict::Same);
+    }
+}
