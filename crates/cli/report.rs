@@ -11,9 +11,10 @@ use crate::pager::Pager;
 use crate::progress::{ProgressLine, Stage};
 use crate::recording::Input;
 use crate::refused::Refused;
-use crate::switching::{Switch, SwitchArgs};
+use crate::switching::SwitchArgs;
 use anyhow::Context;
 use prof_abi::{AttrFlags, SampleType};
+use prof_listing::Switch;
 use prof_listing::dump::{HeaderDetail, Stats};
 use prof_perfdata::Reader;
 use prof_profile::{Counting, EventId, Profile};
@@ -390,7 +391,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     };
     let (mut profile, mut reader) = input.resolve(&symbolizer, detail, &progress)?;
     args.check_counting(&profile, &reader)?;
-    Switch::new(&args.switch, &profile)?.apply(&mut profile);
+    Switch::new(&args.switch.events(), &profile)
+        .map_err(|error| usage(error.to_string()))?
+        .apply(&mut profile);
     if let Some(most) = args.max_stack {
         profile.limit_stacks(most);
     }

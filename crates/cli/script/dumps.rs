@@ -1,7 +1,7 @@
 //! `--per-event-dump`: the samples of each event in a file of its own.
 
-use super::CHUNK;
 use anyhow::Context;
+use prof_listing::script::{ByEvent, CHUNK};
 use prof_perfdata::Event;
 use prof_profile::EventId;
 use prof_report::escape;
@@ -45,30 +45,11 @@ impl Dumps {
         Ok(Self(dumps))
     }
 
-    /// Where the next sample of `event` is to be printed; `None` if the
-    /// recording has no such event.
-    pub(super) fn text(&mut self, event: EventId) -> Option<&mut Vec<u8>> {
-        let dump = self.0.get_mut(usize::from(event.0))?;
-        dump.samples += 1;
-        Some(&mut dump.text)
-    }
-
-    /// Writes what is full.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub(super) fn flush_full(&mut self, event: EventId) -> anyhow::Result<()> {
-        match self.0.get_mut(usize::from(event.0)) {
-            Some(dump) if dump.text.len() >= CHUNK => dump.flush(),
-            _ => Ok(()),
-        }
-    }
-
     /// Ends all files and says what is in them, in perf's words.
     ///
     /// # Errors
     /// If one cannot be written.
-    pub(super) fn finish(mut self, out: &mut Vec<u8>) -> anyhow::Result<()> {
+    pub(super) fn finish(mut self, out: &mut impl Write) -> anyhow::Result<()> {
         for dump in &mut self.0 {
             dump.flush()?;
             let path = dump.path.display().to_string();
@@ -82,6 +63,21 @@ impl Dumps {
             )?;
         }
         Ok(())
+    }
+}
+
+impl ByEvent<anyhow::Error> for Dumps {
+    fn text(&mut self, event: EventId) -> Option<&mut Vec<u8>> {
+        let dump = self.0.get_mut(usize::from(event.0))?;
+        dump.samples += 1;
+        Some(&mut dump.text)
+    }
+
+    fn printed(&mut self, event: EventId) -> anyhow::Result<()> {
+        match self.0.get_mut(usize::from(event.0)) {
+            Some(dump) if dump.text.len() >= CHUNK => dump.flush(),
+            _ => Ok(()),
+        }
     }
 }
 

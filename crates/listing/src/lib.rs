@@ -15,6 +15,9 @@ pub mod dump;
 pub mod script;
 
 mod rust_source;
+mod switching;
+
+pub use switching::{NoSuchEvent, Switch, SwitchEvents};
 
 use std::io;
 

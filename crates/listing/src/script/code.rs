@@ -1,9 +1,9 @@
 //! Instructions and source lines of samples, from the files they ran.
 
+use super::rows::Sampled;
 use crate::code_files::read_source;
 use prof_abi::CpuMode;
 use prof_live::Processes;
-use prof_perfdata::{Record, Sample as Recorded};
 use prof_report::code::Arch;
 use prof_report::script::{
     BlockOptions, CodeAt, Field, Fields, LONGEST_INSTRUCTION, TakenBranch, instruction_length,
@@ -57,22 +57,21 @@ impl CodeReader {
     pub(super) fn of(
         &mut self,
         fields: Fields,
-        record: &Record<'_>,
-        recorded: &Recorded<'_>,
-        processes: &Processes,
+        of: Sampled<'_>,
         places: &mut PlaceNames<'_>,
     ) -> SampleCode {
+        let recorded = of.sample;
         let mut code = SampleCode::default();
         let Some(ip) = recorded.ip() else {
             return code;
         };
         let mut reading = Reading {
             reader: self,
-            processes,
+            processes: of.processes,
             places,
             pid: recorded.pid().unwrap_or(-1),
             tid: recorded.tid().unwrap_or(-1),
-            mode: record.misc.cpu_mode(),
+            mode: of.record.misc.cpu_mode(),
         };
         if (fields.has(Field::Insn) || fields.has(Field::InsnLen))
             && let Some((arch, mut bytes)) = reading.code(ip, LONGEST_INSTRUCTION)

@@ -34,62 +34,53 @@ impl Shown {
     }
 }
 
+/// A record that is no sample, and what is known of processes at its time.
+#[derive(Clone, Copy)]
+pub(super) struct Other<'a> {
+    pub(super) record: &'a Record<'a>,
+    pub(super) body: &'a Body<'a>,
+    pub(super) processes: &'a Processes,
+}
+
 /// How records are printed.
-#[derive(Debug)]
-pub struct Layout<'a> {
+pub(super) struct Layout<'a> {
     /// The fields of the samples.
-    pub selection: &'a Selection,
+    pub(super) selection: &'a Selection,
     /// Of each event whether its samples are printed with call chains.
-    pub chains: &'a [bool],
+    pub(super) chains: &'a [bool],
     /// How times are printed.
-    pub times: &'a mut Times,
+    pub(super) times: &'a mut Times,
 }
 
 /// Appends a record as `perf script --show-…-events` prints it.
-pub fn write(
-    record: &Record<'_>,
-    body: &Body<'_>,
-    processes: &Processes,
-    layout: Layout<'_>,
-    out: &mut Vec<u8>,
-) {
-    if record.kind == RecordType::FINISHED_ROUND {
+pub(super) fn write(of: Other<'_>, layout: Layout<'_>, out: &mut Vec<u8>) {
+    if of.record.kind == RecordType::FINISHED_ROUND {
         put(out, format_args!("PERF_RECORD_FINISHED_ROUND\n"));
         return;
     }
-    head(record, body, processes, layout, out);
-    let name = record.kind.name().unwrap_or("UNKNOWN");
+    head(of, layout, out);
+    let name = of.record.kind.name().unwrap_or("UNKNOWN");
     put(out, format_args!("PERF_RECORD_{name}"));
-    content(record, body, out);
+    content(of.record, of.body, out);
     out.push(b'\n');
 }
 
 /// Appends the line above a user call chain that stands apart.
-pub fn write_deferred(
-    record: &Record<'_>,
-    body: &Body<'_>,
-    processes: &Processes,
-    layout: Layout<'_>,
-    out: &mut Vec<u8>,
-) {
-    let Body::CallchainDeferred(chain) = body else {
-        return;
-    };
-    head(record, body, processes, layout, out);
+pub(super) fn write_deferred(of: Other<'_>, cookie: u64, layout: Layout<'_>, out: &mut Vec<u8>) {
+    head(of, layout, out);
     put(
         out,
-        format_args!("DEFERRED CALLCHAIN [cookie: {:x}]\n", chain.cookie),
+        format_args!("DEFERRED CALLCHAIN [cookie: {cookie:x}]\n"),
     );
 }
 
 /// Thread, CPU and time; of records without a trailer what their body tells.
-fn head(
-    record: &Record<'_>,
-    body: &Body<'_>,
-    processes: &Processes,
-    layout: Layout<'_>,
-    out: &mut Vec<u8>,
-) {
+fn head(of: Other<'_>, layout: Layout<'_>, out: &mut Vec<u8>) {
+    let Other {
+        record,
+        body,
+        processes,
+    } = of;
     let id = record.sample_id();
     let own = own_ids(body);
     let (pid, tid) = id.pid.zip(id.tid).or(own).unwrap_or((-1, -1));
@@ -212,30 +203,10 @@ fn content(record: &Record<'_>, body: &Body<'_>, out: &mut Vec<u8>) {
             let (pid, tid, ppid, ptid) = (task.pid, task.tid, task.parent_pid, task.parent_tid);
             put(out, format_args!("({pid}:{tid}):({ppid}:{ptid})"));
         }
-        Body::Switch(_) => put(out, format_args!(" {}", switch_direction(misc))),
-        Body::SwitchCpuWide(switch) => {
-            let other = if misc.has(Misc::SWITCH_OUT) {
-                "next"
-            } else {
-                "prev"
-            };
-            let (pid, tid) = (switch.next_prev_pid, switch.next_prev_tid);
-            let direction = switch_direction(misc);
-            put(
-                out,
-                format_args!(" {direction}  {other} pid/tid: {pid:5}/{tid:<5}"),
-            );
-        }
+        Body::Switch(_) | Body::SwitchCpuWide(_) => switch(misc, body, out),
         Body::Lost(lost) => put(out, format_args!(" lost {}", lost.lost)),
         Body::LostSamples(lost) => put(out, format_args!(" lost {}", lost.lost)),
-        Body::Ksymbol(symbol) => {
-            let (addr, len, kind) = (symbol.start, symbol.len, symbol.kind);
-            let (flags, name) = (symbol.flags, text(symbol.name.bytes()));
-            put(
-                out,
-                format_args!(" addr {addr:x} len {len} type {kind} flags 0x{flags:x} name {name}"),
-            );
-        }
+        Body::Ksymbol(symbol) => ksymbol(symbol, out),
         Body::BpfEvent(event) => {
             let (kind, flags, id) = (event.kind, event.flags, event.id);
             put(out, format_args!(" type {kind}, flags {flags}, id {id}"));
@@ -293,6 +264,28 @@ fn text_poke(poke: &prof_perfdata::body::TextPoke<'_>, out: &mut Vec<u8>) {
                 put(out, format_args!(" {byte:02x}"));
             }
         }
+    }
+}
+
+fn ksymbol(symbol: &prof_perfdata::body::Ksymbol<'_>, out: &mut Vec<u8>) {
+    let (addr, len, kind) = (symbol.start, symbol.len, symbol.kind);
+    let (flags, name) = (symbol.flags, text(symbol.name.bytes()));
+    put(
+        out,
+        format_args!(" addr {addr:x} len {len} type {kind} flags 0x{flags:x} name {name}"),
+    );
+}
+
+fn switch(misc: Misc, body: &Body<'_>, out: &mut Vec<u8>) {
+    let direction = switch_direction(misc);
+    put(out, format_args!(" {direction}"));
+    if let Body::SwitchCpuWide(switch) = body {
+        let other = match misc.has(Misc::SWITCH_OUT) {
+            true => "next",
+            false => "prev",
+        };
+        let (pid, tid) = (switch.next_prev_pid, switch.next_prev_tid);
+        put(out, format_args!("  {other} pid/tid: {pid:5}/{tid:<5}"));
     }
 }
 

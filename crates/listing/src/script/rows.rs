@@ -17,7 +17,7 @@ use prof_symbolize::Symbolizer;
 use std::collections::HashMap;
 
 /// Makes the details of samples, and prints them.
-pub struct Rows<'a> {
+pub(super) struct Rows<'a> {
     places: PlaceNames<'a>,
     tracing: Option<TracingData>,
     trace: Vec<u8>,
@@ -26,6 +26,22 @@ pub struct Rows<'a> {
     cgroups: HashMap<u64, String>,
     arch: Option<Arch>,
     code: Option<CodeReader>,
+}
+
+/// A sample as it was recorded, and what is known of processes at its time.
+#[derive(Clone, Copy)]
+pub(super) struct Sampled<'a> {
+    pub(super) record: &'a Record<'a>,
+    pub(super) sample: &'a Recorded<'a>,
+    pub(super) processes: &'a Processes,
+}
+
+impl Sampled<'_> {
+    /// An address of its process.
+    pub(super) fn at(&self, address: u64) -> (i32, CpuMode, u64) {
+        let pid = self.sample.pid().unwrap_or(-1);
+        (pid, self.record.misc.cpu_mode(), address)
+    }
 }
 
 /// Fields that are read from the code that ran.
@@ -43,7 +59,11 @@ type RegisterValues = Option<(u64, Vec<(&'static str, u64)>)>;
 
 impl<'a> Rows<'a> {
     /// `processes` knows the kernel's map already.
-    pub fn new(features: &Features, processes: &Processes, symbolizer: &'a Symbolizer) -> Self {
+    pub(super) fn new(
+        features: &Features,
+        processes: &Processes,
+        symbolizer: &'a Symbolizer,
+    ) -> Self {
         let tracing = features.tracing_data();
         let arch = features.arch();
         let arch = arch.and_then(|arch| Arch::from_machine(&arch.to_string_lossy()));
@@ -59,7 +79,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Learns from a record that is no sample.
-    pub fn learn(&mut self, body: &Body<'_>) {
+    pub(super) fn learn(&mut self, body: &Body<'_>) {
         if let Body::Cgroup(cgroup) = body {
             let path = String::from_utf8_lossy(cgroup.path.bytes()).into_owned();
             self.cgroups.insert(cgroup.id, path);
@@ -67,55 +87,36 @@ impl<'a> Rows<'a> {
     }
 
     /// Appends a sample.
-    pub fn write(
+    pub(super) fn write(
         &mut self,
-        record: &Record<'_>,
-        recorded: &Recorded<'_>,
+        of: Sampled<'_>,
         sample: Sample,
-        processes: &Processes,
         writer: &mut ScriptWriter<'_>,
         out: &mut Vec<u8>,
     ) {
+        let recorded = of.sample;
         let mut details = Details::of(sample);
         details.ip = recorded.ip().unwrap_or(0);
         details.has_chain = recorded.callchain().is_some();
         details.is_unwound = recorded.regs_user().is_some_and(|regs| regs.abi != 0)
             && recorded.stack_user().is_some();
         details.cookie = recorded.deferred_cookie();
-        let leaf = self.leaf(record, recorded, processes);
-        details.leaf = match &leaf {
-            RecordedLeaf::Sampled => Leaf::Sampled,
-            RecordedLeaf::Other(named) => Leaf::Recorded(named.place()),
-            RecordedLeaf::Missing => Leaf::Missing,
-        };
+        let leaf = self.leaf(of);
+        details.leaf = leaf.shown();
         let fields = writer.fields(&details);
-        let at = |address| {
-            (
-                recorded.pid().unwrap_or(-1),
-                record.misc.cpu_mode(),
-                address,
-            )
-        };
-        if fields.has(Field::Trace) {
-            self.print_trace(record, recorded);
-            details.trace = recorded.raw().map(|_| self.trace.as_slice());
-        }
-        let addr = recorded.addr().filter(|_| fields.has(Field::Addr));
-        let addr = addr.map(|address| Named::find(&mut self.places, processes, at(address)));
-        details.addr = addr.as_ref().map(Named::place);
-        let event = record.events().get(usize::from(sample.event.0));
+        let found = self.find(of, fields);
+        let event = of.record.events().get(usize::from(sample.event.0));
         details.addr_has_name = event.is_some_and(is_page_fault);
-        let branches = branches(&mut self.places, recorded, fields, processes, &at);
-        let branches: Option<Vec<Branch<'_>>> = branches
+        let branches: Option<Vec<Branch<'_>>> = found
+            .branches
             .as_ref()
             .map(|all| all.iter().map(RecordedBranch::shown).collect());
         details.branches = branches.as_deref();
-        let misc = misc_letters(record);
-        details.misc = &misc;
+        found.tell(&mut details);
+        if fields.has(Field::Trace) {
+            details.trace = recorded.raw().map(|_| self.trace.as_slice());
+        }
         details.bpf_output = recorded.raw();
-        let source = recorded.data_src().filter(|_| fields.has(Field::DataSrc));
-        let source = source.map(|value| (value, prof_abi::DataSource(value).to_string()));
-        details.data_src = source.as_ref().map(|(value, text)| (*value, text.as_str()));
         details.weight = recorded.weight();
         details.instruction_latency = recorded.weight_parts().map(|(_, latency, _)| latency);
         details.phys_addr = recorded.phys_addr();
@@ -123,31 +124,44 @@ impl<'a> Rows<'a> {
         details.code_page_size = recorded.code_page_size();
         let cgroup = recorded.cgroup();
         details.cgroup = cgroup.map(|id| self.cgroups.get(&id).map_or("unknown", String::as_str));
-        let at_interrupt = self.registers(fields, Field::Iregs, recorded.regs_intr());
-        let of_user = self.registers(fields, Field::Uregs, recorded.regs_user());
-        details.interrupt_registers = borrowed(&at_interrupt);
-        details.user_registers = borrowed(&of_user);
+        writer.write(&details, out);
+    }
+
+    /// Looks up what these fields show; the trace goes to `self.trace`.
+    fn find(&mut self, of: Sampled<'_>, fields: Fields) -> Found {
+        let recorded = of.sample;
+        if fields.has(Field::Trace) {
+            self.print_trace(of.record, recorded);
+        }
+        let addr = recorded.addr().filter(|_| fields.has(Field::Addr));
+        let addr = addr.map(|address| Named::find(&mut self.places, of.processes, of.at(address)));
+        let source = recorded.data_src().filter(|_| fields.has(Field::DataSrc));
+        let branches = branches(&mut self.places, of, fields);
         let code = match &mut self.code {
             Some(code) if OF_CODE.iter().any(|&field| fields.has(field)) => {
-                code.of(fields, record, recorded, processes, &mut self.places)
+                code.of(fields, of, &mut self.places)
             }
             _ => SampleCode::default(),
         };
-        details.instruction = &code.instruction;
-        details.blocks = &code.blocks;
-        let source_line = code.source_line.as_ref();
-        details.source_line = source_line.map(|(line, text)| (*line, text.as_str()));
-        writer.write(&details, out);
+        Found {
+            addr,
+            branches,
+            misc: misc_letters(of.record),
+            data_src: source.map(|value| (value, prof_abi::DataSource(value).to_string())),
+            at_interrupt: self.registers(fields, Field::Iregs, recorded.regs_intr()),
+            of_user: self.registers(fields, Field::Uregs, recorded.regs_user()),
+            code,
+        }
     }
 
     /// How the recorded chain begins. That of the profile begins with the
     /// sampled address, in place of the first entry if that is of the same mode.
-    fn leaf(
-        &mut self,
-        record: &Record<'_>,
-        recorded: &Recorded<'_>,
-        processes: &Processes,
-    ) -> RecordedLeaf {
+    fn leaf(&mut self, of: Sampled<'_>) -> RecordedLeaf {
+        let Sampled {
+            record,
+            sample: recorded,
+            processes,
+        } = of;
         let Some(entries) = recorded.callchain() else {
             return RecordedLeaf::Sampled;
         };
@@ -182,11 +196,10 @@ impl<'a> Rows<'a> {
 
     /// Appends the frames of a user call chain that stands apart from its
     /// samples.
-    pub fn push_chain(
+    pub(super) fn push_chain(
         &mut self,
         (pid, entries): (i32, impl Iterator<Item = u64>),
-        processes: &Processes,
-        fields: Fields,
+        (processes, fields): (&Processes, Fields),
         out: &mut Vec<u8>,
     ) {
         let mut mode = CpuMode::User;
@@ -274,6 +287,42 @@ enum RecordedLeaf {
     Missing,
 }
 
+impl RecordedLeaf {
+    fn shown(&self) -> Leaf<'_> {
+        match self {
+            Self::Sampled => Leaf::Sampled,
+            Self::Other(named) => Leaf::Recorded(named.place()),
+            Self::Missing => Leaf::Missing,
+        }
+    }
+}
+
+/// What was looked up for the fields of a sample.
+struct Found {
+    addr: Option<Named>,
+    branches: Option<Vec<RecordedBranch>>,
+    misc: String,
+    data_src: Option<(u64, String)>,
+    at_interrupt: RegisterValues,
+    of_user: RegisterValues,
+    code: SampleCode,
+}
+
+impl Found {
+    fn tell<'a>(&'a self, details: &mut Details<'a>) {
+        details.addr = self.addr.as_ref().map(Named::place);
+        details.misc = &self.misc;
+        let source = self.data_src.as_ref();
+        details.data_src = source.map(|(value, text)| (*value, text.as_str()));
+        details.interrupt_registers = borrowed(&self.at_interrupt);
+        details.user_registers = borrowed(&self.of_user);
+        details.instruction = &self.code.instruction;
+        details.blocks = &self.code.blocks;
+        let source_line = self.code.source_line.as_ref();
+        details.source_line = source_line.map(|(line, text)| (*line, text.as_str()));
+    }
+}
+
 struct RecordedBranch {
     from: Named,
     to: Named,
@@ -301,20 +350,18 @@ impl RecordedBranch {
 
 fn branches(
     places: &mut PlaceNames<'_>,
-    recorded: &Recorded<'_>,
+    of: Sampled<'_>,
     fields: Fields,
-    processes: &Processes,
-    at: &dyn Fn(u64) -> (i32, CpuMode, u64),
 ) -> Option<Vec<RecordedBranch>> {
     if !BRANCHES.iter().any(|&field| fields.has(field)) {
         return None;
     }
     let one = |branch: prof_perfdata::Branch| RecordedBranch {
-        from: Named::find(places, processes, at(branch.from)),
-        to: Named::find(places, processes, at(branch.to)),
+        from: Named::find(places, of.processes, of.at(branch.from)),
+        to: Named::find(places, of.processes, of.at(branch.to)),
         flags: branch.flags,
     };
-    Some(recorded.branches()?.iter().map(one).collect())
+    Some(of.sample.branches()?.iter().map(one).collect())
 }
 
 /// The kind of a branch; nothing where the hardware does not tell.

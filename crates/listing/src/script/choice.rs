@@ -1,42 +1,31 @@
 //! Which samples are printed.
 
-use super::usage;
 use prof_profile::{Profile, Sample};
-use prof_report::model::{TimeRange, parse_time_ranges};
+use prof_report::model::{TimeRange, TimeSpecError, parse_time_ranges};
 
-/// Filters by thread, CPU, time and symbol.
-#[derive(Debug, clap::Args)]
-pub(super) struct ChoiceArgs {
-    /// Only these times: START,STOP in seconds, 10%/2, 0%-10%
-    #[arg(long, value_name = "RANGES")]
-    time: Option<String>,
-    /// Only these processes
-    #[arg(long, value_name = "PID,…", value_delimiter = ',')]
-    pid: Vec<i32>,
-    /// Only these threads
-    #[arg(long, value_name = "TID,…", value_delimiter = ',')]
-    tid: Vec<i32>,
-    /// Only threads of these names
-    #[arg(short = 'c', long, value_name = "NAME,…", value_delimiter = ',')]
-    comms: Vec<String>,
-    /// Only these CPUs: 0,2-3
-    #[arg(short = 'C', long = "cpu", value_name = "LIST")]
-    cpu: Option<String>,
-    /// Only samples in these functions
-    #[arg(
-        short = 'S',
-        long = "symbols",
-        value_name = "NAME,…",
-        value_delimiter = ','
-    )]
-    symbols: Vec<String>,
-    /// Only samples in these files, by path or its last part
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    dsos: Vec<String>,
+/// Which samples are asked for: those that pass all of these. What is empty
+/// lets all pass.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// Ranges of time, as [`parse_time_ranges`] has them.
+    pub time: Option<String>,
+    /// Processes.
+    pub pids: Vec<i32>,
+    /// Threads.
+    pub tids: Vec<i32>,
+    /// Names of threads.
+    pub comms: Vec<String>,
+    /// CPUs: the first and the last of each range.
+    pub cpus: Option<Vec<(u32, u32)>>,
+    /// Functions.
+    pub symbols: Vec<String>,
+    /// Files, by path or its last part.
+    pub dsos: Vec<String>,
 }
 
 /// The samples asked for.
-pub(super) struct Choice {
+#[derive(Debug)]
+pub struct Choice {
     times: Vec<TimeRange>,
     cpus: Option<Vec<(u32, u32)>>,
     /// By task of the profile.
@@ -46,30 +35,32 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    pub(super) fn new(args: &ChoiceArgs, profile: &Profile) -> anyhow::Result<Self> {
+    /// What is asked for of a profile.
+    ///
+    /// # Errors
+    /// If the times are none.
+    pub fn new(asked: Asked, profile: &Profile) -> Result<Self, TimeSpecError> {
         let time_of = |row: usize| Some(profile.samples.get(row)?.time);
         let last = profile.samples.len().saturating_sub(1);
         let span = time_of(0).zip(time_of(last));
         let span = profile.origin.time_range.or(span);
-        let times = match &args.time {
-            Some(text) => {
-                parse_time_ranges(text, span).map_err(|error| usage(format!("--time: {error}")))?
-            }
+        let times = match &asked.time {
+            Some(text) => parse_time_ranges(text, span)?,
             None => Vec::new(),
         };
         let fits = |wanted: &[i32], id: i32| wanted.is_empty() || wanted.contains(&id);
         let takes = |task: &prof_profile::Task| {
             let comm = profile.name(task.comm);
-            fits(&args.pid, task.pid)
-                && fits(&args.tid, task.tid)
-                && (args.comms.is_empty() || args.comms.iter().any(|wanted| wanted == comm))
+            fits(&asked.pids, task.pid)
+                && fits(&asked.tids, task.tid)
+                && (asked.comms.is_empty() || asked.comms.iter().any(|wanted| wanted == comm))
         };
         Ok(Self {
             times,
-            cpus: args.cpu.as_deref().map(cpu_ranges).transpose()?,
             tasks: profile.tasks.iter().map(takes).collect(),
-            symbols: args.symbols.clone(),
-            dsos: args.dsos.clone(),
+            cpus: asked.cpus,
+            symbols: asked.symbols,
+            dsos: asked.dsos,
         })
     }
 
@@ -110,17 +101,4 @@ impl Choice {
             self.symbols.iter().any(|wanted| wanted == name)
         })
     }
-}
-
-/// `0,2-3` as first and last of each range.
-fn cpu_ranges(text: &str) -> anyhow::Result<Vec<(u32, u32)>> {
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let first: u32 = first.trim().parse().ok()?;
-        let last: u32 = last.trim().parse().ok()?;
-        (first <= last).then_some((first, last))
-    };
-    text.split(',')
-        .map(|part| range(part).ok_or_else(|| usage(format!("-C {text}: not a list of CPUs"))))
-        .collect()
 }

@@ -1,0 +1,154 @@
+//! `--switch-on` and `--switch-off`: samples count from one event on, or until
+//! another.
+
+use prof_profile::{EventId, Profile};
+use prof_report::escape;
+
+/// Events that begin and end what is considered, by name.
+#[derive(Debug, Clone, Default)]
+pub struct SwitchEvents {
+    /// Only samples after one of this event.
+    pub on: Option<String>,
+    /// Only samples before one of this event; with `on` until the next.
+    pub off: Option<String>,
+    /// Also the samples of these events.
+    pub shows_own: bool,
+}
+
+/// An event that the recording does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{option} {}: the recording has no such event; it has {}",
+    escape::terminal(.name),
+    escape::terminal(.known)
+)]
+pub struct NoSuchEvent {
+    /// What it was asked for with.
+    pub option: &'static str,
+    /// What was asked for.
+    pub name: String,
+    /// The events of the recording, separated by commas.
+    pub known: String,
+}
+
+/// What goes on while samples come, in the order of their times.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Switch {
+    on: Option<EventId>,
+    off: Option<EventId>,
+    shows_own: bool,
+    is_off: bool,
+}
+
+impl Switch {
+    /// The switch at the start of a recording.
+    ///
+    /// # Errors
+    /// If an event is not in the recording.
+    pub fn new(events: &SwitchEvents, profile: &Profile) -> Result<Self, NoSuchEvent> {
+        let find = |option, name: &Option<String>| {
+            let named = |name| find(profile, option, name);
+            name.as_deref().map(named).transpose()
+        };
+        let on = find("--switch-on", &events.on)?;
+        Ok(Self {
+            on,
+            off: find("--switch-off", &events.off)?,
+            shows_own: events.shows_own,
+            is_off: on.is_some(),
+        })
+    }
+
+    /// Takes the samples that are left out from a profile.
+    pub fn apply(mut self, profile: &mut Profile) {
+        if self == Self::default() {
+            return;
+        }
+        let mut counts = vec![0; profile.events.len()];
+        profile.samples.retain(|sample| {
+            let is_kept = !self.leaves_out(sample.event);
+            if let Some(count) = counts.get_mut(usize::from(sample.event.0)) {
+                *count += u64::from(is_kept);
+            }
+            is_kept
+        });
+        for (event, count) in profile.events.iter_mut().zip(counts) {
+            event.samples = count;
+        }
+    }
+
+    /// Whether a sample of `event` is to be left out; to be asked once for
+    /// each sample, in the order of their times.
+    pub fn leaves_out(&mut self, event: EventId) -> bool {
+        if self.is_off {
+            if self.on == Some(event) {
+                self.is_off = false;
+                return !self.shows_own;
+            }
+            return true;
+        }
+        if self.off == Some(event) {
+            self.is_off = true;
+            return !self.shows_own;
+        }
+        false
+    }
+}
+
+fn find(profile: &Profile, option: &'static str, name: &str) -> Result<EventId, NoSuchEvent> {
+    let mut events = profile.events.iter();
+    let index = events.position(|event| event.name == name);
+    let id = index.and_then(|index| u16::try_from(index).ok());
+    id.map(EventId).ok_or_else(|| {
+        let names = profile.events.iter().map(|event| event.name.as_str());
+        NoSuchEvent {
+            option,
+            name: name.to_owned(),
+            known: names.collect::<Vec<_>>().join(", "),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Switch;
+    use prof_profile::EventId;
+
+    const ON: EventId = EventId(1);
+    const OFF: EventId = EventId(2);
+    const OTHER: EventId = EventId(0);
+
+    /// Which of these are left.
+    fn left(mut switch: Switch, events: &[EventId]) -> Vec<usize> {
+        let kept = events.iter().enumerate();
+        kept.filter(|(_, event)| !switch.leaves_out(**event))
+            .map(|(index, _)| index)
+            .collect()
+    }
+
+    #[test]
+    fn samples_count_between_on_and_off_only() {
+        let events = [OTHER, OFF, ON, OTHER, OFF, OTHER, ON, OTHER];
+        let switch = Switch {
+            on: Some(ON),
+            off: Some(OFF),
+            is_off: true,
+            ..Switch::default()
+        };
+        assert_eq!(left(switch.clone(), &events), [3, 7]);
+        let with_own = Switch {
+            shows_own: true,
+            ..switch
+        };
+        assert_eq!(left(with_own, &events), [2, 3, 4, 6, 7]);
+    }
+
+    #[test]
+    fn after_off_alone_nothing_counts() {
+        let switch = Switch {
+            off: Some(OFF),
+            ..Switch::default()
+        };
+        assert_eq!(left(switch, &[OTHER, ON, OFF, OTHER]), [0, 1]);
+    }
+}
