@@ -34,6 +34,9 @@ pub(crate) enum Cause {
     /// The user part of a sample taken in the kernel while an exec is under
     /// way. The mappings of the old program are gone; perf keeps them.
     BeforeExec,
+    /// A function of the vDSO, which perf knows only from a copy that its
+    /// recorder made below the home, and here it has none.
+    Vdso,
 }
 
 /// Which frames are kept beside those that both tools name.
@@ -66,6 +69,9 @@ pub(crate) fn cause(perfs: &str, ours: &str, is_caller: bool) -> Option<Cause> {
     }
     if perf_address != address || perf_dso != dso {
         return None;
+    }
+    if perf_symbol == "[unknown]" && dso == "[vdso])" {
+        return Some(Cause::Vdso);
     }
     let is_stub = |symbol: &str| symbol.contains("@plt") || symbol.starts_with("_init+");
     if is_stub(symbol) || is_stub(perf_symbol) {

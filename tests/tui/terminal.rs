@@ -2,6 +2,7 @@
 
 use crate::patience::{self, PATIENCE};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
@@ -34,13 +35,10 @@ impl Terminal {
         grantpt(&controller).expect("grantpt");
         unlockpt(&controller).expect("unlockpt");
         let name = ptsname(&controller, Vec::new()).expect("ptsname");
-        let name = name.into_string().expect("a path in ASCII");
-        let user_end: OwnedFd = File::options()
-            .read(true)
-            .write(true)
-            .open(name)
-            .expect("the terminal's other end")
-            .into();
+        // Not the terminal of the tests, which may have none.
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let user_end: OwnedFd =
+            rustix::fs::open(name, flags, Mode::empty()).expect("the terminal's other end");
         set_size(&controller, columns, rows);
         let copy = || Stdio::from(user_end.try_clone().expect("a copy"));
         // setsid makes the terminal the controlling one without code of ours

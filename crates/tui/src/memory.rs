@@ -99,10 +99,20 @@ impl Folds {
         forest: &mut F,
         name: impl Fn(&F, u32) -> Name,
     ) -> Outline {
+        self.outline_or(forest, name, Outline::hottest)
+    }
+
+    /// The same; `untouched` makes the rows if there was none.
+    pub(super) fn outline_or<F: Forest>(
+        &mut self,
+        forest: &mut F,
+        name: impl Fn(&F, u32) -> Name,
+        untouched: impl FnOnce(&mut F) -> Outline,
+    ) -> Outline {
         let outline = if self.is_used {
             self.restored(forest, &name)
         } else {
-            Outline::hottest(forest)
+            untouched(forest)
         };
         self.set = Some((outline.rows().to_vec(), outline.scroll.cursor()));
         outline

@@ -176,3 +176,26 @@ fn what_is_done_to_a_view_that_waits_is_done_when_it_has_come() {
     bench.settle();
     assert_eq!(bench.screen(), patient.screen());
 }
+
+#[test]
+fn callers_stay_as_they_were_left_when_names_come() {
+    let mut bench = bench();
+    // Below a caller that is not open at first.
+    bench.keys("/memcpy\n^4").press(KeyCode::Down);
+    let below = bench.keys("+").press(KeyCode::Down).screen();
+    assert!(below.contains("▾ [.] parse"), "{below}");
+    assert_eq!(selected(&mut bench), "[.] main");
+    bench.app.set_profile(Arc::new(super::sketch().profile));
+    bench.settle();
+    assert_eq!(bench.screen(), below);
+    // Another selection; what was open there is open again.
+    bench.keys("fcomm=tool\n").keys("u");
+    assert_eq!(bench.screen(), below);
+    // The list of callees has a cursor of its own.
+    bench.press(KeyCode::End).press(KeyCode::Down);
+    let callees = bench.screen();
+    assert_ne!(callees, below);
+    bench.app.set_profile(Arc::new(super::sketch().profile));
+    bench.settle();
+    assert_eq!(bench.screen(), callees);
+}

@@ -6,6 +6,7 @@ use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask, Found, Grown, GrownTree, Seen};
 use crate::filters::Remap;
+use crate::memory::{Folds, Name};
 use crate::outline::{Forest, Outline, OutlineRow};
 use crate::paint::Pen;
 use crate::shared::{Selected, Shared};
@@ -33,10 +34,15 @@ struct Side {
 }
 
 impl Side {
-    fn new(direction: Direction, growth: GrownTree, least: u64) -> Self {
-        let mut forest = Grown { growth, least };
-        let mut outline = Outline::closed(&mut forest);
-        outline.open(&mut forest, 0);
+    /// Open to the first callers or callees, or as it was left: see
+    /// [`Folds`].
+    fn new(direction: Direction, mut forest: Grown, seen: &Seen, folds: &mut Folds) -> Self {
+        let name = |forest: &Grown, node| Name::of(seen, forest.site(seen, node));
+        let outline = folds.outline_or(&mut forest, name, |forest| {
+            let mut outline = Outline::closed(forest);
+            outline.open(forest, 0);
+            outline
+        });
         Self {
             direction,
             forest,
@@ -76,12 +82,22 @@ impl Sides {
     }
 }
 
+/// The lists as the user left them.
+#[derive(Default)]
+struct Left {
+    folds: [Folds; 2],
+    at: usize,
+}
+
 /// The tab.
 #[derive(Default)]
 pub(crate) struct Callers {
     /// The function's key.
     key: Option<u32>,
     sides: Option<Sides>,
+    /// What was open in each list, and which one the cursor was in, while
+    /// another profile or selection is on its way.
+    left: Left,
     /// Functions shown before, for the way back.
     trail: Vec<u32>,
     /// The view it was opened from.
@@ -93,8 +109,17 @@ impl Tab for Callers {
         &ABOUT
     }
 
-    fn renew(&mut self, _shared: &mut Shared, _fresh: &mut Fresh<'_>) {
-        self.sides = None;
+    /// New data: the lists are asked for again. What was open and where the
+    /// cursor was stay, by name.
+    fn renew(&mut self, _shared: &mut Shared, fresh: &mut Fresh<'_>) {
+        let (Some(sides), Some(before)) = (self.sides.take(), fresh.before) else {
+            return;
+        };
+        for (folds, side) in self.left.folds.iter_mut().zip(&sides.lists) {
+            let name = |node| Name::of(before, side.forest.site(before, node));
+            folds.remember(&side.outline, name);
+        }
+        self.left.at = sides.at;
     }
 
     /// Another profile came: functions have other numbers.
@@ -127,13 +152,16 @@ impl Tab for Callers {
             Answer::Around(around) if self.key == Some(around.key) => *around,
             other => return Some(other),
         };
+        let seen = shared.seen.as_ref()?;
         let least = shared.least();
+        let [above, below] = &mut self.left.folds;
+        let grown = |growth: GrownTree| Grown { growth, least };
         self.sides = Some(Sides {
             lists: [
-                Side::new(Direction::Callers, around.callers, least),
-                Side::new(Direction::Callees, around.callees, least),
+                Side::new(Direction::Callers, grown(around.callers), seen, above),
+                Side::new(Direction::Callees, grown(around.callees), seen, below),
             ],
-            at: 0,
+            at: self.left.at,
         });
         None
     }
@@ -304,6 +332,7 @@ impl Callers {
     fn set(&mut self, key: u32) {
         self.key = Some(key);
         self.sides = None;
+        self.left = Left::default();
     }
 
     /// The rows of the two lists: half each, or less for callers if few.
