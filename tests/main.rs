@@ -38,6 +38,7 @@ mod record_command;
 mod record_control;
 mod record_faults;
 mod record_files;
+mod record_flight;
 mod record_streams;
 mod record_targets;
 mod record_told;

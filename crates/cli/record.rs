@@ -10,7 +10,8 @@ use anyhow::Context;
 use prof_record::commands::Channel;
 use prof_record::events::{self, EventSpec};
 use prof_record::options::{
-    ChainFilter, Clock, Extras, ModeFilter, Options, Sampling, Stacks, Start, Switching, Target,
+    ChainFilter, Clock, Extras, Flight, ModeFilter, Options, Sampling, Stacks, Start, Switching,
+    Target,
 };
 use prof_record::output::Destination;
 use prof_record::{EndedBy, Finished, RecordError};
@@ -100,6 +101,11 @@ pub(crate) struct Args {
     /// Keep only so many of the newest files.
     #[arg(long, value_name = "N", requires = "switch_output", value_parser = clap::value_parser!(u32).range(1..))]
     switch_max_files: Option<u32>,
+    /// Keep only the newest records, in memory: of the last 30s (also ms, m,
+    /// h), or so many bytes (100M) [default: 64M]. SIGUSR2 writes them to FILE
+    /// and the time, the end of the recording to FILE.
+    #[arg(long, value_name = "TIME|SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64M", value_parser = values::flight, conflicts_with = "max_size")]
+    overwrite: Option<Flight>,
     /// Add the time of its end to the file's name.
     #[arg(long)]
     timestamp_filename: bool,
@@ -310,6 +316,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         most_files: args.switch_max_files.map(|most| most as usize),
         ..when
     });
+    options.flight = args.overwrite;
     options.timestamp_name = args.timestamp_filename;
     options.clock = args.clockid;
     options.extras = extras(args);

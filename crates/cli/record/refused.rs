@@ -118,12 +118,6 @@ impl Refuses for OfRecord {
         ),
         (
             None,
-            "overwrite",
-            Value::None,
-            "use --max-size or --duration",
-        ),
-        (
-            None,
             "proc-map-timeout",
             Value::Needed,
             "mappings are read without a time limit",

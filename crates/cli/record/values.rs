@@ -3,7 +3,7 @@
 use prof_record::DEFAULT_DUMP;
 use prof_record::commands::Channel;
 use prof_record::options::{
-    CLOCKS, Clock, MOST_DUMP, Sampling, Stacks, Start, Switching, parse_cpu_list,
+    CLOCKS, Clock, Flight, MOST_DUMP, Sampling, Stacks, Start, Switching, parse_cpu_list,
 };
 use prof_record::registers::{all_registers, parse_registers, register_names};
 use std::time::Duration;
@@ -108,6 +108,20 @@ pub(super) fn switching(text: &str) -> Result<Switching, String> {
             ..none
         }),
         None => Err("not signal, a size such as 100M, nor a time such as 30s".to_owned()),
+    }
+}
+
+/// A size with its unit or a time with its unit.
+pub(super) fn flight(text: &str) -> Result<Flight, String> {
+    match switching(text) {
+        Ok(Switching {
+            at_size: Some(bytes),
+            ..
+        }) => Ok(Flight::Bytes(bytes)),
+        Ok(Switching {
+            every: Some(time), ..
+        }) => Ok(Flight::Time(time)),
+        _ => Err("not a time such as 30s, nor a size such as 100M".to_owned()),
     }
 }
 

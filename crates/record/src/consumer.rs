@@ -74,8 +74,24 @@ pub(crate) trait Parts: Consumer {
     /// Ends the last file as [`Consumer::finish`] does, and says its name.
     fn end(&mut self, late: Features) -> Result<PathBuf, OutputError>;
 
+    /// What came of the last switch, if that was not known then and is now.
+    fn switched(&mut self) -> Option<Switched> {
+        None
+    }
+
+    /// The same, waited for.
+    fn wait(&mut self) -> Option<Switched> {
+        None
+    }
+
     /// What this file has, as far as it is the kernel's.
     fn tally(&self) -> Tally;
+
+    /// Where files overlap: the time of the first sample that the next would
+    /// have, ns.
+    fn begins_at(&self) -> Option<u64> {
+        None
+    }
 
     /// Bytes of records in all files.
     fn bytes(&self) -> u64;
@@ -90,6 +106,8 @@ pub(crate) enum Switched {
         tally: Tally,
         bytes: u64,
     },
+    /// A file is being written.
+    Later,
     /// There can be no other file, and this one goes on.
     Refused(OutputError),
 }

@@ -38,6 +38,7 @@ pub mod doctor;
 mod drain;
 mod error;
 pub mod events;
+mod flight;
 mod foreign;
 mod framing;
 pub mod hints;

@@ -171,6 +171,15 @@ pub struct Switching {
     pub most_files: Option<usize>,
 }
 
+/// How much of a recording stays in memory; see [`Options::flight`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flight {
+    /// The last so long.
+    Time(Duration),
+    /// The newest so many bytes.
+    Bytes(u64),
+}
+
 /// What samples and the stream carry beyond the usual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extras {
@@ -293,6 +302,9 @@ pub struct Options {
     pub max_size: Option<u64>,
     /// When to go on in another file; each has the time in its name.
     pub switching: Option<Switching>,
+    /// Only the newest records stay, in memory, until a signal, a command, one
+    /// of the times of [`Options::switching`] or the end makes a file of them.
+    pub flight: Option<Flight>,
     /// The file has the time of its end in its name.
     pub timestamp_name: bool,
     /// The clock of times, `None` for the scheduler's.
@@ -336,6 +348,7 @@ impl Options {
             duration: None,
             max_size: None,
             switching: None,
+            flight: None,
             timestamp_name: false,
             clock: None,
             extras: Extras {
@@ -354,7 +367,17 @@ impl Options {
 impl Options {
     /// Whether a signal asks for another file.
     pub(crate) fn takes_another_on_signal(&self) -> bool {
-        self.switching.is_some_and(|when| when.on_signal)
+        self.parting().on_signal
+    }
+
+    /// When files are made, if there are several.
+    pub(crate) fn parting(&self) -> Switching {
+        let on_signal = self.flight.is_some();
+        let none = Switching {
+            on_signal,
+            ..Switching::default()
+        };
+        self.switching.unwrap_or(none)
     }
 
     /// Whether an event leaves its rate to [`Options::sampling`].

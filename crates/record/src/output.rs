@@ -74,15 +74,21 @@ pub struct Output {
 #[derive(Debug)]
 pub(crate) struct Prepared {
     temporary: PathBuf,
+    /// Where it is to be, for messages.
+    path: PathBuf,
     writer: FileWriter<File>,
 }
 
 impl Prepared {
     /// A file beside `path` with a valid header.
-    fn new(path: &Path, events: &[EventDescription]) -> Result<Self, OutputError> {
+    pub(crate) fn new(path: &Path, events: &[EventDescription]) -> Result<Self, OutputError> {
         let (temporary, file) = create_temporary(path).map_err(io_error("create", path))?;
         match FileWriter::new(file, events) {
-            Ok(writer) => Ok(Self { temporary, writer }),
+            Ok(writer) => Ok(Self {
+                temporary,
+                path: path.to_owned(),
+                writer,
+            }),
             Err(error) => {
                 let _ = fs::remove_file(temporary);
                 Err(io_error("write to", path)(error))
@@ -90,8 +96,20 @@ impl Prepared {
         }
     }
 
+    /// Appends whole records.
+    pub(crate) fn write(&mut self, records: &[u8]) -> Result<(), OutputError> {
+        let written = self.writer.write(records);
+        written.map_err(io_error("write to", &self.path))
+    }
+
+    /// Ends it.
+    pub(crate) fn end(&mut self, features: &Features) -> Result<(), OutputError> {
+        let ended = self.writer.end(features);
+        ended.map_err(io_error("finish", &self.path))
+    }
+
     /// Gives it the name `path`, over what may have it.
-    fn place(self, path: &Path) -> Result<FileWriter<File>, OutputError> {
+    pub(crate) fn place(self, path: &Path) -> Result<FileWriter<File>, OutputError> {
         match fs::rename(&self.temporary, path) {
             Ok(()) => Ok(self.writer),
             Err(error) => {
@@ -319,19 +337,19 @@ fn place_file(path: &Path, events: &[EventDescription]) -> Result<FileWriter<Fil
         Ok(()) => file.place(path),
         Err(error) => {
             file.discard();
-            Err(io_error("keep the old", path)(error))
+            Err(error)
         }
     }
 }
 
 /// Renames a recording that is there to `NAME.old`, as perf does; an empty
 /// file is not worth keeping.
-fn keep_old(path: &Path) -> io::Result<()> {
+pub(crate) fn keep_old(path: &Path) -> Result<(), OutputError> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.len() > 0 => {
             let mut old = path.as_os_str().to_owned();
             old.push(".old");
-            fs::rename(path, old)
+            fs::rename(path, old).map_err(io_error("keep the old", path))
         }
         _ => Ok(()),
     }

@@ -11,6 +11,7 @@ use crate::consumer::{Consume, Taker};
 use crate::control::{Control, EndedBy};
 use crate::drain::{Drainer, Shared};
 use crate::error::{OutputError, RecordError, no_thread, system};
+use crate::flight::{Flight, Named};
 use crate::framing::{Framing, clock_features};
 use crate::open::{OpenEvent, OpenSet, RingSlot};
 use crate::options::{Options, Stacks, Target};
@@ -56,12 +57,26 @@ impl<'a> Way<'a> {
     ) -> Result<Begun<'a>, OutputError> {
         Ok(match self {
             Self::Output(opened) => {
-                let has_parts = options.switching.is_some() || options.timestamp_name;
+                let flies = options.flight.is_some();
+                let has_parts = flies || options.switching.is_some() || options.timestamp_name;
                 if let (Opened::Stream(_, path), true) = (&opened, has_parts) {
                     return Err(OutputError::NoFile(path.clone()));
                 }
+                if let (Opened::File(path), Some(keep)) = (&opened, options.flight) {
+                    let named = Named {
+                        path: path.clone(),
+                        most: options.parting().most_files,
+                        is_stamped: options.switching.is_some() || options.timestamp_name,
+                    };
+                    let flight = Flight::new(keep, named, events, features)?;
+                    return Ok(Begun {
+                        file: path.clone(),
+                        reader: None,
+                        taker: Taker::Parts(Box::new(flight)),
+                    });
+                }
                 let mut output = Output::begin(opened, events, features)?;
-                let most = options.switching.and_then(|when| when.most_files);
+                let most = options.parting().most_files;
                 Begun {
                     file: output.path().to_owned(),
                     reader: output.reader(),
@@ -162,7 +177,7 @@ impl<'a> Recording<'a> {
             stop: &shared.stop,
             writing: Writing {
                 taker: self.begun.taker,
-                parting: Parting::new(options.switching.unwrap_or_default()),
+                parting: Parting::new(options.parting()),
                 unwinding: unwound.unwinding,
                 counter: Counter::new(&self.opened[0].attr),
                 rounds: Rounds::new(&self.opened[0].attr),

@@ -23,7 +23,7 @@ use prof_abi::RecordType;
 use prof_perfdata::write::{EventDescription, Features, Kept, finished_init};
 use std::collections::VecDeque;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Writes them.
 pub(crate) struct Series {
@@ -95,31 +95,42 @@ impl Beginning {
     }
 }
 
-/// The names of the files that are finished.
+/// The files that are finished.
 #[derive(Debug, Default)]
-struct Files {
+pub(crate) struct Files {
     kept: VecDeque<PathBuf>,
     /// Only so many stay.
     most: Option<usize>,
 }
 
 impl Files {
-    /// Gives the finished file at `path` a name of its own and removes the
-    /// oldest if there are too many.
-    fn add(&mut self, path: &std::path::Path) -> Result<PathBuf, OutputError> {
-        let name = stamped(path)?;
-        fs::rename(path, &name).map_err(|source| OutputError::Io {
-            doing: "name",
-            path: name.clone(),
-            source,
-        })?;
-        self.kept.push_back(name.clone());
+    pub(crate) fn new(most: Option<usize>) -> Self {
+        Self {
+            most,
+            ..Self::default()
+        }
+    }
+
+    /// A file is finished: removes the oldest if there are too many.
+    pub(crate) fn keep(&mut self, name: PathBuf) {
+        self.kept.push_back(name);
         if self.most.is_some_and(|most| self.kept.len() > most)
             && let Some(oldest) = self.kept.pop_front()
         {
             // Somebody else may have taken it away.
             let _ = fs::remove_file(oldest);
         }
+    }
+
+    /// The file at `path` is finished and gets a name of its own.
+    fn add(&mut self, path: &Path) -> Result<PathBuf, OutputError> {
+        let name = stamped(path)?;
+        fs::rename(path, &name).map_err(|source| OutputError::Io {
+            doing: "name",
+            path: name.clone(),
+            source,
+        })?;
+        self.keep(name.clone());
         Ok(name)
     }
 }
@@ -140,10 +151,7 @@ impl Series {
             youngest: 0,
             marked: 0,
             bytes_before: 0,
-            files: Files {
-                most,
-                ..Files::default()
-            },
+            files: Files::new(most),
         }
     }
 

@@ -128,8 +128,8 @@ fn finished(options: &Options, ran: Ran, command: Option<Ended>, began: Began) -
     Finished {
         why_empty: is_empty.then(|| why_empty(options, &set, summary.elapsed)),
         summary: match written.result {
-            Ok(()) => summary,
-            Err(_) => summary.ending_early(),
+            Ok(()) if options.flight.is_none() => summary,
+            _ => summary.of_a_part(),
         },
         ended_by,
         command,

@@ -111,9 +111,9 @@ impl Summary {
         }
     }
 
-    /// The file ends before the recording did: its samples are not those of
-    /// the whole time.
-    pub(crate) fn ending_early(self) -> Self {
+    /// The file has a part of the recording: its samples are not those of the
+    /// whole time.
+    pub(crate) fn of_a_part(self) -> Self {
         Self {
             real_hz: None,
             ..self

@@ -44,6 +44,17 @@ impl Counter {
         self.tally
     }
 
+    /// Counts what was counted elsewhere.
+    pub(crate) fn add(&mut self, other: Tally) {
+        let tally = &mut self.tally;
+        tally.samples += other.samples;
+        tally.lost = tally.lost.saturating_add(other.lost);
+        tally.throttled += other.throttled;
+        tally.ended_tasks += other.ended_tasks;
+        tally.first = tally.first.min(other.first);
+        tally.last = tally.last.max(other.last);
+    }
+
     /// Counts whole records; `mapping` sees each `MMAP2`.
     pub(crate) fn count(&mut self, mut records: &[u8], mapping: &mut dyn FnMut(&[u8])) {
         let order = ByteOrder::NATIVE;

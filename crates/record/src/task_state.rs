@@ -91,6 +91,12 @@ impl TaskState {
     pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
         self.known.append_to(&self.events, self.trailer, out);
     }
+
+    /// Appends the records that wait, as they came.
+    pub(crate) fn append_waiting(&self, out: &mut Vec<u8>) {
+        let waiting = self.waiting.values();
+        waiting.for_each(|record| out.extend_from_slice(record));
+    }
 }
 
 /// A record that is kept to be written again.

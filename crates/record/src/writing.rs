@@ -17,6 +17,7 @@ use crate::unwinding::Unwinding;
 use prof_live::LiveSummary;
 use prof_perfdata::FeatureBit;
 use prof_perfdata::write::{Features, finished_init, finished_round};
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -70,7 +71,9 @@ pub(crate) struct Parting {
     /// Where this file ends, if that is known, ns.
     at: u64,
     /// What had become of stacks when it began.
-    before: LiveSummary,
+    before: Option<LiveSummary>,
+    /// And once a second, where files overlap.
+    history: History,
     /// Files that are finished.
     files: usize,
 }
@@ -80,8 +83,49 @@ impl Parting {
         Self {
             switcher: Switcher::new(when),
             at: 0,
-            before: LiveSummary::default(),
+            before: None,
+            history: History::default(),
             files: 0,
+        }
+    }
+
+    /// What became of stacks since this file began, or since the time at which
+    /// a window begins, as JSON.
+    fn trust(&self, unwinding: Option<&Unwinding>, begins_at: Option<u64>) -> Option<String> {
+        let now = unwinding?.summary();
+        let before = match begins_at {
+            Some(time) => self.history.at(time),
+            None => self.before.as_ref(),
+        };
+        let part = before.map(|before| now.since(before));
+        Some(part.unwrap_or(now).to_json())
+    }
+}
+
+/// What had become of stacks at times, ns, in order.
+#[derive(Debug, Default)]
+struct History(VecDeque<(u64, LiveSummary)>);
+
+impl History {
+    /// At a time a second or more after the last.
+    fn note(&mut self, time: u64, summary: impl FnOnce() -> LiveSummary) {
+        const SECOND: u64 = 1_000_000_000;
+        let last = self.0.back().map_or(0, |&(last, _)| last);
+        if time >= last.saturating_add(SECOND) {
+            self.0.push_back((time, summary()));
+        }
+    }
+
+    /// At the last of these times before `time`.
+    fn at(&self, time: u64) -> Option<&LiveSummary> {
+        let before = self.0.iter().rev().find(|(noted, _)| *noted <= time);
+        before.map(|(_, summary)| summary)
+    }
+
+    /// Times before `time` will not be asked for, but the last of them.
+    fn forget_before(&mut self, time: u64) {
+        while self.0.get(1).is_some_and(|&(second, _)| second <= time) {
+            self.0.pop_front();
         }
     }
 }
@@ -117,6 +161,7 @@ impl Writing<'_> {
                 Next::Ended => break,
             };
             result = result.and_then(|()| self.part(came));
+            self.keep_books();
             if flushed.elapsed() >= FLUSH_EVERY {
                 if dirty && result.is_ok() {
                     result = self.taker.consumer().flush();
@@ -234,52 +279,82 @@ impl Writing<'_> {
         let Taker::Parts(parts) = &mut self.taker else {
             return Ok(());
         };
-        let tally = parts.tally();
+        let (tally, begins_at) = (parts.tally(), parts.begins_at());
         let mut last = Vec::new();
-        self.framing.last(&tally, &mut last);
+        // Of a window the kernel's records tell what was lost when.
+        if begins_at.is_none() {
+            self.framing.last(&tally, &mut last);
+        }
         finished_round(&mut last);
-        let (now, trust) = match &self.unwinding {
-            Some(unwinding) => {
-                let now = unwinding.summary();
-                let trust = now.since(&self.parting.before).to_json();
-                (Some(now), Some(trust))
-            }
-            None => (None, None),
-        };
+        let trust = self.parting.trust(self.unwinding.as_ref(), begins_at);
         let mut features = self.framing.features(&tally, trust);
         if let Some(section) = &self.tracing_data {
             features.set(FeatureBit::TRACING_DATA, section.clone());
         }
-        let parting = &mut self.parting;
-        parting.switcher.switched();
-        match parts.switch(&last, features)? {
+        self.parting.switcher.switched();
+        let switched = parts.switch(&last, features)?;
+        self.parting.before = self.unwinding.as_ref().map(Unwinding::summary);
+        self.tell(switched);
+        Ok(())
+    }
+
+    /// Tells of a file.
+    fn tell(&mut self, switched: Switched) {
+        match switched {
             Switched::To { name, tally, bytes } => {
-                parting.files += 1;
-                parting.before = now.unwrap_or_default();
+                self.parting.files += 1;
                 let (name, samples) = (name.display(), tally.samples);
                 let size = size(bytes);
                 self.shared
                     .tell(format!("{samples} samples, {size} in {name}"));
             }
+            Switched::Later => {}
             Switched::Refused(why) => self.shared.tell(format!(
-                "{why}: there is no other file, and this one goes on"
+                "{why}: this makes no other file, and the recording goes on"
             )),
         }
-        Ok(())
+    }
+
+    /// Takes down what became of stacks, once a second, and tells of files that
+    /// were finished meanwhile.
+    fn keep_books(&mut self) {
+        let Taker::Parts(parts) = &mut self.taker else {
+            return;
+        };
+        let switched = parts.switched();
+        if let (Some(unwinding), Some(time)) = (&self.unwinding, parts.begins_at()) {
+            let now = self.rounds.youngest();
+            self.parting.history.note(now, || unwinding.summary());
+            self.parting.history.forget_before(time);
+        }
+        if let Some(switched) = switched {
+            self.tell(switched);
+        }
     }
 
     fn end(mut self, result: Result<(), OutputError>) -> Written {
-        let tally = self.counter.tally();
-        let files_before = self.parting.files;
+        let mut tally = self.counter.tally();
         let last = result.and_then(|()| self.write_last(&tally));
         let features = match last {
             Ok(features) => features,
             Err(error) => return self.ended_early(tally, error),
         };
-        let bytes = self.taker.bytes();
+        // What is finished while the last file is written is told, too.
+        while let Taker::Parts(parts) = &mut self.taker
+            && let Some(switched) = parts.wait()
+        {
+            self.tell(switched);
+        }
+        let mut bytes = self.taker.bytes();
         let ended = match self.taker {
             Taker::One(consumer) => consumer.finish(features).map(|()| None),
-            Taker::Parts(mut parts) => parts.end(features).map(Some),
+            Taker::Parts(mut parts) => {
+                let ended = parts.end(features);
+                if parts.begins_at().is_some() {
+                    (tally, bytes) = (parts.tally(), parts.bytes());
+                }
+                ended.map(Some)
+            }
         };
         let (file, result) = match ended {
             Ok(file) => (file, Ok(())),
@@ -289,7 +364,7 @@ impl Writing<'_> {
             tally,
             bytes,
             file,
-            files_before,
+            files_before: self.parting.files,
             result,
             kept: self.framing.store_files(),
         }
@@ -298,7 +373,6 @@ impl Writing<'_> {
     /// Writes what was held back and the last records; what is known at the
     /// end comes back, for the header.
     fn write_last(&mut self, tally: &Tally) -> Result<Features, OutputError> {
-        let mut trust = None;
         let mut kept_back = Ok(());
         if let Some(unwinding) = &mut self.unwinding {
             let consumer = self.taker.consumer();
@@ -307,16 +381,18 @@ impl Writing<'_> {
                     kept_back = consumer.records(piece);
                 }
             });
-            trust = Some(unwinding.summary().since(&self.parting.before).to_json());
         }
         kept_back?;
-        let mut tally = *tally;
+        let (mut tally, mut begins_at) = (*tally, None);
         if let Taker::Parts(parts) = &mut self.taker {
             parts.uncut()?;
-            tally = parts.tally();
+            (tally, begins_at) = (parts.tally(), parts.begins_at());
         }
+        let trust = self.parting.trust(self.unwinding.as_ref(), begins_at);
         let mut last = Vec::new();
-        self.framing.last(&tally, &mut last);
+        if begins_at.is_none() {
+            self.framing.last(&tally, &mut last);
+        }
         finished_round(&mut last);
         let consumer = self.taker.consumer();
         consumer.records(&last)?;

@@ -1,0 +1,371 @@
+//! The flight recorder: what was recorded last stays in memory, and becomes a
+//! file when it is asked for and at the end.
+//!
+//! Records come here as they would go to a file, unwound if that was asked for.
+//! They are kept in segments; when the oldest is given up, what it tells of
+//! tasks and mappings goes into the state with which a file begins, so that
+//! its stacks and names are those of a whole recording.
+//!
+//! ```text
+//! state as of the first segment │ segment │ segment │ … ◄─ records
+//!              ▲                     │
+//!              └── mappings, names ◄─┘ given up
+//! ```
+
+use crate::consumer::{Consumer, Parts, Switched};
+use crate::error::OutputError;
+use crate::options::Flight as Keep;
+use crate::output::{Prepared, keep_old};
+use crate::rounds::{Times, each};
+use crate::series::{Beginning, Files};
+use crate::stamp::stamped;
+use crate::tally::{Counter, Tally};
+use crate::task_state::is_state;
+use prof_abi::RecordType;
+use prof_perfdata::write::{EventDescription, Features};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+/// A segment ends at a mark, or when it has so many bytes.
+const LONGEST_SEGMENT: usize = 1 << 20;
+
+/// Keeps the newest records.
+pub(crate) struct Flight {
+    keep: Keep,
+    path: PathBuf,
+    events: Arc<[EventDescription]>,
+    features: Features,
+    begun: Beginning,
+    times: Arc<Times>,
+    fresh: Counter,
+    segments: VecDeque<Arc<Segment>>,
+    newest: Segment,
+    /// Bytes in all segments.
+    bytes: u64,
+    /// The youngest record, ns; that of segments that were given up, and the
+    /// one before the last mark there.
+    youngest: u64,
+    given_up: u64,
+    marked: u64,
+    files: Files,
+    /// The last file has the time in its name, too.
+    is_stamped: bool,
+    dumping: Option<JoinHandle<Dumped>>,
+}
+
+/// What came of writing a file.
+type Dumped = Result<(PathBuf, Tally, u64), OutputError>;
+
+/// Records that came one after another.
+#[derive(Debug, Clone)]
+struct Segment {
+    records: Vec<u8>,
+    counter: Counter,
+    /// The youngest of them, ns.
+    youngest: u64,
+    /// It ends with a mark.
+    is_marked: bool,
+}
+
+impl Segment {
+    fn new(counter: Counter) -> Self {
+        Self {
+            records: Vec::new(),
+            counter,
+            youngest: 0,
+            is_marked: false,
+        }
+    }
+}
+
+/// What is asked of a flight recorder beside what it keeps.
+pub(crate) struct Named {
+    /// The file at the end; others have the time behind this name.
+    pub(crate) path: PathBuf,
+    /// Only so many files stay.
+    pub(crate) most: Option<usize>,
+    pub(crate) is_stamped: bool,
+}
+
+impl Flight {
+    /// # Errors
+    /// If no file can be made where they are to be.
+    pub(crate) fn new(
+        keep: Keep,
+        named: Named,
+        events: &[EventDescription],
+        features: Features,
+    ) -> Result<Self, OutputError> {
+        Prepared::new(&named.path, events)?.discard();
+        let attr = events.first().map(|event| event.attr.clone());
+        let attr = attr.unwrap_or_default();
+        let fresh = Counter::new(&attr);
+        Ok(Self {
+            keep,
+            path: named.path,
+            events: events.into(),
+            features,
+            begun: Beginning::new(events),
+            times: Arc::new(Times::of(&attr)),
+            newest: Segment::new(fresh.clone()),
+            fresh,
+            segments: VecDeque::new(),
+            bytes: 0,
+            youngest: 0,
+            given_up: 0,
+            marked: 0,
+            files: Files::new(named.most),
+            is_stamped: named.is_stamped,
+            dumping: None,
+        })
+    }
+
+    fn close_segment(&mut self) {
+        let mut next = Segment::new(self.fresh.clone());
+        std::mem::swap(&mut self.newest, &mut next);
+        if next.records.is_empty() {
+            return;
+        }
+        next.records.shrink_to_fit();
+        self.segments.push_back(Arc::new(next));
+        while self.has_too_much() {
+            self.give_up_oldest();
+        }
+    }
+
+    /// Whether what is wanted is there without the oldest segment.
+    fn has_too_much(&self) -> bool {
+        let Some(oldest) = self.segments.front() else {
+            return false;
+        };
+        let is_old = match self.keep {
+            Keep::Time(_) => self.oldest_wanted() > oldest.youngest,
+            Keep::Bytes(most) => self.bytes - oldest.records.len() as u64 >= most,
+        };
+        is_old && self.segments.len() > 1
+    }
+
+    /// Samples older than this, ns, are not wanted.
+    fn oldest_wanted(&self) -> u64 {
+        match self.keep {
+            Keep::Time(window) => {
+                let window = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+                self.youngest.saturating_sub(window)
+            }
+            Keep::Bytes(_) => 0,
+        }
+    }
+
+    fn give_up_oldest(&mut self) {
+        let Some(oldest) = self.segments.pop_front() else {
+            return;
+        };
+        self.bytes -= oldest.records.len() as u64;
+        let (state, times) = (&mut self.begun.state, &self.times);
+        each(&oldest.records, |kind, record| {
+            if is_state(kind) {
+                state.note(times.of_record(kind, record).unwrap_or(0), record);
+            }
+        });
+        self.given_up = self.given_up.max(oldest.youngest);
+        if oldest.is_marked {
+            state.settle(self.marked);
+            self.marked = self.given_up;
+        }
+    }
+
+    /// What a file is made of.
+    fn image(&mut self, last: &[u8], late: Features) -> Image {
+        self.close_segment();
+        let mut beginning = self.begun.again();
+        self.begun.state.append_waiting(&mut beginning);
+        let mut features = self.features.clone();
+        features.merge(late);
+        Image {
+            path: self.path.clone(),
+            events: self.events.clone(),
+            features,
+            beginning,
+            segments: self.segments.iter().cloned().collect(),
+            last: last.to_vec(),
+            oldest: self.oldest_wanted(),
+            times: self.times.clone(),
+            counter: self.fresh.clone(),
+        }
+    }
+}
+
+impl Consumer for Flight {
+    fn records(&mut self, records: &[u8]) -> Result<(), OutputError> {
+        let mut rest = records;
+        if !self.begun.is_over() {
+            let begun = &mut self.begun;
+            each(records, |kind, record| {
+                if !begun.is_over() {
+                    begun.note(kind, record);
+                    rest = rest.get(record.len()..).unwrap_or_default();
+                }
+            });
+        }
+        let (times, segment) = (&self.times, &mut self.newest);
+        each(rest, |kind, record| {
+            let time = times.of_record(kind, record).unwrap_or(0);
+            segment.youngest = segment.youngest.max(time);
+            segment.is_marked |= kind == RecordType::FINISHED_ROUND;
+        });
+        segment.records.extend_from_slice(rest);
+        segment.counter.count(rest, &mut |_| {});
+        self.youngest = self.youngest.max(segment.youngest);
+        self.bytes += rest.len() as u64;
+        if segment.is_marked || segment.records.len() >= LONGEST_SEGMENT {
+            self.close_segment();
+        }
+        Ok(())
+    }
+
+    fn size(&self) -> u64 {
+        self.bytes
+    }
+
+    fn finish(mut self: Box<Self>, late: Features) -> Result<(), OutputError> {
+        self.end(late).map(drop)
+    }
+}
+
+impl Parts for Flight {
+    /// Files overlap.
+    fn cut(&mut self, _at: u64) -> bool {
+        false
+    }
+
+    fn uncut(&mut self) -> Result<(), OutputError> {
+        Ok(())
+    }
+
+    /// The file is written beside the recording, which goes on.
+    fn switch(&mut self, last: &[u8], late: Features) -> Result<Switched, OutputError> {
+        let before = self.wait();
+        let image = self.image(last, late);
+        let dumping = thread::Builder::new().name("dump".to_owned());
+        let dumping = dumping.spawn(move || {
+            let name = stamped(&image.path)?;
+            image.write(&name)
+        });
+        match dumping {
+            Ok(dumping) => self.dumping = Some(dumping),
+            Err(source) => {
+                return Ok(Switched::Refused(OutputError::Io {
+                    doing: "start a thread to write",
+                    path: self.path.clone(),
+                    source,
+                }));
+            }
+        }
+        Ok(before.unwrap_or(Switched::Later))
+    }
+
+    fn switched(&mut self) -> Option<Switched> {
+        let is_done = self.dumping.as_ref().is_some_and(JoinHandle::is_finished);
+        is_done.then(|| self.wait()).flatten()
+    }
+
+    fn wait(&mut self) -> Option<Switched> {
+        let dumped = self.dumping.take()?.join();
+        Some(match dumped.expect("writing a file does not panic") {
+            Ok((name, tally, bytes)) => {
+                self.files.keep(name.clone());
+                Switched::To { name, tally, bytes }
+            }
+            Err(why) => Switched::Refused(why),
+        })
+    }
+
+    fn end(&mut self, late: Features) -> Result<PathBuf, OutputError> {
+        let image = self.image(&[], late);
+        let name = match self.is_stamped {
+            true => stamped(&self.path)?,
+            false => self.path.clone(),
+        };
+        let (name, tally, bytes) = image.write(&name)?;
+        self.files.keep(name.clone());
+        self.newest = Segment::new(self.fresh.clone());
+        self.segments.clear();
+        self.bytes = bytes;
+        self.newest.counter.add(tally);
+        Ok(name)
+    }
+
+    fn tally(&self) -> Tally {
+        let mut sum = self.fresh.clone();
+        for segment in self.segments.iter().map(Arc::as_ref).chain([&self.newest]) {
+            sum.add(segment.counter.tally());
+        }
+        let mut tally = sum.tally();
+        tally.first = tally.first.max(self.oldest_wanted());
+        tally
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn begins_at(&self) -> Option<u64> {
+        Some(self.tally().first)
+    }
+}
+
+/// A file that is to be written.
+struct Image {
+    path: PathBuf,
+    events: Arc<[EventDescription]>,
+    features: Features,
+    beginning: Vec<u8>,
+    segments: Vec<Arc<Segment>>,
+    last: Vec<u8>,
+    /// Samples older than this, ns, are left out.
+    oldest: u64,
+    times: Arc<Times>,
+    counter: Counter,
+}
+
+impl Image {
+    fn write(self, name: &Path) -> Dumped {
+        let mut file = Prepared::new(name, &self.events)?;
+        let (mut counter, mut bytes) = (self.counter.clone(), 0);
+        let written = self.fill(&mut file, &mut counter, &mut bytes);
+        let placed = written.and_then(|()| keep_old(name));
+        if let Err(error) = placed {
+            file.discard();
+            return Err(error);
+        }
+        file.place(name)?;
+        Ok((name.to_owned(), counter.tally(), bytes))
+    }
+
+    fn fill(
+        &self,
+        file: &mut Prepared,
+        counter: &mut Counter,
+        bytes: &mut u64,
+    ) -> Result<(), OutputError> {
+        file.write(&self.beginning)?;
+        let mut kept = Vec::new();
+        for segment in &self.segments {
+            kept.clear();
+            each(&segment.records, |kind, record| {
+                let is_old = kind == RecordType::SAMPLE
+                    && self.times.of_record(kind, record) < Some(self.oldest);
+                if !is_old {
+                    kept.extend_from_slice(record);
+                }
+            });
+            counter.count(&kept, &mut |_| {});
+            file.write(&kept)?;
+            *bytes += kept.len() as u64;
+        }
+        file.write(&self.last)?;
+        file.end(&self.features)
+    }
+}

@@ -1,0 +1,238 @@
+//! `prof record --overwrite`: of a long recording what came last, with the
+//! names and stacks of the whole.
+
+use crate::oracle::{Finished, compiled, have, perf, prof, prof_command, scratch, skipped};
+use crate::patience::wait_until;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A folder of its own, empty.
+fn folder(name: &str) -> PathBuf {
+    let folder = scratch().join(format!("record-flight-{}-{name}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("the target folder is writable");
+    folder
+}
+
+/// The dumps of a folder, oldest first.
+fn dumps(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("there");
+    let files = entries.map(|entry| entry.expect("an entry").path());
+    let is_dump = |file: &PathBuf| {
+        let name = file.file_name().expect("a name").to_string_lossy();
+        name.strip_prefix("flight.")
+            .is_some_and(|stamp| stamp.len() == 16)
+    };
+    let mut dumps: Vec<PathBuf> = files.filter(is_dump).collect();
+    dumps.sort();
+    dumps
+}
+
+/// A sample as perf shows it: its time in µs, and thread name and symbols.
+struct Shown {
+    micros: u64,
+    text: String,
+}
+
+/// What perf shows of the program's samples.
+fn shown(file: &Path, comms: &[&str]) -> Vec<Shown> {
+    let file = file.to_str().expect("a path of ours");
+    let script = perf(&[
+        "script",
+        "-i",
+        file,
+        "-F",
+        "comm,time,ip,sym",
+        "--no-inline",
+    ]);
+    let text = script.succeeded("perf script").text();
+    let mut samples = Vec::new();
+    for block in text.split("\n\n").flat_map(|block| {
+        // Without stacks each line is a sample, with them each block.
+        let lines: Vec<&str> = block.lines().collect();
+        let has_stack = lines.iter().skip(1).any(|line| line.starts_with('\t'));
+        match has_stack {
+            true => vec![lines],
+            false => lines.into_iter().map(|line| vec![line]).collect(),
+        }
+    }) {
+        let Some((comm, rest)) = block[0].trim().split_once(' ') else {
+            continue;
+        };
+        let (time, first) = rest.trim().split_once(':').expect("a time");
+        let (seconds, micros) = time.split_once('.').expect("a fraction");
+        let number = |text: &str| text.parse::<u64>().expect("a number");
+        let symbol = |line: &str| {
+            let words = line.split_whitespace().skip(1);
+            words.collect::<Vec<_>>().join(" ")
+        };
+        let stack = std::iter::once(first).chain(block[1..].iter().copied());
+        let stack: Vec<String> = stack.map(symbol).filter(|it| !it.is_empty()).collect();
+        if comms.contains(&comm) {
+            samples.push(Shown {
+                micros: number(seconds) * 1_000_000 + number(micros),
+                text: format!("{comm};{}", stack.join(";")),
+            });
+        }
+    }
+    samples
+}
+
+/// How often each text is among the samples from one time on.
+fn counted(samples: &[Shown], from: u64, to: u64) -> BTreeMap<&str, i64> {
+    let mut counts = BTreeMap::new();
+    let within = samples
+        .iter()
+        .filter(|sample| (from..=to).contains(&sample.micros));
+    for sample in within {
+        *counts.entry(sample.text.as_str()).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn the_last_part_is_that_of_a_whole_recording() {
+    let test = "the_last_part_is_that_of_a_whole_recording";
+    let Some(program) = compiled(test, "pages_of_children.c", &["-O1"]) else {
+        return;
+    };
+    if !have(test, "perf") {
+        return;
+    }
+    let program = program.to_str().expect("a path of ours");
+    let name = Path::new(program)
+        .file_name()
+        .expect("a name")
+        .to_string_lossy();
+    let comms = [&name[..15], "exe", "program"];
+    const WINDOW: u64 = 500_000;
+    for mode in [&[][..], &["-g"], &["--call-graph", "fp"]] {
+        let folder = folder("whole");
+        let (whole, flight) = (folder.join("whole"), folder.join("flight"));
+        let record = |file: &Path| {
+            let mut command = prof_command();
+            command.args(["record", "-e", "page-faults", "-c", "1", "-o"]);
+            command.arg(file).args(mode);
+            command
+        };
+        let mut inner = record(&flight);
+        inner.args(["--overwrite=500ms", program, "2000"]);
+        let mut outer = record(&whole);
+        outer.arg(inner.get_program()).args(inner.get_args());
+        let ended = Finished::from(outer.output().expect("prof starts"));
+        if ended.stderr.contains("EACCES") {
+            return skipped(test, &ended.stderr);
+        }
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        let (whole, part) = (shown(&whole, &comms), shown(&flight, &comms));
+        let end = part
+            .iter()
+            .map(|sample| sample.micros)
+            .max()
+            .expect("samples");
+        let (all, last) = (counted(&whole, end - WINDOW, end), counted(&part, 0, end));
+        let (of_all, of_last) = (all.values().sum::<i64>(), last.values().sum::<i64>());
+        assert!(of_all > 1000, "{}", ended.stderr);
+        let texts = all
+            .keys()
+            .chain(last.keys())
+            .collect::<std::collections::BTreeSet<_>>();
+        let differ = |text: &&&str| {
+            let of = |counts: &BTreeMap<&str, i64>| counts.get(**text).copied().unwrap_or(0);
+            of(&all).abs_diff(of(&last))
+        };
+        let differing: u64 = texts.iter().map(differ).sum();
+        assert!(
+            differing as i64 * 50 <= of_all,
+            "{mode:?}: {of_last} of {of_all}, {differing} differ\n{all:#?}\n{last:#?}"
+        );
+        std::fs::remove_dir_all(folder).expect("ours");
+    }
+}
+
+/// A flight recorder of a shell that waits for its input to end.
+fn start(folder: &Path, args: &[&str]) -> Child {
+    prof_command()
+        .args(["record", "-e", "page-faults", "-c", "1", "-o"])
+        .arg(folder.join("flight"))
+        .args(args)
+        .args(["sh", "-c", "echo ready; read line; /bin/true; exit 7"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("prof starts")
+}
+
+fn is_ready(child: &mut Child) -> bool {
+    let mut line = String::new();
+    let output = child.stdout.take().expect("piped");
+    BufReader::new(output)
+        .read_line(&mut line)
+        .expect("readable");
+    line == "ready\n"
+}
+
+fn dump(child: &Child) {
+    let pid = child.id().to_string();
+    let sent = Command::new("kill").args(["-USR2", &pid]).status();
+    assert!(sent.expect("kill starts").success());
+}
+
+fn end(child: Child) -> Finished {
+    child.wait_with_output().expect("ends").into()
+}
+
+#[test]
+fn a_signal_dumps_and_the_recording_goes_on() {
+    let test = "a_signal_dumps_and_the_recording_goes_on";
+    for mode in [
+        &["--overwrite"][..],
+        &["--overwrite=1h", "-g"],
+        &["--overwrite=1K"],
+    ] {
+        let folder = folder("dumps");
+        let mut child = start(&folder, mode);
+        if !is_ready(&mut child) {
+            return skipped(test, &end(child).stderr);
+        }
+        for count in 1..4 {
+            dump(&child);
+            wait_until("another dump", || dumps(&folder).len() == count);
+        }
+        assert!(!folder.join("flight").exists());
+        let ended = end(child);
+        assert_eq!(ended.code, 7, "{}", ended.stderr);
+        for file in dumps(&folder).into_iter().chain([folder.join("flight")]) {
+            let file = file.to_str().expect("a path of ours").to_owned();
+            let dump = prof(&["dump", "-i", &file]).succeeded("prof dump").text();
+            assert!(
+                dump.contains("sh"),
+                "{file} does not know the shell: {dump}"
+            );
+        }
+        let last = folder.join("flight");
+        let last = prof(&["dump", "-i", last.to_str().expect("ours")]);
+        assert!(last.text().contains("true"), "the end is missing");
+    }
+}
+
+#[test]
+fn where_no_file_can_be_nothing_is_recorded() {
+    let refused = prof(&["record", "--overwrite", "-o", "/no/such/folder/x", "true"]);
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.stderr.contains("/no/such/folder/x"),
+        "{}",
+        refused.stderr
+    );
+    let refused = prof(&["record", "--overwrite=1s", "-o", "-", "true"]);
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.stderr.contains("it is no file"),
+        "{}",
+        refused.stderr
+    );
+}
