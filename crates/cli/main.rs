@@ -13,6 +13,7 @@ mod demo;
 mod doctor;
 mod dump;
 mod fifo;
+mod filters;
 mod flamegraph;
 mod generate;
 mod input;

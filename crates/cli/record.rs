@@ -3,12 +3,15 @@
 mod refused;
 mod values;
 
+use crate::filters::Filters;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::refused::Refused;
 use crate::whose::{Given, Whose};
 use anyhow::Context;
+use prof_abi::BranchSampleType;
+use prof_record::cgroup;
 use prof_record::commands::Channel;
-use prof_record::events::{self, EventSpec};
+use prof_record::events::{self, EventSpec, Programs};
 use prof_record::options::{
     ChainFilter, Clock, Extras, Flight, ModeFilter, Options, Sampling, Stacks, Start, Switching,
     Target,
@@ -27,6 +30,9 @@ use values::CpuList;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
+    // First: it looks at where the others are.
+    #[command(flatten)]
+    filters: Filters,
     /// Events, as perf writes them: cycles, cpu-clock:u, {a,b}:S, r1a8,
     /// sched:sched_switch, mem:0x1000/4:w, pmu/term=1/, uprobe:PATH:FUNCTION,
     /// uretprobe:, kprobe:, usdt:PATH:NAME [default: cycles, or cpu-clock where
@@ -61,8 +67,9 @@ pub(crate) struct Args {
     /// Only these CPUs: 0-3,8.
     #[arg(short = 'C', long = "cpu", value_name = "LIST", value_parser = values::cpus)]
     cpu: Option<CpuList>,
-    /// Only the tasks of this cgroup; with -a or -C.
-    #[arg(short = 'G', long, value_name = "NAME")]
+    /// Only the tasks of this cgroup, or of one for each event in order, which
+    /// may be empty; with -a or -C.
+    #[arg(short = 'G', long, value_name = "NAME,…")]
     cgroup: Option<String>,
     /// User space only.
     #[arg(long, conflicts_with = "all_kernel")]
@@ -149,6 +156,17 @@ pub(crate) struct Args {
     /// Cgroups of samples.
     #[arg(long)]
     all_cgroups: bool,
+    /// Branches before each sample, all kinds; of CPUs that record them.
+    #[arg(short = 'b', long)]
+    branch_any: bool,
+    /// Only these branches: any, any_call, any_ret, ind_call, ind_jmp, call,
+    /// cond, stack, abort_tx, in_tx, no_tx; of these modes: u, k, hv; with
+    /// save_type, priv, counter, hw_index; without: no_flags, no_cycles.
+    #[arg(short = 'j', long, value_name = "FILTER,…", value_parser = values::branches, conflicts_with = "branch_any")]
+    branch_filter: Option<BranchSampleType>,
+    /// Why transactions were given up.
+    #[arg(long)]
+    transaction: bool,
     /// Registers at the interrupt: names, or all.
     #[arg(short = 'I', long, value_name = "REGS", num_args = 0..=1, require_equals = true, default_missing_value = "all", value_parser = values::registers)]
     intr_regs: Option<u64>,
@@ -278,7 +296,9 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     let (target, beside) = target(args)?;
     let mut options = Options::new(target, destination);
     options.beside = beside;
-    options.events = events_of(&args.event)?;
+    let command = args.command.first().map(OsString::as_os_str);
+    let programs = Programs::new(command, &args.pid);
+    options.events = events_of(args, &programs)?;
     options.sampling = args.count.or(args.freq).unwrap_or(Sampling::DEFAULT);
     options.strict_frequency = args.strict_freq;
     options.stacks = match (args.call_graph, args.stacks) {
@@ -296,6 +316,8 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         (_, true) => ModeFilter::Kernel,
         _ => ModeFilter::AsEvents,
     };
+    let any_branch = args.branch_any.then_some(BranchSampleType::ANY);
+    options.branches = args.branch_filter.or(any_branch);
     options.cgroup.clone_from(&args.cgroup);
     if args.cgroup.is_some() && options.target != Target::System {
         return Err(
@@ -343,6 +365,7 @@ fn extras(args: &Args) -> Extras {
         deep_stacks: !args.no_deep_stacks,
         namespaces: args.namespaces,
         cgroups: args.all_cgroups,
+        transactions: args.transaction,
         interrupt_registers: args.intr_regs.unwrap_or(0),
         user_registers: args.user_regs.unwrap_or(0),
         identifier: args.sample_identifier,
@@ -388,16 +411,26 @@ fn target(args: &Args) -> anyhow::Result<(Target, Option<Vec<OsString>>)> {
     })
 }
 
-fn events_of(texts: &[String]) -> anyhow::Result<Vec<EventSpec>> {
+fn events_of(args: &Args, programs: &Programs) -> anyhow::Result<Vec<EventSpec>> {
     let mut specs: Vec<EventSpec> = Vec::new();
-    for text in texts {
+    args.filters.check()?;
+    for (number, text) in args.event.iter().enumerate() {
         let next_group = specs
             .iter()
             .filter_map(|spec| spec.group)
             .max()
             .map_or(0, |group| group + 1);
-        let more = events::parse(text, next_group).map_err(|error| UsageError(error.to_string()));
-        specs.extend(more.context("-e")?);
+        let more = events::parse_for(text, next_group, programs)
+            .map_err(|error| UsageError(error.to_string()));
+        let mut more = more.context("-e")?;
+        args.filters.apply(number + 1, &mut more)?;
+        specs.extend(more);
+    }
+    if let Some(list) = &args.cgroup
+        && !args.event.is_empty()
+        && !cgroup::assign(list, &mut specs)
+    {
+        return Err(UsageError(format!("-G {list}: there are more cgroups than events")).into());
     }
     Ok(specs)
 }

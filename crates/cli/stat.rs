@@ -4,15 +4,18 @@
 mod refused;
 mod run;
 mod target;
+mod tool_times;
 
+use crate::filters::Filters;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::refused::Refused;
 use crate::whose::{Given, Whose};
 use anyhow::Context;
 use prof_abi::EventAttr;
 use prof_record::catalog;
+use prof_record::cgroup;
 use prof_record::counting::{Counter, Counters, Reading};
-use prof_record::events::{self, EventSpec};
+use prof_record::events::{self, EventSpec, Programs};
 use prof_report::counts::{self, Count, CountedEvent, EventFigures, Times, rows};
 use prof_report::escape;
 use prof_sys::process::Ended;
@@ -38,6 +41,9 @@ Counts go to stderr, as perf's, so that the command's own output stays apart.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
+    // First: it looks at where the others are.
+    #[command(flatten)]
+    filters: Filters,
     /// Events, as prof list names them; may be given several times.
     #[arg(short, long = "event", value_name = "EVENTS")]
     event: Vec<String>,
@@ -47,6 +53,10 @@ pub(crate) struct Args {
     /// Count everything on these CPUs: 0,2-3.
     #[arg(short = 'C', long, value_name = "LIST")]
     cpu: Option<String>,
+    /// Count the tasks of this cgroup, or of one for each event in order, which
+    /// may be empty; with -a or -C.
+    #[arg(short = 'G', long, value_name = "NAME,…")]
+    cgroup: Option<String>,
     /// Count processes that run.
     #[arg(short, long, value_name = "PID,…")]
     pid: Option<String>,
@@ -162,15 +172,49 @@ fn asked_events(args: &Args, selection: &Selection) -> Result<Vec<EventSpec>, Us
         return Ok(Vec::new());
     }
     if args.event.is_empty() {
-        return Ok(default_events(selection));
+        let mut specs = default_events(selection);
+        set_cgroups(args, selection, &mut specs)?;
+        return Ok(specs);
     }
-    let mut specs = Vec::new();
-    for text in &args.event {
+    let command = args.command.first().map(OsString::as_os_str);
+    let programs = Programs::new(command, selection.processes_counted());
+    let mut specs: Vec<EventSpec> = Vec::new();
+    args.filters.check()?;
+    for (number, text) in args.event.iter().enumerate() {
         let groups = specs.len() as u32;
-        let parsed = events::parse(text, groups);
-        specs.extend(parsed.map_err(|error| UsageError(error.to_string()))?);
+        let parsed = events::parse_for(text, groups, &programs);
+        let mut parsed = parsed.map_err(|error| UsageError(error.to_string()))?;
+        args.filters.apply(number + 1, &mut parsed)?;
+        specs.extend(parsed);
     }
+    let for_samples = |spec: &EventSpec| Some((spec.name.clone(), spec.sampling_term?));
+    if let Some((event, term)) = specs.iter().find_map(for_samples) {
+        let why = format!("event {event}: {term} is about samples, and prof stat takes none");
+        return Err(UsageError(format!("{why}\n  try: prof record")));
+    }
+    set_cgroups(args, selection, &mut specs)?;
     Ok(specs)
+}
+
+fn set_cgroups(
+    args: &Args,
+    selection: &Selection,
+    specs: &mut [EventSpec],
+) -> Result<(), UsageError> {
+    let Some(list) = &args.cgroup else {
+        return Ok(());
+    };
+    if !selection.is_cpus() {
+        let why = "-G counts a cgroup on all CPUs\n  try: with -a";
+        return Err(UsageError(why.to_owned()));
+    }
+    match cgroup::assign(list, specs) {
+        true => Ok(()),
+        false => {
+            let why = format!("-G {list}: there are more cgroups than events");
+            Err(UsageError(why))
+        }
+    }
 }
 
 /// perf's choice: the clock, what the kernel counts, and the core events of a
@@ -399,7 +443,10 @@ fn new_figures(counters: &Counters) -> Vec<EventFigures> {
         config: counter.attr().config,
         supported: counter.is_supported(),
         blind: counter.is_blind(),
-        scale: catalog::unit_of(counter.name()),
+        scale: match counter.tool() {
+            Some(_) => Some((1.0, "ns".to_owned())),
+            None => catalog::unit_of(counter.name()),
+        },
     };
     let events = counters.iter().map(counted);
     events.map(EventFigures::new).collect()

@@ -28,12 +28,6 @@ impl Refuses for OfRecord {
             "hardware traces are not recorded",
         ),
         (
-            Some('b'),
-            "branch-any",
-            Value::None,
-            "branch stacks are not recorded, other than by --call-graph lbr",
-        ),
-        (
             None,
             "clang-opt",
             Value::Needed,
@@ -64,13 +58,6 @@ impl Refuses for OfRecord {
             "exclude-perf",
             Value::None,
             "its samples are those of the comm prof; --comms of prof report chooses others",
-        ),
-        (None, "filter", Value::Needed, "filter when reading"),
-        (
-            Some('j'),
-            "branch-filter",
-            Value::Needed,
-            "branch stacks are not recorded, other than by --call-graph lbr",
         ),
         (
             None,
@@ -164,12 +151,6 @@ impl Refuses for OfRecord {
             "threads",
             Value::Optional,
             "one thread drains all rings and another writes",
-        ),
-        (
-            None,
-            "transaction",
-            Value::None,
-            "transaction flags are not recorded",
         ),
         (
             Some('u'),

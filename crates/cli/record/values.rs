@@ -1,6 +1,8 @@
 //! Values of `prof record`'s flags.
 
+use prof_abi::BranchSampleType;
 use prof_record::DEFAULT_DUMP;
+use prof_record::branches::{branch_filters, parse_branches};
 use prof_record::commands::Channel;
 use prof_record::options::{
     CLOCKS, Clock, Flight, MOST_DUMP, Sampling, Stacks, Start, Switching, parse_cpu_list,
@@ -217,6 +219,15 @@ fn with_unit(text: &str, units: &[(char, u64)]) -> Option<u64> {
             .checked_mul(factor),
         None => text.parse().ok(),
     }
+}
+
+pub(super) fn branches(text: &str) -> Result<BranchSampleType, String> {
+    parse_branches(text).map_err(|name| {
+        format!(
+            "there is no branch filter {name:?}; there are: {}",
+            branch_filters()
+        )
+    })
 }
 
 pub(super) fn registers(text: &str) -> Result<u64, String> {

@@ -1,6 +1,7 @@
 //! One run: launch, count, wait, read.
 
 use super::target::Selection;
+use super::tool_times::ToolTimes;
 use anyhow::Context;
 use prof_record::counting::{Counters, Reading};
 use prof_record::events::EventSpec;
@@ -97,6 +98,8 @@ impl Opened<'_> {
     ) -> anyhow::Result<Run> {
         let before = children_cpu_time();
         let counters = &self.counters;
+        let launched = self.launched.as_ref().map(Launched::pid);
+        let times = ToolTimes::begin(&self.plan.selection, launched);
         // For a command alone the kernel begins at its exec.
         let by_us = self.plan.selection != Selection::Command;
         let start = Instant::now();
@@ -113,10 +116,8 @@ impl Opened<'_> {
             start,
             interrupts: 0,
         };
-        let ended = wait.until_end(|elapsed| {
-            let readings = counters.read().context("cannot read the counters")?;
-            at_interval(elapsed, &readings)
-        })?;
+        let ended =
+            wait.until_end(|elapsed| at_interval(elapsed, &times.readings(counters, elapsed)?))?;
         let elapsed = start.elapsed();
         let interrupted = wait.interrupts > 0;
         if by_us {
@@ -124,7 +125,7 @@ impl Opened<'_> {
         }
         let after = children_cpu_time();
         Ok(Run {
-            readings: counters.read().context("cannot read the counters")?,
+            readings: times.readings(counters, elapsed)?,
             elapsed,
             user: after.0.saturating_sub(before.0),
             system: after.1.saturating_sub(before.1),

@@ -54,6 +54,14 @@ impl Selection {
         }
     }
 
+    /// The processes whose names events may use.
+    pub(crate) fn processes_counted(&self) -> &[u32] {
+        match self {
+            Self::Processes(ids) | Self::Threads(ids) => ids,
+            _ => &[],
+        }
+    }
+
     /// Whether it counts CPUs, not tasks.
     pub(crate) fn is_cpus(&self) -> bool {
         matches!(self, Self::System | Self::Cpus(_))

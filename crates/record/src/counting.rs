@@ -3,15 +3,18 @@
 //! You give events and whose they are, and get a reading per event whenever
 //! you ask. Inherited counts of children are in the readings.
 
-use crate::events::{self, EventSpec, break_up, is_of_a_group};
+use crate::cgroup::{self, NoCgroup};
+use crate::events::{self, EventSpec, Tool, break_up, is_of_a_group};
 use crate::hints::{FIRST_OWN_PMU, Refusal, Step, Whose};
-use crate::open::{Trial, is_probe, open_event};
+use crate::open::{Trial, filter_text, is_probe, open_event};
 use crate::rings::{Lockable, RingMemory};
 use prof_abi::{AttrFlags, EventAttr, ReadFormat, event_kind};
 use prof_sys::process::effective_user;
 use prof_sys::{Event, OpenError, Target};
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 
 /// Whose events are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,12 +29,21 @@ pub enum Scope {
 }
 
 impl Scope {
-    fn targets(&self) -> Vec<Target<'static>> {
+    fn targets<'a>(&self, cgroup: Option<&'a File>) -> Vec<Target<'a>> {
         let task = |&tid: &u32| Target::Task { tid, cpu: None };
         match self {
             Self::Launched(pid) => vec![task(pid)],
             Self::Threads(tids) => tids.iter().map(task).collect(),
-            Self::Cpus(cpus) => cpus.iter().map(|&cpu| Target::Cpu(cpu)).collect(),
+            Self::Cpus(cpus) => {
+                let targets = cpus.iter().map(|&cpu| match cgroup {
+                    None => Target::Cpu(cpu),
+                    Some(directory) => Target::Cgroup {
+                        directory: directory.as_fd(),
+                        cpu,
+                    },
+                });
+                targets.collect()
+            }
         }
     }
 }
@@ -44,6 +56,19 @@ pub enum CountError {
     /// The kernel refused it.
     #[error(transparent)]
     Refused(Box<Refusal>),
+    /// The event is only on other CPUs.
+    #[error(
+        "{event} is only on CPU {cpus}, of those that there are\n  try: without -C, or -C {cpus}"
+    )]
+    NotOnTheseCpus {
+        /// The event's name.
+        event: String,
+        /// Its CPUs.
+        cpus: String,
+    },
+    /// There is no such cgroup.
+    #[error(transparent)]
+    Cgroup(NoCgroup),
     /// None of the threads is there any more.
     #[error("cannot count {event}: no such process or thread")]
     NoSuchTask {
@@ -70,6 +95,16 @@ impl Reading {
         prof_sys::scaled(self.value, self.enabled, self.running)
     }
 
+    /// A time that was measured, not counted, while `elapsed` passed; both in
+    /// ns.
+    pub fn of_time(time: u64, elapsed: u64) -> Self {
+        Self {
+            value: time,
+            enabled: elapsed,
+            running: elapsed,
+        }
+    }
+
     /// What came since an earlier reading of the same event.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -94,6 +129,7 @@ pub struct Counter {
     attr: EventAttr,
     /// See [`EventSpec::probe`].
     probe: Option<CString>,
+    tool: Option<Tool>,
     /// One per thread or CPU; `None` where the thread was gone.
     members: Vec<Option<Event>>,
     supported: bool,
@@ -138,6 +174,11 @@ impl Counter {
         self.probe.is_some()
     }
 
+    /// What is to be measured where the kernel counts nothing.
+    pub fn tool(&self) -> Option<Tool> {
+        self.tool
+    }
+
     /// Reads all of it.
     fn read(&self) -> io::Result<Reading> {
         let mut total = Reading::default();
@@ -175,7 +216,7 @@ impl Counters {
         let opened = Self::open_once(specs, scope, inherit).map_err(|error| match error {
             CountError::Refused(mut refusal) => {
                 // Our own files beside them.
-                refusal.descriptors = (specs.len() * scope.targets().len() + 32) as u64;
+                refusal.descriptors = (specs.len() * scope.targets(None).len() + 32) as u64;
                 CountError::Refused(refusal)
             }
             other => other,
@@ -192,12 +233,14 @@ impl Counters {
         let mut opened = Self {
             counters: Vec::new(),
         };
+        let cgroups = cgroup::of_events(specs).map_err(CountError::Cgroup)?;
         for (index, spec) in specs.iter().enumerate() {
             let leader = spec.group.and_then(|group| {
                 let mut before = specs.iter().take(index);
                 before.position(|other| other.group == Some(group))
             });
-            let counter = opened.open_one(spec, scope, inherit, leader)?;
+            let place = (scope, cgroups.get(index).and_then(Option::as_deref));
+            let counter = opened.open_one(spec, place, inherit, leader)?;
             opened.counters.push(counter);
         }
         Ok(opened)
@@ -206,7 +249,7 @@ impl Counters {
     fn open_one(
         &self,
         spec: &EventSpec,
-        scope: &Scope,
+        (scope, cgroup): (&Scope, Option<&File>),
         inherit: bool,
         leader: Option<usize>,
     ) -> Result<Counter, CountError> {
@@ -215,6 +258,7 @@ impl Counters {
             name: spec.name.clone(),
             attr: attr_for(spec, scope, inherit, leader.is_some()),
             probe: spec.probe.clone(),
+            tool: spec.tool,
             members: Vec::new(),
             supported: leader.is_none_or(|leader| leader.supported),
             leads: leader.is_none(),
@@ -224,8 +268,15 @@ impl Counters {
         if !counter.supported {
             return Ok(counter);
         }
-        let targets = scope.targets();
+        let targets = scope.targets(cgroup);
+        if spec.tool.is_some() {
+            return Ok(counter);
+        }
         for (place, &target) in targets.iter().enumerate() {
+            if is_elsewhere(spec, target) {
+                counter.members.push(None);
+                continue;
+            }
             let group = leader.map(|leader| leader.members.get(place).and_then(Option::as_ref));
             let group = match group {
                 // The leader's thread was gone.
@@ -249,14 +300,37 @@ impl Counters {
                     Verdict::Gone => counter.members.push(None),
                     Verdict::Failed => {
                         let errno = error.errno();
-                        return Err(refusal(errno, &counter, (scope, target)));
+                        let refused = completed(errno, &counter, (scope, target));
+                        return Err(CountError::Refused(Box::new(refused)));
                     }
                 },
             }
         }
+        if let Some(filter) = &spec.filter {
+            for event in counter.members.iter().flatten() {
+                if let Err(error) = event.set_filter(filter) {
+                    let errno = error.raw_os_error().unwrap_or(0);
+                    let mut refusal = refusal(errno, &counter, (scope, targets[0]));
+                    refusal.step = Step::Filter;
+                    refusal.filter = filter_text(Some(filter));
+                    refusal.fields = events::fields_of(&counter.attr);
+                    return Err(CountError::Refused(Box::new(refusal)));
+                }
+            }
+        }
         if counter.members.iter().all(Option::is_none) {
             let event = counter.name;
-            return Err(CountError::NoSuchTask { event });
+            return Err(match &spec.cpus {
+                Some(cpus) if matches!(scope, Scope::Cpus(_)) => CountError::NotOnTheseCpus {
+                    event,
+                    cpus: cpus
+                        .iter()
+                        .map(u32::to_string)
+                        .collect::<Vec<_>>()
+                        .join(","),
+                },
+                _ => CountError::NoSuchTask { event },
+            });
         }
         Ok(counter)
     }
@@ -284,6 +358,14 @@ impl Counters {
     /// What each has counted so far; unsupported ones read as nothing.
     pub fn read(&self) -> io::Result<Vec<Reading>> {
         self.counters.iter().map(Counter::read).collect()
+    }
+}
+
+/// Whether the event's PMU is not of the CPU that is counted.
+fn is_elsewhere(spec: &EventSpec, target: Target<'_>) -> bool {
+    match (&spec.cpus, target) {
+        (Some(cpus), Target::Cpu(cpu) | Target::Cgroup { cpu, .. }) => !cpus.contains(&cpu),
+        _ => false,
     }
 }
 
@@ -366,14 +448,14 @@ fn verdict(errno: i32, counter: &Counter, spec: &EventSpec) -> Verdict {
 }
 
 /// All that is known of why the kernel refused an event.
-fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>)) -> CountError {
+fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>)) -> Refusal {
     let attr = &counter.attr;
     let (cpu, tid) = match target {
         Target::Cpu(cpu) | Target::Cgroup { cpu, .. } => (Some(cpu), None),
         Target::Task { tid, .. } => (None, Some(tid)),
     };
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
-    let mut refusal = Refusal {
+    Refusal {
         step: Step::Open,
         errno,
         event: counter.name.clone(),
@@ -399,6 +481,8 @@ fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>))
         counting: true,
         root: effective_user() == 0,
         long_chain: false,
+        filter: String::new(),
+        fields: String::new(),
         frequency: None,
         highest_frequency: 0,
         paranoid: paranoid.ok().and_then(|level| level.trim().parse().ok()),
@@ -406,15 +490,20 @@ fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>))
         memory: RingMemory::NONE,
         ring_is_asked: false,
         lockable: Lockable::NONE,
-    };
+    }
+}
+
+/// The same, with what else could be opened.
+fn completed(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>)) -> Refusal {
+    let mut refusal = refusal(errno, counter, (scope, target));
     let trial = Trial {
         name: &counter.name,
-        attr,
+        attr: &counter.attr,
         probe: counter.probe.as_deref(),
         target,
     };
     trial.complete(&mut refusal);
-    CountError::Refused(Box::new(refusal))
+    refusal
 }
 
 #[cfg(test)]

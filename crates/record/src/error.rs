@@ -1,5 +1,6 @@
 //! Why a recording could not be made.
 
+use crate::cgroup::NoCgroup;
 use crate::events::EventError;
 use crate::hints::Refusal;
 use prof_sys::ExecError;
@@ -43,14 +44,27 @@ pub enum RecordError {
         /// Those that are.
         online: String,
     },
-    /// The cgroup cannot be opened.
-    #[error("cannot open cgroup {name}: {why}\n  name it by its path below /sys/fs/cgroup")]
-    Cgroup {
-        /// As asked for.
-        name: String,
-        /// Why not.
-        why: io::Error,
+    /// The event is only on other CPUs.
+    #[error(
+        "{event} is only on CPU {cpus}, of those that there are\n  try: without -C, or -C {cpus}"
+    )]
+    NotOnTheseCpus {
+        /// Its name.
+        event: String,
+        /// Its CPUs.
+        cpus: String,
     },
+    /// A time that is counted, not sampled.
+    #[error(
+        "{event} has no samples: it is a time that prof stat takes\n  try: prof stat -e {event}"
+    )]
+    NoSamples {
+        /// Its name.
+        event: String,
+    },
+    /// The cgroup cannot be opened.
+    #[error(transparent)]
+    Cgroup(NoCgroup),
     /// The frequency is above the limit and was not to be lowered.
     #[error(
         "{asked} Hz is above kernel.perf_event_max_sample_rate, which is {highest} Hz\n  try: a frequency of at most that, or without --strict-freq"

@@ -12,6 +12,8 @@ pub enum Step {
     Open,
     /// mmap(2) of a ring.
     Map,
+    /// `IOC_SET_FILTER`.
+    Filter,
 }
 
 /// Whose event it was.
@@ -71,6 +73,10 @@ pub struct Refusal {
     pub root: bool,
     /// It asks for a chain longer than `kernel.perf_event_max_stack`.
     pub long_chain: bool,
+    /// Its filter, and the fields that a filter of it may name; empty without.
+    pub filter: String,
+    /// See there.
+    pub fields: String,
     /// The frequency, if it has one, in Hz.
     pub frequency: Option<u64>,
     /// `kernel.perf_event_max_sample_rate`, Hz.
@@ -107,6 +113,15 @@ const fn open(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> 
 const fn map(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> Row {
     Row {
         step: Step::Map,
+        errno,
+        applies,
+        text,
+    }
+}
+
+const fn filter(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> Row {
+    Row {
+        step: Step::Filter,
         errno,
         applies,
         text,
@@ -350,6 +365,22 @@ const ROWS: &[Row] = &[
         ALWAYS,
         "a ring of {ring} is not a power of two of pages\n  try: -m with another size",
     ),
+    filter(
+        libc::EINVAL,
+        |r| !r.fields.is_empty(),
+        "the filter is {filter}: it names a field that there is not, or is no condition\n  its fields are: {fields}\n  try: --filter 'FIELD == NUMBER', with && and ||, ~ for patterns of texts",
+    ),
+    filter(
+        libc::EINVAL,
+        ALWAYS,
+        "the filter is {filter}: the kernel takes none like it for this event",
+    ),
+    filter(
+        libc::EACCES,
+        ALWAYS,
+        "to filter takes CAP_PERFMON\n  try: {sudo}",
+    ),
+    filter(libc::ENOMEM, ALWAYS, "the kernel has no memory for it"),
 ];
 
 /// The name of an errno, as C has it.
@@ -422,7 +453,9 @@ impl Refusal {
             .replace("{locked}", &Size(self.locked()).to_string())
             .replace("{user}", &Size(self.lockable.user).to_string())
             .replace("{process}", &Size(self.lockable.process).to_string())
-            .replace("{enough}", &self.enough().to_string());
+            .replace("{enough}", &self.enough().to_string())
+            .replace("{filter}", &self.filter)
+            .replace("{fields}", &self.fields);
         Some(text)
     }
 
@@ -490,6 +523,7 @@ impl fmt::Display for Refusal {
             Step::Open if self.counting => "cannot count",
             Step::Open => "cannot open",
             Step::Map => "cannot map the ring of",
+            Step::Filter => "cannot filter",
         };
         write!(out, "{what} {}", self.event)?;
         if let Some(cpu) = self.cpu {

@@ -29,7 +29,9 @@
 
 mod allowance;
 mod attach;
+pub mod branches;
 pub mod catalog;
+pub mod cgroup;
 pub mod commands;
 mod consumer;
 mod control;

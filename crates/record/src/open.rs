@@ -1,5 +1,6 @@
 //! Opening the planned events for every CPU and task, and their rings.
 
+use crate::cgroup::NoCgroup;
 use crate::events::{self, Precision};
 use crate::hints::{Refusal, Step, Whose};
 use crate::plan::{Planned, Role};
@@ -10,7 +11,6 @@ use prof_sys::{Event, OpenError, Ring, Target, page_size};
 use std::ffi::CStr;
 use std::fs::File;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 
 /// An open descriptor of an event.
 #[derive(Debug)]
@@ -85,8 +85,6 @@ pub(crate) struct Scope {
     pub(crate) enabled: Vec<Role>,
     /// Every event is of the kernel only (`--all-kernel`).
     pub(crate) all_kernel: bool,
-    /// The directory of the cgroup, if only that one is wanted.
-    pub(crate) cgroup: Option<Arc<File>>,
 }
 
 impl Scope {
@@ -126,6 +124,8 @@ impl Witness {
 pub(crate) enum Stop {
     /// The task has ended.
     Gone,
+    /// There is no such cgroup.
+    Cgroup(NoCgroup),
     Refused(Box<Refusal>),
 }
 
@@ -172,7 +172,11 @@ impl OpenSet {
     fn open_on(&mut self, tid: Option<u32>, cpu: Option<u32>) -> Result<(), Stop> {
         let samples_here = cpu.is_none_or(|cpu| self.scope.cpus.contains(&cpu));
         for index in 0..self.events.len() {
-            if !samples_here && self.events[index].planned.role == Role::Samples {
+            let planned = &self.events[index].planned;
+            let is_elsewhere = |cpus: &Vec<u32>| cpu.is_some_and(|cpu| !cpus.contains(&cpu));
+            if !samples_here && planned.role == Role::Samples
+                || planned.cpus.as_ref().is_some_and(is_elsewhere)
+            {
                 continue;
             }
             self.open_one(index, tid, cpu)?;
@@ -197,7 +201,7 @@ impl OpenSet {
         let place = self.rings.iter().rposition(|slot| slot.cpu == cpu)?;
         let &(owner, descriptor) = self.rings.get(place)?.members.first()?;
         let owner = &self.events.get(owner)?.descriptors.get(descriptor)?.event;
-        let target = target_of(tid, cpu, self.scope.cgroup.as_deref())?;
+        let target = target_of(tid, cpu, self.events.first()?.planned.cgroup.as_deref())?;
         let event = Event::open(attr, target, None).ok()?;
         event.set_output(Some(owner)).ok()?;
         Some(Descriptor {
@@ -219,8 +223,8 @@ impl OpenSet {
             Err(error) if error.errno() == libc::ENODEV && !self.rings.is_empty() => return Ok(()),
             Err(error) => {
                 let mut refusal = self.refusal(Step::Open, error.errno(), index, tid, cpu);
-                if let Some(target) = target_of(tid, cpu, self.scope.cgroup.as_deref()) {
-                    let planned = &self.events[index].planned;
+                let planned = &self.events[index].planned;
+                if let Some(target) = target_of(tid, cpu, planned.cgroup.as_deref()) {
                     let trial = Trial {
                         name: &planned.name,
                         attr: &planned.attr,
@@ -232,6 +236,13 @@ impl OpenSet {
                 return Err(Stop::Refused(Box::new(refusal)));
             }
         };
+        if let Some(filter) = &self.events[index].planned.filter
+            && let Err(error) = event.set_filter(filter)
+        {
+            let errno = error.raw_os_error().unwrap_or(0);
+            let refusal = self.refusal(Step::Filter, errno, index, tid, cpu);
+            return Err(Stop::Refused(Box::new(refusal)));
+        }
         let ring = self.ring_for(&event, index, tid, cpu)?;
         let id = event.id().unwrap_or(0);
         if self.scope.enables_at_once(self.events[index].planned.role) {
@@ -259,7 +270,7 @@ impl OpenSet {
         cpu: Option<u32>,
     ) -> Result<Event, OpenError> {
         // Apart from `self`, of which the ladder's result becomes a part.
-        let cgroup = self.scope.cgroup.clone();
+        let cgroup = self.events[index].planned.cgroup.clone();
         let Some(target) = target_of(tid, cpu, cgroup.as_deref()) else {
             return Err(OpenError {
                 source: std::io::Error::from_raw_os_error(libc::EINVAL),
@@ -385,6 +396,8 @@ impl OpenSet {
             root: effective_user() == 0,
             long_chain: attr.sample_max_stack > 0,
             frequency: attr.is_freq().then_some(attr.sample_period),
+            filter: filter_text(planned.filter.as_deref()),
+            fields: events::fields_of(attr),
             highest_frequency: self.scope.highest_frequency,
             paranoid: self.scope.paranoid,
             descriptors: self.scope.descriptors,
@@ -491,6 +504,13 @@ fn target_of(tid: Option<u32>, cpu: Option<u32>, cgroup: Option<&File>) -> Optio
         }),
         (None, None, _) => None,
     }
+}
+
+/// The filter, for messages; empty without one.
+pub(crate) fn filter_text(filter: Option<&CStr>) -> String {
+    filter.map_or(String::new(), |filter| {
+        filter.to_string_lossy().into_owned()
+    })
 }
 
 /// perf_event_open(2) of an event, which may be a probe.

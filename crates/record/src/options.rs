@@ -3,6 +3,7 @@
 use crate::commands::Channel;
 use crate::events::{EventSpec, Rate};
 use crate::output::Destination;
+use prof_abi::BranchSampleType;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -209,6 +210,8 @@ pub struct Extras {
     pub namespaces: bool,
     /// Cgroups of samples, and their paths.
     pub cgroups: bool,
+    /// Why transactions were given up (`--transaction`).
+    pub transactions: bool,
     /// Registers at the interrupt, as a mask.
     pub interrupt_registers: u64,
     /// User registers, as a mask.
@@ -275,6 +278,8 @@ pub struct Options {
     pub modes: ModeFilter,
     /// Only these CPUs; empty means all.
     pub cpus: Vec<u32>,
+    /// Which branches each sample tells (`-b`, `-j`).
+    pub branches: Option<BranchSampleType>,
     /// Only the tasks of this cgroup, by its path below the mount.
     pub cgroup: Option<String>,
     /// Tell how each event was opened.
@@ -336,6 +341,7 @@ impl Options {
             chains: ChainFilter::Both,
             modes: ModeFilter::AsEvents,
             cpus: Vec::new(),
+            branches: None,
             cgroup: None,
             verbose: false,
             realtime: None,

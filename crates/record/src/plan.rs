@@ -1,12 +1,14 @@
 //! From options to the attributes that the kernel gets.
 
-use crate::events::{ChainTerm, EventSpec, Precision, Rate, names};
+use crate::events::{self, ChainTerm, EventSpec, Precision, Rate};
 use crate::options::{ChainFilter, ModeFilter, Options, Stacks, Start, Target};
 use crate::snapshots;
 use prof_abi::{
     AttrFlags, BranchSampleType, EventAttr, ReadFormat, SampleType, Software, event_kind,
 };
 use std::ffi::CString;
+use std::fs::File;
+use std::sync::Arc;
 
 /// What each event is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +26,12 @@ pub(crate) struct Planned {
     pub(crate) attr: EventAttr,
     /// See [`EventSpec::probe`].
     pub(crate) probe: Option<CString>,
+    /// See [`EventSpec::cpus`].
+    pub(crate) cpus: Option<Vec<u32>>,
+    /// The directory of its cgroup, if it is of one.
+    pub(crate) cgroup: Option<Arc<File>>,
+    /// See [`EventSpec::filter`].
+    pub(crate) filter: Option<CString>,
     pub(crate) role: Role,
     pub(crate) precision: Precision,
     pub(crate) may_drop_kernel: bool,
@@ -42,21 +50,16 @@ pub(crate) struct Limits {
     pub(crate) cpus: usize,
 }
 
-/// A default event: the first that can be opened is taken.
-pub(crate) fn default_event(name: &str) -> EventSpec {
-    let (kind, config) = names::number_of(name).expect("the defaults are in the table");
-    let mut spec = EventSpec::new(
-        name,
-        EventAttr {
-            kind,
-            config,
-            ..EventAttr::default()
-        },
-    );
-    if kind == event_kind::HARDWARE {
-        spec.precision = Precision::Highest;
+/// What is recorded by default: the first that can be opened is taken. On a
+/// machine with several kinds of cores `cycles` are an event for each.
+pub(crate) fn default_events(name: &str) -> Vec<EventSpec> {
+    let mut specs = events::parse(name, 0).expect("the defaults are in the table");
+    for spec in &mut specs {
+        if spec.attr.kind == event_kind::HARDWARE {
+            spec.precision = Precision::Highest;
+        }
     }
-    spec
+    specs
 }
 
 /// Whether side-band records need an event of their own: the sampling ones
@@ -77,6 +80,9 @@ pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Ve
             name: spec.name.clone(),
             attr: sampling_attr(options, spec, limits),
             probe: spec.probe.clone(),
+            cpus: spec.cpus.clone(),
+            cgroup: None,
+            filter: spec.filter.clone(),
             role: Role::Samples,
             precision: spec.precision,
             may_drop_kernel: spec.may_drop_kernel() && options.modes == ModeFilter::AsEvents,
@@ -154,6 +160,7 @@ fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits) -> EventAt
     }
     set_rate(options, spec, limits, &mut attr);
     set_stacks(options, spec, &mut attr);
+    set_branches(options, spec, &mut attr);
     set_modes(options, &mut attr);
     attr.sample_regs_intr = options.extras.interrupt_registers;
     attr.sample_regs_user |= options.extras.user_registers;
@@ -197,6 +204,8 @@ fn sample_type(options: &Options, spec: &EventSpec) -> SampleType {
         (extras.data_page_size, SampleType::ADDR),
         (extras.code_page_size, SampleType::CODE_PAGE_SIZE),
         (extras.cgroups, SampleType::CGROUP),
+        (extras.transactions, SampleType::TRANSACTION),
+        (spec.attr.aux_sample_size > 0, SampleType::AUX),
         (extras.interrupt_registers != 0, SampleType::REGS_INTR),
         (extras.user_registers != 0, SampleType::REGS_USER),
         (
@@ -315,6 +324,18 @@ fn set_stacks(options: &Options, spec: &EventSpec, attr: &mut EventAttr) {
     }
 }
 
+/// Branches of each sample (`-b`, `-j`, `branch_type=`), unless they are its
+/// stack already.
+fn set_branches(options: &Options, spec: &EventSpec, attr: &mut EventAttr) {
+    let Some(filter) = spec.branches.or(options.branches) else {
+        return;
+    };
+    if !attr.sample_type.has(SampleType::BRANCH_STACK) {
+        attr.sample_type = attr.sample_type.with(SampleType::BRANCH_STACK);
+        attr.branch_sample_type = filter;
+    }
+}
+
 /// Bytes of stack in a sample unless told otherwise, as perf does.
 pub const DEFAULT_DUMP: u32 = 8192;
 
@@ -363,6 +384,9 @@ fn tracking(options: &Options) -> Planned {
         name: "dummy:u".to_owned(),
         attr,
         probe: None,
+        cpus: None,
+        cgroup: None,
+        filter: None,
         role: Role::Tracks,
         precision: Precision::Any,
         may_drop_kernel: false,
@@ -454,7 +478,7 @@ fn set_side_band(options: &Options, dumps: bool, attr: &mut EventAttr) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Limits, Role, default_event, plan};
+    use super::{Limits, Role, default_events, plan};
     use crate::events::{EventSpec, parse};
     use crate::options::{ModeFilter, Options, Sampling, Stacks, Start, Target};
     use crate::output::Destination;
@@ -476,7 +500,7 @@ mod tests {
 
     #[test]
     fn a_command_is_sampled_from_its_exec_on() {
-        let planned = plan(&options(), &[default_event("cpu-clock")], LIMITS);
+        let planned = plan(&options(), &default_events("cpu-clock"), LIMITS);
         let attr = &planned[0].attr;
         assert!(attr.flags.has(
             AttrFlags::DISABLED | AttrFlags::ENABLE_ON_EXEC | AttrFlags::INHERIT | AttrFlags::MMAP2
@@ -489,7 +513,7 @@ mod tests {
     fn a_delay_leaves_the_tracking_on() {
         let mut options = options();
         options.start = Start::After(Duration::from_millis(5));
-        let planned = plan(&options, &[default_event("cpu-clock")], LIMITS);
+        let planned = plan(&options, &default_events("cpu-clock"), LIMITS);
         assert_eq!(planned.len(), 2);
         assert!(!planned[0].attr.flags.has(AttrFlags::ENABLE_ON_EXEC));
         assert!(!planned[0].attr.flags.has(AttrFlags::MMAP));
@@ -638,7 +662,7 @@ mod tests {
     fn a_dump_brings_registers_and_leaves_the_user_chain_out() {
         let mut options = options();
         options.stacks = Stacks::Dump(4096);
-        let attr = &plan(&options, &[default_event("cpu-clock")], LIMITS)[0].attr;
+        let attr = &plan(&options, &default_events("cpu-clock"), LIMITS)[0].attr;
         assert!(
             attr.sample_type
                 .has(SampleType::CALLCHAIN | SampleType::STACK_USER)
@@ -648,7 +672,7 @@ mod tests {
         assert_ne!(attr.sample_regs_user, 0);
         assert!(attr.flags.has(AttrFlags::MMAP_DATA));
         options.stacks = Stacks::Unwound(4096);
-        let attr = &plan(&options, &[default_event("cpu-clock")], LIMITS)[0].attr;
+        let attr = &plan(&options, &default_events("cpu-clock"), LIMITS)[0].attr;
         assert!(!attr.flags.has(AttrFlags::EXCLUDE_CALLCHAIN_USER));
     }
 
@@ -656,7 +680,7 @@ mod tests {
     fn a_frequency_above_the_limit_is_lowered_unless_strict() {
         let mut options = options();
         options.sampling = Sampling::Frequency(200_000);
-        let event = [default_event("cpu-clock")];
+        let event = default_events("cpu-clock");
         assert_eq!(
             plan(&options, &event, LIMITS)[0].attr.sample_period,
             100_000

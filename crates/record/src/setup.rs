@@ -2,10 +2,11 @@
 //! rings.
 
 use crate::attach;
+use crate::cgroup;
 use crate::error::RecordError;
 use crate::events::{EventSpec, Rate, break_up, is_blind, of_known_threads};
 use crate::hints::Whose;
-use crate::open::{OpenSet, Scope, Stop, is_lacking};
+use crate::open::{OpenEvent, OpenSet, Scope, Stop, is_lacking};
 use crate::options::{ModeFilter, Options, Sampling, Stacks, Start, Target};
 use crate::plan::{self, Limits, Planned, Role};
 use crate::rings::{self, Lockable, RingMemory, Size};
@@ -13,11 +14,9 @@ use crate::synthesize::online_cpus;
 use prof_abi::{AttrFlags, ByteOrder};
 use prof_sys::limits;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 /// Threads of more processes that already run are not watched for deep stacks:
 /// that takes another descriptor for each thread and CPU.
@@ -36,20 +35,22 @@ pub(crate) fn open(
             .unwrap_or(100_000),
     };
     check_frequency(options, limits, notices)?;
+    if let Some(tool) = options.events.iter().find(|spec| spec.tool.is_some()) {
+        return Err(RecordError::NoSamples {
+            event: tool.name.clone(),
+        });
+    }
     let opening = Opening {
         options,
         limits,
-        place: Place {
-            cpus: cpus(options)?,
-            cgroup: options.cgroup.as_deref().map(open_cgroup).transpose()?,
-        },
+        cpus: cpus(options)?,
         tasks,
         lockable: Lockable::of_this_process(limits.cpus),
     };
     let mut specs = options.events.clone();
     let is_default = specs.is_empty();
     if is_default {
-        specs.push(plan::default_event("cycles"));
+        specs = in_cgroup(options, plan::default_events("cycles"));
     }
     let mut opened = opening.of(&specs);
     if matches!(&opened, Err(Stop::Refused(refusal)) if refusal.breaks_weak_groups())
@@ -60,7 +61,7 @@ pub(crate) fn open(
     }
     let (set, early) = match opened {
         Err(Stop::Refused(refusal)) if is_default && is_lacking(refusal.errno) => {
-            specs = vec![plan::default_event("cpu-clock")];
+            specs = in_cgroup(options, plan::default_events("cpu-clock"));
             let opened = opening.of(&specs);
             if opened.is_ok() {
                 notices(&format!(
@@ -73,6 +74,7 @@ pub(crate) fn open(
         other => other,
     }
     .map_err(|stop| stop_error(stop, tasks))?;
+    check_cpus(&set)?;
     for notice in &set.notices {
         notices(notice);
     }
@@ -90,46 +92,42 @@ pub(crate) fn open(
     Ok((set, early))
 }
 
+/// The default events, of the cgroup that was asked for.
+fn in_cgroup(options: &Options, mut specs: Vec<EventSpec>) -> Vec<EventSpec> {
+    for spec in &mut specs {
+        spec.cgroup.clone_from(&options.cgroup);
+    }
+    specs
+}
+
+/// An event of a PMU of some CPUs is on one of them.
+fn check_cpus(set: &OpenSet) -> Result<(), RecordError> {
+    let nowhere = |event: &&OpenEvent| event.descriptors.is_empty();
+    for event in set.events.iter().filter(nowhere) {
+        if let Some(cpus) = &event.planned.cpus {
+            return Err(RecordError::NotOnTheseCpus {
+                event: event.planned.name.clone(),
+                cpus: list_of(cpus),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn list_of(cpus: &[u32]) -> String {
+    let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    cpus.join(",")
+}
+
 fn stop_error(stop: Stop, tasks: &[Option<u32>]) -> RecordError {
     match stop {
         Stop::Refused(refusal) => RecordError::Refused(refusal),
+        Stop::Cgroup(error) => RecordError::Cgroup(error),
         Stop::Gone => RecordError::NoTask {
             kind: "process or thread",
             number: tasks.iter().copied().flatten().next().unwrap_or(0),
         },
     }
-}
-
-/// Where events are opened.
-struct Place {
-    cpus: Cpus,
-    cgroup: Option<Arc<File>>,
-}
-
-/// The directory of a cgroup, in the hierarchy that knows events: that of
-/// version 1, or the unified one.
-fn open_cgroup(name: &str) -> Result<Arc<File>, RecordError> {
-    const MOUNTS: [&str; 3] = [
-        "/sys/fs/cgroup/perf_event",
-        "/sys/fs/cgroup/unified",
-        "/sys/fs/cgroup",
-    ];
-    let mut why = io::Error::from_raw_os_error(libc::ENOENT);
-    for mount in MOUNTS {
-        let directory = Path::new(mount).join(name.trim_start_matches('/'));
-        // The files of a cgroup tell it from any other directory.
-        if !directory.join("cgroup.procs").exists() {
-            continue;
-        }
-        match File::open(&directory) {
-            Ok(directory) => return Ok(Arc::new(directory)),
-            Err(error) => why = error,
-        }
-    }
-    Err(RecordError::Cgroup {
-        name: name.to_owned(),
-        why,
-    })
 }
 
 /// The CPUs of sampling events, and of tracking ones.
@@ -142,10 +140,9 @@ fn cpus(options: &Options) -> Result<Cpus, RecordError> {
     let online = online_cpus();
     for &cpu in &options.cpus {
         if !online.contains(&cpu) {
-            let online: Vec<String> = online.iter().map(u32::to_string).collect();
             return Err(RecordError::NoCpu {
                 cpu,
-                online: online.join(","),
+                online: list_of(&online),
             });
         }
     }
@@ -242,7 +239,7 @@ fn as_perf_shows(planned: &Planned, descriptors: usize) -> String {
 struct Opening<'a> {
     options: &'a Options,
     limits: Limits,
-    place: Place,
+    cpus: Cpus,
     tasks: &'a [Option<u32>],
     lockable: Lockable,
 }
@@ -252,7 +249,16 @@ type Opened = Result<(OpenSet, Vec<Vec<u8>>), Stop>;
 impl Opening<'_> {
     /// Opens the events, with rings as large as they may be.
     fn of(&self, specs: &[EventSpec]) -> Opened {
-        let planned = plan::plan(self.options, specs, self.limits);
+        let mut planned = plan::plan(self.options, specs, self.limits);
+        let cgroups = cgroup::of_events(specs).map_err(Stop::Cgroup)?;
+        for (planned, cgroup) in planned.iter_mut().zip(&cgroups) {
+            planned.cgroup.clone_from(cgroup);
+        }
+        // Records of tasks and mappings are of the cgroup if all samples are.
+        let is_one = specs.iter().all(|spec| spec.cgroup == specs[0].cgroup);
+        if let (true, Some(tracking)) = (is_one, planned.get_mut(specs.len())) {
+            tracking.cgroup = cgroups.into_iter().next().flatten();
+        }
         // One per CPU, or per thread where events are on any CPU.
         let rings = match self.all_cpus().len() {
             0 => self.tasks.len() as u64,
@@ -286,8 +292,8 @@ impl Opening<'_> {
     /// The CPUs on which any event is.
     fn all_cpus(&self) -> &[u32] {
         match plan::needs_tracking(self.options) {
-            true => &self.place.cpus.tracking,
-            false => &self.place.cpus.sampling,
+            true => &self.cpus.tracking,
+            false => &self.cpus.sampling,
         }
     }
 
@@ -315,7 +321,7 @@ impl Opening<'_> {
         };
         let scope = Scope {
             whose,
-            cpus: self.place.cpus.sampling.clone(),
+            cpus: self.cpus.sampling.clone(),
             all_cpus: self.all_cpus().to_vec(),
             // The recorder's own and those of files that it reads.
             descriptors: descriptors + 32,
@@ -326,7 +332,6 @@ impl Opening<'_> {
             lockable: self.lockable,
             enabled,
             all_kernel: options.modes == ModeFilter::Kernel,
-            cgroup: self.place.cgroup.clone(),
         };
         let mut set = OpenSet::new(planned, witness, scope);
         let early = attach::open_tasks(options, &mut set, self.tasks)?;

@@ -5,20 +5,30 @@
 //! event     = group | name [ ":" letters ] | name "/" terms "/" [ letters ]
 //!           | "r" hex [ ":" letters ]    a raw event of the CPU
 //!           | system ":" name [ "/" terms "/" ]   a tracepoint, * and ? allowed
-//!           | "mem:" address [ "/" length ] [ ":" rwx ] [ ":" letters ]
+//!           | number ":" number [ ":" letters ]         type and config
+//!           | name                       an event that one of the PMUs names
+//!           | breakpoint                 see `breakpoint.rs`
 //!           | probe                      see `probe.rs`
 //! ```
 
-use super::names;
-use super::pmu::{Pmu, parse_number, split_term};
-use super::{ChainTerm, EventError, EventSpec, Precision, Rate, probe, tracepoint};
-use prof_abi::{AttrFlags, EventAttr, event_kind};
-
-/// The letters that modify an event.
-pub(super) const LETTERS: &str = "ukhGHIpPSDWeb";
+use super::modifiers::{LETTERS, modify};
+use super::pmu::{self, Pmu, parse_number};
+use super::programs::Programs;
+use super::{EventError, EventSpec, breakpoint, names, probe, terms, tool, tracepoint};
+use prof_abi::{EventAttr, event_kind};
 
 /// Parses what stands after one `-e`. Groups are numbered from `first_group`.
 pub fn parse(text: &str, first_group: u32) -> Result<Vec<EventSpec>, EventError> {
+    parse_for(text, first_group, &Programs::default())
+}
+
+/// Parses what stands after one `-e`, with names of the programs that are to be
+/// recorded.
+pub fn parse_for(
+    text: &str,
+    first_group: u32,
+    programs: &Programs,
+) -> Result<Vec<EventSpec>, EventError> {
     let mut specs = Vec::new();
     let mut group = first_group;
     for (at, item) in split_outside(text)? {
@@ -33,14 +43,14 @@ pub fn parse(text: &str, first_group: u32) -> Result<Vec<EventSpec>, EventError>
                     .ok_or_else(|| syntax(text, "a } is missing", at))?;
                 let letters = letters.strip_prefix(':').unwrap_or(letters);
                 let from = specs.len();
-                parse_group(inside, letters, &mut specs)?;
+                parse_group((inside, letters), programs, &mut specs)?;
                 for spec in specs.iter_mut().skip(from) {
                     spec.group = Some(group);
                     spec.group_name = (!name.is_empty()).then(|| name.to_owned());
                 }
                 group += 1;
             }
-            None => parse_event(item, &mut specs)?,
+            None => parse_event(item, programs, &mut specs)?,
         }
     }
     Ok(specs)
@@ -58,14 +68,18 @@ fn group_name(item: &str) -> Option<(&str, &str)> {
 /// Parses what stands between braces. The letters after them are for all
 /// members and no part of their names; a place of its own on the hardware
 /// (`D`, `e`) is the leader's to ask for, whom the members follow.
-fn parse_group(inside: &str, letters: &str, specs: &mut Vec<EventSpec>) -> Result<(), EventError> {
+fn parse_group(
+    (inside, letters): (&str, &str),
+    programs: &Programs,
+    specs: &mut Vec<EventSpec>,
+) -> Result<(), EventError> {
     let of_members: String = letters
         .chars()
         .filter(|letter| !"De".contains(*letter))
         .collect();
     let leader = specs.len();
     for (_, member) in split_outside(inside)? {
-        parse_event(member.trim(), specs)?;
+        parse_event(member.trim(), programs, specs)?;
     }
     for (index, spec) in specs.iter_mut().enumerate().skip(leader) {
         modify(
@@ -106,7 +120,9 @@ fn split_outside(text: &str) -> Result<Vec<(usize, &str)>, EventError> {
             }
             '}' if !in_braces => return Err(syntax(text, "there is no { for this }", at)),
             '}' => in_braces = false,
-            '/' if !has_single_slashes(&text[event..]) => in_slashes = !in_slashes,
+            '/' if opens_terms(&text[event..], &text[at + 1..], in_slashes) => {
+                in_slashes = !in_slashes;
+            }
             ',' if !in_slashes => {
                 event = at + 1;
                 if !in_braces {
@@ -124,17 +140,26 @@ fn split_outside(text: &str) -> Result<Vec<(usize, &str)>, EventError> {
     Ok(pieces)
 }
 
-/// Whether slashes do not enclose terms: the length of a breakpoint stands
-/// after one, and probes have paths.
-fn has_single_slashes(event: &str) -> bool {
+/// Whether a slash of the event opens or closes terms: probes have paths, and
+/// a number behind a breakpoint's is its length.
+fn opens_terms(event: &str, behind: &str, are_open: bool) -> bool {
     let event = event.trim_start();
-    event.starts_with("mem:") || probe::is_probe(event)
+    if probe::is_probe(event) {
+        return false;
+    }
+    are_open
+        || !event.starts_with("mem:")
+        || behind.starts_with(|letter: char| letter.is_alphabetic())
 }
 
 /// Parses one event, which may be several tracepoints.
-fn parse_event(text: &str, specs: &mut Vec<EventSpec>) -> Result<(), EventError> {
+fn parse_event(
+    text: &str,
+    programs: &Programs,
+    specs: &mut Vec<EventSpec>,
+) -> Result<(), EventError> {
     if let Some(rest) = text.strip_prefix("mem:") {
-        specs.push(breakpoint(text, rest)?);
+        specs.push(breakpoint::parse(text, rest, programs)?);
         return Ok(());
     }
     if probe::is_probe(text) {
@@ -158,14 +183,16 @@ fn parse_event(text: &str, specs: &mut Vec<EventSpec>) -> Result<(), EventError>
                 terms,
                 letters,
             };
-            return asked.add_to(specs);
+            return asked.add_to(programs, specs);
         }
-        specs.push(with_terms(text, name, rest)?);
-        return Ok(());
+        return with_terms(text, name, rest, specs);
     }
     let (name, letters) = match text.split_once(':') {
         None => (text, ""),
-        Some((name, letters)) if plain_attr(name).is_some() => (name, letters),
+        Some((name, letters)) if named(name).is_some() => (name, letters),
+        Some((kind, rest)) if kind.parse::<u32>().is_ok() => {
+            return by_number(text, kind, rest, specs);
+        }
         Some((system, rest)) => {
             let (name, letters) = rest.split_once(':').unwrap_or((rest, ""));
             let asked = Tracepoints {
@@ -175,27 +202,86 @@ fn parse_event(text: &str, specs: &mut Vec<EventSpec>) -> Result<(), EventError>
                 terms: "",
                 letters,
             };
-            return asked.add_to(specs);
+            return asked.add_to(programs, specs);
         }
     };
-    let attr = plain_attr(name).ok_or_else(|| EventError::Unknown {
+    let found = named(name).ok_or_else(|| EventError::Unknown {
         name: name.to_owned(),
         nearest: names::nearest(name),
     })?;
+    for mut spec in found {
+        spec.name = match spec.name == name {
+            true => text.to_owned(),
+            // Of one of several PMUs, which perf names so.
+            false => format!("{}{letters}", spec.name),
+        };
+        modify(&mut spec, letters)?;
+        specs.push(spec);
+    }
+    Ok(())
+}
+
+/// `type:config`, both as numbers.
+fn by_number(
+    text: &str,
+    kind: &str,
+    rest: &str,
+    specs: &mut Vec<EventSpec>,
+) -> Result<(), EventError> {
+    let (config, letters) = rest.split_once(':').unwrap_or((rest, ""));
+    let wrong = || EventError::Number {
+        event: text.to_owned(),
+        value: config.to_owned(),
+        place: "config".to_owned(),
+    };
+    let attr = EventAttr {
+        kind: kind.parse().map_err(|_| wrong())?,
+        config: parse_number(config).ok_or_else(wrong)?,
+        ..EventAttr::default()
+    };
     let mut spec = EventSpec::new(text, attr);
     modify(&mut spec, letters)?;
     specs.push(spec);
     Ok(())
 }
 
+/// The events of a name without modifiers or terms: on a machine with several
+/// kinds of cores one for each.
+fn named(name: &str) -> Option<Vec<EventSpec>> {
+    if let Some(spec) = tool::by_name(name) {
+        return Some(vec![spec]);
+    }
+    match plain_attr(name) {
+        Some(attr) => Some(on_each_core(name, &attr)),
+        None => pmu::of_event(name),
+    }
+}
+
+/// A generalized or raw event on each kind of core. The upper half of its
+/// config says on which (`PERF_PMU_TYPE_SHIFT`); a raw one has that PMU's type.
+fn on_each_core(name: &str, attr: &EventAttr) -> Vec<EventSpec> {
+    let of_cores = [event_kind::HARDWARE, event_kind::CACHE, event_kind::RAW];
+    let cores = match of_cores.contains(&attr.kind) {
+        true => pmu::kinds_of_cores(),
+        false => Vec::new(),
+    };
+    if cores.is_empty() {
+        return vec![EventSpec::new(name, attr.clone())];
+    }
+    let specs = cores.iter().map(|core| {
+        let spec = EventSpec::new(format!("{}/{name}/", core.name()), attr.clone());
+        core.place(spec)
+    });
+    specs.collect()
+}
+
 /// An event's text and its modifiers.
 pub(super) fn split_letters(text: &str) -> (&str, &str) {
     let is_letters = |tail: &str| tail.chars().all(|letter| LETTERS.contains(letter));
-    if let Some(place) = text.strip_prefix("mem:") {
-        // Behind the access, which itself is letters.
-        let letters = place.splitn(3, ':').nth(2);
-        return letters.map_or((text, ""), |letters| {
-            (&text[..text.len() - letters.len() - 1], letters)
+    if let Some(rest) = text.strip_prefix("mem:") {
+        let split = breakpoint::without_letters(rest);
+        return split.map_or((text, ""), |(place, letters)| {
+            (&text[..place.len() + "mem:".len()], letters)
         });
     }
     if probe::is_probe(text) {
@@ -218,7 +304,9 @@ pub(super) fn split_letters(text: &str) -> (&str, &str) {
 
 /// A name without modifiers or terms.
 fn plain_attr(name: &str) -> Option<EventAttr> {
-    let (kind, config) = names::number_of(name).or_else(|| {
+    let lower = name.to_ascii_lowercase();
+    let number = names::number_of(name).or_else(|| names::number_of(&lower));
+    let (kind, config) = number.or_else(|| {
         let digits = name.strip_prefix('r')?;
         let config = u64::from_str_radix(digits, 16).ok()?;
         Some((event_kind::RAW, config))
@@ -240,7 +328,7 @@ struct Tracepoints<'a> {
 }
 
 impl Tracepoints<'_> {
-    fn add_to(&self, specs: &mut Vec<EventSpec>) -> Result<(), EventError> {
+    fn add_to(&self, programs: &Programs, specs: &mut Vec<EventSpec>) -> Result<(), EventError> {
         let (system, name) = (self.system, self.name);
         // `cycels:u` is a typing error in the name, not a tracepoint.
         let is_letters = name.chars().all(|letter| LETTERS.contains(letter));
@@ -253,8 +341,27 @@ impl Tracepoints<'_> {
         if system.is_empty() || name.is_empty() {
             return Err(syntax(self.text, "a name is missing", 0));
         }
-        for (full, id) in tracepoint::lookup(system, name)? {
+        let found = match tracepoint::lookup(system, name) {
+            Err(error) => match probe::marker_of(programs, system, name) {
+                Some(markers) => return self.add_markers(markers, specs),
+                None => return Err(error),
+            },
+            Ok(found) => found,
+        };
+        for (full, id) in found {
             specs.push(self.spec(full, id)?);
+        }
+        Ok(())
+    }
+
+    fn add_markers(
+        &self,
+        markers: Vec<EventSpec>,
+        specs: &mut Vec<EventSpec>,
+    ) -> Result<(), EventError> {
+        for mut spec in markers {
+            modify(&mut spec, self.letters)?;
+            specs.push(spec);
         }
         Ok(())
     }
@@ -266,73 +373,18 @@ impl Tracepoints<'_> {
             ..EventAttr::default()
         };
         let mut spec = EventSpec::new(full, attr);
-        for term in self.terms.split(',').filter(|term| !term.trim().is_empty()) {
-            let (term, value) = split_term(term);
-            if IDENTITY_TERMS.contains(&term) || !common_term(term, value, &mut spec)? {
+        for (term, value) in terms::split(self.terms) {
+            if terms::IDENTITY.contains(&term) || !terms::apply(term, value, &mut spec)? {
                 return Err(EventError::Term {
                     event: self.text.to_owned(),
                     term: term.to_owned(),
-                    known: TRACEPOINT_TERMS.iter().map(ToString::to_string).collect(),
+                    known: terms::OF_ALL.iter().map(ToString::to_string).collect(),
                 });
             }
         }
         modify(&mut spec, self.letters)?;
-        if !self.letters.is_empty() {
-            spec.name = format!("{}:{}", spec.name, self.letters);
-        }
         Ok(spec)
     }
-}
-
-fn breakpoint(text: &str, rest: &str) -> Result<EventSpec, EventError> {
-    let wrong = |why| EventError::Breakpoint {
-        event: text.to_owned(),
-        why,
-    };
-    let mut parts = rest.split(':');
-    let place = parts.next().unwrap_or_default();
-    let access = parts.next().unwrap_or("rw");
-    let letters = parts.next().unwrap_or_default();
-    let (address, length) = match place.split_once('/') {
-        Some((address, length)) => (address, Some(length)),
-        None => (place, None),
-    };
-    let address = parse_number(address).ok_or_else(|| wrong("the address is not a number"))?;
-    let mut bp_type = 0;
-    for letter in access.chars() {
-        bp_type |= match letter {
-            'r' => 1,
-            'w' => 2,
-            'x' => 4,
-            _ => return Err(wrong("the access is not made of r, w and x")),
-        };
-    }
-    if bp_type & 4 != 0 && bp_type != 4 {
-        return Err(wrong(
-            "a breakpoint is for execution or for data, not for both",
-        ));
-    }
-    // An execution breakpoint has the length of a long.
-    let default = if bp_type == 4 { 8 } else { 4 };
-    let length = match length {
-        None => default,
-        Some(length) => parse_number(length)
-            .filter(|length| [1, 2, 4, 8].contains(length))
-            .ok_or_else(|| wrong("the length is not 1, 2, 4 or 8"))?,
-    };
-    if bp_type != 4 && !address.is_multiple_of(length) {
-        return Err(wrong("the address is not a multiple of the length"));
-    }
-    let attr = EventAttr {
-        kind: event_kind::BREAKPOINT,
-        bp_type,
-        config1: address,
-        config2: length,
-        ..EventAttr::default()
-    };
-    let mut spec = EventSpec::new(text, attr);
-    modify(&mut spec, letters)?;
-    Ok(spec)
 }
 
 /// What stands between the slashes of `text`, and behind them.
@@ -343,183 +395,70 @@ fn terms_and_letters<'a>(text: &str, rest: &'a str) -> Result<(&'a str, &'a str)
     Ok((terms, letters.strip_prefix(':').unwrap_or(letters)))
 }
 
-/// `name/term,term=value/letters`; `name` is a PMU or a plain event.
-fn with_terms(text: &str, name: &str, rest: &str) -> Result<EventSpec, EventError> {
+/// `name/term,term=value/letters`; `name` is a plain event, or a PMU or several
+/// (`uncore_imc` means `uncore_imc_0` and so on).
+fn with_terms(
+    text: &str,
+    name: &str,
+    rest: &str,
+    specs: &mut Vec<EventSpec>,
+) -> Result<(), EventError> {
     let (terms, letters) = terms_and_letters(text, rest)?;
-    let plain = plain_attr(name);
-    let pmu = match &plain {
-        Some(_) => None,
-        None => Some(Pmu::open(name, text)?),
+    let plain = plain_attr(name).map(|attr| on_each_core(name, &attr));
+    let with_pmus: Vec<(EventSpec, Option<Pmu>)> = match plain {
+        Some(plain) => plain.into_iter().map(|spec| (spec, None)).collect(),
+        None => {
+            let pmus = Pmu::all_of(name, text)?.into_iter();
+            pmus.map(|pmu| (pmu.spec(), Some(pmu))).collect()
+        }
     };
-    let attr = plain.unwrap_or_else(|| EventAttr {
-        kind: pmu.as_ref().map_or(0, Pmu::kind),
-        ..EventAttr::default()
-    });
-    let mut spec = EventSpec::new(text, attr);
-    for term in terms.split(',').filter(|term| !term.trim().is_empty()) {
-        let (term, value) = split_term(term);
-        if common_term(term, value, &mut spec)? {
-            continue;
+    let several = with_pmus.len() > 1;
+    for (mut spec, pmu) in with_pmus {
+        spec.name = match (&pmu, several) {
+            (Some(pmu), true) => format!("{}/{rest}", pmu.name()),
+            _ => text.to_owned(),
+        };
+        for (term, value) in terms::split(terms) {
+            apply_term(term, value, pmu.as_ref(), &mut spec)?;
         }
-        match &pmu {
-            Some(pmu) => pmu.apply(term, value, &mut spec)?,
-            None => {
-                return Err(EventError::Term {
-                    event: text.to_owned(),
-                    term: term.to_owned(),
-                    known: common_terms().map(str::to_owned).collect(),
-                });
-            }
-        }
+        modify(&mut spec, letters)?;
+        specs.push(spec);
     }
-    modify(&mut spec, letters)?;
-    Ok(spec)
+    Ok(())
 }
 
-/// Terms that say which event it is.
-const IDENTITY_TERMS: &[&str] = &["config", "config1", "config2", "config3", "name"];
-
-/// Terms of all events, tracepoints included.
-const TRACEPOINT_TERMS: &[&str] = &[
-    "period",
-    "freq",
-    "call-graph",
-    "stack-size",
-    "max-stack",
-    "inherit",
-    "no-inherit",
-    "time",
-    "no-overwrite",
-];
-
-/// What an event other than a tracepoint takes.
-fn common_terms() -> impl Iterator<Item = &'static str> {
-    IDENTITY_TERMS.iter().chain(TRACEPOINT_TERMS).copied()
-}
-
-/// Applies a term that every event has; `false` if it is not one of those.
-fn common_term(name: &str, value: Option<&str>, spec: &mut EventSpec) -> Result<bool, EventError> {
-    let wrong = |spec: &EventSpec| EventError::Number {
-        event: spec.name.clone(),
-        value: value.unwrap_or_default().to_owned(),
-        place: name.to_owned(),
-    };
-    let number = |spec: &EventSpec| value.and_then(parse_number).ok_or_else(|| wrong(spec));
-    let refused = |spec: &EventSpec, why| EventError::Refused {
-        event: spec.name.clone(),
-        term: name.to_owned(),
-        why,
-    };
-    match name {
-        "config" => spec.attr.config = number(spec)?,
-        "config1" => spec.attr.config1 = number(spec)?,
-        "config2" => spec.attr.config2 = number(spec)?,
-        "config3" => spec.attr.config3 = number(spec)?,
-        "name" => value.unwrap_or_default().clone_into(&mut spec.name),
-        "period" => spec.rate = Some(Rate::Period(number(spec)?)),
-        "freq" => spec.rate = Some(Rate::Frequency(number(spec)?)),
-        "stack-size" => {
-            let bytes = u32::try_from(number(spec)?).map_err(|_| wrong(spec))?;
-            spec.stack_size = Some(bytes);
-        }
-        "max-stack" => {
-            let frames = u16::try_from(number(spec)?).map_err(|_| wrong(spec))?;
-            spec.attr.sample_max_stack = frames;
-        }
-        "inherit" => spec.inherit = Some(true),
-        "no-inherit" => spec.inherit = Some(false),
-        "call-graph" => {
-            spec.chains = Some(match value {
-                Some("no") => ChainTerm::No,
-                Some("dwarf") => ChainTerm::Dump,
-                Some("fp") => ChainTerm::FramePointers,
-                Some("lbr") => ChainTerm::LastBranch,
-                _ => return Err(wrong(spec)),
-            });
-        }
-        "time" if value == Some("0") => {
-            return Err(refused(spec, "samples are put into order by their times"));
-        }
-        // As it is anyway.
-        "time" | "no-overwrite" => {}
-        "overwrite" => return Err(refused(spec, "use --max-size or --duration")),
-        "percore" => return Err(refused(spec, "events are opened for each CPU")),
-        _ => return Ok(false),
-    }
-    Ok(true)
-}
-
-/// Applies modifier letters.
-fn modify(spec: &mut EventSpec, letters: &str) -> Result<(), EventError> {
-    if letters.is_empty() {
+fn apply_term(
+    term: &str,
+    value: Option<&str>,
+    pmu: Option<&Pmu>,
+    spec: &mut EventSpec,
+) -> Result<(), EventError> {
+    // What a PMU calls by the name of a common term is its own.
+    let is_own = pmu.is_some_and(|pmu| pmu.has_term(term));
+    if !is_own && terms::apply(term, value, spec)? {
         return Ok(());
     }
-    let mut user = false;
-    let mut kernel = false;
-    let mut hypervisor = false;
-    let mut host = false;
-    let mut guest = false;
-    let mut precise = match spec.precision {
-        Precision::Exactly(level) => level,
-        _ => 0,
-    };
-    let mut flags = spec.attr.flags;
-    for letter in letters.chars() {
-        match letter {
-            'u' => user = true,
-            'k' => kernel = true,
-            'h' => hypervisor = true,
-            'G' => guest = true,
-            'H' => host = true,
-            'I' => flags = flags.with(AttrFlags::EXCLUDE_IDLE),
-            'D' => flags = flags.with(AttrFlags::PINNED),
-            'e' => flags = flags.with(AttrFlags::EXCLUSIVE),
-            'p' => precise += 1,
-            'P' => spec.precision = Precision::Highest,
-            'S' => spec.leader_samples = true,
-            'W' => spec.weak = true,
-            modifier => {
-                return Err(EventError::Modifier {
-                    name: spec.name.clone(),
-                    modifier,
+    match pmu {
+        Some(pmu) => match (value, plain_attr(term)) {
+            (None, Some(attr)) if !is_own && pmu.has_generalized(&attr) => {
+                let attr = EventAttr {
+                    flags: spec.attr.flags,
+                    ..attr
+                };
+                *spec = pmu.place(EventSpec {
+                    attr,
+                    ..spec.clone()
                 });
+                Ok(())
             }
-        }
-        if precise > 3 {
-            return Err(EventError::Modifier {
-                name: spec.name.clone(),
-                modifier: 'p',
-            });
-        }
+            _ => pmu.apply(term, value, spec),
+        },
+        None => Err(EventError::Term {
+            event: spec.name.clone(),
+            term: term.to_owned(),
+            known: terms::of_events().map(str::to_owned).collect(),
+        }),
     }
-    if user || kernel || hypervisor {
-        // A group's letters add to those of its members.
-        let narrows = !std::mem::replace(&mut spec.modes.given, true);
-        for (wanted, flag) in [
-            (user, AttrFlags::EXCLUDE_USER),
-            (kernel, AttrFlags::EXCLUDE_KERNEL),
-            (hypervisor, AttrFlags::EXCLUDE_HV),
-        ] {
-            if wanted {
-                flags = flags.without(flag);
-            } else if narrows {
-                flags = flags.with(flag);
-            }
-        }
-    }
-    spec.modes.guests |= host || guest;
-    if host != guest {
-        flags = flags.with(if host {
-            AttrFlags::EXCLUDE_GUEST
-        } else {
-            AttrFlags::EXCLUDE_HOST
-        });
-    }
-    if precise > 0 {
-        spec.precision = Precision::Exactly(precise);
-    }
-    spec.attr.flags = flags;
-    Ok(())
 }
 
 #[cfg(test)]
@@ -624,7 +563,7 @@ mod tests {
             "mem:0x1001/4",
             "mem:0x1000/3",
             "mem:0x1000:wx",
-            "mem:main",
+            "mem:no_such_name",
             "mem:1:q",
         ] {
             assert!(
@@ -649,7 +588,7 @@ mod tests {
         assert!(spec.attr.flags.has(AttrFlags::EXCLUDE_KERNEL));
         let chains = one("cpu-clock/call-graph=lbr,time=1,no-overwrite/").chains;
         assert_eq!(chains, Some(ChainTerm::LastBranch));
-        for refused in ["overwrite", "time=0", "percore"] {
+        for refused in ["overwrite", "time=0", "nr=7"] {
             let error = parse(&format!("cs/{refused}/"), 0).expect_err(refused);
             assert!(matches!(error, EventError::Refused { .. }), "{error}");
         }
@@ -668,7 +607,7 @@ mod tests {
             Err(EventError::Tracepoint { why, .. }) => return println!("skipped: {why}"),
             Err(error) => panic!("{error}"),
         };
-        assert_eq!(specs[0].name, "sched:sched_switch:u");
+        assert_eq!(specs[0].name, "sched:sched_switch", "as perf calls it");
         assert_eq!(specs[0].chains, Some(ChainTerm::FramePointers));
         assert_eq!(specs[0].rate, Some(Rate::Period(7)));
         assert!(specs[0].attr.flags.has(AttrFlags::EXCLUDE_KERNEL));

@@ -1,16 +1,23 @@
 //! From what the user writes after `-e` to event attributes.
 
+mod breakpoint;
 mod grammar;
+mod modifiers;
 pub(crate) mod names;
-mod pmu;
+pub(crate) mod pmu;
 mod probe;
+mod programs;
+mod terms;
+mod tool;
 mod tracepoint;
 
-use prof_abi::{AttrFlags, EventAttr, Software, event_kind};
+use prof_abi::{AttrFlags, BranchSampleType, EventAttr, Software, event_kind};
 use std::ffi::CString;
 
-pub use grammar::parse;
+pub use grammar::{parse, parse_for};
 pub use probe::Why as NoProbe;
+pub use programs::Programs;
+pub use tool::Tool;
 
 /// How exact the addresses of samples shall be (`precise_ip`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,7 +63,7 @@ pub struct Modes {
 }
 
 /// An event as asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EventSpec {
     /// As the user wrote it, its own modifiers included, those of its group
     /// not.
@@ -88,6 +95,21 @@ pub struct EventSpec {
     pub leader_samples: bool,
     /// `:W`: the group may be broken up.
     pub weak: bool,
+    /// The only CPUs on which it is opened for all tasks: those of its PMU
+    /// (`cpumask`, `cpus`), or of `cpu=`.
+    pub cpus: Option<Vec<u32>>,
+    /// Its cgroup (`-G`), by its path below the mount; only for all tasks.
+    pub cgroup: Option<String>,
+    /// What occurrences are kept (`--filter`): ftrace's syntax for tracepoints.
+    pub filter: Option<CString>,
+    /// `percore`: counts of a core's threads belong together.
+    pub percore: bool,
+    /// `branch_type=`.
+    pub branches: Option<BranchSampleType>,
+    /// A term that says how to sample, if there is one.
+    pub sampling_term: Option<&'static str>,
+    /// What `prof stat` measures instead of having the kernel count.
+    pub tool: Option<Tool>,
 }
 
 impl EventSpec {
@@ -96,17 +118,7 @@ impl EventSpec {
         Self {
             name: name.into(),
             attr,
-            probe: None,
-            modes: Modes::default(),
-            precision: Precision::Any,
-            rate: None,
-            chains: None,
-            stack_size: None,
-            inherit: None,
-            group: None,
-            group_name: None,
-            leader_samples: false,
-            weak: false,
+            ..Self::default()
         }
     }
 
@@ -119,6 +131,29 @@ impl EventSpec {
                 self.attr.kind,
                 event_kind::TRACEPOINT | event_kind::BREAKPOINT
             )
+    }
+
+    /// Adds a filter to those it has, all of which hold. Fails where the event
+    /// can have none.
+    pub fn add_filter(&mut self, filter: &str) -> Result<(), NoFilter> {
+        let is_tracing = self.attr.kind == event_kind::TRACEPOINT || self.probe.is_some();
+        if !is_tracing && !pmu::filters_addresses(self.attr.kind) {
+            return Err(NoFilter {
+                event: self.name.clone(),
+            });
+        }
+        let both = match self
+            .filter
+            .take()
+            .and_then(|before| before.into_string().ok())
+        {
+            Some(before) if is_tracing => format!("({before}) && ({filter})"),
+            Some(before) => format!("{before},{filter}"),
+            None => filter.to_owned(),
+        };
+        // A NUL ends it for the kernel as well.
+        self.filter = CString::new(both.split('\0').next().unwrap_or_default()).ok();
+        Ok(())
     }
 
     /// Whether new threads and children can have it too; see
@@ -161,10 +196,6 @@ pub(crate) fn user_space(name: &str) -> Option<String> {
         .collect();
     let narrowed = match event {
         event if event.ends_with('/') => format!("{event}{others}u"),
-        // The letters are behind the access, which must be there then.
-        event if event.starts_with("mem:") && event.matches(':').count() == 1 => {
-            format!("{event}:rw:{others}u")
-        }
         event => format!("{event}:{others}u"),
     };
     let specs = parse(&narrowed, 0).ok()?;
@@ -198,6 +229,15 @@ pub(crate) fn is_of_a_group(errno: i32) -> bool {
     matches!(errno, libc::EINVAL | libc::EBADF)
 }
 
+/// The fields that a filter of a tracepoint may name, for messages; empty for
+/// other events.
+pub(crate) fn fields_of(attr: &EventAttr) -> String {
+    match attr.kind {
+        event_kind::TRACEPOINT => tracepoint::fields(attr.config).join(", "),
+        _ => String::new(),
+    }
+}
+
 /// Whether an event never occurs where it looks: in the kernel, which it leaves
 /// out.
 pub(crate) fn is_blind(attr: &EventAttr) -> bool {
@@ -209,6 +249,16 @@ pub(crate) fn is_blind(attr: &EventAttr) -> bool {
     attr.kind == event_kind::SOFTWARE
         && KERNEL_ONLY.contains(&Software(attr.config))
         && attr.flags.has(AttrFlags::EXCLUDE_KERNEL)
+}
+
+/// An event of which nothing can be filtered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "--filter is for tracepoints and probes, and for PMUs that trace instructions, not for {event}\n  \
+     try: --filter behind -e SUBSYSTEM:TRACEPOINT, or prof script with filters of its own"
+)]
+pub struct NoFilter {
+    event: String,
 }
 
 /// An event that cannot be understood or does not exist.
@@ -225,13 +275,23 @@ pub enum EventError {
     },
     /// A modifier that is not one.
     #[error(
-        "event {name}: there is no modifier {modifier:?}\n  modifiers are u k h (modes), p P (precision), G H (guest, host), I D e S W"
+        "event {name}: there is no modifier {modifier:?}\n  modifiers are u k h (modes), p P (precision), G H (guest, host), I D e S W X"
     )]
     Modifier {
         /// The event.
         name: String,
         /// The letter.
         modifier: char,
+    },
+    /// A modifier that prof does not take.
+    #[error("event {name}: modifier {modifier:?}: {why}")]
+    RefusedModifier {
+        /// The event.
+        name: String,
+        /// The letter.
+        modifier: char,
+        /// Why not.
+        why: &'static str,
     },
     /// A term between slashes that is not known.
     #[error("event {event}: there is no term {term}{}", known_terms(.known))]
@@ -295,13 +355,13 @@ pub enum EventError {
     },
     /// A breakpoint that the CPU cannot have.
     #[error(
-        "breakpoint {event}: {why}\n  write mem:ADDRESS[/LENGTH][:rwx], length 1, 2, 4 or 8, for example mem:0x404040/4:w"
+        "breakpoint {event}: {why}\n  write mem:ADDRESS[/LENGTH][:rwx] or mem:NAME[+OFFSET]…, length 1, 2, 4 or 8, for example mem:0x404040/4:w"
     )]
     Breakpoint {
         /// As written.
         event: String,
         /// What is wrong.
-        why: &'static str,
+        why: String,
     },
     /// Braces or slashes that do not match, or nothing where an event should
     /// be.
@@ -339,7 +399,7 @@ mod tests {
             ("cycles:ukpp", "cycles:ppu"),
             ("cpu-clock/freq=99/", "cpu-clock/freq=99/u"),
             ("cpu-clock/freq=99/Hk", "cpu-clock/freq=99/Hu"),
-            ("mem:0x1000", "mem:0x1000:rw:u"),
+            ("mem:0x1000", "mem:0x1000:u"),
             ("mem:0x1000/4:w", "mem:0x1000/4:w:u"),
             ("mem:0x1000/4:w:k", "mem:0x1000/4:w:u"),
         ] {

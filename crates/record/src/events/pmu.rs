@@ -1,17 +1,61 @@
 //! Events of a PMU by its terms: `pmu/term=value,…/`, from sysfs.
 
 use super::{EventError, EventSpec};
-use prof_abi::EventAttr;
+use crate::options::parse_cpu_list;
+use prof_abi::{EventAttr, event_kind};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const ROOT: &str = "/sys/bus/event_source/devices";
+/// Where sysfs has the PMUs. `SYSFS_PATH` names another tree, as for perf.
+pub(crate) fn devices() -> PathBuf {
+    let sysfs = std::env::var_os("SYSFS_PATH").unwrap_or_else(|| "/sys".into());
+    Path::new(&sysfs).join("bus/event_source/devices")
+}
 
 /// A PMU of sysfs.
 #[derive(Debug)]
 pub(super) struct Pmu {
+    name: String,
     directory: PathBuf,
     kind: u32,
+}
+
+/// The PMUs of cores, if the machine has several kinds; each is of some of its
+/// CPUs.
+pub(super) fn kinds_of_cores() -> Vec<Pmu> {
+    let all = Pmu::all_in(&devices()).into_iter();
+    let mut cores: Vec<Pmu> = all
+        .filter(|pmu| pmu.directory.join("cpus").exists())
+        .collect();
+    cores.sort_by_key(|pmu| pmu.kind);
+    if cores.len() < 2 { Vec::new() } else { cores }
+}
+
+/// Whether the PMU of this type filters by address (`nr_addr_filters`).
+pub(super) fn filters_addresses(kind: u32) -> bool {
+    let all = Pmu::all_in(&devices());
+    let filters = |pmu: &Pmu| {
+        let text = fs::read_to_string(pmu.directory.join("nr_addr_filters")).unwrap_or_default();
+        text.trim().parse::<u32>().is_ok_and(|most| most > 0)
+    };
+    all.iter().any(|pmu| pmu.kind == kind && filters(pmu))
+}
+
+/// The event that a PMU names so, by itself: `tsc` for `msr/tsc/`.
+pub(super) fn of_event(name: &str) -> Option<Vec<EventSpec>> {
+    let all = Pmu::all_in(&devices()).into_iter();
+    let specs = all.filter_map(|pmu| {
+        pmu.text("events", name)?;
+        let mut spec = pmu.spec();
+        spec.name = format!("{}/{name}/", pmu.name);
+        pmu.apply(name, None, &mut spec).ok()?;
+        Some(spec)
+    });
+    let mut specs: Vec<EventSpec> = specs.collect();
+    if let [only] = specs.as_mut_slice() {
+        name.clone_into(&mut only.name);
+    }
+    (!specs.is_empty() && !name.contains('.')).then_some(specs)
 }
 
 /// Which word of the attr a format's bits are in.
@@ -77,7 +121,42 @@ impl Format {
 impl Pmu {
     /// The PMU of that name; an error lists those that there are.
     pub(super) fn open(name: &str, event: &str) -> Result<Self, EventError> {
-        Self::open_in(Path::new(ROOT), name, event)
+        Self::open_in(&devices(), name, event)
+    }
+
+    /// Every PMU, by name.
+    fn all_in(root: &Path) -> Vec<Self> {
+        let names = entries(root).into_iter();
+        names
+            .filter_map(|name| Self::open_in(root, &name, "").ok())
+            .collect()
+    }
+
+    /// The PMU of that name, or those that it is a pattern of or that have a
+    /// number behind it: `uncore_imc` for `uncore_imc_0`; an error lists those
+    /// that there are.
+    pub(super) fn all_of(name: &str, event: &str) -> Result<Vec<Self>, EventError> {
+        let one = Self::open(name, event);
+        let Err(error) = one else {
+            return one.map(|pmu| vec![pmu]);
+        };
+        let is_one = |pmu: &Self| {
+            let number = pmu
+                .name
+                .strip_prefix(name)
+                .map(|rest| rest.trim_start_matches('_'));
+            let numbered = number.is_some_and(|number| {
+                !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+            });
+            numbered
+                || name.contains(['*', '?'])
+                    && super::tracepoint::glob(name.as_bytes(), pmu.name.as_bytes())
+        };
+        let all: Vec<Self> = Self::all_in(&devices())
+            .into_iter()
+            .filter(is_one)
+            .collect();
+        if all.is_empty() { Err(error) } else { Ok(all) }
     }
 
     fn open_in(root: &Path, name: &str, event: &str) -> Result<Self, EventError> {
@@ -88,7 +167,11 @@ impl Pmu {
             .flatten()
             .and_then(|text| text.trim().parse().ok());
         match kind {
-            Some(kind) => Ok(Self { directory, kind }),
+            Some(kind) => Ok(Self {
+                name: name.to_owned(),
+                directory,
+                kind,
+            }),
             None => Err(EventError::Pmu {
                 event: event.to_owned(),
                 pmu: name.to_owned(),
@@ -100,6 +183,64 @@ impl Pmu {
     /// The type for `perf_event_attr`.
     pub(super) fn kind(&self) -> u32 {
         self.kind
+    }
+
+    /// Its name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// An event of it, of which nothing more is said yet.
+    pub(super) fn spec(&self) -> EventSpec {
+        let attr = EventAttr {
+            kind: self.kind,
+            ..EventAttr::default()
+        };
+        let mut spec = EventSpec::new(self.name.as_str(), attr);
+        spec.cpus = self.cpus();
+        spec
+    }
+
+    /// The CPUs that it can be opened on for all tasks: one of each package for
+    /// an uncore PMU (`cpumask`), those of its kind for a core's (`cpus`).
+    /// `None`: all.
+    fn cpus(&self) -> Option<Vec<u32>> {
+        let read = |file: &str| fs::read_to_string(self.directory.join(file)).ok();
+        parse_cpu_list(read("cpumask").or_else(|| read("cpus"))?.trim())
+    }
+
+    /// Whether it has the events that all cores have.
+    pub(super) fn has_generalized(&self, attr: &EventAttr) -> bool {
+        match attr.kind {
+            event_kind::SOFTWARE => self.kind == event_kind::SOFTWARE,
+            event_kind::HARDWARE | event_kind::CACHE | event_kind::RAW => {
+                self.name == "cpu" || self.directory.join("cpus").exists()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether sysfs has a term or an event of this name.
+    pub(super) fn has_term(&self, name: &str) -> bool {
+        self.text("format", name)
+            .or_else(|| self.text("events", name))
+            .is_some()
+    }
+
+    /// A generalized event on this kind of cores only, if there are several.
+    pub(super) fn place(&self, mut spec: EventSpec) -> EventSpec {
+        if !self.directory.join("cpus").exists() {
+            return spec;
+        }
+        match spec.attr.kind {
+            event_kind::RAW => spec.attr.kind = self.kind,
+            event_kind::HARDWARE | event_kind::CACHE => {
+                spec.attr.config |= u64::from(self.kind) << 32;
+            }
+            _ => {}
+        }
+        spec.cpus = self.cpus();
+        spec
     }
 
     /// Puts a value into a term's bits; `None` if there is no such term, or it

@@ -16,11 +16,12 @@
 //!
 //! Source: perf_event_open(2), `kprobe_func`, `uprobe_path`.
 
-mod functions;
+pub(super) mod functions;
 mod markers;
 
-use super::grammar::LETTERS;
+use super::modifiers::LETTERS;
 use super::pmu::{Pmu, parse_number};
+use super::programs::Programs;
 use super::{EventError, EventSpec};
 use functions::Binary;
 use prof_abi::EventAttr;
@@ -166,6 +167,21 @@ pub(super) fn parse(event: &str) -> Result<(Vec<EventSpec>, &str), EventError> {
         (None, None) => Err(Why::Form("it is not a probe")),
     };
     found.map_err(wrong)
+}
+
+/// The marker `sdt_PROVIDER:NAME` in the programs that are recorded, `None` if
+/// it is in none of them.
+pub(super) fn marker_of(programs: &Programs, system: &str, name: &str) -> Option<Vec<EventSpec>> {
+    let provider = system.strip_prefix("sdt_")?;
+    let event = format!("{system}:{name}");
+    let asked = Asked {
+        name: &event,
+        kind: Kind::Marker,
+    };
+    programs.files().into_iter().find_map(|path| {
+        let binary = Binary::open(&path).ok()?;
+        asked.markers(&(binary, path), Some(provider), name).ok()
+    })
 }
 
 fn of_kind<'a>(

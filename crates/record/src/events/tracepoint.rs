@@ -13,7 +13,7 @@ const ROOTS: [&str; 2] = [
 const MOUNT: &str = "try: sudo mount -t tracefs tracefs /sys/kernel/tracing";
 
 /// The ids of the tracepoints that `system:name` means, either of which may
-/// hold `*` and `?`, with their full names, sorted.
+/// hold `*` and `?`, with their full names, ascending.
 pub(super) fn lookup(system: &str, name: &str) -> Result<Vec<(String, u64)>, EventError> {
     let mut first_error = None;
     for root in ROOTS {
@@ -55,12 +55,40 @@ pub(super) fn lookup(system: &str, name: &str) -> Result<Vec<(String, u64)>, Eve
     })
 }
 
+/// The fields of the tracepoint with this id, but for those common to all.
+pub(super) fn fields(id: u64) -> Vec<String> {
+    let found = ROOTS.iter().find_map(|root| {
+        let all = lookup_in(root, "*", "*").ok()?;
+        let (name, _) = all.into_iter().find(|(_, other)| *other == id)?;
+        let path = Path::new(root)
+            .join(name.replacen(':', "/", 1))
+            .join("format");
+        fs::read_to_string(path).ok()
+    });
+    // `	field:pid_t prev_pid;	offset:24;…`, with `[16]` behind an array.
+    let format = found.unwrap_or_default();
+    let lines = format
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("field:"));
+    let names = lines.filter_map(|line| {
+        let declared = line.split_once(';')?.0.split('[').next()?;
+        let name = declared.rsplit([' ', '*']).next()?;
+        (!name.starts_with("common_")).then(|| name.to_owned())
+    });
+    names.collect()
+}
+
 fn lookup_in(root: &str, system: &str, name: &str) -> io::Result<Vec<(String, u64)>> {
     let root = PathBuf::from(root);
     let mut found = Vec::new();
     for system in matching(&root, system)? {
         let directory = root.join(&system);
-        for name in matching(&directory, name)? {
+        let names = match matching(&directory, name) {
+            // Files such as `enable` stand beside the systems.
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => continue,
+            names => names?,
+        };
+        for name in names {
             // Directories hold files such as `enable` and `filter` too.
             let text = match fs::read_to_string(directory.join(&name).join("id")) {
                 Ok(text) => text,
@@ -72,7 +100,8 @@ fn lookup_in(root: &str, system: &str, name: &str) -> io::Result<Vec<(String, u6
             }
         }
     }
-    found.sort();
+    // In the kernel's order, as perf.
+    found.sort_by_key(|(_, id)| *id);
     Ok(found)
 }
 
@@ -100,7 +129,7 @@ fn matching(directory: &std::path::Path, pattern: &str) -> io::Result<Vec<String
 
 /// Whether `name` matches a pattern of `*` and `?`; linear in both but for one
 /// step back per star.
-fn glob(pattern: &[u8], name: &[u8]) -> bool {
+pub(super) fn glob(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut in_name) = (0, 0);
     let mut star = None;
     while in_name < name.len() {

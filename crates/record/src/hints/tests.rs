@@ -26,6 +26,8 @@ fn plain(step: Step, errno: i32) -> Refusal {
         counting: false,
         root: false,
         long_chain: false,
+        filter: String::new(),
+        fields: String::new(),
         frequency: Some(999),
         highest_frequency: 100_000,
         paranoid: Some(2),
@@ -311,6 +313,23 @@ fn cases() -> Vec<(Refusal, &'static str)> {
         ),
         (map(libc::ENOMEM), "no memory for 3 rings"),
         (map(libc::EINVAL), "ring of 4 KiB is not a power of two"),
+        (
+            Refusal {
+                filter: "nothing == 1".into(),
+                fields: "prev_comm, prev_pid".into(),
+                ..plain(Step::Filter, libc::EINVAL)
+            },
+            "its fields are: prev_comm, prev_pid",
+        ),
+        (
+            Refusal {
+                filter: "start 0x10".into(),
+                ..plain(Step::Filter, libc::EINVAL)
+            },
+            "the filter is start 0x10",
+        ),
+        (plain(Step::Filter, libc::EACCES), "CAP_PERFMON"),
+        (plain(Step::Filter, libc::ENOMEM), "no memory"),
     ]
 }
 

@@ -120,7 +120,7 @@ mod tests {
     use super::{Most, fit_pieces, wanted_bytes};
     use crate::options::{Options, Sampling, Stacks, Target};
     use crate::output::Destination;
-    use crate::plan::{Limits, Planned, default_event, plan};
+    use crate::plan::{Limits, Planned, default_events, plan};
 
     fn planned(sampling: Sampling, stacks: Stacks, events: usize) -> Vec<Planned> {
         let mut options = Options::new(Target::System, Destination::Stdout);
@@ -130,7 +130,7 @@ mod tests {
             highest_frequency: 100_000,
             cpus: 2,
         };
-        let specs = vec![default_event("cpu-clock"); events];
+        let specs = vec![default_events("cpu-clock").remove(0); events];
         plan(&options, &specs, limits)
     }
 

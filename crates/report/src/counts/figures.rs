@@ -178,7 +178,7 @@ impl EventFigures {
             Amount::NotCounted
         } else if self.is_clock() {
             Amount::Number(self.counts.mean() / NS_PER_MS, 2)
-        } else if let Some((factor, _)) = &self.event.scale {
+        } else if let Some((factor, _)) = self.event.scale.as_ref().filter(|(by, _)| *by != 1.0) {
             Amount::Number(self.counts.mean() * factor, 2)
         } else if let (1, Some(exact)) = (self.counts.runs, self.last) {
             Amount::Exact(exact)

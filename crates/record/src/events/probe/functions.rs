@@ -1,20 +1,23 @@
 //! Where a function begins in an ELF file.
 
+use super::super::programs::Variable;
 use super::{At, Why};
 use object::elf::STT_GNU_IFUNC;
 use object::read::elf::ElfFile64;
-use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, ReadRef, SymbolFlags, SymbolKind};
+use object::{
+    Object, ObjectKind, ObjectSegment, ObjectSymbol, ReadCache, ReadRef, SymbolFlags, SymbolKind,
+};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// An ELF file that is read where it is looked at.
-pub(super) struct Binary {
+pub(in crate::events) struct Binary {
     path: PathBuf,
     cache: ReadCache<File>,
 }
 
 impl Binary {
-    pub(super) fn open(path: &Path) -> Result<Self, Why> {
+    pub(in crate::events) fn open(path: &Path) -> Result<Self, Why> {
         let file =
             File::open(path).map_err(|error| Why::Unreadable(path.to_owned(), error.kind()))?;
         Ok(Self {
@@ -51,6 +54,36 @@ impl Binary {
     /// The place of an address as the file has it (`nm` shows those).
     pub(super) fn address(&self, svma: u64) -> Result<At, Why> {
         self.place(&self.elf()?, svma)
+    }
+
+    /// The first symbol of this name that is a variable or a function.
+    pub(in crate::events) fn variable(&self, name: &str) -> Option<Variable> {
+        let elf = self.elf().ok()?;
+        let mut all = elf.symbols().chain(elf.dynamic_symbols());
+        let found = all.find(|symbol| {
+            let has_place = matches!(symbol.kind(), SymbolKind::Data | SymbolKind::Text);
+            let is_it =
+                |other: &str| other == name || name.contains("::") && is_written_as(other, name);
+            has_place && !symbol.is_undefined() && symbol.name().is_ok_and(is_it)
+        })?;
+        Some(Variable {
+            address: found.address(),
+            size: found.size(),
+        })
+    }
+
+    /// Whether the kernel chooses where it is loaded.
+    pub(in crate::events) fn is_moved(&self) -> bool {
+        self.elf()
+            .is_ok_and(|elf| elf.kind() == ObjectKind::Dynamic)
+    }
+
+    /// The address of what stands at the start of the file.
+    pub(in crate::events) fn first_address(&self) -> Option<u64> {
+        let elf = self.elf().ok()?;
+        let mut segments = elf.segments();
+        let first = segments.find(|segment| segment.file_range().0 == 0)?;
+        Some(first.address())
     }
 
     fn place<'a, R: ReadRef<'a>>(

@@ -1,0 +1,187 @@
+//! The terms between an event's slashes that every event has.
+
+use super::pmu::{parse_number, split_term};
+use super::{ChainTerm, EventError, EventSpec, Rate};
+use crate::branches::parse_branches;
+use crate::options::parse_cpu_list;
+use prof_abi::AttrFlags;
+
+/// Terms that say which event it is.
+pub(super) const IDENTITY: &[&str] = &[
+    "config", "config1", "config2", "config3", "config4", "name", "cpu",
+];
+
+/// Terms of all events, tracepoints included.
+pub(super) const OF_ALL: &[&str] = &[
+    "period",
+    "freq",
+    "call-graph",
+    "stack-size",
+    "max-stack",
+    "inherit",
+    "no-inherit",
+    "time",
+    "no-overwrite",
+    "branch_type",
+    "percore",
+    "aux-output",
+    "aux-sample-size",
+    "aux-action",
+];
+
+/// Those that say how to sample, which `prof stat` does not.
+const OF_SAMPLES: &[&str] = &[
+    "freq",
+    "call-graph",
+    "stack-size",
+    "max-stack",
+    "inherit",
+    "no-inherit",
+    "time",
+    "no-overwrite",
+    "branch_type",
+    "aux-output",
+    "aux-sample-size",
+    "aux-action",
+];
+
+/// Terms of perf's that prof does not have, and why.
+const REFUSED: &[(&str, &str)] = &[
+    ("overwrite", "use --overwrite, for all events"),
+    (
+        "nr",
+        "perf obeys it only in perf trace; use -c, or --max-size",
+    ),
+    ("metric-id", "it is of perf's own use"),
+];
+
+/// What an event other than a tracepoint takes.
+pub(super) fn of_events() -> impl Iterator<Item = &'static str> {
+    IDENTITY.iter().chain(OF_ALL).copied()
+}
+
+/// The terms of a list, `name` or `name=value`.
+pub(super) fn split(terms: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
+    let terms = terms.split(',').filter(|term| !term.trim().is_empty());
+    terms.map(split_term)
+}
+
+/// Applies a term that every event has; `false` if it is not one of those.
+pub(super) fn apply(
+    name: &str,
+    value: Option<&str>,
+    spec: &mut EventSpec,
+) -> Result<bool, EventError> {
+    if let Some((_, why)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
+        return Err(refused(name, spec, why));
+    }
+    let known = of_events().find(|known| *known == name);
+    let Some(known) = known else {
+        return Ok(false);
+    };
+    if OF_SAMPLES.contains(&known) {
+        spec.sampling_term.get_or_insert(known);
+    }
+    let term = Term { name, value };
+    match name {
+        "config" => spec.attr.config = term.number(spec)?,
+        "config1" => spec.attr.config1 = term.number(spec)?,
+        "config2" => spec.attr.config2 = term.number(spec)?,
+        "config3" => spec.attr.config3 = term.number(spec)?,
+        "config4" => spec.attr.config4 = term.number(spec)?,
+        "name" => unquoted(value.unwrap_or_default()).clone_into(&mut spec.name),
+        "cpu" => {
+            let cpus = parse_cpu_list(value.unwrap_or_default());
+            spec.cpus = Some(cpus.ok_or_else(|| term.wrong(spec))?);
+        }
+        "percore" => spec.percore = true,
+        _ => term.apply_to_samples(spec)?,
+    }
+    Ok(true)
+}
+
+/// A name without the quotes that a shell left.
+fn unquoted(name: &str) -> &str {
+    let inner = name.strip_prefix('\'').and_then(|it| it.strip_suffix('\''));
+    inner.unwrap_or(name)
+}
+
+fn refused(term: &str, spec: &EventSpec, why: &'static str) -> EventError {
+    EventError::Refused {
+        event: spec.name.clone(),
+        term: term.to_owned(),
+        why,
+    }
+}
+
+struct Term<'a> {
+    name: &'a str,
+    value: Option<&'a str>,
+}
+
+impl Term<'_> {
+    fn wrong(&self, spec: &EventSpec) -> EventError {
+        EventError::Number {
+            event: spec.name.clone(),
+            value: self.value.unwrap_or_default().to_owned(),
+            place: self.name.to_owned(),
+        }
+    }
+
+    /// A term without a value is 1, as in perf.
+    fn number(&self, spec: &EventSpec) -> Result<u64, EventError> {
+        match self.value {
+            None => Ok(1),
+            Some(text) => parse_number(text).ok_or_else(|| self.wrong(spec)),
+        }
+    }
+
+    fn fitting<T: TryFrom<u64>>(&self, spec: &EventSpec) -> Result<T, EventError> {
+        T::try_from(self.number(spec)?).map_err(|_| self.wrong(spec))
+    }
+
+    fn apply_to_samples(&self, spec: &mut EventSpec) -> Result<(), EventError> {
+        match self.name {
+            "period" => spec.rate = Some(Rate::Period(self.number(spec)?)),
+            "freq" => spec.rate = Some(Rate::Frequency(self.number(spec)?)),
+            "stack-size" => spec.stack_size = Some(self.fitting(spec)?),
+            "max-stack" => spec.attr.sample_max_stack = self.fitting(spec)?,
+            "inherit" => spec.inherit = Some(true),
+            "no-inherit" => spec.inherit = Some(false),
+            "call-graph" => spec.chains = Some(self.chains(spec)?),
+            "time" if self.value == Some("0") => {
+                let why = "samples are put into order by their times";
+                return Err(refused(self.name, spec, why));
+            }
+            "branch_type" => {
+                let filters = parse_branches(self.value.unwrap_or("any"));
+                spec.branches = Some(filters.map_err(|_| self.wrong(spec))?);
+            }
+            "aux-output" => spec.attr.flags = spec.attr.flags.with(AttrFlags::AUX_OUTPUT),
+            "aux-sample-size" => spec.attr.aux_sample_size = self.fitting(spec)?,
+            "aux-action" => spec.attr.aux_action = self.aux_action(spec)?,
+            // `time` and `no-overwrite`: as it is anyway.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn chains(&self, spec: &EventSpec) -> Result<ChainTerm, EventError> {
+        match self.value {
+            Some("no") => Ok(ChainTerm::No),
+            Some("dwarf") => Ok(ChainTerm::Dump),
+            Some("fp") => Ok(ChainTerm::FramePointers),
+            Some("lbr") => Ok(ChainTerm::LastBranch),
+            _ => Err(self.wrong(spec)),
+        }
+    }
+
+    fn aux_action(&self, spec: &EventSpec) -> Result<u32, EventError> {
+        match self.value {
+            Some("start-paused") => Ok(1),
+            Some("pause") => Ok(2),
+            Some("resume") => Ok(4),
+            _ => Err(self.wrong(spec)),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What may stand behind `-e`: taken, refused and named as perf does.
+//!
+//! Each line of `fixtures/event-specs.txt` is given to `perf stat -vv`, by the
+//! installed perf and by the newest one, and to the grammar of `prof`. What
+//! `prof` makes of it is what one of the two makes of it, or stands below with
+//! the reason.
+
+use crate::oracle::{fixture, have, may_record_all, perfs, skipped};
+use prof_record::events::{self, EventSpec, Precision};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// What decides which occurrences are counted, by perf's names.
+type Attr = BTreeMap<&'static str, String>;
+
+/// The fields that are compared. `exclude_guest` is not: perf 6.1 sets it by
+/// itself and drops it when it is refused, 7.2 does not set it.
+const FIELDS: [&str; 13] = [
+    "type",
+    "config",
+    "{ bp_addr, config1 }",
+    "{ bp_len, config2 }",
+    "bp_type",
+    "exclude_user",
+    "exclude_kernel",
+    "exclude_hv",
+    "exclude_host",
+    "exclude_idle",
+    "pinned",
+    "exclusive",
+    "precise_ip",
+];
+
+/// Attrs in the order of the events, or that it was refused.
+type Verdict = Option<Vec<Attr>>;
+
+/// Where `prof` differs from both perfs, and why.
+const DIFFERENCES: &[(&str, &str)] = &[
+    ("cpu-clock:b", "refused by name: no BPF programs are loaded"),
+    ("{cpu-clock", "a brace that is missing is a mistake"),
+    ("cpu-clock/name='my tick'/", "a name may hold a space"),
+    (
+        "cpu-clock/metric-id=a/",
+        "refused: perf puts it in by itself",
+    ),
+    (
+        "mem:0x1000:rwx",
+        "refused before the kernel does so with EINVAL",
+    ),
+    (
+        "mem:0x1000/3",
+        "refused before the kernel does so with EINVAL",
+    ),
+    (
+        "mem:0x1000/16",
+        "refused before the kernel does so with EOPNOTSUPP",
+    ),
+    (
+        "mem:0x1001/4",
+        "refused before the kernel does so with EINVAL",
+    ),
+    ("mem:0x1000/1", "the length stays in the name"),
+    ("mem:0x1000/2:w", "the length stays in the name"),
+    ("mem:0x1000/4:w", "the length stays in the name"),
+    ("mem:0x1000/8:rw", "the length stays in the name"),
+    ("mem:0x1000/4:w:k", "the length stays in the name"),
+    (
+        "sched:sched_switch/period=7/",
+        "a tracepoint has a period too",
+    ),
+    (" cpu-clock", "spaces are not of the name"),
+    ("cpu-clock , task-clock", "spaces are not of the name"),
+    ("cycles:ukhGHIpSDWeP", "perf 6.1 tries again without :p"),
+];
+
+/// The numbers of a field in one form; without what perf 7.2 says behind it.
+fn number(text: &str) -> u64 {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    match word.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).unwrap_or(0),
+        None => word.parse().unwrap_or(0),
+    }
+}
+
+/// What is opened with less than was asked for is not what was asked for: each
+/// attr once.
+fn push(attrs: &mut Vec<Attr>, attr: Attr) {
+    if !attrs.contains(&attr) {
+        attrs.push(attr);
+    }
+}
+
+/// What perf opens, from `-vv`, and the names of what it counted.
+fn by_perf(perf: &Path, spec: &str) -> (Verdict, Vec<String>) {
+    let run = Command::new(perf)
+        .args(["stat", "-vv", "-x;", "-e", spec, "true"])
+        .env("LC_ALL", "C.UTF-8")
+        .env("HOME", "/dev/null")
+        .output()
+        .expect("perf starts");
+    let text = String::from_utf8_lossy(&run.stderr).into_owned();
+    if run.status.code() == Some(129) {
+        return (None, Vec::new());
+    }
+    let mut attrs = Vec::new();
+    for block in text.split("perf_event_attr:\n").skip(1) {
+        let block = block.split("-----").next().unwrap_or_default();
+        let mut attr = Attr::new();
+        for field in FIELDS {
+            let line = block.lines().find_map(|line| {
+                let rest = line.strip_prefix("  ")?.strip_prefix(field)?;
+                rest.starts_with(' ').then(|| rest.trim())
+            });
+            let value = line.map_or(0, number);
+            if value != 0 {
+                attr.insert(field, value.to_string());
+            }
+        }
+        push(&mut attrs, attr);
+    }
+    let names = text.lines().filter(|line| line.matches(';').count() >= 4);
+    let names = names.filter_map(|line| line.split(';').nth(2));
+    (Some(attrs), names.map(str::to_owned).collect())
+}
+
+/// The fields of what `prof` asks for, as perf would show them.
+fn attr_of(spec: &EventSpec) -> Attr {
+    let mut attr = Attr::new();
+    let fields = spec.attr.set_fields().into_iter();
+    for (name, value) in fields.chain([("type".to_owned(), spec.attr.kind.to_string())]) {
+        let Some(field) = FIELDS.into_iter().find(|field| *field == name) else {
+            continue;
+        };
+        if number(&value) != 0 {
+            attr.insert(field, number(&value).to_string());
+        }
+    }
+    if let Precision::Exactly(level) = spec.precision {
+        attr.insert("precise_ip", level.to_string());
+    }
+    attr
+}
+
+fn by_prof(spec: &str) -> (Verdict, Vec<String>) {
+    let Ok(specs) = events::parse(spec, 0) else {
+        return (None, Vec::new());
+    };
+    // What says how to sample is not for counting.
+    if specs.iter().any(|spec| spec.sampling_term.is_some()) {
+        return (None, Vec::new());
+    }
+    let mut attrs = Vec::new();
+    specs
+        .iter()
+        .for_each(|spec| push(&mut attrs, attr_of(spec)));
+    (
+        Some(attrs),
+        specs.into_iter().map(|spec| spec.name).collect(),
+    )
+}
+
+/// covers: ATTR-01, ATTR-14, EV-32
+#[test]
+fn event_specs_are_taken_refused_and_named_as_by_perf() {
+    let test = "event_specs_are_taken_refused_and_named_as_by_perf";
+    if !have(test, "perf") || !may_record_all(test) {
+        return;
+    }
+    if Path::new("/sys/bus/event_source/devices/cpu").exists() {
+        return skipped(test, "the list was made for a machine without a PMU");
+    }
+    let list = std::fs::read_to_string(fixture("event-specs.txt")).expect("the list");
+    let perfs = perfs(test);
+    let mut wrong = Vec::new();
+    let mut compared = 0;
+    for spec in list.lines().filter(|line| !line.starts_with('#')) {
+        compared += 1;
+        let ours = by_prof(spec);
+        let theirs: Vec<_> = perfs.iter().map(|perf| by_perf(perf, spec)).collect();
+        let is_same = theirs.iter().any(|(verdict, names)| {
+            let named = names.is_empty() || *names == ours.1;
+            *verdict == ours.0 && named
+        });
+        let is_listed = DIFFERENCES.iter().any(|(listed, _)| *listed == spec);
+        if is_same == is_listed {
+            wrong.push(format!("{spec}\n  ours   {ours:?}\n  theirs {theirs:?}"));
+        }
+    }
+    assert!(compared >= 200, "{compared}");
+    assert!(
+        wrong.is_empty(),
+        "{} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}

@@ -1,0 +1,277 @@
+//! Which occurrences of an event are kept: filters of tracepoints, and cgroups.
+
+use crate::oracle::{Finished, have, may_record_all, perf, prof, prof_command, scratch, skipped};
+use std::path::PathBuf;
+
+/// Samples of each event of what `options` record of `dd` writing 500 times.
+fn samples(name: &str, options: &[&str]) -> Result<Vec<u64>, Finished> {
+    let file = scratch().join(format!("filters-{name}.data"));
+    let run: Finished = prof_command()
+        .args(["record", "-q", "-o"])
+        .arg(&file)
+        .args(options)
+        .args([
+            "--",
+            "dd",
+            "if=/dev/zero",
+            "of=/dev/null",
+            "bs=7",
+            "count=500",
+            "status=none",
+        ])
+        .output()
+        .expect("prof starts")
+        .into();
+    if run.code != 0 {
+        return Err(run);
+    }
+    let path = file.to_str().expect("UTF-8");
+    let stats = prof(&["dump", "--stats", "--json", "-i", path]).succeeded("dump");
+    let json: serde_json::Value = serde_json::from_slice(&stats.stdout).expect("JSON");
+    let events = json["events"].as_array().expect("events");
+    let samples = events
+        .iter()
+        .map(|event| event["samples"].as_u64().expect("a number"));
+    Ok(samples.collect())
+}
+
+fn has_tracepoints(test: &str) -> bool {
+    let readable = std::fs::read_dir("/sys/kernel/tracing/events/syscalls").is_ok();
+    if !readable {
+        skipped(test, "no tracepoints of system calls");
+    }
+    readable && may_record_all(test)
+}
+
+const WRITE: &str = "syscalls:sys_enter_write";
+const READ: &str = "syscalls:sys_enter_read";
+
+/// covers: EV-21
+#[test]
+fn a_filter_keeps_exactly_what_it_says() {
+    let test = "a_filter_keeps_exactly_what_it_says";
+    if !has_tracepoints(test) {
+        return;
+    }
+    let kept = |name: &str, options: &[&str]| match samples(name, options) {
+        Ok(samples) => samples,
+        Err(run) => panic!("{options:?}: {}", run.stderr),
+    };
+    assert_eq!(
+        kept("count", &["-e", WRITE, "--filter", "count == 7"]),
+        [500]
+    );
+    assert_eq!(kept("none", &["-e", WRITE, "--filter", "count == 8"]), [0]);
+    // Several hold together, and for the events of the -e before them.
+    let both = [
+        "-e",
+        WRITE,
+        "--filter",
+        "count < 8",
+        "--filter",
+        "count > 6",
+        "-e",
+        READ,
+        "--filter",
+        "count == 7",
+    ];
+    assert_eq!(kept("both", &both), [500, 500]);
+    let listed = format!("{WRITE},{READ}");
+    assert_eq!(
+        kept("list", &["-e", &listed, "--filter", "count == 7"]),
+        [500, 500]
+    );
+    let counted = prof(&[
+        "stat",
+        "-x,",
+        "-e",
+        WRITE,
+        "--filter",
+        "count == 7",
+        "dd",
+        "if=/dev/zero",
+        "of=/dev/null",
+        "bs=7",
+        "count=500",
+        "status=none",
+    ]);
+    let counted = counted.succeeded("stat").stderr;
+    assert!(counted.starts_with("500,"), "{counted}");
+}
+
+#[test]
+fn a_filter_that_cannot_be_is_refused_as_by_perf() {
+    let test = "a_filter_that_cannot_be_is_refused_as_by_perf";
+    if !has_tracepoints(test) || !have(test, "perf") {
+        return;
+    }
+    for (options, code, words) in [
+        (
+            &["-e", WRITE, "--filter", "nothing == 1"][..],
+            1,
+            "its fields are: __syscall_nr, fd, buf, count",
+        ),
+        (&["-e", WRITE, "--filter", "count =="], 1, "its fields are"),
+        (
+            &["-e", "cs", "--filter", "count == 1"],
+            2,
+            "is for tracepoints",
+        ),
+        (&["--filter", "count == 1", "-e", WRITE], 2, "should follow"),
+    ] {
+        let theirs = perf(&[&["record", "-o", "/dev/null"], options, &["true"]].concat());
+        assert_ne!(theirs.code, 0, "{options:?}");
+        let ours = samples("refused", options).expect_err("refused");
+        assert_eq!(ours.code, code, "{options:?}: {}", ours.stderr);
+        assert!(ours.stderr.contains(words), "{options:?}: {}", ours.stderr);
+    }
+}
+
+/// A cgroup with this process's child in it; gone with the value.
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    fn new(name: &str) -> Option<Self> {
+        let mounts = [
+            "/sys/fs/cgroup/perf_event",
+            "/sys/fs/cgroup/unified",
+            "/sys/fs/cgroup",
+        ];
+        let root = mounts
+            .iter()
+            .find(|mount| std::path::Path::new(mount).join("cgroup.procs").exists())?;
+        let path = PathBuf::from(root).join(name);
+        std::fs::create_dir_all(&path).ok()?;
+        Some(Self(path))
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// covers: CALL-14
+#[test]
+fn each_event_counts_in_its_cgroup() {
+    let test = "each_event_counts_in_its_cgroup";
+    if !has_tracepoints(test) {
+        return;
+    }
+    let name = format!("prof-filters-{}", std::process::id());
+    let Some(cgroup) = Cgroup::new(&name) else {
+        return skipped(test, "no cgroup can be made here");
+    };
+    // dd runs in the cgroup and is waited for.
+    let procs = cgroup.0.join("cgroup.procs");
+    let line = format!(
+        "(echo 0 > {} && exec dd if=/dev/zero of=/dev/null bs=7 count=500 status=none); true",
+        procs.display()
+    );
+    let count = format!("{WRITE},{WRITE}");
+    let filter = ["--filter", "count == 7"];
+    let stat = |list: &str| {
+        let options = [
+            "stat", "-x,", "-a", "-e", &count, filter[0], filter[1], "-G", list,
+        ];
+        let run = prof(&[&options[..], &["--", "sh", "-c", &line]].concat());
+        let run = run.succeeded("stat -G");
+        let counts = run
+            .stderr
+            .lines()
+            .filter_map(|line| line.split(',').next()?.parse().ok());
+        counts.collect::<Vec<u64>>()
+    };
+    // Others may write 7 bytes too, but not in there.
+    assert_eq!(stat(&name), [500, 500]);
+    let first = stat(&format!("{name},"));
+    assert_eq!(first[0], 500);
+    assert!(first[1] >= 500, "{first:?}");
+    let options = ["-a", "-e", WRITE, filter[0], filter[1], "-G", &name];
+    let file = scratch().join("filters-cgroup.data");
+    let run: Finished = prof_command()
+        .args(["record", "-q", "-o"])
+        .arg(&file)
+        .args(options)
+        .args(["--", "sh", "-c", &line])
+        .output()
+        .expect("prof starts")
+        .into();
+    run.succeeded("record -G");
+    let stats = prof(&[
+        "dump",
+        "--stats",
+        "--json",
+        "-i",
+        file.to_str().expect("UTF-8"),
+    ]);
+    let json: serde_json::Value = serde_json::from_slice(&stats.stdout).expect("JSON");
+    assert_eq!(json["events"][0]["samples"], 500);
+    for (command, list, words) in [
+        (
+            "stat",
+            "no-such-cgroup",
+            "cannot open cgroup no-such-cgroup",
+        ),
+        (
+            "record",
+            "no-such-cgroup",
+            "cannot open cgroup no-such-cgroup",
+        ),
+        ("stat", "a,b", "more cgroups than events"),
+        ("record", "a,b", "more cgroups than events"),
+    ] {
+        let run = prof(&[
+            command,
+            "-o",
+            "/dev/null",
+            "-a",
+            "-e",
+            "cs",
+            "-G",
+            list,
+            "true",
+        ]);
+        assert_ne!(run.code, 0, "{command} {list}");
+        assert!(
+            run.stderr.contains(words),
+            "{command} {list}: {}",
+            run.stderr
+        );
+    }
+}
+
+/// covers: EV-34
+#[test]
+fn times_are_counted_beside_events() {
+    let spin = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    let events = "duration_time,user_time,system_time,task-clock";
+    let run = prof(&["stat", "-x,", "-e", events, "--", "sh", "-c", spin]);
+    let run = run.succeeded("stat");
+    let value = |name: &str| -> f64 {
+        let mut lines = run.stderr.lines();
+        let line = lines.find(|line| line.contains(name)).expect(name);
+        line.split(',')
+            .next()
+            .and_then(|value| value.parse().ok())
+            .expect(name)
+    };
+    assert!(run.stderr.contains(",ns,duration_time,"), "{}", run.stderr);
+    let (user, system) = (value("user_time"), value("system_time"));
+    let cpu = value("task-clock") * 1e6;
+    // Both are of the same process; rusage counts what exec itself takes too.
+    assert!(
+        user > 0.0 && user + system <= value("duration_time"),
+        "{}",
+        run.stderr
+    );
+    assert!(user + system >= cpu * 0.9, "{}", run.stderr);
+    let refused = prof(&["record", "-o", "/dev/null", "-e", "duration_time", "true"]);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("try: prof stat -e duration_time"),
+        "{}",
+        refused.stderr
+    );
+}
