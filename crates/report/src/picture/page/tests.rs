@@ -274,7 +274,9 @@ fn driven() -> Sketch {
 
 #[test]
 fn every_control_of_page_and_picture_works_in_a_browser() {
-    if !have("chromium") || !have("node") {
+    let missing = ["chromium", "node"].into_iter().find(|&it| !have(it));
+    if let Some(missing) = missing {
+        eprintln!("skipped: {missing} is not installed");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
