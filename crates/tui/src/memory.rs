@@ -118,6 +118,42 @@ impl Folds {
         outline
     }
 
+    /// Opens, below a root that was just opened, what the user left open there.
+    /// The cursor, if it is on the root, goes to where it was below it.
+    pub(super) fn reopen<F: Forest>(
+        &self,
+        forest: &mut F,
+        outline: &mut Outline,
+        root: usize,
+        name: impl Fn(&F, u32) -> Name,
+    ) {
+        let Some(top) = outline.rows().get(root).copied() else {
+            return;
+        };
+        let mut way = vec![Path::default().to(name(forest, top.node))];
+        let (mut cursor, mut deepest) = (root, 1);
+        let mut at = root + 1;
+        while let Some(row) = outline.rows().get(at).copied() {
+            if row.depth <= top.depth {
+                break;
+            }
+            way.truncate(usize::from(row.depth - top.depth));
+            let path = way.last().copied().unwrap_or_default();
+            let path = path.to(name(forest, row.node));
+            way.push(path);
+            if self.open.contains(&path.own) && outline.rows().len() < ROW_LIMIT {
+                outline.open(forest, at);
+            }
+            if let Some(&step) = self.cursor.get(&path.own).filter(|&&step| step > deepest) {
+                (cursor, deepest) = (at, step);
+            }
+            at += 1;
+        }
+        if outline.scroll.cursor() == root {
+            outline.scroll.go_to(cursor);
+        }
+    }
+
     fn restored<F: Forest>(&self, forest: &mut F, name: &impl Fn(&F, u32) -> Name) -> Outline {
         let mut rows = Vec::new();
         let (mut cursor, mut deepest) = (0, 0);

@@ -42,6 +42,30 @@ impl Scroll {
         self.go_to(self.cursor.saturating_add_signed(rows));
     }
 
+    /// A screen of `height` rows on: what follows what is shown, with the last
+    /// row shown as its first one and the cursor there. The next screen may
+    /// have another height, and still no row is passed over.
+    pub(super) fn page_down(&mut self, height: usize) {
+        let top = self.top(height);
+        if top + height >= self.len {
+            return self.go_to(usize::MAX);
+        }
+        self.top = top + height.max(2) - 1;
+        self.go_to(self.top);
+    }
+
+    /// A screen of `height` rows back: what comes before what is shown, with
+    /// the first row shown as its last one and the cursor there.
+    pub(super) fn page_up(&mut self, height: usize) {
+        let top = self.top(height);
+        if top == 0 {
+            return self.go_to(0);
+        }
+        // As far up as the cursor lets it be.
+        self.top = 0;
+        self.go_to(if height > 1 { top } else { top - 1 });
+    }
+
     /// Moves the screen, not the cursor, by the wheel; the cursor stays
     /// within the `height` rows shown.
     pub(super) fn wheel(&mut self, rows: isize, height: usize) {
@@ -70,6 +94,41 @@ impl Scroll {
 #[cfg(test)]
 mod tests {
     use super::Scroll;
+
+    #[test]
+    fn pages_pass_over_no_row_whatever_their_heights() {
+        let mut scroll = Scroll::default();
+        scroll.set_len(100);
+        let mut below = 0;
+        // The detail below the list takes another number of rows each time.
+        for height in [20, 17, 19, 12, 20, 20, 1, 2, 3, 20] {
+            let top = scroll.top(height);
+            assert!(top <= below, "{top} {below}");
+            below = top + height;
+            scroll.page_down(height);
+        }
+        scroll.go_to(99);
+        let mut above = 100;
+        for height in [20, 17, 19, 12, 20, 2, 1, 20, 20] {
+            scroll.settle(height);
+            let top = scroll.top(height);
+            assert!(top + height >= above, "{top} {above}");
+            above = top;
+            scroll.page_up(height);
+        }
+        // There and back again.
+        scroll.go_to(0);
+        scroll.settle(10);
+        scroll.page_down(10);
+        scroll.settle(8);
+        scroll.page_up(8);
+        assert_eq!(scroll.top(10), 0);
+        scroll.set_len(5);
+        scroll.page_down(10);
+        assert_eq!(scroll.cursor(), 4);
+        scroll.page_up(10);
+        assert_eq!(scroll.cursor(), 0);
+    }
 
     #[test]
     fn the_cursor_is_always_on_the_screen() {

@@ -135,6 +135,83 @@ fn what_is_asked_while_names_come_is_answered() {
 }
 
 #[test]
+fn callers_of_callers_stay_open_with_the_next_profile() {
+    let profile = |more: usize| {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        sketch.sample(task, "app:main;app:outer;app:middle;app:leaf", 1, 60);
+        sketch.sample(task, "app:main;app:other;app:leaf", 2, 20);
+        for index in 0..more {
+            sketch.sample(task, &format!("app:late{index}"), 3, 90);
+        }
+        sketch.profile
+    };
+    let mut bench = Bench::new(profile(0), 80, 24);
+    for name in ["leaf", "middle"] {
+        bench.keys(&format!("/{name}\n^")).press(KeyCode::Right);
+        bench.press(KeyCode::Right);
+    }
+    assert_eq!(selected(&mut bench), "[.] outer");
+    bench.press(KeyCode::Right);
+    bench.press(KeyCode::Right);
+    assert_eq!(selected(&mut bench), "[.] main");
+    let tree = |screen: &str| -> Vec<String> {
+        let names = ["leaf", "middle", "outer", "main", "other"];
+        let rows = screen.lines().filter(|line| line.contains('%'));
+        let rows = rows.filter(|line| names.iter().any(|name| line.ends_with(name)));
+        rows.map(|line| line.rsplit("  ").next().unwrap_or("").to_owned())
+            .collect()
+    };
+    let before = tree(&bench.screen());
+    // Other rows above, and more of them.
+    bench.app.set_profile(Arc::new(profile(3)));
+    bench.settle();
+    assert_eq!(selected(&mut bench), "[.] main");
+    assert_eq!(tree(&bench.screen()), before);
+    // What is closed stays closed.
+    bench.press(KeyCode::Left);
+    assert_eq!(selected(&mut bench), "[.] outer");
+    bench.press(KeyCode::Left);
+    let before = tree(&bench.screen());
+    bench.app.set_profile(Arc::new(profile(2)));
+    bench.settle();
+    assert_eq!(tree(&bench.screen()), before);
+}
+
+#[test]
+fn pages_show_every_row_beside_details_of_any_length() {
+    let mut sketch = Sketch::new();
+    let task = sketch.task(1, 1, "app");
+    for index in 0..60 {
+        let long = "_and_more".repeat(if index % 19 == 0 { 24 } else { 0 });
+        sketch.sample(task, &format!("app:f{index:02}{long}"), 1, 600 - index);
+    }
+    let mut bench = Bench::new(sketch.profile, 80, 24);
+    let mut met = std::collections::BTreeSet::new();
+    let mut note = |screen: String| {
+        for line in screen.lines().filter(|line| line.contains('%')) {
+            let name = line.split("[.] f").nth(1);
+            met.extend(name.and_then(|name| name.get(..2)?.parse::<u32>().ok()));
+        }
+        met.len()
+    };
+    note(bench.screen());
+    for _ in 0..5 {
+        bench.press(KeyCode::PageDown);
+        note(bench.screen());
+    }
+    assert_eq!(note(bench.screen()), 60);
+    let mut back = std::collections::BTreeSet::new();
+    for _ in 0..6 {
+        let screen = bench.screen();
+        let names = screen.lines().filter_map(|line| line.split("[.] f").nth(1));
+        back.extend(names.filter_map(|name| name.get(..2)?.parse::<u32>().ok()));
+        bench.press(KeyCode::PageUp);
+    }
+    assert_eq!(back.len(), 60, "{back:?}");
+}
+
+#[test]
 fn what_is_done_to_a_view_that_waits_is_done_when_it_has_come() {
     // Keys and clicks between a view's question and its answer do what they
     // do after it.

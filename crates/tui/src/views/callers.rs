@@ -1,13 +1,13 @@
 //! Callers and callees of one function, one list above the other.
 
-use super::rows::{self, FrameRow, Rank, Shift, draw_headings, draw_outline};
+use super::rows::{self, FrameRow, draw_headings, draw_outline};
 use super::{About, Fresh, NO_ORDER, NO_REVERSE, NO_TURNING, Subject, Tab, TabId};
 use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask, Found, Grown, GrownTree, Seen};
 use crate::filters::Remap;
 use crate::memory::{Folds, Name};
-use crate::outline::{Forest, Outline, OutlineRow};
+use crate::outline::{Outline, OutlineRow};
 use crate::paint::Pen;
 use crate::shared::{Selected, Shared};
 use prof_profile::FunctionId;
@@ -51,16 +51,10 @@ impl Side {
     }
 
     fn describe(&self, seen: &Seen, row: OutlineRow) -> Option<FrameRow> {
-        let growth = &self.forest.growth;
-        let node = GrowId(row.node);
+        let own = self.forest.growth.own(GrowId(row.node));
         Some(FrameRow {
-            site: self.forest.site(seen, row.node)?,
-            own: (self.direction == Direction::Callees).then(|| growth.own(node)),
-            total: growth.total(node),
-            bar: (growth.total(node), growth.total(node)),
-            depth: row.depth,
-            is_open: self.forest.has_children(row.node).then_some(row.is_open),
-            rank: Rank::Step,
+            own: (self.direction == Direction::Callees).then_some(own),
+            ..FrameRow::of_grown(&self.forest, seen, row, row.node)?
         })
     }
 }
@@ -240,17 +234,8 @@ impl Tab for Callers {
             };
             sides.at = index;
             let Some(side) = sides.side_mut() else { return };
-            let shift = Shift::of(body, &side.outline);
-            let scroll = &mut side.outline.scroll;
-            scroll.settle(usize::from(pane.height));
-            let line = scroll.top(usize::from(pane.height)) + usize::from(row);
-            let Some(hit) = side.outline.rows().get(line).copied() else {
-                return;
-            };
-            let was_there = side.outline.scroll.cursor() == line;
-            side.outline.scroll.go_to(line);
-            let fold = shift.fold_column(body, hit.depth);
-            if was_there || (fold..fold + 2).contains(&at.x) {
+            let height = usize::from(pane.height);
+            if rows::click(&mut side.outline, body, height, (at.x, row)) {
                 self.act(shared, Action::Toggle);
             }
             return;

@@ -145,12 +145,11 @@ impl Tab for Code {
 
     fn act(&mut self, shared: &mut Shared, action: Action) {
         let height = shared.body_rows(self);
-        let page = isize::try_from(height.max(2) - 1).unwrap_or(1);
         match action {
             Action::Up => self.scroll.step(-1),
             Action::Down => self.scroll.step(1),
-            Action::PageUp => self.scroll.step(-page),
-            Action::PageDown => self.scroll.step(page),
+            Action::PageUp => self.scroll.page_up(height),
+            Action::PageDown => self.scroll.page_down(height),
             Action::Home => self.scroll.go_to(0),
             Action::End => self.scroll.go_to(usize::MAX),
             Action::Left => return self.close(shared),

@@ -1,13 +1,14 @@
 //! Functions by weight; their callers fold in place, as in perf.
 
-use super::rows::{self, Column, FrameRow, Rank, Shift, draw_headings, draw_outline};
+use super::rows::{self, Column, FrameRow, Rank, draw_headings, draw_outline};
 use super::{About, Fresh, NO_TURNING, Subject, Tab};
 use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask, Found, Grown, Hot, Seen};
+use crate::memory::{Folds, Name};
 use crate::outline::{Forest, Outline, OutlineRow};
 use crate::shared::{Selected, Shared};
-use prof_report::model::{GrowId, SiteId};
+use prof_report::model::SiteId;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use std::cmp::Reverse;
@@ -149,6 +150,8 @@ pub(crate) struct Hotspots {
     reversed: bool,
     /// Entries that open when their chains come.
     opening: Vec<Opening>,
+    /// What was open and where the cursor was in the table before.
+    folds: Folds,
 }
 
 /// An entry that waits for its chain.
@@ -168,7 +171,7 @@ impl Tab for Hotspots {
 
     /// New data: the table anew, in the order it had. A cursor that was moved
     /// stays on its function, by name, and entries that were open, or waited
-    /// for their chain, open again.
+    /// for their chain, open again, as far as they were.
     fn renew(&mut self, shared: &mut Shared, fresh: &mut Fresh<'_>) {
         let least = shared.least();
         let Some(seen) = shared.seen.clone() else {
@@ -178,6 +181,12 @@ impl Tab for Hotspots {
         let open = fresh
             .before
             .map_or_else(Vec::new, |before| self.open_names(before));
+        if let Some(before) = fresh.before {
+            let (table, folds) = (&self.table, &mut self.folds);
+            folds.remember(&self.outline, |node| {
+                Name::of(before, table.site(before, node))
+            });
+        }
         let kept = seen.hot.iter().filter(|hot| hot.total.period >= least);
         let entries: Vec<Hot> = kept.copied().collect();
         self.fill(&seen, entries);
@@ -216,9 +225,18 @@ impl Tab for Hotspots {
             growth: around.callers,
             least: shared.least(),
         });
+        let selected = self.outline.selected().map(|row| row.node);
         let at = self.outline.rows().iter().position(|row| row.node == node);
         if let Some(at) = at {
             self.outline.open(&mut self.table, at);
+            if let Some(selected) = selected {
+                self.outline.select_node(selected);
+            }
+        }
+        if let (Some(at), Some(seen), false) = (at, &shared.seen, is_new) {
+            let name = |table: &Table, node| Name::of(seen, table.site(seen, node));
+            self.folds
+                .reopen(&mut self.table, &mut self.outline, at, name);
         }
         if is_new && !self.table.has_children(node) {
             shared.say("nobody called it, as far as the stacks tell");
@@ -272,17 +290,7 @@ impl Tab for Hotspots {
             return self.resort(shared);
         }
         let height = shared.body_rows(self);
-        let outline = &mut self.outline;
-        let shift = Shift::of(area, outline);
-        let line = outline.scroll.top(height) + usize::from(at.y - headings);
-        let Some(hit) = outline.rows().get(line).copied() else {
-            return;
-        };
-        outline.scroll.settle(height);
-        let was_there = outline.scroll.cursor() == line;
-        outline.scroll.go_to(line);
-        let fold = shift.fold_column(area, hit.depth);
-        if was_there || (fold..fold + 2).contains(&at.x) {
+        if rows::click(&mut self.outline, area, height, (at.x, at.y - headings)) {
             self.act(shared, Action::Toggle);
         }
     }
@@ -317,31 +325,24 @@ impl Tab for Hotspots {
         }
         let table = &self.table;
         draw_outline(shared, body, &self.outline, true, buffer, |row| {
-            let site = table.site(seen, row.node)?;
-            let (own, total, rank) = match table.node(row.node)? {
+            match table.node(row.node)? {
                 Node::Entry(entry) => {
                     let hot = table.entries.get(entry)?;
-                    (Some(hot.own), hot.total, Rank::Entry)
+                    Some(FrameRow {
+                        site: hot.site,
+                        own: Some(hot.own),
+                        total: hot.total,
+                        bar: (hot.own, hot.total),
+                        depth: row.depth,
+                        // Whether it has callers is known when it is opened.
+                        is_open: Some(row.is_open),
+                        rank: Rank::Entry,
+                    })
                 }
                 Node::Step(chain, node) => {
-                    let growth = &table.chains.get(chain)?.growth;
-                    (None, growth.total(GrowId(node)), Rank::Step)
+                    FrameRow::of_grown(table.chains.get(chain)?, seen, row, node)
                 }
-            };
-            let bar = (own.unwrap_or(total), total);
-            let is_entry = rank == Rank::Entry;
-            // Whether an entry has callers is known when it is opened.
-            let is_open =
-                (row.is_open || is_entry || table.has_children(row.node)).then_some(row.is_open);
-            Some(FrameRow {
-                site,
-                own,
-                total,
-                bar,
-                depth: row.depth,
-                is_open,
-                rank,
-            })
+            }
         });
     }
 }
@@ -378,14 +379,14 @@ impl Hotspots {
         Some(opening)
     }
 
-    /// Dso and name under the cursor, unless it is on the first row, where
-    /// it starts.
+    /// Dso and name of the entry that the cursor is in, unless it is on the
+    /// first row, where it starts.
     fn selected_name(&self, seen: &Seen) -> Option<(String, String)> {
-        let row = self
-            .outline
-            .selected()
-            .filter(|_| self.outline.scroll.cursor() > 0)?;
-        Some(name_of(seen, self.table.site(seen, row.node)?))
+        let cursor = self.outline.scroll.cursor();
+        let upto = self.outline.rows().get(..=cursor)?;
+        let entry = upto.iter().rev().find(|row| row.depth == 0)?;
+        let site = self.table.site(seen, entry.node)?;
+        (cursor > 0).then(|| name_of(seen, site))
     }
 
     /// Orders the entries and closes all.

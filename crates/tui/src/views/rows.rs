@@ -1,12 +1,12 @@
 //! Rows of frames with their shares: one look for tables and trees.
 
 use crate::action::Action;
-use crate::data::{Found, Seen};
+use crate::data::{Found, Grown, Seen};
 use crate::outline::{Forest, Opened, Outline, OutlineRow, ROW_LIMIT};
 use crate::paint::{Pen, style_row};
 use crate::shared::Shared;
 use crate::theme::Kind;
-use prof_report::model::{SiteId, Weight};
+use prof_report::model::{GrowId, SiteId, Weight};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -34,6 +34,28 @@ pub(super) struct FrameRow {
     /// `None` where there is nothing to open.
     pub(super) is_open: Option<bool>,
     pub(super) rank: Rank,
+}
+
+impl FrameRow {
+    /// A row of callers or callees: the frame of a node, which weighs as much
+    /// as flows through it.
+    pub(super) fn of_grown(
+        forest: &Grown,
+        seen: &Seen,
+        row: OutlineRow,
+        node: u32,
+    ) -> Option<Self> {
+        let total = forest.growth.total(GrowId(node));
+        Some(Self {
+            site: forest.site(seen, node)?,
+            own: None,
+            total,
+            bar: (total, total),
+            depth: row.depth,
+            is_open: forest.has_children(node).then_some(row.is_open),
+            rank: Rank::Step,
+        })
+    }
 }
 
 /// How wide the dso's column is, its gap included; 0 leaves it out.
@@ -256,12 +278,11 @@ pub(super) fn act(
     height: usize,
 ) -> Option<Opened> {
     let at = outline.scroll.cursor();
-    let page = isize::try_from(height.max(2) - 1).unwrap_or(1);
     match action {
         Action::Up => outline.scroll.step(-1),
         Action::Down => outline.scroll.step(1),
-        Action::PageUp => outline.scroll.step(-page),
-        Action::PageDown => outline.scroll.step(page),
+        Action::PageUp => outline.scroll.page_up(height),
+        Action::PageDown => outline.scroll.page_down(height),
         Action::Home => outline.scroll.go_to(0),
         Action::End => outline.scroll.go_to(usize::MAX),
         Action::Toggle | Action::Enter => outline.toggle(forest, at),
@@ -297,6 +318,27 @@ fn settle(
     let opened = change(outline);
     outline.scroll.settle(height);
     opened
+}
+
+/// A click on row `line` of the rows shown, at a column of `area`: puts the
+/// cursor there. Whether it opens or closes that row, as a click does on the
+/// row of the cursor and on the sign before a name.
+pub(super) fn click(
+    outline: &mut Outline,
+    area: Rect,
+    height: usize,
+    (column, line): (u16, u16),
+) -> bool {
+    let shift = Shift::of(area, outline);
+    outline.scroll.settle(height);
+    let line = outline.scroll.top(height) + usize::from(line);
+    let Some(hit) = outline.rows().get(line).copied() else {
+        return false;
+    };
+    let was_there = outline.scroll.cursor() == line;
+    outline.scroll.go_to(line);
+    let fold = shift.fold_column(area, hit.depth);
+    was_there || (fold..fold + 2).contains(&column)
 }
 
 /// What to say if not everything was opened.

@@ -1,6 +1,6 @@
 //! The call tree, from the roots down or from the callees up.
 
-use super::rows::{self, FrameRow, Rank, Shift, draw_headings, draw_outline};
+use super::rows::{self, FrameRow, Rank, draw_headings, draw_outline};
 use super::{About, Fresh, NO_ORDER, NO_REVERSE, Subject, Tab};
 use crate::action::Action;
 use crate::bindings::KeyScope;
@@ -8,7 +8,7 @@ use crate::data::{Found, Grown, Seen, TopDown};
 use crate::memory::{Folds, Name};
 use crate::outline::{Forest, Opened, Outline, OutlineRow};
 use crate::shared::{Selected, Shared};
-use prof_report::model::{GrowId, NodeId, SiteId};
+use prof_report::model::{NodeId, SiteId};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use std::sync::Arc;
@@ -110,16 +110,7 @@ impl Tab for TreeView {
         let Some(outline) = self.outline_mut() else {
             return;
         };
-        outline.scroll.settle(height);
-        let shift = Shift::of(area, outline);
-        let line = outline.scroll.top(height) + usize::from(row);
-        let Some(hit) = outline.rows().get(line).copied() else {
-            return;
-        };
-        let was_there = outline.scroll.cursor() == line;
-        outline.scroll.go_to(line);
-        let fold = shift.fold_column(area, hit.depth);
-        if was_there || (fold..fold + 2).contains(&at.x) {
+        if rows::click(outline, area, height, (at.x, row)) {
             self.act(shared, Action::Toggle);
         }
     }
@@ -212,35 +203,31 @@ impl TreeView {
     }
 
     fn describe(&self, seen: &Seen, row: OutlineRow) -> Option<FrameRow> {
-        let site = self.site(seen, row)?;
-        let (own, total, has_children) = match self.way {
+        match self.way {
             Way::TopDown => {
                 let node = NodeId(row.node);
+                let (own, total) = (seen.tree.own(node), seen.tree.total(node));
                 let forest = &self.top_down.as_ref()?.0;
-                let own = seen.tree.own(node);
-                (
-                    Some(own),
-                    seen.tree.total(node),
-                    forest.has_children(row.node),
-                )
+                Some(FrameRow {
+                    site: seen.site_at(node)?,
+                    own: Some(own),
+                    total,
+                    bar: (total, total),
+                    depth: row.depth,
+                    is_open: forest.has_children(row.node).then_some(row.is_open),
+                    rank: Rank::Step,
+                })
             }
             Way::BottomUp => {
                 let forest = &self.bottom_up.as_ref()?.0;
-                let total = forest.growth.total(GrowId(row.node));
-                // The outermost rows are what was sampled.
-                let own = (row.depth == 0).then_some(total);
-                (own, total, forest.has_children(row.node))
+                let frame = FrameRow::of_grown(forest, seen, row, row.node)?;
+                Some(FrameRow {
+                    // The outermost rows are what was sampled.
+                    own: (row.depth == 0).then_some(frame.total),
+                    ..frame
+                })
             }
-        };
-        Some(FrameRow {
-            site,
-            own,
-            total,
-            bar: (total, total),
-            depth: row.depth,
-            is_open: has_children.then_some(row.is_open),
-            rank: Rank::Step,
-        })
+        }
     }
 }
 
