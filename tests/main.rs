@@ -8,6 +8,7 @@ mod against_perf;
 mod annotate_options;
 mod arguments;
 mod bounded_output;
+mod branch_views;
 mod chosen;
 mod command_line;
 mod corpus;

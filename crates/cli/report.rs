@@ -15,6 +15,7 @@ use crate::switching::SwitchArgs;
 use anyhow::Context;
 use prof_abi::{AttrFlags, SampleType};
 use prof_listing::Switch;
+use prof_listing::code_files::FileCode;
 use prof_listing::dump::{HeaderDetail, Stats};
 use prof_perfdata::Reader;
 use prof_profile::{Counting, EventId, Profile};
@@ -28,6 +29,7 @@ use regex::Regex;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
@@ -223,6 +225,9 @@ struct Columns {
     /// Count samples, also where they have branch stacks
     #[arg(long)]
     no_branch_stack: bool,
+    /// Show the blocks of code between branches by their cycles, instead of functions
+    #[arg(long, conflicts_with_all = ["hierarchy", "mem_mode", "no_branch_stack", "json", "csv", "tui", "html"])]
+    total_cycles: bool,
     /// Count memory accesses by their cost: each sample by its weight
     #[arg(long)]
     mem_mode: bool,
@@ -372,6 +377,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let is_terminal = io::stdout().is_terminal();
     let has_form = args.form.stdio
         || args.columns.hierarchy
+        || args.columns.total_cycles
         || args.form.json
         || args.form.csv
         || args.form.html.is_some()
@@ -379,7 +385,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     if args.form.tui || (is_terminal && !has_form) {
         return crate::tui::run(&args.input, &args.names, &args.form.look, None);
     }
-    let symbolizer = args.names.symbolizer();
+    let symbolizer = Arc::new(args.names.symbolizer());
     let started = Instant::now();
     let progress = ProgressLine::start();
     let detail = args.detail();
@@ -405,6 +411,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         Vec::new()
     };
     drop(reader);
+    let code = FileCode::new(Arc::clone(&symbolizer));
+    let code = args.columns.total_cycles.then_some(code);
     // All names are in the profile; the tables they came from are large, and
     // taking them down is nothing to wait for.
     let _ = thread::Builder::new().spawn(move || drop(symbolizer));
@@ -423,17 +431,24 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     let progress = ProgressLine::of(Stage::Showing, started);
     let stdout = io::stdout();
+    let written = Written {
+        args,
+        header: &header,
+        profile: &profile,
+        options: &options,
+        code,
+    };
     let result = if is_terminal && !args.form.json && !args.form.csv {
         let mut pager = Pager::start();
         let mut out = BufWriter::new(progress.until_output(pager.input()));
-        let written = write(args, &header, &profile, &options, &mut out);
+        let result = written.write(&mut out);
         drop(out);
         pager.finish();
-        written
+        result
     } else {
         let out = progress.until_output(stdout.lock());
         let mut out = BufWriter::with_capacity(1 << 16, out);
-        write(args, &header, &profile, &options, &mut out)
+        written.write(&mut out)
     };
     match result {
         // Whoever reads has seen enough.
@@ -496,22 +511,32 @@ fn show_records(args: &Args) -> anyhow::Result<Outcome> {
     Ok(args.input.say_damages(&reader))
 }
 
-fn write(
-    args: &Args,
-    header: &[u8],
-    profile: &Profile,
-    options: &TextOptions,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    if args.form.json {
-        prof_report::json::json(profile, options, out)?;
-    } else if args.form.csv {
-        prof_report::csv::csv(profile, options, out)?;
-    } else {
-        out.write_all(header)?;
-        prof_report::text::report(profile, options, out)?;
+/// What is written, and how.
+struct Written<'a> {
+    args: &'a Args,
+    header: &'a [u8],
+    profile: &'a Profile,
+    options: &'a TextOptions,
+    /// For blocks of code: the files that tell their lines.
+    code: Option<FileCode>,
+}
+
+impl Written<'_> {
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let (profile, options) = (self.profile, self.options);
+        if self.args.form.json {
+            prof_report::json::json(profile, options, out)?;
+        } else if self.args.form.csv {
+            prof_report::csv::csv(profile, options, out)?;
+        } else {
+            out.write_all(self.header)?;
+            match &self.code {
+                Some(code) => prof_report::text::blocks(profile, options, code, out)?,
+                None => prof_report::text::report(profile, options, out)?,
+            }
+        }
+        out.flush()
     }
-    out.flush()
 }
 
 impl Args {
@@ -632,6 +657,10 @@ impl Args {
     fn sort(&self, counting: Counting) -> Option<Vec<Field>> {
         let usual = || keys::usual(counting).iter().copied().map(Field::Key);
         let chosen = self.columns.fields.as_ref();
+        // As perf, whose blocks are of the rows that branches usually have.
+        if self.columns.total_cycles {
+            return Some(usual().collect());
+        }
         let given = self.columns.sort.as_ref().map(|given| {
             let mut sort = Vec::new();
             if given.is_added {
@@ -659,7 +688,7 @@ impl Args {
         let chains_by_line = self
             .call_graph
             .is_some_and(|graph| graph.key != ChainKey::Function);
-        if by_line || chains_by_line {
+        if by_line || chains_by_line || self.columns.total_cycles {
             return Detail::Source;
         }
         match self.names.detail() {
@@ -703,8 +732,9 @@ impl Args {
         let columns = &self.columns;
         match (columns.branch_stack, columns.mem_mode) {
             (true, _) => Some(Counting::Branches),
+            _ if columns.total_cycles => Some(Counting::Branches),
             (_, true) => Some(Counting::Memory),
-            _ if columns.no_branch_stack || columns.hierarchy => Some(Counting::Samples),
+            _ if columns.no_branch_stack => Some(Counting::Samples),
             // Programs that read these ask for branches by name.
             _ if self.form.json || self.form.csv => Some(Counting::Samples),
             _ => None,
@@ -717,7 +747,8 @@ impl Args {
         let has = |bit| events.any(|event| event.attr.sample_type.has(bit));
         if profile.counting == Counting::Branches && !{ has }(SampleType::BRANCH_STACK) {
             return Err(usage(
-                "-b counts branches, but this was recorded without them; record with -b",
+                "-b and --total-cycles count branches, but this was recorded without them; record \
+                 with -b",
             ));
         }
         let mut events = reader.events().list().iter();
@@ -727,13 +758,6 @@ impl Args {
             return Err(usage(
                 "how many threads ran is told by context switches, which were not recorded; \
                  record with --switch-events",
-            ));
-        }
-        if self.columns.hierarchy && (self.uses_details() || profile.counting != Counting::Samples)
-        {
-            return Err(usage(
-                "--hierarchy has levels for comm, dso, symbol and the like, not for what the \
-                 records of samples tell; leave it out",
             ));
         }
         let wrong = self

@@ -34,7 +34,6 @@ const OPTIONS: &[Refusal] = &[
     (None, "source", Value::None, CODE),
     (None, "stdio-color", Value::Needed, "text has no colours; the terminal UI has"),
     (None, "stitch-lbr", Value::None, "chains of --call-graph lbr are shown as recorded"),
-    (None, "total-cycles", Value::None, "code is not divided into the blocks between branches; -b -s symbol_to,cycles shows the cycles before each"),
     (None, "unwind-style", Value::Needed, "there is one unwinder, for all formats"),
 ];
 

@@ -68,6 +68,9 @@ pub struct TakenBranch {
     pub is_abort: bool,
     /// Cycles since the branch before; 0 if not told.
     pub cycles: u16,
+    /// Its place in the branch stack of its sample: 0 for the newest, which
+    /// comes first.
+    pub place: u32,
 }
 
 /// What the rows of `Profile::samples` are.

@@ -151,7 +151,24 @@ impl Samples {
         self.details.get(index)
     }
 
-    /// The same for all rows, in order; empty where it is not kept.
+    /// Whether row `index` is the first one of a sample: samples of branches
+    /// have a row for each.
+    pub fn begins_sample(&self, index: usize) -> bool {
+        let branch = self.detail(index).and_then(|detail| detail.branch);
+        branch.is_none_or(|branch| branch.place == 0)
+    }
+
+    /// How many samples the rows are of.
+    pub fn sampled(&self) -> usize {
+        if self.details.is_empty() {
+            return self.len();
+        }
+        (0..self.len())
+            .filter(|&row| self.begins_sample(row))
+            .count()
+    }
+
+    /// What all rows tell beyond, in order; empty where it is not kept.
     pub fn details_mut(&mut self) -> &mut [Detail] {
         &mut self.details
     }

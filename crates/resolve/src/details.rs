@@ -201,7 +201,7 @@ pub(crate) fn counting_of(about: &About<'_>) -> Counting {
 /// A branch of a process with names for its ends. Branches cross from user to
 /// kernel, so both are looked at.
 pub(crate) fn taken_branch(
-    branch: Branch,
+    (place_in_stack, branch): (u32, Branch),
     pid: i32,
     processes: &Processes,
     stacks: &mut StackBuilder,
@@ -225,5 +225,6 @@ pub(crate) fn taken_branch(
         in_transaction: flags.in_transaction(),
         is_abort: flags.abort(),
         cycles: flags.cycles(),
+        place: place_in_stack,
     }
 }

@@ -260,7 +260,7 @@ impl Loader {
         let Some(branches) = sample.branches() else {
             return;
         };
-        for branch in branches.iter() {
+        for branch in (0..).zip(branches.iter()) {
             let taken = taken_branch(branch, pid, &self.processes, &mut self.stacks.builder);
             let stack = self.stacks.builder.stack_of(taken.to);
             let detail = SampleDetail {
@@ -273,7 +273,7 @@ impl Loader {
                 let Some(counted) = self.event(record, share.event) else {
                     continue;
                 };
-                counted.samples += 1;
+                counted.samples += u64::from(taken.place == 0);
                 counted.period = counted.period.saturating_add(1);
                 let row = Sample {
                     time: sample.time().unwrap_or(0),

@@ -24,7 +24,7 @@ pub(crate) fn trust(
 ) -> Trust {
     let lost = tally.losses.total(about.events);
     let mut trust = Trust {
-        samples: profile.samples.len() as u64,
+        samples: profile.samples.sampled() as u64,
         lost: lost.samples,
         lost_records: lost.records,
         lost_side_band: lost.side_band,

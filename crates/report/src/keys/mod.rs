@@ -32,6 +32,7 @@ pub(crate) use line::SRCLINE;
 pub(crate) use line::srcline;
 pub(crate) use moment::CPU;
 pub use moment::PARENT;
+pub(crate) use place::{host, write_line};
 pub(crate) use rank::Ranks;
 pub use refused::refused_key;
 pub use task::COMM;

@@ -19,7 +19,7 @@ pub(super) struct End {
 }
 
 /// The function that stands in the file at a place.
-fn host(profile: &Profile, place: LocationId) -> Option<(&Location, &Function)> {
+pub(crate) fn host(profile: &Profile, place: LocationId) -> Option<(&Location, &Function)> {
     let frame = profile.frames_at(place).last()?;
     Some((profile.location(place), profile.function(frame.function)))
 }
@@ -152,7 +152,7 @@ pub(super) fn beside_address(profile: &Profile, place: Option<LocationId>) -> us
 }
 
 /// `file:line`; without one, `symbol+offset` or `module[address]`.
-pub(super) fn write_line(
+pub(crate) fn write_line(
     profile: &Profile,
     place: Option<LocationId>,
     full_paths: bool,

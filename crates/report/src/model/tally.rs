@@ -263,6 +263,18 @@ impl Cells {
     }
 }
 
+/// The rows of the samples of an event that are in the scope, those
+/// included that filters hide.
+pub(crate) fn rows_in_scope<'a>(
+    profile: &'a Profile,
+    selection: &'a Selection,
+) -> impl Iterator<Item = usize> + 'a {
+    let mut sieve = Sieve::new(profile, selection, None);
+    let rows = profile.samples.iter().enumerate();
+    let of_event = rows.filter(|(_, sample)| sample.event == selection.event);
+    of_event.filter_map(move |(row, sample)| (sieve.fate(&sample) != Fate::Outside).then_some(row))
+}
+
 impl Tally {
     /// Counts what is selected; of stacks, what is kept of them (see
     /// [`super::Scene::kept`]).

@@ -207,8 +207,9 @@ impl<'a> Chains<'a> {
         self.row_of(tree.self_site(self.scene.sites(), node, self_of)?)
     }
 
-    /// Fills in where the frames of `places` are.
+    /// Fills in where the frames of `places` are, in time linear in the tree.
     fn find_places(&self, tree: &CallTree, places: &mut FxHashMap<u32, Places>) {
+        let nested = self.nested(tree, places);
         for index in 1..tree.len() {
             let node = NodeId(index as u32);
             if !tree.own(node).is_zero()
@@ -221,15 +222,45 @@ impl<'a> Chains<'a> {
                 && let Some(places) = places.get_mut(&frame)
             {
                 places.calls.push(node);
-                let nested = tree
-                    .outwards(node)
-                    .skip(1)
-                    .any(|at| self.row_frame(tree, at) == Some(frame));
-                if !nested {
+                if nested.get(index) != Some(&true) {
                     places.outermost.push(node);
                 }
             }
         }
+    }
+
+    /// By node: whether it is inside another call of its frame, where `places`
+    /// has the frame.
+    fn nested(&self, tree: &CallTree, places: &FxHashMap<u32, Places>) -> Vec<bool> {
+        enum Step {
+            Enter(NodeId),
+            Leave(u32),
+        }
+        let mut nested = vec![false; tree.len()];
+        let mut open_calls: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut steps = vec![Step::Enter(NodeId::ROOT)];
+        while let Some(step) = steps.pop() {
+            match step {
+                Step::Leave(frame) => {
+                    if let Some(calls) = open_calls.get_mut(&frame) {
+                        *calls -= 1;
+                    }
+                }
+                Step::Enter(node) => {
+                    let frame = self.row_frame(tree, node);
+                    if let Some(frame) = frame.filter(|frame| places.contains_key(frame)) {
+                        let calls = open_calls.entry(frame).or_default();
+                        if let Some(slot) = nested.get_mut(node.index()) {
+                            *slot = *calls > 0;
+                        }
+                        *calls += 1;
+                        steps.push(Step::Leave(frame));
+                    }
+                    steps.extend(tree.children(node).iter().map(|&at| Step::Enter(at)));
+                }
+            }
+        }
+        nested
     }
 
     /// The chains of a row; branches lighter than `least` are left out.
@@ -397,8 +428,10 @@ impl<'a> Walk<'a> {
             if !rest.is_zero() {
                 starts.push(Flow::Outwards(node, rest));
             }
-            let outer = self.tree.parent(node).and_then(|at| self.call_around(at));
-            if let Some(outer) = outer {
+            // Most calls are in no other one, which needs no walk to the root.
+            let is_outermost = self.places.outermost.binary_search(&node).is_ok();
+            let parent = self.tree.parent(node).filter(|_| !is_outermost);
+            if let Some(outer) = parent.and_then(|at| self.call_around(at)) {
                 *counted.entry(outer).or_default() += total;
             }
         }

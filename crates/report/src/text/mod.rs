@@ -5,6 +5,7 @@
 //! [`crate::trust`], which are comments too.
 
 mod allowance;
+mod blocks;
 mod chain;
 mod column;
 mod compare;
@@ -17,6 +18,7 @@ mod room;
 mod table;
 mod threads;
 
+pub use blocks::blocks;
 pub use group::{tables as event_tables, title as events_title};
 pub use options::{
     CallGraph, CallGraphError, ChainKey, ChainOrder, ChainStyle, ChainValue, Grouping, TextOptions,

@@ -13,7 +13,7 @@ use crate::escape;
 use crate::keys::{Cells, Field, Ranks, SYMBOL, SortKey, char_count};
 use crate::model::{
     Apart, EventsInScope, Filter, FrameLook, Granularity, InlineRows, Row, RowKey, Rows,
-    RowsOptions, Scene, Selection, StackEnd, Weight, first_places,
+    RowsOptions, Scene, Selection, StackEnd, Weight, first_places, rows_in_scope,
 };
 use crate::trust;
 use prof_profile::{Counting, EventId, FileOffset, Profile};
@@ -60,7 +60,7 @@ fn elided(filter: &Filter, field: Field) -> Option<(&'static str, &str)> {
 }
 
 /// The comment lines above all events.
-fn preamble(profile: &Profile, options: &TextOptions) -> String {
+pub(super) fn preamble(profile: &Profile, options: &TextOptions) -> String {
     let mut out = String::new();
     let lines = match options.columns {
         Some(columns) => trust::lines_within(profile, columns.saturating_sub("# ".len())),
@@ -214,6 +214,8 @@ struct Heading {
     events: String,
     is_plural: bool,
     counted: Weight,
+    /// Of branches, that of those that they were sampled with.
+    samples: u64,
 }
 
 impl<'a> Table<'a> {
@@ -542,11 +544,12 @@ impl<'a> Table<'a> {
             events,
             is_plural,
             counted,
+            samples,
         } = &self.heading;
         let _ = writeln!(
             out,
             "# Samples: {} of event{} '{}'{}",
-            short_count(counted.samples),
+            short_count(*samples),
             if *is_plural { "s" } else { "" },
             escape::terminal(events),
             self.options.time.as_ref().map_or_else(String::new, |time| {
@@ -710,8 +713,19 @@ impl Heading {
                 rows.scope_total()
             }
         });
+        let counted: Weight = counted.sum();
+        let sampled = |selection: &Selection| {
+            let rows = rows_in_scope(profile, selection);
+            rows.filter(|&row| profile.samples.begins_sample(row))
+                .count() as u64
+        };
+        let all = std::iter::once(scene).chain(others);
         Self {
-            counted: counted.sum(),
+            samples: match profile.counting {
+                Counting::Branches => all.map(|scene| sampled(scene.selection())).sum(),
+                Counting::Samples | Counting::Memory => counted.samples,
+            },
+            counted,
             is_plural: leads || events.len() > 1 || leads_in_perf,
             events: group::title(profile, &events),
         }
