@@ -127,7 +127,7 @@ fn rows(text: &str) -> Vec<String> {
 
 #[test]
 fn groups_that_sample_by_their_leader() {
-    // covers: ST-07, EV-31
+    // covers fixture: ST-07, EV-31
     let test = "groups_that_sample_by_their_leader";
     let flags = ["-O1", "-g", "-fno-omit-frame-pointer"];
     let program = compiled(test, "report-calls.c", &flags);

@@ -212,7 +212,7 @@ fn differences(folder: &Path, file: &Value) -> Vec<String> {
 
 #[test]
 fn every_sound_recording_holds_what_its_description_says() {
-    // covers: ST-30, SID-02, BR-02, BR-05, BR-09, HDR-03, HDR-11, REC-08, REC-10, ATTR-17,
+    // covers fixture: ST-30, SID-02, BR-02, BR-05, BR-09, HDR-03, HDR-11, REC-08, REC-10, ATTR-17,
     // ATTR-38
     let (folder, expected) = corpus();
     let mut failed = Vec::new();

@@ -206,6 +206,7 @@ fn stat_of_nobody(events: &str) -> Finished {
 
 #[test]
 fn a_user_without_rights_sees_no_false_zero() {
+    // covers live: EV-14
     let test = "a_user_without_rights_sees_no_false_zero";
     if !may_record_all(test) || !have(test, "setpriv") {
         return;

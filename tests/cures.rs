@@ -87,6 +87,7 @@ fn refused(errno: &str, options: &[&str]) -> Finished {
 
 #[test]
 fn every_refusal_tells_to_try_what_prof_takes() {
+    // covers unit: ERR-07, ERR-10, ERR-13, ERR-14, BR-22
     let test = "every_refusal_tells_to_try_what_prof_takes";
     if !have(test, "strace") {
         return;

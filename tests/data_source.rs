@@ -60,7 +60,7 @@ fn write(path: &Path, values: &[u64]) {
 
 #[test]
 fn data_sources_are_named_as_perf_names_them() {
-    // covers: MEM-01, MEM-02, MEM-03, MEM-04, MEM-05, MEM-06, MEM-11, MEM-12, MEM-13, MEM-14
+    // covers fixture: MEM-01, MEM-02, MEM-03, MEM-04, MEM-05, MEM-06, MEM-11, MEM-12, MEM-13, MEM-14
     if !oracle::have("data_sources_are_named_as_perf_names_them", "perf") {
         return;
     }

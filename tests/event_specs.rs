@@ -160,7 +160,7 @@ fn by_prof(spec: &str) -> (Verdict, Vec<String>) {
     )
 }
 
-/// covers: ATTR-01, ATTR-14, EV-32
+/// covers live: ATTR-01, ATTR-14, EV-32
 #[test]
 fn event_specs_are_taken_refused_and_named_as_by_perf() {
     let test = "event_specs_are_taken_refused_and_named_as_by_perf";

@@ -101,6 +101,7 @@ fn every_tenth_store_to_a_watched_address_is_a_sample() {
 
 #[test]
 fn perf_knows_the_groups_of_a_recording() {
+    // covers live: EV-31, EV-32
     let test = "perf_knows_the_groups_of_a_recording";
     if !have(test, "perf") {
         return;
@@ -176,6 +177,7 @@ fn a_group_that_cannot_be_says_what_helps() {
 
 #[test]
 fn stat_counts_the_members_of_pinned_exclusive_and_weak_groups() {
+    // covers live: EV-32, ATTR-26, ATTR-27
     for events in [
         "{task-clock,page-faults:u}:D",
         "{task-clock,page-faults:u}:e",

@@ -46,7 +46,7 @@ fn has_tracepoints(test: &str) -> bool {
 const WRITE: &str = "syscalls:sys_enter_write";
 const READ: &str = "syscalls:sys_enter_read";
 
-/// covers: EV-21
+/// covers live: EV-21, IOC-08
 #[test]
 fn a_filter_keeps_exactly_what_it_says() {
     let test = "a_filter_keeps_exactly_what_it_says";
@@ -152,7 +152,7 @@ impl Drop for Cgroup {
     }
 }
 
-/// covers: CALL-14
+/// covers live: CALL-14
 #[test]
 fn each_event_counts_in_its_cgroup() {
     let test = "each_event_counts_in_its_cgroup";
@@ -242,7 +242,7 @@ fn each_event_counts_in_its_cgroup() {
     }
 }
 
-/// covers: EV-34
+/// covers live: EV-34
 #[test]
 fn times_are_counted_beside_events() {
     let spin = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";

@@ -77,6 +77,7 @@ fn each_missing_part_has_a_reason() {
 /// What the doctor says is what opening an event says.
 #[test]
 fn the_doctor_agrees_with_the_kernel() {
+    // covers live: CAP-01, SYS-01, SYS-08
     let test = "the_doctor_agrees_with_the_kernel";
     if !may_record_all(test) || !have(test, "setpriv") {
         return;

@@ -165,7 +165,7 @@ fn count_in_time_order(file: File) -> usize {
 
 #[test]
 fn mutants_are_read_to_the_end_in_both_orders() {
-    // covers: RING-17, HDR-02
+    // covers fixture: RING-17, HDR-02
     let mut scratch = Scratch::new();
     let mut random = Random(SEED);
     let mut mutants = 0;

@@ -85,7 +85,7 @@ fn asked(root: &Path, program: &Path, event: &str) -> Option<BTreeSet<String>> {
     Some(calls.collect())
 }
 
-/// covers: EV-10, EV-27, EV-28, SFS-01, SFS-02, SFS-07
+/// covers fixture: EV-10, EV-27, EV-28, SFS-01, SFS-02, SFS-07
 #[test]
 fn events_of_several_kinds_of_cores_and_of_uncore_are_opened_as_by_perf() {
     let test = "events_of_several_kinds_of_cores_and_of_uncore_are_opened_as_by_perf";
@@ -145,7 +145,7 @@ fn a_pmu_of_some_cpus_is_not_counted_on_others() {
     }
 }
 
-/// covers: SFS-09
+/// covers fixture: SFS-09
 #[test]
 fn filters_of_addresses_are_for_pmus_that_have_them() {
     let root = tree("addresses");

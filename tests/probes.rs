@@ -60,7 +60,7 @@ fn sampled(test: &str, event: &str, program: &Path) -> (PathBuf, Vec<u64>) {
     (file, samples)
 }
 
-/// covers: ATTR-70, ATTR-71, EV-30
+/// covers live: ATTR-70, ATTR-71, EV-30
 #[test]
 fn a_thousand_calls_are_a_thousand_hits_and_samples() {
     let test = "a_thousand_calls_are_a_thousand_hits_and_samples";
@@ -132,7 +132,7 @@ fn perf_reads_samples_of_probes() {
     );
 }
 
-/// covers: CALL-17
+/// covers live: CALL-17
 #[test]
 fn the_target_can_fork_and_no_probe_is_left() {
     let test = "the_target_can_fork_and_no_probe_is_left";

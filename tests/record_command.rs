@@ -153,6 +153,19 @@ fn an_event_that_is_not_there_is_never_replaced() {
     );
 }
 
+#[test]
+fn a_tracing_pmu_that_is_not_there_is_told_with_those_that_are() {
+    // covers live: AUX-14
+    if Path::new("/sys/bus/event_source/devices/intel_pt").exists() {
+        return skipped("intel_pt", "this machine has it");
+    }
+    let finished = finish(record("no-trace", &["-e", "intel_pt//u", "true"]));
+    assert_eq!(finished.code, 2, "{}", finished.stderr);
+    for words in ["intel_pt", "software"] {
+        assert!(finished.stderr.contains(words), "{}", finished.stderr);
+    }
+}
+
 /// A command that, on SIGINT, takes 0.2 s to end with 3; it tells when it is
 /// ready.
 const SLOW_TO_END: &str = "trap 'sleep 0.2; exit 3' INT; echo ready; while :; do :; done";
@@ -318,6 +331,7 @@ fn perf_reads_what_each_option_records() {
 
 #[test]
 fn call_08_a_running_process_is_recorded_with_all_its_threads() {
+    // covers live: CALL-08, CALL-04
     if !have("call_08", "perf") {
         return;
     }

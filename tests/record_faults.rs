@@ -210,6 +210,7 @@ fn r08_a_closed_pipe_and_a_full_disk_end_the_recording_with_one_line() {
 
 #[test]
 fn r12_too_few_descriptors_never_hurt_the_command() {
+    // covers live: ERR-08, SYS-09
     let file = recording("emfile");
     let mut recorded = 0;
     for limit in 6..20 {
@@ -283,6 +284,7 @@ fn paranoid() -> i32 {
 
 #[test]
 fn cap_02_nobody_records_own_programs_in_user_space_and_is_told_so() {
+    // covers live: CAP-02, ATTR-28
     if paranoid() != 2 {
         return skipped("cap_02", "kernel.perf_event_paranoid is not 2");
     }
@@ -304,6 +306,7 @@ fn cap_02_nobody_records_own_programs_in_user_space_and_is_told_so() {
 
 #[test]
 fn err_02_nobody_gets_cause_and_cure_for_the_whole_system() {
+    // covers live: ERR-02, CALL-05
     if paranoid() < 1 {
         return skipped("err_02", "kernel.perf_event_paranoid allows it");
     }

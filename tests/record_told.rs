@@ -121,6 +121,7 @@ fn weights_and_thread_counts_are_asked_for_as_perf_does() {
 
 #[test]
 fn bpf_output_has_its_payload_and_every_sample() {
+    // covers live: EV-18
     let args = ["-e", "bpf-output/no-inherit,name=x/"];
     let Some((ours, theirs)) = asked("bpf_output_has_its_payload_and_every_sample", &args) else {
         return;
@@ -138,6 +139,7 @@ fn record(args: &[&str]) -> Finished {
 
 #[test]
 fn a_frequency_of_an_event_above_the_limit_is_told_or_refused() {
+    // covers live: SYS-03, ATTR-16
     let limit = "/proc/sys/kernel/perf_event_max_sample_rate";
     let limit = std::fs::read_to_string(limit).expect("Linux");
     let above = 2 * limit.trim().parse::<u64>().expect("a number");
@@ -157,6 +159,7 @@ fn a_frequency_of_an_event_above_the_limit_is_told_or_refused() {
 
 #[test]
 fn an_event_that_cannot_be_seen_is_told() {
+    // covers live: EV-14
     let blind = record(&["-e", "cs:u", "true"]);
     if blind.stderr.contains("EACCES") {
         return skipped("blind", &blind.stderr);

@@ -53,6 +53,7 @@ fn as_user(test: &str, files: &[&Path], script: &str) -> Option<Finished> {
 
 #[test]
 fn a_user_records_whatever_may_be_locked() {
+    // covers live: RING-16
     for limit in [0, 4, 16, 64, 256, 1024, 8192] {
         for stacks in ["", "-g", "--call-graph=dwarf"] {
             let script = format!(

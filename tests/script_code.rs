@@ -80,6 +80,7 @@ fn chains_in_main(text: &str, program: &str) -> Vec<Vec<String>> {
 
 #[test]
 fn callers_of_unwound_stacks_are_shown_by_their_call_as_in_perf() {
+    // covers live: CTX-06
     let test = "callers_of_unwound_stacks_are_shown_by_their_call_as_in_perf";
     let Some(program) = compiled(test, "steady-calls.c", &["-g", "-O1"]) else {
         return;

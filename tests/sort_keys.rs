@@ -266,6 +266,7 @@ fn compare(test: &str, recording: &Path, (options, which): (&str, Perfs)) {
 
 #[test]
 fn what_records_of_samples_tell_is_shown_as_perf_shows_it() {
+    // covers fixture: MEM-16, ST-14, ST-17, ST-18, ST-19, ST-23
     let test = "what_records_of_samples_tell_is_shown_as_perf_shows_it";
     let Some(program) = compiled(test, "branches.c", &["-g", "-O1", "-no-pie"]) else {
         return;

@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn both_byte_orders_round_trip_and_flags_change_ends() {
-        // covers: ATTR-07, ATTR-81
+        // covers unit: ATTR-07, ATTR-81
         let attr = sampled();
         for order in [ByteOrder::Little, ByteOrder::Big] {
             let bytes = attr.encode(order);
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_longer_attr_keeps_its_tail_and_a_shorter_one_reads_zeros() {
-        // covers: ATTR-02, ATTR-11, ATTR-12
+        // covers unit: ATTR-02, ATTR-11, ATTR-12
         let mut bytes = sampled().encode(ByteOrder::Little);
         bytes.resize(144, 0);
         bytes.extend([9; 8]);

@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn an_extended_kind_is_named_by_the_new_field() {
-        // covers: BR-17, BR-18, BR-19, BR-20
+        // covers unit: BR-17, BR-18, BR-19, BR-20
         assert_eq!(branch_kind_name(1, 7), Some("COND"));
         assert_eq!(branch_kind_name(15, 1), Some("FAULT_DATA"));
         assert_eq!(branch_kind_name(15, 9), None);

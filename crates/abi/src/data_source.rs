@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn levels_by_number_have_names() {
-        // covers: MEM-07, MEM-08, MEM-09, MEM-10
+        // covers unit: MEM-07, MEM-08, MEM-09, MEM-10
         let level = |number: u64| {
             let text = DataSource(number << 33 | 1 << 6).to_string();
             let (_, rest) = text.split_once("LVL ").expect("a level");

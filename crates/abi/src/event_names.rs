@@ -133,6 +133,7 @@ mod tests {
 
     #[test]
     fn tables_are_in_the_order_of_their_numbers() {
+        // covers unit: EV-03, EV-04, EV-05, EV-06, EV-07, EV-08, EV-09, EV-11, EV-12, EV-13, EV-16, EV-17, EV-18, EV-19
         for events in [&HARDWARE_EVENTS[..], &SOFTWARE_EVENTS[..]] {
             for (event, number) in events.iter().zip(0..) {
                 assert_eq!(event.config, number, "{}", event.name);
@@ -151,6 +152,7 @@ mod tests {
 
     #[test]
     fn perf_lists_32_cache_events() {
+        // covers unit: EV-23
         let events: Vec<_> = cache_events().collect();
         assert_eq!(events.len(), 32);
         assert_eq!(events[0], ("L1-dcache-loads".to_owned(), 0));

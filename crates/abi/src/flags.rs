@@ -190,7 +190,8 @@ flag_set! {
         BPF_EVENT = 30,
         /// Output into the AUX area.
         AUX_OUTPUT = 31,
-        /// CGROUP records.
+        /// CGROUP records; of a CPU only with MMAP, COMM, TASK or such beside
+        /// it (seen on Linux 6.18).
         CGROUP = 32,
         /// TEXT_POKE records.
         TEXT_POKE = 33,
@@ -252,6 +253,29 @@ flag_set! {
         PRIV_SAVE = 18,
         /// With counters: one u64 per entry after all entries.
         COUNTERS = 19,
+    }
+}
+
+flag_set! {
+    /// `flags` of an AUX record: what became of the data. Source: the kernel's
+    /// UAPI header.
+    AuxFlags(u64) {
+        /// The area was full, and the rest is missing.
+        TRUNCATED = 0,
+        /// A snapshot, of an area that overwrites.
+        OVERWRITE = 1,
+        /// There are gaps.
+        PARTIAL = 2,
+        /// Two samples fell together (Arm SPE).
+        COLLISION = 3,
+    }
+}
+
+impl AuxFlags {
+    /// The PMU's format of the data (`PMU_FORMAT_TYPE_MASK`): of CoreSight 0 is
+    /// its own frames and 1 raw.
+    pub const fn format(self) -> u8 {
+        (self.0 >> 8) as u8
     }
 }
 
@@ -547,11 +571,22 @@ impl Software {
 
 #[cfg(test)]
 mod tests {
-    use super::{BranchSampleType, CpuMode, Misc};
+    use super::{AuxFlags, BranchSampleType, CpuMode, Misc};
+
+    #[test]
+    fn aux_flags_are_bits_and_a_format() {
+        // covers unit: AUX-07, AUX-08, AUX-09, AUX-10, AUX-11
+        let flags = AuxFlags(0x105);
+        assert!(flags.has(AuxFlags::TRUNCATED | AuxFlags::PARTIAL));
+        assert!(!flags.has(AuxFlags::OVERWRITE) && !flags.has(AuxFlags::COLLISION));
+        assert_eq!((flags.format(), flags.unknown()), (1, 0x100));
+        let names: Vec<_> = AuxFlags::NAMES.iter().map(|&(bit, _)| bit.0).collect();
+        assert_eq!(names, [1, 2, 4, 8]);
+    }
 
     #[test]
     fn bits_of_misc_mean_something_else_in_each_record() {
-        // covers: HDR-03, HDR-04, HDR-05, HDR-06, HDR-07, HDR-08, HDR-09, HDR-10, HDR-12, HDR-13
+        // covers unit: HDR-03, HDR-04, HDR-05, HDR-06, HDR-07, HDR-08, HDR-09, HDR-10, HDR-12, HDR-13
         let modes = [0, 1, 2, 3, 4, 5, 6].map(|mode| Misc(mode | 1 << 15).cpu_mode());
         let expected = [
             CpuMode::Unknown,
@@ -583,7 +618,7 @@ mod tests {
 
     #[test]
     fn branch_filters_have_the_kernels_bits() {
-        // covers: BR-01, BR-03, BR-04, BR-06, BR-07, BR-08, BR-11
+        // covers unit: BR-01, BR-03, BR-04, BR-06, BR-07, BR-08, BR-11
         let names: Vec<&str> = BranchSampleType::NAMES
             .iter()
             .map(|(_, name)| *name)

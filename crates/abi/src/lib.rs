@@ -37,7 +37,7 @@ pub use event_names::{
     HARDWARE_EVENTS, NamedEvent, SOFTWARE_EVENTS, cache_events, event_by_name, event_kind,
 };
 pub use flags::{
-    AttrFlags, BranchSampleType, CallchainContext, CpuMode, Misc, ReadFormat, RecordType,
+    AttrFlags, AuxFlags, BranchSampleType, CallchainContext, CpuMode, Misc, ReadFormat, RecordType,
     SampleType, Software,
 };
 pub use registers::Arch;

@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn registers_are_numbered_by_machine() {
-        // covers: REG-03, REG-06
+        // covers unit: REG-03, REG-06
         let name = |machine, bit| Arch::from_machine(machine)?.register_name(bit);
         assert_eq!(name("x86_64", 7), Some("SP"));
         assert_eq!(name("i686", 8), Some("IP"));

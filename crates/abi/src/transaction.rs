@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn flags_and_abort_code_are_told() {
-        // covers: TXN-01, TXN-02
+        // covers unit: TXN-01, TXN-02
         assert_eq!(Transaction(0x6).to_string(), "TX SYNC ");
         assert_eq!(Transaction(0x2a_0000_0029).to_string(), "EL ASYNC CON :2a");
         assert_eq!(Transaction(0).to_string(), "");

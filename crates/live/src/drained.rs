@@ -204,6 +204,7 @@ mod tests {
 
     #[test]
     fn records_of_rings_are_ordered_and_samples_know_the_later_ones() {
+        // covers unit: RING-12
         let held = sample(1, 7, 20, 0x500);
         let first_ring = [sample(1, 7, 10, 0x100), sample(1, 7, 40, 0x300)].concat();
         let second_ring = [sample(1, 8, 30, 0x900), sample(2, 7, 20, 0)].concat();

@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn branches_take_the_place_of_the_user_part() {
-        // covers: BR-05
+        // covers unit: BR-05
         let (kernel, user) = (CallchainContext::KERNEL.0, CallchainContext::USER.0);
         let stack = BranchSampleType::CALL_STACK;
         let branches = [(0x20, 0x10), (0x40, 0x30)];

@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn each_member_has_what_it_counted_since_the_sample_before() {
-        // covers: ST-07, RF-04
+        // covers unit: ST-07, RF-04
         let samples = [
             sample(1, &[(100, 10), (3, 20)]),
             sample(1, &[(250, 10), (3, 20)]),
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn inherited_counters_are_told_apart_by_thread() {
-        // covers: ATTR-24
+        // covers unit: ATTR-24
         let samples = [
             sample(1, &[(100, 10)]),
             sample(2, &[(70, 10)]),

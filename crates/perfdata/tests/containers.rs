@@ -89,7 +89,7 @@ fn compressed(pieces: &[&[u8]]) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_record_may_begin_in_one_compressed_record_and_end_in_the_next() {
-    // covers: REC-27
+    // covers unit: REC-27
     let bytes = samples(0..500);
     let (first, second) = bytes.split_at(1003);
     let mut stream = Stream::new();
@@ -187,7 +187,7 @@ fn a_bad_compressed_record_costs_what_is_in_it() {
 
 #[test]
 fn aux_data_behind_a_record_is_stepped_over() {
-    // covers: AUX-12
+    // covers unit: AUX-12
     let mut stream = Stream::new();
     let words = [40_u64, 0, 0];
     let mut body = words.map(u64::to_le_bytes).concat();
@@ -233,7 +233,7 @@ fn a_payload_that_passes_the_end_is_told() {
 
 #[test]
 fn features_of_a_stream_come_as_records_and_an_empty_one_is_a_mark() {
-    // covers: REC-27
+    // covers unit: REC-27
     let mut stream = Stream::new();
     let mut feature = |bit: u32, content: &[u8]| {
         let mut body = u64::from(bit).to_le_bytes().to_vec();
@@ -251,7 +251,7 @@ fn features_of_a_stream_come_as_records_and_an_empty_one_is_a_mark() {
 
 #[test]
 fn unknown_records_are_stepped_over_and_counted() {
-    // covers: REC-28, HDR-01
+    // covers unit: REC-28, HDR-01
     let mut stream = Stream::new();
     for kind in [40, 120, 4000] {
         stream.record(RecordType(kind), &[7; 24]);

@@ -47,7 +47,7 @@ prop_compose! {
 }
 
 proptest! {
-    /// covers: ST-01, ST-02, ST-03, ST-04, ST-05, ST-06, ST-08, ST-09, ST-10, ST-11, ST-12,
+    /// covers unit: ST-01, ST-02, ST-03, ST-04, ST-05, ST-06, ST-08, ST-09, ST-10, ST-11, ST-12,
     /// ST-13, ST-14, ST-15, ST-16, ST-17, ST-18, ST-19, ST-20, ST-21, ST-22, ST-23, ST-24,
     /// ST-25, ST-26, BR-10, BR-13, REG-02
     #[test]
@@ -137,7 +137,7 @@ proptest! {
         prop_assert_eq!(record.parse().expect("a sample").encode(ByteOrder::NATIVE), bytes);
     }
 
-    /// covers: REC-01, REC-02, REC-03, REC-04, REC-05, REC-06, REC-07, REC-09, REC-10, REC-12,
+    /// covers unit: REC-01, REC-02, REC-03, REC-04, REC-05, REC-06, REC-07, REC-09, REC-10, REC-12,
     /// REC-13, REC-14, REC-15, REC-16, REC-17, REC-18, REC-19, REC-20, REC-21, REC-22, REC-23,
     /// REC-24, REC-25, REC-26, REC-27, RF-06, RF-11, SID-01, SID-03, HDR-14
     #[test]
@@ -166,7 +166,7 @@ proptest! {
         }
     }
 
-    /// covers: BR-14, BR-15, BR-16, BR-17, BR-18, BR-19, BR-20, BR-21
+    /// covers unit: BR-14, BR-15, BR-16, BR-17, BR-18, BR-19, BR-20, BR-21
     #[test]
     fn branch_flags_mean_the_same_in_both_byte_orders(word in any::<u64>()) {
         use prof_perfdata::BranchFlags;
@@ -207,7 +207,7 @@ fn sample_of<T>(
 
 #[test]
 fn counter_values_are_found_in_all_32_formats() {
-    // covers: RF-01, RF-02, RF-03, RF-04, RF-05, ST-07
+    // covers unit: RF-01, RF-02, RF-03, RF-04, RF-05, ST-07
     for format in 0..32_u64 {
         let has = |bit: u64| format & bit != 0;
         let mut words = Vec::new();
@@ -246,7 +246,7 @@ fn counter_values_are_found_in_all_32_formats() {
 
 #[test]
 fn branch_counters_stand_behind_all_branches() {
-    // covers: BR-12
+    // covers unit: BR-12
     let attr = EventAttr {
         sample_type: SampleType::BRANCH_STACK,
         branch_sample_type: BranchSampleType::HW_INDEX | BranchSampleType::COUNTERS,
@@ -268,7 +268,7 @@ fn branch_counters_stand_behind_all_branches() {
 
 #[test]
 fn registers_of_a_kernel_thread_are_absent_and_a_stack_of_0_has_no_length() {
-    // covers: REG-01, ST-16, ST-31
+    // covers unit: REG-01, ST-16, ST-31
     let attr = EventAttr {
         sample_type: SampleType::CPU | SampleType::REGS_USER | SampleType::STACK_USER,
         sample_regs_user: 0xff,
@@ -286,7 +286,7 @@ fn registers_of_a_kernel_thread_are_absent_and_a_stack_of_0_has_no_length() {
 
 #[test]
 fn bits_not_known_leave_their_bytes_behind_the_known_part() {
-    // covers: ST-27, ST-28
+    // covers unit: ST-27, ST-28
     let attr = EventAttr {
         sample_type: SampleType(1 | 1 << 25 | 1 << 63),
         ..EventAttr::default()
@@ -299,7 +299,7 @@ fn bits_not_known_leave_their_bytes_behind_the_known_part() {
 
 #[test]
 fn markers_of_a_chain_are_modes_and_never_addresses() {
-    // covers: CTX-01, CTX-02, CTX-03, CTX-04
+    // covers unit: CTX-01, CTX-02, CTX-03, CTX-04
     use CpuMode::{GuestKernel, GuestUser, Hypervisor, Kernel, Unknown, User};
     let attr = EventAttr {
         sample_type: SampleType::CALLCHAIN,
@@ -325,4 +325,28 @@ fn markers_of_a_chain_are_modes_and_never_addresses() {
         ];
         assert_eq!(frames, expected);
     });
+}
+
+#[test]
+fn a_data_source_is_the_same_number_in_both_byte_orders() {
+    // covers unit: MEM-15
+    // The header turns its bit-fields round on big-endian machines, so that
+    // the word is equal: a load that hit L1.
+    let value: u64 = 1 << 1 | 1 << 6 | 1 << 8;
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        let attr = EventAttr {
+            sample_type: SampleType::DATA_SRC,
+            ..EventAttr::default()
+        };
+        let mut bytes = order.bytes_u32(RecordType::SAMPLE.0).to_vec();
+        bytes.extend(order.bytes_u16(0));
+        bytes.extend(order.bytes_u16(16));
+        bytes.extend(order.bytes_u64(value));
+        let events = events(attr, order);
+        let record = Record::new(&bytes, 0, &events).expect("a record");
+        let Body::Sample(sample) = record.try_decode().expect("a sample") else {
+            panic!("a sample");
+        };
+        assert_eq!(sample.data_src(), Some(value));
+    }
 }

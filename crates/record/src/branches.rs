@@ -58,7 +58,7 @@ mod tests {
     use super::parse_branches;
     use prof_abi::BranchSampleType;
 
-    /// covers: BR-01, BR-02, BR-03, BR-04, BR-06, BR-07, BR-08
+    /// covers unit: BR-01, BR-02, BR-03, BR-04, BR-06, BR-07, BR-08
     #[test]
     fn filters_add_up_and_modes_alone_mean_all_branches() {
         let filter = |text| parse_branches(text).expect(text);

@@ -71,7 +71,7 @@ mod tests {
     use super::assign;
     use crate::events::parse;
 
-    /// covers: CALL-14
+    /// covers unit: CALL-14
     #[test]
     fn cgroups_go_to_events_in_order_or_one_to_all() {
         let cgroups = |list: &str| {

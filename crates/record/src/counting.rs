@@ -603,6 +603,7 @@ mod tests {
 
     #[test]
     fn switches_without_the_kernel_are_blind() {
+        // covers live: EV-14
         match of_this_thread("context-switches:u,page-faults:u") {
             Ok(counters) => {
                 let blind: Vec<_> = counters.iter().map(super::Counter::is_blind).collect();

@@ -247,11 +247,13 @@ mod tests {
 
     #[test]
     fn each_descriptor_tells_what_it_lost() {
+        // covers live: RF-05, REC-02
         assert_eq!(told(&[(7, 0), (8, 90), (9, 3)], true), [(90, 8), (3, 9)]);
     }
 
     #[test]
     fn lost_records_without_a_sample_among_them_are_told_apart() {
+        // covers unit: RF-05
         assert_eq!(told(&[(7, 0), (8, 0)], true), [(0, 7)]);
         assert_eq!(told(&[(7, 0), (8, 0)], false), []);
         assert_eq!(told(&[], true), []);

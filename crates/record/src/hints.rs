@@ -223,6 +223,11 @@ const ROWS: &[Row] = &[
         "this kernel has no such event\n  try: prof list",
     ),
     open(
+        libc::EINTR,
+        |r| r.probe,
+        "another tool has a probe of ftrace at the same place\n  try: sudo perf probe --list   (and --del what is not needed)",
+    ),
+    open(
         libc::EFAULT,
         |r| r.probe,
         "this PMU takes a pointer into memory, which no command line has\n  try: -e uprobe:PATH:FUNCTION or kprobe:FUNCTION",

@@ -511,6 +511,7 @@ mod tests {
 
     #[test]
     fn a_delay_leaves_the_tracking_on() {
+        // covers unit: EV-17, ATTR-20
         let mut options = options();
         options.start = Start::After(Duration::from_millis(5));
         let planned = plan(&options, &default_events("cpu-clock"), LIMITS);
@@ -533,6 +534,7 @@ mod tests {
 
     #[test]
     fn attr_24_of_a_group_with_s_only_the_leader_samples() {
+        // covers unit: ATTR-24
         let planned = plan(&options(), &events("{cpu-clock,page-faults}:S"), LIMITS);
         assert_eq!(planned[1].leader, Some(0));
         assert_eq!(
@@ -678,6 +680,7 @@ mod tests {
 
     #[test]
     fn a_frequency_above_the_limit_is_lowered_unless_strict() {
+        // covers unit: SYS-03, ATTR-16
         let mut options = options();
         options.sampling = Sampling::Frequency(200_000);
         let event = default_events("cpu-clock");

@@ -458,6 +458,7 @@ mod tests {
 
     #[test]
     fn a_return_address_looks_up_the_call_and_only_then_what_begins_there() {
+        // covers unit: CTX-06
         let function = |name: &str, start: u64, size: u64| {
             let mut found = named_by_itself(name);
             found.symbol = Some(Symbol {

@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn scaling_is_that_of_the_manual_and_never_overflows() {
-        // covers unit: RF-02, RF-09, RDP-04
+        // covers unit: RF-02, RF-09, RDP-04, BUG-15
         // The header's form, exact where nothing is rounded.
         let quotients = |count: u64, enabled: u64, running: u64| {
             let (quotient, rest) = (count / running, count % running);
@@ -133,7 +133,7 @@ mod tests {
                 assert!(exact >= header && exact - header <= 1, "{exact} {header}");
             }
         }
-        assert_eq!(scaled(7, 10, 0), None);
+        assert_eq!(scaled(7, 10, 0), None, "not counted, which is not 0");
         assert_eq!(scaled(7, 10, 10), Some(7));
         assert_eq!(scaled(7, 9, 10), Some(7), "never down");
         assert_eq!(scaled(u64::MAX, u64::MAX, 1), Some(u64::MAX));
@@ -156,6 +156,15 @@ mod tests {
             assert_eq!(counts.values.len(), members, "format {bits}");
             bytes.pop();
             assert_eq!(Counts::decode(&bytes, format), None, "format {bits}");
+        }
+    }
+
+    #[test]
+    fn a_pinned_event_that_lost_its_place_reads_as_nothing() {
+        // covers unit: RF-08
+        // read(2) gives 0 bytes then.
+        for bits in 0..32 {
+            assert_eq!(Counts::decode(&[], ReadFormat(bits)), None);
         }
     }
 

@@ -129,7 +129,7 @@ impl Event {
     }
 
     /// Keeps what matches `filter` (`IOC_SET_FILTER`): tracepoints take
-    /// ftrace's syntax; others answer `EINVAL`.
+    /// ftrace's syntax, once (`EEXIST`); others answer `EINVAL`.
     pub fn set_filter(&self, filter: &CStr) -> io::Result<()> {
         self.ioctl(SET_FILTER, filter.as_ptr() as libc::c_ulong)
     }

@@ -5,7 +5,7 @@ use crate::ioctl;
 use crate::mmap_page::MmapPage;
 use crate::traps::TrapInfo;
 use prof_abi::{
-    AttrFlags, BranchSampleType, ByteOrder, EventAttr, ReadFormat, RecordType, SampleType,
+    AttrFlags, AuxFlags, BranchSampleType, ByteOrder, EventAttr, ReadFormat, RecordType, SampleType,
 };
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -222,6 +222,8 @@ fn numbers_are_those_of_the_header() {
     expected.extend(branches.map(|(bit, name)| (format!("PERF_SAMPLE_BRANCH_{name}"), bit.0)));
     let records = (1..=20).filter_map(|number| Some((RecordType(number).name()?, number)));
     expected.extend(records.map(|(name, number)| (format!("PERF_RECORD_{name}"), number.into())));
+    let aux = AuxFlags::NAMES.iter();
+    expected.extend(aux.map(|(bit, name)| (format!("PERF_AUX_FLAG_{name}"), bit.0)));
     let print = |(name, _): &(String, u64)| {
         format!("printf(\"{name} %llu\\n\", (unsigned long long){name});")
     };

@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_software_event_has_a_page_and_is_read_by_a_call() {
-        // covers live: MP-01, MP-02, MP-03, MP-05, MP-06, MP-08, MP-09, MP-16, RDP-01
+        // covers live: MP-01, MP-02, MP-03, MP-05, MP-06, MP-08, MP-09, MP-10, MP-11, MP-16, RDP-01, RDP-05
         if !permitted() {
             return;
         }
@@ -280,6 +280,9 @@ mod tests {
         assert!(page.size >= 80, "{page:?}");
         assert!(!page.capabilities.rdpmc, "a software event: {page:?}");
         let before = counter.read().expect("read");
+        std::thread::spawn(|| touch(1000)).join().expect("no panic");
+        let others = counter.read().expect("read").value - before.value;
+        assert!(others < 1000, "of this thread alone: {others}");
         touch(64);
         let after = counter.read().expect("read");
         assert_eq!(after.source, Source::SystemCall);

@@ -200,6 +200,7 @@ fn a_section_reads_to_its_end_and_keeps_what_is_before_a_cut() {
 
 #[test]
 fn formats_of_this_kernel_are_understood() {
+    // covers live: BUG-17, SFS-11
     let Ok(groups) = std::fs::read_dir("/sys/kernel/tracing/events") else {
         eprintln!("skipped: tracefs is not readable here");
         return;

@@ -230,6 +230,7 @@ mod tests {
 
     #[test]
     fn every_setting_is_found_where_linux_has_it() {
+        // covers unit: SYS-08
         let directory = tempfile::tempdir().expect("temporary directory");
         let root = directory.path();
         put(
@@ -292,6 +293,7 @@ mod tests {
 
     #[test]
     fn hidden_kernel_addresses_are_zeros() {
+        // covers unit: CAP-03
         let directory = tempfile::tempdir().expect("temporary directory");
         let zeros = "0000000000000000 T _stext\n0000000000000000 T _text\n";
         put(directory.path(), "proc/kallsyms", zeros);

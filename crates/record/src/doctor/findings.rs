@@ -474,6 +474,7 @@ mod tests {
 
     #[test]
     fn cap_perfmon_is_enough_for_all_but_probes_names_and_rings() {
+        // covers unit: CAP-01
         let perfmon = Environment {
             capabilities: 1 << 38,
             ..user(2)
@@ -580,6 +581,7 @@ mod tests {
 
     #[test]
     fn hidden_names_name_the_setting_that_hides_them() {
+        // covers unit: CAP-03, SYS-08
         let fix = |environment: &Environment| finding(environment, "kernel-names").fix;
         let paranoid = "sudo sysctl kernel.perf_event_paranoid=1";
         assert_eq!(fix(&user(2)).as_deref(), Some(paranoid));

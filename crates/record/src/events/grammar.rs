@@ -475,6 +475,7 @@ mod tests {
 
     #[test]
     fn names_modifiers_and_raw_numbers() {
+        // covers unit: EV-24, EV-32
         let spec = one("cycles:upp");
         assert_eq!((spec.attr.kind, spec.attr.config), (0, 0));
         assert_eq!(spec.precision, Precision::Exactly(2));
@@ -501,6 +502,7 @@ mod tests {
 
     #[test]
     fn groups_and_lists() {
+        // covers unit: EV-31, EV-32
         let specs = parse("{cycles,instructions:u}:S,cs", 3).expect("valid");
         assert_eq!(specs.len(), 3);
         assert_eq!(

@@ -113,6 +113,7 @@ mod tests {
 
     #[test]
     fn ev_23_cache_names_and_aliases_encode_as_perf_does() {
+        // covers unit: EV-23
         let config = |name| number_of(name);
         assert_eq!(config("L1-dcache-load-misses"), Some((3, 0x10000)));
         assert_eq!(config("L1-dcache-loads"), Some((3, 0)));

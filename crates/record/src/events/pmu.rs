@@ -354,6 +354,7 @@ mod tests {
 
     #[test]
     fn sfs_04_split_ranges_take_the_lowest_bits_first() {
+        // covers unit: SFS-04
         let format = Format::parse("config1:1,6-10,44\n").expect("a format");
         assert_eq!((format.word, format.bits.len()), (Word::Config1, 7));
         let mut attr = EventAttr::default();
@@ -366,6 +367,7 @@ mod tests {
 
     #[test]
     fn sfs_05_named_events_are_lists_of_terms() {
+        // covers unit: SFS-05
         let root = tempfile::tempdir().expect("directory");
         let pmu = root.path().join("cpu");
         fs::create_dir_all(pmu.join("format")).expect("made");

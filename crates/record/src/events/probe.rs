@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(named_marker("sdt_a:b"), None);
     }
 
-    /// covers: ATTR-69, EV-29
+    /// covers unit: ATTR-69, EV-29
     #[test]
     fn a_function_of_the_kernel_goes_by_its_name() {
         // No kernel here has the PMU: its type is made up.

@@ -183,6 +183,7 @@ mod tests {
 
     #[test]
     fn ev_20_a_tracepoint_has_an_id_or_a_reason() {
+        // covers live: EV-20, SFS-11
         match lookup("sched", "sched_switch") {
             Ok(found) => {
                 assert_eq!(found[0].0, "sched:sched_switch");

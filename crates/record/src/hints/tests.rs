@@ -169,6 +169,13 @@ fn cases() -> Vec<(Refusal, &'static str)> {
         (
             Refusal {
                 probe: true,
+                ..open(libc::EINTR)
+            },
+            "perf probe --list",
+        ),
+        (
+            Refusal {
+                probe: true,
                 ..open(libc::EFAULT)
             },
             "-e uprobe:PATH:FUNCTION",
@@ -335,6 +342,7 @@ fn cases() -> Vec<(Refusal, &'static str)> {
 
 #[test]
 fn each_row_answers_its_own_case() {
+    // covers unit: ERR-04, ERR-06, ERR-07, ERR-09, ERR-10, ERR-11, ERR-12, ERR-13, ERR-14, ERR-15, ERR-16, ERR-17, BUG-02, CAP-04
     let cases = cases();
     assert_eq!(cases.len(), ROWS.len(), "one case per row");
     for (row, (refusal, words)) in cases.iter().enumerate() {
@@ -366,6 +374,7 @@ fn a_message_says_what_where_why_and_what_to_do() {
 
 #[test]
 fn an_unknown_errno_still_has_its_name() {
+    // covers unit: ERR-19
     let text = plain(Step::Open, libc::EFAULT).to_string();
     assert!(text.contains("(EFAULT)"), "{text}");
 }

@@ -232,6 +232,7 @@ fn what_others_hold_is_found_out_by_halving() {
 
 #[test]
 fn old_kernels_count_more_and_still_give_rings() {
+    // covers unit: RING-16, SYS-06
     each_machine(|kernel, lockable, cpus, wanted| {
         let mut old = Kernel {
             formula: Formula::Before5_5,

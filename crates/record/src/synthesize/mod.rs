@@ -322,6 +322,7 @@ mod tests {
 
     #[test]
     fn this_process_is_told_with_its_threads_and_mappings() {
+        // covers live: REC-29, REC-11
         let (stop, wait) = std::sync::mpsc::channel::<()>();
         let (named, is_named) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name("told".into());

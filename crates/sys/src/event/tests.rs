@@ -87,7 +87,7 @@ fn is_root() -> bool {
 
 #[test]
 fn faults_of_four_mebibytes_are_1024() {
-    // covers live: CALL-01, CALL-02, EV-01, EV-13, ATTR-01, ATTR-14, ATTR-28
+    // covers live: CALL-01, CALL-02, EV-01, EV-13, BUG-13, ATTR-01, ATTR-14, ATTR-28
     if !permitted() {
         return;
     }
