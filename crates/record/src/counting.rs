@@ -478,6 +478,7 @@ fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>))
         probe: counter.probe.is_some() || is_probe(attr.kind),
         in_kernel: events::breaks_into_kernel(attr),
         counts: false,
+        unknown: None,
         counting: true,
         root: effective_user() == 0,
         long_chain: false,

@@ -2,6 +2,7 @@
 //! situation.
 
 use crate::events;
+use crate::kernel::Unknown;
 use crate::rings::{Lockable, RingMemory, Size};
 use std::fmt;
 
@@ -66,6 +67,8 @@ pub struct Refusal {
     pub in_kernel: bool,
     /// It can be counted, but not sampled.
     pub counts: bool,
+    /// What this kernel does not know of what was asked for.
+    pub(crate) unknown: Option<Unknown>,
     /// It was to be counted, not sampled.
     pub counting: bool,
     /// The recorder runs as root, who has no more to gain by sudo: what it
@@ -130,6 +133,7 @@ const fn filter(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -
 
 const COUNTS_ONLY: &str =
     "it can be counted here, not sampled\n  try: prof stat{system} -e '{event}' ./app";
+const UNKNOWN: &str = "{why}\n  try: without {option}";
 const KERNEL_BREAKPOINT: &str =
     "to watch an address of the kernel takes CAP_SYS_ADMIN\n  try: {sudo}";
 const HIDDEN_KERNEL: &str = "kernel.perf_event_paranoid is {paranoid}, which hides the kernel from users without CAP_PERFMON, and this PMU has nothing else\n  try: {sudo}\n   or: {sysctl} kernel.perf_event_paranoid=1   (until reboot)";
@@ -253,6 +257,8 @@ const ROWS: &[Row] = &[
         ALWAYS,
         "the CPU cannot sample it\n  try: -e cpu-clock",
     ),
+    open(libc::EINVAL, |r| r.unknown.is_some(), UNKNOWN),
+    open(libc::E2BIG, |r| r.unknown.is_some(), UNKNOWN),
     open(
         libc::EINVAL,
         |r| r.frequency.is_some_and(|hz| hz > r.highest_frequency),
@@ -431,8 +437,12 @@ impl Refusal {
         let paranoid = self
             .paranoid
             .map_or("unreadable".to_owned(), |level| level.to_string());
+        let unknown = self.unknown.map(|unknown| (unknown.why, unknown.option));
+        let (why, option) = unknown.unwrap_or_default();
         let text = row
             .text
+            .replace("{why}", why)
+            .replace("{option}", option)
             .replace("{command}", if self.counting { "stat" } else { "record" })
             .replace("{sudo}", self.privilege())
             .replace("{, sudo}", if self.root { "" } else { ", with sudo" })

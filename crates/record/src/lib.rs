@@ -44,6 +44,7 @@ mod flight;
 mod foreign;
 mod framing;
 pub mod hints;
+mod kernel;
 mod open;
 pub mod options;
 pub mod output;

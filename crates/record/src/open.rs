@@ -1,8 +1,9 @@
 //! Opening the planned events for every CPU and task, and their rings.
 
 use crate::cgroup::NoCgroup;
-use crate::events::{self, Precision};
+use crate::events;
 use crate::hints::{Refusal, Step, Whose};
+use crate::kernel;
 use crate::plan::{Planned, Role};
 use crate::rings::{Lockable, RingMemory};
 use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType};
@@ -269,7 +270,7 @@ impl OpenSet {
         tid: Option<u32>,
         cpu: Option<u32>,
     ) -> Result<Event, OpenError> {
-        // Apart from `self`, of which the ladder's result becomes a part.
+        // Apart from `self`, of which the result becomes a part.
         let cgroup = self.events[index].planned.cgroup.clone();
         let Some(target) = target_of(tid, cpu, cgroup.as_deref()) else {
             return Err(OpenError {
@@ -277,29 +278,17 @@ impl OpenSet {
                 kernel_attr_size: None,
             });
         };
-        let first = self.events[index].descriptors.is_empty();
-        let mut ladder = Ladder::new(&self.events[index].planned);
-        loop {
-            let leader = self.leader_of(index, tid, cpu);
-            let planned = &self.events[index].planned;
-            let attr = if first {
-                &ladder.planned.attr
-            } else {
-                &planned.attr
-            };
-            match open_event(attr, planned.probe.as_deref(), target, leader) {
-                Ok(event) => {
-                    if first {
-                        self.notices.extend(ladder.notice.take());
-                        self.events[index].planned = ladder.planned;
-                    }
-                    return Ok(event);
-                }
-                Err(error) if first && ladder.step_down(error.errno()) => {}
-                // The first refusal is about what was asked for.
-                Err(error) => return Err(ladder.first_error.take().unwrap_or(error)),
-            }
+        let leader = self.leader_of(index, tid, cpu);
+        let planned = &self.events[index].planned;
+        let probe = planned.probe.as_deref();
+        let open = |attr: &EventAttr| open_event(attr, probe, target, leader);
+        if !self.events[index].descriptors.is_empty() {
+            return open(&planned.attr);
         }
+        let opened = kernel::open_best(planned, open)?;
+        self.notices.extend(opened.notices);
+        self.events[index].planned = opened.planned;
+        Ok(opened.event)
     }
 
     /// The leader's descriptor for the same task and CPU.
@@ -392,6 +381,7 @@ impl OpenSet {
             probe: planned.probe.is_some() || is_probe(attr.kind),
             in_kernel: events::breaks_into_kernel(attr),
             counts: false,
+            unknown: None,
             counting: false,
             root: effective_user() == 0,
             long_chain: attr.sample_max_stack > 0,
@@ -549,7 +539,11 @@ impl Trial<'_> {
                 Err(errno) if is_lacking(errno) => refusal.errno = errno,
                 Err(_) => {}
             },
-            libc::EINVAL | libc::EOPNOTSUPP if !refusal.counting => refusal.counts = self.counts(),
+            libc::EINVAL | libc::E2BIG | libc::EOPNOTSUPP if !refusal.counting => {
+                let opens = |attr: &EventAttr| Event::open(attr, self.target, None).is_ok();
+                refusal.unknown = kernel::unknown_to(self.attr, opens);
+                refusal.counts = self.counts();
+            }
             _ => {}
         }
     }
@@ -603,115 +597,4 @@ pub(crate) fn is_probe(kind: u32) -> bool {
         let text = std::fs::read_to_string(format!("/sys/bus/event_source/devices/{pmu}/type"));
         text.is_ok_and(|text| text.trim().parse() == Ok(kind))
     })
-}
-
-/// What to give up, step by step, when an event is refused.
-struct Ladder {
-    planned: Planned,
-    first_error: Option<OpenError>,
-    notice: Option<String>,
-    precise: u8,
-    newer: usize,
-}
-
-/// Flags that older kernels do not know, newest first; without them the
-/// recording only knows less.
-const NEWER_FLAGS: &[AttrFlags] = &[
-    AttrFlags::BUILD_ID,                                      // 5.12
-    AttrFlags::CGROUP,                                        // 5.7
-    AttrFlags(AttrFlags::KSYMBOL.0 | AttrFlags::BPF_EVENT.0), // 5.1
-    AttrFlags::EXCLUDE_GUEST,                                 // not for every PMU
-];
-
-impl Ladder {
-    fn new(planned: &Planned) -> Self {
-        let mut planned = planned.clone();
-        let precise = if planned.precision == Precision::Highest {
-            3
-        } else {
-            0
-        };
-        set_precise(&mut planned, precise);
-        Self {
-            planned,
-            first_error: None,
-            notice: None,
-            precise,
-            newer: 0,
-        }
-    }
-
-    /// Gives up one thing that may be the reason of `errno`; `false` if
-    /// nothing is left.
-    fn step_down(&mut self, errno: i32) -> bool {
-        if self.first_error.is_none() {
-            self.first_error = Some(OpenError {
-                source: std::io::Error::from_raw_os_error(errno),
-                kernel_attr_size: None,
-            });
-        }
-        let flags = &mut self.planned.attr.flags;
-        match errno {
-            libc::EACCES | libc::EPERM if self.planned.may_drop_kernel => {
-                *flags = flags.with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
-                let name = self.planned.name.clone();
-                self.planned.name = events::narrowed(&name);
-                self.planned.may_drop_kernel = false;
-                self.first_error = None;
-                self.notice = Some(format!(
-                    "{name}: user space only, since the kernel is not for this user to see \
-                     (kernel.perf_event_paranoid); prof doctor says what would change that"
-                ));
-                true
-            }
-            libc::EOPNOTSUPP | libc::EINVAL | libc::ENOENT if self.precise > 0 => {
-                self.precise -= 1;
-                set_precise(&mut self.planned, self.precise);
-                true
-            }
-            libc::EINVAL | libc::E2BIG => self.drop_newer(),
-            _ => false,
-        }
-    }
-
-    fn drop_newer(&mut self) -> bool {
-        let attr = &mut self.planned.attr;
-        if attr.read_format.has(ReadFormat::LOST) {
-            attr.read_format = attr.read_format.without(ReadFormat::LOST); // 6.0
-            return true;
-        }
-        while let Some(&newer) = NEWER_FLAGS.get(self.newer) {
-            self.newer += 1;
-            if attr.flags.0 & newer.0 != 0 {
-                attr.flags = attr.flags.without(newer);
-                return true;
-            }
-        }
-        // Three weights instead of one: 5.12.
-        if attr.sample_type.has(SampleType::WEIGHT_STRUCT) {
-            let without = attr.sample_type.without(SampleType::WEIGHT_STRUCT);
-            attr.sample_type = without.with(SampleType::WEIGHT);
-            return true;
-        }
-        // SAMPLE_READ with inherit: 6.13.
-        if attr.sample_type.has(SampleType::READ) && attr.flags.has(AttrFlags::INHERIT) {
-            attr.flags = attr
-                .flags
-                .without(AttrFlags::INHERIT | AttrFlags::INHERIT_STAT);
-            self.notice = Some(format!(
-                "{}: without children, because this kernel cannot read groups of inherited events",
-                self.planned.name
-            ));
-            return true;
-        }
-        false
-    }
-}
-
-fn set_precise(planned: &mut Planned, level: u8) {
-    if planned.precision == Precision::Highest {
-        let flags = &mut planned.attr.flags;
-        *flags = flags.without(AttrFlags::PRECISE_LOW | AttrFlags::PRECISE_HIGH);
-        flags.0 |= u64::from(level & 3) << 15;
-    }
 }

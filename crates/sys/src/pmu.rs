@@ -180,6 +180,48 @@ mod tests {
     }
 
     #[test]
+    fn each_file_may_be_missing_by_itself() {
+        // covers unit: SFS-01, SFS-02, SFS-03, SFS-07, SFS-08, SFS-09, SFS-10
+        let files = [
+            ("type", "4"),
+            ("cpumask", "0"),
+            ("cpus", "0-1"),
+            ("rdpmc", "2"),
+            ("nr_addr_filters", "2"),
+            ("perf_event_mux_interval_ms", "4"),
+            ("caps/branches", "32"),
+        ];
+        let known = |pmu: &Pmu| {
+            [
+                pmu.kind().is_some(),
+                pmu.cpu_mask().is_some(),
+                pmu.cpus().is_some(),
+                pmu.user_access().is_some(),
+                pmu.address_filters().is_some(),
+                pmu.mux_interval().is_some(),
+                pmu.capability("branches").is_some(),
+            ]
+        };
+        for missing in 0..files.len() {
+            let root = tempfile::tempdir().expect("a folder");
+            fs::create_dir(root.path().join("caps")).expect("made");
+            for (place, (file, text)) in files.iter().enumerate() {
+                if place != missing {
+                    fs::write(root.path().join(file), text).expect("written");
+                }
+            }
+            let mut expected = [true; 7];
+            expected[missing] = false;
+            let pmu = Pmu::at(root.path().to_owned());
+            assert_eq!(known(&pmu), expected, "{}", files[missing].0);
+            // Garbage is as good as nothing.
+            fs::write(root.path().join(files[missing].0), "\u{1}x").expect("written");
+            let text_is_text = missing == 6;
+            assert_eq!(known(&pmu)[missing], text_is_text);
+        }
+    }
+
+    #[test]
     fn lists_of_cpus_are_ranges() {
         // covers unit: SFS-07
         assert_eq!(cpus("0-2,5"), Some(vec![0, 1, 2, 5]));

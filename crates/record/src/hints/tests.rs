@@ -1,7 +1,13 @@
 //! A refusal for each row, and what its message says.
 
 use super::{FIRST_OWN_PMU, ROWS, Refusal, Step, Whose};
+use crate::kernel::Unknown;
 use crate::rings::{Lockable, RingMemory};
+
+const UNKNOWN: Unknown = Unknown {
+    why: "--all-cgroups is since Linux 5.7",
+    option: "--all-cgroups",
+};
 
 fn plain(step: Step, errno: i32) -> Refusal {
     Refusal {
@@ -23,6 +29,7 @@ fn plain(step: Step, errno: i32) -> Refusal {
         probe: false,
         in_kernel: false,
         counts: false,
+        unknown: None,
         counting: false,
         root: false,
         long_chain: false,
@@ -203,6 +210,20 @@ fn cases() -> Vec<(Refusal, &'static str)> {
             "prof stat -e 'cycles' ./app",
         ),
         (open(libc::EOPNOTSUPP), "cannot sample"),
+        (
+            Refusal {
+                unknown: Some(UNKNOWN),
+                ..open(libc::EINVAL)
+            },
+            "is since Linux 5.7\n  try: without --all-cgroups",
+        ),
+        (
+            Refusal {
+                unknown: Some(UNKNOWN),
+                ..open(libc::E2BIG)
+            },
+            "try: without --all-cgroups",
+        ),
         (
             Refusal {
                 frequency: Some(200_000),

@@ -1,0 +1,140 @@
+//! What to give up, step by step, when the first descriptor of an event is
+//! refused.
+
+use super::features::{OPTIONAL, without_optional};
+use crate::events::{self, Precision};
+use crate::plan::Planned;
+use prof_abi::{AttrFlags, EventAttr};
+use prof_sys::OpenError;
+
+/// An event that was opened with as much as this kernel has of what was planned.
+#[derive(Debug)]
+pub(crate) struct Opened<T> {
+    pub(crate) event: T,
+    /// What it is now.
+    pub(crate) planned: Planned,
+    /// What is missing, for the user.
+    pub(crate) notices: Vec<String>,
+}
+
+/// Opens the event as it was planned or, where that is refused, as near to it
+/// as possible: in user space only, if the kernel is hidden and that may be;
+/// less precise; without what this kernel does not know. Of the latter only
+/// what really is refused is left out.
+///
+/// The error is that of what was planned.
+pub(crate) fn open_best<T>(
+    planned: &Planned,
+    mut open: impl FnMut(&EventAttr) -> Result<T, OpenError>,
+) -> Result<Opened<T>, OpenError> {
+    let mut planned = planned.clone();
+    let mut notices = Vec::new();
+    let mut first_error = None;
+    let mut precise = if planned.precision == Precision::Highest {
+        3
+    } else {
+        0
+    };
+    loop {
+        set_precise(&mut planned, precise);
+        let errno = match open(&planned.attr) {
+            Ok(event) => {
+                return Ok(Opened {
+                    event,
+                    planned,
+                    notices,
+                });
+            }
+            Err(error) => {
+                let errno = error.errno();
+                first_error.get_or_insert(error);
+                errno
+            }
+        };
+        if matches!(errno, libc::EACCES | libc::EPERM) && planned.may_drop_kernel {
+            notices.push(narrow(&mut planned));
+            first_error = None;
+            continue;
+        }
+        if matches!(errno, libc::EINVAL | libc::E2BIG)
+            && let Some((event, attr)) = open_older(&planned.attr, &mut open)
+        {
+            notices.extend(losses(&planned, &attr));
+            planned.attr = attr;
+            return Ok(Opened {
+                event,
+                planned,
+                notices,
+            });
+        }
+        let may_be_precision = matches!(errno, libc::EOPNOTSUPP | libc::EINVAL | libc::ENOENT);
+        if !may_be_precision || precise == 0 {
+            // The first refusal is about what was asked for.
+            return Err(first_error.take().expect("one was just kept"));
+        }
+        precise -= 1;
+    }
+}
+
+/// Leaves the kernel out, and says so.
+fn narrow(planned: &mut Planned) -> String {
+    let flags = &mut planned.attr.flags;
+    *flags = flags.with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
+    let name = planned.name.clone();
+    planned.name = events::narrowed(&name);
+    planned.may_drop_kernel = false;
+    format!(
+        "{name}: user space only, since the kernel is not for this user to see \
+         (kernel.perf_event_paranoid); prof doctor says what would change that"
+    )
+}
+
+/// Opens `attr` without what this kernel does not know; `None` if that is not
+/// why it was refused. What it does know is put back one by one.
+fn open_older<T>(
+    attr: &EventAttr,
+    open: &mut impl FnMut(&EventAttr) -> Result<T, OpenError>,
+) -> Option<(T, EventAttr)> {
+    let bare = without_optional(attr);
+    if bare == *attr {
+        return None;
+    }
+    let mut event = open(&bare).ok()?;
+    let mut kept = vec![false; OPTIONAL.len()];
+    let mut best = bare;
+    for place in 0..OPTIONAL.len() {
+        kept[place] = true;
+        let mut candidate = attr.clone();
+        for (feature, _) in OPTIONAL.iter().zip(&kept).filter(|(_, kept)| !**kept) {
+            if (feature.asks)(&candidate) {
+                (feature.drop)(&mut candidate);
+            }
+        }
+        if candidate == best {
+            continue;
+        }
+        match open(&candidate) {
+            Ok(fuller) => (event, best) = (fuller, candidate),
+            Err(_) => kept[place] = false,
+        }
+    }
+    Some((event, best))
+}
+
+/// What users should know of what is missing.
+fn losses(planned: &Planned, attr: &EventAttr) -> Vec<String> {
+    let is_lost = |feature: &&super::features::Optional| {
+        (feature.asks)(&planned.attr) && !(feature.asks)(attr)
+    };
+    let told = OPTIONAL.iter().filter(is_lost);
+    told.filter_map(|feature| Some(format!("{}: {}", planned.name, feature.loss?)))
+        .collect()
+}
+
+fn set_precise(planned: &mut Planned, level: u8) {
+    if planned.precision == Precision::Highest {
+        let flags = &mut planned.attr.flags;
+        *flags = flags.without(AttrFlags::PRECISE_LOW | AttrFlags::PRECISE_HIGH);
+        flags.0 |= u64::from(level & 3) << 15;
+    }
+}

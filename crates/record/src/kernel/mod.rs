@@ -1,0 +1,10 @@
+//! What kernels between 4.9 and the newest differ in, in one place: what may be
+//! given up where it is missing, and what was asked for and cannot be had.
+
+mod features;
+mod ladder;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use features::{Unknown, unknown_to};
+pub(crate) use ladder::open_best;
