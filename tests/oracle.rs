@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// A home without files, in which none can be made: perf reads ~/.perfconfig,
 /// and `perf record` writes ~/.debug, from which a perf that reports at the
@@ -86,14 +87,17 @@ pub(crate) fn perfs(test: &str) -> Vec<PathBuf> {
 }
 
 /// Runs one of [`perfs`] with `args`. perf 6.1 sometimes dies when it has
-/// recorded, while it looks for build-ids: then it is run again.
+/// recorded, while it looks for build-ids, on a loaded machine several times
+/// in a row: then it is run again, a little later.
 pub(crate) fn perf_at<A: AsRef<std::ffi::OsStr>>(program: &Path, args: &[A]) -> Finished {
-    const TRIES: usize = 5;
+    const TRIES: usize = 20;
+    const PAUSE: Duration = Duration::from_millis(250);
     let mut finished = run_perf(program, args);
     for _ in 1..TRIES {
         if !finished.stderr.contains("stack smashing detected") {
             break;
         }
+        std::thread::sleep(PAUSE);
         finished = run_perf(program, args);
     }
     finished

@@ -2,7 +2,8 @@
 //! to, and nothing is left behind.
 
 use crate::oracle::{
-    Finished, compiled, have, may_record_all, perf, prof, prof_command, scratch, skipped,
+    Finished, compiled, copy_program, have, may_record_all, perf, prof, prof_command, scratch,
+    skipped,
 };
 use std::path::{Path, PathBuf};
 
@@ -139,9 +140,12 @@ fn the_target_can_fork_and_no_probe_is_left() {
     if !may_probe(test) {
         return;
     }
-    let Some(program) = compiled(test, "probed.c", KINDS[1]) else {
+    let Some(compiled) = compiled(test, "probed.c", KINDS[1]) else {
         return;
     };
+    // A file of its own: -a counts in the programs of other tests, too.
+    let program = scratch().join("probed-by-nobody-else");
+    copy_program(&compiled, &program);
     let path = program.to_str().expect("UTF-8");
     let event = format!("uprobe:{path}:work");
     // Four children, which the kernel hands no probe on to; with -a they count.
