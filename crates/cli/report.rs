@@ -19,10 +19,11 @@ use prof_listing::code_files::FileCode;
 use prof_listing::dump::{HeaderDetail, Stats};
 use prof_perfdata::Reader;
 use prof_profile::{Counting, EventId, Profile};
+use prof_report::Format;
 use prof_report::keys::{self, CellLook, Field, FieldList, PARALLELISM, PARENT, SortKey};
 use prof_report::model::{Filter, ParentPattern, Scope, Selection, SelfOf, parse_time_ranges};
 use prof_report::picture::{self, PictureOptions};
-use prof_report::text::{CallGraph, ChainKey, ChainOrder, ChainStyle, Grouping, TextOptions};
+use prof_report::text::{self, CallGraph, ChainKey, ChainOrder, ChainStyle, Grouping, TextOptions};
 use prof_symbolize::Detail;
 use refused::OfReport;
 use regex::Regex;
@@ -375,22 +376,76 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         return show_records(args);
     }
     let is_terminal = io::stdout().is_terminal();
-    let has_form = args.form.stdio
-        || args.columns.hierarchy
-        || args.columns.total_cycles
-        || args.form.json
-        || args.form.csv
-        || args.form.html.is_some()
-        || args.switch.is_given();
-    if args.form.tui || (is_terminal && !has_form) {
+    if args.form.tui || (is_terminal && !args.has_form()) {
         return crate::tui::run(&args.input, &args.names, &args.form.look, None);
     }
-    let symbolizer = Arc::new(args.names.symbolizer());
     let started = Instant::now();
+    let Loaded {
+        profile,
+        header,
+        code,
+        outcome,
+    } = load(args, is_terminal)?;
+    let mut options = args.text_options(&profile)?;
+    if is_terminal {
+        options.columns = terminal_columns();
+    }
+    if profile.samples.is_empty() {
+        emptiness::say_no_samples(&profile);
+    } else {
+        emptiness::say_what_nothing_passes(&profile, &args.filters, &options.selection);
+    }
+    if let Some(path) = &args.form.html {
+        write_page(path, &profile, &options.selection)?;
+        return Ok(outcome);
+    }
+    let format = args.form.format();
+    let progress = ProgressLine::of(Stage::Showing, started);
+    let write = |mut out: &mut dyn Write| {
+        if format == Format::Text {
+            out.write_all(&header)?;
+        }
+        match &code {
+            Some(code) => text::blocks(&profile, &options, code, &mut out)?,
+            None => format.write(&profile, &options, out)?,
+        }
+        out.flush()
+    };
+    let result = if is_terminal && format == Format::Text {
+        let mut pager = Pager::start();
+        let mut out = BufWriter::new(progress.until_output(pager.input()));
+        let written = write(&mut out);
+        drop(out);
+        pager.finish();
+        written
+    } else {
+        let out = progress.until_output(io::stdout().lock());
+        write(&mut BufWriter::with_capacity(1 << 16, out))
+    };
+    match result {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(outcome),
+        Err(error) => Err(error.into()),
+        Ok(()) => Ok(outcome),
+    }
+}
+
+/// What was read for a report.
+struct Loaded {
+    profile: Profile,
+    /// What `--header` asks for.
+    header: Vec<u8>,
+    /// For blocks of code: the files that tell their lines.
+    code: Option<FileCode>,
+    outcome: Outcome,
+}
+
+fn load(args: &Args, is_terminal: bool) -> anyhow::Result<Loaded> {
+    let symbolizer = Arc::new(args.names.symbolizer());
     let progress = ProgressLine::start();
     let detail = args.detail();
     let input = Input {
-        shows_addresses: !is_terminal && !args.form.json && !args.form.csv,
+        shows_addresses: !is_terminal && args.form.format() == Format::Text,
         counting: args.counting(),
         details: args.uses_details(),
         ..args.input.clone()
@@ -405,10 +460,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     drop(progress);
     let outcome = args.input.say_damages(&reader);
-    let header = if args.form.header {
-        args.header(&mut reader)?
-    } else {
-        Vec::new()
+    let header = match args.form.header {
+        true => args.header(&mut reader)?,
+        false => Vec::new(),
     };
     drop(reader);
     let code = FileCode::new(Arc::clone(&symbolizer));
@@ -416,46 +470,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     // All names are in the profile; the tables they came from are large, and
     // taking them down is nothing to wait for.
     let _ = thread::Builder::new().spawn(move || drop(symbolizer));
-    let mut options = args.text_options(&profile)?;
-    if is_terminal {
-        options.columns = terminal_columns();
-    }
-    if profile.samples.is_empty() {
-        emptiness::say_no_samples(&profile);
-    } else {
-        emptiness::say_what_nothing_passes(&profile, &args.filters, &options.selection);
-    }
-    if let Some(path) = &args.form.html {
-        write_page(path, &profile, &options.selection)?;
-        return Ok(outcome);
-    }
-    let progress = ProgressLine::of(Stage::Showing, started);
-    let stdout = io::stdout();
-    let written = Written {
-        args,
-        header: &header,
-        profile: &profile,
-        options: &options,
+    Ok(Loaded {
+        profile,
+        header,
         code,
-    };
-    let result = if is_terminal && !args.form.json && !args.form.csv {
-        let mut pager = Pager::start();
-        let mut out = BufWriter::new(progress.until_output(pager.input()));
-        let result = written.write(&mut out);
-        drop(out);
-        pager.finish();
-        result
-    } else {
-        let out = progress.until_output(stdout.lock());
-        let mut out = BufWriter::with_capacity(1 << 16, out);
-        written.write(&mut out)
-    };
-    match result {
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(outcome),
-        Err(error) => Err(error.into()),
-        Ok(()) => Ok(outcome),
-    }
+        outcome,
+    })
 }
 
 /// Writes the page of the first event with samples.
@@ -511,35 +531,28 @@ fn show_records(args: &Args) -> anyhow::Result<Outcome> {
     Ok(args.input.say_damages(&reader))
 }
 
-/// What is written, and how.
-struct Written<'a> {
-    args: &'a Args,
-    header: &'a [u8],
-    profile: &'a Profile,
-    options: &'a TextOptions,
-    /// For blocks of code: the files that tell their lines.
-    code: Option<FileCode>,
-}
-
-impl Written<'_> {
-    fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let (profile, options) = (self.profile, self.options);
-        if self.args.form.json {
-            prof_report::json::json(profile, options, out)?;
-        } else if self.args.form.csv {
-            prof_report::csv::csv(profile, options, out)?;
-        } else {
-            out.write_all(self.header)?;
-            match &self.code {
-                Some(code) => prof_report::text::blocks(profile, options, code, out)?,
-                None => prof_report::text::report(profile, options, out)?,
-            }
+impl Form {
+    /// What is written, if anything is.
+    fn format(&self) -> Format {
+        match (self.json, self.csv) {
+            (true, _) => Format::Json,
+            (_, true) => Format::Csv,
+            _ => Format::Text,
         }
-        out.flush()
     }
 }
 
 impl Args {
+    /// Whether something is asked for that is not the terminal UI.
+    fn has_form(&self) -> bool {
+        self.form.stdio
+            || self.columns.hierarchy
+            || self.columns.total_cycles
+            || self.form.format() != Format::Text
+            || self.form.html.is_some()
+            || self.switch.is_given()
+    }
+
     /// Takes the argument for what it is: a recording or a part of names.
     fn with_argument(mut self) -> anyhow::Result<Self> {
         if let Some(argument) = self.argument.take()
@@ -550,7 +563,6 @@ impl Args {
         Ok(self)
     }
 
-    /// What is known of the machine and the recording.
     /// Writes what `--header` asks for.
     fn write_header(&self, reader: &mut Reader, out: &mut impl Write) -> anyhow::Result<()> {
         if self.form.header {
@@ -559,6 +571,7 @@ impl Args {
         Ok(())
     }
 
+    /// What is known of the machine and the recording.
     fn header(&self, reader: &mut Reader) -> anyhow::Result<Vec<u8>> {
         let detail = if self.form.show_info {
             HeaderDetail::Full
@@ -571,6 +584,48 @@ impl Args {
     }
 
     fn text_options(&self, profile: &Profile) -> anyhow::Result<TextOptions> {
+        let call_graph = self.drawn_chains()?;
+        self.check_parent(profile)?;
+        let columns = &self.columns;
+        Ok(TextOptions {
+            selection: self.selection(profile, call_graph)?,
+            sort: self.sort(profile.counting),
+            sort_text: self.sort_text(profile.counting),
+            fields: columns.fields.clone(),
+            children: !self.no_children && profile.counting == Counting::Samples,
+            call_graph,
+            show_samples: columns.show_nr_samples,
+            show_period: columns.show_total_period,
+            show_cpu_utilization: columns.show_cpu_utilization,
+            separator: columns.field_separator.clone(),
+            widths: columns.column_widths.clone(),
+            percent_limit: columns.percent_limit.unwrap_or(0.0),
+            relative: columns.percentage == Percentage::Relative,
+            quantum: columns.time_quantum,
+            threads: self.form.threads,
+            quiet: self.form.quiet,
+            time: self.filters.time.clone(),
+            exclude_other: columns.exclude_other,
+            symbol_filter: self.filters.symbol_filter.clone(),
+            columns: None,
+            full_names: columns.full_names,
+            unlimited: self.unlimited,
+            hierarchy: columns.hierarchy,
+            grouping: match (columns.group, columns.no_group) {
+                (true, _) => Grouping::Together,
+                (false, true) => Grouping::Apart,
+                (false, false) => Grouping::AsRecorded,
+            },
+            look: CellLook {
+                verbose: self.form.verbose,
+                nanoseconds: columns.ns,
+                full_paths: columns.full_source_path,
+            },
+        })
+    }
+
+    /// How call chains are drawn.
+    fn drawn_chains(&self) -> anyhow::Result<CallGraph> {
         let mut call_graph = self.call_graph.unwrap_or_default();
         if self.inverted {
             call_graph.order = Some(ChainOrder::Caller);
@@ -581,75 +636,52 @@ impl Args {
             }
             call_graph.threshold = limit;
         }
+        Ok(call_graph)
+    }
+
+    /// Whether rows are told apart by a caller.
+    fn is_by_parent(&self) -> bool {
+        self.columns.parent.is_some() || self.uses(PARENT)
+    }
+
+    fn check_parent(&self, profile: &Profile) -> anyhow::Result<()> {
         let has_chains = profile.events.iter().any(|event| event.has_callchain);
-        if (self.columns.parent.is_some() || self.uses(PARENT)) && !has_chains {
+        if self.is_by_parent() && !has_chains {
             return Err(usage(
                 "--parent and --sort parent look for callers, but this was recorded without call \
                  chains; record with -g",
             ));
         }
-        let by_parent = self.columns.parent.is_some() || self.uses(PARENT);
-        if self.columns.exclude_other && !by_parent {
+        if self.columns.exclude_other && !self.is_by_parent() {
             return Err(usage(
                 "-x shows rows with a certain caller; say which with -p REGEX",
             ));
         }
+        Ok(())
+    }
+
+    /// Which samples count, and for what.
+    fn selection(&self, profile: &Profile, call_graph: CallGraph) -> anyhow::Result<Selection> {
         // As in perf, callees are not ignored where nothing shows callers.
         let looks_at_callers = self.form.json
             || !self.no_children
-            || by_parent
+            || self.is_by_parent()
             || call_graph.style != ChainStyle::None;
-        let sorts_by_line = self.given_keys().any(SortKey::splits_by_line);
-        Ok(TextOptions {
-            selection: Selection {
-                scope: self.scope(profile)?,
-                filter: self.filters.filter(),
-                // Who was inlined is told by chains, and by rows for callers.
-                inlines: !self.names.no_inline
-                    && (call_graph.style != ChainStyle::None || !self.no_children),
-                // perf's Self is that of the function in the file; its lines
-                // are those of the code itself.
-                self_of: if sorts_by_line {
-                    SelfOf::HostAtLine
-                } else {
-                    SelfOf::Host
-                },
-                parent: self.parent(),
-                ignore_callees: self.ignore_callees.clone().filter(|_| looks_at_callers),
-                ..Selection::default()
+        Ok(Selection {
+            scope: self.scope(profile)?,
+            filter: self.filters.filter(),
+            // Who was inlined is told by chains, and by rows for callers.
+            inlines: !self.names.no_inline
+                && (call_graph.style != ChainStyle::None || !self.no_children),
+            // perf's Self is that of the function in the file; its lines
+            // are those of the code itself.
+            self_of: match self.given_keys().any(SortKey::splits_by_line) {
+                true => SelfOf::HostAtLine,
+                false => SelfOf::Host,
             },
-            sort: self.sort(profile.counting),
-            sort_text: self.sort_text(profile.counting),
-            fields: self.columns.fields.clone(),
-            children: !self.no_children && profile.counting == Counting::Samples,
-            call_graph,
-            show_samples: self.columns.show_nr_samples,
-            show_period: self.columns.show_total_period,
-            show_cpu_utilization: self.columns.show_cpu_utilization,
-            separator: self.columns.field_separator.clone(),
-            widths: self.columns.column_widths.clone(),
-            percent_limit: self.columns.percent_limit.unwrap_or(0.0),
-            relative: self.columns.percentage == Percentage::Relative,
-            quantum: self.columns.time_quantum,
-            threads: self.form.threads,
-            quiet: self.form.quiet,
-            time: self.filters.time.clone(),
-            exclude_other: self.columns.exclude_other,
-            symbol_filter: self.filters.symbol_filter.clone(),
-            columns: None,
-            full_names: self.columns.full_names,
-            unlimited: self.unlimited,
-            hierarchy: self.columns.hierarchy,
-            grouping: match (self.columns.group, self.columns.no_group) {
-                (true, _) => Grouping::Together,
-                (false, true) => Grouping::Apart,
-                (false, false) => Grouping::AsRecorded,
-            },
-            look: CellLook {
-                verbose: self.form.verbose,
-                nanoseconds: self.columns.ns,
-                full_paths: self.columns.full_source_path,
-            },
+            parent: self.parent(),
+            ignore_callees: self.ignore_callees.clone().filter(|_| looks_at_callers),
+            ..Selection::default()
         })
     }
 
@@ -736,7 +768,7 @@ impl Args {
             (_, true) => Some(Counting::Memory),
             _ if columns.no_branch_stack => Some(Counting::Samples),
             // Programs that read these ask for branches by name.
-            _ if self.form.json || self.form.csv => Some(Counting::Samples),
+            _ if self.form.format() != Format::Text => Some(Counting::Samples),
             _ => None,
         }
     }

@@ -14,6 +14,7 @@ pub mod code;
 pub mod counts;
 pub mod csv;
 pub mod escape;
+mod format;
 pub mod harmless_json;
 pub mod json;
 pub mod keys;
@@ -23,3 +24,5 @@ pub mod script;
 pub mod short;
 pub mod text;
 pub mod trust;
+
+pub use format::Format;

@@ -25,6 +25,17 @@ pub(super) struct Column {
     pub(super) is_not_counted: bool,
 }
 
+/// What a column writes a cell of.
+#[derive(Clone, Copy)]
+pub(super) struct CellOf<'a> {
+    pub(super) cells: &'a Cells<'a>,
+    pub(super) row: &'a Row,
+    /// Weight of 100 %.
+    pub(super) whole: Weight,
+    /// What stands between columns, if that was given.
+    pub(super) separator: Option<&'a str>,
+}
+
 /// Appends spaces. Widths that come from input are made of these: those of
 /// `format!` end at 65 535 characters, with a panic.
 pub(super) fn pad(out: &mut String, spaces: usize) {
@@ -74,64 +85,67 @@ impl Column {
         matches!(self.field, Field::Key(key) if key.pads_itself())
     }
 
+    /// Fills the cell that begins at byte `start` with spaces.
+    pub(super) fn fill(&self, start: usize, out: &mut String) {
+        let written = out.get(start..).map_or(0, char_count);
+        pad(out, self.width.saturating_sub(written));
+    }
+
     /// Writes the cell of a row; a separator inside of it becomes a dot, as
     /// in perf.
-    pub(super) fn write(
-        &self,
-        cells: &Cells<'_>,
-        row: &Row,
-        whole: Weight,
-        separator: Option<&str>,
-        out: &mut String,
-    ) {
-        match self.field {
-            Field::Key(key) => {
-                let start = out.len();
-                match self.name_room {
-                    Some(room) => cells.write_symbol(row, room, out),
-                    None => cells.write(key, row, out),
-                }
-                match key.fit() {
-                    Fit::Digits(_) if self.is_given => zeros(out, start, self.width),
-                    Fit::Thread if self.is_given => {
-                        out.truncate(out.trim_end_matches(' ').len());
-                    }
-                    _ => {}
-                }
-                if (self.is_given || self.is_fitted) && self.may_cut(key, cells, row) {
-                    let mark = match key.fit() {
-                        Fit::Function => cells.mark(row),
-                        _ => "",
-                    };
-                    out.truncate(out.len() - mark.len());
-                    let width = match self.is_given {
-                        true => self.width,
-                        false => self.width.saturating_sub(mark.len()).max(1),
-                    };
-                    if cut(out, start, width) && !self.is_given {
-                        out.pop();
-                        out.push(CUT);
-                    }
-                    out.push_str(mark);
-                }
-                if let Some(separator) = separator.filter(|separator| !separator.is_empty())
-                    && out
-                        .get(start..)
-                        .is_some_and(|cell| cell.contains(separator))
-                {
-                    let cell = out.split_off(start);
-                    out.push_str(&cell.replace(separator, "."));
-                }
-            }
-            _ => self.write_weight(row, whole, separator, out),
+    pub(super) fn write(&self, of: CellOf<'_>, out: &mut String) {
+        let Field::Key(key) = self.field else {
+            return self.write_weight(of, out);
+        };
+        let start = out.len();
+        match self.name_room {
+            Some(room) => of.cells.write_symbol(of.row, room, out),
+            None => of.cells.write(key, of.row, out),
         }
+        match key.fit() {
+            Fit::Digits(_) if self.is_given => zeros(out, start, self.width),
+            Fit::Thread if self.is_given => {
+                out.truncate(out.trim_end_matches(' ').len());
+            }
+            _ => {}
+        }
+        if (self.is_given || self.is_fitted) && self.may_cut(key, of) {
+            self.cut(key, of, start, out);
+        }
+        let separator = of.separator.filter(|separator| !separator.is_empty());
+        if let Some(separator) = separator
+            && let Some(cell) = out.get(start..)
+            && cell.contains(separator)
+        {
+            let cell = cell.replace(separator, ".");
+            out.truncate(start);
+            out.push_str(&cell);
+        }
+    }
+
+    /// Cuts the cell that begins at byte `start`, but not its mark.
+    fn cut(&self, key: SortKey, of: CellOf<'_>, start: usize, out: &mut String) {
+        let mark = match key.fit() {
+            Fit::Function => of.cells.mark(of.row),
+            _ => "",
+        };
+        out.truncate(out.len() - mark.len());
+        let width = match self.is_given {
+            true => self.width,
+            false => self.width.saturating_sub(mark.len()).max(1),
+        };
+        if cut(out, start, width) && !self.is_given {
+            out.pop();
+            out.push(CUT);
+        }
+        out.push_str(mark);
     }
 
     /// Whether perf cuts a cell that is longer than the column: no addresses,
     /// and no threads where only their numbers have space.
-    fn may_cut(&self, key: SortKey, cells: &Cells<'_>, row: &Row) -> bool {
+    fn may_cut(&self, key: SortKey, of: CellOf<'_>) -> bool {
         match key.fit() {
-            Fit::Function => !cells.is_address(row),
+            Fit::Function => !of.cells.is_address(of.row),
             Fit::Thread => self.width >= "1234567:".len(),
             Fit::Digits(_) => false,
             Fit::Cut => true,
@@ -139,15 +153,12 @@ impl Column {
     }
 
     /// Writes the weight of a row; nothing in a column of keys.
-    pub(super) fn write_weight(
-        &self,
-        row: &Row,
-        whole: Weight,
-        separator: Option<&str>,
-        out: &mut String,
-    ) {
+    pub(super) fn write_weight(&self, of: CellOf<'_>, out: &mut String) {
+        let row = of.row;
         // With a separator, numbers are not flushed right.
-        let width = separator.map_or(self.number_width.saturating_sub(1), |_| 0);
+        let width = of
+            .separator
+            .map_or(self.number_width.saturating_sub(1), |_| 0);
         match self.field {
             _ if self.is_not_counted => {
                 out.push(' ');
@@ -164,7 +175,7 @@ impl Column {
             Field::Children | Field::Overhead | Field::OverheadSys | Field::OverheadUs => {
                 let weight = self.field.weight(row).unwrap_or_default();
                 out.push(' ');
-                percent::push(weight.percent_of(whole), width, out);
+                percent::push(weight.percent_of(of.whole), width, out);
             }
             Field::Key(_) => {}
         }

@@ -157,16 +157,23 @@ impl<'a> Tree<'a> {
         let cells: Vec<Cells<'_>> = self.levels.iter().map(Table::cells).collect();
         let mut open: Vec<(usize, u32)> = Vec::new();
         if let Some(first) = self.levels.first() {
-            open.extend(first.order_of_rows.iter().rev().map(|&row| (0, row)));
+            open.extend(
+                first
+                    .content
+                    .order_of_rows
+                    .iter()
+                    .rev()
+                    .map(|&row| (0, row)),
+            );
         }
         while let Some((level, index)) = open.pop() {
             let (Some(table), Some(cells)) = (self.levels.get(level), cells.get(level)) else {
                 continue;
             };
-            let Some(row) = table.rows.list().get(index as usize) else {
+            let Some(row) = table.content.rows.list().get(index as usize) else {
                 continue;
             };
-            if table.share(row) < self.limit {
+            if table.content.share(row) < self.limit {
                 continue;
             }
             let is_leaf = level + 1 == self.levels.len();
@@ -178,7 +185,7 @@ impl<'a> Tree<'a> {
             text.clear();
             if is_leaf {
                 let line = |row: &Row, out: &mut String| self.row(table, level, cells, row, out);
-                let how: How<'_> = (&line, &|row| table.weight(row));
+                let how: How<'_> = (&line, &|row| table.content.weight(row));
                 text = drawing.row(row, allowance, how, &mut cut);
             } else {
                 self.row(table, level, cells, row, &mut text);
@@ -200,8 +207,9 @@ impl<'a> Tree<'a> {
         };
         let rows = rows
             .iter()
-            .filter_map(|&row| table.rows.list().get(row as usize));
-        rows.into_iter().any(|row| table.share(row) >= self.limit)
+            .filter_map(|&row| table.content.rows.list().get(row as usize));
+        rows.into_iter()
+            .any(|row| table.content.share(row) >= self.limit)
     }
 
     fn no_entry(&self, level: usize, out: &mut String) {
@@ -222,12 +230,17 @@ impl<'a> Tree<'a> {
                 Some(separator) if at > 0 => out.push_str(separator),
                 Some(_) => {}
             }
-            table.cell(column, false, cells, row, out);
+            let start = out.len();
+            table.cell(column, cells, row, out);
+            column.fill(start, out);
         }
         pad(out, self.indent());
         if let Some(column) = self.keys().nth(level) {
             let mut cell = String::new();
-            table.cell(column, true, cells, row, &mut cell);
+            table.cell(column, cells, row, &mut cell);
+            if column.pads_itself() {
+                column.fill(0, &mut cell);
+            }
             out.push_str(self.separator.unwrap_or("  "));
             out.push_str(cell.trim_start_matches(' '));
         }
@@ -239,21 +252,26 @@ impl<'a> Tree<'a> {
 /// in order.
 fn below(upper: &Table<'_>, lower: &Table<'_>) -> FxHashMap<RowKey, Vec<u32>> {
     let mut groups: FxHashMap<&[Identity], GroupId> = FxHashMap::default();
-    for row in upper.rows.list() {
-        groups.insert(upper.rows.told(row), row.key.group);
+    for row in upper.content.rows.list() {
+        groups.insert(upper.content.rows.told(row), row.key.group);
     }
     // The lower table has the keys of the upper one, and then its own.
     let parts = groups.keys().next().map_or(0, |told| told.len());
     let mut below: FxHashMap<RowKey, Vec<u32>> = FxHashMap::default();
-    for &index in &lower.order_of_rows {
-        let Some(row) = lower.rows.list().get(index as usize) else {
+    for &index in &lower.content.order_of_rows {
+        let Some(row) = lower.content.rows.list().get(index as usize) else {
             continue;
         };
-        let told = lower.rows.told(row).get(..parts).unwrap_or_default();
+        let told = lower
+            .content
+            .rows
+            .told(row)
+            .get(..parts)
+            .unwrap_or_default();
         let Some(&group) = groups.get(told) else {
             continue;
         };
-        let frame = frame_in(&upper.rows, row);
+        let frame = frame_in(&upper.content.rows, row);
         below
             .entry(RowKey { group, frame })
             .or_default()
