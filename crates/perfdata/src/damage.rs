@@ -52,10 +52,11 @@ pub enum Error {
 }
 
 /// What is wrong with a place in a recording.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DamageKind {
     /// A record's `size` field is below 8, or not where its fields end.
+    #[error("says it has {size} bytes, {} {least}", least_is(*.size, *.least))]
     RecordSize {
         /// What it says, bytes.
         size: u16,
@@ -63,6 +64,7 @@ pub enum DamageKind {
         least: u16,
     },
     /// A record ends past the end of its section.
+    #[error("says it has {size} bytes, but the data ends after {left}")]
     RecordPastEnd {
         /// What it says, bytes.
         size: u64,
@@ -70,13 +72,16 @@ pub enum DamageKind {
         left: u64,
     },
     /// Bytes that are no record.
+    #[error("no record has type {kind}")]
     NotARecord {
         /// The type they would have.
         kind: u32,
     },
     /// A field of a record does not fit into it.
+    #[error("{0}")]
     Body(BodyError),
     /// A name without the NUL that ends it; it is taken as it is.
+    #[error("its {field} has {left} bytes, but needs {} with the NUL that ends it", .left + 1)]
     NameNotEnded {
         /// The field, as in the format's description.
         field: &'static str,
@@ -84,6 +89,7 @@ pub enum DamageKind {
         left: u64,
     },
     /// A range of addresses that passes the last one; it is not used.
+    #[error("says {size:#x} bytes from {start:#x}, but only {:#x} addresses follow; it is not used", .start.wrapping_neg())]
     RangeWraps {
         /// Its first address.
         start: u64,
@@ -91,18 +97,22 @@ pub enum DamageKind {
         size: u64,
     },
     /// A build-id of no bytes or of more than a record has room for.
+    #[error("says its build-id has {size} bytes; it has room for 1 to 20")]
     BuildIdSize {
         /// What it says, bytes.
         size: u8,
     },
     /// The path of a file with a build-id has a part `..`.
+    #[error("its path has a part `..`")]
     PathLeadsUp,
     /// Parts of a large record that are not followed by their end mark.
+    #[error("its parts, {left} bytes together, are not followed by SPLIT_END")]
     PartsNotEnded {
         /// Bytes of the parts together.
         left: u64,
     },
     /// Parts of a large record that together are not what it says.
+    #[error("says it has {size} bytes, but its parts have {left} together")]
     PartsSize {
         /// What it says, bytes.
         size: u64,
@@ -110,6 +120,7 @@ pub enum DamageKind {
         left: u64,
     },
     /// The payload behind a record ends past the end.
+    #[error("says {size} bytes follow it, but the data ends after {left}")]
     PayloadPastEnd {
         /// What the record says, bytes.
         size: u64,
@@ -117,16 +128,22 @@ pub enum DamageKind {
         left: u64,
     },
     /// zstd bytes that cannot be unpacked.
+    #[error("cannot be unpacked: {0}")]
     Compressed(String),
     /// A record inside compressed data was cut.
+    #[error("the unpacked data ends inside a record, after {left} bytes of it")]
     CompressedCut {
         /// Bytes of it that are there.
         left: u64,
     },
     /// The recorder did not finish: `data.size`, this many bytes, is 0 or
     /// less than there are.
+    #[error(
+        "the header says {0} bytes of data: the recording ended early, since the recorder did not finish; read to the end"
+    )]
     Unfinished(u64),
     /// A section of the header ends past the end of the file or of its place.
+    #[error("section {section} ends at {end:#x}, but there are bytes up to {limit:#x} only")]
     SectionPastEnd {
         /// Which.
         section: &'static str,
@@ -136,6 +153,7 @@ pub enum DamageKind {
         limit: u64,
     },
     /// A section of the header is not what it should be.
+    #[error("section {section}: {why}")]
     Section {
         /// Which.
         section: &'static str,
@@ -143,75 +161,15 @@ pub enum DamageKind {
         why: String,
     },
     /// Several events, and nothing in the samples tells them apart.
+    #[error("events have different sample types and no identifier: samples cannot be read")]
     EventsAlike,
 }
 
-impl fmt::Display for DamageKind {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::RecordSize { size, least } if size < least => {
-                write!(out, "says it has {size} bytes, the least is {least}")
-            }
-            Self::RecordSize { size, least } => {
-                write!(out, "says it has {size} bytes, but its fields take {least}")
-            }
-            Self::RecordPastEnd { size, left } => write!(
-                out,
-                "says it has {size} bytes, but the data ends after {left}"
-            ),
-            Self::NotARecord { kind } => write!(out, "no record has type {kind}"),
-            Self::Body(error) => error.fmt(out),
-            Self::NameNotEnded { field, left } => write!(
-                out,
-                "its {field} has {left} bytes, but needs {} with the NUL that ends it",
-                left + 1
-            ),
-            Self::RangeWraps { start, size } => write!(
-                out,
-                "says {size:#x} bytes from {start:#x}, but only {:#x} addresses follow; \
-                 it is not used",
-                start.wrapping_neg()
-            ),
-            Self::BuildIdSize { size } => write!(
-                out,
-                "says its build-id has {size} bytes; it has room for 1 to 20"
-            ),
-            Self::PathLeadsUp => out.write_str("its path has a part `..`"),
-            Self::PartsNotEnded { left } => write!(
-                out,
-                "its parts, {left} bytes together, are not followed by SPLIT_END"
-            ),
-            Self::PartsSize { size, left } => write!(
-                out,
-                "says it has {size} bytes, but its parts have {left} together"
-            ),
-            Self::PayloadPastEnd { size, left } => write!(
-                out,
-                "says {size} bytes follow it, but the data ends after {left}"
-            ),
-            Self::Compressed(why) => write!(out, "cannot be unpacked: {why}"),
-            Self::CompressedCut { left } => write!(
-                out,
-                "the unpacked data ends inside a record, after {left} bytes of it"
-            ),
-            Self::Unfinished(size) => write!(
-                out,
-                "the header says {size} bytes of data: the recording ended early, since the \
-                 recorder did not finish; read to the end"
-            ),
-            Self::SectionPastEnd {
-                section,
-                end,
-                limit,
-            } => write!(
-                out,
-                "section {section} ends at {end:#x}, but there are bytes up to {limit:#x} only"
-            ),
-            Self::Section { section, why } => write!(out, "section {section}: {why}"),
-            Self::EventsAlike => out.write_str(
-                "events have different sample types and no identifier: samples cannot be read",
-            ),
-        }
+/// What to call the least that a record of this size can be.
+fn least_is(size: u16, least: u16) -> &'static str {
+    match size < least {
+        true => "the least is",
+        false => "but its fields take",
     }
 }
 

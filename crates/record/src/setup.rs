@@ -79,6 +79,12 @@ pub(crate) fn open(
         notices(notice);
     }
     tell_of_events(options, &set, notices);
+    tell_of_stacks(options, &set, notices);
+    Ok((set, early))
+}
+
+/// Says if stacks are copied less far than was asked.
+fn tell_of_stacks(options: &Options, set: &OpenSet, notices: &mut dyn FnMut(&str)) {
     let is_asked = matches!(options.stacks, Stacks::Dump(_));
     if let Some((given, asked)) = set.memory().piece
         && (is_asked || options.verbose)
@@ -89,7 +95,6 @@ pub(crate) fn open(
             Size(set.memory().bytes)
         ));
     }
-    Ok((set, early))
 }
 
 /// The default events, of the cgroup that was asked for.

@@ -184,17 +184,11 @@ impl Loader {
         let cost = detail.filter(|_| self.details.counting() == Counting::Memory);
         let cost = cost.map(|detail| detail.weight.max(1));
         let first = self.samples.len();
-        for &Share {
-            event: index,
-            period,
-        } in parts
-        {
-            let period = cost.unwrap_or(period);
-            let Some(counted) = self.event(record, index) else {
+        for share in parts {
+            let period = cost.unwrap_or(share.period);
+            let Some(event_id) = self.count(record, share.event, (1, period)) else {
                 continue;
             };
-            counted.samples += 1;
-            counted.period = counted.period.saturating_add(period);
             if let Some(end) = end {
                 *self.tally.chain_ends.entry((stack, end)).or_default() += 1;
             }
@@ -204,7 +198,7 @@ impl Loader {
                 task,
                 stack,
                 cpu: sample.cpu(),
-                event: EventId(index.min(usize::from(u16::MAX)) as u16),
+                event: event_id,
             };
             match detail {
                 Some(detail) => {
@@ -221,6 +215,19 @@ impl Loader {
             let waiting = Waiting::of(rows, pid, mode, sample.ip().map(Avma));
             deferred.add((tid, cookie), sample, waiting);
         }
+    }
+
+    /// Counts samples and their period for an event, if there is such an event.
+    fn count(
+        &mut self,
+        record: &Record<'_>,
+        index: usize,
+        (samples, period): (u64, u64),
+    ) -> Option<EventId> {
+        let counted = self.event(record, index)?;
+        counted.samples += samples;
+        counted.period = counted.period.saturating_add(period);
+        Some(EventId(index.min(usize::from(u16::MAX)) as u16))
     }
 
     /// Gives the samples that wait for a user call chain their whole stacks.
@@ -270,18 +277,18 @@ impl Loader {
                 ..detail
             };
             for share in parts {
-                let Some(counted) = self.event(record, share.event) else {
+                // Each branch has a period of its own; the sample is one.
+                let counts = (u64::from(taken.place == 0), 1);
+                let Some(event_id) = self.count(record, share.event, counts) else {
                     continue;
                 };
-                counted.samples += u64::from(taken.place == 0);
-                counted.period = counted.period.saturating_add(1);
                 let row = Sample {
                     time: sample.time().unwrap_or(0),
                     period: 1,
                     task,
                     stack,
                     cpu: sample.cpu(),
-                    event: EventId(share.event.min(usize::from(u16::MAX)) as u16),
+                    event: event_id,
                 };
                 self.details.payload(event, sample, self.samples.len());
                 self.samples.push_with(row, detail);

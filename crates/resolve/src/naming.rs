@@ -113,6 +113,44 @@ impl Search<'_> {
     }
 }
 
+/// The lines of lists of JIT compilers that could not be used.
+fn refused_lines(sources: &[Source]) -> RefusedLines {
+    let mut refused = RefusedLines::default();
+    for source in sources {
+        if let Source::Jit(names) = source {
+            names.add_refused(&mut refused);
+        }
+    }
+    refused
+}
+
+/// By module: the indices of its locations.
+fn by_module(modules: &Modules, raw: &[RawLocation]) -> Vec<Vec<u32>> {
+    let mut by_module: Vec<Vec<u32>> = vec![Vec::new(); modules.len()];
+    for (index, location) in (0_u32..).zip(raw) {
+        if let Some(list) = location
+            .module
+            .and_then(|id| by_module.get_mut(id.0 as usize))
+        {
+            list.push(index);
+        }
+    }
+    by_module
+}
+
+/// Takes out what was looked up early, of so many locations.
+fn take_out(by_module: &mut [Vec<u32>], early: &[EarlyAnswer], count: usize) {
+    let mut is_named = vec![false; count];
+    for &index in early.iter().flat_map(|answer| &answer.indices) {
+        if let Some(slot) = is_named.get_mut(index as usize) {
+            *slot = true;
+        }
+    }
+    for list in by_module {
+        list.retain(|&index| is_named.get(index as usize) != Some(&true));
+    }
+}
+
 impl Namer<'_> {
     /// Names `raw`; the result is the same for any number of threads.
     ///
@@ -126,30 +164,14 @@ impl Namer<'_> {
         mut early: Vec<EarlyAnswer>,
         names: &mut Names,
     ) -> Named {
-        let mut by_module: Vec<Vec<u32>> = vec![Vec::new(); modules.len()];
-        for (index, location) in (0_u32..).zip(raw) {
-            if let Some(list) = location
-                .module
-                .and_then(|id| by_module.get_mut(id.0 as usize))
-            {
-                list.push(index);
-            }
-        }
+        let mut by_module = by_module(modules, raw);
         let sources = self.sources(modules, &by_module);
-        let mut is_named = vec![false; raw.len()];
         // A stream may have told later which file it was.
         early.retain(|answer| match sources.get(answer.module.0 as usize) {
             Some(Source::File(file)) => Arc::ptr_eq(file, &answer.file),
             _ => false,
         });
-        for &index in early.iter().flat_map(|answer| &answer.indices) {
-            if let Some(slot) = is_named.get_mut(index as usize) {
-                *slot = true;
-            }
-        }
-        for list in &mut by_module {
-            list.retain(|&index| is_named.get(index as usize) != Some(&true));
-        }
+        take_out(&mut by_module, &early, raw.len());
         let mut work: Vec<Batch<'_>> = modules
             .iter()
             .zip(&by_module)
@@ -191,13 +213,7 @@ impl Namer<'_> {
             (wave, found) = (next, next_found);
         }
         put_wave(&mut tables, wave, &found, names);
-        let mut refused = RefusedLines::default();
-        for source in &sources {
-            if let Source::Jit(names) = source {
-                names.add_refused(&mut refused);
-            }
-        }
-        tables.finish(refused.into_notes())
+        tables.finish(refused_lines(&sources).into_notes())
     }
 
     /// Opens the files that have addresses, in parallel.

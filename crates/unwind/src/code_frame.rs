@@ -236,7 +236,7 @@ impl State {
             Mnemonic::Call if instruction.near_branch_target() == instruction.next_ip() => {
                 next.depth = self.moved_by(-instruction.stack_pointer_increment());
             }
-            Mnemonic::Call => {}
+            Mnemonic::Call | Mnemonic::Cmp | Mnemonic::Test => {}
             Mnemonic::Push => {
                 next.depth = self.moved_by(-instruction.stack_pointer_increment());
                 if self.fp == Fp::Callers && writes && is_fp(target) && self.saved.is_none() {
@@ -244,14 +244,12 @@ impl State {
                 }
             }
             Mnemonic::Leave => {
-                next.depth = match self.fp {
-                    Fp::Frame(below) => below.checked_sub(word(instruction)),
-                    _ => None,
-                };
-                next.fp = self.popped_fp(match self.fp {
+                let frame = match self.fp {
                     Fp::Frame(below) => Some(below),
                     _ => None,
-                });
+                };
+                next.depth = frame.and_then(|below| below.checked_sub(word(instruction)));
+                next.fp = self.popped_fp(frame);
             }
             Mnemonic::Pop => {
                 next.depth = self.moved_by(-instruction.stack_pointer_increment());
@@ -261,7 +259,6 @@ impl State {
                     next.depth = None;
                 }
             }
-            Mnemonic::Cmp | Mnemonic::Test => {}
             // `mov %rbp,N(%rsp)` keeps it as a push does.
             Mnemonic::Mov if self.fp == Fp::Callers && is_fp(instruction.op1_register()) => {
                 next.saved = match instruction.op0_kind() {
@@ -284,13 +281,16 @@ impl State {
             }
             _ => {}
         }
-        if let (Some(depth), Some(saved)) = (next.depth, next.saved)
-            && depth < saved
-        {
-            // What is below the stack pointer is another's.
-            next.saved = None;
+        next.without_lost()
+    }
+
+    /// Without what is below the stack pointer: that is another's.
+    fn without_lost(self) -> Self {
+        let is_lost = |saved: &i64| self.depth.is_some_and(|depth| depth < *saved);
+        Self {
+            saved: self.saved.filter(|saved| !is_lost(saved)),
+            ..self
         }
-        next
     }
 
     fn moved_by(&self, by: i32) -> Option<i64> {

@@ -1,8 +1,8 @@
 //! Feature sections as text, in perf's words, and as JSON.
 
 use prof_perfdata::{
-    ClockData, CpuCache, CpuTopology, Feature, FeatureBit, FeatureSection, MemTopology, NumaNode,
-    SampleTime, Text,
+    BuildIdEntry, ClockData, CpuCache, CpuTopology, Feature, FeatureBit, FeatureSection,
+    MemTopology, NumaNode, SampleTime, Text,
 };
 use prof_report::escape;
 use prof_sys::clock::{self, local_time};
@@ -102,27 +102,20 @@ fn lines(section: &FeatureSection, feature: &Feature) -> Vec<String> {
         ],
         Feature::TotalMem(kb) => vec![format!("total memory : {kb} kB")],
         Feature::Cmdline(words) => {
-            let words = words
-                .iter()
-                .map(|word| text(word).replace('\'', "\\'") + " ");
+            let words = words.iter();
+            let words = words.map(|word| text(word).replace('\'', "\\'") + " ");
             vec![format!("cmdline : {}", words.collect::<String>())]
         }
         Feature::EventDesc(events) => {
             let names: Vec<String> = events.iter().map(|event| text(&event.name)).collect();
             vec![format!("event names : {}", names.join(", "))]
         }
-        Feature::PmuMappings(pmus) => {
-            let parts: Vec<String> = pmus
-                .iter()
-                .map(|(kind, name)| format!("{} = {kind}", text(name)))
-                .collect();
-            vec![format!("pmu mappings: {}", parts.join(", "))]
-        }
+        Feature::PmuMappings(pmus) => vec![pmu_mappings(pmus)],
         Feature::SampleTime(time) => sample_time(time),
-        Feature::TracingData(bytes) => vec![format!(
-            "contains tracepoint formats, {} bytes",
-            bytes.len()
-        )],
+        Feature::TracingData(bytes) => {
+            let len = bytes.len();
+            vec![format!("contains tracepoint formats, {len} bytes")]
+        }
         Feature::Present => vec![format!("contains {}", content_name(section))],
         // perf's arithmetic, right for 1 ns.
         Feature::ClockResolution(ns) => vec![format!(
@@ -131,12 +124,13 @@ fn lines(section: &FeatureSection, feature: &Feature) -> Vec<String> {
         )],
         Feature::ClockData(clock) => clock_data(clock),
         Feature::DirFormat(version) => vec![format!("directory data version : {version}")],
-        Feature::Compressed(how) => vec![format!(
-            "compressed : {}, level = {}, ratio = {}",
-            if how.kind == 1 { "Zstd" } else { "Unknown" },
-            how.level,
-            how.ratio
-        )],
+        Feature::Compressed(how) => {
+            let (level, ratio) = (how.level, how.ratio);
+            let kind = if how.kind == 1 { "Zstd" } else { "Unknown" };
+            vec![format!(
+                "compressed : {kind}, level = {level}, ratio = {ratio}"
+            )]
+        }
         Feature::CpuPmuCaps(caps) if caps.is_empty() => {
             vec!["cpu pmu capabilities: not available".into()]
         }
@@ -145,12 +139,10 @@ fn lines(section: &FeatureSection, feature: &Feature) -> Vec<String> {
             .iter()
             .map(|(pmu, caps)| format!("{} pmu capabilities: {}", text(pmu), pairs(caps)))
             .collect(),
-        Feature::EMachine(machine, flags) => {
-            vec![
-                format!("e_machine : {machine}"),
-                format!("  e_flags : {flags}"),
-            ]
-        }
+        Feature::EMachine(machine, flags) => vec![
+            format!("e_machine : {machine}"),
+            format!("  e_flags : {flags}"),
+        ],
         Feature::CacheLineSize(bytes) => vec![format!("cacheline size: {bytes}")],
         Feature::MetaInfo(list) => list
             .iter()
@@ -204,15 +196,7 @@ fn sample_time(time: &SampleTime) -> Vec<String> {
 /// Sections with a line for each of several things.
 fn tables(section: &FeatureSection, feature: &Feature) -> Vec<String> {
     match feature {
-        Feature::BuildIds(ids) => ids
-            .iter()
-            .map(|entry| {
-                let id = entry
-                    .build_id
-                    .map_or("none".to_owned(), |id| id.to_string());
-                format!("build-id : {id} {}", text(&entry.path))
-            })
-            .collect(),
+        Feature::BuildIds(ids) => ids.iter().map(build_id).collect(),
         Feature::CpuTopology(topology) => cpu_topology(topology),
         Feature::NumaTopology(nodes) => nodes.iter().flat_map(numa_node).collect(),
         Feature::Groups(groups) => groups
@@ -254,19 +238,27 @@ fn tables(section: &FeatureSection, feature: &Feature) -> Vec<String> {
             .iter()
             .map(|(id, _)| format!("btf info of id {id}"))
             .collect(),
-        Feature::SimpleperfFiles(files) => files
-            .iter()
-            .map(|file| {
-                format!(
-                    "file : {} ({} symbols)",
-                    text(&file.path),
-                    file.symbols.len()
-                )
-            })
-            .collect(),
+        Feature::SimpleperfFiles(files) => {
+            let line = |path: &Text, symbols| format!("file : {} ({symbols} symbols)", text(path));
+            let files = files.iter();
+            files.map(|it| line(&it.path, it.symbols.len())).collect()
+        }
         Feature::Raw(bytes) => vec![format!("{} : {} bytes", name(section), bytes.len())],
         _ => vec![name(section)],
     }
+}
+
+fn pmu_mappings(pmus: &[(u32, Text)]) -> String {
+    let parts = pmus.iter();
+    let parts = parts.map(|(kind, name)| format!("{} = {kind}", text(name)));
+    let parts: Vec<String> = parts.collect();
+    format!("pmu mappings: {}", parts.join(", "))
+}
+
+fn build_id(entry: &BuildIdEntry) -> String {
+    let id = entry.build_id.map(|id| id.to_string());
+    let id = id.unwrap_or_else(|| "none".to_owned());
+    format!("build-id : {id} {}", text(&entry.path))
 }
 
 fn numa_node(node: &NumaNode) -> [String; 2] {

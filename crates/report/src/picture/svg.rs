@@ -55,6 +55,21 @@ fn draw(profile: &Profile, options: &PictureOptions) -> Result<String, PictureEr
         let colour = options.scheme.colour(Kind::Task, &root, "");
         colours.insert(root, colour);
     }
+    let mut settings = settings(&scene, options, &scale);
+    settings.palette_map = Some(&mut colours);
+    let mut drawn = Vec::new();
+    let lines = lines.iter().rev().map(String::as_str);
+    flamegraph::from_lines(&mut settings, lines, &mut drawn)?;
+    let drawn = String::from_utf8(drawn).map_err(io::Error::other)?;
+    let drawn = shown(&drawn);
+    let drawn = drawn.replacen(SCRIPT_END, &format!("{ADDED}{SCRIPT_END}"), 1);
+    let drawn = head::written(&drawn, profile, options, (&kinds, hidden));
+    let drawn = labels::shortened(&drawn, names.iter().map(String::as_str));
+    Ok(with_description(&drawn, profile))
+}
+
+/// How inferno is to draw; colours are left to be given.
+fn settings<'a>(scene: &Scene<'_>, options: &PictureOptions, scale: &Scale) -> Options<'a> {
     let name = scene.event().map_or("", |event| event.name.as_str());
     let is_time = scene.event().is_some_and(|event| event.weight_is_ns);
     let mut settings = Options::default();
@@ -76,21 +91,12 @@ fn draw(profile: &Profile, options: &PictureOptions) -> Result<String, PictureEr
     } else {
         Direction::Straight
     };
-    settings.palette_map = Some(&mut colours);
     settings.deterministic = true;
     // Lines come in the order of the tree. The order of text, which inferno
     // would sort into, splits frames whose callees have a space in their
     // name; this mode takes the order as it is, last line first.
     settings.flame_chart = true;
-    let mut drawn = Vec::new();
-    let lines = lines.iter().rev().map(String::as_str);
-    flamegraph::from_lines(&mut settings, lines, &mut drawn)?;
-    let drawn = String::from_utf8(drawn).map_err(io::Error::other)?;
-    let drawn = shown(&drawn);
-    let drawn = drawn.replacen(SCRIPT_END, &format!("{ADDED}{SCRIPT_END}"), 1);
-    let drawn = head::written(&drawn, profile, options, (&kinds, hidden));
-    let drawn = labels::shortened(&drawn, names.iter().map(String::as_str));
-    Ok(with_description(&drawn, profile))
+    settings
 }
 
 /// By how many bits weights are smaller than periods in what inferno adds up:
