@@ -46,6 +46,7 @@ mod record_flight;
 mod record_streams;
 mod record_targets;
 mod record_told;
+mod record_users;
 mod report_text;
 mod ring_memory;
 mod script_code;

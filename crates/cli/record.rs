@@ -18,10 +18,12 @@ use prof_record::options::{
 };
 use prof_record::output::Destination;
 use prof_record::{EndedBy, Finished, RecordError};
+use prof_sys::Identity;
 use prof_sys::process::Ended;
 use refused::OfRecord;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 use values::CpuList;
@@ -61,6 +63,14 @@ pub(crate) struct Args {
     /// Threads to attach to.
     #[arg(short, long, value_name = "TID,…", value_delimiter = ',')]
     tid: Vec<u32>,
+    /// The processes of a user that run now, by name or number, with what they
+    /// start.
+    #[arg(short = 'u', long, value_name = "USER", value_parser = values::user, conflicts_with_all = ["pid", "tid", "all_cpus"])]
+    uid: Option<Identity>,
+    /// Run the command as this user, who then owns the file, and use the rights
+    /// of root for recording only; sudo means whoever called sudo.
+    #[arg(long, value_name = "NAME|sudo", value_parser = values::runner, conflicts_with_all = ["pid", "tid", "uid"])]
+    user: Option<Identity>,
     /// Everything that runs, until Ctrl-C or the end of the command.
     #[arg(short, long)]
     all_cpus: bool,
@@ -94,7 +104,8 @@ pub(crate) struct Args {
     /// End after so many seconds; a command that we launched gets SIGTERM.
     #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
     duration: Option<Duration>,
-    /// Size of each ring: pages, or bytes with B, K, M or G.
+    /// Size of each ring: pages, or bytes with B, K, M or G. A second size, of
+    /// rings for hardware traces, is read and not used.
     #[arg(short, long, value_name = "PAGES|SIZE", value_parser = values::ring)]
     mmap_pages: Option<u64>,
     /// End when the file has this size: bytes, or with B, K, M or G.
@@ -173,7 +184,8 @@ pub(crate) struct Args {
     /// User registers: names, or all.
     #[arg(long, value_name = "REGS", num_args = 0..=1, require_equals = true, default_missing_value = "all", value_parser = values::registers)]
     user_regs: Option<u64>,
-    /// Clock of times: monotonic, monotonic_raw, boottime, realtime, tai.
+    /// Clock of times: monotonic, monotonic_raw, boottime, realtime, tai, or
+    /// its number.
     #[arg(short = 'k', long, value_name = "CLOCK", value_parser = values::clock)]
     clockid: Option<Clock>,
     /// Real-time priority of the recorder, 1 to 99 (SCHED_FIFO): for machines
@@ -205,6 +217,9 @@ pub(crate) struct Args {
     /// CPUs of samples, which they always have.
     #[arg(long, hide = true)]
     sample_cpu: bool,
+    /// What ran before is told at the start, where readers find it as well.
+    #[arg(long, hide = true)]
+    tail_synthesize: bool,
     /// Build-ids in mappings, where they are anyway.
     #[arg(long, hide = true)]
     buildid_mmap: bool,
@@ -251,6 +266,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         }
     };
     given(args).left_out().for_each(&mut notices);
+    if let Some(notice) = runs_as_root(&options) {
+        notices(&notice);
+    }
     match prof_record::record(&options, &mut notices) {
         Ok(finished) => Ok(end(finished, quiet)),
         Err(error @ RecordError::Command { .. }) => {
@@ -264,6 +282,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         Err(RecordError::Event(error)) => Err(UsageError(error.to_string()).into()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Under sudo, what was started for a user runs as root: few want that.
+fn runs_as_root(options: &Options) -> Option<String> {
+    let is_launched = matches!(options.target, Target::Command(_));
+    if !is_launched || options.user.is_some() || prof_sys::process::effective_user() != 0 {
+        return None;
+    }
+    let name = std::env::var("SUDO_USER")
+        .ok()
+        .filter(|name| name != "root")?;
+    Some(format!(
+        "the program runs as root; --user sudo runs it as {name}, who then owns the file"
+    ))
 }
 
 /// Tells what was recorded; the exit code.
@@ -332,6 +364,8 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     options.ring_bytes = args.mmap_pages;
     options.start = args.delay.clone().unwrap_or_default();
     options.commands.clone_from(&args.control);
+    options.user.clone_from(&args.user);
+    options.may_have_ended = args.uid.is_some();
     options.duration = args.duration;
     options.max_size = args.max_size;
     options.switching = args.switch_output.map(|when| Switching {
@@ -399,6 +433,9 @@ fn target(args: &Args) -> anyhow::Result<(Target, Option<Vec<OsString>>)> {
         ))
         .into());
     }
+    if let Some(user) = &args.uid {
+        return Ok((Target::Processes(processes_of(user)?), command));
+    }
     Ok(match (given(args).whose(), command) {
         (Whose::Processes, command) => (Target::Processes(args.pid.clone()), command),
         (Whose::Threads, command) => (Target::Threads(args.tid.clone()), command),
@@ -409,6 +446,21 @@ fn target(args: &Args) -> anyhow::Result<(Target, Option<Vec<OsString>>)> {
             return Err(UsageError(format!("{nothing}\n  try: prof record -g ./app")).into());
         }
     })
+}
+
+/// The processes of a user, ours left out.
+fn processes_of(user: &Identity) -> anyhow::Result<Vec<u32>> {
+    let own = std::process::id();
+    let is_theirs = |&pid: &u32| {
+        let about = std::fs::metadata(format!("/proc/{pid}"));
+        pid != own && about.is_ok_and(|about| about.uid() == user.uid)
+    };
+    let mut processes = prof_record::synthesize::processes();
+    processes.retain(is_theirs);
+    match processes.is_empty() {
+        true => anyhow::bail!("user {} has no processes", user.name.display()),
+        false => Ok(processes),
+    }
 }
 
 fn events_of(args: &Args, programs: &Programs) -> anyhow::Result<Vec<EventSpec>> {

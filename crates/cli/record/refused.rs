@@ -142,21 +142,9 @@ impl Refuses for OfRecord {
         ),
         (
             None,
-            "tail-synthesize",
-            Value::None,
-            "what ran before is told of at the start",
-        ),
-        (
-            None,
             "threads",
             Value::Optional,
             "one thread drains all rings and another writes",
-        ),
-        (
-            Some('u'),
-            "uid",
-            Value::Needed,
-            "use -p $(pgrep -d, -u USER)",
         ),
         (
             None,

@@ -8,6 +8,7 @@ use prof_record::options::{
     CLOCKS, Clock, Flight, MOST_DUMP, Sampling, Stacks, Start, Switching, parse_cpu_list,
 };
 use prof_record::registers::{all_registers, parse_registers, register_names};
+use prof_sys::Identity;
 use std::time::Duration;
 
 /// `--call-graph auto` before the rate is known, see [`Stacks::auto`].
@@ -192,6 +193,13 @@ fn unit_of(text: &str, units: &[(char, u64)]) -> Option<u64> {
 
 /// Pages if there is no unit; in any case a power of two of pages.
 pub(super) fn ring(text: &str) -> Result<u64, String> {
+    match text.split_once(',') {
+        Some((ring, of_traces)) => one_ring(of_traces).and_then(|_| one_ring(ring)),
+        None => one_ring(text),
+    }
+}
+
+fn one_ring(text: &str) -> Result<u64, String> {
     let page = prof_sys::page_size() as u64;
     let bytes = match text.parse::<u64>() {
         Ok(pages) => pages.checked_mul(page),
@@ -242,18 +250,66 @@ pub(super) fn registers(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A name as perf takes it, whatever its case and with or without `CLOCK_`, or
+/// a number.
 pub(super) fn clock(text: &str) -> Result<Clock, String> {
-    let known = CLOCKS.iter().find(|(name, _)| *name == text);
-    known
-        .map(|&(_, clock)| clock)
-        .ok_or_else(|| "not monotonic, monotonic_raw, boottime, realtime or tai".to_owned())
+    if let Ok(id) = text.parse() {
+        let known = CLOCKS.iter().find(|(_, clock)| clock.id == id);
+        let name = known.map_or("numbered", |(_, clock)| clock.name);
+        return Ok(Clock { id, name });
+    }
+    let name = text.to_ascii_lowercase();
+    let name = name.strip_prefix("clock_").unwrap_or(&name);
+    let known = CLOCKS.iter().find(|(known, _)| *known == name);
+    known.map(|&(_, clock)| clock).ok_or_else(|| {
+        "not monotonic, monotonic_raw, boottime, realtime, tai, nor a clock's number".to_owned()
+    })
+}
+
+/// A user by name or number.
+pub(super) fn user(text: &str) -> Result<Identity, String> {
+    let by_name = Identity::of_name(text.as_ref());
+    let found = match (by_name, text.parse()) {
+        (Ok(None), Ok(uid)) => Identity::of_uid(uid).map(|known| {
+            // One without an entry may have processes all the same.
+            Some(known.unwrap_or_else(|| unnamed(uid, text)))
+        }),
+        (by_name, _) => by_name,
+    };
+    match found {
+        Ok(Some(user)) => Ok(user),
+        Ok(None) => Err("there is no such user".to_owned()),
+        Err(error) => Err(format!("the users cannot be read: {error}")),
+    }
+}
+
+fn unnamed(uid: u32, name: &str) -> Identity {
+    Identity {
+        uid,
+        gid: uid,
+        groups: vec![uid],
+        name: name.into(),
+        home: "/".into(),
+        shell: "/bin/sh".into(),
+    }
+}
+
+/// As whom a command is to run.
+pub(super) fn runner(text: &str) -> Result<Identity, String> {
+    if text != "sudo" {
+        return user(text);
+    }
+    match std::env::var("SUDO_USER") {
+        Ok(name) => user(&name),
+        Err(_) => Err("sudo did not start prof (SUDO_USER is not set)".to_owned()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        Channel, Sampling, Stacks, Start, Switching, channel, frequency, period, ring, size,
-        stacks, start, switching,
+        Channel, Sampling, Stacks, Start, Switching, channel, clock, frequency, period, ring, size,
+        stacks, start, switching, user,
     };
     use std::time::Duration;
 
@@ -269,6 +325,8 @@ mod tests {
         let page = prof_sys::page_size() as u64;
         assert_eq!(ring("3"), Ok(4 * page));
         assert_eq!(ring("1M"), Ok(1 << 20));
+        assert_eq!(ring("4,8"), Ok(4 * page));
+        assert!(ring("4,").is_err() && ring("4,x").is_err());
         assert!(ring("0").is_err() && ring("99999999999G").is_err());
         assert_eq!(size("2K"), Ok(2048));
     }
@@ -308,6 +366,19 @@ mod tests {
         ] {
             assert!(channel(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn clocks_and_users_have_names_and_numbers() {
+        let id = |text| clock(text).map(|clock| clock.id);
+        for text in ["monotonic", "Mono", "CLOCK_MONOTONIC", "clock_mono", "1"] {
+            assert_eq!(id(text), Ok(1), "{text}");
+        }
+        assert_eq!((id("tai"), id("77")), (Ok(11), Ok(77)));
+        assert!(clock("sundial").is_err() && clock("CLOCK_").is_err());
+        assert_eq!(user("root").map(|user| user.uid), Ok(0));
+        assert_eq!(user("0").map(|user| user.name), Ok("root".into()));
+        assert!(user("no-such-user-here").is_err());
     }
 
     #[test]

@@ -17,10 +17,10 @@ const FORK_RECORD_DELAY: Duration = Duration::from_millis(2);
 
 /// The tasks of a target that run now; `None` stands for all.
 pub(crate) fn tasks(
-    target: &Target,
+    options: &Options,
     command: Option<u32>,
 ) -> Result<Vec<Option<u32>>, RecordError> {
-    match target {
+    match &options.target {
         Target::System => Ok(vec![None]),
         Target::Command(_) => Ok(vec![command]),
         Target::Threads(tids) => {
@@ -36,7 +36,7 @@ pub(crate) fn tasks(
         }
         Target::Processes(pids) => {
             for &number in pids {
-                if process_of(number).is_none() {
+                if process_of(number).is_none() && !options.may_have_ended {
                     return Err(RecordError::NoTask {
                         kind: "process",
                         number,

@@ -15,14 +15,14 @@
 use crate::consumer::{Consumer, Parts, Switched};
 use crate::error::OutputError;
 use crate::options::Flight as Keep;
-use crate::output::{Prepared, keep_old};
+use crate::output::{Owner, Prepared, keep_old};
 use crate::rounds::{Times, each};
 use crate::series::{Beginning, Files};
 use crate::stamp::stamped;
 use crate::tally::{Counter, Tally};
 use crate::task_state::is_state;
 use prof_abi::RecordType;
-use prof_perfdata::write::{EventDescription, Features};
+use prof_perfdata::write::{EventDescription, Features, Kept};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,11 +52,30 @@ pub(crate) struct Flight {
     files: Files,
     /// The last file has the time in its name, too.
     is_stamped: bool,
+    owner: Option<Owner>,
     dumping: Option<JoinHandle<Dumped>>,
 }
 
 /// What came of writing a file.
-type Dumped = Result<(PathBuf, Tally, u64), OutputError>;
+type Dumped = Result<(PathBuf, Tally, u64), Failed>;
+
+/// A file could not be written whole.
+#[derive(Debug)]
+struct Failed {
+    why: OutputError,
+    /// What it has all the same.
+    kept: Kept,
+}
+
+impl From<OutputError> for Failed {
+    fn from(why: OutputError) -> Self {
+        let (bytes, samples) = (0, 0);
+        Self {
+            why,
+            kept: Kept { bytes, samples },
+        }
+    }
+}
 
 /// Records that came one after another.
 #[derive(Debug, Clone)]
@@ -87,6 +106,7 @@ pub(crate) struct Named {
     /// Only so many files stay.
     pub(crate) most: Option<usize>,
     pub(crate) is_stamped: bool,
+    pub(crate) owner: Option<Owner>,
 }
 
 impl Flight {
@@ -98,7 +118,7 @@ impl Flight {
         events: &[EventDescription],
         features: Features,
     ) -> Result<Self, OutputError> {
-        Prepared::new(&named.path, events)?.discard();
+        Prepared::new(&named.path, events, named.owner)?.discard();
         let attr = events.first().map(|event| event.attr.clone());
         let attr = attr.unwrap_or_default();
         let fresh = Counter::new(&attr);
@@ -118,6 +138,7 @@ impl Flight {
             marked: 0,
             files: Files::new(named.most),
             is_stamped: named.is_stamped,
+            owner: named.owner,
             dumping: None,
         })
     }
@@ -193,6 +214,7 @@ impl Flight {
             oldest: self.oldest_wanted(),
             times: self.times.clone(),
             counter: self.fresh.clone(),
+            owner: self.owner,
         }
     }
 }
@@ -251,7 +273,7 @@ impl Parts for Flight {
         let dumping = thread::Builder::new().name("dump".to_owned());
         let dumping = dumping.spawn(move || {
             let name = stamped(&image.path)?;
-            image.write(&name)
+            image.write(&name, Partial::Discard)
         });
         match dumping {
             Ok(dumping) => self.dumping = Some(dumping),
@@ -278,7 +300,7 @@ impl Parts for Flight {
                 self.files.keep(name.clone());
                 Switched::To { name, tally, bytes }
             }
-            Err(why) => Switched::Refused(why),
+            Err(failed) => Switched::Refused(failed.why),
         })
     }
 
@@ -288,12 +310,23 @@ impl Parts for Flight {
             true => stamped(&self.path)?,
             false => self.path.clone(),
         };
-        let (name, tally, bytes) = image.write(&name)?;
-        self.files.keep(name.clone());
+        let written = image.write(&name, Partial::Keep);
         self.newest = Segment::new(self.fresh.clone());
         self.segments.clear();
-        self.bytes = bytes;
+        let (tally, bytes, named) = match written {
+            Ok((name, tally, bytes)) => (tally, bytes, Ok(name)),
+            Err(Failed { why, kept }) => {
+                let tally = Tally {
+                    samples: kept.samples,
+                    ..self.fresh.tally()
+                };
+                (tally, kept.bytes, Err(why))
+            }
+        };
         self.newest.counter.add(tally);
+        self.bytes = bytes;
+        let name = named?;
+        self.files.keep(name.clone());
         Ok(name)
     }
 
@@ -328,20 +361,40 @@ struct Image {
     oldest: u64,
     times: Arc<Times>,
     counter: Counter,
+    owner: Option<Owner>,
+}
+
+/// What to do with a file that could not be written whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Partial {
+    /// There is nothing else.
+    Keep,
+    /// Its records are in memory.
+    Discard,
 }
 
 impl Image {
-    fn write(self, name: &Path) -> Dumped {
-        let mut file = Prepared::new(name, &self.events)?;
+    fn write(self, name: &Path, partial: Partial) -> Dumped {
+        let mut file = Prepared::new(name, &self.events, self.owner)?;
         let (mut counter, mut bytes) = (self.counter.clone(), 0);
         let written = self.fill(&mut file, &mut counter, &mut bytes);
-        let placed = written.and_then(|()| keep_old(name));
-        if let Err(error) = placed {
+        let kept = match (&written, partial) {
+            (Err(_), Partial::Keep) => Some(file.salvage()),
+            _ => None,
+        };
+        if written.is_err() && kept.is_none_or(|kept| kept.bytes == 0) {
             file.discard();
-            return Err(error);
+        } else if let Err(error) = keep_old(name) {
+            file.discard();
+            return Err(error.into());
+        } else {
+            file.place(name)?;
         }
-        file.place(name)?;
-        Ok((name.to_owned(), counter.tally(), bytes))
+        match (written, kept) {
+            (Ok(()), _) => Ok((name.to_owned(), counter.tally(), bytes)),
+            (Err(why), Some(kept)) => Err(Failed { why, kept }),
+            (Err(why), None) => Err(why.into()),
+        }
     }
 
     fn fill(

@@ -2,8 +2,9 @@
 
 use crate::commands::Channel;
 use crate::events::{EventSpec, Rate};
-use crate::output::Destination;
+use crate::output::{Destination, Owner};
 use prof_abi::BranchSampleType;
+use prof_sys::Identity;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -296,6 +297,10 @@ pub struct Options {
     pub ring_bytes: Option<u64>,
     /// When to begin.
     pub start: Start,
+    /// The user as whom a launched command runs, and who owns the files.
+    pub user: Option<Identity>,
+    /// Of [`Target::Processes`] some may have ended.
+    pub may_have_ended: bool,
     /// Where commands come from while the recording runs.
     pub commands: Option<Channel>,
     /// A program that is run beside what is recorded, with its arguments: its
@@ -349,6 +354,8 @@ impl Options {
             inherit: true,
             ring_bytes: None,
             start: Start::AtOnce,
+            user: None,
+            may_have_ended: false,
             commands: None,
             beside: None,
             duration: None,
@@ -371,6 +378,15 @@ impl Options {
 }
 
 impl Options {
+    /// Who owns the files, if not whoever records.
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        let user = self.user.as_ref()?;
+        Some(Owner {
+            uid: user.uid,
+            gid: user.gid,
+        })
+    }
+
     /// Whether a signal asks for another file.
     pub(crate) fn takes_another_on_signal(&self) -> bool {
         self.parting().on_signal

@@ -7,7 +7,7 @@ use crate::stream::{KeepWaiting, Reader, Stream};
 use prof_perfdata::write::{EventDescription, Features, FileWriter, Kept, PipeWriter};
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// Where a recording goes.
@@ -68,6 +68,14 @@ pub struct Output {
     path: PathBuf,
     events: Vec<EventDescription>,
     features: Features,
+    owner: Option<Owner>,
+}
+
+/// Who is to own a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
 }
 
 /// A file that is not in its place yet.
@@ -80,10 +88,23 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// A file beside `path` with a valid header.
-    pub(crate) fn new(path: &Path, events: &[EventDescription]) -> Result<Self, OutputError> {
+    /// A file beside `path` with a valid header, which `owner` is given.
+    pub(crate) fn new(
+        path: &Path,
+        events: &[EventDescription],
+        owner: Option<Owner>,
+    ) -> Result<Self, OutputError> {
         let (temporary, file) = create_temporary(path).map_err(io_error("create", path))?;
-        match FileWriter::new(file, events) {
+        let given = match owner {
+            Some(owner) => fchown(&file, Some(owner.uid), Some(owner.gid)),
+            None => Ok(()),
+        };
+        let given = given.map_err(io_error("give to the user who is to own it:", path));
+        let begun = given.and_then(|()| {
+            let writer = FileWriter::new(file, events);
+            writer.map_err(io_error("write to", path))
+        });
+        match begun {
             Ok(writer) => Ok(Self {
                 temporary,
                 path: path.to_owned(),
@@ -91,9 +112,14 @@ impl Prepared {
             }),
             Err(error) => {
                 let _ = fs::remove_file(temporary);
-                Err(io_error("write to", path)(error))
+                Err(error)
             }
         }
+    }
+
+    /// After an error: makes it valid as far as it was written.
+    pub(crate) fn salvage(&mut self) -> Kept {
+        self.writer.salvage()
     }
 
     /// Appends whole records.
@@ -148,14 +174,15 @@ impl Output {
             std::thread::sleep(tick);
             true
         });
-        Self::begin(opened?, events, features)
+        Self::begin(opened?, events, features, None)
     }
 
-    /// Writes header and events, as [`Output::create`].
+    /// Writes header and events, as [`Output::create`]; a file is given `owner`.
     pub(crate) fn begin(
         opened: Opened,
         events: &[EventDescription],
         features: Features,
+        owner: Option<Owner>,
     ) -> Result<Self, OutputError> {
         let mut reader = None;
         let (path, sink) = match opened {
@@ -166,7 +193,7 @@ impl Output {
                 (path, Sink::Stream(writer))
             }
             Opened::File(path) => {
-                let sink = Sink::File(place_file(&path, events)?);
+                let sink = Sink::File(place_file(&path, events, owner)?);
                 (path, sink)
             }
         };
@@ -176,12 +203,13 @@ impl Output {
             path,
             events: events.to_vec(),
             features,
+            owner,
         })
     }
 
     /// Makes the file that is to follow this one.
     pub(crate) fn prepare(&self) -> Result<Prepared, OutputError> {
-        Prepared::new(&self.path, &self.events)
+        Prepared::new(&self.path, &self.events, self.owner)
     }
 
     /// Ends the file as [`Consumer::finish`] does; nothing may be written until
@@ -331,8 +359,12 @@ fn follow_trusted_links(name: &Path) -> Result<PathBuf, OutputError> {
 
 /// Writes the header to a temporary beside `path`, keeps the old file as
 /// `.old`, and gives the new one its name.
-fn place_file(path: &Path, events: &[EventDescription]) -> Result<FileWriter<File>, OutputError> {
-    let file = Prepared::new(path, events)?;
+fn place_file(
+    path: &Path,
+    events: &[EventDescription],
+    owner: Option<Owner>,
+) -> Result<FileWriter<File>, OutputError> {
+    let file = Prepared::new(path, events, owner)?;
     match keep_old(path) {
         Ok(()) => file.place(path),
         Err(error) => {

@@ -66,6 +66,7 @@ impl<'a> Way<'a> {
                     let named = Named {
                         path: path.clone(),
                         most: options.parting().most_files,
+                        owner: options.owner(),
                         is_stamped: options.switching.is_some() || options.timestamp_name,
                     };
                     let flight = Flight::new(keep, named, events, features)?;
@@ -75,7 +76,7 @@ impl<'a> Way<'a> {
                         taker: Taker::Parts(Box::new(flight)),
                     });
                 }
-                let mut output = Output::begin(opened, events, features)?;
+                let mut output = Output::begin(opened, events, features, options.owner())?;
                 let most = options.parting().most_files;
                 Begun {
                     file: output.path().to_owned(),

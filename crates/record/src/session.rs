@@ -87,7 +87,7 @@ fn run(
         Some(consume) => Way::Caller(consume),
         None => Way::Output(open_output(options, &mut control, notices)?),
     };
-    let tasks = attach::tasks(&options.target, launched.as_ref().map(Launched::pid))?;
+    let tasks = attach::tasks(options, launched.as_ref().map(Launched::pid))?;
     let opened = setup::open(options, &tasks, notices)?;
     if let (None, None, Some(what)) = (&launched, options.duration, options.target.endless()) {
         notices(&format!("recording {what}; Ctrl-C ends it"));
@@ -149,7 +149,7 @@ fn launch(options: &Options, control: &Control) -> Result<Option<Launched>, Reco
     };
     // Before anything is opened or an old recording is renamed.
     setup::look_up(&program).map_err(|error| wrong(ExecError::Exec(error)))?;
-    Launched::fork(command, control.changed())
+    Launched::fork_as(command, control.changed(), options.user.as_ref())
         .map(Some)
         .map_err(wrong)
 }

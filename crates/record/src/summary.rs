@@ -145,8 +145,10 @@ impl Summary {
             size(self.bytes),
             self.file.display()
         );
-        if self.files_before > 0 {
-            line.push_str(&format!(" and {} files before it", self.files_before));
+        match self.files_before {
+            0 => {}
+            1 => line.push_str(" and the file before it"),
+            more => line.push_str(&format!(" and {more} files before it")),
         }
         line.push_str(&format!("; {}", self.lost_samples()));
         line.push_str(&format!(", throttled {}×", self.tally.throttled));

@@ -74,8 +74,9 @@ pub(crate) struct Parting {
     before: Option<LiveSummary>,
     /// And once a second, where files overlap.
     history: History,
-    /// Files that are finished.
+    /// Files that are finished, and samples in them.
     files: usize,
+    samples: u64,
 }
 
 impl Parting {
@@ -86,6 +87,7 @@ impl Parting {
             before: None,
             history: History::default(),
             files: 0,
+            samples: 0,
         }
     }
 
@@ -303,6 +305,7 @@ impl Writing<'_> {
         match switched {
             Switched::To { name, tally, bytes } => {
                 self.parting.files += 1;
+                self.parting.samples += tally.samples;
                 let (name, samples) = (name.display(), tally.samples);
                 let size = size(bytes);
                 self.shared
@@ -407,7 +410,7 @@ impl Writing<'_> {
     /// The tally is of what the file has, not of what was sampled.
     fn ended_early(mut self, mut tally: Tally, error: OutputError) -> Written {
         if let Some(kept) = self.taker.consumer().salvage() {
-            tally.samples = kept.samples;
+            tally.samples = kept.samples + self.parting.samples;
         }
         Written {
             tally,

@@ -66,6 +66,7 @@ pub mod clock;
 mod counts;
 mod event;
 mod group;
+mod identity;
 mod inherited;
 mod ioctl;
 #[cfg(test)]
@@ -94,6 +95,7 @@ pub use aux_area::{AuxArea, AuxError, AuxMode};
 pub use counts::{Count, Counts, scaled};
 pub use event::{Event, OpenError, OpenFlags, Target, kernel_attr_size};
 pub use group::{Group, GroupError, GroupReading};
+pub use identity::Identity;
 pub use inherited::{Inherited, descriptor};
 pub use ioctl::BpfPrograms;
 pub use mmap_page::{Capabilities, PageState, TimeConversion};

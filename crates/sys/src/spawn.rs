@@ -1,5 +1,6 @@
 //! Launching a program that waits until its events are open.
 
+use crate::identity::Identity;
 use crate::inherited::Inherited;
 use crate::process::{self, Ended, Wait};
 use crate::signal::{self, Disposition, SignalSet};
@@ -89,6 +90,16 @@ impl Launched {
     /// `PATH` unless it has a slash. `changed` are the signals whose
     /// dispositions we change for ourselves.
     pub fn fork(arguments: &[OsString], changed: SignalSet) -> Result<Self, ExecError> {
+        Self::fork_as(arguments, changed, None)
+    }
+
+    /// The same; the program runs as `user`, with its groups and what a login
+    /// sets in the environment, where one is given.
+    pub fn fork_as(
+        arguments: &[OsString],
+        changed: SignalSet,
+        user: Option<&Identity>,
+    ) -> Result<Self, ExecError> {
         let program = arguments.first().cloned().unwrap_or_default();
         let arguments: Vec<CString> = arguments
             .iter()
@@ -101,6 +112,12 @@ impl Launched {
         if arguments.is_empty() {
             return Err(ExecError::Exec(io::ErrorKind::NotFound.into()));
         }
+        let environment = user.map(Identity::environment).unwrap_or_default();
+        let mut variables: Vec<*const libc::c_char> = environment
+            .iter()
+            .map(|variable| variable.as_ptr())
+            .collect();
+        variables.push(std::ptr::null());
         let (go_reader, go) = io::pipe().map_err(ExecError::Fork)?;
         let (failure, failure_writer) = io::pipe().map_err(ExecError::Fork)?;
         let plan = Plan {
@@ -110,6 +127,7 @@ impl Launched {
             failure: failure_writer.as_raw_fd(),
             changed,
             inherited: Inherited::at_start(),
+            user: user.map(|user| (user, variables.as_slice())),
         };
         // SAFETY: the child runs only `Plan::run`, which makes system calls
         // that are async-signal-safe, allocates nothing, takes no lock, and
@@ -180,6 +198,8 @@ struct Plan<'a> {
     failure: RawFd,
     changed: SignalSet,
     inherited: Inherited,
+    /// As whom the program runs, with its environment.
+    user: Option<(&'a Identity, &'a [*const libc::c_char])>,
 }
 
 impl Plan<'_> {
@@ -200,7 +220,14 @@ impl Plan<'_> {
                 }
             }
             self.restore();
-            libc::execvp(self.arguments[0], self.arguments.as_ptr());
+            match self.user {
+                None => _ = libc::execvp(self.arguments[0], self.arguments.as_ptr()),
+                Some((user, variables)) if become_user(user) => {
+                    let arguments = self.arguments.as_ptr();
+                    libc::execvpe(self.arguments[0], arguments, variables.as_ptr());
+                }
+                Some(_) => {}
+            }
             let errno = (*libc::__errno_location()).to_ne_bytes();
             libc::write(self.failure, errno.as_ptr().cast(), errno.len());
             libc::_exit(127)
@@ -229,6 +256,18 @@ impl Plan<'_> {
             }
         }
         signal::set_mask(self.inherited.blocked);
+    }
+}
+
+/// Takes on a user's ids for good; `false`, with `errno` set, if that is not
+/// permitted. Only system calls: no other thread is to follow.
+fn become_user(user: &Identity) -> bool {
+    // SAFETY: the list is as long as told; all else are numbers.
+    unsafe {
+        let (count, groups) = (user.groups.len(), user.groups.as_ptr());
+        libc::syscall(libc::SYS_setgroups, count, groups) == 0
+            && libc::syscall(libc::SYS_setresgid, user.gid, user.gid, user.gid) == 0
+            && libc::syscall(libc::SYS_setresuid, user.uid, user.uid, user.uid) == 0
     }
 }
 

@@ -1,0 +1,142 @@
+//! `prof record --user` and `-u`: as whom, and whose.
+
+use crate::oracle::{Finished, have, prof_command, scratch, skipped};
+use crate::patience::wait_until;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A user without rights, of every Debian.
+const NOBODY: u32 = 65534;
+
+/// A recording's path in a folder that all may write to; `None` for a user who
+/// cannot become another.
+fn recording(test: &str, name: &str) -> Option<PathBuf> {
+    let own = std::fs::metadata("/proc/self").expect("there").uid();
+    let name_of = Command::new("id").args(["-un", "65534"]).output();
+    if own != 0 || name_of.map(|it| it.stdout).ok().as_deref() != Some(b"nobody\n") {
+        skipped(test, "needs root and a user nobody");
+        return None;
+    }
+    let folder = scratch().join(format!("record-users-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the target folder is writable");
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(&folder, open).expect("ours");
+    Some(folder.join("perf.data"))
+}
+
+#[test]
+fn the_program_runs_as_the_user_who_owns_the_file() {
+    let test = "the_program_runs_as_the_user_who_owns_the_file";
+    let Some(file) = recording(test, "runs") else {
+        return;
+    };
+    for (user, caller) in [("nobody", "root"), ("65534", "root"), ("sudo", "nobody")] {
+        let recorded = prof_command()
+            .env("SUDO_USER", caller)
+            .args(["record", "-g", "--user", user, "-o"])
+            .arg(&file)
+            .args([
+                "sh",
+                "-c",
+                "grep -E '^(Uid|Gid|Groups|CapEff)' /proc/self/status; echo $USER",
+            ])
+            .output();
+        let ended = Finished::from(recorded.expect("prof starts"));
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        let seen = ended.text();
+        let all = "65534\t65534\t65534\t65534";
+        assert!(
+            seen.contains(&format!("Uid:\t{all}\nGid:\t{all}")),
+            "{seen}"
+        );
+        assert!(seen.contains("CapEff:\t0000000000000000"), "{seen}");
+        assert!(seen.contains("\nnobody\n"), "{seen}");
+        let about = std::fs::metadata(&file).expect("there");
+        assert_eq!((about.uid(), about.mode() & 0o777), (NOBODY, 0o600));
+        assert!(!ended.stderr.contains("runs as root"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn under_sudo_a_line_says_that_the_program_runs_as_root() {
+    let test = "under_sudo_a_line_says_that_the_program_runs_as_root";
+    let Some(file) = recording(test, "told") else {
+        return;
+    };
+    let recorded = |name: &str| {
+        let mut command = prof_command();
+        command.env("SUDO_USER", name).args(["record", "-o"]);
+        let output = command.arg(&file).arg("true").output();
+        Finished::from(output.expect("prof starts")).stderr
+    };
+    assert!(recorded("nobody").contains("--user sudo runs it as nobody"));
+    assert!(!recorded("root").contains("runs as root"));
+}
+
+#[test]
+fn a_user_that_is_not_there_is_refused() {
+    for args in [["--user", "no-such-user-here"], ["-u", "no-such-user-here"]] {
+        let refused = crate::oracle::prof(&[&["record"], &args[..], &["true"]].concat());
+        assert_eq!(refused.code, 2, "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("no such user"),
+            "{}",
+            refused.stderr
+        );
+    }
+    let mut alone = prof_command();
+    alone
+        .env_remove("SUDO_USER")
+        .args(["record", "--user", "sudo", "true"]);
+    let refused = Finished::from(alone.output().expect("prof starts"));
+    assert!(
+        refused.stderr.contains("SUDO_USER is not set"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn the_processes_of_a_user_are_recorded_and_no_others() {
+    let test = "the_processes_of_a_user_are_recorded_and_no_others";
+    let Some(file) = recording(test, "whose") else {
+        return;
+    };
+    if !have(test, "perf") {
+        return;
+    }
+    // A number that nobody else has.
+    const USER: u32 = 64_123;
+    let busy = "while :; do :; done";
+    let mut theirs = Command::new("sh")
+        .args(["-c", busy])
+        .uid(USER)
+        .spawn()
+        .expect("starts");
+    let mut other = Command::new("sh")
+        .args(["-c", busy])
+        .spawn()
+        .expect("starts");
+    let whose = format!("/proc/{}", theirs.id());
+    wait_until("the user's process", || {
+        std::fs::metadata(&whose).is_ok_and(|about| about.uid() == USER)
+    });
+    let recorded = prof_command()
+        .args(["record", "-e", "cpu-clock", "-u", &USER.to_string(), "-o"])
+        .arg(&file)
+        .args(["sleep", "1"])
+        .output();
+    for child in [&mut theirs, &mut other] {
+        child.kill().expect("ours");
+        child.wait().expect("ours");
+    }
+    let ended = Finished::from(recorded.expect("prof starts"));
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let file = file.to_str().expect("a path of ours");
+    let script = crate::oracle::perf(&["script", "-i", file, "-F", "pid"]);
+    let text = script.succeeded("perf script").text();
+    let pids: std::collections::BTreeSet<&str> = text.split_whitespace().collect();
+    assert!(pids.iter().eq([&theirs.id().to_string()]), "{pids:?}");
+}
