@@ -52,10 +52,10 @@ fn attr(bp_type: u32, address: u64, length: u64) -> EventAttr {
 
 #[cfg(test)]
 mod tests {
-    use super::{Access, at_function, attr, on};
+    use super::{Access, at_function, on};
     use crate::event::{Event, Target};
     use crate::testing::permitted;
-    use prof_abi::{AttrFlags, EventAttr, ReadFormat};
+    use prof_abi::{EventAttr, ReadFormat};
     use std::hint::black_box;
     use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -124,6 +124,8 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn what_the_cpu_cannot_watch_is_refused() {
+        use super::attr;
+        use prof_abi::AttrFlags;
         // covers live: ATTR-63, ATTR-65, EV-26, ERR-12
         if !permitted() {
             return;

@@ -204,7 +204,7 @@ fn numbers_are_those_of_the_header() {
     ];
     let mut expected: Vec<(String, u64)> = ioctls
         .into_iter()
-        .map(|(name, number)| (name.to_owned(), number as u64))
+        .map(|(name, number)| (name.to_owned(), number))
         .collect();
     let flags = [
         ("PERF_FLAG_FD_NO_GROUP", crate::OpenFlags::FD_NO_GROUP),
@@ -212,7 +212,7 @@ fn numbers_are_those_of_the_header() {
         ("PERF_FLAG_PID_CGROUP", crate::OpenFlags::PID_CGROUP),
         ("PERF_FLAG_FD_CLOEXEC", crate::OpenFlags::FD_CLOEXEC),
     ];
-    expected.extend(flags.map(|(name, flag)| (name.to_owned(), flag.0 as u64)));
+    expected.extend(flags.map(|(name, flag)| (name.to_owned(), flag.0)));
     // What Linux 5.13 had, the oldest header that compiles this.
     let samples = SampleType::NAMES.iter().take(25);
     expected.extend(samples.map(|(bit, name)| (format!("PERF_SAMPLE_{name}"), bit.0)));

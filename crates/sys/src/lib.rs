@@ -70,6 +70,7 @@ mod identity;
 mod inherited;
 mod ioctl;
 #[cfg(test)]
+#[cfg(target_pointer_width = "64")]
 mod layouts;
 pub mod limits;
 mod mmap_page;

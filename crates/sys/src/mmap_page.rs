@@ -353,7 +353,7 @@ pub(crate) mod tests {
             mask: u64::MAX,
         };
         for cycles in [0, 1, 2_400_000_000, 1 << 40, u64::MAX / 3] {
-            let exact = u128::from(cycles) * u128::from(time.mult) >> time.shift;
+            let exact = (u128::from(cycles) * u128::from(time.mult)) >> time.shift;
             assert_eq!(u128::from(time.since_update(cycles)), exact, "{cycles}");
             let back = time.cycles_at(time.time_of(cycles)).expect("a factor");
             assert!(back <= cycles && cycles - back <= 3, "{cycles} {back}");

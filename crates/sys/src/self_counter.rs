@@ -190,12 +190,11 @@ mod tests {
     use super::{Hardware, SelfCounter, SelfReading, Source, read_page, sign_extended};
     use crate::mmap_page::tests::{page, set_widths};
     use crate::testing::{page_faults, permitted, touch};
-    use std::cell::Cell;
     use std::sync::atomic::Ordering::Relaxed;
 
     struct Fake {
         counters: [u64; 4],
-        cycles: Cell<u64>,
+        cycles: u64,
     }
 
     impl Hardware for Fake {
@@ -203,13 +202,13 @@ mod tests {
             self.counters.get(number as usize).copied()
         }
         fn cycles(&self) -> Option<u64> {
-            Some(self.cycles.get())
+            Some(self.cycles)
         }
     }
 
     const FAKE: Fake = Fake {
         counters: [0, 0, 0xffff_ffff_fff6, 7],
-        cycles: Cell::new(4000),
+        cycles: 4000,
     };
 
     #[test]

@@ -277,7 +277,7 @@ fn registers_and_stack_are_those_of_the_thread() {
         sample_type: SampleType::IP | SampleType::REGS_USER | SampleType::STACK_USER,
         ..attr(65528)
     });
-    assert!(long.0.len() <= 65535 && long.0.len() % 8 == 0);
+    assert!(long.0.len() <= 65535 && long.0.len().is_multiple_of(8));
     assert!(long.u64(at) < 65528, "{}", long.u64(at));
 }
 

@@ -1,6 +1,7 @@
 //! The settings that decide what may be profiled.
 
 use super::attempts::{Attempts, EVERY_KERNEL_HAS};
+use prof_sys::settings::Settings;
 use std::fs;
 use std::path::Path;
 
@@ -40,6 +41,9 @@ pub struct Environment {
     pub mlock_kb: Option<i64>,
     /// `kernel.perf_event_max_sample_rate`, Hz.
     pub max_sample_rate: Option<i64>,
+    /// `kernel.perf_cpu_time_max_percent`: of a CPU's time, what samples may
+    /// take before the kernel lowers `max_sample_rate`; 0 and 100 are no limit.
+    pub cpu_time_percent: Option<i64>,
     /// `kernel.perf_event_max_stack`, frames.
     pub max_stack: Option<i64>,
     /// Soft limit of locked memory, bytes; `None` for no limit.
@@ -83,6 +87,8 @@ impl Environment {
     fn read_under(root: &Path) -> Self {
         let text = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
         let sysctl = |name: &str| text(&format!("proc/sys/kernel/{name}")).trim().parse().ok();
+        let settings = Settings::read_in(&root.join("proc/sys/kernel"));
+        let number = |value: Option<u64>| value.and_then(|value| i64::try_from(value).ok());
         let status = text("proc/self/status");
         let limits = text("proc/self/limits");
         let tracefs = tracefs_mount(&text("proc/self/mounts"));
@@ -99,12 +105,13 @@ impl Environment {
                 .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
                 .unwrap_or(0),
             release: release(&text),
-            paranoid: sysctl("perf_event_paranoid"),
+            paranoid: settings.paranoid,
             kptr_restrict: sysctl("kptr_restrict"),
             ptrace_scope: sysctl("yama/ptrace_scope"),
-            mlock_kb: sysctl("perf_event_mlock_kb"),
-            max_sample_rate: sysctl("perf_event_max_sample_rate"),
-            max_stack: sysctl("perf_event_max_stack"),
+            mlock_kb: number(settings.mlock_kb),
+            max_sample_rate: number(settings.max_sample_rate),
+            cpu_time_percent: number(settings.cpu_time_percent),
+            max_stack: number(settings.max_stack),
             memlock_limit: limit(&limits, "Max locked memory", 0),
             file_limit: limit(&limits, "Max open files", 1),
             cpus: crate::synthesize::online_cpus().len() as u64,
@@ -230,7 +237,7 @@ mod tests {
 
     #[test]
     fn every_setting_is_found_where_linux_has_it() {
-        // covers unit: SYS-08
+        // covers unit: SYS-01, SYS-07, SYS-08
         let directory = tempfile::tempdir().expect("temporary directory");
         let root = directory.path();
         put(
@@ -255,6 +262,7 @@ mod tests {
         put(root, &format!("{event}/format"), "name: sched_switch\n");
         put(root, "proc/sys/kernel/perf_event_paranoid", "-1\n");
         put(root, "proc/sys/kernel/yama/ptrace_scope", "2\n");
+        put(root, "proc/sys/kernel/perf_cpu_time_max_percent", "25\n");
         put(root, "proc/kallsyms", "ffffffff81000000 T _text\n");
         put(root, "proc/version", "Linux version 6.18.5 (x@y) #1 SMP\n");
         put(
@@ -275,6 +283,7 @@ mod tests {
         assert!(found.tracefs_readable && found.kernel_symbols);
         assert_eq!((found.paranoid, found.ptrace_scope), (Some(-1), Some(2)));
         assert_eq!(found.kptr_restrict, None);
+        assert_eq!(found.cpu_time_percent, Some(25));
         assert_eq!(found.release, "6.18.5");
         assert!(found.user_namespace && !found.seccomp);
         assert_eq!(found.cpu_pmus().collect::<Vec<_>>(), ["cpu_core"]);

@@ -398,7 +398,8 @@ fn sample_rate(environment: &Environment) -> Finding {
         Some(rate) if rate < WANTED => {
             let why = format!(
                 "kernel.perf_event_max_sample_rate is {rate} Hz; the kernel lowers it when \
-                 sampling took too long"
+                 sampling took {}",
+                too_long(environment)
             );
             Finding::lacks(
                 thing,
@@ -407,8 +408,24 @@ fn sample_rate(environment: &Environment) -> Finding {
                 sysctl("perf_event_max_sample_rate", 100_000),
             )
         }
-        Some(rate) => Finding::yes(thing.0, thing.1, format!("up to {rate} Hz")),
+        Some(rate) => {
+            let why = format!(
+                "up to {rate} Hz, which the kernel lowers if sampling takes {}",
+                too_long(environment)
+            );
+            Finding::yes(thing.0, thing.1, why)
+        }
         None => Finding::yes(thing.0, thing.1, "no limit known"),
+    }
+}
+
+/// What makes the kernel lower the highest rate.
+fn too_long(environment: &Environment) -> String {
+    match environment.cpu_time_percent {
+        Some(percent @ 1..=99) => {
+            format!("more than {percent} % of a CPU (kernel.perf_cpu_time_max_percent)")
+        }
+        _ => "too long".to_owned(),
     }
 }
 
