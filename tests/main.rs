@@ -18,6 +18,7 @@ mod cures;
 mod data_source;
 mod deferred_chains;
 mod demo;
+mod diff;
 mod dump;
 mod event_specs;
 mod events;

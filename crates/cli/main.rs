@@ -10,6 +10,7 @@
 
 mod annotate;
 mod demo;
+mod diff;
 mod doctor;
 mod dump;
 mod fifo;
@@ -79,6 +80,7 @@ macro_rules! commands {
 commands! {
     Annotate = annotate;
     Demo = demo;
+    Diff = diff;
     Doctor = doctor;
     Dump = dump;
     Flamegraph = flamegraph;

@@ -66,6 +66,11 @@ fn cell(
     }
 }
 
+/// A text as a field, for other tables. See [`csv`].
+pub fn field(name: &str) -> String {
+    text(name)
+}
+
 /// A text as a field. Control characters become visible escapes, as in text
 /// reports. What a spreadsheet would take for a formula (`=`, `+`, `-` or `@`
 /// first) gets an apostrophe before it; numbers stay numbers.

@@ -161,8 +161,15 @@ impl Sides<'_> {
 /// not surer than that.
 fn least_ratio(df: f64) -> f64 {
     let part = 2.0 / (9.0 * df);
-    (1.0 - part - 1.645 * part.sqrt()).max(0.0).powi(3)
+    (1.0 - part - 1.645 * part.sqrt())
+        .max(0.0)
+        .powi(3)
+        .max(LEAST_RATIO)
 }
+
+/// With two runs of one side and one of the other it would be nothing, and a
+/// row with one sample in a single run would be sure to have changed.
+const LEAST_RATIO: f64 = 0.1;
 
 /// Where the mean of other runs is, with this confidence (0.95); of one run,
 /// where sampling the same run again would find it. Of figures that are not
@@ -324,6 +331,17 @@ mod tests {
         // A twentieth of the variance by sampling, and t with two degrees.
         assert!((0.02..0.04).contains(&sides.change(None).error));
         assert!(sides.change(None).p_value() > 0.05);
+    }
+
+    #[test]
+    fn a_sample_in_one_run_of_three_is_no_change() {
+        // Two runs without a sample, one with one: variances as of one sample.
+        let (before, after) = (runs(&[0.0, 0.0], 1.0), runs(&[1.0], 1.0));
+        let sides = Sides {
+            before: &before,
+            after: &after,
+        };
+        assert!(sides.change(None).p_value() > 0.1);
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub(crate) fn first_places(
 }
 
 /// The frames of a stack, innermost first.
-fn frames(scene: &Scene<'_>, stack: StackId) -> Vec<SiteId> {
+pub(super) fn frames(scene: &Scene<'_>, stack: StackId) -> Vec<SiteId> {
     let (parents, sites) = scene.paths();
     let mut frames = Vec::new();
     let mut at = scene.path_of(stack).unwrap_or(NodeId::ROOT);
@@ -62,7 +62,7 @@ fn frames(scene: &Scene<'_>, stack: StackId) -> Vec<SiteId> {
 
 /// The frame that a sample with these frames belongs to; see
 /// [`super::CallTree::self_site`].
-fn self_site(scene: &Scene<'_>, frames: &[SiteId]) -> Option<SiteId> {
+pub(super) fn self_site(scene: &Scene<'_>, frames: &[SiteId]) -> Option<SiteId> {
     let &own = frames.first()?;
     let is_host = |&site: &SiteId| scene.sites().get(site).kind != SiteKind::Inline;
     Some(match scene.selection().self_of {

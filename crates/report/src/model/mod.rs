@@ -11,6 +11,7 @@
 //! A [`Scene`] is made once per selection and never changes.
 
 mod apart;
+mod certainty;
 mod first_places;
 mod grow;
 mod heat;
@@ -29,6 +30,7 @@ mod tree;
 
 pub use apart::{Apart, FrameLook, InlineRows};
 pub(crate) use apart::{By, Identity, Samples, UNKNOWN};
+pub use certainty::{Certainty, Sure};
 pub(crate) use first_places::first_places;
 pub use grow::{Direction, GrowId, Growth, Seed};
 pub use heat::{Heat, HeatRow, HeatRows};

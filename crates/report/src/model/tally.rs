@@ -214,7 +214,8 @@ impl Cells {
         }
     }
 
-    fn add(&mut self, group: GroupId, row: usize, sample: &Sample) {
+    /// The index of the cell that the sample is counted in.
+    fn add(&mut self, group: GroupId, row: usize, sample: &Sample) -> u32 {
         let weight = Weight {
             period: sample.period,
             samples: 1,
@@ -222,7 +223,7 @@ impl Cells {
         let index = self.index_of(group, sample.stack);
         if let Some(cell) = self.list.get_mut(index as usize) {
             cell.weight += weight;
-            return;
+            return index;
         }
         self.list.push(Cell {
             group,
@@ -230,6 +231,7 @@ impl Cells {
             weight,
             first: row as u32,
         });
+        index
     }
 
     /// The index of the cell, which is to be pushed if there is none yet.
@@ -284,6 +286,17 @@ impl Tally {
         kept: Option<&[StackId]>,
         split: &Split,
     ) -> Self {
+        Self::observed((profile, selection), kept, split, |_, _| {})
+    }
+
+    /// The same; tells each sample in the scope, and the index of its cell if it
+    /// is shown.
+    pub(crate) fn observed(
+        (profile, selection): (&Profile, &Selection),
+        kept: Option<&[StackId]>,
+        split: &Split,
+        mut observe: impl FnMut(&Sample, Option<u32>),
+    ) -> Self {
         let samples = Samples::new(profile, split.quantum, &selection.parent);
         let mut sieve = Sieve::new(profile, selection, kept);
         let mut groups = Groups::new(split, samples);
@@ -304,11 +317,13 @@ impl Tally {
                 samples: 1,
             };
             let detail = profile.samples.detail(row);
-            if fate == Fate::Shown && selection.filter.takes(detail) {
+            let is_shown = fate == Fate::Shown && selection.filter.takes(detail);
+            let cell = is_shown.then(|| {
                 // As in perf, callees that are ignored still are looked at.
                 let group = groups.of(row, &recorded);
-                cells.add(group, row, &sample);
-            }
+                cells.add(group, row, &sample)
+            });
+            observe(&recorded, cell);
         }
         Self {
             groups: groups.list,

@@ -5,8 +5,8 @@ use super::group::{self, Others};
 use super::{CallGraph, ChainOrder, ChainStyle, Grouping, TextOptions};
 use crate::keys::{Cells, Field, Ranks, SYMBOL, SortKey};
 use crate::model::{
-    Apart, FrameLook, InlineRows, Row, RowKey, Rows, RowsOptions, Scene, Selection, Weight,
-    first_places, rows_in_scope,
+    Apart, Certainty, FrameLook, InlineRows, Row, RowKey, Rows, RowsOptions, Scene, Selection,
+    Weight, first_places, rows_in_scope,
 };
 use prof_profile::{Counting, EventId, FileOffset};
 use rayon::prelude::*;
@@ -125,6 +125,14 @@ impl<'a> Content<'a> {
             .iter()
             .filter_map(|&index| list.get(index as usize))
             .filter(|row| self.share(row) >= self.options.percent_limit)
+    }
+
+    /// How sure the rows are.
+    pub(super) fn certainty(&self) -> Certainty {
+        let (_, sort) = self.options.plan(self.children);
+        let how = rows_options(self.options, &sort);
+        let made = (&self.rows, &how);
+        Certainty::new(self.scene, made, self.options.relative, self.children)
     }
 
     pub(super) fn share(&self, row: &Row) -> f64 {

@@ -12,7 +12,9 @@ use super::threads::threads;
 use super::{ChainOrder, ChainStyle, TextOptions};
 use crate::escape;
 use crate::keys::{Cells, Field, SortKey};
-use crate::model::{EventsInScope, Granularity, Row, Rows, Scene, Selection, StackEnd, Weight};
+use crate::model::{
+    Certainty, EventsInScope, Granularity, Row, Rows, Scene, Selection, StackEnd, Weight,
+};
 use crate::trust;
 use prof_profile::{Counting, EventId, Profile};
 use rayon::prelude::*;
@@ -197,6 +199,11 @@ impl<'a> Table<'a> {
         let mut columns = self.columns().iter();
         let column = columns.find(|column| column.field == field)?;
         column.is_fitted.then_some(column.width)
+    }
+
+    /// How sure its rows are.
+    pub(crate) fn certainty(&self) -> Certainty {
+        self.content.certainty()
     }
 
     /// All rows, as counted.

@@ -1,0 +1,395 @@
+//! `prof diff`: recordings before and after a change, with verdicts.
+
+mod refused;
+
+use crate::input::NameOptions;
+use crate::outcome::{Outcome, UsageError};
+use crate::pager::paged;
+use crate::recording::Input;
+use crate::refused::Refused;
+use prof_compare::{
+    By, Comparison, ComparisonOptions, Computation, Incomparable, PerfOptions, Run, Side,
+};
+use prof_profile::{Counting, EventId, Profile};
+use prof_report::keys::{DSO, Field, FieldList, SYMBOL};
+use prof_report::model::{Filter, Selection, SelfOf};
+use prof_report::text::TextOptions;
+use prof_symbolize::Detail;
+use refused::OfDiff;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Compare recordings before and after a change: what got slower or faster, and how sure that is.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, after_long_help = ABOUT)]
+pub(crate) struct Args {
+    /// The recording before and the one after [default: perf.data.old and perf.data]
+    #[arg(value_name = "BEFORE AFTER", conflicts_with_all = ["before", "after"])]
+    files: Vec<PathBuf>,
+    /// Recordings before; several tell how much runs differ by themselves
+    #[arg(long, value_name = "FILES", num_args = 1.., requires = "after")]
+    before: Vec<PathBuf>,
+    /// Recordings after
+    #[arg(long, value_name = "FILES", num_args = 1.., requires = "before")]
+    after: Vec<PathBuf>,
+    /// Read recordings that belong to another user
+    #[arg(short = 'f', long, overrides_with = "force")]
+    force: bool,
+    #[command(flatten)]
+    names: NameOptions,
+    /// Tell rows apart by these keys, as in prof report
+    #[arg(short, long, value_name = "KEYS", default_value = "dso,symbol")]
+    sort: FieldList,
+    /// Compare functions with what they call, not their own code alone
+    #[arg(long)]
+    children: bool,
+    /// Compare the cost of a run, or the part that each row has of its run
+    #[arg(long, value_name = "WHAT", default_value = "cost")]
+    by: WhatChanges,
+    /// Divide costs by work done: an event that was recorded beside, a count, or one for each
+    /// side (1000,1200)
+    #[arg(long, value_name = "EVENT|COUNTS")]
+    per: Option<String>,
+    /// Call a row the same if it changed by less than this, percent of the total before
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = bound)]
+    bound: f64,
+    /// Hide rows whose part is smaller on both sides, unless they are sure to have changed; percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.1, value_parser = bound)]
+    percent_limit: f64,
+    /// Print perf diff's table instead: delta, delta-abs, ratio or wdiff:BEFORE,AFTER
+    #[arg(short, long, value_name = "HOW", conflicts_with_all = ["json", "csv", "children", "per"])]
+    compute: Option<Computation>,
+    /// With -c: only rows that were there before
+    #[arg(short, long, requires = "compute")]
+    baseline_only: bool,
+    /// Only samples taken in these modules
+    #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
+    dsos: Vec<String>,
+    /// Only threads of these names
+    #[arg(short = 'C', long, value_name = "NAMES", value_delimiter = ',')]
+    comms: Vec<String>,
+    /// Only samples taken in these functions
+    #[arg(short = 'S', long, value_name = "NAMES", value_delimiter = ',')]
+    symbols: Vec<String>,
+    /// Write JSON: sides, total, rows with intervals and verdicts
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Write the rows as comma-separated values
+    #[arg(long)]
+    csv: bool,
+    #[command(flatten)]
+    _refused: Refused<OfDiff>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  prof diff old.data new.data                        between these two recordings
+  prof diff --before a1 a2 a3 --after b1 b2 b3       what other runs would show
+  prof diff --by share old.data new.data             if they did not do the same work
+  prof diff -c ratio old.data new.data               perf diff's table";
+
+/// For `--help` and the manual.
+const ABOUT: &str = "\
+Examples:
+  prof diff old.data new.data                        between these two recordings
+  prof diff --before a1 a2 a3 --after b1 b2 b3       what other runs would show
+  prof diff --by share old.data new.data             if they did not do the same work
+  prof diff -c ratio old.data new.data               perf diff's table
+
+A change is in percent of the total before, with its 95 % interval. Verdicts:
+  faster, slower   it changed; of all rows said so, 5 % may be false on average
+                   (Benjamini and Hochberg)
+  same within X %  if it changed, then by less than --bound
+  undecided        neither can be said; the number of runs a side, or how many
+                   times the samples, that would decide in nine of ten cases if
+                   the change is what it seems
+With several recordings a side, intervals tell what other runs would show. With
+one a side they tell what sampling these two runs again would show.
+
+Functions are matched by name without what changes from build to build: hashes,
+.constprop, .part, .isra, .cold, .llvm and their numbers, numbers of closures,
+versions of libraries. A program that has another name after is found by its
+functions, and that is said.
+
+--json writes one object; names stay, new ones may join; what is not known is
+null: schema \"prof-diff-1\", events [ name, unit, kind, by, bound_percent,
+false_discoveries, detectable_percent, before and after [ name, samples, total ],
+notes, total { before, after, change, verdict, needs },
+rows [ each sort key by its name, before and after { cost, share, share_low,
+share_high, samples }, change { percent, low, high }, verdict, needs ] ].";
+
+/// What `--by` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum WhatChanges {
+    Cost,
+    Share,
+}
+
+fn bound(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
+        _ => Err("a number between 0 and 100".into()),
+    }
+}
+
+fn usage(message: impl Into<String>) -> anyhow::Error {
+    anyhow::Error::new(UsageError(message.into()))
+}
+
+/// The runs of one event.
+type Sides = (Vec<Run>, Vec<Run>);
+
+/// Compares.
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let (before, after) = args.paths()?;
+    if args.compute.is_some() && before.len() + after.len() != 2 {
+        return Err(usage(
+            "-c compares two recordings as perf does; leave it out to compare several a side",
+        ));
+    }
+    let mut outcome = Outcome::Done;
+    let mut load = |paths: &[PathBuf], place: usize| -> anyhow::Result<Vec<Vec<Run>>> {
+        let loaded = paths.iter().map(|path| {
+            let (runs, how) = args.load(path, place)?;
+            if how != Outcome::Done {
+                outcome = how;
+            }
+            Ok(runs)
+        });
+        loaded.collect()
+    };
+    let sides = by_event(load(&before, 0)?, load(&after, 1)?)?;
+    if let Some(computation) = args.compute {
+        return args.write_as_perf(&sides, computation).map(|()| outcome);
+    }
+    let options = ComparisonOptions {
+        side: match args.children {
+            true => Side::Total,
+            false => Side::Own,
+        },
+        by: match args.by {
+            WhatChanges::Cost => By::Cost,
+            WhatChanges::Share => By::Share,
+        },
+        bound: args.bound,
+        ..ComparisonOptions::default()
+    };
+    let compared = sides
+        .iter()
+        .map(|(before, after)| Comparison::new(before, after, &options));
+    let compared: Vec<Comparison> = compared.collect::<Result<_, _>>()?;
+    args.write(&compared)?;
+    Ok(outcome)
+}
+
+/// The events that all recordings have.
+fn by_event(before: Vec<Vec<Run>>, after: Vec<Vec<Run>>) -> anyhow::Result<Vec<Sides>> {
+    let Some(first) = before.first() else {
+        return Err(Incomparable::NoRun("before").into());
+    };
+    let of = |list: &[Vec<Run>], event: &str| -> Option<Vec<Run>> {
+        let found = list
+            .iter()
+            .map(|runs| runs.iter().find(|run| run.event == event).cloned());
+        found.collect()
+    };
+    let sides: Vec<Sides> = first
+        .iter()
+        .filter_map(|run| Some((of(&before, &run.event)?, of(&after, &run.event)?)))
+        .collect();
+    if !sides.is_empty() {
+        return Ok(sides);
+    }
+    let names = |runs: &[Run]| -> String {
+        let names: Vec<&str> = runs.iter().map(|run| run.event.as_str()).collect();
+        if names.is_empty() {
+            "none".into()
+        } else {
+            names.join(", ")
+        }
+    };
+    let other = after
+        .iter()
+        .chain(&before)
+        .find(|runs| names(runs) != names(first));
+    let other = other.unwrap_or(first);
+    let name = |runs: &[Run]| {
+        runs.first()
+            .map_or_else(|| "one".into(), |run| run.name.clone())
+    };
+    Err(Incomparable::Event {
+        first: name(first),
+        of_first: names(first),
+        other: name(other),
+        of_other: names(other),
+    }
+    .into())
+}
+
+impl Args {
+    /// The recordings of both sides.
+    fn paths(&self) -> anyhow::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+        if !self.before.is_empty() {
+            return Ok((self.before.clone(), self.after.clone()));
+        }
+        match self.files.as_slice() {
+            [] => Ok((vec!["perf.data.old".into()], vec!["perf.data".into()])),
+            [one] => Ok((vec![one.clone()], vec!["perf.data".into()])),
+            [before, after] => Ok((vec![before.clone()], vec![after.clone()])),
+            _ => Err(usage(
+                "which recordings are of which side?\n  try: prof diff --before A1 A2 --after B1 B2",
+            )),
+        }
+    }
+
+    /// The events of a recording, of the side at `place`; what is damaged was
+    /// said.
+    fn load(&self, path: &Path, place: usize) -> anyhow::Result<(Vec<Run>, Outcome)> {
+        let input = Input {
+            path: path.to_owned(),
+            force: self.force,
+            shows_addresses: self.compute.is_some(),
+            counting: Some(Counting::Samples),
+            separate_callchains: false,
+            details: true,
+        };
+        let symbolizer = self.names.symbolizer();
+        let (profile, outcome) = input.load_with(self.detail(), &symbolizer)?;
+        drop(symbolizer);
+        let options = self.table();
+        let name = input.name();
+        let mut runs: Vec<Run> = (0..profile.events.len())
+            .map(|index| EventId(u16::try_from(index).unwrap_or(u16::MAX)))
+            .filter(|&event| is_shown(&profile, event))
+            .map(|event| Run::new(&name, &profile, &options, event))
+            .collect();
+        self.divide(&mut runs, &profile, place)?;
+        Ok((runs, outcome))
+    }
+
+    fn detail(&self) -> Detail {
+        let mut keys = self.sort.fields.iter();
+        let by_line = |field: &Field| matches!(field, Field::Key(key) if key.needs_lines());
+        match self.names.detail() {
+            _ if keys.any(by_line) => Detail::Source,
+            Detail::Source if self.children => Detail::Inlines,
+            _ => Detail::Symbol,
+        }
+    }
+
+    /// The table that is made of each recording.
+    fn table(&self) -> TextOptions {
+        let keys = self.sort.fields.iter().copied();
+        let mut sort: Vec<Field> = keys.filter(|field| !field.is_weight()).collect();
+        if self.sort.is_added {
+            sort.splice(0..0, [Field::Key(DSO), Field::Key(SYMBOL)]);
+        }
+        let by_line = |field: &Field| matches!(field, Field::Key(key) if key.splits_by_line());
+        TextOptions {
+            selection: Selection {
+                filter: Filter {
+                    comms: self.comms.clone(),
+                    dsos: self.dsos.clone(),
+                    symbols: self.symbols.clone(),
+                    ..Filter::default()
+                },
+                inlines: self.children && !self.names.no_inline,
+                self_of: match sort.iter().any(by_line) {
+                    true => SelfOf::HostAtLine,
+                    false => SelfOf::Host,
+                },
+                ..Selection::default()
+            },
+            sort: Some(sort),
+            children: self.children,
+            ..TextOptions::default()
+        }
+    }
+
+    /// Sets what costs are divided by, as `--per` says.
+    fn divide(&self, runs: &mut Vec<Run>, profile: &Profile, place: usize) -> anyhow::Result<()> {
+        let Some(per) = &self.per else {
+            return Ok(());
+        };
+        let counts: Vec<Option<f64>> = per.split(',').map(|text| text.parse().ok()).collect();
+        let work = match counts.as_slice() {
+            [Some(count)] => *count,
+            [Some(before), Some(after)] => [*before, *after][place.min(1)],
+            _ => {
+                let has =
+                    |run: &&Run| run.event == *per || run.event.split(':').next() == Some(per);
+                match runs.iter().find(has) {
+                    Some(run) => run.total(),
+                    None => return Err(no_work(runs, per, profile)),
+                }
+            }
+        };
+        if !(work > 0.0 && work.is_finite()) {
+            return Err(usage("--per: costs are divided by a count above 0"));
+        }
+        for run in runs.iter_mut() {
+            run.work = work;
+        }
+        runs.retain(|run| run.event != *per && run.event.split(':').next() != Some(per));
+        Ok(())
+    }
+
+    fn write(&self, compared: &[Comparison]) -> anyhow::Result<()> {
+        if self.json || self.csv {
+            let mut out = BufWriter::new(io::stdout().lock());
+            match self.json {
+                true => prof_compare::json(compared, &mut out)?,
+                false => prof_compare::csv(compared, &mut out)?,
+            }
+            out.flush()?;
+            return Ok(());
+        }
+        paged(|out| {
+            for (index, comparison) in compared.iter().enumerate() {
+                if index > 0 {
+                    writeln!(out)?;
+                }
+                prof_compare::text(comparison, self.percent_limit, out)?;
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    fn write_as_perf(&self, sides: &[Sides], computation: Computation) -> anyhow::Result<()> {
+        let options = PerfOptions {
+            computation,
+            baseline_only: self.baseline_only,
+        };
+        paged(|out| {
+            for (index, (before, after)) in sides.iter().enumerate() {
+                if index > 0 {
+                    writeln!(out)?;
+                }
+                if let (Some(before), Some(after)) = (before.first(), after.first()) {
+                    prof_compare::perf_text((before, after), options, out)?;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+}
+
+fn is_shown(profile: &Profile, event: EventId) -> bool {
+    let took = |event: &prof_profile::Event| event.samples > 0;
+    let own = profile.events.get(usize::from(event.0));
+    own.is_some_and(took) || !profile.events.iter().any(took)
+}
+
+fn no_work(runs: &[Run], per: &str, profile: &Profile) -> anyhow::Error {
+    let beside = profile.events.first().map(|event| event.name.clone());
+    Incomparable::NoWork {
+        name: runs
+            .first()
+            .map_or_else(String::new, |run| run.name.clone()),
+        event: per.to_owned(),
+        beside: beside.unwrap_or_default(),
+    }
+    .into()
+}

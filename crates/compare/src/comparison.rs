@@ -1,0 +1,456 @@
+//! Rows of both sides, the change of each, and what may be said of it.
+
+use crate::comparable::{check, notes};
+use crate::matching::{Found, Matched, matched};
+use crate::unit::Unit;
+use crate::{Incomparable, Run};
+use prof_report::keys::SortKey;
+use prof_stats::{
+    Change, Control, Figure, Interval, Kind, Prior, Question, Sides, Verdict, detectable,
+    mean_interval, verdicts,
+};
+use std::cmp::Ordering;
+
+/// What of a function is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Side {
+    /// Its own code.
+    #[default]
+    Own,
+    /// What it calls, too.
+    Total,
+}
+
+/// What the change is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum By {
+    /// Cost of a run, or of a unit of work.
+    #[default]
+    Cost,
+    /// Share of the run.
+    Share,
+}
+
+/// How recordings are compared.
+#[derive(Debug, Clone)]
+pub struct ComparisonOptions {
+    /// Own code or with callees.
+    pub side: Side,
+    /// Costs or shares.
+    pub by: By,
+    /// A change below this is none: percent of the total before.
+    pub bound: f64,
+    /// The expected part of false ones among what is said to have changed.
+    pub level: f64,
+    /// How rows are thought to depend on each other.
+    pub control: Control,
+}
+
+impl Default for ComparisonOptions {
+    fn default() -> Self {
+        Self {
+            side: Side::Own,
+            by: By::Cost,
+            bound: 2.0,
+            level: 0.05,
+            control: Control::Usual,
+        }
+    }
+}
+
+/// What was found of a row on one side, as means of its runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OneSide {
+    /// Cost of a run, or of a unit of work, in the event's unit.
+    pub cost: f64,
+    /// Share of the run, percent.
+    pub share: f64,
+    /// Its 95 % interval, of the comparison's kind.
+    pub interval: Interval,
+    /// Samples of all runs.
+    pub samples: u64,
+}
+
+/// A row of both sides.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// What each key tells, as it is.
+    pub names: Vec<String>,
+    /// The same, harmless for a terminal.
+    pub shown: Vec<String>,
+    /// What it was.
+    pub before: OneSide,
+    /// What it is.
+    pub after: OneSide,
+    /// After minus before, percent of the total before.
+    pub change: Change,
+    /// What may be said of it.
+    pub verdict: Verdict,
+}
+
+/// The total of each side.
+#[derive(Debug, Clone, Copy)]
+pub struct Total {
+    /// Mean of the runs before, in the event's unit.
+    pub before: f64,
+    /// And after.
+    pub after: f64,
+    /// After minus before, percent of before.
+    pub change: Change,
+    /// What may be said of it; `None` of one run a side, whose scatter is not
+    /// known.
+    pub verdict: Option<Verdict>,
+}
+
+/// Recordings compared.
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    pub(crate) event: String,
+    pub(crate) unit: Unit,
+    pub(crate) options: ComparisonOptions,
+    pub(crate) keys: Vec<SortKey>,
+    pub(crate) before: Vec<Origin>,
+    pub(crate) after: Vec<Origin>,
+    /// Whether costs are of units of work.
+    pub(crate) is_per_work: bool,
+    /// What verdicts speak of.
+    pub kind: Kind,
+    /// What else is to be known.
+    pub notes: Vec<String>,
+    /// Of all rows.
+    pub total: Total,
+    /// What matters most and is sure first.
+    pub rows: Vec<Row>,
+    /// The least change of a row that these recordings show in nine of ten
+    /// cases, percent of the total before.
+    pub detectable: f64,
+}
+
+/// A recording, as a comparison tells of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    pub(crate) name: String,
+    pub(crate) samples: u64,
+    pub(crate) total: f64,
+}
+
+/// Units of the figures that are tested: percent of the total before.
+struct Scale<'a> {
+    before: &'a [Run],
+    after: &'a [Run],
+    by: By,
+    /// The mean total before, by unit of work.
+    whole: f64,
+}
+
+impl Comparison {
+    /// Compares runs of one event.
+    ///
+    /// # Errors
+    /// If nothing true can be said of them.
+    pub fn new(
+        before: &[Run],
+        after: &[Run],
+        options: &ComparisonOptions,
+    ) -> Result<Self, Incomparable> {
+        check(before, after, options.by == By::Share)?;
+        let keys = before.first().map_or(&[][..], Run::keys).to_vec();
+        let (list, renamed) = matched((before, after), &keys, options.side);
+        let scale = Scale::new(before, after, options.by);
+        let figures: Vec<(Vec<Figure>, Vec<Figure>)> =
+            list.iter().map(|row| scale.figures(row)).collect();
+        let sides = figures
+            .iter()
+            .map(|(before, after)| Sides { before, after });
+        let prior = Prior::of(sides.clone());
+        let changes: Vec<Change> = sides.map(|sides| sides.change(prior)).collect();
+        let question = Question {
+            bound: options.bound,
+            level: options.level,
+            control: options.control,
+        };
+        let said = verdicts(&changes, &question);
+        let parts = list.into_iter().zip(changes.iter().zip(said));
+        let mut rows: Vec<Row> = parts
+            .map(|(row, (change, verdict))| scale.row(row, *change, verdict))
+            .collect();
+        rows.sort_by(by_weight_of_verdict);
+        let first = before.first();
+        Ok(Self {
+            event: first.map_or_else(String::new, |run| run.event.clone()),
+            unit: Unit::of(first.is_some_and(|run| run.weight_is_ns)),
+            options: options.clone(),
+            keys,
+            before: before.iter().map(Origin::of).collect(),
+            after: after.iter().map(Origin::of).collect(),
+            is_per_work: before.iter().chain(after).any(|run| run.work != 1.0),
+            kind: match before.len() + after.len() {
+                2 => Kind::TheseRuns,
+                _ => Kind::AnotherRun,
+            },
+            notes: renamed.into_iter().chain(notes(before, after)).collect(),
+            total: scale.total(&question),
+            detectable: least_detectable(&rows),
+            rows,
+        })
+    }
+}
+
+impl Origin {
+    fn of(run: &Run) -> Self {
+        Self {
+            name: run.name.clone(),
+            samples: run.samples(),
+            total: run.total(),
+        }
+    }
+}
+
+/// Of the row that scatters most: what holds for it holds for each.
+fn least_detectable(rows: &[Row]) -> f64 {
+    let of = |row: &Row| detectable(row.change.error, row.change.df);
+    rows.iter().map(of).fold(0.0, f64::max)
+}
+
+impl<'a> Scale<'a> {
+    fn new(before: &'a [Run], after: &'a [Run], by: By) -> Self {
+        let costs = before.iter().map(|run| run.total() / run.work);
+        Self {
+            whole: costs.sum::<f64>() / before.len().max(1) as f64,
+            before,
+            after,
+            by,
+        }
+    }
+
+    /// What a share of this run is in percent of the total before.
+    fn factor(&self, run: &Run) -> f64 {
+        match self.by {
+            By::Share => 100.0,
+            By::Cost => 100.0 * run.total() / run.work / self.whole,
+        }
+    }
+
+    fn side(&self, runs: &[Run], found: &[Found]) -> Vec<Figure> {
+        let both = runs.iter().zip(found);
+        both.map(|(run, found)| {
+            let factor = self.factor(run);
+            Figure {
+                value: found.share.value * factor,
+                variance: found.share.variance * factor * factor,
+            }
+        })
+        .collect()
+    }
+
+    fn figures(&self, row: &Matched) -> (Vec<Figure>, Vec<Figure>) {
+        (
+            self.side(self.before, &row.before),
+            self.side(self.after, &row.after),
+        )
+    }
+
+    fn row(&self, row: Matched, change: Change, verdict: Verdict) -> Row {
+        Row {
+            before: one_side(self.before, &row.before),
+            after: one_side(self.after, &row.after),
+            names: row.names,
+            shown: row.shown,
+            change,
+            verdict,
+        }
+    }
+
+    /// The total; sampling makes no scatter in it.
+    fn total(&self, question: &Question) -> Total {
+        let of = |runs: &[Run]| -> Vec<Figure> {
+            let cost = |run: &Run| 100.0 * run.total() / run.work / self.whole;
+            let figure = |run: &Run| Figure {
+                value: cost(run),
+                // A sample more or less.
+                variance: (cost(run) / run.samples().max(1) as f64).powi(2),
+            };
+            runs.iter().map(figure).collect()
+        };
+        let (before, after) = (of(self.before), of(self.after));
+        let sides = Sides {
+            before: &before,
+            after: &after,
+        };
+        let change = sides.change(None);
+        let verdict = verdicts(&[change], question).first().copied();
+        Total {
+            before: self.whole,
+            after: self.whole * (1.0 + change.value / 100.0),
+            change,
+            verdict: verdict.filter(|_| change.kind == Kind::AnotherRun),
+        }
+    }
+}
+
+fn one_side(runs: &[Run], found: &[Found]) -> OneSide {
+    let count = runs.len().max(1) as f64;
+    let both = || runs.iter().zip(found);
+    let costs = both().map(|(run, found)| found.weight / run.work);
+    let shares: Vec<Figure> = found.iter().map(|found| found.share).collect();
+    let interval = mean_interval(&shares, 0.95).scaled(100.0);
+    OneSide {
+        cost: costs.sum::<f64>() / count,
+        share: 100.0 * shares.iter().map(|share| share.value).sum::<f64>() / count,
+        interval: Interval {
+            low: interval.low.clamp(0.0, 100.0),
+            high: interval.high.clamp(0.0, 100.0),
+        },
+        samples: found.iter().map(|found| found.samples).sum(),
+    }
+}
+
+/// What is sure and matters most, then what might matter, then what is the
+/// same.
+fn by_weight_of_verdict(a: &Row, b: &Row) -> Ordering {
+    let class = |row: &Row| match row.verdict {
+        Verdict::Faster | Verdict::Slower => 0,
+        Verdict::Undecided { .. } => 1,
+        Verdict::Same => 2,
+    };
+    // The end of the interval that is nearer to no change.
+    let at_least = |row: &Row| {
+        let interval = row.change.interval(0.95);
+        let nearer = interval.low.abs().min(interval.high.abs());
+        if interval.contains(0.0) { 0.0 } else { nearer }
+    };
+    let size = |row: &Row| row.before.share.max(row.after.share);
+    class(a)
+        .cmp(&class(b))
+        .then_with(|| at_least(b).total_cmp(&at_least(a)))
+        .then_with(|| match class(a) {
+            0 => b.change.value.abs().total_cmp(&a.change.value.abs()),
+            _ => size(b).total_cmp(&size(a)),
+        })
+        .then_with(|| a.names.cmp(&b.names))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::{By, Comparison, ComparisonOptions};
+    use crate::{Incomparable, Run};
+    use prof_profile::EventId;
+    use prof_report::keys::{DSO, Field, SYMBOL};
+    use prof_report::text::TextOptions;
+    use prof_sketch::Sketch;
+    use prof_stats::{Kind, Verdict};
+
+    /// A run of `parts`: stacks and how many samples each has, one after the
+    /// other.
+    pub(crate) fn run(name: &str, parts: &[(&str, u64)]) -> Run {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        let mut at = 0;
+        for &(stack, count) in parts {
+            for _ in 0..count {
+                at += 1_000_000;
+                sketch.sample(task, stack, at, 1_000_000);
+            }
+        }
+        sketch.profile.events[0].weight_is_ns = true;
+        sketch.profile.events[0].samples = sketch.profile.samples.len() as u64;
+        let options = TextOptions {
+            sort: Some(vec![Field::Key(DSO), Field::Key(SYMBOL)]),
+            children: false,
+            ..TextOptions::default()
+        };
+        Run::new(name, &sketch.profile, &options, EventId(0))
+    }
+
+    /// Both sides of runs of two functions that scatter by a few samples.
+    pub(crate) fn sides(factor: u64) -> (Vec<Run>, Vec<Run>) {
+        let side = |name: &str, factor: u64| -> Vec<Run> {
+            [3_u64, 0, 5, 2, 7]
+                .into_iter()
+                .map(|more| {
+                    let costs = [("app:f", 500 + more), ("app:g", 300 * factor / 100 + more)];
+                    run(name, &costs)
+                })
+                .collect()
+        };
+        (side("old", 100), side("new", factor))
+    }
+
+    #[test]
+    fn what_became_dearer_is_slower_and_the_rest_is_the_same() {
+        let (before, after) = sides(130);
+        let comparison = Comparison::new(&before, &after, &ComparisonOptions::default()).unwrap();
+        assert_eq!(comparison.kind, Kind::AnotherRun);
+        let said: Vec<_> = comparison
+            .rows
+            .iter()
+            .map(|row| (row.names[1].as_str(), row.verdict))
+            .collect();
+        assert_eq!(said, [("g", Verdict::Slower), ("f", Verdict::Same)]);
+        assert_eq!(comparison.total.verdict, Some(Verdict::Slower));
+        let change = comparison.rows[0].change;
+        assert!(
+            (change.value - 100.0 * 90.0 / 806.8).abs() < 0.1,
+            "{change:?}"
+        );
+        assert!(change.interval(0.95).contains(change.value));
+    }
+
+    #[test]
+    fn shares_fall_where_others_grow_and_costs_do_not() {
+        let (before, after) = sides(200);
+        let options = ComparisonOptions {
+            by: By::Share,
+            ..ComparisonOptions::default()
+        };
+        let by_share = Comparison::new(&before, &after, &options).unwrap();
+        let of_f = by_share
+            .rows
+            .iter()
+            .find(|row| row.names[1] == "f")
+            .unwrap();
+        assert_eq!(of_f.verdict, Verdict::Faster);
+        let by_cost = Comparison::new(&before, &after, &ComparisonOptions::default()).unwrap();
+        let of_f = by_cost.rows.iter().find(|row| row.names[1] == "f").unwrap();
+        assert_eq!(of_f.verdict, Verdict::Same);
+    }
+
+    #[test]
+    fn one_a_side_speaks_of_these_two() {
+        let (before, after) = sides(100);
+        let comparison =
+            Comparison::new(&before[..1], &after[..1], &ComparisonOptions::default()).unwrap();
+        assert_eq!(comparison.kind, Kind::TheseRuns);
+        assert_eq!(comparison.total.verdict, None);
+    }
+
+    #[test]
+    fn what_has_no_samples_is_refused_with_a_cure() {
+        let (before, _) = sides(100);
+        let empty = [run("empty", &[])];
+        let refused = Comparison::new(&before, &empty, &ComparisonOptions::default());
+        let refused = refused.unwrap_err();
+        assert!(
+            matches!(refused, Incomparable::NoSamples { .. }),
+            "{refused}"
+        );
+        assert!(refused.to_string().contains("record longer"));
+        let none = Comparison::new(&before, &[], &ComparisonOptions::default()).unwrap_err();
+        assert_eq!(none, Incomparable::NoRun("after"));
+    }
+
+    #[test]
+    fn a_file_of_another_name_is_matched_and_said_so() {
+        let before = [run(
+            "a",
+            &[("app-old:f", 80), ("app-old:g::h0123456789abcdef", 20)],
+        )];
+        let after = [run(
+            "b",
+            &[("app-new:f", 82), ("app-new:g::hfedcba9876543210", 21)],
+        )];
+        let comparison = Comparison::new(&before, &after, &ComparisonOptions::default()).unwrap();
+        assert_eq!(comparison.rows.len(), 2);
+        assert!(comparison.notes[0].contains("app-new is compared with app-old"));
+    }
+}

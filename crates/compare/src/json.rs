@@ -1,0 +1,208 @@
+//! A comparison as JSON.
+
+use crate::comparison::{By, Comparison, OneSide, Origin, Row, Total};
+use prof_report::harmless_json;
+use prof_stats::{Change, Interval, Kind, Verdict};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use std::io;
+
+/// Writes comparisons, one of each event, as one object, with a newline at the
+/// end. What is not known is null.
+///
+/// # Errors
+/// If `out` cannot be written to.
+pub fn json(comparisons: &[Comparison], out: &mut impl io::Write) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct Diff<'a> {
+        schema: &'a str,
+        events: Vec<Event<'a>>,
+    }
+    let diff = Diff {
+        schema: "prof-diff-1",
+        events: comparisons.iter().map(Event).collect(),
+    };
+    harmless_json::write(&diff, out)?;
+    out.write_all(b"\n")
+}
+
+/// A figure, if it is one.
+fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
+/// The verdict's name in JSON and CSV.
+pub(crate) fn name_of(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::Same => "same",
+        Verdict::Undecided { .. } => "undecided",
+    }
+}
+
+/// How much more has to be measured for a verdict.
+pub(crate) fn needs_of(verdict: Verdict) -> Option<u64> {
+    match verdict {
+        Verdict::Undecided { needs } => needs,
+        _ => None,
+    }
+}
+
+struct Event<'a>(&'a Comparison);
+
+impl Serialize for Event<'_> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let comparison = self.0;
+        fn recordings(side: &[Origin]) -> Vec<Recording<'_>> {
+            side.iter().map(Recording::of).collect()
+        }
+        let mut map = out.serialize_map(None)?;
+        map.serialize_entry("name", &comparison.event)?;
+        map.serialize_entry("unit", comparison.unit.name())?;
+        map.serialize_entry(
+            "kind",
+            match comparison.kind {
+                Kind::TheseRuns => "these recordings",
+                Kind::AnotherRun => "other runs",
+            },
+        )?;
+        map.serialize_entry(
+            "by",
+            match comparison.options.by {
+                By::Cost => "cost",
+                By::Share => "share",
+            },
+        )?;
+        map.serialize_entry("bound_percent", &finite(comparison.options.bound))?;
+        map.serialize_entry("false_discoveries", &finite(comparison.options.level))?;
+        map.serialize_entry("detectable_percent", &finite(comparison.detectable))?;
+        map.serialize_entry("before", &recordings(&comparison.before))?;
+        map.serialize_entry("after", &recordings(&comparison.after))?;
+        map.serialize_entry("notes", &comparison.notes)?;
+        map.serialize_entry("total", &TotalOf(&comparison.total))?;
+        let rows = comparison.rows.iter().map(|row| OneRow(comparison, row));
+        map.serialize_entry("rows", &rows.collect::<Vec<_>>())?;
+        map.end()
+    }
+}
+
+#[derive(Serialize)]
+struct Recording<'a> {
+    name: &'a str,
+    samples: u64,
+    total: Option<f64>,
+}
+
+impl<'a> Recording<'a> {
+    fn of(origin: &'a Origin) -> Self {
+        Self {
+            name: &origin.name,
+            samples: origin.samples,
+            total: finite(origin.total),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Changed {
+    percent: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+}
+
+impl Changed {
+    fn of(change: &Change) -> Self {
+        let Interval { low, high } = change.interval(0.95);
+        Self {
+            percent: finite(change.value),
+            low: finite(low),
+            high: finite(high),
+        }
+    }
+}
+
+struct TotalOf<'a>(&'a Total);
+
+impl Serialize for TotalOf<'_> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let total = self.0;
+        let mut change = Changed::of(&total.change);
+        if total.verdict.is_none() {
+            // The scatter of runs is not known.
+            (change.low, change.high) = (None, None);
+        }
+        let mut map = out.serialize_map(None)?;
+        map.serialize_entry("before", &finite(total.before))?;
+        map.serialize_entry("after", &finite(total.after))?;
+        map.serialize_entry("change", &change)?;
+        map.serialize_entry("verdict", &total.verdict.map(name_of))?;
+        map.serialize_entry("needs", &total.verdict.and_then(needs_of))?;
+        map.end()
+    }
+}
+
+#[derive(Serialize)]
+struct SideOf {
+    cost: Option<f64>,
+    share: Option<f64>,
+    share_low: Option<f64>,
+    share_high: Option<f64>,
+    samples: u64,
+}
+
+impl SideOf {
+    fn of(side: &OneSide) -> Self {
+        Self {
+            cost: finite(side.cost),
+            share: finite(side.share),
+            share_low: finite(side.interval.low),
+            share_high: finite(side.interval.high),
+            samples: side.samples,
+        }
+    }
+}
+
+struct OneRow<'a>(&'a Comparison, &'a Row);
+
+impl Serialize for OneRow<'_> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let Self(comparison, row) = self;
+        let mut map = out.serialize_map(None)?;
+        for (key, name) in comparison.keys.iter().zip(&row.names) {
+            map.serialize_entry(key.name(), name)?;
+        }
+        map.serialize_entry("before", &SideOf::of(&row.before))?;
+        map.serialize_entry("after", &SideOf::of(&row.after))?;
+        map.serialize_entry("change", &Changed::of(&row.change))?;
+        map.serialize_entry("verdict", name_of(row.verdict))?;
+        map.serialize_entry("needs", &needs_of(row.verdict))?;
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::json;
+    use crate::comparison::tests::sides;
+    use crate::{Comparison, ComparisonOptions};
+
+    #[test]
+    fn rows_have_their_keys_intervals_and_verdicts() {
+        let (before, after) = sides(130);
+        let comparison = Comparison::new(&before, &after, &ComparisonOptions::default()).unwrap();
+        let mut out = Vec::new();
+        json(&[comparison], &mut out).unwrap();
+        let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        let event = &value["events"][0];
+        let row = &event["rows"][0];
+        assert_eq!(
+            (&row["symbol"], &row["verdict"]),
+            (&"g".into(), &"slower".into())
+        );
+        let at = |name: &str| row["change"][name].as_f64().unwrap();
+        assert!(at("low") < at("percent") && at("percent") < at("high"));
+        assert_eq!(event["before"].as_array().unwrap().len(), 5);
+        assert_eq!(event["kind"], "other runs");
+    }
+}

@@ -1,0 +1,216 @@
+//! How sure the rows of a table are: what sampling the same run again would
+//! show.
+
+use super::first_places::{frames, self_site};
+use super::tally::{Cell, Split, Tally};
+use super::{GroupId, NodeId, RowKey, Rows, RowsOptions, Scene};
+use prof_stats::{Loss, Moments, SamplingOrder, Share};
+use rustc_hash::FxHashMap;
+
+/// The shares of a row's own samples, and of those with it in the stack.
+#[derive(Debug, Clone, Copy)]
+pub struct Sure {
+    /// Samples taken in it.
+    pub own: Share,
+    /// Samples with it in the stack; as `own` where that was not asked for.
+    pub total: Share,
+}
+
+/// How sure each row of a table is.
+#[derive(Debug)]
+pub struct Certainty {
+    of_row: FxHashMap<RowKey, Sure>,
+    none: Share,
+}
+
+/// The samples of a scene in the order in which each thread's were taken.
+struct Trace {
+    order: SamplingOrder,
+    /// By sample: index of its cell, `u32::MAX` for hidden ones.
+    cells: Vec<u32>,
+    loss: Loss,
+}
+
+impl Certainty {
+    /// Of the rows of a table that was made with `options`. With `relative`
+    /// shares are of what is shown, else of all in the scope; `totals` says
+    /// whether callers are asked for, too. Takes time in proportion to the
+    /// samples, with totals times the depth of their stacks.
+    pub fn new(
+        scene: &Scene<'_>,
+        (rows, options): (&Rows, &RowsOptions),
+        relative: bool,
+        totals: bool,
+    ) -> Self {
+        let split = Split::of(&options.aparts, options.quantum);
+        let (trace, cells) = Trace::new(scene, &split, relative);
+        let mut index = FxHashMap::default();
+        let members: Vec<Members> = cells
+            .iter()
+            .map(|cell| Members::of(scene, rows, cell, &mut index))
+            .collect();
+        let count = index.len();
+        let own = || trace.shares(count, &members, |of| of.own.as_slice());
+        let total = || trace.shares(count, &members, |of| of.total.as_slice());
+        let (own, total) = if totals {
+            rayon::join(own, total)
+        } else {
+            let own = own();
+            (own.clone(), own)
+        };
+        let sure = |at: u32| {
+            let (&own, &total) = own.get(at as usize).zip(total.get(at as usize))?;
+            Some(Sure { own, total })
+        };
+        Self {
+            of_row: index
+                .iter()
+                .filter_map(|(&key, &at)| Some((key, sure(at)?)))
+                .collect(),
+            none: Moments::default().share(&trace.order, trace.loss),
+        }
+    }
+
+    /// How sure a row is; for one that nothing was counted for, how sure that
+    /// is.
+    pub fn of(&self, key: RowKey) -> Sure {
+        let none = Sure {
+            own: self.none,
+            total: self.none,
+        };
+        self.of_row.get(&key).copied().unwrap_or(none)
+    }
+
+    /// The share of something without a sample.
+    pub fn of_nothing(&self) -> Share {
+        self.none
+    }
+}
+
+/// Which rows the samples of a cell are in.
+#[derive(Default)]
+struct Members {
+    /// None or one.
+    own: Vec<u32>,
+    /// Each once.
+    total: Vec<u32>,
+}
+
+impl Members {
+    fn of(scene: &Scene<'_>, rows: &Rows, cell: &Cell, index: &mut FxHashMap<RowKey, u32>) -> Self {
+        // What a transform took out is in no row.
+        let Some(path) = scene.path_of(cell.stack) else {
+            return Self::default();
+        };
+        let frames = match path {
+            NodeId::ROOT => Vec::new(),
+            _ => frames(scene, cell.stack),
+        };
+        let mut row = |frame: u32| -> u32 {
+            let group: GroupId = cell.group;
+            let next = index.len() as u32;
+            *index.entry(RowKey { group, frame }).or_insert(next)
+        };
+        let key = |site: super::SiteId| rows.keys_of_sites().get(site.0 as usize).copied();
+        let own = row(self_site(scene, &frames).and_then(key).unwrap_or(u32::MAX));
+        let mut total: Vec<u32> = frames.into_iter().filter_map(key).map(row).collect();
+        total.push(own);
+        total.sort_unstable();
+        total.dedup();
+        Self {
+            own: vec![own],
+            total,
+        }
+    }
+}
+
+impl Trace {
+    fn new(scene: &Scene<'_>, split: &Split, relative: bool) -> (Self, Vec<Cell>) {
+        let mut samples = Vec::new();
+        let mut cells = Vec::new();
+        let of = (scene.profile(), scene.selection());
+        let tally = Tally::observed(of, scene.kept(), split, |sample, cell| {
+            if cell.is_some() || !relative {
+                samples.push((sample.task.0, sample.period));
+                cells.push(cell.unwrap_or(u32::MAX));
+            }
+        });
+        let trace = Self {
+            order: SamplingOrder::new(&samples),
+            cells,
+            loss: Loss {
+                samples: scene.event().map_or(0, |event| event.lost),
+                pieces: 0,
+            },
+        };
+        (trace, tally.cells)
+    }
+
+    /// By row.
+    fn shares<'m>(
+        &self,
+        rows: usize,
+        members: &'m [Members],
+        of: impl Fn(&'m Members) -> &'m [u32],
+    ) -> Vec<Share> {
+        let mut moments = vec![Moments::default(); rows];
+        for sample in self.order.samples() {
+            let cell = self.cells.get(sample as usize).copied();
+            let in_rows = cell.and_then(|cell| members.get(cell as usize));
+            for &row in in_rows.map_or([].as_slice(), &of) {
+                if let Some(moments) = moments.get_mut(row as usize) {
+                    moments.add(&self.order, sample);
+                }
+            }
+        }
+        let share = |moments: Moments| moments.share(&self.order, self.loss);
+        moments.into_iter().map(share).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Certainty;
+    use crate::keys::{COMM, DSO, SYMBOL, SortKey};
+    use crate::model::{Rows, RowsOptions, Scene, Selection};
+    use prof_sketch::Sketch;
+
+    #[test]
+    fn each_row_s_share_is_that_of_the_table_and_lies_in_its_interval() {
+        let mut sketch = Sketch::new();
+        let tasks = [sketch.task(1, 1, "a"), sketch.task(1, 2, "b")];
+        for at in 0..400_u64 {
+            let stack = match at % 7 {
+                0 | 3 => "app:main;app:f",
+                1 => "app:main;app:f;app:main;app:g",
+                _ => "app:main",
+            };
+            sketch.sample(tasks[(at % 3 % 2) as usize], stack, at, 10 + at % 5);
+        }
+        let scene = Scene::new(&sketch.profile, Selection::default());
+        let options = RowsOptions::by([COMM, DSO, SYMBOL].map(SortKey::apart).to_vec());
+        let rows = Rows::new(&scene, &options);
+        let certainty = Certainty::new(&scene, (&rows, &options), false, true);
+        let whole = rows.scope_total().period as f64;
+        assert_eq!(rows.list().len(), 6);
+        for row in rows.list() {
+            let sure = certainty.of(row.key);
+            for (found, weight) in [(sure.own, row.own), (sure.total, row.total)] {
+                assert!((found.share - weight.period as f64 / whole).abs() < 1e-12);
+                assert_eq!(found.hits, weight.samples);
+                assert!(found.interval(0.95).contains(found.share));
+            }
+        }
+    }
+
+    #[test]
+    fn no_samples_are_unsure_and_no_nan() {
+        let sketch = Sketch::new();
+        let scene = Scene::new(&sketch.profile, Selection::default());
+        let options = RowsOptions::by([COMM, DSO, SYMBOL].map(SortKey::apart).to_vec());
+        let rows = Rows::new(&scene, &options);
+        let certainty = Certainty::new(&scene, (&rows, &options), true, true);
+        let interval = certainty.of_nothing().interval(0.95);
+        assert_eq!((interval.low, interval.high), (0.0, 1.0));
+    }
+}

@@ -1,0 +1,228 @@
+//! `prof diff`: perf's figures against both perfs, verdicts on programs whose
+//! change is known, and what cannot be compared.
+
+use crate::oracle::{compiled, fixture, have, perf_at, perfs, prof, scratch};
+use std::path::{Path, PathBuf};
+
+/// Records the program doing so many units of each of its two functions.
+fn recorded(test: &str, program: &Path, name: &str, units: [u32; 2]) -> PathBuf {
+    let path = scratch().join(format!("diff-{test}-{name}.data"));
+    let out = path.to_str().expect("UTF-8");
+    let units = units.map(|count| count.to_string());
+    let program = program.to_str().expect("UTF-8");
+    // The event of every machine; only the program itself, not the kernel.
+    let record = [
+        "record",
+        "-q",
+        "-F",
+        "4000",
+        "-e",
+        "cpu-clock:u",
+        "-o",
+        out,
+        "--",
+        program,
+    ];
+    prof(&[&record[..], &[units[0].as_str(), units[1].as_str()]].concat()).succeeded("record");
+    path
+}
+
+fn texts(paths: &[PathBuf]) -> Vec<&str> {
+    paths
+        .iter()
+        .map(|path| path.to_str().expect("UTF-8"))
+        .collect()
+}
+
+/// Both sides of three runs; one function does three times as much after.
+fn sides(test: &str) -> Option<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let program = compiled(test, "two_costs.c", &["-O1", "-g"])?;
+    let record = |name: &str, units| recorded(test, &program, name, units);
+    let pairs: Vec<(PathBuf, PathBuf)> = (0..3)
+        .map(|run| {
+            let before = record(&format!("before{run}"), [300, 300]);
+            (before, record(&format!("after{run}"), [900, 300]))
+        })
+        .collect();
+    Some(pairs.into_iter().unzip())
+}
+
+#[test]
+fn what_does_three_times_as_much_is_slower() {
+    let Some((before, after)) = sides("planted") else {
+        return;
+    };
+    let args = [
+        &["diff", "--json", "--before"][..],
+        &texts(&before),
+        &["--after"],
+        &texts(&after),
+    ];
+    let out = prof(&args.concat()).succeeded("diff");
+    let value: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let event = &value["events"][0];
+    assert_eq!(event["kind"], "other runs");
+    let rows = event["rows"].as_array().expect("rows");
+    let row = |name: &str| {
+        rows.iter()
+            .find(|row| row["symbol"] == name)
+            .expect("a row")
+    };
+    let planted = row("first_cost");
+    assert_eq!(planted["verdict"], "slower", "{planted}");
+    let ratio = planted["after"]["cost"]
+        .as_f64()
+        .zip(planted["before"]["cost"].as_f64());
+    let (after, before) = ratio.expect("costs");
+    assert!(after > before, "{planted}");
+    assert!(!out.text().contains("NaN") && !out.text().contains("inf"));
+}
+
+#[test]
+fn one_a_side_is_said_to_be_these_two() {
+    let Some((before, after)) = sides("two") else {
+        return;
+    };
+    let out = prof(&["diff", texts(&before)[0], texts(&after)[0]]).succeeded("diff");
+    assert!(
+        out.text().contains("between these two recordings"),
+        "{}",
+        out.text()
+    );
+    let row = out.text();
+    let row = row
+        .lines()
+        .find(|line| line.ends_with("first_cost"))
+        .expect("a row");
+    assert!(row.contains("slower"), "{row}");
+    let csv = prof(&["diff", "--csv", texts(&before)[0], texts(&after)[0]]).succeeded("diff");
+    assert!(
+        csv.text().starts_with("event,before_percent,before_cost,"),
+        "{}",
+        csv.text()
+    );
+    assert!(csv.text().contains(",slower,"));
+}
+
+/// Lines without comments, names and figures only, in the order of names: where
+/// figures are equal, perf's order is by chance.
+fn sorted(text: &str) -> Vec<String> {
+    let lines = text
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty());
+    let mut lines: Vec<String> = lines.map(|line| line.trim_end().to_owned()).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn computations_are_perf_s_to_the_digit() {
+    let test = "computations_are_perf_s_to_the_digit";
+    let Some((before, after)) = sides("perf") else {
+        return;
+    };
+    let both = [texts(&before)[0], texts(&after)[0]];
+    let options: [&[&str]; 7] = [
+        &["-c", "delta"],
+        &["-c", "delta-abs"],
+        &["-c", "ratio"],
+        &["-c", "wdiff:1,2"],
+        &["-c", "delta", "-b"],
+        &["-c", "delta", "-s", "sym"],
+        &["-c", "delta", "-s", "comm,dso"],
+    ];
+    for program in perfs(test) {
+        for options in options {
+            let args = [&["diff"][..], options, &both].concat();
+            let theirs = perf_at(&program, &args).succeeded("perf diff").text();
+            let ours = prof(&args).succeeded("prof diff").text();
+            let heads = |text: &str| -> Vec<String> {
+                let lines = text.lines().filter(|line| line.starts_with('#'));
+                lines.map(|line| line.trim_end().to_owned()).collect()
+            };
+            assert_eq!(heads(&ours), heads(&theirs), "{options:?}");
+            assert_eq!(sorted(&ours), sorted(&theirs), "{options:?}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_with_a_cure() {
+    let test = "what_cannot_be_compared_is_refused_with_a_cure";
+    let Some(program) = compiled(test, "two_costs.c", &["-O1", "-g"]) else {
+        return;
+    };
+    let clock = recorded("refused", &program, "clock", [50, 50]);
+    let other = scratch().join("diff-refused-faults.data");
+    let (clock, other) = (
+        clock.to_str().expect("UTF-8"),
+        other.to_str().expect("UTF-8"),
+    );
+    let program = program.to_str().expect("UTF-8");
+    let record = [
+        "record",
+        "-q",
+        "-c",
+        "1",
+        "-e",
+        "page-faults:u",
+        "-o",
+        other,
+        "--",
+    ];
+    prof(&[&record[..], &[program, "1", "1"]].concat()).succeeded("record");
+    let refused = |args: &[&str], code: i32, words: &str| {
+        let ended = prof(args);
+        assert_eq!(ended.code, code, "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(words), "{args:?}: {}", ended.stderr);
+        assert!(ended.stdout.is_empty(), "{args:?}");
+    };
+    refused(&["diff", clock, other], 1, "no event is in all recordings");
+    refused(&["diff", clock, "/nonexistent"], 1, "cannot open");
+    refused(
+        &["diff", clock, clock, clock],
+        2,
+        "--before A1 A2 --after B1 B2",
+    );
+    refused(&["diff", "--per", "cycles", clock, clock], 1, "--per");
+    refused(&["diff", "--per", "0", clock, clock], 2, "above 0");
+    refused(&["diff", "-c", "cycles", clock, clock], 2, "basic blocks");
+    refused(&["diff", "--period", clock, clock], 2, "--csv");
+}
+
+#[test]
+fn a_recording_is_the_same_as_itself() {
+    let recordings = std::fs::read_dir(fixture("recordings")).expect("a folder");
+    for entry in recordings.flatten() {
+        let path = entry.path();
+        let path = path.to_str().expect("UTF-8");
+        let ended = prof(&["diff", "-f", "--json", path, path]);
+        if ended.code != 0 && ended.code != 3 {
+            assert!(ended.stderr.contains(path), "{path}: {}", ended.stderr);
+            continue;
+        }
+        let text = ended.text();
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{path}");
+        assert!(
+            !text.contains("\"slower\"") && !text.contains("\"faster\""),
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn without_arguments_it_is_the_old_and_the_new_recording() {
+    let test = "without_arguments_it_is_the_old_and_the_new_recording";
+    if !have(test, "gcc") {
+        return;
+    }
+    let folder = scratch().join("diff-default");
+    std::fs::create_dir_all(&folder).expect("the target folder is writable");
+    let ended = crate::oracle::prof_command()
+        .arg("diff")
+        .current_dir(&folder)
+        .output()
+        .expect("prof starts");
+    let message = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(message.contains("perf.data.old"), "{message}");
+}
