@@ -9,7 +9,7 @@ use super::wanted::Wanted;
 use crate::processes::Processes;
 use crate::stacks::{Beyond, OpenFile, StackUnwinder, UserState};
 use prof_profile::ChainEnd;
-use prof_unwind::{Base, Cursor};
+use prof_unwind::{Base, Cursor, FpFrom};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 
@@ -88,6 +88,8 @@ pub(super) struct Chains<F, M> {
     is_pressed: bool,
     /// What lay beyond the copied pieces of threads lately.
     wanted: Wanted,
+    /// And beyond that of the latest sample.
+    reached: Vec<Range<u64>>,
 }
 
 impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
@@ -103,6 +105,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             spare: SparePieces::default(),
             is_pressed: false,
             wanted: Wanted::default(),
+            reached: Vec::new(),
         }
     }
 
@@ -161,17 +164,14 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         };
         out.clear();
         let decided = walk.run(out);
-        let reach = walk.reach(&decided);
+        walk.reach(&decided, &mut self.reached);
         self.scratch = walk.inner;
         self.scratch.clear();
-        if let Some(mut ranges) = reach {
+        if self.reached.iter().any(|range| !range.is_empty()) {
             self.last_beyond = self.drain;
             let is_whole = decided.end == ChainEnd::Root;
-            if !is_whole && let Some(before) = self.wanted.ranges(sample.tid, ranges.len()) {
-                // Where the stack begins was seen: it still does.
-                ranges = before.to_vec();
-            }
-            self.wanted.note(sample.tid, ranges, is_whole, self.drain);
+            self.wanted
+                .note(sample.tid, &self.reached, is_whole, self.drain);
         }
         decided
     }
@@ -262,7 +262,7 @@ fn straight_slots(sample: &ThreadSample<'_>) -> Range<u64> {
 impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     /// Walks to the thread's start and puts what is believed into `out`.
     fn run(&mut self, out: &mut Vec<u64>) -> Decided {
-        self.note(None, self.drain, Proof::Shown);
+        self.note((None, FpFrom::Callee), self.drain, Proof::Shown);
         let mut stop = self.copied_part();
         let proven = self.inner.len();
         if self.is_pressed && self.leaves_copy(stop) {
@@ -435,7 +435,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             match source {
                 Source::Copied => {
                     self.links.learn(&mut around, &callee, &self.cursor);
-                    self.note(step.slot, self.drain - 1, Proof::Shown);
+                    self.note((step.slot, step.fp), self.drain - 1, Proof::Shown);
                 }
                 Source::Live => {
                     let links = &mut *self.links;
@@ -443,7 +443,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
                     if proof == Proof::Refuted {
                         return Stop::Ended(ChainEnd::Unproven);
                     }
-                    self.note(step.slot, self.drain, proof);
+                    self.note((step.slot, step.fp), self.drain, proof);
                 }
             }
         }
@@ -457,26 +457,22 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         }
     }
 
-    /// Adds the frame that the walk is at.
-    fn note(&mut self, slot: Option<u64>, since: u64, proof: Proof) {
+    /// Adds the frame that the walk is at, whose return address and frame
+    /// pointer were found there.
+    fn note(&mut self, (slot, fp_from): (Option<u64>, FpFrom), since: u64, proof: Proof) {
         let (pc, slot) = (self.cursor.pc(), slot.unwrap_or(0));
-        let registers = self.cursor.registers();
-        let word = registers.machine().word();
-        let below = slot.wrapping_sub(u64::from(word));
-        let kept = self.sample.copied().word(below, word);
-        let fp = kept
-            .filter(|&kept| registers.fp() == Some(kept))
-            .unwrap_or(0);
         let known = self.outer.known(slot, pc).copied();
         self.inner.push(Known {
             slot,
             pc,
             sp: self.cursor.registers().sp(),
+            fp: self.cursor.registers().fp().unwrap_or(0),
+            fp_from,
+            needs_fp: false,
             key: self.cursor.key(),
             since: known.map_or(since, |known| known.since),
             looks: known.map_or(self.outer.looks(), |known| known.looks),
             proof,
-            fp,
             base: Base::Other,
         });
     }
@@ -491,8 +487,9 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     }
 
     /// The memory beyond the copied piece that this chain went through, or
-    /// ended in; `None` if it did not leave the piece.
-    fn reach(&self, decided: &Decided) -> Option<Vec<Range<u64>>> {
+    /// ended in; only empty ranges if it did not leave the piece.
+    fn reach(&self, decided: &Decided, ranges: &mut Vec<Range<u64>>) {
+        ranges.clear();
         let dump = &self.sample.state.dump;
         let (start, end) = (dump.start, dump.end());
         // On one stack the outermost slot says it all.
@@ -504,7 +501,6 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         let beyond = slots
             .map(|frame| frame.slot)
             .filter(|slot| *slot != 0 && !(start..end).contains(slot));
-        let mut ranges: Vec<Range<u64>> = Vec::new();
         let mut stack = end..end;
         for slot in beyond {
             let near = stack.start.saturating_sub(SAME_STACK)..stack.end.saturating_add(SAME_STACK);
@@ -520,10 +516,6 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             stack.end = stack.end.saturating_add(further);
         }
         ranges.push(stack);
-        ranges
-            .iter()
-            .any(|range| !range.is_empty())
-            .then_some(ranges)
     }
 
     /// Reads slots of the known frames outside of `at` again: the nearest,
@@ -536,14 +528,28 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         let Some(count) = beyond.map(|last| last + 1) else {
             return true;
         };
+        if self.outer.is_verified(count, self.drain) {
+            return true;
+        }
+        let all = count;
         let mut chosen = [0_usize; VERIFIED];
         let chosen = choose(count, self.drain as usize, &mut chosen);
-        let mut addresses = [0_u64; VERIFIED];
-        let mut words = [0_u64; VERIFIED];
-        for (address, &index) in addresses.iter_mut().zip(chosen) {
-            *address = known.get(index).map_or(0, |frame| frame.slot);
+        // Of each the return address and, where it matters, the frame pointer.
+        let expected = chosen.iter().flat_map(|&index| {
+            let frame = known.get(index);
+            let slot = frame.map(|frame| (index, frame.slot, frame.pc));
+            let fp = frame.and_then(|frame| Some((index, frame.fp_slot()?, frame.fp)));
+            slot.into_iter().chain(fp)
+        });
+        let mut compared = [(0, 0, 0); 2 * VERIFIED];
+        let mut addresses = [0; 2 * VERIFIED];
+        let mut words = [0; 2 * VERIFIED];
+        let mut count = 0;
+        for ((place, address), word) in compared.iter_mut().zip(&mut addresses).zip(expected) {
+            (*place, *address) = (word, word.1);
+            count += 1;
         }
-        let addresses = addresses.get(..chosen.len()).unwrap_or_default();
+        let addresses = addresses.get(..count).unwrap_or_default();
         let pid = self.sample.state.pid;
         let got = self.memory.read_words(pid, addresses, &mut words);
         self.is_unreadable |= got < addresses.len();
@@ -551,20 +557,21 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             4 => u64::from(u32::MAX),
             _ => u64::MAX,
         };
-        let differs = |(&index, &word): (&usize, &u64)| {
-            known
-                .get(index)
-                .is_some_and(|frame| frame.pc != word & mask)
-                .then_some(index)
-        };
-        let changed = chosen.iter().zip(words.get(..got).unwrap_or_default());
+        let words = words.get(..got).unwrap_or_default();
+        let differs = compared.iter().zip(words);
+        let differs = differs.filter(|((_, _, expected), word)| *expected != **word & mask);
         // The outermost difference: what is inside of it may have followed.
-        match changed.filter_map(differs).min() {
+        match differs.map(|((index, ..), _)| *index).min() {
             Some(index) => {
                 self.outer.changed(index);
                 false
             }
-            None => true,
+            None => {
+                if got == addresses.len() {
+                    self.outer.verified(all, self.drain);
+                }
+                true
+            }
         }
     }
 

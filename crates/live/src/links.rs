@@ -61,8 +61,9 @@ impl Links {
             return;
         }
         let mut beyond = ();
-        let caller = function(around, caller.lookup(), &mut beyond);
+        // The caller last: its rules are looked up next.
         let callee = function(around, callee.lookup(), &mut beyond);
+        let caller = function(around, caller.lookup(), &mut beyond);
         if let (Some(caller), Some(callee)) = (caller, callee) {
             if self.seen.len() >= MAX_LINKS {
                 self.seen.clear();

@@ -12,12 +12,16 @@ use std::ops::RangeInclusive;
 
 /// Drains that a chain is on trial.
 const TRIAL: u64 = 8;
-/// The same for one that needs to be seen more often.
-const LONGEST_TRIAL: u64 = 24;
+/// The same for one that needs to be seen more often: a thread that shares its
+/// CPU with five others comes to run six times.
+const LONGEST_TRIAL: u64 = 64;
 /// A part of ready records grows to this, bytes.
 const LONGEST_PART: usize = 256 << 10;
 /// Buffers of parts that are kept for reuse.
 const SPARE: usize = 8;
+/// The same of records on trial, and the most bytes of such a buffer.
+const SPARE_RECORDS: usize = 256;
+const SPARE_RECORD: usize = 4096;
 /// Most bytes that wait; more ends the trials early.
 const MOST_WAITING: usize = 6 << 20;
 
@@ -86,6 +90,8 @@ pub(super) struct Outbox {
     waiting: usize,
     /// Buffers for parts to come: fresh memory costs as much as to fill it.
     spare: Vec<Vec<u8>>,
+    /// And for records on trial.
+    spare_records: Vec<Vec<u8>>,
 }
 
 impl Outbox {
@@ -108,6 +114,19 @@ impl Outbox {
                 records
             }
             _ => unreachable!("just pushed"),
+        }
+    }
+
+    /// An empty buffer for a record on trial.
+    pub(super) fn buffer(&mut self) -> Vec<u8> {
+        self.spare_records.pop().unwrap_or_default()
+    }
+
+    /// Takes the record of a candidate back.
+    fn give_back(&mut self, mut record: Vec<u8>) {
+        if self.spare_records.len() < SPARE_RECORDS && record.capacity() <= SPARE_RECORD {
+            record.clear();
+            self.spare_records.push(record);
         }
     }
 
@@ -195,12 +214,14 @@ impl Outbox {
                     }
                     let both = whole.record.len() + proven.record.len();
                     self.waiting = self.waiting.saturating_sub(both);
-                    let chosen = match verdict {
-                        Verdict::Sure => whole,
-                        Verdict::Unsure | Verdict::Failed => proven,
+                    let (chosen, other) = match verdict {
+                        Verdict::Sure => (whole, proven),
+                        Verdict::Unsure | Verdict::Failed => (proven, whole),
                     };
                     out(&chosen.record);
                     decided(chosen.ended);
+                    self.give_back(chosen.record);
+                    self.give_back(other.record);
                 }
             }
         }

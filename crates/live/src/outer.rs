@@ -18,7 +18,7 @@
 
 use super::links::Proof;
 use super::memory::Copied;
-use prof_unwind::Base;
+use prof_unwind::{Base, FpFrom};
 use rustc_hash::FxHashMap;
 use std::ops::RangeInclusive;
 
@@ -54,9 +54,12 @@ pub(super) struct Known {
     pub(super) looks: u32,
     /// What the call says of it.
     pub(super) proof: Proof,
-    /// The frame pointer in the frame, if it stands right below the return
-    /// address; else 0.
+    /// The frame pointer in the frame; 0 if it is lost.
     pub(super) fp: u64,
+    /// Where that was found.
+    pub(super) fp_from: FpFrom,
+    /// Whether it decides on the place of a return address further out.
+    pub(super) needs_fp: bool,
     /// What its own caller was found by.
     pub(super) base: Base,
 }
@@ -65,11 +68,23 @@ impl Known {
     /// Whether a frame at this place with this return address has the same
     /// caller, as long as the words on the stack that are compared stay.
     fn is_rigid(&self) -> bool {
-        match self.base {
-            Base::Stack => true,
-            Base::Frame => self.fp != 0,
-            Base::Other => false,
+        let is_lost = self.needs_fp && self.fp_from == FpFrom::Other;
+        self.base != Base::Other && !is_lost
+    }
+
+    /// Where the frame pointer stands on which frames further out hang.
+    pub(super) fn fp_slot(&self) -> Option<u64> {
+        match self.fp_from {
+            FpFrom::Memory(at) if self.needs_fp => Some(at),
+            _ => None,
         }
+    }
+
+    /// Whether the frame pointer that frames further out hang on was copied as
+    /// another one.
+    fn is_repointed(&self, copied: &Copied<'_>, word: u8) -> bool {
+        let now = self.fp_slot().and_then(|at| copied.word(at, word));
+        now.is_some_and(|fp| fp != self.fp)
     }
 }
 
@@ -101,6 +116,8 @@ pub(super) struct OuterFrames {
     looks: u32,
     /// The last of these drains.
     looked: u64,
+    /// The drain in which so many of the frames were last found unchanged.
+    verified: (u64, usize),
 }
 
 /// What a slot has held.
@@ -129,7 +146,14 @@ impl OuterFrames {
     /// innermost first.
     pub(super) fn replace_inner(&mut self, end: usize, inner: &[Known]) {
         self.truncate(end);
-        self.frames.extend(inner.iter().rev());
+        let mut caller = self.frames.last().copied();
+        for frame in inner.iter().rev() {
+            let is_passed_on = caller.is_some_and(|it| it.needs_fp && it.fp_from == FpFrom::Callee);
+            let mut frame = *frame;
+            frame.needs_fp = frame.base == Base::Frame || is_passed_on;
+            self.frames.push(frame);
+            caller = Some(frame);
+        }
         let mut last = match self.in_order.checked_sub(1) {
             Some(at) => self.frames.get(at).map_or(0, |frame| frame.slot),
             None => u64::MAX,
@@ -157,20 +181,26 @@ impl OuterFrames {
         self.frames.truncate(len);
         self.in_order = self.in_order.min(len);
         self.rigid = self.rigid.min(len);
+        self.verified.1 = self.verified.1.min(len);
+    }
+
+    /// Whether just the first `count` frames were found unchanged in drain
+    /// `now`: later samples of it were taken before that, too.
+    pub(super) fn is_verified(&self, count: usize, now: u64) -> bool {
+        self.verified == (now, count)
+    }
+
+    /// The first `count` frames are unchanged in drain `now`.
+    pub(super) fn verified(&mut self, count: usize, now: u64) {
+        self.verified = (now, count);
     }
 
     /// Drops what a sample with this copied piece shows to be gone.
     pub(super) fn settle(&mut self, copied: &Copied<'_>, word: u8) {
         let dump = &copied.dump;
-        let is_repointed = |frame: &Known| {
-            let below = frame.slot.wrapping_sub(u64::from(word));
-            frame.base == Base::Frame
-                && frame.fp != 0
-                && copied.word(below, word).is_some_and(|fp| fp != frame.fp)
-        };
         if std::mem::take(&mut self.is_left) {
             let is_there = |frame: &Known| {
-                copied.word(frame.slot, word) == Some(frame.pc) && !is_repointed(frame)
+                copied.word(frame.slot, word) == Some(frame.pc) && !frame.is_repointed(copied, word)
             };
             let there = self.frames.iter().take_while(|frame| is_there(frame));
             self.truncate(there.count());
@@ -181,12 +211,16 @@ impl OuterFrames {
             let is_replaced = copied
                 .word(frame.slot, word)
                 .is_some_and(|value| value != frame.pc);
-            is_popped || is_replaced || is_repointed(frame)
+            is_popped || is_replaced || frame.is_repointed(copied, word)
         };
-        // Of frames in order, those above the copy are not touched by it.
+        // Of frames in order, those above the copy are not touched by it, but
+        // for what the callee of the innermost of them has saved.
         let ordered = self.frames.get(..self.in_order).unwrap_or_default();
         let above = match copied.pieces {
-            [] => ordered.partition_point(|frame| frame.slot >= dump.end()),
+            [] => {
+                let above = ordered.partition_point(|frame| frame.slot >= dump.end());
+                above.saturating_sub(1)
+            }
             _ => 0,
         };
         let suspects = self.frames.get(above..).unwrap_or_default();
@@ -350,7 +384,7 @@ mod tests {
     use super::{CALM, Known, OuterFrames, PROBATION, SIGHTINGS};
     use crate::links::Proof;
     use crate::memory::Copied;
-    use prof_unwind::{Base, StackDump};
+    use prof_unwind::{Base, FpFrom, StackDump};
 
     fn frame(slot: u64, pc: u64) -> Known {
         Known {
@@ -362,6 +396,8 @@ mod tests {
             looks: 0,
             proof: Proof::Shown,
             fp: 0,
+            fp_from: FpFrom::Callee,
+            needs_fp: false,
             base: Base::Stack,
         }
     }
@@ -453,6 +489,7 @@ mod tests {
         // which stands where it can be compared.
         frames[1].base = Base::Other;
         (frames[2].base, frames[2].fp) = (Base::Frame, 0x7777);
+        frames[2].fp_from = FpFrom::Memory(0x11f8);
         outer.replace_inner(0, &frames);
         assert_eq!(outer.find(0x1308, 4), Some(0));
         assert_eq!(outer.find(0x1208, 3), Some(1));
@@ -474,6 +511,63 @@ mod tests {
             );
             assert_eq!(slots(&outer), left);
         }
+    }
+
+    /// Frames whose callees saved no frame pointer hang on the one that a
+    /// frame further in has saved, or on the register.
+    #[test]
+    fn a_frame_pointer_counts_where_it_was_saved() {
+        let frames = |from: FpFrom| {
+            let mut frames = [0x1000, 0x1100, 0x1200, 0x1300].map(|slot| frame(slot, slot));
+            frames.iter_mut().for_each(|frame| frame.fp = 0x7777);
+            frames[1].fp_from = from;
+            frames[2].base = Base::Frame;
+            let mut outer = OuterFrames::default();
+            outer.replace_inner(0, &frames);
+            outer
+        };
+        let copied = |fp: u64, word: u64| [fp, 0, 0, word].map(u64::to_le_bytes).concat();
+        for (from, fp, left) in [
+            (FpFrom::Memory(0x10e8), 0x7777, 3),
+            (FpFrom::Memory(0x10e8), 0x6666, 2),
+            // In no slot: the register has it, which the walk compares.
+            (FpFrom::Callee, 0x6666, 3),
+        ] {
+            let mut outer = frames(from);
+            assert!((0..4).all(|at| {
+                let known = outer.until(4)[at];
+                outer.find(known.sp, known.key) == Some(at)
+            }));
+            let bytes = copied(fp, 0x1100);
+            let dump = StackDump {
+                start: 0x10e8,
+                bytes: &bytes,
+            };
+            let copied = Copied {
+                dump,
+                pieces: &[],
+                told: &[],
+            };
+            outer.settle(&copied, 8);
+            assert_eq!(slots(&outer).len(), left, "{from:?} {fp:#x}");
+        }
+        // Computed from something else: only as far in as that frame.
+        let outer = frames(FpFrom::Other);
+        let found = |slot: u64| outer.find(slot + 8, slot);
+        assert_eq!((found(0x1100), found(0x1000)), (Some(2), None));
+    }
+
+    #[test]
+    fn what_was_verified_counts_for_its_drain_and_as_long_as_it_stays() {
+        let mut outer = outer();
+        assert!(!outer.is_verified(2, 7));
+        outer.verified(2, 7);
+        assert!(outer.is_verified(2, 7) && !outer.is_verified(2, 8));
+        assert!(!outer.is_verified(1, 7) && !outer.is_verified(3, 7));
+        outer.replace_inner(2, &[frame(0xe00, 9)]);
+        assert!(outer.is_verified(2, 7), "of them none was replaced");
+        outer.replace_inner(1, &[frame(0xe00, 9), frame(0xf00, 8)]);
+        assert!(!outer.is_verified(2, 7));
     }
 
     #[test]

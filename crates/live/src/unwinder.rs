@@ -64,7 +64,8 @@ pub struct LiveUnwinder<M> {
     stale: FxHashSet<(i32, u64)>,
     outbox: Outbox,
     chain: Vec<u64>,
-    /// What the kernel found of the sample's user chain.
+    /// What the kernel found of the sample's user chain; then the proven part
+    /// of it.
     frames: Vec<u64>,
     counts: Counts,
     /// Memory for samples to come, by thread and time.
@@ -420,19 +421,22 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             *counts.ends.entry(ended).or_default() += 1;
             return;
         };
-        let mut candidate = |mut chain: Vec<u64>, end| {
-            let ended = ended(processes, pid, &chain, end);
-            let mut record = Vec::new();
-            rewritten(&mut chain, &mut record);
+        let outbox = &mut self.outbox;
+        let mut candidate = |chain: &mut Vec<u64>, end| {
+            let ended = ended(processes, pid, chain, end);
+            let mut record = outbox.buffer();
+            rewritten(chain, &mut record);
             Candidate {
                 ended,
                 time,
                 record,
             }
         };
-        let inner = self.chain.get(..trial.proven).unwrap_or_default().to_vec();
-        let whole = candidate(self.chain.clone(), end);
-        let proven = candidate(inner, ChainEnd::Unproven);
+        let inner = self.chain.get(..trial.proven).unwrap_or_default();
+        self.frames.clear();
+        self.frames.extend_from_slice(inner);
+        let whole = candidate(&mut self.chain, end);
+        let proven = candidate(&mut self.frames, ChainEnd::Unproven);
         self.outbox
             .try_out(trial, self.chains.drain(), whole, proven);
     }

@@ -29,21 +29,19 @@ struct Of {
 }
 
 impl Wanted {
-    /// The ranges known of a thread, if they are at least `least`.
-    pub(super) fn ranges(&self, tid: i32, least: usize) -> Option<&[Range<u64>]> {
-        let of = self.threads.get(&tid)?;
-        (of.ranges.len() >= least).then_some(&of.ranges)
-    }
-
     /// In drain `now` a chain went through these ranges beyond its copied
-    /// piece, up to the thread's start or not.
-    pub(super) fn note(&mut self, tid: i32, ranges: Vec<Range<u64>>, is_whole: bool, now: u64) {
+    /// piece, up to the thread's start or not: then what was known of where
+    /// the stack begins stays, if it is as much.
+    pub(super) fn note(&mut self, tid: i32, ranges: &[Range<u64>], is_whole: bool, now: u64) {
         let of = self.threads.entry(tid).or_insert(Of {
             ranges: Vec::new(),
             until: 0,
             need: Need::NONE,
         });
-        of.ranges = ranges;
+        if is_whole || of.ranges.len() < ranges.len() {
+            of.ranges.clear();
+            of.ranges.extend_from_slice(ranges);
+        }
         of.until = now + WANTED;
         of.need.count(is_whole);
     }

@@ -6,7 +6,7 @@
 //! has already pushed its frame pointer, or has popped it again.
 
 use crate::unwinder::Caller;
-use crate::{Base, CallBefore, Cursor, Machine, Process, Registers, StepBy, Unwinder};
+use crate::{Base, CallBefore, Cursor, FpFrom, Machine, Process, Registers, StepBy, Unwinder};
 use prof_profile::{Avma, ChainEnd};
 
 /// How far behind a call's target an address counts as the same function.
@@ -72,7 +72,8 @@ fn by_frame_pointer(
     if pc != 0 && !follows_call(unwinder, &caller, process) {
         return Err(ChainEnd::NoUnwindInfo);
     }
-    Ok(found(caller, fp.wrapping_add(word)))
+    let slot = fp.wrapping_add(word);
+    Ok(found(caller, FpFrom::Memory(fp), slot))
 }
 
 /// The caller as the code at the pc shows it: before and after the frame
@@ -138,12 +139,14 @@ fn popped(
     let word = u64::from(machine.word());
     let slot = registers.sp().checked_add(pushed * word)?;
     let mut caller = *registers;
+    let mut fp = FpFrom::Callee;
     if pushed > 0 {
         caller.set(machine.fp(), process.word(registers.sp(), machine.word())?);
+        fp = FpFrom::Memory(registers.sp());
     }
     caller.set_pc(process.word(slot, machine.word())?);
     caller.set(machine.sp(), slot.checked_add(word)?);
-    follows_call(unwinder, &caller, process).then(|| found(caller, slot))
+    follows_call(unwinder, &caller, process).then(|| found(caller, fp, slot))
 }
 
 /// The interrupted frame, if `registers` stand at a signal return:
@@ -179,7 +182,7 @@ pub(crate) fn from_signal(
     Some(Caller {
         is_exact: true,
         base: Base::Other,
-        ..found(caller, at + ORDER.len() as u64 * 8)
+        ..found(caller, FpFrom::Other, at + ORDER.len() as u64 * 8)
     })
 }
 
@@ -190,12 +193,13 @@ fn follows_call(unwinder: &Unwinder, caller: &Registers, process: &mut impl Proc
         .is_none_or(CallBefore::is_call)
 }
 
-fn found(registers: Registers, slot: u64) -> Caller {
+fn found(registers: Registers, fp: FpFrom, slot: u64) -> Caller {
     Caller {
         registers,
         is_exact: false,
         by: StepBy::Frame,
         base: Base::Frame,
+        fp,
         slot: Some(slot),
     }
 }

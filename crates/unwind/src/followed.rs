@@ -8,7 +8,8 @@
 use crate::code_frame::{CallerFp, CodeFrame, Slot, Wanted};
 use crate::unwinder::Caller;
 use crate::{
-    Base, CallBefore, Cursor, Machine, ModuleId, Place, Process, Registers, StepBy, Unwinder,
+    Base, CallBefore, Cursor, FpFrom, Machine, ModuleId, Place, Process, Registers, StepBy,
+    Unwinder,
 };
 use prof_profile::{Avma, Bias, ChainEnd, Svma};
 
@@ -334,14 +335,18 @@ impl Followed<'_> {
             _ => &[3, 12, 13, 14, 15],
         };
         others.iter().for_each(|&number| caller.forget(number));
-        match frame.caller_fp {
-            Some(CallerFp::InRegister) => {}
+        let fp = match frame.caller_fp {
+            Some(CallerFp::InRegister) => FpFrom::Callee,
             Some(CallerFp::Saved(below)) => {
                 let at = slot.checked_add_signed(below.checked_neg()?)?;
                 caller.set(machine.fp(), process.word(at, machine.word())?);
+                FpFrom::Memory(at)
             }
-            None => caller.forget(machine.fp()),
-        }
+            None => {
+                caller.forget(machine.fp());
+                FpFrom::Other
+            }
+        };
         caller.set_pc(process.word(slot, machine.word())?);
         caller.set(machine.sp(), slot.checked_add(self.word())?);
         Some(Caller {
@@ -352,6 +357,7 @@ impl Followed<'_> {
                 Slot::FromSp(_) => Base::Stack,
                 Slot::FromFp(_) => Base::Frame,
             },
+            fp,
             slot: Some(slot),
         })
     }

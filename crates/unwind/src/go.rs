@@ -19,7 +19,9 @@
 use crate::image::Image;
 use crate::row::{Cfa, Row, Save};
 use crate::unwinder::Caller;
-use crate::{Base, CallBefore, Cursor, Machine, ModuleId, Place, Process, StepBy, Unwinder};
+use crate::{
+    Base, CallBefore, Cursor, FpFrom, Machine, ModuleId, Place, Process, StepBy, Unwinder,
+};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use prof_pclntab::{Function, Loaded, Table};
 use prof_profile::{Avma, Bias, ChainEnd, Svma};
@@ -405,6 +407,7 @@ fn by_only_call(
         is_exact: false,
         by: StepBy::Frame,
         base: Base::Frame,
+        fp: FpFrom::Callee,
         slot: sp.checked_sub(word),
     })
 }
@@ -456,6 +459,7 @@ fn by_frame_of_caller(
         is_exact: false,
         by: StepBy::Frame,
         base: Base::Frame,
+        fp: FpFrom::Callee,
         slot: Some(slot),
     })
 }

@@ -52,6 +52,9 @@ pub struct Module {
     row_numbers: FxHashMap<Row, u32>,
     /// By address: its rules and its function's start, 0 if unknown.
     rules: FxHashMap<u64, (Rules, u64)>,
+    /// The address that was looked up last, which often comes again, and what
+    /// was found.
+    latest: (u64, (Rules, u64)),
     /// By function and place in it: frames found in the code.
     code_frames: FxHashMap<(u64, Wanted), Option<CodeFrame>>,
     /// By start: functions that install the context of a landing pad.
@@ -73,6 +76,7 @@ impl Module {
             rows: Vec::new(),
             row_numbers: FxHashMap::default(),
             rules: FxHashMap::default(),
+            latest: (u64::MAX, (Rules::Nothing, 0)),
             code_frames: FxHashMap::default(),
             eh_returns: FxHashMap::default(),
         })
@@ -236,7 +240,11 @@ impl Module {
     }
 
     fn look_up(&mut self, at: Svma, machine: Machine) -> (Rules, u64) {
+        if self.latest.0 == at.0 {
+            return self.latest.1;
+        }
         if let Some(&known) = self.rules.get(&at.0) {
+            self.latest = (at.0, known);
             return known;
         }
         let rules = match self.go.find(&self.image, at.0, machine) {

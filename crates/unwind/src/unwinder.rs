@@ -105,6 +105,8 @@ pub struct Step {
     pub by: StepBy,
     /// What the caller's place was computed from.
     pub base: Base,
+    /// Where the caller's frame pointer was found.
+    pub fp: FpFrom,
     /// Where in memory the return address was read; `None` if it was in a
     /// register.
     pub slot: Option<u64>,
@@ -120,6 +122,17 @@ pub enum Base {
     /// The frame pointer.
     Frame,
     /// Something else: another register, memory.
+    Other,
+}
+
+/// Where a caller's frame pointer was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FpFrom {
+    /// It is that of the callee.
+    Callee,
+    /// At this address, where the callee saved it.
+    Memory(u64),
+    /// Computed from something else, or lost.
     Other,
 }
 
@@ -139,6 +152,7 @@ pub(crate) struct Caller {
     pub(crate) is_exact: bool,
     pub(crate) by: StepBy,
     pub(crate) base: Base,
+    pub(crate) fp: FpFrom,
     pub(crate) slot: Option<u64>,
 }
 
@@ -228,6 +242,7 @@ impl Unwinder {
         Ok(Step {
             by: caller.by,
             base: caller.base,
+            fp: caller.fp,
             slot: caller.slot,
         })
     }
@@ -423,11 +438,18 @@ fn apply(row: &Row, registers: &Registers, process: &mut impl Process) -> Result
         }
     };
     let mut caller = *registers;
+    let mut fp = FpFrom::Callee;
     // What is not saved elsewhere: the stack pointer is the CFA.
     caller.set(machine.sp(), cfa);
     for (number, save) in &row.saves {
         if is_popped(save, cfa, registers.sp()) {
             continue;
+        }
+        if *number == machine.fp() {
+            fp = match save {
+                Save::At(offset) => FpFrom::Memory(cfa.wrapping_add_signed(*offset)),
+                _ => FpFrom::Other,
+            };
         }
         match value_of(save, registers, cfa, process) {
             Ok(value) => caller.set(*number, value),
@@ -448,6 +470,7 @@ fn apply(row: &Row, registers: &Registers, process: &mut impl Process) -> Result
             (Cfa::Register { number, .. }, Save::At(_)) if *number == machine.fp() => Base::Frame,
             _ => Base::Other,
         },
+        fp,
         slot: match row.return_address {
             Save::At(offset) => Some(cfa.wrapping_add_signed(offset)),
             _ => None,
