@@ -305,6 +305,7 @@ fn perf_reads_what_each_option_records() {
         &["--all-user", "-W", "-R", "-s"],
         &["-k", "mono", "--switch-events", "--namespaces"],
         &["-I", "--user-regs=ip,sp"],
+        &["-Iax,sp"],
         &["--per-thread"],
         &["-i", "-m", "16"],
         &["--call-graph", "dwarf,1024"],

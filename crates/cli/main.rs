@@ -9,6 +9,7 @@
 )]
 
 mod annotate;
+mod attached;
 mod demo;
 mod diff;
 mod doctor;
@@ -33,7 +34,7 @@ mod tui;
 mod whose;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use outcome::Outcome;
 use prof_sys::{out_of_memory, shrunk};
 use std::ffi::OsString;
@@ -98,13 +99,15 @@ fn main() -> ExitCode {
     let _ = out_of_memory::explain();
     let _ = shrunk::explain();
     // Usage errors exit 2 and help exits 0, both by clap.
-    let cli = Cli::try_parse().unwrap_or_else(|error| match command_to_type(&error) {
-        Some(message) => {
-            outcome::say(&message);
-            std::process::exit(2)
-        }
-        None => error.exit(),
-    });
+    let arguments = attached::with_signs(&Cli::command(), std::env::args_os().collect());
+    let cli =
+        Cli::try_parse_from(arguments).unwrap_or_else(|error| match command_to_type(&error) {
+            Some(message) => {
+                outcome::say(&message);
+                std::process::exit(2)
+            }
+            None => error.exit(),
+        });
     let command = AssertUnwindSafe(|| cli.command.run());
     match panic::catch_unwind(command) {
         Ok(Ok(outcome)) => outcome.exit_code(),
