@@ -79,7 +79,7 @@ pub use control::EndedBy;
 pub use error::{NoThread, OutputError, RecordError};
 pub use foreign::KeptFiles;
 pub use plan::DEFAULT_DUMP;
-pub use rings::RingMemory;
+pub use rings::{RingLimit, RingMemory};
 pub use session::{Finished, record, record_into};
 pub use summary::Summary;
 pub use tally::Tally;

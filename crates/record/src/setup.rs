@@ -9,7 +9,7 @@ use crate::hints::Whose;
 use crate::open::{OpenEvent, OpenSet, Scope, Stop, is_lacking};
 use crate::options::{ModeFilter, Options, Sampling, Stacks, Start, Target};
 use crate::plan::{self, Limits, Planned, Role};
-use crate::rings::{self, Lockable, RingMemory, Size};
+use crate::rings::{self, Lockable, RingLimit, RingMemory, Size};
 use crate::synthesize::online_cpus;
 use prof_abi::{AttrFlags, ByteOrder};
 use prof_sys::limits;
@@ -89,10 +89,12 @@ fn tell_of_stacks(options: &Options, set: &OpenSet, notices: &mut dyn FnMut(&str
     if let Some((given, asked)) = set.memory().piece
         && (is_asked || options.verbose)
     {
+        let limit = set.memory().limit.map(|limit| format!("{limit}, "));
         notices(&format!(
             "stacks are copied up to {given} bytes instead of {asked}: rings of {} have no room \
-             for more (ulimit -l, -m)",
-            Size(set.memory().bytes)
+             for more ({}-m)",
+            Size(set.memory().bytes),
+            limit.unwrap_or_default()
         ));
     }
 }
@@ -270,27 +272,35 @@ impl Opening<'_> {
             cpus => cpus as u64,
         };
         let asked = self.options.ring_bytes;
-        let wanted = asked.unwrap_or_else(|| {
-            let most = match self.options.target {
-                Target::System => rings::Most::OF_SYSTEM,
-                _ => rings::Most::OF_TARGET,
-            };
-            let most = most.within(limits::address_space_left());
-            rings::wanted_bytes(&planned, rings, most)
-        });
+        let most = match self.options.target {
+            Target::System => rings::Most::OF_SYSTEM,
+            _ => rings::Most::OF_TARGET,
+        };
+        let wanted = asked.unwrap_or_else(|| rings::wanted_bytes(&planned, rings, most));
+        let left = limits::address_space_left();
+        let fitting = rings::wanted_bytes(&planned, rings, most.within(left));
         let sizes: Vec<u64> = match asked {
             // A size that was asked for is the only one.
             Some(asked) => vec![asked],
-            None => self.lockable.sizes(rings, wanted).collect(),
+            None => self.lockable.sizes(rings, fitting).collect(),
+        };
+        let mut limit = match sizes.first() {
+            Some(&first) if asked.is_none() && first < fitting => Some(RingLimit::Locked),
+            _ => (fitting < wanted).then_some(RingLimit::AddressSpace),
         };
         rings::share_out(sizes, Stop::is_for_room, |bytes| {
             let memory = RingMemory {
                 rings,
                 bytes,
                 wanted,
+                limit,
                 piece: None,
             };
-            self.with_rings(planned.clone(), memory)
+            let opened = self.with_rings(planned.clone(), memory);
+            if let Err(Stop::Refused(refusal)) = &opened {
+                limit = Some(RingLimit::of_refusal(refusal.errno, left));
+            }
+            opened
         })
     }
 

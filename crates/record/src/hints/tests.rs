@@ -43,6 +43,7 @@ fn plain(step: Step, errno: i32) -> Refusal {
             rings: 3,
             bytes: 4096,
             wanted: 8 << 20,
+            limit: None,
             piece: None,
         },
         ring_is_asked: false,

@@ -122,8 +122,45 @@ pub struct RingMemory {
     pub bytes: u64,
     /// Bytes of each that rate and samples ask for.
     pub wanted: u64,
+    /// What made them smaller, if anything did.
+    pub limit: Option<RingLimit>,
     /// Bytes of user stack in each sample, given and wanted, if fewer.
     pub piece: Option<(u32, u32)>,
+}
+
+/// Why rings are smaller than rate and samples ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RingLimit {
+    /// What may be locked.
+    Locked,
+    /// The address space.
+    AddressSpace,
+    /// The machine had no more.
+    Memory,
+}
+
+impl RingLimit {
+    /// What refused a larger ring: the kernel tells what may be locked from
+    /// what there is, and `left` is the address space that was left, in bytes,
+    /// where that is limited.
+    pub(crate) fn of_refusal(errno: i32, left: Option<u64>) -> Self {
+        match (errno, left) {
+            (libc::ENOMEM, Some(_)) => Self::AddressSpace,
+            (libc::ENOMEM, None) => Self::Memory,
+            _ => Self::Locked,
+        }
+    }
+}
+
+impl fmt::Display for RingLimit {
+    /// What the user can change.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Locked => "ulimit -l",
+            Self::AddressSpace => "ulimit -v",
+            Self::Memory => "no more memory",
+        })
+    }
 }
 
 impl Lockable {
@@ -142,6 +179,7 @@ impl RingMemory {
         rings: 0,
         bytes: 0,
         wanted: 0,
+        limit: None,
         piece: None,
     };
 }
@@ -152,8 +190,8 @@ impl fmt::Display for RingMemory {
         let Self { rings, bytes, .. } = *self;
         let plural = if rings == 1 { "" } else { "s" };
         write!(out, "{rings} ring{plural} of {}", Size(bytes))?;
-        if bytes < self.wanted {
-            write!(out, " instead of {} (ulimit -l)", Size(self.wanted))?;
+        if let Some(limit) = self.limit.filter(|_| bytes < self.wanted) {
+            write!(out, " instead of {} ({limit})", Size(self.wanted))?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Sharing out on machines of 1 to 256 CPUs, with a kernel that counts as the
 //! real one does.
 
-use super::{ENOUGH, Lockable, RingMemory, Size, share_out};
+use super::{ENOUGH, Lockable, RingLimit, RingMemory, Size, share_out};
 
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
@@ -268,17 +268,27 @@ fn what_was_given_is_told_with_what_was_wanted() {
         rings: 2,
         bytes: 8 * MIB,
         wanted: 8 * MIB,
+        limit: None,
         piece: None,
     };
     assert_eq!(full.to_string(), "2 rings of 8 MiB");
-    let less = RingMemory {
-        rings: 1,
-        bytes: 256 << 10,
-        ..full
-    };
-    assert_eq!(
-        less.to_string(),
-        "1 ring of 256 KiB instead of 8 MiB (ulimit -l)"
-    );
+    for (limit, name) in [
+        (RingLimit::Locked, "ulimit -l"),
+        (RingLimit::AddressSpace, "ulimit -v"),
+        (RingLimit::Memory, "no more memory"),
+    ] {
+        let less = RingMemory {
+            rings: 1,
+            bytes: 256 << 10,
+            limit: Some(limit),
+            ..full
+        };
+        let expected = format!("1 ring of 256 KiB instead of 8 MiB ({name})");
+        assert_eq!(less.to_string(), expected);
+    }
+    let of = RingLimit::of_refusal;
+    assert_eq!(of(libc::EPERM, Some(1 << 20)), RingLimit::Locked);
+    assert_eq!(of(libc::ENOMEM, Some(1 << 20)), RingLimit::AddressSpace);
+    assert_eq!(of(libc::ENOMEM, None), RingLimit::Memory);
     assert_eq!(Size(1536 << 10).to_string(), "1536 KiB");
 }
