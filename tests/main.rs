@@ -31,6 +31,7 @@ mod jit_names;
 mod little_memory;
 mod losses;
 mod machine;
+mod many_files;
 mod mutants;
 mod mutation;
 mod oracle;
