@@ -1,0 +1,198 @@
+//! A sample's user chain, with the live process for what was not copied.
+
+mod proof;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use crate::links::Links;
+use crate::memory::{Copied, SparePieces, TargetMemory};
+use crate::outbox::{Trial, Verdict};
+use crate::outer::{Known, OuterFrames};
+use crate::processes::Processes;
+use crate::stacks::{OpenFile, StackUnwinder, UserState};
+use crate::told;
+use crate::wanted::Wanted;
+use prof_profile::ChainEnd;
+use prof_unwind::Cursor;
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+use walk::{Walk, straight_slots};
+
+/// Threads that are remembered.
+const MAX_THREADS: usize = 1 << 14;
+
+/// A sample of a thread, and what the same drain tells of it besides.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ThreadSample<'a> {
+    pub(super) tid: i32,
+    pub(super) state: UserState<'a>,
+    /// What was read of its memory before it went on.
+    pub(super) pieces: &'a [(u64, Vec<u8>)],
+    /// The pc and the return addresses that the kernel found by following
+    /// frame pointers, whether or not the code keeps them.
+    pub(super) frames: &'a [u64],
+    /// Words that follow from them, by address.
+    pub(super) told: &'a [(u64, u64)],
+    /// Highest stack pointer among the thread's later samples of this drain,
+    /// 0 if there are none: how much of the stack may have gone since.
+    pub(super) later_sp: u64,
+}
+
+impl<'a> ThreadSample<'a> {
+    pub(super) fn copied(&self) -> Copied<'a> {
+        Copied {
+            dump: self.state.dump,
+            pieces: self.pieces,
+            told: self.told,
+        }
+    }
+}
+
+/// How a chain ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Decided {
+    pub(super) end: ChainEnd,
+    /// Set if it rests on memory that was read later than the sample.
+    pub(super) trial: Option<Trial>,
+}
+/// Unwinds samples of running threads.
+pub(super) struct Chains<F, M> {
+    pub(super) stacks: StackUnwinder<F>,
+    memory: M,
+    threads: FxHashMap<i32, OuterFrames>,
+    links: Links,
+    /// Number of the current drain; what is read now was not yet there in
+    /// the samples of this one.
+    drain: u64,
+    scratch: Vec<Known>,
+    spare: SparePieces,
+    /// The last drain in which a chain went beyond its copied piece.
+    last_beyond: u64,
+    /// Samples wait: nothing beyond their copied pieces.
+    is_pressed: bool,
+    /// What lay beyond the copied pieces of threads lately.
+    wanted: Wanted,
+    /// And beyond that of the latest sample.
+    reached: Vec<Range<u64>>,
+}
+
+impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
+    pub(super) fn new(open: F, memory: M) -> Self {
+        Self {
+            stacks: StackUnwinder::new(open),
+            memory,
+            threads: FxHashMap::default(),
+            links: Links::default(),
+            drain: 1,
+            last_beyond: 0,
+            scratch: Vec::new(),
+            spare: SparePieces::default(),
+            is_pressed: false,
+            wanted: Wanted::default(),
+            reached: Vec::new(),
+        }
+    }
+
+    /// Whether samples come faster than they are unwound.
+    pub(super) fn pressed(&mut self, is_pressed: bool) {
+        self.is_pressed = is_pressed;
+    }
+
+    /// The samples that follow were drained together, after the ones before.
+    pub(super) fn begin_drain(&mut self) {
+        self.drain += 1;
+    }
+
+    /// A thread ended, or runs another program.
+    pub(super) fn forget(&mut self, tid: i32) {
+        self.threads.remove(&tid);
+        self.wanted.forget(tid);
+    }
+
+    /// The user chain of a sample; `out` is overwritten.
+    pub(super) fn chain(
+        &mut self,
+        processes: &Processes,
+        sample: &ThreadSample<'_>,
+        out: &mut Vec<u64>,
+    ) -> Decided {
+        if self.threads.len() >= MAX_THREADS {
+            self.threads.clear();
+        }
+        let told = told::words(&mut self.stacks, processes, sample);
+        let sample = &ThreadSample {
+            told: &told,
+            ..*sample
+        };
+        let outer = self.threads.entry(sample.tid).or_default();
+        let word = sample.state.registers.machine().word();
+        outer.settle(&sample.copied(), word);
+        // Under pressure what lies beyond the copy is not looked at.
+        if !self.is_pressed {
+            outer.look(self.drain);
+        }
+        let mut walk = Walk {
+            stacks: &mut self.stacks,
+            memory: &self.memory,
+            links: &mut self.links,
+            spare: &mut self.spare,
+            drain: self.drain,
+            processes,
+            sample,
+            outer,
+            inner: std::mem::take(&mut self.scratch),
+            is_unreadable: false,
+            is_pressed: self.is_pressed,
+            cursor: Cursor::innermost(sample.state.registers),
+            straight: straight_slots(sample),
+        };
+        out.clear();
+        let decided = walk.run(out);
+        walk.reach(&decided, &mut self.reached);
+        self.scratch = walk.inner;
+        self.scratch.clear();
+        if self.reached.iter().any(|range| !range.is_empty()) {
+            self.last_beyond = self.drain;
+            let is_whole = decided.end == ChainEnd::Root;
+            self.wanted
+                .note(sample.tid, &self.reached, is_whole, self.drain);
+        }
+        decided
+    }
+
+    /// The memory that samples of these threads should bring along: by
+    /// thread address ranges, that of the stack itself first.
+    pub(super) fn wanted(&mut self) -> impl Iterator<Item = (i32, &[Range<u64>])> {
+        self.wanted.now(self.drain)
+    }
+
+    /// The last drain in which a chain went beyond its copied piece.
+    pub(super) fn last_beyond(&self) -> u64 {
+        self.last_beyond
+    }
+
+    /// The number of the current drain.
+    pub(super) fn drain(&self) -> u64 {
+        self.drain
+    }
+
+    /// How a chain stands that rests on memory which was read later.
+    pub(super) fn judge(&self, trial: &Trial) -> Verdict {
+        let Some(outer) = self.threads.get(&trial.tid) else {
+            // It has ended. What was sure before stays so.
+            return match trial.unsure.as_slice() {
+                [] => Verdict::Sure,
+                _ => Verdict::Failed,
+            };
+        };
+        if outer.is_doubtful(&trial.slots) {
+            return Verdict::Failed;
+        }
+        let mut unsure = trial.unsure.iter();
+        match unsure.all(|&(slot, pc)| outer.is_sure(slot, pc)) {
+            true => Verdict::Sure,
+            false => Verdict::Unsure,
+        }
+    }
+}

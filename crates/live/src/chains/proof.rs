@@ -1,0 +1,181 @@
+//! What a walk believes of memory that was read later than its sample.
+
+use super::walk::Walk;
+use crate::links::Proof;
+use crate::memory::TargetMemory;
+use crate::outer::Known;
+use crate::stacks::OpenFile;
+use rustc_hash::FxHashSet;
+
+/// Bytes at the end of a copied piece that must still be as copied for what
+/// lies beyond to be believed at first sight.
+const SEAM: u64 = 1024;
+/// Slots of known frames that are read again for each sample.
+const VERIFIED: usize = 16;
+/// Most slots of one chain that may yet have to be seen more often.
+const MAX_UNSURE: usize = 256;
+
+impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
+    /// Reads slots of the known frames outside of `at` again: the nearest,
+    /// the outermost, and some between, others each time. On a difference
+    /// what was known is dropped there.
+    pub(super) fn verify(&mut self, at: usize) -> bool {
+        let known = self.outer.until(at);
+        // Copied slots were compared, and they are the innermost.
+        let beyond = known.iter().rposition(|frame| self.is_beyond(frame.slot));
+        let Some(count) = beyond.map(|last| last + 1) else {
+            return true;
+        };
+        if self.outer.is_verified(count, self.drain) {
+            return true;
+        }
+        let all = count;
+        let mut chosen = [0_usize; VERIFIED];
+        let chosen = choose(count, self.drain as usize, &mut chosen);
+        // Of each the return address and, where it matters, the frame pointer.
+        let expected = chosen.iter().flat_map(|&index| {
+            let frame = known.get(index);
+            let slot = frame.map(|frame| (index, frame.slot, frame.pc));
+            let fp = frame.and_then(|frame| Some((index, frame.fp_slot()?, frame.fp)));
+            slot.into_iter().chain(fp)
+        });
+        let mut compared = [(0, 0, 0); 2 * VERIFIED];
+        let mut addresses = [0; 2 * VERIFIED];
+        let mut words = [0; 2 * VERIFIED];
+        let mut count = 0;
+        for ((place, address), word) in compared.iter_mut().zip(&mut addresses).zip(expected) {
+            (*place, *address) = (word, word.1);
+            count += 1;
+        }
+        let addresses = addresses.get(..count).unwrap_or_default();
+        let pid = self.sample.state.pid;
+        let got = self.memory.read_words(pid, addresses, &mut words);
+        self.is_unreadable |= got < addresses.len();
+        let mask = match self.sample.state.registers.machine().word() {
+            4 => u64::from(u32::MAX),
+            _ => u64::MAX,
+        };
+        let words = words.get(..got).unwrap_or_default();
+        let differs = compared.iter().zip(words);
+        let differs = differs.filter(|((_, _, expected), word)| *expected != **word & mask);
+        // The outermost difference: what is inside of it may have followed.
+        match differs.map(|((index, ..), _)| *index).min() {
+            Some(index) => {
+                self.outer.changed(index);
+                false
+            }
+            None => {
+                if got == addresses.len() {
+                    self.outer.verified(all, self.drain);
+                }
+                true
+            }
+        }
+    }
+
+    /// If the frames behind the first `proven` may have been there when the
+    /// sample was taken, those of their slots that have yet to be seen more
+    /// often to be sure, with what they hold. They may if each was seen before
+    /// this drain and again now, or goes on with a recursion that was copied,
+    /// or the thread seems not to have moved since.
+    pub(super) fn unsure_slots(&mut self, proven: usize, joined: usize) -> Option<Vec<(u64, u64)>> {
+        let walked = self.inner.get(proven..).unwrap_or_default();
+        let known = self.outer.until(joined);
+        let repeats = Repeats::of(self.inner.get(..proven).unwrap_or_default());
+        let (mut is_open, mut is_bracketed, mut is_settled) = (false, true, true);
+        let mut unsure = Vec::new();
+        let mut callee = proven.checked_sub(1).and_then(|at| self.inner.get(at));
+        for frame in walked.iter().chain(known.iter().rev()) {
+            let inside = callee.replace(frame);
+            if !self.is_beyond(frame.slot) {
+                continue;
+            }
+            is_settled &= self.outer.is_calm(frame.slot, self.drain);
+            if inside.is_some_and(|inside| repeats.has(inside, frame)) {
+                continue;
+            }
+            if !self.outer.is_sure(frame.slot, frame.pc) {
+                unsure.push((frame.slot, frame.pc));
+            }
+            if frame.since >= self.drain {
+                is_bracketed = false;
+                // One look at a call through a pointer is not enough.
+                is_open |= frame.proof == Proof::Open;
+            }
+        }
+        if !self.outer.is_trusted() {
+            let beyond = walked
+                .iter()
+                .chain(known)
+                .filter(|frame| self.is_beyond(frame.slot));
+            let slots: Vec<u64> = beyond.map(|frame| frame.slot).collect();
+            for slot in slots {
+                is_settled &= self.outer.is_settled(slot);
+            }
+        }
+        let is_believable = match self.is_unreadable {
+            true => is_settled && self.outer.is_trusted(),
+            false => is_settled && (is_bracketed || (!is_open && self.is_still(proven))),
+        };
+        (is_believable && unsure.len() <= MAX_UNSURE).then_some(unsure)
+    }
+
+    /// Whether the thread is still in the outermost copied frame, as far as
+    /// can be seen: the end of what was copied of it is as it was, and no
+    /// later sample of this drain is above it.
+    fn is_still(&self, proven: usize) -> bool {
+        let dump = &self.sample.state.dump;
+        let outermost = proven.checked_sub(1).and_then(|at| self.inner.get(at));
+        let end = outermost.map_or(dump.start, |frame| frame.sp.clamp(dump.start, dump.end()));
+        let start = end.saturating_sub(SEAM).max(dump.start);
+        let copied = usize::try_from(start - dump.start)
+            .ok()
+            .and_then(|from| dump.bytes.get(from..from + (end - start) as usize))
+            .unwrap_or_default();
+        if copied.is_empty() || self.sample.later_sp >= start {
+            return false;
+        }
+        let mut now = [0; SEAM as usize];
+        let now = now.get_mut(..copied.len()).unwrap_or_default();
+        let got = self.memory.read(self.sample.state.pid, start, now);
+        got == copied.len() && now == copied
+    }
+}
+
+/// Pairs of caller and callee that occur in a copied stack, by return
+/// addresses: a recursion repeats them.
+struct Repeats(FxHashSet<(u64, u64)>);
+
+impl Repeats {
+    fn of(copied: &[Known]) -> Self {
+        let pairs = copied.iter().zip(copied.get(1..).unwrap_or_default());
+        Self(
+            pairs
+                .map(|(callee, caller)| (callee.pc, caller.pc))
+                .collect(),
+        )
+    }
+
+    fn has(&self, callee: &Known, caller: &Known) -> bool {
+        self.0.contains(&(callee.pc, caller.pc))
+    }
+}
+
+/// Chooses up to `out.len()` of `count` positions: the ends, and between
+/// them others for each `round`.
+fn choose(count: usize, round: usize, out: &mut [usize; VERIFIED]) -> &[usize] {
+    const AT_ENDS: usize = VERIFIED / 4;
+    const BETWEEN: usize = VERIFIED - 2 * AT_ENDS;
+    let used = count.min(VERIFIED);
+    for (position, slot) in out.iter_mut().enumerate() {
+        *slot = if count <= VERIFIED || position < AT_ENDS {
+            position
+        } else if position < 2 * AT_ENDS {
+            count - 1 - (position - AT_ENDS)
+        } else {
+            let part = position - 2 * AT_ENDS;
+            (part * count / BETWEEN + round) % count
+        };
+    }
+    out.get(..used).unwrap_or_default()
+}

@@ -1,0 +1,222 @@
+//! Chains of samples of a process that is made up.
+
+use super::{Chains, Decided, ThreadSample};
+use crate::address_space::Access;
+use crate::memory::TargetMemory;
+use crate::modules::Module;
+use crate::outbox::Verdict;
+use crate::processes::{MapEvent, Processes};
+use crate::stacks::{OpenFile, UserState};
+use prof_abi::CpuMode;
+use prof_profile::{Avma, ChainEnd, FileOffset};
+use prof_unwind::{Machine, Registers, StackDump};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Run-time code has no file.
+struct NoFiles;
+
+impl OpenFile for NoFiles {
+    fn open(&mut self, _: &Module, _: i32) -> Option<prof_unwind::Module> {
+        None
+    }
+}
+
+const CODE: u64 = 0x1_0000;
+const STACK: u64 = 0x7000_0000;
+/// Frames of the stack.
+const FRAMES: u64 = 40;
+
+/// A process whose code is nothing but calls through a register, and its
+/// stack.
+#[derive(Default)]
+struct Process {
+    stack: RefCell<Vec<u8>>,
+    is_gone: Cell<bool>,
+    /// How often its stack was read.
+    reads: Cell<u32>,
+}
+
+impl TargetMemory for Rc<Process> {
+    fn read(&self, _: i32, address: u64, out: &mut [u8]) -> usize {
+        let call = [0xff, 0xd0];
+        if (CODE..CODE + 0x1000).contains(&address) {
+            let at = |index| call[(address as usize + index) % 2];
+            (0..out.len()).for_each(|index| out[index] = at(index));
+            return out.len();
+        }
+        // Looking for a call before what may be its return address is no
+        // reading of the stack.
+        let is_piece = out.len() > 64;
+        self.reads.set(self.reads.get() + u32::from(is_piece));
+        let stack = self.stack.borrow();
+        // What is below the stack reads as nothing.
+        let byte = |at: u64| {
+            let at = at.checked_sub(STACK).map(|at| at as usize);
+            at.map_or(Some(0), |at| stack.get(at).copied())
+        };
+        if self.is_gone.get() {
+            return 0;
+        }
+        let there = (address..).map_while(byte);
+        out.iter_mut()
+            .zip(there)
+            .map(|(to, byte)| *to = byte)
+            .count()
+    }
+
+    fn read_words(&self, pid: i32, addresses: &[u64], out: &mut [u64]) -> usize {
+        self.reads.set(self.reads.get() + 1);
+        let mut word = [0; 8];
+        let mut read = |&address: &u64| {
+            let is_whole = self.read(pid, address, &mut word) == 8;
+            is_whole.then(|| u64::from_le_bytes(word))
+        };
+        let words = addresses.iter().map_while(&mut read);
+        out.iter_mut()
+            .zip(words)
+            .map(|(to, word)| *to = word)
+            .count()
+    }
+}
+
+/// The return address in frame `number`, counted from the innermost one.
+fn caller(number: u64) -> u64 {
+    match number + 1 {
+        FRAMES => 0,
+        next => CODE + 0x100 + 0x10 * next,
+    }
+}
+
+/// Frame records, each with its return address.
+fn stack() -> Vec<u8> {
+    let record = |number| {
+        let next = STACK + 16 * (number + 1);
+        [next, caller(number)].map(u64::to_le_bytes).concat()
+    };
+    (0..FRAMES).flat_map(record).collect()
+}
+
+/// The addresses of all frames.
+fn whole() -> Vec<u64> {
+    let callers = (0..FRAMES - 1).map(caller);
+    [CODE + 0x100].into_iter().chain(callers).collect()
+}
+
+struct Fixture {
+    process: Rc<Process>,
+    processes: Processes,
+    chains: Chains<NoFiles, Rc<Process>>,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let process = Rc::new(Process {
+            stack: RefCell::new(stack()),
+            ..Process::default()
+        });
+        let mut processes = Processes::for_unwinding();
+        processes.map(&MapEvent {
+            pid: 7,
+            mode: CpuMode::User,
+            start: Avma(CODE),
+            length: 0x1000,
+            offset: FileOffset(0),
+            inode: None,
+            build_id: None,
+            access: Access::EXECUTE,
+            path: b"//anon",
+        });
+        Self {
+            chains: Chains::new(NoFiles, Rc::clone(&process)),
+            process,
+            processes,
+        }
+    }
+
+    /// A sample of one drain, with `copied` bytes of the stack as it is.
+    fn sample(&mut self, copied: usize) -> (Vec<u64>, Decided) {
+        // Frame pointer, stack pointer and program counter.
+        let values = [STACK, STACK, CODE + 0x100];
+        let registers = Registers::from_perf(Machine::X86_64, 0b111 << 6, values.into_iter());
+        let bytes = self.process.stack.borrow()[..copied].to_vec();
+        let sample = ThreadSample {
+            tid: 7,
+            state: UserState {
+                pid: 7,
+                registers: registers.expect("pc and sp"),
+                dump: StackDump {
+                    start: STACK,
+                    bytes: &bytes,
+                },
+            },
+            pieces: &[],
+            frames: &[],
+            told: &[],
+            later_sp: 0,
+        };
+        self.chains.begin_drain();
+        let mut chain = Vec::new();
+        let decided = self.chains.chain(&self.processes, &sample, &mut chain);
+        (chain, decided)
+    }
+}
+
+#[test]
+fn what_was_copied_whole_needs_nothing_of_the_process() {
+    let mut fixture = Fixture::new();
+    let (chain, decided) = fixture.sample(stack().len());
+    assert_eq!(chain, whole());
+    let proven = Decided {
+        end: ChainEnd::Root,
+        trial: None,
+    };
+    assert_eq!((decided, fixture.process.reads.get()), (proven, 0));
+}
+
+#[test]
+fn what_lies_beyond_the_copy_is_believed_when_it_was_seen_to_stay() {
+    let mut fixture = Fixture::new();
+    let (first, decided) = fixture.sample(16 * 8);
+    assert!(whole().starts_with(&first) && fixture.process.reads.get() > 0);
+    assert_ne!(
+        (decided.end, decided.trial),
+        (ChainEnd::Root, None),
+        "at once"
+    );
+    // The same again and again.
+    let mut last = (first, None);
+    for _ in 0..64 {
+        let (chain, decided) = fixture.sample(16 * 8);
+        assert!(whole().starts_with(&chain));
+        last = (chain, decided.trial);
+    }
+    let (chain, trial) = last;
+    assert_eq!(chain, whole());
+    let trial = trial.expect("it rests on what was read later");
+    assert_eq!(fixture.chains.judge(&trial), Verdict::Sure);
+    assert!(whole().len() > trial.proven && trial.proven >= 8);
+}
+
+#[test]
+fn without_the_process_a_chain_ends_where_its_copy_does() {
+    let mut fixture = Fixture::new();
+    fixture.process.is_gone.set(true);
+    for _ in 0..64 {
+        let (chain, decided) = fixture.sample(16 * 8);
+        assert_eq!(chain, whole()[..9]);
+        assert_eq!((decided.end, decided.trial), (ChainEnd::StackCut, None));
+    }
+}
+
+#[test]
+fn under_pressure_the_stack_of_the_process_is_not_read() {
+    let mut fixture = Fixture::new();
+    fixture.chains.pressed(true);
+    let (chain, decided) = fixture.sample(16 * 8);
+    assert_eq!(
+        (chain, decided.end),
+        (whole()[..9].to_vec(), ChainEnd::StackCut)
+    );
+    assert_eq!(fixture.process.reads.get(), 0);
+}

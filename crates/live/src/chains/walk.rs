@@ -1,0 +1,332 @@
+//! One sample's way to the start of its thread.
+
+use super::{Decided, ThreadSample};
+use crate::links::{Around, Links, Proof};
+use crate::memory::{CopiedAndCode, LivePieces, SparePieces, TargetMemory};
+use crate::outbox::Trial;
+use crate::outer::{Known, OuterFrames};
+use crate::processes::Processes;
+use crate::stacks::{Beyond, OpenFile, StackUnwinder};
+use prof_profile::ChainEnd;
+use prof_unwind::{Base, Cursor, FpFrom};
+use std::ops::Range;
+
+/// Longest walk, frames; far beyond what a record can hold.
+const MAX_FRAMES: usize = 1 << 16;
+/// A hole of more than this between slots means another stack, bytes.
+const SAME_STACK: u64 = 512 << 10;
+/// Most stacks of a thread that are read with its samples.
+const MAX_STACKS: usize = 4;
+/// Read above the outermost slot that is known while more is to be found,
+/// bytes.
+const FURTHER: u64 = 2 << 20;
+/// Of so many frames it is cheap to remember what each slot held, also where
+/// snapshots prove them.
+const FEW_FRAMES: usize = 512;
+
+/// Where a walk reads the stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// In the sample's copy: as it was then.
+    Copied,
+    /// In the process: as it is now.
+    Live,
+}
+
+/// How a walk over memory of one kind stopped.
+#[derive(Debug, Clone, Copy)]
+enum Stop {
+    /// At a frame that is known: its position in the outer frames.
+    Joined(usize),
+    /// For a reason.
+    Ended(ChainEnd),
+}
+
+/// One sample's walk.
+pub(super) struct Walk<'a, F, M> {
+    pub(super) stacks: &'a mut StackUnwinder<F>,
+    pub(super) memory: &'a M,
+    pub(super) links: &'a mut Links,
+    pub(super) spare: &'a mut SparePieces,
+    pub(super) drain: u64,
+    pub(super) processes: &'a Processes,
+    pub(super) sample: &'a ThreadSample<'a>,
+    pub(super) outer: &'a mut OuterFrames,
+    /// Frames of this sample, innermost first. If the walk joined a known
+    /// frame, that is the last one.
+    pub(super) inner: Vec<Known>,
+    /// Known slots could not be read again: the process is gone.
+    pub(super) is_unreadable: bool,
+    /// There is no time for what was not copied.
+    pub(super) is_pressed: bool,
+    pub(super) cursor: Cursor,
+    /// Slots that were copied, as far as there is no hole between them.
+    pub(super) straight: Range<u64>,
+}
+
+/// The addresses around the stack pointer at which a whole word was copied.
+pub(super) fn straight_slots(sample: &ThreadSample<'_>) -> Range<u64> {
+    let straight = sample.copied().straight();
+    let word = u64::from(sample.state.registers.machine().word());
+    straight.start..straight.end.saturating_sub(word - 1)
+}
+
+impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
+    /// Walks to the thread's start and puts what is believed into `out`.
+    pub(super) fn run(&mut self, out: &mut Vec<u64>) -> Decided {
+        self.note((None, FpFrom::Callee), self.drain, Proof::Shown);
+        let mut stop = self.copied_part();
+        let proven = self.inner.len();
+        if self.is_pressed && self.leaves_copy(stop) {
+            // What is known of the outer frames stays so.
+            out.extend(self.inner.iter().map(|frame| frame.pc));
+            if let Stop::Joined(at) = stop {
+                let known = self.outer.until(at).iter().rev();
+                let copied = known.take_while(|frame| !self.is_beyond(frame.slot));
+                out.extend(copied.map(|frame| frame.pc));
+            }
+            let end = ChainEnd::StackCut;
+            return Decided { end, trial: None };
+        }
+        let goes_beyond = match stop {
+            Stop::Joined(at) => !self.verify(at),
+            Stop::Ended(end) => end == ChainEnd::StackCut,
+        };
+        if goes_beyond {
+            self.outer.is_deep();
+            stop = self.live_part();
+        }
+        let seen = self.inner.get(1..).unwrap_or_default();
+        match self.sample.pieces {
+            [] => self.outer.observe(seen, self.drain),
+            // Later samples may come without: what each slot held proves them.
+            _ if seen.len() <= FEW_FRAMES => self.outer.observe(seen, self.drain),
+            _ => self.outer.observe_any(seen, self.drain),
+        }
+        let joined = match stop {
+            Stop::Joined(at) => at,
+            Stop::Ended(ChainEnd::Root) => 0,
+            Stop::Ended(end) => {
+                self.outer.left_behind();
+                let end = match end {
+                    end if !goes_beyond => end,
+                    ChainEnd::StackCut => ChainEnd::StackCut,
+                    _ => ChainEnd::Unproven,
+                };
+                if goes_beyond {
+                    self.inner.truncate(proven);
+                }
+                out.extend(self.inner.iter().map(|frame| frame.pc));
+                return Decided { end, trial: None };
+            }
+        };
+        self.root(proven, joined, out)
+    }
+
+    /// Whether the rest of the chain lies where nothing was copied.
+    fn leaves_copy(&self, stop: Stop) -> bool {
+        match stop {
+            Stop::Ended(end) => end == ChainEnd::StackCut,
+            Stop::Joined(at) => {
+                let mut known = self.outer.until(at).iter();
+                known.any(|frame| self.is_beyond(frame.slot))
+            }
+        }
+    }
+
+    /// The walk came to the thread's start, through frame `joined` of the
+    /// known ones.
+    fn root(&mut self, proven: usize, joined: usize, out: &mut Vec<u64>) -> Decided {
+        let mut trial = self.trial(proven, joined);
+        let is_believed = match &mut trial {
+            None => true,
+            Some(trial) => match self.unsure_slots(proven, joined) {
+                Some(unsure) => {
+                    trial.unsure = unsure;
+                    true
+                }
+                None => false,
+            },
+        };
+        out.extend(self.inner.iter().map(|frame| frame.pc));
+        out.extend(self.outer.until(joined).iter().rev().map(|frame| frame.pc));
+        // Believed or not: the next sample will ask whether it stayed.
+        let seen = self.inner.get(1..).unwrap_or_default();
+        self.outer.replace_inner(joined, seen);
+        if is_believed {
+            return Decided {
+                end: ChainEnd::Root,
+                trial,
+            };
+        }
+        out.truncate(trial.map_or(proven, |trial| trial.proven));
+        Decided {
+            end: ChainEnd::Unproven,
+            trial: None,
+        }
+    }
+
+    /// The slots that the chain rests on beyond the copy, if any.
+    fn trial(&self, proven: usize, joined: usize) -> Option<Trial> {
+        let walked = self.inner.get(proven..).unwrap_or_default();
+        let mut slots: Option<(u64, u64)> = None;
+        for frame in walked.iter().chain(self.outer.until(joined)) {
+            if self.is_beyond(frame.slot) {
+                let (low, high) = slots.unwrap_or((frame.slot, frame.slot));
+                slots = Some((low.min(frame.slot), high.max(frame.slot)));
+            }
+        }
+        // A joined chain may have copied frames behind the walked ones.
+        let copied = self.outer.until(joined).iter().rev();
+        let copied = copied
+            .take_while(|frame| !self.is_beyond(frame.slot))
+            .count();
+        let proven = match walked.is_empty() {
+            true => proven + copied,
+            false => proven,
+        };
+        slots.map(|(low, high)| Trial {
+            tid: self.sample.tid,
+            slots: low..=high,
+            proven,
+            unsure: Vec::new(),
+        })
+    }
+
+    /// Walks through the copied piece.
+    fn copied_part(&mut self) -> Stop {
+        let mut code = CopiedAndCode {
+            copied: self.sample.copied(),
+            memory: self.memory,
+            pid: self.sample.state.pid,
+        };
+        self.walk(&mut code, Source::Copied)
+    }
+
+    /// Walks on through the live process, from where the copy ended.
+    fn live_part(&mut self) -> Stop {
+        let mut spare = std::mem::take(self.spare);
+        let stop = self.live_walk(&mut spare);
+        *self.spare = spare;
+        stop
+    }
+
+    fn live_walk(&mut self, spare: &mut SparePieces) -> Stop {
+        let mut pieces = LivePieces::new(self.memory, self.sample.state.pid, spare);
+        loop {
+            match self.walk(&mut pieces, Source::Live) {
+                // A failed check forgets that frame, so this comes to an end.
+                Stop::Joined(at) if !self.verify(at) => {}
+                stop => return stop,
+            }
+        }
+    }
+
+    /// Steps until a known frame or the end.
+    fn walk(&mut self, beyond: &mut impl Beyond, source: Source) -> Stop {
+        while self.inner.len() < MAX_FRAMES {
+            let sp = self.cursor.registers().sp();
+            if let Some(at) = self.outer.find(sp, self.cursor.key()) {
+                self.leads(self.outer.base(at));
+                return Stop::Joined(at);
+            }
+            let callee = self.cursor;
+            let step =
+                self.stacks
+                    .step(self.processes, &self.sample.state, beyond, &mut self.cursor);
+            let step = match step {
+                Ok(step) => step,
+                Err(end) => return Stop::Ended(end),
+            };
+            self.leads(step.base);
+            let mut around = Around {
+                stacks: &mut *self.stacks,
+                processes: self.processes,
+                state: &self.sample.state,
+            };
+            match source {
+                Source::Copied => {
+                    self.links.learn(&mut around, &callee, &self.cursor);
+                    self.note((step.slot, step.fp), self.drain - 1, Proof::Shown);
+                }
+                Source::Live => {
+                    let links = &mut *self.links;
+                    let proof = links.judge(&mut around, &callee, &self.cursor, beyond);
+                    if proof == Proof::Refuted {
+                        return Stop::Ended(ChainEnd::Unproven);
+                    }
+                    self.note((step.slot, step.fp), self.drain, proof);
+                }
+            }
+        }
+        Stop::Ended(ChainEnd::DepthLimit)
+    }
+
+    /// Says by what the caller of the frame that was noted last is found.
+    fn leads(&mut self, base: Base) {
+        if let Some(last) = self.inner.last_mut() {
+            last.base = base;
+        }
+    }
+
+    /// Adds the frame that the walk is at, whose return address and frame
+    /// pointer were found there.
+    fn note(&mut self, (slot, fp_from): (Option<u64>, FpFrom), since: u64, proof: Proof) {
+        let (pc, slot) = (self.cursor.pc(), slot.unwrap_or(0));
+        let known = self.outer.known(slot, pc).copied();
+        self.inner.push(Known {
+            slot,
+            pc,
+            sp: self.cursor.registers().sp(),
+            fp: self.cursor.registers().fp().unwrap_or(0),
+            fp_from,
+            needs_fp: false,
+            key: self.cursor.key(),
+            since: known.map_or(since, |known| known.since),
+            looks: known.map_or(self.outer.looks(), |known| known.looks),
+            proof,
+            base: Base::Other,
+        });
+    }
+
+    /// Whether a slot was not copied with this sample.
+    pub(super) fn is_beyond(&self, slot: u64) -> bool {
+        if self.straight.contains(&slot) {
+            return false;
+        }
+        let word = self.sample.state.registers.machine().word();
+        self.sample.copied().word(slot, word).is_none()
+    }
+
+    /// The memory beyond the copied piece that this chain went through, or
+    /// ended in; only empty ranges if it did not leave the piece.
+    pub(super) fn reach(&self, decided: &Decided, ranges: &mut Vec<Range<u64>>) {
+        ranges.clear();
+        let dump = &self.sample.state.dump;
+        let (start, end) = (dump.start, dump.end());
+        // On one stack the outermost slot says it all.
+        let known = match self.outer.is_one_stack() {
+            true => self.outer.until(1),
+            false => self.outer.until(usize::MAX),
+        };
+        let slots = self.inner.iter().chain(known.iter().rev());
+        let beyond = slots
+            .map(|frame| frame.slot)
+            .filter(|slot| *slot != 0 && !(start..end).contains(slot));
+        let mut stack = end..end;
+        for slot in beyond {
+            let near = stack.start.saturating_sub(SAME_STACK)..stack.end.saturating_add(SAME_STACK);
+            let is_own = ranges.is_empty() && known.len() == 1;
+            if !near.contains(&slot) && !is_own && ranges.len() < MAX_STACKS {
+                ranges.push(std::mem::replace(&mut stack, slot..slot));
+            }
+            stack = stack.start.min(slot)..stack.end.max(slot + 8);
+        }
+        let is_cut = matches!(decided.end, ChainEnd::StackCut | ChainEnd::Unproven);
+        if is_cut {
+            let further = (stack.end - stack.start).max(FURTHER);
+            stack.end = stack.end.saturating_add(further);
+        }
+        ranges.push(stack);
+    }
+}
