@@ -20,6 +20,7 @@ mod deferred_chains;
 mod demo;
 mod diff;
 mod dump;
+mod event_attrs;
 mod event_specs;
 mod events;
 mod fifos;

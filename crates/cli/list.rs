@@ -2,10 +2,10 @@
 
 mod refused;
 
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, say};
 use crate::refused::Refused;
 use anyhow::Context;
-use prof_record::catalog::{ListedEvent, events, why_none};
+use prof_record::catalog::{ListedEvent, events, hidden, why_none};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::fs;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// List the events that this machine has, and why it lacks others.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only these: hw, sw, cache, pmu, tracepoint, a part of a name, or a
+    /// Only these: hw, sw, cache, tool, pmu, tracepoint, a part of a name, or a
     /// pattern with * and ?.
     filter: Vec<String>,
     /// Write JSON.
@@ -27,9 +27,18 @@ pub(crate) struct Args {
     /// Only events of this PMU.
     #[arg(long, value_name = "PMU")]
     unit: Option<String>,
-    /// Names without descriptions, as they always are.
-    #[arg(long, hide = true)]
+    /// Say what each event counts.
+    #[arg(short, long)]
+    desc: bool,
+    /// The same: there are no longer ones.
+    #[arg(short = 'v', long, hide = true)]
+    long_desc: bool,
+    /// Names without descriptions, as without -d.
+    #[arg(long, hide = true, conflicts_with_all = ["desc", "long_desc"])]
     no_desc: bool,
+    /// Show each event by its numbers too, as -e takes it.
+    #[arg(long)]
+    details: bool,
     #[command(flatten)]
     refused: Refused<refused::OfList>,
 }
@@ -45,7 +54,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let text = if args.json {
         as_json(&events)
     } else {
-        as_text(&events)
+        let shown = Shown {
+            descriptions: args.desc || args.long_desc,
+            encodings: args.details,
+        };
+        as_text(&events, shown)
     };
     match &args.output {
         Some(path) => {
@@ -66,11 +79,23 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         let filter = args.filter.join(" ");
         anyhow::bail!("no event is called {filter}\n  try: prof list");
     }
+    for why in hidden(&args.filter) {
+        say(&format!(
+            "{why}\n  try: prof doctor, which has the command that helps"
+        ));
+    }
     Ok(Outcome::Done)
 }
 
+/// What is shown of each event but its name.
+#[derive(Clone, Copy, Default)]
+struct Shown {
+    descriptions: bool,
+    encodings: bool,
+}
+
 /// A line per event in perf's layout; a blank line between kinds.
-fn as_text(events: &[ListedEvent]) -> String {
+fn as_text(events: &[ListedEvent], shown: Shown) -> String {
     let mut text = String::new();
     let mut before = None;
     for event in events {
@@ -88,8 +113,26 @@ fn as_text(events: &[ListedEvent]) -> String {
             None => writeln!(text, "  {name:<50} [{title}]"),
             Some(why) => writeln!(text, "  {name:<50} [{title}, not available: {why}]"),
         };
+        if shown.descriptions
+            && let Some(description) = described(event)
+        {
+            let _ = writeln!(text, "       [{description}]");
+        }
+        if shown.encodings
+            && let Some(encoding) = &event.encoding
+        {
+            let _ = writeln!(text, "        {encoding}");
+        }
     }
     text
+}
+
+/// What it counts, and in which unit.
+fn described(event: &ListedEvent) -> Option<String> {
+    let unit = event.scale.as_ref().map(|(_, unit)| format!("in {unit}"));
+    let parts = [event.description.map(str::to_owned), unit];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn as_json(events: &[ListedEvent]) -> String {
@@ -102,6 +145,10 @@ fn as_json(events: &[ListedEvent]) -> String {
                 "kind": event.category.word(),
                 "available": event.lacking.is_none(),
                 "reason": event.lacking,
+                "description": event.description,
+                "encoding": event.encoding,
+                "scale": event.scale.as_ref().map(|(factor, _)| factor),
+                "unit": event.scale.as_ref().map(|(_, unit)| unit),
             })
         })
         .collect();
@@ -110,31 +157,59 @@ fn as_json(events: &[ListedEvent]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{as_json, as_text};
+    use super::{Shown, as_json, as_text};
     use prof_record::catalog::{Category, ListedEvent};
+
+    fn event(name: &str, category: Category) -> ListedEvent {
+        ListedEvent {
+            name: name.into(),
+            alias: None,
+            category,
+            lacking: None,
+            description: None,
+            encoding: None,
+            scale: None,
+        }
+    }
 
     #[test]
     fn an_event_that_is_lacking_says_why() {
         let events = [
             ListedEvent {
-                name: "cycles".into(),
                 alias: Some("cpu-cycles"),
-                category: Category::Hardware,
                 lacking: Some("this machine has no PMU".into()),
+                ..event("cycles", Category::Hardware)
             },
-            ListedEvent {
-                name: "cpu-clock".into(),
-                alias: None,
-                category: Category::Software,
-                lacking: None,
-            },
+            event("cpu-clock", Category::Software),
         ];
         let expected = "  cycles OR cpu-cycles                               \
             [Hardware event, not available: this machine has no PMU]\n\n  \
             cpu-clock                                          [Software event]\n";
-        assert_eq!(as_text(&events), expected);
+        assert_eq!(as_text(&events, Shown::default()), expected);
         let json: serde_json::Value = serde_json::from_str(&as_json(&events)).expect("JSON");
         assert_eq!(json[0]["available"], false);
         assert_eq!(json[1]["reason"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn descriptions_units_and_numbers_are_shown_where_asked_for() {
+        let energy = ListedEvent {
+            description: Some("Energy of the package"),
+            encoding: Some("power/event=0x02/".into()),
+            scale: Some((2.5e-10, "Joules".into())),
+            ..event("power/energy-pkg/", Category::Pmu)
+        };
+        let shown = Shown {
+            descriptions: true,
+            encodings: true,
+        };
+        let text = as_text(std::slice::from_ref(&energy), shown);
+        let more = "\n       [Energy of the package, in Joules]\n        power/event=0x02/\n";
+        assert!(text.ends_with(more), "{text}");
+        let json: serde_json::Value = serde_json::from_str(&as_json(&[energy])).expect("JSON");
+        assert_eq!(
+            (&json[0]["unit"], &json[0]["scale"]),
+            (&"Joules".into(), &2.5e-10.into())
+        );
     }
 }

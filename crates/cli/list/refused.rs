@@ -6,16 +6,13 @@ use crate::refused::{Refusal, Refuses, Value};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OfList;
 
-const NO_TABLES: &str = "the list has the events that the kernel names, which have no descriptions; perf's come from tables of its own for each CPU";
+const NO_TABLES: &str = "the list has the events that the kernel names; perf's others come from tables of its own for each CPU";
 
 #[rustfmt::skip] // a table
 const OPTIONS: &[Refusal] = &[
     (None, "cputype", Value::Needed, "name the PMU: prof list cpu_core"),
     (None, "debug", Value::None, "an event that cannot be used says why"),
     (None, "deprecated", Value::None, NO_TABLES),
-    (Some('d'), "desc", Value::None, NO_TABLES),
-    (None, "details", Value::None, NO_TABLES),
-    (Some('v'), "long-desc", Value::None, NO_TABLES),
 ];
 
 impl Refuses for OfList {

@@ -1,6 +1,11 @@
 //! The events that this machine has, and those that it lacks with the reason.
 
+mod descriptions;
+
 use crate::doctor::Environment;
+use crate::events::Tool;
+use crate::events::pmu::devices;
+use crate::hints::why_not_offered;
 use prof_abi::{
     AttrFlags, EventAttr, HARDWARE_EVENTS, NamedEvent, SOFTWARE_EVENTS, cache_events, event_kind,
 };
@@ -17,6 +22,8 @@ pub enum Category {
     Software,
     /// Generalized cache events.
     Cache,
+    /// Times that `prof stat` takes itself.
+    Tool,
     /// Events that a PMU names in sysfs.
     Pmu,
     /// Places in the kernel's source.
@@ -26,10 +33,11 @@ pub enum Category {
 }
 
 impl Category {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Hardware,
         Self::Software,
         Self::Cache,
+        Self::Tool,
         Self::Pmu,
         Self::Tracepoint,
         Self::Pattern,
@@ -41,6 +49,7 @@ impl Category {
             Self::Hardware => "Hardware event",
             Self::Software => "Software event",
             Self::Cache => "Hardware cache event",
+            Self::Tool => "Tool event",
             Self::Pmu => "Kernel PMU event",
             Self::Tracepoint => "Tracepoint event",
             Self::Pattern => "Event syntax",
@@ -53,6 +62,7 @@ impl Category {
             Self::Hardware => "hw",
             Self::Software => "sw",
             Self::Cache => "cache",
+            Self::Tool => "tool",
             Self::Pmu => "pmu",
             Self::Tracepoint => "tracepoint",
             Self::Pattern => "syntax",
@@ -71,7 +81,7 @@ impl Category {
 }
 
 /// An event and whether it can be used here.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ListedEvent {
     /// As `-e` takes it.
     pub name: String,
@@ -81,6 +91,27 @@ pub struct ListedEvent {
     pub category: Category,
     /// Why it cannot be used by this user on this machine; `None` if it can.
     pub lacking: Option<String>,
+    /// What it counts, where that is known.
+    pub description: Option<&'static str>,
+    /// The same event by numbers, as `-e` takes it.
+    pub encoding: Option<String>,
+    /// Factor and unit by which its counts are to be shown.
+    pub scale: Option<(f64, String)>,
+}
+
+impl ListedEvent {
+    /// An event of which only the name is known.
+    fn new(name: impl Into<String>, category: Category) -> Self {
+        Self {
+            name: name.into(),
+            alias: None,
+            category,
+            lacking: None,
+            description: None,
+            encoding: None,
+            scale: None,
+        }
+    }
 }
 
 /// The events whose name or kind `filters` ask for, by kind and name; all if
@@ -90,7 +121,8 @@ pub fn events(filters: &[String]) -> Vec<ListedEvent> {
     let environment = Environment::read();
     let mut events = Vec::new();
     generalized(&environment, &mut events);
-    pmu_events(Path::new("/sys/bus/event_source/devices"), &mut events);
+    tool_events(&mut events);
+    pmu_events(&devices(), &mut events);
     if let Some(tracefs) = &environment.tracefs {
         tracepoints(&Path::new(tracefs).join("events"), &mut events);
     }
@@ -109,6 +141,28 @@ pub fn why_none(filters: &[String]) -> Option<String> {
     }
     let why = no_tracepoints(&Environment::read())?;
     Some(format!("tracepoints cannot be listed: {why}"))
+}
+
+/// What the list of these kinds lacks as a whole, and why: what the kernel or
+/// a container hides.
+pub fn hidden(filters: &[String]) -> Vec<String> {
+    let wanted = |category: Category| {
+        filters.is_empty() || filters.iter().any(|filter| category.has_word(filter))
+    };
+    let mut hidden = Vec::new();
+    if wanted(Category::Tracepoint)
+        && let Some(why) = no_tracepoints(&Environment::read())
+    {
+        hidden.push(format!("tracepoints are not listed: {why}"));
+    }
+    let devices = devices();
+    if wanted(Category::Pmu) && fs::read_dir(&devices).is_err() {
+        let at = devices.display();
+        hidden.push(format!(
+            "events of PMUs are not listed: {at} cannot be read"
+        ));
+    }
+    hidden
 }
 
 /// Why tracepoints cannot be listed; `None` if they can.
@@ -172,10 +226,11 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
 fn generalized(environment: &Environment, events: &mut Vec<ListedEvent>) {
     let of_table = |table: &'static [NamedEvent], kind, category| {
         table.iter().map(move |event| ListedEvent {
-            name: event.name.to_owned(),
             alias: event.alias,
-            category,
             lacking: lacking(environment, kind, event.config),
+            description: descriptions::of(kind, event.config),
+            encoding: Some(format!("{kind}:{:#x}", event.config)),
+            ..ListedEvent::new(event.name, category)
         })
     };
     events.extend(of_table(
@@ -189,10 +244,9 @@ fn generalized(environment: &Environment, events: &mut Vec<ListedEvent>) {
         Category::Software,
     ));
     events.extend(cache_events().map(|(name, config)| ListedEvent {
-        name,
-        alias: None,
-        category: Category::Cache,
         lacking: lacking(environment, event_kind::CACHE, config),
+        encoding: Some(format!("{}:{config:#x}", event_kind::CACHE)),
+        ..ListedEvent::new(name, Category::Cache)
     }));
 }
 
@@ -205,19 +259,8 @@ fn lacking(environment: &Environment, kind: u32, config: u64) -> Option<String> 
         ..EventAttr::default()
     };
     let error = Event::open(&attr, Target::THIS, None).err()?;
-    Some(match error.errno() {
-        libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO | libc::EINVAL
-            if environment.cpu_pmus().next().is_none() =>
-        {
-            "this machine has no PMU".to_owned()
-        }
-        libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO | libc::EINVAL => {
-            "this CPU does not have it".to_owned()
-        }
-        libc::EACCES | libc::EPERM => "not permitted, see prof doctor".to_owned(),
-        libc::ENOSYS => "this kernel has no perf events".to_owned(),
-        _ => error.to_string(),
-    })
+    let has_pmu = environment.cpu_pmus().next().is_some();
+    Some(why_not_offered(error.errno(), has_pmu).map_or_else(|| error.to_string(), str::to_owned))
 }
 
 /// Names in a directory, ascending; empty if unreadable.
@@ -230,17 +273,26 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
+fn tool_events(events: &mut Vec<ListedEvent>) {
+    events.extend(Tool::names().map(|name| ListedEvent {
+        description: descriptions::of_tool(name),
+        scale: Some((1.0, "ns".to_owned())),
+        ..ListedEvent::new(name, Category::Tool)
+    }));
+}
+
 /// What PMUs name themselves: `msr/tsc/`.
 fn pmu_events(devices: &Path, events: &mut Vec<ListedEvent>) {
     for pmu in names(devices) {
         for name in names(&devices.join(&pmu).join("events")) {
             // `cycles.scale` and the like say how to show `cycles`.
             if !name.contains('.') {
+                let terms = fs::read_to_string(devices.join(&pmu).join("events").join(&name));
+                let named = format!("{pmu}/{name}/");
                 events.push(ListedEvent {
-                    name: format!("{pmu}/{name}/"),
-                    alias: None,
-                    category: Category::Pmu,
-                    lacking: None,
+                    encoding: terms.ok().map(|terms| format!("{pmu}/{}/", terms.trim())),
+                    scale: unit_under(devices, &named),
+                    ..ListedEvent::new(named, Category::Pmu)
                 });
             }
         }
@@ -250,7 +302,7 @@ fn pmu_events(devices: &Path, events: &mut Vec<ListedEvent>) {
 /// Factor and unit by which a PMU wants the counts of `pmu/event/` shown, as
 /// Joules for energy; `None` for what is just counted.
 pub fn unit_of(name: &str) -> Option<(f64, String)> {
-    unit_under(Path::new("/sys/bus/event_source/devices"), name)
+    unit_under(&devices(), name)
 }
 
 fn unit_under(devices: &Path, name: &str) -> Option<(f64, String)> {
@@ -272,12 +324,8 @@ fn tracepoints(directory: &Path, events: &mut Vec<ListedEvent>) {
     for system in names(directory) {
         for name in names(&directory.join(&system)) {
             if directory.join(&system).join(&name).join("id").exists() {
-                events.push(ListedEvent {
-                    name: format!("{system}:{name}"),
-                    alias: None,
-                    category: Category::Tracepoint,
-                    lacking: None,
-                });
+                let name = format!("{system}:{name}");
+                events.push(ListedEvent::new(name, Category::Tracepoint));
             }
         }
     }
@@ -290,18 +338,28 @@ fn patterns(environment: &Environment, events: &mut Vec<ListedEvent>) {
     let has_breakpoints = environment.pmus.iter().any(|pmu| pmu == "breakpoint");
     let no_breakpoints =
         (!has_breakpoints).then(|| "this kernel has no hardware breakpoints".to_owned());
+    let probes = |pmu: &str| match environment.pmus.iter().any(|known| known == pmu) {
+        true => None,
+        false => Some(format!("this kernel has no {pmu}s")),
+    };
     let no_tracefs = no_tracepoints(environment).map(|why| format!("{why}, see prof doctor"));
     for (name, lacking) in [
         ("SUBSYSTEM:TRACEPOINT", no_tracefs),
         ("rNNN", raw.clone()),
         ("cpu/event=0xNN,umask=0xNN/", raw),
-        ("mem:ADDRESS[/LENGTH][:rwx]", no_breakpoints),
+        ("mem:ADDRESS[/LENGTH][:rwx]", no_breakpoints.clone()),
+        ("mem:NAME[+OFFSET][/LENGTH][:rwx]", no_breakpoints),
+        ("uprobe:PATH:FUNCTION[+OFFSET]", probes("uprobe")),
+        ("uretprobe:PATH:FUNCTION", probes("uprobe")),
+        ("usdt:PATH:[PROVIDER:]NAME", probes("uprobe")),
+        ("kprobe:FUNCTION[+OFFSET]", probes("kprobe")),
+        ("kretprobe:FUNCTION", probes("kprobe")),
+        ("TYPE:CONFIG", None),
     ] {
         events.push(ListedEvent {
-            name: name.to_owned(),
-            alias: None,
-            category: Category::Pattern,
             lacking,
+            description: descriptions::of_pattern(name),
+            ..ListedEvent::new(name, Category::Pattern)
         });
     }
 }

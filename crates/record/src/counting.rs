@@ -468,6 +468,8 @@ fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>))
         cpu,
         tid,
         branches: false,
+        branch_chains: false,
+        aux: false,
         precise: attr.precise_ip() > 0,
         namespaces: false,
         physical: false,

@@ -47,6 +47,10 @@ pub struct Refusal {
     pub tid: Option<u32>,
     /// It asks for branch records.
     pub branches: bool,
+    /// These are its call chains (`--call-graph lbr`).
+    pub branch_chains: bool,
+    /// It asks for the trace of an AUX area (`aux-*`).
+    pub aux: bool,
     /// It asks for exact addresses.
     pub precise: bool,
     /// It asks for NAMESPACES records.
@@ -134,6 +138,7 @@ const fn filter(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -
 const COUNTS_ONLY: &str =
     "it can be counted here, not sampled\n  try: prof stat{system} -e '{event}' ./app";
 const UNKNOWN: &str = "{why}\n  try: without {option}";
+const NO_TRACE: &str = "aux terms are for groups that a tracing PMU leads (intel_pt, arm_spe, cs_etm)\n  try: without them";
 const KERNEL_BREAKPOINT: &str =
     "to watch an address of the kernel takes CAP_SYS_ADMIN\n  try: {sudo}";
 const HIDDEN_KERNEL: &str = "kernel.perf_event_paranoid is {paranoid}, which hides the kernel from users without CAP_PERFMON, and this PMU has nothing else\n  try: {sudo}\n   or: {sysctl} kernel.perf_event_paranoid=1   (until reboot)";
@@ -243,9 +248,15 @@ const ROWS: &[Row] = &[
     ),
     open(
         libc::EOPNOTSUPP,
-        |r| r.branches,
+        |r| r.branches && r.branch_chains,
         "this machine records no branches\n  try: --call-graph fp",
     ),
+    open(
+        libc::EOPNOTSUPP,
+        |r| r.branches,
+        "this machine records no branches (a virtual machine, or an event that is not of the CPU's counters)\n  try: without -b, -j and branch_type",
+    ),
+    open(libc::EOPNOTSUPP, |r| r.aux, NO_TRACE),
     open(
         libc::EOPNOTSUPP,
         |r| r.precise,
@@ -259,6 +270,7 @@ const ROWS: &[Row] = &[
     ),
     open(libc::EINVAL, |r| r.unknown.is_some(), UNKNOWN),
     open(libc::E2BIG, |r| r.unknown.is_some(), UNKNOWN),
+    open(libc::EINVAL, |r| r.aux, NO_TRACE),
     open(
         libc::EINVAL,
         |r| r.frequency.is_some_and(|hz| hz > r.highest_frequency),
@@ -393,6 +405,42 @@ const ROWS: &[Row] = &[
     ),
     filter(libc::ENOMEM, ALWAYS, "the kernel has no memory for it"),
 ];
+
+/// Why an event is not offered by a list, where it was tried: by errno, and by
+/// whether the machine has counters of a CPU (`None`: either way).
+const OFFERS: &[(i32, Option<bool>, &str)] = &[
+    (libc::ENOENT, Some(false), NO_PMU),
+    (libc::EOPNOTSUPP, Some(false), NO_PMU),
+    (libc::ENODEV, Some(false), NO_PMU),
+    (libc::ENXIO, Some(false), NO_PMU),
+    (libc::EINVAL, Some(false), NO_PMU),
+    (libc::ENOENT, Some(true), NOT_OF_THIS_CPU),
+    (libc::EOPNOTSUPP, Some(true), NOT_OF_THIS_CPU),
+    (libc::ENODEV, Some(true), NOT_OF_THIS_CPU),
+    (libc::ENXIO, Some(true), NOT_OF_THIS_CPU),
+    (libc::EINVAL, Some(true), NOT_OF_THIS_CPU),
+    (libc::EACCES, None, "not permitted, see prof doctor"),
+    (libc::EPERM, None, "not permitted, see prof doctor"),
+    (
+        libc::ENOSYS,
+        None,
+        "this kernel has no perf events, or a sandbox hides them",
+    ),
+    (
+        libc::EMFILE,
+        None,
+        "no descriptor was left to try it (ulimit -n)",
+    ),
+];
+const NO_PMU: &str = "this machine has no PMU";
+const NOT_OF_THIS_CPU: &str = "this CPU does not have it";
+
+/// The reason of the table.
+pub(crate) fn why_not_offered(errno: i32, has_pmu: bool) -> Option<&'static str> {
+    let mut rows = OFFERS.iter();
+    let row = rows.find(|(row, pmu, _)| *row == errno && pmu.is_none_or(|pmu| pmu == has_pmu));
+    row.map(|(_, _, text)| *text)
+}
 
 /// The name of an errno, as C has it.
 pub(crate) fn errno_name(errno: i32) -> &'static str {

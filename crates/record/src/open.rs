@@ -6,7 +6,7 @@ use crate::hints::{Refusal, Step, Whose};
 use crate::kernel;
 use crate::plan::{Planned, Role};
 use crate::rings::{Lockable, RingMemory};
-use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType};
+use prof_abi::{AttrFlags, BranchSampleType, EventAttr, ReadFormat, SampleType};
 use prof_sys::process::effective_user;
 use prof_sys::{Event, OpenError, Ring, Target, page_size};
 use std::ffi::CStr;
@@ -371,6 +371,8 @@ impl OpenSet {
             cpu,
             tid,
             branches: attr.sample_type.has(SampleType::BRANCH_STACK),
+            branch_chains: attr.branch_sample_type.has(BranchSampleType::CALL_STACK),
+            aux: asks_for_trace(attr),
             precise: attr.precise_ip() > 0,
             namespaces: attr.flags.has(AttrFlags::NAMESPACES),
             physical: attr.sample_type.has(SampleType::PHYS_ADDR),
@@ -496,6 +498,11 @@ fn target_of(tid: Option<u32>, cpu: Option<u32>, cgroup: Option<&File>) -> Optio
     }
 }
 
+/// Whether the event is about the trace of another one.
+fn asks_for_trace(attr: &EventAttr) -> bool {
+    attr.aux_action != 0 || attr.aux_sample_size != 0 || attr.flags.has(AttrFlags::AUX_OUTPUT)
+}
+
 /// The filter, for messages; empty without one.
 pub(crate) fn filter_text(filter: Option<&CStr>) -> String {
     filter.map_or(String::new(), |filter| {
@@ -594,7 +601,7 @@ pub(crate) fn is_lacking(errno: i32) -> bool {
 /// Whether the type is that of the PMU of probes.
 pub(crate) fn is_probe(kind: u32) -> bool {
     ["kprobe", "uprobe"].iter().any(|pmu| {
-        let text = std::fs::read_to_string(format!("/sys/bus/event_source/devices/{pmu}/type"));
+        let text = std::fs::read_to_string(events::pmu::devices().join(pmu).join("type"));
         text.is_ok_and(|text| text.trim().parse() == Ok(kind))
     })
 }

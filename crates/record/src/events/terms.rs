@@ -47,7 +47,7 @@ const OF_SAMPLES: &[&str] = &[
 
 /// Terms of perf's that prof does not have, and why.
 const REFUSED: &[(&str, &str)] = &[
-    ("overwrite", "use --overwrite, for all events"),
+    ("overwrite", "use --max-size or --duration"),
     (
         "nr",
         "perf obeys it only in perf trace; use -c, or --max-size",

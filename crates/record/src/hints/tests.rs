@@ -1,6 +1,6 @@
 //! A refusal for each row, and what its message says.
 
-use super::{FIRST_OWN_PMU, ROWS, Refusal, Step, Whose};
+use super::{FIRST_OWN_PMU, OFFERS, ROWS, Refusal, Step, Whose, why_not_offered};
 use crate::kernel::Unknown;
 use crate::rings::{Lockable, RingMemory};
 
@@ -19,6 +19,8 @@ fn plain(step: Step, errno: i32) -> Refusal {
         cpu: Some(3),
         tid: Some(42),
         branches: false,
+        branch_chains: false,
+        aux: false,
         precise: false,
         namespaces: false,
         physical: false,
@@ -192,9 +194,24 @@ fn cases() -> Vec<(Refusal, &'static str)> {
         (
             Refusal {
                 branches: true,
+                branch_chains: true,
                 ..open(libc::EOPNOTSUPP)
             },
             "--call-graph fp",
+        ),
+        (
+            Refusal {
+                branches: true,
+                ..open(libc::EOPNOTSUPP)
+            },
+            "without -b, -j",
+        ),
+        (
+            Refusal {
+                aux: true,
+                ..open(libc::EOPNOTSUPP)
+            },
+            "tracing PMU",
         ),
         (
             Refusal {
@@ -224,6 +241,13 @@ fn cases() -> Vec<(Refusal, &'static str)> {
                 ..open(libc::E2BIG)
             },
             "try: without --all-cgroups",
+        ),
+        (
+            Refusal {
+                aux: true,
+                ..open(libc::EINVAL)
+            },
+            "tracing PMU",
         ),
         (
             Refusal {
@@ -392,6 +416,15 @@ fn a_message_says_what_where_why_and_what_to_do() {
         "cannot open cycles on CPU 3 for all processes: permission denied (EACCES)"
     );
     assert!(text.contains("try: prof record ./app"), "{text}");
+}
+
+#[test]
+fn each_offer_that_is_refused_has_one_reason() {
+    for (index, (errno, pmu, text)) in OFFERS.iter().enumerate() {
+        let has_pmu = pmu.unwrap_or(true);
+        assert_eq!(why_not_offered(*errno, has_pmu), Some(*text), "row {index}");
+    }
+    assert_eq!(why_not_offered(libc::EFAULT, true), None);
 }
 
 #[test]

@@ -1,0 +1,258 @@
+//! What `prof record` asks the kernel for, option by option, is what perf asks
+//! for: the attrs that both show with `-v` and `-vv`. Each difference stands in
+//! a list with its reason, and each of the list is seen.
+
+use crate::oracle::{have, may_record_all, scratch, skipped};
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+type Attr = BTreeMap<String, String>;
+
+/// Options that work on every machine, each with an event that does.
+const OPTIONS: [&str; 43] = [
+    "-e cpu-clock",
+    "-e cpu-clock -F 99",
+    "-e cpu-clock -F max",
+    "-e cpu-clock -c 100000",
+    "-e page-faults -c 1",
+    "-e task-clock:u",
+    "-e cpu-clock:pp",
+    "-e cpu-clock:k",
+    "-e cpu-clock,page-faults",
+    "-e {cpu-clock,page-faults}",
+    "-e {cpu-clock,page-faults}:S",
+    "-e cpu-clock/period=100000,name=x/",
+    "-e cpu-clock/max-stack=5/",
+    "-e cpu-clock/no-inherit/",
+    "-e mem:0x1000:w",
+    "-e cpu-clock --call-graph fp",
+    "-e cpu-clock --call-graph dwarf",
+    "-e cpu-clock --call-graph fp --user-callchains",
+    "-e cpu-clock --call-graph fp --kernel-callchains",
+    "-e cpu-clock -a",
+    "-e cpu-clock -C 0",
+    "-e cpu-clock -i",
+    "-e cpu-clock --per-thread",
+    "-e cpu-clock -d",
+    "-e cpu-clock --phys-data",
+    "-e cpu-clock --data-page-size",
+    "-e cpu-clock --code-page-size",
+    "-e cpu-clock -W",
+    "-e cpu-clock -R",
+    "-e cpu-clock -s",
+    "-e cpu-clock -P",
+    "-e cpu-clock --sample-cpu",
+    "-e cpu-clock --switch-events",
+    "-e cpu-clock --namespaces",
+    "-e cpu-clock --all-cgroups",
+    "-e cpu-clock --intr-regs=ax,bx",
+    "-e cpu-clock --user-regs=ax,bx",
+    "-e cpu-clock -k mono",
+    "-e cpu-clock --all-user",
+    "-e cpu-clock --all-kernel",
+    "-e cpu-clock --sample-identifier",
+    "-e cpu-clock --buildid-mmap",
+    "-e cpu-clock -D 1",
+];
+
+/// A field, by how it differs, with the words of which the options hold one
+/// (none: any options); and why.
+const DIFFERENCES: &[(&str, &[&str], &str)] = &[
+    (
+        "sample_type +CPU",
+        &[],
+        "every view tells CPUs; perf asks for them with -a",
+    ),
+    (
+        "watermark 1|",
+        &[],
+        "the reader wakes up by bytes, not by records",
+    ),
+    (
+        "wakeup",
+        &[],
+        "the reader wakes up by bytes, not by records",
+    ),
+    (
+        "build_id 1|",
+        &[],
+        "mappings carry build-ids where the kernel has them",
+    ),
+    (
+        "inherit |1",
+        &["-a", "-C"],
+        "on a whole CPU there is nobody to inherit",
+    ),
+    (
+        "inherit 1|",
+        &[":S"],
+        "Linux 6.13 reads inherited groups; perf 6.1 is older",
+    ),
+    (
+        "sample_type +ADDR",
+        &["mem:", "--data-page-size"],
+        "the address is what it is about",
+    ),
+    (
+        "sample_type -ADDR",
+        &["dwarf"],
+        "perf 6.1 asks for what --data does, without a use",
+    ),
+    (
+        "sample_type -DATA_SRC",
+        &["dwarf"],
+        "perf 6.1 asks for what --data does, without a use",
+    ),
+    (
+        "sample_type +TIME",
+        &["--per-thread"],
+        "samples are put into order by their times",
+    ),
+    (
+        "sample_type -ID",
+        &["page-faults"],
+        "IDENTIFIER says the same at a fixed place",
+    ),
+    (
+        "sample_type +IDENTIFIER",
+        &["page-faults"],
+        "IDENTIFIER says the same at a fixed place",
+    ),
+    (
+        "exclude_guest |1",
+        &[":u", ":k"],
+        "perf 6.1 adds it where modes are given; 7.2 does not",
+    ),
+    (
+        "exclude_hv 1|",
+        &["--all-user"],
+        "user space alone is without a hypervisor",
+    ),
+];
+
+fn attrs(program: &str, verbose: &str, options: &str) -> Vec<Attr> {
+    let output = scratch().join(format!(
+        "attrs-{}.data",
+        program.rsplit('/').next().unwrap_or("")
+    ));
+    let run = Command::new(program)
+        .args(["record", verbose, "-o"])
+        .arg(&output)
+        .args(options.split(' '))
+        .args(["--", "true"])
+        .env("LC_ALL", "C.UTF-8")
+        .env("HOME", "/dev/null")
+        .output()
+        .expect("it starts");
+    let text = String::from_utf8_lossy(&run.stderr).into_owned();
+    let mut all: Vec<Attr> = Vec::new();
+    for block in text.split("perf_event_attr:\n").skip(1) {
+        let block = block.split("-----").next().unwrap_or_default();
+        let mut attr = Attr::new();
+        for line in block.lines().filter_map(|line| line.strip_prefix("  ")) {
+            let end = match line.starts_with('{') {
+                true => line.find('}').map_or(line.len(), |at| at + 1),
+                false => line.find(' ').unwrap_or(line.len()),
+            };
+            let (name, value) = line.split_at(end);
+            attr.insert(name.to_owned(), value.trim().to_owned());
+        }
+        if !all.contains(&attr) {
+            all.push(attr);
+        }
+    }
+    assert!(!all.is_empty(), "{program} {options}: {text}");
+    all
+}
+
+fn number(attr: &Attr, field: &str) -> u64 {
+    let text = attr.get(field).map_or("0", String::as_str);
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).unwrap_or(0),
+        None => text.parse().unwrap_or(0),
+    }
+}
+
+/// Each difference in a form that the list has: bits of `sample_type` apart.
+fn differences(ours: &Attr, theirs: &Attr) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    let fields: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+    // The attr of the newer tool is longer.
+    for field in fields.into_iter().filter(|field| *field != "size") {
+        let value = |attr: &Attr| attr.get(field).cloned().unwrap_or_default();
+        let (one, other) = (value(ours), value(theirs));
+        if one == other || ["type", "config"].contains(&field.as_str()) {
+            continue;
+        }
+        if field.contains("wakeup") {
+            all.insert("wakeup".to_owned());
+        } else if field == "sample_type" {
+            let bits =
+                |text: &str| -> BTreeSet<String> { text.split('|').map(str::to_owned).collect() };
+            let (one, other) = (bits(&one), bits(&other));
+            all.extend(
+                one.difference(&other)
+                    .map(|bit| format!("sample_type +{bit}")),
+            );
+            all.extend(
+                other
+                    .difference(&one)
+                    .map(|bit| format!("sample_type -{bit}")),
+            );
+        } else {
+            all.insert(format!("{field} {one}|{other}"));
+        }
+    }
+    all
+}
+
+/// covers live: ATTR-15, ATTR-16, ATTR-18, ATTR-19, ATTR-20
+#[test]
+fn each_option_asks_the_kernel_for_what_perf_asks() {
+    let test = "each_option_asks_the_kernel_for_what_perf_asks";
+    if !have(test, "perf") || !may_record_all(test) {
+        return;
+    }
+    let perf = Command::new("perf")
+        .arg("version")
+        .output()
+        .expect("perf starts");
+    if !String::from_utf8_lossy(&perf.stdout).contains(" 6.1") {
+        return skipped(test, "the differences are listed for perf 6.1");
+    }
+    let mut wrong = Vec::new();
+    let mut seen = BTreeSet::new();
+    for options in OPTIONS {
+        let ours = attrs(env!("CARGO_BIN_EXE_prof"), "-v", options);
+        let theirs = attrs("perf", "-vv", options);
+        for attr in &ours {
+            let same = |other: &&Attr| {
+                ["type", "config"]
+                    .iter()
+                    .all(|field| number(attr, field) == number(other, field))
+            };
+            // The last is what was opened in the end.
+            let Some(other) = theirs.iter().rfind(same) else {
+                wrong.push(format!("{options}: only ours: {attr:?}"));
+                continue;
+            };
+            for difference in differences(attr, other) {
+                let listed = DIFFERENCES.iter().position(|(listed, words, _)| {
+                    let applies = |word: &&str| options.contains(*word);
+                    *listed == difference
+                        && (words.is_empty() || words.iter().any(|it| applies(&it)))
+                });
+                match listed {
+                    Some(place) => drop(seen.insert(place)),
+                    None => wrong.push(format!("{options}: {difference}")),
+                }
+            }
+        }
+    }
+    for (place, (difference, ..)) in DIFFERENCES.iter().enumerate() {
+        if !seen.contains(&place) {
+            wrong.push(format!("listed, but there is none: {difference}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
