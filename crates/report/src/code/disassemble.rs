@@ -2,8 +2,8 @@
 
 use super::Arch;
 use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, IntelFormatter,
-    MemorySizeOptions, OpKind,
+    Code, Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, IntelFormatter,
+    MemorySizeOptions, Mnemonic, OpKind, Register,
 };
 use prof_profile::Svma;
 use yaxpeax_arch::{Decoder as _, U8Reader};
@@ -73,11 +73,12 @@ fn x86_formatter(syntax: Syntax) -> Box<dyn Formatter> {
     options.set_displacement_leading_zeros(false);
     options.set_leading_zeros(false);
     options.set_rip_relative_addresses(true);
+    options.set_always_show_scale(true);
+    options.set_show_useless_prefixes(true);
     if syntax == Syntax::Intel {
         options.set_hex_prefix("0x");
         options.set_hex_suffix("");
         options.set_uppercase_keywords(true);
-        options.set_always_show_scale(true);
         options.set_memory_size_options(MemorySizeOptions::Always);
         options.set_show_branch_size(false);
     }
@@ -93,6 +94,11 @@ fn x86(bits: u32, syntax: Syntax, start: Svma, bytes: &[u8]) -> Vec<Instruction>
         decoder.decode_out(&mut instruction);
         let mut text = String::new();
         formatter.format(&instruction, &mut text);
+        if syntax == Syntax::Intel {
+            text = strings_as_objdump(&instruction, text);
+        }
+        let at = usize::try_from(instruction.ip().wrapping_sub(start.0)).unwrap_or(usize::MAX);
+        text = prefixes_as_objdump(&instruction, bytes.get(at..).unwrap_or_default(), text);
         let flow = x86_flow(&instruction);
         if let Flow::Jump(Some(target)) | Flow::Call(Some(target)) = flow {
             text = text.replace(&format!("{:#x}", target.0), &format!("{:x}", target.0));
@@ -105,6 +111,78 @@ fn x86(bits: u32, syntax: Syntax, start: Svma, bytes: &[u8]) -> Vec<Instruction>
         });
     }
     all
+}
+
+/// What objdump writes in another way in Intel's syntax: moves of 64-bit
+/// constants, and strings with all their operands.
+fn strings_as_objdump(instruction: &iced_x86::Instruction, text: String) -> String {
+    if instruction.code() == Code::Mov_r64_imm64 {
+        return text.replacen("mov    ", "movabs ", 1);
+    }
+    let name = match instruction.mnemonic() {
+        Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd | Mnemonic::Stosq => "stos",
+        Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsq => "movs",
+        Mnemonic::Movsd if instruction.is_string_instruction() => "movs",
+        Mnemonic::Lodsb | Mnemonic::Lodsw | Mnemonic::Lodsd | Mnemonic::Lodsq => "lods",
+        Mnemonic::Scasb | Mnemonic::Scasw | Mnemonic::Scasd | Mnemonic::Scasq => "scas",
+        Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsq => "cmps",
+        Mnemonic::Cmpsd if instruction.is_string_instruction() => "cmps",
+        _ => return text,
+    };
+    let (size, register) = match instruction.memory_size().size() {
+        1 => ("BYTE", "al"),
+        2 => ("WORD", "ax"),
+        4 => ("DWORD", "eax"),
+        _ => ("QWORD", "rax"),
+    };
+    let wide = match instruction
+        .op_kinds()
+        .any(|kind| matches!(kind, OpKind::MemoryESRDI | OpKind::MemorySegRSI))
+    {
+        true => "r",
+        false => "e",
+    };
+    let to = format!("{size} PTR es:[{wide}di]");
+    let segment = format!("{:?}", instruction.memory_segment()).to_lowercase();
+    let from = format!("{size} PTR {segment}:[{wide}si]");
+    let operands = match name {
+        "stos" => format!("{to},{register}"),
+        "movs" => format!("{to},{from}"),
+        "lods" => format!("{register},{from}"),
+        "scas" => format!("{register},{to}"),
+        _ => format!("{from},{to}"),
+    };
+    // As objdump, the name is padded where it stands first.
+    match (
+        instruction.has_rep_prefix() || instruction.has_repe_prefix(),
+        instruction.has_repne_prefix(),
+    ) {
+        (_, true) => format!("repnz {name} {operands}"),
+        (true, _) if matches!(name, "scas" | "cmps") => format!("repz {name} {operands}"),
+        (true, _) => format!("rep {name} {operands}"),
+        _ => format!("{name:<6} {operands}"),
+    }
+}
+
+/// What objdump writes in another way of prefixes without effect: those of
+/// paddings, and that of a return.
+fn prefixes_as_objdump(instruction: &iced_x86::Instruction, bytes: &[u8], text: String) -> String {
+    const DATA16: u8 = 0x66;
+    let pads = instruction.mnemonic() == Mnemonic::Nop && instruction.op_count() > 0;
+    if pads && instruction.segment_prefix() == Register::CS {
+        let sizes = bytes.iter().take_while(|&&byte| byte == DATA16).count();
+        let text = text.replacen("%cs:", "", 1).replacen("cs:", "", 1);
+        let words: Vec<&str> = text.splitn(2, ' ').map(str::trim).collect();
+        return format!(
+            "{}cs {}",
+            "data16 ".repeat(sizes.saturating_sub(1)),
+            words.join(" ")
+        );
+    }
+    match text.strip_prefix("rep ret") {
+        Some(rest) => format!("repz ret{rest}"),
+        None => text,
+    }
 }
 
 fn x86_flow(instruction: &iced_x86::Instruction) -> Flow {
@@ -225,6 +303,56 @@ mod tests {
                 "mov    DWORD PTR [rbp-0x8],0x1",
                 "lea    rax,[rax*4+0x0]",
                 "nop    WORD PTR [rax+rax*1+0x0]",
+            ]
+        );
+    }
+
+    #[test]
+    fn prefixes_without_effect_are_written_as_objdump_does() {
+        // data16 cs nopw; cs nopw; repz ret; bnd jmp; notrack jmp
+        let bytes = [
+            0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0,
+            0, 0, 0, 0xf3, 0xc3, 0xf2, 0xe9, 0, 0, 0, 0, 0x3e, 0xff, 0xe0,
+        ];
+        assert_eq!(
+            texts(Arch::X86_64, &bytes),
+            [
+                "data16 cs nopw 0x0(%rax,%rax,1)",
+                "cs nopw 0x0(%rax,%rax,1)",
+                "repz ret",
+                "bnd jmp 101d",
+                "notrack jmp *%rax",
+            ]
+        );
+        assert_eq!(
+            texts_in(Syntax::Intel, Arch::X86_64, &bytes),
+            [
+                "data16 cs nop WORD PTR [rax+rax*1+0x0]",
+                "cs nop WORD PTR [rax+rax*1+0x0]",
+                "repz ret",
+                "bnd jmp 101d",
+                "notrack jmp rax",
+            ]
+        );
+    }
+
+    #[test]
+    fn strings_and_wide_constants_are_written_as_objdump_does() {
+        // rep stos; movs; repz cmps; repnz scas; lods; movabs; movsd of a register
+        let bytes = [
+            0xf3, 0xaa, 0x48, 0xa5, 0xf3, 0xa6, 0xf2, 0xae, 0x66, 0xad, 0x49, 0xb9, 0x15, 0x7c,
+            0x4a, 0x7f, 0xb9, 0x79, 0x37, 0x9e, 0xf2, 0x0f, 0x10, 0xc1,
+        ];
+        assert_eq!(
+            texts_in(Syntax::Intel, Arch::X86_64, &bytes),
+            [
+                "rep stos BYTE PTR es:[rdi],al",
+                "movs   QWORD PTR es:[rdi],QWORD PTR ds:[rsi]",
+                "repz cmps BYTE PTR ds:[rsi],BYTE PTR es:[rdi]",
+                "repnz scas al,BYTE PTR es:[rdi]",
+                "lods   ax,WORD PTR ds:[rsi]",
+                "movabs r9,0x9e3779b97f4a7c15",
+                "movsd  xmm0,xmm1",
             ]
         );
     }
