@@ -7,6 +7,11 @@ use std::process::Command;
 
 /// Compiles a static program that spends its time in a function of this name.
 fn program(function: &str, to: &Path) {
+    program_with(function, "-Wl,--build-id", to);
+}
+
+/// The same with an option for the linker.
+fn program_with(function: &str, option: &str, to: &Path) {
     let source = scratch().join(format!("{function}.c"));
     let text = format!(
         "#include <time.h>
@@ -21,7 +26,7 @@ fn program(function: &str, to: &Path) {
     );
     fs::write(&source, text).expect("written");
     let built = Command::new("gcc")
-        .args(["-O1", "-static", "-Wl,--build-id", "-o"])
+        .args(["-O1", "-static", option, "-o"])
         .arg(to)
         .arg(&source)
         .status()
@@ -113,6 +118,43 @@ fn a_program_in_a_chroot_has_names_after_its_end() {
     let text = report(&data, &bare);
     assert!(!text.contains("on_the_host"), "{text}");
     assert!(!bare.join(".debug").exists());
+}
+
+#[test]
+fn what_is_not_kept_of_a_chroot_is_told() {
+    let test = "what_is_not_kept_of_a_chroot_is_told";
+    let may = Command::new("chroot").args(["/", "true"]).output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        return skipped(test, "chroot is not permitted");
+    }
+    if !have(test, "gcc") {
+        return;
+    }
+    let home = fresh("not-kept-home");
+    let root = fresh("not-kept-root");
+    program_with("without_an_id", "-Wl,--build-id=none", &root.join("app"));
+    let data = scratch().join("not-kept.data");
+    for options in [&[][..], &["-a"]] {
+        let may_all = options.is_empty() || fs::metadata("/proc/1/exe").is_ok();
+        if !may_all {
+            skipped(test, "only root records all processes");
+            continue;
+        }
+        let output = prof_command()
+            .env("HOME", &home)
+            .args(["record", "-F", "199", "-o"])
+            .arg(&data)
+            .args(options)
+            .args(["--", "chroot"])
+            .arg(&root)
+            .arg("/app")
+            .output()
+            .expect("prof starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let told = "files of other roots have no build-id (/app)";
+        assert!(said.contains(told), "{options:?}: {said}");
+        assert!(said.contains("link with -Wl,--build-id"), "{said}");
+    }
 }
 
 /// What a JIT compiler wrote into its container's `/tmp` names its code after

@@ -13,10 +13,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
-/// Most files that are kept open.
-const MAX_FILES: usize = 64;
-/// Most bytes of all files that are kept, 1 GiB.
-const MAX_BYTES: u64 = 1 << 30;
 /// Most files that are told apart.
 const MAX_CHECKED: usize = 1 << 16;
 
@@ -29,6 +25,19 @@ pub struct KeptFiles {
     pub failed: Option<(usize, String)>,
     /// Perf maps of theirs that were copied to `/tmp`.
     pub maps: usize,
+    /// Files without a build-id, which nothing could find in the cache, and
+    /// the first of them.
+    pub unidentified: Option<(usize, String)>,
+    /// Files beyond the limits of [`KeptFiles::MAX_FILES`] and
+    /// [`KeptFiles::MAX_BYTES`].
+    pub beyond_limits: usize,
+}
+
+impl KeptFiles {
+    /// Most files that are kept open.
+    pub const MAX_FILES: usize = 64;
+    /// Most bytes of all files that are kept, 1 GiB.
+    pub const MAX_BYTES: u64 = 1 << 30;
 }
 
 /// Finds and keeps them.
@@ -36,9 +45,13 @@ pub struct KeptFiles {
 pub(crate) struct ForeignFiles {
     /// perf's build-id cache; `None` if nothing is to be kept.
     cache: Option<PathBuf>,
-    checked: HashSet<(Vec<u8>, BuildId)>,
+    checked: HashSet<(Vec<u8>, Option<BuildId>)>,
     kept: Vec<Kept>,
     bytes: u64,
+    /// See [`KeptFiles::unidentified`].
+    unidentified: Option<(usize, String)>,
+    /// See [`KeptFiles::beyond_limits`].
+    beyond_limits: usize,
 }
 
 #[derive(Debug)]
@@ -53,8 +66,16 @@ struct Mapped<'a> {
     pid: u32,
     start: u64,
     end: u64,
-    build_id: BuildId,
+    file: MappedFile,
     path: &'a [u8],
+}
+
+/// How a record tells which file it maps.
+#[derive(Debug, Clone, Copy)]
+enum MappedFile {
+    BuildId(BuildId),
+    /// The number of the device and that of the file in it.
+    Inode(u64, u64),
 }
 
 impl<'a> Mapped<'a> {
@@ -64,20 +85,25 @@ impl<'a> Mapped<'a> {
         let order = ByteOrder::NATIVE;
         let misc = Misc(order.u16(record, 4)?);
         let is_it = order.u32(record, 0)? == RecordType::MMAP2.0
-            && misc.has(Misc::MMAP_BUILD_ID)
             && misc.cpu_mode() == CpuMode::User
             && order.u32(record, 64)? & EXECUTABLE != 0;
         let path = record.get(72..)?.split(|&byte| byte == 0).next()?;
         if !is_it || !path.starts_with(b"/") || path.starts_with(b"//") {
             return None;
         }
-        let len = usize::from(*record.get(40)?).min(BuildId::RECORDED_MAX);
+        let file = if misc.has(Misc::MMAP_BUILD_ID) {
+            let len = usize::from(*record.get(40)?).min(BuildId::RECORDED_MAX);
+            MappedFile::BuildId(BuildId::new(record.get(44..44 + len)?)?)
+        } else {
+            let device = libc::makedev(order.u32(record, 40)?, order.u32(record, 44)?);
+            MappedFile::Inode(device, order.u64(record, 48)?)
+        };
         let start = order.u64(record, 16)?;
         Some(Self {
             pid: order.u32(record, 8)?,
             start,
             end: start.checked_add(order.u64(record, 24)?)?,
-            build_id: BuildId::new(record.get(44..44 + len)?)?,
+            file,
             path,
         })
     }
@@ -88,7 +114,19 @@ impl<'a> Mapped<'a> {
 
     /// Whether a file is the one that was mapped.
     fn is(&self, file: &File) -> bool {
-        read_build_id(file).is_some_and(|found| found.matches(&self.build_id))
+        match self.file {
+            MappedFile::BuildId(id) => read_build_id(file).is_some_and(|found| found.matches(&id)),
+            MappedFile::Inode(device, inode) => file
+                .metadata()
+                .is_ok_and(|about| (about.dev(), about.ino()) == (device, inode)),
+        }
+    }
+
+    fn build_id(&self) -> Option<BuildId> {
+        match self.file {
+            MappedFile::BuildId(id) => Some(id),
+            MappedFile::Inode(..) => None,
+        }
     }
 
     /// Whether its path leads to it for us, too.
@@ -96,12 +134,17 @@ impl<'a> Mapped<'a> {
         open_regular(self.path()).is_some_and(|file| self.is(&file))
     }
 
+    /// Its path, which leads through the root of the process.
+    fn inside(&self) -> Option<PathBuf> {
+        let inside = self.path().strip_prefix("/").ok()?;
+        Some(PathBuf::from(format!("/proc/{}/root", self.pid)).join(inside))
+    }
+
     /// Opens it as the process sees it.
     fn open(&self) -> Option<File> {
-        let process = PathBuf::from(format!("/proc/{}", self.pid));
-        let inside = self.path().strip_prefix("/").ok()?;
-        let mapping = format!("map_files/{:x}-{:x}", self.start, self.end);
-        [process.join("root").join(inside), process.join(mapping)]
+        let (pid, start, end) = (self.pid, self.start, self.end);
+        let mapping = PathBuf::from(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
+        [self.inside()?, mapping]
             .iter()
             .filter_map(|path| open_regular(path))
             .find(|file| self.is(file))
@@ -118,6 +161,8 @@ impl ForeignFiles {
             checked: HashSet::new(),
             kept: Vec::new(),
             bytes: 0,
+            unidentified: None,
+            beyond_limits: 0,
         }
     }
 
@@ -129,11 +174,11 @@ impl ForeignFiles {
         let Some(mapped) = Mapped::decode(record) else {
             return;
         };
-        let key = (mapped.path.to_vec(), mapped.build_id);
+        let key = (mapped.path.to_vec(), mapped.build_id());
         if self.checked.contains(&key) {
             return;
         }
-        if !mapped.is_ours() && self.kept.len() < MAX_FILES {
+        if !mapped.is_ours() {
             match has_other_root(mapped.pid) {
                 // Gone: another process may map it again.
                 None => return,
@@ -145,24 +190,47 @@ impl ForeignFiles {
     }
 
     fn keep(&mut self, mapped: &Mapped<'_>) {
+        let Some(build_id) = mapped.build_id() else {
+            // Neither memory nor what is deleted already.
+            if mapped
+                .inside()
+                .and_then(|path| open_regular(&path))
+                .is_some()
+            {
+                let path = mapped.path().display().to_string();
+                self.unidentified.get_or_insert((0, path)).0 += 1;
+            }
+            return;
+        };
         let Some(file) = mapped.open() else {
             return;
         };
         let len = file.metadata().map_or(u64::MAX, |about| about.len());
-        let bytes = self.bytes.saturating_add(len);
-        if bytes <= MAX_BYTES {
-            self.bytes = bytes;
-            self.kept.push(Kept {
-                path: mapped.path.to_vec(),
-                build_id: mapped.build_id,
-                file,
-            });
+        if !self.has_room(len) {
+            self.beyond_limits += 1;
+            return;
         }
+        self.bytes = self.bytes.saturating_add(len);
+        self.kept.push(Kept {
+            path: mapped.path.to_vec(),
+            build_id,
+            file,
+        });
+    }
+
+    /// Whether one more file of so many bytes is kept.
+    fn has_room(&self, len: u64) -> bool {
+        let bytes = self.bytes.saturating_add(len);
+        self.kept.len() < KeptFiles::MAX_FILES && bytes <= KeptFiles::MAX_BYTES
     }
 
     /// Copies what was kept into the cache.
     pub(crate) fn store(&mut self) -> KeptFiles {
-        let mut outcome = KeptFiles::default();
+        let mut outcome = KeptFiles {
+            unidentified: self.unidentified.take(),
+            beyond_limits: std::mem::take(&mut self.beyond_limits),
+            ..KeptFiles::default()
+        };
         let Some(cache) = &self.cache else {
             return outcome;
         };
@@ -248,9 +316,8 @@ fn open_regular(path: &Path) -> Option<File> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ForeignFiles, Kept, has_other_root};
+    use super::{ForeignFiles, Kept, KeptFiles, Mapped, MappedFile, has_other_root};
     use prof_abi::BuildId;
-    use std::collections::HashSet;
     use std::fs::{self, File};
 
     #[test]
@@ -266,10 +333,9 @@ mod tests {
         };
         let mut files = ForeignFiles {
             cache: Some(cache.clone()),
-            checked: HashSet::new(),
             // Another recorder may be faster.
             kept: vec![kept(), kept()],
-            bytes: 0,
+            ..ForeignFiles::new(false)
         };
         let stored = files.store();
         assert_eq!((stored.files, stored.failed), (2, None));
@@ -287,17 +353,48 @@ mod tests {
     fn what_cannot_be_stored_is_told() {
         let mut files = ForeignFiles {
             cache: Some("/dev/null/cache".into()),
-            checked: HashSet::new(),
             kept: vec![Kept {
                 path: b"/app".to_vec(),
                 build_id: BuildId::new(&[1; 20]).expect("an id"),
                 file: File::open("/dev/null").expect("opened"),
             }],
-            bytes: 0,
+            ..ForeignFiles::new(false)
         };
         let (count, why) = files.store().failed.expect("a failure");
         assert_eq!(count, 1);
         assert!(why.starts_with("/dev/null/cache: "), "{why}");
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_the_rest_is_counted() {
+        let path = std::env::current_exe().expect("a path");
+        let len = fs::metadata(&path).expect("readable").len();
+        let kept = || Kept {
+            path: b"/app".to_vec(),
+            build_id: BuildId::new(&[1; 20]).expect("an id"),
+            file: File::open(&path).expect("opened"),
+        };
+        let mut files = ForeignFiles::new(false);
+        assert!(files.has_room(KeptFiles::MAX_BYTES));
+        assert!(!files.has_room(KeptFiles::MAX_BYTES + 1));
+        files.kept = (1..KeptFiles::MAX_FILES).map(|_| kept()).collect();
+        assert!(files.has_room(len));
+        files.kept.push(kept());
+        assert!(!files.has_room(len));
+        // Of one without a build-id, the count and the first path.
+        let mapped = |path| Mapped {
+            pid: std::process::id(),
+            start: 0,
+            end: 0,
+            file: MappedFile::Inode(0, 0),
+            path,
+        };
+        let exe = path.as_os_str().as_encoded_bytes();
+        files.keep(&mapped(exe));
+        files.keep(&mapped(b"/memfd:code (deleted)"));
+        files.keep(&mapped(exe));
+        let told = files.store();
+        assert_eq!(told.unidentified, Some((2, path.display().to_string())));
     }
 
     #[test]

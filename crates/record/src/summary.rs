@@ -179,6 +179,21 @@ impl Summary {
                  stay without names"
             ));
         }
+        if let Some((count, first)) = &self.kept.unidentified {
+            line.push_str(&format!(
+                "; {count} files of other roots have no build-id ({first}), so that they cannot be \
+                 kept: their functions have no names once they are gone (link with \
+                 -Wl,--build-id)"
+            ));
+        }
+        if self.kept.beyond_limits > 0 {
+            line.push_str(&format!(
+                "; {} files of other roots were not kept: at most {} files and {} GiB are",
+                self.kept.beyond_limits,
+                KeptFiles::MAX_FILES,
+                KeptFiles::MAX_BYTES >> 30
+            ));
+        }
         let share = 100.0 * self.own_cpu.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9);
         line.push_str(&format!("; recorder {share:.1} % of a CPU, {}", self.rings));
         line
