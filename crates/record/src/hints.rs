@@ -485,11 +485,12 @@ impl Refusal {
         let paranoid = self
             .paranoid
             .map_or("unreadable".to_owned(), |level| level.to_string());
-        let unknown = self.unknown.map(|unknown| (unknown.why, unknown.option));
+        let unknown = self.unknown;
+        let unknown = unknown.map(|unknown| (unknown.sentence(), unknown.option));
         let (why, option) = unknown.unwrap_or_default();
         let text = row
             .text
-            .replace("{why}", why)
+            .replace("{why}", &why)
             .replace("{option}", option)
             .replace("{command}", if self.counting { "stat" } else { "record" })
             .replace("{sudo}", self.privilege())

@@ -1,12 +1,12 @@
 //! A refusal for each row, and what its message says.
 
 use super::{FIRST_OWN_PMU, OFFERS, ROWS, Refusal, Step, Whose, why_not_offered};
-use crate::kernel::Unknown;
+use crate::kernel::{Unknown, Why};
 use crate::rings::{Lockable, RingMemory};
 
 const UNKNOWN: Unknown = Unknown {
-    why: "--all-cgroups is since Linux 5.7",
     option: "--all-cgroups",
+    why: Why::Since("5.7"),
 };
 
 fn plain(step: Step, errno: i32) -> Refusal {

@@ -1,153 +1,234 @@
 //! Parts of an attr that not every kernel takes. Releases by the history of the
 //! kernel's UAPI header.
 
-use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType, event_kind};
+use prof_abi::{AttrFlags, BranchSampleType, EventAttr, ReadFormat, SampleType, event_kind};
 use prof_sys::clock;
 
+/// A part of an attr.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    /// Any of these flags.
+    Flags(AttrFlags),
+    Sample(SampleType),
+    Counts(ReadFormat),
+    Branches(BranchSampleType),
+    /// Three weights instead of one.
+    Weights,
+    /// Counters of inherited events in samples.
+    InheritedReads,
+    Cgroups,
+    Config3,
+    Config4,
+    AuxSamples,
+    AuxActions,
+    /// A clock that an interrupt may not read, of an event that interrupts
+    /// whatever the kernel is doing.
+    UnsafeClock,
+}
+
+const INHERITED: AttrFlags = AttrFlags(AttrFlags::INHERIT.0 | AttrFlags::INHERIT_STAT.0);
+
+impl Part {
+    fn is_in(self, attr: &EventAttr) -> bool {
+        match self {
+            Self::Flags(flags) => attr.flags.0 & flags.0 != 0,
+            Self::Sample(part) => attr.sample_type.has(part),
+            Self::Counts(part) => attr.read_format.has(part),
+            Self::Branches(filter) => attr.branch_sample_type.has(filter),
+            Self::Weights => attr.sample_type.has(SampleType::WEIGHT_STRUCT),
+            Self::InheritedReads => {
+                attr.sample_type.has(SampleType::READ) && attr.flags.has(AttrFlags::INHERIT)
+            }
+            Self::Cgroups => {
+                attr.flags.has(AttrFlags::CGROUP) || attr.sample_type.has(SampleType::CGROUP)
+            }
+            Self::Config3 => attr.config3 != 0,
+            Self::Config4 => attr.config4 != 0,
+            Self::AuxSamples => attr.aux_sample_size != 0,
+            Self::AuxActions => attr.aux_action != 0,
+            Self::UnsafeClock => {
+                let is_safe = [clock::MONOTONIC, clock::MONOTONIC_RAW].contains(&attr.clockid);
+                interrupts(attr.kind) && attr.flags.has(AttrFlags::USE_CLOCKID) && !is_safe
+            }
+        }
+    }
+
+    fn take_out(self, attr: &mut EventAttr) {
+        match self {
+            Self::Flags(flags) => attr.flags = attr.flags.without(flags),
+            Self::Sample(part) => attr.sample_type = attr.sample_type.without(part),
+            Self::Counts(part) => attr.read_format = attr.read_format.without(part),
+            Self::Branches(filter) => {
+                attr.branch_sample_type = attr.branch_sample_type.without(filter);
+            }
+            Self::Weights => {
+                let without = attr.sample_type.without(SampleType::WEIGHT_STRUCT);
+                attr.sample_type = without.with(SampleType::WEIGHT);
+            }
+            Self::InheritedReads => attr.flags = attr.flags.without(INHERITED),
+            Self::Cgroups => {
+                attr.flags = attr.flags.without(AttrFlags::CGROUP);
+                attr.sample_type = attr.sample_type.without(SampleType::CGROUP);
+            }
+            Self::Config3 => attr.config3 = 0,
+            Self::Config4 => attr.config4 = 0,
+            Self::AuxSamples => {
+                attr.aux_sample_size = 0;
+                attr.sample_type = attr.sample_type.without(SampleType::AUX);
+            }
+            Self::AuxActions => attr.aux_action = 0,
+            Self::UnsafeClock => {
+                attr.flags = attr.flags.without(AttrFlags::USE_CLOCKID);
+                attr.clockid = 0;
+            }
+        }
+    }
+}
+
+/// Whether events of this type are the hardware's.
+fn interrupts(kind: u32) -> bool {
+    !matches!(
+        kind,
+        event_kind::SOFTWARE | event_kind::TRACEPOINT | event_kind::BREAKPOINT
+    )
+}
+
 /// What the recorder asks for by itself, and does without where it must.
+#[derive(Debug)]
 pub(super) struct Optional {
-    pub(super) asks: fn(&EventAttr) -> bool,
-    pub(super) drop: fn(&mut EventAttr),
+    part: Part,
     /// What is to be told where it is missing; without it nothing that a user
     /// sees is.
     pub(super) loss: Option<&'static str>,
+}
+
+const fn quiet(part: Part) -> Optional {
+    Optional { part, loss: None }
 }
 
 /// Newest first.
 pub(super) const OPTIONAL: &[Optional] = &[
     // 6.13
     Optional {
-        asks: |attr| attr.sample_type.has(SampleType::READ) && attr.flags.has(AttrFlags::INHERIT),
-        drop: |attr| {
-            let inherited = AttrFlags::INHERIT | AttrFlags::INHERIT_STAT;
-            attr.flags = attr.flags.without(inherited);
-        },
+        part: Part::InheritedReads,
         loss: Some("without children, because this kernel cannot read groups of inherited events"),
     },
     // 6.0: without it LOST records are counted.
-    Optional {
-        asks: |attr| attr.read_format.has(ReadFormat::LOST),
-        drop: |attr| attr.read_format = attr.read_format.without(ReadFormat::LOST),
-        loss: None,
-    },
-    // 5.12: three weights instead of one.
-    Optional {
-        asks: |attr| attr.sample_type.has(SampleType::WEIGHT_STRUCT),
-        drop: |attr| {
-            let without = attr.sample_type.without(SampleType::WEIGHT_STRUCT);
-            attr.sample_type = without.with(SampleType::WEIGHT);
-        },
-        loss: None,
-    },
+    quiet(Part::Counts(ReadFormat::LOST)),
+    // 5.12
+    quiet(Part::Weights),
     // 5.12: without it files are read for their build-ids.
-    Optional {
-        asks: |attr| attr.flags.has(AttrFlags::BUILD_ID),
-        drop: |attr| attr.flags = attr.flags.without(AttrFlags::BUILD_ID),
-        loss: None,
-    },
+    quiet(Part::Flags(AttrFlags::BUILD_ID)),
+    // 5.7: without it chains of last branches are joined by their addresses.
+    quiet(Part::Branches(BranchSampleType::HW_INDEX)),
     // 5.1: without them programs of BPF that come later have no names.
-    Optional {
-        asks: |attr| attr.flags.0 & BPF.0 != 0,
-        drop: |attr| attr.flags = attr.flags.without(BPF),
-        loss: None,
-    },
+    quiet(Part::Flags(AttrFlags(
+        AttrFlags::KSYMBOL.0 | AttrFlags::BPF_EVENT.0,
+    ))),
     // Not for every PMU.
-    Optional {
-        asks: |attr| attr.flags.has(AttrFlags::EXCLUDE_GUEST),
-        drop: |attr| attr.flags = attr.flags.without(AttrFlags::EXCLUDE_GUEST),
-        loss: None,
-    },
+    quiet(Part::Flags(AttrFlags::EXCLUDE_GUEST)),
 ];
 
-const BPF: AttrFlags = AttrFlags(AttrFlags::KSYMBOL.0 | AttrFlags::BPF_EVENT.0);
+impl Optional {
+    pub(super) fn is_in(&self, attr: &EventAttr) -> bool {
+        self.part.is_in(attr)
+    }
+
+    pub(super) fn take_out(&self, attr: &mut EventAttr) {
+        if self.is_in(attr) {
+            self.part.take_out(attr);
+        }
+    }
+}
 
 /// What a user asked for and this kernel refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unknown {
-    /// Why, as a sentence.
-    pub(crate) why: &'static str,
     /// What to leave out.
     pub(crate) option: &'static str,
+    /// Why.
+    pub(crate) why: Why,
 }
 
-struct Asked {
-    unknown: Unknown,
-    asks: fn(&EventAttr) -> bool,
-    drop: fn(&mut EventAttr),
+/// Why a kernel refuses what was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It is older than this release.
+    Since(&'static str),
+    /// No kernel has such times for events of hardware.
+    Clock,
 }
 
-const fn unknown(why: &'static str, option: &'static str) -> Unknown {
-    Unknown { why, option }
+impl Unknown {
+    /// As a sentence.
+    pub(crate) fn sentence(&self) -> String {
+        match self.why {
+            Why::Since(release) => {
+                format!("{} is since Linux {release}", self.option)
+            }
+            Why::Clock => {
+                "the times of hardware events can be of the clocks mono and mono_raw only"
+                    .to_owned()
+            }
+        }
+    }
 }
 
 /// Newest first.
-const ASKED: &[Asked] = &[
-    Asked {
-        unknown: unknown("config4= is since Linux 6.19", "config4="),
-        asks: |attr| attr.config4 != 0,
-        drop: |attr| attr.config4 = 0,
-    },
-    Asked {
-        unknown: unknown("config3= is since Linux 6.3", "config3="),
-        asks: |attr| attr.config3 != 0,
-        drop: |attr| attr.config3 = 0,
-    },
-    Asked {
-        unknown: unknown("--data-page-size is since Linux 5.11", "--data-page-size"),
-        asks: |attr| attr.sample_type.has(SampleType::DATA_PAGE_SIZE),
-        drop: |attr| attr.sample_type = attr.sample_type.without(SampleType::DATA_PAGE_SIZE),
-    },
-    Asked {
-        unknown: unknown("--code-page-size is since Linux 5.11", "--code-page-size"),
-        asks: |attr| attr.sample_type.has(SampleType::CODE_PAGE_SIZE),
-        drop: |attr| attr.sample_type = attr.sample_type.without(SampleType::CODE_PAGE_SIZE),
-    },
-    Asked {
-        unknown: unknown("--all-cgroups is since Linux 5.7", "--all-cgroups"),
-        asks: |attr| attr.flags.has(AttrFlags::CGROUP) || attr.sample_type.has(SampleType::CGROUP),
-        drop: |attr| {
-            attr.flags = attr.flags.without(AttrFlags::CGROUP);
-            attr.sample_type = attr.sample_type.without(SampleType::CGROUP);
-        },
-    },
-    Asked {
-        unknown: unknown("--phys-data is since Linux 4.14", "--phys-data"),
-        asks: |attr| attr.sample_type.has(SampleType::PHYS_ADDR),
-        drop: |attr| attr.sample_type = attr.sample_type.without(SampleType::PHYS_ADDR),
-    },
-    Asked {
-        unknown: unknown("--namespaces is since Linux 4.12", "--namespaces"),
-        asks: |attr| attr.flags.has(AttrFlags::NAMESPACES),
-        drop: |attr| attr.flags = attr.flags.without(AttrFlags::NAMESPACES),
-    },
-    // Its interrupt comes whatever the kernel is doing, also to a clock.
-    Asked {
-        unknown: unknown(
-            "the times of hardware events can be of the clocks mono and mono_raw only",
-            "-k",
-        ),
-        asks: |attr| {
-            let is_hardware = !matches!(
-                attr.kind,
-                event_kind::SOFTWARE | event_kind::TRACEPOINT | event_kind::BREAKPOINT
-            );
-            let is_safe = [clock::MONOTONIC, clock::MONOTONIC_RAW].contains(&attr.clockid);
-            is_hardware && attr.flags.has(AttrFlags::USE_CLOCKID) && !is_safe
-        },
-        drop: |attr| {
-            attr.flags = attr.flags.without(AttrFlags::USE_CLOCKID);
-            attr.clockid = 0;
-        },
-    },
+const ASKED: &[(Part, &str, Why)] = &[
+    (Part::Config4, "config4=", Why::Since("6.19")),
+    (Part::AuxActions, "aux-action=", Why::Since("6.13")),
+    (
+        Part::Branches(BranchSampleType::COUNTERS),
+        "-j counter",
+        Why::Since("6.8"),
+    ),
+    (Part::Config3, "config3=", Why::Since("6.3")),
+    (
+        Part::Branches(BranchSampleType::PRIV_SAVE),
+        "-j priv",
+        Why::Since("6.1"),
+    ),
+    (
+        Part::Sample(SampleType::DATA_PAGE_SIZE),
+        "--data-page-size",
+        Why::Since("5.11"),
+    ),
+    (
+        Part::Sample(SampleType::CODE_PAGE_SIZE),
+        "--code-page-size",
+        Why::Since("5.11"),
+    ),
+    (Part::Cgroups, "--all-cgroups", Why::Since("5.7")),
+    (Part::AuxSamples, "aux-sample-size=", Why::Since("5.5")),
+    (
+        Part::Flags(AttrFlags::AUX_OUTPUT),
+        "aux-output",
+        Why::Since("5.4"),
+    ),
+    (
+        Part::Sample(SampleType::PHYS_ADDR),
+        "--phys-data",
+        Why::Since("4.14"),
+    ),
+    (
+        Part::Branches(BranchSampleType::TYPE_SAVE),
+        "-j save_type",
+        Why::Since("4.14"),
+    ),
+    (
+        Part::Flags(AttrFlags::NAMESPACES),
+        "--namespaces",
+        Why::Since("4.12"),
+    ),
+    (Part::UnsafeClock, "-k", Why::Clock),
 ];
 
 /// `attr` without everything that the recorder asks for by itself.
 pub(super) fn without_optional(attr: &EventAttr) -> EventAttr {
     let mut attr = attr.clone();
     for feature in OPTIONAL {
-        if (feature.asks)(&attr) {
-            (feature.drop)(&mut attr);
-        }
+        feature.take_out(&mut attr);
     }
     attr
 }
@@ -160,11 +241,12 @@ pub(crate) fn unknown_to(
 ) -> Option<Unknown> {
     // What it would do without is no cause.
     let bare = without_optional(attr);
-    let mut asked = ASKED.iter().filter(|asked| (asked.asks)(attr));
-    let mut is_cause = |asked: &&Asked| {
+    let mut asked = ASKED.iter().filter(|(part, ..)| part.is_in(attr));
+    let mut is_cause = |(part, ..): &&(Part, &str, Why)| {
         let mut without = bare.clone();
-        (asked.drop)(&mut without);
+        part.take_out(&mut without);
         opens(&without)
     };
-    asked.find(&mut is_cause).map(|asked| asked.unknown)
+    let &(_, option, why) = asked.find(&mut is_cause)?;
+    Some(Unknown { option, why })
 }

@@ -1,7 +1,7 @@
 //! What to give up, step by step, when the first descriptor of an event is
 //! refused.
 
-use super::features::{OPTIONAL, without_optional};
+use super::features::{OPTIONAL, Optional, without_optional};
 use crate::events::{self, Precision};
 use crate::plan::Planned;
 use prof_abi::{AttrFlags, EventAttr};
@@ -106,9 +106,7 @@ fn open_older<T>(
         kept[place] = true;
         let mut candidate = attr.clone();
         for (feature, _) in OPTIONAL.iter().zip(&kept).filter(|(_, kept)| !**kept) {
-            if (feature.asks)(&candidate) {
-                (feature.drop)(&mut candidate);
-            }
+            feature.take_out(&mut candidate);
         }
         if candidate == best {
             continue;
@@ -123,9 +121,7 @@ fn open_older<T>(
 
 /// What users should know of what is missing.
 fn losses(planned: &Planned, attr: &EventAttr) -> Vec<String> {
-    let is_lost = |feature: &&super::features::Optional| {
-        (feature.asks)(&planned.attr) && !(feature.asks)(attr)
-    };
+    let is_lost = |feature: &&Optional| feature.is_in(&planned.attr) && !feature.is_in(attr);
     let told = OPTIONAL.iter().filter(is_lost);
     told.filter_map(|feature| Some(format!("{}: {}", planned.name, feature.loss?)))
         .collect()

@@ -6,5 +6,7 @@ mod ladder;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use features::Why;
 pub(crate) use features::{Unknown, unknown_to};
 pub(crate) use ladder::open_best;

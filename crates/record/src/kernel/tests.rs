@@ -3,7 +3,7 @@
 
 use super::features::without_optional;
 use super::ladder::Opened;
-use super::{Unknown, open_best, unknown_to};
+use super::{Why, open_best, unknown_to};
 use crate::events::{Precision, parse};
 use crate::options::{Options, Target};
 use crate::output::Destination;
@@ -20,6 +20,7 @@ struct Fake {
     flags: u64,
     sample_type: u64,
     read_format: u64,
+    branches: u64,
     /// Counters of inherited events in samples (6.13).
     inherited_reads: bool,
     /// The highest `precise_ip` of its hardware.
@@ -30,38 +31,39 @@ const fn first(bits: u32) -> u64 {
     (1 << bits) - 1
 }
 
-/// Bits of flags, of sample_type and of read_format, and the attr's size, by
-/// the history of the header; distributions patch more in than that, never
+/// Bits of flags, of sample_type, of read_format and of branch filters, and the
+/// attr's size, by the history of the header; distributions patch more in than that, never
 /// less.
-const fn kernel(name: &'static str, size: u32, bits: [u32; 3]) -> Fake {
+const fn kernel(name: &'static str, size: u32, bits: [u32; 4]) -> Fake {
     Fake {
         name,
         size,
         flags: first(bits[0]),
         sample_type: first(bits[1]),
         read_format: first(bits[2]),
+        branches: first(bits[3]),
         inherited_reads: false,
         precise: 3,
     }
 }
 
 fn kernels() -> Vec<Fake> {
-    let newest = kernel("6.19", attr_size::VER9, [40, 25, 5]);
+    let newest = kernel("6.19", attr_size::VER9, [40, 25, 5, 20]);
     vec![
         // Until write_backward, REGS_INTR, GROUP.
-        kernel("4.9", attr_size::VER5, [28, 19, 4]),
+        kernel("4.9", attr_size::VER5, [28, 19, 4, 16]),
         // namespaces, PHYS_ADDR.
-        kernel("4.19", attr_size::VER5, [29, 20, 4]),
+        kernel("4.19", attr_size::VER5, [29, 20, 4, 17]),
         // ksymbol, bpf_event, aux_output.
-        kernel("5.4", attr_size::VER5, [32, 20, 4]),
+        kernel("5.4", attr_size::VER5, [32, 20, 4, 17]),
         // cgroup, text_poke; AUX, CGROUP.
-        kernel("5.10", attr_size::VER6, [34, 22, 4]),
+        kernel("5.10", attr_size::VER6, [34, 22, 4, 18]),
         // build_id to sigtrap; page sizes, WEIGHT_STRUCT.
-        kernel("5.15", attr_size::VER7, [38, 25, 4]),
+        kernel("5.15", attr_size::VER7, [38, 25, 4, 18]),
         // LOST.
-        kernel("6.1", attr_size::VER7, [38, 25, 5]),
+        kernel("6.1", attr_size::VER7, [38, 25, 5, 19]),
         // config3.
-        kernel("6.6", attr_size::VER8, [38, 25, 5]),
+        kernel("6.6", attr_size::VER8, [38, 25, 5, 19]),
         Fake {
             inherited_reads: true,
             ..newest
@@ -92,6 +94,7 @@ impl Fake {
         if attr.flags.0 & !self.flags != 0
             || attr.sample_type.0 & !self.sample_type != 0
             || attr.read_format.0 & !self.read_format != 0
+            || attr.branch_sample_type.0 & !self.branches != 0
             || attr.sample_type.has(weights)
             || reads_inherited && !self.inherited_reads
         {
@@ -139,6 +142,9 @@ fn everywhere() -> Vec<Planned> {
         options.extras.thread_counts = true;
         options.build_ids = true;
     }));
+    all.extend(planned("cycles", |options| {
+        options.stacks = crate::options::Stacks::LastBranch;
+    }));
     all.extend(planned("cpu-clock", |options| {
         options.stacks = crate::options::Stacks::Unwound(8192);
         options.extras.switches = true;
@@ -171,6 +177,8 @@ fn every_kernel_since_4_9_gives_all_that_it_has() {
             assert_eq!(lost & kernel.flags & !inherits, 0, "{what}");
             let lost = planned.attr.read_format.0 & !attr.read_format.0;
             assert_eq!(lost & kernel.read_format, 0, "{what}");
+            let lost = planned.attr.branch_sample_type.0 & !attr.branch_sample_type.0;
+            assert_eq!(lost & kernel.branches, 0, "{what}");
             let lost = planned.attr.sample_type.0 & !attr.sample_type.0;
             assert_eq!(lost & kernel.sample_type, 0, "{what}");
             if planned.precision == Precision::Highest {
@@ -221,18 +229,15 @@ fn what_an_option_needs_and_a_kernel_lacks_is_named_with_its_release() {
             assert_eq!(opened.is_err(), is_new, "{option} on {}", kernel.name);
             let unknown = unknown_to(&planned.attr, |attr| kernel.has(attr));
             if is_new {
-                let Unknown {
-                    why,
-                    option: left_out,
-                } = unknown.expect("named");
-                assert_eq!(left_out, option);
-                assert!(why.contains(since), "{why}");
+                let unknown = unknown.expect("named");
+                assert_eq!((unknown.option, unknown.why), (option, Why::Since(since)));
+                assert!(unknown.sentence().contains(since));
             }
         }
     }
 }
 
-/// Every bit of the three words that may be refused alone.
+/// Every bit of the four words that may be refused alone.
 fn each_bit(mut refused: impl FnMut(Fake, &str)) {
     for bit in 0..40 {
         let mut kernel = Fake::newest();
@@ -243,6 +248,11 @@ fn each_bit(mut refused: impl FnMut(Fake, &str)) {
         let mut kernel = Fake::newest();
         kernel.sample_type &= !(1 << bit);
         refused(kernel, &format!("part {bit} of samples"));
+    }
+    for bit in 0..20 {
+        let mut kernel = Fake::newest();
+        kernel.branches &= !(1 << bit);
+        refused(kernel, &format!("branches {bit}"));
     }
     for bit in 0..5 {
         let mut kernel = Fake::newest();
@@ -262,6 +272,7 @@ fn a_kernel_that_refuses_one_bit_costs_that_bit_or_is_told() {
                     let gone = (wanted.flags.0 ^ got.flags.0) & !(3 << 15);
                     let gone = gone.count_ones()
                         + (wanted.sample_type.0 & !got.sample_type.0).count_ones()
+                        + (wanted.branch_sample_type.0 ^ got.branch_sample_type.0).count_ones()
                         + (wanted.read_format.0 ^ got.read_format.0).count_ones();
                     // KSYMBOL and BPF_EVENT go together, so does INHERIT_STAT.
                     assert!((1..=2).contains(&gone), "{what}: {gone} of {wanted:?}");
