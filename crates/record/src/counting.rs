@@ -1,17 +1,17 @@
 //! Counting events instead of sampling them.
 //!
-//! You give events and whose they are, and get a reading per event whenever
-//! you ask. Inherited counts of children are in the readings.
+//! You give events and whose they are, and get a reading per event and thread
+//! or CPU whenever you ask. Inherited counts of children are in the readings.
 
 use crate::cgroup::{self, NoCgroup};
 use crate::events::{self, EventSpec, Tool, break_up, is_of_a_group};
 use crate::hints::{FIRST_OWN_PMU, Refusal, Step, Whose};
 use crate::open::{Trial, filter_text, is_probe, open_event};
 use crate::rings::{Lockable, RingMemory};
-use prof_abi::{AttrFlags, EventAttr, ReadFormat, event_kind};
+use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType, event_kind};
 use prof_sys::process::effective_user;
 use prof_sys::{Event, OpenError, Target};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -44,6 +44,28 @@ impl Scope {
                 });
                 targets.collect()
             }
+        }
+    }
+}
+
+/// How events are counted.
+#[derive(Debug, Clone)]
+pub struct Counting {
+    /// Whose.
+    pub scope: Scope,
+    /// Children and new threads too.
+    pub inherit: bool,
+    /// Counting begins with [`Counters::enable`], also of a launched process.
+    pub by_hand: bool,
+}
+
+impl Counting {
+    /// All of the events of these, without children.
+    pub fn of(scope: Scope) -> Self {
+        Self {
+            scope,
+            inherit: false,
+            by_hand: false,
         }
     }
 }
@@ -115,7 +137,8 @@ impl Reading {
         }
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Adds what another counted.
+    pub fn add(&mut self, other: &Self) {
         self.value = self.value.saturating_add(other.value);
         self.enabled = self.enabled.saturating_add(other.enabled);
         self.running = self.running.saturating_add(other.running);
@@ -133,7 +156,8 @@ pub struct Counter {
     /// One per thread or CPU; `None` where the thread was gone.
     members: Vec<Option<Event>>,
     supported: bool,
-    leads: bool,
+    /// The place of its leader among the counters, if that is another.
+    leader: Option<usize>,
     /// Its group may be why it is not supported.
     is_misgrouped: bool,
     /// This user may not watch the kernel, and it has nothing else.
@@ -179,27 +203,50 @@ impl Counter {
         self.tool
     }
 
-    /// Reads all of it.
-    fn read(&self) -> io::Result<Reading> {
-        let mut total = Reading::default();
-        for event in self.members.iter().flatten() {
-            match event.read_counts(FORMAT) {
-                Ok(counts) => total.add(&Reading {
-                    value: counts.values.first().map_or(0, |count| count.value),
-                    enabled: counts.enabled.unwrap_or(0),
-                    running: counts.running.unwrap_or(0),
-                }),
-                // A pinned event that never got its place: not counted.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
-                Err(error) => return Err(error),
+    fn leads(&self) -> bool {
+        self.leader.is_none()
+    }
+
+    /// The id of the event of each thread or CPU, as READ records and perf's
+    /// files name it.
+    ///
+    /// # Errors
+    /// When the kernel does not tell it.
+    pub fn ids(&self) -> io::Result<Vec<Option<u64>>> {
+        let id = |event: &Option<Event>| event.as_ref().map(Event::id).transpose();
+        self.members.iter().map(id).collect()
+    }
+
+    /// What a read of one of its events gives, of a leader with its members.
+    fn read_at(&self, place: usize) -> io::Result<Vec<Reading>> {
+        let Some(event) = self.members.get(place).and_then(Option::as_ref) else {
+            return Ok(Vec::new());
+        };
+        match event.read_counts(self.attr.read_format) {
+            Ok(counts) => {
+                let (enabled, running) = (counts.enabled, counts.running);
+                let reading = |value| Reading {
+                    value,
+                    enabled: enabled.unwrap_or(0),
+                    running: running.unwrap_or(0),
+                };
+                let values = counts.values.iter();
+                Ok(values.map(|count| reading(count.value)).collect())
             }
+            // A pinned event that never got its place: not counted.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Ok(vec![Reading::default()])
+            }
+            Err(error) => Err(error),
         }
-        Ok(total)
     }
 }
 
 const FORMAT: ReadFormat =
     ReadFormat(ReadFormat::TOTAL_TIME_ENABLED.0 | ReadFormat::TOTAL_TIME_RUNNING.0);
+/// That of events that are read together.
+const GROUP_FORMAT: ReadFormat =
+    ReadFormat(FORMAT.0 | ReadFormat::ID.0 | ReadFormat::GROUP.0);
 
 /// Events that count.
 #[derive(Debug)]
@@ -208,15 +255,18 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Opens every event for every thread or CPU of `scope`. An event that
-    /// the machine lacks becomes an unsupported counter. Weak groups that
-    /// cannot be counted together are broken up. `inherit` counts children
-    /// and new threads too.
-    pub fn open(specs: &[EventSpec], scope: &Scope, inherit: bool) -> Result<Self, CountError> {
-        let opened = Self::open_once(specs, scope, inherit).map_err(|error| match error {
+    /// Opens every event for every thread or CPU. An event that the machine
+    /// lacks becomes an unsupported counter. Weak groups that cannot be
+    /// counted together are broken up.
+    ///
+    /// # Errors
+    /// When an event is refused for another reason.
+    pub fn open(specs: &[EventSpec], how: &Counting) -> Result<Self, CountError> {
+        let opened = Self::open_once(specs, how).map_err(|error| match error {
             CountError::Refused(mut refusal) => {
                 // Our own files beside them.
-                refusal.descriptors = (specs.len() * scope.targets(None).len() + 32) as u64;
+                let targets = how.scope.targets(None).len();
+                refusal.descriptors = (specs.len() * targets + 32) as u64;
                 CountError::Refused(refusal)
             }
             other => other,
@@ -224,12 +274,12 @@ impl Counters {
         let breaks = |(counter, spec): (&Counter, &EventSpec)| spec.weak && counter.is_misgrouped;
         let mut apart = specs.to_vec();
         if opened.counters.iter().zip(specs).any(breaks) && break_up(&mut apart) {
-            return Self::open_once(&apart, scope, inherit);
+            return Self::open_once(&apart, how);
         }
         Ok(opened)
     }
 
-    fn open_once(specs: &[EventSpec], scope: &Scope, inherit: bool) -> Result<Self, CountError> {
+    fn open_once(specs: &[EventSpec], how: &Counting) -> Result<Self, CountError> {
         let mut opened = Self {
             counters: Vec::new(),
         };
@@ -239,8 +289,23 @@ impl Counters {
                 let mut before = specs.iter().take(index);
                 before.position(|other| other.group == Some(group))
             });
-            let place = (scope, cgroups.get(index).and_then(Option::as_deref));
-            let counter = opened.open_one(spec, place, inherit, leader)?;
+            let mut counter = Counter {
+                name: spec.name.clone(),
+                attr: attr_for(spec, how, leader.is_some()),
+                probe: spec.probe.clone(),
+                tool: spec.tool,
+                members: Vec::new(),
+                supported: true,
+                leader,
+                is_misgrouped: false,
+                is_forbidden: false,
+            };
+            let of_group = |other: &&EventSpec| spec.group.is_some() && other.group == spec.group;
+            if leader.is_none() && specs.iter().filter(of_group).count() > 1 {
+                counter.attr.read_format = GROUP_FORMAT;
+            }
+            let cgroup = cgroups.get(index).and_then(Option::as_deref);
+            opened.open_one(spec, (&how.scope, cgroup), &mut counter)?;
             opened.counters.push(counter);
         }
         Ok(opened)
@@ -250,28 +315,17 @@ impl Counters {
         &self,
         spec: &EventSpec,
         (scope, cgroup): (&Scope, Option<&File>),
-        inherit: bool,
-        leader: Option<usize>,
-    ) -> Result<Counter, CountError> {
-        let leader = leader.and_then(|index| self.counters.get(index));
-        let mut counter = Counter {
-            name: spec.name.clone(),
-            attr: attr_for(spec, scope, inherit, leader.is_some()),
-            probe: spec.probe.clone(),
-            tool: spec.tool,
-            members: Vec::new(),
-            supported: leader.is_none_or(|leader| leader.supported),
-            leads: leader.is_none(),
-            is_misgrouped: false,
-            is_forbidden: false,
-        };
-        if !counter.supported {
-            return Ok(counter);
+        counter: &mut Counter,
+    ) -> Result<(), CountError> {
+        let leader = counter.leader.and_then(|index| self.counters.get(index));
+        if let Some(leader) = leader {
+            counter.supported = leader.supported;
+            counter.attr.read_format = leader.attr.read_format;
+        }
+        if !counter.supported || spec.tool.is_some() {
+            return Ok(());
         }
         let targets = scope.targets(cgroup);
-        if spec.tool.is_some() {
-            return Ok(counter);
-        }
         for (place, &target) in targets.iter().enumerate() {
             if is_elsewhere(spec, target) {
                 counter.members.push(None);
@@ -287,52 +341,32 @@ impl Counters {
                 Some(event) => event,
                 None => None,
             };
-            match open_narrowing(&mut counter, spec, target, group) {
+            match open_narrowing(counter, spec, target, group) {
                 Ok(event) => counter.members.push(Some(event)),
-                Err(error) => match verdict(error.errno(), &counter, spec) {
+                Err(error) => match verdict(error.errno(), counter, spec) {
                     kind @ (Verdict::Unsupported | Verdict::Forbidden) => {
                         counter.supported = false;
                         counter.is_forbidden = matches!(kind, Verdict::Forbidden);
-                        counter.is_misgrouped = !counter.leads && is_of_a_group(error.errno());
+                        counter.is_misgrouped = !counter.leads() && is_of_a_group(error.errno());
                         counter.members.clear();
-                        return Ok(counter);
+                        return Ok(());
                     }
                     Verdict::Gone => counter.members.push(None),
                     Verdict::Failed => {
                         let errno = error.errno();
-                        let refused = completed(errno, &counter, (scope, target));
+                        let refused = completed(errno, counter, (scope, target));
                         return Err(CountError::Refused(Box::new(refused)));
                     }
                 },
             }
         }
-        if let Some(filter) = &spec.filter {
-            for event in counter.members.iter().flatten() {
-                if let Err(error) = event.set_filter(filter) {
-                    let errno = error.raw_os_error().unwrap_or(0);
-                    let mut refusal = refusal(errno, &counter, (scope, targets[0]));
-                    refusal.step = Step::Filter;
-                    refusal.filter = filter_text(Some(filter));
-                    refusal.fields = events::fields_of(&counter.attr);
-                    return Err(CountError::Refused(Box::new(refusal)));
-                }
-            }
+        if let Some(target) = targets.first() {
+            set_filter(spec, counter, (scope, *target))?;
         }
         if counter.members.iter().all(Option::is_none) {
-            let event = counter.name;
-            return Err(match &spec.cpus {
-                Some(cpus) if matches!(scope, Scope::Cpus(_)) => CountError::NotOnTheseCpus {
-                    event,
-                    cpus: cpus
-                        .iter()
-                        .map(u32::to_string)
-                        .collect::<Vec<_>>()
-                        .join(","),
-                },
-                _ => CountError::NoSuchTask { event },
-            });
+            return Err(nowhere(spec, counter, scope));
         }
-        Ok(counter)
+        Ok(())
     }
 
     /// Begins counting, unless a launched program begins it by its exec.
@@ -346,7 +380,7 @@ impl Counters {
     }
 
     fn leaders(&self) -> impl Iterator<Item = &Event> {
-        let leading = self.counters.iter().filter(|counter| counter.leads);
+        let leading = self.counters.iter().filter(|counter| counter.leads());
         leading.flat_map(|counter| counter.members.iter().flatten())
     }
 
@@ -356,8 +390,99 @@ impl Counters {
     }
 
     /// What each has counted so far; unsupported ones read as nothing.
+    ///
+    /// # Errors
+    /// When reading fails.
     pub fn read(&self) -> io::Result<Vec<Reading>> {
-        self.counters.iter().map(Counter::read).collect()
+        let sum = |places: Vec<Option<Reading>>| {
+            let mut total = Reading::default();
+            places.iter().flatten().for_each(|one| total.add(one));
+            total
+        };
+        Ok(self.read_each()?.into_iter().map(sum).collect())
+    }
+
+    /// What each has counted so far, for each thread or CPU; `None` where a
+    /// thread was gone or the event is on other CPUs, and nothing at all of
+    /// unsupported ones. Groups are read at one moment.
+    ///
+    /// # Errors
+    /// When reading fails.
+    pub fn read_each(&self) -> io::Result<Vec<Vec<Option<Reading>>>> {
+        let mut read: Vec<Vec<Option<Reading>>> = self
+            .counters
+            .iter()
+            .map(|counter| vec![None; counter.members.len()])
+            .collect();
+        for (index, counter) in self.counters.iter().enumerate() {
+            if counter.leads() || !counter.attr.read_format.has(ReadFormat::GROUP) {
+                self.read_group(index, counter, &mut read)?;
+            }
+        }
+        Ok(read)
+    }
+
+    /// Reads a counter with those that it leads.
+    fn read_group(
+        &self,
+        index: usize,
+        leader: &Counter,
+        read: &mut [Vec<Option<Reading>>],
+    ) -> io::Result<()> {
+        let is_group = leader.attr.read_format.has(ReadFormat::GROUP);
+        for place in 0..leader.members.len() {
+            let mut values = leader.read_at(place)?.into_iter();
+            let is_of_it = |&(other, counter): &(usize, &Counter)| {
+                other == index || is_group && counter.leader == Some(index)
+            };
+            // The kernel lists them in the order in which they were opened.
+            let group = self.counters.iter().enumerate().filter(is_of_it);
+            for (member, counter) in group {
+                let is_open = matches!(counter.members.get(place), Some(Some(_)));
+                if let (true, Some(value)) = (is_open, values.next())
+                    && let Some(slot) = read.get_mut(member).and_then(|all| all.get_mut(place))
+                {
+                    *slot = Some(value);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn set_filter(
+    spec: &EventSpec,
+    counter: &Counter,
+    place: (&Scope, Target<'_>),
+) -> Result<(), CountError> {
+    let Some(filter) = &spec.filter else {
+        return Ok(());
+    };
+    for event in counter.members.iter().flatten() {
+        if let Err(error) = event.set_filter(filter) {
+            let errno = error.raw_os_error().unwrap_or(0);
+            let mut refusal = refusal(errno, counter, place);
+            refusal.step = Step::Filter;
+            refusal.filter = filter_text(Some(filter));
+            refusal.fields = events::fields_of(&counter.attr);
+            return Err(CountError::Refused(Box::new(refusal)));
+        }
+    }
+    Ok(())
+}
+
+/// Why an event counts nobody.
+fn nowhere(spec: &EventSpec, counter: &Counter, scope: &Scope) -> CountError {
+    let event = counter.name.clone();
+    match &spec.cpus {
+        Some(cpus) if matches!(scope, Scope::Cpus(_)) => {
+            let cpus: Vec<_> = cpus.iter().map(u32::to_string).collect();
+            CountError::NotOnTheseCpus {
+                event,
+                cpus: cpus.join(","),
+            }
+        }
+        _ => CountError::NoSuchTask { event },
     }
 }
 
@@ -369,17 +494,22 @@ fn is_elsewhere(spec: &EventSpec, target: Target<'_>) -> bool {
     }
 }
 
-fn attr_for(spec: &EventSpec, scope: &Scope, inherit: bool, is_member: bool) -> EventAttr {
+/// As perf's attr of the event.
+fn attr_for(spec: &EventSpec, how: &Counting, is_member: bool) -> EventAttr {
     let mut attr = spec.attr.clone();
     attr.read_format = FORMAT;
+    attr.sample_type = SampleType::IDENTIFIER;
     let mut flags = attr.flags;
-    if inherit && spec.may_be_inherited() && !matches!(scope, Scope::Cpus(_)) {
+    if !spec.modes.guests {
+        flags = flags.with(AttrFlags::EXCLUDE_GUEST);
+    }
+    if how.inherit && spec.inherit != Some(false) && spec.may_be_inherited() {
         flags = flags.with(AttrFlags::INHERIT);
     }
     if !is_member {
         // Members follow their leader.
         flags = flags.with(AttrFlags::DISABLED);
-        if matches!(scope, Scope::Launched(_)) {
+        if matches!(how.scope, Scope::Launched(_)) && !how.by_hand {
             flags = flags.with(AttrFlags::ENABLE_ON_EXEC);
         }
     }
@@ -397,7 +527,7 @@ fn open_narrowing(
 ) -> Result<Event, OpenError> {
     let forbidden = |error: &OpenError| matches!(error.errno(), libc::EACCES | libc::EPERM);
     let probe = spec.probe.as_deref();
-    let first = open_event(&counter.attr, probe, target, group);
+    let first = open_older(counter, probe, target, group);
     let already = counter.attr.flags.has(AttrFlags::EXCLUDE_KERNEL);
     match first {
         Err(error) if forbidden(&error) && spec.may_drop_kernel() && !already => {
@@ -405,18 +535,53 @@ fn open_narrowing(
             narrower.flags = narrower
                 .flags
                 .with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
-            let event = open_event(&narrower, probe, target, group);
+            let wider = std::mem::replace(&mut counter.attr, narrower);
+            let event = open_older(counter, probe, target, group);
             // A process of somebody else stays forbidden; then the first
             // refusal is the one to tell.
             if event.as_ref().is_err_and(forbidden) {
+                counter.attr = wider;
                 return Err(error);
             }
-            counter.attr = narrower;
             counter.name = events::narrowed(&counter.name);
             event
         }
         other => other,
     }
+}
+
+/// Opens the event; if it is invalid, without what not every kernel and PMU
+/// knows. Of two refusals the first is told.
+fn open_older(
+    counter: &mut Counter,
+    probe: Option<&CStr>,
+    target: Target<'_>,
+    group: Option<&Event>,
+) -> Result<Event, OpenError> {
+    let first = match open_event(&counter.attr, probe, target, group) {
+        Err(error) if error.errno() == libc::EINVAL => error,
+        other => return other,
+    };
+    let mut older = counter.attr.clone();
+    let guests_apart = |attr: &mut EventAttr| {
+        attr.flags = attr.flags.without(AttrFlags::EXCLUDE_GUEST);
+    };
+    // Kernels before 4.13 read no group with its children.
+    let read_alone = |attr: &mut EventAttr| attr.read_format = FORMAT;
+    let steps: [&dyn Fn(&mut EventAttr); 2] = [&guests_apart, &read_alone];
+    let most = if counter.leads() { steps.len() } else { 1 };
+    for step in steps.into_iter().take(most) {
+        let before = older.clone();
+        step(&mut older);
+        if older == before {
+            continue;
+        }
+        if let Ok(event) = open_event(&older, probe, target, group) {
+            counter.attr = older;
+            return Ok(event);
+        }
+    }
+    Err(first)
 }
 
 /// What a refusal means for the whole.
@@ -439,8 +604,8 @@ fn verdict(errno: i32, counter: &Counter, spec: &EventSpec) -> Verdict {
     let is_narrowed = excludes(&counter.attr) && !excludes(&spec.attr);
     match errno {
         libc::ENOENT | libc::EOPNOTSUPP | libc::ENXIO | libc::ENODEV => Verdict::Unsupported,
-        libc::EINVAL if counter.leads && is_general => Verdict::Unsupported,
-        _ if !counter.leads && spec.weak && is_of_a_group(errno) => Verdict::Unsupported,
+        libc::EINVAL if counter.leads() && is_general => Verdict::Unsupported,
+        _ if !counter.leads() && spec.weak && is_of_a_group(errno) => Verdict::Unsupported,
         libc::ESRCH => Verdict::Gone,
         libc::EINVAL if is_narrowed && spec.attr.kind >= FIRST_OWN_PMU => Verdict::Forbidden,
         _ => Verdict::Failed,
@@ -473,7 +638,7 @@ fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>))
         precise: attr.precise_ip() > 0,
         namespaces: false,
         physical: false,
-        grouped: !counter.leads,
+        grouped: !counter.leads(),
         kernel: !attr.flags.has(AttrFlags::EXCLUDE_KERNEL),
         all_kernel: false,
         narrowed: None,
@@ -511,7 +676,7 @@ fn completed(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>
 
 #[cfg(test)]
 mod tests {
-    use super::{CountError, Counters, Reading, Scope};
+    use super::{CountError, Counters, Counting, Reading, Scope};
     use crate::events::parse;
 
     fn reading(value: u64, enabled: u64, running: u64) -> Reading {
@@ -548,7 +713,7 @@ mod tests {
         let tid = std::fs::read_link("/proc/thread-self").expect("a link");
         let tid = tid.file_name().and_then(|name| name.to_str()?.parse().ok());
         let scope = Scope::Threads(vec![tid.expect("a number")]);
-        Counters::open(&parse(events, 0).expect("events"), &scope, false)
+        Counters::open(&parse(events, 0).expect("events"), &Counting::of(scope))
     }
 
     #[test]
@@ -586,7 +751,7 @@ mod tests {
         let mut specs = parse("page-faults:u", 0).expect("an event");
         specs[0].attr.config = 4095;
         let scope = Scope::Threads(vec![std::process::id()]);
-        match Counters::open(&specs, &scope, false) {
+        match Counters::open(&specs, &Counting::of(scope)) {
             Ok(counters) => assert!(counters.iter().all(|counter| !counter.is_supported())),
             Err(error) => println!("skipped: {error}"),
         }
@@ -598,7 +763,7 @@ mod tests {
         child.wait().expect("ends");
         let scope = Scope::Threads(vec![child.id()]);
         let specs = parse("page-faults:u", 0).expect("an event");
-        match Counters::open(&specs, &scope, false) {
+        match Counters::open(&specs, &Counting::of(scope)) {
             Err(CountError::NoSuchTask { event }) => assert_eq!(event, "page-faults:u"),
             other => println!("skipped: perf_event_open is not permitted: {other:?}"),
         }
