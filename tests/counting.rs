@@ -109,7 +109,7 @@ fn what_makes_no_sense_is_refused_by_name() {
         (&["stat", "-e", "cycels", "true"], "did you mean cycles"),
         (&["stat", "-p", "x", "true"], "-p: x"),
         (&["stat", "--topdown", "true"], "--topdown"),
-        (&["stat", "-r", "0", "true"], "0"),
+        (&["stat", "-r", "x", "true"], "x"),
     ] {
         let refused = prof(args);
         assert_eq!(refused.code, 2, "{args:?}: {}", refused.stderr);

@@ -10,14 +10,17 @@
 
 mod annotate;
 mod attached;
+mod buildid_list;
 mod demo;
 mod diff;
 mod doctor;
 mod dump;
+mod evlist;
 mod fifo;
 mod filters;
 mod flamegraph;
 mod generate;
+mod inject;
 mod input;
 mod list;
 mod outcome;
@@ -28,6 +31,7 @@ mod recording;
 mod refused;
 mod report;
 mod script;
+mod spool;
 mod stat;
 mod switching;
 mod tui;
@@ -80,13 +84,17 @@ macro_rules! commands {
 
 commands! {
     Annotate = annotate;
+    #[command(name = "buildid-list")]
+    BuildidList = buildid_list;
     Demo = demo;
     Diff = diff;
     Doctor = doctor;
     Dump = dump;
+    Evlist = evlist;
     Flamegraph = flamegraph;
     #[command(hide = true)]
     Generate = generate;
+    Inject = inject;
     List = list;
     Record = record;
     Report = report;
@@ -118,6 +126,20 @@ fn main() -> ExitCode {
     }
 }
 
+/// Commands of perf that are options of ours.
+const OF_PERF: [(&str, &str); 2] = [
+    (
+        "mem",
+        "prof record -d -W -e EVENT ./app, with an event that prof list mem- shows,\n       \
+         then prof report --mem-mode -s mem,symbol,symbol_daddr",
+    ),
+    (
+        "c2c",
+        "prof record -d -W -a -e EVENT, with an event that prof list mem- shows,\n       \
+         then prof report --mem-mode -s snoop,symbol_daddr,symbol,comm",
+    ),
+];
+
 /// What to say where a program or a recording stands in place of a command.
 fn command_to_type(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::InvalidSubcommand {
@@ -125,6 +147,11 @@ fn command_to_type(error: &clap::Error) -> Option<String> {
     }
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let first = Path::new(words.first()?);
+    if let Some((name, instead)) = OF_PERF.iter().find(|(name, _)| first == Path::new(name)) {
+        return Some(format!(
+            "prof does not have perf's {name}\n  try: {instead}"
+        ));
+    }
     if !first.is_file() && !first.is_dir() {
         return None;
     }

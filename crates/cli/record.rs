@@ -27,6 +27,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 use values::CpuList;
+pub(crate) use values::channel;
 
 /// Record where a program spends its time, into perf.data.
 #[derive(Debug, clap::Args)]

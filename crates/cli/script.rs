@@ -4,7 +4,6 @@ mod chosen;
 mod dumps;
 mod refused;
 mod shown;
-mod spool;
 
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError, say};
@@ -132,7 +131,7 @@ Examples:
 /// what a profile does not keep of a sample.
 pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let args = &args;
-    let spooled = spool::twice_readable(&args.input)?;
+    let spooled = crate::spool::twice_readable(&args.input)?;
     let input = spooled
         .as_ref()
         .map_or(&args.input, |spooled| &spooled.input);

@@ -1,31 +1,24 @@
 //! `prof stat`: counts events instead of sampling them, with perf stat's
 //! options and layout.
 
+mod choice;
+mod recorded;
 mod refused;
-mod run;
-mod target;
-mod tool_times;
 
 use crate::filters::Filters;
 use crate::outcome::{Outcome, UsageError, say};
+use crate::record::channel;
 use crate::refused::Refused;
-use crate::whose::{Given, Whose};
 use anyhow::Context;
-use prof_abi::EventAttr;
-use prof_record::catalog;
-use prof_record::cgroup;
-use prof_record::counting::{Counter, Counters, Reading};
-use prof_record::events::{self, EventSpec, Programs};
-use prof_report::counts::{self, Count, CountedEvent, EventFigures, Times, rows};
-use prof_report::escape;
+use clap::Parser;
+use prof_record::commands::Channel;
+use prof_stat::{Finished, count};
 use prof_sys::process::Ended;
-use run::{CountPlan, Run};
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::time::Duration;
-use target::Selection;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,9 +26,14 @@ Examples:
   prof stat -r 10 ./app                  ten runs, with their spread
   prof stat -e page-faults,context-switches -p 1234
   prof stat -a -I 1000                   the whole system, every second
+  prof stat -a -A -e context-switches sleep 1      each CPU
+  prof stat -a --for-each-cgroup user.slice,system.slice sleep 1
   prof stat -x, -o counts.csv ./app      for a program to read
+  prof stat record -o counts.data ./app  into a file, also for perf stat report
+  prof stat report -i counts.data        from such a file, also of perf's
 
-Counts go to stderr, as perf's, so that the command's own output stays apart.";
+Counts go to stderr, as perf's, so that the command's own output stays apart.
+Those of a file go to stdout.";
 
 /// Count events of a command, of processes or of the whole system.
 #[derive(Debug, clap::Args)]
@@ -53,211 +51,230 @@ pub(crate) struct Args {
     /// Count everything on these CPUs: 0,2-3.
     #[arg(short = 'C', long, value_name = "LIST")]
     cpu: Option<String>,
-    /// Count the tasks of this cgroup, or of one for each event in order, which
-    /// may be empty; with -a or -C.
-    #[arg(short = 'G', long, value_name = "NAME,…")]
-    cgroup: Option<String>,
     /// Count processes that run.
     #[arg(short, long, value_name = "PID,…")]
     pid: Option<String>,
     /// Count threads that run.
     #[arg(short, long, value_name = "TID,…")]
     tid: Option<String>,
-    /// Run the command so many times; show means and their spread.
+    /// Count the tasks of this cgroup, or of one for each event in order, which
+    /// may be empty; with -a or -C.
+    #[arg(short = 'G', long, value_name = "NAME,…")]
+    cgroup: Option<String>,
+    /// Count each event for each of these cgroups; with -a or -C.
+    #[arg(long, value_name = "NAME,…", conflicts_with = "cgroup")]
+    for_each_cgroup: Option<String>,
+    /// Put all events into one group.
+    #[arg(short, long)]
+    group: bool,
+    /// More of the usual events: caches; again for more.
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    detailed: u8,
+    /// Count only user space.
+    #[arg(long, conflicts_with = "all_kernel")]
+    all_user: bool,
+    /// Count only the kernel.
+    #[arg(long)]
+    all_kernel: bool,
+    /// Run the command so many times, 0 for until interrupted; show means and
+    /// their spread.
     #[arg(short, long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    repeat: u32,
+          value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    repeat: u64,
+    /// Show the time of each run, with -r.
+    #[arg(long)]
+    table: bool,
     /// Show counts each time so many milliseconds have passed.
     #[arg(short = 'I', long, value_name = "MS", conflicts_with = "repeat",
           value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
     interval_print: Option<u64>,
+    /// Stop after so many intervals.
+    #[arg(long, value_name = "N", requires = "interval_print",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    interval_count: Option<u64>,
+    /// Clear the screen before each interval.
+    #[arg(long, requires = "interval_print")]
+    interval_clear: bool,
+    /// The whole behind the intervals.
+    #[arg(long)]
+    summary: bool,
+    /// Separated lines of the summary without the word summary.
+    #[arg(long)]
+    no_csv_summary: bool,
     /// Stop after so many milliseconds.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
+    /// Count only from so many milliseconds after the start; -1: when --control
+    /// says so.
+    #[arg(short = 'D', long, value_name = "MS", allow_negative_numbers = true,
+          value_parser = clap::value_parser!(i64).range(-1..=86_400_000))]
+    delay: Option<i64>,
+    /// Take enable, disable, ping and stop from a descriptor or a FIFO, a line
+    /// each, and answer each with ack.
+    #[arg(long, value_name = "fd:CTL[,ACK]|fifo:CTL[,ACK]", value_parser = channel)]
+    control: Option<Channel>,
+    /// A line for each CPU.
+    #[arg(short = 'A', long, visible_alias = "no-merge")]
+    no_aggr: bool,
+    /// Lines for each core.
+    #[arg(long)]
+    per_core: bool,
+    /// Lines for each cluster of cores.
+    #[arg(long)]
+    per_cluster: bool,
+    /// Lines for the CPUs that share a cache: L2, L3; the last if not given.
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "0", value_parser = choice::cache_level)]
+    per_cache: Option<u8>,
+    /// Lines for each die.
+    #[arg(long)]
+    per_die: bool,
+    /// Lines for each socket.
+    #[arg(long)]
+    per_socket: bool,
+    /// Lines for each NUMA node.
+    #[arg(long)]
+    per_node: bool,
+    /// Lines for each thread of -p, -t or of the system.
+    #[arg(long)]
+    per_thread: bool,
+    /// Metrics or groups of them, by name, of the files of --metrics-dir.
+    #[arg(short = 'M', long, value_name = "NAME,…")]
+    metrics: Option<String>,
+    /// A folder of perf's JSON files of metrics and events.
+    #[arg(long, value_name = "DIR")]
+    metrics_dir: Option<PathBuf>,
+    /// Do not count the events of a metric as a group.
+    #[arg(long)]
+    metric_no_group: bool,
+    /// Digits in groups of three.
+    #[arg(short = 'B', long, overrides_with = "no_big_num")]
+    big_num: bool,
+    /// Digits as they are, as is the case without -B.
+    #[arg(long)]
+    no_big_num: bool,
+    /// Scale counts of events that shared a counter, as is the case.
+    #[arg(long, overrides_with = "no_scale")]
+    scale: bool,
+    /// Counts as they were read, not scaled.
+    #[arg(long)]
+    no_scale: bool,
     /// Fields with this between them, for programs.
     #[arg(short = 'x', long, value_name = "TEXT")]
     field_separator: Option<String>,
     /// JSON, an object per line.
-    #[arg(short, long, conflicts_with = "field_separator")]
+    #[arg(
+        short,
+        long,
+        visible_alias = "json-output",
+        conflicts_with = "field_separator"
+    )]
     json: bool,
-    /// Write the counts to this file instead of stderr.
+    /// Write the counts to this file instead of stderr; of stat record, the
+    /// recording.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Add to the file instead of replacing it.
-    #[arg(long, requires = "output")]
+    #[arg(long)]
     append: bool,
+    /// Write the counts to this descriptor instead of stderr.
+    #[arg(long, value_name = "FD", conflicts_with = "output")]
+    log_fd: Option<u32>,
+    /// Write nothing.
+    #[arg(long)]
+    quiet: bool,
     /// Do not count children and new threads.
     #[arg(short = 'i', long)]
     no_inherit: bool,
     /// Count nothing, only take the time.
-    #[arg(short, long, conflicts_with = "event")]
+    #[arg(short, long, conflicts_with_all = ["event", "metrics"])]
     null: bool,
+    /// Have all that is in memory written to disk before each run.
+    #[arg(short = 'S', long)]
+    sync: bool,
+    /// A shell command to run before each run.
+    #[arg(long, value_name = "COMMAND")]
+    pre: Option<OsString>,
+    /// A shell command to run behind each run.
+    #[arg(long, value_name = "COMMAND")]
+    post: Option<OsString>,
+    /// Tell each reading: events, ns enabled, ns counted.
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
     #[command(flatten)]
     refused: Refused<refused::OfStat>,
-    /// The command and its arguments.
+    /// The command and its arguments; or record or report, for files.
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 /// Counts, shows, and passes on how the command ended.
 pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
-    let args = &args;
-    let plan = plan(args)?;
-    let mut output = Output::open(args)?;
-    let signals = run::take_signals()?;
-    let mut session = Session::new(args, &plan);
-    let mut last = None;
-    for _ in 0..args.repeat {
-        let result = session.run_once(&plan, &signals, &mut output);
-        let one = match result {
-            Ok(one) => one,
-            Err(error) => return not_launched(&plan, error),
-        };
-        let stop = one.interrupted;
-        last = Some(one);
-        if stop {
-            break;
+    match args.command.first().and_then(|word| word.to_str()) {
+        Some("report") => recorded::report(&args),
+        Some("record") => {
+            let mut args = again(&args)?;
+            let store = args.output.take().unwrap_or_else(|| "perf.data".into());
+            run_counting(&args, Some(store))
         }
-    }
-    if args.interval_print.is_none() {
-        output.write(&session.summary())?;
-    }
-    session.explain_blind();
-    Ok(outcome(last.as_ref()))
-}
-
-fn plan(args: &Args) -> Result<CountPlan, UsageError> {
-    let (pid, tid, cpu) = (
-        args.pid.as_deref(),
-        args.tid.as_deref(),
-        args.cpu.as_deref(),
-    );
-    let given = Given {
-        processes: pid.is_some(),
-        threads: tid.is_some(),
-        system: args.all_cpus,
-        cpus: cpu.is_some(),
-        per_thread: false,
-    };
-    given.left_out().for_each(say);
-    let selection = match (given.whose(), pid, tid, cpu) {
-        (Whose::Processes, Some(list), ..) => Selection::processes(list)?,
-        (Whose::Threads, _, Some(list), _) => Selection::threads(list)?,
-        (Whose::System, _, _, Some(list)) => Selection::cpus(list)?,
-        (Whose::System, ..) => Selection::System,
-        _ => Selection::Command,
-    };
-    if args.command.is_empty() {
-        if selection == Selection::Command {
-            let help = "nothing to count\n  try: prof stat ./app, prof stat -p PID or prof stat -a";
-            return Err(UsageError(help.to_owned()));
-        }
-        if args.repeat > 1 {
-            return Err(UsageError("-r needs a command to run".to_owned()));
-        }
-    }
-    let milliseconds = |ms: Option<u64>| ms.map(Duration::from_millis);
-    Ok(CountPlan {
-        events: asked_events(args, &selection)?,
-        selection,
-        command: args.command.clone(),
-        inherit: !args.no_inherit,
-        interval: milliseconds(args.interval_print),
-        timeout: milliseconds(args.timeout),
-    })
-}
-
-fn asked_events(args: &Args, selection: &Selection) -> Result<Vec<EventSpec>, UsageError> {
-    if args.null {
-        return Ok(Vec::new());
-    }
-    if args.event.is_empty() {
-        let mut specs = default_events(selection);
-        set_cgroups(args, selection, &mut specs)?;
-        return Ok(specs);
-    }
-    let command = args.command.first().map(OsString::as_os_str);
-    let programs = Programs::new(command, selection.processes_counted());
-    let mut specs: Vec<EventSpec> = Vec::new();
-    args.filters.check()?;
-    for (number, text) in args.event.iter().enumerate() {
-        let groups = specs.len() as u32;
-        let parsed = events::parse_for(text, groups, &programs);
-        let mut parsed = parsed.map_err(|error| UsageError(error.to_string()))?;
-        args.filters.apply(number + 1, &mut parsed)?;
-        specs.extend(parsed);
-    }
-    let for_samples = |spec: &EventSpec| Some((spec.name.clone(), spec.sampling_term?));
-    if let Some((event, term)) = specs.iter().find_map(for_samples) {
-        let why = format!("event {event}: {term} is about samples, and prof stat takes none");
-        return Err(UsageError(format!("{why}\n  try: prof record")));
-    }
-    set_cgroups(args, selection, &mut specs)?;
-    Ok(specs)
-}
-
-fn set_cgroups(
-    args: &Args,
-    selection: &Selection,
-    specs: &mut [EventSpec],
-) -> Result<(), UsageError> {
-    let Some(list) = &args.cgroup else {
-        return Ok(());
-    };
-    if !selection.is_cpus() {
-        let why = "-G counts a cgroup on all CPUs\n  try: with -a";
-        return Err(UsageError(why.to_owned()));
-    }
-    match cgroup::assign(list, specs) {
-        true => Ok(()),
-        false => {
-            let why = format!("-G {list}: there are more cgroups than events");
-            Err(UsageError(why))
-        }
+        _ => run_counting(&args, None),
     }
 }
 
-/// perf's choice: the clock, what the kernel counts, and the core events of a
-/// PMU. Events of stalls only where the PMU has them.
-fn default_events(selection: &Selection) -> Vec<EventSpec> {
-    let clock = if selection.is_cpus() {
-        "cpu-clock"
-    } else {
-        "task-clock"
+/// The options with those behind `record`, which is taken out.
+fn again(args: &Args) -> Result<Args, UsageError> {
+    #[derive(Debug, Parser)]
+    #[command(
+        name = "prof stat record",
+        infer_long_args = true,
+        args_override_self = true
+    )]
+    struct Recording {
+        #[command(flatten)]
+        args: Args,
+    }
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let word = words.len().saturating_sub(args.command.len());
+    let program = words.iter().position(|it| it == "stat").unwrap_or(1);
+    let before = words.get(program..word).unwrap_or_default();
+    let behind = words.get(word + 1..).unwrap_or_default();
+    let parsed = Recording::try_parse_from(before.iter().chain(behind));
+    let args = parsed.unwrap_or_else(|error| error.exit()).args;
+    if args.repeat != 1 {
+        return Err(UsageError(
+            "-r: a file holds one run\n  try: prof stat -r without record".to_owned(),
+        ));
+    }
+    Ok(args)
+}
+
+fn run_counting(args: &Args, store: Option<PathBuf>) -> anyhow::Result<Outcome> {
+    let own = || {
+        std::env::args_os()
+            .map(|word| word.as_bytes().to_vec())
+            .collect()
     };
-    let always = [
-        clock,
-        "context-switches",
-        "cpu-migrations",
-        "page-faults",
-        "cycles",
-    ];
-    let stalls = ["stalled-cycles-frontend", "stalled-cycles-backend"];
-    let has = |event: &&str| {
-        let file = format!("/sys/bus/event_source/devices/cpu/events/{event}");
-        std::path::Path::new(&file).exists()
+    let store = store.map(|path| (path, own()));
+    let options = choice::options(args, store)?;
+    let mut output = output(args)?;
+    let quiet = args.quiet;
+    let mut tell = |message: &str| {
+        if !quiet {
+            say(message);
+        }
     };
-    let names = always.into_iter().chain(stalls.into_iter().filter(has));
-    names
-        .chain(["instructions", "branches", "branch-misses"])
-        .filter_map(|name| {
-            let (kind, config) = prof_abi::event_by_name(name)?;
-            let attr = EventAttr {
-                kind,
-                config,
-                ..EventAttr::default()
-            };
-            Some(EventSpec::new(name, attr))
-        })
-        .collect()
+    match count(&options, &mut output, &mut tell) {
+        Ok(finished) => Ok(outcome(finished)),
+        Err(error) => not_launched(args, error),
+    }
 }
 
 /// A command that does not exist ends with the shell's code; other errors are
 /// ours.
-fn not_launched(plan: &CountPlan, error: anyhow::Error) -> anyhow::Result<Outcome> {
-    match run::launch_failure(&error) {
+fn not_launched(args: &Args, error: anyhow::Error) -> anyhow::Result<Outcome> {
+    match prof_stat::launch_failure(&error) {
         Some(code) => {
-            let command = plan.command.first().cloned().unwrap_or_default();
+            let command = args.command.first().cloned().unwrap_or_default();
             say(&format!("cannot run {}: {error}", command.display()));
             Ok(Outcome::Code(code))
         }
@@ -265,235 +282,38 @@ fn not_launched(plan: &CountPlan, error: anyhow::Error) -> anyhow::Result<Outcom
     }
 }
 
-fn outcome(last: Option<&Run>) -> Outcome {
+fn outcome(finished: Finished) -> Outcome {
     const INTERRUPTED: u8 = 130;
-    match last.and_then(|run| run.ended) {
+    match finished.ended {
         Some(Ended::Exited(0)) => Outcome::Done,
         Some(Ended::Exited(code)) => Outcome::Code(code as u8),
         Some(Ended::Signaled(signal)) => Outcome::Signal(signal),
         // Ctrl-C is how counting without a command or time ends.
-        None if last.is_some_and(|run| run.interrupted) => Outcome::Code(INTERRUPTED),
+        None if finished.interrupted => Outcome::Code(INTERRUPTED),
         None => Outcome::Done,
     }
 }
 
-/// How the counts are written.
-enum Form {
-    Text,
-    Separated(String),
-    Json,
-}
-
-/// What is known over all runs.
-struct Session {
-    form: Form,
-    title: String,
-    repeat: u32,
-    only_command: bool,
-    events: Vec<EventFigures>,
-    blind: Vec<String>,
-    forbidden: Vec<String>,
-    times: Times,
-    runs: u32,
-    intervals: u64,
-}
-
-impl Session {
-    fn new(args: &Args, plan: &CountPlan) -> Self {
-        let words: Vec<_> = args
-            .command
-            .iter()
-            .map(|word| word.to_string_lossy())
-            .collect();
-        let form = match (&args.field_separator, args.json) {
-            (Some(separator), _) => Form::Separated(separator.clone()),
-            (None, true) => Form::Json,
-            (None, false) => Form::Text,
-        };
-        Self {
-            form,
-            title: plan.selection.title(&escape::terminal(&words.join(" "))),
-            repeat: args.repeat,
-            only_command: plan.selection == Selection::Command,
-            events: Vec::new(),
-            blind: Vec::new(),
-            forbidden: Vec::new(),
-            times: Times::default(),
-            runs: 0,
-            intervals: 0,
+/// stderr, a file or a descriptor.
+fn output(args: &Args) -> anyhow::Result<Box<dyn Write>> {
+    let path = match (&args.output, args.log_fd) {
+        _ if args.quiet => return Ok(Box::new(io::sink())),
+        (Some(path), _) => path.clone(),
+        (None, Some(fd)) => PathBuf::from(format!("/proc/self/fd/{fd}")),
+        (None, None) if args.append => {
+            let missing = "--append adds to a file\n  try: with -o FILE";
+            return Err(UsageError(missing.to_owned()).into());
         }
-    }
-
-    fn run_once(
-        &mut self,
-        plan: &CountPlan,
-        signals: &prof_sys::signal::SignalFd,
-        output: &mut Output,
-    ) -> anyhow::Result<Run> {
-        let opened = plan.open()?;
-        if self.events.is_empty() {
-            self.events = new_figures(opened.counters());
-            self.blind = names_of(opened.counters(), Counter::is_blind);
-            self.forbidden = names_of(opened.counters(), Counter::is_forbidden);
-            if plan.inherit && !plan.selection.is_cpus() {
-                let probes = names_of(opened.counters(), Counter::is_of_known_threads);
-                probes
-                    .iter()
-                    .for_each(|name| say(&events::of_known_threads(name)));
-            }
-        }
-        let mut before = Interval {
-            events: new_figures(opened.counters()),
-            ..Interval::default()
-        };
-        let run = opened.run(signals, |elapsed, readings| {
-            let text = self.interval(&mut before, elapsed, readings);
-            output.write(&text)
-        })?;
-        if plan.interval.is_some() {
-            let text = self.interval(&mut before, run.elapsed, &run.readings);
-            output.write(&text)?;
-        }
-        for (figures, reading) in self.events.iter_mut().zip(&run.readings) {
-            figures.push(count(reading));
-        }
-        self.times.push(run.elapsed, run.user, run.system);
-        self.runs += 1;
-        Ok(run)
-    }
-
-    /// The lines of one interval, which ends `elapsed` after the start.
-    fn interval(
-        &mut self,
-        before: &mut Interval,
-        elapsed: Duration,
-        readings: &[Reading],
-    ) -> String {
-        let mut events = before.events.clone();
-        let none = Reading::default();
-        let earlier = before.readings.iter().chain(std::iter::repeat(&none));
-        for ((figures, reading), earlier) in events.iter_mut().zip(readings).zip(earlier) {
-            figures.push(count(&reading.since(earlier)));
-        }
-        let length = elapsed.saturating_sub(before.end);
-        before.end = elapsed;
-        before.readings = readings.to_vec();
-        let rows = rows(&events, length.as_nanos() as f64);
-        const LINES_PER_HEADING: u64 = 25;
-        let mut text = String::new();
-        if matches!(self.form, Form::Text) && self.intervals.is_multiple_of(LINES_PER_HEADING) {
-            text.push_str(counts::INTERVAL_HEADING);
-        }
-        self.intervals += 1;
-        text.push_str(&self.lines(&rows, Some(elapsed)));
-        text
-    }
-
-    fn lines(&self, rows: &[counts::CountRow], time: Option<Duration>) -> String {
-        match &self.form {
-            Form::Text => counts::lines(rows, time),
-            Form::Json => counts::json_lines(rows, time, self.repeat),
-            Form::Separated(separator) => counts::separated(rows, separator, time, self.repeat),
-        }
-    }
-
-    fn summary(&self) -> String {
-        let rows = rows(&self.events, self.times.elapsed.mean());
-        let lines = self.lines(&rows, None);
-        match self.form {
-            Form::Text => {
-                let heading = counts::heading(&self.title, self.runs);
-                let gap = if rows.is_empty() { "" } else { "\n" };
-                let footer = counts::footer(&self.times, self.runs, self.only_command);
-                [&heading, &lines, gap, &footer].concat()
-            }
-            Form::Json | Form::Separated(_) => lines,
-        }
-    }
-
-    /// A 0 that means "cannot see" is not shown as 0, and here is why.
-    fn explain_blind(&self) {
-        for (names, why) in [
-            (&self.blind, "occur in the kernel"),
-            (&self.forbidden, "cannot leave out the kernel"),
-        ] {
-            if !names.is_empty() {
-                say(&format!(
-                    "not counted: {} {why}, which this user may not watch\n  \
-                     try: sudo sysctl kernel.perf_event_paranoid=1",
-                    names.join(", ")
-                ));
-            }
-        }
-    }
-}
-
-/// Where the interval before ended.
-#[derive(Default)]
-struct Interval {
-    events: Vec<EventFigures>,
-    readings: Vec<Reading>,
-    end: Duration,
-}
-
-fn new_figures(counters: &Counters) -> Vec<EventFigures> {
-    let counted = |counter: &Counter| CountedEvent {
-        name: counter.name().to_owned(),
-        kind: counter.attr().kind,
-        config: counter.attr().config,
-        supported: counter.is_supported(),
-        blind: counter.is_blind(),
-        scale: match counter.tool() {
-            Some(_) => Some((1.0, "ns".to_owned())),
-            None => catalog::unit_of(counter.name()),
-        },
+        (None, None) => return Ok(Box::new(io::stderr())),
     };
-    let events = counters.iter().map(counted);
-    events.map(EventFigures::new).collect()
-}
-
-fn count(reading: &Reading) -> Count {
-    Count {
-        events: reading.scaled(),
-        enabled: reading.enabled,
-        running: reading.running,
+    let mut options = OpenOptions::new();
+    options.create(true);
+    if args.append || args.log_fd.is_some() {
+        options.append(true);
+    } else {
+        options.write(true).truncate(true);
     }
-}
-
-fn names_of(counters: &Counters, are: fn(&Counter) -> bool) -> Vec<String> {
-    let counters = counters.iter().filter(|counter| are(counter));
-    counters.map(|counter| counter.name().to_owned()).collect()
-}
-
-/// stderr or a file.
-struct Output {
-    to: Box<dyn Write>,
-}
-
-impl Output {
-    fn open(args: &Args) -> anyhow::Result<Self> {
-        let Some(path) = &args.output else {
-            return Ok(Self {
-                to: Box::new(io::stderr()),
-            });
-        };
-        let mut options = OpenOptions::new();
-        options.create(true);
-        if args.append {
-            options.append(true);
-        } else {
-            options.write(true).truncate(true);
-        }
-        let file = options
-            .open(path)
-            .with_context(|| format!("cannot write to {}", path.display()))?;
-        Ok(Self { to: Box::new(file) })
-    }
-
-    fn write(&mut self, text: &str) -> anyhow::Result<()> {
-        self.to
-            .write_all(text.as_bytes())
-            .and_then(|()| self.to.flush())
-            .context("cannot write the counts")
-    }
+    let file = options.open(&path);
+    let file = file.with_context(|| format!("cannot write to {}", path.display()))?;
+    Ok(Box::new(file))
 }

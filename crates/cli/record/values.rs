@@ -163,7 +163,7 @@ pub(super) fn start(text: &str) -> Result<Start, String> {
 }
 
 /// Where commands come from.
-pub(super) fn channel(text: &str) -> Result<Channel, String> {
+pub(crate) fn channel(text: &str) -> Result<Channel, String> {
     let wrong = || "not fd:CTL[,ACK] with numbers, nor fifo:CTL[,ACK] with names".to_owned();
     let (kind, ends) = text.split_once(':').ok_or_else(wrong)?;
     let (control, answers) = match ends.split_once(',') {

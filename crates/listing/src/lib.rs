@@ -10,8 +10,10 @@
 //! the same memory.
 #![forbid(unsafe_code)]
 
+pub mod build_ids;
 pub mod code_files;
 pub mod dump;
+pub mod events;
 pub mod script;
 
 mod rust_source;

@@ -41,13 +41,16 @@ const ANSWER: &[u8] = b"ack\n\0";
 
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Order {
+pub enum Order {
     /// Starts (true) or stops all events or those of a name.
     Switch(bool, Option<String>),
     /// Lists the events.
     List(Details),
+    /// Begins another file.
     Snapshot,
+    /// Ends.
     Stop,
+    /// Only wants an answer.
     Ping,
     /// One of these commands, but not as it must be written.
     Wrong,
@@ -55,7 +58,8 @@ pub(crate) enum Order {
 
 /// What a list of events tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Details {
+pub enum Details {
+    /// Their names.
     Names,
     /// All of the attr.
     Attrs,
@@ -105,15 +109,17 @@ impl Order {
 
 /// The two ends.
 #[derive(Debug)]
-pub(crate) struct Commands {
+pub struct Commands {
     control: File,
     answers: Option<File>,
 }
 
 impl Commands {
+    /// Opens both.
+    ///
     /// # Errors
     /// If a descriptor is not open, or there is no such FIFO.
-    pub(crate) fn open(channel: &Channel) -> io::Result<Self> {
+    pub fn open(channel: &Channel) -> io::Result<Self> {
         let (control, answers) = match channel {
             Channel::Descriptors(control, answers) => (
                 File::from(descriptor(*control)?),
@@ -127,13 +133,13 @@ impl Commands {
     }
 
     /// To wait for commands.
-    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
     }
 
     /// The commands that came, to be asked when there is something to read;
     /// `None` if none will come any more.
-    pub(crate) fn take(&mut self) -> Option<Vec<Order>> {
+    pub fn take(&mut self) -> Option<Vec<Order>> {
         let mut bytes = [0; MOST_BYTES];
         let read = match self.control.read(&mut bytes) {
             Ok(0) => return None,
@@ -149,7 +155,7 @@ impl Commands {
     }
 
     /// Says that a command is done. One that nobody reads is not waited for.
-    pub(crate) fn answer(&mut self) {
+    pub fn answer(&mut self) {
         if let Some(answers) = &mut self.answers
             && wait_writable(answers.as_fd(), ANSWER_WITHIN).unwrap_or(false)
         {

@@ -245,8 +245,7 @@ impl Counter {
 const FORMAT: ReadFormat =
     ReadFormat(ReadFormat::TOTAL_TIME_ENABLED.0 | ReadFormat::TOTAL_TIME_RUNNING.0);
 /// That of events that are read together.
-const GROUP_FORMAT: ReadFormat =
-    ReadFormat(FORMAT.0 | ReadFormat::ID.0 | ReadFormat::GROUP.0);
+const GROUP_FORMAT: ReadFormat = ReadFormat(FORMAT.0 | ReadFormat::ID.0 | ReadFormat::GROUP.0);
 
 /// Events that count.
 #[derive(Debug)]
@@ -377,6 +376,19 @@ impl Counters {
     /// Stops counting.
     pub fn disable(&self) -> io::Result<()> {
         self.leaders().try_for_each(Event::disable_group)
+    }
+
+    /// Starts or stops all events, or those of a name.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn switch(&self, name: Option<&str>, on: bool) -> io::Result<()> {
+        let Some(name) = name else {
+            return if on { self.enable() } else { self.disable() };
+        };
+        let named = self.counters.iter().filter(|counter| counter.name == name);
+        let mut events = named.flat_map(|counter| counter.members.iter().flatten());
+        events.try_for_each(|event| if on { event.enable() } else { event.disable() })
     }
 
     fn leaders(&self) -> impl Iterator<Item = &Event> {

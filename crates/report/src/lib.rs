@@ -11,7 +11,6 @@
 
 pub mod annotate;
 pub mod code;
-pub mod counts;
 pub mod csv;
 pub mod escape;
 mod format;

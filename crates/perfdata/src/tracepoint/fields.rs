@@ -72,7 +72,7 @@ impl Field {
     }
 
     /// Whether every event has it (`common_pid`).
-    pub(crate) fn is_common(&self) -> bool {
+    pub fn is_common(&self) -> bool {
         self.name.starts_with("common_")
     }
 

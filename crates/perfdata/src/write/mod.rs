@@ -47,6 +47,8 @@ pub use features::{Features, RecordedBuildId};
 pub use file::{EventDescription, FileWriter, Kept};
 pub use pipe::PipeWriter;
 pub use record::{MAX_RECORD_SIZE, RecordTooLong, append, append_short};
-pub use sample::{SampleEncoder, SampleFields, UserChainRewriter, shorten_user_stack};
+pub use sample::{
+    SampleEncoder, SampleFields, UserChainRewriter, shorten_user_stack, with_time_and_period,
+};
 pub use session::{finished_init, finished_round, id_index, thread_map};
 pub use trailer::Trailer;

@@ -287,6 +287,20 @@ pub fn shorten_user_stack(sample: &Sample<'_>, most: usize, out: &mut Vec<u8>) -
     shortened.is_ok()
 }
 
+/// Appends the sample as if it had been taken at `time` (ns) and stood for
+/// `period` events, in as far as it tells either.
+pub fn with_time_and_period(sample: &Sample<'_>, time: u64, period: u64, out: &mut Vec<u8>) {
+    let begin = out.len();
+    out.extend_from_slice(sample.record());
+    for (part, value) in [(SamplePart::Time, time), (SamplePart::Period, period)] {
+        let place = sample.place(part);
+        let field = place.and_then(|at| out.get_mut(begin + at.start..begin + at.end));
+        if let Some(field) = field {
+            field.copy_from_slice(&value.to_ne_bytes());
+        }
+    }
+}
+
 /// Appends the sample with what `put` writes for each part of `replaced`,
 /// which are in file order and may be parts that the sample lacks.
 fn with_others(

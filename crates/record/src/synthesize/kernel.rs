@@ -8,25 +8,29 @@ use std::io::{BufRead, BufReader};
 
 /// The kernel or a module in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct KernelImage {
-    pub(super) start: u64,
-    pub(super) len: u64,
+pub struct KernelImage {
+    /// First address.
+    pub start: u64,
+    /// Bytes.
+    pub len: u64,
     /// For the kernel the address of the symbol in its name, which lets a
     /// reader find how far the kernel was moved at boot; 0 for modules.
-    pub(super) file_offset: u64,
-    pub(super) path: Vec<u8>,
-    pub(super) build_id: Option<BuildId>,
+    pub file_offset: u64,
+    /// `[kernel.kallsyms]_text`, or the file of the module.
+    pub path: Vec<u8>,
+    /// Its build-id.
+    pub build_id: Option<BuildId>,
 }
 
 /// The kernel first, then its modules; empty if addresses are hidden.
-pub(super) fn images() -> Vec<KernelImage> {
+pub fn images() -> Vec<KernelImage> {
     let mut images: Vec<_> = kernel_image().into_iter().collect();
     images.extend(modules());
     images
 }
 
 /// The build-id of the running kernel.
-pub(super) fn kernel_build_id() -> Option<BuildId> {
+pub fn kernel_build_id() -> Option<BuildId> {
     find_build_id(&fs::read("/sys/kernel/notes").ok()?, ByteOrder::NATIVE, 4)
 }
 

@@ -11,14 +11,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// A copy of a stream, without a name in any folder; gone when dropped.
-pub(super) struct Spooled {
+pub(crate) struct Spooled {
     /// How to open it, as often as needed.
-    pub(super) input: Input,
+    pub(crate) input: Input,
     _file: Option<File>,
 }
 
 /// `None` if the input can be opened again as it is.
-pub(super) fn twice_readable(input: &Input) -> anyhow::Result<Option<Spooled>> {
+pub(crate) fn twice_readable(input: &Input) -> anyhow::Result<Option<Spooled>> {
     let is_stdin = input.path == Path::new("-");
     let is_pipe = !is_stdin && is_fifo(&input.path);
     if !is_stdin && !is_pipe {

@@ -1,7 +1,9 @@
 //! The times of tool events: since counting began, and CPU time as the kernel's
 //! files tell it.
 
-use super::target::Selection;
+use crate::places::Place;
+use crate::run::Readings;
+use crate::selection::Selection;
 use anyhow::Context;
 use prof_record::counting::{Counters, Reading};
 use prof_record::events::Tool;
@@ -17,7 +19,7 @@ const TICK: Duration = Duration::from_millis(10);
 type CpuTime = (Duration, Duration);
 
 /// CPU time before counting began, of what is counted.
-pub(super) struct ToolTimes<'a> {
+pub(crate) struct ToolTimes<'a> {
     selection: &'a Selection,
     launched: Option<u32>,
     before: CpuTime,
@@ -25,7 +27,7 @@ pub(super) struct ToolTimes<'a> {
 
 impl<'a> ToolTimes<'a> {
     /// Takes the times; `launched` is the command's process.
-    pub(super) fn begin(selection: &'a Selection, launched: Option<u32>) -> Self {
+    pub(crate) fn begin(selection: &'a Selection, launched: Option<u32>) -> Self {
         let mut times = Self {
             selection,
             launched,
@@ -36,12 +38,13 @@ impl<'a> ToolTimes<'a> {
     }
 
     /// The counts so far, `elapsed` after the start.
-    pub(super) fn readings(
+    pub(crate) fn readings(
         &self,
         counters: &Counters,
+        places: &[Place],
         elapsed: Duration,
-    ) -> anyhow::Result<Vec<Reading>> {
-        let mut readings = counters.read().context("cannot read the counters")?;
+    ) -> anyhow::Result<Readings> {
+        let mut readings = counters.read_each().context("cannot read the counters")?;
         if counters.iter().all(|counter| counter.tool().is_none()) {
             return Ok(readings);
         }
@@ -53,7 +56,11 @@ impl<'a> ToolTimes<'a> {
                 Some(Tool::User) => now.0.saturating_sub(self.before.0),
                 Some(Tool::System) => now.1.saturating_sub(self.before.1),
             };
-            *reading = Reading::of_time(ns(time), ns(elapsed));
+            // Of all together: as perf, at the first CPU or thread.
+            *reading = vec![None; places.len()];
+            if let Some(first) = reading.first_mut() {
+                *first = Some(Reading::of_time(ns(time), ns(elapsed)));
+            }
         }
         Ok(readings)
     }
@@ -72,7 +79,7 @@ impl<'a> ToolTimes<'a> {
                     (all.0 + one.0, all.1 + one.1)
                 })
             }
-            Selection::System => of_cpus(None),
+            Selection::System | Selection::AllThreads => of_cpus(None),
             Selection::Cpus(cpus) => of_cpus(Some(cpus)),
         }
     }

@@ -1,13 +1,23 @@
-//! Whose events `prof stat` counts, from its options.
+//! Whose events are counted.
 
-use crate::outcome::UsageError;
+use crate::places::{Place, ThreadName};
 use prof_record::counting::Scope;
-use prof_record::synthesize::{online_cpus, threads_of};
+use prof_record::synthesize::{online_cpus, processes, threads_of};
 use std::path::Path;
+
+/// A list that says whose is none.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{option}: {list} is not a list of numbers")]
+pub struct SelectionError {
+    /// The option.
+    option: String,
+    /// Its value.
+    list: String,
+}
 
 /// What is counted besides, or instead of, a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Selection {
+pub enum Selection {
     /// The command only.
     Command,
     /// Processes with all their threads.
@@ -16,23 +26,25 @@ pub(crate) enum Selection {
     Threads(Vec<u32>),
     /// All CPUs.
     System,
+    /// All threads there are at the start.
+    AllThreads,
     /// These CPUs.
     Cpus(Vec<u32>),
 }
 
 impl Selection {
     /// Those of `-p`.
-    pub(crate) fn processes(list: &str) -> Result<Self, UsageError> {
+    pub fn processes(list: &str) -> Result<Self, SelectionError> {
         numbers(list, "-p").map(Self::Processes)
     }
 
     /// Those of `-t`.
-    pub(crate) fn threads(list: &str) -> Result<Self, UsageError> {
+    pub fn threads(list: &str) -> Result<Self, SelectionError> {
         numbers(list, "-t").map(Self::Threads)
     }
 
     /// Those of `-C`.
-    pub(crate) fn cpus(list: &str) -> Result<Self, UsageError> {
+    pub fn cpus(list: &str) -> Result<Self, SelectionError> {
         numbers(list, "-C").map(Self::Cpus)
     }
 
@@ -50,12 +62,15 @@ impl Selection {
             }
             Self::Threads(tids) => Scope::Threads(tids.clone()),
             Self::System => Scope::Cpus(online_cpus()),
+            Self::AllThreads => {
+                Scope::Threads(processes().into_iter().flat_map(threads_of).collect())
+            }
             Self::Cpus(cpus) => Scope::Cpus(cpus.clone()),
         }
     }
 
     /// The processes whose names events may use.
-    pub(crate) fn processes_counted(&self) -> &[u32] {
+    pub fn processes_counted(&self) -> &[u32] {
         match self {
             Self::Processes(ids) | Self::Threads(ids) => ids,
             _ => &[],
@@ -63,7 +78,7 @@ impl Selection {
     }
 
     /// Whether it counts CPUs, not tasks.
-    pub(crate) fn is_cpus(&self) -> bool {
+    pub fn is_cpus(&self) -> bool {
         matches!(self, Self::System | Self::Cpus(_))
     }
 
@@ -86,16 +101,31 @@ impl Selection {
             Self::Command => format!("'{command}'"),
             Self::Processes(pids) => format!("process id '{}'", list(pids)),
             Self::Threads(tids) => format!("thread id '{}'", list(tids)),
-            Self::System => "'system wide'".to_owned(),
+            Self::System | Self::AllThreads => "'system wide'".to_owned(),
             Self::Cpus(cpus) => format!("'CPU(s) {}'", list(cpus)),
         }
     }
 }
 
+/// The places that readings of a scope are of, in their order.
+pub(crate) fn places(scope: &Scope) -> Vec<Place> {
+    match scope {
+        Scope::Launched(_) => vec![Place::Command],
+        Scope::Threads(tids) => {
+            let threads = tids.iter().map(|&tid| Place::Thread(ThreadName::of(tid)));
+            threads.collect()
+        }
+        Scope::Cpus(cpus) => cpus.iter().copied().map(Place::Cpu).collect(),
+    }
+}
+
 /// `1,4` and, for CPUs, `0-3`.
-fn numbers(list: &str, option: &str) -> Result<Vec<u32>, UsageError> {
+fn numbers(list: &str, option: &str) -> Result<Vec<u32>, SelectionError> {
     const MOST: usize = 1 << 16;
-    let wrong = || UsageError(format!("{option}: {list} is not a list of numbers"));
+    let wrong = || SelectionError {
+        option: option.to_owned(),
+        list: list.to_owned(),
+    };
     let mut numbers = Vec::new();
     for part in list.split(',') {
         let (first, last) = match part.split_once('-') {

@@ -1,0 +1,164 @@
+//! `prof inject`: a recording again, with something put into it.
+
+mod refused;
+
+use crate::outcome::{Outcome, UsageError, say};
+use crate::recording::Input;
+use crate::refused::Refused;
+use anyhow::Context;
+use prof_inject::{Additions, Destination, Source, inject};
+use prof_listing::build_ids::{Which, seen_build_ids};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  prof inject -b -i perf.data -o with-ids.data
+  prof inject --convert-callchain -i dwarf.data -o chains.data
+  prof inject -s -i sched.data -o sleeps.data && prof report -i sleeps.data
+  perf record -o - ./app | prof inject -b -i - -o - | perf report -i -
+
+What prof records needs none of these but -s: it has build-ids and call chains
+from the start, and code of JITs is named from jitdump files when it is read.";
+
+/// Copy a recording and put build-ids, call chains or sleeps into it
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// Recording to write: a file, or - for stdout
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    /// Put in the build-ids of files that samples are in
+    #[arg(short, long)]
+    build_ids: bool,
+    /// Put in the build-ids of all mapped files
+    #[arg(long)]
+    buildid_all: bool,
+    /// Unwind recorded stacks; call chains take the place of registers and
+    /// stacks
+    #[arg(long)]
+    convert_callchain: bool,
+    /// Merge sched_stat_* into sched_switch: who slept where, how long
+    #[arg(short, long)]
+    sched_stat: bool,
+    /// Tell what was written
+    #[arg(short, long)]
+    verbose: bool,
+    #[command(flatten)]
+    refused: Refused<refused::OfInject>,
+}
+
+/// Writes the new recording.
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let nothing =
+        !(args.build_ids || args.buildid_all || args.convert_callchain || args.sched_stat);
+    if nothing {
+        let what = "nothing to put in\n  try: -b, --buildid-all, --convert-callchain or -s";
+        return Err(UsageError(what.to_owned()).into());
+    }
+    if args.output.as_path() != Path::new("-") && same_file(&args.input.path, &args.output) {
+        let same = "the recording would be overwritten while it is read\n  try: another -o FILE";
+        return Err(UsageError(same.to_owned()).into());
+    }
+    // It is read twice, and its sections once more.
+    let spooled = crate::spool::twice_readable(&args.input)?;
+    let input = spooled
+        .as_ref()
+        .map_or(&args.input, |spooled| &spooled.input);
+    let which = if args.buildid_all {
+        Which::Mapped
+    } else {
+        Which::WithHits
+    };
+    let additions = Additions {
+        build_ids: if args.build_ids || args.buildid_all {
+            seen_build_ids(input.open()?, which)?
+        } else {
+            Vec::new()
+        },
+        chains: args.convert_callchain,
+        sleeps: args.sched_stat,
+    };
+    let file = File::open(&input.path).with_context(|| format!("cannot open {}", input.name()))?;
+    let section = |offset, size| read_section(&file, offset, size);
+    let source = Source {
+        reader: input.open()?,
+        section: &section,
+    };
+    let injected = if args.output.as_path() == Path::new("-") {
+        let stdout: Destination<File, _> = Destination::Pipe(BufWriter::new(io::stdout().lock()));
+        inject(source, &additions, stdout)
+    } else {
+        into_file(source, &additions, &args.output)
+    };
+    let injected = injected.with_context(|| args.input.name())?;
+    if args.verbose {
+        let prof_inject::Injected {
+            records,
+            build_ids,
+            samples,
+        } = injected;
+        say(&format!(
+            "{records} records, {build_ids} new build-ids, {samples} samples changed"
+        ));
+    }
+    Ok(args.input.say_damages(&input.open()?))
+}
+
+fn same_file(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let about = |path: &Path| path.metadata().map(|about| (about.dev(), about.ino())).ok();
+    about(one).is_some_and(|it| about(other) == Some(it))
+}
+
+/// The new file takes its name when it is whole; one that was there stays as
+/// `.old`.
+fn into_file(
+    source: Source<'_>,
+    additions: &Additions,
+    path: &Path,
+) -> Result<prof_inject::Injected, prof_inject::InjectError> {
+    let with = |ending: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        PathBuf::from(name)
+    };
+    let part = with(".part");
+    // One that a killed run left.
+    let _ = std::fs::remove_file(&part);
+    let mut options = OpenOptions::new();
+    let file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&part)?;
+    let to: Destination<_, io::Sink> = Destination::File(BufWriter::new(file));
+    match inject(source, additions, to) {
+        Ok(injected) => {
+            if path.is_file() {
+                std::fs::rename(path, with(".old"))?;
+            }
+            std::fs::rename(&part, path)?;
+            Ok(injected)
+        }
+        Err(error) => {
+            let _ = std::fs::remove_file(&part);
+            Err(error)
+        }
+    }
+}
+
+/// A section of the recording, if it has all of it.
+fn read_section(file: &File, offset: u64, size: u64) -> Option<Vec<u8>> {
+    let end = offset.checked_add(size)?;
+    if end > file.metadata().ok()?.len() {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(size).ok()?];
+    file.read_exact_at(&mut bytes, offset).ok()?;
+    Some(bytes)
+}

@@ -1,0 +1,263 @@
+//! What `prof stat` counts, from its options.
+
+use super::Args;
+use crate::outcome::{UsageError, say};
+use crate::whose::{Given, Whose};
+use prof_abi::AttrFlags;
+use prof_record::cgroup;
+use prof_record::events::{self, EventSpec, Programs};
+use prof_stat::{
+    Delay, Form, Metrics, MetricsError, Mode, Options, Selection, Showing, default_events,
+};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `L2`, `l3` or the number.
+pub(super) fn cache_level(text: &str) -> Result<u8, String> {
+    let number = text.trim_start_matches(['l', 'L']);
+    match number.parse() {
+        Ok(level) if level <= 4 => Ok(level),
+        _ => Err("not a level of caches such as L2".to_owned()),
+    }
+}
+
+/// All that the options say. `store` is the file to write and our own command
+/// line.
+pub(super) fn options(
+    args: &Args,
+    store: Option<(PathBuf, Vec<Vec<u8>>)>,
+) -> anyhow::Result<Options> {
+    let selection = selection(args)?;
+    something_to_count(args, &selection)?;
+    let mode = mode(args)?;
+    let wants_cpus = mode.is_of_cpus() || args.cgroup.is_some() || args.for_each_cgroup.is_some();
+    if wants_cpus && !selection.is_cpus() {
+        let missing = "CPUs and cgroups are told apart where CPUs are counted\n  \
+            try: with -a, or -C LIST";
+        return Err(UsageError(missing.to_owned()).into());
+    }
+    let mut events = asked_events(args, &selection)?;
+    let metrics = metrics(args, &mut events)?;
+    cgroups(args, &mut events)?;
+    modes_of_all(args, &mut events);
+    let milliseconds = |ms: Option<u64>| ms.map(Duration::from_millis);
+    Ok(Options {
+        events,
+        selection,
+        command: args.command.clone(),
+        inherit: !args.no_inherit,
+        interval: milliseconds(args.interval_print),
+        interval_count: args.interval_count,
+        timeout: milliseconds(args.timeout),
+        delay: delay(args)?,
+        control: args.control.clone(),
+        repeat: args.repeat,
+        around: [args.pre.clone(), args.post.clone()],
+        sync: args.sync,
+        store,
+        showing: Showing {
+            form: form(args),
+            mode,
+            raw: args.no_scale,
+            summary: args.summary,
+            marks_summary: !args.no_csv_summary,
+            table: args.table,
+            clears: args.interval_clear,
+            metrics,
+            verbose: args.verbose > 0,
+        },
+    })
+}
+
+fn form(args: &Args) -> Form {
+    match (&args.field_separator, args.json) {
+        (Some(separator), _) => Form::Separated(separator.clone()),
+        (None, true) => Form::Json,
+        (None, false) => Form::Text {
+            grouped: args.big_num && !args.no_big_num,
+        },
+    }
+}
+
+fn delay(args: &Args) -> Result<Delay, UsageError> {
+    match args.delay {
+        None | Some(0) => Ok(Delay::None),
+        Some(ms) if ms > 0 => Ok(Delay::For(Duration::from_millis(ms.unsigned_abs()))),
+        Some(_) if args.control.is_some() => Ok(Delay::UntilTold),
+        Some(_) => {
+            let missing = "-D -1 counts nothing until it is told to\n  try: with --control";
+            Err(UsageError(missing.to_owned()))
+        }
+    }
+}
+
+fn selection(args: &Args) -> Result<Selection, UsageError> {
+    let (pid, tid, cpu) = (
+        args.pid.as_deref(),
+        args.tid.as_deref(),
+        args.cpu.as_deref(),
+    );
+    let given = Given {
+        processes: pid.is_some(),
+        threads: tid.is_some(),
+        system: args.all_cpus,
+        cpus: cpu.is_some(),
+        per_thread: false,
+    };
+    given.left_out().for_each(say);
+    let selected = match (given.whose(), pid, tid, cpu) {
+        (Whose::Processes, Some(list), ..) => Selection::processes(list),
+        (Whose::Threads, _, Some(list), _) => Selection::threads(list),
+        (Whose::System, _, _, Some(list)) => Selection::cpus(list),
+        (Whose::System, ..) if args.per_thread => Ok(Selection::AllThreads),
+        (Whose::System, ..) => Ok(Selection::System),
+        _ if args.per_thread && args.command.is_empty() => Ok(Selection::AllThreads),
+        _ if args.per_thread => {
+            let missing = "--per-thread counts threads that run\n  try: with -p, -t or -a";
+            return Err(UsageError(missing.to_owned()));
+        }
+        _ => Ok(Selection::Command),
+    };
+    selected.map_err(|error| UsageError(error.to_string()))
+}
+
+fn something_to_count(args: &Args, selection: &Selection) -> Result<(), UsageError> {
+    if args.command.is_empty() {
+        if *selection == Selection::Command {
+            let help = "nothing to count\n  try: prof stat ./app, prof stat -p PID or prof stat -a";
+            return Err(UsageError(help.to_owned()));
+        }
+        if args.repeat != 1 {
+            return Err(UsageError("-r needs a command to run".to_owned()));
+        }
+    }
+    if args.table && args.repeat < 2 {
+        return Err(UsageError(
+            "--table shows several runs\n  try: with -r 5".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+fn mode(args: &Args) -> Result<Mode, UsageError> {
+    let given = [
+        (args.no_aggr, Mode::Cpu),
+        (args.per_core, Mode::Core),
+        (args.per_cluster, Mode::Cluster),
+        (
+            args.per_cache.is_some(),
+            Mode::Cache(args.per_cache.unwrap_or(0)),
+        ),
+        (args.per_die, Mode::Die),
+        (args.per_socket, Mode::Socket),
+        (args.per_node, Mode::Node),
+        (args.per_thread, Mode::Thread),
+    ];
+    let mut modes = given.into_iter().filter(|(given, _)| *given);
+    let mode = modes.next().map_or(Mode::Global, |(_, mode)| mode);
+    // perf takes the last of them; -A with another is the other.
+    match (mode, modes.next()) {
+        (_, None) => Ok(mode),
+        (Mode::Cpu, Some((_, mode))) if modes.next().is_none() => Ok(mode),
+        _ => Err(UsageError(
+            "counts are put together in one way at a time\n  try: one --per-…".to_owned(),
+        )),
+    }
+}
+
+fn asked_events(args: &Args, selection: &Selection) -> Result<Vec<EventSpec>, UsageError> {
+    if args.null {
+        return Ok(Vec::new());
+    }
+    if args.event.is_empty() && args.metrics.is_none() {
+        return Ok(default_events(selection.is_cpus(), args.detailed));
+    }
+    let command = args.command.first().map(OsString::as_os_str);
+    let programs = Programs::new(command, selection.processes_counted());
+    let mut specs: Vec<EventSpec> = Vec::new();
+    args.filters.check()?;
+    for (number, text) in args.event.iter().enumerate() {
+        let groups = specs.len() as u32;
+        let parsed = events::parse_for(text, groups, &programs);
+        let mut parsed = parsed.map_err(|error| UsageError(error.to_string()))?;
+        args.filters.apply(number + 1, &mut parsed)?;
+        specs.extend(parsed);
+    }
+    let for_samples = |spec: &EventSpec| Some((spec.name.clone(), spec.sampling_term?));
+    if let Some((event, term)) = specs.iter().find_map(for_samples) {
+        let why = format!("event {event}: {term} is about samples, and prof stat takes none");
+        return Err(UsageError(format!("{why}\n  try: prof record")));
+    }
+    if args.group {
+        for spec in &mut specs {
+            spec.group = Some(0);
+        }
+    }
+    Ok(specs)
+}
+
+/// The metrics; their events come behind the others.
+fn metrics(args: &Args, events: &mut Vec<EventSpec>) -> anyhow::Result<Metrics> {
+    let Some(asked) = &args.metrics else {
+        return Ok(Metrics::default());
+    };
+    let directory = args.metrics_dir.as_deref();
+    let directory = directory
+        .ok_or_else(|| UsageError(MetricsError::NoDirectory(asked.clone()).to_string()))?;
+    let metrics = Metrics::read(directory, asked, events.len())?;
+    let group = events.len() as u32;
+    for text in metrics.events() {
+        let parsed = events::parse(text, group);
+        let mut parsed = parsed.map_err(|error| UsageError(error.to_string()))?;
+        if parsed.len() != 1 {
+            return Err(UsageError(format!("{text} is not one event")).into());
+        }
+        for spec in &mut parsed {
+            spec.group = (!args.metric_no_group && metrics.events().len() > 1).then_some(group);
+            spec.weak = true;
+        }
+        events.append(&mut parsed);
+    }
+    Ok(metrics)
+}
+
+/// The cgroup of each event. For each of several all events are repeated.
+fn cgroups(args: &Args, events: &mut Vec<EventSpec>) -> Result<(), UsageError> {
+    if let Some(list) = &args.cgroup
+        && !cgroup::assign(list, events)
+    {
+        let why = format!("-G {list}: there are more cgroups than events");
+        return Err(UsageError(why));
+    }
+    if let Some(list) = &args.for_each_cgroup {
+        let asked = std::mem::take(events);
+        let groups = 1 + asked
+            .iter()
+            .filter_map(|spec| spec.group)
+            .max()
+            .unwrap_or(0);
+        for (round, name) in list.split(',').filter(|name| !name.is_empty()).enumerate() {
+            for spec in &asked {
+                let mut spec = spec.clone();
+                spec.group = spec.group.map(|group| group + round as u32 * groups);
+                spec.cgroup = Some(name.to_owned());
+                events.push(spec);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `--all-user` and `--all-kernel`.
+fn modes_of_all(args: &Args, events: &mut [EventSpec]) {
+    let excluded = match (args.all_user, args.all_kernel) {
+        (true, _) => AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
+        (_, true) => AttrFlags::EXCLUDE_USER,
+        _ => return,
+    };
+    for spec in events {
+        spec.attr.flags = spec.attr.flags.with(excluded);
+        spec.modes.given = true;
+    }
+}

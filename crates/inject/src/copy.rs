@@ -1,0 +1,184 @@
+//! Copying a recording record by record.
+
+use crate::chains::Chains;
+use crate::sleeps::Sleeps;
+use crate::{Additions, Destination, InjectError, Injected, OF_THE_LAYOUT, Source, Writer};
+use prof_abi::{CpuMode, RecordType};
+use prof_perfdata::write::{EventDescription, Features, RecordedBuildId};
+use prof_perfdata::{Event, FeatureBit, Reader, TimeOrder};
+use std::io::{Seek, Write};
+
+/// See [`crate::inject`].
+pub(crate) fn copy<W: Write + Seek, P: Write>(
+    source: Source<'_>,
+    additions: &Additions,
+    destination: Destination<W, P>,
+) -> Result<Injected, InjectError> {
+    let mut source = source;
+    // In a stream events and features are among the records, and those that
+    // matter come before the first sample.
+    while source.reader.events().list().is_empty() && source.reader.advance()? {}
+    let mut injected = Injected::default();
+    let features = features(&source, additions, &mut injected);
+    let chains = additions
+        .chains
+        .then(|| Chains::new(&source.reader))
+        .transpose()?;
+    let sleeps = additions
+        .sleeps
+        .then(|| Sleeps::new(&source.reader))
+        .transpose()?;
+    let mut events: Vec<EventDescription> = source
+        .reader
+        .events()
+        .list()
+        .iter()
+        .map(described)
+        .collect();
+    if let Some(chains) = &chains {
+        chains.change_events(&mut events);
+    }
+    let mut writer = Writer::new(destination, &events, &features)?;
+    let mut out = Copying {
+        chains,
+        sleeps,
+        buffer: Vec::new(),
+        injected,
+    };
+    let mut records = TimeOrder::new(source.reader);
+    while let Some(record) = records.next()? {
+        if matches!(
+            record.kind,
+            RecordType::AUXTRACE | RecordType::AUXTRACE_INFO
+        ) {
+            return Err(InjectError::Aux);
+        }
+        out.take(&record);
+        if out.buffer.len() > BATCH {
+            writer.write(&out.buffer)?;
+            out.buffer.clear();
+        }
+    }
+    out.end();
+    writer.write(&out.buffer)?;
+    writer.finish(&features)?;
+    Ok(out.injected)
+}
+
+const BATCH: usize = 1 << 18;
+
+struct Copying {
+    chains: Option<Chains>,
+    sleeps: Option<Sleeps>,
+    buffer: Vec<u8>,
+    injected: Injected,
+}
+
+impl Copying {
+    fn take(&mut self, record: &prof_perfdata::Record<'_>) {
+        if is_of_the_stream(record.kind) {
+            return;
+        }
+        if let Some(sleeps) = &mut self.sleeps {
+            let before = self.buffer.len();
+            if sleeps.takes(record, &mut self.buffer) {
+                let was_written = self.buffer.len() > before;
+                self.injected.samples += u64::from(was_written);
+                self.injected.records += u64::from(was_written);
+                return;
+            }
+        }
+        self.injected.records += 1;
+        match &mut self.chains {
+            Some(chains) => chains.take(record, &mut self.buffer),
+            None => self.buffer.extend_from_slice(record.bytes),
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(chains) = &mut self.chains {
+            chains.end(&mut self.buffer);
+            self.injected.samples += chains.converted();
+        }
+    }
+}
+
+/// Records that describe the stream, which the writer writes anew, or the
+/// order of the old one.
+fn is_of_the_stream(kind: RecordType) -> bool {
+    matches!(
+        kind,
+        RecordType::HEADER_ATTR
+            | RecordType::HEADER_FEATURE
+            | RecordType::TRACING_DATA
+            | RecordType::FINISHED_ROUND
+            | RecordType::COMPRESSED
+            | RecordType::COMPRESSED2
+    )
+}
+
+fn described(event: &Event) -> EventDescription {
+    EventDescription {
+        attr: event.attr.clone(),
+        ids: event.ids.clone(),
+        name: event.name().into_owned(),
+    }
+}
+
+/// The recording's feature sections, and the build-ids.
+fn features(source: &Source<'_>, additions: &Additions, injected: &mut Injected) -> Features {
+    let mut features = Features::default();
+    let read = source.reader.features();
+    for section in read.sections() {
+        let is_ours = section.bit == FeatureBit::BUILD_ID || OF_THE_LAYOUT.contains(&section.bit);
+        if is_ours {
+            continue;
+        }
+        let bytes = match read.tracing_data() {
+            Some(bytes) if section.bit == FeatureBit::TRACING_DATA => Some(bytes.to_vec()),
+            _ => (source.section)(section.place.offset, section.place.size),
+        };
+        if let Some(bytes) = bytes {
+            features.set(section.bit, bytes);
+        }
+    }
+    build_ids(&source.reader, additions, injected, &mut features);
+    features
+}
+
+fn build_ids(
+    reader: &Reader,
+    additions: &Additions,
+    injected: &mut Injected,
+    features: &mut Features,
+) {
+    let listed = reader.features().build_ids().unwrap_or_default();
+    let mut all: Vec<RecordedBuildId<'_>> = Vec::new();
+    for entry in listed {
+        if let Some(build_id) = entry.build_id {
+            all.push(RecordedBuildId {
+                build_id,
+                path: entry.path.as_bytes(),
+                cpu_mode: entry.misc.cpu_mode(),
+            });
+        }
+    }
+    for file in &additions.build_ids {
+        let is_there = all.iter().any(|entry| entry.path == file.path);
+        if let (Some(build_id), false) = (file.build_id, is_there) {
+            injected.build_ids += 1;
+            all.push(RecordedBuildId {
+                build_id,
+                path: &file.path,
+                cpu_mode: if file.kernel {
+                    CpuMode::Kernel
+                } else {
+                    CpuMode::User
+                },
+            });
+        }
+    }
+    if !all.is_empty() {
+        features.build_ids(&all);
+    }
+}

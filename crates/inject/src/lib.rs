@@ -1,0 +1,143 @@
+//! A recording goes in, the same with something put into it comes out: the
+//! build-ids of its files, call chains in the place of registers and stacks,
+//! or how long threads slept.
+//!
+//! You give a [`Source`], [`Additions`] and where to write; [`inject`] reads
+//! the recording once and writes a file, or a stream, that every perf reads.
+//!
+//! Limits: recordings of machines of the other byte order, with AUX data, or
+//! of simpleperf are refused, since their records cannot be copied as they are.
+#![forbid(unsafe_code)]
+
+mod chains;
+mod copy;
+mod sleeps;
+
+use prof_abi::ByteOrder;
+use prof_listing::build_ids::FileBuildId;
+use prof_perfdata::write::{EventDescription, FileWriter, PipeWriter};
+use prof_perfdata::{FeatureBit, Reader};
+use std::io::{self, Seek, Write};
+
+/// Something cannot be put into a recording.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InjectError {
+    /// Reading failed.
+    #[error(transparent)]
+    Read(#[from] prof_perfdata::Error),
+    /// Writing failed.
+    #[error("cannot write: {0}")]
+    Write(#[from] io::Error),
+    /// The other byte order.
+    #[error("it is of a machine of the other byte order\n  try: on such a machine")]
+    ByteOrder,
+    /// What stands beside the records would be lost.
+    #[error("it holds AUX data, which is not copied\n  try: perf inject")]
+    Aux,
+    /// There is nothing to convert.
+    #[error(
+        "no event has both registers and a piece of the user stack\n  try: prof record --call-graph dwarf, or prof record -g, which needs no conversion"
+    )]
+    NoStacks,
+    /// There is nothing to merge.
+    #[error(
+        "it has no tracepoints sched:sched_stat_* beside sched:sched_switch\n  try: prof record -g -e sched:sched_stat_sleep,sched:sched_switch -a"
+    )]
+    NoSleeps,
+}
+
+/// A recording to read.
+pub struct Source<'a> {
+    /// From its first record.
+    pub reader: Reader,
+    /// The bytes of its feature sections: what stands so many bytes from the
+    /// start, that many.
+    pub section: &'a dyn Fn(u64, u64) -> Option<Vec<u8>>,
+}
+
+/// What is put in.
+#[derive(Debug, Clone, Default)]
+pub struct Additions {
+    /// These files' build-ids, beside those that are there.
+    pub build_ids: Vec<FileBuildId>,
+    /// User call chains, unwound from registers and stacks, in their place.
+    pub chains: bool,
+    /// Samples of `sched_switch` at the end of each sleep, with its length as
+    /// their period, in the place of `sched_stat_*`.
+    pub sleeps: bool,
+}
+
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Injected {
+    /// Records.
+    pub records: u64,
+    /// Build-ids that were not there before.
+    pub build_ids: usize,
+    /// Samples that have a new call chain or a sleep.
+    pub samples: u64,
+}
+
+/// Where it is written.
+pub enum Destination<W: Write + Seek, P: Write> {
+    /// A file with an index.
+    File(W),
+    /// A stream.
+    Pipe(P),
+}
+
+/// Writes the recording with what is added.
+///
+/// # Errors
+/// When it cannot be read, copied or written; what was asked for is not in it.
+pub fn inject<W: Write + Seek, P: Write>(
+    source: Source<'_>,
+    additions: &Additions,
+    destination: Destination<W, P>,
+) -> Result<Injected, InjectError> {
+    if source.reader.events().order() != ByteOrder::NATIVE {
+        return Err(InjectError::ByteOrder);
+    }
+    copy::copy(source, additions, destination)
+}
+
+/// A writer of either form.
+enum Writer<W: Write + Seek, P: Write> {
+    File(FileWriter<W>),
+    Pipe(PipeWriter<P>),
+}
+
+impl<W: Write + Seek, P: Write> Writer<W, P> {
+    fn new(
+        destination: Destination<W, P>,
+        events: &[EventDescription],
+        features: &prof_perfdata::write::Features,
+    ) -> io::Result<Self> {
+        Ok(match destination {
+            Destination::File(out) => Self::File(FileWriter::new(out, events)?),
+            Destination::Pipe(out) => Self::Pipe(PipeWriter::new(out, events, features)?),
+        })
+    }
+
+    fn write(&mut self, records: &[u8]) -> io::Result<()> {
+        match self {
+            Self::File(writer) => writer.write(records),
+            Self::Pipe(writer) => writer.write(records),
+        }
+    }
+
+    fn finish(self, features: &prof_perfdata::write::Features) -> io::Result<()> {
+        match self {
+            Self::File(writer) => writer.finish(features)?.flush(),
+            Self::Pipe(writer) => writer.finish(features)?.flush(),
+        }
+    }
+}
+
+/// Sections that say how this very file is laid out.
+const OF_THE_LAYOUT: [FeatureBit; 3] = [
+    FeatureBit::COMPRESSED,
+    FeatureBit::DIR_FORMAT,
+    FeatureBit::AUXTRACE,
+];

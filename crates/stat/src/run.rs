@@ -1,0 +1,126 @@
+//! One run: launch, count, wait, read.
+
+use crate::options::{Delay, Options};
+use crate::places::Place;
+use crate::selection::{Selection, places};
+use crate::tool_times::ToolTimes;
+use crate::waiting::{STOPPING, Waiting};
+use anyhow::Context;
+use prof_record::commands::Commands;
+use prof_record::counting::{Counters, Counting, Reading};
+use prof_sys::limits::{Limit, Resource};
+use prof_sys::process::{Ended, children_cpu_time};
+use prof_sys::signal::{SignalFd, SignalSet};
+use prof_sys::{ExecError, Launched};
+use std::time::{Duration, Instant};
+
+/// What was counted, for each event and place.
+pub(crate) type Readings = Vec<Vec<Option<Reading>>>;
+
+/// What a run gave.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// What was counted.
+    pub(crate) readings: Readings,
+    /// From the start of counting to the end.
+    pub(crate) elapsed: Duration,
+    /// CPU time of the command in user mode.
+    pub(crate) user: Duration,
+    /// The same in the kernel.
+    pub(crate) system: Duration,
+    /// How it ended.
+    pub(crate) finished: Finished,
+}
+
+/// How counting ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Finished {
+    /// How the command ended, if there was one.
+    pub ended: Option<Ended>,
+    /// By a signal of the user.
+    pub interrupted: bool,
+}
+
+/// Counters that are open and a command that waits for its start.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    launched: Option<Launched>,
+    /// Whose the counts are.
+    pub(crate) places: Vec<Place>,
+    /// The counters.
+    pub(crate) counters: Counters,
+}
+
+/// Opens the counters, for the command before it begins.
+pub(crate) fn open(options: &Options) -> anyhow::Result<Opened> {
+    let launched = if options.command.is_empty() {
+        None
+    } else {
+        Some(Launched::fork(&options.command, SignalSet::of(&STOPPING))?)
+    };
+    // The command has been forked and gets its own limit back.
+    let _ = Limit::raise(Resource::OpenFiles);
+    let how = Counting {
+        scope: options
+            .selection
+            .scope(launched.as_ref().map(Launched::pid)),
+        inherit: options.inherit,
+        by_hand: options.delay != Delay::None,
+    };
+    let counters = Counters::open(&options.events, &how)?;
+    Ok(Opened {
+        launched,
+        places: places(&how.scope),
+        counters,
+    })
+}
+
+impl Opened {
+    /// Counts to the end. `at_interval` gets what was counted at every
+    /// interval with the time since the start.
+    pub(crate) fn run(
+        mut self,
+        options: &Options,
+        signals: &SignalFd,
+        mut at_interval: impl FnMut(Duration, Readings) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Run> {
+        let commands = options.control.as_ref().map(Commands::open).transpose();
+        let commands = commands.context("cannot take commands by --control")?;
+        let before = children_cpu_time();
+        let counters = &self.counters;
+        let selection = options.selection.clone();
+        let times = ToolTimes::begin(&selection, self.launched.as_ref().map(Launched::pid));
+        // For a command alone the kernel begins at its exec.
+        let by_exec = options.selection == Selection::Command && options.delay == Delay::None;
+        if !by_exec && options.delay == Delay::None {
+            counters.enable().context("cannot enable the counters")?;
+        }
+        let start = Instant::now();
+        if let Some(launched) = &mut self.launched {
+            launched.start()?;
+        }
+        let outside = (self.launched.as_ref(), commands);
+        let mut wait = Waiting::new(options, signals, outside, counters);
+        let ended = wait.until_end(|elapsed| {
+            at_interval(elapsed, times.readings(counters, &self.places, elapsed)?)
+        })?;
+        let elapsed = wait.counted_for(start);
+        let interrupted = wait.interrupts > 0;
+        if !by_exec {
+            counters.disable().context("cannot disable the counters")?;
+        }
+        let after = children_cpu_time();
+        Ok(Run {
+            readings: times.readings(counters, &self.places, elapsed)?,
+            elapsed,
+            user: after.0.saturating_sub(before.0),
+            system: after.1.saturating_sub(before.1),
+            finished: Finished { ended, interrupted },
+        })
+    }
+}
+
+/// The exit code for a command that could not be launched, if that is why.
+pub fn launch_failure(error: &anyhow::Error) -> Option<u8> {
+    error.downcast_ref::<ExecError>().map(ExecError::exit_code)
+}

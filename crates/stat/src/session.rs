@@ -1,0 +1,356 @@
+//! Runs and intervals, and what is written about them.
+
+use crate::aggregate::{Aggregation, Mode};
+use crate::options::{Form, Options, Showing};
+use crate::places::{Place, Topology};
+use crate::run::{self, Finished, Opened, Readings, Run};
+use crate::selection::Selection;
+use crate::shown::figures::{CountRow, CountedEvent, EventFigures, Layout, Times, rows};
+use crate::shown::{machine_readable, text};
+use crate::stored::Store;
+use crate::waiting::STOPPING;
+use anyhow::Context;
+use prof_record::catalog;
+use prof_record::counting::{Counter, Counters, Reading};
+use prof_record::events;
+use prof_report::escape;
+use prof_sys::signal::{SignalFd, SignalSet};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// Counts as asked, writes the counts to `out`, and hands messages for the
+/// user to `say`. Takes the process's signals.
+///
+/// # Errors
+/// When an event is refused, the command cannot be run
+/// ([`crate::launch_failure`] tells), or writing fails.
+pub fn count(
+    options: &Options,
+    out: &mut dyn Write,
+    say: &mut dyn FnMut(&str),
+) -> anyhow::Result<Finished> {
+    let signals = SignalFd::new(SignalSet::of(&STOPPING)).context("cannot take signals")?;
+    let mut session = Session::new(options, out, say);
+    let mut finished = Finished::default();
+    let mut runs = 0;
+    while options.repeat == 0 || runs < options.repeat {
+        runs += 1;
+        finished = session.run_once(options, &signals)?;
+        if options.repeat == 0 {
+            session.write_summary()?;
+            session.forget();
+        }
+        if finished.interrupted {
+            break;
+        }
+    }
+    if options.repeat > 0 && (options.interval.is_none() || options.showing.summary) {
+        session.write_summary()?;
+    }
+    session.explain_blind();
+    Ok(finished)
+}
+
+/// What is known over all runs.
+struct Session<'a> {
+    out: &'a mut dyn Write,
+    say: &'a mut dyn FnMut(&str),
+    showing: Showing,
+    aggregation: Aggregation,
+    title: String,
+    only_command: bool,
+    without_zeros: bool,
+    /// More than one run is asked for.
+    repeats: bool,
+    has_intervals: bool,
+    events: Vec<EventFigures>,
+    blind: Vec<String>,
+    forbidden: Vec<String>,
+    times: Times,
+    single_runs: Vec<f64>,
+    runs: u64,
+    intervals: u64,
+}
+
+impl<'a> Session<'a> {
+    fn new(options: &Options, out: &'a mut dyn Write, say: &'a mut dyn FnMut(&str)) -> Self {
+        let words: Vec<_> = options
+            .command
+            .iter()
+            .map(|word| word.to_string_lossy())
+            .collect();
+        Self {
+            out,
+            say,
+            showing: options.showing.clone(),
+            aggregation: Aggregation {
+                mode: options.showing.mode,
+                topology: if options.showing.mode.is_of_cpus() {
+                    Topology::of_machine(Path::new("/sys"))
+                } else {
+                    Topology::default()
+                },
+                raw: options.showing.raw,
+            },
+            title: options.selection.title(&escape::terminal(&words.join(" "))),
+            only_command: options.selection == Selection::Command,
+            without_zeros: options.selection == Selection::AllThreads,
+            repeats: options.repeat > 1,
+            has_intervals: options.interval.is_some(),
+            events: Vec::new(),
+            blind: Vec::new(),
+            forbidden: Vec::new(),
+            times: Times::default(),
+            single_runs: Vec::new(),
+            runs: 0,
+            intervals: 0,
+        }
+    }
+
+    fn run_once(&mut self, options: &Options, signals: &SignalFd) -> anyhow::Result<Finished> {
+        if options.sync {
+            rustix::fs::sync();
+        }
+        shell(options.around[0].as_deref())?;
+        let opened = run::open(options)?;
+        self.look_at(&opened, options);
+        let mut store = Store::create(options, &opened)?;
+        let mut before = Interval {
+            events: self.without_counts(),
+            places: opened.places.clone(),
+            ..Interval::default()
+        };
+        let with_intervals = self.has_intervals;
+        let run = opened.run(options, signals, |elapsed, readings| {
+            store.readings(elapsed, &readings)?;
+            self.write_interval(&mut before, elapsed, &readings)
+        })?;
+        store.finish(&run)?;
+        // perf writes what came behind the last interval if there is a summary
+        // or the command ended before its count of intervals.
+        let enough = options
+            .interval_count
+            .is_some_and(|most| self.intervals >= most);
+        if with_intervals && !enough {
+            self.write_interval(&mut before, run.elapsed, &run.readings)?;
+        }
+        self.add(&before.places, &run);
+        shell(options.around[1].as_deref())?;
+        Ok(run.finished)
+    }
+
+    /// What can be known once the events are open.
+    fn look_at(&mut self, opened: &Opened, options: &Options) {
+        if !self.events.is_empty() {
+            return;
+        }
+        let counters = &opened.counters;
+        self.events = figures(counters, options);
+        self.blind = names_of(counters, Counter::is_blind);
+        self.forbidden = names_of(counters, Counter::is_forbidden);
+        if options.inherit && !options.selection.is_cpus() {
+            for name in names_of(counters, Counter::is_of_known_threads) {
+                (self.say)(&events::of_known_threads(&name));
+            }
+        }
+        if options.showing.verbose {
+            for name in names_of(counters, |counter| !counter.is_supported()) {
+                (self.say)(&format!("{name} is not supported by the kernel"));
+            }
+        }
+    }
+
+    fn without_counts(&self) -> Vec<EventFigures> {
+        let events = self.events.iter();
+        events
+            .map(|it| EventFigures::new(it.event.clone()))
+            .collect()
+    }
+
+    fn add(&mut self, places: &[Place], run: &Run) {
+        for (figures, counts) in self.events.iter_mut().zip(&run.readings) {
+            if self.showing.verbose {
+                let mut sum = Reading::default();
+                counts.iter().flatten().for_each(|count| sum.add(count));
+                let Reading {
+                    value,
+                    enabled,
+                    running,
+                } = sum;
+                let name = &figures.event.name;
+                (self.say)(&format!("{name}: {value} {enabled} {running}"));
+            }
+            figures.push(self.aggregation.group(places, counts));
+        }
+        self.times.push(run.elapsed, run.user, run.system);
+        self.single_runs.push(run.elapsed.as_nanos() as f64);
+        self.runs += 1;
+    }
+
+    /// Makes the next run the first.
+    fn forget(&mut self) {
+        self.events = self.without_counts();
+        self.times = Times::default();
+        self.single_runs.clear();
+        self.runs = 0;
+    }
+
+    /// Writes the lines of one interval, which ends `elapsed` after the start.
+    fn write_interval(
+        &mut self,
+        before: &mut Interval,
+        elapsed: Duration,
+        readings: &Readings,
+    ) -> anyhow::Result<()> {
+        let mut events = before.events.clone();
+        for (index, (figures, counts)) in events.iter_mut().zip(readings).enumerate() {
+            let earlier = before.readings.get(index);
+            let since = since(counts, earlier.map_or(&[], Vec::as_slice));
+            figures.push(self.aggregation.group(&before.places, &since));
+        }
+        let length = elapsed.saturating_sub(before.end);
+        before.end = elapsed;
+        before.readings.clone_from(readings);
+        let rows = self.rows(&events, length.as_nanos() as f64);
+        const LINES_PER_HEADING: u64 = 25;
+        let mut shown = String::new();
+        if self.showing.clears {
+            shown.push_str("\x1b[H\x1b[2J");
+        }
+        let is_text = matches!(self.showing.form, Form::Text { .. });
+        let is_due = self.intervals.is_multiple_of(LINES_PER_HEADING) || self.showing.clears;
+        if is_text && is_due {
+            shown.push_str(&text::interval_heading(&rows));
+        }
+        self.intervals += 1;
+        shown.push_str(&self.lines(&rows, Some(elapsed)));
+        self.write(&shown)
+    }
+
+    fn rows(&self, events: &[EventFigures], elapsed: f64) -> Vec<CountRow> {
+        let layout = Layout {
+            elapsed,
+            by_group: self.showing.mode.is_by_group(),
+            without_zeros: self.without_zeros && self.showing.mode == Mode::Thread,
+            metrics: &self.showing.metrics,
+        };
+        rows(events, &layout)
+    }
+
+    fn lines(&self, rows: &[CountRow], time: Option<Duration>) -> String {
+        let runs = if self.repeats { 2 } else { 1 };
+        match &self.showing.form {
+            form @ Form::Text { .. } => text::lines(rows, time, form.numbers()),
+            Form::Json => machine_readable::json_lines(rows, time, runs),
+            Form::Separated(separator) => {
+                let mut before = Vec::from_iter(time.map(machine_readable::interval_field));
+                if self.has_intervals && time.is_none() && self.showing.marks_summary {
+                    before.push(format!("{:>16}", "summary"));
+                }
+                machine_readable::separated(rows, separator, &before, runs)
+            }
+        }
+    }
+
+    fn write_summary(&mut self) -> anyhow::Result<()> {
+        let rows = self.rows(&self.events, self.times.elapsed.mean());
+        let mut shown = self.lines(&rows, None);
+        if matches!(self.showing.form, Form::Text { .. }) {
+            let heading = text::heading(&self.title, self.runs);
+            let gap = if rows.is_empty() { "" } else { "\n" };
+            let table = self.showing.table.then_some(self.single_runs.as_slice());
+            let footer = text::footer(&self.times, self.runs, self.only_command, table);
+            shown = [&heading, &shown, gap, &footer].concat();
+        }
+        self.write(&shown)
+    }
+
+    fn write(&mut self, text: &str) -> anyhow::Result<()> {
+        let written = self.out.write_all(text.as_bytes());
+        written
+            .and_then(|()| self.out.flush())
+            .context("cannot write the counts")
+    }
+
+    /// A 0 that means "cannot see" is not shown as 0, and here is why.
+    fn explain_blind(&mut self) {
+        for (names, why) in [
+            (&self.blind, "occur in the kernel"),
+            (&self.forbidden, "cannot leave out the kernel"),
+        ] {
+            if !names.is_empty() {
+                (self.say)(&format!(
+                    "not counted: {} {why}, which this user may not watch\n  \
+                     try: sudo sysctl kernel.perf_event_paranoid=1",
+                    names.join(", ")
+                ));
+            }
+        }
+    }
+}
+
+/// Where the interval before ended.
+#[derive(Default)]
+struct Interval {
+    events: Vec<EventFigures>,
+    places: Vec<Place>,
+    readings: Readings,
+    end: Duration,
+}
+
+/// What each has counted since an earlier reading.
+pub(crate) fn since(
+    counts: &[Option<Reading>],
+    earlier: &[Option<Reading>],
+) -> Vec<Option<Reading>> {
+    let none = Reading::default();
+    let difference = |(place, count): (usize, &Option<Reading>)| {
+        let before = earlier.get(place).copied().flatten().unwrap_or(none);
+        count.map(|count| count.since(&before))
+    };
+    counts.iter().enumerate().map(difference).collect()
+}
+
+fn figures(counters: &Counters, options: &Options) -> Vec<EventFigures> {
+    let counted = |(index, counter): (usize, &Counter)| {
+        let attr = counter.attr();
+        let mut event = CountedEvent::new(counter.name(), attr.kind, attr.config);
+        event.supported = counter.is_supported();
+        event.blind = counter.is_blind();
+        if let Some((scale, unit)) = unit_of(counter) {
+            (event.scale, event.unit) = (scale, unit);
+        }
+        event.cgroup = options
+            .events
+            .get(index)
+            .and_then(|spec| spec.cgroup.clone());
+        EventFigures::new(event)
+    };
+    counters.iter().enumerate().map(counted).collect()
+}
+
+/// Factor and unit by which a count is shown, if not as it is.
+pub(crate) fn unit_of(counter: &Counter) -> Option<(f64, String)> {
+    match counter.tool() {
+        Some(_) => Some((1.0, "ns".to_owned())),
+        None => catalog::unit_of(counter.name()),
+    }
+}
+
+fn names_of(counters: &Counters, are: fn(&Counter) -> bool) -> Vec<String> {
+    let counters = counters.iter().filter(|counter| are(counter));
+    counters.map(|counter| counter.name().to_owned()).collect()
+}
+
+/// Runs what the user wants to be run beside the command.
+fn shell(line: Option<&std::ffi::OsStr>) -> anyhow::Result<()> {
+    let Some(line) = line else {
+        return Ok(());
+    };
+    let status = Command::new("/bin/sh").arg("-c").arg(line).status();
+    let status = status.with_context(|| format!("cannot run {}", line.display()))?;
+    anyhow::ensure!(status.success(), "{} failed: {status}", line.display());
+    Ok(())
+}
