@@ -14,7 +14,14 @@
 //! type          Type::run                           ──► run
 //! ```
 //!
-//! and after that the end, which is up to whoever asks.
+//! and after that the end, which is up to whoever asks. Methods as Java's
+//! perf maps name them lose what they return, and then the same:
+//!
+//! ```text
+//! java.lang.Object java.util.HashMap.put(java.lang.Object) ──► java.util.HashMap.put(java.lang.Object)
+//! java.util.HashMap.put(java.lang.Object)                  ──► java.util.HashMap.put
+//! java.util.HashMap.put                                    ──► HashMap.put ──► put
+//! ```
 
 use std::borrow::Cow;
 
@@ -41,6 +48,11 @@ enum Step {
 pub fn shortened(name: &str, fits: impl Fn(&str) -> bool) -> Cow<'_, str> {
     if name.len() > LONGEST || fits(name) {
         return Cow::Borrowed(name);
+    }
+    if let Some(forms) = java_forms(name) {
+        let [.., method] = forms;
+        let shorter = forms.into_iter().find(|form| fits(form));
+        return Cow::Borrowed(shorter.unwrap_or(method));
     }
     let known = known_as(name);
     let mut shortest = Cow::Borrowed(name);
@@ -69,16 +81,33 @@ pub fn forms(name: &str) -> Vec<String> {
     let known = known_as(name);
     let mut forms: Vec<String> = Vec::new();
     let mut least = name.len();
-    for step in steps() {
-        let Some(shorter) = after(&known, step) else {
-            break;
-        };
+    let java = java_forms(name).map(|forms| forms.map(str::to_owned));
+    let others = steps().map_while(|step| after(&known, step));
+    let others = others.filter(|_| java.is_none());
+    for shorter in java.iter().flatten().cloned().chain(others) {
         if !shorter.is_empty() && shorter.len() + shorter.len() / 8 < least {
             least = shorter.len();
             forms.push(shorter);
         }
     }
     forms
+}
+
+/// Shorter and shorter forms of a name as Java's perf maps have it: what is
+/// returned, a space, package, class and method with dots, and parameters.
+fn java_forms(name: &str) -> Option<[&str; 4]> {
+    let (path, parameters) = name.split_once('(')?;
+    let (_, path) = path.split_once(' ')?;
+    let is_plain = |text: &str| !text.contains([' ', '<', ':', '(', '~', '&', '*']);
+    let has_end = parameters.ends_with(')') && !parameters.contains(['(', ':', '<']);
+    if !is_plain(path) || !has_end {
+        return None;
+    }
+    let (outer, method) = path.rsplit_once('.')?;
+    let class = outer.rsplit_once('.').map_or(outer, |(_, class)| class);
+    let whole = name.get(name.find(' ')? + 1..)?;
+    let with_class = path.get(path.len() - class.len() - 1 - method.len()..)?;
+    Some([whole, path, with_class, method])
 }
 
 /// All steps.
@@ -403,6 +432,35 @@ mod tests {
         assert_eq!(within(name, 30), "TypeChecker::visit_body");
         assert_eq!(within(name, 12), "visit_body");
         assert_eq!(within(name, 3), "visit_body");
+    }
+
+    #[test]
+    fn javas_methods_keep_class_and_method() {
+        let name = "java.lang.Object java.util.HashMap.put(java.lang.Object, java.lang.Object)";
+        assert_eq!(within(name, 80), name);
+        let shorter = "java.util.HashMap.put(java.lang.Object, java.lang.Object)";
+        assert_eq!(within(name, 60), shorter);
+        assert_eq!(within(name, 30), "java.util.HashMap.put");
+        assert_eq!(within(name, 15), "HashMap.put");
+        assert_eq!(within(name, 3), "put");
+        assert_eq!(
+            forms(name),
+            [shorter, "java.util.HashMap.put", "HashMap.put", "put"]
+        );
+        assert_eq!(within("long J.h(long)", 10), "J.h(long)");
+        assert_eq!(within("long J.h(long)", 5), "J.h");
+        // No such names, and nothing to stumble over.
+        for other in [
+            "void f<int>(int)",
+            "a (b.c)",
+            " .(",
+            "x .()",
+            "int a::b.c(d)",
+            "é é.é(é)",
+        ] {
+            let _ = (within(other, 1), forms(other));
+        }
+        assert_eq!(within("void f<int>(int)", 8), "void f");
     }
 
     #[test]
