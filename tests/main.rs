@@ -50,6 +50,7 @@ mod record_streams;
 mod record_targets;
 mod record_told;
 mod record_users;
+mod refusals;
 mod report_text;
 mod ring_memory;
 mod script_code;

@@ -76,6 +76,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         if let Some(why) = why_none(&args.filter) {
             anyhow::bail!("{why}\n  try: prof doctor, which has the command that helps");
         }
+        if let Some(why) = hidden(&args.filter).first() {
+            anyhow::bail!("{why}\n  try: prof doctor, which has the command that helps");
+        }
         let filter = args.filter.join(" ");
         anyhow::bail!("no event is called {filter}\n  try: prof list");
     }

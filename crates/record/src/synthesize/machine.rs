@@ -40,7 +40,19 @@ pub fn machine_features(facts: &MachineFacts<'_>) -> Features {
 /// The online CPUs, ascending; CPU 0 if /sys does not tell.
 pub fn online_cpus() -> Vec<u32> {
     let online = listed_cpus("/sys/devices/system/cpu/online");
-    if online.is_empty() { vec![0] } else { online }
+    if !online.is_empty() {
+        return online;
+    }
+    // Some containers hide /sys.
+    let counted = counted_cpus(&fs::read_to_string("/proc/stat").unwrap_or_default());
+    if counted.is_empty() { vec![0] } else { counted }
+}
+
+/// The CPUs that /proc/stat has a line for, which are those online.
+fn counted_cpus(stat: &str) -> Vec<u32> {
+    let lines = stat.lines().filter_map(|line| line.strip_prefix("cpu"));
+    let numbers = lines.filter_map(|line| line.split(' ').next()?.parse().ok());
+    numbers.collect()
 }
 
 /// The first line of a file, `None` if it cannot be read.
@@ -264,6 +276,13 @@ fn pmus() -> Vec<(u32, Text)> {
 mod tests {
     use super::{MachineFacts, cpu_id, cpu_info, machine_features, meminfo, parse_list};
     use prof_perfdata::FeatureBit;
+
+    #[test]
+    fn cpus_are_counted_where_sysfs_is_hidden() {
+        let stat = "cpu  5 0 5\ncpu0 3 0 3\ncpu2 2 0 2\nintr 7\n";
+        assert_eq!(super::counted_cpus(stat), [0, 2]);
+        assert_eq!(super::counted_cpus(""), [0; 0]);
+    }
 
     #[test]
     fn lists_are_ranges_and_numbers() {
