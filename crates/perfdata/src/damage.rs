@@ -1,7 +1,7 @@
 //! What can be wrong with a recording, and what is merely new to us.
 
-use crate::header::Section;
 use crate::sample::BodyError;
+use crate::section::Section;
 use prof_abi::RecordType;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -3,7 +3,8 @@
 //! Source: simpleperf's `record_file.proto` and `record_file_reader.cpp` in
 //! AOSP `system/extras`.
 
-use crate::features::{Feature, SimpleperfFile, SimpleperfSymbolEntry, Text};
+use crate::features::Text;
+use crate::features::entries::{SimpleperfFile, SimpleperfSymbolEntry};
 use crate::fields::{Fields, Short};
 use prof_abi::ByteOrder;
 
@@ -11,7 +12,7 @@ use prof_abi::ByteOrder;
 ///
 /// # Errors
 /// If a message ends early.
-pub(crate) fn files_v2(bytes: &[u8], order: ByteOrder) -> Result<Feature, String> {
+pub(crate) fn files_v2(bytes: &[u8], order: ByteOrder) -> Result<Vec<SimpleperfFile>, String> {
     let mut fields = Fields::new(bytes, order);
     let mut files = Vec::new();
     while fields.left() >= 4 {
@@ -27,7 +28,7 @@ pub(crate) fn files_v2(bytes: &[u8], order: ByteOrder) -> Result<Feature, String
             })?;
         files.push(file);
     }
-    Ok(Feature::SimpleperfFiles(files))
+    Ok(files)
 }
 
 fn next_message<'a>(fields: &mut Fields<'a>) -> Result<&'a [u8], Short> {
@@ -41,7 +42,7 @@ fn next_message<'a>(fields: &mut Fields<'a>) -> Result<&'a [u8], Short> {
 ///
 /// # Errors
 /// If a part ends early.
-pub(crate) fn files_v1(bytes: &[u8], order: ByteOrder) -> Result<Feature, String> {
+pub(crate) fn files_v1(bytes: &[u8], order: ByteOrder) -> Result<Vec<SimpleperfFile>, String> {
     let mut fields = Fields::new(bytes, order);
     let mut files = Vec::new();
     while fields.left() >= 4 {
@@ -57,7 +58,7 @@ pub(crate) fn files_v1(bytes: &[u8], order: ByteOrder) -> Result<Feature, String
             })?;
         files.push(file);
     }
-    Ok(Feature::SimpleperfFiles(files))
+    Ok(files)
 }
 
 /// `DSO_ELF_FILE` and `DSO_DEX_FILE` of simpleperf.

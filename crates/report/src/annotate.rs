@@ -3,8 +3,8 @@
 
 use crate::code::{CodeRow, Flow, FunctionView};
 use crate::escape;
+use crate::keys::name_within;
 use crate::model::percent_of;
-use crate::text::name_within;
 use prof_profile::Profile;
 use std::borrow::Cow;
 use std::cmp::Reverse;

@@ -1,6 +1,6 @@
 //! Instructions and source lines of samples, from the files they ran.
 
-use super::rows::Sampled;
+use super::sampled::Sampled;
 use crate::code_files::read_source;
 use prof_abi::CpuMode;
 use prof_live::Processes;

@@ -1,6 +1,6 @@
 //! Which fields can be printed of a recording's samples.
 
-use super::printing::Head;
+use super::head::Head;
 use prof_perfdata::{Event, Mode};
 use prof_report::script::{EventKind, Field, Fields, Selection};
 

@@ -1,15 +1,17 @@
 //! All samples of a recording, and the records that are asked for.
 
 use super::fields::check;
+use super::head::Head;
 use super::late_chains::LateChains;
 use super::order::Order;
 use super::records::{Layout, Other, write as write_record, write_deferred};
-use super::rows::{Rows, Sampled};
+use super::rows::Rows;
+use super::sampled::Sampled;
 use super::{Choice, FieldError, Shown};
 use crate::Switch;
-use prof_abi::{CpuMode, RecordType};
+use prof_abi::CpuMode;
 use prof_live::Processes;
-use prof_perfdata::{Body, Event, Features, Mode, Reader, Record, Sample, Shares, TimeOrder};
+use prof_perfdata::{Body, Event, Reader, Record, Sample, Shares, TimeOrder};
 use prof_profile::{EventId, Profile};
 use prof_report::script::{EventKind, Field, Options, ScriptWriter, Selection, TimeOrigin, Times};
 use prof_symbolize::Symbolizer;
@@ -17,37 +19,6 @@ use std::io::{self, Write};
 
 /// Bytes collected before they are written.
 pub const CHUNK: usize = 1 << 18;
-
-/// What is known of a recording before its first sample.
-pub struct Head {
-    pub(super) mode: Mode,
-    pub(super) features: Features,
-    pub(super) events: Vec<Event>,
-}
-
-impl Head {
-    /// Reads up to the first sample.
-    ///
-    /// # Errors
-    /// If the recording cannot be read so far.
-    pub fn read(reader: &mut Reader) -> Result<Self, prof_perfdata::Error> {
-        while let Some(record) = reader.next()? {
-            if record.kind == RecordType::SAMPLE {
-                break;
-            }
-        }
-        Ok(Self {
-            mode: reader.header().mode,
-            features: reader.features().clone(),
-            events: reader.events().list().to_vec(),
-        })
-    }
-
-    /// The events that were recorded.
-    pub fn events(&self) -> &[Event] {
-        &self.events
-    }
-}
 
 /// How samples are printed.
 pub struct Form {

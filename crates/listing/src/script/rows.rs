@@ -2,6 +2,7 @@
 
 use super::code::{CodeReader, SampleCode};
 use super::records::misc_letters;
+use super::sampled::Sampled;
 use prof_abi::{Arch, CallchainContext, CpuMode};
 use prof_live::Processes;
 use prof_perfdata::tracepoint::TracingData;
@@ -26,22 +27,6 @@ pub(super) struct Rows<'a> {
     cgroups: HashMap<u64, String>,
     arch: Option<Arch>,
     code: Option<CodeReader>,
-}
-
-/// A sample as it was recorded, and what is known of processes at its time.
-#[derive(Clone, Copy)]
-pub(super) struct Sampled<'a> {
-    pub(super) record: &'a Record<'a>,
-    pub(super) sample: &'a Recorded<'a>,
-    pub(super) processes: &'a Processes,
-}
-
-impl Sampled<'_> {
-    /// An address of its process.
-    pub(super) fn at(&self, address: u64) -> (i32, CpuMode, u64) {
-        let pid = self.sample.pid().unwrap_or(-1);
-        (pid, self.record.misc.cpu_mode(), address)
-    }
 }
 
 /// Fields that are read from the code that ran.

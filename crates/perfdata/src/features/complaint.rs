@@ -69,7 +69,7 @@ fn leading_up<'a>(mut paths: impl Iterator<Item = &'a Text>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::features::{FeatureBit, Features};
-    use crate::header::Section;
+    use crate::section::Section;
     use prof_abi::{ByteOrder, Misc};
 
     fn record(misc: Misc, size: u8, path: &[u8]) -> Vec<u8> {

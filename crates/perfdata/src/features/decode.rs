@@ -9,7 +9,7 @@ use super::{
     Feature, FeatureBit, NrCpus, Text,
 };
 use crate::fields::{Fields, Short, until_nul};
-use crate::header::Section;
+use crate::section::Section;
 use crate::simpleperf;
 use prof_abi::{BuildId, ByteOrder, EventAttr, Misc};
 
@@ -18,9 +18,10 @@ use prof_abi::{BuildId, ByteOrder, EventAttr, Misc};
 /// # Errors
 /// Says what does not fit, with the two numbers.
 pub(super) fn feature(bit: FeatureBit, bytes: &[u8], order: ByteOrder) -> Result<Feature, String> {
+    let files = Feature::SimpleperfFiles;
     let special = match bit {
-        FeatureBit::SIMPLEPERF_FILE => Some(simpleperf::files_v1(bytes, order)),
-        FeatureBit::SIMPLEPERF_FILE2 => Some(simpleperf::files_v2(bytes, order)),
+        FeatureBit::SIMPLEPERF_FILE => Some(simpleperf::files_v1(bytes, order).map(files)),
+        FeatureBit::SIMPLEPERF_FILE2 => Some(simpleperf::files_v2(bytes, order).map(files)),
         FeatureBit::EVENT_DESC => Some(event_desc(&mut Fields::new(bytes, order))),
         FeatureBit::NRCPUS => Some(nr_cpus(&mut Fields::new(bytes, order))),
         _ => None,

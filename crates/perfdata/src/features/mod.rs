@@ -2,12 +2,12 @@
 
 mod complaint;
 mod decode;
-mod entries;
+pub(crate) mod entries;
 pub(crate) mod pieces;
 
 pub use entries::*;
 
-use crate::header::Section;
+use crate::section::Section;
 use prof_abi::ByteOrder;
 
 /// The bit of a feature section in the header.

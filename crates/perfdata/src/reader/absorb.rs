@@ -8,8 +8,8 @@ use crate::damage::{DamageKind, Error};
 use crate::event::Event;
 use crate::features::FeatureBit;
 use crate::fields::until_nul;
-use crate::header::Section;
 use crate::layout::RECORD_HEADER;
+use crate::section::Section;
 use prof_abi::{ByteOrder, EventAttr, RecordType, attr_size};
 use std::sync::Arc;
 

@@ -5,10 +5,10 @@ use super::{Current, Origin, Reader};
 use crate::damage::{DamageKind, Error};
 use crate::features::FeatureBit;
 use crate::fields::Fields;
-use crate::header::Section;
 use crate::input::read_part;
 use crate::layout::RECORD_HEADER;
 use crate::own::{HEAD, MARK, Part};
+use crate::section::Section;
 use prof_abi::RecordType;
 use std::fs::File;
 

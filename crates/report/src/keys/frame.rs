@@ -2,10 +2,10 @@
 
 use super::cells::char_count;
 use super::origin::{self, letter_of_mode, push_address};
+use super::room::name_within;
 use super::{Cells, Fit, Measure, Order, SortKey, Spec, Text, USUAL};
 use crate::escape;
 use crate::model::{By, Row, Site, SiteKind};
-use crate::text::name_within;
 use prof_profile::DsoKind;
 use std::borrow::Cow;
 use std::fmt::Write;

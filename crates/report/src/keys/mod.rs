@@ -19,6 +19,7 @@ mod place;
 mod rank;
 mod recorded;
 mod refused;
+mod room;
 mod task;
 
 pub use branch::{CYCLES, DSO_FROM, SYMBOL_FROM, SYMBOL_TO};
@@ -35,6 +36,7 @@ pub use moment::PARENT;
 pub(crate) use place::{host, write_line};
 pub(crate) use rank::Ranks;
 pub use refused::refused_key;
+pub(crate) use room::name_within;
 pub use task::COMM;
 #[cfg(test)]
 pub(crate) use task::PID;

@@ -15,7 +15,8 @@ fn text(
     String::from_utf8(out).unwrap()
 }
 
-fn small() -> Profile {
+/// Functions called and inlined, one of the kernel; the last sample at a time.
+pub(super) fn small(last: u64) -> Sketch {
     let mut sketch = Sketch::new();
     let task = sketch.task(7, 7, "app");
     sketch.sample(
@@ -27,13 +28,13 @@ fn small() -> Profile {
     sketch.sample(task, "main;work", 2, 20);
     sketch.sample(task, "main;work b", 3, 10);
     let other = sketch.task(7, 8, "app");
-    sketch.sample(other, "main;work>step", 4, 5);
-    sketch.profile
+    sketch.sample(other, "main;work>step", last, 5);
+    sketch
 }
 
 #[test]
 fn folded_stacks_mark_kernel_and_inlined_frames() {
-    let profile = small();
+    let profile = small(4).profile;
     assert_eq!(
         text(folded, &profile, &PictureOptions::default()),
         "app;main;work 20\n\
@@ -92,7 +93,7 @@ fn periods_that_sum_past_64_bits_are_drawn_by_their_shares() {
 
 #[test]
 fn a_frame_whose_callee_has_a_space_in_its_name_is_drawn_once() {
-    let drawn = text(svg, &small(), &PictureOptions::default());
+    let drawn = text(svg, &small(4).profile, &PictureOptions::default());
     assert_eq!(drawn.matches("<title>main (").count(), 1);
     assert_eq!(drawn.matches("<title>work (").count(), 1);
     assert!(drawn.contains("<title>work (55 cpu-clock events, 84.62%)</title>"));
@@ -101,7 +102,7 @@ fn a_frame_whose_callee_has_a_space_in_its_name_is_drawn_once() {
 
 #[test]
 fn the_trust_line_is_in_the_picture() {
-    let profile = small();
+    let profile = small(4).profile;
     let drawn = text(svg, &profile, &PictureOptions::default());
     let line = crate::trust::summary(&profile);
     assert!(drawn.contains(&format!(">{line}</text>")), "{line}");
@@ -154,7 +155,7 @@ fn what_is_not_drawn_is_counted() {
     let drawn = text(svg, &sketch.profile, &PictureOptions::default());
     assert!(drawn.contains(">3 frames hidden, each less than 0.01 %</text>"));
     assert!(drawn.contains("<title>main (1,000,020 cpu-clock events, 100.00%)</title>"));
-    assert!(!text(svg, &small(), &PictureOptions::default()).contains("hidden,"));
+    assert!(!text(svg, &small(4).profile, &PictureOptions::default()).contains("hidden,"));
 }
 
 #[test]
@@ -164,7 +165,7 @@ fn stacks_stand_on_the_cpus_they_ran_on() {
         ..PictureOptions::default()
     };
     assert_eq!(
-        text(folded, &small(), &options),
+        text(folded, &small(4).profile, &options),
         "cpu-0;main;work 20\n\
          cpu-0;main;work;step_[i] 5\n\
          cpu-1;main;work;step_[i];do_syscall_64_[k] 30\n\
@@ -180,21 +181,21 @@ fn stacks_stand_on_the_modules_they_end_in() {
         ..PictureOptions::default()
     };
     assert_eq!(
-        text(folded, &small(), &options),
+        text(folded, &small(4).profile, &options),
         "[kernel.kallsyms];main;work;step_[i];do_syscall_64_[k] 30\n\
          app;main;work 20\n\
          app;main;work;step_[i] 5\n\
          app;main;work b 10\n"
     );
     options.is_reversed = true;
-    let reversed = text(folded, &small(), &options);
+    let reversed = text(folded, &small(4).profile, &options);
     assert!(reversed.starts_with("[kernel.kallsyms];do_syscall_64_[k];step_[i];work;main 30\n"));
     assert!(reversed.contains("app;work;main 20\n"), "{reversed}");
 }
 
 #[test]
 fn colours_tell_kinds_apart() {
-    let drawn = text(svg, &small(), &PictureOptions::default());
+    let drawn = text(svg, &small(4).profile, &PictureOptions::default());
     let fill = |name: &str| {
         let (_, rest) = drawn.split_once(&format!("<title>{name} (")).unwrap();
         let (_, rest) = rest.split_once("fill=\"").unwrap();
@@ -213,7 +214,7 @@ fn without_samples_there_is_a_message_and_no_picture() {
     assert!(error.to_string().contains("no samples of cpu-clock"));
     let mut options = PictureOptions::default();
     options.selection.filter.pids = vec![99];
-    let error = html(&small(), &options, &mut out).unwrap_err();
+    let error = html(&small(4).profile, &options, &mut out).unwrap_err();
     assert!(error.to_string().contains("filters hide all 4 samples"));
     assert!(out.is_empty());
 }
@@ -221,7 +222,7 @@ fn without_samples_there_is_a_message_and_no_picture() {
 #[test]
 fn pictures_begin_at_the_callers_and_searches_cannot_fail() {
     {
-        let drawn = text(svg, &small(), &PictureOptions::default());
+        let drawn = text(svg, &small(4).profile, &PictureOptions::default());
         let script = drawn.split("<![CDATA[").last().unwrap();
         let (script, _) = script.split_once("]]>").unwrap();
         for name in ["init", "search", "get_params"] {

@@ -1,9 +1,8 @@
 //! Drawing call chains with characters, as perf does.
 
 use super::chain::Chain;
-use super::room::name_within;
 use super::{CallGraph, ChainKey, ChainStyle, ChainValue};
-use crate::keys::{char_count, srcline};
+use crate::keys::{char_count, name_within, srcline};
 use crate::model::{Scene, SiteId, SiteKind, Weight};
 use std::fmt::Write;
 

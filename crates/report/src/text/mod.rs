@@ -16,7 +16,6 @@ mod hierarchy;
 mod layout;
 mod options;
 mod percent;
-mod room;
 mod table;
 mod threads;
 
@@ -25,6 +24,5 @@ pub use group::{tables as event_tables, title as events_title};
 pub use options::{
     CallGraph, CallGraphError, ChainKey, ChainOrder, ChainStyle, ChainValue, Grouping, TextOptions,
 };
-pub(crate) use room::name_within;
 pub use table::{Table, report};
 pub(crate) use table::{is_silent, scene_of};

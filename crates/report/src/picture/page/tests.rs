@@ -2,6 +2,7 @@
 
 use super::tree::Slices;
 use super::*;
+use crate::picture::tests::small;
 use crate::picture::{Roots, Scheme, svg};
 use prof_sketch::Sketch;
 use serde_json::Value;
@@ -109,25 +110,9 @@ impl Data {
     }
 }
 
-fn small() -> Sketch {
-    let mut sketch = Sketch::new();
-    let task = sketch.task(7, 7, "app");
-    sketch.sample(
-        task,
-        "main;work>step;[kernel.kallsyms]:do_syscall_64",
-        1,
-        30,
-    );
-    sketch.sample(task, "main;work", 2, 20);
-    sketch.sample(task, "main;work b", 3, 10);
-    let other = sketch.task(7, 8, "app");
-    sketch.sample(other, "main;work>step", 1_000_000, 5);
-    sketch
-}
-
 #[test]
 fn a_page_holds_every_stack_with_its_weight() {
-    let sketch = small();
+    let sketch = small(1_000_000);
     let data = Data::of(&page(&sketch.profile, &PictureOptions::default()));
     let expected = [
         ("app;main;work", 20),
@@ -159,7 +144,7 @@ fn a_page_holds_every_stack_with_its_weight() {
 
 #[test]
 fn roots_filters_and_looks_are_those_asked_for() {
-    let sketch = small();
+    let sketch = small(1_000_000);
     let mut options = PictureOptions {
         roots: Roots::Thread,
         scheme: Scheme::Module,
@@ -191,8 +176,11 @@ fn roots_filters_and_looks_are_those_asked_for() {
 
 #[test]
 fn equal_recordings_give_equal_pages() {
-    let once = page(&small().profile, &PictureOptions::default());
-    assert_eq!(once, page(&small().profile, &PictureOptions::default()));
+    let once = page(&small(1_000_000).profile, &PictureOptions::default());
+    assert_eq!(
+        once,
+        page(&small(1_000_000).profile, &PictureOptions::default())
+    );
 }
 
 #[test]

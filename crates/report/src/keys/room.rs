@@ -1,7 +1,7 @@
 //! The room that lines on a terminal have for names of functions.
 
+use super::char_count;
 use crate::escape;
-use crate::keys::char_count;
 use crate::short::shortened;
 use std::borrow::Cow;
 

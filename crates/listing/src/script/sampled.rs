@@ -1,0 +1,21 @@
+//! A sample and its surroundings.
+
+use prof_abi::CpuMode;
+use prof_live::Processes;
+use prof_perfdata::{Record, Sample as Recorded};
+
+/// A sample as it was recorded, and what is known of processes at its time.
+#[derive(Clone, Copy)]
+pub(super) struct Sampled<'a> {
+    pub(super) record: &'a Record<'a>,
+    pub(super) sample: &'a Recorded<'a>,
+    pub(super) processes: &'a Processes,
+}
+
+impl Sampled<'_> {
+    /// An address of its process.
+    pub(super) fn at(&self, address: u64) -> (i32, CpuMode, u64) {
+        let pid = self.sample.pid().unwrap_or(-1);
+        (pid, self.record.misc.cpu_mode(), address)
+    }
+}
