@@ -89,7 +89,13 @@ fn every_event_is_in_one_of_the_files_with_its_names() {
         .expect("a name")
         .to_string_lossy()[..15]
         .into();
-    for mode in [&[][..], &["-g"], &["--call-graph", "fp"]] {
+    for mode in [
+        &[][..],
+        &["-g"],
+        &["--call-graph", "fp"],
+        &["-z"],
+        &["-g", "-z=3"],
+    ] {
         let folder = folder("whole");
         let mut args = vec!["--switch-output=100ms"];
         args.extend(mode);
@@ -226,6 +232,51 @@ fn a_timestamp_is_part_of_the_name_as_perfs() {
     assert_eq!(files.len(), 1, "{}", ended.stderr);
     assert!(ended.stderr.contains(&*files[0].to_string_lossy()));
     assert!(!folder.join("perf.data").exists());
+}
+
+#[test]
+fn packed_files_are_smaller_and_have_the_same_samples() {
+    let test = "packed_files_are_smaller_and_have_the_same_samples";
+    let Some(program) = compiled(test, "pages_of_children.c", &["-O1"]) else {
+        return;
+    };
+    if !have(test, "perf") {
+        return;
+    }
+    let folder = folder("packed");
+    let program = program.to_str().expect("a path of ours");
+    let args = ["-z", "--call-graph", "fp", program, "500"];
+    let ended = Finished::from(record(&folder, &args).output().expect("prof starts"));
+    let Some((touched, lost)) = touched(test, &ended) else {
+        return;
+    };
+    let file = folder.join("perf.data");
+    let name = file.to_str().expect("a path of ours");
+    let header = prof(&["dump", "--header", "-i", name]).succeeded("prof dump");
+    assert!(
+        header.text().contains("Zstd, level = 1"),
+        "{}",
+        header.text()
+    );
+    // A sample with its chain has 64 bytes and more.
+    let size = std::fs::metadata(&file).expect("there").len() as usize;
+    assert!(
+        size < (touched - lost.min(touched)) * 32,
+        "{size} for {touched}"
+    );
+    let own = prof(&["dump", "--stats", "--json", "-i", name]).succeeded("prof dump");
+    let own: serde_json::Value = serde_json::from_str(&own.text()).expect("JSON");
+    for perf in perfs(test) {
+        let samples = samples(&perf, &file).len();
+        assert_eq!(own["records"]["SAMPLE"].as_u64(), Some(samples as u64));
+    }
+    let refused = prof(&["record", "-z", "-o", "-", "true"]);
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.stderr.contains("through zstd(1)"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]

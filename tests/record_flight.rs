@@ -108,7 +108,7 @@ fn the_last_part_is_that_of_a_whole_recording() {
         .to_string_lossy();
     let comms = [&name[..15], "exe", "program"];
     const WINDOW: u64 = 500_000;
-    for mode in [&[][..], &["-g"], &["--call-graph", "fp"]] {
+    for mode in [&[][..], &["-g"], &["--call-graph", "fp", "-z"]] {
         let folder = folder("whole");
         let (whole, flight) = (folder.join("whole"), folder.join("flight"));
         let record = |file: &Path| {

@@ -112,6 +112,10 @@ pub(crate) struct Args {
     /// End when the file has this size: bytes, or with B, K, M or G.
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     max_size: Option<u64>,
+    /// Pack the records with zstd, from 1 (fast) to 22 (small) [default: 1].
+    /// Of a recorder that is killed perf then cannot read the file.
+    #[arg(short = 'z', long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u32).range(0..=22))]
+    compression_level: Option<u32>,
     /// Go on in another file when SIGUSR2 comes (signal), at a size (100M) or
     /// after a time (30s, 5m; also ms, h, d). Each file stands alone and is
     /// named FILE and the time.
@@ -374,6 +378,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         ..when
     });
     options.flight = args.overwrite;
+    options.compression = args.compression_level.filter(|&level| level > 0);
     options.timestamp_name = args.timestamp_filename;
     options.clock = args.clockid;
     options.extras = extras(args);

@@ -152,11 +152,5 @@ impl Refuses for OfRecord {
             Value::Needed,
             "use --vmlinux of prof report",
         ),
-        (
-            Some('z'),
-            "compression-level",
-            Value::Optional,
-            "the file can be compressed afterwards, with zstd(1)",
-        ),
     ];
 }

@@ -159,6 +159,11 @@ pub enum OutputError {
     /// Whoever should read the stream takes nothing, and was given up.
     #[error("cannot write the recording to {}: its reader takes no more, and was given up", .0.display())]
     ReaderStuck(PathBuf),
+    /// Only files are packed.
+    #[error(
+        "cannot compress what goes to {}: it is no file\n  try: without -z, through zstd(1)", .0.display()
+    )]
+    Packed(PathBuf),
     /// There can be no file after it.
     #[error(
         "cannot write several recordings to {}: it is no file\n  try: -o a file, without --switch-output, --timestamp-filename and --overwrite", .0.display()

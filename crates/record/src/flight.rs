@@ -15,7 +15,7 @@
 use crate::consumer::{Consumer, Parts, Switched};
 use crate::error::OutputError;
 use crate::options::Flight as Keep;
-use crate::output::{Owner, Prepared, keep_old};
+use crate::output::{Making, Prepared, keep_old};
 use crate::rounds::{Times, each};
 use crate::series::{Beginning, Files};
 use crate::stamp::stamped;
@@ -52,7 +52,7 @@ pub(crate) struct Flight {
     files: Files,
     /// The last file has the time in its name, too.
     is_stamped: bool,
-    owner: Option<Owner>,
+    making: Making,
     dumping: Option<JoinHandle<Dumped>>,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Named {
     /// Only so many files stay.
     pub(crate) most: Option<usize>,
     pub(crate) is_stamped: bool,
-    pub(crate) owner: Option<Owner>,
+    pub(crate) making: Making,
 }
 
 impl Flight {
@@ -118,7 +118,7 @@ impl Flight {
         events: &[EventDescription],
         features: Features,
     ) -> Result<Self, OutputError> {
-        Prepared::new(&named.path, events, named.owner)?.discard();
+        Prepared::new(&named.path, events, named.making)?.discard();
         let attr = events.first().map(|event| event.attr.clone());
         let attr = attr.unwrap_or_default();
         let fresh = Counter::new(&attr);
@@ -138,7 +138,7 @@ impl Flight {
             marked: 0,
             files: Files::new(named.most),
             is_stamped: named.is_stamped,
-            owner: named.owner,
+            making: named.making,
             dumping: None,
         })
     }
@@ -214,7 +214,7 @@ impl Flight {
             oldest: self.oldest_wanted(),
             times: self.times.clone(),
             counter: self.fresh.clone(),
-            owner: self.owner,
+            making: self.making,
         }
     }
 }
@@ -361,7 +361,7 @@ struct Image {
     oldest: u64,
     times: Arc<Times>,
     counter: Counter,
-    owner: Option<Owner>,
+    making: Making,
 }
 
 /// What to do with a file that could not be written whole.
@@ -375,7 +375,7 @@ enum Partial {
 
 impl Image {
     fn write(self, name: &Path, partial: Partial) -> Dumped {
-        let mut file = Prepared::new(name, &self.events, self.owner)?;
+        let mut file = Prepared::new(name, &self.events, self.making)?;
         let (mut counter, mut bytes) = (self.counter.clone(), 0);
         let written = self.fill(&mut file, &mut counter, &mut bytes);
         let kept = match (&written, partial) {

@@ -2,7 +2,7 @@
 
 use crate::commands::Channel;
 use crate::events::{EventSpec, Rate};
-use crate::output::{Destination, Owner};
+use crate::output::{Destination, Making};
 use prof_abi::BranchSampleType;
 use prof_sys::Identity;
 use std::collections::VecDeque;
@@ -297,6 +297,8 @@ pub struct Options {
     pub ring_bytes: Option<u64>,
     /// When to begin.
     pub start: Start,
+    /// The level of zstd (1 to 22) at which the records of files are packed.
+    pub compression: Option<u32>,
     /// The user as whom a launched command runs, and who owns the files.
     pub user: Option<Identity>,
     /// Of [`Target::Processes`] some may have ended.
@@ -354,6 +356,7 @@ impl Options {
             inherit: true,
             ring_bytes: None,
             start: Start::AtOnce,
+            compression: None,
             user: None,
             may_have_ended: false,
             commands: None,
@@ -378,13 +381,12 @@ impl Options {
 }
 
 impl Options {
-    /// Who owns the files, if not whoever records.
-    pub(crate) fn owner(&self) -> Option<Owner> {
-        let user = self.user.as_ref()?;
-        Some(Owner {
-            uid: user.uid,
-            gid: user.gid,
-        })
+    /// How files are made.
+    pub(crate) fn making(&self) -> Making {
+        Making {
+            owner: self.user.as_ref().map(|user| (user.uid, user.gid)),
+            compression: self.compression,
+        }
     }
 
     /// Whether a signal asks for another file.

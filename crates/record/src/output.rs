@@ -68,14 +68,16 @@ pub struct Output {
     path: PathBuf,
     events: Vec<EventDescription>,
     features: Features,
-    owner: Option<Owner>,
+    making: Making,
 }
 
-/// Who is to own a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Owner {
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
+/// How files are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Making {
+    /// User and group who are to own them, if not whoever makes them.
+    pub(crate) owner: Option<(u32, u32)>,
+    /// The level of zstd.
+    pub(crate) compression: Option<u32>,
 }
 
 /// A file that is not in its place yet.
@@ -88,20 +90,23 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// A file beside `path` with a valid header, which `owner` is given.
+    /// A file beside `path` with a valid header.
     pub(crate) fn new(
         path: &Path,
         events: &[EventDescription],
-        owner: Option<Owner>,
+        making: Making,
     ) -> Result<Self, OutputError> {
         let (temporary, file) = create_temporary(path).map_err(io_error("create", path))?;
-        let given = match owner {
-            Some(owner) => fchown(&file, Some(owner.uid), Some(owner.gid)),
+        let given = match making.owner {
+            Some((uid, gid)) => fchown(&file, Some(uid), Some(gid)),
             None => Ok(()),
         };
         let given = given.map_err(io_error("give to the user who is to own it:", path));
         let begun = given.and_then(|()| {
-            let writer = FileWriter::new(file, events);
+            let mut writer = FileWriter::new(file, events);
+            if let (Ok(writer), Some(level)) = (&mut writer, making.compression) {
+                writer.compress(level).map_err(io_error("compress", path))?;
+            }
             writer.map_err(io_error("write to", path))
         });
         match begun {
@@ -174,15 +179,15 @@ impl Output {
             std::thread::sleep(tick);
             true
         });
-        Self::begin(opened?, events, features, None)
+        Self::begin(opened?, events, features, Making::default())
     }
 
-    /// Writes header and events, as [`Output::create`]; a file is given `owner`.
+    /// Writes header and events, as [`Output::create`]; `making` says how a file is made.
     pub(crate) fn begin(
         opened: Opened,
         events: &[EventDescription],
         features: Features,
-        owner: Option<Owner>,
+        making: Making,
     ) -> Result<Self, OutputError> {
         let mut reader = None;
         let (path, sink) = match opened {
@@ -193,7 +198,7 @@ impl Output {
                 (path, Sink::Stream(writer))
             }
             Opened::File(path) => {
-                let sink = Sink::File(place_file(&path, events, owner)?);
+                let sink = Sink::File(place_file(&path, events, making)?);
                 (path, sink)
             }
         };
@@ -203,13 +208,13 @@ impl Output {
             path,
             events: events.to_vec(),
             features,
-            owner,
+            making,
         })
     }
 
     /// Makes the file that is to follow this one.
     pub(crate) fn prepare(&self) -> Result<Prepared, OutputError> {
-        Prepared::new(&self.path, &self.events, self.owner)
+        Prepared::new(&self.path, &self.events, self.making)
     }
 
     /// Ends the file as [`Consumer::finish`] does; nothing may be written until
@@ -362,9 +367,9 @@ fn follow_trusted_links(name: &Path) -> Result<PathBuf, OutputError> {
 fn place_file(
     path: &Path,
     events: &[EventDescription],
-    owner: Option<Owner>,
+    making: Making,
 ) -> Result<FileWriter<File>, OutputError> {
-    let file = Prepared::new(path, events, owner)?;
+    let file = Prepared::new(path, events, making)?;
     match keep_old(path) {
         Ok(()) => file.place(path),
         Err(error) => {

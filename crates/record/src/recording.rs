@@ -66,7 +66,7 @@ impl<'a> Way<'a> {
                     let named = Named {
                         path: path.clone(),
                         most: options.parting().most_files,
-                        owner: options.owner(),
+                        making: options.making(),
                         is_stamped: options.switching.is_some() || options.timestamp_name,
                     };
                     let flight = Flight::new(keep, named, events, features)?;
@@ -76,7 +76,10 @@ impl<'a> Way<'a> {
                         taker: Taker::Parts(Box::new(flight)),
                     });
                 }
-                let mut output = Output::begin(opened, events, features, options.owner())?;
+                if let (Opened::Stream(_, path), Some(_)) = (&opened, options.compression) {
+                    return Err(OutputError::Packed(path.clone()));
+                }
+                let mut output = Output::begin(opened, events, features, options.making())?;
                 let most = options.parting().most_files;
                 Begun {
                     file: output.path().to_owned(),

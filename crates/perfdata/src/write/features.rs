@@ -3,8 +3,8 @@
 use super::file::EventDescription;
 use crate::features::pieces::Piece;
 use crate::features::{
-    ClockData, CpuCache, CpuTopology, FeatureBit, GroupDescription, MemNode, MemTopology, NrCpus,
-    NumaNode, SampleTime, Text,
+    ClockData, Compression, CpuCache, CpuTopology, FeatureBit, GroupDescription, MemNode,
+    MemTopology, NrCpus, NumaNode, SampleTime, Text,
 };
 use crate::fields::Encoder;
 use prof_abi::{BuildId, ByteOrder, CpuMode};
@@ -197,6 +197,11 @@ impl Features {
     /// The chosen clock against the wall clock.
     pub fn clock_data(&mut self, data: &ClockData) {
         self.put(FeatureBit::CLOCK_DATA, data);
+    }
+
+    /// How the records are packed.
+    pub(super) fn compression(&mut self, compression: &Compression) {
+        self.put(FeatureBit::COMPRESSED, compression);
     }
 
     /// Build-ids of files, with the kernel's.

@@ -1,5 +1,6 @@
 //! File mode: a header that is valid from the start and stays so.
 
+use super::compress::Compressor;
 use super::features::Features;
 use super::own;
 use prof_abi::{ByteOrder, EventAttr, RecordType};
@@ -65,6 +66,7 @@ pub struct FileWriter<W> {
     flushed: u64,
     /// Samples among them.
     samples: u64,
+    compressor: Option<Compressor>,
 }
 
 /// What is in a file whose writing failed.
@@ -89,12 +91,32 @@ impl<W: Write + Seek> FileWriter<W> {
             written: 0,
             flushed: 0,
             samples: 0,
+            compressor: None,
         })
+    }
+
+    /// Packs the records from here on with zstd, at a level from 1 (fast) to
+    /// 22. The file is then readable by perf only when it is finished.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn compress(&mut self, level: u32) -> io::Result<()> {
+        self.compressor = Some(Compressor::new(level)?);
+        Ok(())
     }
 
     /// Appends whole records. After an error [`FileWriter::salvage`] says what
     /// the file has.
     pub fn write(&mut self, records: &[u8]) -> io::Result<()> {
+        let Some(compressor) = &mut self.compressor else {
+            return self.write_as_is(records);
+        };
+        let mut packed = Vec::new();
+        compressor.append(records, &mut packed)?;
+        self.write_as_is(&packed)
+    }
+
+    fn write_as_is(&mut self, records: &[u8]) -> io::Result<()> {
         if self.buffer.len() + records.len() > BUFFER {
             self.drain()?;
         }
@@ -141,7 +163,7 @@ impl<W: Write + Seek> FileWriter<W> {
     pub fn salvage(&mut self) -> Kept {
         self.buffer.clear();
         // Where it fails, readers go on to the end of the file.
-        let _ = self.flush();
+        let _ = self.flush_as_is();
         Kept {
             bytes: self.written,
             samples: self.samples,
@@ -151,6 +173,20 @@ impl<W: Write + Seek> FileWriter<W> {
     /// Hands everything to the file and makes it valid up to here. After an
     /// error the file is what it was at the last flush.
     pub fn flush(&mut self) -> io::Result<()> {
+        let Some(compressor) = &mut self.compressor else {
+            return self.flush_as_is();
+        };
+        let mut packed = Vec::new();
+        compressor.flush(&mut packed)?;
+        let samples = compressor.samples();
+        self.write_as_is(&packed)?;
+        self.flush_as_is()?;
+        // Packed records do not tell how many they hold.
+        self.samples = samples;
+        Ok(())
+    }
+
+    fn flush_as_is(&mut self) -> io::Result<()> {
         self.drain()?;
         if self.written == self.flushed {
             return Ok(());
@@ -197,6 +233,11 @@ impl<W: Write + Seek> FileWriter<W> {
     /// then the feature bits. Nothing may be written behind.
     pub fn end(&mut self, features: &Features) -> io::Result<()> {
         self.flush()?;
+        let mut features = features.clone();
+        if let Some(compressor) = &self.compressor {
+            features.compression(&compressor.section());
+        }
+        let features = &features;
         let table_at = self.data_at + self.written;
         let (bits, table) = feature_table(features, table_at);
         self.out.write_all(&table)?;
@@ -214,7 +255,7 @@ impl<W: Write + Seek> FileWriter<W> {
 }
 
 /// Bytes of whole records at the start of these, and samples among them.
-fn whole_records(records: &[u8]) -> (u64, u64) {
+pub(super) fn whole_records(records: &[u8]) -> (u64, u64) {
     let order = ByteOrder::NATIVE;
     let (mut at, mut samples) = (0, 0);
     while let Some(rest) = records.get(at..)

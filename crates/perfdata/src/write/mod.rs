@@ -30,8 +30,9 @@
 //! Everything is in the byte order of this machine, because the kernel's own
 //! records, which are most of a file, are.
 //!
-//! Limits: no compression, no directory form, no AUX area data.
+//! Limits: a stream is not compressed; no directory form, no AUX area data.
 
+mod compress;
 mod features;
 mod file;
 mod own;
