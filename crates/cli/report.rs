@@ -111,17 +111,18 @@ ones may join; weights are integers, texts are as recorded:
   events [  name, samples, period, lost, asked, asked_is_hz,
             total { period, samples },
     rows  [ each sort key by its name, then
-            self { period, samples, percent }, total { the same } ]
+            self { period, samples, percent, low, high }, total { the same } ]
     frames[ { function, dso, inlined, kernel, named } ]
     tree  [ { parent, frame, self { period, samples }, total { the same } } ] ]
 tree is the call tree: parent is an index into tree that comes before, or null
 for a thread's outermost function; frame is an index into frames.
 
 --csv writes a line of names, then a line for each row, as RFC 4180: the
-event, then the columns of the table by the names of -F. Shares are percent
-with two decimals and no sign. Control characters in texts are visible
-escapes (\\x1b), and a text that a spreadsheet would take for a formula begins
-with an apostrophe.";
+event, then the columns of the table by the names of -F, then overhead_low and
+overhead_high. Shares are percent with two decimals and no sign. low and high
+are the 95 % interval: where sampling the same run again would find the share.
+Control characters in texts are visible escapes (\\x1b), and a text that a
+spreadsheet would take for a formula begins with an apostrophe.";
 
 /// In which form the report comes.
 #[derive(Debug, clap::Args)]
@@ -194,7 +195,8 @@ struct Columns {
     #[arg(short, long, value_name = "KEYS")]
     sort: Option<FieldList>,
     /// Show exactly these columns: sort keys, overhead, overhead_children, overhead_sys,
-    /// overhead_us, sample, period; after a + these and the usual ones
+    /// overhead_us, sample, period, interval (where sampling the same run again would find
+    /// overhead, in 95 of 100 cases); after a + these and the usual ones
     #[arg(short = 'F', long, value_name = "FIELDS")]
     fields: Option<FieldList>,
     /// Tell rows apart by the first caller whose name matches, too (--sort parent)

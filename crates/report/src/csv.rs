@@ -8,8 +8,9 @@ use prof_profile::{EventId, Profile};
 use std::io;
 
 /// Writes the rows of all sampled events: a line of names, then one line per
-/// row with the event first. Shares are percent with two decimals and no
-/// sign. Texts are harmless for terminals and spreadsheets.
+/// row with the event first, and last the 95 % interval of the row's own share:
+/// where sampling the same run again would find it. Shares are percent with two
+/// decimals (those of intervals four) and no sign. Texts are harmless for terminals and spreadsheets.
 ///
 /// # Errors
 /// If `out` cannot be written to.
@@ -24,18 +25,24 @@ pub fn csv(profile: &Profile, options: &TextOptions, out: &mut impl io::Write) -
         let table = Table::new(&scene, options, has_chains);
         if std::mem::take(&mut needs_names) {
             let names = table.fields().map(Field::name).map(quoted);
-            let names: Vec<String> = std::iter::once("event".to_owned()).chain(names).collect();
+            let ends = ["overhead_low", "overhead_high"].map(str::to_owned);
+            let names: Vec<String> = std::iter::once("event".to_owned())
+                .chain(names)
+                .chain(ends)
+                .collect();
             write!(out, "{}\r\n", names.join(","))?;
         }
         let name = scene.event().map_or("", |event| event.name.as_str());
-        let cells = Cells::new(&scene, table.all_rows());
+        let certainty = table.certainty();
+        let cells = Cells::new(&scene, table.all_rows()).sure(Some(&certainty));
         for row in table.rows() {
             write!(out, "{}", text(name))?;
             for field in table.fields() {
                 let most = table.most_characters(field);
                 write!(out, ",{}", cell(&cells, field, most, (row, table.whole())))?;
             }
-            out.write_all(b"\r\n")?;
+            let interval = cells.interval(row).unwrap_or_default();
+            write!(out, ",{:.4},{:.4}\r\n", interval.low, interval.high)?;
         }
     }
     Ok(())
@@ -51,6 +58,10 @@ fn cell(
     match field {
         Field::Samples => row.own.samples.to_string(),
         Field::Period => row.own.period.to_string(),
+        Field::Interval => {
+            let interval = cells.interval(row).unwrap_or_default();
+            format!("{:.2}-{:.2}", interval.low, interval.high)
+        }
         Field::Key(key) => {
             let mut name = cells.plain(key, row);
             if let Some((end, _)) = most.and_then(|most| name.char_indices().nth(most)) {
@@ -121,7 +132,10 @@ mod tests {
         csv(&sketch.profile, &options, &mut out).unwrap();
         let out = String::from_utf8(out).unwrap();
         let row = out.lines().nth(1).unwrap();
-        assert_eq!(row, "cpu-clock,100.00,100.00,'=1+1\\n,001,\\x1b[2Jf");
+        assert_eq!(
+            row,
+            "cpu-clock,100.00,100.00,'=1+1\\n,001,\\x1b[2Jf,20.6549,100.0000"
+        );
     }
 
     #[test]
@@ -133,8 +147,8 @@ mod tests {
         csv(&sketch.profile, &TextOptions::default(), &mut out).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
-            "event,overhead_children,overhead,comm,dso,symbol\r\n\
-             cpu-clock,100.00,100.00,\"a,b\",app,\"operator\"\"x\"\"(a, b)\"\r\n"
+            "event,overhead_children,overhead,comm,dso,symbol,overhead_low,overhead_high\r\n\
+             cpu-clock,100.00,100.00,\"a,b\",app,\"operator\"\"x\"\"(a, b)\",20.6549,100.0000\r\n"
         );
     }
 }

@@ -24,7 +24,7 @@
 
 use crate::harmless_json;
 use crate::keys::{Cells, Field};
-use crate::model::{CallTree, NodeId, Row, Scene, SiteKind, Weight};
+use crate::model::{CallTree, NodeId, Row, Scene, SiteKind, Sure, Weight};
 use crate::text::{Table, TextOptions, is_silent, scene_of};
 use crate::trust;
 use prof_profile::{EventId, Profile};
@@ -201,14 +201,17 @@ impl Serialize for Weighed {
     }
 }
 
-struct Share(Weight, Weight);
+struct Share(Weight, Weight, prof_stats::Share);
 
 impl Serialize for Share {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let mut map = out.serialize_map(Some(3))?;
+        let interval = self.2.interval(0.95).scaled(100.0);
+        let mut map = out.serialize_map(Some(5))?;
         map.serialize_entry("period", &self.0.period)?;
         map.serialize_entry("samples", &self.0.samples)?;
         map.serialize_entry("percent", &self.0.percent_of(self.1))?;
+        map.serialize_entry("low", &interval.low)?;
+        map.serialize_entry("high", &interval.high)?;
         map.end()
     }
 }
@@ -218,27 +221,28 @@ struct RowList<'a>(&'a Scene<'a>, &'a Table<'a>);
 impl Serialize for RowList<'_> {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         let cells = Cells::new(self.0, self.1.all_rows());
+        let certainty = self.1.certainty();
         let mut list = out.serialize_seq(None)?;
         for row in self.1.rows() {
-            list.serialize_element(&OneRow(self.1, &cells, row))?;
+            list.serialize_element(&OneRow(self.1, &cells, row, certainty.of(row.key)))?;
         }
         list.end()
     }
 }
 
-struct OneRow<'a>(&'a Table<'a>, &'a Cells<'a>, &'a Row);
+struct OneRow<'a>(&'a Table<'a>, &'a Cells<'a>, &'a Row, Sure);
 
 impl Serialize for OneRow<'_> {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let Self(table, cells, row) = self;
+        let Self(table, cells, row, sure) = self;
         let mut map = out.serialize_map(None)?;
         for field in table.fields() {
             if let Field::Key(key) = field {
                 map.serialize_entry(key.name(), &cells.plain(key, row))?;
             }
         }
-        map.serialize_entry("self", &Share(row.own, table.whole()))?;
-        map.serialize_entry("total", &Share(row.total, table.whole()))?;
+        map.serialize_entry("self", &Share(row.own, table.whole(), sure.own))?;
+        map.serialize_entry("total", &Share(row.total, table.whole(), sure.total))?;
         map.end()
     }
 }

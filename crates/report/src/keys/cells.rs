@@ -5,8 +5,9 @@ use super::moment::PARENT;
 use super::recorded::Recorded;
 use super::{Measure, SortKey, Text};
 use crate::escape;
-use crate::model::{Row, RowKey, Rows, Scene, Site, SiteKind};
+use crate::model::{Certainty, Row, RowKey, Rows, Scene, Site, SiteKind};
 use prof_profile::{FileOffset, Profile, Task};
+use prof_stats::Interval;
 use rustc_hash::FxHashMap;
 
 /// How much cells tell.
@@ -27,6 +28,7 @@ pub struct Cells<'a> {
     pub(super) rows: &'a Rows,
     pub(super) look: CellLook,
     pub(super) places: Option<&'a FxHashMap<RowKey, FileOffset>>,
+    certainty: Option<&'a Certainty>,
 }
 
 impl<'a> Cells<'a> {
@@ -37,6 +39,7 @@ impl<'a> Cells<'a> {
             rows,
             look: CellLook::default(),
             places: None,
+            certainty: None,
         }
     }
 
@@ -52,6 +55,17 @@ impl<'a> Cells<'a> {
             places: Some(places),
             ..self
         }
+    }
+
+    /// The same with how sure rows are.
+    pub(crate) fn sure(self, certainty: Option<&'a Certainty>) -> Self {
+        Self { certainty, ..self }
+    }
+
+    /// The 95 % interval of a row's own share, percent, where that is known.
+    pub(crate) fn interval(&self, row: &Row) -> Option<Interval> {
+        let sure = self.certainty?.of(row.key);
+        Some(sure.own.interval(0.95).scaled(100.0))
     }
 
     /// What a key column shows for a row, safe for a terminal.

@@ -20,6 +20,9 @@ pub enum Field {
     Samples,
     /// Their periods' sum.
     Period,
+    /// Where sampling the same run again would find `Overhead`, in 95 of 100
+    /// cases.
+    Interval,
     /// A part of the row's identity.
     Key(SortKey),
 }
@@ -71,13 +74,14 @@ impl FromStr for FieldList {
     }
 }
 
-const WEIGHT_FIELDS: [(&str, Field); 6] = [
+const WEIGHT_FIELDS: [(&str, Field); 7] = [
     ("overhead", Field::Overhead),
     ("overhead_sys", Field::OverheadSys),
     ("overhead_us", Field::OverheadUs),
     ("overhead_children", Field::Children),
     ("sample", Field::Samples),
     ("period", Field::Period),
+    ("interval", Field::Interval),
 ];
 
 impl FromStr for Field {
@@ -131,6 +135,7 @@ impl Field {
             Self::OverheadUs => "usr",
             Self::Samples => "Samples",
             Self::Period => "Period",
+            Self::Interval => "95% interval",
             Self::Key(key) => key.heading(),
         }
     }
@@ -145,6 +150,8 @@ impl Field {
         match self {
             Self::Children | Self::Overhead | Self::OverheadSys | Self::OverheadUs => 8,
             Self::Samples | Self::Period => 12,
+            // [100.00, 100.00]
+            Self::Interval => 16,
             Self::Key(key) => key.least_width(look),
         }
     }
@@ -153,7 +160,7 @@ impl Field {
     pub fn weight(self, row: &Row) -> Option<Weight> {
         match self {
             Self::Children => Some(row.total),
-            Self::Overhead | Self::Samples | Self::Period => Some(row.own),
+            Self::Overhead | Self::Samples | Self::Period | Self::Interval => Some(row.own),
             Self::OverheadSys => Some(row.own_kernel),
             Self::OverheadUs => Some(row.own.without(row.own_kernel)),
             Self::Key(_) => None,
@@ -172,6 +179,7 @@ mod tests {
         assert_eq!("overhead_ch".parse(), Ok(Field::Children));
         assert_eq!("sym".parse(), Ok(Field::Key(SYMBOL)));
         assert_eq!("sample".parse(), Ok(Field::Samples));
+        assert_eq!("interval".parse(), Ok(Field::Interval));
         assert!("bogus".parse::<Field>().is_err());
     }
 }

@@ -81,6 +81,15 @@ impl Certainty {
         self.of_row.get(&key).copied().unwrap_or(none)
     }
 
+    /// The least change of a row's own share, percent of the total, that two
+    /// recordings as this one show in nine of ten cases: that of the row that
+    /// scatters most.
+    pub fn detectable(&self) -> f64 {
+        let variances = self.of_row.values().map(|sure| sure.own.variance);
+        let most = variances.fold(self.none.variance, f64::max);
+        100.0 * prof_stats::detectable((2.0 * most).sqrt(), f64::INFINITY).min(1.0)
+    }
+
     /// The share of something without a sample.
     pub fn of_nothing(&self) -> Share {
         self.none

@@ -177,6 +177,12 @@ impl Column {
                 out.push(' ');
                 percent::push(weight.percent_of(of.whole), width, out);
             }
+            Field::Interval => {
+                let interval = of.cells.interval(row).unwrap_or_default();
+                let cell = format!("[{:.2}, {:.2}]", interval.low, interval.high);
+                out.push(' ');
+                push_right(&cell, width, out);
+            }
             Field::Key(_) => {}
         }
     }

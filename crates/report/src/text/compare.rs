@@ -53,7 +53,11 @@ impl Comparer<'_> {
                 packed.add(!row.total.period, 64) && packed.add(depth.into(), 32)
             }
             Field::Samples => packed.add(!row.own.samples, 64),
-            Field::Overhead | Field::Period | Field::OverheadSys | Field::OverheadUs => {
+            Field::Overhead
+            | Field::Period
+            | Field::Interval
+            | Field::OverheadSys
+            | Field::OverheadUs => {
                 let weight = field.weight(row).unwrap_or_default();
                 packed.add(!weight.period, 64)
             }
@@ -83,7 +87,11 @@ impl Comparer<'_> {
                 .cmp(&a.total.period)
                 .then_with(|| self.by_depth(a, b)),
             Field::Samples => b.own.samples.cmp(&a.own.samples),
-            Field::Overhead | Field::Period | Field::OverheadSys | Field::OverheadUs => {
+            Field::Overhead
+            | Field::Period
+            | Field::Interval
+            | Field::OverheadSys
+            | Field::OverheadUs => {
                 let period = |row| field.weight(row).map(|weight| weight.period);
                 period(b).cmp(&period(a))
             }

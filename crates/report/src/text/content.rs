@@ -33,6 +33,8 @@ pub(super) struct Content<'a> {
     pub(super) heading: Heading,
     /// Where each row was first seen, if that is shown.
     places: FxHashMap<RowKey, FileOffset>,
+    /// How sure the rows are, if that is shown.
+    certainty: Option<Certainty>,
 }
 
 /// What a table is of.
@@ -86,7 +88,12 @@ impl<'a> Content<'a> {
             children,
         };
         let order_of_rows = in_order((scene, options), &comparer, &rows, &others);
+        let certainty = fields.contains(&Field::Interval).then(|| {
+            let made = (&rows, &how);
+            Certainty::new(scene, made, options.relative, false)
+        });
         Self {
+            certainty,
             scene,
             options,
             fields,
@@ -135,6 +142,17 @@ impl<'a> Content<'a> {
         Certainty::new(self.scene, made, self.options.relative, self.children)
     }
 
+    /// The line that says what intervals are of and what they can show.
+    pub(super) fn about_intervals(&self) -> Option<String> {
+        let certainty = self.certainty.as_ref()?;
+        let least = certainty.detectable();
+        Some(format!(
+            "Intervals: where sampling this same run again would find {}, in 95 of 100 cases. \
+             Between two such recordings, a change of {least:.1} % of the total is found in 9 of 10.",
+            if self.children { "Self" } else { "Overhead" },
+        ))
+    }
+
     pub(super) fn share(&self, row: &Row) -> f64 {
         self.weight(row).percent_of(self.whole)
     }
@@ -144,6 +162,7 @@ impl<'a> Content<'a> {
         Cells::new(self.scene, &self.rows)
             .with(self.options.look)
             .at(&self.places)
+            .sure(self.certainty.as_ref())
     }
 
     /// The weight that its share in the first column is of.
@@ -273,4 +292,38 @@ fn sorted(
         })
     });
     order.into_iter().map(|(_, index)| index).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::text::{TextOptions, report};
+    use prof_sketch::Sketch;
+
+    #[test]
+    fn intervals_are_a_column_that_is_asked_for_and_its_meaning_is_told() {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        for at in 0..100 {
+            let stack = if at % 4 == 0 { "app:f" } else { "app:g" };
+            sketch.sample(task, stack, at, 10);
+        }
+        let written = |fields: &str| {
+            let options = TextOptions {
+                fields: fields.parse().ok(),
+                ..TextOptions::default()
+            };
+            let mut out = Vec::new();
+            report(&sketch.profile, &options, &mut out).expect("memory takes it");
+            String::from_utf8(out).expect("text")
+        };
+        let with = written("+interval");
+        let row = with.lines().find(|line| line.contains("[.] g"));
+        let row = row.unwrap_or_default();
+        assert!(row.contains("75.00%    [64.14, 83.42]"), "{with}");
+        assert!(
+            with.contains("95% interval") && with.contains("9 of 10"),
+            "{with}"
+        );
+        assert!(!written("+period").contains("nterval"));
+    }
 }

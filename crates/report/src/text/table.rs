@@ -236,6 +236,9 @@ impl<'a> Table<'a> {
                 "# Names of more than {widest} letters are cut (~). --unlimited shows them whole.\n#"
             );
         }
+        if let Some(line) = self.content.about_intervals() {
+            let _ = writeln!(out, "# {line}\n#");
+        }
         let separator = self.content.options.separator.as_deref();
         let headings: Vec<String> = self.columns().iter().map(Column::heading_cell).collect();
         let _ = writeln!(out, "# {}", headings.join(separator.unwrap_or("  ")));
@@ -380,6 +383,10 @@ impl<'a> Table<'a> {
             separator: self.content.options.separator.as_deref(),
         };
         column.write(of, out);
+        // How sure they are is told of the first event's rows alone.
+        if column.field == Field::Interval {
+            return;
+        }
         for (row, whole) in self.content.others.of(row.key) {
             let row = &row;
             column.write_weight(CellOf { row, whole, ..of }, out);
