@@ -252,7 +252,7 @@ fn cgroups(args: &Args, events: &mut Vec<EventSpec>) -> Result<(), UsageError> {
 /// `--all-user` and `--all-kernel`.
 fn modes_of_all(args: &Args, events: &mut [EventSpec]) {
     let excluded = match (args.all_user, args.all_kernel) {
-        (true, _) => AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
+        (true, _) => AttrFlags::EXCLUDE_KERNEL,
         (_, true) => AttrFlags::EXCLUDE_USER,
         _ => return,
     };

@@ -167,7 +167,7 @@ impl<'a> Shown<'a> {
         let table = Table {
             event_of: ids(reader),
             keys: &keys,
-            events: empty.len(),
+            has_counts: empty.iter().map(|event| event.event.supported).collect(),
         };
         let mut before: Vec<Vec<Option<Reading>>> = Vec::new();
         let mut begin = 0;
@@ -243,14 +243,18 @@ struct Table<'a> {
     event_of: BTreeMap<u64, usize>,
     /// The places, ascending.
     keys: &'a [(i32, i32)],
-    /// How many events there are.
-    events: usize,
+    /// Of each event whether it was open.
+    has_counts: Vec<bool>,
 }
 
 impl Table<'_> {
     /// The counts of each event and place.
     fn of(&self, stats: &[Stat]) -> Vec<Vec<Option<Reading>>> {
-        let mut counts = vec![vec![None; self.keys.len()]; self.events];
+        let places = |&has_counts: &bool| match has_counts {
+            true => vec![None; self.keys.len()],
+            false => Vec::new(),
+        };
+        let mut counts: Vec<Vec<Option<Reading>>> = self.has_counts.iter().map(places).collect();
         for stat in stats {
             let place = self.keys.binary_search(&(stat.cpu, stat.thread)).ok();
             let Some((&event, place)) = self.event_of.get(&stat.id).zip(place) else {

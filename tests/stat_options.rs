@@ -1,0 +1,349 @@
+//! Options of `prof stat` beside those of perf stat.
+
+use crate::oracle::{Finished, have, may_record_all, perf, prof, prof_command, skipped};
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+/// Fields of each separated line, with each number replaced, and without what
+/// depends on its size: the unit of a rate.
+fn shape(run: &Finished) -> Vec<String> {
+    let field = |field: &str| {
+        let is_number = field.trim().trim_end_matches('%').parse::<f64>().is_ok();
+        let is_rate = field.ends_with("/sec");
+        let shown = if is_number { "N" } else { field.trim() };
+        if is_rate {
+            "RATE".to_owned()
+        } else {
+            shown.to_owned()
+        }
+    };
+    let lines = run.stderr.lines().filter(|line| line.contains(','));
+    lines
+        .map(|line| line.split(',').map(field).collect::<Vec<_>>().join(","))
+        .collect()
+}
+
+#[test]
+fn separated_lines_are_perfs_in_every_mode() {
+    let test = "separated_lines_are_perfs_in_every_mode";
+    if !have(test, "perf") || !may_record_all(test) {
+        return;
+    }
+    for options in [
+        &["-a"][..],
+        &["-a", "-A"],
+        &["-C", "0"],
+        &["-a", "--per-core"],
+        &["-a", "--per-die"],
+        &["-a", "--per-socket"],
+        &["-a", "--per-node"],
+        &["-a", "--for-each-cgroup", "/"],
+        &["-a", "-G", "/"],
+        &["-r", "3"],
+        &["-d", "-d", "-d"],
+        &["--all-user"],
+        &["--all-kernel"],
+        &["-i"],
+    ] {
+        let has_events = !options.contains(&"-d");
+        // What only the kernel sees has no count in user space, where perf has 0.
+        let events = match options {
+            ["--all-user"] => ["-e", "cpu-clock,page-faults,cycles,instructions"],
+            _ => ["-e", "cpu-clock,page-faults,cs,cycles,instructions"],
+        };
+        let events = if has_events { &events[..] } else { &[] };
+        // -G is for the events before it.
+        let args = [&["stat", "-x,"], events, options, &["sleep", "0.05"]].concat();
+        let (ours, theirs) = (prof(&args), perf(&args));
+        assert_eq!(shape(&ours), shape(&theirs), "{options:?}");
+        assert!(!shape(&ours).is_empty(), "{options:?}: {}", ours.stderr);
+    }
+}
+
+/// The keys of each object, in their order.
+fn keys(run: &Finished) -> Vec<Vec<String>> {
+    let lines = run.stderr.lines().filter(|line| line.starts_with('{'));
+    let keys = lines.map(|line| {
+        // In perf's order, which an object does not keep.
+        let parts = line
+            .split(" : ")
+            .map(|part| part.rsplit('"').nth(1).unwrap_or_default());
+        let mut keys: Vec<_> = parts.map(str::to_owned).collect();
+        keys.pop();
+        assert!(
+            serde_json::from_str::<serde_json::Value>(line).is_ok(),
+            "{line}"
+        );
+        keys
+    });
+    keys.collect()
+}
+
+#[test]
+fn json_has_perfs_keys_in_perfs_order() {
+    let test = "json_has_perfs_keys_in_perfs_order";
+    if !have(test, "perf") || !may_record_all(test) {
+        return;
+    }
+    for options in [
+        &["-a", "-A"][..],
+        &["-a", "--per-core"],
+        &["-a", "--per-socket"],
+        &["-a", "--for-each-cgroup", "/"],
+        &["-a", "-I", "20", "--interval-count", "1"],
+        &["-r", "2"],
+    ] {
+        let events = ["-e", "cpu-clock,page-faults,cycles"];
+        let args = [&["stat", "-j"], &events[..], options, &["sleep", "0.1"]].concat();
+        let (ours, theirs) = (prof(&args), perf(&args));
+        assert_eq!(keys(&ours), keys(&theirs), "{options:?}");
+    }
+}
+
+#[test]
+fn headings_of_intervals_are_perfs() {
+    let test = "headings_of_intervals_are_perfs";
+    if !have(test, "perf") || !may_record_all(test) {
+        return;
+    }
+    for mode in [
+        "-a",
+        "-A",
+        "--per-core",
+        "--per-die",
+        "--per-socket",
+        "--per-node",
+    ] {
+        let args = ["stat", "-a", mode, "-I", "20", "--interval-count", "1"];
+        let args = [&args[..], &["-e", "page-faults", "sleep", "1"]].concat();
+        let first = |run: &Finished| run.stderr.lines().next().unwrap_or_default().to_owned();
+        assert_eq!(first(&prof(&args)), first(&perf(&args)), "{mode}");
+    }
+}
+
+#[test]
+fn the_kernel_is_asked_for_what_perf_asks() {
+    let test = "the_kernel_is_asked_for_what_perf_asks";
+    if !have(test, "perf") || !have(test, "strace") {
+        return;
+    }
+    let asked = |program: &str, options: &[&str]| -> Option<BTreeSet<String>> {
+        // A file for each process: in one, lines of several are mixed.
+        let folder = tempfile::tempdir().expect("a folder");
+        let trace = folder.path().join("trace");
+        let run = Command::new("strace")
+            .args(["-ff", "-v", "-e", "trace=perf_event_open", "-o"])
+            .arg(&trace)
+            .args([program, "stat"])
+            .args(options)
+            .arg("true")
+            .output()
+            .expect("strace starts");
+        if String::from_utf8_lossy(&run.stderr).contains("ptrace(PTRACE_TRACEME") {
+            return None;
+        }
+        let files = std::fs::read_dir(folder.path()).expect("ours").flatten();
+        let texts = files.map(|file| std::fs::read_to_string(file.path()).expect("text"));
+        let traced: String = texts.collect();
+        let calls = traced
+            .lines()
+            .filter_map(|line| line.split_once("perf_event_open({"));
+        let attrs = calls.filter_map(|(_, call)| call.split_once('}'));
+        // Zeros are the same whatever the size of the attr.
+        let attrs = attrs.map(|(attr, _)| {
+            let set = attr
+                .split(", ")
+                .filter(|field| !field.contains("=0") && !field.starts_with("size="));
+            set.collect::<Vec<_>>().join(", ")
+        });
+        // perf tries what the kernel has before it opens an event.
+        Some(attrs.filter(|attr| attr.contains("TOTAL_TIME")).collect())
+    };
+    for options in [
+        &["-e", "page-faults:u,cycles:u"][..],
+        &["-e", "{page-faults:u,cpu-clock:u}"],
+        &["-i", "-e", "page-faults:u"],
+        &["--all-user", "-e", "page-faults"],
+        &["-D", "1", "-e", "page-faults:u"],
+    ] {
+        let ours = asked(env!("CARGO_BIN_EXE_prof"), options);
+        let theirs = asked("perf", options);
+        if ours.is_none() {
+            return skipped(test, "ptrace is not permitted");
+        }
+        assert!(
+            ours.as_ref().is_some_and(|attrs| !attrs.is_empty()),
+            "{options:?}"
+        );
+        assert_eq!(ours, theirs, "{options:?}");
+    }
+}
+
+#[test]
+fn intervals_and_the_summary_add_up_exactly() {
+    let script = "i=0; while [ $i -lt 60 ]; do /bin/true; i=$((i+1)); done";
+    let args = [
+        "stat",
+        "-x,",
+        "-I",
+        "20",
+        "--summary",
+        "-e",
+        "page-faults:u",
+        "sh",
+        "-c",
+        script,
+    ];
+    let run = prof(&args);
+    let count = |fields: &[&str]| fields[1].parse::<u64>().expect("a count");
+    let lines: Vec<Vec<&str>> = run
+        .stderr
+        .lines()
+        .map(|line| line.split(',').collect())
+        .collect();
+    let (summary, intervals) = lines.split_last().expect("lines");
+    assert_eq!(summary[0].trim(), "summary");
+    assert!(intervals.len() >= 2, "{lines:?}");
+    let sum: u64 = intervals.iter().map(|fields| count(fields)).sum();
+    assert_eq!(sum, count(summary), "{lines:?}");
+    let args = [&["stat", "--no-csv-summary"], &args[1..]].concat();
+    assert!(!prof(&args).stderr.contains("summary"));
+}
+
+#[test]
+fn counting_waits_for_a_word_and_answers_it() {
+    let test = "counting_waits_for_a_word_and_answers_it";
+    if !have(test, "mkfifo") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (orders, answers) = (folder.path().join("ctl"), folder.path().join("ack"));
+    let made = Command::new("mkfifo").args([&orders, &answers]).status();
+    assert!(made.expect("mkfifo starts").success());
+    let both = |path| {
+        std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+    };
+    let mut orders_end = both(&orders).expect("a FIFO");
+    let mut answers_end = BufReader::new(both(&answers).expect("a FIFO"));
+    let control = format!("fifo:{},{}", orders.display(), answers.display());
+    for is_enabled in [true, false] {
+        let mut stat = prof_command()
+            .args(["stat", "-x,", "-D", "-1", "--control", &control])
+            .args([
+                "-e",
+                "page-faults:u",
+                "sh",
+                "-c",
+                "read line; exec /bin/true",
+            ])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("prof starts");
+        let order = if is_enabled { "enable\n" } else { "ping\n" };
+        orders_end.write_all(order.as_bytes()).expect("written");
+        let mut answer = Vec::new();
+        answers_end.read_until(0, &mut answer).expect("read");
+        assert_eq!(answer, b"ack\n\0");
+        drop(stat.stdin.take());
+        let run = Finished::from(stat.wait_with_output().expect("ends"));
+        if run.stderr.contains("not permitted") {
+            return skipped(test, &run.stderr);
+        }
+        let first = run.stderr.split(',').next().unwrap_or_default().to_owned();
+        let counted = first.parse::<u64>().is_ok_and(|count| count > 0);
+        assert_eq!(counted, is_enabled, "{}", run.stderr);
+        assert!(is_enabled || first == "<not counted>", "{}", run.stderr);
+    }
+}
+
+#[test]
+fn metrics_follow_from_the_counts_beside_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let table = r#"[{"MetricName": "share", "ScaleUnit": "2halves",
+        "MetricExpr": "page\\-faults:u / (minor\\-faults:u + 1)", "MetricGroup": "Mine"}]"#;
+    std::fs::write(folder.path().join("m.json"), table).expect("written");
+    let directory = folder.path().to_str().expect("a plain name");
+    let args = [
+        "stat",
+        "-x,",
+        "-M",
+        "Mine",
+        "--metrics-dir",
+        directory,
+        "true",
+    ];
+    let run = prof(&args).succeeded("prof stat -M");
+    let lines: Vec<Vec<&str>> = run
+        .stderr
+        .lines()
+        .map(|line| line.split(',').collect())
+        .collect();
+    let count = |name: &str| {
+        let line = lines.iter().find(|fields| fields[2] == name);
+        let line = line.unwrap_or_else(|| panic!("{name} in {lines:?}"));
+        line[0].parse::<f64>().expect("a count")
+    };
+    let expected = 2.0 * count("page-faults:u") / (count("minor-faults:u") + 1.0);
+    let shown = lines.iter().find(|fields| fields[6].contains("share"));
+    let shown = shown.unwrap_or_else(|| panic!("{lines:?}"));
+    assert_eq!(shown[5], format!("{expected:.1}"), "{lines:?}");
+    let none = prof(&["stat", "-M", "Mine", "true"]);
+    assert_eq!(none.code, 2);
+    for words in ["publishes no metrics", "--metrics-dir"] {
+        assert!(none.stderr.contains(words), "{}", none.stderr);
+    }
+    let unknown = prof(&["stat", "-M", "Ours", "--metrics-dir", directory, "true"]);
+    assert_eq!(unknown.code, 1);
+    assert!(unknown.stderr.contains("share"), "{}", unknown.stderr);
+}
+
+#[test]
+fn what_fits_no_selection_says_what_does() {
+    for (args, words) in [
+        (&["stat", "-A", "true"][..], "with -a"),
+        (&["stat", "--per-core", "-p", "1", "true"], "with -a"),
+        (&["stat", "--for-each-cgroup", "/", "true"], "with -a"),
+        (&["stat", "--per-thread", "true"], "-p, -t or -a"),
+        (&["stat", "-D", "-1", "true"], "--control"),
+        (&["stat", "--table", "true"], "-r 5"),
+        (&["stat", "--append", "true"], "-o FILE"),
+        (
+            &["stat", "-a", "--per-core", "--per-socket", "true"],
+            "one --per",
+        ),
+    ] {
+        let refused = prof(args);
+        assert_eq!(refused.code, 2, "{args:?}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains(words),
+            "{args:?}: {}",
+            refused.stderr
+        );
+    }
+}
+
+#[test]
+fn commands_around_each_run_are_run_and_their_failure_is_told() {
+    let args = [
+        "stat",
+        "-n",
+        "-r",
+        "2",
+        "--pre",
+        "echo before",
+        "--post",
+        "echo behind",
+        "echo run",
+    ];
+    let run = prof(&[&args[..8], &["echo", "run"]].concat()).succeeded("prof stat --pre");
+    assert_eq!(run.text(), "before\nrun\nbehind\n".repeat(2));
+    let failed = prof(&["stat", "-n", "--pre", "false", "true"]);
+    assert_eq!(failed.code, 1);
+    assert!(failed.stderr.contains("false failed"), "{}", failed.stderr);
+    assert_eq!(prof(&["stat", "--quiet", "-e", "cs:u", "true"]).stderr, "");
+}
