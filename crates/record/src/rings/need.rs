@@ -1,5 +1,6 @@
 //! What arrives in a ring, and what of each sample has room in it.
 
+use crate::options::MOST_DUMP;
 use crate::plan::{Planned, Role};
 use prof_abi::{EventAttr, SampleType};
 
@@ -87,7 +88,33 @@ pub(crate) fn wanted_bytes(planned: &[Planned], rings: u64, most: Most) -> u64 {
         .clamp(PLAIN_RING, most.each)
 }
 
-/// Makes pieces of user stacks as small as rings of `bytes` need it. Where
+/// The bytes of a user stack that a sample can carry when something stands
+/// behind it; `u32::MAX` where nothing does. The kernel makes the stack as
+/// small as what stands before it needs, but forgets the registers of the
+/// interrupted code and the AUX data behind it (perf_sample_ustack_size in
+/// kernel/events/core.c, seen in 6.18): the sizes of records have 16 bits, and
+/// a larger sum wraps, so that not one sample can be read.
+fn room_in_record(attr: &EventAttr) -> u32 {
+    /// What stands before it: a chain of some 1000 frames, registers, a
+    /// tracepoint's payload, counters.
+    const BEFORE: u32 = 16 << 10;
+    let registers = attr
+        .sample_type
+        .has(SampleType::REGS_INTR)
+        .then(|| 8 + 8 * attr.sample_regs_intr.count_ones());
+    let trace = attr
+        .sample_type
+        .has(SampleType::AUX)
+        .then(|| attr.aux_sample_size.saturating_add(8));
+    if registers.is_none() && trace.is_none() {
+        return u32::MAX;
+    }
+    let behind = registers.unwrap_or(0).saturating_add(trace.unwrap_or(0));
+    (MOST_DUMP - BEFORE).saturating_sub(behind) & !7
+}
+
+/// Makes pieces of user stacks as small as records, and rings of `bytes`, need
+/// it. Where
 /// `by_rate`, a ring also holds the samples of an eighth of a second: more
 /// frames can be had otherwise then, but not lost samples. Returns given and
 /// wanted bytes of the piece that lost most.
@@ -106,7 +133,11 @@ pub(crate) fn fit_pieces(planned: &mut [Planned], bytes: u64, by_rate: bool) -> 
     let most = u32::try_from(most & !7).unwrap_or(u32::MAX);
     let mut shrunk: Option<(u32, u32)> = None;
     for event in planned.iter_mut().filter(|planned| has_piece(planned)) {
-        let wanted = event.attr.sample_stack_user;
+        let wanted = event
+            .attr
+            .sample_stack_user
+            .min(room_in_record(&event.attr));
+        event.attr.sample_stack_user = wanted;
         if wanted > most {
             event.attr.sample_stack_user = most;
             shrunk = shrunk.max(Some((most, wanted)));
@@ -121,6 +152,7 @@ mod tests {
     use crate::options::{Options, Sampling, Stacks, Target};
     use crate::output::Destination;
     use crate::plan::{Limits, Planned, default_events, plan};
+    use prof_abi::SampleType;
 
     fn planned(sampling: Sampling, stacks: Stacks, events: usize) -> Vec<Planned> {
         let mut options = Options::new(Target::System, Destination::Stdout);
@@ -165,6 +197,21 @@ mod tests {
         assert_eq!(little(Option::None), 32 << 20);
         assert_eq!(little(Some(48 << 20)), 4 << 20);
         assert_eq!(little(Some(0)), 512 << 10);
+    }
+
+    #[test]
+    fn a_stack_leaves_room_for_what_stands_behind_it() {
+        let mut planned = planned(Sampling::Frequency(99), Stacks::Dump(65_528), 1);
+        let attr = &mut planned[0].attr;
+        attr.sample_type = attr.sample_type.with(SampleType::REGS_INTR);
+        attr.sample_regs_intr = 0x81;
+        fit_pieces(&mut planned, 8 << 20, true);
+        assert_eq!(planned[0].attr.sample_stack_user, 65_528 - 16_384 - 24);
+        let attr = &mut planned[0].attr;
+        attr.sample_type = attr.sample_type.with(SampleType::AUX);
+        attr.aux_sample_size = u32::MAX;
+        fit_pieces(&mut planned, 8 << 20, true);
+        assert_eq!(planned[0].attr.sample_stack_user, 0);
     }
 
     #[test]
