@@ -42,7 +42,7 @@ pub enum InjectError {
     NoStacks,
     /// There is nothing to merge.
     #[error(
-        "it has no tracepoints sched:sched_stat_* beside sched:sched_switch\n  try: prof record -g -e sched:sched_stat_sleep,sched:sched_switch -a"
+        "it has no tracepoints sched:sched_stat_* beside sched:sched_switch\n  try: prof record -g -e sched:sched_stat_runtime,sched:sched_switch -a"
     )]
     NoSleeps,
 }

@@ -67,6 +67,8 @@ struct Session<'a> {
     has_intervals: bool,
     events: Vec<EventFigures>,
     blind: Vec<String>,
+    /// Those that the user wants of user space only, where they do not occur.
+    left_out: Vec<String>,
     forbidden: Vec<String>,
     times: Times,
     single_runs: Vec<f64>,
@@ -101,6 +103,7 @@ impl<'a> Session<'a> {
             has_intervals: options.interval.is_some(),
             events: Vec::new(),
             blind: Vec::new(),
+            left_out: Vec::new(),
             forbidden: Vec::new(),
             times: Times::default(),
             single_runs: Vec::new(),
@@ -148,7 +151,15 @@ impl<'a> Session<'a> {
         }
         let counters = &opened.counters;
         self.events = figures(counters, options);
-        self.blind = names_of(counters, Counter::is_blind);
+        let blind = counters.iter().zip(&options.events);
+        let blind = blind.filter(|(counter, _)| counter.is_blind());
+        for (counter, spec) in blind {
+            let names = match spec.modes.given {
+                true => &mut self.left_out,
+                false => &mut self.blind,
+            };
+            names.push(counter.name().to_owned());
+        }
         self.forbidden = names_of(counters, Counter::is_forbidden);
         if options.inherit && !options.selection.is_cpus() {
             for name in names_of(counters, Counter::is_of_known_threads) {
@@ -276,6 +287,13 @@ impl<'a> Session<'a> {
 
     /// A 0 that means "cannot see" is not shown as 0, and here is why.
     fn explain_blind(&mut self) {
+        if !self.left_out.is_empty() {
+            (self.say)(&format!(
+                "not counted: {} occur in the kernel, which was left out\n  \
+                 try: without :u and --all-user",
+                self.left_out.join(", ")
+            ));
+        }
         for (names, why) in [
             (&self.blind, "occur in the kernel"),
             (&self.forbidden, "cannot leave out the kernel"),
