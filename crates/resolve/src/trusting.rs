@@ -387,3 +387,59 @@ fn notes(about: &About<'_>, merged: u64) -> Vec<DroppedCount> {
     );
     notes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Outline, count_frames, judge_chains};
+    use crate::loader::Tally;
+    use prof_profile::{ChainEnd, ChainSource, DsoId, Profile, StackId, Trust, UnnamedReason};
+    use prof_sketch::Sketch;
+
+    fn outline(profile: &Profile) -> Outline {
+        Outline::of(&profile.stacks, &profile.samples, profile.locations.len())
+    }
+
+    #[test]
+    fn frames_count_as_often_as_samples_have_them() {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        // Three frames, as inlined ones count, twice; and one.
+        sketch.sample(task, "app:main;app:f>g", 1, 10);
+        sketch.sample(task, "app:main;app:f>g", 2, 10);
+        sketch.sample(task, "app:main", 3, 10);
+        let profile = sketch.profile;
+        let seen = outline(&profile).seen;
+        assert_eq!(count_frames(&profile, &seen, 0).0, 7);
+        let (frames, unnamed) = count_frames(&profile, &seen, 5);
+        assert_eq!(frames, 12);
+        let unknown = DsoId(profile.dsos.len() as u32 - 1);
+        let left_out = unnamed.get(&(unknown, UnnamedReason::NoMapping));
+        assert_eq!(left_out, Some(&5));
+    }
+
+    #[test]
+    fn a_chain_is_whole_if_its_outermost_frame_starts_a_thread() {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        sketch.sample(task, "app:_start;app:main", 1, 10);
+        sketch.sample(task, "lib.so:callback;app:main", 2, 10);
+        let stacks: Vec<StackId> = sketch.profile.samples.stacks().to_vec();
+        // The unwinder says of both that the stack's copy ended.
+        let mut tally = Tally::default();
+        for &stack in &stacks {
+            tally.chain_ends.insert((stack, ChainEnd::StackCut), 3);
+        }
+        let profile = sketch.profile;
+        let (caller, _) = profile.stacks.get(stacks[1]).expect("two frames");
+        let (_, outermost) = profile.stacks.get(caller).expect("a frame");
+        let lib = profile.location(outermost).dso;
+        assert_eq!(profile.name(profile.dsos[lib.0 as usize].path), "lib.so");
+        let mut trust = Trust::default();
+        judge_chains(&profile, &outline(&profile), &tally, None, &mut trust);
+        assert_eq!(trust.chain_source, ChainSource::Reader);
+        assert_eq!(trust.chain_ends.get(&ChainEnd::Root), Some(&3));
+        assert_eq!(trust.chain_ends.get(&ChainEnd::StackCut), Some(&3));
+        let unrooted: Vec<_> = trust.unrooted_by_dso.into_iter().collect();
+        assert_eq!(unrooted, [((lib, ChainEnd::StackCut), 3)]);
+    }
+}
