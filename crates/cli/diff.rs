@@ -59,7 +59,7 @@ pub(crate) struct Args {
     /// Print perf diff's table instead: delta, delta-abs, ratio or wdiff:BEFORE,AFTER
     #[arg(short, long, value_name = "HOW", conflicts_with_all = ["json", "csv", "children", "per"])]
     compute: Option<Computation>,
-    /// With -c: only rows that were there before
+    /// With -c: only rows of both recordings, shares before of these alone
     #[arg(short, long, requires = "compute")]
     baseline_only: bool,
     /// Only samples taken in these modules

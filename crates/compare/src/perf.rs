@@ -48,7 +48,7 @@ impl FromStr for Computation {
 pub struct PerfOptions {
     /// How rows are compared.
     pub computation: Computation,
-    /// `-b`: rows of the old recording only.
+    /// `-b`: rows of both recordings only.
     pub baseline_only: bool,
 }
 
@@ -57,6 +57,8 @@ struct Line {
     shown: Vec<String>,
     /// Share before, percent; `None` if it was not there.
     before: Option<f64>,
+    /// Whether it is there after.
+    is_after: bool,
     /// What was computed; `None` if it is not there any more, or if perf says
     /// N/A.
     value: Option<f64>,
@@ -75,9 +77,11 @@ pub fn perf_text(
 ) -> io::Result<()> {
     let mut lines: Vec<Line> = paired(before, after)
         .iter()
-        .filter(|row| !options.baseline_only || row.before.iter().any(|found| found.samples > 0))
         .map(|row| Line::new(row, (before, after), options.computation))
         .collect();
+    if options.baseline_only {
+        keep_matched(&mut lines);
+    }
     lines.sort_by(|a, b| compare(a, b, options.computation));
     let (heading, width) = match options.computation {
         Computation::Delta => ("Delta", 7),
@@ -115,6 +119,19 @@ pub fn perf_text(
         writeln!(out, "{text}")?;
     }
     Ok(())
+}
+
+/// perf's `-b`: rows of both recordings, whose old shares are of these rows
+/// alone; what is computed stays.
+fn keep_matched(lines: &mut Vec<Line>) {
+    lines.retain(|line| line.before.is_some() && line.is_after);
+    let whole: f64 = lines.iter().filter_map(|line| line.before).sum();
+    for line in lines {
+        line.before = line.before.map(|share| match whole {
+            whole if whole > 0.0 => 100.0 * share / whole,
+            _ => 0.0,
+        });
+    }
 }
 
 /// The rows of both, those of the old one first.
@@ -176,6 +193,7 @@ impl Line {
         Self {
             shown: row.shown.clone(),
             before: is_old.then(|| share(old, before)),
+            is_after: is_new,
             value,
             cell,
         }
