@@ -322,3 +322,116 @@ impl Say<'_> {
         let _ = append(&body, misc, &self.trailer_of(pid, tid), out);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{LINGERS, TaskState};
+    use prof_abi::{AttrFlags, EventAttr, Misc, SampleType};
+    use prof_perfdata::body::{Body, Comm, FileIdentity, Mmap2, Name, Task};
+    use prof_perfdata::write::{EventDescription, Trailer, append_short};
+
+    fn event() -> EventDescription {
+        EventDescription {
+            attr: EventAttr {
+                sample_type: SampleType::TID | SampleType::TIME,
+                flags: AttrFlags::SAMPLE_ID_ALL,
+                ..EventAttr::default()
+            },
+            ids: vec![1],
+            name: "cpu-clock".into(),
+        }
+    }
+
+    /// A state to which records of these bodies came at these times.
+    fn state(records: &[(u64, Body<'_>, Misc)]) -> TaskState {
+        let mut state = TaskState::new(&[event()]);
+        for (time, body, misc) in records {
+            let mut bytes = Vec::new();
+            append_short(body, *misc, &Trailer::of(&event().attr), &mut bytes);
+            state.note(*time, &bytes);
+        }
+        state
+    }
+
+    fn comm(pid: i32, name: &'static str) -> Body<'static> {
+        let name = Name::of_thread(name.as_bytes());
+        Body::Comm(Comm {
+            pid,
+            tid: pid,
+            name,
+        })
+    }
+
+    fn task(pid: i32, parent: i32) -> Task {
+        Task {
+            pid,
+            parent_pid: parent,
+            tid: pid,
+            parent_tid: parent,
+            time: 0,
+        }
+    }
+
+    fn map(pid: i32, start: u64, path: &'static str) -> Body<'static> {
+        Body::Mmap2(Mmap2 {
+            pid,
+            tid: pid,
+            start,
+            len: 0x1000,
+            file_offset: 0,
+            file: FileIdentity::NONE,
+            prot: 5,
+            flags: 2,
+            path: Name::new(path.as_bytes()),
+        })
+    }
+
+    /// Whether what is said again has this text.
+    fn says(state: &TaskState, text: &str) -> bool {
+        let mut out = Vec::new();
+        state.append_to(&mut out);
+        out.windows(text.len())
+            .any(|bytes| bytes == text.as_bytes())
+    }
+
+    #[test]
+    fn the_state_is_that_of_a_moment_whatever_the_order_of_arrival() {
+        let none = Misc(0);
+        let mut state = state(&[
+            (30, comm(7, "late"), none),
+            (20, map(7, 0x5000, "/lib/new"), none),
+            (10, map(7, 0x5000, "/lib/hidden"), none),
+            (5, comm(7, "early"), none),
+        ]);
+        state.settle(25);
+        assert!(says(&state, "early") && !says(&state, "late"));
+        assert!(says(&state, "/lib/new") && !says(&state, "/lib/hidden"));
+        state.settle(30);
+        assert!(says(&state, "late") && !says(&state, "early"));
+    }
+
+    #[test]
+    fn children_have_what_their_parent_had_until_they_execute() {
+        let none = Misc(0);
+        let records = [
+            (1, comm(7, "parent"), none),
+            (2, map(7, 0x5000, "/bin/parent"), none),
+            (3, Body::Fork(task(8, 7)), none),
+            (4, Body::Exit(task(7, 1)), none),
+        ];
+        let mut state = state(&records);
+        let ended = 4 + LINGERS;
+        state.settle(ended - 1);
+        assert_eq!(state.known.processes.len(), 2);
+        // The child keeps both when the parent is forgotten.
+        state.settle(ended);
+        assert_eq!(state.known.processes.len(), 1);
+        assert!(says(&state, "parent") && says(&state, "/bin/parent"));
+        let mut bytes = Vec::new();
+        let trailer = Trailer::of(&event().attr);
+        append_short(&comm(8, "child"), Misc::COMM_EXEC, &trailer, &mut bytes);
+        state.note(ended + 1, &bytes);
+        state.settle(ended + 1);
+        assert!(says(&state, "child") && !says(&state, "/bin/parent"));
+    }
+}
