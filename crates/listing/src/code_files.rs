@@ -179,7 +179,7 @@ impl CodeSource for FileCode {
 
 /// The text of a source file as it is now, below `symfs` if given, or where
 /// Rust's own sources are installed; `None` if it cannot be read.
-pub fn read_source(symfs: Option<&Path>, file: &str) -> Option<String> {
+pub(crate) fn read_source(symfs: Option<&Path>, file: &str) -> Option<String> {
     let below = symfs.map(|root| root.join(file.trim_start_matches('/')));
     let path = below.as_deref().unwrap_or(Path::new(file));
     read_regular(path).or_else(|| read_regular(&rust_source::find(file)?))

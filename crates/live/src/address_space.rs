@@ -121,7 +121,7 @@ impl AddressSpace {
     }
 
     /// The mapping that holds `address` now.
-    pub fn find_own(&self, address: Avma) -> Option<Mapping> {
+    pub(crate) fn find_own(&self, address: Avma) -> Option<Mapping> {
         find_in(&self.own, address).or_else(|| {
             self.frozen
                 .iter()
@@ -143,12 +143,12 @@ impl AddressSpace {
     }
 
     /// Whether an exec is not over.
-    pub fn is_in_exec(&self) -> bool {
+    pub(crate) fn is_in_exec(&self) -> bool {
         self.before.is_some()
     }
 
     /// Forgets the old program; `false` if there is none.
-    pub fn end_exec(&mut self, version: u64) -> bool {
+    pub(crate) fn end_exec(&mut self, version: u64) -> bool {
         let ended = self.before.take().is_some();
         if ended {
             self.version = version;

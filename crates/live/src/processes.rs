@@ -66,6 +66,7 @@ pub struct Processes {
     /// What kernels of virtual machines have mapped, all in one: samples do
     /// not tell of which machine they are.
     guest_kernel: AddressSpace,
+    /// Where the kernel's text is, by the first kernel mapping.
     kernel_range: Option<(Avma, Avma)>,
     /// A kernel symbol and its address, as the kernel's mapping tells them.
     kernel_reference: Option<(Vec<u8>, Avma)>,
@@ -121,11 +122,6 @@ impl Processes {
     /// Everything that was mapped so far.
     pub fn modules(&self) -> &Modules {
         &self.modules
-    }
-
-    /// Where the kernel's text is, by the first kernel mapping.
-    pub fn kernel_range(&self) -> Option<(Avma, Avma)> {
-        self.kernel_range
     }
 
     /// A symbol of the kernel and where it was, which tells how the kernel
@@ -248,7 +244,7 @@ impl Processes {
     }
 
     /// Code appeared in the kernel: a KSYMBOL record of `length` bytes.
-    pub fn kernel_symbol(&mut self, start: Avma, length: u32, name: &[u8]) {
+    pub(crate) fn kernel_symbol(&mut self, start: Avma, length: u32, name: &[u8]) {
         let Some(end) = start
             .0
             .checked_add(u64::from(length))
@@ -310,7 +306,7 @@ impl Processes {
 
     /// Whether the registers with which a process entered the kernel are of a
     /// program that is gone: it is in exec, and `pc` is not the new program's.
-    pub fn is_of_old_program(&self, pid: i32, pc: Avma) -> bool {
+    pub(crate) fn is_of_old_program(&self, pid: i32, pc: Avma) -> bool {
         self.in_exec > 0
             && self
                 .spaces
@@ -501,7 +497,7 @@ mod tests {
         };
         processes.map(&kernel(CpuMode::Kernel, b"[kernel.kallsyms]_text"));
         let before = processes.versions(10);
-        let range = processes.kernel_range();
+        let range = processes.kernel_range;
         let guest: &[u8] = b"[guest.kernel.kallsyms]_text";
         for path in [guest, b"[kernel.kallsyms]_text"] {
             processes.map(&kernel(CpuMode::GuestKernel, path));
@@ -519,7 +515,7 @@ mod tests {
             }
         }
         assert_ne!(processes.versions(10), before);
-        assert_eq!(processes.kernel_range(), range);
+        assert_eq!(processes.kernel_range, range);
         // Process 10 of the guest is not ours.
         let guest_user = MapEvent {
             mode: CpuMode::GuestUser,
@@ -589,7 +585,7 @@ mod tests {
         assert_eq!(path_at(&processes, text + (64 << 20) + 0x1000), None);
         assert_eq!(path_at(&processes, text - 1), None);
         let range = (Avma(text), Avma(text + 0x1000));
-        assert_eq!(processes.kernel_range(), Some(range));
+        assert_eq!(processes.kernel_range, Some(range));
         // A module that was told of first keeps its place.
         let mut processes = Processes::default();
         processes.map(&kernel(text + 0x1000, b"[ext4]"));

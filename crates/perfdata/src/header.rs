@@ -118,7 +118,7 @@ impl Header {
     }
 
     /// The features that are set, ascending.
-    pub fn feature_bits(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn feature_bits(&self) -> impl Iterator<Item = u32> + '_ {
         (0..256).filter(|&bit| self.has_feature(bit))
     }
 }

@@ -35,9 +35,9 @@ pub struct KeptFiles {
 
 impl KeptFiles {
     /// Most files that are kept open.
-    pub const MAX_FILES: usize = 64;
+    pub(crate) const MAX_FILES: usize = 64;
     /// Most bytes of all files that are kept, 1 GiB.
-    pub const MAX_BYTES: u64 = 1 << 30;
+    pub(crate) const MAX_BYTES: u64 = 1 << 30;
 }
 
 /// Finds and keeps them.

@@ -63,7 +63,7 @@ pub(crate) fn is_hidden(character: char) -> bool {
 /// For a frame of a folded stack. `;` separates frames and the last space the
 /// weight, so `;` becomes `\u{3b}`, and so do a leading `#` (a comment) and a
 /// space before a number at the end; a backslash that would read as one of our
-/// escapes is doubled; [`unfold`] undoes it.
+/// escapes is doubled; `unfold` of the tests undoes it.
 pub fn folded(name: &str) -> Cow<'_, str> {
     let plain = |byte: u8| (0x20..0x7f).contains(&byte) && byte != b';' && byte != b'\\';
     let number = number_at_end(name);
@@ -124,7 +124,8 @@ fn has_edge_space(name: &str) -> bool {
 }
 
 /// Undoes [`folded`]. Text that is no escape of ours stays as it is.
-pub fn unfold(frame: &str) -> String {
+#[cfg(test)]
+pub(crate) fn unfold(frame: &str) -> String {
     let mut out = String::with_capacity(frame.len());
     let mut rest = frame;
     while let Some(at) = rest.find('\\') {
@@ -144,6 +145,7 @@ pub fn unfold(frame: &str) -> String {
 
 /// The character an escape stands for and its length in bytes; `None` and 2
 /// for the empty name, `None` and 1 for a backslash that begins no escape.
+#[cfg(test)]
 fn read_escape(text: &str) -> (Option<char>, usize) {
     match text.as_bytes().get(1) {
         Some(b'\\') => (Some('\\'), 2),
@@ -177,7 +179,7 @@ fn read_escape(text: &str) -> (Option<char>, usize) {
 
 /// For text and attributes of XML and HTML: as [`terminal`], and markup
 /// characters become entities.
-pub fn markup(name: &str) -> String {
+pub(crate) fn markup(name: &str) -> String {
     let mut out = String::with_capacity(name.len() + 16);
     for character in terminal(name).chars() {
         match character {

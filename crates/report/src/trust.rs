@@ -62,7 +62,7 @@ pub fn lines(profile: &Profile) -> Vec<String> {
 
 /// [`lines`], none longer than `width` columns; what goes on in the next line
 /// is indented there.
-pub fn lines_within(profile: &Profile, width: usize) -> Vec<String> {
+pub(crate) fn lines_within(profile: &Profile, width: usize) -> Vec<String> {
     let width = width.max(NARROWEST);
     lines(profile)
         .iter()
@@ -499,7 +499,7 @@ const SOONER: &str =
     "record with the right to see the kernel (prof doctor), or at a lower rate (-F 99)";
 
 /// Cause and cure of a stack that does not reach its thread's start.
-pub fn chain_end(end: ChainEnd, source: ChainSource) -> (&'static str, &'static str) {
+pub(crate) fn chain_end(end: ChainEnd, source: ChainSource) -> (&'static str, &'static str) {
     match (end, source) {
         (ChainEnd::StackCut, ChainSource::Recorder) => (
             "the stack is longer than the piece that was copied, and the rest could not be read",

@@ -62,7 +62,7 @@ pub struct Topology {
 
 impl Topology {
     /// Of the machine whose /sys is this folder.
-    pub fn of_machine(sys: &Path) -> Self {
+    pub(crate) fn of_machine(sys: &Path) -> Self {
         let mut cpus = BTreeMap::new();
         for (cpu, directory) in numbered(&sys.join("devices/system/cpu"), "cpu") {
             let number = |name: &str| {

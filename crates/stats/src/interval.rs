@@ -41,7 +41,7 @@ impl Interval {
 
     /// Wilson's interval of a share in 0 to 1 that was found in `effective`
     /// independent samples; everything if there are none.
-    pub fn of_share(share: f64, effective: f64, confidence: f64) -> Self {
+    pub(crate) fn of_share(share: f64, effective: f64, confidence: f64) -> Self {
         if !(effective > 0.0 && share.is_finite()) {
             return Self {
                 low: 0.0,

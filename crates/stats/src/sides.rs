@@ -74,7 +74,7 @@ impl Change {
 
     /// How probable what was found is if the change is `bound` or more, in
     /// either direction (two one-sided tests, Schuirmann 1987).
-    pub fn p_of_as_large_as(&self, bound: f64) -> f64 {
+    pub(crate) fn p_of_as_large_as(&self, bound: f64) -> f64 {
         if self.error > 0.0 {
             t_tail((bound - self.value.abs()) / self.error, self.df)
         } else {

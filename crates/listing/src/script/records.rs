@@ -24,7 +24,7 @@ impl Shown {
 
     /// Whether records are printed as they lie in the file. As perf, which
     /// shows the ends of rounds that way.
-    pub fn in_file_order(&self) -> bool {
+    pub(crate) fn in_file_order(&self) -> bool {
         self.wants(RecordType::FINISHED_ROUND)
     }
 

@@ -48,7 +48,12 @@ pub struct Instruction {
 
 /// Decodes `bytes`, the first of which stands at `start`. Every byte belongs
 /// to exactly one instruction of the result.
-pub fn disassemble(arch: Arch, syntax: Syntax, start: Svma, bytes: &[u8]) -> Vec<Instruction> {
+pub(crate) fn disassemble(
+    arch: Arch,
+    syntax: Syntax,
+    start: Svma,
+    bytes: &[u8],
+) -> Vec<Instruction> {
     match arch {
         Arch::X86_64 => x86(64, syntax, start, bytes),
         Arch::X86 => x86(32, syntax, start, bytes),

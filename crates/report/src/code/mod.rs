@@ -8,7 +8,8 @@
 mod disassemble;
 mod view;
 
-pub use disassemble::{Flow, Instruction, Syntax, disassemble};
+pub(crate) use disassemble::disassemble;
+pub use disassemble::{Flow, Instruction, Syntax};
 pub use view::{Build, CodeRow, FunctionView, Share, SourceFile, SourceRow};
 
 use prof_profile::{DsoId, Function, Profile, Svma};

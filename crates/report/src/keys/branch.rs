@@ -14,7 +14,7 @@ const OF_BRANCHES: Spec = Spec {
 };
 
 /// Dso that a branch leaves.
-pub const DSO_FROM: SortKey = SortKey(&Spec {
+pub(crate) const DSO_FROM: SortKey = SortKey(&Spec {
     name: "dso_from",
     heading: "Source Shared Object",
     by: By::Detail(|profile, it| one(place::dso_identity(profile, from(it).place))),
@@ -44,7 +44,7 @@ const BY_DSO: Spec = Spec {
 };
 
 /// Function that a branch leaves.
-pub const SYMBOL_FROM: SortKey = SortKey(&Spec {
+pub(crate) const SYMBOL_FROM: SortKey = SortKey(&Spec {
     name: "symbol_from",
     heading: "Source Symbol",
     width: 13,
@@ -55,7 +55,7 @@ pub const SYMBOL_FROM: SortKey = SortKey(&Spec {
 });
 
 /// Function that a branch goes to.
-pub const SYMBOL_TO: SortKey = SortKey(&Spec {
+pub(crate) const SYMBOL_TO: SortKey = SortKey(&Spec {
     name: "symbol_to",
     heading: "Target Symbol",
     width: 13,

@@ -7,7 +7,7 @@ use prof_abi::Transaction;
 use std::fmt::Write;
 
 /// Weight of a sample.
-pub const LOCAL_WEIGHT: SortKey = SortKey(&Spec {
+pub(crate) const LOCAL_WEIGHT: SortKey = SortKey(&Spec {
     name: "local_weight",
     heading: "Local Weight",
     width: 12,
@@ -74,7 +74,7 @@ pub(super) const CODE_PAGE_SIZE: SortKey = SortKey(&Spec {
 });
 
 /// Cycles from an instruction's issue to its end.
-pub const LOCAL_INS_LAT: SortKey = SortKey(&Spec {
+pub(crate) const LOCAL_INS_LAT: SortKey = SortKey(&Spec {
     name: "local_ins_lat",
     heading: "Local INSTR Latency",
     width: 19,

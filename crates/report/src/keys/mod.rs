@@ -22,10 +22,12 @@ mod refused;
 mod room;
 mod task;
 
-pub use branch::{CYCLES, DSO_FROM, SYMBOL_FROM, SYMBOL_TO};
+pub use branch::CYCLES;
+pub(crate) use branch::{DSO_FROM, SYMBOL_FROM, SYMBOL_TO};
 pub(crate) use cells::char_count;
 pub use cells::{CellLook, Cells};
-pub use cost::{LOCAL_INS_LAT, LOCAL_WEIGHT, PARALLELISM};
+pub use cost::PARALLELISM;
+pub(crate) use cost::{LOCAL_INS_LAT, LOCAL_WEIGHT};
 pub use field::{Field, FieldError, FieldList};
 pub use frame::{DSO, SYMBOL};
 #[cfg(test)]
@@ -35,7 +37,7 @@ pub(crate) use moment::CPU;
 pub use moment::PARENT;
 pub(crate) use place::{host, write_line};
 pub(crate) use rank::Ranks;
-pub use refused::refused_key;
+pub(crate) use refused::refused_key;
 pub(crate) use room::name_within;
 pub use task::COMM;
 #[cfg(test)]

@@ -38,7 +38,7 @@ const REFUSED: [(&str, &str); 24] = [
 ];
 
 /// Why a sort key of perf's is not here.
-pub fn refused_key(name: &str) -> Option<&'static str> {
+pub(crate) fn refused_key(name: &str) -> Option<&'static str> {
     let mut refused = REFUSED.iter();
     refused
         .find(|(refused, _)| *refused == name)

@@ -91,7 +91,7 @@ impl Certainty {
     }
 
     /// The share of something without a sample.
-    pub fn of_nothing(&self) -> Share {
+    pub(crate) fn of_nothing(&self) -> Share {
         self.none
     }
 }

@@ -147,7 +147,7 @@ impl Rows {
     }
 
     /// By `SiteId`: which row of a group the frame is in.
-    pub fn keys_of_sites(&self) -> &[u32] {
+    pub(crate) fn keys_of_sites(&self) -> &[u32] {
         &self.keys_of_sites
     }
 

@@ -99,7 +99,7 @@ pub struct Scope {
 
 impl Scope {
     /// Whether a time is in one of the ranges.
-    pub fn holds_time(&self, time: u64) -> bool {
+    pub(crate) fn holds_time(&self, time: u64) -> bool {
         self.times.is_empty() || self.times.iter().any(|range| range.holds(time))
     }
 }

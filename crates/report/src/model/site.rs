@@ -57,7 +57,7 @@ pub struct Site {
 impl Site {
     /// Whether it is an address of which nothing more is known. A function
     /// without a name is more, if it is known where that begins and ends.
-    pub fn is_bare(&self, profile: &Profile) -> bool {
+    pub(crate) fn is_bare(&self, profile: &Profile) -> bool {
         let function = self.function(profile);
         function.unnamed.is_some() && function.size == 0 && self.kind != SiteKind::Dso
     }

@@ -272,7 +272,7 @@ impl CallTree {
 
     /// The frame that the samples taken at `node` belong to; `None` for those
     /// without a frame.
-    pub fn self_site(&self, sites: &Sites, node: NodeId, self_of: SelfOf) -> Option<SiteId> {
+    pub(crate) fn self_site(&self, sites: &Sites, node: NodeId, self_of: SelfOf) -> Option<SiteId> {
         let own = self.site(node)?;
         match self_of {
             SelfOf::Innermost => Some(own),

@@ -410,7 +410,8 @@ pub(crate) fn check(profile: &Profile, scene: &Scene<'_>) -> Result<(), PictureE
 }
 
 /// Writes folded stacks, every sample in one of them: frames separated by
-/// `;`, a space, the sum of periods. [`parse_frame`] reads a frame back.
+/// `;`, a space, the sum of periods. `parse_frame` of the tests reads a frame
+/// back.
 ///
 /// # Errors
 /// If there is nothing to write, or `out` cannot be written to.
@@ -432,7 +433,8 @@ pub fn folded(
 
 /// A frame of a folded stack as recorded: its name, and what it is as far as
 /// the mark tells.
-pub fn parse_frame(frame: &str) -> (String, Kind) {
+#[cfg(test)]
+pub(super) fn parse_frame(frame: &str) -> (String, Kind) {
     let marked = [Kind::Inline, Kind::Jit, Kind::Kernel]
         .into_iter()
         .find_map(|kind| Some((frame.strip_suffix(kind.mark())?, kind)));

@@ -12,7 +12,7 @@ mod page;
 mod palette;
 mod svg;
 
-pub use folded::{Roots, RootsError, folded, parse_frame};
+pub use folded::{Roots, RootsError, folded};
 pub use name::{Format, WrongName};
 pub use page::html;
 pub use palette::{Kind, Scheme};

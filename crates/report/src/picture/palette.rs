@@ -23,7 +23,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds with a word for a legend.
-    pub const LEGEND: [(Self, &'static str); 5] = [
+    pub(crate) const LEGEND: [(Self, &'static str); 5] = [
         (Self::User, "user"),
         (Self::Inline, "inlined"),
         (Self::Jit, "run-time code"),

@@ -1,5 +1,6 @@
 //! Pictures of friendly and hostile recordings.
 
+use super::folded::parse_frame;
 use super::*;
 use prof_profile::Profile;
 use prof_sketch::Sketch;
