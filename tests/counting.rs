@@ -205,6 +205,43 @@ fn stat_of_nobody(events: &str) -> Finished {
 }
 
 #[test]
+fn a_tracepoint_without_the_kernel_is_no_false_zero() {
+    // covers live: EV-14
+    let test = "a_tracepoint_without_the_kernel_is_no_false_zero";
+    if !may_record_all(test) {
+        return;
+    }
+    if !Path::new("/sys/kernel/tracing/events/sched/sched_switch").is_dir() {
+        return skipped(test, "tracefs is not mounted");
+    }
+    let events = "sched:sched_switch:u,raw_syscalls:sys_enter:u,syscalls:sys_enter_write:u";
+    let run = prof(&["stat", "-x,", "-e", events, "sh", "-c", "echo >/dev/null"]);
+    let lines = fields(&run);
+    assert_eq!(lines[0][0], "<not counted>");
+    assert_eq!(lines[1][0], "<not counted>");
+    // That one has the caller's registers.
+    assert_eq!(lines[2][0], "1");
+    let told = "raw_syscalls:sys_enter are not counted: they occur in the kernel only";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
+    assert!(run.stderr.contains("try: without :u"), "{}", run.stderr);
+
+    // Root of a user namespace may read tracefs, yet not see the kernel.
+    let run = Command::new("unshare")
+        .args(["-Ur", prof_command().get_program().to_str().expect("UTF-8")])
+        .args(["stat", "-x,", "-e", "sched:sched_switch", "true"])
+        .output();
+    let run: Finished = run.expect("unshare starts").into();
+    if !run.stderr.contains("sched_switch:u") {
+        return skipped(test, &format!("no user namespace: {}", run.stderr));
+    }
+    assert_eq!(fields(&run)[0][0], "<not counted>");
+    let told = "sched:sched_switch:u is not counted: it occurs in the kernel only";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
+    let cure = "kernel.perf_event_paranoid=1";
+    assert!(run.stderr.contains(cure), "{}", run.stderr);
+}
+
+#[test]
 fn a_user_without_rights_sees_no_false_zero() {
     // covers live: EV-14
     let test = "a_user_without_rights_sees_no_false_zero";

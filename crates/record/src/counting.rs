@@ -150,6 +150,8 @@ impl Reading {
 pub struct Counter {
     name: String,
     attr: EventAttr,
+    /// See [`EventSpec::in_kernel_only`].
+    in_kernel_only: bool,
     /// See [`EventSpec::probe`].
     probe: Option<CString>,
     tool: Option<Tool>,
@@ -183,7 +185,7 @@ impl Counter {
     /// Whether it reads 0 whatever happens: its events occur in the kernel,
     /// which is excluded.
     pub fn is_blind(&self) -> bool {
-        events::is_blind(&self.attr)
+        events::is_blind(&self.attr, self.in_kernel_only)
     }
 
     /// Whether it cannot leave the kernel out, which this user may not watch;
@@ -291,6 +293,7 @@ impl Counters {
             let mut counter = Counter {
                 name: spec.name.clone(),
                 attr: attr_for(spec, how, leader.is_some()),
+                in_kernel_only: spec.in_kernel_only,
                 probe: spec.probe.clone(),
                 tool: spec.tool,
                 members: Vec::new(),

@@ -24,6 +24,8 @@ pub(crate) enum Role {
 pub(crate) struct Planned {
     pub(crate) name: String,
     pub(crate) attr: EventAttr,
+    /// See [`EventSpec::in_kernel_only`].
+    pub(crate) in_kernel_only: bool,
     /// See [`EventSpec::probe`].
     pub(crate) probe: Option<CString>,
     /// See [`EventSpec::cpus`].
@@ -86,6 +88,7 @@ pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Ve
         .map(|spec| Planned {
             name: spec.name.clone(),
             attr: sampling_attr(options, spec, limits),
+            in_kernel_only: spec.in_kernel_only,
             probe: spec.probe.clone(),
             cpus: spec.cpus.clone(),
             cgroup: None,
@@ -390,6 +393,7 @@ fn tracking(options: &Options) -> Planned {
     Planned {
         name: "dummy:u".to_owned(),
         attr,
+        in_kernel_only: false,
         probe: None,
         cpus: None,
         cgroup: None,

@@ -4,7 +4,7 @@
 use crate::attach;
 use crate::cgroup;
 use crate::error::RecordError;
-use crate::events::{EventSpec, Rate, break_up, is_blind, of_known_threads};
+use crate::events::{EventSpec, Rate, break_up, is_blind, of_known_threads, of_the_kernel_only};
 use crate::hints::Whose;
 use crate::open::{OpenEvent, OpenSet, Scope, Stop, is_lacking};
 use crate::options::{ModeFilter, Options, Sampling, Stacks, Start, Target};
@@ -213,16 +213,11 @@ fn tell_of_events(options: &Options, set: &OpenSet, notices: &mut dyn FnMut(&str
         if planned.probe.is_some() && options.inherit && !is_of_all {
             notices(&of_known_threads(&planned.name));
         }
-        if is_blind(&planned.attr) {
+        if is_blind(&planned.attr, planned.in_kernel_only) {
             // It was narrowed if the user did not say so.
-            let cure = match options.events.iter().any(|spec| spec.name == planned.name) {
-                true => "it without :u or --all-user",
-                false => "with sudo, or: sudo sysctl kernel.perf_event_paranoid=1",
-            };
-            notices(&format!(
-                "{} has no samples: it occurs in the kernel only, which is left out\n  try: {cure}",
-                planned.name
-            ));
+            let is_asked = options.events.iter().any(|spec| spec.name == planned.name);
+            let name = std::slice::from_ref(&planned.name);
+            notices(&of_the_kernel_only(name, "not sampled", is_asked));
         }
     }
 }

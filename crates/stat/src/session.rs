@@ -287,24 +287,17 @@ impl<'a> Session<'a> {
 
     /// A 0 that means "cannot see" is not shown as 0, and here is why.
     fn explain_blind(&mut self) {
-        if !self.left_out.is_empty() {
-            (self.say)(&format!(
-                "not counted: {} occur in the kernel, which was left out\n  \
-                 try: without :u and --all-user",
-                self.left_out.join(", ")
-            ));
-        }
-        for (names, why) in [
-            (&self.blind, "occur in the kernel"),
-            (&self.forbidden, "cannot leave out the kernel"),
-        ] {
+        for (names, is_asked) in [(&self.left_out, true), (&self.blind, false)] {
             if !names.is_empty() {
-                (self.say)(&format!(
-                    "not counted: {} {why}, which this user may not watch\n  \
-                     try: sudo sysctl kernel.perf_event_paranoid=1",
-                    names.join(", ")
-                ));
+                (self.say)(&events::of_the_kernel_only(names, "not counted", is_asked));
             }
+        }
+        if !self.forbidden.is_empty() {
+            (self.say)(&format!(
+                "not counted: {} cannot leave out the kernel, which this user may not watch\n  \
+                 try: sudo sysctl kernel.perf_event_paranoid=1",
+                self.forbidden.join(", ")
+            ));
         }
     }
 }

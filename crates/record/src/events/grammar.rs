@@ -373,6 +373,7 @@ impl Tracepoints<'_> {
             ..EventAttr::default()
         };
         let mut spec = EventSpec::new(full, attr);
+        spec.in_kernel_only = tracepoint::is_of_kernel(&spec.name);
         for (term, value) in terms::split(self.terms) {
             if terms::IDENTITY.contains(&term) || !terms::apply(term, value, &mut spec)? {
                 return Err(EventError::Term {

@@ -71,6 +71,9 @@ pub struct EventSpec {
     /// What is counted: `kind`, `config*`, breakpoint fields and the flags
     /// that modifiers set. Nothing about sampling.
     pub attr: EventAttr,
+    /// A tracepoint that occurs in the kernel only, so never where that is left
+    /// out.
+    pub in_kernel_only: bool,
     /// What a probe is on, if not on a mere address: the path of a file, or the
     /// name of a function of the kernel. The kernel gets a pointer to it.
     pub probe: Option<CString>,
@@ -240,15 +243,31 @@ pub(crate) fn fields_of(attr: &EventAttr) -> String {
 
 /// Whether an event never occurs where it looks: in the kernel, which it leaves
 /// out.
-pub(crate) fn is_blind(attr: &EventAttr) -> bool {
+pub(crate) fn is_blind(attr: &EventAttr, in_kernel_only: bool) -> bool {
     const KERNEL_ONLY: [Software; 3] = [
         Software::CONTEXT_SWITCHES,
         Software::CPU_MIGRATIONS,
         Software::CGROUP_SWITCHES,
     ];
-    attr.kind == event_kind::SOFTWARE
-        && KERNEL_ONLY.contains(&Software(attr.config))
-        && attr.flags.has(AttrFlags::EXCLUDE_KERNEL)
+    let is_software =
+        attr.kind == event_kind::SOFTWARE && KERNEL_ONLY.contains(&Software(attr.config));
+    (is_software || in_kernel_only) && attr.flags.has(AttrFlags::EXCLUDE_KERNEL)
+}
+
+/// What a user should know of events that never occur where they look.
+/// `lack` is what they are without, `asked` whether the kernel was left out
+/// by the user's own wish.
+pub fn of_the_kernel_only(names: &[String], lack: &str, asked: bool) -> String {
+    let cure = match asked {
+        true => "without :u and --all-user",
+        false => "with sudo, or: sudo sysctl kernel.perf_event_paranoid=1",
+    };
+    let (occurs, are) = match names.len() {
+        1 => ("it occurs", "is"),
+        _ => ("they occur", "are"),
+    };
+    let names = names.join(", ");
+    format!("{names} {are} {lack}: {occurs} in the kernel only, which is left out\n  try: {cure}")
 }
 
 /// An event of which nothing can be filtered.

@@ -55,6 +55,23 @@ pub(super) fn lookup(system: &str, name: &str) -> Result<Vec<(String, u64)>, Eve
     })
 }
 
+/// Whether the tracepoint `system:name` never occurs with the registers of user
+/// space, by which the kernel leaves itself out: all but those of single system
+/// calls, which have the caller's, and probes of programs. A probe of the kernel
+/// is not told from these, so nothing is said of it.
+///
+/// Source: `perf_tp_event_match` and `perf_syscall_enter` in the kernel.
+pub(super) fn is_of_kernel(full: &str) -> bool {
+    let Some((system, name)) = full.split_once(':') else {
+        return false;
+    };
+    let format = ROOTS.iter().find_map(|root| {
+        let directory = Path::new(root).join(system).join(name);
+        fs::read_to_string(directory.join("format")).ok()
+    });
+    system != "syscalls" && format.is_some_and(|format| !format.contains(" __probe_"))
+}
+
 /// The fields of the tracepoint with this id, but for those common to all.
 pub(super) fn fields(id: u64) -> Vec<String> {
     let found = ROOTS.iter().find_map(|root| {
