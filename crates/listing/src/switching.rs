@@ -79,7 +79,7 @@ impl Switch {
 
     /// Whether a sample of `event` is to be left out; to be asked once for
     /// each sample, in the order of their times.
-    pub fn leaves_out(&mut self, event: EventId) -> bool {
+    pub(crate) fn leaves_out(&mut self, event: EventId) -> bool {
         if self.is_off {
             if self.on == Some(event) {
                 self.is_off = false;

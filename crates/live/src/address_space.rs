@@ -98,14 +98,14 @@ pub struct AddressSpace {
 
 impl AddressSpace {
     /// A number that is the same only for spaces with the same mappings. The
-    /// caller hands out new ones, see [`AddressSpace::insert`].
+    /// caller hands out new ones, see `insert`.
     pub fn version(&self) -> u64 {
         self.version
     }
 
     /// Maps a range over whatever was there. `version` must be a number not
     /// used before for any space.
-    pub fn insert(&mut self, mapping: Mapping, version: u64) {
+    pub(crate) fn insert(&mut self, mapping: Mapping, version: u64) {
         self.version = version;
         overlay(&mut self.own, mapping);
         if self.own.len() >= LONGEST_OWN {

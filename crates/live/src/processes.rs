@@ -393,11 +393,6 @@ impl Processes {
         self.threads.get(&tid)?.comm
     }
 
-    /// The thread-group of a thread, if a record told it.
-    pub fn pid_of(&self, tid: i32) -> Option<i32> {
-        self.threads.get(&tid).map(|thread| thread.pid)
-    }
-
     /// What holds `address` in a process, or in the kernel.
     #[inline]
     pub fn find(&self, pid: i32, mode: CpuMode, address: Avma) -> Option<Mapping> {

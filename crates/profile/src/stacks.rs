@@ -158,7 +158,7 @@ impl StackTree {
 
     /// A tree of the innermost `most` locations of each stack, frozen; and by
     /// `StackId` of this tree, the stack in the other.
-    pub fn limited(&self, most: usize) -> (Self, Vec<StackId>) {
+    pub(crate) fn limited(&self, most: usize) -> (Self, Vec<StackId>) {
         let mut limited = Self::default();
         // By `StackId`: the stack in the other tree, and its depth here.
         let mut made: Vec<(StackId, usize)> = vec![(StackId::EMPTY, 0)];

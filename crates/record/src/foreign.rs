@@ -28,8 +28,8 @@ pub struct KeptFiles {
     /// Files without a build-id, which nothing could find in the cache, and
     /// the first of them.
     pub unidentified: Option<(usize, String)>,
-    /// Files beyond the limits of [`KeptFiles::MAX_FILES`] and
-    /// [`KeptFiles::MAX_BYTES`].
+    /// Files beyond the limits of `MAX_FILES` and
+    /// `MAX_BYTES`.
     pub beyond_limits: usize,
 }
 

@@ -124,11 +124,6 @@ impl Module {
         (Svma(start), code)
     }
 
-    /// Whether the file has code at an address.
-    pub fn is_code(&self, at: Svma) -> bool {
-        self.image.is_code(at.0)
-    }
-
     /// Where execution of the file begins, if it is a program.
     pub(crate) fn entry(&self) -> Option<Svma> {
         (self.image.entry != 0).then_some(Svma(self.image.entry))

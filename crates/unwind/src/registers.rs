@@ -21,7 +21,7 @@ impl Machine {
     }
 
     /// DWARF number of the stack pointer.
-    pub const fn sp(self) -> u8 {
+    pub(crate) const fn sp(self) -> u8 {
         match self {
             Self::X86_64 => 7,
             Self::X86 => 4,
@@ -30,7 +30,7 @@ impl Machine {
     }
 
     /// DWARF number of the frame pointer, where one is kept.
-    pub const fn fp(self) -> u8 {
+    pub(crate) const fn fp(self) -> u8 {
         match self {
             Self::X86_64 => 6,
             Self::X86 => 5,
@@ -186,7 +186,7 @@ impl Registers {
 
     /// Says that a register's value cannot be known.
     #[inline]
-    pub fn forget(&mut self, number: u8) {
+    pub(crate) fn forget(&mut self, number: u8) {
         self.known &= !1_u64.checked_shl(u32::from(number)).unwrap_or(0);
     }
 }

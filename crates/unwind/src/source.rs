@@ -65,7 +65,7 @@ impl Source {
     }
 
     /// Fills `out` from `offset`; false if that is not all there.
-    pub fn read_exact(&self, offset: u64, out: &mut [u8]) -> bool {
+    pub(crate) fn read_exact(&self, offset: u64, out: &mut [u8]) -> bool {
         match self {
             Self::File(file) => file.read_exact(offset, out),
             Self::Bytes(bytes) => {

@@ -130,7 +130,7 @@ impl<F: OpenFile> StackUnwinder<F> {
     ///
     /// # Errors
     /// With the reason why there is none; the cursor then stays.
-    pub fn step(
+    pub(crate) fn step(
         &mut self,
         processes: &Processes,
         state: &UserState<'_>,

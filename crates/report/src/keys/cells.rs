@@ -138,7 +138,7 @@ impl<'a> Cells<'a> {
     }
 
     /// Whether the row's symbol is only an address.
-    pub fn is_unnamed(&self, row: &Row) -> bool {
+    pub(crate) fn is_unnamed(&self, row: &Row) -> bool {
         self.site(row).is_none_or(|site| {
             let function = site.function(self.profile());
             function.unnamed.is_some() && site.kind != SiteKind::Dso

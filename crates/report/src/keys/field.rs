@@ -126,7 +126,7 @@ impl Field {
     }
 
     /// Its heading; beside a `Children` column, overhead is called `Self`.
-    pub fn heading(self, beside_children: bool) -> &'static str {
+    pub(crate) fn heading(self, beside_children: bool) -> &'static str {
         match self {
             Self::Children => "Children",
             Self::Overhead if beside_children => "Self",
@@ -157,7 +157,7 @@ impl Field {
     }
 
     /// The weight shown in a row.
-    pub fn weight(self, row: &Row) -> Option<Weight> {
+    pub(crate) fn weight(self, row: &Row) -> Option<Weight> {
         match self {
             Self::Children => Some(row.total),
             Self::Overhead | Self::Samples | Self::Period | Self::Interval => Some(row.own),

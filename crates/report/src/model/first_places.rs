@@ -61,7 +61,7 @@ pub(super) fn frames(scene: &Scene<'_>, stack: StackId) -> Vec<SiteId> {
 }
 
 /// The frame that a sample with these frames belongs to; see
-/// [`super::CallTree::self_site`].
+/// `CallTree::self_site`.
 pub(super) fn self_site(scene: &Scene<'_>, frames: &[SiteId]) -> Option<SiteId> {
     let &own = frames.first()?;
     let is_host = |&site: &SiteId| scene.sites().get(site).kind != SiteKind::Inline;

@@ -201,11 +201,6 @@ impl<T: Borrow<CallTree>, K: AsRef<[u32]>> Growth<T, K> {
         self.node(id).parent
     }
 
-    /// How many nodes lie between it and the root.
-    pub fn depth(&self, id: GrowId) -> u32 {
-        self.node(id).depth
-    }
-
     /// Weight of the samples whose stack ends at this node.
     pub fn own(&self, id: GrowId) -> Weight {
         self.node(id).own

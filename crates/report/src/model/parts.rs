@@ -130,12 +130,12 @@ impl Parts {
     }
 
     /// The samples of a group.
-    pub fn part(&self, id: GroupId) -> Option<&Part> {
+    pub(crate) fn part(&self, id: GroupId) -> Option<&Part> {
         self.parts.get(id.0 as usize)
     }
 
     /// Weight of the scope: also what filters hide.
-    pub fn scope_total(&self) -> Weight {
+    pub(crate) fn scope_total(&self) -> Weight {
         self.scope_total
     }
 }

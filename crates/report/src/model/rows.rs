@@ -33,7 +33,7 @@ impl RowsOptions {
 pub struct RowKey {
     /// Its group; see [`Rows::group`].
     pub group: GroupId,
-    /// Its frame's number in [`Rows::keys_of_sites`]; `u32::MAX` for samples
+    /// Its frame's number in `Rows::keys_of_sites`; `u32::MAX` for samples
     /// without a frame.
     pub frame: u32,
 }
@@ -141,8 +141,8 @@ impl Rows {
     }
 
     /// The samples of a group as a tree, for callers and callees (see
-    /// [`super::Growth`], with [`Rows::keys_of_sites`]).
-    pub fn part(&self, group: GroupId) -> Option<&Part> {
+    /// [`super::Growth`], with `Rows::keys_of_sites`).
+    pub(crate) fn part(&self, group: GroupId) -> Option<&Part> {
         self.parts.part(group)
     }
 
@@ -152,7 +152,7 @@ impl Rows {
     }
 
     /// Weight of the scope: also what filters hide.
-    pub fn scope_total(&self) -> Weight {
+    pub(crate) fn scope_total(&self) -> Weight {
         self.parts.scope_total()
     }
 

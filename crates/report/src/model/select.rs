@@ -11,7 +11,7 @@ pub struct Selection {
     pub event: EventId,
     /// Samples outside do not exist for the view: its 100 % is what is inside.
     pub scope: Scope,
-    /// Samples that do not pass are hidden; [`super::Scene::scope_total`]
+    /// Samples that do not pass are hidden; `Scene::scope_total`
     /// still counts them, as `perf report --percentage absolute` does.
     pub filter: Filter,
     /// Changes to the stacks, applied in order.

@@ -48,7 +48,7 @@ impl Weight {
 
     /// What is left without `part`, at least nothing.
     #[must_use]
-    pub fn without(self, part: Self) -> Self {
+    pub(crate) fn without(self, part: Self) -> Self {
         Self {
             period: self.period.saturating_sub(part.period),
             samples: self.samples.saturating_sub(part.samples),

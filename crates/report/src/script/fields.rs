@@ -151,7 +151,7 @@ impl Fields {
 
     /// Without `field`.
     #[must_use]
-    pub const fn without(self, field: Field) -> Self {
+    pub(crate) const fn without(self, field: Field) -> Self {
         Self(self.0 & !(1 << field as u8))
     }
 
