@@ -239,8 +239,7 @@ fn each_option_asks_the_kernel_for_what_perf_asks() {
             for difference in differences(attr, other) {
                 let listed = DIFFERENCES.iter().position(|(listed, words, _)| {
                     let applies = |word: &&str| options.contains(*word);
-                    *listed == difference
-                        && (words.is_empty() || words.iter().any(|it| applies(&it)))
+                    *listed == difference && (words.is_empty() || words.iter().any(applies))
                 });
                 match listed {
                     Some(place) => drop(seen.insert(place)),

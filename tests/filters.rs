@@ -208,6 +208,13 @@ fn each_event_counts_in_its_cgroup() {
     ]);
     let json: serde_json::Value = serde_json::from_slice(&stats.stdout).expect("JSON");
     assert_eq!(json["events"][0]["samples"], 500);
+}
+
+#[test]
+fn a_cgroup_that_is_not_there_is_told() {
+    if !has_tracepoints("a_cgroup_that_is_not_there_is_told") {
+        return;
+    }
     for (command, list, words) in [
         (
             "stat",

@@ -122,7 +122,7 @@ fn what_is_wrong_is_refused_by_name_with_exit_code_2() {
         (&["-e", "cycels", "true"][..], "did you mean cycles?"),
         (&["-e", "cpu-clock:x", "true"], "'x'"),
         (&["--affinity", "node", "true"], "--affinity"),
-        (&["-z", "true"], "--compression-level"),
+        (&["-z23", "true"], "--compression-level"),
         (&["-G", "some", "true"], "-a"),
         (&["-F", "0", "true"], "frequency"),
         (&["--call-graph", "magic", "true"], "dwarf"),

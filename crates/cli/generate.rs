@@ -59,7 +59,8 @@ fn manual(mut command: clap::Command) -> io::Result<String> {
     for part in command.get_subcommands() {
         let name = part.get_name();
         // They are sections of this page, no pages of their own.
-        page = page.replace(&format!("prof\\-{name}(1)"), &format!("prof {name}"));
+        let reference = format!("prof\\-{}(1)", name.replace('-', "\\-"));
+        page = page.replace(&reference, &format!("prof {name}"));
         // `help` has the other commands below it.
         if !part.is_hide_set() && name != "help" {
             page.push_str(&command_section(part)?);

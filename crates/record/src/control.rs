@@ -145,7 +145,8 @@ impl Control {
         let attached = matches!(options.target, Target::Processes(_) | Target::Threads(_));
         loop {
             let elapsed = began.elapsed();
-            while let Some((_, is_on)) = changes.pop_front_if(|(at, _)| elapsed >= *at) {
+            while let Some(&(_, is_on)) = changes.front().filter(|(at, _)| elapsed >= *at) {
+                changes.pop_front();
                 switch(set, is_on);
             }
             shared.told().iter().for_each(|line| notices(line));

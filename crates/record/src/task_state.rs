@@ -213,8 +213,9 @@ impl Known {
 
     /// Forgets tasks that ended long before `now`.
     fn forget_ended(&mut self, now: u64) {
-        let is_over = |&mut (_, time): &mut (i32, u64)| time.saturating_add(LINGERS) <= now;
-        while let Some((tid, time)) = self.ended.pop_front_if(is_over) {
+        let is_over = |&&(_, time): &&(i32, u64)| time.saturating_add(LINGERS) <= now;
+        while let Some(&(tid, time)) = self.ended.front().filter(is_over) {
+            self.ended.pop_front();
             let Some(&pid) = self.threads.get(&tid) else {
                 continue;
             };

@@ -364,20 +364,19 @@ impl Asked<'_> {
                 known: markers::names(binary),
             });
         }
-        let attrs =
-            found.into_iter().map(|marker| {
-                let mut attr = EventAttr {
-                    config2: marker.at.0,
-                    ..attr.clone()
-                };
-                match marker.semaphore {
-                Some(offset) => pmu.put("ref_ctr_offset", offset, &mut attr).ok_or(Why::NoPmu(
-                    "the marker has a semaphore, which this kernel cannot set (Linux 4.20 can)",
-                ))?,
-                None => (),
+        let attrs = found.into_iter().map(|marker| {
+            let mut attr = EventAttr {
+                config2: marker.at.0,
+                ..attr.clone()
+            };
+            if let Some(offset) = marker.semaphore {
+                pmu.put("ref_ctr_offset", offset, &mut attr)
+                    .ok_or(Why::NoPmu(
+                        "the marker has a semaphore, which this kernel cannot set (Linux 4.20 can)",
+                    ))?;
             }
-                Ok(attr)
-            });
+            Ok(attr)
+        });
         let attrs: Result<Vec<_>, Why> = attrs.collect();
         self.specs(path, attrs?)
     }
