@@ -118,6 +118,8 @@ pub struct Trust {
     /// Samples whose user stack did not reach its thread's start, by the dso
     /// of the outermost frame found and the reason.
     pub unrooted_by_dso: BTreeMap<(DsoId, ChainEnd), u64>,
+    /// How many of `chain_ends` ended in code that was made at run time.
+    pub unrooted_jit: BTreeMap<ChainEnd, u64>,
     /// Frames in samples' stacks, and of these those without a name.
     pub frames: u64,
     /// Frames without a name, weighted by samples, by dso and reason.

@@ -415,21 +415,52 @@ fn cut_stacks(profile: &Profile, caveats: &mut Vec<Caveat>) {
         .collect();
     ends.sort_by_key(|&(end, count)| (std::cmp::Reverse(count), end));
     for (end, count) in ends {
-        let (cause, cure) = match chain_end(end, trust.chain_source) {
-            (cause, LARGER_PIECE) if copies_most(profile) => (cause, SOONER),
-            known => known,
-        };
-        let modules = trust
-            .unrooted_by_dso
-            .iter()
-            .filter(|((_, reason), _)| *reason == end)
-            .map(|(&(dso, _), &count)| (dso, count));
-        caveats.push(Caveat {
-            what: format!("{} of user stacks are cut short", percent(count, judged)),
-            cause: format!("{cause}{}", in_modules(profile, modules)),
-            cure: cure.into(),
-            share: Some(share(count, judged)),
-        });
+        // Nobody can build code anew that a program makes while it runs.
+        let is_bare = matches!(end, ChainEnd::NoUnwindInfo | ChainEnd::BrokenFramePointers);
+        let jit = trust.unrooted_jit.get(&end).copied();
+        let jit = jit.filter(|_| is_bare).unwrap_or(0).min(count);
+        for (is_jit, count) in [(true, jit), (false, count - jit)] {
+            if count == 0 {
+                continue;
+            }
+            let (cause, cure) = match chain_end(end, trust.chain_source) {
+                _ if is_jit => made_at_run_time(profile),
+                (cause, LARGER_PIECE) if copies_most(profile) => (cause, SOONER),
+                known => known,
+            };
+            let is_of_these = |dso: DsoId| match profile.dso(dso).kind {
+                DsoKind::Jit => is_jit || !is_bare,
+                _ => !is_jit,
+            };
+            let modules = trust
+                .unrooted_by_dso
+                .iter()
+                .filter(|((dso, reason), _)| *reason == end && is_of_these(*dso))
+                .map(|(&(dso, _), &count)| (dso, count));
+            caveats.push(Caveat {
+                what: format!("{} of user stacks are cut short", percent(count, judged)),
+                cause: format!("{cause}{}", in_modules(profile, modules)),
+                cure: cure.into(),
+                share: Some(share(count, judged)),
+            });
+        }
+    }
+}
+
+/// Cause and cure of a stack that ends in code without a file.
+fn made_at_run_time(profile: &Profile) -> (&'static str, &'static str) {
+    const CAUSE: &str = "the code was made at run time, without unwind information";
+    let mut modules = profile.dsos.iter();
+    let is_java = modules.any(|dso| profile.name(dso.short_name) == "libjvm.so");
+    match is_java {
+        true => (
+            CAUSE,
+            "run java -XX:+PreserveFramePointer and record with --call-graph fp",
+        ),
+        false => (
+            CAUSE,
+            "record with --call-graph fp, if the runtime keeps frame pointers (node does)",
+        ),
     }
 }
 
@@ -584,11 +615,13 @@ pub fn unnamed(reason: UnnamedReason) -> (&'static str, &'static str) {
         ),
         UnnamedReason::NoPerfMap => (
             "the code was made at run time, and no list of its functions was found",
-            "let the runtime write a perf map (node --perf-basic-prof, java -XX:+DumpPerfMapAtExit)",
+            "let the runtime write a perf map (node --perf-basic-prof, \
+             java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit)",
         ),
         UnnamedReason::NotInPerfMap => (
             "code made at run time that its perf map or jitdump does not name",
-            "let the runtime write the map at its end (java -XX:+DumpPerfMapAtExit)",
+            "let the runtime write the map at its end \
+             (java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit)",
         ),
         UnnamedReason::PerfMapRefused(fault) => jit_file_fault(fault),
         _ => ("the reason is not known to this version", ""),
@@ -694,6 +727,38 @@ mod tests {
         let words = |lines: &[String]| lines.join(" ").split_whitespace().count();
         assert_eq!(words(&narrow), words(&lines(&profile)));
         assert_eq!(wrapped("a longword b", 6), ["a", "  longword", "  b"]);
+    }
+
+    #[test]
+    fn code_made_at_run_time_cannot_be_built_anew() {
+        let told = |library: &str, of_jit| {
+            let mut sketch = Sketch::new();
+            let code = sketch.dso("[JIT] tid 7", DsoKind::Jit);
+            let app = sketch.dso(library, DsoKind::File);
+            let trust = &mut sketch.profile.trust;
+            let end = ChainEnd::NoUnwindInfo;
+            trust.chain_ends.insert(end, 10);
+            trust.unrooted_jit.insert(end, of_jit);
+            trust.unrooted_by_dso.insert((code, end), of_jit);
+            trust.unrooted_by_dso.insert((app, end), 10 - of_jit);
+            let mut caveats = Vec::new();
+            cut_stacks(&sketch.profile, &mut caveats);
+            caveats
+        };
+        let java = told("libjvm.so", 8);
+        let [code, rest] = &java[..] else {
+            panic!("{java:?}");
+        };
+        assert!(code.what.starts_with("80.0 %"), "{code:?}");
+        assert!(code.cause.ends_with("([JIT] tid 7 8)"), "{code:?}");
+        assert!(code.cure.contains("-XX:+PreserveFramePointer"), "{code:?}");
+        assert!(rest.what.starts_with("20.0 %"), "{rest:?}");
+        assert!(rest.cause.ends_with("(libjvm.so 2)"), "{rest:?}");
+        assert!(rest.cure.contains("-fasynchronous"), "{rest:?}");
+        let other = told("app", 10);
+        assert_eq!(other.len(), 1, "{other:?}");
+        assert!(!other[0].cure.contains("java"), "{other:?}");
+        assert!(!other[0].cure.contains("-fasynchronous"), "{other:?}");
     }
 
     #[test]

@@ -103,6 +103,10 @@ fn believe_recorder(
         })
         .collect();
     for ((path, end), &count) in &summary.unrooted {
+        if prof_live::is_anonymous(path.as_bytes()) {
+            let known = trust.unrooted_jit.entry(*end).or_default();
+            *known = known.saturating_add(count);
+        }
         if let Some(&dso) = by_path.get(path.as_str()) {
             let known = trust.unrooted_by_dso.entry((dso, *end)).or_default();
             *known = known.saturating_add(count);
@@ -313,6 +317,9 @@ fn add_end(
     {
         let dso = profile.location(outermost).dso;
         *trust.unrooted_by_dso.entry((dso, end)).or_default() += count;
+        if profile.dso(dso).kind == DsoKind::Jit {
+            *trust.unrooted_jit.entry(end).or_default() += count;
+        }
     }
 }
 
