@@ -74,18 +74,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     if events.is_empty() {
         if let Some(why) = why_none(&args.filter) {
-            anyhow::bail!("{why}\n  try: prof doctor, which has the command that helps");
+            anyhow::bail!("{why}\n  try: prof doctor");
         }
         if let Some(why) = hidden(&args.filter).first() {
-            anyhow::bail!("{why}\n  try: prof doctor, which has the command that helps");
+            anyhow::bail!("{why}\n  try: prof doctor");
         }
         let filter = args.filter.join(" ");
         anyhow::bail!("no event is called {filter}\n  try: prof list");
     }
     for why in hidden(&args.filter) {
-        say(&format!(
-            "{why}\n  try: prof doctor, which has the command that helps"
-        ));
+        say(&format!("{why}\n  try: prof doctor"));
     }
     Ok(Outcome::Done)
 }

@@ -139,7 +139,7 @@ pub fn why_none(filters: &[String]) -> Option<String> {
     if !filters.iter().any(of_tracepoints) {
         return None;
     }
-    let why = no_tracepoints(&Environment::read())?;
+    let why = Environment::read().no_tracefs()?;
     Some(format!("tracepoints cannot be listed: {why}"))
 }
 
@@ -151,7 +151,7 @@ pub fn hidden(filters: &[String]) -> Vec<String> {
     };
     let mut hidden = Vec::new();
     if wanted(Category::Tracepoint)
-        && let Some(why) = no_tracepoints(&Environment::read())
+        && let Some(why) = Environment::read().no_tracefs()
     {
         hidden.push(format!("tracepoints are not listed: {why}"));
     }
@@ -163,17 +163,6 @@ pub fn hidden(filters: &[String]) -> Vec<String> {
         ));
     }
     hidden
-}
-
-/// Why tracepoints cannot be listed; `None` if they can.
-fn no_tracepoints(environment: &Environment) -> Option<String> {
-    match &environment.tracefs {
-        None => Some("tracefs is not mounted".to_owned()),
-        Some(at) if !environment.tracefs_readable => {
-            Some(format!("{at} is not readable for this user"))
-        }
-        Some(_) => None,
-    }
 }
 
 fn matches(event: &ListedEvent, filter: &str) -> bool {
@@ -342,7 +331,9 @@ fn patterns(environment: &Environment, events: &mut Vec<ListedEvent>) {
         true => None,
         false => Some(format!("this kernel has no {pmu}s")),
     };
-    let no_tracefs = no_tracepoints(environment).map(|why| format!("{why}, see prof doctor"));
+    let no_tracefs = environment
+        .no_tracefs()
+        .map(|why| format!("{why}, see prof doctor"));
     for (name, lacking) in [
         ("SUBSYSTEM:TRACEPOINT", no_tracefs),
         ("rNNN", raw.clone()),

@@ -3,6 +3,7 @@
 use super::attempts::{Attempts, EVERY_KERNEL_HAS};
 use prof_sys::settings::Settings;
 use std::fs;
+use std::io;
 use std::path::Path;
 
 /// A capability that matters for profiling: its bit in `CapEff`.
@@ -63,6 +64,9 @@ pub struct Environment {
     /// Whether the files of its events can be read: their ids, to record them,
     /// and their formats, to show them.
     pub tracefs_readable: bool,
+    /// Whether the list of mounts names tracefs where there is none: something
+    /// else was mounted above it, as containers do with /sys.
+    pub tracefs_hidden: bool,
     /// Whether this process is in a user namespace of its own, where
     /// capabilities do not reach the kernel's events.
     pub user_namespace: bool,
@@ -118,7 +122,10 @@ impl Environment {
             pmus: names(&root.join("sys/bus/event_source/devices")),
             virtual_machine: text("proc/cpuinfo").contains(" hypervisor"),
             kernel_symbols: first_address_is_real(&root.join("proc/kallsyms")),
-            tracefs_readable: events.is_some_and(|events| has_readable_event(&events)),
+            tracefs_readable: events
+                .as_deref()
+                .is_some_and(|events| has_readable_event(events)),
+            tracefs_hidden: events.is_some_and(|events| is_absent(&events)),
             tracefs,
             user_namespace: is_of_a_user_namespace(&text("proc/self/uid_map")),
             seccomp: field(&status, "Seccomp:").is_some_and(|mode| mode.trim() == "2"),
@@ -129,6 +136,20 @@ impl Environment {
     /// Whether this process has a capability.
     pub fn has(&self, capability: Capability) -> bool {
         self.capabilities & 1 << capability.0 != 0
+    }
+
+    /// Why no tracepoint can be looked up; `None` if they can.
+    pub(crate) fn no_tracefs(&self) -> Option<String> {
+        match &self.tracefs {
+            None => Some("tracefs is not mounted".to_owned()),
+            Some(at) if self.tracefs_hidden => Some(format!(
+                "{at} is hidden by another mount above it, as in containers"
+            )),
+            Some(at) if !self.tracefs_readable => {
+                Some(format!("{at} is not readable for this user"))
+            }
+            Some(_) => None,
+        }
     }
 
     /// Whether `perf_event_paranoid` does not apply to this process.
@@ -206,6 +227,11 @@ fn has_readable_event(events: &Path) -> bool {
         .all(|name| fs::read(event.join(name)).is_ok_and(|text| !text.is_empty()))
 }
 
+/// Whether nothing is there; what may not be looked at may be there.
+fn is_absent(path: &Path) -> bool {
+    fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
 /// Only the beginning is read: the whole list takes the kernel 30 ms.
 fn first_address_is_real(kallsyms: &Path) -> bool {
     use std::io::Read;
@@ -257,8 +283,15 @@ mod tests {
             "x /sys/kernel/debug/tracing tracefs rw 0 0\nx /sys/kernel/tracing tracefs rw 0 0\n",
         );
         let event = "sys/kernel/tracing/events/sched/sched_switch";
+        let found = Environment::read_under(root);
+        assert!(found.tracefs_hidden && !found.tracefs_readable);
+        let why = found.no_tracefs().expect("there is none");
+        assert!(why.contains("hidden"), "{why}");
         put(root, &format!("{event}/id"), "314\n");
-        assert!(!Environment::read_under(root).tracefs_readable);
+        let found = Environment::read_under(root);
+        assert!(!found.tracefs_hidden && !found.tracefs_readable);
+        let why = found.no_tracefs().expect("not readable");
+        assert!(why.contains("not readable for this user"), "{why}");
         put(root, &format!("{event}/format"), "name: sched_switch\n");
         put(root, "proc/sys/kernel/perf_event_paranoid", "-1\n");
         put(root, "proc/sys/kernel/yama/ptrace_scope", "2\n");
@@ -281,6 +314,7 @@ mod tests {
         assert_eq!(found.memlock_limit, Some(8_388_608));
         assert_eq!(found.tracefs.as_deref(), Some("/sys/kernel/tracing"));
         assert!(found.tracefs_readable && found.kernel_symbols);
+        assert_eq!(found.no_tracefs(), None);
         assert_eq!((found.paranoid, found.ptrace_scope), (Some(-1), Some(2)));
         assert_eq!(found.kptr_restrict, None);
         assert_eq!(found.cpu_time_percent, Some(25));

@@ -270,15 +270,14 @@ fn hardware_events(environment: &Environment) -> Finding {
 
 fn tracepoints(environment: &Environment) -> Finding {
     let thing = ("tracepoints", "tracepoints (-e sched:sched_switch)");
-    let Some(at) = &environment.tracefs else {
-        let mount = "sudo mount -t tracefs tracefs /sys/kernel/tracing";
-        let why = "tracefs is not mounted";
-        return Finding::lacks(thing, State::No, why, Some(mount.to_owned()));
-    };
-    if !environment.tracefs_readable {
-        let why = format!("{at} is not readable for this user");
-        let fix = format!("sudo mount -o remount,mode=750,gid=$(id -g) {at}");
-        return Finding::lacks(thing, State::No, why, Some(fix));
+    let at = environment.tracefs.as_deref().unwrap_or_default();
+    if let Some(why) = environment.no_tracefs() {
+        let fix = match (at, environment.tracefs_hidden) {
+            ("", _) => Some("sudo mount -t tracefs tracefs /sys/kernel/tracing".to_owned()),
+            (_, true) => None,
+            (at, false) => Some(format!("sudo mount -o remount,mode=750,gid=$(id -g) {at}")),
+        };
+        return Finding::lacks(thing, State::No, why, fix);
     }
     let by_setting =
         environment.may_use_all_events() || environment.paranoid.is_some_and(|level| level <= -1);
