@@ -74,6 +74,22 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("cycles:ukhGHIpSDWeP", "perf 6.1 tries again without :p"),
 ];
 
+/// What perf 6.1 does not know and 7.2 does: not judged where the installed perf
+/// is the only one.
+const OF_NEWER_PERFS: [&str; 11] = [
+    "cpu-clock:X",
+    "cpu-clock/config3=1/",
+    "cpu-clock/config4=1/",
+    "cpu-clock/cpu=0/",
+    "software/cpu-clock/",
+    "software/cpu-clock,period=7/",
+    "software/cpu-clock/u",
+    "mem:0x1000/8:w/name=x/",
+    "mem:0x1000/name=watch/",
+    "CPU-CLOCK",
+    "Cycles",
+];
+
 /// The numbers of a field in one form; without what perf 7.2 says behind it.
 fn number(text: &str) -> u64 {
     let word = text.split_whitespace().next().unwrap_or_default();
@@ -174,13 +190,22 @@ fn event_specs_are_taken_refused_and_named_as_by_perf() {
     let perfs = perfs(test);
     let mut wrong = Vec::new();
     let mut compared = 0;
-    for spec in list.lines().filter(|line| !line.starts_with('#')) {
+    let is_judged = |spec: &&str| {
+        let is_too_new = perfs.len() == 1 && OF_NEWER_PERFS.contains(spec);
+        !spec.starts_with('#') && !is_too_new
+    };
+    for spec in list.lines().filter(is_judged) {
         compared += 1;
         let ours = by_prof(spec);
-        let theirs: Vec<_> = perfs.iter().map(|perf| by_perf(perf, spec)).collect();
-        let is_same = theirs.iter().any(|(verdict, names)| {
-            let named = names.is_empty() || *names == ours.1;
-            *verdict == ours.0 && named
+        // One that agrees is enough: the other is not asked then, since a start
+        // of perf 7.2 takes long.
+        let mut theirs = Vec::new();
+        let is_same = perfs.iter().any(|perf| {
+            let (verdict, names) = by_perf(perf, spec);
+            let named = names.is_empty() || names == ours.1;
+            let is_same = verdict == ours.0 && named;
+            theirs.push((verdict, names));
+            is_same
         });
         let is_listed = DIFFERENCES.iter().any(|(listed, _)| *listed == spec);
         if is_same == is_listed {
