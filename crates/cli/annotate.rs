@@ -39,12 +39,12 @@ pub(crate) struct Args {
     /// The function, as for perf
     #[arg(short, long = "symbol", value_name = "SYMBOL")]
     symbol: Option<String>,
-    /// Only functions of these modules
+    /// Only functions of these dsos
     #[arg(
         short,
         long = "dsos",
         alias = "dso",
-        value_name = "MODULE,…",
+        value_name = "DSO,…",
         value_delimiter = ','
     )]
     dsos: Vec<String>,
@@ -91,7 +91,7 @@ struct TextArgs {
     /// First list the source lines, heaviest first
     #[arg(short = 'l', long)]
     print_line: bool,
-    /// Show whole paths of modules and sources
+    /// Show whole paths of dsos and sources
     #[arg(short = 'P', long)]
     full_paths: bool,
     /// Show whole names of functions, also where the terminal has no room for them

@@ -62,7 +62,7 @@ pub(crate) struct Args {
     /// With -c: only rows of both recordings, shares before of these alone
     #[arg(short, long, requires = "compute")]
     baseline_only: bool,
-    /// Only samples taken in these modules
+    /// Only samples taken in these dsos
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
     dsos: Vec<String>,
     /// Only threads of these names

@@ -86,7 +86,7 @@ Examples:
   prof report                            look around in a terminal
   prof report --stdio | head -50         what costs most
   prof report --no-children -s sym       functions by their own cost
-  prof report -s dso --percent-limit 1   modules above 1 %
+  prof report -s dso --percent-limit 1   dsos above 1 %
   prof report --json > report.json       for a program
   prof report --html report.html         a page to send";
 
@@ -96,7 +96,7 @@ Examples:
   prof report                            look around in a terminal
   prof report --stdio | head -50         what costs most
   prof report --no-children -s sym       functions by their own cost
-  prof report -s dso --percent-limit 1   modules above 1 %
+  prof report -s dso --percent-limit 1   dsos above 1 %
   prof report --json > report.json       for a program
 
 --json writes one object. Names stay as they are from version to version, new
@@ -166,7 +166,7 @@ struct Form {
     /// Show only the threads and what they had mapped in the end
     #[arg(long, group = "instead", conflicts_with_all = ["json", "csv"])]
     mmaps: bool,
-    /// Tell paths of modules, and of each symbol the address where it was first
+    /// Tell paths of dsos, and of each symbol the address where it was first
     /// seen and the file its name is from: d the mapped one, b a debug file,
     /// B or D perf's cache, k kallsyms, v a vmlinux, j a JIT compiler's list
     #[arg(short, long)]
@@ -287,7 +287,7 @@ struct Filters {
     /// Only threads of these names
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
     comms: Vec<String>,
-    /// Only samples taken in these modules
+    /// Only samples taken in these dsos
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
     dsos: Vec<String>,
     /// Only samples taken in these functions

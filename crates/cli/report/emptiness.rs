@@ -97,7 +97,7 @@ impl Asked<'_> {
         let symbols = names(&mut profile.functions.iter().map(|function| function.name));
         let lists = [
             ("thread", &self.filters.comms, comms),
-            ("module", &self.filters.dsos, dsos),
+            ("dso", &self.filters.dsos, dsos),
             ("function", &self.filters.symbols, symbols),
         ];
         let mut said = false;

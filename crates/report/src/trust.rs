@@ -25,8 +25,8 @@ pub struct Caveat {
     share: Option<f64>,
 }
 
-/// Parts of modules named in one line.
-const NAMED_MODULES: usize = 3;
+/// Parts of dsos named in one line.
+const NAMED_DSOS: usize = 3;
 
 /// Caveats about a smaller share, in percent, are named in one line together.
 const LEAST_OF_ITS_OWN: f64 = 1.0;
@@ -432,14 +432,14 @@ fn cut_stacks(profile: &Profile, caveats: &mut Vec<Caveat>) {
                 DsoKind::Jit => is_jit || !is_bare,
                 _ => !is_jit,
             };
-            let modules = trust
+            let dsos = trust
                 .unrooted_by_dso
                 .iter()
                 .filter(|((dso, reason), _)| *reason == end && is_of_these(*dso))
                 .map(|(&(dso, _), &count)| (dso, count));
             caveats.push(Caveat {
                 what: format!("{} of user stacks are cut short", percent(count, judged)),
-                cause: format!("{cause}{}", in_modules(profile, modules)),
+                cause: format!("{cause}{}", in_dsos(profile, dsos)),
                 cure: cure.into(),
                 share: Some(share(count, judged)),
             });
@@ -450,8 +450,8 @@ fn cut_stacks(profile: &Profile, caveats: &mut Vec<Caveat>) {
 /// Cause and cure of a stack that ends in code without a file.
 fn made_at_run_time(profile: &Profile) -> (&'static str, &'static str) {
     const CAUSE: &str = "the code was made at run time, without unwind information";
-    let mut modules = profile.dsos.iter();
-    let is_java = modules.any(|dso| profile.name(dso.short_name) == "libjvm.so");
+    let mut dsos = profile.dsos.iter();
+    let is_java = dsos.any(|dso| profile.name(dso.short_name) == "libjvm.so");
     match is_java {
         true => (
             CAUSE,
@@ -489,14 +489,14 @@ fn unnamed_frames(profile: &Profile, caveats: &mut Vec<Caveat>) {
             (UnnamedReason::FileMissing, _) if in_kernel => NO_KERNEL,
             _ => unnamed(reason),
         };
-        let modules = trust
+        let dsos = trust
             .unnamed
             .iter()
             .filter(|((dso, other), _)| *other == reason && is_kernel(*dso) == in_kernel)
             .map(|(&(dso, _), &count)| (dso, count));
         caveats.push(Caveat {
             what: format!("{} of frames have no name", percent(count, trust.frames)),
-            cause: format!("{cause}{}", in_modules(profile, modules)),
+            cause: format!("{cause}{}", in_dsos(profile, dsos)),
             cure: cure.into(),
             share: Some(share(count, trust.frames)),
         });
@@ -504,16 +504,16 @@ fn unnamed_frames(profile: &Profile, caveats: &mut Vec<Caveat>) {
 }
 
 /// ` (libc.so.6 12, app 3, 2 more)`, most first.
-fn in_modules(profile: &Profile, modules: impl Iterator<Item = (DsoId, u64)>) -> String {
-    let mut modules: Vec<(DsoId, u64)> = modules.collect();
-    modules.sort_by_key(|&(dso, count)| (std::cmp::Reverse(count), dso));
-    let mut named: Vec<String> = modules
+fn in_dsos(profile: &Profile, dsos: impl Iterator<Item = (DsoId, u64)>) -> String {
+    let mut dsos: Vec<(DsoId, u64)> = dsos.collect();
+    dsos.sort_by_key(|&(dso, count)| (std::cmp::Reverse(count), dso));
+    let mut named: Vec<String> = dsos
         .iter()
-        .take(NAMED_MODULES)
+        .take(NAMED_DSOS)
         .map(|&(dso, count)| format!("{} {count}", profile.name(profile.dso(dso).short_name)))
         .collect();
-    if modules.len() > NAMED_MODULES {
-        named.push(format!("{} more", modules.len() - NAMED_MODULES));
+    if dsos.len() > NAMED_DSOS {
+        named.push(format!("{} more", dsos.len() - NAMED_DSOS));
     }
     if named.is_empty() {
         String::new()
@@ -561,17 +561,14 @@ fn chain_end_of_any(end: ChainEnd) -> (&'static str, &'static str) {
             "raise kernel.perf_event_max_stack",
         ),
         ChainEnd::NoUnwindInfo => (
-            "the module has no unwind information",
+            "the dso has no unwind information",
             "build it with -fasynchronous-unwind-tables or frame pointers",
         ),
         ChainEnd::FileMissing => (
-            "the module's file could not be read",
+            "the dso's file could not be read",
             "look at the recording where it was made",
         ),
-        ChainEnd::BadUnwindInfo => (
-            "the module's unwind information is wrong",
-            "rebuild the module",
-        ),
+        ChainEnd::BadUnwindInfo => ("the dso's unwind information is wrong", "rebuild the dso"),
         ChainEnd::Unproven => (
             "what was found as the caller may be wrong, so it is left out",
             "",

@@ -317,7 +317,7 @@ impl App {
             Action::ZoomKernel => self.shared.change(filters::zoom_kernel),
             Action::ZoomDso | Action::MergeDso => match self.selected_dso() {
                 Some(dso) => self.act_on_dso(action, dso),
-                None => self.shared.say("no module is selected"),
+                None => self.shared.say("no dso is selected"),
             },
             // A tab with threads zooms into the selected one itself.
             Action::ZoomThread if self.selected().task.is_some() => return false,

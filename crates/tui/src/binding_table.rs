@@ -159,8 +159,8 @@ static OTHERS: &[Binding] = &[
         Everywhere,
         &["d"],
         A::ZoomDso,
-        "zoom module",
-        "Only the selected module, or all again",
+        "zoom dso",
+        "Only the selected dso, or all again",
     ),
     bind(
         Everywhere,
@@ -194,8 +194,8 @@ static OTHERS: &[Binding] = &[
         Everywhere,
         &["M"],
         A::MergeDso,
-        "merge module",
-        "Count the selected module's frames for their callers",
+        "merge dso",
+        "Count the selected dso's frames for their callers",
     ),
     bind(
         Everywhere,
@@ -404,7 +404,7 @@ static OTHERS: &[Binding] = &[
         &["V"],
         A::ToggleVerbose,
         "verbose",
-        "Modules of chain entries on or off",
+        "Dsos of chain entries on or off",
     ),
     bind(
         Flame,

@@ -61,7 +61,7 @@ fn menus_obey_their_keys_and_clicks() {
     let screen = bench.keys("um").screen();
     let row = screen
         .lines()
-        .position(|line| line.contains("Only the selected module"));
+        .position(|line| line.contains("Only the selected dso"));
     let row = row.and_then(|row| u16::try_from(row).ok());
     let screen = bench.click(20, row.expect("on the screen")).screen();
     assert!(screen.contains(" dso=app"), "{screen}");

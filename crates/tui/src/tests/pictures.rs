@@ -85,7 +85,7 @@ fn help_and_the_palette_come_from_the_bindings() {
     let mut bench = bench();
     insta::assert_snapshot!("help", bench.keys("?").screen());
     insta::assert_snapshot!("palette", bench.keys("^:zoom").screen());
-    // Enter runs the command: only samples of the module.
-    bench.keys("^:zoom module\n");
+    // Enter runs the command: only samples of the dso.
+    bench.keys("^:zoom dso\n");
     assert!(bench.screen().contains(" dso=app"), "{}", bench.screen());
 }

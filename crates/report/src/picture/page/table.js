@@ -5,7 +5,7 @@ class FunctionTable {
         this.page = page;
         this.by = "own";
         this.down = true;
-        const columns = [["own", "Self", "number"], ["total", "Total", "number"], ["count", "Samples", "number"], ["name", "Function", ""], ["module", "Module", ""]];
+        const columns = [["own", "Self", "number"], ["total", "Total", "number"], ["count", "Samples", "number"], ["name", "Function", ""], ["module", "Dso", ""]];
         this.heads = new Map();
         const head = make("div", { class: "row head", role: "row" });
         for (const [key, word, kind] of columns) {
