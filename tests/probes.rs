@@ -199,6 +199,22 @@ fn what_cannot_be_probed_is_told_with_what_can() {
         assert_eq!(run.code, 2, "{event}: {}", run.stderr);
         assert!(run.stderr.contains(words), "{event}: {}", run.stderr);
     }
+    // The target's code is changed at a whole instruction or not at all; the
+    // first of this function has four bytes or more, endbr64 or a mov.
+    if cfg!(target_arch = "x86_64") {
+        for offset in 1..4 {
+            let event = format!("uprobe:libc.so.6:getppid+{offset}");
+            let run = prof(&["stat", "-e", &event, "true"]);
+            assert_eq!(run.code, 2, "{event}: {}", run.stderr);
+            let told = format!("getppid+{offset:#x} is within an instruction");
+            assert!(run.stderr.contains(&told), "{event}: {}", run.stderr);
+            let next = run.stderr.trim_end().rsplit_once("getppid+");
+            let (_, next) = next.expect("the next instruction");
+            let event = format!("uprobe:libc.so.6:getppid+{next}");
+            let run = prof(&["stat", "-e", &event, "true"]);
+            assert!(!run.stderr.contains("within"), "{event}: {}", run.stderr);
+        }
+    }
     if Path::new("/sys/bus/event_source/devices/kprobe").exists() {
         return skipped(test, "this kernel has kprobes");
     }

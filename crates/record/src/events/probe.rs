@@ -14,6 +14,9 @@
 //! `config` the function's return is meant, bits 32 to 63 are where in the file
 //! the semaphore of a marker is (`format/` of the PMU says so).
 //!
+//! An offset from a function of x86-64 must be where an instruction begins; of an
+//! address, and on other machines, that is not checked.
+//!
 //! Source: perf_event_open(2), `kprobe_func`, `uprobe_path`.
 
 pub(super) mod functions;
@@ -73,6 +76,21 @@ pub enum Why {
         path: PathBuf,
         /// The address, as the file has it.
         address: u64,
+    },
+    /// A probe there would change an instruction in its middle.
+    #[error(
+        "{function}+{offset:#x} is within an instruction, which a probe there would break\n  \
+         try: {function}+{before:#x} or {function}+{after:#x}"
+    )]
+    WithinInstruction {
+        /// The function.
+        function: String,
+        /// Bytes from its start, as asked for.
+        offset: u64,
+        /// Where the instruction begins.
+        before: u64,
+        /// Where the next one begins.
+        after: u64,
     },
     /// No such marker.
     #[error("{} has no marker {name}{}", path.display(), listed(.known))]
@@ -338,7 +356,19 @@ impl Asked<'_> {
             Some(address) => vec![binary.address(address)?],
             None => {
                 let (function, offset) = with_offset(place)?;
-                let places = binary.function(function)?.into_iter();
+                let places = binary.function(function)?;
+                for start in &places {
+                    let Some((before, after)) = binary.instruction_around(*start, offset) else {
+                        continue;
+                    };
+                    return Err(Why::WithinInstruction {
+                        function: function.to_owned(),
+                        offset,
+                        before,
+                        after,
+                    });
+                }
+                let places = places.into_iter();
                 places.map(|At(at)| At(at.saturating_add(offset))).collect()
             }
         };

@@ -2,6 +2,7 @@
 
 use super::super::programs::Variable;
 use super::{At, Why};
+use iced_x86::{Decoder, DecoderOptions};
 use object::elf::STT_GNU_IFUNC;
 use object::read::elf::ElfFile64;
 use object::{
@@ -49,6 +50,34 @@ impl Binary {
         }
         let places = addresses.into_iter().map(|svma| self.place(&elf, svma));
         places.collect()
+    }
+
+    /// Where the instruction begins and ends, in bytes from the function's start,
+    /// in the middle of which `offset` is; `None` if an instruction begins there,
+    /// and where that is not checked: in code of other machines than x86-64, where
+    /// the code ends before, and more than 16 MiB behind the start.
+    pub(super) fn instruction_around(&self, At(start): At, offset: u64) -> Option<(u64, u64)> {
+        const FARTHEST: u64 = 16 << 20;
+        let of_x86 = self.elf().ok()?.architecture() == object::Architecture::X86_64;
+        if !of_x86 || offset == 0 || offset > FARTHEST {
+            return None;
+        }
+        // Instructions that begin before it end in these bytes.
+        let code = (&self.cache).read_bytes_at(start, offset).ok()?;
+        let behind = (0..16)
+            .rev()
+            .find_map(|more| (&self.cache).read_bytes_at(start, offset + more).ok());
+        let mut decoder = Decoder::new(64, behind.unwrap_or(code), DecoderOptions::NONE);
+        let mut before = 0;
+        while decoder.can_decode() {
+            let at = decoder.ip();
+            if at >= offset {
+                return (at > offset).then_some((before, at));
+            }
+            before = at;
+            let _ = decoder.decode();
+        }
+        None
     }
 
     /// The place of an address as the file has it (`nm` shows those).
