@@ -71,8 +71,9 @@ fn more_files_than_are_kept_open_cost_no_more() {
             "{open} files open: they are not those of the program"
         );
         assert!(open <= MOST_OPEN, "{open} files open");
-        // A sample each at 2500 Hz, and at least every other one has one.
-        assert!(used.len() >= count / 2, "{} of {count} files", used.len());
+        // A sample each at 2500 Hz; fewer are whole for a plain user, for whom
+        // deep stacks are not read while the thread stands still.
+        assert!(used.len() >= count / 8, "{} of {count} files", used.len());
         memory.push(number("kib "));
     }
     // Four times as many files: what is known of each mapping, not the files.

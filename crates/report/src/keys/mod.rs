@@ -1,9 +1,9 @@
 //! Sort keys: what the rows of a table are told apart by.
 //!
-//! A key is one [`Spec`]: its name after `--sort` (which JSON and CSV have,
+//! A key is one `Spec`: its name after `--sort` (which JSON and CSV have,
 //! too), its heading, what it tells apart, how rows compare by it and what
 //! its cells show. To add one: a constant in the file of its kind, and its
-//! line in [`ALL`]. Tables of text, CSV, JSON and the terminal UI ask the key,
+//! line in `ALL`. Tables of text, CSV, JSON and the terminal UI ask the key,
 //! and know none by name but those that perf treats otherwise.
 
 mod branch;

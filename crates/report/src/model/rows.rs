@@ -31,7 +31,7 @@ impl RowsOptions {
 /// Identity of a row, comparable within one table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct RowKey {
-    /// Its group; see [`Rows::group`].
+    /// The number of its group in the table.
     pub group: GroupId,
     /// Its frame's number in `Rows::keys_of_sites`; `u32::MAX` for samples
     /// without a frame.

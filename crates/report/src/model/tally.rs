@@ -78,7 +78,7 @@ impl Sum for Weight {
     }
 }
 
-/// A handle to a [`Group`].
+/// A handle to a `Group`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct GroupId(pub u32);
 
