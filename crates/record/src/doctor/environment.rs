@@ -122,9 +122,7 @@ impl Environment {
             pmus: names(&root.join("sys/bus/event_source/devices")),
             virtual_machine: text("proc/cpuinfo").contains(" hypervisor"),
             kernel_symbols: first_address_is_real(&root.join("proc/kallsyms")),
-            tracefs_readable: events
-                .as_deref()
-                .is_some_and(|events| has_readable_event(events)),
+            tracefs_readable: events.as_deref().is_some_and(has_readable_event),
             tracefs_hidden: events.is_some_and(|events| is_absent(&events)),
             tracefs,
             user_namespace: is_of_a_user_namespace(&text("proc/self/uid_map")),
