@@ -186,8 +186,6 @@ impl Line {
             (_, None) => String::new(),
             (Computation::Ratio, Some(value)) => format!("{value:.6}"),
             (Computation::WeightedDiff(..), Some(value)) => format!("{value:.0}"),
-            // perf shows no change that rounds to nothing.
-            (_, Some(value)) if value.abs() < 0.01 => String::new(),
             (_, Some(value)) => format!("{value:+.2}%"),
         };
         Self {
