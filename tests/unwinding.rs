@@ -129,8 +129,11 @@ fn no_chain_of_a_program_without_frame_pointers_is_wrong() {
         let rooted = chains.iter().filter(is_rooted).count();
         // Where others take the CPUs the reader comes too late for many: the
         // program goes on meanwhile.
+        // Without the right to see the kernel deep stacks are not read while
+        // the thread stands still.
+        let sees_kernel = rustix::process::geteuid().is_root();
         let least = match (rate, is_quiet) {
-            ("999", true) => 80,
+            ("999", true) if sees_kernel => 80,
             (_, true) => 25,
             _ => 10,
         };
