@@ -93,3 +93,63 @@ fn source_lines_come_heaviest_first() {
         assert_eq!(theirs, ours, "{paths:?}");
     }
 }
+
+/// Code that reads and writes data before and behind it, shifts by one,
+/// multiplies in place, and calls through a table.
+const OPERANDS: &str = "
+    #include <string.h>
+    volatile int count; double factor = 1.5; static long table[100]; char bytes[4096];
+    static long half(long x) { return x >> 1; }
+    static long twice(long x) { return x << 1; }
+    long (*const way[])(long) = {half, twice};
+    __attribute__((noinline)) double work(long i) {
+        count += i;
+        table[i % 100] *= 0x51eb851f;
+        factor *= 1.0000001;
+        memset(bytes, i, 7);
+        return factor + 2.25 + way[i & 1](i) + (long)work;
+    }
+    int main(void) {
+        double sum = 0;
+        for (long i = 0; i < 30000000; i++) sum += work(i);
+        return sum == 0;
+    }";
+
+#[test]
+fn whole_functions_read_as_perf_has_them_in_both_syntaxes() {
+    let test = "whole_functions_read_as_perf_has_them_in_both_syntaxes";
+    if !have(test, "perf") || !have(test, "gcc") {
+        return;
+    }
+    let source = scratch().join(format!("{test}.c"));
+    std::fs::write(&source, OPERANDS).expect("written");
+    for flags in [["-O2", "-pie"], ["-O1", "-no-pie"], ["-O0", "-pie"]] {
+        let program = scratch().join(format!("{test}{}{}", flags[0], flags[1]));
+        let built = std::process::Command::new("gcc")
+            .args(flags)
+            .arg("-o")
+            .args([&program, &source])
+            .status();
+        assert!(built.expect("gcc starts").success(), "it compiles");
+        let recording = scratch().join(format!("{test}.data"));
+        let path = recording.to_str().expect("a plain name");
+        let program = program.to_str().expect("a plain name");
+        let args = ["record", "-q", "-F", "999", "-o", path, "--", program];
+        perf(&args).succeeded("perf record");
+        for syntax in ["intel", "att"] {
+            let args = ["annotate", "--stdio", "-M", syntax, "-i", path, "work"];
+            let theirs = perf(&args).succeeded("perf annotate").text();
+            let ours = prof(&args).succeeded("prof annotate").text();
+            // Without source lines, perf has another space there.
+            let texts = |listing: &str| -> Vec<String> {
+                let lines = listing.lines().filter_map(|line| line.split_once(" :   "));
+                let texts = lines.filter(|(figure, _)| !figure.trim().is_empty());
+                let words = texts.map(|(_, text)| text.split_whitespace().collect::<Vec<_>>());
+                words.map(|words| words.join(" ")).collect()
+            };
+            let theirs = texts(&theirs);
+            assert!(theirs.iter().any(|it| it.contains("# ")), "{theirs:#?}");
+            assert_eq!(theirs, texts(&ours), "{flags:?} {syntax}");
+        }
+    }
+}

@@ -1,13 +1,18 @@
-//! `prof report` of branch stacks as blocks of code, against `perf report`.
+//! `prof report` of branch stacks as blocks of code, and in call chains,
+//! against `perf report`.
 //!
 //! The recording is written here, since no machine of a test has the hardware.
 //! perf 6.1 crashes where code that has cycles has a name, so that blocks are
-//! compared with a newer perf alone.
+//! compared with a newer perf alone; so are call chains, since 6.1 has other
+//! columns beside them. What is not compared there: frames of the kernel in
+//! call chains that branches precede, which perf then takes for user code.
 
+use crate::corpus::corpus;
 use crate::oracle::{compiled, have, perf_at, perfs, prof};
-use crate::sort_keys::{PID, Taken, addresses, table, write_samples};
-use prof_abi::CpuMode;
+use crate::sort_keys::{PID, Taken, addresses, attr, table, write_samples, write_samples_of};
+use prof_abi::{CallchainContext, CpuMode, SampleType};
 use prof_perfdata::write::SampleFields;
+use std::path::Path;
 
 /// Stacks whose blocks are short and long, in one function and across two,
 /// told once and often. A branch is from, to and cycles; newest first. The
@@ -156,4 +161,186 @@ fn without_branches_the_option_says_so() {
     let told = prof(&["report", "--stdio", "-i", output, "--total-cycles"]);
     assert_eq!(told.code, 2);
     assert!(told.stderr.contains("record with -b"), "{}", told.stderr);
+}
+
+/// Fails unless the newest perf shows the same with branches in call chains.
+fn compare_history(test: &str, recording: &Path, options: &[&str]) {
+    let input = recording.to_str().expect("a plain name");
+    // Only an empty list keeps perf from naming any kernel by this one.
+    let kernel = crate::oracle::scratch().join(format!("{test}.kallsyms"));
+    std::fs::write(&kernel, "").expect("the target folder is writable");
+    let kernel = kernel.to_str().expect("a plain name");
+    for options in options {
+        let args = ["report", "--stdio", "-i", input, "--branch-history"];
+        let args: Vec<&str> = args.into_iter().chain(options.split_whitespace()).collect();
+        let ours = table(&prof(&args).succeeded(options).text());
+        assert!(ours.len() > 5, "{options}: {ours:#?}");
+        for perf in perfs(test).into_iter().skip(1) {
+            let own = ["--kallsyms", kernel, "--ignore-vmlinux"];
+            let args: Vec<&str> = args.iter().copied().chain(own).collect();
+            let theirs = table(&perf_at(&perf, &args).succeeded(options).text());
+            // The samples of recordings by simpleperf are counted otherwise.
+            let rows = |text: &[String]| -> Vec<String> {
+                let rows = text
+                    .iter()
+                    .skip_while(|line| !line.contains("Overhead") && !line.contains("Self"));
+                rows.cloned().collect()
+            };
+            assert_eq!(
+                rows(&theirs),
+                rows(&ours),
+                "{} {input} {options}",
+                perf.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn branches_in_chains_of_other_machines_equal_perfs() {
+    let test = "branches_in_chains_of_other_machines_equal_perfs";
+    if !have(test, "perf") {
+        return;
+    }
+    let (folder, _) = corpus();
+    let recordings = [
+        "quipper/perf.data.branch-4.14",
+        "quipper/perf.data.branch_stack_hw_index",
+        "autofdo/perf-kernel.data",
+        "simpleperf/perf_b.data",
+    ];
+    let recordings = recordings.map(|name| folder.join(name));
+    for recording in recordings.iter().filter(|path| path.exists()) {
+        let options = [
+            "",
+            "-g callee",
+            "--no-children",
+            "-s symbol,dso",
+            "-g caller,0.5,3,fractal",
+            "-g folded",
+            "-g flat,callee",
+            "--max-stack 5",
+        ];
+        compare_history(test, recording, &options);
+    }
+}
+
+/// The samples of [`samples`] with call chains, and some more.
+fn samples_in_chains(places: [u64; 3]) -> Vec<(Taken, Vec<u64>)> {
+    let [first, second, third] = places;
+    let user = CallchainContext::USER.0;
+    let chains = [
+        vec![user, second, first + 6, first + 1],
+        // Overlaps with what the newest branches tell.
+        vec![user, third + 5, second + 13, first + 6, first + 1],
+        // Longer than there are branches.
+        vec![
+            user,
+            second,
+            second + 13,
+            second + 13,
+            second + 13,
+            first + 6,
+            first + 1,
+        ],
+    ];
+    let samples = samples(places).into_iter().enumerate();
+    let samples = samples.map(|(index, (mut branches, fields))| {
+        for (at, branch) in branches.iter_mut().enumerate() {
+            // Missed, of several kinds, an abort.
+            branch[2] = match (index + at) % 5 {
+                0 => branch[2] & !2 | 1,
+                1 => branch[2] | 1 << 20,
+                2 => branch[2] | 4 << 20,
+                3 => branch[2] | 15 << 20 | 2 << 26,
+                _ => branch[2] | 8,
+            };
+        }
+        let fields = SampleFields {
+            // Each place has a weight of its own: no two rows are equal.
+            ip: [second, second + 3, third, first][index % 4],
+            period: 100 + 7 * (index % 4) as u64,
+            ..fields
+        };
+        ((branches, fields), chains[index % 3].clone())
+    });
+    samples.collect()
+}
+
+#[test]
+fn branches_in_recorded_chains_equal_perfs() {
+    let test = "branches_in_recorded_chains_equal_perfs";
+    let programs: [(&str, &[&str], [&str; 3]); 2] = [
+        ("branches.c", &["-O1", "-no-pie"], FUNCTIONS),
+        (
+            "steady-calls.c",
+            &["-g", "-O1", "-no-pie"],
+            ["mix", "nested", "main"],
+        ),
+    ];
+    if !have(test, "perf") {
+        return;
+    }
+    for (source, flags, functions) in programs {
+        let name = format!("{test}-{source}");
+        let Some(program) = compiled(&name, source, flags) else {
+            return;
+        };
+        let samples = samples_in_chains(addresses(&program, functions));
+        let samples: Vec<Taken> = samples
+            .iter()
+            .map(|((branches, fields), chain)| {
+                let fields = SampleFields {
+                    callchain: Vec::leak(chain.clone()),
+                    ..*fields
+                };
+                (branches.clone(), fields)
+            })
+            .collect();
+        let attr = attr();
+        let of_chains = prof_abi::EventAttr {
+            sample_type: attr.sample_type | SampleType::CALLCHAIN,
+            ..attr
+        };
+        let bare = write_samples(&format!("{name}.data"), &program, &samples);
+        if flags.contains(&"-g") {
+            // Not equal with lines: perf merges by line and counts cycles of
+            // such rows otherwise (135 where here are 136).
+            compare_history(test, &bare, &["-s symbol", "-s sym"]);
+            continue;
+        }
+        compare_history(test, &bare, &["", "-g callee", "-s symbol", "-s sym"]);
+        let chained = write_samples_of(&format!("{name}-g.data"), &program, (of_chains, &samples));
+        // Rows of callers are called `+1` there by perf, where all others are
+        // called `first+1`, as here all are, and those without a mapping are
+        // marked [.], here [H]: they are not compared. Nor are
+        // chains with the first byte of a function, which is no return
+        // address: perf takes it for that function's, and here it is that of
+        // the call before.
+        let options = [
+            "--no-children",
+            "-s symbol --no-children",
+            "-s sym,dso --no-children -g callee",
+        ];
+        compare_history(test, &chained, &options);
+    }
+}
+
+#[test]
+fn history_without_branches_says_so() {
+    let test = "history_without_branches_says_so";
+    let Some(program) = compiled(test, "steady-calls.c", &[]) else {
+        return;
+    };
+    let recording = crate::oracle::scratch().join(format!("{test}.data"));
+    let output = recording.to_str().expect("a plain name");
+    let program = program.to_str().expect("a plain name");
+    prof(&["record", "-o", output, "--", program]).succeeded("record");
+    let told = prof(&["report", "--stdio", "-i", output, "--branch-history"]);
+    assert_eq!(told.code, 2);
+    assert!(told.stderr.contains("record with -b"), "{}", told.stderr);
+    let key = ["-s", "callchain_branch_cycles"];
+    let told = prof(&[&["report", "--stdio", "-i", output], key.as_slice()].concat());
+    assert_eq!(told.code, 2);
+    assert!(told.stderr.contains("--branch-history"), "{}", told.stderr);
 }

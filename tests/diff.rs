@@ -226,3 +226,31 @@ fn without_arguments_it_is_the_old_and_the_new_recording() {
     let message = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(message.contains("perf.data.old"), "{message}");
 }
+
+#[test]
+fn a_differential_flame_graph_colours_what_changed() {
+    let Some((before, after)) = sides("picture") else {
+        return;
+    };
+    let joined = |paths: &[PathBuf]| texts(paths).join(",");
+    let page = scratch().join("diff-picture.html");
+    let page = page.to_str().expect("UTF-8");
+    let sides = ["flamegraph", "--diff", &joined(&before), &joined(&after)];
+    let svg = prof(&sides).succeeded("flamegraph").text();
+    // Three times as much: the darkest orange.
+    let frame = svg
+        .split("<title>")
+        .find(|part| part.starts_with("first_cost ("));
+    let frame = frame.expect("the function is drawn");
+    assert!(frame.contains("fill=\"rgb(179,88,6)\""), "{frame:.300}");
+    assert!(frame.contains(", more)</title>"), "{frame:.300}");
+    assert!(!svg.contains("NaN"));
+    prof(&[&sides[..], &["-o", page]].concat()).succeeded("flamegraph");
+    assert!(
+        std::fs::read_to_string(page)
+            .expect("written")
+            .contains("<!DOCTYPE html>")
+    );
+    let folded = prof(&[&sides[..], &["--format", "folded"]].concat());
+    assert!(folded.code == 2 && folded.stderr.contains("--diff draws svg or html"));
+}

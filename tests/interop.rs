@@ -126,7 +126,8 @@ fn recording(test: &str, destination: &str) -> Option<Vec<u8>> {
     let output = if destination == "-" { "-" } else { path_text };
     // perf takes its time to read the kernel's symbols.
     let event = ["record", "-q", "-e", "cpu-clock:u", "-g", "-o"];
-    let args = [&event[..], &[output, "--", program]].concat();
+    let names = ["--embed-time", "60000", "--", program];
+    let args = [&event[..], &[output], &names].concat();
     let ran = prof(&args).succeeded("prof record");
     Some(match destination {
         "-" => ran.stdout,
@@ -217,6 +218,8 @@ fn every_command_of_perf_passes_over_what_a_file_has_of_ours() {
     let test = "every_command_of_perf_passes_over_what_a_file_has_of_ours";
     let recorded = recording(test, "file").filter(|_| have(test, "perf"));
     let Some(recorded) = recorded else { return };
+    let names = recorded.windows(8).any(|window| window == b"PROFSYM1");
+    assert!(names, "the recording carries names");
     let commands = [&COMMANDS[..], &OF_FILES].concat();
     compare(
         test,

@@ -57,6 +57,7 @@ pub(crate) fn prof_command() -> Command {
     command
         .env("LC_ALL", "C.UTF-8")
         .env("HOME", NO_HOME)
+        .env("PROF_EMBED_MS", "0")
         .env_remove("DEBUGINFOD_URLS");
     command
 }
@@ -90,28 +91,37 @@ pub(crate) fn perfs(test: &str) -> Vec<PathBuf> {
 /// recorded, while it looks for build-ids, on a loaded machine several times
 /// in a row: then it is run again, a little later.
 pub(crate) fn perf_at<A: AsRef<std::ffi::OsStr>>(program: &Path, args: &[A]) -> Finished {
-    const TRIES: usize = 20;
-    const PAUSE: Duration = Duration::from_millis(250);
-    let mut finished = run_perf(program, args);
+    perf_within(Path::new("."), program, args)
+}
+
+/// [`perf_at`], which starts in `folder`.
+pub(crate) fn perf_within<A: AsRef<std::ffi::OsStr>>(
+    folder: &Path,
+    program: &Path,
+    args: &[A],
+) -> Finished {
+    const TRIES: usize = 60;
+    const PAUSE: Duration = Duration::from_millis(500);
+    let run = || -> Finished {
+        Command::new(program)
+            .args(args)
+            .current_dir(folder)
+            .env("LC_ALL", "C.UTF-8")
+            .env_remove("DEBUGINFOD_URLS")
+            .env("HOME", NO_HOME)
+            .output()
+            .expect("perf starts")
+            .into()
+    };
+    let mut finished = run();
     for _ in 1..TRIES {
         if !finished.stderr.contains("stack smashing detected") {
             break;
         }
         std::thread::sleep(PAUSE);
-        finished = run_perf(program, args);
+        finished = run();
     }
     finished
-}
-
-fn run_perf<A: AsRef<std::ffi::OsStr>>(program: &Path, args: &[A]) -> Finished {
-    Command::new(program)
-        .args(args)
-        .env("LC_ALL", "C.UTF-8")
-        .env_remove("DEBUGINFOD_URLS")
-        .env("HOME", NO_HOME)
-        .output()
-        .expect("perf starts")
-        .into()
 }
 
 /// Options that give both tools a copy of the kernel's symbols: /proc/kallsyms

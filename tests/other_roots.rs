@@ -221,3 +221,50 @@ fn pid_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     }
     None
 }
+
+#[test]
+fn files_below_another_root_give_names_lines_and_code() {
+    let test = "files_below_another_root_give_names_lines_and_code";
+    if !have(test, "gcc") {
+        return;
+    }
+    let home = fresh(test);
+    let (path, root) = (home.join("app"), home.join("root"));
+    program_with("elsewhere", "-g", &path);
+    let data = home.join("perf.data");
+    let recorded = prof_command()
+        .args(["record", "-q", "-F", "999", "-o"])
+        .arg(&data)
+        .arg("--")
+        .arg(&path)
+        .status();
+    assert!(recorded.expect("prof starts").success(), "recorded");
+    // The program and its source move below the root; others take their place.
+    let source = scratch().join("elsewhere.c");
+    for moved in [&path, &source] {
+        let below = root.join(moved.strip_prefix("/").expect("absolute"));
+        fs::create_dir_all(below.parent().expect("a folder")).expect("made");
+        fs::rename(moved, below).expect("moved");
+        fs::write(moved, "something else").expect("written");
+    }
+    let told = |command: &str, options: &[&str]| {
+        let output = prof_command()
+            .env("HOME", &home)
+            .args([command, "--stdio", "-i"])
+            .arg(&data)
+            .args(options)
+            .output()
+            .expect("prof starts");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let root = root.to_str().expect("a plain name");
+    let by_line = ["-s", "sym,srcline"];
+    let without = told("report", &by_line);
+    assert!(!without.contains("] elsewhere"), "{without}");
+    let with = told("report", &[by_line.as_slice(), &["--symfs", root]].concat());
+    assert!(with.contains("] elsewhere"), "{with}");
+    assert!(with.contains("elsewhere.c:4"), "{with}");
+    let code = told("annotate", &["--symfs", root, "elsewhere"]);
+    assert!(code.contains("sink += i"), "{code}");
+    assert!(code.contains("<elsewhere"), "{code}");
+}

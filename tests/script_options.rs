@@ -1,8 +1,7 @@
 //! Options of `prof script` against `perf script` on the same file.
 
-use crate::oracle::{compiled, have, perf, prof, scratch};
+use crate::oracle::{compiled, have, perf, perf_within, prof, scratch};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Samples of a clock with call chains, page faults among them, and what
 /// threads do; recorded by perf. `None`, with the reason printed, without the
@@ -93,19 +92,9 @@ fn each_event_is_dumped_into_a_file_of_its_own() {
     let programs = [Path::new("perf"), Path::new(env!("CARGO_BIN_EXE_prof"))];
     for (program, dir) in programs.iter().zip(&dirs) {
         std::fs::copy(&recording, dir.path().join("perf.data")).expect("copied");
-        let status = Command::new(program)
-            .args([
-                "script",
-                "--per-event-dump",
-                "-G",
-                "-F",
-                "comm,time,event,ip",
-            ])
-            .current_dir(dir.path())
-            .env("HOME", "/dev/null")
-            .stdout(std::process::Stdio::null())
-            .status();
-        assert!(status.expect("it starts").success());
+        let args = ["script", "--per-event-dump", "-G", "-F"];
+        let args = [&args[..], &["comm,time,event,ip"]].concat();
+        perf_within(dir.path(), program, &args).succeeded("script");
     }
     let files = |dir: &tempfile::TempDir| {
         let entries = std::fs::read_dir(dir.path()).expect("a directory");

@@ -48,7 +48,7 @@ const OF_ALL: SampleType = SampleType(
         | SampleType::BRANCH_STACK.0,
 );
 
-fn attr() -> EventAttr {
+pub(crate) fn attr() -> EventAttr {
     EventAttr {
         kind: 1,
         sample_period: 999,
@@ -166,8 +166,17 @@ fn write(name: &str, program: &Path) -> PathBuf {
 
 /// A recording of branches of the program.
 pub(crate) fn write_samples(name: &str, program: &Path, samples: &[Taken]) -> PathBuf {
+    write_samples_of(name, program, (attr(), samples))
+}
+
+/// The same of an event of this kind.
+pub(crate) fn write_samples_of(
+    name: &str,
+    program: &Path,
+    (attr, samples): (EventAttr, &[Taken]),
+) -> PathBuf {
     let events = [EventDescription {
-        attr: attr(),
+        attr,
         ids: vec![1],
         name: "cpu-clock".into(),
     }];

@@ -3,6 +3,7 @@
 
 mod refused;
 
+use crate::clock::ClockOption;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError};
 use crate::pager::paged;
@@ -30,6 +31,8 @@ use std::sync::Arc;
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    clock: ClockOption,
     #[command(flatten)]
     names: NameOptions,
     /// The function; without one, all with at least --percent-limit of the
@@ -211,10 +214,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let is_terminal = io::stdout().is_terminal() && !args.stdio;
     if is_terminal && args.dsos.is_empty() && args.cpu.is_none() {
         let symbol = Some(symbol.unwrap_or_default());
-        return crate::tui::run(&args.input, &args.names, &args.look, symbol);
+        let input = args.clock.of(&args.input);
+        return crate::tui::run(&input, &args.names, &args.look, symbol);
     }
     let symbolizer = Arc::new(args.names.symbolizer());
-    let (profile, outcome) = args.input.load(&args.names, &symbolizer)?;
+    let (profile, outcome) = args.clock.of(&args.input).load(&args.names, &symbolizer)?;
     let source = FileCode::new(symbolizer)
         .with_sources_below(args.text.prefix.clone(), args.text.prefix_strip);
     let grouping = match args.text.group {
@@ -339,6 +343,37 @@ impl Listings<'_> {
 /// The functions asked for, heaviest first.
 fn chosen(args: &Args, symbol: Option<&str>, scene: &Scene<'_>) -> Vec<FunctionId> {
     let profile = scene.profile();
+    let total = scene.total().period;
+    let is_chosen = |&(id, weight): &(FunctionId, u64)| {
+        let function = profile.function(id);
+        let dso = profile.dso(function.dso);
+        let is_in = |dso_name: &String| {
+            profile.name(dso.short_name) == dso_name || profile.name(dso.path) == dso_name
+        };
+        let name = profile.name(function.name);
+        let is_asked = match symbol {
+            Some(symbol) => is_called(name, symbol),
+            None => function.unnamed.is_none() && is_hot(weight, total, args.percent_limit),
+        };
+        is_asked && (args.dsos.is_empty() || args.dsos.iter().any(is_in))
+    };
+    let found = by_weight(scene).into_iter().filter(is_chosen);
+    found.map(|(id, _)| id).collect()
+}
+
+/// The heaviest functions: as many as `least`, and all with `percent` of the
+/// weight.
+pub(crate) fn hottest(scene: &Scene<'_>, percent: f64, least: usize) -> Vec<FunctionId> {
+    let (profile, total) = (scene.profile(), scene.total().period);
+    let mut found = by_weight(scene);
+    found.retain(|&(id, _)| profile.function(id).unnamed.is_none());
+    let hot = found.partition_point(|&(_, weight)| is_hot(weight, total, percent));
+    let hottest = found.into_iter().take(hot.max(least));
+    hottest.map(|(id, _)| id).collect()
+}
+
+/// Functions with the weight that fell right there, heaviest first.
+fn by_weight(scene: &Scene<'_>) -> Vec<(FunctionId, u64)> {
     let mut weights: BTreeMap<FunctionId, u64> = BTreeMap::new();
     let tree = scene.tree();
     tree.walk(|node| {
@@ -357,25 +392,9 @@ fn chosen(args: &Args, symbol: Option<&str>, scene: &Scene<'_>) -> Vec<FunctionI
             }
         }
     });
-    let total = scene.total().period;
-    let mut found: Vec<(FunctionId, u64)> = weights
-        .into_iter()
-        .filter(|&(id, weight)| {
-            let function = profile.function(id);
-            let dso = profile.dso(function.dso);
-            let is_in = |dso_name: &String| {
-                profile.name(dso.short_name) == dso_name || profile.name(dso.path) == dso_name
-            };
-            let name = profile.name(function.name);
-            let is_asked = match symbol {
-                Some(symbol) => is_called(name, symbol),
-                None => function.unnamed.is_none() && is_hot(weight, total, args.percent_limit),
-            };
-            is_asked && (args.dsos.is_empty() || args.dsos.iter().any(is_in))
-        })
-        .collect();
+    let mut found: Vec<(FunctionId, u64)> = weights.into_iter().collect();
     found.sort_by_key(|&(id, weight)| (Reverse(weight), id));
-    found.into_iter().map(|(id, _)| id).collect()
+    found
 }
 
 /// Whether `name` is the function `symbol`, with or without its arguments.

@@ -251,6 +251,9 @@ impl Args {
             shows_addresses: self.compute.is_some(),
             counting: Some(Counting::Samples),
             separate_callchains: false,
+            branch_history: None,
+            clock: None,
+            max_stack: None,
             details: true,
         };
         let symbolizer = self.names.symbolizer();

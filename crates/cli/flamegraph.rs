@@ -1,5 +1,10 @@
 //! `prof flamegraph`: a recording as a picture.
 
+pub(crate) mod diff;
+
+use crate::clock::ClockOption;
+use crate::export;
+use crate::foreign;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::record;
@@ -8,11 +13,10 @@ use anyhow::Context;
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use prof_profile::{EventId, Profile};
-use prof_report::escape;
 use prof_report::model::{Filter, Selection, parse_time_ranges};
 use prof_report::picture::{Format, PictureError, PictureOptions, Roots, Scheme};
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -22,6 +26,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    clock: ClockOption,
     #[command(flatten)]
     names: NameOptions,
     /// Where to write it [default: flamegraph.svg with COMMAND, whose standard output is its own,
@@ -92,6 +98,10 @@ pub(crate) struct Args {
         requires = "command"
     )]
     freq: String,
+    /// Draw what changed between two recordings: coloured by how much, grey what is not sure; several
+    /// of a side, with commas between them, tell how much runs differ
+    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], conflicts_with_all = ["words", "command", "reverse", "time", "comms"])]
+    diff: Vec<PathBuf>,
     /// A recording to draw, as -i FILE
     #[arg(value_name = "RECORDING")]
     words: Vec<OsString>,
@@ -105,7 +115,9 @@ Examples:
   prof flamegraph > out.svg              draw perf.data
   prof flamegraph -- ./app arg           record ./app, draw it to flamegraph.svg
   prof flamegraph -o out.html            a page to send: graph, table, tree, filters
-  prof flamegraph --format folded | …    stacks for another tool";
+  prof flamegraph --format folded | …    stacks for another tool
+  prof flamegraph --diff old.data new.data > diff.svg
+                                         what got slower, and what is sure";
 
 /// Takes the name of a format.
 fn formats() -> impl TypedValueParser<Value = Format> {
@@ -130,31 +142,41 @@ struct Recorder {
 pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let args = &args.with_words()?;
     let format = args.picture_format()?;
+    if !args.diff.is_empty() {
+        let (drawn, outcome) = diff::drawn(args, format)?;
+        write(args, &drawn, None)?;
+        return Ok(outcome);
+    }
     let recorded = args.record()?;
     if let Some(Outcome::Code(126 | 127)) = recorded {
         return Ok(recorded.unwrap_or(Outcome::Done));
     }
     let symbolizer = args.names.symbolizer();
-    let (profile, outcome) = args.input.load(&args.names, &symbolizer)?;
+    let (profile, outcome) = args.clock.of(&args.input).load(&args.names, &symbolizer)?;
     // All names are in the profile; the tables they came from are large.
     drop(symbolizer);
     let options = args.options(&profile)?;
-    let target = args.target(recorded.is_some());
     let drawn = format.draw(&profile, &options).map_err(explained)?;
-    match &target {
-        Some(path) => {
-            replace(path, &drawn).with_context(|| format!("cannot write {}", path.display()))?;
-            say(&wrote(path, args));
-        }
-        None => {
-            let mut out = BufWriter::new(io::stdout().lock());
-            out.write_all(&drawn).and_then(|()| out.flush())?;
-        }
-    }
+    write(args, &drawn, recorded)?;
     Ok(match recorded {
         Some(ended) if outcome == Outcome::Done => ended,
         _ => outcome,
     })
+}
+
+/// Writes the picture to its file or to standard output.
+fn write(args: &Args, drawn: &[u8], recorded: Option<Outcome>) -> anyhow::Result<()> {
+    match &args.target(recorded.is_some()) {
+        Some(path) => {
+            replace(path, drawn).with_context(|| format!("cannot write {}", path.display()))?;
+            say(&wrote(path, args));
+        }
+        None => {
+            let mut out = BufWriter::new(io::stdout().lock());
+            out.write_all(drawn).and_then(|()| out.flush())?;
+        }
+    }
+    Ok(())
 }
 
 fn explained(error: PictureError) -> anyhow::Error {
@@ -198,7 +220,10 @@ impl Args {
         let words = std::mem::take(&mut self.words);
         match words.as_slice() {
             [] => {}
-            [file] if self.command.is_empty() && is_recording(Path::new(file)) => {
+            [file]
+                if self.command.is_empty()
+                    && (is_recording(Path::new(file)) || foreign::is_profile(Path::new(file))) =>
+            {
                 self.input.or_text(file.clone())?;
             }
             _ => return Err(unrecorded(&words)),
@@ -290,22 +315,11 @@ impl Args {
 
     /// The event that was asked for, or the first with samples.
     fn event(&self, profile: &Profile) -> anyhow::Result<EventId> {
+        if let Some(name) = &self.event {
+            return export::event_of(profile, name);
+        }
         let mut events = profile.events.iter();
-        let index = match &self.event {
-            // A modifier that the recorder added does not matter.
-            Some(name) => events.position(|event| {
-                let plain = event.name.split_once(':').map_or("", |(plain, _)| plain);
-                event.name == *name || plain == name
-            }),
-            None => Some(events.position(|event| event.samples > 0).unwrap_or(0)),
-        };
-        let Some(index) = index else {
-            let names: Vec<&str> = profile.events.iter().map(|event| &*event.name).collect();
-            let names = escape::terminal(&names.join(", ")).into_owned();
-            return Err(
-                UsageError(format!("the recording has no such event; it has {names}")).into(),
-            );
-        };
+        let index = events.position(|event| event.samples > 0).unwrap_or(0);
         Ok(EventId(u16::try_from(index).unwrap_or(0)))
     }
 }
@@ -314,26 +328,57 @@ impl Args {
 /// link that stands there is replaced, not followed: as root, others may have
 /// put it there.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    if fs::metadata(path).is_ok_and(|target| !target.is_file()) {
-        // /dev/stdout, a pipe: nothing to replace.
-        return OpenOptions::new()
-            .write(true)
-            .open(path)?
-            .write_all(content);
+    let mut beside = Beside::new(path)?;
+    beside.file.write_all(content)?;
+    beside.named()
+}
+
+/// A file that gets its name when it is whole; else it goes when dropped.
+pub(crate) struct Beside {
+    /// What is written to.
+    pub(crate) file: File,
+    target: PathBuf,
+    /// Its name until then; `None` where the target is no file: /dev/stdout, a
+    /// pipe, with nothing to replace.
+    name: Option<PathBuf>,
+}
+
+impl Beside {
+    /// Opens it, beside the target.
+    pub(crate) fn new(target: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.write(true);
+        let (name, file) = if fs::metadata(target).is_ok_and(|it| !it.is_file()) {
+            (None, options.open(target)?)
+        } else {
+            let mut name = target.file_name().unwrap_or_default().to_os_string();
+            name.push(format!(".{}.tmp", std::process::id()));
+            let name = target.with_file_name(name);
+            let file = options.create_new(true).open(&name)?;
+            (Some(name), file)
+        };
+        Ok(Self {
+            file,
+            target: target.to_owned(),
+            name,
+        })
     }
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let beside = path.with_file_name(name);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&beside)?;
-    let written = file
-        .write_all(content)
-        .and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        // The error that matters is the first one.
-        let _ = fs::remove_file(&beside);
+
+    /// Gives it the target's name.
+    pub(crate) fn named(mut self) -> io::Result<()> {
+        if let Some(name) = &self.name {
+            fs::rename(name, &self.target)?;
+        }
+        self.name = None;
+        Ok(())
     }
-    written
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            // The error that matters is the one because of which it goes.
+            let _ = fs::remove_file(name);
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Resolving a recording into a profile, as the options for names say.
 
-use crate::outcome::{Outcome, say};
+use crate::foreign::{self, Found};
+use crate::outcome::{Outcome, UsageError, say};
 use crate::progress::ProgressLine;
 use crate::recording::Input;
 use anyhow::Context;
@@ -8,7 +9,7 @@ use prof_perfdata::Reader;
 use prof_profile::Profile;
 use prof_report::escape;
 use prof_resolve::{LoadOptions, Progress};
-use prof_symbolize::{Demangle, Detail, Sources, Symbolizer};
+use prof_symbolize::{Demangle, Detail, Embedded, Sources, Symbolizer};
 use prof_sys::limits;
 use std::fs;
 use std::io;
@@ -140,7 +141,18 @@ impl Input {
         let (profile, reader) = self.resolve(symbolizer, detail, &progress)?;
         drop(progress);
         let outcome = self.say_damages(&reader);
+        self.say_names_fault(symbolizer);
         Ok((profile, outcome))
+    }
+
+    /// Says what is wrong with the names in the recording, if they were needed.
+    pub(crate) fn say_names_fault(&self, symbolizer: &Symbolizer) {
+        if let Some(fault) = symbolizer.embedded().and_then(Embedded::known_fault) {
+            say(&format!(
+                "{}: the names in it cannot be used: {fault}; those of files are",
+                self.name()
+            ));
+        }
     }
 
     /// Opens and resolves the recording without a word; the reader tells what
@@ -170,6 +182,15 @@ impl Input {
     ) -> anyhow::Result<(Profile, Reader)> {
         // Tables of all sizes grow and go while a profile is made.
         limits::give_freed_memory_back();
+        let begun = match foreign::find(self)? {
+            Found::Profile(profile) => return Ok((*profile, foreign::no_recording()?)),
+            Found::Other(begun) => begun,
+        };
+        let reader = match begun {
+            Some(stream) => Reader::open_stream(stream).with_context(|| self.name())?,
+            None => self.open()?,
+        };
+        let usual = LoadOptions::default();
         let options = LoadOptions {
             reading_time,
             detail,
@@ -177,15 +198,23 @@ impl Input {
             whole_functions: !self.shows_addresses,
             counting: self.counting,
             details: self.details,
+            branch_history: self.branch_history,
+            max_stack: self.max_stack.unwrap_or(usual.max_stack),
             merges_callchains: !self.separate_callchains,
             is_own: self
                 .owner()
                 .is_some_and(|uid| [0, own_uid()].contains(&uid)),
             recorded_at: self.last_written(),
-            ..LoadOptions::default()
+            ..usual
         };
-        prof_resolve::load(self.open()?, symbolizer, &options, progress)
-            .with_context(|| format!("cannot read {}", self.name()))
+        let loaded = prof_resolve::load(reader, symbolizer, &options, progress);
+        let (mut profile, reader) =
+            loaded.with_context(|| format!("cannot read {}", self.name()))?;
+        if let Some(clock) = self.clock {
+            let shown = profile.show_clock(clock);
+            shown.map_err(|why| UsageError(format!("--clock: {}: {why}", self.name())))?;
+        }
+        Ok((profile, reader))
     }
 }
 

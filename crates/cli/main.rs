@@ -8,17 +8,24 @@
     reason = "help texts of options show brackets as perf's do"
 )]
 
+mod ab;
 mod annotate;
+mod archive;
 mod attached;
 mod buildid_list;
+mod check;
+mod clock;
 mod demo;
 mod diff;
 mod doctor;
 mod dump;
+mod embed;
 mod evlist;
+mod export;
 mod fifo;
 mod filters;
 mod flamegraph;
+mod foreign;
 mod generate;
 mod inject;
 mod input;
@@ -30,6 +37,7 @@ mod record;
 mod recording;
 mod refused;
 mod report;
+mod runs;
 mod script;
 mod spool;
 mod stat;
@@ -83,14 +91,18 @@ macro_rules! commands {
 }
 
 commands! {
+    Ab = ab;
     Annotate = annotate;
+    Archive = archive;
     #[command(name = "buildid-list")]
     BuildidList = buildid_list;
+    Check = check;
     Demo = demo;
     Diff = diff;
     Doctor = doctor;
     Dump = dump;
     Evlist = evlist;
+    Export = export;
     Flamegraph = flamegraph;
     #[command(hide = true)]
     Generate = generate;

@@ -3,8 +3,10 @@
 mod refused;
 mod values;
 
+use crate::embed::{self, Embedded, Texts, Wish};
 use crate::filters::Filters;
 use crate::outcome::{Outcome, UsageError, say};
+use crate::recording::Input;
 use crate::refused::Refused;
 use crate::whose::{Given, Whose};
 use anyhow::Context;
@@ -13,11 +15,11 @@ use prof_record::cgroup;
 use prof_record::commands::Channel;
 use prof_record::events::{self, EventSpec, Programs};
 use prof_record::options::{
-    ChainFilter, Clock, Extras, Flight, ModeFilter, Options, Sampling, Stacks, Start, Switching,
-    Target,
+    ChainFilter, Clock, Extras, Flight, Follow, ModeFilter, Options, Sampling, Stacks, Start,
+    Switching, Target,
 };
 use prof_record::output::Destination;
-use prof_record::{EndedBy, Finished, RecordError};
+use prof_record::{EndedBy, Finished, RecordError, WaitOptions};
 use prof_sys::Identity;
 use prof_sys::process::Ended;
 use refused::OfRecord;
@@ -135,6 +137,14 @@ pub(crate) struct Args {
     /// Not the children of what is recorded.
     #[arg(short = 'i', long)]
     no_inherit: bool,
+    /// How children and new threads are followed: `cpus` samples whole CPUs
+    /// and keeps only what the recorded processes do, so that tasks shorter
+    /// than a sampling period get their share and probes reach children;
+    /// `tasks` has the kernel pass events on, as perf does. `auto` goes on with
+    /// `cpus` when many samples are missing, where this user may and there are
+    /// at most 32; not for probes.
+    #[arg(long, value_name = "auto|cpus|tasks", default_value = "auto", value_parser = values::follow, hide_default_value = true, conflicts_with_all = ["per_thread", "no_inherit", "tid", "all_cpus", "cpu"])]
+    follow: Follow,
     /// One ring per thread instead of one per CPU; no children.
     #[arg(long)]
     per_thread: bool,
@@ -166,6 +176,11 @@ pub(crate) struct Args {
     /// copies; of deep recursion fewer chains are then whole
     #[arg(long)]
     no_deep_stacks: bool,
+    /// Most frames of a user stack with -g; of a longer one the middle is left
+    /// out, and a frame says how many. By default, and at most, as many as a
+    /// record holds (7801).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(4..=7801))]
+    max_stack: Option<u16>,
     /// Namespaces of tasks.
     #[arg(long)]
     namespaces: bool,
@@ -183,6 +198,14 @@ pub(crate) struct Args {
     /// Why transactions were given up.
     #[arg(long)]
     transaction: bool,
+    /// Waits, too: when threads do not run, for how long, at which stack, and
+    /// whether they were blocked or waited for a CPU; or, with only, nothing
+    /// else. An event of its own, offcpu-time, in ns.
+    #[arg(long, visible_alias = "wall", value_name = "only", num_args = 0..=1, require_equals = true, default_missing_value = "too", value_parser = values::off_cpu)]
+    off_cpu: Option<WaitOptions>,
+    /// Leave out waits shorter than this: 1ms, 50us.
+    #[arg(long, value_name = "TIME", requires = "off_cpu", value_parser = values::length)]
+    off_cpu_min: Option<Duration>,
     /// Registers at the interrupt: names, or all.
     #[arg(short = 'I', long, value_name = "REGS", num_args = 0..=1, require_equals = true, default_missing_value = "all", value_parser = values::registers)]
     intr_regs: Option<u64>,
@@ -207,6 +230,17 @@ pub(crate) struct Args {
     /// No build-ids.
     #[arg(short = 'B', long)]
     no_buildid: bool,
+    /// No names in the file: those of what was sampled are looked up when the
+    /// program has ended, within a second, so that reports need no other file.
+    #[arg(long)]
+    no_embed: bool,
+    /// With the names also the texts of the source files of the hottest
+    /// functions: source.
+    #[arg(long, value_name = "WHAT", require_equals = true, value_parser = crate::archive::texts, conflicts_with = "no_embed")]
+    embed: Option<Texts>,
+    /// How long names may be looked up, ms.
+    #[arg(long, hide = true, value_name = "MS")]
+    embed_time: Option<u64>,
     /// Only errors on stderr.
     #[arg(short, long)]
     quiet: bool,
@@ -251,6 +285,7 @@ Examples:
   prof record -g -p 1234              a running process, until Ctrl-C
   prof record -g -p 1234 sleep 10     a running process, for ten seconds
   prof record -a -g sleep 10          the whole machine for ten seconds
+  prof record --off-cpu ./app         what it computes, and what it waits for
   prof record -e page-faults -d ./app where memory is touched first
 
 Exit code: the command's own (128 + signal if a signal ended it); 127 command
@@ -275,7 +310,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         notices(&notice);
     }
     match prof_record::record(&options, &mut notices) {
-        Ok(finished) => Ok(end(finished, quiet)),
+        Ok(finished) => {
+            if finished.failure.is_none() && finished.why_empty.is_none() && embeds(args) {
+                embed_names(args, &mut notices);
+            }
+            Ok(end(finished, quiet))
+        }
         Err(error @ RecordError::Command { .. }) => {
             say(&error.to_string());
             Ok(Outcome::Code(error.exit_code()))
@@ -286,6 +326,45 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         }
         Err(RecordError::Event(error)) => Err(UsageError(error.to_string()).into()),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether names go into the file: there is one, and only one.
+fn embeds(args: &Args) -> bool {
+    let has_parts = args.switch_output.is_some() || args.overwrite.is_some();
+    let is_one_file = !has_parts && !args.timestamp_filename;
+    // Tests of other things shall not depend on how fast names are found.
+    let is_off = std::env::var_os("PROF_EMBED_MS").is_some_and(|value| value == "0");
+    let is_wanted = !args.no_embed && (args.embed_time.is_some() || !is_off);
+    is_wanted && is_one_file && args.output.is_file()
+}
+
+/// Puts the names of what was sampled into the file, which is finished and
+/// stays valid whatever happens.
+fn embed_names(args: &Args, notices: &mut dyn FnMut(&str)) {
+    let limit = match args.embed_time {
+        Some(milliseconds) => Duration::from_millis(milliseconds),
+        None => embed::WAIT * embed::busy(),
+    };
+    let wish = Wish {
+        texts: args.embed.unwrap_or_default(),
+        limit: Some(limit),
+    };
+    let input = Input::of_file(args.output.clone());
+    match embed::embed(&input, &args.output, wish) {
+        Ok(Embedded::All | Embedded::Parts(_)) => {}
+        Ok(Embedded::InTime) => notices(&format!(
+            "not all names are in the file: finding them was ended after {:.1} s\n  \
+             prof archive adds the rest",
+            limit.as_secs_f64()
+        )),
+        Ok(Embedded::Nothing) => notices(
+            "no names are in the file: they take more than a tenth of it\n  \
+             prof archive adds them",
+        ),
+        Err(error) => notices(&format!(
+            "no names are in the file: {error:#}\n  prof archive adds them"
+        )),
     }
 }
 
@@ -307,7 +386,8 @@ fn runs_as_root(options: &Options) -> Option<String> {
 fn end(finished: Finished, quiet: bool) -> Outcome {
     if !quiet {
         say(&finished.summary.line());
-        let more = [finished.summary.side_band_line(), finished.why_empty];
+        let waits = finished.summary.waits.map(|waits| waits.line());
+        let more = [waits, finished.summary.side_band_line(), finished.why_empty];
         more.iter().flatten().for_each(|line| say(line));
     }
     if let Some(error) = finished.failure {
@@ -325,7 +405,7 @@ fn end(finished: Finished, quiet: bool) -> Outcome {
     }
 }
 
-fn options(args: &Args) -> anyhow::Result<Options> {
+pub(crate) fn options(args: &Args) -> anyhow::Result<Options> {
     let destination = match args.output.as_os_str() {
         name if name == "-" => Destination::Stdout,
         _ => Destination::File(args.output.clone()),
@@ -338,7 +418,8 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     options.events = events_of(args, &programs)?;
     options.sampling = args.count.or(args.freq).unwrap_or(Sampling::DEFAULT);
     options.strict_frequency = args.strict_freq;
-    options.stacks = match (args.call_graph, args.stacks) {
+    set_waits(args, &mut options)?;
+    options.stacks = match (args.call_graph, args.stacks || options.waits.is_some()) {
         (Some(values::AUTO), _) | (None, true) => Stacks::auto(options.sampling),
         (Some(stacks), _) => stacks,
         (None, false) => Stacks::None,
@@ -366,6 +447,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     options.cpus = args.cpu.clone().map_or_else(Vec::new, |list| list.0);
     options.per_thread = args.per_thread && options.target != Target::System;
     options.inherit = !args.no_inherit;
+    options.follow = args.follow;
     options.ring_bytes = args.mmap_pages;
     options.start = args.delay.clone().unwrap_or_default();
     options.commands.clone_from(&args.control);
@@ -403,6 +485,7 @@ fn extras(args: &Args) -> Extras {
         thread_counts: args.stat,
         switches: args.switch_events,
         deep_stacks: !args.no_deep_stacks,
+        most_frames: args.max_stack,
         namespaces: args.namespaces,
         cgroups: args.all_cgroups,
         transactions: args.transaction,
@@ -410,6 +493,30 @@ fn extras(args: &Args) -> Extras {
         user_registers: args.user_regs.unwrap_or(0),
         identifier: args.sample_identifier,
     }
+}
+
+/// Waits, and what else is then recorded: CPU time, in the same unit.
+fn set_waits(args: &Args, options: &mut Options) -> anyhow::Result<()> {
+    let Some(waits) = args.off_cpu else {
+        return Ok(());
+    };
+    let is_alone = waits.only && !options.events.is_empty();
+    if is_alone || args.per_thread {
+        let why = match is_alone {
+            true => "--off-cpu=only records nothing but waits, so no -e",
+            false => "--off-cpu needs the records of all threads, so no --per-thread",
+        };
+        return Err(UsageError(format!("{why}\n  try: prof record --off-cpu ./app")).into());
+    }
+    options.waits = Some(WaitOptions {
+        at_least: args.off_cpu_min.unwrap_or_default(),
+        ..waits
+    });
+    if options.events.is_empty() && !waits.only {
+        options.events =
+            events::parse("cpu-clock", 0).map_err(|error| UsageError(error.to_string()))?;
+    }
+    Ok(())
 }
 
 /// The options that say whose events are recorded. Unlike perf's, `-C` beside

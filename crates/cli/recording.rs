@@ -2,14 +2,16 @@
 //! wrong with it.
 
 use crate::fifo::Fifo;
+use crate::foreign;
 use crate::outcome::{Outcome, UsageError, say};
 use anyhow::{Context, bail};
 use prof_perfdata::{Damage, Reader};
-use prof_profile::Counting;
+use prof_profile::{Clock, Counting};
+use prof_resolve::BranchHistory;
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, IsTerminal, Read};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::fs::{self, File, FileTimes};
+use std::io::{self, IsTerminal, Read, Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -44,6 +46,15 @@ pub(crate) struct Input {
     /// Whether what samples tell beyond who, where and when is kept.
     #[arg(skip)]
     pub(crate) details: bool,
+    /// Whether branch stacks are put into call chains.
+    #[arg(skip)]
+    pub(crate) branch_history: Option<BranchHistory>,
+    /// Which time is shown.
+    #[arg(skip)]
+    pub(crate) clock: Option<Clock>,
+    /// Most frames of a chain, where branches are put into those.
+    #[arg(skip)]
+    pub(crate) max_stack: Option<usize>,
 }
 
 /// Whether this is a recording: a file that begins as one, or a directory of
@@ -59,15 +70,82 @@ pub(crate) fn is_recording(path: &Path) -> bool {
     }
     let mut magic = [0; 8];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
-    read.is_ok() && MAGICS.contains(&&magic)
+    read.is_ok() && (MAGICS.contains(&&magic) || magic.starts_with(&PACKED))
+}
+
+/// What a zstd frame begins with: what `prof archive` writes.
+const PACKED: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Opens a file; of an archive what it holds, in a file without a name.
+///
+/// # Errors
+/// If it cannot be read, or unpacks to much more than a recording would.
+pub(crate) fn unpacked(path: &Path) -> anyhow::Result<File> {
+    let wrong = || format!("cannot open {}", path.display());
+    let mut file = File::open(path).with_context(wrong)?;
+    let mut magic = [0; 4];
+    let is_packed = file.read_exact(&mut magic).is_ok() && magic == PACKED;
+    file.seek(SeekFrom::Start(0)).with_context(wrong)?;
+    if !is_packed {
+        return Ok(file);
+    }
+    let about = file.metadata().with_context(wrong)?;
+    let most = about.len().saturating_mul(128).saturating_add(256 << 20);
+    let mut unpacked = nameless(path)?;
+    let decoder = zstd::stream::read::Decoder::new(file).with_context(wrong)?;
+    let copied = io::copy(&mut decoder.take(most), &mut unpacked)
+        .with_context(|| format!("cannot unpack {}", path.display()))?;
+    if copied == most {
+        bail!("{} unpacks to more than {most} bytes", path.display());
+    }
+    unpacked.seek(SeekFrom::Start(0))?;
+    if let Ok(modified) = about.modified() {
+        let _ = unpacked.set_times(FileTimes::new().set_modified(modified));
+    }
+    Ok(unpacked)
+}
+
+/// A file without a name, in the folder for such files or beside `path`.
+fn nameless(path: &Path) -> anyhow::Result<File> {
+    let beside = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let folders = [
+        std::env::temp_dir(),
+        beside.unwrap_or(Path::new(".")).to_owned(),
+    ];
+    let open = |folder: &PathBuf| {
+        let mut options = File::options();
+        options.read(true).write(true).mode(0o600);
+        options.custom_flags(libc::O_TMPFILE).open(folder)
+    };
+    let [first, second] = &folders;
+    open(first)
+        .or_else(|_| open(second))
+        .context("cannot make a file to unpack the archive into")
 }
 
 impl Input {
+    /// A file that is read whoever owns it.
+    pub(crate) fn of_file(path: PathBuf) -> Self {
+        Self {
+            path,
+            force: true,
+            shows_addresses: false,
+            counting: Some(Counting::Samples),
+            separate_callchains: false,
+            details: false,
+            branch_history: None,
+            clock: None,
+            max_stack: None,
+        }
+    }
+
     /// Takes an argument that is a recording for the one to read; gives back
     /// any other, as text.
     pub(crate) fn or_text(&mut self, argument: OsString) -> anyhow::Result<Option<String>> {
         let path = PathBuf::from(argument);
-        if !is_recording(&path) {
+        if !is_recording(&path) && !foreign::is_profile(&path) {
             return Ok(Some(path.to_string_lossy().into_owned()));
         }
         if self.path != Path::new(DEFAULT) && self.path != path {
@@ -101,8 +179,7 @@ impl Input {
             if about.is_dir() {
                 open_directory(path)
             } else if about.is_file() {
-                let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
-                Reader::open_file(file).map_err(Into::into)
+                Reader::open_file(unpacked(path)?).map_err(Into::into)
             } else if about.file_type().is_fifo() {
                 let fifo = Fifo::open(path).with_context(|| format!("cannot open {name}"))?;
                 Reader::open_stream(Box::new(fifo)).map_err(Into::into)

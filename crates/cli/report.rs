@@ -1,9 +1,14 @@
 //! `prof report`: a recording as a table with call graphs.
 
 mod emptiness;
+mod filters;
+mod form;
+mod history;
+mod missing;
 mod refused;
 mod tasks;
 
+use crate::clock::ClockOption;
 use crate::flamegraph::replace;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError, say};
@@ -13,6 +18,9 @@ use crate::recording::Input;
 use crate::refused::Refused;
 use crate::switching::SwitchArgs;
 use anyhow::Context;
+use filters::Filters;
+pub(crate) use filters::{CpuList, cpus};
+use form::Form;
 use prof_abi::{AttrFlags, SampleType};
 use prof_listing::Switch;
 use prof_listing::code_files::FileCode;
@@ -21,7 +29,7 @@ use prof_perfdata::Reader;
 use prof_profile::{Counting, EventId, Profile};
 use prof_report::Format;
 use prof_report::keys::{self, CellLook, Field, FieldList, PARALLELISM, PARENT, SortKey};
-use prof_report::model::{Filter, ParentPattern, Scope, Selection, SelfOf, parse_time_ranges};
+use prof_report::model::{ParentPattern, Scope, Selection, SelfOf, parse_time_ranges};
 use prof_report::picture::{self, PictureOptions};
 use prof_report::text::{self, CallGraph, ChainKey, ChainOrder, ChainStyle, Grouping, TextOptions};
 use prof_symbolize::Detail;
@@ -29,7 +37,7 @@ use refused::OfReport;
 use regex::Regex;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
@@ -40,6 +48,8 @@ use std::time::Instant;
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    clock: ClockOption,
     #[command(flatten)]
     names: NameOptions,
     #[command(flatten)]
@@ -77,6 +87,9 @@ pub(crate) struct Args {
     /// Count what functions with matching names call as their own code
     #[arg(long, value_name = "REGEX")]
     ignore_callees: Option<Regex>,
+    /// Instead of the report: what names and lines are missing of each dso, why, and what helps
+    #[arg(long, conflicts_with_all = ["json", "csv", "html", "tui"])]
+    missing: bool,
     #[command(flatten)]
     _refused: Refused<OfReport>,
 }
@@ -87,6 +100,7 @@ Examples:
   prof report --stdio | head -50         what costs most
   prof report --no-children -s sym       functions by their own cost
   prof report -s dso --percent-limit 1   dsos above 1 %
+  prof report --branch-history           how the code got there (record -b)
   prof report --json > report.json       for a program
   prof report --html report.html         a page to send";
 
@@ -97,6 +111,7 @@ Examples:
   prof report --stdio | head -50         what costs most
   prof report --no-children -s sym       functions by their own cost
   prof report -s dso --percent-limit 1   dsos above 1 %
+  prof report --branch-history           how the code got there (record -b)
   prof report --json > report.json       for a program
 
 --json writes one object. Names stay as they are from version to version, new
@@ -105,6 +120,7 @@ ones may join; weights are integers, texts are as recorded:
   origin    hostname, os_release, arch, cpu, tool_version, command_line,
             first_time_ns, last_time_ns
   trust     summary, samples, lost, lost_records_at_most, lost_side_band, throttled,
+            due_for_cpu_time (samples due, where tasks were too short for some, else 0),
             stacks { judged, complete, ends { reason: samples } },
             frames { total, unnamed }, caveats [ { what, cause, cure } ],
             damages [ { offset, what, bytes } ]
@@ -124,58 +140,6 @@ are the 95 % interval: where sampling the same run again would find the share.
 Control characters in texts are visible escapes (\\x1b), and a text that a
 spreadsheet would take for a formula begins with an apostrophe.";
 
-/// In which form the report comes.
-#[derive(Debug, clap::Args)]
-struct Form {
-    /// Write text, also on a terminal
-    #[arg(long)]
-    stdio: bool,
-    /// Open the terminal UI (the default on a terminal)
-    #[arg(long, conflicts_with_all = ["stdio", "json", "csv"])]
-    tui: bool,
-    #[command(flatten)]
-    look: crate::tui::LookOptions,
-    /// Write JSON: events, trust, rows, call tree
-    #[arg(long, conflicts_with_all = ["stdio", "csv"])]
-    json: bool,
-    /// Write the rows as comma-separated values
-    #[arg(long, conflicts_with = "stdio")]
-    csv: bool,
-    /// Write a page to send to this file: graphs, table and tree of the samples that filters let
-    /// pass, as prof flamegraph --format html
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["stdio", "tui", "json", "csv"])]
-    html: Option<PathBuf>,
-    /// Leave out all comment lines
-    #[arg(short, long)]
-    quiet: bool,
-    /// Begin with what is known of the machine and the recording
-    #[arg(long)]
-    header: bool,
-    /// Show only that
-    #[arg(long)]
-    header_only: bool,
-    /// With either, show also the tables of CPUs, memory and caches
-    #[arg(short = 'I', long)]
-    show_info: bool,
-    /// Show only how many records there are of each type
-    #[arg(long, group = "instead", conflicts_with_all = ["json", "csv"])]
-    stats: bool,
-    /// Show only the threads, as a tree
-    #[arg(long, group = "instead", conflicts_with_all = ["json", "csv"])]
-    tasks: bool,
-    /// Show only the threads and what they had mapped in the end
-    #[arg(long, group = "instead", conflicts_with_all = ["json", "csv"])]
-    mmaps: bool,
-    /// Tell paths of dsos, and of each symbol the address where it was first
-    /// seen and the file its name is from: d the mapped one, b a debug file,
-    /// B or D perf's cache, k kallsyms, v a vmlinux, j a JIT compiler's list
-    #[arg(short, long)]
-    verbose: bool,
-    /// Add what each event counted in each thread (of record -s)
-    #[arg(short = 'T', long)]
-    threads: bool,
-}
-
 /// What the table shows.
 #[derive(Debug, clap::Args)]
 struct Columns {
@@ -190,6 +154,8 @@ struct Columns {
     /// local_p_stage_cyc, p_stage_cyc, local_retire_lat, retire_lat, transaction, trace, cgroup,
     /// cgroup_id, code_page_size, addr, simd, parallelism. With -b: dso_from, dso_to, symbol_from,
     /// symbol_to, addr_from, addr_to, srcline_from, srcline_to, mispredict, in_tx, abort, cycles.
+    /// With --branch-history: callchain_branch_predicted, callchain_branch_abort,
+    /// callchain_branch_cycles.
     /// With --mem-mode: mem, symbol_daddr, dso_daddr, symbol_iaddr, snoop, tlb, locked, blocked,
     /// phys_daddr, data_page_size
     #[arg(short, long, value_name = "KEYS")]
@@ -225,6 +191,10 @@ struct Columns {
         conflicts_with = "mem_mode"
     )]
     branch_stack: bool,
+    /// Put the last branches into call chains, before the callers: where each went, where it came
+    /// from and what is told of it; of loops one round, with the number of those left out
+    #[arg(long, conflicts_with_all = ["total_cycles", "mem_mode", "hierarchy", "json", "csv", "tui", "html"])]
+    branch_history: bool,
     /// Count samples, also where they have branch stacks
     #[arg(long)]
     no_branch_stack: bool,
@@ -281,68 +251,6 @@ enum Percentage {
     Relative,
 }
 
-/// Which samples count.
-#[derive(Debug, clap::Args)]
-struct Filters {
-    /// Only threads of these names
-    #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
-    comms: Vec<String>,
-    /// Only samples taken in these dsos
-    #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
-    dsos: Vec<String>,
-    /// Only samples taken in these functions
-    #[arg(short = 'S', long, value_name = "NAMES", value_delimiter = ',')]
-    symbols: Vec<String>,
-    /// Only rows of functions with this in their name
-    #[arg(long, value_name = "TEXT")]
-    symbol_filter: Option<String>,
-    /// Only these processes
-    #[arg(long, value_name = "PIDS", value_delimiter = ',')]
-    pid: Vec<i32>,
-    /// Only these threads
-    #[arg(long, value_name = "TIDS", value_delimiter = ',')]
-    tid: Vec<i32>,
-    /// Only these CPUs: numbers and ranges, as 0-2,5
-    #[arg(short = 'C', long, value_name = "CPUS", value_parser = cpus)]
-    cpu: Option<CpuList>,
-    /// Only samples taken while so many threads ran: numbers and ranges, of record
-    /// --switch-events
-    #[arg(long, value_name = "NUMBERS", value_parser = cpus)]
-    parallelism: Option<CpuList>,
-    /// Only this time: START,STOP in seconds, 10%/2 or 0%-10%
-    #[arg(long, value_name = "RANGE")]
-    time: Option<String>,
-    /// Only samples and frames that have a name
-    #[arg(short = 'U', long)]
-    hide_unresolved: bool,
-}
-
-/// CPU numbers; a type of its own, since clap takes a `Vec` for many values.
-#[derive(Debug, Clone)]
-pub(crate) struct CpuList(pub(crate) Vec<u32>);
-
-/// CPUs with higher numbers do not exist.
-const MOST_CPUS: u32 = 1 << 16;
-
-/// `0,2-3` as numbers.
-pub(crate) fn cpus(text: &str) -> Result<CpuList, String> {
-    let mut list = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let number = |text: &str| {
-            text.trim()
-                .parse::<u32>()
-                .ok()
-                .filter(|&cpu| cpu < MOST_CPUS)
-        };
-        match (number(first), number(last)) {
-            (Some(first), Some(last)) if first <= last => list.extend(first..=last),
-            _ => return Err(format!("{part:?} is no CPU number or range such as 0-2")),
-        }
-    }
-    Ok(CpuList(list))
-}
-
 fn quantum(text: &str) -> Result<u64, String> {
     let units = [
         ("ns", 1),
@@ -379,16 +287,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     let is_terminal = io::stdout().is_terminal();
     if args.form.tui || (is_terminal && !args.has_form()) {
-        return crate::tui::run(&args.input, &args.names, &args.form.look, None);
+        let input = args.clock.of(&args.input);
+        return crate::tui::run(&input, &args.names, &args.form.look, None);
     }
     let started = Instant::now();
     let Loaded {
         profile,
+        history,
         header,
         code,
         outcome,
     } = load(args, is_terminal)?;
     let mut options = args.text_options(&profile)?;
+    history.inspect(|history| history.apply(&mut options));
     if is_terminal {
         options.columns = terminal_columns();
     }
@@ -396,6 +307,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         emptiness::say_no_samples(&profile);
     } else {
         emptiness::say_what_nothing_passes(&profile, &args.filters, &options.selection);
+    }
+    if args.missing {
+        let mut out = BufWriter::new(io::stdout().lock());
+        missing::write(&profile, &mut out)?;
+        out.flush()?;
+        return Ok(outcome);
     }
     if let Some(path) = &args.form.html {
         write_page(path, &profile, &options.selection)?;
@@ -435,6 +352,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
 /// What was read for a report.
 struct Loaded {
     profile: Profile,
+    history: Option<history::Recorded>,
     /// What `--header` asks for.
     header: Vec<u8>,
     /// For blocks of code: the files that tell their lines.
@@ -450,17 +368,21 @@ fn load(args: &Args, is_terminal: bool) -> anyhow::Result<Loaded> {
         shows_addresses: !is_terminal && args.form.format() == Format::Text,
         counting: args.counting(),
         details: args.uses_details(),
-        ..args.input.clone()
+        branch_history: args.branch_history(),
+        max_stack: args.max_stack.filter(|_| args.columns.branch_history),
+        ..args.clock.of(&args.input)
     };
     let (mut profile, mut reader) = input.resolve(&symbolizer, detail, &progress)?;
     args.check_counting(&profile, &reader)?;
+    let history = args.history_of(&reader)?;
     Switch::new(&args.switch.events(), &profile)
         .map_err(|error| usage(error.to_string()))?
         .apply(&mut profile);
-    if let Some(most) = args.max_stack {
+    if let Some(most) = args.max_stack.filter(|_| !args.columns.branch_history) {
         profile.limit_stacks(most);
     }
     drop(progress);
+    input.say_names_fault(&symbolizer);
     let outcome = args.input.say_damages(&reader);
     let header = match args.form.header {
         true => args.header(&mut reader)?,
@@ -474,6 +396,7 @@ fn load(args: &Args, is_terminal: bool) -> anyhow::Result<Loaded> {
     let _ = thread::Builder::new().spawn(move || drop(symbolizer));
     Ok(Loaded {
         profile,
+        history,
         header,
         code,
         outcome,
@@ -533,24 +456,15 @@ fn show_records(args: &Args) -> anyhow::Result<Outcome> {
     Ok(args.input.say_damages(&reader))
 }
 
-impl Form {
-    /// What is written, if anything is.
-    fn format(&self) -> Format {
-        match (self.json, self.csv) {
-            (true, _) => Format::Json,
-            (_, true) => Format::Csv,
-            _ => Format::Text,
-        }
-    }
-}
-
 impl Args {
     /// Whether something is asked for that is not the terminal UI.
     fn has_form(&self) -> bool {
         self.form.stdio
             || self.columns.hierarchy
             || self.columns.total_cycles
+            || self.columns.branch_history
             || self.form.format() != Format::Text
+            || self.missing
             || self.form.html.is_some()
             || self.switch.is_given()
     }
@@ -609,6 +523,7 @@ impl Args {
             time: self.filters.time.clone(),
             exclude_other: columns.exclude_other,
             symbol_filter: self.filters.symbol_filter.clone(),
+            tells_branches: true,
             columns: None,
             full_names: columns.full_names,
             unlimited: self.unlimited,
@@ -629,6 +544,10 @@ impl Args {
     /// How call chains are drawn.
     fn drawn_chains(&self) -> anyhow::Result<CallGraph> {
         let mut call_graph = self.call_graph.unwrap_or_default();
+        if self.columns.branch_history {
+            call_graph.key = ChainKey::Address;
+            call_graph.order = Some(self.order_of_history());
+        }
         if self.inverted {
             call_graph.order = Some(ChainOrder::Caller);
         }
@@ -677,7 +596,7 @@ impl Args {
                 && (call_graph.style != ChainStyle::None || !self.no_children),
             // perf's Self is that of the function in the file; its lines
             // are those of the code itself.
-            self_of: match self.given_keys().any(SortKey::splits_by_line) {
+            self_of: match self.splits_by_line() {
                 true => SelfOf::HostAtLine,
                 false => SelfOf::Host,
             },
@@ -694,6 +613,9 @@ impl Args {
         // As perf, whose blocks are of the rows that branches usually have.
         if self.columns.total_cycles {
             return Some(usual().collect());
+        }
+        if self.columns.branch_history {
+            return Some(self.sort_of_history());
         }
         let given = self.columns.sort.as_ref().map(|given| {
             let mut sort = Vec::new();
@@ -722,7 +644,8 @@ impl Args {
         let chains_by_line = self
             .call_graph
             .is_some_and(|graph| graph.key != ChainKey::Function);
-        if by_line || chains_by_line || self.columns.total_cycles {
+        let by_branch = self.columns.total_cycles || self.columns.branch_history;
+        if by_line || chains_by_line || by_branch || self.missing {
             return Detail::Source;
         }
         match self.names.detail() {
@@ -765,8 +688,9 @@ impl Args {
     fn counting(&self) -> Option<Counting> {
         let columns = &self.columns;
         match (columns.branch_stack, columns.mem_mode) {
-            (true, _) => Some(Counting::Branches),
+            (true, _) if !columns.branch_history => Some(Counting::Branches),
             _ if columns.total_cycles => Some(Counting::Branches),
+            _ if columns.branch_history => Some(Counting::Samples),
             (_, true) => Some(Counting::Memory),
             _ if columns.no_branch_stack => Some(Counting::Samples),
             // Programs that read these ask for branches by name.
@@ -845,31 +769,6 @@ impl Args {
             times,
             named_only: self.filters.hide_unresolved,
         })
-    }
-}
-
-impl Filters {
-    /// Whether they let everything pass.
-    fn is_empty(&self) -> bool {
-        self.filter().is_empty()
-            && self.cpu.is_none()
-            && self.time.is_none()
-            && !self.hide_unresolved
-    }
-
-    fn filter(&self) -> Filter {
-        Filter {
-            comms: self.comms.clone(),
-            dsos: self.dsos.clone(),
-            symbols: self.symbols.clone(),
-            pids: self.pid.clone(),
-            tids: self.tid.clone(),
-            parallelism: self
-                .parallelism
-                .as_ref()
-                .map_or_else(Vec::new, |list| list.0.clone()),
-            ..Filter::default()
-        }
     }
 }
 

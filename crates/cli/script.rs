@@ -10,14 +10,16 @@ use crate::outcome::{Outcome, UsageError, say};
 use crate::recording::Input;
 use crate::refused::Refused;
 use crate::switching::SwitchArgs;
+use clap::Parser;
 use dumps::Dumps;
+use prof_abi::SampleType;
 use prof_listing::Switch;
 use prof_listing::dump::HeaderDetail;
 use prof_listing::script::{CHUNK, Choice, Form, Head, Printing, Shown, Wanted};
 use prof_perfdata::Reader;
 use prof_profile::Profile;
 use prof_report::script::{Field, Selection, TimeOrigin};
-use prof_symbolize::Detail;
+use prof_symbolize::{Detail, Symbolizer};
 use refused::OfScript;
 use shown::ShownArgs;
 use std::io::{self, BufWriter, Write};
@@ -176,6 +178,33 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     stdout.flush()?;
     Ok(outcome)
+}
+
+/// Whether samples have addresses that are in no stack: of data, of branches,
+/// in payloads.
+pub(crate) fn asks_more(events: &prof_perfdata::Events) -> bool {
+    let more = [SampleType::ADDR, SampleType::BRANCH_STACK, SampleType::RAW];
+    let mut all = events.list().iter();
+    all.any(|event| more.iter().any(|&bit| event.attr.sample_type.has(bit)))
+}
+
+/// Prints the samples to nobody, so that the symbolizer is asked for what
+/// they have.
+pub(crate) fn ask(input: &Input, profile: &Profile, symbolizer: &Symbolizer) -> anyhow::Result<()> {
+    let args = ToAsk::try_parse_from(["prof"])?.args;
+    let wanted = args.wanted(profile)?;
+    let head = Head::read(&mut input.open()?)?;
+    let mut form = args.form(args.selection()?);
+    form.fit(&head, profile)?;
+    let printing = Printing::new((profile, symbolizer), &head, &form, wanted);
+    printing.run::<anyhow::Error>(input.open()?, None, &mut io::sink())
+}
+
+/// The options of a script without any.
+#[derive(clap::Parser)]
+struct ToAsk {
+    #[command(flatten)]
+    args: Args,
 }
 
 /// Writes what `--header` asks for.

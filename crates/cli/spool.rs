@@ -3,7 +3,6 @@
 use crate::fifo::Fifo;
 use crate::recording::Input;
 use anyhow::Context;
-use prof_profile::Counting;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -49,15 +48,8 @@ pub(crate) fn twice_readable(input: &Input) -> anyhow::Result<Option<Spooled>> {
 const STDIN: &str = "/proc/self/fd/0";
 
 fn opened_as(path: PathBuf, file: Option<File>) -> Spooled {
-    let input = Input {
-        path,
-        // Whoever hands us a stream vouches for it.
-        force: true,
-        shows_addresses: false,
-        counting: Some(Counting::Samples),
-        details: false,
-        separate_callchains: false,
-    };
+    // Whoever hands us a stream vouches for it.
+    let input = Input::of_file(path);
     Spooled { input, _file: file }
 }
 

@@ -67,8 +67,9 @@ pub(crate) fn run(
     function: Option<&str>,
 ) -> anyhow::Result<Outcome> {
     // Mistakes are told before the screen changes.
+    let code_names = names.symbolizer();
     if input.is_file() {
-        input.open()?;
+        prof_resolve::take_embedded(&input.open()?, &code_names);
     }
     let (look, asks_background) = look.look();
     let options = Options {
@@ -102,7 +103,7 @@ pub(crate) fn run(
     let guard = FaultGuard::install();
     // Code is looked at of few functions: their files are opened anew rather
     // than those of all kept.
-    let code = FileCode::new(Arc::new(names.symbolizer()));
+    let code = FileCode::new(Arc::new(code_names));
     prof_tui::run(updated, Box::new(code), &options)?;
     drop(guard);
     // What is damaged is said when the screen is the user's again.

@@ -93,15 +93,9 @@ impl Refuses for OfRecord {
         ),
         (
             None,
-            "off-cpu",
-            Value::None,
-            "use -e sched:sched_switch -g, or --switch-events",
-        ),
-        (
-            None,
             "off-cpu-thresh",
             Value::Needed,
-            "use -e sched:sched_switch -g, or --switch-events",
+            "--off-cpu-min leaves short waits out",
         ),
         (
             None,

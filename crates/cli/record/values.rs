@@ -1,13 +1,13 @@
 //! Values of `prof record`'s flags.
 
 use prof_abi::BranchSampleType;
-use prof_record::DEFAULT_DUMP;
 use prof_record::branches::{branch_filters, parse_branches};
 use prof_record::commands::Channel;
 use prof_record::options::{
-    CLOCKS, Clock, Flight, MOST_DUMP, Sampling, Stacks, Start, Switching, parse_cpu_list,
+    CLOCKS, Clock, Flight, Follow, MOST_DUMP, Sampling, Stacks, Start, Switching, parse_cpu_list,
 };
 use prof_record::registers::{all_registers, parse_registers, register_names};
+use prof_record::{DEFAULT_DUMP, WaitOptions};
 use prof_sys::Identity;
 use std::time::Duration;
 
@@ -88,6 +88,16 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
     with_unit(text, &SIZES).ok_or_else(|| "not a size such as 500M".to_owned())
 }
 
+/// How children are followed.
+pub(super) fn follow(text: &str) -> Result<Follow, String> {
+    match text {
+        "auto" => Ok(Follow::Auto),
+        "cpus" => Ok(Follow::Cpus),
+        "tasks" => Ok(Follow::Tasks),
+        _ => Err("not auto, cpus or tasks".to_owned()),
+    }
+}
+
 /// `signal`, a size with its unit or a time with its unit.
 pub(super) fn switching(text: &str) -> Result<Switching, String> {
     let none = Switching::default();
@@ -126,6 +136,30 @@ pub(super) fn flight(text: &str) -> Result<Flight, String> {
         }) => Ok(Flight::Time(time)),
         _ => Err("not a time such as 30s, nor a size such as 100M".to_owned()),
     }
+}
+
+/// Which waits: those beside other samples, or nothing but them.
+pub(super) fn off_cpu(text: &str) -> Result<WaitOptions, String> {
+    match text {
+        "too" => Ok(WaitOptions::default()),
+        "only" => Ok(WaitOptions {
+            only: true,
+            ..WaitOptions::default()
+        }),
+        _ => Err("not only".to_owned()),
+    }
+}
+
+/// The length of a wait: a number with ns, us, ms or s.
+pub(super) fn length(text: &str) -> Result<Duration, String> {
+    let units = [("ns", 1), ("us", 1_000), ("µs", 1_000), ("ms", 1_000_000)];
+    let units = units.into_iter().chain([("s", 1_000_000_000_u64)]);
+    let mut found = units.filter_map(|(unit, ns)| {
+        let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
+        number.checked_mul(ns)
+    });
+    let ns = found.next().ok_or("not a time such as 50us or 1ms")?;
+    Ok(Duration::from_nanos(ns))
 }
 
 /// A time above 0 with its unit: ms, s, m, h or d.

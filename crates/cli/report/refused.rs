@@ -15,7 +15,6 @@ const OPTIONS: &[Refusal] = &[
     (None, "addr2line", Value::Needed, NO_ADDR2LINE),
     (None, "addr2line-style", Value::Needed, NO_ADDR2LINE),
     (None, "asm-raw", Value::None, CODE),
-    (None, "branch-history", Value::None, "branches are rows (-b), not frames of call chains; prof script -F brstacksym prints them in order"),
     (None, "demangle-kernel", Value::None, "names of the kernel are those of its C sources"),
     (None, "disable-order", Value::None, "use prof dump: it shows records in the order of the file"),
     (Some('M'), "disassembler-style", Value::Needed, CODE),

@@ -2,11 +2,12 @@
 
 use crate::comparable::{check, notes};
 use crate::matching::{Found, Matched, matched};
+use crate::measure::{Measure, MeasureRow};
 use crate::unit::Unit;
 use crate::{Incomparable, Run};
 use prof_report::keys::SortKey;
-use prof_stats::{
-    Change, Control, Figure, Interval, Kind, Prior, Question, Sides, Verdict, detectable,
+use prof_statistics::{
+    Change, Control, Figure, Interval, Kind, Pairing, Prior, Question, Sides, Verdict, detectable,
     mean_interval, verdicts,
 };
 use std::cmp::Ordering;
@@ -44,6 +45,14 @@ pub struct ComparisonOptions {
     pub level: f64,
     /// How rows are thought to depend on each other.
     pub control: Control,
+    /// Whether the runs of both sides belong together in pairs.
+    pub pairing: Pairing,
+    /// Rows with a smaller share on both sides together, percent, are left
+    /// out: nothing is said of them.
+    pub least_share: f64,
+    /// What else was measured of the runs. The measures and the total are then
+    /// tested together with the rows, as one family.
+    pub measures: Vec<Measure>,
 }
 
 impl Default for ComparisonOptions {
@@ -54,6 +63,9 @@ impl Default for ComparisonOptions {
             bound: 2.0,
             level: 0.05,
             control: Control::Usual,
+            pairing: Pairing::Independent,
+            least_share: 0.0,
+            measures: Vec::new(),
         }
     }
 }
@@ -84,6 +96,8 @@ pub struct Row {
     pub after: OneSide,
     /// After minus before, percent of the total before.
     pub change: Change,
+    /// Where that truly is, with the confidence of the comparison.
+    pub interval: Interval,
     /// What may be said of it.
     pub verdict: Verdict,
 }
@@ -97,6 +111,8 @@ pub struct Total {
     pub after: f64,
     /// After minus before, percent of before.
     pub change: Change,
+    /// Where that truly is.
+    pub interval: Interval,
     /// What may be said of it; `None` of one run a side, whose scatter is not
     /// known.
     pub verdict: Option<Verdict>,
@@ -119,6 +135,8 @@ pub struct Comparison {
     pub notes: Vec<String>,
     /// Of all rows.
     pub total: Total,
+    /// What else was measured.
+    pub measures: Vec<MeasureRow>,
     /// What matters most and is sure first.
     pub rows: Vec<Row>,
     /// The least change of a row that these recordings show in nine of ten
@@ -138,7 +156,7 @@ pub(crate) struct Origin {
 struct Scale<'a> {
     before: &'a [Run],
     after: &'a [Run],
-    by: By,
+    options: &'a ComparisonOptions,
     /// The mean total before, by unit of work.
     whole: f64,
 }
@@ -156,25 +174,32 @@ impl Comparison {
         check(before, after, options.by == By::Share)?;
         let keys = before.first().map_or(&[][..], Run::keys).to_vec();
         let (list, renamed) = matched((before, after), &keys, options.side);
-        let scale = Scale::new(before, after, options.by);
+        let scale = Scale::new((before, after), options);
+        let list: Vec<Matched> = list
+            .into_iter()
+            .filter(|row| scale.is_tested(row))
+            .collect();
         let figures: Vec<(Vec<Figure>, Vec<Figure>)> =
             list.iter().map(|row| scale.figures(row)).collect();
         let sides = figures
             .iter()
-            .map(|(before, after)| Sides { before, after });
+            .map(|(before, after)| scale.sides(before, after));
         let prior = Prior::of(sides.clone());
         let changes: Vec<Change> = sides.map(|sides| sides.change(prior)).collect();
-        let question = Question {
-            bound: options.bound,
-            level: options.level,
-            control: options.control,
-        };
-        let said = verdicts(&changes, &question);
+        let total = scale.total_change();
+        let measures: Vec<Change> = options
+            .measures
+            .iter()
+            .map(|measure| measure.change(options.pairing))
+            .collect();
+        let (said, total_verdict, others) = judged(&changes, total, &measures, options);
         let parts = list.into_iter().zip(changes.iter().zip(said));
         let mut rows: Vec<Row> = parts
             .map(|(row, (change, verdict))| scale.row(row, *change, verdict))
             .collect();
         rows.sort_by(by_weight_of_verdict);
+        let measures = options.measures.iter().zip(measures).zip(others);
+        let confidence = 1.0 - options.level;
         let first = before.first();
         Ok(Self {
             event: first.map_or_else(String::new, |run| run.event.clone()),
@@ -189,11 +214,43 @@ impl Comparison {
                 _ => Kind::AnotherRun,
             },
             notes: renamed.into_iter().chain(notes(before, after)).collect(),
-            total: scale.total(&question),
+            total: scale.total(total, total_verdict),
+            measures: measures
+                .map(|((measure, change), verdict)| measure.row(change, confidence, verdict))
+                .collect(),
             detectable: least_detectable(&rows),
             rows,
         })
     }
+}
+
+/// What may be said of the rows, of the total and of the measures.
+fn judged(
+    rows: &[Change],
+    total: Change,
+    measures: &[Change],
+    options: &ComparisonOptions,
+) -> (Vec<Verdict>, Option<Verdict>, Vec<Verdict>) {
+    let question = Question {
+        bound: options.bound,
+        level: options.level,
+        control: options.control,
+    };
+    if measures.is_empty() {
+        let of_total = verdicts(&[total], &question).first().copied();
+        return (verdicts(rows, &question), of_total, Vec::new());
+    }
+    // One family: each is as sure as the others.
+    let all: Vec<Change> = rows
+        .iter()
+        .copied()
+        .chain([total])
+        .chain(measures.iter().copied())
+        .collect();
+    let mut of_rows = verdicts(&all, &question);
+    let mut others = of_rows.split_off(rows.len()).into_iter();
+    let of_total = others.next();
+    (of_rows, of_total, others.collect())
 }
 
 impl Origin {
@@ -213,19 +270,37 @@ fn least_detectable(rows: &[Row]) -> f64 {
 }
 
 impl<'a> Scale<'a> {
-    fn new(before: &'a [Run], after: &'a [Run], by: By) -> Self {
+    fn new((before, after): (&'a [Run], &'a [Run]), options: &'a ComparisonOptions) -> Self {
         let costs = before.iter().map(|run| run.total() / run.work);
         Self {
             whole: costs.sum::<f64>() / before.len().max(1) as f64,
             before,
             after,
-            by,
+            options,
         }
+    }
+
+    fn sides<'f>(&self, before: &'f [Figure], after: &'f [Figure]) -> Sides<'f> {
+        Sides {
+            before,
+            after,
+            pairing: self.options.pairing,
+        }
+    }
+
+    /// Whether a row is large enough, as mean of both sides: which rows are
+    /// tested must not depend on how they changed.
+    fn is_tested(&self, row: &Matched) -> bool {
+        let mean = |runs: &[Found]| {
+            let sum: f64 = runs.iter().map(|run| run.share.value).sum();
+            100.0 * sum / runs.len().max(1) as f64
+        };
+        f64::midpoint(mean(&row.before), mean(&row.after)) >= self.options.least_share
     }
 
     /// What a share of this run is in percent of the total before.
     fn factor(&self, run: &Run) -> f64 {
-        match self.by {
+        match self.options.by {
             By::Share => 100.0,
             By::Cost => 100.0 * run.total() / run.work / self.whole,
         }
@@ -256,13 +331,14 @@ impl<'a> Scale<'a> {
             after: one_side(self.after, &row.after),
             names: row.names,
             shown: row.shown,
+            interval: change.interval(1.0 - self.options.level),
             change,
             verdict,
         }
     }
 
-    /// The total; sampling makes no scatter in it.
-    fn total(&self, question: &Question) -> Total {
+    /// That of the total; sampling makes no scatter in it.
+    fn total_change(&self) -> Change {
         let of = |runs: &[Run]| -> Vec<Figure> {
             let cost = |run: &Run| 100.0 * run.total() / run.work / self.whole;
             let figure = |run: &Run| Figure {
@@ -272,18 +348,16 @@ impl<'a> Scale<'a> {
             };
             runs.iter().map(figure).collect()
         };
-        let (before, after) = (of(self.before), of(self.after));
-        let sides = Sides {
-            before: &before,
-            after: &after,
-        };
-        let change = sides.change(None);
-        let verdict = verdicts(&[change], question).first().copied();
+        self.sides(&of(self.before), &of(self.after)).change(None)
+    }
+
+    fn total(&self, change: Change, verdict: Option<Verdict>) -> Total {
         Total {
             before: self.whole,
             after: self.whole * (1.0 + change.value / 100.0),
-            change,
+            interval: change.interval(1.0 - self.options.level),
             verdict: verdict.filter(|_| change.kind == Kind::AnotherRun),
+            change,
         }
     }
 }
@@ -315,7 +389,7 @@ fn by_weight_of_verdict(a: &Row, b: &Row) -> Ordering {
     };
     // The end of the interval that is nearer to no change.
     let at_least = |row: &Row| {
-        let interval = row.change.interval(0.95);
+        let interval = row.interval;
         let nearer = interval.low.abs().min(interval.high.abs());
         if interval.contains(0.0) { 0.0 } else { nearer }
     };
@@ -338,7 +412,7 @@ pub(crate) mod tests {
     use prof_report::keys::{DSO, Field, SYMBOL};
     use prof_report::text::TextOptions;
     use prof_sketch::Sketch;
-    use prof_stats::{Kind, Verdict};
+    use prof_statistics::{Kind, Verdict};
 
     /// A run of `parts`: stacks and how many samples each has, one after the
     /// other.

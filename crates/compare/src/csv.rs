@@ -18,7 +18,7 @@ pub fn csv(comparisons: &[Comparison], out: &mut impl io::Write) -> io::Result<(
     write!(out, "{}\r\n", names.collect::<Vec<_>>().join(","))?;
     for comparison in comparisons {
         for row in &comparison.rows {
-            let interval = row.change.interval(0.95);
+            let interval = row.interval;
             let mut cells = vec![field(&comparison.event)];
             for side in [&row.before, &row.after] {
                 cells.push(number(side.share));

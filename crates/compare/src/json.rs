@@ -1,8 +1,10 @@
 //! A comparison as JSON.
 
+use crate::Trial;
 use crate::comparison::{By, Comparison, OneSide, Origin, Row, Total};
+use crate::measure::MeasureRow;
 use prof_report::harmless_json;
-use prof_stats::{Change, Interval, Kind, Verdict};
+use prof_statistics::{Change, Interval, Kind, Verdict};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::io;
@@ -23,6 +25,37 @@ pub fn json(comparisons: &[Comparison], out: &mut impl io::Write) -> io::Result<
         events: comparisons.iter().map(Event).collect(),
     };
     harmless_json::write(&diff, out)?;
+    out.write_all(b"\n")
+}
+
+/// Writes a trial and what came out of it, one comparison of each event, as one
+/// object; `is_decided` says whether all has a verdict.
+///
+/// # Errors
+/// If `out` cannot be written to.
+pub fn trial_json(
+    (trial, is_decided): (&Trial, bool),
+    comparisons: &[Comparison],
+    out: &mut impl io::Write,
+) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct Ab<'a> {
+        schema: &'a str,
+        commands: &'a [String],
+        pairs: u64,
+        decided: bool,
+        notes: &'a [String],
+        comparisons: Vec<Event<'a>>,
+    }
+    let ab = Ab {
+        schema: "prof-ab-1",
+        commands: &trial.commands,
+        pairs: trial.pairs,
+        decided: is_decided,
+        notes: &trial.notes,
+        comparisons: comparisons.iter().map(Event).collect(),
+    };
+    harmless_json::write(&ab, out)?;
     out.write_all(b"\n")
 }
 
@@ -81,6 +114,10 @@ impl Serialize for Event<'_> {
         map.serialize_entry("after", &recordings(&comparison.after))?;
         map.serialize_entry("notes", &comparison.notes)?;
         map.serialize_entry("total", &TotalOf(&comparison.total))?;
+        if !comparison.measures.is_empty() {
+            let measures = comparison.measures.iter().map(OneMeasure);
+            map.serialize_entry("measures", &measures.collect::<Vec<_>>())?;
+        }
         let rows = comparison.rows.iter().map(|row| OneRow(comparison, row));
         map.serialize_entry("rows", &rows.collect::<Vec<_>>())?;
         map.end()
@@ -112,8 +149,7 @@ struct Changed {
 }
 
 impl Changed {
-    fn of(change: &Change) -> Self {
-        let Interval { low, high } = change.interval(0.95);
+    fn of(change: &Change, Interval { low, high }: Interval) -> Self {
         Self {
             percent: finite(change.value),
             low: finite(low),
@@ -127,7 +163,7 @@ struct TotalOf<'a>(&'a Total);
 impl Serialize for TotalOf<'_> {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         let total = self.0;
-        let mut change = Changed::of(&total.change);
+        let mut change = Changed::of(&total.change, total.interval);
         if total.verdict.is_none() {
             // The scatter of runs is not known.
             (change.low, change.high) = (None, None);
@@ -163,6 +199,23 @@ impl SideOf {
     }
 }
 
+struct OneMeasure<'a>(&'a MeasureRow);
+
+impl Serialize for OneMeasure<'_> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let row = self.0;
+        let mut map = out.serialize_map(None)?;
+        map.serialize_entry("name", row.name)?;
+        map.serialize_entry("unit", row.unit.name())?;
+        map.serialize_entry("before", &finite(row.before))?;
+        map.serialize_entry("after", &finite(row.after))?;
+        map.serialize_entry("change", &Changed::of(&row.change, row.interval))?;
+        map.serialize_entry("verdict", name_of(row.verdict))?;
+        map.serialize_entry("needs", &needs_of(row.verdict))?;
+        map.end()
+    }
+}
+
 struct OneRow<'a>(&'a Comparison, &'a Row);
 
 impl Serialize for OneRow<'_> {
@@ -174,7 +227,7 @@ impl Serialize for OneRow<'_> {
         }
         map.serialize_entry("before", &SideOf::of(&row.before))?;
         map.serialize_entry("after", &SideOf::of(&row.after))?;
-        map.serialize_entry("change", &Changed::of(&row.change))?;
+        map.serialize_entry("change", &Changed::of(&row.change, row.interval))?;
         map.serialize_entry("verdict", name_of(row.verdict))?;
         map.serialize_entry("needs", &needs_of(row.verdict))?;
         map.end()

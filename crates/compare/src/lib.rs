@@ -3,7 +3,7 @@
 //! You give a [`Run`] for each recording, several a side if there are; you get
 //! a [`Comparison`]: rows with shares and costs of both sides, the change with
 //! its interval, and a verdict that holds (the statistics are
-//! [`prof_stats`]'s). It is written as text, JSON or CSV.
+//! [`prof_statistics`]'s). It is written as text, JSON or CSV.
 //!
 //! ```text
 //! Profile ──► Run ─┐
@@ -15,20 +15,29 @@
 //! profile.
 #![forbid(unsafe_code)]
 
+mod budget;
+mod checked;
 mod comparable;
 mod comparison;
 mod csv;
 mod json;
 mod matching;
+mod measure;
 mod perf;
 mod run;
 mod text;
+mod trial;
 mod unit;
 
+pub use budget::{Budget, Checked, Judged, Kept, More, judge};
+pub use checked::{check_json, check_markdown, check_text, overall};
 pub use comparable::Incomparable;
-pub use comparison::{By, Comparison, ComparisonOptions, Row, Side};
+pub use comparison::{By, Comparison, ComparisonOptions, OneSide, Row, Side, Total};
 pub use csv::csv;
-pub use json::json;
+pub use json::{json, trial_json};
+pub use matching::plain_symbol;
+pub use measure::{Measure, MeasureRow, MeasureUnit};
 pub use perf::{Computation, PerfOptions, perf_text};
 pub use run::Run;
 pub use text::text;
+pub use trial::{Trial, trial_text};

@@ -3,7 +3,7 @@
 use crate::{Run, Side};
 use prof_report::keys::{DSO, SYMBOL, SortKey};
 use prof_report::measured::MeasuredRow;
-use prof_stats::Figure;
+use prof_statistics::Figure;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
 
@@ -142,7 +142,7 @@ const ENDINGS: [&str; 9] = [
 /// A function's name without what changes from build to build: the hash of
 /// Rust's mangling, endings that compilers add, numbers of closures, lambdas and
 /// anonymous places.
-pub(crate) fn plain_symbol(name: &str) -> Cow<'_, str> {
+pub fn plain_symbol(name: &str) -> Cow<'_, str> {
     let mut plain = without_endings(name);
     if let Some((before, hash)) = plain.rsplit_once("::h")
         && hash.len() == 16

@@ -2,7 +2,7 @@
 
 use crate::comparison::{By, Comparison, Origin, Row, Side};
 use prof_report::escape;
-use prof_stats::{Kind, Verdict};
+use prof_statistics::{Kind, Pairing, Verdict};
 use std::io::{self, Write};
 
 /// Writes the comparison: lines that tell what is compared, then a table. Rows
@@ -27,6 +27,20 @@ pub fn text(comparison: &Comparison, least: f64, out: &mut dyn Write) -> io::Res
         writeln!(out, "# {hidden} rows below {least} % are not shown")?;
     }
     Ok(())
+}
+
+/// Writes the table of a trial, whose small rows were left out before.
+pub(crate) fn rows_text(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    let least = comparison.options.least_share;
+    writeln!(
+        out,
+        "# Functions above {least} % of the samples; changes in percent of the total before"
+    )?;
+    for note in &comparison.notes {
+        writeln!(out, "# Note: {}", escape::terminal(note))?;
+    }
+    let rows: Vec<&Row> = comparison.rows.iter().collect();
+    write_table(comparison, &rows, out)
 }
 
 fn preamble(comparison: &Comparison) -> Vec<String> {
@@ -83,19 +97,19 @@ fn total(comparison: &Comparison) -> String {
         total.change.value
     );
     if let Some(verdict) = total.verdict {
-        let interval = total.change.interval(0.95);
+        let interval = total.interval;
         line.push_str(&format!(
             " [{:+.2}, {:+.2}], {}",
             interval.low,
             interval.high,
-            said(verdict, comparison)
+            needed(verdict, comparison)
         ));
     }
     line
 }
 
 /// A verdict as text.
-fn said(verdict: Verdict, comparison: &Comparison) -> String {
+pub(crate) fn needed(verdict: Verdict, comparison: &Comparison) -> String {
     let bound = comparison.options.bound;
     match verdict {
         Verdict::Faster if comparison.options.by == By::Share => "smaller part".to_owned(),
@@ -105,6 +119,9 @@ fn said(verdict: Verdict, comparison: &Comparison) -> String {
         Verdict::Same => format!("same within {bound} %"),
         Verdict::Undecided { needs: None } => "undecided".to_owned(),
         Verdict::Undecided { needs: Some(needs) } => match comparison.kind {
+            Kind::AnotherRun if comparison.options.pairing == Pairing::Paired => {
+                format!("undecided: {needs} pairs")
+            }
             Kind::AnotherRun => format!("undecided: {needs} runs a side"),
             Kind::TheseRuns => format!("undecided: {needs} x samples"),
         },
@@ -150,7 +167,7 @@ fn write_table(comparison: &Comparison, rows: &[&Row], out: &mut dyn Write) -> i
 
 fn cells(comparison: &Comparison, row: &Row) -> Vec<String> {
     let cost = |cost: f64| comparison.unit.text(cost);
-    let interval = row.change.interval(0.95);
+    let interval = row.interval;
     let mut cells = vec![
         format!("{:.2}%", row.before.share),
         cost(row.before.cost),
@@ -158,7 +175,7 @@ fn cells(comparison: &Comparison, row: &Row) -> Vec<String> {
         cost(row.after.cost),
         format!("{:+.2}%", row.change.value),
         format!("[{:+.2}, {:+.2}]", interval.low, interval.high),
-        said(row.verdict, comparison),
+        needed(row.verdict, comparison),
     ];
     cells.extend(row.shown.iter().map(|name| name.trim_end().to_owned()));
     cells

@@ -4,7 +4,9 @@
 use crate::rust_source;
 use prof_profile::{Avma, DsoId, DsoKind, Function, Profile, Svma};
 use prof_report::code::{Arch, CodeSource, FunctionCode, LineAt, NoCode};
-use prof_symbolize::{Detail, DsoRequest, JitDump, KernelRequest, SymbolFile, Symbolizer};
+use prof_symbolize::{
+    Detail, DsoRequest, JitDump, KernelRequest, LineRow, Symbol, SymbolFile, Symbolizer,
+};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -70,6 +72,9 @@ impl FileCode {
             )
         })?;
         let path = profile.name(dump);
+        if let Some(code) = self.embedded_jit_code(profile, function, path)? {
+            return Ok(code);
+        }
         // Names were taken from it, so its owner is one who may give them.
         let owner = std::fs::symlink_metadata(path).map_or(0, |dump| dump.uid());
         let dump = JitDump::open(Path::new(path), &[owner])
@@ -78,19 +83,49 @@ impl FileCode {
         let (start, bytes) = dump
             .code_bytes(at, None)
             .ok_or_else(|| NoCode(format!("{path} holds no code at {at:#x}")))?;
-        let lines = dump.line_rows(at).into_iter();
+        let rows: Vec<LineRow> = dump
+            .line_rows(at)
+            .into_iter()
+            .map(|(address, file, line)| LineRow {
+                address: Svma(address.0),
+                line,
+                file: Some(file.into()),
+            })
+            .collect();
+        if let Some(notes) = self.symbolizer.notes() {
+            notes.note_jitdump_code(path, (start, bytes), &rows);
+        }
         Ok(FunctionCode {
             arch: arch_of(profile)?,
             start: Svma(start.0),
             bytes: bytes.to_vec(),
-            lines: lines
-                .map(|(address, file, line)| LineAt {
-                    address: Svma(address.0),
-                    line,
-                    file: file.into(),
-                })
-                .collect(),
+            lines: lines_of(rows),
         })
+    }
+
+    /// The same from what the recording carries of the jitdump at `path`.
+    fn embedded_jit_code(
+        &self,
+        profile: &Profile,
+        function: &Function,
+        path: &str,
+    ) -> Result<Option<FunctionCode>, NoCode> {
+        let Some(code) = self.symbolizer.run_time_code_of(path) else {
+            return Ok(None);
+        };
+        let start = Avma(function.start.0);
+        let Some((bytes, rows)) = code.code(start) else {
+            return Ok(None);
+        };
+        if let Some(notes) = self.symbolizer.notes() {
+            notes.note_jitdump_code(path, (start, bytes), rows);
+        }
+        Ok(Some(FunctionCode {
+            arch: arch_of(profile)?,
+            start: function.start,
+            bytes: bytes.to_vec(),
+            lines: lines_of(rows.to_vec()),
+        }))
     }
 
     /// The kernel's code, from a `vmlinux` of the recorded build. What is
@@ -140,16 +175,11 @@ impl CodeSource for FileCode {
             return Err(missing());
         }
         let rows = file.line_rows(function.start, function.start.plus(size));
-        let lines = rows.into_iter().map(|row| LineAt {
-            address: row.address,
-            line: if row.file.is_some() { row.line } else { 0 },
-            file: row.file.unwrap_or_default(),
-        });
         Ok(FunctionCode {
             arch,
             start: function.start,
             bytes: bytes.to_vec(),
-            lines: lines.collect(),
+            lines: lines_of(rows),
         })
     }
 
@@ -159,22 +189,45 @@ impl CodeSource for FileCode {
             let below: PathBuf = parts.skip(*strip).collect();
             return read_source(Some(dir), below.to_str()?);
         }
-        read_source(self.symbolizer.sources().symfs.as_deref(), file)
+        let embedded = self.symbolizer.embedded();
+        // What was embedded is what was recorded; the file may be newer.
+        let text = match embedded.and_then(|embedded| embedded.source(file)) {
+            Some(text) => text.to_owned(),
+            None => read_source(self.symbolizer.sources().symfs.as_deref(), file)?,
+        };
+        if let Some(notes) = self.symbolizer.notes() {
+            notes.note_source(file, &text);
+        }
+        Some(text)
     }
 
     fn name_at(&self, profile: &Profile, dso: DsoId, address: Svma) -> Option<String> {
-        let found = self
-            .open(profile, dso)
-            .ok()?
-            .lookup(address, Detail::Symbol);
-        let symbol = found.symbol?;
-        let offset = address.0.wrapping_sub(symbol.start.0);
-        Some(if offset == 0 {
-            symbol.name.to_string()
-        } else {
-            format!("{}+{offset:#x}", symbol.name)
-        })
+        let file = self.open(profile, dso).ok()?;
+        let found = file.lookup(address, Detail::Symbol);
+        Some(symbol_and_offset(&found.symbol?, address))
     }
+
+    fn data_at(&self, profile: &Profile, dso: DsoId, address: Svma) -> Option<String> {
+        let file = self.open(profile, dso).ok()?;
+        Some(symbol_and_offset(&file.symbol_before(address)?, address))
+    }
+}
+
+fn symbol_and_offset(symbol: &Symbol, address: Svma) -> String {
+    match address.0.wrapping_sub(symbol.start.0) {
+        0 => symbol.name.to_string(),
+        offset => format!("{}+{offset:#x}", symbol.name),
+    }
+}
+
+/// Rows of a line table as views take them.
+fn lines_of(rows: Vec<LineRow>) -> Vec<LineAt> {
+    let line = |row: LineRow| LineAt {
+        address: row.address,
+        line: if row.file.is_some() { row.line } else { 0 },
+        file: row.file.unwrap_or_default(),
+    };
+    rows.into_iter().map(line).collect()
 }
 
 /// The text of a source file as it is now, below `symfs` if given, or where

@@ -4,12 +4,13 @@
 //! leads to the function that it is said to have called. A direct call shows
 //! that itself, or refutes it unless it was seen before in a copied stack: a
 //! tail call may have led on. Calls through pointers and linkage stubs leave
-//! it open.
+//! it open: such a link is learnt from a chain that went through it and was
+//! confirmed by later samples.
 
 use crate::processes::Processes;
 use crate::stacks::{Beyond, OpenFile, StackUnwinder, UserState};
 use prof_profile::Avma;
-use prof_unwind::{CallBefore, Cursor, FunctionAt};
+use prof_unwind::{CallBefore, Cursor, FunctionAt, Place, Process};
 use rustc_hash::{FxHashSet, FxHasher};
 use std::hash::{Hash, Hasher};
 
@@ -18,7 +19,7 @@ const MAX_LINKS: usize = 1 << 18;
 
 /// The call at an address of a file, and the function it ran, as a hash of
 /// both: of this many, two that are the same by chance are not to be expected.
-type Link = u64;
+pub(super) type Link = u64;
 
 /// Pairs of addresses that were looked up last; a power of two.
 const RECENT: usize = 4096;
@@ -62,14 +63,22 @@ impl Links {
         }
         let mut beyond = ();
         // The caller last: its rules are looked up next.
-        let callee = function(around, callee.lookup(), &mut beyond);
-        let caller = function(around, caller.lookup(), &mut beyond);
+        let callee = part(around, callee.lookup(), &mut beyond);
+        let caller = part(around, caller.lookup(), &mut beyond);
         if let (Some(caller), Some(callee)) = (caller, callee) {
             if self.seen.len() >= MAX_LINKS {
                 self.seen.clear();
                 self.recent.fill(0);
             }
             self.seen.insert(link(&caller, &callee));
+        }
+    }
+
+    /// Remembers links of a chain that was confirmed: of a frame larger than
+    /// any copy no other way tells what called.
+    pub(super) fn confirm(&mut self, links: &[Link]) {
+        if self.seen.len() < MAX_LINKS {
+            self.seen.extend(links);
         }
     }
 
@@ -86,17 +95,19 @@ impl Links {
         std::mem::replace(recent, hash) == hash
     }
 
-    /// Whether the call that returns to `caller` can have led to `callee`.
+    /// Whether the call that returns to `caller` can have led to `callee`; if
+    /// that stays open, and both functions are known, what is to be learnt once
+    /// it is confirmed.
     pub(super) fn judge<F: OpenFile>(
         &self,
         around: &mut Around<'_, F>,
         callee: &Cursor,
         caller: &Cursor,
         beyond: &mut impl Beyond,
-    ) -> Proof {
+    ) -> (Proof, Option<Link>) {
         if caller.is_exact() {
             // Interrupted by a signal, not by a call.
-            return Proof::Open;
+            return (Proof::Open, None);
         }
         let machine = caller.registers().machine();
         let call = {
@@ -106,29 +117,37 @@ impl Links {
         let target = match call {
             // Nothing called a goroutine, and that is what stands above each.
             Some(CallBefore::None) if begins_stacks(around, caller.lookup(), beyond) => {
-                return Proof::Shown;
+                return (Proof::Shown, None);
+            }
+            // Code whose runtime tells of it was shown to be returned to.
+            Some(CallBefore::None) if is_told_of(around, caller.pc(), beyond) => {
+                return (Proof::Open, None);
             }
             // Nothing to be read: JIT code of a process that is gone.
-            None | Some(CallBefore::None) => return Proof::Refuted,
+            None | Some(CallBefore::None) => return (Proof::Refuted, None),
             Some(CallBefore::Direct(by)) => Some(caller.pc().wrapping_add_signed(by)),
             Some(CallBefore::Indirect) => None,
         };
-        let callee = function(around, callee.lookup(), beyond);
-        let caller = function(around, caller.lookup(), beyond);
+        let callee = part(around, callee.lookup(), beyond);
+        let caller = part(around, caller.lookup(), beyond);
         let (Some(callee), Some(caller)) = (callee, caller) else {
             // Code without unwind information: its frame pointer led here.
-            return Proof::Open;
+            return (Proof::Open, None);
         };
-        if self.seen.contains(&link(&caller, &callee)) {
-            return Proof::Shown;
+        let link = link(&caller, &callee);
+        if self.seen.contains(&link) {
+            return (Proof::Shown, None);
         }
+        let (Part::Function(callee), Part::Function(_)) = (callee, caller) else {
+            return (Proof::Open, None);
+        };
         // Linkage stubs have no function of their own.
         match target.and_then(|target| function(around, Avma(target), beyond)) {
-            None => Proof::Open,
+            None => (Proof::Open, Some(link)),
             Some(target) if (target.module, target.start) == (callee.module, callee.start) => {
-                Proof::Shown
+                (Proof::Shown, None)
             }
-            Some(_) => Proof::Refuted,
+            Some(_) => (Proof::Refuted, None),
         }
     }
 }
@@ -164,8 +183,42 @@ fn begins_stacks<F: OpenFile>(
     unwinder.begins_goroutines(machine, at, &mut process)
 }
 
-fn link(caller: &FunctionAt, callee: &FunctionAt) -> Link {
+fn is_told_of<F: OpenFile>(around: &mut Around<'_, F>, pc: u64, beyond: &mut impl Beyond) -> bool {
+    let (_, mut process) = around.stacks.at(around.processes, around.state, beyond);
+    process.runtime_code(Avma(pc)).is_some()
+}
+
+/// Code that calls or is called.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Function(FunctionAt),
+    /// A place in code made at run time, of a process: where its
+    /// functions begin is not known.
+    Made(i32, Avma),
+}
+
+fn part<F: OpenFile>(
+    around: &mut Around<'_, F>,
+    at: Avma,
+    beyond: &mut impl Beyond,
+) -> Option<Part> {
+    if let Some(function) = function(around, at, beyond) {
+        return Some(Part::Function(function));
+    }
+    let (_, mut process) = around.stacks.at(around.processes, around.state, beyond);
+    let is_made = process.place(at) == Place::Anonymous;
+    is_made.then_some(Part::Made(around.state.pid, at))
+}
+
+fn link(caller: &Part, callee: &Part) -> Link {
     let mut hasher = FxHasher::default();
-    (caller.module, caller.at.0, callee.module, callee.start.0).hash(&mut hasher);
+    match caller {
+        Part::Function(caller) => (caller.module, caller.at.0).hash(&mut hasher),
+        Part::Made(pid, at) => (pid, at.0, true).hash(&mut hasher),
+    }
+    match callee {
+        Part::Function(callee) => (callee.module, callee.start.0).hash(&mut hasher),
+        Part::Made(pid, at) => (pid, at.0, true).hash(&mut hasher),
+    }
     hasher.finish()
 }

@@ -102,6 +102,15 @@ pub fn is_anonymous(path: &[u8]) -> bool {
         .any(|name| path.starts_with(name))
 }
 
+/// The function that a mapping is of, if its runtime told it while recording,
+/// and the runtime: `[java] NAME`, `[python] NAME`.
+pub fn runtime_function(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let runtimes = [&b"[java]"[..], b"[python]"];
+    let runtime = runtimes.into_iter().find(|name| path.starts_with(name))?;
+    let name = path.strip_prefix(runtime)?.strip_prefix(b" ")?;
+    Some((runtime, name))
+}
+
 /// What a mapping's recorded name stands for in a process.
 pub(crate) fn user_kind(path: &[u8]) -> DsoKind {
     let starts = |prefix: &[u8]| path.starts_with(prefix);
@@ -112,6 +121,7 @@ pub(crate) fn user_kind(path: &[u8]) -> DsoKind {
         || starts(b"[stack")
         || starts(b"/SYSV")
         || starts(b"[anon:")
+        || runtime_function(path).is_some()
         || path.is_empty()
     {
         DsoKind::Jit

@@ -5,6 +5,7 @@
 //! meanwhile and all were seen often enough; else its proven part is. All
 //! behind it waits too, so that the order of time stays.
 
+use crate::links::Link;
 use crate::modules::ModuleId;
 use prof_profile::ChainEnd;
 use std::collections::VecDeque;
@@ -35,6 +36,8 @@ pub(super) struct Trial {
     pub(super) proven: usize,
     /// Slots that were not seen often enough yet, with what they held.
     pub(super) unsure: Vec<(u64, u64)>,
+    /// What is learnt of calls if it turns out to be sure.
+    pub(super) links: Vec<Link>,
 }
 
 /// How a trial stands.
@@ -171,12 +174,13 @@ impl Outbox {
 
     /// Gives `out` all before the first record that is still on trial at drain
     /// `now`, or more if it is full. `judge` says how a trial stands;
-    /// `decided` is told how each chain ends.
+    /// `decided` is told how each chain ends, and what a confirmed one shows of
+    /// its calls.
     pub(super) fn release(
         &mut self,
         now: u64,
         judge: impl Fn(&Trial) -> Verdict,
-        mut decided: impl FnMut(Ended),
+        mut decided: impl FnMut(Ended, &[Link]),
         out: &mut dyn FnMut(&[u8]),
     ) {
         self.close_last();
@@ -218,8 +222,12 @@ impl Outbox {
                         Verdict::Sure => (whole, proven),
                         Verdict::Unsure | Verdict::Failed => (proven, whole),
                     };
+                    let links = match verdict {
+                        Verdict::Sure => trial.links.as_slice(),
+                        Verdict::Unsure | Verdict::Failed => &[],
+                    };
                     out(&chosen.record);
-                    decided(chosen.ended);
+                    decided(chosen.ended, links);
                     self.give_back(chosen.record);
                     self.give_back(other.record);
                 }
@@ -239,6 +247,7 @@ mod tests {
             slots: 0x1000..=0x2000,
             proven: 1,
             unsure: Vec::new(),
+            links: vec![5],
         }
     }
 
@@ -261,7 +270,10 @@ mod tests {
         outbox.release(
             now,
             |_| verdict,
-            |ended| ends.push(ended.end),
+            |ended, links| {
+                ends.push(ended.end);
+                assert_eq!(links.is_empty(), verdict != Verdict::Sure);
+            },
             &mut |records| out.extend_from_slice(records),
         );
         (out, ends)

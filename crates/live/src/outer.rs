@@ -16,7 +16,7 @@
 //!          └──────────────┘
 //! ```
 
-use super::links::Proof;
+use super::links::Link;
 use super::memory::Copied;
 use prof_unwind::{Base, FpFrom};
 use rustc_hash::FxHashMap;
@@ -52,8 +52,8 @@ pub(super) struct Known {
     pub(super) since: u64,
     /// How often the thread had been looked at when it was first seen.
     pub(super) looks: u32,
-    /// What the call says of it.
-    pub(super) proof: Proof,
+    /// What is to be learnt of that call once the frame is confirmed.
+    pub(super) link: Option<Link>,
     /// The frame pointer in the frame; 0 if it is lost.
     pub(super) fp: u64,
     /// Where that was found.
@@ -118,6 +118,10 @@ pub(super) struct OuterFrames {
     looked: u64,
     /// The drain in which so many of the frames were last found unchanged.
     verified: (u64, usize),
+    /// How many frames in order, from the outermost on, were found to be sure,
+    /// calm and there in an earlier drain. As long as they are known they
+    /// stay so, and need not be looked at again.
+    steady: usize,
 }
 
 /// What a slot has held.
@@ -135,6 +139,32 @@ impl OuterFrames {
     /// The frames outside of position `end`, outermost first.
     pub(super) fn until(&self, end: usize) -> &[Known] {
         self.frames.get(..end).unwrap_or(&self.frames)
+    }
+
+    /// Whether the frames outside of position `end` lie each below its caller,
+    /// as on a single stack.
+    pub(super) fn are_in_order(&self, end: usize) -> bool {
+        end.min(self.frames.len()) <= self.in_order
+    }
+
+    /// How many of the frames outside of position `end`, from the outermost on,
+    /// need no more proof in drain `now`.
+    pub(super) fn steady(&mut self, end: usize, now: u64) -> usize {
+        let end = end.min(self.in_order);
+        while let Some(frame) = self.frames.get(..end).and_then(|all| all.get(self.steady))
+            && frame.since < now
+            && self.is_sure(frame.slot, frame.pc)
+            && self.is_calm(frame.slot, now)
+        {
+            self.steady += 1;
+        }
+        self.steady.min(end)
+    }
+
+    /// The slots up to this one may have changed.
+    fn unsettle(&mut self, slot: u64) {
+        let steady = self.frames.get(..self.steady).unwrap_or_default();
+        self.steady = steady.partition_point(|frame| frame.slot > slot);
     }
 
     /// Whether each frame lies below its caller, as on a single stack.
@@ -179,6 +209,7 @@ impl OuterFrames {
 
     fn truncate(&mut self, len: usize) {
         self.frames.truncate(len);
+        self.steady = self.steady.min(len);
         self.in_order = self.in_order.min(len);
         self.rigid = self.rigid.min(len);
         self.verified.1 = self.verified.1.min(len);
@@ -302,6 +333,7 @@ impl OuterFrames {
         if history.len() >= MAX_HISTORY {
             history.clear();
         }
+        let mut changed = 0;
         for frame in frames {
             let held = history.entry(frame.slot).or_insert(Held {
                 pc: frame.pc,
@@ -316,10 +348,12 @@ impl OuterFrames {
                     sightings: 0,
                     seen: 0,
                 };
+                changed = frame.slot.max(changed);
             }
             held.sightings += u32::from(held.seen != now);
             held.seen = now;
         }
+        self.unsettle(changed);
     }
 
     /// The same, for less: says that these slots, and all inside of them, may
@@ -330,6 +364,7 @@ impl OuterFrames {
         };
         while self.unsteady.pop_if(|last| last.0 <= highest).is_some() {}
         self.unsteady.push((highest, now));
+        self.unsettle(highest);
     }
 
     /// Whether the slot has held the same for so long that it will have held
@@ -382,7 +417,6 @@ impl OuterFrames {
 #[cfg(test)]
 mod tests {
     use super::{CALM, Known, OuterFrames, PROBATION, SIGHTINGS};
-    use crate::links::Proof;
     use crate::memory::Copied;
     use prof_unwind::{Base, FpFrom, StackDump};
 
@@ -394,7 +428,7 @@ mod tests {
             key: pc,
             since: 0,
             looks: 0,
-            proof: Proof::Shown,
+            link: None,
             fp: 0,
             fp_from: FpFrom::Callee,
             needs_fp: false,
@@ -657,6 +691,31 @@ mod tests {
         assert!(outer.is_sure(0x1008, 2) && outer.is_sure(0x1100, 3));
         outer.observe(&[frame(0x1008, 4)], 100);
         assert!(!outer.is_sure(0x1008, 2) && !outer.is_sure(0x1008, 4));
+    }
+
+    #[test]
+    fn steady_frames_need_no_more_proof_until_their_slots_change() {
+        let mut outer = outer();
+        outer.is_deep();
+        for now in 1..=u64::from(SIGHTINGS) {
+            assert_eq!(outer.steady(2, now), 0);
+            outer.look(now);
+        }
+        let now = u64::from(SIGHTINGS) + 1;
+        assert_eq!((outer.steady(2, now), outer.steady(1, now)), (2, 1));
+        // What is new of the inner frames changes nothing of the outer ones.
+        let new = Known {
+            looks: SIGHTINGS,
+            ..frame(0xe00, 9)
+        };
+        outer.replace_inner(2, &[new]);
+        assert_eq!((outer.steady(3, now), outer.until(9).len()), (2, 3));
+        // Read as something else on the way to somewhere else.
+        outer.observe(&[frame(0x1008, 2)], now);
+        outer.observe(&[frame(0x1008, 7)], now);
+        assert_eq!(outer.steady(2, now), 1);
+        outer.observe_any(&[frame(0x1100, 3)], now);
+        assert_eq!(outer.steady(2, now), 0);
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! is mapped where.
 
 use crate::address_space::{Access, AddressSpace, Mapping};
-use crate::modules::{Inode, Module, ModuleId, Modules, guest_path, kernel_kind, user_kind};
+use crate::modules::{
+    Inode, Module, ModuleId, Modules, guest_path, kernel_kind, runtime_function, user_kind,
+};
 use prof_abi::{BuildId, CpuMode};
 use prof_profile::{Avma, DsoKind, FileOffset, NameId, Names};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -234,12 +236,13 @@ impl Processes {
 
     fn user_module(&self, event: &MapEvent<'_>) -> Module {
         let kind = user_kind(event.path);
+        let is_shared = self.shares_jit || runtime_function(event.path).is_some();
         Module {
             kind,
             path: event.path.to_vec(),
             build_id: event.build_id,
             inode: event.inode.filter(|_| kind == DsoKind::File),
-            pid: (kind == DsoKind::Jit && !self.shares_jit).then_some(event.pid),
+            pid: (kind == DsoKind::Jit && !is_shared).then_some(event.pid),
         }
     }
 

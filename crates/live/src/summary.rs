@@ -10,6 +10,8 @@
 //!  "shortened": 0, "malformed": 0, "uids": {"4711": 1000}}
 //! ```
 //!
+//! `due` are the samples that were due for the CPU time of what was recorded, as
+//! the kernel counted it, if far fewer came because tasks were too short.
 //! `uids` are the users of processes that made code at run time: perf maps of
 //! theirs are believed. A recording whose chains are the kernel's has nothing
 //! but them, and `"by_kernel": true`.
@@ -39,6 +41,9 @@ pub struct LiveSummary {
     pub malformed: u64,
     /// Users of processes that made code at run time, by process.
     pub uids: BTreeMap<i32, u32>,
+    /// Samples that were due for the CPU time of what was recorded, where far
+    /// fewer came because tasks were too short to be sampled; else 0.
+    pub due: u64,
     /// Nothing was unwound: the chains are the kernel's, and only the users
     /// are told.
     pub by_kernel: bool,
@@ -66,8 +71,23 @@ impl LiveSummary {
             shortened: self.shortened.saturating_sub(earlier.shortened),
             malformed: self.malformed.saturating_sub(earlier.malformed),
             uids: self.uids.clone(),
+            due: self.due,
             by_kernel: self.by_kernel,
         }
+    }
+
+    /// The JSON with [`LiveSummary::due`], if samples were due; of a recording
+    /// that has no other account, too.
+    pub fn json_with_due(json: Option<String>, due: Option<u64>) -> Option<String> {
+        let Some(due) = due else {
+            return json;
+        };
+        let value = json.and_then(|json| serde_json::from_str(&json).ok());
+        let mut value = value.unwrap_or_else(|| json!({"by_kernel": true}));
+        if let Some(members) = value.as_object_mut() {
+            members.insert("due".to_owned(), due.into());
+        }
+        Some(value.to_string())
     }
 
     /// As JSON, for the file.
@@ -127,6 +147,7 @@ impl LiveSummary {
             unrooted: unrooted.collect(),
             shortened: count("shortened"),
             malformed: count("malformed"),
+            due: count("due"),
             by_kernel: members.get("by_kernel") == Some(&Value::Bool(true)),
         })
     }
@@ -170,6 +191,23 @@ mod tests {
         );
         assert_eq!(part.unrooted.len(), 1);
         assert_eq!(part.shortened, 3);
+    }
+
+    #[test]
+    fn samples_that_were_due_are_told_with_the_rest_and_alone() {
+        let due = |json: Option<String>| {
+            let json = LiveSummary::json_with_due(json, Some(70))?;
+            LiveSummary::from_json(&json)
+        };
+        let alone = due(None).expect("JSON");
+        assert!(alone.by_kernel && alone.due == 70);
+        let whole = LiveSummary {
+            shortened: 3,
+            ..LiveSummary::default()
+        };
+        let both = due(Some(whole.to_json())).expect("JSON");
+        assert!(!both.by_kernel && (both.due, both.shortened) == (70, 3));
+        assert_eq!(LiveSummary::json_with_due(None, None), None);
     }
 
     #[test]

@@ -5,23 +5,21 @@ use super::alive::{Alive, user_of};
 use super::chains::{Chains, Decided, ThreadSample};
 use super::drained::{Content, Drain, Drained, ToUnwind};
 use super::files::LiveFiles;
+use super::left_out::{self, LeftOut};
 use super::memory::{MemorySnapshot, TargetMemory};
 use super::outbox::{Candidate, Ended, Outbox};
 use super::summary::LiveSummary;
 use crate::processes::Processes;
 use crate::stacks::UserState;
-use prof_abi::{ByteOrder, CallchainContext, CpuMode, EventAttr, Misc, RecordType};
-use prof_perfdata::write::UserChainRewriter;
+use prof_abi::{ByteOrder, CallchainContext, CpuMode, EventAttr, Misc, RecordType, SampleType};
+use prof_perfdata::body::{FileIdentity, Mmap2, Name};
+use prof_perfdata::write::{Trailer, UserChainRewriter, append_short};
 use prof_perfdata::{Body, Event, Events, Record, Sample};
 use prof_profile::{Avma, ChainEnd, DsoKind};
 use prof_unwind::Machine;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// Entries that are kept at each end of a chain that no record can hold; a
-/// record has at most 65 528 bytes.
-const KEPT_AT_ENDS: usize = 3900;
 
 /// How long a snapshot waits for its sample after later ones have come, ns.
 const SNAPSHOT_LIFE: u64 = 50_000_000;
@@ -68,6 +66,7 @@ pub struct LiveUnwinder<M> {
     /// of it.
     frames: Vec<u64>,
     counts: Counts,
+    left_out: LeftOut,
     /// Memory for samples to come, by thread and time.
     snapshots: FxHashMap<(i32, u64), MemorySnapshot>,
     switches: Switches,
@@ -134,12 +133,22 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             chain: Vec::new(),
             frames: Vec::new(),
             counts: Counts::default(),
+            left_out: LeftOut::default(),
             snapshots: FxHashMap::default(),
             switches,
             latest: 0,
             new_code: 0,
             uids: BTreeMap::new(),
         }
+    }
+
+    /// Leaves out the middle of user chains of more than `most` frames, at
+    /// least [`FEWEST_FRAMES`](crate::FEWEST_FRAMES); otherwise of more than
+    /// [`MOST_FRAMES`](crate::MOST_FRAMES).
+    #[must_use]
+    pub fn with_most_frames(mut self, most: usize) -> Self {
+        self.left_out = LeftOut::beyond(most);
+        self
     }
 
     /// What the file's header says of event `index`: the samples as written.
@@ -192,7 +201,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
 
     /// The memory that samples of these threads should bring along: by
     /// thread address ranges, that of the stack itself first.
-    pub fn wanted(&mut self) -> impl Iterator<Item = (i32, &[Range<u64>])> {
+    pub fn wanted(&mut self) -> impl Iterator<Item = (i32, Vec<Range<u64>>)> {
         self.chains.wanted()
     }
 
@@ -234,12 +243,17 @@ impl<M: TargetMemory> LiveUnwinder<M> {
 
     fn release(&mut self, now: u64, out: &mut dyn FnMut(&[u8])) {
         let (chains, ends) = (&self.chains, &mut self.counts.ends);
+        let mut confirmed = Vec::new();
         self.outbox.release(
             now,
             |trial| chains.judge(trial),
-            |ended| *ends.entry(ended).or_default() += 1,
+            |ended, links| {
+                *ends.entry(ended).or_default() += 1;
+                confirmed.extend_from_slice(links);
+            },
             out,
         );
+        self.chains.confirm(&confirmed);
     }
 
     fn run(&mut self, incoming: &[u8], if_unknown: IfUnknown, out: &mut dyn FnMut(&[u8])) {
@@ -290,6 +304,8 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             Body::Comm(comm) => {
                 // The same thread, but on a stack of its own from now on.
                 self.chains.forget(comm.tid);
+                self.chains.stacks.runtimes.forget(comm.pid);
+                self.left_out.forget(comm.pid);
                 self.alive.exec(comm.pid, drain);
             }
             Body::Fork(task) => self.alive.is(task.pid, task.tid),
@@ -297,6 +313,9 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             Body::Mmap2(map) if map.pid >= 0 => self.alive.is(map.pid, map.tid),
             Body::Exit(task) => {
                 self.chains.forget(task.tid);
+                if task.pid == task.tid {
+                    self.left_out.forget(task.pid);
+                }
                 self.alive.ended(task.pid, task.tid, drain);
             }
             _ => {}
@@ -317,11 +336,15 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         let now = self.chains.drain();
         while let Some(gone) = self.alive.next_gone(now) {
             self.processes.forget(gone.tid, gone.process);
+            if let Some(pid) = gone.process {
+                self.chains.stacks.runtimes.forget(pid);
+            }
             // Samples that were held back made it known again.
             self.chains.forget(gone.tid);
         }
         if now.is_multiple_of(LOOK_EVERY) {
             self.chains.stacks.close_unused(&self.processes);
+            self.chains.stacks.runtimes.ask_again();
         }
     }
 
@@ -385,6 +408,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             let chains = &mut self.chains;
             chains.chain(&self.processes, &thread, &mut self.chain)
         });
+        self.tell_names(it, time);
         let is_nowhere = |decided| is_nowhere(decided, &self.chain);
         let is_unknown = is_stale || decided.as_ref().is_some_and(is_nowhere);
         if is_unknown && if_unknown == IfUnknown::Hold {
@@ -399,30 +423,70 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         self.put(it, time, decided);
     }
 
+    /// Writes what names the chains so far need, before them.
+    fn tell_names(&mut self, it: &ToUnwind<'_>, time: u64) {
+        let (Some(written), Some(pid)) = (self.written_attr(it.event), it.sample.pid()) else {
+            return;
+        };
+        let tid = it.sample.tid().unwrap_or(pid);
+        let trailer = Trailer {
+            time,
+            id: it.sample.id().unwrap_or(0),
+            ..Trailer::of(written).for_thread(pid.cast_unsigned(), tid.cast_unsigned())
+        };
+        for named in self.chains.named() {
+            let body = Body::Mmap2(Mmap2 {
+                pid,
+                tid,
+                start: named.start,
+                len: named.length,
+                file_offset: 0,
+                file: FileIdentity::NONE,
+                prot: 5,
+                flags: 2,
+                path: Name::new(named.path.as_bytes()),
+            });
+            let misc = Misc::of_mode(CpuMode::User);
+            append_short(&body, misc, &trailer, self.outbox.ready(time));
+        }
+    }
+
     /// Writes the sample with its chain, or with the candidates for it.
     fn put(&mut self, it: &ToUnwind<'_>, time: u64, decided: Option<Decided>) {
+        let trial = decided.as_ref().and_then(|decided| decided.trial.as_ref());
+        let proven = trial.map_or(0, |trial| trial.proven);
+        self.frames.clear();
+        self.frames
+            .extend_from_slice(self.chain.get(..proven).unwrap_or_default());
+        let whole = self.left_out.cut(&mut self.chain);
+        let inner = self.left_out.cut(&mut self.frames);
+        self.counts.shortened += u64::from(whole.is_some());
+        for count in whole.into_iter().chain(inner) {
+            self.tell_left_out(it, time, count);
+        }
         let Some(rewriter) = self.rewriters.get(it.event) else {
             return;
         };
         let (processes, counts) = (&self.processes, &mut self.counts);
-        let mut rewritten = |chain: &mut Vec<u64>, out: &mut Vec<u8>| {
-            counts.shortened += u64::from(shorten(chain));
+        let mut rewritten = |chain: &[u64], out: &mut Vec<u8>| {
+            let start = out.len();
             let result = rewriter.rewrite(&it.sample, chain, out);
+            name_leaf(it, rewriter.written_attr(), chain, out.get_mut(start..));
             counts.malformed += u64::from(result.is_err());
         };
         let pid = it.user.as_ref().map_or(-1, |user| user.pid);
         let Some(Decided { end, trial }) = decided else {
-            rewritten(&mut self.chain, self.outbox.ready(time));
+            rewritten(&self.chain, self.outbox.ready(time));
             return;
         };
         let Some(trial) = trial else {
             let ended = ended(processes, pid, &self.chain, end);
-            rewritten(&mut self.chain, self.outbox.ready(time));
+            rewritten(&self.chain, self.outbox.ready(time));
             *counts.ends.entry(ended).or_default() += 1;
             return;
         };
         let outbox = &mut self.outbox;
-        let mut candidate = |chain: &mut Vec<u64>, end| {
+        let mut candidate = |chain: &[u64], end| {
             let ended = ended(processes, pid, chain, end);
             let mut record = outbox.buffer();
             rewritten(chain, &mut record);
@@ -432,13 +496,51 @@ impl<M: TargetMemory> LiveUnwinder<M> {
                 record,
             }
         };
-        let inner = self.chain.get(..trial.proven).unwrap_or_default();
-        self.frames.clear();
-        self.frames.extend_from_slice(inner);
-        let whole = candidate(&mut self.chain, end);
-        let proven = candidate(&mut self.frames, ChainEnd::Unproven);
+        let whole = candidate(&self.chain, end);
+        let proven = candidate(&self.frames, ChainEnd::Unproven);
         self.outbox
             .try_out(trial, self.chains.drain(), whole, proven);
+    }
+
+    /// Writes where the mark for so many frames is, if that is new.
+    fn tell_left_out(&mut self, it: &ToUnwind<'_>, time: u64, count: u64) {
+        let pid = it.user.as_ref().map_or(-1, |user| user.pid);
+        let Some(event) = self.rewriters.get(it.event) else {
+            return;
+        };
+        if !self.left_out.is_new(pid, count) {
+            return;
+        }
+        let tid = it.sample.tid().unwrap_or(pid);
+        let trailer = Trailer {
+            time,
+            id: it.sample.id().unwrap_or(0),
+            ..Trailer::of(event.written_attr())
+        };
+        let trailer = trailer.for_thread(pid.cast_unsigned(), tid.cast_unsigned());
+        let name = left_out::name(count);
+        let body = left_out::mapping(pid, tid, count, &name);
+        let user = Misc::of_mode(CpuMode::User);
+        append_short(&body, user, &trailer, self.outbox.ready(time));
+    }
+}
+
+/// Where the innermost frame has the address of a name, the sample has it, too.
+fn name_leaf(it: &ToUnwind<'_>, attr: &EventAttr, chain: &[u64], record: Option<&mut [u8]>) {
+    let pc = it.user.as_ref().map(|user| user.registers.pc());
+    let Some(leaf) = chain.first().filter(|leaf| Some(**leaf) != pc) else {
+        return;
+    };
+    if it.sample.ip() != pc || !attr.sample_type.has(SampleType::IP) {
+        return;
+    }
+    // Only the identifier stands before it, behind the record's header.
+    let at = match attr.sample_type.has(SampleType::IDENTIFIER) {
+        true => 16,
+        false => 8,
+    };
+    if let Some(ip) = record.and_then(|record| record.get_mut(at..at + 8)) {
+        ip.copy_from_slice(&leaf.to_ne_bytes());
     }
 }
 
@@ -513,22 +615,11 @@ enum IfUnknown {
     Write,
 }
 
-/// Cuts the middle out of a chain that no record can hold. The gap is marked
-/// by another "user frames follow", which readers of perf.data take as that.
-fn shorten(chain: &mut Vec<u64>) -> bool {
-    let is_long = chain.len() > 2 * KEPT_AT_ENDS;
-    if is_long {
-        let marker = prof_abi::CallchainContext::USER.0;
-        chain.splice(KEPT_AT_ENDS..chain.len() - KEPT_AT_ENDS, [marker]);
-    }
-    is_long
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{KEPT_AT_ENDS, LiveUnwinder, Switches, shorten};
+    use super::{LiveUnwinder, Switches};
     use crate::TargetMemory;
-    use prof_abi::{AttrFlags, CallchainContext, CpuMode, EventAttr, Misc, SampleType};
+    use prof_abi::{AttrFlags, CpuMode, EventAttr, Misc, SampleType};
     use prof_perfdata::body::{Body, Comm, FileIdentity, Mmap2, Name, Task};
     use prof_perfdata::write::{Trailer, append_short};
     use prof_unwind::Machine;
@@ -622,15 +713,5 @@ mod tests {
         }
         // The two modules.
         assert_eq!(size(&unwinder), 2);
-    }
-
-    #[test]
-    fn a_chain_too_long_for_a_record_keeps_both_ends() {
-        let mut chain: Vec<u64> = (0..20_000).collect();
-        assert!(shorten(&mut chain));
-        assert_eq!(chain.len(), 2 * KEPT_AT_ENDS + 1);
-        assert_eq!(chain[KEPT_AT_ENDS], CallchainContext::USER.0);
-        assert_eq!((chain[0], chain.last().copied()), (0, Some(19_999)));
-        assert!(!shorten(&mut chain.clone()[..100].to_vec()));
     }
 }

@@ -1,6 +1,7 @@
 //! Which memory should be read with the samples of which threads.
 
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Drains for which a thread's stack counts as deep after it was.
@@ -12,11 +13,24 @@ const MOST_NEED: u32 = 1 << 12;
 /// The balance at which memory is wanted, and its most.
 const NEEDED: u32 = 4 * NEED;
 const MOST_NEEDED: u32 = 1 << 15;
+/// Places of a thread that are wanted at a time.
+const MOST_PLACES: usize = 8;
 
 /// Memory beyond the copied pieces, by thread.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     threads: FxHashMap<i32, Of>,
+    /// What is needed of threads besides their stacks.
+    also: FxHashMap<i32, Also>,
+}
+
+/// Memory besides the stack that tells what a thread runs.
+#[derive(Debug)]
+struct Also {
+    ranges: Vec<Range<u64>>,
+    /// Places that were missing lately.
+    places: VecDeque<Range<u64>>,
+    until: u64,
 }
 
 /// That of one thread.
@@ -46,16 +60,52 @@ impl Wanted {
         of.need.count(is_whole);
     }
 
+    /// From a drain on, these ranges of a thread are of use, and these places.
+    pub(super) fn also(
+        &mut self,
+        (tid, now): (i32, u64),
+        ranges: Vec<Range<u64>>,
+        places: Vec<Range<u64>>,
+    ) {
+        let also = self.also.entry(tid).or_insert(Also {
+            ranges: Vec::new(),
+            places: VecDeque::new(),
+            until: 0,
+        });
+        also.ranges = ranges;
+        for place in places {
+            if !also.places.contains(&place) {
+                also.places.push_back(place);
+            }
+        }
+        let surplus = also.places.len().saturating_sub(MOST_PLACES);
+        also.places.drain(..surplus);
+        also.until = now + WANTED;
+    }
+
     /// What is to be read from drain `now` on.
-    pub(super) fn now(&mut self, now: u64) -> impl Iterator<Item = (i32, &[Range<u64>])> {
+    pub(super) fn now(&mut self, now: u64) -> impl Iterator<Item = (i32, Vec<Range<u64>>)> {
         self.threads.retain(|_, of| of.until >= now);
+        self.also.retain(|_, also| also.until >= now);
         let pressing = self.threads.iter().filter(|(_, of)| of.need.is_pressing);
-        pressing.map(|(&tid, of)| (tid, of.ranges.as_slice()))
+        let mut wanted: FxHashMap<i32, Vec<Range<u64>>> = pressing
+            .map(|(&tid, of)| (tid, of.ranges.clone()))
+            .collect();
+        for (&tid, also) in &self.also {
+            // The first range is that of the stack.
+            let ranges = wanted.entry(tid).or_default();
+            if ranges.is_empty() {
+                ranges.push(0..0);
+            }
+            ranges.extend(also.ranges.iter().chain(&also.places).cloned());
+        }
+        wanted.into_iter()
     }
 
     /// The thread ended, or runs another program.
     pub(super) fn forget(&mut self, tid: i32) {
         self.threads.remove(&tid);
+        self.also.remove(&tid);
     }
 }
 

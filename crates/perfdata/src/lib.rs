@@ -52,6 +52,7 @@ mod simpleperf;
 mod sorter;
 mod time_order;
 pub mod tracepoint;
+mod wait;
 pub mod write;
 
 pub use batch::Batch;
@@ -71,3 +72,4 @@ pub use sample::{BodyError, Branch, BranchFlags, Branches, Registers, Sample, Wo
 pub use section::Section;
 pub use shares::{Share, Shares};
 pub use time_order::TimeOrder;
+pub use wait::{OFF_CPU_EVENT, WaitWord, is_off_cpu};

@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod branch_frame;
+mod clocks;
 mod detail;
 mod dso;
 mod location;
@@ -16,8 +18,11 @@ mod profile;
 mod samples;
 mod stacks;
 mod trust;
+mod waits;
 
 pub use address::{Avma, Bias, FileOffset, Svma};
+pub use branch_frame::{BranchFrame, BranchFrameId, BranchSource, BranchTarget, Leaves};
+pub use clocks::{Clock, NoClock};
 pub use detail::{Counting, Detail, TakenBranch};
 pub use dso::{Dso, DsoId, DsoKind};
 pub use location::{
@@ -25,6 +30,7 @@ pub use location::{
 };
 pub use names::{NameId, Names};
 pub use profile::{Event, EventGroup, Origin, Profile, Task, TaskId, Thread, ThreadCount};
-pub use samples::{EventId, Sample, Samples};
+pub use samples::{EventId, Sample, Samples, WaitId};
 pub use stacks::{StackId, StackTree};
 pub use trust::{ChainEnd, ChainSource, Damage, DroppedCount, Trust};
+pub use waits::{StackSource, Wait, WaitKind, WaitState};

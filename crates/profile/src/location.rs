@@ -1,6 +1,6 @@
 //! Places in code: addresses, and the functions at them.
 
-use crate::{DsoId, FileOffset, NameId, Svma};
+use crate::{BranchFrameId, DsoId, FileOffset, NameId, Svma};
 use prof_abi::CpuMode;
 
 /// A handle to a [`Location`] of a profile.
@@ -31,6 +31,9 @@ pub struct Location {
     /// Its frames in `Profile::frames`: innermost first, the last one is the
     /// function that really stands in the file. Never empty after resolving.
     pub frames: FrameRange,
+    /// The branch that it is an end of, in chains that branches were put
+    /// into: an entry of `Profile::branch_frames`.
+    pub branch: Option<BranchFrameId>,
 }
 
 /// A run of entries in `Profile::frames`.

@@ -1,8 +1,8 @@
 //! The whole model.
 
 use crate::{
-    Counting, Dso, DsoId, EventId, Frame, Function, FunctionId, Location, LocationId, NameId,
-    Names, Samples, StackId, StackTree, Trust,
+    BranchFrame, Counting, Dso, DsoId, EventId, Frame, Function, FunctionId, Location, LocationId,
+    NameId, Names, Samples, StackId, StackTree, Trust,
 };
 use prof_abi::BuildId;
 
@@ -63,8 +63,11 @@ pub struct Event {
     pub asked: u64,
     /// Which of the two `asked` is.
     pub is_freq: bool,
-    /// Whether the weight is time in ns (cpu-clock, task-clock).
+    /// Whether the weight is time in ns (cpu-clock, task-clock, offcpu-time).
     pub weight_is_ns: bool,
+    /// Whether its samples are waits: times when threads did not run. Each of
+    /// its rows then has a [`crate::Wait`], and ends at its time.
+    pub is_off_cpu: bool,
     /// Whether its samples carry call chains.
     pub has_callchain: bool,
 }
@@ -132,6 +135,9 @@ pub struct Profile {
     pub frames: Vec<Frame>,
     /// Distinct addresses.
     pub locations: Vec<Location>,
+    /// What frames are that branches were put into call chains as; empty
+    /// unless that was asked for.
+    pub branch_frames: Vec<BranchFrame>,
     /// Distinct stacks.
     pub stacks: StackTree,
     /// The samples in time order.

@@ -1,6 +1,6 @@
 //! The samples, one row each, kept as columns.
 
-use crate::{Detail, StackId, TaskId};
+use crate::{Detail, StackId, TaskId, Wait};
 use rustc_hash::FxHashMap;
 
 /// Index of an event in `Profile::events`.
@@ -22,7 +22,14 @@ pub struct Sample {
     pub cpu: Option<u32>,
     /// What was sampled.
     pub event: EventId,
+    /// What is known of the wait that it is, if it is one; see
+    /// [`Samples::wait`]. It then ends at its time.
+    pub wait: Option<WaitId>,
 }
+
+/// Index of a [`Wait`]; see [`Samples::wait`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WaitId(pub u32);
 
 /// All samples in time order. 18 bytes a row, two more if they are of several
 /// events, and more for the few with numbers that large.
@@ -42,7 +49,15 @@ pub struct Samples {
     far_cpus: FxHashMap<usize, u32>,
     /// By row; empty where nobody asked for it.
     details: Vec<Detail>,
+    /// By row, a place in `wait_list`, `NO_WAIT` for none; shorter than the
+    /// others where the rows behind are no waits.
+    waits: Vec<u32>,
+    /// Distinct ones.
+    wait_list: Vec<Wait>,
+    wait_places: FxHashMap<Wait, u32>,
 }
+
+const NO_WAIT: u32 = u32::MAX;
 
 /// Times in ns. In order, their upper halves change every four seconds.
 #[derive(Debug, Default, Clone)]
@@ -127,11 +142,20 @@ impl Samples {
 
     /// Keeps the rows that `keeps` takes, asked in time order.
     pub fn retain(&mut self, mut keeps: impl FnMut(&Sample) -> bool) {
-        let mut kept = Self::default();
+        self.filter_map(|sample| keeps(sample).then_some(*sample));
+    }
+
+    /// Puts what `of` makes of each row in its place, asked in time order.
+    pub fn filter_map(&mut self, mut of: impl FnMut(&Sample) -> Option<Sample>) {
+        let mut kept = Self {
+            wait_list: self.wait_list.clone(),
+            wait_places: self.wait_places.clone(),
+            ..Self::default()
+        };
         for (row, sample) in self.iter().enumerate() {
-            if !keeps(&sample) {
+            let Some(sample) = of(&sample) else {
                 continue;
-            }
+            };
             match self.detail(row) {
                 Some(detail) => kept.push_with(sample, *detail),
                 None => kept.push(sample),
@@ -149,6 +173,49 @@ impl Samples {
     /// What row `index` tells beyond itself, where the profile keeps that.
     pub fn detail(&self, index: usize) -> Option<&Detail> {
         self.details.get(index)
+    }
+
+    /// A handle to what is known of a wait; equal ones have one.
+    pub fn wait_id(&mut self, wait: Wait) -> WaitId {
+        let list = &mut self.wait_list;
+        let place = *self.wait_places.entry(wait).or_insert_with(|| {
+            list.push(wait);
+            u32::try_from(list.len() - 1).unwrap_or(NO_WAIT)
+        });
+        WaitId(place)
+    }
+
+    /// What is known of a wait.
+    pub fn wait(&self, id: WaitId) -> Option<&Wait> {
+        self.wait_list.get(id.0 as usize)
+    }
+
+    /// What is known of the wait that row `index` is; `None` if it is none.
+    pub fn wait_at(&self, index: usize) -> Option<&Wait> {
+        let place = *self.waits.get(index)?;
+        self.wait(WaitId(place))
+    }
+
+    /// Says what is known of the wait that row `index` is.
+    pub fn set_wait(&mut self, index: usize, wait: Wait) {
+        if index < self.len() {
+            let id = self.wait_id(wait);
+            self.put_wait(index, id);
+        }
+    }
+
+    fn put_wait(&mut self, index: usize, id: WaitId) {
+        if self.waits.len() <= index {
+            self.waits.resize(index + 1, NO_WAIT);
+        }
+        if let Some(row) = self.waits.get_mut(index) {
+            *row = id.0;
+        }
+    }
+
+    /// Whether any row is a wait.
+    pub fn has_waits(&self) -> bool {
+        !self.waits.is_empty()
     }
 
     /// Whether row `index` is the first one of a sample: samples of branches
@@ -197,6 +264,9 @@ impl Samples {
             },
         });
         self.event.push(row, sample.event);
+        if let Some(id) = sample.wait {
+            self.put_wait(row, id);
+        }
     }
 
     /// How many rows.
@@ -230,6 +300,10 @@ impl Samples {
                 cpu => Some(cpu.into()),
             },
             event: self.event.get(index)?,
+            wait: match self.waits.get(index) {
+                None | Some(&NO_WAIT) => None,
+                Some(&place) => Some(WaitId(place)),
+            },
         })
     }
 
@@ -260,7 +334,7 @@ impl Samples {
 #[cfg(test)]
 mod tests {
     use super::{EventId, Sample, Samples};
-    use crate::{StackId, TaskId};
+    use crate::{StackId, TaskId, Wait};
 
     #[test]
     fn rows_come_back_whatever_their_size() {
@@ -285,6 +359,7 @@ mod tests {
                 stack: StackId(4),
                 cpu,
                 event: EventId(5),
+                wait: None,
             })
             .collect();
         let mut samples = Samples::default();
@@ -293,6 +368,38 @@ mod tests {
         assert!(samples.times().eq(rows.iter().map(|row| row.time)));
         assert!((0..rows.len()).all(|row| samples.get(row) == rows.get(row).copied()));
         assert_eq!(samples.get(rows.len()), None);
+    }
+
+    #[test]
+    fn rows_may_be_waits_and_stay_so() {
+        let mut samples = Samples::default();
+        let row = |time| Sample {
+            time,
+            period: 1,
+            task: TaskId(0),
+            stack: StackId(0),
+            cpu: None,
+            event: EventId(0),
+            wait: None,
+        };
+        (0..5).for_each(|time| samples.push(row(time)));
+        let wait = |syscall| Wait {
+            syscall: Some(syscall),
+            ..Wait::default()
+        };
+        assert!(!samples.has_waits());
+        samples.set_wait(1, wait(7));
+        samples.set_wait(3, wait(8));
+        samples.set_wait(9, wait(9));
+        let syscall = |samples: &Samples, row| samples.wait_at(row).and_then(|wait| wait.syscall);
+        let all = |samples: &Samples| -> Vec<_> {
+            (0..samples.len())
+                .map(|row| syscall(samples, row))
+                .collect()
+        };
+        assert_eq!(all(&samples), [None, Some(7), None, Some(8), None]);
+        samples.retain(|sample| sample.time > 1);
+        assert_eq!(all(&samples), [None, Some(8), None]);
     }
 
     #[test]
@@ -308,6 +415,7 @@ mod tests {
                 stack: StackId(0),
                 cpu: None,
                 event,
+                wait: None,
             });
         }
         assert!(samples.events().eq(events));

@@ -109,6 +109,10 @@ pub struct Trust {
     pub lost_side_band: u64,
     /// Whether such records may be among those counted in `lost`.
     pub side_band_may_be_lost: bool,
+    /// Samples that were due for the CPU time of what was recorded, as the
+    /// kernel counted it, where far fewer came because tasks were too short to
+    /// be sampled; else 0.
+    pub due: u64,
     /// Times the kernel stopped sampling because it cost too much.
     pub throttled: u64,
     /// Who found the user frames.

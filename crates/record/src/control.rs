@@ -14,7 +14,7 @@ use crate::drain::{Shared, is_set};
 use crate::open::{OpenEvent, OpenSet};
 use crate::options::{Options, Start, Target};
 use crate::plan::Role;
-use prof_sys::process::{Ended, PidFd, Wait};
+use prof_sys::process::{Ended, PidFd, Usage, Wait};
 use prof_sys::signal::{self, Arrived, Disposition, SignalFd, SignalSet};
 use prof_sys::{Inherited, Launched, PollSet};
 use std::io;
@@ -66,13 +66,25 @@ pub enum EndedBy {
     Writer,
 }
 
+/// What a launched command used.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CommandUsed {
+    /// From its start to its end, as the recorder saw them; `None` if it never
+    /// started or somebody else took its status.
+    pub wall: Option<Duration>,
+    /// CPU time, memory and page faults.
+    pub usage: Usage,
+}
+
 /// The signals of a recording. Dropped, it leaves them as it found them.
 #[derive(Debug)]
 pub(crate) struct Control {
     signals: SignalFd,
     blocked_before: SignalSet,
     changed: SignalSet,
-    command: Option<Ended>,
+    command: Option<(Ended, CommandUsed)>,
+    /// When the command was let go.
+    started: Option<Instant>,
     interrupts: u32,
     commands: Option<Commands>,
 }
@@ -104,6 +116,7 @@ impl Control {
             blocked_before,
             changed: SignalSet(stopping.0 | ignored.0),
             command: None,
+            started: None,
             interrupts: 0,
             commands: None,
         })
@@ -112,6 +125,11 @@ impl Control {
     /// Takes these commands while a recording runs.
     pub(crate) fn listen_to(&mut self, commands: Option<Commands>) {
         self.commands = commands;
+    }
+
+    /// The command is let go now.
+    pub(crate) fn starts(&mut self) {
+        self.started = Some(Instant::now());
     }
 
     /// The signals whose dispositions are not as we were started with.
@@ -147,7 +165,7 @@ impl Control {
             let elapsed = began.elapsed();
             while let Some(&(_, is_on)) = changes.front().filter(|(at, _)| elapsed >= *at) {
                 changes.pop_front();
-                switch(set, is_on);
+                switch(set, shared, is_on);
             }
             shared.told().iter().for_each(|line| notices(line));
             if options.duration.is_some_and(|duration| elapsed >= duration) {
@@ -220,7 +238,7 @@ impl Control {
         for order in orders {
             match order {
                 Order::Switch(is_on, None) => {
-                    switch(set, is_on);
+                    switch(set, shared, is_on);
                     notices(if is_on { ENABLED } else { DISABLED });
                 }
                 Order::Switch(is_on, Some(name)) => match set.switch_named(&name, is_on) {
@@ -307,9 +325,10 @@ impl Control {
     fn reap(&mut self, launched: &Launched, wait: Wait) -> bool {
         if self.command.is_none() {
             // ECHILD: somebody else took its status, and it has ended.
-            self.command = match launched.ended(wait) {
-                Ok(ended) => ended,
-                Err(_) => Some(Ended::Exited(0)),
+            let wall = self.started.map(|started| started.elapsed());
+            self.command = match launched.ended_with_usage(wait) {
+                Ok(ended) => ended.map(|(ended, usage)| (ended, CommandUsed { wall, usage })),
+                Err(_) => Some((Ended::Exited(0), CommandUsed::default())),
             };
         }
         self.command.is_some()
@@ -323,7 +342,7 @@ impl Control {
         launched: &Launched,
         ended_by: EndedBy,
         notices: &mut dyn FnMut(&str),
-    ) -> Option<Ended> {
+    ) -> Option<(Ended, CommandUsed)> {
         match ended_by {
             EndedBy::Duration | EndedBy::Order => send(launched, libc::SIGTERM),
             EndedBy::Tasks => {
@@ -383,10 +402,13 @@ const ENABLED: &str = "Events enabled";
 const DISABLED: &str = "Events disabled";
 
 /// Starts or stops what is sampled; records of tasks and mappings go on.
-fn switch(set: &OpenSet, is_on: bool) {
-    match is_on {
-        true => set.enable(Some(Role::Samples)),
-        false => set.disable(Some(Role::Samples)),
+fn switch(set: &OpenSet, shared: &Shared, is_on: bool) {
+    if is_on {
+        shared.parts.note(is_on);
+        set.enable(Some(Role::Samples));
+    } else {
+        set.disable(Some(Role::Samples));
+        shared.parts.note(is_on);
     }
 }
 

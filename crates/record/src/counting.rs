@@ -663,6 +663,7 @@ fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>))
         unknown: None,
         counting: true,
         root: effective_user() == 0,
+        clock: None,
         long_chain: false,
         filter: String::new(),
         fields: String::new(),

@@ -1,9 +1,12 @@
 //! The thread that empties the rings, so that the kernel always has room.
 
-use crate::open::{OpenEvent, RingSlot};
+use crate::filter::Filter;
+use crate::open::{OpenEvent, OpenSet, RingSlot};
 use crate::queue::Sender;
 use crate::stream::Reader;
+use crate::tree::Tree;
 use crate::trim::Trim;
+use crate::waits::Parts;
 use prof_sys::signal::Thread;
 use prof_sys::{PollSet, Waker};
 use std::io;
@@ -61,6 +64,8 @@ pub(crate) struct Shared {
     queued: AtomicUsize,
     /// How long records may wait in a ring, µs.
     patience: AtomicU64,
+    /// When what is recorded begins and ends.
+    pub(crate) parts: Parts,
 }
 
 impl Shared {
@@ -80,6 +85,7 @@ impl Shared {
             reader,
             queued: AtomicUsize::new(0),
             patience: AtomicU64::new(0),
+            parts: Parts::default(),
         };
         shared.be_patient(patience);
         Ok(shared)
@@ -186,6 +192,8 @@ pub(crate) struct Drainer<'a> {
     is_filling: bool,
     /// Shortens samples where that loses nothing.
     trim: Option<Trim>,
+    /// Whose samples are kept, if not all are.
+    filter: Option<Filter<'a>>,
     /// Of each ring: the member that is waited on.
     waiting: Vec<usize>,
 }
@@ -214,7 +222,14 @@ impl<'a> Drainer<'a> {
             by_time: None,
             is_filling: false,
             trim: None,
+            filter: None,
         }
+    }
+
+    /// Of whole CPUs keeps samples of these processes only.
+    pub(crate) fn keeping(mut self, tree: Option<Tree>, set: &'a OpenSet) -> Self {
+        self.filter = tree.map(|tree| Filter::new(tree, set, self.rings.len()));
+        self
     }
 
     /// Looks at the rings when their time has come, and is not woken by them:
@@ -245,9 +260,11 @@ impl<'a> Drainer<'a> {
             if stop {
                 return;
             }
-            let patience = match full {
-                true => FULL_PAUSE,
-                false => self.shared.patience(),
+            let filter = self.filter.as_ref();
+            let patience = match (full, filter.and_then(Filter::patience)) {
+                (true, _) => FULL_PAUSE,
+                (false, Some(shorter)) => self.shared.patience().min(shorter),
+                (false, None) => self.shared.patience(),
             };
             if self.wait(patience).is_err() {
                 // Without poll, look again after a while.
@@ -282,14 +299,28 @@ impl<'a> Drainer<'a> {
         self.is_filling = self.rings.iter().any(is_filling);
         let mut records = self.queue.buffer();
         let queued = self.shared.queued.load(Ordering::Relaxed);
-        for slot in &mut self.rings {
-            match &self.trim {
-                Some(trim) => slot.ring.take_each(|record| {
-                    let most = most_stack(queued.saturating_add(records.len()));
-                    trim.append(record, most, &mut records);
-                }),
-                None => _ = slot.ring.take(&mut records),
+        let trim = self.trim.as_ref();
+        let mut append = |record: &[u8]| match trim {
+            Some(trim) => {
+                let most = most_stack(queued.saturating_add(records.len()));
+                trim.append(record, most, &mut records);
             }
+            None => records.extend_from_slice(record),
+        };
+        match &mut self.filter {
+            Some(filter) => filter.take(&mut self.rings, &mut append),
+            None if trim.is_some() => {
+                let rings = self.rings.iter_mut();
+                rings.for_each(|slot| slot.ring.take_each(&mut append));
+            }
+            None => {
+                let rings = self.rings.iter_mut();
+                rings.for_each(|slot| _ = slot.ring.take(&mut records));
+            }
+        }
+        if records.is_empty() {
+            self.queue.reuse(records);
+            return;
         }
         self.shared.queued(records.len());
         self.queue.send(records);

@@ -172,6 +172,20 @@ impl<'a> Framing<'a> {
         by_id
     }
 
+    /// The account of stacks, or of users who made code, if there is one.
+    pub(crate) fn trust(&self, of_stacks: Option<String>) -> Option<String> {
+        of_stacks.or_else(|| self.runtime_code.users())
+    }
+
+    /// Samples that were due in the whole recording, if far fewer came because
+    /// tasks were too short.
+    pub(crate) fn due(&self, tally: &Tally) -> Option<u64> {
+        let due = self.set.samples_due()?;
+        let lost = self.set.lost(Role::Samples).unwrap_or(tally.lost);
+        let came = tally.samples.saturating_add(lost);
+        too_few(came, due, tally).then_some(due)
+    }
+
     /// The sections that are known only at the end.
     pub(crate) fn features(&self, tally: &Tally, trust: Option<String>) -> Features {
         let mut features = Features::default();
@@ -179,11 +193,23 @@ impl<'a> Framing<'a> {
         if tally.samples > 0 {
             features.sample_time(tally.first, tally.last);
         }
-        if let Some(trust) = trust.or_else(|| self.runtime_code.users()) {
+        if let Some(trust) = trust {
             features.trust(&trust);
         }
         features
     }
+}
+
+/// Whether so few samples came of those due that tasks were too short.
+pub(crate) fn too_few(came: u64, due: u64, tally: &Tally) -> bool {
+    const MANY_TASKS: u64 = 20;
+    /// Fewer than these say nothing.
+    const MANY_SAMPLES: u64 = 20;
+    const MISSING: u64 = 10;
+    due >= MANY_SAMPLES
+        && due.saturating_sub(came) > due / MISSING
+        && tally.throttled == 0
+        && tally.ended_tasks >= MANY_TASKS
 }
 
 /// Appends the samples that an event lost, of each descriptor. `was_told` says
@@ -207,7 +233,7 @@ fn lost_samples(lost: u64, id: u64, of_event: Trailer, out: &mut Vec<u8>) {
 
 /// The sections about the chosen clock, if one was chosen.
 pub(crate) fn clock_features(options: &Options, features: &mut Features) {
-    let Some(chosen) = options.clock else {
+    let Some(chosen) = options.used_clock() else {
         return;
     };
     if let Ok(ns) = clock::resolution(chosen.id) {

@@ -78,6 +78,8 @@ pub struct Refusal {
     /// The recorder runs as root, who has no more to gain by sudo: what it
     /// lacks is the container's or the user namespace's.
     pub root: bool,
+    /// The number of its clock, if it is none that events can have (`-k`).
+    pub clock: Option<i32>,
     /// It asks for a chain longer than `kernel.perf_event_max_stack`.
     pub long_chain: bool,
     /// Its filter, and the fields that a filter of it may name; empty without.
@@ -267,6 +269,11 @@ const ROWS: &[Row] = &[
         libc::EOPNOTSUPP,
         ALWAYS,
         "the CPU cannot sample it\n  try: -e cpu-clock",
+    ),
+    open(
+        libc::EINVAL,
+        |r| r.clock.is_some(),
+        "events cannot have their times from clock {clock}: they can from monotonic, monotonic_raw, boottime, realtime and tai\n  try: -k monotonic",
     ),
     open(libc::EINVAL, |r| r.unknown.is_some(), UNKNOWN),
     open(libc::E2BIG, |r| r.unknown.is_some(), UNKNOWN),
@@ -509,6 +516,7 @@ impl Refusal {
             .replace("{paranoid}", &paranoid)
             .replace("{event}", &self.event)
             .replace("{thread}", &self.thread())
+            .replace("{clock}", &self.clock.unwrap_or(0).to_string())
             .replace("{highest}", &format!("{} Hz", self.highest_frequency))
             .replace("{frequency}", &self.frequency.unwrap_or(0).to_string())
             .replace("{descriptors}", &self.descriptors.to_string())

@@ -4,14 +4,17 @@ use crate::cgroup::NoCgroup;
 use crate::events;
 use crate::hints::{Refusal, Step, Whose};
 use crate::kernel;
-use crate::plan::{Planned, Role};
+use crate::options::CLOCKS;
+use crate::plan::{self, OnCpus, Planned, Role};
 use crate::rings::{Lockable, RingMemory};
+use crate::tree::Shares;
 use prof_abi::{AttrFlags, BranchSampleType, EventAttr, ReadFormat, SampleType};
 use prof_sys::process::effective_user;
 use prof_sys::{Event, OpenError, Ring, Target, page_size};
 use std::ffi::CStr;
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An open descriptor of an event.
 #[derive(Debug)]
@@ -22,6 +25,20 @@ pub(crate) struct Descriptor {
     pub(crate) tid: Option<u32>,
     /// The place of its ring.
     pub(crate) ring: usize,
+    pub(crate) part: Part,
+}
+
+/// What a descriptor does for its event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All.
+    Whole,
+    /// Of an event on whole CPUs ([`Planned::on_cpus`]): samples of a CPU.
+    OfCpu,
+    /// Of the same: samples of tasks, for as long as that is enough.
+    InTasks,
+    /// Of the same: counts of the target's tasks, and records about them.
+    OfTasks,
 }
 
 /// An event with all its descriptors.
@@ -37,18 +54,39 @@ impl OpenEvent {
         self.descriptors.iter().map(|open| open.id).collect()
     }
 
-    /// By descriptor its id and the records it lost; 0 where that cannot be
-    /// read.
-    fn lost_by_id(&self) -> Vec<(u64, u64)> {
-        let format = self.planned.attr.read_format;
+    /// What a read of a descriptor gives.
+    fn read_format(&self, part: Part) -> ReadFormat {
+        match part {
+            Part::OfTasks => plan::of_tasks(&self.planned.attr).read_format,
+            Part::Whole | Part::OfCpu | Part::InTasks => self.planned.attr.read_format,
+        }
+    }
+
+    /// Whether its descriptor brings what an event with this role does.
+    fn serves(&self, open: &Descriptor, role: Role) -> bool {
+        match open.part {
+            Part::Whole | Part::OfCpu | Part::InTasks => self.planned.role == role,
+            Part::OfTasks => role == Role::Tracks,
+        }
+    }
+
+    /// By descriptor with this role its id and the records it lost; 0 where
+    /// that cannot be read. Of whole CPUs, what `shares` says is the target's.
+    fn lost_by_id(&self, role: Role, shares: &Shares) -> Vec<(u64, u64)> {
         let lost = |open: &Descriptor| {
+            let format = self.read_format(open.part);
             // A group's leader tells for its members.
             let counts = open.event.read_counts(format).ok()?;
             let own = counts.values.iter().find(|count| count.id == Some(open.id));
-            own?.lost
+            let lost = own?.lost?;
+            Some(match open.part {
+                Part::OfCpu => shares.part_of(open.ring, lost),
+                Part::Whole | Part::OfTasks | Part::InTasks => lost,
+            })
         };
         let each = self.descriptors.iter();
-        each.map(|open| (open.id, lost(open).unwrap_or(0)))
+        each.filter(|open| self.serves(open, role))
+            .map(|open| (open.id, lost(open).unwrap_or(0)))
             .collect()
     }
 }
@@ -102,6 +140,10 @@ pub(crate) struct OpenSet {
     pub(crate) notices: Vec<String>,
     /// For snapshots of deep stacks; `None` where that is not possible.
     pub(crate) witness: Option<Witness>,
+    /// What part of each ring's samples is the target's.
+    pub(crate) shares: Shares,
+    /// Events on whole CPUs when needed are so now.
+    by_cpus: AtomicBool,
     scope: Scope,
 }
 
@@ -151,6 +193,8 @@ impl OpenSet {
             events,
             rings: Vec::new(),
             notices: Vec::new(),
+            shares: Shares::default(),
+            by_cpus: AtomicBool::new(false),
             witness: witness.map(|attr| Witness {
                 attr,
                 descriptors: Vec::new(),
@@ -180,14 +224,39 @@ impl OpenSet {
             {
                 continue;
             }
-            self.open_one(index, tid, cpu)?;
+            let on_cpus = planned.on_cpus;
+            if on_cpus == OnCpus::Never {
+                self.open_one(index, tid, cpu, Part::Whole)?;
+                continue;
+            }
+            if index == 0 && planned.probe.is_none() {
+                // The first carries the records of tasks, too.
+                self.open_one(index, tid, cpu, Part::OfTasks)?;
+            }
+            if on_cpus == OnCpus::WhenNeeded {
+                self.open_one(index, tid, cpu, Part::InTasks)?;
+            }
         }
+        self.open_of_cpu(cpu)?;
         if let Some(mut witness) = self.witness.take() {
             // Without the right to see the kernel it is refused, and stacks
             // are not read in time.
             if let Some(descriptor) = self.open_witness(&witness.attr, tid, cpu) {
                 witness.descriptors.push(descriptor);
                 self.witness = Some(witness);
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens what samples the whole CPU, if it is not open yet.
+    fn open_of_cpu(&mut self, cpu: Option<u32>) -> Result<(), Stop> {
+        let of_cpu = |open: &Descriptor| open.part == Part::OfCpu && open.cpu == cpu;
+        for index in 0..self.events.len() {
+            let event = &self.events[index];
+            let is_on_cpus = event.planned.on_cpus != OnCpus::Never;
+            if is_on_cpus && !event.descriptors.iter().any(of_cpu) {
+                self.open_one(index, None, cpu, Part::OfCpu)?;
             }
         }
         Ok(())
@@ -211,11 +280,18 @@ impl OpenSet {
             cpu,
             tid,
             ring: place,
+            part: Part::Whole,
         })
     }
 
-    fn open_one(&mut self, index: usize, tid: Option<u32>, cpu: Option<u32>) -> Result<(), Stop> {
-        let event = match self.open_with_fallbacks(index, tid, cpu) {
+    fn open_one(
+        &mut self,
+        index: usize,
+        tid: Option<u32>,
+        cpu: Option<u32>,
+        part: Part,
+    ) -> Result<(), Stop> {
+        let event = match self.open_with_fallbacks(index, tid, cpu, part) {
             Ok(event) => event,
             Err(error) if error.errno() == libc::ESRCH && self.scope.whose == Whose::Attached => {
                 return Err(Stop::Gone);
@@ -246,7 +322,8 @@ impl OpenSet {
         }
         let ring = self.ring_for(&event, index, tid, cpu)?;
         let id = event.id().unwrap_or(0);
-        if self.scope.enables_at_once(self.events[index].planned.role) {
+        let is_used = self.uses(&self.events[index], part);
+        if is_used && self.scope.enables_at_once(self.events[index].planned.role) {
             // Fails only for a task that has just ended.
             let _ = event.enable();
         }
@@ -257,9 +334,15 @@ impl OpenSet {
             cpu,
             tid,
             ring,
+            part,
         });
         let member = (index, open.len() - 1);
-        self.rings[ring].members.push(member);
+        let members = &mut self.rings[ring].members;
+        // An event of a CPU never ends: who waits for the end of all tasks
+        // waits on the others.
+        if part != Part::OfCpu || members.is_empty() {
+            members.push(member);
+        }
         Ok(())
     }
 
@@ -269,6 +352,7 @@ impl OpenSet {
         index: usize,
         tid: Option<u32>,
         cpu: Option<u32>,
+        part: Part,
     ) -> Result<Event, OpenError> {
         // Apart from `self`, of which the result becomes a part.
         let cgroup = self.events[index].planned.cgroup.clone();
@@ -281,7 +365,12 @@ impl OpenSet {
         let leader = self.leader_of(index, tid, cpu);
         let planned = &self.events[index].planned;
         let probe = planned.probe.as_deref();
-        let open = |attr: &EventAttr| open_event(attr, probe, target, leader);
+        let open = |attr: &EventAttr| match part {
+            Part::Whole => open_event(attr, probe, target, leader),
+            Part::OfCpu => open_event(&plan::of_cpu(attr), probe, target, leader),
+            Part::InTasks => open_event(&plan::in_tasks(attr), probe, target, leader),
+            Part::OfTasks => open_event(&plan::of_tasks(attr), probe, target, leader),
+        };
         if !self.events[index].descriptors.is_empty() {
             return open(&planned.attr);
         }
@@ -386,6 +475,7 @@ impl OpenSet {
             unknown: None,
             counting: false,
             root: effective_user() == 0,
+            clock: unknown_clock(attr),
             long_chain: attr.sample_max_stack > 0,
             frequency: attr.is_freq().then_some(attr.sample_period),
             filter: filter_text(planned.filter.as_deref()),
@@ -406,11 +496,93 @@ impl OpenSet {
             if is_member || role.is_some_and(|role| role != event.planned.role) {
                 continue;
             }
-            for open in &event.descriptors {
+            let used = event.descriptors.iter();
+            for open in used.filter(|open| self.uses(event, open.part)) {
                 // Fails only for a task that has ended, which is no loss.
                 let _ = what(&open.event);
             }
         }
+    }
+
+    /// Whether a part of an event works now.
+    fn uses(&self, event: &OpenEvent, part: Part) -> bool {
+        let is_on_cpus = match event.planned.on_cpus {
+            OnCpus::Never => false,
+            OnCpus::WhenNeeded => self.samples_cpus(),
+            OnCpus::Always => true,
+        };
+        match part {
+            Part::Whole | Part::OfTasks => true,
+            Part::OfCpu => is_on_cpus,
+            Part::InTasks => !is_on_cpus,
+        }
+    }
+
+    /// Starts what samples whole CPUs, which no exec starts.
+    pub(crate) fn enable_on_cpus(&self) {
+        self.each_part(Part::OfCpu, Event::enable);
+    }
+
+    /// Goes from samples of tasks to samples of whole CPUs.
+    pub(crate) fn go_on_by_cpus(&self) {
+        // ORDERING: Relaxed; a flag alone, looked at by the thread that sets
+        // it, and by others when that has ended.
+        self.by_cpus.store(true, Ordering::Relaxed);
+        self.each_part(Part::InTasks, Event::disable);
+        self.enable_on_cpus();
+    }
+
+    /// Whether [`OpenSet::go_on_by_cpus`] was called, or samples are of whole
+    /// CPUs from the start.
+    pub(crate) fn samples_cpus(&self) -> bool {
+        let always = |event: &OpenEvent| event.planned.on_cpus == OnCpus::Always;
+        // ORDERING: Relaxed, as above.
+        self.by_cpus.load(Ordering::Relaxed) || self.events.iter().any(always)
+    }
+
+    fn each_part(&self, part: Part, what: fn(&Event) -> std::io::Result<()>) {
+        for event in &self.events {
+            let used = event.descriptors.iter().filter(|open| open.part == part);
+            for open in used.filter(|_| part != Part::OfCpu || self.uses(event, part)) {
+                // Fails for a task that ended or a CPU that went offline.
+                let _ = what(&open.event);
+            }
+        }
+    }
+
+    /// The samples that were due for the time that the target's tasks ran, where
+    /// that is known and samples are of tasks.
+    pub(crate) fn samples_due(&self) -> Option<u64> {
+        let first = self.events.first()?;
+        if self.samples_cpus() || self.scope.whose == Whose::System || !self.samples_one_event() {
+            return None;
+        }
+        let ns = match self.counting() {
+            0 if plan::is_clock(&first.planned.attr) => self.count_of(0),
+            0 => return None,
+            _ => self.time_of_tasks(),
+        };
+        plan::samples_due(&first.planned.attr, ns)
+    }
+
+    /// Descriptors that count the target's tasks.
+    pub(crate) fn counting(&self) -> usize {
+        let descriptors = self.events.iter().flat_map(|event| &event.descriptors);
+        let counting = |open: &&Descriptor| open.part == Part::OfTasks;
+        descriptors.filter(counting).count()
+    }
+
+    /// ns that the target's tasks ran so far, where that is counted.
+    pub(crate) fn time_of_tasks(&self) -> u64 {
+        let times = self.events.iter().flat_map(|event| {
+            let counting = |open: &&Descriptor| open.part == Part::OfTasks;
+            let counting = event.descriptors.iter().filter(counting);
+            counting.filter_map(|open| {
+                let format = event.read_format(open.part);
+                open.event.read_counts(format).ok()?.running
+            })
+        });
+        times.fold(0, u64::saturating_add)
     }
 
     /// Starts the events of one role, or all.
@@ -430,7 +602,8 @@ impl OpenSet {
         let mut found = false;
         for event in self.events.iter().filter(named) {
             found = true;
-            for open in &event.descriptors {
+            let used = event.descriptors.iter();
+            for open in used.filter(|open| self.uses(event, open.part)) {
                 // Fails only for a task that has ended, which is no loss.
                 let _ = what(&open.event);
             }
@@ -443,12 +616,15 @@ impl OpenSet {
     /// (before Linux 6.0).
     pub(crate) fn lost_by_id(&self, role: Role) -> Option<Vec<Vec<(u64, u64)>>> {
         let events = self.events.iter().map(|event| &event.planned);
-        let mut events = events.filter(|planned| planned.role == role);
+        let mut events =
+            events.filter(|planned| planned.role == role || planned.on_cpus != OnCpus::Never);
         let is_counted = |planned: &Planned| planned.attr.read_format.has(ReadFormat::LOST);
         events.all(is_counted).then(|| {
             let events = self.events.iter();
-            let events = events.filter(|event| event.planned.role == role);
-            events.map(OpenEvent::lost_by_id).collect()
+            let by_id = events.map(|event| event.lost_by_id(role, &self.shares));
+            by_id
+                .filter(|descriptors| !descriptors.is_empty())
+                .collect()
         })
     }
 
@@ -459,10 +635,17 @@ impl OpenSet {
         Some(counts.fold(0, u64::saturating_add))
     }
 
-    /// Whether records of mappings and tasks come with an event of their own.
+    /// Whether records of mappings and tasks come with descriptors of their own.
     pub(crate) fn has_tracking(&self) -> bool {
         let mut events = self.events.iter();
-        events.any(|event| event.planned.role == Role::Tracks)
+        events.any(|event| event.planned.role == Role::Tracks) || self.follows_by_cpus()
+    }
+
+    /// Whether samples are of whole CPUs, or may become so, of which only the
+    /// target's are kept.
+    pub(crate) fn follows_by_cpus(&self) -> bool {
+        let mut events = self.events.iter();
+        events.any(|event| event.planned.on_cpus != OnCpus::Never)
     }
 
     /// Whether all samples are of one event.
@@ -472,13 +655,18 @@ impl OpenSet {
         roles.filter(|&role| role == Role::Samples).count() == 1
     }
 
-    /// The count of an event over all its descriptors.
+    /// The count of an event in the target.
     pub(crate) fn count_of(&self, index: usize) -> u64 {
         let Some(event) = self.events.get(index) else {
             return 0;
         };
-        let format = event.planned.attr.read_format;
-        let counts = event.descriptors.iter().filter_map(|open| {
+        let of_target = event.descriptors.iter();
+        let of_target = of_target.filter(|open| match open.part {
+            Part::Whole | Part::OfTasks => true,
+            Part::OfCpu | Part::InTasks => false,
+        });
+        let counts = of_target.filter_map(|open| {
+            let format = event.read_format(open.part);
             let counts = open.event.read_counts(format).ok()?;
             counts.values.first().map(|count| count.value)
         });
@@ -496,6 +684,13 @@ fn target_of(tid: Option<u32>, cpu: Option<u32>, cgroup: Option<&File>) -> Optio
         }),
         (None, None, _) => None,
     }
+}
+
+/// The number of the event's clock, if that is none that events can have.
+fn unknown_clock(attr: &EventAttr) -> Option<i32> {
+    let is_known = CLOCKS.iter().any(|(_, clock)| clock.id == attr.clockid);
+    let is_asked = attr.flags.has(AttrFlags::USE_CLOCKID);
+    (is_asked && !is_known).then_some(attr.clockid)
 }
 
 /// Whether the event is about the trace of another one.

@@ -3,8 +3,9 @@
 use crate::commands::Channel;
 use crate::events::{EventSpec, Rate};
 use crate::output::{Destination, Making};
+use crate::waits::WaitOptions;
 use prof_abi::BranchSampleType;
-use prof_sys::Identity;
+use prof_sys::{Identity, Surroundings};
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -32,6 +33,28 @@ impl Target {
             Self::System => Some("all that runs"),
         }
     }
+}
+
+/// How the children and threads are followed that a target begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Follow {
+    /// By events of tasks until many of these turn out to be too short to be
+    /// sampled, then by events of whole CPUs; the latter only where this user
+    /// may have them and there are not more than [`Follow::MOST_CPUS`]. Probes
+    /// are of tasks.
+    #[default]
+    Auto,
+    /// By events of whole CPUs: what other tasks do is sampled, too, and
+    /// dropped when it is read. Tasks that live shorter than a sampling period
+    /// get their share.
+    Cpus,
+    /// By events that the kernel passes on from task to task, as perf does.
+    Tasks,
+}
+
+impl Follow {
+    /// With more CPUs, sampling all of them is not done unasked.
+    pub const MOST_CPUS: usize = 32;
 }
 
 /// How often to sample events that do not say it themselves.
@@ -207,6 +230,9 @@ pub struct Extras {
     /// With [`Stacks::Unwound`]: stacks deeper than a sample copies are read
     /// before their threads go on.
     pub deep_stacks: bool,
+    /// Most frames of a user chain (`--max-stack`); otherwise as many as a
+    /// record holds, or as the kernel follows by frame pointers.
+    pub most_frames: Option<u16>,
     /// Namespaces of tasks.
     pub namespaces: bool,
     /// Cgroups of samples, and their paths.
@@ -293,6 +319,8 @@ pub struct Options {
     pub per_thread: bool,
     /// Children of the target too.
     pub inherit: bool,
+    /// How they are followed.
+    pub follow: Follow,
     /// Bytes of each ring, `None` to choose.
     pub ring_bytes: Option<u64>,
     /// When to begin.
@@ -301,6 +329,9 @@ pub struct Options {
     pub compression: Option<u32>,
     /// The user as whom a launched command runs, and who owns the files.
     pub user: Option<Identity>,
+    /// What a launched command finds around it, where that is not what we were
+    /// started with.
+    pub around: Surroundings,
     /// Of [`Target::Processes`] some may have ended.
     pub may_have_ended: bool,
     /// Where commands come from while the recording runs.
@@ -319,7 +350,10 @@ pub struct Options {
     pub flight: Option<Flight>,
     /// The file has the time of its end in its name.
     pub timestamp_name: bool,
-    /// The clock of times, `None` for the scheduler's.
+    /// Waits as well: when threads do not run. They need call stacks.
+    pub waits: Option<WaitOptions>,
+    /// The clock of times, `None` for the scheduler's, or with waits the
+    /// monotonic one.
     pub clock: Option<Clock>,
     /// What else.
     pub extras: Extras,
@@ -354,10 +388,12 @@ impl Options {
             realtime: None,
             per_thread: false,
             inherit: true,
+            follow: Follow::Auto,
             ring_bytes: None,
             start: Start::AtOnce,
             compression: None,
             user: None,
+            around: Surroundings::default(),
             may_have_ended: false,
             commands: None,
             beside: None,
@@ -366,6 +402,7 @@ impl Options {
             switching: None,
             flight: None,
             timestamp_name: false,
+            waits: None,
             clock: None,
             extras: Extras {
                 deep_stacks: true,
@@ -387,6 +424,14 @@ impl Options {
             owner: self.user.as_ref().map(|user| (user.uid, user.gid)),
             compression: self.compression,
         }
+    }
+
+    /// The clock of times. That of waits is one that the recorder can read, too:
+    /// a wait that is not over ends with the recording.
+    pub(crate) fn used_clock(&self) -> Option<Clock> {
+        let monotonic = || CLOCKS.iter().find(|(name, _)| *name == "monotonic");
+        let of_waits = self.waits.and_then(|_| monotonic());
+        self.clock.or(of_waits.map(|&(_, clock)| clock))
     }
 
     /// Whether a signal asks for another file.

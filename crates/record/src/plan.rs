@@ -3,6 +3,7 @@
 use crate::events::{self, ChainTerm, EventSpec, Precision, Rate};
 use crate::options::{ChainFilter, ModeFilter, Options, Stacks, Start, Target};
 use crate::snapshots;
+use crate::waits;
 use prof_abi::{
     AttrFlags, BranchSampleType, EventAttr, ReadFormat, SampleType, Software, event_kind,
 };
@@ -41,6 +42,21 @@ pub(crate) struct Planned {
     pub(crate) leader: Option<usize>,
     /// What its group is called, if it has a name.
     pub(crate) group_name: Option<String>,
+    /// Whether it samples whole CPUs, of which only the target's samples are
+    /// kept; see [`crate::tree`]. The attr is that of the target's tasks, as
+    /// files have it.
+    pub(crate) on_cpus: OnCpus,
+}
+
+/// Whether events of a process tree are of whole CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnCpus {
+    /// They are of tasks.
+    Never,
+    /// They are of tasks until many of these are too short to be sampled.
+    WhenNeeded,
+    /// From the start.
+    Always,
 }
 
 /// What the machine allows.
@@ -50,6 +66,8 @@ pub(crate) struct Limits {
     pub(crate) highest_frequency: u64,
     /// Online.
     pub(crate) cpus: usize,
+    /// Whether events may be of whole CPUs to follow a process tree.
+    pub(crate) whole_cpus: OnCpus,
 }
 
 /// What is recorded by default: the first that can be opened is taken. On a
@@ -98,10 +116,26 @@ pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Ve
             may_drop_kernel: spec.may_drop_kernel() && options.modes == ModeFilter::AsEvents,
             leader: leader_of(specs, spec),
             group_name: spec.group_name.clone(),
+            on_cpus: OnCpus::Never,
         })
         .collect();
     join_groups(specs, &mut planned);
-    if needs_tracking(options) {
+    for (planned, spec) in planned.iter_mut().zip(specs) {
+        if gains_by_cpus(options, spec, &planned.attr) {
+            let is_judged = specs.len() == 1 && can_be_judged(options, &planned.attr);
+            planned.on_cpus = match limits.whole_cpus {
+                // A probe of a library on whole CPUs is in all that runs, and
+                // Linux 6.18 was seen to crash programs that hit it.
+                OnCpus::WhenNeeded if !is_judged || spec.probe.is_some() => OnCpus::Never,
+                wanted => wanted,
+            };
+        }
+    }
+    planned.extend(waits::planned(options, limits));
+    // A probe cannot be passed on to tell of children.
+    let is_mute = |first: &Planned| first.on_cpus != OnCpus::Never && first.probe.is_some();
+    let is_mute = planned.first().is_some_and(is_mute);
+    if needs_tracking(options) || is_mute {
         planned.push(tracking(options));
     }
     let side_band = planned.len() - 1;
@@ -113,12 +147,118 @@ pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Ve
     let dumps = writes_dumps(options, &planned);
     set_side_band(options, dumps, &mut planned[side_band].attr);
     let has_witness = wants_snapshots(options, &planned, limits.cpus);
-    if planned.len() > 1 || options.extras.identifier || has_witness {
+    if planned.len() > 1 || options.extras.identifier || has_witness || options.waits.is_some() {
         for event in &mut planned {
             event.attr.sample_type = event.attr.sample_type.with(SampleType::IDENTIFIER);
         }
     }
     planned
+}
+
+/// Whether nothing but the target and its size speaks against events of whole
+/// CPUs.
+pub(crate) fn may_follow_by_cpus(options: &Options) -> bool {
+    matches!(options.target, Target::Command(_) | Target::Processes(_))
+        && options.inherit
+        && !options.per_thread
+        && options.cpus.is_empty()
+        && options.cgroup.is_none()
+        // Waits have their own events of tasks.
+        && options.waits.is_none()
+}
+
+/// Whether an event sees more of a process tree when it is of whole CPUs:
+/// what samples after a period, which begins anew with each task, and probes,
+/// which the kernel passes on to nobody. What occurs is counted exactly as it
+/// is. Groups and branches would be those of all that runs.
+pub(crate) fn gains_by_cpus(options: &Options, spec: &EventSpec, attr: &EventAttr) -> bool {
+    let mixes = spec.group.is_some()
+        || spec.cgroup.is_some()
+        || spec.cpus.is_some()
+        || attr.aux_sample_size > 0
+        || attr.sample_type.has(SampleType::BRANCH_STACK);
+    if !may_follow_by_cpus(options) || mixes {
+        return false;
+    }
+    if spec.probe.is_some() {
+        return spec.inherit != Some(false);
+    }
+    let is_clock = is_clock(attr);
+    let has_period = matches!(
+        attr.kind,
+        event_kind::HARDWARE | event_kind::CACHE | event_kind::RAW
+    );
+    attr.flags.has(AttrFlags::INHERIT) && attr.sample_period > 1 && (is_clock || has_period)
+}
+
+/// Whether its samples can be compared with the CPU time that tasks used.
+fn can_be_judged(options: &Options, attr: &EventAttr) -> bool {
+    let is_always_on = options.start == Start::AtOnce && options.commands.is_none();
+    is_always_on && samples_due(attr, 1_000_000_000).is_some()
+}
+
+/// The samples that are due for `ns` of CPU time, if that depends on nothing
+/// else.
+pub(crate) fn samples_due(attr: &EventAttr, ns: u64) -> Option<u64> {
+    let ns = u128::from(ns);
+    let due = match (attr.is_freq(), is_clock(attr)) {
+        (true, _) => ns * u128::from(attr.sample_period) / 1_000_000_000,
+        (false, true) => ns / u128::from(attr.sample_period.max(1)),
+        (false, false) => return None,
+    };
+    u64::try_from(due).ok()
+}
+
+/// Whether it counts the time that tasks run.
+pub(crate) fn is_clock(attr: &EventAttr) -> bool {
+    attr.kind == event_kind::SOFTWARE
+        && [Software::CPU_CLOCK.0, Software::TASK_CLOCK.0].contains(&attr.config)
+}
+
+/// Of an event that is on whole CPUs ([`Planned::on_cpus`]): what samples
+/// there.
+pub(crate) fn of_cpu(attr: &EventAttr) -> EventAttr {
+    let of_tasks = AttrFlags::INHERIT | AttrFlags::INHERIT_STAT | AttrFlags::ENABLE_ON_EXEC;
+    let mut attr = in_tasks(attr);
+    attr.flags = attr.flags.without(of_tasks);
+    if is_clock(&attr) {
+        attr.flags = attr.flags.with(AttrFlags::EXCLUDE_IDLE);
+    }
+    attr
+}
+
+/// Of the same: what samples tasks, while they are sampled. All that tells of
+/// tasks is left to [`of_tasks`].
+pub(crate) fn in_tasks(attr: &EventAttr) -> EventAttr {
+    let told = AttrFlags::MMAP
+        | AttrFlags::MMAP2
+        | AttrFlags::MMAP_DATA
+        | AttrFlags::BUILD_ID
+        | AttrFlags::COMM
+        | AttrFlags::COMM_EXEC
+        | AttrFlags::TASK
+        | AttrFlags::NAMESPACES
+        | AttrFlags::KSYMBOL
+        | AttrFlags::BPF_EVENT
+        | AttrFlags::CGROUP
+        | AttrFlags::CONTEXT_SWITCH;
+    let mut attr = attr.clone();
+    attr.flags = attr.flags.without(told);
+    attr
+}
+
+/// Of the same: what counts the target's tasks and tells of them, without
+/// samples.
+pub(crate) fn of_tasks(attr: &EventAttr) -> EventAttr {
+    let mut attr = attr.clone();
+    attr.sample_period = 0;
+    attr.read_format = attr
+        .read_format
+        .with(ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING);
+    attr.flags = attr
+        .flags
+        .without(AttrFlags::FREQ | AttrFlags::PRECISE_LOW | AttrFlags::PRECISE_HIGH);
+    attr
 }
 
 /// The leader of the event's group, itself included; `None` without a group.
@@ -158,7 +298,8 @@ fn join_groups(specs: &[EventSpec], planned: &mut [Planned]) {
     }
 }
 
-fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits) -> EventAttr {
+/// The attr of an event that samples.
+pub(crate) fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits) -> EventAttr {
     let mut attr = spec.attr.clone();
     attr.sample_type = sample_type(options, spec);
     attr.read_format = ReadFormat::ID | ReadFormat::LOST;
@@ -261,8 +402,7 @@ fn set_rate(options: &Options, spec: &EventSpec, limits: Limits, attr: &mut Even
 /// tracepoints this is wanted where each is to be a sample, as
 /// `sched:sched_stat_runtime` counts ns.
 fn records_periods(options: &Options, spec: &EventSpec, attr: &EventAttr) -> bool {
-    let is_clock = attr.kind == event_kind::SOFTWARE
-        && [Software::CPU_CLOCK.0, Software::TASK_CLOCK.0].contains(&attr.config);
+    let is_clock = is_clock(attr);
     let every = attr.sample_period <= 1;
     match attr.kind {
         _ if attr.is_freq() => true,
@@ -300,6 +440,9 @@ fn set_stacks(options: &Options, spec: &EventSpec, attr: &mut EventAttr) {
         return;
     }
     attr.sample_type = attr.sample_type.with(SampleType::CALLCHAIN);
+    if stacks == Stacks::FramePointers && attr.sample_max_stack == 0 {
+        attr.sample_max_stack = options.extras.most_frames.unwrap_or(0);
+    }
     if let Some(bytes) = stacks.dump_bytes()
         && options.chains != ChainFilter::Kernel
     {
@@ -363,7 +506,7 @@ fn set_modes(options: &Options, attr: &mut EventAttr) {
 }
 
 fn set_clock(options: &Options, attr: &mut EventAttr) {
-    if let Some(clock) = options.clock {
+    if let Some(clock) = options.used_clock() {
         attr.flags = attr.flags.with(AttrFlags::USE_CLOCKID);
         attr.clockid = clock.id;
     }
@@ -403,6 +546,7 @@ fn tracking(options: &Options) -> Planned {
         may_drop_kernel: false,
         leader: None,
         group_name: None,
+        on_cpus: OnCpus::Never,
     }
 }
 
@@ -475,7 +619,11 @@ fn set_side_band(options: &Options, dumps: bool, attr: &mut EventAttr) {
     let wanted = [
         (options.build_ids, AttrFlags::BUILD_ID),
         (extras.data || dumps, AttrFlags::MMAP_DATA),
-        (extras.switches, AttrFlags::CONTEXT_SWITCH),
+        // That of waits has its own.
+        (
+            extras.switches && options.waits.is_none(),
+            AttrFlags::CONTEXT_SWITCH,
+        ),
         (extras.namespaces, AttrFlags::NAMESPACES),
         (extras.cgroups, AttrFlags::CGROUP),
     ];
@@ -499,6 +647,7 @@ mod tests {
     const LIMITS: Limits = Limits {
         highest_frequency: 100_000,
         cpus: 2,
+        whole_cpus: super::OnCpus::Never,
     };
 
     fn options() -> Options {

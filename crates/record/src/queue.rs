@@ -28,6 +28,13 @@ impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn reuse(&self, buffer: Vec<u8>) {
+        let mut state = self.state();
+        if state.spare.len() < SPARE_BUFFERS {
+            state.spare.push(buffer);
+        }
+    }
 }
 
 /// A queue's two ends.
@@ -45,6 +52,11 @@ impl Sender {
     pub(crate) fn send(&self, piece: Vec<u8>) {
         self.0.state().pieces.push_back(piece);
         self.0.changed.notify_one();
+    }
+
+    /// Takes a buffer back that was not needed.
+    pub(crate) fn reuse(&self, buffer: Vec<u8>) {
+        self.0.reuse(buffer);
     }
 
     /// An empty buffer, a used one if there is one.
@@ -94,10 +106,7 @@ impl Receiver {
 
     /// Takes a piece's buffer back.
     pub(crate) fn give_back(&self, buffer: Vec<u8>) {
-        let mut state = self.0.state();
-        if state.spare.len() < SPARE_BUFFERS {
-            state.spare.push(buffer);
-        }
+        self.0.reuse(buffer);
     }
 }
 

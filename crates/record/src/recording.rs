@@ -14,7 +14,7 @@ use crate::error::{OutputError, RecordError, no_thread, system};
 use crate::flight::{Flight, Named};
 use crate::framing::{Framing, clock_features};
 use crate::open::{OpenEvent, OpenSet, RingSlot};
-use crate::options::{Options, Stacks, Target};
+use crate::options::{Options, Stacks, Start, Target};
 use crate::output::{Opened, Output};
 use crate::queue::{Receiver, queue};
 use crate::rounds::Rounds;
@@ -22,14 +22,17 @@ use crate::series::Series;
 use crate::setup;
 use crate::snapshots::{self, DeepStacks};
 use crate::stream::Reader;
-use crate::synthesize::{MachineFacts, machine_features};
+use crate::synthesize::{MachineFacts, machine_features, threads_of};
 use crate::tally::Counter;
+use crate::tasks::process_of;
 use crate::tracing_data;
+use crate::tree::{Shares, Tree};
 use crate::trim::Trim;
 use crate::unwinding::{self, Unwinding};
+use crate::waits::{self, OfRecording, Parts, Sleepers, Waits, Whom};
 use crate::witness::WitnessSamples;
 use crate::writing::{FLUSH_EVERY, Parting, Writing, Written};
-use prof_abi::event_kind;
+use prof_abi::{AttrFlags, event_kind};
 use prof_live::Switches;
 use prof_perfdata::GroupDescription;
 use prof_perfdata::write::{EventDescription, Features};
@@ -139,16 +142,15 @@ impl<'a> Recording<'a> {
         (mut set, early): (OpenSet, Vec<Vec<u8>>),
     ) -> Result<Self, RecordError> {
         let opened = descriptions(&set);
-        let written = match options.stacks {
-            Stacks::Unwound(_) => unwound(&opened, switches(options)),
-            _ => opened.clone(),
-        };
+        let written = written(options, &opened);
         let begun = way.begin(options, &written, features(options, &set, &written))?;
+        let rings = std::mem::take(&mut set.rings);
+        set.shares = Shares::of_rings(rings.len());
         Ok(Self {
             options,
             tasks,
-            rings: std::mem::take(&mut set.rings),
             set,
+            rings,
             early,
             opened,
             written,
@@ -167,15 +169,23 @@ impl<'a> Recording<'a> {
         let Self { options, set, .. } = self;
         let unwound = Unwound::of(options, &set, &self.opened);
         let shared = Shared::new(unwound.patience(), self.begun.reader);
-        let shared = shared.map_err(system("make a descriptor"))?;
+        let mut shared = shared.map_err(system("make a descriptor"))?;
+        shared.parts = Parts::of(options);
         let views: Vec<RingView> = self.rings.iter().map(|slot| slot.ring.view()).collect();
         let (queue, pieces) = queue();
+        let mut tree = tree(options, &set, launched.as_deref(), &self.opened[0]);
         for records in self.early {
+            let records = match &mut tree {
+                Some(tree) => tree.kept(&records),
+                None => records,
+            };
             shared.queued(records.len());
             queue.send(records);
         }
         let deep = unwound.deep.as_ref();
-        let drainer = Drainer::new(self.rings, &set.events, &shared, queue).trimming(unwound.trim);
+        let drainer = Drainer::new(self.rings, &set.events, &shared, queue)
+            .trimming(unwound.trim)
+            .keeping(tree, &set);
         let workers = Workers {
             options,
             stop: &shared.stop,
@@ -183,6 +193,8 @@ impl<'a> Recording<'a> {
                 taker: self.begun.taker,
                 parting: Parting::new(options.parting()),
                 unwinding: unwound.unwinding,
+                sleepers: sleepers(options, &self.tasks, &self.opened),
+                waits: waits(options, &self.tasks, &shared, (&self.opened, &self.written)),
                 counter: Counter::new(&self.opened[0].attr),
                 rounds: Rounds::new(&self.opened[0].attr),
                 max_size: options.max_size,
@@ -199,11 +211,16 @@ impl<'a> Recording<'a> {
         };
         let (ended_by, written) = thread::scope(|scope| {
             let working = workers.start(scope)?;
+            control.starts();
+            if options.start == Start::AtOnce {
+                shared.parts.note(true);
+            }
             let started = start(options, &set, launched.as_deref_mut());
             let launched = launched.as_deref();
             let ended_by =
                 started.map(|()| control.wait(options, &set, launched, &shared, notices));
             set.disable(None);
+            shared.parts.note(false);
             shared.stop_draining();
             if let Some(deep) = deep {
                 deep.wake_all();
@@ -248,7 +265,13 @@ impl<'a> Unwound<'a> {
             DeepStacks::new(witness, opened, share)
         });
         let orders = deep.as_ref().map(DeepStacks::orders);
-        let unwinding = Unwinding::new(opened, switches(options), orders);
+        // Waits are made of them behind the unwinder.
+        let switches = match options.waits {
+            Some(_) => Switches::Keep,
+            None => switches(options),
+        };
+        let unwinding =
+            Unwinding::new(opened, switches, orders).with_most_frames(options.extras.most_frames);
         Self {
             trim: Some(Trim::new(
                 opened,
@@ -330,6 +353,27 @@ impl Working<'_> {
     }
 }
 
+/// The processes whose samples are kept, where events are of whole CPUs.
+fn tree(
+    options: &Options,
+    set: &OpenSet,
+    launched: Option<&Launched>,
+    first: &EventDescription,
+) -> Option<Tree> {
+    if !set.follows_by_cpus() {
+        return None;
+    }
+    match (&options.target, launched) {
+        (Target::Command(_), Some(launched)) => Some(Tree::of_command(launched.pid(), &first.attr)),
+        (Target::Processes(pids), _) => {
+            let threads = |pid| u32::try_from(threads_of(pid).len()).unwrap_or(u32::MAX);
+            let pids = pids.iter().map(|&pid| (pid, threads(pid)));
+            Some(Tree::of_processes(&pids.collect::<Vec<_>>(), &first.attr))
+        }
+        _ => None,
+    }
+}
+
 /// Makes the most of the calling thread's turns: on a busy machine samples get
 /// lost otherwise.
 fn hurry(options: &Options) {
@@ -391,6 +435,76 @@ fn descriptions(set: &OpenSet) -> Vec<EventDescription> {
             name: event.planned.name.clone(),
         })
         .collect()
+}
+
+/// The events as their samples are written.
+fn written(options: &Options, opened: &[EventDescription]) -> Vec<EventDescription> {
+    let mut written = match (options.stacks, options.waits) {
+        (Stacks::Unwound(_), _) => unwound(opened, switches(options)),
+        _ => opened.to_vec(),
+    };
+    let of_waits = written
+        .iter_mut()
+        .filter(|event| waits::is_of_waits(&event.name));
+    for event in of_waits {
+        event.attr = waits::written(&event.attr);
+        if switches(options) == Switches::Drop {
+            event.attr.flags = event.attr.flags.without(AttrFlags::CONTEXT_SWITCH);
+        }
+    }
+    written
+}
+
+/// What makes waits, if they are recorded.
+fn waits<'a>(
+    options: &Options,
+    tasks: &[Option<u32>],
+    shared: &'a Shared,
+    (opened, written): (&[EventDescription], &[EventDescription]),
+) -> Option<Waits<'a>> {
+    let of = OfRecording {
+        options: options.waits?,
+        keeps_switches: options.extras.switches,
+        whole_cpus: options.target == Target::System,
+        has_stacks: opened
+            .iter()
+            .any(|event| waits::is_of_waits(&event.name) && waits::has_stacks(&event.attr)),
+        threads: attached(options, tasks),
+        parts: &shared.parts,
+    };
+    Waits::new(of, written)
+}
+
+/// What reads stacks of threads that sleep, where stacks are unwound.
+fn sleepers(
+    options: &Options,
+    tasks: &[Option<u32>],
+    opened: &[EventDescription],
+) -> Option<Sleepers> {
+    let unwinds = matches!(options.stacks, Stacks::Unwound(_) | Stacks::Dump(_));
+    options.waits.filter(|_| unwinds)?;
+    let event = opened
+        .iter()
+        .find(|event| waits::is_of_waits(&event.name))?;
+    let whom = match waits::has_stacks(&event.attr) {
+        true => Whom::AtStart,
+        false => Whom::All,
+    };
+    let clock = options.used_clock()?.id;
+    Sleepers::new(whom, clock, opened, &attached(options, tasks))
+}
+
+/// Process and thread of all threads that are attached to.
+fn attached(options: &Options, tasks: &[Option<u32>]) -> Vec<(i32, i32)> {
+    let known = match options.target {
+        Target::Command(_) => &[],
+        _ => tasks,
+    };
+    let threads = known.iter().flatten().map(|&tid| {
+        let pid = process_of(tid).unwrap_or(tid);
+        (pid.cast_signed(), tid.cast_signed())
+    });
+    threads.collect()
 }
 
 /// The events as their samples are when they were unwound.

@@ -57,6 +57,12 @@ impl Rounds {
         self.youngest
     }
 
+    /// Nothing older than this, ns, stands in a ring that was drained; 0 before
+    /// the second drain.
+    pub(crate) fn horizon(&self) -> u64 {
+        self.before
+    }
+
     /// Whether a mark may be written behind all that was drained but what is
     /// held back, whose earliest time is `held`. If so, it is counted as
     /// written.

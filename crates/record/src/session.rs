@@ -4,7 +4,7 @@
 use crate::attach;
 use crate::commands::Commands;
 use crate::consumer::Consume;
-use crate::control::{Control, EndedBy};
+use crate::control::{CommandUsed, Control, EndedBy};
 use crate::error::{OutputError, RecordError, system};
 use crate::options::Options;
 use crate::output::Opened;
@@ -27,6 +27,8 @@ pub struct Finished {
     pub ended_by: EndedBy,
     /// How the command ended, if there was one.
     pub command: Option<Ended>,
+    /// What the command used, if there was one.
+    pub used: Option<CommandUsed>,
     /// Why there are no samples, if there are none.
     pub why_empty: Option<String>,
     /// Why the file is not complete; what was flushed before is readable.
@@ -106,7 +108,12 @@ fn run(
 }
 
 /// What is told of a recording that ran.
-fn finished(options: &Options, ran: Ran, command: Option<Ended>, began: Began) -> Finished {
+fn finished(
+    options: &Options,
+    ran: Ran,
+    command: Option<(Ended, CommandUsed)>,
+    began: Began,
+) -> Finished {
     let Ran {
         ended_by,
         set,
@@ -115,6 +122,7 @@ fn finished(options: &Options, ran: Ran, command: Option<Ended>, began: Began) -
     } = ran;
     let summary = Summary {
         kept: written.kept,
+        waits: written.waits,
         files_before: written.files_before,
         ..Summary::new(
             &set,
@@ -132,7 +140,8 @@ fn finished(options: &Options, ran: Ran, command: Option<Ended>, began: Began) -
             _ => summary.of_a_part(),
         },
         ended_by,
-        command,
+        command: command.map(|(ended, _)| ended),
+        used: command.map(|(_, used)| used),
         failure: written.result.err(),
     }
 }
@@ -148,8 +157,16 @@ fn launch(options: &Options, control: &Control) -> Result<Option<Launched>, Reco
         source,
     };
     // Before anything is opened or an old recording is renamed.
-    setup::look_up(&program).map_err(|error| wrong(ExecError::Exec(error)))?;
-    Launched::fork_as(command, control.changed(), options.user.as_ref())
+    // A path is one from where the command begins.
+    let sought = match &options.around.directory {
+        Some(directory) if program.as_encoded_bytes().contains(&b'/') => {
+            directory.join(&program).into_os_string()
+        }
+        _ => program.clone(),
+    };
+    setup::look_up(&sought).map_err(|error| wrong(ExecError::Exec(error)))?;
+    let user = options.user.as_ref();
+    Launched::fork_as(command, control.changed(), user, &options.around)
         .map(Some)
         .map_err(wrong)
 }

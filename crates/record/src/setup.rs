@@ -4,15 +4,18 @@
 use crate::attach;
 use crate::cgroup;
 use crate::error::RecordError;
-use crate::events::{EventSpec, Rate, break_up, is_blind, of_known_threads, of_the_kernel_only};
+use crate::events::{
+    self, EventSpec, Rate, break_up, is_blind, of_known_threads, of_the_kernel_only,
+};
 use crate::hints::Whose;
 use crate::open::{OpenEvent, OpenSet, Scope, Stop, is_lacking};
-use crate::options::{ModeFilter, Options, Sampling, Stacks, Start, Target};
-use crate::plan::{self, Limits, Planned, Role};
+use crate::options::{Follow, ModeFilter, Options, Sampling, Stacks, Start, Target};
+use crate::plan::{self, Limits, OnCpus, Planned, Role};
 use crate::rings::{self, Lockable, RingLimit, RingMemory, Size};
 use crate::synthesize::online_cpus;
-use prof_abi::{AttrFlags, ByteOrder};
-use prof_sys::limits;
+use crate::waits;
+use prof_abi::{AttrFlags, ByteOrder, EventAttr, Software, event_kind};
+use prof_sys::{Event, limits};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -33,6 +36,7 @@ pub(crate) fn open(
         cpus: online_cpus().len(),
         highest_frequency: read_number("/proc/sys/kernel/perf_event_max_sample_rate")
             .unwrap_or(100_000),
+        whole_cpus: follows_by_cpus(options),
     };
     check_frequency(options, limits, notices)?;
     if let Some(tool) = options.events.iter().find(|spec| spec.tool.is_some()) {
@@ -40,7 +44,7 @@ pub(crate) fn open(
             event: tool.name.clone(),
         });
     }
-    let opening = Opening {
+    let mut opening = Opening {
         options,
         limits,
         cpus: cpus(options)?,
@@ -48,11 +52,18 @@ pub(crate) fn open(
         lockable: Lockable::of_this_process(limits.cpus),
     };
     let mut specs = options.events.clone();
-    let is_default = specs.is_empty();
+    let is_default = specs.is_empty() && !options.waits.is_some_and(|waits| waits.only);
     if is_default {
         specs = in_cgroup(options, plan::default_events("cycles"));
     }
     let mut opened = opening.of(&specs);
+    if matches!(&opened, Err(Stop::Refused(refusal)) if refusal.errno == libc::EMFILE)
+        && opening.limits.whole_cpus == OnCpus::WhenNeeded
+    {
+        // It takes twice as many.
+        opening.limits.whole_cpus = OnCpus::Never;
+        opened = opening.of(&specs);
+    }
     if matches!(&opened, Err(Stop::Refused(refusal)) if refusal.breaks_weak_groups())
         && break_up(&mut specs)
     {
@@ -81,6 +92,31 @@ pub(crate) fn open(
     tell_of_events(options, &set, notices);
     tell_of_stacks(options, &set, notices);
     Ok((set, early))
+}
+
+/// Whether to follow the target by events of whole CPUs.
+fn follows_by_cpus(options: &Options) -> OnCpus {
+    if !plan::may_follow_by_cpus(options) {
+        return OnCpus::Never;
+    }
+    match options.follow {
+        Follow::Cpus => OnCpus::Always,
+        Follow::Tasks => OnCpus::Never,
+        Follow::Auto => {
+            let cpus = online_cpus();
+            let attr = EventAttr {
+                kind: event_kind::SOFTWARE,
+                config: Software::DUMMY.0,
+                flags: AttrFlags::DISABLED,
+                ..EventAttr::default()
+            };
+            let may = |&cpu: &u32| Event::open(&attr, prof_sys::Target::Cpu(cpu), None).is_ok();
+            match cpus.len() <= Follow::MOST_CPUS && cpus.first().is_some_and(may) {
+                true => OnCpus::WhenNeeded,
+                false => OnCpus::Never,
+            }
+        }
+    }
 }
 
 /// Says if stacks are copied less far than was asked.
@@ -210,10 +246,12 @@ fn tell_of_events(options: &Options, set: &OpenSet, notices: &mut dyn FnMut(&str
             notices(&as_perf_shows(planned, event.descriptors.len()));
         }
         let is_of_all = matches!(options.target, Target::System);
-        if planned.probe.is_some() && options.inherit && !is_of_all {
+        if planned.on_cpus != OnCpus::Never && planned.probe.is_some() {
+            notices(&events::of_all_that_runs(&planned.name));
+        } else if planned.probe.is_some() && options.inherit && !is_of_all {
             notices(&of_known_threads(&planned.name));
         }
-        if is_blind(&planned.attr, planned.in_kernel_only) {
+        if is_blind(&planned.attr, planned.in_kernel_only) && !waits::is_of_waits(&planned.name) {
             // It was narrowed if the user did not say so.
             let is_asked = options.events.iter().any(|spec| spec.name == planned.name);
             let name = std::slice::from_ref(&planned.name);
@@ -258,8 +296,10 @@ impl Opening<'_> {
         }
         // Records of tasks and mappings are of the cgroup if all samples are.
         let is_one = specs.iter().all(|spec| spec.cgroup == specs[0].cgroup);
-        if let (true, Some(tracking)) = (is_one, planned.get_mut(specs.len())) {
-            tracking.cgroup = cgroups.into_iter().next().flatten();
+        if let (true, Some(more)) = (is_one, planned.get_mut(specs.len()..)) {
+            let cgroup = cgroups.into_iter().next().flatten();
+            more.iter_mut()
+                .for_each(|event| event.cgroup.clone_from(&cgroup));
         }
         // One per CPU, or per thread where events are on any CPU.
         let rings = match self.all_cpus().len() {
@@ -317,8 +357,14 @@ impl Opening<'_> {
             false => None,
         };
         let each = planned.len() + usize::from(witness.is_some());
-        let descriptors =
-            each as u64 * self.all_cpus().len().max(1) as u64 * self.tasks.len() as u64;
+        let is_on = |planned: &&Planned, on: OnCpus| planned.on_cpus == on;
+        let always = planned.iter().filter(|it| is_on(it, OnCpus::Always));
+        let when_needed = planned.iter().filter(|it| is_on(it, OnCpus::WhenNeeded));
+        let (always, when_needed) = (always.count(), when_needed.count());
+        let of_cpus = always + when_needed;
+        let of_tasks = each - always + usize::from(of_cpus > 0);
+        let cpus = self.all_cpus().len().max(1) as u64;
+        let descriptors = cpus * (of_tasks as u64 * self.tasks.len() as u64 + of_cpus as u64);
         let whose = match options.target {
             Target::Command(_) => Whose::Launched,
             Target::System => Whose::System,
@@ -365,6 +411,7 @@ fn read_number<T: std::str::FromStr>(path: &str) -> Option<T> {
 pub(crate) fn enable(options: &Options, set: &OpenSet) {
     let launched = matches!(options.target, Target::Command(_));
     match options.start {
+        Start::AtOnce if launched => set.enable_on_cpus(),
         _ if launched => {}
         Start::AtOnce => set.enable(None),
         _ => set.enable(Some(Role::Tracks)),

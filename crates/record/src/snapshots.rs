@@ -54,7 +54,7 @@ const CLOCK_SKEW: u64 = 1_000_000;
 pub(crate) const SHARE_OF_TARGET: u32 = 5;
 /// The same where all that runs is recorded, each thread with a deep stack: on
 /// a busy machine there is no end of them, and reading takes CPUs from them.
-pub(crate) const SHARE_OF_SYSTEM: u32 = 100;
+pub(crate) const SHARE_OF_SYSTEM: u32 = 400;
 /// How long the unwinder waits at most for what is just being read, and how long
 /// at a time.
 const LONGEST_WAIT: Duration = Duration::from_millis(3);

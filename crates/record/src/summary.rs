@@ -1,12 +1,13 @@
 //! What was recorded, in one line.
 
 use crate::foreign::KeptFiles;
+use crate::framing::too_few;
 use crate::hints::Whose;
 use crate::open::OpenSet;
-use crate::plan::Role;
+use crate::plan::{Role, is_clock};
 use crate::rings::RingMemory;
 use crate::tally::Tally;
-use prof_abi::{Software, event_kind};
+use crate::waits::WaitAccount;
 use prof_sys::clock;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -33,8 +34,14 @@ pub struct Summary {
     pub asked_hz: Option<u64>,
     /// Samples per second of CPU time, where the event is a clock.
     pub real_hz: Option<f64>,
-    /// Whole CPUs were recorded, on which no task is too short to be seen.
+    /// Samples that were due for the CPU time of what was recorded, if that is
+    /// known and samples were of tasks.
+    pub due: Option<u64>,
+    /// Whole CPUs were sampled, on which no task is too short to be seen.
     pub whole_cpus: bool,
+    /// `lost` is an estimate: of what whole CPUs lost, the part that the target
+    /// has of the samples that they did not lose.
+    pub lost_is_share: bool,
     /// Wall-clock time of the recording.
     pub elapsed: Duration,
     /// CPU time that recording took.
@@ -43,6 +50,8 @@ pub struct Summary {
     pub events: Vec<String>,
     /// The memory of the rings.
     pub rings: RingMemory,
+    /// Waits, if they were recorded.
+    pub waits: Option<WaitAccount>,
     /// Files of containers and chroots, kept for naming.
     pub kept: KeptFiles,
 }
@@ -56,9 +65,7 @@ impl Summary {
         (began, cpu_before): (Instant, Duration),
     ) -> Self {
         let attr = &set.events[0].planned.attr;
-        let is_clock = attr.kind == event_kind::SOFTWARE
-            && [Software::CPU_CLOCK.0, Software::TASK_CLOCK.0].contains(&attr.config);
-        let cpu_seconds = is_clock.then(|| set.count_of(0) as f64 / 1e9);
+        let cpu_seconds = is_clock(attr).then(|| set.count_of(0) as f64 / 1e9);
         Self {
             file,
             files_before: 0,
@@ -67,10 +74,14 @@ impl Summary {
             lost_side_band: set.lost(Role::Tracks).unwrap_or(0),
             side_band_may_be_lost: !set.has_tracking(),
             asked_hz: attr.is_freq().then_some(attr.sample_period),
+            // Tasks run before their events do, and after.
             real_hz: cpu_seconds
+                .filter(|_| !set.samples_cpus())
                 .filter(|&seconds| seconds > 0.0 && set.samples_one_event())
                 .map(|seconds| tally.samples as f64 / seconds),
-            whole_cpus: set.scope().whose == Whose::System,
+            due: set.samples_due(),
+            whole_cpus: set.scope().whose == Whose::System || set.samples_cpus(),
+            lost_is_share: set.shares.have_dropped(),
             tally,
             elapsed: began.elapsed(),
             own_cpu: clock::own_cpu_time().saturating_sub(cpu_before),
@@ -80,6 +91,7 @@ impl Summary {
                 .map(|event| event.planned.name.clone())
                 .collect(),
             rings: set.memory(),
+            waits: None,
             kept: KeptFiles::default(),
         }
     }
@@ -87,11 +99,9 @@ impl Summary {
     /// The share of the CPU time that samples stand for, if it is low because
     /// many tasks were too short: the timer of a task begins anew with it.
     pub(crate) fn unseen_short_tasks(&self) -> Option<f64> {
-        const MANY_TASKS: u64 = 20;
-        const LOW: f64 = 0.8;
-        let seen = self.real_hz? / self.asked_hz? as f64;
-        let explained = self.whole_cpus || self.most_lost() > 0 || self.tally.throttled > 0;
-        (seen < LOW && !explained && self.tally.ended_tasks >= MANY_TASKS).then_some(seen)
+        let due = self.due?;
+        let came = self.tally.samples.saturating_add(self.most_lost());
+        too_few(came, due, &self.tally).then(|| came as f64 / due as f64)
     }
 
     /// The most samples that can be missing.
@@ -106,7 +116,11 @@ impl Summary {
             None | Some(0) => "0 lost".to_owned(),
             Some(lost) => {
                 let all = self.tally.samples.saturating_add(lost);
-                format!("{lost} lost ({:.1} %)", 100.0 * lost as f64 / all as f64)
+                let about = if self.lost_is_share { "about " } else { "" };
+                format!(
+                    "{about}{lost} lost ({:.1} %)",
+                    100.0 * lost as f64 / all as f64
+                )
             }
         }
     }
@@ -116,6 +130,7 @@ impl Summary {
     pub(crate) fn of_a_part(self) -> Self {
         Self {
             real_hz: None,
+            due: None,
             ..self
         }
     }
@@ -161,7 +176,7 @@ impl Summary {
         if let Some(seen) = self.unseen_short_tasks() {
             line.push_str(&format!(
                 "; only {:.0} % of the CPU time was seen: tasks that live shorter than a sampling \
-                 period are not (try: -a, or a higher -F)",
+                 period are not (try: as root, or a higher -F)",
                 100.0 * seen
             ));
         }

@@ -72,6 +72,14 @@ impl Unwinding {
         }
     }
 
+    /// Leaves out the middle of chains of more frames than that.
+    pub(crate) fn with_most_frames(mut self, most: Option<u16>) -> Self {
+        if let Some(most) = most {
+            self.unwinder = self.unwinder.with_most_frames(most.into());
+        }
+        self
+    }
+
     /// Takes all records of one drain of all rings, those of each ring in the
     /// order in which the kernel wrote them; `out` gets, piece by piece, what
     /// can be written now. `is_pressed` says that so much waits that samples
@@ -87,7 +95,7 @@ impl Unwinding {
         let used = self.unwinder.used_snapshots();
         orders.give_back(used.map(|used| used.pieces));
         let wanted = self.unwinder.wanted();
-        orders.want(wanted.map(|(tid, ranges)| (tid, ranges.to_vec())).collect());
+        orders.want(wanted.collect());
     }
 
     /// No more records come: `out` gets what was held back.

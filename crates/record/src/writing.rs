@@ -12,8 +12,10 @@ use crate::rounds::Rounds;
 use crate::summary::size;
 use crate::switching::{Step, Switcher};
 use crate::tally::{Counter, Tally};
+use crate::tasks::is_asleep;
 use crate::tracing_data;
 use crate::unwinding::Unwinding;
+use crate::waits::{self, Sleepers, WaitAccount, Waits};
 use prof_live::LiveSummary;
 use prof_perfdata::FeatureBit;
 use prof_perfdata::write::{Features, finished_init, finished_round};
@@ -35,6 +37,8 @@ const MOST_PRESSES: u32 = 32;
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) tally: Tally,
+    /// Of waits, if they were recorded.
+    pub(crate) waits: Option<WaitAccount>,
     /// Bytes of records.
     pub(crate) bytes: u64,
     /// The name of the last file where that is not the one that was asked for.
@@ -53,6 +57,10 @@ pub(crate) struct Writing<'a> {
     /// Where there are several files: when the next begins.
     pub(crate) parting: Parting,
     pub(crate) unwinding: Option<Unwinding>,
+    /// Reads stacks of threads that sleep.
+    pub(crate) sleepers: Option<Sleepers>,
+    /// Makes waits of what comes out of it.
+    pub(crate) waits: Option<Waits<'a>>,
     pub(crate) counter: Counter,
     /// When a mark may follow.
     pub(crate) rounds: Rounds,
@@ -150,6 +158,9 @@ impl Writing<'_> {
         let mut is_full = false;
         loop {
             let wait = FLUSH_EVERY.saturating_sub(flushed.elapsed());
+            let wait = self
+                .sleepers_look_every()
+                .map_or(wait, |often| wait.min(often));
             let came = match pieces.next(wait) {
                 Next::Piece(piece) => {
                     dirty = true;
@@ -162,6 +173,7 @@ impl Writing<'_> {
                 Next::Nothing => Came::Nothing,
                 Next::Ended => break,
             };
+            result = result.and_then(|()| self.read_sleepers());
             result = result.and_then(|()| self.part(came));
             self.keep_books();
             if flushed.elapsed() >= FLUSH_EVERY {
@@ -204,6 +216,9 @@ impl Writing<'_> {
         self.counter
             .count(records, &mut |record| framing.mapping(record));
         self.rounds.drained(records);
+        if let Some(sleepers) = &mut self.sleepers {
+            sleepers.note(records);
+        }
         self.write_records(records)?;
         if !self.rounds.may_mark(self.earliest_held()) {
             return Ok(());
@@ -213,23 +228,61 @@ impl Writing<'_> {
         self.taker.consumer().records(&mark)
     }
 
+    /// How often threads that sleep are to be looked for, if at all.
+    fn sleepers_look_every(&self) -> Option<Duration> {
+        let sleepers = self.sleepers.as_ref();
+        sleepers
+            .filter(|it| it.is_needed())
+            .map(|_| waits::LOOK_EVERY)
+    }
+
+    /// Writes what can be read of threads that sleep.
+    fn read_sleepers(&mut self) -> Result<(), OutputError> {
+        let mut records = Vec::new();
+        if let Some(sleepers) = &mut self.sleepers {
+            sleepers.read(&mut records);
+        }
+        match records.is_empty() {
+            true => Ok(()),
+            false => self.write_records(&records),
+        }
+    }
+
     fn write_records(&mut self, records: &[u8]) -> Result<(), OutputError> {
-        let Some(unwinding) = &mut self.unwinding else {
-            return self.taker.consumer().records(records);
-        };
         let (consumer, mut result) = (self.taker.consumer(), Ok(()));
-        unwinding.round(records, self.shared.is_pressed(), &mut |piece| {
-            if result.is_ok() {
+        let mut write = |piece: &[u8]| {
+            if result.is_ok() && !piece.is_empty() {
                 result = consumer.records(piece);
             }
-        });
-        self.shared.be_patient(unwinding.patience());
+        };
+        let sleepers = self.sleepers.as_ref().filter(|it| it.is_needed());
+        let waits = &mut self.waits;
+        let mut pass = |piece: &[u8]| match waits {
+            Some(waits) => waits.pass(piece, &mut write),
+            None => write(piece),
+        };
+        let mut horizon = self.rounds.horizon();
+        match &mut self.unwinding {
+            Some(unwinding) => {
+                unwinding.round(records, self.shared.is_pressed(), &mut pass);
+                let often = sleepers.map_or(Duration::MAX, |_| 2 * waits::LOOK_EVERY);
+                self.shared.be_patient(unwinding.patience().min(often));
+                let held = unwinding.earliest_held().unwrap_or(u64::MAX);
+                horizon = horizon.min(held.saturating_sub(1));
+            }
+            None => pass(records),
+        }
+        if let Some(waits) = waits {
+            waits.pair(horizon, &mut write);
+        }
         result
     }
 
     /// The earliest time, ns, of what unwinding holds back.
     fn earliest_held(&self) -> Option<u64> {
-        self.unwinding.as_ref().and_then(Unwinding::earliest_held)
+        let unwinding = self.unwinding.as_ref().and_then(Unwinding::earliest_held);
+        let waits = self.waits.as_ref().and_then(Waits::earliest_held);
+        unwinding.into_iter().chain(waits).min()
     }
 
     fn give_back(&self, records: Vec<u8>, pieces: &Receiver) {
@@ -289,6 +342,7 @@ impl Writing<'_> {
         }
         finished_round(&mut last);
         let trust = self.parting.trust(self.unwinding.as_ref(), begins_at);
+        let trust = self.framing.trust(trust);
         let mut features = self.framing.features(&tally, trust);
         if let Some(section) = &self.tracing_data {
             features.set(FeatureBit::TRACING_DATA, section.clone());
@@ -337,11 +391,12 @@ impl Writing<'_> {
 
     fn end(mut self, result: Result<(), OutputError>) -> Written {
         let mut tally = self.counter.tally();
-        let last = result.and_then(|()| self.write_last(&tally));
+        let last = result.and_then(|()| self.write_last(&mut tally));
         let features = match last {
             Ok(features) => features,
             Err(error) => return self.ended_early(tally, error),
         };
+        let waits = self.waits.as_ref().map(Waits::account);
         // What is finished while the last file is written is told, too.
         while let Taker::Parts(parts) = &mut self.taker
             && let Some(switched) = parts.wait()
@@ -365,6 +420,7 @@ impl Writing<'_> {
         };
         Written {
             tally,
+            waits,
             bytes,
             file,
             files_before: self.parting.files,
@@ -375,15 +431,23 @@ impl Writing<'_> {
 
     /// Writes what was held back and the last records; what is known at the
     /// end comes back, for the header.
-    fn write_last(&mut self, tally: &Tally) -> Result<Features, OutputError> {
-        let mut kept_back = Ok(());
+    fn write_last(&mut self, tally: &mut Tally) -> Result<Features, OutputError> {
+        let (consumer, mut kept_back) = (self.taker.consumer(), Ok(()));
+        let mut write = |piece: &[u8]| {
+            if kept_back.is_ok() && !piece.is_empty() {
+                kept_back = consumer.records(piece);
+            }
+        };
+        let waits = &mut self.waits;
         if let Some(unwinding) = &mut self.unwinding {
-            let consumer = self.taker.consumer();
-            unwinding.finish(&mut |piece| {
-                if kept_back.is_ok() {
-                    kept_back = consumer.records(piece);
-                }
+            unwinding.finish(&mut |piece| match waits {
+                Some(waits) => waits.pass(piece, &mut write),
+                None => write(piece),
             });
+        }
+        if let Some(waits) = waits {
+            waits.finish(is_asleep, &mut write);
+            waits.correct(tally);
         }
         kept_back?;
         let (mut tally, mut begins_at) = (*tally, None);
@@ -400,6 +464,10 @@ impl Writing<'_> {
         let consumer = self.taker.consumer();
         consumer.records(&last)?;
         consumer.flush()?;
+        // Of one of several files it is not known.
+        let is_one = matches!(self.taker, Taker::One(_));
+        let due = self.framing.due(&tally).filter(|_| is_one);
+        let trust = LiveSummary::json_with_due(self.framing.trust(trust), due);
         let mut features = self.framing.features(&tally, trust);
         if let Some(section) = self.tracing_data.take() {
             features.set(FeatureBit::TRACING_DATA, section);
@@ -414,6 +482,7 @@ impl Writing<'_> {
         }
         Written {
             tally,
+            waits: self.waits.as_ref().map(Waits::account),
             bytes: self.taker.bytes(),
             file: None,
             files_before: self.parting.files,

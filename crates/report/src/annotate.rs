@@ -248,6 +248,14 @@ impl Listing<'_> {
             let taken = line.chars().count() + " <>".len() + at.len();
             line += &format!(" <{}{at}>", self.name(target, taken));
         }
+        if let Some(data) = one.data {
+            // As objdump, which has a comment there.
+            line += &format!("        # {:x}", data.0);
+            if let Some(name) = &row.data_name {
+                let taken = line.chars().count() + " <>".len();
+                line += &format!(" <{}>", self.name(name, taken));
+            }
+        }
         let more: Vec<String> = bytes.collect();
         self.push(&line);
         for (index, bytes) in more.iter().enumerate() {

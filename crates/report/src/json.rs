@@ -8,6 +8,7 @@
 //! origin    hostname, os_release, arch, cpu, tool_version, command_line,
 //!           first_time_ns, last_time_ns
 //! trust     summary, samples, lost, lost_records_at_most, lost_side_band, throttled,
+//!           due_for_cpu_time (if tasks were too short to be sampled, else 0),
 //!           stacks { judged, complete, ends { reason: samples } },
 //!           frames { total, unnamed }, caveats [ { what, cause, cure } ],
 //!           damages [ { offset, what, bytes } ]
@@ -101,6 +102,7 @@ struct Trusted<'a> {
     lost_records_at_most: u64,
     lost_side_band: u64,
     throttled: u64,
+    due_for_cpu_time: u64,
     stacks: Stacks,
     frames: Frames,
     caveats: Vec<trust::Caveat>,
@@ -139,6 +141,7 @@ impl<'a> Trusted<'a> {
             lost_records_at_most: trust.lost_records,
             lost_side_band: trust.lost_side_band,
             throttled: trust.throttled,
+            due_for_cpu_time: trust.due,
             stacks: Stacks {
                 judged,
                 complete,
@@ -201,7 +204,7 @@ impl Serialize for Weighed {
     }
 }
 
-struct Share(Weight, Weight, prof_stats::Share);
+struct Share(Weight, Weight, prof_statistics::Share);
 
 impl Serialize for Share {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {

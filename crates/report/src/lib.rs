@@ -18,6 +18,7 @@ pub mod harmless_json;
 pub mod json;
 pub mod keys;
 pub mod measured;
+pub mod missing;
 pub mod model;
 pub mod picture;
 pub mod script;

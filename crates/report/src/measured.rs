@@ -5,7 +5,7 @@ use crate::keys::{Cells, Field, SortKey};
 use crate::model::{Sure, Weight};
 use crate::text::{Table, TextOptions, scene_of};
 use prof_profile::{EventId, Profile};
-use prof_stats::Share;
+use prof_statistics::Share;
 
 /// A table of one event.
 #[derive(Debug, Clone)]

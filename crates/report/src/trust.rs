@@ -187,6 +187,9 @@ impl Form {
             add(", ", &format!("{} samples", trust.samples), false);
         }
         add(", ", &lost(trust), trust.most_lost() > 0);
+        if let Some(seen) = seen(trust) {
+            add(", ", &format!("{seen} of the CPU time seen"), true);
+        }
         if self.throttled {
             add(", ", &format!("{} throttled", trust.throttled), false);
         }
@@ -218,6 +221,12 @@ impl Form {
         }
         line
     }
+}
+
+/// The share of the CPU time for which samples stand, if far less than all.
+fn seen(trust: &Trust) -> Option<String> {
+    let came = trust.samples.saturating_add(trust.most_lost());
+    (came < trust.due).then(|| percent(came, trust.due))
 }
 
 /// Never a bound in the place of a count.
@@ -377,6 +386,20 @@ fn losses(trust: &Trust, caveats: &mut Vec<Caveat>) {
             ),
             format!("{LATE}; names and stacks of what began then are wrong or missing"),
         );
+    }
+    if seen(trust).is_some() {
+        let came = trust.samples.saturating_add(trust.most_lost());
+        caveats.push(Caveat {
+            what: format!(
+                "{} of the CPU time has no samples",
+                percent(trust.due - came, trust.due)
+            ),
+            cause:
+                "tasks that lived shorter than a sampling period were not sampled, or too seldom"
+                    .into(),
+            cure: "record as root or with CAP_PERFMON, or at a higher rate (-F)".into(),
+            share: None,
+        });
     }
     if trust.throttled > 0 {
         caveats.push(Caveat {

@@ -2,7 +2,7 @@
 //! for it.
 
 use crate::about::About;
-use crate::stack_builder::StackBuilder;
+use crate::stack_builder::{BRANCH_MODES, StackBuilder};
 use prof_abi::{CpuMode, Misc, SampleType};
 use prof_live::Processes;
 use prof_perfdata::{Body, Branch, Event, Features, Record, Sample as RawSample};
@@ -206,9 +206,8 @@ pub(crate) fn taken_branch(
     processes: &Processes,
     stacks: &mut StackBuilder,
 ) -> TakenBranch {
-    const MODES: [CpuMode; 3] = [CpuMode::User, CpuMode::Kernel, CpuMode::GuestKernel];
     let mut place = |address: u64| -> LocationId {
-        let found = stacks.place(processes, pid, &MODES, Avma(address));
+        let found = stacks.place(processes, pid, &BRANCH_MODES, Avma(address));
         found.unwrap_or_else(|| stacks.nowhere(Avma(address)))
     };
     let flags = branch.flags;

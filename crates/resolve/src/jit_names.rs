@@ -2,7 +2,7 @@
 
 use prof_live::Modules;
 use prof_profile::{Avma, DroppedCount, UnnamedReason};
-use prof_symbolize::{Demangle, JitDump, LineFault, Lookup, PerfMap};
+use prof_symbolize::{Demangle, JitDump, LineFault, Lookup, PerfMap, RunTimeCode, Symbolizer};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,47 +14,90 @@ use std::path::{Path, PathBuf};
 /// is asked first. Runtimes map a page of the dump as executable so that its
 /// path is in the recording.
 pub(crate) struct JitNames {
+    /// What the recording carries; nothing is read then, since another
+    /// process may have the same number now.
+    embedded: Option<RunTimeCode>,
     dump: Option<JitDump>,
     /// Where the dump is.
     path: Option<PathBuf>,
     map: Result<PerfMap, UnnamedReason>,
     map_path: String,
+    pid: i32,
 }
 
 impl JitNames {
-    /// Reads what there is for a process; only root or one of `owners` may
-    /// have written it.
+    /// What the recording carries of a process, or what there is for it now;
+    /// only root or one of `owners` may have written that.
     ///
     /// # Errors
     ///
     /// The reason that its code stays without names.
-    pub(crate) fn open(modules: &Modules, pid: i32, owners: &[u32]) -> Result<Self, UnnamedReason> {
+    pub(crate) fn open(
+        (modules, symbolizer): (&Modules, &Symbolizer),
+        pid: i32,
+        owners: &[u32],
+    ) -> Result<Self, UnnamedReason> {
+        let opened = match symbolizer.run_time_code(pid) {
+            Some(code) => match code.refusal() {
+                // Someone may have brought the file.
+                Some(reason) => Self::read(modules, pid, owners).map_err(|_| reason),
+                None => Ok(Self::embedded(code, pid)),
+            },
+            None => Self::read(modules, pid, owners),
+        };
+        if let Some(notes) = symbolizer.notes() {
+            let refused = BTreeMap::new();
+            let noted = opened.as_ref().map_err(|reason| *reason);
+            let noted = noted.map(|names| (names.dump_path(), names.refused().unwrap_or(&refused)));
+            notes.note_run_time_code(pid, noted);
+        }
+        opened
+    }
+
+    fn embedded(code: RunTimeCode, pid: i32) -> Self {
+        Self {
+            path: code.dump_path().map(Path::to_path_buf),
+            embedded: Some(code),
+            dump: None,
+            map: Err(UnnamedReason::NoPerfMap),
+            map_path: map_path(pid),
+            pid,
+        }
+    }
+
+    fn read(modules: &Modules, pid: i32, owners: &[u32]) -> Result<Self, UnnamedReason> {
         let path = dump_path(modules, pid);
         let dump = path.map(|path| JitDump::open(path, owners).map_err(|error| error.reason()));
-        let map_path = format!("/tmp/perf-{pid}.map");
+        let map_path = map_path(pid);
         let map = PerfMap::open(Path::new(&map_path), owners).map_err(|error| error.reason());
-        match (dump, &map) {
-            (Some(Ok(dump)), _) => Ok(Self {
-                dump: Some(dump),
-                path: path.map(Path::to_path_buf),
-                map,
-                map_path,
-            }),
-            (_, Ok(_)) => Ok(Self {
-                dump: None,
-                path: None,
-                map,
-                map_path,
-            }),
+        let (dump, path) = match (dump, &map) {
+            (Some(Ok(dump)), _) => (Some(dump), path.map(Path::to_path_buf)),
+            (_, Ok(_)) => (None, None),
             // The dump is there, and that is why it was not used.
-            (Some(Err(reason)), Err(UnnamedReason::NoPerfMap)) => Err(reason),
-            (_, Err(reason)) => Err(*reason),
+            (Some(Err(reason)), Err(UnnamedReason::NoPerfMap)) => return Err(reason),
+            (_, Err(reason)) => return Err(*reason),
+        };
+        Ok(Self {
+            embedded: None,
+            dump,
+            path,
+            map,
+            map_path,
+            pid,
+        })
+    }
+
+    /// The lines of the perf map that were refused, if there is one.
+    fn refused(&self) -> Option<&BTreeMap<LineFault, prof_symbolize::RefusedLines>> {
+        match &self.embedded {
+            Some(code) => Some(code.refused()),
+            None => self.map.as_ref().ok().map(PerfMap::refused),
         }
     }
 
     /// Adds the lines of the perf map that were refused.
     pub(crate) fn add_refused(&self, refused: &mut RefusedLines) {
-        for (&fault, lines) in self.map.iter().flat_map(PerfMap::refused) {
+        for (&fault, lines) in self.refused().into_iter().flatten() {
             let first = || (0, format!("{}:{}", self.map_path, lines.first));
             refused.0.entry(fault).or_insert_with(first).0 += lines.count;
         }
@@ -66,7 +109,18 @@ impl JitNames {
     }
 
     /// What stands at an address.
-    pub(crate) fn lookup(&self, avma: Avma, demangle: Demangle) -> Lookup {
+    pub(crate) fn lookup(&self, avma: Avma, symbolizer: &Symbolizer) -> Lookup {
+        let found = match &self.embedded {
+            Some(code) => code.lookup(avma),
+            None => self.lookup_in_files(avma, symbolizer.sources().demangle),
+        };
+        if let Some(notes) = symbolizer.notes() {
+            notes.note_run_time_name(self.pid, avma, &found);
+        }
+        found
+    }
+
+    fn lookup_in_files(&self, avma: Avma, demangle: Demangle) -> Lookup {
         let in_dump = self
             .dump
             .as_ref()
@@ -78,6 +132,11 @@ impl JitNames {
             (None, Err(_)) => Lookup::unnamed(UnnamedReason::NotInPerfMap),
         }
     }
+}
+
+/// Where a process's perf map is.
+fn map_path(pid: i32) -> String {
+    format!("/tmp/perf-{pid}.map")
 }
 
 /// Lines of perf maps that were refused: by fault how many, and where the
@@ -113,7 +172,7 @@ mod tests {
     use super::JitNames;
     use prof_live::{Module, Modules};
     use prof_profile::{Avma, DsoKind, JitFileFault, UnnamedReason};
-    use prof_symbolize::Demangle;
+    use prof_symbolize::Symbolizer;
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::MetadataExt;
 
@@ -143,7 +202,8 @@ mod tests {
         std::fs::write(&path, dump()).expect("written");
         let uid = std::fs::metadata(&path).expect("there").uid();
         let mut modules = Modules::default();
-        let missing = JitNames::open(&modules, pid, &[uid]).map(|_| ());
+        let symbolizer = Symbolizer::default();
+        let missing = JitNames::open((&modules, &symbolizer), pid, &[uid]).map(|_| ());
         assert_eq!(missing, Err(UnnamedReason::NoPerfMap));
         modules.intern(Module {
             kind: DsoKind::File,
@@ -152,19 +212,19 @@ mod tests {
             inode: None,
             pid: None,
         });
-        let names = JitNames::open(&modules, pid, &[uid]).expect("a dump");
+        let names = JitNames::open((&modules, &symbolizer), pid, &[uid]).expect("a dump");
         assert_eq!(names.dump_path(), Some(path.as_path()));
-        let found = names.lookup(Avma(0x1003), Demangle::Yes);
+        let found = names.lookup(Avma(0x1003), &symbolizer);
         assert_eq!(
             found.symbol.map(|it| it.name.to_string()).as_deref(),
             Some("f")
         );
-        let missing = names.lookup(Avma(0x1004), Demangle::Yes);
+        let missing = names.lookup(Avma(0x1004), &symbolizer);
         assert_eq!(missing.reason, Some(UnnamedReason::NotInPerfMap));
         // Others could write to it now: it is there, so that is the reason.
         let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o666);
         std::fs::set_permissions(&path, open_to_all).expect("set");
-        let refused = JitNames::open(&modules, pid, &[uid]).map(|_| ());
+        let refused = JitNames::open((&modules, &symbolizer), pid, &[uid]).map(|_| ());
         let reason = UnnamedReason::PerfMapRefused(JitFileFault::Writable);
         assert_eq!(refused, Err(reason));
     }

@@ -29,6 +29,7 @@
 
 mod about;
 mod ahead;
+mod branch_history;
 mod chain_ends;
 mod chain_key;
 mod deferred;
@@ -54,9 +55,11 @@ mod task_table;
 mod task_tree;
 mod threads;
 mod trusting;
+mod wait_kinds;
 
 pub use about::About;
-pub use load::{LoadOptions, load, profile_of};
+pub use branch_history::BranchHistory;
+pub use load::{LoadOptions, load, profile_of, take_embedded};
 pub use place_names::{FileCode, NamedPlace, PlaceNames, SourceLine};
 pub use progress::{Phase, Progress};
 pub use recorded_files::RecordedFiles;

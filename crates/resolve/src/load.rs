@@ -2,6 +2,7 @@
 
 use crate::about::About;
 use crate::ahead::{Ahead, Job};
+use crate::branch_history::BranchHistory;
 use crate::early_names::{EarlyAnswer, EarlyChoice};
 use crate::loader::Loader;
 use crate::module_files::ModuleFiles;
@@ -11,8 +12,9 @@ use crate::recorded::RecordedKernel;
 use crate::threads::{self, prepare_threads};
 use prof_perfdata::{Error, Reader, Record};
 use prof_profile::{Counting, Profile};
-use prof_symbolize::{Detail, Symbolizer};
+use prof_symbolize::{Detail, Embedded, Symbolizer};
 use rayon::ThreadPool;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 /// How a recording is to be resolved.
@@ -39,6 +41,9 @@ pub struct LoadOptions {
     /// Whether user call chains that were recorded after their samples are
     /// joined to them.
     pub merges_callchains: bool,
+    /// Whether branch stacks are put into call chains, and how those are
+    /// read; not, where samples are not what is counted.
+    pub branch_history: Option<BranchHistory>,
     /// Longest user stack unwound from a sample's dump, frames.
     pub max_stack: usize,
     /// Callers in no mapping that are told apart; the others are shown as one
@@ -62,6 +67,7 @@ impl Default for LoadOptions {
             counting: Some(Counting::Samples),
             details: false,
             merges_callchains: true,
+            branch_history: None,
             max_stack: 1024,
             unmapped_limit: 1 << 14,
             recorded_at: None,
@@ -95,6 +101,7 @@ pub fn load(
         options,
         progress,
     };
+    take_embedded(&reader, symbolizer);
     let (_, length) = reader.progress();
     let collector = Collector::new(&About::of(&reader), length, how);
     let (records, collected) = in_time_order(reader, |batches| {
@@ -115,6 +122,17 @@ pub fn load(
         ..About::of(&reader)
     };
     Ok((loader.finish(&about, early, how), reader))
+}
+
+/// Lets a symbolizer answer from the names that a recording carries, if it
+/// does: in a file, where they are known before the first record. [`load`]
+/// does so itself.
+pub fn take_embedded(reader: &Reader, symbolizer: &Symbolizer) {
+    if let Some(packed) = reader.features().symbols()
+        && symbolizer.embedded().is_none()
+    {
+        symbolizer.embed(Arc::new(Embedded::new(packed.to_vec())));
+    }
 }
 
 /// Resolves records that come in the order of their times, wherever they are

@@ -16,12 +16,15 @@ use crate::sample_stacks::{SampleStacks, StackTally};
 use crate::stack_builder::{RawChain, StackBuilder};
 use crate::task_table::TaskTable;
 use crate::trusting::{self, Outline};
+use crate::wait_kinds;
 use prof_abi::{CpuMode, RecordType, SampleType};
 use prof_live::{LiveSummary, Processes};
-use prof_perfdata::{Body, Features, Losses, Record, Sample as RawSample, Share, Shares};
+use prof_perfdata::{
+    Body, Features, Losses, Record, Sample as RawSample, Share, Shares, WaitWord, is_off_cpu,
+};
 use prof_profile::{
     Avma, ChainEnd, Counting, Detail as SampleDetail, DroppedCount, Event, EventId, Profile,
-    Sample, Samples, StackId, ThreadCount, Trust,
+    Sample, Samples, StackId, StackSource, ThreadCount, Trust, Wait, WaitKind, WaitState,
 };
 use prof_unwind::Machine;
 use rustc_hash::FxHashMap;
@@ -72,7 +75,7 @@ impl Loader {
         let builder = StackBuilder::new(options.unmapped_limit, chains as usize);
         Self {
             processes: Processes::default(),
-            stacks: SampleStacks::new(builder, machine, files, options.max_stack),
+            stacks: SampleStacks::new(builder, machine, files, options),
             samples: Samples::default(),
             tasks: TaskTable::default(),
             thread_counts: Vec::new(),
@@ -181,6 +184,7 @@ impl Loader {
             let (processes, stacks) = (&self.processes, &mut self.stacks.builder);
             self.details.of(sample, mode, processes, stacks)
         });
+        let wait = wait_of(event, sample);
         let cost = detail.filter(|_| self.details.counting() == Counting::Memory);
         let cost = cost.map(|detail| detail.weight.max(1));
         let first = self.samples.len();
@@ -199,6 +203,7 @@ impl Loader {
                 stack,
                 cpu: sample.cpu(),
                 event: event_id,
+                wait: wait.map(|wait| self.samples.wait_id(wait)),
             };
             match detail {
                 Some(detail) => {
@@ -289,6 +294,7 @@ impl Loader {
                     stack,
                     cpu: sample.cpu(),
                     event: event_id,
+                    wait: None,
                 };
                 self.details.payload(event, sample, self.samples.len());
                 self.samples.push_with(row, detail);
@@ -307,7 +313,7 @@ impl Loader {
         let features = about.features;
         let namer = namer(features, &self.processes, how);
         // The indices are not needed for what follows, and they are large.
-        let (raw, mut stacks) = self.stacks.builder.into_parts();
+        let (raw, mut stacks, branch_frames) = self.stacks.builder.into_parts();
         stacks.freeze();
         let threads = self.processes.threads();
         let mut names = std::mem::take(&mut self.processes.names);
@@ -331,6 +337,7 @@ impl Loader {
             functions: named.functions,
             frames: named.frames,
             locations: named.locations,
+            branch_frames,
             stacks,
             samples: self.samples,
             counting,
@@ -341,7 +348,22 @@ impl Loader {
             stacks: self.stacks.tally,
             ..self.tally
         };
+        // Chains with branches in them do not end where threads start.
+        let is_history = !profile.branch_frames.is_empty();
+        for event in profile.events.iter_mut().filter(|_| is_history) {
+            event.has_callchain = false;
+        }
         profile.trust = trusting::trust(&profile, &tally, &outline, about);
+        for (event, recorded) in profile.events.iter_mut().zip(about.events.list()) {
+            let taken = recorded.attr.sample_type;
+            event.has_callchain |= is_history
+                && [SampleType::CALLCHAIN, SampleType::BRANCH_STACK]
+                    .iter()
+                    .any(|&it| taken.has(it));
+        }
+        wait_kinds::classify(&mut profile);
+        let without_stack = wait_kinds::without_stack(&profile);
+        profile.trust.notes.extend(without_stack);
         profile.trust.notes.extend(named.notes);
         profile.trust.notes.extend(unjoined(self.deferred.as_ref()));
         profile
@@ -405,14 +427,43 @@ fn has_stack_dumps(record: &Record<'_>) -> bool {
     events.any(|event| event.attr.sample_type.has(dumps))
 }
 
+/// What a sample says of the wait that it is; `None` if it is none.
+fn wait_of(event: &prof_perfdata::Event, sample: &RawSample<'_>) -> Option<Wait> {
+    let name = event.recorded_name.as_deref().unwrap_or_default();
+    if !is_off_cpu(&event.attr, name) {
+        return None;
+    }
+    let word = sample.transaction().and_then(WaitWord::decode);
+    let Some(word) = word else {
+        // perf's own: what it has is the stack of whoever left.
+        return Some(Wait {
+            state: WaitState::Blocked,
+            source: StackSource::Switch,
+            ..Wait::default()
+        });
+    };
+    Some(Wait {
+        state: WaitState::from_code(word.state),
+        kind: WaitKind::from_code(word.kind),
+        source: StackSource::from_code(word.source),
+        began_before: word.began_before,
+        is_open: word.is_open,
+        is_unsure: word.is_unsure,
+        syscall: word.syscall,
+        stands_for: word.stands_for,
+    })
+}
+
 fn event_of(event: &prof_perfdata::Event) -> Event {
     let name = event.name().into_owned();
     let is_software_clock = event.attr.kind == 1 && event.attr.config <= 1;
+    let is_off_cpu = is_off_cpu(&event.attr, &name);
     Event {
         name,
         asked: event.attr.sample_period,
         is_freq: event.attr.is_freq(),
-        weight_is_ns: is_software_clock,
+        weight_is_ns: is_software_clock || is_off_cpu,
+        is_off_cpu,
         has_callchain: event.attr.sample_type.has(SampleType::CALLCHAIN),
         ..Event::default()
     }

@@ -47,7 +47,8 @@ impl<'a> ModuleFiles<'a> {
         let build_id = self.build_id(module);
         // A vDSO belongs to its kernel: that of another kernel is another one.
         let is_vdso = module.kind == DsoKind::Vdso;
-        if is_vdso && build_id.is_none() && !kernel.request().is_running() {
+        let is_embedded = self.symbolizer.embedded().is_some();
+        if is_vdso && build_id.is_none() && !is_embedded && !kernel.request().is_running() {
             return Err(UnnamedReason::BuildIdMismatch);
         }
         let request = DsoRequest {

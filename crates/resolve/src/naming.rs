@@ -54,7 +54,8 @@ enum Source {
     Kernel,
     Jit(Box<JitNames>),
     Carried,
-    /// The module is one function: BPF programs.
+    /// The module is one function: BPF programs, methods, and the mark in place of
+    /// frames that were left out.
     Itself,
     None(UnnamedReason),
 }
@@ -235,14 +236,18 @@ impl Namer<'_> {
         if self.carried.contains_key(&module.path) {
             return Source::Carried;
         }
+        if prof_live::is_left_out(&module.path) {
+            return Source::Itself;
+        }
         match module.kind {
             DsoKind::Kernel | DsoKind::KernelModule => Source::Kernel,
             DsoKind::KernelSymbol => Source::Itself,
+            DsoKind::Jit if prof_live::runtime_function(&module.path).is_some() => Source::Itself,
             DsoKind::Jit => {
-                let names = module
-                    .pid
-                    .ok_or(UnnamedReason::NoPerfMap)
-                    .and_then(|pid| JitNames::open(modules, pid, &self.jit_owners.of(pid)));
+                let names = module.pid.ok_or(UnnamedReason::NoPerfMap).and_then(|pid| {
+                    let owners = self.jit_owners.of(pid);
+                    JitNames::open((modules, self.files.symbolizer), pid, &owners)
+                });
                 names.map_or_else(Source::None, |names| Source::Jit(Box::new(names)))
             }
             DsoKind::File | DsoKind::Vdso => self
@@ -277,15 +282,16 @@ impl Namer<'_> {
                 }
             }
             Source::Jit(names) => {
-                let demangle = self.files.symbolizer.sources().demangle;
-                each(&|address| names.lookup(Avma(address), demangle))
+                each(&|address| names.lookup(Avma(address), self.files.symbolizer))
             }
             Source::Carried => match self.carried.get(&module.path) {
                 Some(carried) => addresses.iter().map(|at| carried.resolve(at)).collect(),
                 None => each(&|_| Lookup::unnamed(UnnamedReason::NoSymbolThere)),
             },
             Source::Itself => {
-                let name = String::from_utf8_lossy(&module.path);
+                let name = prof_live::runtime_function(&module.path);
+                let name = name.map_or(module.path.as_slice(), |(_, name)| name);
+                let name = String::from_utf8_lossy(name);
                 each(&|_| named_by_itself(&name))
             }
             Source::None(reason) => each(&|_| Lookup::unnamed(*reason)),
@@ -332,6 +338,9 @@ fn dso_names(module: &Module) -> (Vec<u8>, Vec<u8>) {
     {
         let path = format!("/tmp/perf-{pid}.map");
         return (path.into_bytes(), format!("[JIT] tid {pid}").into_bytes());
+    }
+    if let Some((runtime, _)) = prof_live::runtime_function(&module.path) {
+        return (runtime.to_vec(), runtime.to_vec());
     }
     let last = module
         .path

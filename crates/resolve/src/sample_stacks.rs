@@ -1,5 +1,7 @@
 //! Samples to stacks: recorded call chains, and dumps that are unwound here.
 
+use crate::branch_history::{self, BranchHistory};
+use crate::load::LoadOptions;
 use crate::recorded_files::RecordedFiles;
 use crate::stack_builder::{Interned, RawChain, StackBuilder};
 use crate::trusting;
@@ -29,6 +31,7 @@ pub(crate) struct SampleStacks {
     machine: Machine,
     /// Longest user stack that is unwound, frames.
     max_stack: usize,
+    branch_history: Option<BranchHistory>,
     /// Reused for chains that are not as recorded.
     chain: Vec<u64>,
 }
@@ -40,14 +43,15 @@ impl SampleStacks {
         builder: StackBuilder,
         machine: Machine,
         files: RecordedFiles,
-        max_stack: usize,
+        options: &LoadOptions,
     ) -> Self {
         Self {
             builder,
             tally: StackTally::default(),
             unwinder: StackUnwinder::new(files),
             machine,
-            max_stack,
+            max_stack: options.max_stack,
+            branch_history: options.branch_history,
             chain: Vec::new(),
         }
     }
@@ -70,6 +74,13 @@ impl SampleStacks {
         let end = match UserState::of(sample, pid, self.machine) {
             Some(state) => Some(self.unwind(processes, sample, &state)),
             None if call_chain_of_branches(event, sample, &mut self.chain) => None,
+            None if let Some(order) = self.branch_history => {
+                let ip = ip.unwrap_or_default();
+                return (
+                    self.with_branches(processes, order, (sample, mode, ip)),
+                    None,
+                );
+            }
             None => {
                 let recorded = RawChain {
                     pid,
@@ -88,6 +99,27 @@ impl SampleStacks {
         };
         let interned = self.builder.intern(processes, made);
         (self.tally.count(interned), end)
+    }
+
+    /// The stack of a sample with its branches in it.
+    fn with_branches(
+        &mut self,
+        processes: &Processes,
+        order: BranchHistory,
+        (sample, mode, ip): (&Sample<'_>, CpuMode, Avma),
+    ) -> StackId {
+        let pid = sample.pid().unwrap_or(-1);
+        let entries = branch_history::entries(sample, order, self.max_stack);
+        let entries = entries.iter();
+        let builder = &mut self.builder;
+        match order {
+            BranchHistory::CalleesFirst => {
+                builder.build_history(processes, pid, entries.rev(), (mode, ip))
+            }
+            BranchHistory::CallersFirst => {
+                builder.build_history(processes, pid, entries, (mode, ip))
+            }
+        }
     }
 
     /// The stack of a chain in the processes as they are now.

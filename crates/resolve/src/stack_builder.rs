@@ -1,12 +1,13 @@
 //! Raw call chains to interned stacks of locations.
 
+use crate::branch_history::Entry;
 use crate::chain_key::ChainKeys;
 use hashbrown::{HashMap, HashTable};
 use prof_abi::{CallchainContext, CpuMode};
 use prof_live::AddressSpace;
 use prof_live::ModuleId;
 use prof_live::Processes;
-use prof_profile::{Avma, LocationId, StackId, StackTree};
+use prof_profile::{Avma, BranchFrame, BranchFrameId, LocationId, StackId, StackTree};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// An address before it has a name.
@@ -18,6 +19,8 @@ pub(crate) struct RawLocation {
     /// File offset in files, else the live address.
     pub(crate) address: u64,
     pub(crate) is_return: bool,
+    /// See [`prof_profile::Location::branch`].
+    pub(crate) branch: Option<BranchFrameId>,
 }
 
 impl RawLocation {
@@ -26,7 +29,9 @@ impl RawLocation {
     fn hash(&self) -> u64 {
         let module = self.module.map_or(u32::MAX, |module| module.0);
         let rest = u64::from(module) << 8 | (self.mode as u64) << 1 | u64::from(self.is_return);
-        let mixed = (self.address ^ rest.rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let branch = self.branch.map_or(0, |branch| u64::from(branch.0) + 1);
+        let mixed = (self.address ^ rest.rotate_left(29) ^ branch.rotate_left(48))
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed ^ mixed >> 32
     }
 }
@@ -127,6 +132,9 @@ pub(crate) struct StackBuilder {
     /// Which `LocationId` stands for callers in no mapping that are not told
     /// apart, by mode.
     merged_ids: [Option<LocationId>; MODES],
+    /// See [`prof_profile::Profile::branch_frames`].
+    branch_frames: Vec<BranchFrame>,
+    branch_ids: HashMap<BranchFrame, BranchFrameId>,
 }
 
 /// Modes of a processor, see [`CpuMode`].
@@ -144,6 +152,10 @@ pub(crate) struct Interned {
     /// Frames, those left out included.
     pub(crate) depth: u32,
 }
+
+/// Where the ends of branches are looked for: they cross from user to kernel.
+pub(crate) const BRANCH_MODES: [CpuMode; 3] =
+    [CpuMode::User, CpuMode::Kernel, CpuMode::GuestKernel];
 
 /// Stands for the address of callers that are not told apart.
 const MERGED: u64 = u64::MAX;
@@ -208,6 +220,8 @@ impl StackBuilder {
             has_location: Vec::new(),
             new_modules: Vec::new(),
             merged_ids: [None; MODES],
+            branch_frames: Vec::new(),
+            branch_ids: HashMap::default(),
         }
     }
 
@@ -233,9 +247,9 @@ impl StackBuilder {
         &self.list
     }
 
-    /// All locations by their ids, and all stacks.
-    pub(crate) fn into_parts(self) -> (Vec<RawLocation>, StackTree) {
-        (self.list, self.stacks)
+    /// All locations by their ids, all stacks, and the ends of branches.
+    pub(crate) fn into_parts(self) -> (Vec<RawLocation>, StackTree, Vec<BranchFrame>) {
+        (self.list, self.stacks, self.branch_frames)
     }
 
     /// The stack of a chain in the processes as they are now.
@@ -316,6 +330,65 @@ impl StackBuilder {
         }
     }
 
+    /// The stack of a chain that branches were put into, outermost first; the
+    /// sample's own address stands beside it.
+    pub(crate) fn build_history<'e>(
+        &mut self,
+        processes: &Processes,
+        pid: i32,
+        entries: impl Iterator<Item = &'e Entry>,
+        (mode, ip): (CpuMode, Avma),
+    ) -> StackId {
+        let mut stack = StackId::EMPTY;
+        for entry in entries {
+            let location = match *entry {
+                Entry::Chain(address, mode) => {
+                    self.locate(processes.space(pid, mode), mode, Avma(address), true)
+                }
+                Entry::Branch(end) => {
+                    let address = end.address().unwrap_or_default();
+                    let found = BRANCH_MODES.into_iter().find_map(|mode| {
+                        let space = processes.space(pid, mode)?;
+                        space.find(address).map(|_| (mode, Some(space)))
+                    });
+                    let (mode, space) = found.unwrap_or((CpuMode::Hypervisor, None));
+                    self.locate_end(space, mode, address, end)
+                }
+            };
+            stack = self.stacks.push(stack, location);
+        }
+        let space = processes.space(pid, mode);
+        let own = self.locate_end(space, mode, ip, BranchFrame::Sampled);
+        self.stacks.push(stack, own)
+    }
+
+    /// The location of an end of a branch.
+    fn locate_end(
+        &mut self,
+        space: Option<&AddressSpace>,
+        mode: CpuMode,
+        address: Avma,
+        end: BranchFrame,
+    ) -> LocationId {
+        let found = space.and_then(|space| space.find(address));
+        let next = BranchFrameId(self.branch_frames.len() as u32);
+        let branch = *self.branch_ids.entry(end).or_insert(next);
+        if branch == next {
+            self.branch_frames.push(end);
+        }
+        let raw = RawLocation {
+            mode,
+            module: found.map(|mapping| mapping.module),
+            address: found.map_or(address.0, |mapping| mapping.file_offset(address).0),
+            is_return: false,
+            branch: Some(branch),
+        };
+        if let Some(module) = raw.module {
+            self.note_module(module);
+        }
+        intern(&mut self.locations, &mut self.list, raw)
+    }
+
     /// What holds an address of a process, which need not be code; the first
     /// of `modes` that maps it. `None` if nothing does.
     pub(crate) fn place(
@@ -371,6 +444,7 @@ impl StackBuilder {
             module: found.map(|mapping| mapping.module),
             address: found.map_or(address.0, |mapping| mapping.file_offset(address).0),
             is_return,
+            branch: None,
         };
         if found.is_none() && is_return {
             // Those that come only once would drive out what comes often.

@@ -51,6 +51,7 @@ impl Tables {
                     mode,
                     is_return,
                     address,
+                    branch,
                     ..
                 } = *location;
                 let dso = location.module.map_or(unknown, |module| DsoId(module.0));
@@ -66,6 +67,7 @@ impl Tables {
                     file_offset: FileOffset(below(&loaded_at, dso, address)),
                     is_return,
                     frames,
+                    branch,
                 }
             })
             .collect();

@@ -35,9 +35,9 @@ pub(crate) fn trust(
         ..Trust::default()
     };
     let told = about.features.trust();
-    let told = told
-        .and_then(|text| LiveSummary::from_json(&text.to_string_lossy()))
-        .filter(|told| !told.by_kernel);
+    let told = told.and_then(|text| LiveSummary::from_json(&text.to_string_lossy()));
+    trust.due = told.as_ref().map_or(0, |told| told.due);
+    let told = told.filter(|told| !told.by_kernel);
     let ((frames, unnamed), ()) = rayon::join(
         || count_frames(profile, &outline.seen, tally.stacks.left_out),
         || judge_chains(profile, outline, tally, told.as_ref(), &mut trust),
@@ -115,7 +115,7 @@ fn believe_recorder(
     for (count, what) in [
         (
             summary.shortened,
-            "chains that no record could hold: the middle was left out",
+            "chains too long to be kept whole: the middle was left out",
         ),
         (
             summary.malformed,

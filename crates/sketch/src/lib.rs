@@ -117,6 +117,7 @@ impl Sketch {
                 start,
                 len: names.len() as u32,
             },
+            branch: None,
         });
         LocationId(self.profile.locations.len() as u32 - 1)
     }
@@ -151,6 +152,7 @@ impl Sketch {
             stack,
             cpu: Some((time % 2) as u32),
             event: EventId(0),
+            wait: None,
         });
         let event = self.profile.events.first_mut().expect("made by new");
         event.samples += 1;

@@ -1,8 +1,9 @@
 //! One file's answers: which function, which inlined frames, which line.
 
 use crate::Demangle;
-use crate::dwarf::{DebugInfo, Source};
-use crate::elf::Image;
+use crate::dwarf::{DebugInfo, Source, SplitPlaces};
+use crate::elf::{Image, Segment};
+use crate::embedded::Piece;
 use crate::extents::Extents;
 use crate::go::GoNames;
 use crate::search::Located;
@@ -104,12 +105,13 @@ impl Lookup {
 
 /// The files of one dso, read as far as was asked. Shared between threads.
 #[derive(Debug)]
-pub struct SymbolFile {
+pub(crate) struct FileOnDisk {
     runtime: Arc<Image>,
     symbols_from: Arc<Image>,
     symbols_path: PathBuf,
     debug_from: Option<Arc<Image>>,
     supplementary: Option<Arc<Image>>,
+    split_places: SplitPlaces,
     debug: OnceLock<DebugInfo>,
     demangle: Demangle,
     table: OnceLock<SymbolTable>,
@@ -119,7 +121,7 @@ pub struct SymbolFile {
     go: OnceLock<Option<GoNames>>,
 }
 
-impl SymbolFile {
+impl FileOnDisk {
     pub(crate) fn new(located: Located, demangle: Demangle) -> Self {
         Self {
             runtime: located.runtime,
@@ -127,6 +129,7 @@ impl SymbolFile {
             symbols_path: located.symbols_path,
             debug_from: located.debug,
             supplementary: located.supplementary,
+            split_places: located.split_places,
             debug: OnceLock::new(),
             demangle,
             table: OnceLock::new(),
@@ -136,24 +139,24 @@ impl SymbolFile {
     }
 
     /// The file that the names come from.
-    pub fn symbols_path(&self) -> &Path {
+    pub(crate) fn symbols_path(&self) -> &Path {
         &self.symbols_path
     }
 
     /// The build-id of the mapped file.
-    pub fn build_id(&self) -> Option<BuildId> {
+    pub(crate) fn build_id(&self) -> Option<BuildId> {
         self.runtime.build_id()
     }
 
     /// Where the byte at a file offset is in the file's address space, by
     /// its program headers; `None` if no segment loads it.
-    pub fn svma_of_file_offset(&self, offset: FileOffset) -> Option<Svma> {
+    pub(crate) fn svma_of_file_offset(&self, offset: FileOffset) -> Option<Svma> {
         self.runtime.svma_of(offset)
     }
 
     /// Reads what look-ups of this detail need of the file, so that they do
     /// not wait for it.
-    pub fn prepare(&self, detail: Detail) {
+    pub(crate) fn prepare(&self, detail: Detail) {
         self.table();
         if let Some(info) = self.debug_info(detail) {
             info.prepare();
@@ -163,7 +166,7 @@ impl SymbolFile {
 
     /// Gives back the memory that pages of the files take. They are read
     /// again when needed: call it when much was looked up and little will be.
-    pub fn release_pages(&self) {
+    pub(crate) fn release_pages(&self) {
         let images = [&self.runtime, &self.symbols_from];
         let more = [&self.debug_from, &self.supplementary];
         for image in images.into_iter().chain(more.into_iter().flatten()) {
@@ -171,9 +174,27 @@ impl SymbolFile {
         }
     }
 
+    /// The pieces of the file that are loaded, those of code first.
+    pub(crate) fn pieces(&self) -> Vec<Piece> {
+        let loaded = |it: &&Segment| it.kind == object::elf::PT_LOAD;
+        let mut segments: Vec<&Segment> = self.runtime.segments.iter().filter(loaded).collect();
+        segments.sort_by_key(|segment| !segment.is_executable);
+        let piece = |segment: &Segment| Piece {
+            offset: segment.offset,
+            svma: segment.address,
+            size: segment.file_size,
+        };
+        segments.into_iter().map(piece).collect()
+    }
+
+    /// Whether there is debug information.
+    pub(crate) fn has_lines(&self) -> bool {
+        self.debug_from.is_some()
+    }
+
     /// What stands at an address. For a return address, ask for the address
     /// one byte before it.
-    pub fn lookup(&self, svma: Svma, detail: Detail) -> Lookup {
+    pub(crate) fn lookup(&self, svma: Svma, detail: Detail) -> Lookup {
         let source = self
             .debug_info(detail)
             .and_then(|info| info.find(svma, detail))
@@ -181,9 +202,9 @@ impl SymbolFile {
         self.joined(svma, self.table().find(svma, self.demangle), source)
     }
 
-    /// [`SymbolFile::lookup`] for many addresses, in the order given; each
+    /// [`FileOnDisk::lookup`] for many addresses, in the order given; each
     /// distinct one is looked up once, in parallel.
-    pub fn lookup_many(&self, addresses: &[Svma], detail: Detail) -> Vec<Lookup> {
+    pub(crate) fn lookup_many(&self, addresses: &[Svma], detail: Detail) -> Vec<Lookup> {
         let mut order: Vec<u32> = (0..).take(addresses.len()).collect();
         let address = |&index: &u32| addresses.get(index as usize).copied();
         order.sort_unstable_by_key(address);
@@ -224,7 +245,7 @@ impl SymbolFile {
 
     /// The source lines of `start..end`, by address; none without debug
     /// information.
-    pub fn line_rows(&self, start: Svma, end: Svma) -> Vec<LineRow> {
+    pub(crate) fn line_rows(&self, start: Svma, end: Svma) -> Vec<LineRow> {
         self.debug_info(Detail::Source)
             .map(|info| info.lines(start, end))
             .unwrap_or_default()
@@ -281,31 +302,40 @@ impl SymbolFile {
     fn debug_info(&self, detail: Detail) -> Option<&DebugInfo> {
         let image = self.debug_from.as_ref()?;
         (detail != Detail::Symbol).then(|| {
-            self.debug
-                .get_or_init(|| DebugInfo::load(image, self.supplementary.as_ref(), self.demangle))
+            self.debug.get_or_init(|| {
+                let how = (self.demangle, self.split_places.clone());
+                DebugInfo::load(image, self.supplementary.as_ref(), how)
+            })
         })
     }
 
     /// All symbols by address, as perf would show them.
-    pub fn symbols(&self) -> impl Iterator<Item = Symbol> {
+    pub(crate) fn symbols(&self) -> impl Iterator<Item = Symbol> {
         self.table()
             .iter(self.demangle)
             .map(|found| self.symbol(&found))
     }
 
+    /// The last symbol that does not start behind an address, which may be
+    /// long behind that symbol's end.
+    pub(crate) fn symbol_before(&self, svma: Svma) -> Option<Symbol> {
+        let found = self.table().before(svma, self.demangle)?;
+        Some(self.symbol(&found))
+    }
+
     /// The address of the symbol with this name, as in the symbol table.
-    pub fn address_of(&self, name: &str) -> Option<Svma> {
+    pub(crate) fn address_of(&self, name: &str) -> Option<Svma> {
         self.table().address_of(name.as_bytes())
     }
 
     /// Instruction bytes from an address on, up to `length` of them; `None`
     /// if the file does not load that address.
-    pub fn text_bytes(&self, start: Svma, length: u64) -> Option<&[u8]> {
+    pub(crate) fn text_bytes(&self, start: Svma, length: u64) -> Option<&[u8]> {
         self.runtime.bytes_at(start, length)
     }
 
     /// Whether the file is for 64-bit processes.
-    pub fn is_64_bit(&self) -> bool {
+    pub(crate) fn is_64_bit(&self) -> bool {
         self.runtime.is_64
     }
 

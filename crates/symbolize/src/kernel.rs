@@ -9,14 +9,17 @@
 
 use crate::contents::{self, Links};
 use crate::elf::build_id_in_notes;
+use crate::embedded::{Part, PartNotes};
+use crate::file::FileOnDisk;
 use crate::kallsyms::Kallsyms;
-use crate::{Detail, DsoRequest, Lookup, OpenError, Sources, SymbolFile, search};
+use crate::{Detail, DsoRequest, Lookup, OpenError, Sources, search};
 use object::Endianness;
 use prof_abi::BuildId;
 use prof_profile::{Avma, DsoKind, Svma, UnnamedReason};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A text of kernel symbols is shorter than this many bytes.
 const KALLSYMS_MAX: u64 = 256 << 20;
@@ -49,11 +52,15 @@ pub struct KernelSymbols {
     vmlinux: Option<Vmlinux>,
     kallsyms: Option<Kallsyms>,
     path: PathBuf,
+    /// What the recording carries of it.
+    part: Option<Arc<Part>>,
+    part_first: bool,
+    notes: Option<PartNotes>,
 }
 
 #[derive(Debug)]
 struct Vmlinux {
-    file: SymbolFile,
+    file: FileOnDisk,
     /// What to subtract from an address of the recording.
     relocation: u64,
 }
@@ -62,23 +69,96 @@ impl KernelSymbols {
     pub(crate) fn open(sources: &Sources, request: &KernelRequest<'_>) -> Result<Self, OpenError> {
         let vmlinux = find_vmlinux(sources, request);
         let kallsyms = find_kallsyms(sources, request);
-        match (vmlinux, kallsyms) {
-            (Some((vmlinux, path)), kallsyms) => Ok(Self {
-                vmlinux: Some(vmlinux),
-                kallsyms: kallsyms.ok().map(|(kallsyms, _)| kallsyms),
+        let (vmlinux, kallsyms, path) = match (vmlinux, kallsyms) {
+            (Some((vmlinux, path)), kallsyms) => (
+                Some(vmlinux),
+                kallsyms.ok().map(|(kallsyms, _)| kallsyms),
                 path,
-            }),
-            (None, Ok((kallsyms, path))) => Ok(Self {
+            ),
+            (None, Ok((kallsyms, path))) => (None, Some(kallsyms), path),
+            (None, Err(error)) => return Err(error),
+        };
+        Ok(Self {
+            vmlinux,
+            kallsyms,
+            path,
+            part: None,
+            part_first: false,
+            notes: None,
+        })
+    }
+
+    /// With what the recording carries. That was true of the boot in which it
+    /// was made, so it is asked first, unless the user named other sources or
+    /// only a file here has lines.
+    pub(crate) fn with_part(
+        opened: Result<Self, OpenError>,
+        part: Option<Arc<Part>>,
+        sources: &Sources,
+    ) -> Result<Self, OpenError> {
+        let Some(part) = part else {
+            return opened;
+        };
+        let is_named = sources.vmlinux.is_some() || sources.kallsyms.is_some();
+        match (opened, part.error("[kernel.kallsyms]")) {
+            (Err(_), Some(error)) => Err(error),
+            (Ok(symbols), Some(_)) => Ok(symbols),
+            (Ok(symbols), None) => {
+                let has_lines = symbols.has_lines();
+                Ok(Self {
+                    part_first: !is_named && (part.has_lines || !has_lines),
+                    part: Some(part),
+                    ..symbols
+                })
+            }
+            (Err(_), None) => Ok(Self {
                 vmlinux: None,
-                kallsyms: Some(kallsyms),
-                path,
+                kallsyms: None,
+                path: part.from.as_deref().map(PathBuf::from).unwrap_or_default(),
+                part: Some(part),
+                part_first: true,
+                notes: None,
             }),
-            (None, Err(error)) => Err(error),
         }
+    }
+
+    /// With notes of what is asked.
+    pub(crate) fn noting(self, notes: Option<PartNotes>) -> Self {
+        if let Some(notes) = &notes {
+            let mut noted = notes.lock();
+            noted.from = Some(self.path.to_string_lossy().into_owned());
+            noted.has_lines = self.has_lines();
+            noted.is_64_bit = true;
+        }
+        Self { notes, ..self }
+    }
+
+    fn has_lines(&self) -> bool {
+        let vmlinux = self.vmlinux.as_ref();
+        vmlinux.is_some_and(|vmlinux| vmlinux.file.has_lines())
     }
 
     /// What stands at an address of the recording.
     pub fn lookup(&self, avma: Avma, detail: Detail) -> Lookup {
+        let by_part = || self.part.as_ref()?.lookup(avma.0, detail);
+        let found = match self.part_first {
+            true => by_part().unwrap_or_else(|| self.lookup_here(avma, detail)),
+            false => {
+                let here = self.lookup_here(avma, detail);
+                match here.symbol {
+                    None => by_part().unwrap_or(here),
+                    Some(_) => here,
+                }
+            }
+        };
+        if let Some(notes) = &self.notes {
+            notes.answers(detail, [(avma.0, &found)]);
+        }
+        found
+    }
+
+    /// What the files say of an address.
+    fn lookup_here(&self, avma: Avma, detail: Detail) -> Lookup {
         let mut found = Lookup::unnamed(UnnamedReason::NoSymbolThere);
         if let Some(vmlinux) = &self.vmlinux {
             let svma = Svma(avma.0.wrapping_sub(vmlinux.relocation));
@@ -101,9 +181,17 @@ impl KernelSymbols {
     /// The kernel's code from an address of the recording on, up to `length`
     /// bytes; only with a `vmlinux`.
     pub fn text_bytes(&self, start: Avma, length: u64) -> Option<&[u8]> {
-        let vmlinux = self.vmlinux.as_ref()?;
-        let svma = Svma(start.0.wrapping_sub(vmlinux.relocation));
-        vmlinux.file.text_bytes(svma, length)
+        let here = || {
+            let vmlinux = self.vmlinux.as_ref()?;
+            let svma = Svma(start.0.wrapping_sub(vmlinux.relocation));
+            vmlinux.file.text_bytes(svma, length)
+        };
+        let by_part = || self.part.as_ref()?.text_bytes(start.0, length);
+        let bytes = here().or_else(by_part);
+        if let Some(notes) = &self.notes {
+            notes.code(start.0, bytes);
+        }
+        bytes
     }
 }
 
@@ -176,7 +264,7 @@ fn open_vmlinux(
     };
     let file_request = DsoRequest::for_file(text, request.build_id);
     let located = search::locate(&own_sources, &file_request).ok()?;
-    let file = SymbolFile::new(located, sources.demangle);
+    let file = FileOnDisk::new(located, sources.demangle);
     let relocation = match request.reference {
         Some((name, recorded)) => recorded.0.wrapping_sub(file.address_of(name)?.0),
         None => 0,

@@ -5,6 +5,7 @@
 //! side has one, else the CRC that `.gnu_debuglink` gives.
 
 use crate::contents::{self, Contents, FileStamp};
+use crate::dwarf::SplitPlaces;
 use crate::elf::Image;
 use crate::unpack;
 use crate::{DsoRequest, OpenError, Sources};
@@ -27,6 +28,8 @@ pub(crate) struct Located {
     pub(crate) debug: Option<Arc<Image>>,
     /// The file with what `dwz` moved out of `debug`, if any.
     pub(crate) supplementary: Option<Arc<Image>>,
+    /// Where units of `debug` are that stand apart.
+    pub(crate) split_places: SplitPlaces,
     /// Where `symbols` was read from.
     pub(crate) symbols_path: PathBuf,
 }
@@ -79,6 +82,13 @@ pub(crate) fn locate(sources: &Sources, request: &DsoRequest<'_>) -> Result<Loca
         symbols: Arc::clone(&symbols.image),
         symbols_path: symbols.path.clone(),
         supplementary: debug.and_then(|it| find_supplementary(sources, request, it)),
+        split_places: SplitPlaces {
+            file: debug.map(|it| it.path.clone()).unwrap_or_default(),
+            root: request
+                .root
+                .or(sources.symfs.as_deref())
+                .map(Path::to_owned),
+        },
         debug: debug.map(|it| Arc::clone(&it.image)),
         runtime: runtime.image,
     })

@@ -1,9 +1,15 @@
 //! Opening dsos, each once.
 
-use crate::{Demangle, KernelRequest, KernelSymbols, SymbolFile, kernel, search};
+use crate::embedded::{Part, PartKey, PartNotes};
+use crate::file::FileOnDisk;
+use crate::perf_map::{LineFault, RefusedLines};
+use crate::{
+    Demangle, Embedded, KernelRequest, KernelSymbols, LineRow, Lookup, Notes, SymbolFile, kernel,
+    search,
+};
 use prof_abi::BuildId;
 use prof_profile::{Avma, DsoKind, UnnamedReason};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -123,6 +129,8 @@ pub struct Symbolizer {
     sources: Sources,
     files: Mutex<HashMap<FileKey, Slot<SymbolFile>>>,
     kernels: Mutex<HashMap<KernelKey, Slot<KernelSymbols>>>,
+    embedded: OnceLock<Arc<Embedded>>,
+    notes: Option<Arc<Notes>>,
 }
 
 /// What makes two requests ask for the same file.
@@ -150,7 +158,34 @@ impl Symbolizer {
             sources,
             files: Mutex::default(),
             kernels: Mutex::default(),
+            embedded: OnceLock::new(),
+            notes: None,
         }
+    }
+
+    /// Writes down in `notes` what is asked from now on, and the answers.
+    #[must_use]
+    pub fn noting(self, notes: Arc<Notes>) -> Self {
+        Self {
+            notes: Some(notes),
+            ..self
+        }
+    }
+
+    /// Where this one writes down what it is asked.
+    pub fn notes(&self) -> Option<&Notes> {
+        self.notes.as_deref()
+    }
+
+    /// Answers from what a recording carries, too: before the first file is
+    /// opened, and only once; what comes later is not taken.
+    pub fn embed(&self, embedded: Arc<Embedded>) {
+        let _ = self.embedded.set(embedded);
+    }
+
+    /// What the recording carries.
+    pub fn embedded(&self) -> Option<&Embedded> {
+        self.embedded.get().map(Arc::as_ref)
     }
 
     /// Where this one looks.
@@ -179,11 +214,37 @@ impl Symbolizer {
             let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(files.entry(key).or_default())
         };
-        slot.get_or_init(|| {
-            let located = search::locate(&self.sources, request)?;
-            Ok(Arc::new(SymbolFile::new(located, self.sources.demangle)))
+        slot.get_or_init(|| self.open_sides(request).map(Arc::new))
+            .clone()
+    }
+
+    /// The files of a dso, what the recording carries of it, or both.
+    fn open_sides(&self, request: &DsoRequest<'_>) -> Result<SymbolFile, OpenError> {
+        let key = || {
+            let (path, id) = (request.path.to_owned(), request.build_id);
+            match request.kind {
+                DsoKind::Vdso => PartKey::Vdso(path, id),
+                _ => PartKey::File(path, id),
+            }
+        };
+        let part = self.embedded().and_then(|embedded| embedded.part(&key()));
+        let notes = self.notes().map(|notes| notes.part(key()));
+        let located = search::locate(&self.sources, request);
+        let (disk, error) = match located {
+            Ok(located) => (Some(FileOnDisk::new(located, self.sources.demangle)), None),
+            Err(error) => (None, Some(error)),
+        };
+        let is_sure = request.build_id.is_some();
+        let recorded = part.as_ref().and_then(|part| part.error(request.path));
+        let opened = SymbolFile::new(disk, part, is_sure, notes.clone());
+        opened.ok_or_else(|| {
+            let missing = || OpenError::new(request, UnnamedReason::FileMissing, "no file");
+            let error = recorded.or(error).unwrap_or_else(missing);
+            if let Some(notes) = notes {
+                notes.refusal(&error);
+            }
+            error
         })
-        .clone()
     }
 
     /// The kernel's code from an address of the recording on, up to `length`
@@ -194,7 +255,25 @@ impl Symbolizer {
         start: Avma,
         length: u64,
     ) -> Option<Vec<u8>> {
-        kernel::code(&self.sources, request, start, length)
+        let here = kernel::code(&self.sources, request, start, length);
+        let code = here.or_else(|| {
+            let part = self.kernel_part(request)?;
+            Some(part.text_bytes(start.0, length)?.to_vec())
+        });
+        if let Some(notes) = self.kernel_notes(request) {
+            notes.code(start.0, code.as_deref());
+        }
+        code
+    }
+
+    fn kernel_part(&self, request: &KernelRequest<'_>) -> Option<Arc<Part>> {
+        self.embedded()?.kernel(request.release, request.build_id)
+    }
+
+    fn kernel_notes(&self, request: &KernelRequest<'_>) -> Option<PartNotes> {
+        let release = request.release.unwrap_or_default().to_owned();
+        let key = PartKey::Kernel(release, request.build_id);
+        Some(self.notes()?.part(key))
     }
 
     /// The symbols of a recording's kernel, opened once.
@@ -212,7 +291,63 @@ impl Symbolizer {
             let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(kernels.entry(key).or_default())
         };
-        slot.get_or_init(|| KernelSymbols::open(&self.sources, request).map(Arc::new))
-            .clone()
+        slot.get_or_init(|| {
+            let here = KernelSymbols::open(&self.sources, request);
+            let notes = self.kernel_notes(request);
+            let opened = KernelSymbols::with_part(here, self.kernel_part(request), &self.sources);
+            match (opened, notes) {
+                (Ok(opened), notes) => Ok(Arc::new(opened.noting(notes))),
+                (Err(error), Some(notes)) => {
+                    notes.refusal(&error);
+                    Err(error)
+                }
+                (Err(error), None) => Err(error),
+            }
+        })
+        .clone()
+    }
+
+    /// What the recording carries of the code that a process made at run time.
+    pub fn run_time_code(&self, pid: i32) -> Option<RunTimeCode> {
+        let part = self.embedded()?.part(&PartKey::RunTime(pid))?;
+        Some(RunTimeCode(part))
+    }
+
+    /// The same, by the jitdump that named it.
+    pub fn run_time_code_of(&self, dump: &str) -> Option<RunTimeCode> {
+        self.embedded()?.run_time_code(dump).map(RunTimeCode)
+    }
+}
+
+/// Names of code that a process made at run time, embedded in a recording.
+#[derive(Debug, Clone)]
+pub struct RunTimeCode(Arc<Part>);
+
+impl RunTimeCode {
+    /// Why there are none.
+    pub fn refusal(&self) -> Option<UnnamedReason> {
+        self.0.refusal.as_ref().map(|(reason, _)| *reason)
+    }
+
+    /// The jitdump that named it, if one did.
+    pub fn dump_path(&self) -> Option<&Path> {
+        self.0.from.as_deref().map(Path::new)
+    }
+
+    /// Lines of its perf map that were refused.
+    pub fn refused(&self) -> &BTreeMap<LineFault, RefusedLines> {
+        self.0.refused()
+    }
+
+    /// What stands at an address.
+    pub fn lookup(&self, avma: Avma) -> Lookup {
+        let found = self.0.lookup(avma.0, crate::Detail::Source);
+        found.unwrap_or_else(|| Lookup::unnamed(UnnamedReason::NotInPerfMap))
+    }
+
+    /// Instructions from the start of a function on, and their lines.
+    pub fn code(&self, start: Avma) -> Option<(&[u8], &[LineRow])> {
+        let bytes = self.0.text_bytes(start.0, u64::MAX)?;
+        Some((bytes, self.0.rows_from(start.0)))
     }
 }

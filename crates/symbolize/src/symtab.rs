@@ -136,6 +136,16 @@ impl SymbolTable {
         None
     }
 
+    /// The last symbol that does not start behind `svma`, wherever it ends.
+    pub(crate) fn before(&self, svma: Svma, demangle: Demangle) -> Option<Found> {
+        let end = self.behind(0, svma);
+        let start = self.entries.get(end.checked_sub(1)?)?.start;
+        let before = self.entries.get(..end)?;
+        let group = before.partition_point(|entry| entry.start < start);
+        let best = self.best_of(group..end, demangle)?;
+        Some(Self::found(best, self.entries.get(best)?))
+    }
+
     /// How many entries do not start behind `svma`; those before `place` do
     /// not. Looks twice as far with each step, so that what is near is found
     /// without touching the middle of a large table.

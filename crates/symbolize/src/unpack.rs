@@ -130,7 +130,8 @@ fn zlib(packed: &[u8], claimed: u64) -> Result<Vec<u8>, String> {
     whole(bytes, claimed)
 }
 
-fn zstd(packed: &[u8], claimed: u64) -> Result<Vec<u8>, String> {
+/// Unpacks a zstd frame that claims to hold so many bytes.
+pub(crate) fn zstd(packed: &[u8], claimed: u64) -> Result<Vec<u8>, String> {
     let mut decoder =
         zstd::stream::read::Decoder::new(packed).map_err(|error| error.to_string())?;
     decoder

@@ -104,7 +104,7 @@ pub use own_events::{disable_own_events, enable_own_events};
 pub use poll::{PollSet, Waker, wait_writable};
 pub use ring::{Records, Ring, RingView};
 pub use self_counter::{SelfCounter, SelfReading, Source};
-pub use spawn::{ExecError, Launched, gives_capabilities};
+pub use spawn::{ExecError, Launched, Surroundings, gives_capabilities};
 pub use traps::{Trap, Traps};
 
 /// The result of a system call that returns -1 and sets `errno`.

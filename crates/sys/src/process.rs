@@ -23,9 +23,48 @@ pub enum Wait {
     No,
 }
 
+/// What a child used until its end, with what it waited for itself
+/// (getrusage(2)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// CPU time in user mode.
+    pub user: Duration,
+    /// CPU time in the kernel.
+    pub system: Duration,
+    /// Most memory that one process of it had at a time, bytes. A process that
+    /// was forked begins with what its parent had.
+    pub peak_memory: u64,
+    /// Page faults, with and without reading from a disk.
+    pub page_faults: u64,
+}
+
+impl Usage {
+    fn of(usage: &libc::rusage) -> Self {
+        let count = |value: libc::c_long| u64::try_from(value).unwrap_or(0);
+        Self {
+            user: duration(usage.ru_utime),
+            system: duration(usage.ru_stime),
+            // The kernel tells kB.
+            peak_memory: count(usage.ru_maxrss).saturating_mul(1024),
+            page_faults: count(usage.ru_minflt).saturating_add(count(usage.ru_majflt)),
+        }
+    }
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let micros = u64::try_from(time.tv_usec).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_micros(micros)
+}
+
 /// How the child `pid` ended, `None` if it has not. `ECHILD` if it is not our
 /// child.
 pub fn reap(pid: u32, wait: Wait) -> io::Result<Option<Ended>> {
+    Ok(reap_with_usage(pid, wait)?.map(|(ended, _)| ended))
+}
+
+/// The same, and what it used.
+pub fn reap_with_usage(pid: u32, wait: Wait) -> io::Result<Option<(Ended, Usage)>> {
     let pid = libc::pid_t::try_from(pid)
         .ok()
         .filter(|&pid| pid > 0)
@@ -36,13 +75,19 @@ pub fn reap(pid: u32, wait: Wait) -> io::Result<Option<Ended>> {
     };
     loop {
         let mut status = 0;
-        // SAFETY: the kernel writes one int to a live local value.
-        match crate::checked(unsafe { libc::waitpid(pid, &raw mut status, options) }) {
+        // SAFETY: zeros are a valid rusage.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: the kernel writes an int and a rusage to live local values.
+        let reaped = unsafe { libc::wait4(pid, &raw mut status, options, &raw mut usage) };
+        match crate::checked(reaped) {
             Ok(0) => return Ok(None),
-            Ok(_) if libc::WIFEXITED(status) => {
-                return Ok(Some(Ended::Exited(libc::WEXITSTATUS(status))));
+            Ok(_) => {
+                let ended = match libc::WIFEXITED(status) {
+                    true => Ended::Exited(libc::WEXITSTATUS(status)),
+                    false => Ended::Signaled(libc::WTERMSIG(status)),
+                };
+                return Ok(Some((ended, Usage::of(&usage))));
             }
-            Ok(_) => return Ok(Some(Ended::Signaled(libc::WTERMSIG(status)))),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -126,11 +171,6 @@ pub fn children_cpu_time() -> (Duration, Duration) {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
         usage
-    };
-    let duration = |time: libc::timeval| {
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        let micros = u64::try_from(time.tv_usec).unwrap_or(0);
-        Duration::from_secs(seconds) + Duration::from_micros(micros)
     };
     (duration(usage.ru_utime), duration(usage.ru_stime))
 }
@@ -244,6 +284,24 @@ mod tests {
         assert!(status.expect("sh").success());
         let (later_user, later_system) = super::children_cpu_time();
         assert!(later_user + later_system > user + system);
+    }
+
+    #[test]
+    fn what_a_child_used_is_told_with_its_end() {
+        let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 3";
+        let child = std::process::Command::new("sh")
+            .args(["-c", script])
+            .spawn();
+        let pid = child.expect("sh").id();
+        let (ended, usage) = super::reap_with_usage(pid, Wait::ForEnd)
+            .expect("ours")
+            .expect("end");
+        assert_eq!(ended, super::Ended::Exited(3));
+        assert!(usage.user + usage.system > Duration::ZERO, "{usage:?}");
+        assert!(
+            usage.peak_memory > 100_000 && usage.page_faults > 10,
+            "{usage:?}"
+        );
     }
 
     #[test]

@@ -147,7 +147,13 @@ impl Ring {
     /// room back; for callers that do not need all of a record. A record that
     /// goes on at the ring's start is put together first. Of an overwriting
     /// ring none.
-    pub fn take_each(&mut self, mut each: impl FnMut(&[u8])) {
+    pub fn take_each(&mut self, each: impl FnMut(&[u8])) {
+        self.take_each_until(self.view.head(), each);
+    }
+
+    /// The same of the records before `end`, a place where a record began or
+    /// will begin, as [`RingView::head`] tells it.
+    pub fn take_each_until(&mut self, end: u64, each: impl FnMut(&[u8])) {
         let mapping = &*self.view.mapping;
         let Some(control) = self.writable_control() else {
             return;
@@ -155,38 +161,34 @@ impl Ring {
         let tail = control.data_tail.load(Ordering::Relaxed);
         // ORDERING: Acquire as in `take`.
         let head = control.data_head.load(Ordering::Acquire);
-        let length = usize::try_from(head.wrapping_sub(tail))
-            .unwrap_or(mapping.size)
-            .min(mapping.size);
-        let mut joined = Vec::new();
-        let mut done = 0;
-        while done < length {
-            let start = ((tail + done as u64) & (mapping.size as u64 - 1)) as usize;
-            let straight = (mapping.size - start).min(length - done);
-            // SAFETY: `start + straight <= size`, so it lies in the data area.
-            // The kernel does not write what lies between tail and head, and
-            // the tail moves only below, after the last use.
-            let here =
-                unsafe { std::slice::from_raw_parts(mapping.data.as_ptr().add(start), straight) };
-            // Records are multiples of 8 bytes, so a header never wraps.
-            let size = here.get(6..8).map_or(0, |size| {
-                usize::from(u16::from_ne_bytes([size[0], size[1]]))
-            });
-            if size < 8 || size > length - done {
-                break;
-            }
-            match here.get(..size) {
-                Some(record) => each(record),
-                None => {
-                    joined.clear();
-                    mapping.copy(tail + done as u64, size, &mut joined);
-                    each(&joined);
-                }
-            }
-            done += size;
-        }
+        // Head and tail only grow: an end between them is no further from the
+        // tail than the head is.
+        let end = match end.wrapping_sub(tail) <= head.wrapping_sub(tail) {
+            true => end,
+            false => head,
+        };
+        mapping.each(tail, end, each);
         // ORDERING: Release as in `take`.
-        control.data_tail.store(head, Ordering::Release);
+        control.data_tail.store(end, Ordering::Release);
+    }
+
+    /// Hands each record from `from` on to `each`, where it is and stays, and
+    /// says where the next one will begin. What was taken is not seen again.
+    /// Of an overwriting ring none.
+    pub fn look_at_each(&mut self, from: u64, each: impl FnMut(&[u8])) -> u64 {
+        let mapping = &*self.view.mapping;
+        let Some(control) = self.writable_control() else {
+            return from;
+        };
+        let tail = control.data_tail.load(Ordering::Relaxed);
+        // ORDERING: Acquire as in `take`.
+        let head = control.data_head.load(Ordering::Acquire);
+        let from = match from.wrapping_sub(tail) <= head.wrapping_sub(tail) {
+            true => from,
+            false => tail,
+        };
+        mapping.each(from, head, each);
+        head
     }
 
     /// Of an overwriting ring whose output is paused: all its bytes from the
@@ -340,6 +342,43 @@ impl Mapping {
         // `self`; kernel and reader touch these fields as atomics only, and
         // nothing reads what is reserved.
         unsafe { self.base.cast::<MmapPage>().as_ref() }
+    }
+
+    /// Hands each record between `from` and `to` to `each`. The caller owns
+    /// them: the kernel does not write there, and nobody gives their room back
+    /// meanwhile.
+    fn each(&self, from: u64, to: u64, mut each: impl FnMut(&[u8])) {
+        let length = usize::try_from(to.wrapping_sub(from))
+            .unwrap_or(self.size)
+            .min(self.size);
+        let mut joined = Vec::new();
+        let mut done = 0;
+        while done < length {
+            let start = ((from + done as u64) & (self.size as u64 - 1)) as usize;
+            let straight = (self.size - start).min(length - done);
+            // SAFETY: `start + straight <= size`, so it lies in the data area.
+            // The kernel does not write what lies between tail and head, of
+            // which this is a part, and the tail moves only when the caller
+            // is back, after the last use.
+            let here =
+                unsafe { std::slice::from_raw_parts(self.data.as_ptr().add(start), straight) };
+            // Records are multiples of 8 bytes, so a header never wraps.
+            let size = here.get(6..8).map_or(0, |size| {
+                usize::from(u16::from_ne_bytes([size[0], size[1]]))
+            });
+            if size < 8 || size > length - done {
+                break;
+            }
+            match here.get(..size) {
+                Some(record) => each(record),
+                None => {
+                    joined.clear();
+                    self.copy(from + done as u64, size, &mut joined);
+                    each(&joined);
+                }
+            }
+            done += size;
+        }
     }
 
     /// Appends `length` bytes, at most the ring's size, from `at` on.

@@ -2,9 +2,9 @@
 
 use crate::identity::Identity;
 use crate::inherited::Inherited;
-use crate::process::{self, Ended, Wait};
+use crate::process::{self, Ended, Usage, Wait};
 use crate::signal::{self, Disposition, SignalSet};
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -64,6 +64,50 @@ fn is_nowhere(program: &OsStr, path: Option<OsString>) -> bool {
     is_sought && path.is_some_and(|path| !std::env::split_paths(&path).any(is_in))
 }
 
+/// What a launched program finds around it, where it is not what we were
+/// started with.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Surroundings {
+    /// Its working directory.
+    pub directory: Option<PathBuf>,
+    /// Variables of its environment, in addition or instead.
+    pub variables: Vec<(OsString, OsString)>,
+    /// Its input is empty, and what it writes to its standard output and error
+    /// is thrown away.
+    pub is_silent: bool,
+}
+
+impl Surroundings {
+    /// The environment as `NAME=VALUE`; `None` if it is ours.
+    fn environment(&self, user: Option<&Identity>) -> Result<Option<Vec<CString>>, ExecError> {
+        if self.variables.is_empty() {
+            return Ok(user.map(Identity::environment));
+        }
+        let line = |(name, value): (OsString, OsString)| {
+            let mut line = name.into_vec();
+            line.push(b'=');
+            line.extend(value.into_vec());
+            line
+        };
+        let mut lines: Vec<Vec<u8>> = match user {
+            Some(user) => user
+                .environment()
+                .into_iter()
+                .map(CString::into_bytes)
+                .collect(),
+            None => std::env::vars_os().map(line).collect(),
+        };
+        for (name, value) in &self.variables {
+            let own = line((name.clone(), value.clone()));
+            let start = own.get(..=name.len()).unwrap_or_default().to_vec();
+            lines.retain(|line| !line.starts_with(&start));
+            lines.push(own);
+        }
+        let lines: Result<Vec<CString>, _> = lines.into_iter().map(CString::new).collect();
+        lines.map(Some).map_err(|_| ExecError::Nul)
+    }
+}
+
 /// A process that waits for [`Launched::start`] to become the program.
 ///
 /// ```text
@@ -90,15 +134,17 @@ impl Launched {
     /// `PATH` unless it has a slash. `changed` are the signals whose
     /// dispositions we change for ourselves.
     pub fn fork(arguments: &[OsString], changed: SignalSet) -> Result<Self, ExecError> {
-        Self::fork_as(arguments, changed, None)
+        Self::fork_as(arguments, changed, None, &Surroundings::default())
     }
 
     /// The same; the program runs as `user`, with its groups and what a login
-    /// sets in the environment, where one is given.
+    /// sets in the environment, where one is given, and finds `around` it what
+    /// that says.
     pub fn fork_as(
         arguments: &[OsString],
         changed: SignalSet,
         user: Option<&Identity>,
+        around: &Surroundings,
     ) -> Result<Self, ExecError> {
         let program = arguments.first().cloned().unwrap_or_default();
         let arguments: Vec<CString> = arguments
@@ -112,12 +158,18 @@ impl Launched {
         if arguments.is_empty() {
             return Err(ExecError::Exec(io::ErrorKind::NotFound.into()));
         }
-        let environment = user.map(Identity::environment).unwrap_or_default();
-        let mut variables: Vec<*const libc::c_char> = environment
-            .iter()
-            .map(|variable| variable.as_ptr())
-            .collect();
-        variables.push(std::ptr::null());
+        let environment = around.environment(user)?;
+        let variables = environment.as_ref().map(|lines| {
+            let pointers = lines.iter().map(|line| line.as_ptr());
+            let pointers: Vec<*const libc::c_char> = pointers.chain([std::ptr::null()]).collect();
+            pointers
+        });
+        let directory = around
+            .directory
+            .as_ref()
+            .map(|path| path.as_os_str().as_bytes());
+        let directory = directory.map(CString::new).transpose();
+        let directory = directory.map_err(|_| ExecError::Nul)?;
         let (go_reader, go) = io::pipe().map_err(ExecError::Fork)?;
         let (failure, failure_writer) = io::pipe().map_err(ExecError::Fork)?;
         let plan = Plan {
@@ -127,7 +179,10 @@ impl Launched {
             failure: failure_writer.as_raw_fd(),
             changed,
             inherited: Inherited::at_start(),
-            user: user.map(|user| (user, variables.as_slice())),
+            user,
+            variables: variables.as_deref(),
+            directory: directory.as_deref(),
+            is_silent: around.is_silent,
         };
         // SAFETY: the child runs only `Plan::run`, which makes system calls
         // that are async-signal-safe, allocates nothing, takes no lock, and
@@ -178,6 +233,11 @@ impl Launched {
     pub fn ended(&self, wait: Wait) -> io::Result<Option<Ended>> {
         process::reap(self.pid, wait)
     }
+
+    /// The same, and what it used.
+    pub fn ended_with_usage(&self, wait: Wait) -> io::Result<Option<(Ended, Usage)>> {
+        process::reap_with_usage(self.pid, wait)
+    }
 }
 
 impl Drop for Launched {
@@ -198,8 +258,12 @@ struct Plan<'a> {
     failure: RawFd,
     changed: SignalSet,
     inherited: Inherited,
-    /// As whom the program runs, with its environment.
-    user: Option<(&'a Identity, &'a [*const libc::c_char])>,
+    /// As whom the program runs.
+    user: Option<&'a Identity>,
+    /// Its environment, ending with null, if it is not ours.
+    variables: Option<&'a [*const libc::c_char]>,
+    directory: Option<&'a CStr>,
+    is_silent: bool,
 }
 
 impl Plan<'_> {
@@ -220,17 +284,37 @@ impl Plan<'_> {
                 }
             }
             self.restore();
-            match self.user {
-                None => _ = libc::execvp(self.arguments[0], self.arguments.as_ptr()),
-                Some((user, variables)) if become_user(user) => {
-                    let arguments = self.arguments.as_ptr();
-                    libc::execvpe(self.arguments[0], arguments, variables.as_ptr());
+            if self.is_in_place() {
+                let arguments = self.arguments.as_ptr();
+                match self.variables {
+                    None => _ = libc::execvp(self.arguments[0], arguments),
+                    Some(variables) => {
+                        libc::execvpe(self.arguments[0], arguments, variables.as_ptr());
+                    }
                 }
-                Some(_) => {}
             }
             let errno = (*libc::__errno_location()).to_ne_bytes();
             libc::write(self.failure, errno.as_ptr().cast(), errno.len());
             libc::_exit(127)
+        }
+    }
+
+    /// Takes on what is asked for; `false`, with `errno` set, if that cannot
+    /// be had. Only system calls.
+    fn is_in_place(&self) -> bool {
+        // SAFETY: the strings end with NUL; all else are numbers.
+        unsafe {
+            if self.is_silent {
+                let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+                if nothing < 0 || (0..3).any(|standard| libc::dup2(nothing, standard) < 0) {
+                    return false;
+                }
+            }
+            if self.user.is_some_and(|user| !become_user(user)) {
+                return false;
+            }
+            self.directory
+                .is_none_or(|path| libc::chdir(path.as_ptr()) == 0)
         }
     }
 
@@ -345,6 +429,24 @@ mod tests {
         drop(launched);
         assert!(!mark.exists());
         assert!(crate::process::reap(pid, Wait::No).is_err(), "reaped");
+    }
+
+    #[test]
+    fn it_finds_around_it_what_was_asked_for() {
+        let directory = tempfile::tempdir().expect("directory");
+        let script = "echo unseen; test \"$PROF_SIDE\" = new && test -n \"$PATH\" && pwd > seen";
+        let arguments = ["sh", "-c", script].map(OsString::from);
+        let around = super::Surroundings {
+            directory: Some(directory.path().to_owned()),
+            variables: vec![("PROF_SIDE".into(), "new".into())],
+            is_silent: true,
+        };
+        let launched = Launched::fork_as(&arguments, SignalSet::of(&[]), None, &around);
+        let mut launched = launched.expect("fork");
+        launched.start().expect("sh is found");
+        let ended = launched.ended_with_usage(Wait::ForEnd).expect("wait");
+        assert_eq!(ended.map(|(ended, _)| ended), Some(Ended::Exited(0)));
+        assert!(directory.path().join("seen").exists());
     }
 
     #[test]

@@ -170,6 +170,10 @@ pub(crate) fn epilogue(machine: Machine, pc: u64, read: &mut impl ReadCode) -> O
                 }
             }
             Mnemonic::Add if is_sp(instruction.op0_register()) && has_immediate(&instruction) => {}
+            // What looks whether a thread is to stop, as Java's does: the
+            // stack is the same whether it goes on here or elsewhere.
+            Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Vzeroupper => {}
+            _ if instruction.flow_control() == FlowControl::ConditionalBranch => {}
             _ => return None,
         }
         state = state.after(&instruction);

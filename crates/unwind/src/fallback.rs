@@ -3,8 +3,11 @@
 //! A frame pointer is believed only as far as it verifies: it points upwards
 //! into the stack, and what it leads to follows a call wherever that code can
 //! be read. At the innermost frame the code itself tells whether the function
-//! has already pushed its frame pointer, or has popped it again.
+//! has already pushed its frame pointer, or has popped it again; where only
+//! pops and a return follow, in any frame, they tell all (the trampolines of
+//! CPython's `-X perf`).
 
+use crate::made;
 use crate::unwinder::Caller;
 use crate::{Base, CallBefore, Cursor, FpFrom, Machine, Process, Registers, StepBy, Unwinder};
 use prof_profile::{Avma, ChainEnd};
@@ -19,11 +22,20 @@ pub(crate) fn caller(
     process: &mut impl Process,
 ) -> Result<Caller, ChainEnd> {
     let registers = cursor.registers();
+    if let Some(code) = made::at(cursor, process) {
+        return made::caller(unwinder, cursor, code, process);
+    }
     if let Some(caller) = from_signal(unwinder, registers, process) {
         return Ok(caller);
     }
     if cursor.is_exact()
         && let Some(caller) = by_code(unwinder, registers, process)
+    {
+        return Ok(caller);
+    }
+    if registers.machine() == Machine::X86_64
+        && let Some(caller) = made::by_epilogue(registers, process)
+        && follows_call(unwinder, &caller.registers, process)
     {
         return Ok(caller);
     }
@@ -193,7 +205,7 @@ fn follows_call(unwinder: &Unwinder, caller: &Registers, process: &mut impl Proc
         .is_none_or(CallBefore::is_call)
 }
 
-fn found(registers: Registers, fp: FpFrom, slot: u64) -> Caller {
+pub(crate) fn found(registers: Registers, fp: FpFrom, slot: u64) -> Caller {
     Caller {
         registers,
         is_exact: false,

@@ -3,6 +3,7 @@
 
 use crate::ModuleId;
 use prof_profile::{Avma, Bias};
+use prof_runtimes::RuntimeCode;
 
 /// What is at an address of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,11 @@ pub trait Process {
 
     /// Reads code that is not in a module; how many bytes are there.
     fn code(&mut self, at: Avma, out: &mut [u8]) -> usize;
+
+    /// What the runtime that made the code at `pc` tells of it.
+    fn runtime_code(&mut self, _pc: Avma) -> Option<RuntimeCode> {
+        None
+    }
 }
 
 /// A piece of stack, copied when the sample was taken.

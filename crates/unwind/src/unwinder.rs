@@ -4,7 +4,7 @@ use crate::module::Rules;
 use crate::row::{Cfa, Row, Save};
 use crate::{
     CallBefore, Machine, ModuleId, Modules, Place, Process, Registers, expression, fallback,
-    followed, go,
+    followed, go, leaving,
 };
 use prof_profile::{Avma, Bias, ChainEnd, Svma};
 use rustc_hash::FxHasher;
@@ -351,16 +351,28 @@ impl Unwinder {
     ) -> Result<Caller, ChainEnd> {
         let module = self.modules.get_mut(id).ok_or(ChainEnd::FileMissing)?;
         let row = module.row(number).ok_or(ChainEnd::BadUnwindInfo)?;
-        if !row.keeps_exception {
-            return apply(row, &cursor.registers, process);
-        }
         let machine = cursor.registers.machine();
         let (at, pc) = (bias.to_svma(cursor.lookup()), Avma(cursor.pc()));
-        if module.is_leaving(at, bias.to_svma(pc), machine) {
-            return Err(ChainEnd::Unproven);
+        let keeps_exception = row.keeps_exception;
+        let is_by_fp = matches!(row.cfa, Cfa::Register { number, .. } if number == machine.fp());
+        if is_by_fp
+            && cursor.registers.fp().is_none()
+            && let Some(start) = module.function(at, machine)
+        {
+            // A frame on the way has lost it; the code may tell as much.
+            let caller = followed::in_known_function(self, cursor, (id, bias), start, process);
+            return caller.ok_or(ChainEnd::Unproven);
+        }
+        if keeps_exception && module.is_leaving(at, bias.to_svma(pc), machine) {
+            return leaving::caller(self, cursor, (id, bias), number, process);
         }
         let row = module.row(number).ok_or(ChainEnd::BadUnwindInfo)?;
-        apply(row, &cursor.registers, process)
+        let caller = apply(row, &cursor.registers, process)?;
+        // No thread starts in such a function: it has overwritten its frame.
+        if keeps_exception && caller.registers.pc() == 0 {
+            return Err(ChainEnd::Unproven);
+        }
+        Ok(caller)
     }
 
     /// The caller of a frame that no rules of its module cover.
@@ -425,7 +437,11 @@ impl Unwinder {
 }
 
 /// Computes the caller's registers by a row of rules.
-fn apply(row: &Row, registers: &Registers, process: &mut impl Process) -> Result<Caller, ChainEnd> {
+pub(crate) fn apply(
+    row: &Row,
+    registers: &Registers,
+    process: &mut impl Process,
+) -> Result<Caller, ChainEnd> {
     let machine = registers.machine();
     let cfa = match &row.cfa {
         Cfa::Register { number, offset } => registers

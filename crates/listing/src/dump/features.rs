@@ -96,6 +96,10 @@ fn lines(section: &FeatureSection, feature: &Feature) -> Vec<String> {
     match feature {
         Feature::Text(content) => vec![format!("{} : {}", label(section), text(content))],
         Feature::Trust(content) => vec![format!("quality of the recording : {}", text(content))],
+        Feature::Symbols(packed) => vec![format!(
+            "names of what was sampled : {} bytes, packed",
+            packed.len()
+        )],
         Feature::NrCpus(cpus) => vec![
             format!("nrcpus online : {}", cpus.online),
             format!("nrcpus avail : {}", cpus.available),

@@ -1,11 +1,13 @@
 //! A sample's user chain, with the live process for what was not copied.
 
+mod named;
 mod proof;
+mod python;
 #[cfg(test)]
 mod tests;
 mod walk;
 
-use crate::links::Links;
+use crate::links::{Link, Links};
 use crate::memory::{Copied, SparePieces, TargetMemory};
 use crate::outbox::{Trial, Verdict};
 use crate::outer::{Known, OuterFrames};
@@ -13,6 +15,8 @@ use crate::processes::Processes;
 use crate::stacks::{OpenFile, StackUnwinder, UserState};
 use crate::told;
 use crate::wanted::Wanted;
+pub(super) use named::NamedRange;
+use named::{FrameAt, Names};
 use prof_profile::ChainEnd;
 use prof_unwind::Cursor;
 use rustc_hash::FxHashMap;
@@ -75,6 +79,8 @@ pub(super) struct Chains<F, M> {
     wanted: Wanted,
     /// And beyond that of the latest sample.
     reached: Vec<Range<u64>>,
+    names: Names,
+    frames: Vec<FrameAt>,
 }
 
 impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
@@ -91,6 +97,8 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             is_pressed: false,
             wanted: Wanted::default(),
             reached: Vec::new(),
+            names: Names::default(),
+            frames: Vec::new(),
         }
     }
 
@@ -120,6 +128,12 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         if self.threads.len() >= MAX_THREADS {
             self.threads.clear();
         }
+        let mut memory = named::Now {
+            memory: &self.memory,
+            pid: sample.state.pid,
+        };
+        let process = (processes, sample.state.pid);
+        self.stacks.runtimes.look_for(process, &mut memory);
         let told = told::words(&mut self.stacks, processes, sample);
         let sample = &ThreadSample {
             told: &told,
@@ -147,8 +161,9 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             cursor: Cursor::innermost(sample.state.registers),
             straight: straight_slots(sample),
         };
-        out.clear();
-        let decided = walk.run(out);
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.clear();
+        let mut decided = walk.run(&mut frames);
         walk.reach(&decided, &mut self.reached);
         self.scratch = walk.inner;
         self.scratch.clear();
@@ -158,12 +173,25 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             self.wanted
                 .note(sample.tid, &self.reached, is_whole, self.drain);
         }
+        out.clear();
+        self.name(processes, sample, &frames, out);
+        let proven = decided.trial.as_ref().map_or(0, |trial| trial.proven);
+        let proven = self.put_python(processes, sample, (&frames, proven), out);
+        if let Some(trial) = &mut decided.trial {
+            trial.proven = proven;
+        }
+        self.frames = frames;
         decided
+    }
+
+    /// Ranges of addresses that the chains so far have names for.
+    pub(super) fn named(&mut self) -> Vec<NamedRange> {
+        self.names.take()
     }
 
     /// The memory that samples of these threads should bring along: by
     /// thread address ranges, that of the stack itself first.
-    pub(super) fn wanted(&mut self) -> impl Iterator<Item = (i32, &[Range<u64>])> {
+    pub(super) fn wanted(&mut self) -> impl Iterator<Item = (i32, Vec<Range<u64>>)> {
         self.wanted.now(self.drain)
     }
 
@@ -175,6 +203,11 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     /// The number of the current drain.
     pub(super) fn drain(&self) -> u64 {
         self.drain
+    }
+
+    /// These links were part of a chain that turned out to be sure.
+    pub(super) fn confirm(&mut self, links: &[Link]) {
+        self.links.confirm(links);
     }
 
     /// How a chain stands that rests on memory which was read later.

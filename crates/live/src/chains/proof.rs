@@ -1,7 +1,6 @@
 //! What a walk believes of memory that was read later than its sample.
 
 use super::walk::Walk;
-use crate::links::Proof;
 use crate::memory::TargetMemory;
 use crate::outer::Known;
 use crate::stacks::OpenFile;
@@ -77,15 +76,18 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     /// sample was taken, those of their slots that have yet to be seen more
     /// often to be sure, with what they hold. They may if each was seen before
     /// this drain and again now, or goes on with a recursion that was copied,
-    /// or the thread seems not to have moved since.
+    /// or the thread seems not to have moved since: then it is on trial.
     pub(super) fn unsure_slots(&mut self, proven: usize, joined: usize) -> Option<Vec<(u64, u64)>> {
         let walked = self.inner.get(proven..).unwrap_or_default();
+        // The outermost need no more proof, as a rule all but the innermost.
+        let steady = self.outer.steady(joined, self.drain);
         let known = self.outer.until(joined);
+        let changing = known.get(steady..).unwrap_or_default();
         let repeats = Repeats::of(self.inner.get(..proven).unwrap_or_default());
-        let (mut is_open, mut is_bracketed, mut is_settled) = (false, true, true);
+        let (mut is_bracketed, mut is_settled) = (true, true);
         let mut unsure = Vec::new();
         let mut callee = proven.checked_sub(1).and_then(|at| self.inner.get(at));
-        for frame in walked.iter().chain(known.iter().rev()) {
+        for frame in walked.iter().chain(changing.iter().rev()) {
             let inside = callee.replace(frame);
             if !self.is_beyond(frame.slot) {
                 continue;
@@ -97,11 +99,9 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             if !self.outer.is_sure(frame.slot, frame.pc) {
                 unsure.push((frame.slot, frame.pc));
             }
-            if frame.since >= self.drain {
-                is_bracketed = false;
-                // One look at a call through a pointer is not enough.
-                is_open |= frame.proof == Proof::Open;
-            }
+            // One look at a call through a pointer is not enough: that slot is
+            // not sure, so later samples must show it, too.
+            is_bracketed &= frame.since < self.drain;
         }
         if !self.outer.is_trusted() {
             let beyond = walked
@@ -115,7 +115,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         }
         let is_believable = match self.is_unreadable {
             true => is_settled && self.outer.is_trusted(),
-            false => is_settled && (is_bracketed || (!is_open && self.is_still(proven))),
+            false => is_settled && (is_bracketed || self.is_still(proven)),
         };
         (is_believable && unsure.len() <= MAX_UNSURE).then_some(unsure)
     }

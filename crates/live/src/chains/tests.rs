@@ -107,6 +107,8 @@ struct Fixture {
     process: Rc<Process>,
     processes: Processes,
     chains: Chains<NoFiles, Rc<Process>>,
+    /// See [`ThreadSample::later_sp`].
+    later_sp: u64,
 }
 
 impl Fixture {
@@ -131,6 +133,7 @@ impl Fixture {
             chains: Chains::new(NoFiles, Rc::clone(&process)),
             process,
             processes,
+            later_sp: 0,
         }
     }
 
@@ -153,7 +156,7 @@ impl Fixture {
             pieces: &[],
             frames: &[],
             told: &[],
-            later_sp: 0,
+            later_sp: self.later_sp,
         };
         self.chains.begin_drain();
         let mut chain = Vec::new();
@@ -219,4 +222,35 @@ fn under_pressure_the_stack_of_the_process_is_not_read() {
         (whole()[..9].to_vec(), ChainEnd::StackCut)
     );
     assert_eq!(fixture.process.reads.get(), 0);
+}
+
+/// Its calls go through a register and say nothing: one look is not enough,
+/// later ones decide.
+#[test]
+fn a_chain_that_was_never_seen_goes_on_trial() {
+    for stays in [true, false] {
+        let mut fixture = Fixture::new();
+        let (chain, decided) = fixture.sample(16 * 8);
+        assert_eq!((chain, decided.end), (whole(), ChainEnd::Root));
+        let first = decided.trial.expect("it rests on what was read later");
+        assert_eq!(fixture.chains.judge(&first), Verdict::Unsure);
+        if !stays {
+            let other = (CODE + 0x108).to_le_bytes();
+            fixture.process.stack.borrow_mut()[16 * 20 + 8..][..8].copy_from_slice(&other);
+        }
+        for _ in 0..16 {
+            fixture.sample(16 * 8);
+        }
+        let is_sure = fixture.chains.judge(&first) == Verdict::Sure;
+        assert_eq!(is_sure, stays);
+    }
+}
+
+#[test]
+fn a_chain_of_a_thread_that_moved_on_is_cut_at_first() {
+    let mut fixture = Fixture::new();
+    fixture.later_sp = STACK + 16 * 30;
+    let (chain, decided) = fixture.sample(16 * 8);
+    assert!(chain.len() < whole().len() && whole().starts_with(&chain));
+    assert_eq!((decided.end, decided.trial), (ChainEnd::Unproven, None));
 }

@@ -1,14 +1,15 @@
 //! One sample's way to the start of its thread.
 
+use super::named::FrameAt;
 use super::{Decided, ThreadSample};
-use crate::links::{Around, Links, Proof};
+use crate::links::{Around, Link, Links, Proof};
 use crate::memory::{CopiedAndCode, LivePieces, SparePieces, TargetMemory};
 use crate::outbox::Trial;
 use crate::outer::{Known, OuterFrames};
 use crate::processes::Processes;
 use crate::stacks::{Beyond, OpenFile, StackUnwinder};
 use prof_profile::ChainEnd;
-use prof_unwind::{Base, Cursor, FpFrom};
+use prof_unwind::{Base, Cursor, FpFrom, Step};
 use std::ops::Range;
 
 /// Longest walk, frames; far beyond what a record can hold.
@@ -31,6 +32,36 @@ enum Source {
     Copied,
     /// In the process: as it is now.
     Live,
+}
+
+/// How a frame was found.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    /// Where its return address stands; 0 for the innermost frame.
+    slot: u64,
+    fp_from: FpFrom,
+    /// The drain in which that was there, if it was not seen before.
+    since: u64,
+    link: Option<Link>,
+}
+
+impl Seen {
+    fn innermost(since: u64) -> Self {
+        Self {
+            slot: 0,
+            fp_from: FpFrom::Callee,
+            since,
+            link: None,
+        }
+    }
+
+    fn new(step: &Step, since: u64) -> Self {
+        Self {
+            slot: step.slot.unwrap_or(0),
+            fp_from: step.fp,
+            ..Self::innermost(since)
+        }
+    }
 }
 
 /// How a walk over memory of one kind stopped.
@@ -73,17 +104,17 @@ pub(super) fn straight_slots(sample: &ThreadSample<'_>) -> Range<u64> {
 
 impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     /// Walks to the thread's start and puts what is believed into `out`.
-    pub(super) fn run(&mut self, out: &mut Vec<u64>) -> Decided {
-        self.note((None, FpFrom::Callee), self.drain, Proof::Shown);
+    pub(super) fn run(&mut self, out: &mut Vec<FrameAt>) -> Decided {
+        self.note(Seen::innermost(self.drain));
         let mut stop = self.copied_part();
         let proven = self.inner.len();
         if self.is_pressed && self.leaves_copy(stop) {
             // What is known of the outer frames stays so.
-            out.extend(self.inner.iter().map(|frame| frame.pc));
+            out.extend(self.inner.iter().map(FrameAt::of));
             if let Stop::Joined(at) = stop {
                 let known = self.outer.until(at).iter().rev();
                 let copied = known.take_while(|frame| !self.is_beyond(frame.slot));
-                out.extend(copied.map(|frame| frame.pc));
+                out.extend(copied.map(FrameAt::of));
             }
             let end = ChainEnd::StackCut;
             return Decided { end, trial: None };
@@ -95,6 +126,11 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         if goes_beyond {
             self.outer.is_deep();
             stop = self.live_part();
+            if matches!(stop, Stop::Ended(ChainEnd::Root)) && self.inner.len() <= proven {
+                // A zero that was read late for a return address, and no
+                // frame beside it by which to tell whether it is the one.
+                stop = Stop::Ended(ChainEnd::Unproven);
+            }
         }
         let seen = self.inner.get(1..).unwrap_or_default();
         match self.sample.pieces {
@@ -116,7 +152,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
                 if goes_beyond {
                     self.inner.truncate(proven);
                 }
-                out.extend(self.inner.iter().map(|frame| frame.pc));
+                out.extend(self.inner.iter().map(FrameAt::of));
                 return Decided { end, trial: None };
             }
         };
@@ -136,20 +172,22 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
 
     /// The walk came to the thread's start, through frame `joined` of the
     /// known ones.
-    fn root(&mut self, proven: usize, joined: usize, out: &mut Vec<u64>) -> Decided {
+    fn root(&mut self, proven: usize, joined: usize, out: &mut Vec<FrameAt>) -> Decided {
         let mut trial = self.trial(proven, joined);
         let is_believed = match &mut trial {
             None => true,
             Some(trial) => match self.unsure_slots(proven, joined) {
                 Some(unsure) => {
                     trial.unsure = unsure;
+                    let beyond = self.inner.get(proven..).unwrap_or_default().iter();
+                    trial.links = beyond.filter_map(|frame| frame.link).collect();
                     true
                 }
                 None => false,
             },
         };
-        out.extend(self.inner.iter().map(|frame| frame.pc));
-        out.extend(self.outer.until(joined).iter().rev().map(|frame| frame.pc));
+        out.extend(self.inner.iter().map(FrameAt::of));
+        out.extend(self.outer.until(joined).iter().rev().map(FrameAt::of));
         // Believed or not: the next sample will ask whether it stayed.
         let seen = self.inner.get(1..).unwrap_or_default();
         self.outer.replace_inner(joined, seen);
@@ -169,12 +207,19 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     /// The slots that the chain rests on beyond the copy, if any.
     fn trial(&self, proven: usize, joined: usize) -> Option<Trial> {
         let walked = self.inner.get(proven..).unwrap_or_default();
+        let known = self.outer.until(joined);
+        // Of frames in order the ends of what is beyond tell the rest.
+        let is_beyond = |frame: &&Known| self.is_beyond(frame.slot);
+        let ends = [known.iter().find(is_beyond), known.iter().rfind(is_beyond)];
+        let between = match self.outer.are_in_order(joined) {
+            true => &[],
+            false => known,
+        };
         let mut slots: Option<(u64, u64)> = None;
-        for frame in walked.iter().chain(self.outer.until(joined)) {
-            if self.is_beyond(frame.slot) {
-                let (low, high) = slots.unwrap_or((frame.slot, frame.slot));
-                slots = Some((low.min(frame.slot), high.max(frame.slot)));
-            }
+        let ends = ends.into_iter().flatten();
+        for frame in walked.iter().chain(between).filter(is_beyond).chain(ends) {
+            let (low, high) = slots.unwrap_or((frame.slot, frame.slot));
+            slots = Some((low.min(frame.slot), high.max(frame.slot)));
         }
         // A joined chain may have copied frames behind the walked ones.
         let copied = self.outer.until(joined).iter().rev();
@@ -190,6 +235,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             slots: low..=high,
             proven,
             unsure: Vec::new(),
+            links: Vec::new(),
         })
     }
 
@@ -247,15 +293,17 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             match source {
                 Source::Copied => {
                     self.links.learn(&mut around, &callee, &self.cursor);
-                    self.note((step.slot, step.fp), self.drain - 1, Proof::Shown);
+                    let found = Seen::new(&step, self.drain - 1);
+                    self.note(found);
                 }
                 Source::Live => {
                     let links = &mut *self.links;
-                    let proof = links.judge(&mut around, &callee, &self.cursor, beyond);
+                    let (proof, link) = links.judge(&mut around, &callee, &self.cursor, beyond);
                     if proof == Proof::Refuted {
                         return Stop::Ended(ChainEnd::Unproven);
                     }
-                    self.note((step.slot, step.fp), self.drain, proof);
+                    let found = Seen::new(&step, self.drain);
+                    self.note(Seen { link, ..found });
                 }
             }
         }
@@ -269,22 +317,21 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         }
     }
 
-    /// Adds the frame that the walk is at, whose return address and frame
-    /// pointer were found there.
-    fn note(&mut self, (slot, fp_from): (Option<u64>, FpFrom), since: u64, proof: Proof) {
-        let (pc, slot) = (self.cursor.pc(), slot.unwrap_or(0));
+    /// Adds the frame that the walk is at.
+    fn note(&mut self, seen: Seen) {
+        let (pc, slot) = (self.cursor.pc(), seen.slot);
         let known = self.outer.known(slot, pc).copied();
         self.inner.push(Known {
             slot,
             pc,
             sp: self.cursor.registers().sp(),
             fp: self.cursor.registers().fp().unwrap_or(0),
-            fp_from,
+            fp_from: seen.fp_from,
             needs_fp: false,
             key: self.cursor.key(),
-            since: known.map_or(since, |known| known.since),
+            since: known.map_or(seen.since, |known| known.since),
             looks: known.map_or(self.outer.looks(), |known| known.looks),
-            proof,
+            link: seen.link,
             base: Base::Other,
         });
     }

@@ -7,10 +7,13 @@
 
 mod files;
 mod places;
+mod runtimes;
 
 pub(crate) use files::from_file;
 pub use files::{OpenFile, is_build, open_elf, own_vdso};
+use prof_runtimes::RuntimeCode;
 use prof_unwind::Place;
+pub(crate) use runtimes::Runtimes;
 
 use crate::modules::ModuleId;
 use crate::processes::Processes;
@@ -82,6 +85,7 @@ impl<'a> UserState<'a> {
 pub struct StackUnwinder<F> {
     unwinder: Unwinder,
     places: Places<F>,
+    pub(crate) runtimes: Runtimes,
 }
 
 impl<F: OpenFile> StackUnwinder<F> {
@@ -90,6 +94,7 @@ impl<F: OpenFile> StackUnwinder<F> {
         Self {
             unwinder: Unwinder::default(),
             places: Places::new(open),
+            runtimes: Runtimes::default(),
         }
     }
 
@@ -153,6 +158,7 @@ impl<F: OpenFile> StackUnwinder<F> {
             state,
             beyond,
             places: &mut self.places,
+            runtimes: &mut self.runtimes,
         };
         (&mut self.unwinder, process)
     }
@@ -164,6 +170,7 @@ pub(crate) struct AtSample<'a, B, F> {
     state: &'a UserState<'a>,
     beyond: &'a mut B,
     places: &'a mut Places<F>,
+    runtimes: &'a mut Runtimes,
 }
 
 impl<B: Beyond, F> Process for AtSample<'_, B, F> {
@@ -182,6 +189,12 @@ impl<B: Beyond, F> Process for AtSample<'_, B, F> {
 
     fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
         self.beyond.code(at, out)
+    }
+
+    fn runtime_code(&mut self, pc: Avma) -> Option<RuntimeCode> {
+        let mut memory = runtimes::At(&mut *self.beyond);
+        let processes = (self.processes, self.state.pid);
+        self.runtimes.code(processes, pc.0, &mut memory)
     }
 }
 

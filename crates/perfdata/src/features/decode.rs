@@ -85,6 +85,7 @@ fn plain(bit: FeatureBit, fields: &mut Fields<'_>) -> Result<Feature, Short> {
         FeatureBit::SIMPLEPERF_META_INFO => Feature::MetaInfo(meta_info(fields)),
         FeatureBit::BRANCH_STACK | FeatureBit::STAT => Feature::Present,
         FeatureBit::PROF_TRUST => Feature::Trust(Text::from(fields.rest())),
+        FeatureBit::PROF_SYMBOLS => Feature::Symbols(fields.rest().to_vec()),
         _ => Feature::Raw(fields.rest().to_vec()),
     })
 }

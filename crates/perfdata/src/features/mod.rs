@@ -116,6 +116,9 @@ feature_bits! {
     /// Ours: what the recorder knows about the quality of the recording, as
     /// JSON text.
     PROF_TRUST = 200,
+    /// Ours: names, lines and code of what was sampled, so that they can be
+    /// shown without its files; `prof_symbolize::Embedded` reads them.
+    PROF_SYMBOLS = 201,
 }
 
 impl FeatureBit {
@@ -196,6 +199,8 @@ pub enum Feature {
     SimpleperfFiles(Vec<SimpleperfFile>),
     /// PROF_TRUST: JSON.
     Trust(Text),
+    /// PROF_SYMBOLS: packed names, as they stand.
+    Symbols(Vec<u8>),
     /// Anything else, as it stands.
     Raw(Vec<u8>),
 }
@@ -270,6 +275,8 @@ getters! {
     meta_info: SIMPLEPERF_META_INFO, MetaInfo -> &[(Text, Text)];
     /// What prof's recorder knows about the quality of the recording, JSON.
     trust: PROF_TRUST, Trust -> &Text;
+    /// Names of what was sampled, packed, as prof embeds them.
+    symbols: PROF_SYMBOLS, Symbols -> &[u8];
     /// Tracepoint formats, as they stand.
     tracing_data: TRACING_DATA, TracingData -> &[u8];
 }

@@ -46,6 +46,9 @@ pub struct Reader {
     has_sampled: bool,
     parts: Parts,
     own_parts: own::Parts,
+    /// Where perf's sections end in a file that is finished, and where ours
+    /// do, which is where it ends.
+    own_room: Option<(u64, u64)>,
     budget: Budget,
 }
 
@@ -160,6 +163,11 @@ impl Reader {
         let bits = self.features.sections().iter().map(|section| section.bit);
         notes.unknown_features = bits.filter(unknown).map(|bit| bit.0).collect();
         notes
+    }
+
+    /// Where perf's sections end in a finished file, and where ours do.
+    pub(crate) fn own_room(&self) -> Option<(u64, u64)> {
+        self.own_room
     }
 
     /// Bytes read so far, and of how many if that is known.

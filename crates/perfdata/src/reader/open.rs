@@ -111,6 +111,7 @@ impl Reader {
             has_sampled: false,
             parts: Parts::default(),
             own_parts: own::Parts::default(),
+            own_room: None,
             budget: Budget::new(total),
             header,
         }
@@ -308,7 +309,9 @@ impl Reader {
         let others = [table, attrs, self.header.event_types];
         let all = sections.chain(others).chain(ids.iter().copied());
         let end = all.map(|section| section.end()).max().unwrap_or(0);
-        let end = self.read_own(file, end, len)?;
+        let perf_end = end;
+        let end = self.read_own(file, perf_end, len)?;
+        self.own_room = (end == len && !self.notes.unfinished).then_some((perf_end, end));
         self.notes.ownerless = (end < len).then(|| Section {
             offset: end,
             size: len - end,

@@ -4,8 +4,11 @@
 use super::features::Features;
 use super::record::{MAX_RECORD_SIZE, RecordBuilder};
 use crate::own::{HEAD, LEAST_RECORD, MARK};
+use crate::{FeatureBit, Reader};
 use prof_abi::{ByteOrder, Misc, RecordType};
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 
 /// Bytes of a part before its content: record header, mark, number, size,
 /// offset.
@@ -33,6 +36,70 @@ pub(super) fn write_behind(features: &Features, end: u64, out: &mut impl Write) 
         out.write_all(section)?;
         out.write_all(&zeros(len))?;
     }
+    Ok(())
+}
+
+/// Why nothing can be appended to a recording.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppendError {
+    /// It is a stream or a directory, was not finished, or has bytes at its
+    /// end that belong to nothing.
+    #[error("it is no finished file, or something else stands at its end")]
+    NoRoom,
+    /// Writing failed; the recording is what it was.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Appends a section of prof's own to a finished recording, in the place of
+/// the last one if that has the same number. `reader` is of this file, which is
+/// open for writing.
+///
+/// The file is a valid recording at each moment: what is new counts when all
+/// of it is there.
+///
+/// # Errors
+/// See [`AppendError`].
+pub fn append_section(
+    file: &File,
+    reader: &Reader,
+    (bit, section): (FeatureBit, &[u8]),
+) -> Result<(), AppendError> {
+    let (end, file_end) = reader.own_room().ok_or(AppendError::NoRoom)?;
+    let order = reader.header().order;
+    let block = end.next_multiple_of(8);
+    let first = block + HEAD;
+    let sections = reader.features().sections().iter();
+    let own = sections.filter(|one| one.bit.is_own() && one.place.offset >= first);
+    let start = match own.max_by_key(|one| one.place.offset) {
+        Some(last) if last.bit == bit => last.place.offset - HEAD,
+        Some(last) => last.place.end().next_multiple_of(8),
+        None => first,
+    };
+    let is_new = file_end <= first;
+    if is_new {
+        // Neither mark nor size yet.
+        file.set_len(block)?;
+    } else {
+        file.write_all_at(&order.bytes_u64(start - first), block + 8)?;
+        file.set_len(start)?;
+    }
+    let mut bytes = Vec::new();
+    bytes.extend(order.bytes_u64(bit.0.into()));
+    bytes.extend(order.bytes_u64(section.len() as u64));
+    bytes.extend_from_slice(section);
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    let size = start - first + bytes.len() as u64;
+    let undo = |error: io::Error| {
+        // The disk is full: back to what was there before.
+        let _ = file.set_len(if is_new { end } else { start });
+        AppendError::Io(error)
+    };
+    file.write_all_at(&bytes, start).map_err(undo)?;
+    let mut head = MARK.to_vec();
+    head.extend(order.bytes_u64(size));
+    file.write_all_at(&head, block).map_err(undo)?;
     Ok(())
 }
 

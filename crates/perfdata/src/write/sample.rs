@@ -290,9 +290,41 @@ pub fn shorten_user_stack(sample: &Sample<'_>, most: usize, out: &mut Vec<u8>) -
 /// Appends the sample as if it had been taken at `time` (ns) and stood for
 /// `period` events, in as far as it tells either.
 pub fn with_time_and_period(sample: &Sample<'_>, time: u64, period: u64, out: &mut Vec<u8>) {
+    let parts = [(SamplePart::Time, time), (SamplePart::Period, period)];
+    with_words(sample, &parts, out);
+}
+
+/// What a sample tells of a wait; see [`crate::WaitWord`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AsWait {
+    /// When it ended, ns.
+    pub end: u64,
+    /// What it stands for, ns.
+    pub period: u64,
+    /// What it waited at (avma), 0 for nothing.
+    pub address: u64,
+    /// A [`crate::WaitWord`], encoded.
+    pub word: u64,
+}
+
+/// Appends the sample, which a thread left its CPU with, as that of the wait
+/// that followed.
+pub fn as_wait(sample: &Sample<'_>, wait: AsWait, out: &mut Vec<u8>) {
+    let parts = [
+        (SamplePart::Time, wait.end),
+        (SamplePart::Addr, wait.address),
+        (SamplePart::Period, wait.period),
+        (SamplePart::Transaction, wait.word),
+    ];
+    with_words(sample, &parts, out);
+}
+
+/// Appends the sample with other values of fields of one number, of those that
+/// it has.
+fn with_words(sample: &Sample<'_>, parts: &[(SamplePart, u64)], out: &mut Vec<u8>) {
     let begin = out.len();
     out.extend_from_slice(sample.record());
-    for (part, value) in [(SamplePart::Time, time), (SamplePart::Period, period)] {
+    for &(part, value) in parts {
         let place = sample.place(part);
         let field = place.and_then(|at| out.get_mut(begin + at.start..begin + at.end));
         if let Some(field) = field {

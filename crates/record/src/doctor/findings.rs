@@ -64,6 +64,7 @@ pub fn findings(environment: &Environment) -> Vec<Finding> {
     let mut findings = vec![
         own_user_code(environment),
         own_kernel_code(environment),
+        waits(environment),
         whole_system(environment),
         other_users(environment),
         kernel_names(environment),
@@ -197,6 +198,24 @@ fn own_user_code(environment: &Environment) -> Finding {
 fn own_kernel_code(environment: &Environment) -> Finding {
     let thing = ("own-kernel", "your programs, kernel code");
     by_paranoid(environment, thing, 1, environment.attempts.own_kernel)
+}
+
+/// Of waits the kernel shows the stacks to whom it shows kernel code, and the
+/// times to everybody.
+fn waits(environment: &Environment) -> Finding {
+    let thing = ("waits", "what your programs wait for (--off-cpu)");
+    let kernel = own_kernel_code(environment);
+    if kernel.state == State::Yes {
+        return Finding::yes(thing.0, thing.1, "each wait with its stack");
+    }
+    match own_user_code(environment).state {
+        State::No => Finding::lacks(thing, State::No, kernel.why, kernel.fix),
+        _ => {
+            let why = "exact times; stacks only of waits that last some ms, read while threads \
+                       sleep: kernel.perf_event_paranoid hides the kernel's";
+            Finding::lacks(thing, State::Partly, why, kernel.fix)
+        }
+    }
 }
 
 fn whole_system(environment: &Environment) -> Finding {
@@ -483,6 +502,8 @@ mod tests {
         ] {
             assert_eq!(states(&user(paranoid), &ids), expected, "{paranoid}");
         }
+        let waits = [-1, 1, 2, 3].map(|paranoid| finding(&user(paranoid), "waits").state);
+        assert_eq!(waits, [Yes, Yes, State::Partly, No]);
         let fix = finding(&user(2), "system").fix;
         let expected = "sudo sysctl kernel.perf_event_paranoid=0";
         assert_eq!(fix.as_deref(), Some(expected));

@@ -214,6 +214,16 @@ pub fn of_known_threads(event: &str) -> String {
     )
 }
 
+/// What users should know of a probe that follows children by whole CPUs.
+pub(crate) fn of_all_that_runs(event: &str) -> String {
+    format!(
+        "{event}: set in every process that has this code, since the kernel hands no probe on to \
+         threads and children; what others hit is dropped, and costs them time (programs that hit \
+         probes of libc were seen to crash on Linux 6.18)\n  \
+         try: without --follow cpus, for threads that are there at the start only"
+    )
+}
+
 /// Takes weak groups (`:W`) apart; `false` if there are none.
 pub(crate) fn break_up(specs: &mut [EventSpec]) -> bool {
     let mut any = false;

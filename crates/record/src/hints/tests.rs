@@ -34,6 +34,7 @@ fn plain(step: Step, errno: i32) -> Refusal {
         unknown: None,
         counting: false,
         root: false,
+        clock: None,
         long_chain: false,
         filter: String::new(),
         fields: String::new(),
@@ -228,6 +229,13 @@ fn cases() -> Vec<(Refusal, &'static str)> {
             "prof stat -e 'cycles' ./app",
         ),
         (open(libc::EOPNOTSUPP), "cannot sample"),
+        (
+            Refusal {
+                clock: Some(77),
+                ..open(libc::EINVAL)
+            },
+            "-k monotonic",
+        ),
         (
             Refusal {
                 unknown: Some(UNKNOWN),

@@ -4,6 +4,7 @@
 use super::features::{OPTIONAL, Optional, without_optional};
 use crate::events::{self, Precision};
 use crate::plan::Planned;
+use crate::waits;
 use prof_abi::{AttrFlags, EventAttr};
 use prof_sys::OpenError;
 
@@ -78,6 +79,9 @@ pub(crate) fn open_best<T>(
 
 /// Leaves the kernel out, and says so.
 fn narrow(planned: &mut Planned) -> String {
+    if waits::is_of_waits(&planned.name) {
+        return waits::dropped_kernel(planned);
+    }
     let flags = &mut planned.attr.flags;
     *flags = flags.with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
     let name = planned.name.clone();

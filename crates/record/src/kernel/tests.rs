@@ -122,6 +122,7 @@ fn planned(events: &str, change: impl FnOnce(&mut Options)) -> Vec<Planned> {
     let mut options = options();
     change(&mut options);
     let limits = Limits {
+        whole_cpus: crate::plan::OnCpus::Never,
         highest_frequency: 100_000,
         cpus: 2,
     };

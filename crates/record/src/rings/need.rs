@@ -2,6 +2,7 @@
 
 use crate::options::MOST_DUMP;
 use crate::plan::{Planned, Role};
+use crate::waits;
 use prof_abi::{EventAttr, SampleType};
 
 /// Ring size where nothing speaks for another, bytes: what every user may lock
@@ -42,6 +43,9 @@ impl Most {
 /// Samples a second for each CPU of an event that samples every so many
 /// events.
 const ASSUMED_RATE: u64 = 10_000;
+/// The same of the event of waits: few programs wait more often, and where one
+/// does, pieces get shorter while they are drained.
+const SWITCHES: u64 = 2000;
 /// A ring has room for the samples of a second divided by this, if stacks can
 /// be copied in smaller pieces.
 const ROOM_PER_SECOND: u64 = 8;
@@ -55,6 +59,7 @@ fn rate(planned: &Planned) -> u64 {
     match (planned.role, planned.attr.sample_period) {
         (Role::Tracks, _) | (_, 0) => 0,
         (_, hz) if planned.attr.is_freq() => hz,
+        _ if waits::is_of_waits(&planned.name) => SWITCHES,
         _ => ASSUMED_RATE,
     }
 }
@@ -159,6 +164,7 @@ mod tests {
         options.sampling = sampling;
         options.stacks = stacks;
         let limits = Limits {
+            whole_cpus: crate::plan::OnCpus::Never,
             highest_frequency: 100_000,
             cpus: 2,
         };

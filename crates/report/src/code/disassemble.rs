@@ -44,6 +44,8 @@ pub struct Instruction {
     pub text: String,
     /// Where it leads.
     pub flow: Flow,
+    /// What an operand is relative to the instruction, where there is one.
+    pub data: Option<Svma>,
 }
 
 /// Decodes `bytes`, the first of which stands at `start`. Every byte belongs
@@ -98,7 +100,12 @@ fn x86(bits: u32, syntax: Syntax, start: Svma, bytes: &[u8]) -> Vec<Instruction>
     while decoder.can_decode() {
         decoder.decode_out(&mut instruction);
         let mut text = String::new();
+        // Without an index, nothing is scaled: `0x8(%rip)`.
+        let has_index = instruction.memory_index() != Register::None;
+        formatter.options_mut().set_always_show_scale(has_index);
         formatter.format(&instruction, &mut text);
+        text = operands_as_objdump(&instruction, text, syntax);
+        let data = instruction.is_ip_rel_memory_operand();
         if syntax == Syntax::Intel {
             text = strings_as_objdump(&instruction, text);
         }
@@ -113,9 +120,75 @@ fn x86(bits: u32, syntax: Syntax, start: Svma, bytes: &[u8]) -> Vec<Instruction>
             len: u8::try_from(instruction.len()).unwrap_or(1),
             text,
             flow,
+            data: data.then(|| Svma(instruction.ip_rel_memory_address())),
         });
     }
     all
+}
+
+/// What objdump writes in another way of operands: a shift by one, what is
+/// before the instruction, and a product that goes to its factor, whose
+/// register it writes twice.
+fn operands_as_objdump(
+    instruction: &iced_x86::Instruction,
+    mut text: String,
+    syntax: Syntax,
+) -> String {
+    if is_shift_by_one(instruction) {
+        text = match syntax {
+            Syntax::Intel => text.replace(",0x1", ",1"),
+            Syntax::Att => text.replacen("$0x1,", "", 1),
+        };
+    }
+    if syntax == Syntax::Intel && instruction.is_ip_rel_memory_operand() {
+        let offset = instruction
+            .memory_displacement64()
+            .wrapping_sub(instruction.next_ip());
+        let below = format!("[rip-{:#x}]", offset.wrapping_neg());
+        text = text.replacen(&below, &format!("[rip+{offset:#x}]"), 1);
+    }
+    if syntax == Syntax::Att {
+        for name in ["jmp", "call", "push", "pop"] {
+            if let Some(operand) = text.strip_prefix(&format!("{name}q ")) {
+                text = format!("{name:<6} {}", operand.trim_start());
+            }
+        }
+        // Only strings are there.
+        let kinds = [
+            (OpKind::MemoryESRDI, "(%rdi)", "%es:(%rdi)"),
+            (OpKind::MemorySegRSI, "(%rsi)", "%ds:(%rsi)"),
+        ];
+        for (kind, bare, whole) in kinds {
+            if instruction.op_kinds().any(|it| it == kind) && !text.contains(&format!(":{bare}")) {
+                text = text.replacen(bare, whole, 1);
+            }
+        }
+    }
+    let is_by_constant = instruction.mnemonic() == Mnemonic::Imul && instruction.op_count() == 3;
+    if !is_by_constant || text.matches(',').count() != 1 {
+        return text;
+    }
+    let register = format!("{:?}", instruction.op0_register()).to_lowercase();
+    match syntax {
+        Syntax::Intel => text.replacen(',', &format!(",{register},"), 1),
+        Syntax::Att => format!("{text},%{register}"),
+    }
+}
+
+/// Whether it is a shift that has its one bit in the opcode.
+fn is_shift_by_one(instruction: &iced_x86::Instruction) -> bool {
+    let is_shift = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Shl
+            | Mnemonic::Shr
+            | Mnemonic::Sar
+            | Mnemonic::Sal
+            | Mnemonic::Rol
+            | Mnemonic::Ror
+            | Mnemonic::Rcl
+            | Mnemonic::Rcr
+    );
+    is_shift && format!("{:?}", instruction.code()).ends_with("_1")
 }
 
 /// What objdump writes in another way in Intel's syntax: moves of 64-bit
@@ -225,6 +298,7 @@ fn arm64(start: Svma, bytes: &[u8]) -> Vec<Instruction> {
             len,
             text,
             flow,
+            data: None,
         });
         address = address.plus(u64::from(len));
     }
@@ -310,6 +384,50 @@ mod tests {
                 "nop    WORD PTR [rax+rax*1+0x0]",
             ]
         );
+    }
+
+    #[test]
+    fn operands_are_written_as_objdump_does() {
+        // objdump 2.40 of these bytes.
+        let both: [(&[u8], &str, &str); 7] = [
+            (
+                &[0x8b, 0x47, 0x08],
+                "mov    0x8(%rdi),%eax",
+                "mov    eax,DWORD PTR [rdi+0x8]",
+            ),
+            (
+                &[0x8b, 0x05, 0xaa, 0x2e, 0, 0],
+                "mov    0x2eaa(%rip),%eax",
+                "mov    eax,DWORD PTR [rip+0x2eaa]",
+            ),
+            (
+                &[0x48, 0x8d, 0x35, 0xd8, 0xff, 0xff, 0xff],
+                "lea    -0x28(%rip),%rsi",
+                "lea    rsi,[rip+0xffffffffffffffd8]",
+            ),
+            (&[0x48, 0xd1, 0xea], "shr    %rdx", "shr    rdx,1"),
+            (
+                &[0x48, 0x69, 0xc0, 0x1f, 0x85, 0xeb, 0x51],
+                "imul   $0x51eb851f,%rax,%rax",
+                "imul   rax,rax,0x51eb851f",
+            ),
+            (
+                &[0xff, 0xa0, 0x40, 1, 0, 0],
+                "jmp    *0x140(%rax)",
+                "jmp    QWORD PTR [rax+0x140]",
+            ),
+            (
+                &[0x41, 0xff, 0x72, 0xf8],
+                "push   -0x8(%r10)",
+                "push   QWORD PTR [r10-0x8]",
+            ),
+        ];
+        for (bytes, att, intel) in both {
+            assert_eq!(texts_in(Syntax::Att, Arch::X86_64, bytes), [att]);
+            assert_eq!(texts_in(Syntax::Intel, Arch::X86_64, bytes), [intel]);
+        }
+        let lea = disassemble(Arch::X86_64, Syntax::Att, Svma(0x1000), both[2].0);
+        assert_eq!(lea[0].data, Some(Svma(0x1000 + 7 - 0x28)));
     }
 
     #[test]

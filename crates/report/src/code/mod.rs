@@ -70,6 +70,12 @@ pub trait CodeSource: Send {
     /// The name of what starts or lies at an address of a file, for call
     /// targets: `memcpy` or `memcpy+0x10`.
     fn name_at(&self, profile: &Profile, dso: DsoId, address: Svma) -> Option<String>;
+
+    /// The name of the data at an address of a file, or of what is next
+    /// before it: `table` or `table+0x10`.
+    fn data_at(&self, profile: &Profile, dso: DsoId, address: Svma) -> Option<String> {
+        self.name_at(profile, dso, address)
+    }
 }
 
 /// A source of nothing, for profiles whose files are not at hand.

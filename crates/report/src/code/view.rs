@@ -31,6 +31,8 @@ pub struct CodeRow {
     pub share: Share,
     /// Where its jump or call goes, by name, if outside the function.
     pub target_name: Option<String>,
+    /// What it reads or writes beside it, by name.
+    pub data_name: Option<String>,
     /// Index of the row its jump goes to, if inside the function.
     pub target_row: Option<usize>,
     /// Its line: index in [`FunctionView::files`] and number from 1.
@@ -230,12 +232,16 @@ impl Build<'_> {
             let outside = target.filter(|_| target_row.is_none());
             let target_name =
                 outside.and_then(|target| self.source.name_at(self.profile, dso, target));
+            let data_name = instruction
+                .data
+                .and_then(|data| self.source.data_at(self.profile, dso, data));
             let line =
                 line_of(code, instruction.address).map(|(path, line)| (files.index(path), line));
             rows.push(CodeRow {
                 instruction,
                 share: Share::default(),
                 target_name,
+                data_name,
                 target_row,
                 line,
             });

@@ -6,8 +6,9 @@ use super::recorded::Recorded;
 use super::{Measure, SortKey, Text};
 use crate::escape;
 use crate::model::{Certainty, Row, RowKey, Rows, Scene, Site, SiteKind};
+use crate::text::BranchSums;
 use prof_profile::{FileOffset, Profile, Task};
-use prof_stats::Interval;
+use prof_statistics::Interval;
 use rustc_hash::FxHashMap;
 
 /// How much cells tell.
@@ -29,6 +30,7 @@ pub struct Cells<'a> {
     pub(super) look: CellLook,
     pub(super) places: Option<&'a FxHashMap<RowKey, FileOffset>>,
     certainty: Option<&'a Certainty>,
+    branches: Option<&'a FxHashMap<RowKey, BranchSums>>,
 }
 
 impl<'a> Cells<'a> {
@@ -40,6 +42,7 @@ impl<'a> Cells<'a> {
             look: CellLook::default(),
             places: None,
             certainty: None,
+            branches: None,
         }
     }
 
@@ -60,6 +63,20 @@ impl<'a> Cells<'a> {
     /// The same with how sure rows are.
     pub(crate) fn sure(self, certainty: Option<&'a Certainty>) -> Self {
         Self { certainty, ..self }
+    }
+
+    /// The same with what the branches in chains tell of rows.
+    pub(crate) fn counting(self, branches: &'a FxHashMap<RowKey, BranchSums>) -> Self {
+        Self {
+            branches: Some(branches),
+            ..self
+        }
+    }
+
+    /// What the branches in the chains of a row tell.
+    pub(super) fn branches(&self, row: &Row) -> BranchSums {
+        let known = self.branches.and_then(|branches| branches.get(&row.key));
+        known.copied().unwrap_or_default()
     }
 
     /// The 95 % interval of a row's own share, percent, where that is known.

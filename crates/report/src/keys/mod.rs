@@ -11,6 +11,7 @@ mod cells;
 mod cost;
 mod field;
 mod frame;
+mod history;
 mod line;
 mod memory;
 mod moment;
@@ -30,6 +31,7 @@ pub use cost::PARALLELISM;
 pub(crate) use cost::{LOCAL_INS_LAT, LOCAL_WEIGHT};
 pub use field::{Field, FieldError, FieldList};
 pub use frame::{DSO, SYMBOL};
+pub use history::{IPC, USUAL_FOR_HISTORY};
 #[cfg(test)]
 pub(crate) use line::SRCLINE;
 pub(crate) use line::srcline;
@@ -55,7 +57,7 @@ use thiserror::Error;
 
 /// All keys, in the order in which a beginning of a name is looked for, as in
 /// perf.
-const ALL: [SortKey; 53] = [
+const ALL: [SortKey; 57] = [
     task::COMM,
     task::COMM_NODIGIT,
     task::PID,
@@ -99,6 +101,9 @@ const ALL: [SortKey; 53] = [
     branch::SRCLINE_TO,
     branch::ADDR_FROM,
     branch::ADDR_TO,
+    history::PREDICTED,
+    history::ABORT,
+    history::CYCLES,
     memory::SYMBOL_DADDR,
     memory::DSO_DADDR,
     memory::LOCKED,
@@ -109,6 +114,7 @@ const ALL: [SortKey; 53] = [
     memory::PHYS_DADDR,
     memory::DATA_PAGE_SIZE,
     memory::BLOCKED,
+    moment::WAIT,
 ];
 
 /// A part of a row's identity, with perf's name for it.
@@ -295,6 +301,11 @@ impl SortKey {
     /// Whether it is told by the record of a sample beside the usual.
     pub fn is_of_record(self) -> bool {
         matches!(self.0.by, By::Detail(_))
+    }
+
+    /// Whether it tells of the branches in call chains.
+    pub fn is_of_branches_in_chains(self) -> bool {
+        history::is_of_chains(self)
     }
 
     /// Whether source lines are needed.

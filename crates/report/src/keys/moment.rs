@@ -4,7 +4,7 @@ use super::recorded::{one, or_not_told};
 use super::{Fit, Order, SortKey, Spec, Text, USUAL};
 use crate::escape;
 use crate::model::{By, Identity, UNKNOWN};
-use prof_profile::{Detail, NameId, Profile};
+use prof_profile::{Detail, NameId, Profile, Wait, WaitKind, WaitState};
 use std::fmt::Write;
 
 /// CPU.
@@ -86,6 +86,44 @@ pub(super) const TIME: SortKey = SortKey(&Spec {
     }),
     ..USUAL
 });
+
+/// What kept a thread from running, and what it waited for.
+pub(super) const WAIT: SortKey = SortKey(&Spec {
+    name: "wait",
+    heading: "Wait",
+    width: 12,
+    by: By::Sample(|samples, sample| {
+        let wait = sample.wait.and_then(|id| samples.profile.samples.wait(id));
+        let code = |wait: &Wait| u64::from(wait.state.code()) << 8 | u64::from(wait.kind.code());
+        wait.map_or(UNKNOWN, |wait| one(code(wait)))
+    }),
+    order: Order::Rows(|ranks, a, b| {
+        let told = |row| ranks.rows.told_by(row, WAIT.apart());
+        told(a).cmp(&told(b))
+    }),
+    text: Text::OfRow(|cells, row, out| {
+        let told = cells.rows.told_by(row, WAIT.apart());
+        out.push_str(
+            &told
+                .and_then(wait_told)
+                .unwrap_or_else(|| "running".to_owned()),
+        );
+    }),
+    ..USUAL
+});
+
+/// The wait in what [`WAIT`] tells apart, in words; `None` if it is none.
+fn wait_told(told: Identity) -> Option<String> {
+    let number = u16::try_from(told[0]).ok()?;
+    let [state, kind] = number.to_be_bytes();
+    let (state, kind) = (WaitState::from_code(state), WaitKind::from_code(kind));
+    Some(match (state, kind) {
+        _ if state.is_runnable() => format!("for a CPU: {}", state.text()),
+        (_, WaitKind::Unknown) => state.text().to_owned(),
+        (WaitState::Unknown, _) => kind.text().to_owned(),
+        _ => format!("blocked: {}", kind.text()),
+    })
+}
 
 /// The event.
 pub(super) const EVENT: SortKey = SortKey(&Spec {

@@ -2,7 +2,6 @@
 
 const NO_TYPES: &str = "types of data are not looked for";
 const NO_BLOCKS: &str = "code is not divided into the blocks between branches";
-const IN_CHAINS: &str = "it is of the branches in call chains, which are shown without";
 const NO_COLUMN: &str = "it is no column here; sort by local_weight, local_ins_lat or mem instead";
 const NO_LATENCY: &str = "wall-clock time is not divided among threads; use record --switch-events, and the timeline \
      of the terminal UI";
@@ -10,7 +9,7 @@ const NO_GUESTS: &str = "guests have no shares of their own; record inside them"
 
 /// perf's sort keys that are not here, and why.
 #[rustfmt::skip] // a table
-const REFUSED: [(&str, &str); 24] = [
+const REFUSED: [(&str, &str); 21] = [
     ("latency", NO_LATENCY),
     ("latency_children", NO_LATENCY),
     ("overhead_guest_sys", NO_GUESTS),
@@ -29,9 +28,6 @@ const REFUSED: [(&str, &str); 24] = [
     ("typeoff", NO_TYPES),
     ("symoff", NO_TYPES),
     ("typecln", NO_TYPES),
-    ("callchain_branch_predicted", IN_CHAINS),
-    ("callchain_branch_abort", IN_CHAINS),
-    ("callchain_branch_cycles", IN_CHAINS),
     ("dcacheline", "cache lines are not told apart; sort by symbol_daddr"),
     ("trace_fields", "fields of tracepoints are no columns; sort by trace"),
     ("ipc", NO_BLOCKS),

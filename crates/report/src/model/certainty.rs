@@ -4,7 +4,7 @@
 use super::first_places::{frames, self_site};
 use super::tally::{Cell, Split, Tally};
 use super::{GroupId, NodeId, RowKey, Rows, RowsOptions, Scene};
-use prof_stats::{Loss, Moments, SamplingOrder, Share};
+use prof_statistics::{Loss, Moments, SamplingOrder, Share};
 use rustc_hash::FxHashMap;
 
 /// The shares of a row's own samples, and of those with it in the stack.
@@ -87,7 +87,7 @@ impl Certainty {
     pub fn detectable(&self) -> f64 {
         let variances = self.of_row.values().map(|sure| sure.own.variance);
         let most = variances.fold(self.none.variance, f64::max);
-        100.0 * prof_stats::detectable((2.0 * most).sqrt(), f64::INFINITY).min(1.0)
+        100.0 * prof_statistics::detectable((2.0 * most).sqrt(), f64::INFINITY).min(1.0)
     }
 
     /// The share of something without a sample.
@@ -131,6 +131,33 @@ impl Members {
             total,
         }
     }
+}
+
+/// How sure the share of each path of a scene is, by [`NodeId`]: of the samples
+/// through it. Also the weight of all. Takes time in proportion to the samples
+/// and the depth of their stacks.
+pub(crate) fn shares_of_paths(scene: &Scene<'_>) -> (Vec<Share>, f64) {
+    let (trace, cells) = Trace::new(scene, &Split::of(&[], 1), true);
+    let (parents, _) = scene.paths();
+    let paths = |cell: &Cell| {
+        let mut paths = Vec::new();
+        let mut next = scene.path_of(cell.stack);
+        while let Some(path) = next.filter(|path| *path != NodeId::ROOT) {
+            paths.push(path.0);
+            next = parents.get(path.0 as usize).copied();
+            // Hostile or not, a path is no longer than there are paths.
+            if paths.len() > parents.len() {
+                break;
+            }
+        }
+        Members {
+            own: Vec::new(),
+            total: paths,
+        }
+    };
+    let members: Vec<Members> = cells.iter().map(paths).collect();
+    let shares = trace.shares(parents.len(), &members, |of| of.total.as_slice());
+    (shares, trace.order.total())
 }
 
 impl Trace {

@@ -30,6 +30,7 @@ mod tree;
 
 pub use apart::{Apart, FrameLook, InlineRows};
 pub(crate) use apart::{By, Identity, Samples, UNKNOWN};
+pub(crate) use certainty::shares_of_paths;
 pub use certainty::{Certainty, Sure};
 pub(crate) use first_places::first_places;
 pub use grow::{Direction, GrowId, Growth, Seed};

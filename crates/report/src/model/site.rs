@@ -4,7 +4,7 @@ use super::{Selection, SelfOf};
 use hashbrown::HashTable;
 use prof_abi::CpuMode;
 use prof_profile::{
-    DsoId, DsoKind, Frame, Function, FunctionId, LocationId, NameId, Profile, Svma,
+    BranchFrameId, DsoId, DsoKind, Frame, Function, FunctionId, LocationId, NameId, Profile, Svma,
 };
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::hash::BuildHasher;
@@ -52,6 +52,8 @@ pub struct Site {
     /// The address, if the view tells addresses apart, or lines and there
     /// is none.
     pub address: Option<Svma>,
+    /// The end of a branch that it is, see [`prof_profile::Location::branch`].
+    pub branch: Option<BranchFrameId>,
 }
 
 impl Site {
@@ -223,7 +225,9 @@ impl<'p> SiteMaker<'p> {
         let Some(outermost) = frames.last() else {
             return (start, 0);
         };
-        let wanted = if self.inlines { frames.len() } else { 1 };
+        // Ends of branches are shown without what is inlined there, as in perf.
+        let inlines = self.inlines && location.branch.is_none();
+        let wanted = if inlines { frames.len() } else { 1 };
         let lines = self.granularity >= Granularity::Line;
         let unnamed = |frame: &Frame| self.profile.function(frame.function).unnamed.is_some();
         for frame in frames.iter().rev().take(wanted) {
@@ -232,11 +236,7 @@ impl<'p> SiteMaker<'p> {
             }
             // Without inlined frames, the line is still that of the code
             // itself, not of the call that was inlined away.
-            let at = if self.inlines {
-                Some(frame)
-            } else {
-                frames.first()
-            };
+            let at = if inlines { Some(frame) } else { frames.first() };
             let line = at
                 .and_then(|at| at.file.map(|file| (file, at.line)))
                 .filter(|_| lines);
@@ -256,6 +256,7 @@ impl<'p> SiteMaker<'p> {
                 dso: location.dso,
                 line,
                 address: by_address.then_some(location.address),
+                branch: location.branch,
             };
             let id = self.sites.intern(site);
             self.order.push(id);

@@ -105,6 +105,7 @@ fn step(
                 dso,
                 line: None,
                 address: None,
+                branch: None,
             });
             match new.get(at.node) {
                 Some((_, last)) if last == whole => at.node,

@@ -41,6 +41,16 @@ pub(super) fn written(
     moved(&picture, count.saturating_sub(1) * LINE)
 }
 
+/// The picture with these lines, markup, in the place of its head.
+pub(super) fn with_lines(picture: &str, lines: &[String]) -> String {
+    let mut head = String::new();
+    for (place, line) in lines.iter().enumerate() {
+        push_line("legend", place, line, &mut head);
+    }
+    let picture = picture.replacen(SUBTITLE, &head, 1);
+    moved(&picture, lines.len().saturating_sub(1) * LINE)
+}
+
 fn push_line(class: &str, place: usize, markup: &str, out: &mut String) {
     let top = 48 + place * LINE;
     let _ = write!(

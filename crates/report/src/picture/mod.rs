@@ -4,6 +4,7 @@
 //! same samples. Folded lines are an output, never an interface: names may
 //! hold anything and are escaped for the place they go to.
 
+mod diff;
 mod folded;
 mod head;
 mod labels;
@@ -12,6 +13,7 @@ mod page;
 mod palette;
 mod svg;
 
+pub use diff::{DiffOptions, Drawable, diff_html, diff_svg};
 pub use folded::{Roots, RootsError, folded};
 pub use name::{Format, WrongName};
 pub use page::html;

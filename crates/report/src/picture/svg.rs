@@ -11,9 +11,9 @@ use prof_profile::Profile;
 use std::io;
 
 /// What the picture's script does better than inferno's.
-const ADDED: &str = include_str!("added.js");
+pub(super) const ADDED: &str = include_str!("added.js");
 /// No name of the recording stands before the script's end.
-const SCRIPT_END: &str = "]]></script>";
+pub(super) const SCRIPT_END: &str = "]]></script>";
 
 /// Writes an SVG with search and zoom. Its subtitle is the trust line; the
 /// whole account is in its `desc` element.

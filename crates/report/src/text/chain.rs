@@ -1,7 +1,9 @@
 //! The call chains of a row, merged into a tree and cut at a threshold.
 
+use super::branches::BranchesHere;
 use super::{CallGraph, ChainKey, ChainOrder, ChainStyle};
 use crate::model::{CallTree, GroupId, NodeId, Row, Rows, Scene, SiteId, SiteKind, Weight};
+use prof_profile::{BranchFrame, Svma};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
@@ -16,6 +18,9 @@ const DEEPEST_BRANCH: usize = 256;
 pub(crate) struct Chain {
     /// The frames in drawing order; never empty.
     pub(crate) run: Vec<SiteId>,
+    /// What branches tell of each of them; empty where there are no branches
+    /// in chains.
+    pub(crate) branches_in_run: Vec<BranchesHere>,
     /// Weight of the chains that end with the run.
     pub(crate) own: Weight,
     /// With those that go on, also below the threshold.
@@ -56,19 +61,20 @@ pub(crate) fn chain_keys(scene: &Scene<'_>, key: ChainKey) -> Vec<u32> {
 
 /// Part of the samples that pass a node of the call tree.
 #[derive(Debug, Clone, Copy)]
-enum Flow {
-    /// Towards the callees: those not taken in the row's own frame.
-    Others(NodeId),
+pub(super) enum Flow {
+    /// Towards the callees: those not taken in the row's own frame. What
+    /// their branches tell is noted or not.
+    Others(NodeId, bool),
     /// Towards the callees: those taken in the row's own frame.
     Selves(NodeId),
-    /// Towards the callers, with this weight.
-    Outwards(NodeId, Weight),
+    /// Towards the callers, with this weight; noted or not.
+    Outwards(NodeId, Weight, bool),
 }
 
 impl Flow {
     fn node(self) -> NodeId {
         match self {
-            Self::Others(node) | Self::Selves(node) | Self::Outwards(node, _) => node,
+            Self::Others(node, _) | Self::Selves(node) | Self::Outwards(node, ..) => node,
         }
     }
 }
@@ -96,6 +102,10 @@ pub(crate) struct Chains<'a> {
     /// Weight of 100 %.
     whole: u64,
     rows: &'a Rows,
+    /// Whether chains have branches in them.
+    has_branches: bool,
+    /// See [`ChainPlan::by_line`].
+    by_line: bool,
     /// Where the frames are of rows that are heavy enough to have chains.
     places: FxHashMap<GroupId, FxHashMap<u32, Places>>,
 }
@@ -108,6 +118,10 @@ pub(crate) struct ChainPlan {
     pub(crate) children: bool,
     /// 100 %.
     pub(crate) whole: Weight,
+    /// Whether rows are told apart by source line. Then perf has a chain for
+    /// each address of the line, and forgets what branches tell in all of
+    /// them but that of the last address.
+    pub(crate) by_line: bool,
 }
 
 impl<'a> Chains<'a> {
@@ -128,6 +142,8 @@ impl<'a> Chains<'a> {
             row_keys: rows.keys_of_sites(),
             whole: plan.whole.period,
             rows,
+            has_branches: !scene.profile().branch_frames.is_empty(),
+            by_line: plan.by_line,
             places: FxHashMap::default(),
         };
         let mut wanted: FxHashMap<GroupId, FxHashMap<u32, Places>> = FxHashMap::default();
@@ -168,9 +184,25 @@ impl<'a> Chains<'a> {
     /// light to have any.
     pub(crate) fn of_row(&self, row: &Row, most: usize) -> Option<RowChains> {
         let least = self.least(row)?;
+        let (tree, places) = self.tree_and_places(row)?;
+        Some(self.of(tree, places, row, (least, most)))
+    }
+
+    /// The tree of a row's group, and where the row is in it.
+    pub(super) fn tree_and_places(&self, row: &Row) -> Option<(&CallTree, &Places)> {
         let places = self.places.get(&row.key.group)?.get(&row.key.frame)?;
         let part = self.rows.part(row.key.group)?;
-        Some(self.of(&part.tree, places, row, (least, most)))
+        Some((&part.tree, places))
+    }
+
+    pub(super) fn scene(&self) -> &Scene<'_> {
+        self.scene
+    }
+
+    /// Whether a node is where a sample was taken, beside its chain.
+    fn is_beside(&self, tree: &CallTree, node: NodeId) -> bool {
+        self.has_branches
+            && tree.site(node).and_then(|site| self.branch_of(site)) == Some(BranchFrame::Sampled)
     }
 
     /// About how many frames the chains of rows have: those of the call tree
@@ -322,19 +354,23 @@ pub(crate) struct Places {
     /// All calls.
     calls: Vec<NodeId>,
     /// Nodes whose own samples are the row's own.
-    leaves: Vec<NodeId>,
+    pub(super) leaves: Vec<NodeId>,
 }
 
 /// A walk over the call tree from the places of one row.
-struct Walk<'a> {
+pub(super) struct Walk<'a> {
     chains: &'a Chains<'a>,
-    tree: &'a CallTree,
-    places: &'a Places,
+    pub(super) tree: &'a CallTree,
+    pub(super) places: &'a Places,
     frame: u32,
     /// Frames that may still be made.
     left: Cell<usize>,
     /// For callees: weight of the row's own samples in and under a node.
     selves: FxHashMap<NodeId, Weight>,
+    /// Of them, those whose branches are noted.
+    noted_selves: FxHashMap<NodeId, u64>,
+    /// The one address that branches are noted of.
+    noted_at: Option<Svma>,
 }
 
 /// Frames that are one, and all that flows through them.
@@ -343,10 +379,16 @@ struct Bundle {
     own: Weight,
     total: Weight,
     flows: Vec<Flow>,
+    branches: BranchesHere,
 }
 
 impl<'a> Walk<'a> {
-    fn new(chains: &'a Chains<'a>, tree: &'a CallTree, places: &'a Places, row: &Row) -> Self {
+    pub(super) fn new(
+        chains: &'a Chains<'a>,
+        tree: &'a CallTree,
+        places: &'a Places,
+        row: &Row,
+    ) -> Self {
         Self {
             chains,
             tree,
@@ -354,8 +396,46 @@ impl<'a> Walk<'a> {
             frame: row.key.frame,
             left: Cell::new(usize::MAX),
             selves: FxHashMap::default(),
+            noted_selves: FxHashMap::default(),
+            noted_at: None,
         }
+        .with_noted()
         .with_selves()
+    }
+
+    fn with_noted(mut self) -> Self {
+        if self.chains.by_line && self.chains.has_branches {
+            let calls = self.places.calls.iter().filter(|_| self.chains.children);
+            let places = self.places.leaves.iter().chain(calls);
+            self.noted_at = places.filter_map(|&node| self.address(node)).max();
+        }
+        self
+    }
+
+    fn address(&self, node: NodeId) -> Option<Svma> {
+        let site = self.tree.site(node)?;
+        self.chains.scene.sites().get(site).address
+    }
+
+    /// Whether what branches tell is noted of chains with this frame of the
+    /// row.
+    pub(super) fn is_noted(&self, node: NodeId) -> bool {
+        self.noted_at.is_none() || self.noted_at == self.address(node)
+    }
+
+    /// Samples of a flow whose branches are noted.
+    pub(super) fn noted(&self, flow: Flow) -> u64 {
+        match flow {
+            Flow::Outwards(_, weight, true) => weight.samples,
+            Flow::Others(_, true) => self.weigh(flow).0.samples,
+            Flow::Selves(node) => self.noted_selves.get(&node).copied().unwrap_or(0),
+            Flow::Outwards(..) | Flow::Others(..) => 0,
+        }
+    }
+
+    /// Whether chains are drawn from the callers.
+    pub(super) fn is_inwards(&self) -> bool {
+        self.chains.order == ChainOrder::Caller
     }
 
     /// Counts frames that are made; whether there may be more after them.
@@ -377,12 +457,17 @@ impl<'a> Walk<'a> {
             for at in self.tree.outwards(node) {
                 *self.selves.entry(at).or_default() += own;
             }
+            if self.chains.has_branches && self.is_noted(node) {
+                for at in self.tree.outwards(node) {
+                    *self.noted_selves.entry(at).or_default() += own.samples;
+                }
+            }
         }
         self
     }
 
     /// Where the row's chains begin.
-    fn starts(&self) -> Vec<Flow> {
+    pub(super) fn starts(&self) -> Vec<Flow> {
         match self.chains.order {
             ChainOrder::Caller => self.starts_inwards(),
             ChainOrder::Callee => self.starts_outwards(),
@@ -397,13 +482,15 @@ impl<'a> Walk<'a> {
             .children(NodeId::ROOT)
             .iter()
             .filter(|node| self.selves.contains_key(node))
+            .filter(|&&node| !self.is_beside(node))
             .map(|&node| Flow::Selves(node));
         let called = self
             .places
             .outermost
             .iter()
-            .filter(|_| self.chains.children);
-        own.chain(called.map(|&node| Flow::Others(node))).collect()
+            .filter(|&&node| self.chains.children && !self.is_beside(node));
+        let called = called.map(|&node| Flow::Others(node, self.is_noted(node)));
+        own.chain(called).collect()
     }
 
     /// Callees first: the row's own samples begin at their leaf, the others
@@ -414,7 +501,12 @@ impl<'a> Walk<'a> {
         let mut starts = Vec::new();
         for &node in &self.places.leaves {
             let own = self.tree.own(node);
-            starts.push(Flow::Outwards(node, own));
+            let is_noted = self.is_noted(node);
+            let from = match self.is_beside(node) {
+                true => self.tree.parent(node).filter(|&at| at != NodeId::ROOT),
+                false => Some(node),
+            };
+            starts.extend(from.map(|from| Flow::Outwards(from, own, is_noted)));
             if let Some(call) = self.call_around(node) {
                 *counted.entry(call).or_default() += own;
             }
@@ -426,7 +518,7 @@ impl<'a> Walk<'a> {
             let total = self.tree.total(node);
             let rest = total.without(counted.remove(&node).unwrap_or_default());
             if !rest.is_zero() {
-                starts.push(Flow::Outwards(node, rest));
+                starts.push(Flow::Outwards(node, rest, self.is_noted(node)));
             }
             // Most calls are in no other one, which needs no walk to the root.
             let is_outermost = self.places.outermost.binary_search(&node).is_ok();
@@ -449,48 +541,57 @@ impl<'a> Walk<'a> {
     fn weigh(&self, flow: Flow) -> (Weight, Weight) {
         let selves = |node| self.selves.get(&node).copied().unwrap_or_default();
         match flow {
-            Flow::Outwards(node, weight) => {
+            Flow::Outwards(node, weight, _) => {
                 let ends = self.tree.parent(node) == Some(NodeId::ROOT);
                 (weight, if ends { weight } else { Weight::ZERO })
             }
-            Flow::Selves(node) => {
-                let ends = self.is_self(node);
-                let own = if ends {
-                    self.tree.own(node)
-                } else {
-                    Weight::ZERO
-                };
-                (selves(node), own)
-            }
-            Flow::Others(node) => {
-                let ends = !self.is_self(node);
-                let own = if ends {
-                    self.tree.own(node)
-                } else {
-                    Weight::ZERO
-                };
-                (self.tree.total(node).without(selves(node)), own)
+            Flow::Selves(node) => (selves(node), self.own(node, true)),
+            Flow::Others(node, _) => {
+                let total = self.tree.total(node).without(selves(node));
+                (total, self.own(node, false))
             }
         }
+    }
+
+    /// What ends at a node, of the row's own samples or of the others: those
+    /// taken there, or beside a chain that ends there.
+    fn own(&self, node: NodeId, of_row: bool) -> Weight {
+        let taken_at = |node| match self.is_self(node) == of_row {
+            true => self.tree.own(node),
+            false => Weight::ZERO,
+        };
+        if !self.chains.has_branches {
+            return taken_at(node);
+        }
+        let beside = self.tree.children(node).iter();
+        let beside = beside.filter(|&&at| self.is_beside(at));
+        beside.map(|&at| taken_at(at)).sum()
+    }
+
+    fn is_beside(&self, node: NodeId) -> bool {
+        self.chains.is_beside(self.tree, node)
     }
 
     /// Where a flow goes on to.
     fn next(&self, flow: Flow, out: &mut Vec<Flow>) {
         match flow {
-            Flow::Outwards(node, weight) => {
+            Flow::Outwards(node, weight, is_noted) => {
                 let parent = self.tree.parent(node).filter(|&at| at != NodeId::ROOT);
-                out.extend(parent.map(|at| Flow::Outwards(at, weight)));
+                out.extend(parent.map(|at| Flow::Outwards(at, weight, is_noted)));
             }
             Flow::Selves(node) => {
                 let inner = self.tree.children(node).iter();
+                let inner = inner.filter(|&&at| !self.is_beside(at));
                 out.extend(
                     inner
                         .filter(|at| self.selves.contains_key(at))
                         .map(|&at| Flow::Selves(at)),
                 );
             }
-            Flow::Others(node) => {
-                out.extend(self.tree.children(node).iter().map(|&at| Flow::Others(at)));
+            Flow::Others(node, is_noted) => {
+                let inner = self.tree.children(node).iter();
+                let inner = inner.filter(|&&at| !self.is_beside(at));
+                out.extend(inner.map(|&at| Flow::Others(at, is_noted)));
             }
         }
     }
@@ -498,7 +599,10 @@ impl<'a> Walk<'a> {
     /// One flow as a bundle, if anything flows.
     fn bundle(&self, flow: Flow) -> Option<Bundle> {
         let (total, own) = self.weigh(flow);
+        let mut branches = BranchesHere::default();
+        self.note(flow, &mut branches);
         Some(Bundle {
+            branches,
             site: self.tree.site(flow.node())?,
             own,
             total,
@@ -530,6 +634,7 @@ impl<'a> Walk<'a> {
                     own: Weight::ZERO,
                     total: Weight::ZERO,
                     flows: Vec::new(),
+                    branches: BranchesHere::default(),
                 });
                 bundles.len() - 1
             });
@@ -537,9 +642,21 @@ impl<'a> Walk<'a> {
                 bundle.own += own;
                 bundle.total += total;
                 bundle.flows.push(flow);
+                self.note(flow, &mut bundle.branches);
             }
         }
         bundles
+    }
+
+    /// Adds what the branches of a flow tell at its frame.
+    fn note(&self, flow: Flow, branches: &mut BranchesHere) {
+        if !self.chains.has_branches {
+            return;
+        }
+        let site = self.tree.site(flow.node());
+        if let Some(frame) = site.and_then(|site| self.chains.branch_of(site)) {
+            branches.add(frame, self.noted(flow));
+        }
     }
 
     fn step(&self, flows: &[Flow]) -> Vec<Flow> {
@@ -579,6 +696,7 @@ impl<'a> Walk<'a> {
     /// The run that begins with a bundle.
     fn chain(&self, bundle: Bundle, least: u64, depth: usize) -> Chain {
         let mut run = vec![bundle.site];
+        let mut branches_in_run = self.kept(bundle.branches).collect::<Vec<_>>();
         let (mut own, total, mut flows) = (bundle.own, bundle.total, bundle.flows);
         // A frame that every chain goes on to from here joins the run.
         while own.is_zero() && self.may_go_on(1) {
@@ -587,6 +705,7 @@ impl<'a> Walk<'a> {
             if next.len() != 1 {
                 return Chain {
                     run,
+                    branches_in_run,
                     own,
                     total,
                     branches: self.branches(&flows, least, depth + 1),
@@ -594,6 +713,7 @@ impl<'a> Walk<'a> {
             }
             if let Some(only) = next.pop() {
                 run.push(only.site);
+                branches_in_run.extend(self.kept(only.branches));
                 own = only.own;
                 flows = only.flows;
             }
@@ -606,13 +726,20 @@ impl<'a> Walk<'a> {
         };
         Chain {
             run,
+            branches_in_run,
             own,
             total,
             branches,
         }
     }
 
-    /// Heaviest first; equal ones by module and address.
+    /// What branches tell, where chains have some.
+    fn kept(&self, branches: BranchesHere) -> impl Iterator<Item = BranchesHere> + use<> {
+        self.chains.has_branches.then_some(branches).into_iter()
+    }
+
+    /// Heaviest first; equal ones by dso and address, the last first where
+    /// chains are of addresses.
     fn sort(&self, chains: &mut [Chain]) {
         let place = |chain: &Chain| {
             let site = chain
@@ -627,7 +754,14 @@ impl<'a> Walk<'a> {
                 )
             })
         };
-        chains.sort_by_key(|chain| (Reverse(chain.total.period), place(chain)));
+        match self.chains.graph.key {
+            ChainKey::Address => {
+                chains.sort_by_key(|chain| Reverse((chain.total.period, place(chain))));
+            }
+            ChainKey::Function | ChainKey::Srcline => {
+                chains.sort_by_key(|chain| (Reverse(chain.total.period), place(chain)));
+            }
+        }
     }
 
     /// Every chain that ends somewhere and is heavy enough, as one run,
@@ -642,16 +776,20 @@ impl<'a> Walk<'a> {
         };
         let mut flat = Vec::new();
         let mut path = Vec::new();
+        let mut branches = Vec::new();
         let mut open = heavy(&starts, 0);
         while let Some((depth, bundle)) = open.pop() {
             path.truncate(depth);
             path.push(bundle.site);
+            branches.truncate(depth);
+            branches.extend(self.kept(bundle.branches));
             if bundle.own.period > 0 && bundle.own.period >= least {
                 if !self.may_go_on(path.len()) {
                     break;
                 }
                 flat.push(Chain {
                     run: path.clone(),
+                    branches_in_run: branches.clone(),
                     own: bundle.own,
                     total: bundle.total,
                     branches: Vec::new(),

@@ -1,8 +1,10 @@
 //! What a table shows: its rows, counted and in order.
 
+use super::branches::BranchSums;
+use super::chain::{ChainPlan, Chains};
 use super::compare::{Comparer, Packed};
 use super::group::{self, Others};
-use super::{CallGraph, ChainOrder, ChainStyle, Grouping, TextOptions};
+use super::{CallGraph, ChainKey, ChainOrder, ChainStyle, Grouping, TextOptions};
 use crate::keys::{Cells, Field, Ranks, SYMBOL, SortKey};
 use crate::model::{
     Apart, Certainty, FrameLook, InlineRows, Row, RowKey, Rows, RowsOptions, Scene, Selection,
@@ -33,6 +35,8 @@ pub(super) struct Content<'a> {
     pub(super) heading: Heading,
     /// Where each row was first seen, if that is shown.
     places: FxHashMap<RowKey, FileOffset>,
+    /// What branches in chains tell of each row, if there are any.
+    branches: FxHashMap<RowKey, BranchSums>,
     /// How sure the rows are, if that is shown.
     certainty: Option<Certainty>,
 }
@@ -92,8 +96,11 @@ impl<'a> Content<'a> {
             let made = (&rows, &how);
             Certainty::new(scene, made, options.relative, false)
         });
+        let by_line = is_by_line(&fields);
+        let branches = branches_of(scene, &rows, (order, children, by_line));
         Self {
             certainty,
+            branches,
             scene,
             options,
             fields,
@@ -163,12 +170,48 @@ impl<'a> Content<'a> {
             .with(self.options.look)
             .at(&self.places)
             .sure(self.certainty.as_ref())
+            .counting(&self.branches)
+    }
+
+    /// Whether rows are told apart by source line.
+    pub(super) fn is_by_line(&self) -> bool {
+        is_by_line(&self.fields)
     }
 
     /// The weight that its share in the first column is of.
     pub(super) fn weight(&self, row: &Row) -> Weight {
         if self.children { row.total } else { row.own }
     }
+}
+
+fn is_by_line(fields: &[Field]) -> bool {
+    keys(fields).any(SortKey::splits_by_line)
+}
+
+/// What branches in chains tell of each row.
+fn branches_of(
+    scene: &Scene<'_>,
+    rows: &Rows,
+    (order, children, by_line): (ChainOrder, bool, bool),
+) -> FxHashMap<RowKey, BranchSums> {
+    if scene.profile().branch_frames.is_empty() {
+        return FxHashMap::default();
+    }
+    let plan = ChainPlan {
+        graph: CallGraph {
+            threshold: 0.0,
+            key: ChainKey::Address,
+            ..CallGraph::default()
+        },
+        order,
+        children,
+        whole: rows.total(),
+        by_line,
+    };
+    let list: Vec<&Row> = rows.list().iter().collect();
+    let chains = Chains::new(scene, plan, rows, &list);
+    let sums = chains.sums(list.iter().copied());
+    sums.map(|(row, sums)| (row.key, sums)).collect()
 }
 
 /// How rows are counted that are compared by these fields.

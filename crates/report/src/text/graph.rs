@@ -1,9 +1,11 @@
 //! Drawing call chains with characters, as perf does.
 
+use super::branches::BranchesHere;
 use super::chain::Chain;
 use super::{CallGraph, ChainKey, ChainStyle, ChainValue};
 use crate::keys::{char_count, name_within, srcline};
 use crate::model::{Scene, SiteId, SiteKind, Weight};
+use prof_profile::BranchFrame;
 use std::fmt::Write;
 
 /// Where chains are drawn to, and how much of them may be.
@@ -62,6 +64,8 @@ pub(crate) struct Pen<'a> {
     pub(crate) columns: Option<usize>,
     /// Between the frames of a folded chain.
     pub(crate) separator: &'a str,
+    /// See [`super::TextOptions::tells_branches`].
+    pub(crate) tells_branches: bool,
 }
 
 /// What a branch is a share of.
@@ -95,13 +99,28 @@ impl Pen<'_> {
         }
     }
 
+    /// The name of a frame, and what branches tell of it.
+    fn noted(&self, chain: &Chain, index: usize, before: usize) -> String {
+        let Some(&site) = chain.run.get(index) else {
+            return String::new();
+        };
+        let branches = chain.branches_in_run.get(index);
+        let note = branches.filter(|_| self.tells_branches);
+        let note = note.map_or_else(String::new, BranchesHere::note);
+        let name = self.name(site, before.saturating_add(note.len()));
+        format!("{name}{note}")
+    }
+
     /// The name of a frame, `before` columns from the left.
     fn name(&self, id: SiteId, before: usize) -> String {
         let site = self.scene.sites().get(id);
         let function = site.function(self.scene.profile());
         if site.is_bare(self.scene.profile()) {
-            let address = site.address.unwrap_or(function.start);
-            return if address.0 == 0 {
+            let frames = &self.scene.profile().branch_frames;
+            let end = site.branch.and_then(|id| frames.get(id.0 as usize));
+            let live = end.and_then(BranchFrame::address).map(|live| live.0);
+            let address = live.unwrap_or(site.address.unwrap_or(function.start).0);
+            return if address == 0 {
                 "0".into()
             } else {
                 format!("{address:#x}")
@@ -115,7 +134,13 @@ impl Pen<'_> {
         let behind = if self.graph.key == ChainKey::Function {
             inlined.to_owned()
         } else {
-            let line = srcline(self.scene, Some(site), self.full_paths);
+            let line = match site.line {
+                None if function.unnamed.is_none() => {
+                    let at = site.address.unwrap_or(function.start);
+                    format!("+{}", at.0.wrapping_sub(function.start.0))
+                }
+                _ => srcline(self.scene, Some(site), self.full_paths),
+            };
             format!(" {line}{inlined}")
         };
         let room = self.columns.map(|columns| {
@@ -158,8 +183,9 @@ impl Pen<'_> {
         if let [only] = chains
             && only.total.period == row.period
         {
-            let run = only.run.iter().skip(usize::from(self.skip_first));
-            for (index, &site) in run.take(self.limit()).enumerate() {
+            let skipped = usize::from(self.skip_first);
+            let run = (skipped..only.run.len()).take(self.limit());
+            for (index, at) in run.enumerate() {
                 let Some(out) = ink.frames_to(1) else { break };
                 if index == 0 {
                     let _ = writeln!(out, "{:margin$}|", "");
@@ -168,7 +194,7 @@ impl Pen<'_> {
                 } else {
                     let _ = write!(out, "{:margin$}", "");
                 }
-                let _ = writeln!(out, "{}", self.name(site, margin));
+                let _ = writeln!(out, "{}", self.noted(only, at, margin));
             }
             rest = &only.branches;
             branch_samples = only.total.without(only.own).samples;
@@ -209,10 +235,10 @@ impl Pen<'_> {
             if is_last && (!fractal || left.period == 0) {
                 set(pipes, own_column, false);
             }
-            for (index, &site) in chain.run.iter().enumerate() {
+            for index in 0..chain.run.len() {
                 let value = (index == 0).then(|| self.value(chain.total, base.weight));
                 let Some(out) = ink.frames_to(1) else { return };
-                let name = self.name(site, margin + pipes.len() * BRANCH);
+                let name = self.noted(chain, index, margin + pipes.len() * BRANCH);
                 line(pipes, margin, value.as_deref(), &name, out);
             }
             let inner = chain.total.without(chain.own);

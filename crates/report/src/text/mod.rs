@@ -6,6 +6,7 @@
 
 mod allowance;
 mod blocks;
+mod branches;
 mod chain;
 mod column;
 mod compare;
@@ -20,6 +21,7 @@ mod table;
 mod threads;
 
 pub use blocks::blocks;
+pub(crate) use branches::BranchSums;
 pub use group::{tables as event_tables, title as events_title};
 pub use options::{
     CallGraph, CallGraphError, ChainKey, ChainOrder, ChainStyle, ChainValue, Grouping, TextOptions,

@@ -60,6 +60,8 @@ pub struct TextOptions {
     pub full_names: bool,
     /// Whether call chains are drawn however much text they are.
     pub unlimited: bool,
+    /// Whether the frames of chains with branches in them say what those tell.
+    pub tells_branches: bool,
     /// Whether the rows are a tree with a level for each sort key.
     pub hierarchy: bool,
 }
@@ -103,6 +105,7 @@ impl Default for TextOptions {
             full_names: false,
             unlimited: false,
             grouping: Grouping::default(),
+            tells_branches: true,
             hierarchy: false,
         }
     }

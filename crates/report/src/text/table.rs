@@ -335,6 +335,7 @@ impl<'a> Table<'a> {
             order: self.content.order,
             children: self.content.children,
             whole: self.content.whole,
+            by_line: self.content.is_by_line(),
         };
         Chains::new(self.content.scene, plan, &self.content.rows, shown)
     }
@@ -353,6 +354,7 @@ impl<'a> Table<'a> {
                 _ => self.content.options.columns_of_names(),
             },
             separator: self.content.options.separator.as_deref().unwrap_or(";"),
+            tells_branches: self.content.options.tells_branches,
         }
     }
 

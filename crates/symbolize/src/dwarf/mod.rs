@@ -14,6 +14,7 @@ mod lines;
 mod names;
 mod sections;
 mod session;
+mod split;
 mod units;
 
 use crate::demangle::Demangle;
@@ -29,13 +30,15 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use sections::{Sections, Slice};
 use session::Session;
+use split::SplitOf;
+pub(crate) use split::SplitPlaces;
 use std::sync::{Arc, Mutex, OnceLock};
 use units::UnitIndex;
 
 /// The debug information of one file. Shared between threads.
 #[derive(Debug)]
 pub(crate) struct DebugInfo {
-    sections: Sections,
+    sections: Arc<Sections>,
     supplementary: Option<Box<DebugInfo>>,
     demangle: Demangle,
     budget: Budget,
@@ -45,6 +48,14 @@ pub(crate) struct DebugInfo {
     units: Vec<OnceLock<UnitTables>>,
     abbreviations: Mutex<FxHashMap<usize, Arc<Abbreviations>>>,
     names: Mutex<FxHashMap<usize, FunctionName>>,
+    /// Where units are that stand apart.
+    places: SplitPlaces,
+    package: OnceLock<Option<Arc<Sections>>>,
+    /// By the number of a skeleton: what it stands for, and the number of the
+    /// unit in there.
+    splits: Vec<OnceLock<split::Opened>>,
+    /// What this is a part of, if it stands apart itself.
+    split_of: Option<SplitOf>,
 }
 
 /// What was read of one unit.
@@ -87,24 +98,41 @@ impl DebugInfo {
     pub(crate) fn load(
         image: &Arc<Image>,
         supplementary: Option<&Arc<Image>>,
-        demangle: Demangle,
+        (demangle, places): (Demangle, SplitPlaces),
     ) -> Self {
-        let sections = Sections::load(image);
-        let supplementary = supplementary.map(|image| Box::new(Self::load(image, None, demangle)));
+        let sections = Arc::new(Sections::load(image));
+        let supplementary = supplementary.map(|image| {
+            let how = (demangle, SplitPlaces::default());
+            Box::new(Self::load(image, None, how))
+        });
+        let mut info = Self::of_sections(sections, supplementary, (demangle, places));
+        info.offsets = UnitIndex::read_offsets(&info.sections.dwarf(None));
+        info.units.resize_with(info.offsets.len(), OnceLock::new);
+        info.splits.resize_with(info.offsets.len(), OnceLock::new);
+        info
+    }
+
+    /// Of these sections, whose units are not known yet.
+    fn of_sections(
+        sections: Arc<Sections>,
+        supplementary: Option<Box<Self>>,
+        (demangle, places): (Demangle, SplitPlaces),
+    ) -> Self {
         let budget = Budget::new(sections.unpacked_length(), sections.packed_length());
-        let offsets = UnitIndex::read_offsets(&sections.dwarf(None));
-        let mut units = Vec::new();
-        units.resize_with(offsets.len(), OnceLock::new);
         Self {
             sections,
             supplementary,
             demangle,
             budget,
-            offsets,
+            offsets: Vec::new(),
             index: OnceLock::new(),
-            units,
+            units: Vec::new(),
             abbreviations: Mutex::default(),
             names: Mutex::default(),
+            places,
+            package: OnceLock::new(),
+            splits: Vec::new(),
+            split_of: None,
         }
     }
 
@@ -157,13 +185,19 @@ impl DebugInfo {
         self.index().covering(svma).find_map(|number| {
             let tables = self.tables(session, number)?;
             let unit = session.unit(number).ok()?;
-            tables.find(session, &unit, svma, detail)
+            let line = || tables.lines(session, &unit).find(svma);
+            let split = session.split(number, &unit).and_then(|(inner, number)| {
+                let tables = inner.info.tables(&inner, number)?;
+                let unit = inner.unit(number).ok()?;
+                tables.find((&inner, &unit), (svma, detail), line)
+            });
+            split.or_else(|| tables.find((session, &unit), (svma, detail), line))
         })
     }
 
     fn dwarf(&self) -> gimli::Dwarf<Slice<'_>> {
         let supplementary = self.supplementary.as_deref();
-        self.sections.dwarf(supplementary.map(|it| &it.sections))
+        self.sections.dwarf(supplementary.map(|it| &*it.sections))
     }
 
     /// The units by address. Two threads that ask first both build it, rather
@@ -203,18 +237,15 @@ impl UnitTables {
     /// function is, and each inlined call where the one around it is.
     fn find<'a>(
         &self,
-        session: &Session<'a>,
-        unit: &Unit<Slice<'a>>,
-        svma: Svma,
-        detail: Detail,
+        (session, unit): (&Session<'a>, &Unit<Slice<'a>>),
+        (svma, detail): (Svma, Detail),
+        line: impl FnOnce() -> Option<SourceLine>,
     ) -> Option<Source> {
         let found = self.functions.find(svma);
         let with_lines = detail == Detail::Source;
         // Without a function, only a line tells whether the address is of
         // this unit.
-        let line = (with_lines || found.is_none())
-            .then(|| self.lines(session, unit).find(svma))
-            .flatten();
+        let line = (with_lines || found.is_none()).then(line).flatten();
         if found.is_none() && line.is_none() {
             return None;
         }

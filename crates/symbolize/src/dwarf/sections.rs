@@ -29,6 +29,18 @@ pub(super) struct Sections {
     found: Vec<(SectionId, Bytes)>,
 }
 
+/// What a package has beside those: its indices, and sections of which they
+/// say which part is whose.
+const OF_PACKAGES: [SectionId; 7] = [
+    SectionId::DebugCuIndex,
+    SectionId::DebugTuIndex,
+    SectionId::DebugLoc,
+    SectionId::DebugLocLists,
+    SectionId::DebugMacinfo,
+    SectionId::DebugMacro,
+    SectionId::DebugTypes,
+];
+
 #[derive(Debug)]
 enum Bytes {
     InFile(Range<usize>),
@@ -41,11 +53,42 @@ impl Sections {
     pub(super) fn load(image: &Arc<Image>) -> Self {
         let found = NEEDED
             .into_iter()
-            .filter_map(|id| Some((id, find(image, id)?)))
+            .filter_map(|id| Some((id, find(image, id.name())?)))
             .collect();
         Self {
             image: Arc::clone(image),
             found,
+        }
+    }
+
+    /// The same of a `.dwo` or `.dwp`, whose sections have names of their own.
+    pub(super) fn load_split(image: &Arc<Image>) -> Self {
+        let wanted = NEEDED.into_iter().chain(OF_PACKAGES);
+        let found = wanted
+            .filter_map(|id| Some((id, find(image, id.dwo_name()?)?)))
+            .collect();
+        Self {
+            image: Arc::clone(image),
+            found,
+        }
+    }
+
+    /// The sections of one unit in a package; `None` if it does not hold it.
+    pub(super) fn of_package<'a>(
+        &'a self,
+        id: gimli::DwoId,
+        parent: &gimli::Dwarf<Slice<'a>>,
+    ) -> gimli::Result<Option<gimli::Dwarf<Slice<'a>>>> {
+        let endian = self.endian();
+        let section = |id| Ok::<_, gimli::Error>(EndianSlice::new(self.bytes(id), endian));
+        let package = gimli::DwarfPackage::load(section, EndianSlice::new(&[], endian))?;
+        package.find_cu(id, parent)
+    }
+
+    fn endian(&self) -> RunTimeEndian {
+        match self.image.endian {
+            object::Endianness::Little => RunTimeEndian::Little,
+            object::Endianness::Big => RunTimeEndian::Big,
         }
     }
 
@@ -72,10 +115,7 @@ impl Sections {
         &'a self,
         supplementary: Option<Arc<gimli::Dwarf<Slice<'a>>>>,
     ) -> gimli::Dwarf<Slice<'a>> {
-        let endian = match self.image.endian {
-            object::Endianness::Little => RunTimeEndian::Little,
-            object::Endianness::Big => RunTimeEndian::Big,
-        };
+        let endian = self.endian();
         let section = |id| Ok(EndianSlice::new(self.bytes(id), endian));
         let loaded: Result<_, std::convert::Infallible> = gimli::Dwarf::load(section);
         let Ok(mut dwarf) = loaded;
@@ -95,8 +135,7 @@ impl Sections {
     }
 }
 
-fn find(image: &Image, id: SectionId) -> Option<Bytes> {
-    let name = id.name();
+fn find(image: &Image, name: &str) -> Option<Bytes> {
     let section = image
         .section(name)
         .or_else(|| image.section(&format!(".z{}", name.strip_prefix('.')?)))?;

@@ -19,7 +19,14 @@ pub(super) struct Session<'a> {
     pub(super) dwarf: gimli::Dwarf<Slice<'a>>,
     pub(super) budget: Purse<'a>,
     units: RefCell<FxHashMap<u32, Rc<Unit<Slice<'a>>>>>,
+    /// Sessions on what skeletons stand for, by the skeleton's number.
+    pub(super) splits: RefCell<FxHashMap<u32, Opened<'a>>>,
+    /// Whose place these units take, if they stand apart from their file.
+    skeleton: Option<Rc<Unit<Slice<'a>>>>,
 }
+
+/// A session on the unit that a skeleton stands for, and its number there.
+type Opened<'a> = Option<(Rc<Session<'a>>, u32)>;
 
 impl<'a> Session<'a> {
     pub(super) fn new(info: &'a DebugInfo) -> Self {
@@ -28,7 +35,25 @@ impl<'a> Session<'a> {
             dwarf: info.dwarf(),
             budget: Purse::new(&info.budget),
             units: RefCell::default(),
+            splits: RefCell::default(),
+            skeleton: None,
         }
+    }
+
+    /// A session on units that stand apart from `parent`'s file.
+    pub(super) fn of_split(
+        info: &'a DebugInfo,
+        parent: &gimli::Dwarf<Slice<'a>>,
+        skeleton: Rc<Unit<Slice<'a>>>,
+    ) -> Result<Self, Fault> {
+        Ok(Self {
+            info,
+            dwarf: info.split_dwarf(parent)?,
+            budget: Purse::new(&info.budget),
+            units: RefCell::default(),
+            splits: RefCell::default(),
+            skeleton: Some(skeleton),
+        })
     }
 
     /// The unit with this number: its header, abbreviations and root entry.
@@ -39,8 +64,19 @@ impl<'a> Session<'a> {
         let offset = self.info.offsets.get(number as usize).ok_or(Fault)?;
         let header = self.dwarf.unit_header(DebugInfoOffset(*offset))?;
         let abbreviations = self.abbreviations(header.debug_abbrev_offset())?;
-        let unit = Unit::new_with_abbreviations(&self.dwarf, header, abbreviations)?;
+        let mut unit = Unit::new_with_abbreviations(&self.dwarf, header, abbreviations)?;
         self.pay_for(&unit)?;
+        if let Some(skeleton) = &self.skeleton {
+            unit.copy_relocated_attributes(skeleton);
+            unit.comp_dir = unit.comp_dir.or(skeleton.comp_dir);
+            // Before version 5 nothing points to the one table of files.
+            if unit.line_program.is_none() {
+                let (start, size) = (gimli::DebugLineOffset(0), unit.header.address_size());
+                let (directory, name) = (unit.comp_dir, unit.name);
+                let program = self.dwarf.debug_line.program(start, size, directory, name);
+                unit.line_program = program.ok();
+            }
+        }
         let unit = Rc::new(unit);
         let mut units = self.units.borrow_mut();
         if units.len() >= UNITS_KEPT {

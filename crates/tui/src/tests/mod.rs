@@ -278,6 +278,7 @@ fn million() -> Profile {
             stack,
             cpu: Some(0),
             event: EventId(0),
+            wait: None,
         });
     }
     profile

@@ -177,9 +177,11 @@ mod tests {
                 len: 1,
                 text: "nop".into(),
                 flow: Flow::Next,
+                data: None,
             },
             share,
             target_name: None,
+            data_name: None,
             target_row: None,
             line,
         });

@@ -1,0 +1,160 @@
+//! `prof archive`: a recording with the names of what was sampled, as one
+//! compressed file to send.
+
+use crate::embed::{Texts, Wish, embed};
+use crate::outcome::{Outcome, UsageError, say};
+use crate::recording::Input;
+use anyhow::{Context, bail};
+use std::ffi::OsString;
+use std::fs::{self, File, FileTimes, OpenOptions};
+use std::io::{self, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  prof archive                      perf.data, with names, to perf.data.zst
+  prof archive other.data -o a.zst  another one
+  prof report -i perf.data.zst      what the receiver does; needs no other file
+  prof archive --in-place           only puts the names into perf.data
+  zstd -d perf.data.zst             makes a perf.data that perf reads, too
+
+Names, source lines and the code of the hottest functions go in, of any
+recording, whoever made it. Texts of source files go in with --embed=source.
+Stacks that were dumped and not unwound (--call-graph dwarf) still need the
+programs: prof inject --convert-callchain first.";
+
+/// Put names into a recording and pack it into one file to send
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// The recording, as -i FILE
+    #[arg(value_name = "FILE")]
+    file: Option<OsString>,
+    /// The archive [default: the recording's name and .zst]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Put names into the recording itself; write no archive
+    #[arg(long, conflicts_with = "output")]
+    in_place: bool,
+    /// Also the texts of the source files of the hottest functions: source
+    #[arg(long, value_name = "WHAT", require_equals = true, value_parser = texts)]
+    embed: Option<Texts>,
+}
+
+/// What `--embed=` takes.
+pub(crate) fn texts(text: &str) -> Result<Texts, String> {
+    match text {
+        "source" => Ok(Texts::Source),
+        _ => Err("there is --embed=source; names and code are embedded without it".into()),
+    }
+}
+
+/// Packs the recording.
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let mut input = args.input;
+    if let Some(file) = args.file
+        && let Some(text) = input.or_text(file)?
+    {
+        return Err(UsageError(format!("{text} is no recording")).into());
+    }
+    let about = fs::metadata(&input.path);
+    if !about.is_ok_and(|about| about.is_file()) {
+        // Says why it cannot be opened.
+        input.open()?;
+        bail!(
+            "{} is no file; prof inject -b -i {} -o FILE makes one",
+            input.name(),
+            input.name()
+        );
+    }
+    let wish = Wish {
+        texts: args.embed.unwrap_or_default(),
+        limit: None,
+    };
+    let reader = input.open()?;
+    let outcome = input.say_damages(&reader);
+    drop(reader);
+    if args.in_place {
+        let path = input.path.clone();
+        embed(&input, &path, wish)?;
+        return Ok(outcome);
+    }
+    let output = args.output.unwrap_or_else(|| with(&input.path, ".zst"));
+    let part = Part(with(&output, ".part"));
+    copy(&input.path, &part.0)?;
+    embed(&input, &part.0, wish)?;
+    let sizes = pack(&part.0, &output, &input)?;
+    say(&format!(
+        "{} has {} bytes, of {} with names; prof report -i {} needs nothing else",
+        output.display(),
+        sizes.1,
+        sizes.0,
+        output.display()
+    ));
+    Ok(outcome)
+}
+
+/// A file that goes when it is not needed any more.
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// `path` with something behind it.
+fn with(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+/// A new file that only its owner reads.
+fn create(path: &Path) -> anyhow::Result<File> {
+    // One that a killed run left.
+    let _ = fs::remove_file(path);
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create_new(true).mode(0o600);
+    let file = options.open(path);
+    file.with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let mut source = crate::recording::unpacked(from)?;
+    let mut copy = create(to)?;
+    io::copy(&mut source, &mut copy).with_context(|| format!("cannot write {}", to.display()))?;
+    if let Ok(modified) = source.metadata().and_then(|about| about.modified()) {
+        let _ = copy.set_times(FileTimes::new().set_modified(modified));
+    }
+    Ok(())
+}
+
+/// Packs a file; bytes before and after.
+fn pack(from: &Path, to: &Path, input: &Input) -> anyhow::Result<(u64, u64)> {
+    /// As the tool's default: fast, and a recording packs well.
+    const LEVEL: i32 = 3;
+    let wrong = || format!("cannot write {}", to.display());
+    let new = Part(with(to, ".new"));
+    let packed = create(&new.0)?;
+    let source = File::open(from)?;
+    let size = source.metadata()?.len();
+    let mut encoder = zstd::stream::write::Encoder::new(packed, LEVEL).with_context(wrong)?;
+    encoder.include_checksum(true).with_context(wrong)?;
+    encoder
+        .set_pledged_src_size(Some(size))
+        .with_context(wrong)?;
+    io::copy(&mut BufReader::new(source), &mut encoder).with_context(wrong)?;
+    let mut packed = encoder.finish().with_context(wrong)?;
+    packed.flush().with_context(wrong)?;
+    // As the recording's: it says when that ended.
+    if let Some(modified) = input.last_written() {
+        let _ = packed.set_times(FileTimes::new().set_modified(modified));
+    }
+    let packed_size = packed.metadata()?.len();
+    fs::rename(&new.0, to).with_context(wrong)?;
+    Ok((size, packed_size))
+}

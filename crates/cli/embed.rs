@@ -1,0 +1,193 @@
+//! Names, lines and code of what was sampled, put into the recording itself:
+//! looked up when the recording is finished, and appended where every other
+//! reader passes over it.
+
+use crate::annotate::hottest;
+use crate::recording::Input;
+use anyhow::Context;
+use prof_listing::code_files::FileCode;
+use prof_perfdata::FeatureBit;
+use prof_perfdata::write::append_section;
+use prof_profile::{EventId, Profile};
+use prof_report::code::{Build, Syntax};
+use prof_report::model::{Scene, Selection};
+use prof_symbolize::{Detail, Extent, Notes, Sources, Symbolizer};
+use std::fs::{File, FileTimes};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// What is embedded beside names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Texts {
+    /// Instruction bytes of the hottest functions.
+    #[default]
+    Code,
+    /// Also the texts of the source files they are from.
+    Source,
+}
+
+/// After a recording nobody waits longer than this for its names, with what
+/// writing them takes; on a machine with more to do than it has CPUs as much
+/// longer as everything takes there, ...
+pub(crate) const WAIT: Duration = Duration::from_millis(700);
+/// ... up to so many times.
+const MOST_BUSY: u32 = 6;
+/// Of which records are read so long; in what is left names are looked up.
+const READING_SHARE: u32 = 2;
+/// Names take no more than this share of the recording, in percent, ...
+const SHARE: u64 = 10;
+/// ... or this many bytes, if that is more: names and code of a short recording
+/// may be larger than it.
+const LEAST: u64 = 1 << 20;
+/// Functions of an event whose code is kept.
+const HOTTEST: usize = 10;
+/// And those with this share of the weight, percent.
+const HOT: f64 = 0.5;
+
+/// How names are looked up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wish {
+    pub(crate) texts: Texts,
+    /// How long that may take; `None` for as long as it takes.
+    pub(crate) limit: Option<Duration>,
+}
+
+/// What was embedded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Embedded {
+    /// Everything.
+    All,
+    /// As much as could be looked up in time.
+    InTime,
+    /// What the room allows.
+    Parts(Extent),
+    /// Nothing: not even names fit.
+    Nothing,
+}
+
+/// Looks up the names of the recording `from` and appends them to the file
+/// `to`, which is the same or a copy.
+///
+/// # Errors
+/// If it cannot be read or written; it stays a valid recording.
+pub(crate) fn embed(from: &Input, to: &Path, wish: Wish) -> anyhow::Result<Embedded> {
+    let (notes, is_whole) = take_notes(from, wish)?;
+    let file = File::options().read(true).write(true).open(to);
+    let file = file.with_context(|| format!("cannot open {}", to.display()))?;
+    let about = file.metadata()?;
+    let most = match wish.limit {
+        Some(_) => (about.len() / 100 * SHARE).max(LEAST),
+        None => u64::MAX,
+    };
+    let Some((packed, extent)) = notes.encode(most) else {
+        return Ok(Embedded::Nothing);
+    };
+    let reader = prof_perfdata::Reader::open_file(file.try_clone()?)?;
+    append_section(&file, &reader, (FeatureBit::PROF_SYMBOLS, &packed))
+        .with_context(|| format!("cannot add names to {}", to.display()))?;
+    // The time of the file says when the recording ended.
+    if let Ok(modified) = about.modified() {
+        let _ = file.set_times(FileTimes::new().set_modified(modified));
+    }
+    Ok(match (is_whole, extent) {
+        (false, _) => Embedded::InTime,
+        (true, Extent::All) => Embedded::All,
+        (true, extent) => Embedded::Parts(extent),
+    })
+}
+
+/// How many tasks want each CPU now: 1 on a machine with room.
+pub(crate) fn busy() -> u32 {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let running = load.split([' ', '/']).nth(3);
+    let running: u32 = running.and_then(|text| text.parse().ok()).unwrap_or(1);
+    let cpus = thread::available_parallelism().map_or(1, |cpus| cpus.get());
+    (running / u32::try_from(cpus).unwrap_or(u32::MAX)).clamp(1, MOST_BUSY)
+}
+
+/// Notes what is asked of a symbolizer where the recording is shown; whether
+/// all of it was asked in time.
+fn take_notes(input: &Input, wish: Wish) -> anyhow::Result<(Arc<Notes>, bool)> {
+    let notes = Arc::new(match wish.texts {
+        Texts::Code => Notes::default(),
+        Texts::Source => Notes::with_sources(),
+    });
+    let (done, is_done) = mpsc::channel();
+    let work = {
+        let (input, notes) = (input.clone(), Arc::clone(&notes));
+        let reading = wish.limit.map(|limit| limit / READING_SHARE);
+        move || {
+            let symbolizer = Arc::new(Symbolizer::new(Sources::default()).noting(notes));
+            let asked = ask(&input, reading, &symbolizer);
+            // Nobody listens when the time is over.
+            let _ = done.send(asked);
+        }
+    };
+    let thread = thread::Builder::new().name("embed".into()).spawn(work);
+    thread.context("cannot start a thread")?;
+    let asked = match wish.limit {
+        Some(limit) => is_done.recv_timeout(limit),
+        None => is_done.recv().map_err(Into::into),
+    };
+    match asked {
+        Ok(asked) => asked.map(|is_whole| (notes, is_whole)),
+        // The thread ends with the process.
+        Err(mpsc::RecvTimeoutError::Timeout) => Ok((notes, false)),
+        Err(mpsc::RecvTimeoutError::Disconnected) => anyhow::bail!("looking names up failed"),
+    }
+}
+
+/// Asks what reports, scripts and views of code will ask; whether all records
+/// were read.
+fn ask(
+    input: &Input,
+    reading: Option<Duration>,
+    symbolizer: &Arc<Symbolizer>,
+) -> anyhow::Result<bool> {
+    let (profile, reader) = input.resolve_for(reading, symbolizer, Detail::Source, &())?;
+    let (at, all) = reader.progress();
+    let is_whole = reading.is_none() || all.is_none_or(|all| at >= all);
+    let source = FileCode::new(Arc::clone(symbolizer));
+    for index in 0..profile.events.len() {
+        let Ok(event) = u16::try_from(index).map(EventId) else {
+            break;
+        };
+        ask_for_code(&profile, event, &source);
+    }
+    if is_whole && crate::script::asks_more(reader.events()) {
+        crate::script::ask(input, &profile, symbolizer)?;
+    }
+    Ok(is_whole)
+}
+
+/// The code of the hottest functions of an event.
+fn ask_for_code(profile: &Profile, event: EventId, source: &FileCode) {
+    let has_samples = |event: &prof_profile::Event| event.samples > 0;
+    if !profile
+        .events
+        .get(usize::from(event.0))
+        .is_some_and(has_samples)
+    {
+        return;
+    }
+    let scene = Scene::new(
+        profile,
+        Selection {
+            event,
+            ..Selection::default()
+        },
+    );
+    let weights = scene.weights_by_stack();
+    let build = Build {
+        profile,
+        leaf_weights: &weights,
+        source,
+        syntax: Syntax::Att,
+    };
+    for function in hottest(&scene, HOT, HOTTEST) {
+        build.view(function);
+    }
+}

@@ -1,0 +1,207 @@
+//! `prof export`: a recording as a file of another tool.
+
+use crate::flamegraph::Beside;
+use crate::input::NameOptions;
+use crate::outcome::{Outcome, UsageError, say};
+use crate::recording::Input;
+use anyhow::Context;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use prof_export::{Choice, ExportError, Format, export};
+use prof_profile::{EventId, Profile};
+use prof_report::escape;
+use prof_report::model::parse_time_ranges;
+use std::ffi::OsString;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+/// Write a recording as a file of another tool: pprof, speedscope, callgrind and more.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    names: NameOptions,
+    /// What to write [default: as the name of FILE ends, else pprof]
+    #[arg(long, value_name = "FORMAT", value_parser = formats())]
+    format: Option<Format>,
+    /// Where to write it [default: profile with the format's end on a terminal, else standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Only these events [default: all]
+    #[arg(short, long, value_name = "EVENT", value_delimiter = ';')]
+    event: Vec<String>,
+    /// Only these processes
+    #[arg(short, long, value_name = "PIDS", value_delimiter = ',')]
+    pid: Vec<i32>,
+    /// Only these threads
+    #[arg(long, value_name = "TIDS", value_delimiter = ',')]
+    tid: Vec<i32>,
+    /// Only threads of these names
+    #[arg(
+        short,
+        long,
+        alias = "comm",
+        value_name = "NAMES",
+        value_delimiter = ','
+    )]
+    comms: Vec<String>,
+    /// Only this time: START,STOP in seconds, 10%/2 or 0%-10%
+    #[arg(long, value_name = "RANGE")]
+    time: Option<String>,
+    /// A recording to export, as -i FILE
+    #[arg(value_name = "RECORDING")]
+    words: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  prof export -o cpu.pb.gz                  for go tool pprof -http=: cpu.pb.gz
+  prof export -o app.speedscope.json        for speedscope.app
+  prof export -o callgrind.out.app          for kcachegrind, callgrind_annotate
+  prof export --format folded | less        a line a stack
+
+What a format cannot hold is said on stderr; docs/exports.md has all of it.
+Perfetto (ui.perfetto.dev) opens perf.data itself.";
+
+/// Takes the name of a format.
+fn formats() -> impl TypedValueParser<Value = Format> {
+    let about = |format: Format| PossibleValue::new(format.name()).help(format.about());
+    let names: Vec<PossibleValue> = Format::all().map(about).collect();
+    PossibleValuesParser::new(names).try_map(|name| {
+        let mut all = Format::all();
+        all.find(|format| format.name() == name)
+            .ok_or("there is no such format")
+    })
+}
+
+/// Exports.
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let mut args = args;
+    for word in std::mem::take(&mut args.words) {
+        if let Some(text) = args.input.or_text(word)? {
+            let message = format!("{text} is no recording\n  try: prof export -i FILE");
+            return Err(UsageError(message).into());
+        }
+    }
+    let format = args.chosen_format()?;
+    let symbolizer = args.names.symbolizer();
+    let (profile, outcome) = args.input.load(&args.names, &symbolizer)?;
+    // All names are in the profile; the tables they came from are large.
+    drop(symbolizer);
+    let choice = args.choice(&profile)?;
+    let told = match args.target(format) {
+        Some(path) => {
+            let told = write_file(&path, |out| export(&profile, format, &choice, out))?;
+            say(&format!("wrote {}", path.display()));
+            told
+        }
+        None => {
+            let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+            let told = export(&profile, format, &choice, &mut out).map_err(explained)?;
+            out.flush()?;
+            told
+        }
+    };
+    say(&format!(
+        "{} does not hold {}",
+        format.name(),
+        format.left_out()
+    ));
+    told.iter().for_each(|line| say(line));
+    Ok(outcome)
+}
+
+/// Writes a file beside the target, which gets the name when it is whole.
+fn write_file(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<Vec<String>, ExportError>,
+) -> anyhow::Result<Vec<String>> {
+    let cannot = || format!("cannot write {}", path.display());
+    let beside = Beside::new(path).with_context(cannot)?;
+    let mut out = BufWriter::with_capacity(1 << 16, &beside.file);
+    let told = match write(&mut out) {
+        Err(ExportError::Io(error)) => return Err(error).with_context(cannot),
+        other => other?,
+    };
+    out.flush().with_context(cannot)?;
+    drop(out);
+    beside.named().with_context(cannot)?;
+    Ok(told)
+}
+
+fn explained(error: ExportError) -> anyhow::Error {
+    match error {
+        ExportError::Io(error) => error.into(),
+        other => other.into(),
+    }
+}
+
+impl Args {
+    fn chosen_format(&self) -> anyhow::Result<Format> {
+        let named = self.output.as_deref().and_then(Format::of_name);
+        match (self.format, named, &self.output) {
+            (Some(asked), Some(named), Some(path)) if asked != named => {
+                let (path, asked, named) = (path.display(), asked.name(), named.name());
+                let message = format!(
+                    "{path} is called as {named} is, but would hold {asked}\n  \
+                     try: --format {named}, or another name"
+                );
+                Err(UsageError(message).into())
+            }
+            (None, None, Some(path)) if path != Path::new("-") && !path.starts_with("/dev") => {
+                let names: Vec<&str> = Format::all().map(Format::name).collect();
+                let message = format!(
+                    "{} does not tell the format by its end\n  try: --format {}",
+                    path.display(),
+                    names.join(", or ")
+                );
+                Err(UsageError(message).into())
+            }
+            (asked, named, _) => Ok(asked.or(named).unwrap_or(Format::Pprof)),
+        }
+    }
+
+    /// The file to write; `None` for standard output.
+    fn target(&self, format: Format) -> Option<PathBuf> {
+        match &self.output {
+            Some(path) if path == Path::new("-") => None,
+            Some(path) => Some(path.clone()),
+            None if io::stdout().is_terminal() && !format.is_text() => {
+                Some(format!("profile{}", format.end()).into())
+            }
+            None => None,
+        }
+    }
+
+    fn choice(&self, profile: &Profile) -> anyhow::Result<Choice> {
+        let mut choice = Choice {
+            pids: self.pid.clone(),
+            tids: self.tid.clone(),
+            comms: self.comms.clone(),
+            ..Choice::default()
+        };
+        for name in &self.event {
+            choice.events.push(event_of(profile, name)?);
+        }
+        if let Some(text) = &self.time {
+            choice.times = parse_time_ranges(text, profile.origin.time_range)
+                .map_err(|error| UsageError(format!("--time: {error}")))?;
+        }
+        Ok(choice)
+    }
+}
+
+/// The event of a name; a modifier that the recorder added does not matter.
+pub(crate) fn event_of(profile: &Profile, name: &str) -> anyhow::Result<EventId> {
+    let index = profile.events.iter().position(|event| {
+        let plain = event.name.split_once(':').map_or("", |(plain, _)| plain);
+        event.name == *name || plain == name
+    });
+    let Some(index) = index else {
+        let names: Vec<&str> = profile.events.iter().map(|event| &*event.name).collect();
+        let names = escape::terminal(&names.join(", ")).into_owned();
+        return Err(UsageError(format!("the recording has no such event; it has {names}")).into());
+    };
+    Ok(EventId(u16::try_from(index).unwrap_or(0)))
+}

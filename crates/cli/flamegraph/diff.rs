@@ -1,0 +1,121 @@
+//! `prof flamegraph --diff`: what changed between recordings, drawn.
+
+use super::Args;
+use crate::outcome::{Outcome, UsageError};
+use crate::runs::input;
+use prof_report::picture::{DiffOptions, Drawable, Format, diff_html, diff_svg};
+use prof_statistics::Pairing;
+use prof_symbolize::Symbolizer;
+use std::path::{Path, PathBuf};
+
+/// What is drawn of two sides.
+pub(crate) struct Drawing {
+    pub(crate) title: Option<String>,
+    pub(crate) width: Option<usize>,
+    pub(crate) min_width: f64,
+    pub(crate) is_inverted: bool,
+    pub(crate) pairing: Pairing,
+    pub(crate) format: Format,
+}
+
+impl Drawing {
+    /// The picture.
+    pub(crate) fn draw(&self, sides: &[Vec<Drawable>; 2]) -> anyhow::Result<Vec<u8>> {
+        let options = DiffOptions {
+            title: self.title.clone(),
+            width: self.width,
+            min_width: self.min_width,
+            is_inverted: self.is_inverted,
+            bound: 2.0,
+            pairing: self.pairing,
+            plain_name: &|name| prof_compare::plain_symbol(name).into_owned(),
+        };
+        let [before, after] = sides;
+        let drawn = match self.format {
+            Format::Svg => diff_svg(before, after, &options)?,
+            Format::Html => diff_html(before, after, &options)?,
+            Format::Folded => {
+                let why = "--diff draws svg or html\n  try: -o diff.svg";
+                return Err(UsageError(why.into()).into());
+            }
+        };
+        Ok(drawn.into_bytes())
+    }
+}
+
+/// The files of a side: one, or several with commas between them.
+fn files(text: &Path) -> Vec<PathBuf> {
+    let whole = vec![text.to_owned()];
+    match text.to_str() {
+        Some(list) if !text.exists() => list.split(',').map(PathBuf::from).collect(),
+        _ => whole,
+    }
+}
+
+/// Reads both sides and draws them.
+pub(super) fn drawn(args: &Args, format: Format) -> anyhow::Result<(Vec<u8>, Outcome)> {
+    let symbolizer = args.names.symbolizer();
+    let mut outcome = Outcome::Done;
+    let mut event = None;
+    let mut side = |list: &Path| -> anyhow::Result<Vec<Drawable>> {
+        let read = files(list).into_iter().map(|path| {
+            let (drawable, name, how) = one(args, &path, event.as_deref(), &symbolizer)?;
+            event.get_or_insert(name);
+            if how != Outcome::Done {
+                outcome = how;
+            }
+            Ok(drawable)
+        });
+        read.collect()
+    };
+    let sides = match args.diff.as_slice() {
+        [before, after] => [side(before)?, side(after)?],
+        _ => return Err(UsageError("--diff BEFORE AFTER".into()).into()),
+    };
+    let drawing = Drawing {
+        title: args.title.clone(),
+        width: args.width.map(|width| width as usize),
+        min_width: args.min_width.max(0.1),
+        is_inverted: args.inverted,
+        pairing: Pairing::Independent,
+        format,
+    };
+    Ok((drawing.draw(&sides)?, outcome))
+}
+
+/// An event of a recording: the one that was drawn of the others, if there were
+/// any.
+fn one(
+    args: &Args,
+    path: &Path,
+    event: Option<&str>,
+    symbolizer: &Symbolizer,
+) -> anyhow::Result<(Drawable, String, Outcome)> {
+    let input = input(path, args.input.force);
+    let (profile, outcome) = input.load(&args.names, symbolizer)?;
+    let id = match event {
+        None => args.event(&profile)?,
+        Some(name) => {
+            let found = profile.events.iter().position(|event| event.name == name);
+            let found = found.and_then(|at| u16::try_from(at).ok());
+            let missing = || {
+                let name = prof_report::escape::terminal(name).into_owned();
+                UsageError(format!(
+                    "{} has no {name}, which the recording before has\n  record both sides with the \
+                     same -e",
+                    path.display()
+                ))
+            };
+            prof_profile::EventId(found.ok_or_else(missing)?)
+        }
+    };
+    let name = profile
+        .events
+        .get(usize::from(id.0))
+        .map(|event| event.name.clone());
+    Ok((
+        Drawable::new(&profile, id),
+        name.unwrap_or_default(),
+        outcome,
+    ))
+}

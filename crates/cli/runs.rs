@@ -1,0 +1,50 @@
+//! Recordings as the tables of functions that are compared.
+
+use crate::outcome::Outcome;
+use crate::recording::Input;
+use prof_compare::Run;
+use prof_profile::{Counting, EventId, Profile};
+use prof_report::keys::{DSO, Field, SYMBOL};
+use prof_report::text::TextOptions;
+use prof_symbolize::{Detail, Symbolizer};
+use std::path::Path;
+
+/// A recording that is read for its samples.
+pub(crate) fn input(path: &Path, force: bool) -> Input {
+    Input {
+        path: path.to_owned(),
+        force,
+        shows_addresses: false,
+        counting: Some(Counting::Samples),
+        separate_callchains: false,
+        details: true,
+        branch_history: None,
+        clock: None,
+        max_stack: None,
+    }
+}
+
+/// The events of a recording that have samples, or all if none has: a table of
+/// functions of each.
+pub(crate) fn functions_of(
+    input: &Input,
+    name: &str,
+    symbolizer: &Symbolizer,
+) -> anyhow::Result<(Vec<Run>, Outcome)> {
+    let (profile, outcome) = input.load_with(Detail::Symbol, symbolizer)?;
+    let options = TextOptions {
+        sort: Some(vec![Field::Key(DSO), Field::Key(SYMBOL)]),
+        children: false,
+        ..TextOptions::default()
+    };
+    let runs = shown_events(&profile).map(|event| Run::new(name, &profile, &options, event));
+    Ok((runs.collect(), outcome))
+}
+
+/// The events with samples, or all if none has.
+pub(crate) fn shown_events(profile: &Profile) -> impl Iterator<Item = EventId> {
+    let any = profile.events.iter().any(|event| event.samples > 0);
+    let events = profile.events.iter().enumerate();
+    let shown = events.filter(move |(_, event)| event.samples > 0 || !any);
+    shown.filter_map(|(index, _)| u16::try_from(index).ok().map(EventId))
+}

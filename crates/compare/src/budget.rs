@@ -1,0 +1,593 @@
+//! Budgets: what a program may cost, and whether it is sure that it keeps to
+//! them.
+
+use crate::comparison::{ComparisonOptions, Side};
+use crate::matching::{Found, Matched, matched, place, plain_symbol};
+use crate::{Incomparable, Run, comparable};
+use prof_report::keys::SYMBOL;
+use prof_statistics::{Change, Figure, Interval, Kind, Pairing, Sides, runs_needed};
+use std::str::FromStr;
+
+/// Of a hundred times that all budgets are kept exactly, check fails once.
+const LEVEL_OF_FAILING: f64 = 0.01;
+/// Of twenty times that a budget is just not kept, it passes once.
+const LEVEL_OF_PASSING: f64 = 0.05;
+
+/// What a budget is for.
+#[derive(Debug, Clone, PartialEq)]
+enum Limit {
+    /// Functions whose names match, percent of the samples.
+    Share(String, f64),
+    /// Functions whose names match, in units of what they cost in the
+    /// baseline.
+    Cost(String, f64),
+    /// All of the program, in units of the baseline.
+    Total(f64),
+    /// Each function that the baseline has not, percent of the samples.
+    New(f64),
+}
+
+/// What something may cost at most.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Budget {
+    /// As it was written.
+    pub text: String,
+    limit: Limit,
+    /// The event that it is about; `None` for any.
+    event: Option<String>,
+}
+
+impl FromStr for Budget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "{text} is no budget\n  try: \"parse* <= 12%\"   (of the samples)\n   or: \
+                 \"parse* <= 1.1x\", \"total <= 1.05x\"   (of the baseline)\n   or: \"new <= 1%\"   \
+                 (functions that the baseline has not)"
+            )
+        };
+        let (what, most) = text
+            .split_once("<=")
+            .or_else(|| text.split_once('≤'))
+            .ok_or_else(wrong)?;
+        let (what, most) = (what.trim(), most.trim());
+        let (most, event) = match most.split_once(" of ") {
+            Some((most, "baseline")) => (most, None),
+            Some((most, event)) => (most, Some(event.trim().to_owned())),
+            None => (most, None),
+        };
+        let most = most.trim_end_matches("baseline").trim();
+        let number = |unit: &[char]| -> Option<f64> {
+            let number = most.strip_suffix(unit)?.trim().parse().ok()?;
+            (0.0..=1e6).contains(&number).then_some(number)
+        };
+        let (percent, times) = (number(&['%']), number(&['x', '×']));
+        let limit = match (what, percent, times) {
+            ("total", None, Some(times)) => Limit::Total(times),
+            ("new", Some(percent), None) => Limit::New(percent),
+            ("" | "total" | "new", ..) => return Err(wrong()),
+            (name, Some(percent), None) => Limit::Share(name.to_owned(), percent),
+            (name, None, Some(times)) => Limit::Cost(name.to_owned(), times),
+            _ => return Err(wrong()),
+        };
+        Ok(Self {
+            text: text.trim().to_owned(),
+            limit,
+            event,
+        })
+    }
+}
+
+impl Budget {
+    /// Whether it can only be judged beside a baseline.
+    pub fn needs_baseline(&self) -> bool {
+        !matches!(self.limit, Limit::Share(..))
+    }
+
+    /// Whether it is about this event.
+    pub fn is_for(&self, event: &str) -> bool {
+        let plain = event.split(':').next();
+        let own = self.event.as_deref();
+        own.is_none_or(|own| own == event || Some(own) == plain)
+    }
+}
+
+/// What may be said of a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// It is kept.
+    Passes,
+    /// It is not.
+    Fails,
+    /// Neither is sure.
+    Undecided,
+}
+
+/// How much more would decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum More {
+    /// A recording with so many samples.
+    Samples(u64),
+    /// So many recordings of each side.
+    Runs(u64),
+}
+
+/// A budget that was judged.
+#[derive(Debug, Clone)]
+pub struct Judged {
+    /// The budget, as it was written.
+    pub budget: String,
+    /// The event it was judged by.
+    pub event: String,
+    /// What may be said.
+    pub kept: Kept,
+    /// What was found: percent of the samples, or in units of the baseline.
+    pub found: f64,
+    /// Its 95 % interval.
+    pub interval: Interval,
+    /// `%` or `x`.
+    pub unit: &'static str,
+    /// What is to be known: how many functions it is about, or which one.
+    pub about: String,
+    /// What would decide.
+    pub needs: Option<More>,
+}
+
+/// The recordings that are checked, and those to compare with.
+#[derive(Debug, Clone, Copy)]
+pub struct Checked<'a> {
+    /// What they are compared with; may be empty.
+    pub baseline: &'a [Run],
+    /// What is checked.
+    pub runs: &'a [Run],
+}
+
+/// Judges budgets by runs of one event. All that fail are sure together: if
+/// all are kept exactly, one in a hundred checks fails.
+///
+/// # Errors
+/// If nothing true can be said of the recordings.
+pub fn judge(budgets: &[Budget], checked: &Checked<'_>) -> Result<Vec<Judged>, Incomparable> {
+    let before = match checked.baseline {
+        [] => checked.runs,
+        baseline => baseline,
+    };
+    comparable::check(before, checked.runs, false)?;
+    let keys = checked.runs.first().map_or(&[][..], Run::keys).to_vec();
+    let side = ComparisonOptions::default().side;
+    let (rows, _) = matched((before, checked.runs), &keys, side);
+    debug_assert_eq!(side, Side::Own);
+    let judging = Judging {
+        symbol: place(&keys, SYMBOL),
+        rows: &rows,
+        checked,
+        level: LEVEL_OF_FAILING / budgets.len().max(1) as f64,
+    };
+    Ok(budgets
+        .iter()
+        .map(|budget| judging.judged(budget))
+        .collect())
+}
+
+struct Judging<'a> {
+    symbol: Option<usize>,
+    rows: &'a [Matched],
+    checked: &'a Checked<'a>,
+    level: f64,
+}
+
+/// A difference from a limit, and how it is shown.
+struct Measured {
+    /// Found less allowed.
+    over: Change,
+    found: f64,
+    /// Of `found`, by that of `over`.
+    scale: f64,
+    unit: &'static str,
+    about: String,
+}
+
+impl Judging<'_> {
+    fn judged(&self, budget: &Budget) -> Judged {
+        let measured = match &budget.limit {
+            Limit::Share(pattern, most) => self.share(&self.named(pattern), *most),
+            Limit::Cost(pattern, most) => self.cost(&self.named(pattern), *most),
+            Limit::Total(most) => self.total(*most),
+            Limit::New(most) => return self.new_ones(budget, *most),
+        };
+        self.said(budget, measured)
+    }
+
+    /// The rows whose function has such a name.
+    fn named(&self, pattern: &str) -> Vec<&Matched> {
+        let name = |row: &&Matched| {
+            let name = self.symbol.and_then(|at| row.names.get(at));
+            name.is_some_and(|name| matches(pattern, name) || matches(pattern, &plain_symbol(name)))
+        };
+        self.rows.iter().filter(name).collect()
+    }
+
+    fn share(&self, rows: &[&Matched], most: f64) -> Measured {
+        let figures = summed(self.checked.runs, rows, |row| &row.after, |_| 100.0);
+        let over: Vec<Figure> = figures
+            .iter()
+            .map(|figure| Figure {
+                value: figure.value - most,
+                ..*figure
+            })
+            .collect();
+        let over = change(&[], &over);
+        Measured {
+            found: over.value + most,
+            over,
+            scale: 1.0,
+            unit: "%",
+            about: functions(rows.len()),
+        }
+    }
+
+    fn cost(&self, rows: &[&Matched], most: f64) -> Measured {
+        let cost = |run: &Run| run.total() / run.work;
+        let after = summed(self.checked.runs, rows, |row| &row.after, cost);
+        let before = summed(self.checked.baseline, rows, |row| &row.before, cost);
+        over(&before, &after, most, functions(rows.len()))
+    }
+
+    fn total(&self, most: f64) -> Measured {
+        let figures = |runs: &[Run]| -> Vec<Figure> {
+            let figure = |run: &Run| {
+                let value = run.total() / run.work;
+                Figure {
+                    value,
+                    variance: (value / run.samples().max(1) as f64).powi(2),
+                }
+            };
+            runs.iter().map(figure).collect()
+        };
+        let (before, after) = (figures(self.checked.baseline), figures(self.checked.runs));
+        let mut measured = over(&before, &after, most, "all samples".to_owned());
+        if measured.over.kind == Kind::TheseRuns {
+            // How much two runs differ decides, and is not known.
+            measured.over.error = f64::INFINITY;
+            measured.over.deviation = f64::NAN;
+        }
+        measured
+    }
+
+    /// Functions that the baseline has not: the worst of them decides.
+    fn new_ones(&self, budget: &Budget, most: f64) -> Judged {
+        let is_new = |row: &&Matched| {
+            let samples: u64 = row.before.iter().map(|run| run.samples).sum();
+            samples == 0 && row.after.iter().any(|run| run.samples > 0)
+        };
+        let candidates: Vec<&Matched> = self.rows.iter().filter(is_new).collect();
+        let strict = Self {
+            level: self.level / candidates.len().max(1) as f64,
+            ..*self
+        };
+        let judged = candidates.into_iter().map(|row| {
+            let mut measured = self.share(&[row], most);
+            let name = self.symbol.and_then(|at| row.shown.get(at));
+            measured.about = name.map_or_else(String::new, |name| name.trim().to_owned());
+            if self.checked.baseline.len() + self.checked.runs.len() < 3 {
+                measured.over.error = f64::INFINITY;
+            }
+            strict.said(budget, measured)
+        });
+        let worst = judged.max_by(|a, b| {
+            let rank = |kept: Kept| match kept {
+                Kept::Fails => 2,
+                Kept::Undecided => 1,
+                Kept::Passes => 0,
+            };
+            rank(a.kept)
+                .cmp(&rank(b.kept))
+                .then(a.found.total_cmp(&b.found))
+        });
+        worst.unwrap_or_else(|| Judged {
+            about: "no new function".to_owned(),
+            ..self.said(budget, self.share(&[], most))
+        })
+    }
+
+    fn said(&self, budget: &Budget, measured: Measured) -> Judged {
+        let Measured {
+            over,
+            found,
+            scale,
+            unit,
+            about,
+        } = measured;
+        let kept = if over.p_of_at_most(0.0) <= self.level {
+            Kept::Fails
+        } else if over.p_of_at_least(0.0) <= LEVEL_OF_PASSING {
+            Kept::Passes
+        } else {
+            Kept::Undecided
+        };
+        let half = over.interval(0.95).half_width() * scale;
+        let of_one = self.checked.runs.len() < 2 && !budget.needs_baseline();
+        Judged {
+            budget: budget.text.clone(),
+            event: self
+                .checked
+                .runs
+                .first()
+                .map_or_else(String::new, |run| run.event.clone()),
+            kept,
+            found,
+            interval: Interval {
+                low: (found - half).max(0.0),
+                high: found + half,
+            },
+            unit,
+            about,
+            needs: (kept == Kept::Undecided)
+                .then(|| self.needs(&over, of_one))
+                .flatten(),
+        }
+    }
+
+    /// What would decide in nine of ten cases, if all is as it seems.
+    fn needs(&self, over: &Change, of_one: bool) -> Option<More> {
+        let level = if over.value > 0.0 {
+            2.0 * self.level
+        } else {
+            2.0 * LEVEL_OF_PASSING
+        };
+        if !over.error.is_finite() {
+            return Some(More::Runs(3));
+        }
+        let units = runs_needed(over.deviation, over.value, level)?;
+        // The formula is for the difference of two sides.
+        match of_one {
+            true => {
+                let samples: u64 = self.checked.runs.iter().map(Run::samples).sum();
+                Some(More::Samples(
+                    samples.saturating_mul(units.div_ceil(2).max(2)),
+                ))
+            }
+            false => Some(More::Runs(units.max(self.checked.runs.len() as u64 + 1))),
+        }
+    }
+}
+
+fn functions(count: usize) -> String {
+    match count {
+        0 => "no function has this name".to_owned(),
+        1 => "1 function".to_owned(),
+        count => format!("{count} functions"),
+    }
+}
+
+/// By how much what is found lies over `most` times the baseline.
+fn over(before: &[Figure], after: &[Figure], most: f64, about: String) -> Measured {
+    let allowed: Vec<Figure> = before
+        .iter()
+        .map(|figure| Figure {
+            value: figure.value * most,
+            variance: figure.variance * most * most,
+        })
+        .collect();
+    let mean = |side: &[Figure]| {
+        let sum: f64 = side.iter().map(|figure| figure.value).sum();
+        sum / side.len().max(1) as f64
+    };
+    let whole = mean(before).max(f64::MIN_POSITIVE);
+    let found = mean(after) / whole;
+    Measured {
+        over: change(&allowed, after),
+        found: if mean(before) > 0.0 { found } else { f64::NAN },
+        scale: 1.0 / whole,
+        unit: "x",
+        about,
+    }
+}
+
+fn change(before: &[Figure], after: &[Figure]) -> Change {
+    let sides = Sides {
+        before,
+        after,
+        pairing: Pairing::Independent,
+    };
+    sides.change(None)
+}
+
+/// What rows show together, by run, in the unit that `of` gives a whole run.
+fn summed<'m>(
+    runs: &[Run],
+    rows: &[&'m Matched],
+    side: impl Fn(&'m Matched) -> &'m Vec<Found>,
+    of: impl Fn(&Run) -> f64,
+) -> Vec<Figure> {
+    let one = |(at, run): (usize, &Run)| {
+        let factor = of(run);
+        let nothing = run.measured.nothing.figure();
+        let start = Figure {
+            value: 0.0,
+            variance: if rows.is_empty() {
+                nothing.variance
+            } else {
+                0.0
+            },
+        };
+        let sum = rows
+            .iter()
+            .filter_map(|row| side(row).get(at))
+            .fold(start, |sum, found| Figure {
+                value: sum.value + found.share.value,
+                // Of two parts of a whole it is less.
+                variance: sum.variance + found.share.variance,
+            });
+        Figure {
+            value: sum.value * factor,
+            variance: sum.variance * factor * factor,
+        }
+    };
+    runs.iter().enumerate().map(one).collect()
+}
+
+/// Whether a name is what a pattern with `*` and `?` says.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
+    let (mut at, mut of) = (0, 0);
+    // Where the last star stands, and how much it takes.
+    let mut star: Option<(usize, usize)> = None;
+    while of < name.len() {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at, of));
+                at += 1;
+            }
+            Some(letter) if *letter == '?' || Some(letter) == name.get(of) => {
+                at += 1;
+                of += 1;
+            }
+            _ => match star.as_mut() {
+                Some((place, taken)) => {
+                    *taken += 1;
+                    (at, of) = (*place + 1, *taken);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern.iter().skip(at).all(|letter| *letter == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Budget, Checked, Judged, Kept, More, judge, matches};
+    use crate::comparison::tests::{run, sides};
+
+    fn judged(text: &str, checked: &Checked<'_>) -> Judged {
+        let budgets: Vec<Budget> = vec![text.parse().unwrap()];
+        judge(&budgets, checked).unwrap().remove(0)
+    }
+
+    #[test]
+    fn budgets_are_written_as_one_says_them() {
+        for right in [
+            "parse* <= 12%",
+            "a::b ≤ 0.5 %",
+            "f<int> <= 1.1x",
+            "total <= 1.05 × baseline",
+            "new <= 1% of cpu-clock",
+        ] {
+            assert!(right.parse::<Budget>().is_ok(), "{right}");
+        }
+        for wrong in [
+            "",
+            "parse",
+            "f <= 3",
+            "total <= 5%",
+            "new <= 2x",
+            "<= 3%",
+            "f <= -1%",
+            "f <= NaN%",
+        ] {
+            let said = wrong.parse::<Budget>().unwrap_err();
+            assert!(said.contains("is no budget"), "{said}");
+        }
+        let budget: Budget = "f <= 3% of cpu-clock".parse().unwrap();
+        assert!(budget.is_for("cpu-clock:u") && !budget.is_for("cycles"));
+    }
+
+    #[test]
+    fn patterns_have_stars() {
+        assert!(
+            matches("parse*", "parse_header")
+                && matches("*::f", "a::b::f")
+                && matches("a?c*", "abc")
+        );
+        assert!(!matches("parse", "parse_header") && !matches("*x", "abc") && matches("**", ""));
+    }
+
+    #[test]
+    fn shares_of_one_recording_pass_fail_or_need_more() {
+        let runs = [run("a", &[("app:f", 400), ("app:g", 100)])];
+        let checked = Checked {
+            baseline: &[],
+            runs: &runs,
+        };
+        assert_eq!(judged("f <= 95%", &checked).kept, Kept::Passes);
+        assert_eq!(judged("f <= 40%", &checked).kept, Kept::Fails);
+        let close = judged("? <= 100%", &checked);
+        assert!(close.found == 100.0, "{close:?}");
+        let none = judged("nothing <= 1%", &checked);
+        assert_eq!(
+            (none.kept, none.about.as_str()),
+            (Kept::Passes, "no function has this name")
+        );
+        // By chance here and there: not sure.
+        let parts: Vec<(&str, u64)> = (0..40)
+            .map(|at| {
+                if at % 3 == 0 {
+                    ("app:f", 1)
+                } else {
+                    ("app:g", 1)
+                }
+            })
+            .collect();
+        let few = [run("a", &parts)];
+        let checked = Checked {
+            baseline: &[],
+            runs: &few,
+        };
+        let open = judged("f <= 33%", &checked);
+        assert!(open.kept == Kept::Undecided, "{open:?}");
+    }
+
+    #[test]
+    fn a_baseline_of_several_runs_decides_and_of_one_does_not() {
+        let (before, after) = sides(130);
+        let checked = Checked {
+            baseline: &before,
+            runs: &after,
+        };
+        assert_eq!(judged("total <= 1.05x", &checked).kept, Kept::Fails);
+        assert_eq!(judged("total <= 1.3x", &checked).kept, Kept::Passes);
+        assert_eq!(judged("g <= 1.1x", &checked).kept, Kept::Fails);
+        assert_eq!(judged("f <= 1.1x", &checked).kept, Kept::Passes);
+        assert_eq!(judged("new <= 1%", &checked).kept, Kept::Passes);
+        let checked = Checked {
+            baseline: &before[..1],
+            runs: &after[..1],
+        };
+        let open = judged("total <= 1.05x", &checked);
+        assert_eq!(
+            (open.kept, open.needs),
+            (Kept::Undecided, Some(More::Runs(3)))
+        );
+    }
+
+    #[test]
+    fn a_new_function_is_named() {
+        let (before, _) = sides(100);
+        let after: Vec<_> = [5, 7, 6]
+            .iter()
+            .map(|more| {
+                run(
+                    "n",
+                    &[
+                        ("app:f", 500 + more),
+                        ("app:g", 300),
+                        ("app:added", 90 + more),
+                    ],
+                )
+            })
+            .collect();
+        let checked = Checked {
+            baseline: &before,
+            runs: &after,
+        };
+        let found = judged("new <= 1%", &checked);
+        assert!(
+            found.kept == Kept::Fails && found.about.contains("added"),
+            "{found:?}"
+        );
+    }
+}

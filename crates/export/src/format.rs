@@ -1,0 +1,198 @@
+//! The formats, and what each is called.
+
+use crate::choice::{Choice, Chosen};
+use crate::{callgrind, firefox, folded, otlp, pprof, speedscope};
+use prof_profile::Profile;
+use std::io::{self, Write};
+use std::path::Path;
+use thiserror::Error;
+
+/// A format of another tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// pprof's, gzipped.
+    Pprof,
+    /// The Firefox Profiler's processed JSON, gzipped.
+    Firefox,
+    /// speedscope's JSON.
+    Speedscope,
+    /// Callgrind's, for KCachegrind and `callgrind_annotate`.
+    Callgrind,
+    /// OpenTelemetry's profiles, `v1development`.
+    Otlp,
+    /// Folded stacks: a line of text each.
+    Folded,
+}
+
+type Writer = fn(&Chosen<'_>, &mut dyn Write) -> Result<Vec<String>, ExportError>;
+
+/// All there is to know about a format.
+struct Spec {
+    format: Format,
+    /// What it is called.
+    name: &'static str,
+    /// How names of files end, the usual end first.
+    ends: &'static [&'static str],
+    /// Who opens it.
+    about: &'static str,
+    /// What of a recording it has no place for.
+    left_out: &'static str,
+    write: Writer,
+}
+
+/// The formats, in the order of help. A new one is a file and an entry here.
+const SPECS: &[Spec] = &[
+    Spec {
+        format: Format::Pprof,
+        name: "pprof",
+        ends: &[".pb.gz", ".pprof"],
+        about: "go tool pprof, Pyroscope, Parca, Perfetto, speedscope",
+        left_out: "when and on which CPU each sample was taken, and why stacks end",
+        write: pprof::write,
+    },
+    Spec {
+        format: Format::Firefox,
+        name: "firefox",
+        ends: &[".firefox.json.gz", ".profile.json.gz", ".firefox"],
+        about: "profiler.firefox.com, profiler-cli, a track for each thread and event",
+        left_out: "CPUs, why stacks end, units of events that are not time",
+        write: firefox::write,
+    },
+    Spec {
+        format: Format::Speedscope,
+        name: "speedscope",
+        ends: &[".speedscope.json", ".speedscope"],
+        about: "speedscope.app, a profile for each thread and event",
+        left_out: "addresses, modules of functions with a source file, CPUs, the time between samples",
+        write: speedscope::write,
+    },
+    Spec {
+        format: Format::Callgrind,
+        name: "callgrind",
+        ends: &[".callgrind", ".callgrind.out"],
+        about: "KCachegrind, QCachegrind, callgrind_annotate",
+        left_out: "threads, times, CPUs, and stacks beyond who called whom",
+        write: callgrind::write,
+    },
+    Spec {
+        format: Format::Otlp,
+        name: "otlp",
+        ends: &[".otlp"],
+        about: "OpenTelemetry collectors, protocol v1development",
+        left_out: "CPUs, why stacks end, and times where the recording has no wall clock",
+        write: otlp::v1development::write,
+    },
+    Spec {
+        format: Format::Folded,
+        name: "folded",
+        ends: &[".folded", ".collapsed"],
+        about: "scripts and other flame graphs, a line a stack",
+        left_out: "times, CPUs, modules, addresses, the number of samples",
+        write: folded::write,
+    },
+];
+
+/// Why there is no export.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// No sample was chosen.
+    #[error("there is nothing to export: {}", match .hidden {
+        0 => "the recording has no samples".to_owned(),
+        hidden => format!("the options leave out all {hidden} samples"),
+    })]
+    Nothing {
+        /// How many samples there are.
+        hidden: usize,
+    },
+    /// The output cannot be written to.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Writes the chosen samples of a profile in a format. What the format could
+/// not hold of them beyond [`Format::left_out`] comes back in words.
+///
+/// # Errors
+/// If there is nothing to write, or `out` cannot be written to.
+pub fn export(
+    profile: &Profile,
+    format: Format,
+    choice: &Choice,
+    out: &mut dyn Write,
+) -> Result<Vec<String>, ExportError> {
+    let chosen = Chosen::new(profile, choice);
+    if chosen.rows().next().is_none() {
+        let hidden = profile.samples.len();
+        return Err(ExportError::Nothing { hidden });
+    }
+    (format.spec().write)(&chosen, out)
+}
+
+impl Format {
+    /// All formats, in the order of help.
+    pub fn all() -> impl Iterator<Item = Self> {
+        SPECS.iter().map(|spec| spec.format)
+    }
+
+    fn spec(self) -> &'static Spec {
+        let found = SPECS.iter().find(|spec| spec.format == self);
+        found.expect("each format has its entry")
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        self.spec().name
+    }
+
+    /// How names of its files end, with the dot.
+    pub fn end(self) -> &'static str {
+        self.spec().ends.first().copied().unwrap_or_default()
+    }
+
+    /// Who opens it, in a few words.
+    pub fn about(self) -> &'static str {
+        self.spec().about
+    }
+
+    /// What of a recording it has no place for, in words that follow "it does
+    /// not hold".
+    pub fn left_out(self) -> &'static str {
+        self.spec().left_out
+    }
+
+    /// Whether it is text that may be shown in a terminal.
+    pub fn is_text(self) -> bool {
+        matches!(self, Self::Folded | Self::Callgrind)
+    }
+
+    /// The format that a file's name tells by its end.
+    pub fn of_name(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        if name.starts_with("callgrind.out") {
+            return Some(Self::Callgrind);
+        }
+        let mut specs = SPECS.iter();
+        let spec = specs.find(|spec| spec.ends.iter().any(|end| name.ends_with(end)))?;
+        Some(spec.format)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Format;
+    use std::path::Path;
+
+    #[test]
+    fn a_name_tells_its_format() {
+        let of = |name: &str| Format::of_name(Path::new(name));
+        assert_eq!(of("x/cpu.pb.gz"), Some(Format::Pprof));
+        assert_eq!(of("a.speedscope.json"), Some(Format::Speedscope));
+        assert_eq!(of("callgrind.out.prof"), Some(Format::Callgrind));
+        assert_eq!(of("a.json"), None);
+        for format in Format::all() {
+            let name = format!("a{}", format.end());
+            assert_eq!(of(&name), Some(format), "{name}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! A profile as files of other tools.
+//!
+//! You give a profile, a [`Format`] and what of it to take; the file is written
+//! as the profile is gone through, with no second copy of it in memory. Totals,
+//! weights of functions and numbers of samples in the file are those of the
+//! profile; what a format has no place for is said in words.
+//!
+//! ```
+//! use prof_export::{Choice, ExportError, Format, export};
+//!
+//! let profile = prof_profile::Profile::default();
+//! let mut file = Vec::new();
+//! let written = export(&profile, Format::Pprof, &Choice::default(), &mut file);
+//! assert!(matches!(written, Err(ExportError::Nothing { hidden: 0 })));
+//! ```
+//!
+//! Limits: weights over `i64::MAX` are that much. Names are written as they
+//! were recorded, escaped as the format asks for.
+#![forbid(unsafe_code)]
+
+mod callgrind;
+mod choice;
+mod firefox;
+mod folded;
+mod format;
+mod otlp;
+mod pprof;
+mod protobuf;
+mod speedscope;
+mod thinned;
+mod used;
+
+pub use choice::Choice;
+pub use format::{ExportError, Format, export};

@@ -1,0 +1,283 @@
+//! pprof's format, see `proto/profile.proto` of google/pprof.
+
+use crate::ImportError;
+use crate::builder::{Builder, Call, Place};
+use crate::protobuf::{Fields, Value};
+use prof_profile::{DsoId, EventId, LocationId, Profile, Sample, TaskId};
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+
+/// Whether bytes begin as a profile: with types of values or samples, which
+/// are messages that begin with a field that they have. Go writes times and
+/// periods before.
+pub(crate) fn is_one(bytes: &[u8]) -> bool {
+    let mut fields = Fields::new(bytes);
+    for _ in 0..5 {
+        match fields.bytes() {
+            [0x0a, length, 0x08 | 0x10, ..] => return *length < 16,
+            [0x12, _, 0x08 | 0x0a, ..] => return true,
+            [0x48 | 0x50 | 0x60 | 0x70, ..] | [0x5a, 0..16, ..] => {}
+            _ => return false,
+        }
+        if fields.next().is_err() {
+            return false;
+        }
+    }
+    false
+}
+
+/// The tables of a profile, by the numbers that others name their rows by.
+#[derive(Default)]
+struct Tables<'b> {
+    texts: Vec<Cow<'b, str>>,
+    /// Name and unit.
+    types: Vec<(u64, u64)>,
+    samples: Vec<Fields<'b>>,
+    mappings: FxHashMap<u64, u64>,
+    /// The path of the first one.
+    first_mapping: Option<u64>,
+    locations: FxHashMap<u64, Fields<'b>>,
+    /// Name and file.
+    functions: FxHashMap<u64, (u64, u64)>,
+    time: u64,
+    default_type: u64,
+}
+
+impl<'b> Tables<'b> {
+    fn read(bytes: &'b [u8]) -> Result<Self, ImportError> {
+        let mut tables = Self::default();
+        let mut fields = Fields::new(bytes);
+        while let Some((number, value)) = fields.next()? {
+            match (number, value) {
+                (1, Value::Bytes(it)) => {
+                    let [name, unit] = numbers(it, [1, 2])?;
+                    tables.types.push((name, unit));
+                }
+                (2, Value::Bytes(it)) => tables.samples.push(it),
+                (3, Value::Bytes(it)) => {
+                    let [id, path] = numbers(it, [1, 5])?;
+                    tables.mappings.insert(id, path);
+                    tables.first_mapping.get_or_insert(path);
+                }
+                (4, Value::Bytes(it)) => {
+                    let [id] = numbers(it, [1])?;
+                    tables.locations.insert(id, it);
+                }
+                (5, Value::Bytes(it)) => {
+                    let [id, name, file] = numbers(it, [1, 2, 4])?;
+                    tables.functions.insert(id, (name, file));
+                }
+                (6, Value::Bytes(it)) => tables.texts.push(String::from_utf8_lossy(it.bytes())),
+                (9, it) => tables.time = it.number(),
+                (14, it) => tables.default_type = it.number(),
+                _ => {}
+            }
+        }
+        Ok(tables)
+    }
+
+    fn text(&self, index: u64) -> &str {
+        let text = usize::try_from(index)
+            .ok()
+            .and_then(|index| self.texts.get(index));
+        text.map_or("", |text| text)
+    }
+}
+
+/// The numbers of some fields of a message.
+fn numbers<const N: usize>(fields: Fields<'_>, wanted: [u64; N]) -> Result<[u64; N], ImportError> {
+    let mut found = [0; N];
+    let mut fields = fields;
+    while let Some((number, value)) = fields.next()? {
+        for (slot, _) in found.iter_mut().zip(wanted).filter(|(_, it)| *it == number) {
+            *slot = value.number();
+        }
+    }
+    Ok(found)
+}
+
+/// Reads a profile. Types of values are events; one that is called samples,
+/// as in Go's profiles of time, tells how many samples the next one is of.
+pub(crate) fn read(bytes: &[u8], name: &str) -> Result<Profile, ImportError> {
+    let tables = Tables::read(bytes)?;
+    let mut reader = Reader {
+        comm: program(&tables, name),
+        tables: &tables,
+        builder: Builder::default(),
+        events: Vec::new(),
+        locations: FxHashMap::default(),
+    };
+    reader.events();
+    let mut samples = tables.samples.clone();
+    for sample in samples.drain(..) {
+        reader.sample(sample)?;
+    }
+    reader.builder.finish("pprof profile")
+}
+
+/// What the threads are called where nothing tells it: the program.
+fn program(tables: &Tables<'_>, name: &str) -> String {
+    let path = tables.first_mapping.map_or("", |path| tables.text(path));
+    let last = path.rsplit('/').next().unwrap_or_default();
+    if last.is_empty() {
+        name.to_owned()
+    } else {
+        last.to_owned()
+    }
+}
+
+struct Reader<'a, 'b> {
+    tables: &'a Tables<'b>,
+    comm: String,
+    builder: Builder,
+    /// Events: index of the value, and of the one that counts its samples.
+    events: Vec<(EventId, usize, Option<usize>)>,
+    locations: FxHashMap<u64, LocationId>,
+}
+
+impl Reader<'_, '_> {
+    fn events(&mut self) {
+        let types = &self.tables.types;
+        let is_count = |index: usize| {
+            types.get(index).is_some_and(|(name, unit)| {
+                let name = self.tables.text(*name);
+                (name == "samples" || name.starts_with("samples:"))
+                    && self.tables.text(*unit) == "count"
+            })
+        };
+        let mut order: Vec<usize> = (0..types.len()).collect();
+        // What the profile wants to be shown comes first.
+        order.sort_by_key(|&index| {
+            types.get(index).map(|it| it.0) != Some(self.tables.default_type)
+        });
+        for index in order {
+            if is_count(index) && index + 1 < types.len() {
+                continue;
+            }
+            let Some(&(name, unit)) = types.get(index) else {
+                continue;
+            };
+            let is_time = self.tables.text(unit) == "nanoseconds";
+            let event = self.builder.event(self.tables.text(name), is_time);
+            let count = index.checked_sub(1).filter(|&before| is_count(before));
+            self.events.push((event, index, count));
+        }
+    }
+
+    fn sample(&mut self, mut fields: Fields<'_>) -> Result<(), ImportError> {
+        let (mut locations, mut values) = (Vec::new(), Vec::new());
+        let mut task = None;
+        let labels = fields;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => value.numbers(&mut locations)?,
+                2 => value.numbers(&mut values)?,
+                3 if task.is_none() => task = Some(self.task(labels)?),
+                _ => {}
+            }
+        }
+        let task = task.unwrap_or_else(|| self.builder.task(0, 0, &self.comm));
+        let mut stack = Vec::with_capacity(locations.len());
+        for &id in locations.iter().rev() {
+            stack.push(self.location(id)?);
+        }
+        let stack = self.builder.stack(stack.into_iter());
+        for &(event, index, count) in &self.events {
+            // Differences of profiles have values below zero.
+            let at = |index: usize| values.get(index).map_or(0, |&it| (it as i64).max(0) as u64);
+            let (period, count) = (at(index), count.map_or(1, at));
+            if period == 0 && (count == 0 || self.events.len() > 1) {
+                continue;
+            }
+            let sample = Sample {
+                time: 0,
+                period,
+                task,
+                stack,
+                cpu: None,
+                event,
+                wait: None,
+            };
+            self.builder.samples(sample, count);
+        }
+        Ok(())
+    }
+
+    /// Who ran, by the labels of a sample.
+    fn task(&mut self, mut sample: Fields<'_>) -> Result<TaskId, ImportError> {
+        let (mut pid, mut tid) = (0, 0);
+        let mut comm = self.comm.clone();
+        while let Some((number, value)) = sample.next()? {
+            let (3, Value::Bytes(label)) = (number, value) else {
+                continue;
+            };
+            let [key, text, number] = numbers(label, [1, 2, 3])?;
+            let number = i32::try_from(number as i64).unwrap_or(-1);
+            match self.tables.text(key) {
+                "pid" | "process_id" => pid = number,
+                "tid" | "thread_id" => tid = number,
+                "comm" | "thread" | "thread_name" if text != 0 => {
+                    comm = self.tables.text(text).to_owned();
+                }
+                _ => {}
+            }
+        }
+        Ok(self.builder.task(pid, tid, &comm))
+    }
+
+    fn location(&mut self, id: u64) -> Result<LocationId, ImportError> {
+        if let Some(&known) = self.locations.get(&id) {
+            return Ok(known);
+        }
+        let (mut mapping, mut address) = (0, 0);
+        let mut lines: Vec<(u64, u64)> = Vec::new();
+        if let Some(mut fields) = self.tables.locations.get(&id).copied() {
+            while let Some((number, value)) = fields.next()? {
+                match (number, value) {
+                    (2, it) => mapping = it.number(),
+                    (3, it) => address = it.number(),
+                    (4, Value::Bytes(it)) => {
+                        let [function, line] = numbers(it, [1, 2])?;
+                        lines.push((function, line));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let tables = self.tables;
+        let calls: Vec<Call<'_>> = lines
+            .iter()
+            .map(|(function, line)| {
+                let known = tables.functions.get(function).copied();
+                let (name, file) = known.unwrap_or_default();
+                Call {
+                    name: tables.text(name),
+                    file: tables.text(file),
+                    line: u32::try_from(*line).unwrap_or(0),
+                }
+            })
+            .collect();
+        let dso: DsoId = {
+            let path = tables.mappings.get(&mapping).copied();
+            self.builder.dso(path.map_or("", |path| tables.text(path)))
+        };
+        let location = self.builder.location(Place { dso, address }, &calls);
+        self.locations.insert(id, location);
+        Ok(location)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_one;
+
+    #[test]
+    fn profiles_begin_with_types_or_with_what_go_writes_before() {
+        assert!(is_one(b"\x0a\x04\x08\x01\x10\x02"));
+        let time = b"\x48\xab\x9e\xbf\xd3\x91\xad\xa1\xf5\x18\x0a\x04\x08\x01\x10\x02";
+        assert!(is_one(time), "a CPU profile of Go");
+        let period = b"\x5a\x04\x08\x01\x10\x02\x60\x01\x0a\x04\x08\x03\x10\x04";
+        assert!(is_one(period), "a heap profile of Go");
+        assert!(!is_one(b"Hello, world") && !is_one(b"\n\nmain;work 1\n"));
+    }
+}

@@ -1,0 +1,319 @@
+//! Frames by the names that their runtime knows: what it interprets has no
+//! address of its own, and what it compiled is in no file.
+//!
+//! A method that is interpreted gets an address where no process can have
+//! anything, one for each name, in place of the interpreter's. `MMAP2` records
+//! tell the names of those and of compiled methods, as mappings of `[java] NAME`:
+//! readers that know nothing of it show that, and perf passes over it.
+
+use super::{Chains, ThreadSample};
+use crate::memory::TargetMemory;
+use crate::outer::Known;
+use crate::processes::Processes;
+use crate::stacks::{OpenFile, Runtimes};
+use prof_runtimes::{Memory, RuntimeCode};
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+use std::path::Path;
+
+/// Addresses of names begin here: no address of a process, nor of a kernel.
+const FIRST: u64 = 1 << 60;
+/// What names of mappings begin with that are those of Java methods.
+const JAVA: &str = "[java] ";
+/// What is shown where the method cannot be told.
+const INTERPRETER: &str = "Interpreter";
+/// Addresses of one name.
+const EACH: u64 = 1 << 16;
+/// Most names, and most ranges of one process, that are told.
+const MAX_NAMES: usize = 1 << 20;
+/// Most processes of which it is known what was told.
+const MAX_PROCESSES: usize = 1 << 12;
+/// Most words read from the running process for one sample.
+const MAX_READ: usize = 512;
+/// Most words whose content is remembered.
+const MAX_SEEN: usize = 1 << 16;
+/// How far below the frame pointer an interpreted frame has its method.
+const METHOD: u64 = 24;
+/// Number of the register that holds the method on entry.
+const RBX: u8 = 3;
+
+/// A frame of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FrameAt {
+    pub(super) pc: u64,
+    /// Its frame pointer register; 0 if that is lost.
+    pub(super) fp: u64,
+}
+
+impl FrameAt {
+    pub(super) fn of(frame: &Known) -> Self {
+        Self {
+            pc: frame.pc,
+            fp: frame.fp,
+        }
+    }
+}
+
+/// A range of addresses that a name is for, to be told as a mapping.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NamedRange {
+    pub(crate) start: u64,
+    pub(crate) length: u64,
+    pub(crate) path: String,
+}
+
+/// Names so far.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    ids: FxHashMap<String, u64>,
+    told: FxHashMap<i32, Told>,
+    /// By thread and address: what a word held, and in which drain.
+    seen: FxHashMap<(i32, u64), (u64, u64)>,
+    pending: Vec<NamedRange>,
+}
+
+/// What was told of a process.
+#[derive(Debug)]
+struct Told {
+    /// The version of its mappings then: later ones may lie over it.
+    version: u64,
+    /// By first address: the name.
+    ranges: FxHashMap<u64, Box<str>>,
+    /// It writes a perf map, which names its compiled code.
+    has_map: bool,
+}
+
+impl Names {
+    /// The ranges to be told before the latest chain.
+    pub(super) fn take(&mut self) -> Vec<NamedRange> {
+        std::mem::take(&mut self.pending)
+    }
+
+    /// The address of a name.
+    fn address(&mut self, name: &str) -> Option<u64> {
+        if let Some(&id) = self.ids.get(name) {
+            return Some(FIRST + id * EACH);
+        }
+        if self.ids.len() >= MAX_NAMES {
+            return None;
+        }
+        let id = self.ids.len() as u64;
+        self.ids.insert(name.to_owned(), id);
+        Some(FIRST + id * EACH)
+    }
+
+    /// The address of a name of what a runtime interprets, which is told.
+    pub(super) fn told_as(
+        &mut self,
+        process: (i32, u64),
+        (runtime, name): (&str, &str),
+    ) -> Option<u64> {
+        let address = self.address(name)?;
+        self.tell(process, address..address + EACH, (runtime, name));
+        Some(address)
+    }
+
+    /// What was told of a process whose mappings have this version.
+    fn told(&mut self, (pid, version): (i32, u64)) -> &mut Told {
+        if self.told.len() >= MAX_PROCESSES && !self.told.contains_key(&pid) {
+            self.told.clear();
+        }
+        let told = self.told.entry(pid).or_insert_with(|| Told {
+            // No space has this one.
+            version: u64::MAX,
+            ranges: FxHashMap::default(),
+            has_map: false,
+        });
+        if told.version != version {
+            *told = Told {
+                version,
+                ranges: FxHashMap::default(),
+                has_map: Path::new(&format!("/tmp/perf-{pid}.map")).exists(),
+            };
+        }
+        told
+    }
+
+    /// Tells a range unless that was done.
+    fn tell(&mut self, process: (i32, u64), range: Range<u64>, (runtime, name): (&str, &str)) {
+        let told = self.told(process);
+        let (start, length) = (range.start, range.end.saturating_sub(range.start));
+        // By name, too: methods are made anew where others were.
+        let is_known = told.ranges.get(&start).is_some_and(|told| **told == *name);
+        if is_known || told.ranges.len() >= MAX_NAMES {
+            return;
+        }
+        told.ranges.insert(start, name.into());
+        self.pending.push(NamedRange {
+            start,
+            length,
+            path: format!("{runtime}{name}"),
+        });
+    }
+
+    /// Reads the methods that were not copied. What is there now is believed
+    /// if it was there in an earlier drain, too.
+    fn read(
+        &mut self,
+        sample: &ThreadSample<'_>,
+        drain: u64,
+        memory: &impl TargetMemory,
+        methods: &mut [Method],
+    ) {
+        let wanted = |method: &Method| match method {
+            Method::At(slot) => Some(*slot),
+            _ => None,
+        };
+        let slots: Vec<u64> = methods.iter().filter_map(wanted).take(MAX_READ).collect();
+        if slots.is_empty() {
+            return;
+        }
+        if self.seen.len() >= MAX_SEEN {
+            self.seen.clear();
+        }
+        let mut words = vec![0; slots.len()];
+        let got = memory.read_words(sample.state.pid, &slots, &mut words);
+        let unread = methods.iter_mut().filter(|method| wanted(method).is_some());
+        for (method, (&slot, &word)) in unread.zip(slots.iter().zip(&words).take(got)) {
+            let seen = self.seen.entry((sample.tid, slot)).or_insert((word, drain));
+            if seen.0 != word {
+                *seen = (word, drain);
+            }
+            *method = match seen.1 < drain {
+                true => Method::Is(word),
+                false => Method::Unknown,
+            };
+        }
+    }
+}
+
+/// The memory of a process as it is now.
+pub(super) struct Now<'a, M> {
+    pub(super) memory: &'a M,
+    pub(super) pid: i32,
+}
+
+impl<M: TargetMemory> Memory for Now<'_, M> {
+    fn read(&mut self, address: u64, out: &mut [u8]) -> usize {
+        self.memory.read(self.pid, address, out)
+    }
+}
+
+impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
+    /// Puts the frames of a sample into `out`, those of interpreted methods by
+    /// their names' addresses.
+    pub(super) fn name(
+        &mut self,
+        processes: &Processes,
+        sample: &ThreadSample<'_>,
+        frames: &[FrameAt],
+        out: &mut Vec<u64>,
+    ) {
+        out.extend(frames.iter().map(|frame| frame.pc));
+        let pid = sample.state.pid;
+        if !self.stacks.runtimes.has(pid) {
+            return;
+        }
+        let process = (pid, processes.versions(pid).1);
+        let mut memory = Now {
+            memory: &self.memory,
+            pid,
+        };
+        let runtimes = &mut self.stacks.runtimes;
+        let codes = codes(runtimes, (pid, frames), &mut memory);
+        let mut methods = methods(sample, frames, &codes);
+        self.names
+            .read(sample, self.drain, &self.memory, &mut methods);
+        for (index, ((code, method), out)) in codes.iter().zip(&methods).zip(out).enumerate() {
+            let Some(code) = code else {
+                continue;
+            };
+            let at = out.wrapping_sub(u64::from(index > 0));
+            if let RuntimeCode::Interpreter { .. } = code {
+                let name = match method {
+                    Method::Is(method) => runtimes.method_name(pid, *method, &mut memory),
+                    _ => None,
+                };
+                let name = name.unwrap_or(INTERPRETER);
+                if let Some(address) = self.names.told_as(process, (JAVA, name)) {
+                    // Readers look up what is before a return address.
+                    *out = address + 1;
+                }
+                continue;
+            }
+            if self.names.told(process).has_map {
+                continue;
+            }
+            if let (RuntimeCode::Compiled { start, end, .. }, Method::Is(method)) = (code, method) {
+                let range = *start..*end;
+                if let Some(name) = runtimes.method_name(pid, *method, &mut memory) {
+                    self.names.tell(process, range, (JAVA, name));
+                }
+            } else if let Some((range, name)) = runtimes.block(pid, at, &mut memory) {
+                self.names.tell(process, range.clone(), (JAVA, name));
+            }
+        }
+    }
+}
+
+/// What the runtime tells of each frame's code.
+fn codes(
+    runtimes: &mut Runtimes,
+    (pid, frames): (i32, &[FrameAt]),
+    memory: &mut impl Memory,
+) -> Vec<Option<RuntimeCode>> {
+    let frames = frames.iter().enumerate();
+    frames
+        .map(|(index, frame)| {
+            let here = runtimes.known_code(pid, frame.pc, memory);
+            match here {
+                Some(RuntimeCode::Interpreter { .. }) => here,
+                _ if index == 0 => here,
+                _ => runtimes.known_code(pid, frame.pc.wrapping_sub(1), memory),
+            }
+        })
+        .collect()
+}
+
+/// The method of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Method {
+    Is(u64),
+    /// In memory that was not copied.
+    At(u64),
+    Unknown,
+}
+
+/// The methods of frames, as far as the copy holds them.
+fn methods(
+    sample: &ThreadSample<'_>,
+    frames: &[FrameAt],
+    codes: &[Option<RuntimeCode>],
+) -> Vec<Method> {
+    let copied = sample.copied();
+    let of = |(index, (frame, code)): (usize, (&FrameAt, &Option<RuntimeCode>))| {
+        let is_entry = match code {
+            Some(RuntimeCode::Interpreter { is_entry, .. }) => *is_entry,
+            Some(RuntimeCode::Compiled { method, .. }) if *method != 0 => {
+                return Method::Is(*method);
+            }
+            _ => return Method::Unknown,
+        };
+        // Without a frame yet, or no more, the frame pointer is the caller's.
+        let has_frame = index > 0 || frames.get(1).is_some_and(|caller| caller.fp != frame.fp);
+        let slot = frame.fp.wrapping_sub(METHOD);
+        let is_there = has_frame && (index > 0 || slot >= sample.state.registers.sp());
+        match is_there {
+            true => match copied.word(slot, 8) {
+                Some(method) => Method::Is(method),
+                None => Method::At(slot),
+            },
+            false if is_entry && frames.len() > 1 => {
+                let method = sample.state.registers.known(RBX);
+                method.map_or(Method::Unknown, Method::Is)
+            }
+            false => Method::Unknown,
+        }
+    };
+    frames.iter().zip(codes).enumerate().map(of).collect()
+}

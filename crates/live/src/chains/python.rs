@@ -1,0 +1,123 @@
+//! Python functions between the frames of the interpreter that runs them.
+//!
+//! Which they are changes with every call, and stands in memory that no
+//! sample has. So a snapshot brings it along, and they are told only where all
+//! of it is of the time of the sample, and there are as many parts as the
+//! native stack has frames of the interpreter; else the stack stays native.
+
+use super::named::{FrameAt, Now};
+use super::{Chains, ThreadSample};
+use crate::memory::{Copied, TargetMemory};
+use crate::processes::Processes;
+use crate::stacks::OpenFile;
+use prof_runtimes::Memory;
+use std::ops::Range;
+
+/// What names of mappings begin with that are those of Python functions.
+const PYTHON: &str = "[python] ";
+/// A function whose code object was not seen before: its memory may have been
+/// used again since.
+const UNKNOWN: &str = "py::(unknown)";
+/// Frames elsewhere, of generators, that are brought along.
+const MOST_ELSEWHERE: usize = 4;
+
+/// The memory at the time of a sample.
+struct Then<'a>(Copied<'a>);
+
+impl Memory for Then<'_> {
+    fn read(&mut self, address: u64, out: &mut [u8]) -> usize {
+        let word = self.0.word(address, 8).map(u64::to_le_bytes);
+        match (word, out.len()) {
+            (Some(word), 8) => {
+                out.copy_from_slice(&word);
+                8
+            }
+            _ => 0,
+        }
+    }
+}
+
+impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
+    /// Puts the addresses of Python functions into a sample's chain, each
+    /// outside of the interpreter's frame that runs it. Gives how long the
+    /// chain is then that the first `proven` frames have become.
+    pub(super) fn put_python(
+        &mut self,
+        processes: &Processes,
+        sample: &ThreadSample<'_>,
+        (frames, proven): (&[FrameAt], usize),
+        out: &mut Vec<u64>,
+    ) -> usize {
+        let proven = proven.min(out.len());
+        let pid = sample.state.pid;
+        let process = (pid, processes.versions(pid).1);
+        let Some((at, parts)) = self.python_parts(sample, frames) else {
+            return proven;
+        };
+        let mut memory = Now {
+            memory: &self.memory,
+            pid,
+        };
+        let mut merged = Vec::with_capacity(out.len() + 64);
+        let mut rest = out.as_slice();
+        let (mut taken, mut proven_now) = (0, None);
+        for (index, part) in at.into_iter().zip(parts) {
+            // The chain up to the interpreter's frame.
+            let count = (index + 1).saturating_sub(taken).min(rest.len());
+            let (inner, outer) = rest.split_at(count);
+            if (taken..taken + count).contains(&proven) {
+                proven_now = Some(merged.len() + proven - taken);
+            }
+            merged.extend_from_slice(inner);
+            (rest, taken) = (outer, taken + count);
+            for code in part {
+                let runtimes = &mut self.stacks.runtimes;
+                let name = runtimes.function_name((pid, self.drain), code, &mut memory);
+                let name = (PYTHON, name.unwrap_or(UNKNOWN));
+                let Some(address) = self.names.told_as(process, name) else {
+                    return proven;
+                };
+                merged.push(address + 1);
+            }
+        }
+        let proven_now = proven_now.unwrap_or(merged.len() + proven.saturating_sub(taken));
+        merged.extend_from_slice(rest);
+        *out = merged;
+        proven_now
+    }
+
+    /// The positions of the interpreter's frames, and what each of them runs.
+    fn python_parts(
+        &mut self,
+        sample: &ThreadSample<'_>,
+        frames: &[FrameAt],
+    ) -> Option<(Vec<usize>, Vec<Vec<u64>>)> {
+        let mut memory = Now {
+            memory: &self.memory,
+            pid: sample.state.pid,
+        };
+        let ids = (sample.state.pid, sample.tid);
+        let (python, thread) = self.stacks.runtimes.python(ids, &mut memory)?;
+        let is_eval = |(index, frame): &(usize, &FrameAt)| {
+            python.is_eval(frame.pc.wrapping_sub(u64::from(*index > 0)))
+        };
+        let at = frames.iter().enumerate().filter(is_eval);
+        let at: Vec<usize> = at.map(|(index, _)| index).collect();
+        if at.is_empty() {
+            return None;
+        }
+        let mut missing = Vec::new();
+        let mut then = Then(sample.copied());
+        let parts = python.functions(thread, &mut then, &mut missing);
+        let ranges = python.ranges(thread, &mut memory)?;
+        self.wanted
+            .also((sample.tid, self.drain), ranges, elsewhere(missing));
+        let parts = parts.filter(|parts| parts.len() == at.len())?;
+        Some((at, parts))
+    }
+}
+
+fn elsewhere(mut missing: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    missing.truncate(MOST_ELSEWHERE);
+    missing
+}

@@ -1,0 +1,237 @@
+//! The language runtimes of processes, and what they told of code.
+
+use super::Beyond;
+use crate::processes::Processes;
+use prof_abi::CpuMode;
+use prof_profile::Avma;
+use prof_runtimes::{CPython, HotSpot, Memory, RuntimeCode};
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+
+/// Most processes whose runtimes are remembered.
+const MAX_PROCESSES: usize = 1 << 12;
+/// Most addresses of one process whose code is remembered.
+const MAX_CODES: usize = 1 << 16;
+
+/// The memory that a walk reads code from: as it is now.
+pub(super) struct At<'a, B>(pub(super) &'a mut B);
+
+impl<B: Beyond> Memory for At<'_, B> {
+    fn read(&mut self, address: u64, out: &mut [u8]) -> usize {
+        self.0.code(Avma(address), out)
+    }
+}
+
+/// Changes of a process's mappings at each of which runtimes are looked for.
+const MANY_LOOKS: u32 = 64;
+
+/// What is known of the runtimes of all processes.
+#[derive(Debug, Default)]
+pub(crate) struct Runtimes {
+    by_pid: FxHashMap<i32, Known>,
+}
+
+/// What is known of one process.
+#[derive(Debug, Default)]
+struct Known {
+    /// The version of its mappings when a runtime was last looked for.
+    version: Option<u64>,
+    machine: Option<Box<HotSpot>>,
+    python: Option<CPython>,
+    /// How often a runtime was looked for.
+    looks: u32,
+    /// By thread: the state that the interpreter has of it.
+    threads: FxHashMap<i32, Option<u64>>,
+    /// By address: what was told lately.
+    codes: FxHashMap<u64, Option<RuntimeCode>>,
+    /// By method: its name.
+    methods: FxHashMap<u64, Option<Box<str>>>,
+    /// By code object.
+    functions: FxHashMap<u64, Function>,
+    /// By address: the block of code there that is no method's.
+    blocks: FxHashMap<u64, Option<Block>>,
+}
+
+/// A Python function as it was found.
+#[derive(Debug, Default)]
+struct Function {
+    identity: [u64; CPython::IDENTITY],
+    /// The drain in which that was read first.
+    since: u64,
+    name: Option<Box<str>>,
+}
+
+/// A named block of code: its addresses and name.
+pub(crate) type Block = (Range<u64>, String);
+
+impl Runtimes {
+    /// What the runtime of a process tells of the code at an address.
+    pub(crate) fn code(
+        &mut self,
+        (processes, pid): (&Processes, i32),
+        pc: u64,
+        memory: &mut impl Memory,
+    ) -> Option<RuntimeCode> {
+        self.look_for((processes, pid), memory);
+        self.known_code(pid, pc, memory)
+    }
+
+    /// The interpreter of Python in a process, and its state of a thread.
+    pub(crate) fn python(
+        &mut self,
+        (pid, tid): (i32, i32),
+        memory: &mut impl Memory,
+    ) -> Option<(&CPython, u64)> {
+        let known = self.by_pid.get_mut(&pid)?;
+        let python = known.python.as_ref()?;
+        if known.threads.len() >= MAX_PROCESSES {
+            known.threads.clear();
+        }
+        let thread = || python.thread(tid, memory);
+        let thread = *known.threads.entry(tid).or_insert_with(thread);
+        Some((python, thread?))
+    }
+
+    /// The name of a Python function by its code object, whose memory may
+    /// have been another's before: it counts if the same was there in an
+    /// earlier drain, too.
+    pub(crate) fn function_name(
+        &mut self,
+        (pid, drain): (i32, u64),
+        code: u64,
+        memory: &mut impl Memory,
+    ) -> Option<&str> {
+        let known = self.by_pid.get_mut(&pid)?;
+        let python = known.python.as_ref()?;
+        if known.functions.len() >= MAX_CODES {
+            known.functions.clear();
+        }
+        let identity = python.identity(code, memory)?;
+        let found = known.functions.entry(code).or_default();
+        if found.identity != identity {
+            *found = Function {
+                identity,
+                since: drain,
+                name: python.name(code, memory).map(String::into_boxed_str),
+            };
+        }
+        found.name.as_deref().filter(|_| found.since < drain)
+    }
+
+    /// Whether a process has a runtime that tells of its code.
+    pub(crate) fn has(&self, pid: i32) -> bool {
+        let known = self.by_pid.get(&pid);
+        known.is_some_and(|known| known.machine.is_some())
+    }
+
+    /// The same, if the runtime was found before.
+    pub(crate) fn known_code(
+        &mut self,
+        pid: i32,
+        pc: u64,
+        memory: &mut impl Memory,
+    ) -> Option<RuntimeCode> {
+        let known = self.by_pid.get_mut(&pid)?;
+        let machine = known.machine.as_mut().filter(|machine| machine.has(pc))?;
+        if known.codes.len() >= MAX_CODES {
+            known.codes.clear();
+        }
+        let code = || machine.code_at(pc, memory);
+        *known.codes.entry(pc).or_insert_with(code)
+    }
+
+    /// The name of a method.
+    pub(crate) fn method_name(
+        &mut self,
+        pid: i32,
+        method: u64,
+        memory: &mut impl Memory,
+    ) -> Option<&str> {
+        let known = self.by_pid.get_mut(&pid)?;
+        let machine = known.machine.as_ref()?;
+        if known.methods.len() >= MAX_CODES {
+            known.methods.clear();
+            known.blocks.clear();
+            known.threads.clear();
+        }
+        let name = || {
+            machine
+                .method_name(method, memory)
+                .map(String::into_boxed_str)
+        };
+        let name = known.methods.entry(method).or_insert_with(name);
+        name.as_deref()
+    }
+
+    /// The block of code at an address, if it is no method's.
+    pub(crate) fn block(&mut self, pid: i32, pc: u64, memory: &mut impl Memory) -> Option<&Block> {
+        let known = self.by_pid.get_mut(&pid)?;
+        let machine = known.machine.as_ref()?;
+        if known.blocks.len() >= MAX_CODES {
+            known.blocks.clear();
+            known.threads.clear();
+        }
+        let block = || machine.block_name(pc, memory);
+        known.blocks.entry(pc).or_insert_with(block).as_ref()
+    }
+
+    /// Looks for the runtimes of a process if it has mapped something since,
+    /// the more seldom the more often that was in vain.
+    pub(crate) fn look_for(
+        &mut self,
+        (processes, pid): (&Processes, i32),
+        memory: &mut impl Memory,
+    ) {
+        let version = processes.versions(pid).1;
+        if self.by_pid.len() >= MAX_PROCESSES && !self.by_pid.contains_key(&pid) {
+            self.by_pid.clear();
+        }
+        let known = self.by_pid.entry(pid).or_default();
+        if known.version == Some(version) {
+            return;
+        }
+        known.version = Some(version);
+        known.looks = known.looks.saturating_add(1);
+        if known.looks > MANY_LOOKS && !known.looks.is_power_of_two() {
+            return;
+        }
+        if known.machine.is_none()
+            && let Some(base) = library((processes, pid), |name| name == b"libjvm.so")
+        {
+            known.machine = HotSpot::open(base, memory).map(Box::new);
+        }
+        let is_python = |name: &[u8]| name.starts_with(b"libpython3.");
+        let is_program = |name: &[u8]| name.starts_with(b"python3");
+        if known.python.is_none()
+            && let Some(base) = library((processes, pid), is_python)
+                .or_else(|| library((processes, pid), is_program))
+        {
+            known.python = CPython::open(base, memory);
+        }
+    }
+
+    /// Code may have been thrown away and its memory used again.
+    pub(crate) fn ask_again(&mut self) {
+        for known in self.by_pid.values_mut() {
+            known.codes.clear();
+            known.methods.clear();
+            known.blocks.clear();
+            known.threads.clear();
+        }
+    }
+
+    /// A process ended, or runs another program.
+    pub(crate) fn forget(&mut self, pid: i32) {
+        self.by_pid.remove(&pid);
+    }
+}
+
+/// Where the first byte of a file of such a name is loaded.
+fn library((processes, pid): (&Processes, i32), is_it: impl Fn(&[u8]) -> bool) -> Option<u64> {
+    let space = processes.space(pid, CpuMode::User)?;
+    let mapping = space.iter().find(|mapping| {
+        let path = &processes.modules().get(mapping.module).path;
+        path.rsplit(|&byte| byte == b'/').next().is_some_and(&is_it)
+    })?;
+    mapping.start.0.checked_sub(mapping.offset.0)
+}

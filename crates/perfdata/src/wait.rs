@@ -1,0 +1,128 @@
+//! Waits in recordings: what samples of `offcpu-time` tell beside stack, time
+//! and length.
+//!
+//! A wait, a time when a thread did not run, is a sample of an event of its
+//! own, shaped as perf's `record --off-cpu` has it: type `PERF_TYPE_SOFTWARE`,
+//! config `PERF_COUNT_SW_BPF_OUTPUT`, the name [`OFF_CPU_EVENT`]. Its time is
+//! the end of the wait, its period the ns that it stands for. What it waited
+//! for stands in a field that readers pass over unless they are asked for it,
+//! `PERF_SAMPLE_TRANSACTION`, as a [`WaitWord`]; the address of a futex in
+//! `PERF_SAMPLE_ADDR`. Samples of perf have neither field.
+
+use prof_abi::{EventAttr, SampleType, Software, event_kind};
+
+/// The name of the event, perf's.
+pub const OFF_CPU_EVENT: &str = "offcpu-time";
+
+/// What the word of a wait says, as numbers. From the lowest bit:
+///
+/// | bits  | field                                                          |
+/// |-------|----------------------------------------------------------------|
+/// | 0-3   | 1, the version of the word                                     |
+/// | 4-7   | what kept the thread from running (`WaitState`)                |
+/// | 8-11  | where the stack is from (`StackSource`)                        |
+/// | 12    | the wait had begun before the recording                        |
+/// | 13    | it was not over when the recording ended                       |
+/// | 14    | records were lost meanwhile                                    |
+/// | 16-23 | what it waited for (`WaitKind`), where the recorder knows      |
+/// | 24-39 | number of the system call and 1; 0: not known                  |
+/// | 40-63 | for how many waits it stands, in 64ths; 0: for itself          |
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct WaitWord {
+    /// Number of the state.
+    pub state: u8,
+    /// Number of the stack's source.
+    pub source: u8,
+    /// It had begun before the recording.
+    pub began_before: bool,
+    /// It was not over when the recording ended.
+    pub is_open: bool,
+    /// Records were lost meanwhile.
+    pub is_unsure: bool,
+    /// Number of the kind.
+    pub kind: u8,
+    /// The system call's number.
+    pub syscall: Option<u16>,
+    /// For how many waits it stands, in 64ths; 0: for itself.
+    pub stands_for: u32,
+}
+
+/// The version of the word that is written here.
+const VERSION: u64 = 1;
+/// The largest that fits.
+const MOST_TIMES: u32 = (1 << 24) - 1;
+
+impl WaitWord {
+    /// As it is recorded. A larger `stands_for` than 24 bits hold becomes the
+    /// largest.
+    pub fn encode(self) -> u64 {
+        let syscall = self.syscall.map_or(0, |number| number.saturating_add(1));
+        VERSION
+            | u64::from(self.state & 15) << 4
+            | u64::from(self.source & 15) << 8
+            | u64::from(self.began_before) << 12
+            | u64::from(self.is_open) << 13
+            | u64::from(self.is_unsure) << 14
+            | u64::from(self.kind) << 16
+            | u64::from(syscall) << 24
+            | u64::from(self.stands_for.min(MOST_TIMES)) << 40
+    }
+
+    /// What a recorded word says; `None` of another version.
+    pub fn decode(word: u64) -> Option<Self> {
+        let bits = |from: u32, count: u32| (word >> from) & ((1 << count) - 1);
+        let is_set = |bit: u32| bits(bit, 1) == 1;
+        (bits(0, 4) == VERSION).then(|| Self {
+            state: bits(4, 4) as u8,
+            source: bits(8, 4) as u8,
+            began_before: is_set(12),
+            is_open: is_set(13),
+            is_unsure: is_set(14),
+            kind: bits(16, 8) as u8,
+            syscall: (bits(24, 16) as u16).checked_sub(1),
+            stands_for: bits(40, 24) as u32,
+        })
+    }
+}
+
+/// Whether samples of an event with this attr and name are waits, whoever
+/// recorded them.
+pub fn is_off_cpu(attr: &EventAttr, name: &str) -> bool {
+    let is_output = attr.kind == event_kind::SOFTWARE && attr.config == Software::BPF_OUTPUT.0;
+    // Newer perfs also write such samples with all of it as a payload, which
+    // they then replace.
+    is_output && name == OFF_CPU_EVENT && !attr.sample_type.has(SampleType::RAW)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WaitWord;
+
+    #[test]
+    fn a_word_leads_back_to_what_it_says() {
+        let words = [
+            WaitWord::default(),
+            WaitWord {
+                state: 2,
+                source: 3,
+                began_before: true,
+                is_open: false,
+                is_unsure: true,
+                kind: 17,
+                syscall: Some(0),
+                stands_for: 64,
+            },
+            WaitWord {
+                is_open: true,
+                syscall: Some(65_534),
+                stands_for: (1 << 24) - 1,
+                ..WaitWord::default()
+            },
+        ];
+        for word in words {
+            assert_eq!(WaitWord::decode(word.encode()), Some(word));
+        }
+        assert_eq!(WaitWord::decode(0), None);
+        assert_eq!(WaitWord::decode(2), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! The event of waits: as it is opened, and as its samples are written.
+
+use crate::events::{EventSpec, Rate};
+use crate::options::Options;
+use crate::plan::{Limits, OnCpus, Planned, Role, sampling_attr};
+use prof_abi::{AttrFlags, EventAttr, SampleType, Software, event_kind};
+use prof_perfdata::OFF_CPU_EVENT;
+
+/// Most bytes of stack that are copied when a thread leaves its CPU. While it
+/// sleeps the rest does not change and can be read, but most waits are over by
+/// then.
+const MOST_COPIED: u32 = 16 << 10;
+
+/// Whether an event of this name is that of waits.
+pub(crate) fn is_of_waits(name: &str) -> bool {
+    name == OFF_CPU_EVENT
+}
+
+/// The event to be opened, if waits are to be recorded: each leaving of a CPU
+/// with its stack, and records of leaving and coming.
+pub(crate) fn planned(options: &Options, limits: Limits) -> Option<Planned> {
+    options.waits?;
+    let mut spec = EventSpec::new(
+        OFF_CPU_EVENT,
+        EventAttr {
+            kind: event_kind::SOFTWARE,
+            config: Software::CONTEXT_SWITCHES.0,
+            ..EventAttr::default()
+        },
+    );
+    spec.rate = Some(Rate::Period(1));
+    let mut attr = sampling_attr(options, &spec, limits);
+    // Threads leave their CPUs in the kernel, whichever part of their stacks
+    // is wanted.
+    attr.flags = attr
+        .flags
+        .without(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_USER | AttrFlags::EXCLUDE_HV)
+        .with(AttrFlags::CONTEXT_SWITCH);
+    attr.sample_type = attr.sample_type
+        | SampleType::IDENTIFIER
+        | SampleType::ADDR
+        | SampleType::PERIOD
+        | SampleType::TRANSACTION;
+    attr.sample_stack_user = attr.sample_stack_user.min(MOST_COPIED);
+    Some(Planned {
+        name: spec.name,
+        attr,
+        in_kernel_only: false,
+        probe: None,
+        cpus: None,
+        cgroup: None,
+        filter: None,
+        role: Role::Samples,
+        precision: spec.precision,
+        may_drop_kernel: true,
+        leader: None,
+        group_name: None,
+        on_cpus: OnCpus::Never,
+    })
+}
+
+/// The event where switches are not for the user to see: only the records
+/// tell of them. What is lost by that is returned, for the user.
+pub(crate) fn dropped_kernel(planned: &mut Planned) -> String {
+    let attr = &mut planned.attr;
+    attr.config = Software::DUMMY.0;
+    attr.flags = attr
+        .flags
+        .with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
+    planned.may_drop_kernel = false;
+    "waits have the stacks that can be read while threads sleep, none if they are short, since the \
+     kernel's context switches are not for this user to see (kernel.perf_event_paranoid); prof \
+     doctor says what would change that"
+        .to_owned()
+}
+
+/// Whether the kernel samples switches for this event, as it was opened.
+pub(crate) fn has_stacks(opened: &EventAttr) -> bool {
+    opened.config == Software::CONTEXT_SWITCHES.0
+}
+
+/// The event as the file's header has it: what its samples are then.
+pub(crate) fn written(attr: &EventAttr) -> EventAttr {
+    EventAttr {
+        kind: event_kind::SOFTWARE,
+        config: Software::BPF_OUTPUT.0,
+        ..attr.clone()
+    }
+}

@@ -1,0 +1,472 @@
+//! Waits: when threads do not run, for how long, where and why.
+//!
+//! The kernel samples each leaving of a CPU (`context-switches`, each one) and
+//! tells of each leaving and coming back (`PERF_RECORD_SWITCH`). Behind the
+//! unwinder, in the order of time, the two become one sample of `offcpu-time`:
+//!
+//! ```text
+//! unwinder ─► Waits ─► consumer
+//!               │ samples of leaving, switch records ─► Pairing
+//!               ◄───────────── whole waits ◄───────────────┘
+//! ```
+//!
+//! Where the kernel shows a user no switch with its stack, the records still
+//! tell when: the event is then opened as one that counts nothing, and stacks
+//! are read while threads sleep (`sleepers.rs`).
+
+mod account;
+mod event;
+mod pairing;
+mod sleepers;
+
+use crate::options::Options;
+use crate::rounds;
+use crate::tally::Tally;
+use pairing::{Change, Mark, Pairing, Thread, Waited};
+use prof_abi::{ByteOrder, CallchainContext, CpuMode, Misc, RecordType};
+use prof_perfdata::write::{AsWait, EventDescription, SampleEncoder, SampleFields, as_wait};
+use prof_perfdata::{Body, Event, Events, Record, Sample, WaitWord};
+use prof_profile::{StackSource, WaitKind, WaitState};
+use prof_sys::clock;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+pub use account::WaitAccount;
+pub(crate) use event::{dropped_kernel, has_stacks, is_of_waits, planned, written};
+pub(crate) use sleepers::{LOOK_EVERY, Sleepers, Whom};
+
+/// Which waits are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WaitOptions {
+    /// Nothing else is.
+    pub only: bool,
+    /// Shorter ones are counted and left out.
+    pub at_least: Duration,
+}
+
+/// When what is recorded begins and ends: by time, ns, and whether it begins.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    /// The clock of records, where waits are recorded.
+    clock: Option<i32>,
+    list: Mutex<Vec<(u64, bool)>>,
+}
+
+impl Parts {
+    /// Of a recording with these options.
+    pub(crate) fn of(options: &Options) -> Self {
+        let clock = options.waits.and_then(|_| options.used_clock());
+        Self {
+            clock: clock.map(|clock| clock.id),
+            list: Mutex::default(),
+        }
+    }
+
+    /// Notes what happens now: to be called before events are enabled, or after
+    /// they were disabled.
+    pub(crate) fn note(&self, begins: bool) {
+        if let Some(time) = self.clock.and_then(|id| clock::now(id).ok()) {
+            let mut parts = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+            parts.push((time, begins));
+        }
+    }
+
+    fn take(&self) -> Vec<(u64, bool)> {
+        std::mem::take(&mut *self.list.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Makes waits of what goes by.
+pub(crate) struct Waits<'a> {
+    options: WaitOptions,
+    parts: &'a Parts,
+    /// As they are written.
+    events: Events,
+    /// The event of waits.
+    event: usize,
+    /// Its ids, in order.
+    ids: Vec<u64>,
+    encoder: SampleEncoder,
+    keeps_switches: bool,
+    /// Samples of other events may stand for leavings.
+    keeps_nearest: bool,
+    pairing: Pairing,
+    /// Threads that there were at the start: process and thread.
+    threads: Vec<(i32, i32)>,
+    /// Samples of leavings, in whose place waits are written.
+    taken: u64,
+    /// The last end of a wait, ns.
+    last: u64,
+    /// When the recording last ended, ns.
+    end: Option<u64>,
+    account: WaitAccount,
+}
+
+/// What a recording with waits is.
+pub(crate) struct OfRecording<'a> {
+    pub(crate) options: WaitOptions,
+    /// Whether switch records were asked for.
+    pub(crate) keeps_switches: bool,
+    pub(crate) whole_cpus: bool,
+    /// Whether the kernel samples each leaving.
+    pub(crate) has_stacks: bool,
+    /// Threads that are attached to.
+    pub(crate) threads: Vec<(i32, i32)>,
+    pub(crate) parts: &'a Parts,
+}
+
+impl<'a> Waits<'a> {
+    /// For these events, as they are written; `None` if none is of waits.
+    pub(crate) fn new(of: OfRecording<'a>, written: &[EventDescription]) -> Option<Self> {
+        let event = written.iter().position(|event| is_of_waits(&event.name))?;
+        let mut events = Events::new(ByteOrder::NATIVE);
+        for event in written {
+            events.push(Event::new(event.attr.clone(), event.ids.clone()));
+        }
+        let own = written.get(event)?;
+        let mut ids = own.ids.clone();
+        ids.sort_unstable();
+        Some(Self {
+            options: of.options,
+            parts: of.parts,
+            events,
+            event,
+            ids,
+            encoder: SampleEncoder::new(&own.attr),
+            keeps_switches: of.keeps_switches,
+            keeps_nearest: !of.has_stacks,
+            pairing: Pairing::new(of.whole_cpus),
+            threads: of.threads,
+            taken: 0,
+            last: 0,
+            end: None,
+            account: WaitAccount::default(),
+        })
+    }
+
+    /// Takes whole records in the order in which they would be written; `out`
+    /// gets those that stay.
+    pub(crate) fn pass(&mut self, records: &[u8], out: &mut dyn FnMut(&[u8])) {
+        let (mut from, mut at) = (0, 0);
+        rounds::each(records, |kind, record| {
+            let next = at + record.len();
+            if !self.take(kind, record) {
+                out(records.get(from..at).unwrap_or_default());
+                from = next;
+            }
+            at = next;
+        });
+        out(records.get(from..).unwrap_or_default());
+    }
+
+    /// Nothing older than `horizon`, ns, will be passed: `out` gets the waits
+    /// that have ended.
+    pub(crate) fn pair(&mut self, horizon: u64, out: &mut dyn FnMut(&[u8])) {
+        for (time, begins) in self.parts.take() {
+            let change = match begins {
+                true => Change::Begin,
+                false => Change::End,
+            };
+            self.end = (!begins).then_some(time);
+            self.pairing.add(Mark {
+                time,
+                thread: Thread::default(),
+                change,
+            });
+        }
+        let mut pairing = std::mem::take(&mut self.pairing);
+        let mut records = Vec::new();
+        pairing.pair(horizon, &mut |wait| self.append(&wait, &mut records));
+        self.pairing = pairing;
+        out(&records);
+    }
+
+    /// Nothing comes any more. `is_asleep` says of a thread that was never
+    /// seen to run or leave whether it sleeps now.
+    pub(crate) fn finish(&mut self, is_asleep: impl Fn(i32) -> bool, out: &mut dyn FnMut(&[u8])) {
+        self.pair(u64::MAX, out);
+        let Some(end) = self.end else {
+            return;
+        };
+        let mut records = Vec::new();
+        for (pid, tid) in std::mem::take(&mut self.threads) {
+            if self.pairing.has_seen(tid) || !is_asleep(tid) {
+                continue;
+            }
+            let wait = Waited {
+                thread: Thread { pid, tid, cpu: 0 },
+                begin: self.pairing.began(),
+                end,
+                state: WaitState::Blocked,
+                sample: None,
+                began_before: true,
+                is_open: true,
+                is_unsure: false,
+            };
+            self.append(&wait, &mut records);
+        }
+        out(&records);
+    }
+
+    /// The earliest time, ns, that a wait may have that is still to come and
+    /// whose end was passed.
+    pub(crate) fn earliest_held(&self) -> Option<u64> {
+        self.pairing.earliest()
+    }
+
+    /// What became of the waits so far.
+    pub(crate) fn account(&self) -> WaitAccount {
+        WaitAccount {
+            broken: self.pairing.broken,
+            ..self.account
+        }
+    }
+
+    /// Has samples of waits counted in the place of samples of leaving.
+    pub(crate) fn correct(&self, tally: &mut Tally) {
+        tally.samples = tally.samples.saturating_sub(self.taken) + self.account.written;
+        tally.last = tally.last.max(self.last);
+    }
+
+    /// Takes a record down; false if it is not to be written.
+    fn take(&mut self, kind: RecordType, record: &[u8]) -> bool {
+        match kind {
+            RecordType::SAMPLE => {
+                let id = ByteOrder::NATIVE.u64(record, 8);
+                if id.is_none_or(|id| self.ids.binary_search(&id).is_err()) {
+                    if self.keeps_nearest {
+                        self.mark(record, Change::Passed(record.into()));
+                    }
+                    return true;
+                }
+                self.sampled(record);
+                false
+            }
+            RecordType::SWITCH | RecordType::SWITCH_CPU_WIDE => {
+                let misc = Misc(ByteOrder::NATIVE.u16(record, 4).unwrap_or(0));
+                let change = match misc.has(Misc::SWITCH_OUT) {
+                    true => Change::Leaves {
+                        preempted: misc.has(Misc::SWITCH_OUT_PREEMPT),
+                    },
+                    false => Change::Runs,
+                };
+                self.mark(record, change);
+                self.keeps_switches
+            }
+            RecordType::FORK | RecordType::EXIT => {
+                self.task(record);
+                true
+            }
+            RecordType::LOST => {
+                self.mark(record, Change::Lost);
+                true
+            }
+            _ => true,
+        }
+    }
+
+    /// A sample of the event: the kernel's, or what was read of a sleeper, which
+    /// has a word.
+    fn sampled(&mut self, record: &[u8]) {
+        let view = Record::new(record, 0, &self.events);
+        let sample = view.and_then(|view| view.sample_of(self.events.get(self.event)?).ok());
+        let word = sample.and_then(|sample| sample.transaction());
+        let until = sample.and_then(|sample| sample.period());
+        let (change, taken) = match (word.filter(|&word| word != 0), until) {
+            (Some(_), Some(until)) => {
+                let record = record.into();
+                (Change::Read { until, record }, 0)
+            }
+            _ => (Change::Sampled(record.into()), 1),
+        };
+        self.taken += taken;
+        self.mark(record, change);
+    }
+
+    /// What happened to the thread that a record is of. Threads of id 0 are
+    /// the CPUs' idle ones.
+    fn mark(&mut self, record: &[u8], change: Change) {
+        let Some(view) = Record::new(record, 0, &self.events) else {
+            return;
+        };
+        let of = view.sample_id();
+        let (Some(tid), Some(time)) = (of.tid, view.time()) else {
+            return;
+        };
+        if tid > 0 || change == Change::Lost {
+            let thread = Thread {
+                pid: of.pid.unwrap_or(-1),
+                tid,
+                cpu: of.cpu.unwrap_or(0),
+            };
+            self.pairing.add(Mark {
+                time,
+                thread,
+                change,
+            });
+        }
+    }
+
+    fn task(&mut self, record: &[u8]) {
+        let Some(view) = Record::new(record, 0, &self.events) else {
+            return;
+        };
+        let (task, change) = match view.decode() {
+            Body::Fork(task) => (task, Change::Made),
+            Body::Exit(task) => (task, Change::Ends),
+            _ => return,
+        };
+        // Those that tell of what was there before have no time.
+        if task.time == 0 {
+            return;
+        }
+        let thread = Thread {
+            pid: task.pid,
+            tid: task.tid,
+            cpu: view.sample_id().cpu.unwrap_or(0),
+        };
+        self.pairing.add(Mark {
+            time: task.time,
+            thread,
+            change,
+        });
+    }
+
+    /// Appends a wait as a sample.
+    fn append(&mut self, wait: &Waited, out: &mut Vec<u8>) {
+        let length = wait.end.saturating_sub(wait.begin);
+        if u128::from(length) < self.options.at_least.as_nanos() || length == 0 {
+            self.account.short += 1;
+            self.account.short_ns = self.account.short_ns.saturating_add(length);
+            return;
+        }
+        let record = wait.sample.as_deref();
+        let view = record.and_then(|record| Record::new(record, 0, &self.events));
+        let sample = view.as_ref().and_then(|view| {
+            let event = view.events().get(view.event_index()?)?;
+            Some((
+                view.event_index()? == self.event,
+                view.sample_of(event).ok()?,
+            ))
+        });
+        let found = sample.map_or(Found::Nothing, |(is_own, sample)| {
+            let told = sample.transaction().and_then(WaitWord::decode);
+            let has_stack = sample
+                .callchain()
+                .is_none_or(|mut chain| chain.next().is_some());
+            match (is_own, told) {
+                (false, _) => Found::Nearest(sample),
+                (true, Some(told)) if has_stack => Found::Read(sample, told),
+                (true, Some(told)) => Found::Told(told),
+                (true, None) => Found::Switch(sample),
+            }
+        });
+        let fields = AsWait {
+            end: wait.end,
+            period: length,
+            address: found.address(),
+            word: word(wait, &found).encode(),
+        };
+        match &found {
+            Found::Switch(sample) | Found::Read(sample, _) => as_wait(sample, fields, out),
+            Found::Nearest(sample) => {
+                let chain: Vec<u64> = sample.callchain().into_iter().flatten().collect();
+                self.append_new(wait, fields, &chain, out);
+            }
+            Found::Nothing | Found::Told(_) => self.append_new(wait, fields, &[], out),
+        }
+        let has_stack = !matches!(found, Found::Nothing | Found::Told(_));
+        self.last = self.last.max(wait.end);
+        self.note(wait, length, has_stack);
+    }
+
+    /// Adds a wait that was written to the account.
+    fn note(&mut self, wait: &Waited, length: u64, has_stack: bool) {
+        let account = &mut self.account;
+        account.written += 1;
+        let sum = match wait.state {
+            WaitState::Unknown => &mut account.unknown_ns,
+            state if state.is_runnable() => &mut account.runnable_ns,
+            _ => &mut account.blocked_ns,
+        };
+        *sum = sum.saturating_add(length);
+        if !has_stack {
+            account.without_stack_ns = account.without_stack_ns.saturating_add(length);
+        }
+        if wait.is_unsure {
+            account.unsure_ns = account.unsure_ns.saturating_add(length);
+        }
+    }
+
+    /// Appends a wait that no sample of its own stands for, with this chain.
+    fn append_new(&self, wait: &Waited, fields: AsWait, chain: &[u64], out: &mut Vec<u8>) {
+        // Without a chain all that is known is that it left in the kernel.
+        let context = chain
+            .first()
+            .and_then(|&entry| CallchainContext::from_entry(entry));
+        let fields = SampleFields {
+            cpu_mode: context.map_or(CpuMode::Kernel, CallchainContext::cpu_mode),
+            id: self.ids.first().copied().unwrap_or(0),
+            // The first entry says which mode the others are of.
+            ip: chain.get(1).copied().unwrap_or(0),
+            callchain: chain,
+            pid: wait.thread.pid.cast_unsigned(),
+            tid: wait.thread.tid.cast_unsigned(),
+            cpu: wait.thread.cpu,
+            time: fields.end,
+            period: fields.period,
+            addr: fields.address,
+            transaction: fields.word,
+            ..SampleFields::default()
+        };
+        // A chain that came in a record fits into one.
+        let _ = self.encoder.encode(&fields, out);
+    }
+}
+
+/// What is known of a wait beside when it was.
+enum Found<'a> {
+    Nothing,
+    /// The kernel's sample of leaving.
+    Switch(Sample<'a>),
+    /// What was read of the sleeping thread.
+    Read(Sample<'a>, WaitWord),
+    /// The same where that gave no stack.
+    Told(WaitWord),
+    /// A sample of shortly before, of another event.
+    Nearest(Sample<'a>),
+}
+
+impl Found<'_> {
+    fn address(&self) -> u64 {
+        match self {
+            Self::Read(sample, _) => sample.addr().unwrap_or(0),
+            _ => 0,
+        }
+    }
+}
+
+/// The word of a wait.
+fn word(wait: &Waited, found: &Found<'_>) -> WaitWord {
+    let (source, told) = match found {
+        Found::Nothing => (StackSource::None, None),
+        Found::Switch(_) => (StackSource::Switch, None),
+        Found::Read(_, told) => (StackSource::Sleeping, Some(told)),
+        Found::Told(told) => (StackSource::None, Some(told)),
+        Found::Nearest(_) => (StackSource::NearestSample, None),
+    };
+    let kind = match (wait.state.is_runnable(), told) {
+        (true, _) => WaitKind::Cpu.code(),
+        (false, told) => told.map_or(WaitKind::Unknown.code(), |told| told.kind),
+    };
+    WaitWord {
+        state: wait.state.code(),
+        source: source.code(),
+        began_before: wait.began_before,
+        is_open: wait.is_open,
+        is_unsure: wait.is_unsure,
+        kind,
+        syscall: told.and_then(|told| told.syscall),
+        stands_for: 0,
+    }
+}

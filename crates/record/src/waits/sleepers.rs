@@ -1,0 +1,456 @@
+//! Stacks of threads that sleep, read from outside.
+//!
+//! A user to whom the kernel shows no switch with its stack may still read, of
+//! a thread of its own that is asleep in a system call, the call's number, its
+//! arguments, stack pointer and program counter (`/proc/TID/syscall`), and the
+//! memory of its stack. That takes a while, and the thread may wake meanwhile:
+//! so a reading is made a sample with both times, which counts only if one wait
+//! holds the whole of it.
+//!
+//! ```text
+//! leaves ├──────────── the wait ────────────┤ runs
+//!               ├ read ┤
+//! ```
+//!
+//! Registers other than the two are not known. Where unwinding needs one, the
+//! stack ends.
+
+use crate::rounds;
+use prof_abi::{ByteOrder, CpuMode, EventAttr, Misc, RecordType};
+use prof_perfdata::write::{EventDescription, SampleEncoder, SampleFields};
+use prof_perfdata::{Event, Events, Record, WaitWord};
+use prof_profile::{StackSource, WaitKind, WaitState};
+use prof_sys::{clock, process};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::fs;
+use std::time::Duration;
+
+/// A thread that sleeps is read when it has slept for so long, ns: shorter
+/// waits are many, and each reading takes some 20 µs.
+const SOON: u64 = 1_000_000;
+/// How often is to be looked for threads that have slept that long.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// Most bytes of a stack that are read; the rest is read where unwinding
+/// needs it.
+const MOST_STACK: usize = 32 << 10;
+/// Threads that are read in one go.
+const MOST_AT_ONCE: usize = 128;
+
+/// Which threads are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whom {
+    /// All that sleep.
+    All,
+    /// Those that slept at the start: the kernel tells of the others.
+    AtStart,
+}
+
+/// Reads stacks of threads that sleep.
+pub(crate) struct Sleepers {
+    whom: Whom,
+    clock: i32,
+    events: Events,
+    encoder: SampleEncoder,
+    /// Of the event of waits.
+    id: u64,
+    /// The registers in samples, by bit.
+    registers: u64,
+    /// When the threads that sleep left their CPUs, ns.
+    asleep: FxHashMap<i32, Slept>,
+    /// Times and threads of leaving, in order.
+    due: VecDeque<(u64, i32)>,
+    stack: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slept {
+    since: u64,
+    pid: i32,
+    cpu: u32,
+}
+
+/// What `/proc/TID/syscall` says of a thread that sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Blocked {
+    /// `None` outside of a system call: in a page fault.
+    syscall: Option<u16>,
+    arguments: [u64; 6],
+    sp: u64,
+    pc: u64,
+}
+
+impl Sleepers {
+    /// For the events as they are opened, with the clock of their records;
+    /// `threads` are there at the start: process and thread.
+    pub(crate) fn new(
+        whom: Whom,
+        clock: i32,
+        opened: &[EventDescription],
+        threads: &[(i32, i32)],
+    ) -> Option<Self> {
+        let own = opened
+            .iter()
+            .find(|event| super::is_of_waits(&event.name))?;
+        let mut events = Events::new(ByteOrder::NATIVE);
+        for event in opened {
+            events.push(Event::new(event.attr.clone(), event.ids.clone()));
+        }
+        let slept = |&(pid, tid): &(i32, i32)| {
+            let (since, cpu) = (0, 0);
+            (tid, Slept { since, pid, cpu })
+        };
+        Some(Self {
+            whom,
+            clock,
+            events,
+            encoder: SampleEncoder::new(&own.attr),
+            id: own.ids.first().copied()?,
+            registers: registers(&own.attr)?,
+            asleep: threads.iter().map(slept).collect(),
+            due: threads.iter().map(|&(_, tid)| (0, tid)).collect(),
+            stack: vec![0; MOST_STACK],
+        })
+    }
+
+    /// Whether threads sleep that may have to be read soon.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.whom == Whom::All || !self.due.is_empty()
+    }
+
+    /// Takes down who sleeps and who does not any more, by whole records.
+    pub(crate) fn note(&mut self, records: &[u8]) {
+        rounds::each(records, |kind, record| {
+            if !matches!(
+                kind,
+                RecordType::SWITCH | RecordType::SWITCH_CPU_WIDE | RecordType::EXIT
+            ) {
+                return;
+            }
+            let Some(view) = Record::new(record, 0, &self.events) else {
+                return;
+            };
+            let of = view.sample_id();
+            let (Some(tid), Some(time)) = (of.tid, view.time()) else {
+                return;
+            };
+            let known = self.asleep.get(&tid).map_or(0, |slept| slept.since);
+            if time < known {
+                return;
+            }
+            let leaves = kind != RecordType::EXIT
+                && view.misc.has(Misc::SWITCH_OUT)
+                && !view.misc.has(Misc::SWITCH_OUT_PREEMPT);
+            if !leaves || self.whom == Whom::AtStart {
+                self.asleep.remove(&tid);
+                return;
+            }
+            let slept = Slept {
+                since: time,
+                pid: of.pid.unwrap_or(-1),
+                cpu: of.cpu.unwrap_or(0),
+            };
+            self.asleep.insert(tid, slept);
+            self.due.push_back((time, tid));
+        });
+    }
+
+    /// Reads the threads that have slept for long enough: each becomes a sample
+    /// in `out`.
+    pub(crate) fn read(&mut self, out: &mut Vec<u8>) {
+        let Ok(now) = clock::now(self.clock) else {
+            return;
+        };
+        let mut left = MOST_AT_ONCE;
+        while let Some(&(since, tid)) = self.due.front() {
+            if since.saturating_add(SOON) > now || left == 0 {
+                return;
+            }
+            self.due.pop_front();
+            let slept = self.asleep.get(&tid).copied();
+            if let Some(slept) = slept.filter(|slept| slept.since == since) {
+                left -= 1;
+                self.read_one(tid, slept, out);
+            }
+        }
+    }
+
+    fn read_one(&mut self, tid: i32, slept: Slept, out: &mut Vec<u8>) -> Option<()> {
+        let thread = u32::try_from(tid).ok()?;
+        let began = clock::now(self.clock).ok()?;
+        let told = fs::read_to_string(format!("/proc/{tid}/syscall")).ok()?;
+        let blocked = Blocked::parse(&told)?;
+        let read = process::read_memory(thread, blocked.sp, &mut self.stack).unwrap_or(0);
+        let kind = blocked.kind(tid);
+        let ended = clock::now(self.clock).ok()?;
+        let word = WaitWord {
+            state: WaitState::Blocked.code(),
+            source: StackSource::Sleeping.code(),
+            kind: kind.code(),
+            syscall: blocked.syscall,
+            ..WaitWord::default()
+        };
+        let values = self.values(&blocked);
+        let address = match kind {
+            WaitKind::Futex => blocked.arguments[0],
+            _ => 0,
+        };
+        let fields = SampleFields {
+            cpu_mode: CpuMode::User,
+            id: self.id,
+            ip: blocked.pc,
+            pid: slept.pid.cast_unsigned(),
+            tid: thread,
+            time: began,
+            addr: address,
+            cpu: slept.cpu,
+            // Until when it was read; the wait's own comes in its place.
+            period: ended,
+            regs_user: (REGISTERS_OF_64_BITS, &values),
+            stack_user: self.stack.get(..read & !7)?,
+            transaction: word.encode(),
+            ..SampleFields::default()
+        };
+        self.encoder.encode(&fields, out).ok()
+    }
+
+    /// The registers as a sample has them: those that are not known are 0,
+    /// where no stack is.
+    fn values(&self, blocked: &Blocked) -> Vec<u64> {
+        let bits = (0..64).filter(|bit| self.registers >> bit & 1 == 1);
+        bits.map(|bit| match bit {
+            STACK_POINTER => blocked.sp,
+            PROGRAM_COUNTER => blocked.pc,
+            _ => 0,
+        })
+        .collect()
+    }
+}
+
+/// `PERF_SAMPLE_REGS_ABI_64`.
+const REGISTERS_OF_64_BITS: u64 = 2;
+/// The kernel's numbers of registers in samples (`asm/perf_regs.h`).
+#[cfg(target_arch = "aarch64")]
+const STACK_POINTER: u32 = 31;
+#[cfg(target_arch = "aarch64")]
+const PROGRAM_COUNTER: u32 = 32;
+#[cfg(not(target_arch = "aarch64"))]
+const STACK_POINTER: u32 = 7;
+#[cfg(not(target_arch = "aarch64"))]
+const PROGRAM_COUNTER: u32 = 8;
+
+/// The registers of the event's samples; `None` if they are not for unwinding.
+fn registers(attr: &EventAttr) -> Option<u64> {
+    let needed = 1 << STACK_POINTER | 1 << PROGRAM_COUNTER;
+    let has_stack = attr.sample_stack_user > 0 && attr.sample_regs_user & needed == needed;
+    has_stack.then_some(attr.sample_regs_user)
+}
+
+impl Blocked {
+    /// `NUMBER A0 … A5 SP PC`, or `-1 SP PC`; `running` of one that is not
+    /// asleep.
+    fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.split_ascii_whitespace();
+        let number: i64 = fields.next()?.parse().ok()?;
+        let mut next = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
+        let mut arguments = [0; 6];
+        if number >= 0 {
+            for argument in &mut arguments {
+                *argument = next()?;
+            }
+        }
+        Some(Self {
+            syscall: u16::try_from(number).ok(),
+            arguments,
+            sp: next()?,
+            pc: next()?,
+        })
+    }
+
+    /// What it waits for, as far as the call tells.
+    fn kind(&self, tid: i32) -> WaitKind {
+        let Some(number) = self.syscall else {
+            return WaitKind::PageFault;
+        };
+        let found = CALLS
+            .iter()
+            .find(|(_, numbers)| numbers.contains(&i64::from(number)));
+        match found {
+            Some((Call::Is(kind), _)) => *kind,
+            Some((Call::OnDescriptor(of_file), _)) => {
+                let link = fs::read_link(format!("/proc/{tid}/fd/{}", self.arguments[0]));
+                let link = link.ok();
+                let name = link
+                    .as_deref()
+                    .map(|link| link.as_os_str().to_string_lossy());
+                name.map_or(WaitKind::SystemCall, |name| of_descriptor(&name, *of_file))
+            }
+            None => WaitKind::SystemCall,
+        }
+    }
+}
+
+/// How a call tells what it waits for.
+#[derive(Debug, Clone, Copy)]
+enum Call {
+    Is(WaitKind),
+    /// By the descriptor that is its first argument; this, if that is a file.
+    OnDescriptor(WaitKind),
+}
+
+/// What descriptors named so by /proc are; `of_file` if it is a file.
+fn of_descriptor(name: &str, of_file: WaitKind) -> WaitKind {
+    let begins = [
+        ("pipe:", WaitKind::Pipe),
+        ("socket:", WaitKind::Socket),
+        ("anon_inode:", WaitKind::Descriptor),
+        ("/dev/tty", WaitKind::Terminal),
+        ("/dev/pts/", WaitKind::Terminal),
+        ("/dev/console", WaitKind::Terminal),
+        ("/dev/", WaitKind::Descriptor),
+    ];
+    let found = begins.iter().find(|(begin, _)| name.starts_with(begin));
+    found.map_or(of_file, |found| found.1)
+}
+
+/// System calls that wait, by what for.
+const CALLS: &[(Call, &[i64])] = &[
+    (
+        Call::Is(WaitKind::Futex),
+        &[libc::SYS_futex, SYS_FUTEX_WAITV],
+    ),
+    (
+        Call::Is(WaitKind::Poll),
+        &[
+            libc::SYS_ppoll,
+            libc::SYS_pselect6,
+            libc::SYS_epoll_pwait,
+            SYS_EPOLL_PWAIT2,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_poll,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_select,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_epoll_wait,
+        ],
+    ),
+    (
+        Call::Is(WaitKind::Sleep),
+        &[libc::SYS_nanosleep, libc::SYS_clock_nanosleep],
+    ),
+    (
+        Call::Is(WaitKind::Child),
+        &[libc::SYS_wait4, libc::SYS_waitid],
+    ),
+    #[cfg(target_arch = "x86_64")]
+    (Call::Is(WaitKind::Vfork), &[libc::SYS_vfork]),
+    (
+        Call::Is(WaitKind::Socket),
+        &[
+            libc::SYS_accept,
+            libc::SYS_accept4,
+            libc::SYS_connect,
+            libc::SYS_recvfrom,
+            libc::SYS_recvmsg,
+            libc::SYS_recvmmsg,
+            libc::SYS_sendto,
+            libc::SYS_sendmsg,
+            libc::SYS_sendmmsg,
+        ],
+    ),
+    (
+        Call::OnDescriptor(WaitKind::FileRead),
+        &[
+            libc::SYS_read,
+            libc::SYS_readv,
+            libc::SYS_pread64,
+            libc::SYS_preadv,
+            libc::SYS_getdents64,
+        ],
+    ),
+    (
+        Call::OnDescriptor(WaitKind::FileWrite),
+        &[
+            libc::SYS_write,
+            libc::SYS_writev,
+            libc::SYS_pwrite64,
+            libc::SYS_pwritev,
+            libc::SYS_ftruncate,
+            libc::SYS_fallocate,
+        ],
+    ),
+    (
+        Call::Is(WaitKind::FileSync),
+        &[
+            libc::SYS_fsync,
+            libc::SYS_fdatasync,
+            libc::SYS_msync,
+            libc::SYS_sync,
+            libc::SYS_syncfs,
+            libc::SYS_sync_file_range,
+        ],
+    ),
+    (Call::Is(WaitKind::FileLock), &[libc::SYS_flock]),
+    (
+        Call::Is(WaitKind::AsyncIo),
+        &[SYS_IO_URING_ENTER, libc::SYS_io_getevents],
+    ),
+    (
+        Call::Is(WaitKind::Signal),
+        &[
+            libc::SYS_rt_sigsuspend,
+            libc::SYS_rt_sigtimedwait,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_pause,
+        ],
+    ),
+    (
+        Call::Is(WaitKind::Ipc),
+        &[
+            libc::SYS_msgrcv,
+            libc::SYS_msgsnd,
+            libc::SYS_semop,
+            libc::SYS_semtimedop,
+            libc::SYS_mq_timedreceive,
+            libc::SYS_mq_timedsend,
+        ],
+    ),
+];
+
+/// The same number on all machines; see `asm-generic/unistd.h`.
+const SYS_IO_URING_ENTER: i64 = 426;
+const SYS_EPOLL_PWAIT2: i64 = 441;
+const SYS_FUTEX_WAITV: i64 = 449;
+
+#[cfg(test)]
+mod tests {
+    use super::{Blocked, WaitKind, of_descriptor};
+
+    #[test]
+    fn a_thread_tells_its_call_or_that_it_runs() {
+        let text = "202 0x7f01 0x189 0x0 0x0 0x0 0xffffffff 0x7fff38c347f8 0x7f32e72df2ad\n";
+        let blocked = Blocked::parse(text).expect("a call");
+        let values = (blocked.syscall, blocked.arguments[0], blocked.arguments[5]);
+        assert_eq!(values, (Some(202), 0x7f01, 0xffff_ffff));
+        assert_eq!(
+            (blocked.sp, blocked.pc),
+            (0x7fff_38c3_47f8, 0x7f32_e72d_f2ad)
+        );
+        let fault = Blocked::parse("-1 0x7fff38c347f8 0x401000").expect("no call");
+        assert_eq!((fault.syscall, fault.pc), (None, 0x40_1000));
+        assert_eq!(fault.kind(1), WaitKind::PageFault);
+        assert_eq!(Blocked::parse("running\n"), None);
+        assert_eq!(Blocked::parse("202 0x1"), None);
+        assert_eq!(Blocked::parse(""), None);
+    }
+
+    #[test]
+    fn a_descriptor_tells_what_a_read_waits_for() {
+        let kind = |name| of_descriptor(name, WaitKind::FileRead);
+        assert_eq!(kind("pipe:[123]"), WaitKind::Pipe);
+        assert_eq!(kind("socket:[4]"), WaitKind::Socket);
+        assert_eq!(kind("anon_inode:[eventfd]"), WaitKind::Descriptor);
+        assert_eq!(kind("/dev/pts/3"), WaitKind::Terminal);
+        assert_eq!(kind("/home/a/pipe:"), WaitKind::FileRead);
+    }
+}

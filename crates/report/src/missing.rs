@@ -1,0 +1,100 @@
+//! What could not be found out about the code that was sampled, dso by dso.
+
+use crate::trust;
+use prof_profile::{DsoId, DsoKind, Profile, UnnamedReason};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// What is missing of a dso.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum What {
+    /// The functions' names.
+    Names,
+    /// Source lines, and with them inlined functions.
+    Lines,
+}
+
+/// What is missing of one dso for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// Which dso.
+    pub dso: DsoId,
+    /// What of it.
+    pub what: What,
+    /// Why there are no names; `None` where lines are missing.
+    pub reason: Option<UnnamedReason>,
+    /// Addresses of stacks that lack it, each counted once.
+    pub addresses: u64,
+    /// Addresses of the dso in all.
+    pub of: u64,
+}
+
+impl Missing {
+    /// Why it is missing, in words.
+    pub fn cause(&self) -> &'static str {
+        match self.reason {
+            Some(reason) => trust::unnamed(reason).0,
+            None => "the file has no debug information",
+        }
+    }
+
+    /// What helps whatever the distribution; empty where nothing is known to.
+    pub fn cure(&self) -> &'static str {
+        self.reason.map_or("", |reason| trust::unnamed(reason).1)
+    }
+}
+
+/// What is missing, most addresses first.
+pub fn missing(profile: &Profile) -> Vec<Missing> {
+    let mut all: BTreeMap<DsoId, u64> = BTreeMap::new();
+    let mut found: BTreeMap<(DsoId, What, Option<UnnamedReason>), u64> = BTreeMap::new();
+    for location in &profile.locations {
+        let dso = location.dso;
+        *all.entry(dso).or_default() += 1;
+        let frames = profile.frames.get(location.frames.range());
+        let Some(innermost) = frames.and_then(<[_]>::first) else {
+            continue;
+        };
+        let function = profile.function(innermost.function);
+        let has_lines = matches!(profile.dso(dso).kind, DsoKind::File | DsoKind::KernelModule);
+        let key = match function.unnamed {
+            Some(reason) => (dso, What::Names, Some(reason)),
+            None if has_lines && innermost.line == 0 => (dso, What::Lines, None),
+            None => continue,
+        };
+        *found.entry(key).or_default() += 1;
+    }
+    let mut rows: Vec<Missing> = found
+        .into_iter()
+        .map(|((dso, what, reason), addresses)| Missing {
+            dso,
+            what,
+            reason,
+            addresses,
+            of: all.get(&dso).copied().unwrap_or(0),
+        })
+        .collect();
+    rows.sort_by_key(|row| (Reverse(row.addresses), row.dso, row.what));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{What, missing};
+    use prof_profile::DsoKind;
+    use prof_sketch::Sketch;
+
+    #[test]
+    fn what_has_a_name_but_no_line_lacks_lines() {
+        let mut sketch = Sketch::new();
+        let dso = sketch.dso("/bin/app", DsoKind::File);
+        sketch.location(dso, &["main"]);
+        sketch.location(dso, &["leaf"]);
+        let profile = sketch.profile;
+        let rows = missing(&profile);
+        let lines = rows.iter().find(|row| row.dso == dso).expect("a row");
+        assert_eq!((lines.what, lines.addresses, lines.of), (What::Lines, 2, 2));
+        assert!(lines.cause().contains("debug information"));
+    }
+}

@@ -1,0 +1,641 @@
+//! Flame graphs of two sides: what changed is coloured by how much, what is not
+//! sure stays grey, and what vanished is drawn too.
+
+use super::folded::LONGEST_NAME;
+use super::svg::SCRIPT_END;
+use super::{PictureError, head, labels};
+use crate::escape;
+use crate::model::{NodeId, Scene, Selection, shares_of_paths};
+use inferno::flamegraph::color::{Color, PaletteMap};
+use inferno::flamegraph::{self, Direction, Options, TextTruncateDirection};
+use prof_profile::{EventId, Profile};
+use prof_statistics::{
+    Change, Control, Figure, Kind, Pairing, Prior, Question, Sides, Verdict, verdicts,
+};
+use rustc_hash::FxHashMap;
+use std::io;
+
+/// How two sides are drawn.
+pub struct DiffOptions<'a> {
+    /// The title; `None` for one that names the event.
+    pub title: Option<String>,
+    /// Width in pixels; `None` for as wide as the window.
+    pub width: Option<usize>,
+    /// Frames of a smaller share of both sides are not drawn, percent.
+    pub min_width: f64,
+    /// Whether callers are drawn above what they call.
+    pub is_inverted: bool,
+    /// A change below this, percent of the total before, is none.
+    pub bound: f64,
+    /// Whether runs of both sides belong together in pairs.
+    pub pairing: Pairing,
+    /// A function's name without what changes from build to build.
+    pub plain_name: &'a dyn Fn(&str) -> String,
+}
+
+/// A profile as it is needed here: a tree of names with costs.
+#[derive(Debug, Clone, Default)]
+pub struct Drawable {
+    /// Name of the event.
+    event: String,
+    /// Callers before what they call.
+    nodes: Vec<DrawableNode>,
+    /// The weight of all samples.
+    total: f64,
+}
+
+#[derive(Debug, Clone)]
+struct DrawableNode {
+    /// The caller's place.
+    up: Option<usize>,
+    name: String,
+    /// Of the samples through it.
+    share: Figure,
+}
+
+impl Drawable {
+    /// Takes what is needed of an event of a profile.
+    pub fn new(profile: &Profile, event: EventId) -> Self {
+        let selection = Selection {
+            event,
+            ..Selection::default()
+        };
+        let scene = Scene::new(profile, selection);
+        let (shares, total) = shares_of_paths(&scene);
+        let (parents, sites) = scene.paths();
+        // By path: where it is in `nodes`.
+        let mut places: Vec<Option<usize>> = vec![None; parents.len()];
+        let mut nodes = Vec::new();
+        for (path, share) in shares.iter().enumerate() {
+            let (Some(&parent), Some(&site)) = (parents.get(path), sites.get(path)) else {
+                continue;
+            };
+            if path == NodeId::ROOT.0 as usize || share.hits == 0 {
+                continue;
+            }
+            let name = scene.sites().get(site).name(profile);
+            let end = name
+                .char_indices()
+                .nth(LONGEST_NAME)
+                .map_or(name.len(), |(at, _)| at);
+            if let Some(place) = places.get_mut(path) {
+                *place = Some(nodes.len());
+            }
+            nodes.push(DrawableNode {
+                up: places.get(parent.0 as usize).copied().flatten(),
+                name: name.get(..end).unwrap_or_default().to_owned(),
+                share: share.figure(),
+            });
+        }
+        let about = scene.event();
+        Self {
+            event: about.map_or_else(String::new, |event| event.name.clone()),
+            nodes,
+            total,
+        }
+    }
+}
+
+/// A frame of both sides.
+struct Node {
+    up: usize,
+    name: String,
+    /// By run: part of the run's total.
+    before: Vec<Figure>,
+    after: Vec<Figure>,
+    children: Vec<usize>,
+}
+
+/// What is known of a frame.
+#[derive(Clone, Copy)]
+struct Known {
+    /// Cost of all samples through it, mean of the runs, percent of the total
+    /// before.
+    before: f64,
+    after: f64,
+    change: Change,
+    verdict: Verdict,
+}
+
+struct Merged {
+    nodes: Vec<Node>,
+}
+
+impl Merged {
+    /// The trees of all runs put on each other, by names.
+    fn new(before: &[Drawable], after: &[Drawable], plain: &dyn Fn(&str) -> String) -> Self {
+        let root = Node {
+            up: 0,
+            name: String::new(),
+            before: vec![Figure::default(); before.len()],
+            after: vec![Figure::default(); after.len()],
+            children: Vec::new(),
+        };
+        let mut merged = Self { nodes: vec![root] };
+        let mut index: FxHashMap<(usize, String), usize> = FxHashMap::default();
+        let runs = before.iter().enumerate().map(|run| (run, false));
+        let runs = runs.chain(after.iter().enumerate().map(|run| (run, true)));
+        for ((run, drawable), is_after) in runs {
+            let mut places = Vec::with_capacity(drawable.nodes.len());
+            for node in &drawable.nodes {
+                let up = node.up.and_then(|up| places.get(up).copied()).unwrap_or(0);
+                let key = (up, plain(&node.name));
+                let next = merged.nodes.len();
+                let place = *index.entry(key).or_insert(next);
+                if place == next {
+                    merged.add(up, &node.name, (before.len(), after.len()));
+                }
+                merged.count(place, (run, is_after), node.share);
+                places.push(place);
+            }
+        }
+        merged
+    }
+
+    fn add(&mut self, up: usize, name: &str, (before, after): (usize, usize)) {
+        let place = self.nodes.len();
+        if let Some(node) = self.nodes.get_mut(up) {
+            node.children.push(place);
+        }
+        self.nodes.push(Node {
+            up,
+            name: name.to_owned(),
+            before: vec![Figure::default(); before],
+            after: vec![Figure::default(); after],
+            children: Vec::new(),
+        });
+    }
+
+    fn count(&mut self, place: usize, (run, is_after): (usize, bool), share: Figure) {
+        let Some(node) = self.nodes.get_mut(place) else {
+            return;
+        };
+        let list = if is_after {
+            &mut node.after
+        } else {
+            &mut node.before
+        };
+        if let Some(sum) = list.get_mut(run) {
+            sum.value += share.value;
+            sum.variance += share.variance;
+        }
+    }
+
+    /// What is known of each frame; of those that are drawn, a twentieth of
+    /// what is said may be false.
+    fn known(&self, sides: [&[Drawable]; 2], options: &DiffOptions<'_>) -> Vec<Known> {
+        let mean = |runs: &[Drawable]| {
+            runs.iter().map(|run| run.total).sum::<f64>() / runs.len().max(1) as f64
+        };
+        let whole = mean(sides[0]).max(f64::MIN_POSITIVE);
+        // What nothing was counted for is as unsure as one sample.
+        let one = |run: &Drawable| {
+            let least = run.nodes.iter().map(|node| node.share.variance);
+            least.fold(f64::INFINITY, f64::min)
+        };
+        let scaled = |list: &[Figure], runs: &[Drawable]| -> Vec<Figure> {
+            let both = list.iter().zip(runs);
+            both.map(|(figure, run)| {
+                let factor = 100.0 * run.total / whole;
+                let variance = match figure.variance > 0.0 {
+                    true => figure.variance,
+                    false => Some(one(run)).filter(|it| it.is_finite()).unwrap_or(0.0),
+                };
+                Figure {
+                    value: figure.value * factor,
+                    variance: variance * factor * factor,
+                }
+            })
+            .collect()
+        };
+        let figures: Vec<_> = self
+            .nodes
+            .iter()
+            .map(|node| {
+                (
+                    scaled(&node.before, sides[0]),
+                    scaled(&node.after, sides[1]),
+                )
+            })
+            .collect();
+        let mean = |side: &[Figure]| {
+            side.iter().map(|figure| figure.value).sum::<f64>() / side.len().max(1) as f64
+        };
+        let of = |(before, after): &(Vec<Figure>, Vec<Figure>), prior| {
+            let sides = Sides {
+                before,
+                after,
+                pairing: options.pairing,
+            };
+            sides.change(prior)
+        };
+        let all = figures.iter().map(|(before, after)| Sides {
+            before,
+            after,
+            pairing: options.pairing,
+        });
+        let prior = Prior::of(all);
+        let changes: Vec<Change> = figures.iter().map(|both| of(both, prior)).collect();
+        let drawn: Vec<bool> = figures
+            .iter()
+            .map(|(before, after)| f64::midpoint(mean(before), mean(after)) >= options.min_width)
+            .collect();
+        let tested: Vec<Change> = changes
+            .iter()
+            .zip(&drawn)
+            .filter(|(_, drawn)| **drawn)
+            .map(|(change, _)| *change)
+            .collect();
+        let question = Question {
+            bound: options.bound,
+            level: 0.05,
+            control: Control::Usual,
+        };
+        let mut said = verdicts(&tested, &question).into_iter();
+        let parts = figures.iter().zip(&changes).zip(&drawn);
+        parts
+            .map(|(((before, after), change), drawn)| Known {
+                before: mean(before),
+                after: mean(after),
+                change: *change,
+                verdict: match drawn {
+                    true => said.next(),
+                    false => None,
+                }
+                .unwrap_or(Verdict::Undecided { needs: None }),
+            })
+            .collect()
+    }
+}
+
+/// Steps of a change, percent of the total before, with the colours of more and
+/// of less: orange and purple, which all eyes tell apart (ColorBrewer's PuOr).
+const STEPS: [(f64, Color, Color); 3] = [
+    (5.0, rgb(179, 88, 6), rgb(84, 39, 136)),
+    (1.0, rgb(241, 163, 64), rgb(153, 142, 195)),
+    (0.0, rgb(254, 210, 150), rgb(206, 202, 228)),
+];
+const UNSURE: Color = rgb(216, 216, 216);
+const SAME: Color = rgb(244, 244, 238);
+
+const fn rgb(r: u8, g: u8, b: u8) -> Color {
+    Color { r, g, b }
+}
+
+impl Known {
+    fn colour(&self) -> Color {
+        let size = self.change.value.abs();
+        let step = STEPS
+            .iter()
+            .find(|(least, ..)| size >= *least)
+            .unwrap_or(&STEPS[2]);
+        match self.verdict {
+            Verdict::Slower => step.1,
+            Verdict::Faster => step.2,
+            Verdict::Same => SAME,
+            Verdict::Undecided { .. } => UNSURE,
+        }
+    }
+
+    /// In parentheses behind the name; without any inside, which scripts look
+    /// for.
+    fn told(&self) -> String {
+        let interval = self.change.interval(0.95);
+        let word = match self.verdict {
+            Verdict::Slower => "more",
+            Verdict::Faster => "less",
+            Verdict::Same => "the same",
+            Verdict::Undecided { .. } => "not sure",
+        };
+        let (before, after, change) = (self.before, self.after, self.change.value);
+        format!(
+            "{before:.2} % -> {after:.2} % of the total before: {change:+.2} % [{:+.2}, {:+.2}], {word}",
+            interval.low, interval.high
+        )
+    }
+}
+
+/// Where inferno's titles have the number of a frame, which makes each name one
+/// of its own: private signs, which [`clean`] takes out of names.
+const MARK: char = '\u{f8f0}';
+const END: char = '\u{f8f1}';
+
+/// A name without what would end a frame or look like our marks.
+fn clean(name: &str) -> String {
+    let name: String = name
+        .chars()
+        .filter(|sign| ![MARK, END].contains(sign))
+        .collect();
+    escape::folded(&name).into_owned()
+}
+
+/// Draws two sides of one or several runs as an SVG with search and zoom.
+///
+/// # Errors
+/// If there is nothing to draw.
+pub fn diff_svg(
+    before: &[Drawable],
+    after: &[Drawable],
+    options: &DiffOptions<'_>,
+) -> Result<String, PictureError> {
+    let event = before.first().map_or("", |run| run.event.as_str());
+    if before.iter().chain(after).any(|run| run.nodes.is_empty())
+        || before.is_empty()
+        || after.is_empty()
+    {
+        return Err(PictureError::NoSamples {
+            event: event.to_owned(),
+        });
+    }
+    let merged = Merged::new(before, after, options.plain_name);
+    let known = merged.known([before, after], options);
+    let mut lines = Vec::new();
+    let mut colours = PaletteMap::default();
+    let hidden = merged.fold(&known, options, (&mut lines, &mut colours));
+    let mut settings = Options::default();
+    settings.title = options
+        .title
+        .clone()
+        .unwrap_or_else(|| format!("Differential flame graph: {event}"));
+    settings.title = escape::terminal(&settings.title).into_owned();
+    settings.subtitle = Some(String::new());
+    settings.count_name = "parts".into();
+    settings.name_type = "Function:".into();
+    settings.image_width = options.width;
+    settings.min_width = 0.0;
+    settings.text_truncate_direction = TextTruncateDirection::Right;
+    if options.is_inverted {
+        settings.direction = Direction::Inverted;
+    }
+    settings.deterministic = true;
+    settings.flame_chart = true;
+    settings.palette_map = Some(&mut colours);
+    let mut drawn = Vec::new();
+    flamegraph::from_lines(
+        &mut settings,
+        lines.iter().rev().map(String::as_str),
+        &mut drawn,
+    )?;
+    let drawn = String::from_utf8(drawn)
+        .map_err(io::Error::other)?
+        .replace("\\u{3b}", ";");
+    let drawn = told(&drawn, &known);
+    let drawn = drawn.replacen(SCRIPT_END, &format!("{}{SCRIPT_END}", super::svg::ADDED), 1);
+    let kind = match before.len() + after.len() {
+        2 => Kind::TheseRuns,
+        _ => Kind::AnotherRun,
+    };
+    let drawn = head::with_lines(&drawn, &about(kind, options, hidden));
+    let names: Vec<String> = merged.nodes.iter().map(|node| clean(&node.name)).collect();
+    Ok(labels::shortened(&drawn, names.iter().map(String::as_str)))
+}
+
+impl Merged {
+    /// The lines for inferno, in the order of the tree, with the colour of each
+    /// frame; how many frames were left out.
+    fn fold(
+        &self,
+        known: &[Known],
+        options: &DiffOptions<'_>,
+        (lines, colours): (&mut Vec<String>, &mut PaletteMap),
+    ) -> usize {
+        /// Parts of a percent that inferno counts.
+        const PARTS: f64 = 1e6;
+        let width = |place: usize| {
+            let known = known.get(place);
+            known.map_or(0.0, |known| f64::midpoint(known.before, known.after))
+        };
+        let mut hidden = 0;
+        let mut open = vec![(0_usize, String::new())];
+        while let Some((place, outer)) = open.pop() {
+            let Some(node) = self.nodes.get(place) else {
+                continue;
+            };
+            let mut stack = outer;
+            if place > 0 {
+                let frame = format!("{}{MARK}{place}{END}", clean(&node.name));
+                if let Some(known) = known.get(place) {
+                    colours.insert(frame.clone(), known.colour());
+                }
+                if !stack.is_empty() {
+                    stack.push(';');
+                }
+                stack.push_str(&frame);
+            }
+            let mut heavy = node.children.clone();
+            heavy.retain(|&child| width(child) >= options.min_width);
+            hidden += node.children.len() - heavy.len();
+            let inner: f64 = heavy.iter().map(|&child| width(child)).sum();
+            let own = ((width(place) - inner).max(0.0) * PARTS).round();
+            if own > 0.0 && place > 0 {
+                lines.push(format!("{stack} {own:.0}"));
+            }
+            let name = |place: &usize| self.nodes.get(*place).map(|node| node.name.as_str());
+            heavy.sort_by(|a, b| name(b).cmp(&name(a)));
+            debug_assert!(heavy.iter().all(|child| self.nodes[*child].up == place));
+            open.extend(heavy.into_iter().map(|child| (child, stack.clone())));
+        }
+        hidden
+    }
+}
+
+/// The picture with what is known of each frame where its number stands: in a
+/// title, inferno's own account in parentheses is replaced.
+fn told(drawn: &str, known: &[Known]) -> String {
+    let mut out = String::with_capacity(drawn.len());
+    let mut rest = drawn;
+    while let Some((before, behind)) = rest.split_once(MARK) {
+        out.push_str(before);
+        let Some((number, after)) = behind.split_once(END) else {
+            rest = behind;
+            continue;
+        };
+        rest = after;
+        let known = number
+            .parse()
+            .ok()
+            .and_then(|place: usize| known.get(place));
+        if let (Some(known), Some((own, after))) = (known, after.split_once(')'))
+            && own.starts_with(" (")
+        {
+            out.push_str(&format!(" ({})", escape::markup(&known.told())));
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// What stands above the frames: what widths and colours mean.
+fn about(kind: Kind, options: &DiffOptions<'_>, hidden: usize) -> Vec<String> {
+    let square = |colour: Color, words: &str| {
+        let Color { r, g, b } = colour;
+        format!(
+            "<tspan fill=\"rgb({r},{g},{b})\" stroke=\"#666\" stroke-width=\"0.5\">\u{25a0}</tspan> {words}"
+        )
+    };
+    let mut legend = vec![
+        square(STEPS[0].2, "5 % less"),
+        square(STEPS[1].2, "1 %"),
+        square(STEPS[2].2, "less"),
+        square(SAME, &format!("same within {} %", options.bound)),
+        square(UNSURE, "not sure"),
+        square(STEPS[2].1, "more"),
+        square(STEPS[1].1, "1 %"),
+        square(STEPS[0].1, "5 % more"),
+    ];
+    legend.dedup();
+    let of = match kind {
+        Kind::TheseRuns => "between these two recordings; how much runs differ is not known",
+        Kind::AnotherRun => "what other runs would show; 5 % of what is coloured may be false",
+    };
+    let mut lines = vec![
+        format!(
+            "width: mean of both sides; colour: change with callees, percent of the total before; {of}"
+        ),
+        legend.join(" \u{a0} "),
+    ];
+    if hidden > 0 {
+        lines.push(format!(
+            "{hidden} frames hidden with what they call, each less than {} %",
+            options.min_width
+        ));
+    }
+    lines
+}
+
+/// The same in a page of its own.
+///
+/// # Errors
+/// As [`diff_svg`].
+pub fn diff_html(
+    before: &[Drawable],
+    after: &[Drawable],
+    options: &DiffOptions<'_>,
+) -> Result<String, PictureError> {
+    let svg = diff_svg(before, after, options)?;
+    // What stands before the element is of a file of its own.
+    let start = svg.find("<svg").unwrap_or(0);
+    let title = options
+        .title
+        .as_deref()
+        .unwrap_or("Differential flame graph");
+    Ok(format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>{}</title>\n\
+         <style>body{{margin:0;background:#fff}}body>svg{{display:block;width:100%}}</style></head>\n<body>\n{}\n\
+         </body></html>\n",
+        escape::markup(title),
+        svg.get(start..).unwrap_or_default()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DiffOptions, Drawable, diff_html, diff_svg};
+    use prof_profile::EventId;
+    use prof_sketch::Sketch;
+    use prof_statistics::Pairing;
+
+    fn drawable(parts: &[(&str, u64)]) -> Drawable {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        let mut at = 0;
+        for &(stack, count) in parts {
+            for _ in 0..count {
+                at += 1_000_000;
+                sketch.sample(task, stack, at, 1_000_000);
+            }
+        }
+        sketch.profile.events[0].weight_is_ns = true;
+        Drawable::new(&sketch.profile, EventId(0))
+    }
+
+    fn drawn(before: &[(&str, u64)], after: &[(&str, u64)]) -> String {
+        let options = DiffOptions {
+            title: None,
+            width: Some(1000),
+            min_width: 0.1,
+            is_inverted: false,
+            bound: 2.0,
+            pairing: Pairing::Independent,
+            plain_name: &|name| name.to_owned(),
+        };
+        let (before, after) = ([drawable(before)], [drawable(after)]);
+        assert!(
+            diff_html(&before, &after, &options)
+                .unwrap()
+                .contains("<!DOCTYPE html>")
+        );
+        diff_svg(&before, &after, &options).unwrap()
+    }
+
+    /// The colour of a frame and what its title says.
+    fn frame(svg: &str, name: &str) -> (String, String) {
+        let title = svg
+            .split("<title>")
+            .find(|part| part.starts_with(&format!("{name} (")))
+            .unwrap();
+        let (told, rest) = title.split_once("</title>").unwrap();
+        let fill = rest
+            .split("fill=\"")
+            .nth(1)
+            .unwrap()
+            .split('"')
+            .next()
+            .unwrap();
+        (fill.to_owned(), told.to_owned())
+    }
+
+    #[test]
+    fn what_grew_is_orange_what_vanished_is_purple_and_the_rest_is_not() {
+        let svg = drawn(
+            &[
+                ("app:main;app:f", 500),
+                ("app:main;app:gone", 100),
+                ("app:main;app:g", 400),
+            ],
+            &[("app:main;app:f", 650), ("app:main;app:g", 402)],
+        );
+        assert_eq!(frame(&svg, "f").0, "rgb(179,88,6)");
+        assert_eq!(frame(&svg, "gone").0, "rgb(84,39,136)");
+        assert_eq!(frame(&svg, "g").0, "rgb(244,244,238)");
+        assert!(
+            frame(&svg, "f").1.contains("50.00 % -&gt; 65.00 %"),
+            "{:?}",
+            frame(&svg, "f")
+        );
+        assert!(!svg.contains('\u{f8f0}') && svg.contains("not sure"));
+        assert!(!svg.contains("NaN") && !svg.contains("inf,"));
+    }
+
+    #[test]
+    fn what_is_not_sure_is_grey() {
+        let few = |f: usize| -> Vec<(&str, u64)> {
+            (0..60)
+                .map(|at| {
+                    if at % f == 0 {
+                        ("app:f", 1)
+                    } else {
+                        ("app:g", 1)
+                    }
+                })
+                .collect()
+        };
+        let svg = drawn(&few(3), &few(4));
+        assert_eq!(frame(&svg, "f").0, "rgb(216,216,216)");
+    }
+
+    #[test]
+    fn nothing_to_draw_is_said() {
+        let options = DiffOptions {
+            title: None,
+            width: None,
+            min_width: 0.1,
+            is_inverted: false,
+            bound: 2.0,
+            pairing: Pairing::Independent,
+            plain_name: &|name| name.to_owned(),
+        };
+        assert!(diff_svg(&[drawable(&[])], &[drawable(&[("app:f", 2)])], &options).is_err());
+    }
+}

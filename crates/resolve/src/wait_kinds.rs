@@ -1,0 +1,225 @@
+//! What threads waited for, told by the functions of the kernel in which they
+//! did.
+//!
+//! The innermost function that says anything decides: a page fault in the
+//! middle of `read` is a page fault. Where the kernel's part of the stack is not
+//! to be seen, the system call's number decides, if it is known.
+
+use prof_abi::CpuMode;
+use prof_profile::{DroppedCount, Profile, StackId, StackSource, Wait, WaitKind};
+use rustc_hash::FxHashMap;
+
+/// Whole names of functions, or how they begin, before what compilers put
+/// behind them. Of several that fit, the first.
+const FUNCTIONS: &[(&str, Fit, WaitKind)] = {
+    use Fit::{Begins, Whole};
+    &[
+        ("futex_", Begins, WaitKind::Futex),
+        ("__futex_", Begins, WaitKind::Futex),
+        ("do_futex", Whole, WaitKind::Futex),
+        ("rt_mutex_wait_proxy_lock", Whole, WaitKind::Futex),
+        ("exc_page_fault", Whole, WaitKind::PageFault),
+        ("asm_exc_page_fault", Whole, WaitKind::PageFault),
+        ("do_user_addr_fault", Whole, WaitKind::PageFault),
+        ("handle_mm_fault", Whole, WaitKind::PageFault),
+        ("do_page_fault", Whole, WaitKind::PageFault),
+        ("userfaultfd_", Begins, WaitKind::PageFault),
+        ("handle_userfault", Whole, WaitKind::PageFault),
+        ("rwsem_down_", Begins, WaitKind::KernelLock),
+        ("__mutex_lock", Begins, WaitKind::KernelLock),
+        ("__down_", Begins, WaitKind::KernelLock),
+        ("down_read", Begins, WaitKind::KernelLock),
+        ("down_write", Begins, WaitKind::KernelLock),
+        ("percpu_rwsem_wait", Whole, WaitKind::KernelLock),
+        ("ep_poll", Whole, WaitKind::Poll),
+        ("do_epoll_", Begins, WaitKind::Poll),
+        ("do_select", Whole, WaitKind::Poll),
+        ("do_poll", Begins, WaitKind::Poll),
+        ("do_sys_poll", Whole, WaitKind::Poll),
+        ("poll_schedule_timeout", Begins, WaitKind::Poll),
+        ("do_nanosleep", Whole, WaitKind::Sleep),
+        ("hrtimer_nanosleep", Whole, WaitKind::Sleep),
+        ("alarm_timer_nsleep", Whole, WaitKind::Sleep),
+        ("do_wait", Begins, WaitKind::Child),
+        ("kernel_wait", Begins, WaitKind::Child),
+        ("wait_for_vfork_done", Whole, WaitKind::Vfork),
+        ("anon_pipe_", Begins, WaitKind::Pipe),
+        ("pipe_", Begins, WaitKind::Pipe),
+        ("fifo_open", Whole, WaitKind::Pipe),
+        ("wait_for_partner", Whole, WaitKind::Pipe),
+        ("splice_from_pipe", Begins, WaitKind::Pipe),
+        ("eventfd_", Begins, WaitKind::Descriptor),
+        ("timerfd_", Begins, WaitKind::Descriptor),
+        ("signalfd_", Begins, WaitKind::Descriptor),
+        ("inotify_", Begins, WaitKind::Descriptor),
+        ("fanotify_", Begins, WaitKind::Descriptor),
+        ("perf_read", Whole, WaitKind::Descriptor),
+        ("n_tty_", Begins, WaitKind::Terminal),
+        ("tty_", Begins, WaitKind::Terminal),
+        ("io_cqring_wait", Begins, WaitKind::AsyncIo),
+        ("__do_sys_io_uring_", Begins, WaitKind::AsyncIo),
+        ("__se_sys_io_uring_", Begins, WaitKind::AsyncIo),
+        ("io_wq", Begins, WaitKind::KernelThread),
+        ("read_events", Whole, WaitKind::AsyncIo),
+        ("do_io_getevents", Whole, WaitKind::AsyncIo),
+        ("sigsuspend", Whole, WaitKind::Signal),
+        ("do_sigtimedwait", Whole, WaitKind::Signal),
+        ("do_signal_stop", Whole, WaitKind::Signal),
+        ("ptrace_stop", Whole, WaitKind::Signal),
+        ("locks_lock_", Begins, WaitKind::FileLock),
+        ("flock_lock_", Begins, WaitKind::FileLock),
+        ("posix_lock_", Begins, WaitKind::FileLock),
+        ("fcntl_setlk", Begins, WaitKind::FileLock),
+        ("do_msgrcv", Whole, WaitKind::Ipc),
+        ("do_msgsnd", Whole, WaitKind::Ipc),
+        ("do_semtimedop", Whole, WaitKind::Ipc),
+        ("__do_semtimedop", Whole, WaitKind::Ipc),
+        ("wq_sleep", Whole, WaitKind::Ipc),
+        ("do_mq_timed", Begins, WaitKind::Ipc),
+        ("sk_wait_data", Whole, WaitKind::Socket),
+        ("sk_stream_wait_", Begins, WaitKind::Socket),
+        ("unix_", Begins, WaitKind::Socket),
+        ("tcp_", Begins, WaitKind::Socket),
+        ("udp_", Begins, WaitKind::Socket),
+        ("inet_", Begins, WaitKind::Socket),
+        ("netlink_", Begins, WaitKind::Socket),
+        ("packet_", Begins, WaitKind::Socket),
+        ("vsock_", Begins, WaitKind::Socket),
+        ("__skb_wait_", Begins, WaitKind::Socket),
+        ("__skb_recv_", Begins, WaitKind::Socket),
+        ("sock_", Begins, WaitKind::Socket),
+        ("__sys_accept", Begins, WaitKind::Socket),
+        ("__sys_connect", Begins, WaitKind::Socket),
+        ("__sys_recv", Begins, WaitKind::Socket),
+        ("__sys_send", Begins, WaitKind::Socket),
+        ("vfs_fsync_range", Whole, WaitKind::FileSync),
+        ("do_fsync", Whole, WaitKind::FileSync),
+        ("ksys_sync", Begins, WaitKind::FileSync),
+        ("sync_filesystem", Whole, WaitKind::FileSync),
+        ("vfs_read", Begins, WaitKind::FileRead),
+        ("vfs_iter_read", Whole, WaitKind::FileRead),
+        ("ksys_read", Begins, WaitKind::FileRead),
+        ("filemap_read", Whole, WaitKind::FileRead),
+        ("ksys_readahead", Whole, WaitKind::FileRead),
+        ("iterate_dir", Whole, WaitKind::FileRead),
+        ("vfs_write", Begins, WaitKind::FileWrite),
+        ("vfs_iter_write", Whole, WaitKind::FileWrite),
+        ("ksys_write", Begins, WaitKind::FileWrite),
+        ("do_truncate", Whole, WaitKind::FileWrite),
+        ("vfs_fallocate", Whole, WaitKind::FileWrite),
+        ("worker_thread", Whole, WaitKind::KernelThread),
+        ("kthread", Whole, WaitKind::KernelThread),
+        ("__x64_sys_pause", Whole, WaitKind::Signal),
+        ("__arm64_sys_pause", Whole, WaitKind::Signal),
+        ("do_syscall_64", Whole, WaitKind::SystemCall),
+        ("el0_svc", Begins, WaitKind::SystemCall),
+        ("invoke_syscall", Whole, WaitKind::SystemCall),
+    ]
+};
+
+/// How much of a name must be the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    Whole,
+    Begins,
+}
+
+/// The kind that a function of the kernel tells.
+fn of_function(name: &str) -> Option<WaitKind> {
+    let name = name.split('.').next().unwrap_or(name);
+    let fits = |text: &str, fit| match fit {
+        Fit::Whole => name == text,
+        Fit::Begins => name.starts_with(text),
+    };
+    let rule = FUNCTIONS.iter().find(|&&(text, fit, _)| fits(text, fit));
+    rule.map(|rule| rule.2)
+}
+
+/// Says of each wait that does not say it itself what it was for.
+pub(crate) fn classify(profile: &mut Profile) {
+    if !profile.samples.has_waits() {
+        return;
+    }
+    let mut known: FxHashMap<StackId, Option<WaitKind>> = FxHashMap::default();
+    let mut found: Vec<(usize, Wait)> = Vec::new();
+    for (row, &stack) in profile.samples.stacks().iter().enumerate() {
+        let Some(wait) = profile.samples.wait_at(row) else {
+            continue;
+        };
+        if wait.kind != WaitKind::Unknown {
+            continue;
+        }
+        let kind = known.entry(stack).or_insert_with(|| of(profile, stack));
+        if let Some(kind) = *kind {
+            found.push((row, Wait { kind, ..*wait }));
+        }
+    }
+    for (row, wait) in found {
+        profile.samples.set_wait(row, wait);
+    }
+}
+
+/// How many waits have no stack, with their share of the time waited.
+pub(crate) fn without_stack(profile: &Profile) -> Option<DroppedCount> {
+    let (mut count, mut ns, mut all) = (0_u64, 0_u64, 0_u64);
+    for sample in profile.samples.iter() {
+        let Some(wait) = sample.wait.and_then(|id| profile.samples.wait(id)) else {
+            continue;
+        };
+        all = all.saturating_add(sample.period);
+        if wait.source == StackSource::None {
+            count += 1;
+            ns = ns.saturating_add(sample.period);
+        }
+    }
+    let share = 100.0 * ns as f64 / all.max(1) as f64;
+    (count > 0).then(|| DroppedCount {
+        what: format!("waits without a stack ({share:.1} % of the time waited)"),
+        count,
+    })
+}
+
+/// What the kernel's part of a stack tells.
+fn of(profile: &Profile, stack: StackId) -> Option<WaitKind> {
+    let locations = profile.stacks.locations(stack);
+    let in_kernel =
+        locations.take_while(|&location| profile.location(location).mode == CpuMode::Kernel);
+    let mut frames = in_kernel.flat_map(|location| profile.frames_at(location));
+    frames.find_map(|frame| of_function(profile.name(profile.function(frame.function).name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FUNCTIONS, Fit, of_function};
+    use prof_profile::WaitKind;
+
+    #[test]
+    fn a_function_tells_what_is_waited_for() {
+        let cases = [
+            ("futex_wait_queue", Some(WaitKind::Futex)),
+            ("futex_do_wait", Some(WaitKind::Futex)),
+            ("pipe_read.constprop.0", Some(WaitKind::Pipe)),
+            ("do_wait", Some(WaitKind::Child)),
+            ("unix_stream_read_generic", Some(WaitKind::Socket)),
+            ("vfs_fsync_range", Some(WaitKind::FileSync)),
+            ("schedule", None),
+            ("__schedule", None),
+            ("io_schedule", None),
+            ("schedule_hrtimeout_range", None),
+        ];
+        for (name, kind) in cases {
+            assert_eq!(of_function(name), kind, "{name}");
+        }
+    }
+
+    #[test]
+    fn no_rule_is_hidden_by_one_before_it() {
+        for (at, &(name, _, kind)) in FUNCTIONS.iter().enumerate() {
+            let before = &FUNCTIONS[..at];
+            let hiding = before.iter().find(|&&(text, fit, other)| {
+                other != kind && fit == Fit::Begins && name.starts_with(text)
+            });
+            assert_eq!(hiding, None, "{name}");
+        }
+    }
+}

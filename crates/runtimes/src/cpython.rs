@@ -1,0 +1,388 @@
+//! CPython: which functions a thread is in.
+//!
+//! Since 3.11 a call of one Python function by another runs in the same call
+//! of the interpreter's C function. A thread's frames are a list; one that
+//! was entered from C ends a part of it, so each part belongs to one such C
+//! frame of the native stack:
+//!
+//! ```text
+//!  native stack            the thread's list
+//!  C function
+//!  eval              ◄──   leaf ─► caller ─► entered from C
+//!  C function
+//!  eval              ◄──   main ─► entered from C
+//! ```
+//!
+//! Layouts: `Include/internal/pycore_frame.h` and `Include/cpython` of 3.11 to
+//! 3.13, builds with a global lock, 64 bits.
+
+use crate::elf::Exports;
+use crate::memory::{Memory, int, slice, word};
+use std::ops::Range;
+
+/// Most interpreters, threads and frames that are looked at.
+const MAX_INTERPRETERS: usize = 16;
+const MAX_THREADS: usize = 4096;
+const MAX_FRAMES: usize = 4096;
+/// Pieces of memory in which a thread has its frames, and their largest sum.
+const MAX_CHUNKS: usize = 16;
+const MAX_BYTES: u64 = 1 << 20;
+/// Bytes of a frame up to its variables.
+const FRAME: u64 = 72;
+
+/// Where a version has things, bytes.
+#[derive(Debug, Clone, Copy)]
+struct Layout {
+    /// Interpreters in `_PyRuntime`, threads in an interpreter.
+    interpreters: u64,
+    next_interpreter: u64,
+    threads: u64,
+    /// In a thread: its id, its pieces of memory, what leads to its frame.
+    native_id: u64,
+    chunk: u64,
+    current: Current,
+    /// In a frame.
+    code: u64,
+    previous: u64,
+    boundary: Boundary,
+    /// The head of a text of ASCII.
+    text: u64,
+}
+
+/// What leads from a thread to its innermost frame.
+#[derive(Debug, Clone, Copy)]
+enum Current {
+    /// A pointer to a structure on the C stack, which has it there.
+    OnStack { at: u64, frame: u64 },
+    /// A pointer to it.
+    Direct(u64),
+}
+
+/// What ends a part of the list.
+#[derive(Debug, Clone, Copy)]
+enum Boundary {
+    /// The last frame of it says so.
+    Flag,
+    /// A frame of no function, on the C stack.
+    OwnFrame,
+}
+
+const V3_11: Layout = Layout {
+    interpreters: 40,
+    next_interpreter: 0,
+    threads: 16,
+    native_id: 160,
+    chunk: 296,
+    current: Current::OnStack { at: 56, frame: 8 },
+    code: 32,
+    previous: 48,
+    boundary: Boundary::Flag,
+    text: 48,
+};
+const V3_12: Layout = Layout {
+    threads: 72,
+    native_id: 144,
+    chunk: 232,
+    current: Current::OnStack { at: 56, frame: 0 },
+    code: 0,
+    previous: 8,
+    boundary: Boundary::OwnFrame,
+    text: 40,
+    ..V3_11
+};
+const V3_13: Layout = Layout {
+    interpreters: 632,
+    next_interpreter: 0x1c60,
+    threads: 0x1cb0,
+    native_id: 160,
+    chunk: 232,
+    current: Current::Direct(72),
+    ..V3_12
+};
+
+impl Layout {
+    /// With the places that 3.13 itself tells debuggers (`_Py_DebugOffsets`),
+    /// at the start of `_PyRuntime`.
+    fn told_by(self, runtime: u64, memory: &mut impl Memory) -> Option<Self> {
+        let cookie: [u8; 8] = crate::memory::bytes(memory, runtime)?;
+        let mut at = |at: u64| word(memory, runtime.checked_add(at)?);
+        if &cookie != b"xdebugpy" || at(16)? != 0 {
+            // Of builds without a global lock frames are counted otherwise.
+            return None;
+        }
+        Some(Self {
+            interpreters: at(40)?,
+            next_interpreter: at(64)?,
+            threads: at(72)?,
+            native_id: at(200)?,
+            chunk: at(208)?,
+            current: Current::Direct(at(184)?),
+            previous: at(232)?,
+            code: at(240)?,
+            ..self
+        })
+    }
+}
+
+/// An interpreter in a process.
+#[derive(Debug)]
+pub struct CPython {
+    layout: Layout,
+    /// The first interpreter stands here.
+    interpreters: u64,
+    code_type: u64,
+    eval: Range<u64>,
+}
+
+impl CPython {
+    /// The interpreter that the file loaded at `base` has; `None` if there is
+    /// none, or of a version whose layout is not known.
+    pub fn open(base: u64, memory: &mut impl Memory) -> Option<Self> {
+        let exports = Exports::open(base, memory)?;
+        let version = exports.find("Py_Version", memory)?;
+        let layout = match int(memory, version)? >> 16 {
+            0x030b => V3_11,
+            0x030c => V3_12,
+            0x030d => V3_13.told_by(exports.find("_PyRuntime", memory)?, memory)?,
+            _ => return None,
+        };
+        let (eval, length) = exports.find_sized("_PyEval_EvalFrameDefault", memory)?;
+        let runtime = exports.find("_PyRuntime", memory)?;
+        Some(Self {
+            layout,
+            interpreters: runtime.checked_add(layout.interpreters)?,
+            code_type: exports.find("PyCode_Type", memory)?,
+            eval: eval..eval.checked_add(length)?,
+        })
+    }
+
+    /// Whether a frame of the native stack, by its pc or the address of its
+    /// call, is one of the interpreter's.
+    pub fn is_eval(&self, at: u64) -> bool {
+        self.eval.contains(&at)
+    }
+
+    /// The interpreter's own state of a thread.
+    pub fn thread(&self, tid: i32, memory: &mut impl Memory) -> Option<u64> {
+        let layout = &self.layout;
+        let mut interpreter = word(memory, self.interpreters)?;
+        for _ in 0..MAX_INTERPRETERS {
+            let mut thread = word(memory, interpreter.checked_add(layout.threads)?)?;
+            for _ in 0..MAX_THREADS {
+                if thread == 0 {
+                    break;
+                }
+                let id = word(memory, thread.checked_add(layout.native_id)?)?;
+                if i32::try_from(id) == Ok(tid) {
+                    return Some(thread);
+                }
+                thread = word(memory, thread.checked_add(8)?)?;
+            }
+            interpreter = word(memory, interpreter.checked_add(layout.next_interpreter)?)?;
+            if interpreter == 0 {
+                break;
+            }
+        }
+        None
+    }
+
+    /// The memory that [`CPython::functions`] reads besides the stack, as far
+    /// as it can be told now.
+    pub fn ranges(&self, thread: u64, memory: &mut impl Memory) -> Option<Vec<Range<u64>>> {
+        let (Current::OnStack { at, .. } | Current::Direct(at)) = self.layout.current;
+        let current = thread.checked_add(at)?;
+        let mut ranges = Vec::new();
+        ranges.push(current..current.checked_add(8)?);
+        let mut chunk = word(memory, thread.checked_add(self.layout.chunk)?)?;
+        let mut left = MAX_BYTES;
+        for _ in 0..MAX_CHUNKS {
+            // A chunk: the one before, its size, then frames.
+            if chunk == 0 {
+                break;
+            }
+            let size = word(memory, chunk.checked_add(8)?)?.min(left);
+            left -= size;
+            ranges.push(chunk..chunk.checked_add(size)?);
+            chunk = word(memory, chunk)?;
+        }
+        Some(ranges)
+    }
+
+    /// The code objects of the functions that a thread is in, innermost
+    /// first, one list for each of the interpreter's native frames. `memory` is
+    /// that at one moment; what it lacks is added to `missing`, and nothing is
+    /// told then.
+    pub fn functions(
+        &self,
+        thread: u64,
+        memory: &mut impl Memory,
+        missing: &mut Vec<Range<u64>>,
+    ) -> Option<Vec<Vec<u64>>> {
+        let layout = &self.layout;
+        let mut frame = match layout.current {
+            Current::Direct(at) => word(memory, thread.checked_add(at)?)?,
+            Current::OnStack { at, frame } => {
+                let on_stack = word(memory, thread.checked_add(at)?)?;
+                word(memory, on_stack.checked_add(frame)?)?
+            }
+        };
+        let (mut parts, mut part) = (Vec::new(), Vec::new());
+        for _ in 0..MAX_FRAMES {
+            if frame == 0 {
+                return part.is_empty().then_some(parts);
+            }
+            let end = frame.checked_add(FRAME)?;
+            let mut field = |at: u64| word(memory, frame.wrapping_add(at));
+            let found = (field(layout.code), field(layout.previous), field(64));
+            let (Some(code), Some(previous), Some(flags)) = found else {
+                // A generator's, which has it in itself.
+                missing.push(frame..end);
+                return None;
+            };
+            // Behind four bytes of another field.
+            let [.., is_entry, _, owner, _] = flags.to_le_bytes();
+            let is_boundary = match layout.boundary {
+                Boundary::Flag => {
+                    part.push(code);
+                    is_entry != 0
+                }
+                Boundary::OwnFrame => {
+                    const ON_C_STACK: u8 = 3;
+                    if owner != ON_C_STACK {
+                        part.push(code);
+                    }
+                    owner == ON_C_STACK
+                }
+            };
+            if is_boundary {
+                parts.push(std::mem::take(&mut part));
+            }
+            frame = previous;
+        }
+        None
+    }
+
+    /// How many words [`CPython::identity`] has.
+    pub const IDENTITY: usize = 17;
+
+    /// The fixed part of a code object: two that are the same are of the same
+    /// function. `None` if there is no code object.
+    pub fn identity(&self, code: u64, memory: &mut impl Memory) -> Option<[u64; Self::IDENTITY]> {
+        let bytes: [u8; 8 * Self::IDENTITY] = crate::memory::bytes(memory, code)?;
+        let mut words = [0; Self::IDENTITY];
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = bytes.first_chunk().map_or(0, |it| u64::from_le_bytes(*it));
+        }
+        // References to it are counted in the first.
+        if let Some(first) = words.first_mut() {
+            *first = 0;
+        }
+        (words.get(1) == Some(&self.code_type)).then_some(words)
+    }
+
+    /// The name of a function as CPython's own perf map has it, of its code
+    /// object: `py::NAME:FILE`.
+    pub fn name(&self, code: u64, memory: &mut impl Memory) -> Option<String> {
+        const FILE: u64 = 0x70;
+        const QUALIFIED_NAME: u64 = 0x80;
+        if word(memory, code.checked_add(8)?)? != self.code_type {
+            return None;
+        }
+        let mut text = |at: u64| {
+            let text = word(memory, code.checked_add(at)?)?;
+            self.text(text, memory)
+        };
+        Some(format!("py::{}:{}", text(QUALIFIED_NAME)?, text(FILE)?))
+    }
+
+    /// A text; what is not of ASCII is told as that.
+    fn text(&self, text: u64, memory: &mut impl Memory) -> Option<String> {
+        const COMPACT_ASCII: u32 = 0b110_0000;
+        let length = word(memory, text.checked_add(16)?)?;
+        let state = int(memory, text.checked_add(32)?)?;
+        if state & COMPACT_ASCII != COMPACT_ASCII {
+            return Some("(not ASCII)".into());
+        }
+        let length = usize::try_from(length).ok()?;
+        let bytes = slice(memory, text.checked_add(self.layout.text)?, length)?;
+        let is_text = bytes.iter().all(|byte| (b' '..=b'~').contains(byte));
+        is_text.then(|| String::from_utf8(bytes).ok()).flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CPython, V3_11, V3_12};
+    use crate::memory::tests::Image;
+
+    /// A frame whose code, callers' frame and last fields are these.
+    fn frame(
+        at: u64,
+        (code_at, previous_at): (usize, usize),
+        values: (u64, u64, u64),
+    ) -> (u64, Vec<u8>) {
+        let mut bytes = vec![0; 72];
+        bytes[code_at..code_at + 8].copy_from_slice(&values.0.to_le_bytes());
+        bytes[previous_at..previous_at + 8].copy_from_slice(&values.1.to_le_bytes());
+        bytes[64..72].copy_from_slice(&values.2.to_le_bytes());
+        (at, bytes)
+    }
+
+    fn words(at: u64, words: &[u64]) -> (u64, Vec<u8>) {
+        (
+            at,
+            words.iter().flat_map(|word| word.to_le_bytes()).collect(),
+        )
+    }
+
+    fn python(layout: super::Layout) -> CPython {
+        CPython {
+            layout,
+            interpreters: 0,
+            code_type: 0,
+            eval: 0..0,
+        }
+    }
+
+    #[test]
+    fn functions_are_parted_where_c_called_them() {
+        let entry = 1 << 32;
+        let at = (32, 48);
+        let mut image = Image(vec![
+            words(0x1000 + 56, &[0x2000]),
+            words(0x2008, &[0x3000]),
+            frame(0x3000, at, (1, 0x4000, 0)),
+            frame(0x4000, at, (2, 0x5000, entry)),
+            frame(0x5000, at, (3, 0, entry)),
+        ]);
+        let mut missing = Vec::new();
+        let found = python(V3_11).functions(0x1000, &mut image, &mut missing);
+        assert_eq!(found, Some(vec![vec![1, 2], vec![3]]));
+        // A generator's frame is elsewhere.
+        image.0.pop();
+        let found = python(V3_11).functions(0x1000, &mut image, &mut missing);
+        assert_eq!((found, missing.first()), (None, Some(&(0x5000..0x5048))));
+    }
+
+    #[test]
+    fn frames_on_the_c_stack_part_them_since_3_12() {
+        let boundary = 3 << 48;
+        let at = (0, 8);
+        let mut image = Image(vec![
+            words(0x1000 + 56, &[0x2000]),
+            words(0x2000, &[0x3000]),
+            frame(0x3000, at, (1, 0x4000, 0)),
+            frame(0x4000, at, (9, 0x5000, boundary)),
+            frame(0x5000, at, (2, 0x6000, 0)),
+            frame(0x6000, at, (9, 0, boundary)),
+        ]);
+        let mut missing = Vec::new();
+        let found = python(V3_12).functions(0x1000, &mut image, &mut missing);
+        assert_eq!(found, Some(vec![vec![1], vec![2]]));
+        // A list that comes back to itself comes to an end.
+        image.0.pop();
+        image.0.push(frame(0x6000, at, (9, 0x3000, boundary)));
+        let found = python(V3_12).functions(0x1000, &mut image, &mut missing);
+        assert_eq!((found, missing.len()), (None, 0));
+    }
+}

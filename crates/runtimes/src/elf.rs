@@ -1,0 +1,147 @@
+//! Symbols that a loaded file exports, from its dynamic section in memory.
+
+use crate::memory::{Memory, bytes, int, text, word};
+
+/// Most program headers and dynamic entries that are looked at.
+const MAX_HEADERS: u64 = 64;
+const MAX_ENTRIES: u64 = 256;
+/// Most symbols in one chain of the hash table.
+const MAX_CHAIN: u32 = 4096;
+
+const PT_LOAD: u32 = 1;
+const PT_DYNAMIC: u32 = 2;
+const DT_STRTAB: u64 = 5;
+const DT_SYMTAB: u64 = 6;
+const DT_GNU_HASH: u64 = 0x6fff_fef5;
+
+/// The tables that symbols are found by, as addresses in the process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Exports {
+    bias: u64,
+    names: u64,
+    symbols: u64,
+    hash: u64,
+}
+
+impl Exports {
+    /// Of the ELF file whose first byte is loaded at `base`.
+    pub(crate) fn open(base: u64, memory: &mut impl Memory) -> Option<Self> {
+        let head: [u8; 64] = bytes(memory, base)?;
+        if head.get(..5)? != b"\x7fELF\x02" {
+            return None;
+        }
+        let table = u64::from_le_bytes(*head.get(32..)?.first_chunk()?);
+        let count = u16::from_le_bytes(*head.get(56..)?.first_chunk()?);
+        let (mut first, mut dynamic) = (None, None);
+        for number in 0..u64::from(count).min(MAX_HEADERS) {
+            let at = base.checked_add(table)?.checked_add(number * 56)?;
+            let svma = word(memory, at.checked_add(16)?)?;
+            match int(memory, at)? {
+                PT_LOAD => first = first.or(Some(svma)),
+                PT_DYNAMIC => dynamic = Some(svma),
+                _ => {}
+            }
+        }
+        let bias = base.wrapping_sub(first? & !0xfff);
+        let mut found = Self {
+            bias,
+            names: 0,
+            symbols: 0,
+            hash: 0,
+        };
+        let dynamic = bias.wrapping_add(dynamic?);
+        for number in 0..MAX_ENTRIES {
+            let at = dynamic.checked_add(number * 16)?;
+            // The dynamic linker has made addresses of them, but not of all.
+            let value = word(memory, at.checked_add(8)?)?;
+            let value = match value < bias {
+                true => value.wrapping_add(bias),
+                false => value,
+            };
+            match word(memory, at)? {
+                0 => break,
+                DT_STRTAB => found.names = value,
+                DT_SYMTAB => found.symbols = value,
+                DT_GNU_HASH => found.hash = value,
+                _ => {}
+            }
+        }
+        (found.names != 0 && found.symbols != 0 && found.hash != 0).then_some(found)
+    }
+
+    /// Where the symbol of this name is.
+    pub(crate) fn find(&self, name: &str, memory: &mut impl Memory) -> Option<u64> {
+        Some(self.find_sized(name, memory)?.0)
+    }
+
+    /// The same, and how many bytes it has.
+    ///
+    /// The hash table: number of buckets, first symbol in it, words and shift
+    /// of the filter (4 bytes each), the filter, the buckets, the hashes of the
+    /// symbols, the last of a chain odd.
+    pub(crate) fn find_sized(&self, name: &str, memory: &mut impl Memory) -> Option<(u64, u64)> {
+        let hash = name.bytes().fold(5381_u32, |hash, byte| {
+            hash.wrapping_mul(33).wrapping_add(byte.into())
+        });
+        let head = |at: u64| self.hash.checked_add(at);
+        let buckets = int(memory, self.hash)?;
+        let first = int(memory, head(4)?)?;
+        let filter = u64::from(int(memory, head(8)?)?);
+        let buckets_at = head(16)?.checked_add(filter * 8)?;
+        let hashes_at = buckets_at.checked_add(u64::from(buckets) * 4)?;
+        let bucket = u64::from(hash.checked_rem(buckets)?);
+        let start = int(memory, buckets_at.checked_add(bucket * 4)?)?;
+        for number in start..start.checked_add(MAX_CHAIN)? {
+            let place = u64::from(number.checked_sub(first)?);
+            let found = int(memory, hashes_at.checked_add(place * 4)?)?;
+            if found | 1 == hash | 1 {
+                let symbol = self.symbols.checked_add(u64::from(number) * 24)?;
+                let at = self.names.checked_add(int(memory, symbol)?.into())?;
+                if text(memory, at).as_deref() == Some(name) {
+                    let at = self.bias.wrapping_add(word(memory, symbol + 8)?);
+                    return Some((at, word(memory, symbol + 16)?));
+                }
+            }
+            if found & 1 == 1 {
+                return None;
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Exports;
+    use crate::Memory;
+
+    /// The memory of the test itself.
+    struct Own(std::fs::File);
+
+    impl Memory for Own {
+        fn read(&mut self, address: u64, out: &mut [u8]) -> usize {
+            use std::os::unix::fs::FileExt;
+            self.0.read_at(out, address).unwrap_or(0)
+        }
+    }
+
+    #[test]
+    fn a_symbol_of_the_c_library_is_found_in_memory() {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+        let base = |line: &str| u64::from_str_radix(line.split('-').next()?, 16).ok();
+        let line = maps.lines().find(|line| line.contains("libc.so"));
+        let Some(base) = line.and_then(base) else {
+            println!("skipped: no C library is loaded from a file of that name");
+            return;
+        };
+        let mut memory = Own(std::fs::File::open("/proc/self/mem").expect("memory"));
+        let exports = Exports::open(base, &mut memory).expect("an ELF file");
+        assert!(
+            exports
+                .find("getpid", &mut memory)
+                .is_some_and(|at| at > base)
+        );
+        assert_eq!(exports.find("no_such_symbol_", &mut memory), None);
+        assert!(Exports::open(base + 1, &mut memory).is_none());
+    }
+}

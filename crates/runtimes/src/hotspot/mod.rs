@@ -1,0 +1,357 @@
+//! Code of a Java virtual machine: where frames of interpreter and compilers
+//! end, and which method they are of.
+//!
+//! ```text
+//!  code heap   ┌ block ┬ block ┬ free ┬ block ─────────────┐
+//!  segment map   0 1 2   0 1     ff     0 1 2 3    steps back to the block
+//!  block       ┌ length, used │ CodeBlob: frame size, code, method │ code ┐
+//! ```
+//!
+//! Source: `share/runtime/vmStructs.cpp` and `share/code` of OpenJDK; what
+//! the tables name is taken from them.
+
+mod names;
+mod tables;
+
+use crate::memory::{Memory, int, slice, text, word};
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+use tables::Tables;
+
+/// Heaps of a code cache: three, or one.
+const MAX_HEAPS: u32 = 16;
+/// Steps through the segment map to the start of a block: 64 times 254
+/// segments.
+const MAX_STEPS: usize = 64;
+/// Pieces of an interpreter.
+const MAX_CODELETS: usize = 4096;
+/// Code begins at a multiple of this behind a codelet's header, bytes.
+const CODE_ALIGNMENT: u64 = 32;
+/// Kinds of blobs.
+const MAX_KINDS: usize = 256;
+/// What may be read of a blob's header, bytes.
+const MAX_HEADER: u64 = 1024;
+
+/// Code that a runtime made, as it tells itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RuntimeCode {
+    /// Compiled code. From `complete` on its frame is made: `size` bytes with
+    /// the return address, right below which is the caller's frame pointer.
+    Compiled {
+        /// The first instruction.
+        start: u64,
+        /// The first one behind the code.
+        end: u64,
+        /// The first one with the whole frame.
+        complete: u64,
+        /// Bytes of the frame.
+        size: u64,
+        /// Where callees return to instead, once its assumptions failed; or 0.
+        deopt: u64,
+        /// The method; 0 if it is a part of the runtime.
+        method: u64,
+    },
+    /// HotSpot's interpreter. Its frames keep a frame pointer; 8 bytes below
+    /// it is the stack pointer of the caller, 24 below the method.
+    Interpreter {
+        /// First address of this piece.
+        start: u64,
+        /// Methods are entered here, before they have a frame.
+        is_entry: bool,
+    },
+    /// Code that jumps on and has no frame: the return address is on top.
+    Frameless,
+    /// Hand-written assembly, with or without a frame.
+    Stub {
+        /// First address of the block that it is in.
+        start: u64,
+    },
+}
+
+/// A part of the memory for code.
+#[derive(Debug)]
+struct Heap {
+    code: Range<u64>,
+    segments: u64,
+    log2_segment: u32,
+}
+
+/// Offsets of a code blob's fields, bytes.
+#[derive(Debug)]
+struct BlobFields {
+    name: u64,
+    frame_complete: u64,
+    frame_size: u64,
+    code_begin: u64,
+    code_end: u64,
+    deopt: u64,
+    method: u64,
+    header: u64,
+    used: u64,
+}
+
+/// What a blob's name says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Method,
+    Frameless,
+    Other,
+}
+
+/// A piece of the interpreter.
+#[derive(Debug, Clone, Copy)]
+struct Codelet {
+    code: Range64,
+    is_entry: bool,
+}
+
+/// Addresses from the first up to the second.
+type Range64 = (u64, u64);
+
+/// A Java virtual machine in a process.
+#[derive(Debug)]
+pub struct HotSpot {
+    heaps: Vec<Heap>,
+    blob: BlobFields,
+    codelets: Vec<Codelet>,
+    names: names::Fields,
+    /// By address of the text.
+    kinds: FxHashMap<u64, Kind>,
+}
+
+impl HotSpot {
+    /// The virtual machine whose libjvm is loaded at `base`; `None` if it is
+    /// none, is not ready yet, or cannot be read.
+    pub fn open(base: u64, memory: &mut impl Memory) -> Option<Self> {
+        let tables = Tables::read(base, memory)?;
+        let heaps = heaps(&tables, memory)?;
+        let codelets = codelets(&tables, memory)?;
+        if heaps.is_empty() || codelets.is_empty() {
+            return None;
+        }
+        Some(Self {
+            heaps,
+            blob: BlobFields::of(&tables)?,
+            codelets,
+            names: names::Fields::of(&tables)?,
+            kinds: FxHashMap::default(),
+        })
+    }
+
+    /// Whether an address is where code is made.
+    pub fn has(&self, pc: u64) -> bool {
+        self.heaps.iter().any(|heap| heap.code.contains(&pc))
+    }
+
+    /// What code is at an address.
+    pub fn code_at(&mut self, pc: u64, memory: &mut impl Memory) -> Option<RuntimeCode> {
+        if let Some(codelet) = self.codelet(pc) {
+            return Some(RuntimeCode::Interpreter {
+                start: codelet.code.0,
+                is_entry: codelet.is_entry,
+            });
+        }
+        let heap = self.heaps.iter().find(|heap| heap.code.contains(&pc))?;
+        let block = heap.block(pc, memory)?;
+        self.blob_at(block, pc, memory)
+    }
+
+    /// The name of a method, `java.util.HashMap.put`.
+    pub fn method_name(&self, method: u64, memory: &mut impl Memory) -> Option<String> {
+        self.names.method(method, memory)
+    }
+
+    /// The addresses and the name of the block of code at an address
+    /// that is no method's: what the runtime calls it.
+    pub fn block_name(&self, pc: u64, memory: &mut impl Memory) -> Option<(Range<u64>, String)> {
+        let heap = self.heaps.iter().find(|heap| heap.code.contains(&pc))?;
+        let blob = heap.block(pc, memory)?.checked_add(self.blob.header)?;
+        let name = word(memory, blob.checked_add(self.blob.name)?)?;
+        let start = word(memory, blob.checked_add(self.blob.code_begin)?)?;
+        let end = word(memory, blob.checked_add(self.blob.code_end)?)?;
+        let is_it = start > blob && (start..end).contains(&pc);
+        let name = text(memory, name).filter(|name| is_it && !name.is_empty())?;
+        Some((start..end, name))
+    }
+
+    /// The piece of the interpreter at an address.
+    fn codelet(&self, pc: u64) -> Option<&Codelet> {
+        let behind = self.codelets.partition_point(|it| it.code.0 <= pc);
+        let codelet = self.codelets.get(behind.checked_sub(1)?)?;
+        (pc < codelet.code.1).then_some(codelet)
+    }
+
+    fn blob_at(&mut self, block: u64, pc: u64, memory: &mut impl Memory) -> Option<RuntimeCode> {
+        let fields = &self.blob;
+        let length = fields.longest().filter(|length| *length <= MAX_HEADER)?;
+        let bytes = slice(memory, block, length as usize)?;
+        let blob = block.checked_add(fields.header)?;
+        let at = |field: u64| bytes.get(usize::try_from(fields.header + field).ok()?..);
+        let word = |field: u64| at(field)?.first_chunk().map(|it| u64::from_le_bytes(*it));
+        let int = |field: u64| at(field)?.first_chunk().map(|it| i32::from_le_bytes(*it));
+        let is_used = *bytes.get(usize::try_from(fields.used).ok()?)? == 1;
+        let start = word(fields.code_begin)?;
+        let end = word(fields.code_end)?;
+        if !is_used || start < blob || !(start..end).contains(&pc) {
+            return None;
+        }
+        let (complete, size) = (int(fields.frame_complete)?, int(fields.frame_size)?);
+        let (deopt, method) = (word(fields.deopt)?, word(fields.method)?);
+        let kind = self.kind(word(fields.name)?, memory)?;
+        let size = u64::try_from(size).ok()?.checked_mul(8)?;
+        match kind {
+            Kind::Frameless => Some(RuntimeCode::Frameless),
+            _ if size < 16 => Some(RuntimeCode::Stub { start }),
+            kind => {
+                let complete = u64::try_from(complete).unwrap_or(0);
+                let is_method = kind == Kind::Method;
+                Some(RuntimeCode::Compiled {
+                    start,
+                    end,
+                    complete: start.checked_add(complete)?,
+                    size,
+                    deopt: if is_method { deopt } else { 0 },
+                    method: if is_method { method } else { 0 },
+                })
+            }
+        }
+    }
+
+    /// What the name at an address says.
+    fn kind(&mut self, name: u64, memory: &mut impl Memory) -> Option<Kind> {
+        if let Some(known) = self.kinds.get(&name) {
+            return Some(*known);
+        }
+        let kind = match text(memory, name)?.as_str() {
+            "nmethod" | "native nmethod" => Kind::Method,
+            "vtable chunks" | "I2C/C2I adapters" => Kind::Frameless,
+            _ => Kind::Other,
+        };
+        if self.kinds.len() < MAX_KINDS {
+            self.kinds.insert(name, kind);
+        }
+        Some(kind)
+    }
+}
+
+impl BlobFields {
+    fn of(tables: &Tables) -> Option<Self> {
+        let blob = |name: &str| tables.field(&format!("CodeBlob::{name}"));
+        let method = |name: &str| {
+            let of = |class: &str| tables.field(&format!("{class}::{name}"));
+            of("CompiledMethod").or_else(|| of("nmethod"))
+        };
+        let header = tables.field("HeapBlock::_header")?;
+        Some(Self {
+            name: blob("_name")?,
+            frame_complete: blob("_frame_complete_offset")?,
+            frame_size: blob("_frame_size")?,
+            code_begin: blob("_code_begin")?,
+            code_end: blob("_code_end")?,
+            deopt: method("_deopt_handler_begin")?,
+            method: method("_method")?,
+            header: tables.size("HeapBlock")?,
+            used: header.checked_add(tables.field("HeapBlock::Header::_used")?)?,
+        })
+    }
+
+    /// Bytes from a block's start that hold all of the fields.
+    fn longest(&self) -> Option<u64> {
+        let fields = [
+            self.name,
+            self.frame_complete,
+            self.frame_size,
+            self.code_begin,
+            self.code_end,
+            self.deopt,
+            self.method,
+        ];
+        let last = fields.into_iter().max()?;
+        self.header
+            .checked_add(last)?
+            .checked_add(8)?
+            .max(self.used)
+            .checked_add(1)
+    }
+}
+
+impl Heap {
+    /// The block that an address is in.
+    fn block(&self, pc: u64, memory: &mut impl Memory) -> Option<u64> {
+        const FREE: u8 = 0xff;
+        let mut segment = (pc - self.code.start) >> self.log2_segment;
+        for _ in 0..MAX_STEPS {
+            let mut step = [0];
+            if memory.read(self.segments.checked_add(segment)?, &mut step) != 1 {
+                return None;
+            }
+            match step {
+                [0] => return Some(self.code.start + (segment << self.log2_segment)),
+                [FREE] => return None,
+                [back] => segment = segment.checked_sub(back.into())?,
+            }
+        }
+        None
+    }
+}
+
+/// The parts of the code cache.
+fn heaps(tables: &Tables, memory: &mut impl Memory) -> Option<Vec<Heap>> {
+    let field = |name: &str| tables.field(name);
+    let list = word(memory, field("CodeCache::_heaps")?)?;
+    let count = int(memory, list.checked_add(field("GrowableArrayBase::_len")?)?)?;
+    let data = word(
+        memory,
+        list.checked_add(field("GrowableArray<int>::_data")?)?,
+    )?;
+    let (space, map) = (field("CodeHeap::_memory")?, field("CodeHeap::_segmap")?);
+    let (low, high) = (
+        field("VirtualSpace::_low_boundary")?,
+        field("VirtualSpace::_high_boundary")?,
+    );
+    let mut heaps = Vec::new();
+    for number in 0..count.min(MAX_HEAPS) {
+        let heap = word(memory, data.checked_add(u64::from(number) * 8)?)?;
+        let mut at =
+            |first: u64, second: u64| word(memory, heap.checked_add(first)?.checked_add(second)?);
+        let code = at(space, low)?..at(space, high)?;
+        let segments = at(map, low)?;
+        let log2 = heap.checked_add(field("CodeHeap::_log2_segment_size")?)?;
+        heaps.push(Heap {
+            code,
+            segments,
+            log2_segment: int(memory, log2)?.min(31),
+        });
+    }
+    Some(heaps)
+}
+
+/// The interpreter's pieces by address.
+fn codelets(tables: &Tables, memory: &mut impl Memory) -> Option<Vec<Codelet>> {
+    let field = |name: &str| tables.field(name);
+    let queue = word(memory, field("AbstractInterpreter::_code")?)?;
+    let mut number = |name: &str| int(memory, queue.checked_add(field(name)?)?);
+    let first = number("StubQueue::_queue_begin")?;
+    let last = number("StubQueue::_queue_end")?;
+    let buffer = queue.checked_add(field("StubQueue::_stub_buffer")?)?;
+    let buffer = word(memory, buffer)?;
+    let header = tables.size("InterpreterCodelet")?;
+    let size = field("InterpreterCodelet::_size")?;
+    let description = field("InterpreterCodelet::_description")?;
+    let end = buffer.checked_add(last.into())?;
+    let mut at = buffer.checked_add(first.into())?;
+    let mut codelets = Vec::new();
+    while at < end && codelets.len() < MAX_CODELETS {
+        let size = int(memory, at.checked_add(size)?)?;
+        let name = word(memory, at.checked_add(description)?)?;
+        let is_entry = text(memory, name)?.starts_with("method entry point");
+        let code = at.checked_add(header)?;
+        let next = at.checked_add(size.into()).filter(|next| *next > code)?;
+        codelets.push(Codelet {
+            code: (code.checked_next_multiple_of(CODE_ALIGNMENT)?, next),
+            is_entry,
+        });
+        at = next;
+    }
+    Some(codelets)
+}

@@ -1,0 +1,33 @@
+//! What language runtimes tell of their code and their frames, read from the
+//! memory of a process that runs on.
+//!
+//! You give a way to read memory ([`Memory`]) and where the runtime's library
+//! is loaded; you get of HotSpot's code where frames end and which method it
+//! is ([`HotSpot`]), and of CPython in which functions a thread is ([`CPython`]).
+//! Nothing in the process is called, stopped or changed.
+//!
+//! ```
+//! use prof_runtimes::{HotSpot, Memory};
+//!
+//! struct Nothing;
+//! impl Memory for Nothing {
+//!     fn read(&mut self, _: u64, _: &mut [u8]) -> usize { 0 }
+//! }
+//! assert!(HotSpot::open(0x1000, &mut Nothing).is_none());
+//! ```
+//!
+//! Limits: little-endian processes of 64 bits; HotSpot of JDK 17 is tested,
+//! what its exported tables tell of other versions is followed; CPython 3.11 to
+//! 3.13. The memory is
+//! trusted in nothing: every loop, text and table is bounded, and what is read
+//! may be from different moments.
+#![forbid(unsafe_code)]
+
+mod cpython;
+mod elf;
+mod hotspot;
+mod memory;
+
+pub use cpython::CPython;
+pub use hotspot::{HotSpot, RuntimeCode};
+pub use memory::Memory;

@@ -1,0 +1,134 @@
+//! `prof ab`: two commands run in turns, and what is said of them.
+
+use crate::oracle::{compiled, have, prof, scratch};
+use std::path::PathBuf;
+
+/// A program whose two functions do as much as they are told, and the words
+/// that come before the commands: its own code only, at a high rate.
+fn program(test: &str) -> Option<PathBuf> {
+    compiled(test, "two_costs.c", &["-O1", "-g"])
+}
+
+const AB: [&str; 5] = ["ab", "-e", "cpu-clock:u", "-F", "4000"];
+
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let out = prof(&[&AB[..], &["--json"], arguments].concat()).succeeded("ab");
+    assert!(!out.text().contains("NaN"), "{}", out.text());
+    serde_json::from_slice(&out.stdout).expect("JSON")
+}
+
+#[test]
+fn what_does_three_times_as_much_is_named() {
+    let Some(program) = program("ab-planted") else {
+        return;
+    };
+    let program = program.to_str().expect("UTF-8");
+    let kept = scratch().join("ab-kept");
+    let keep = ["-n", "4", "--keep", kept.to_str().expect("UTF-8"), "--"];
+    let value = json(
+        &[
+            &keep[..],
+            &[program, "300", "300", "--", program, "900", "300"],
+        ]
+        .concat(),
+    );
+    assert_eq!(
+        (&value["schema"], &value["pairs"]),
+        (&"prof-ab-1".into(), &4.into())
+    );
+    let compared = &value["comparisons"][0];
+    let rows = compared["rows"].as_array().expect("rows");
+    let of = |name: &str| {
+        rows.iter()
+            .find(|row| row["symbol"] == name)
+            .expect("a row")
+    };
+    assert_eq!(of("first_cost")["verdict"], "slower", "{compared}");
+    let measures = compared["measures"].as_array().expect("measures");
+    let cpu = measures
+        .iter()
+        .find(|one| one["name"] == "CPU time")
+        .expect("CPU time");
+    assert_eq!(cpu["verdict"], "slower", "{cpu}");
+    // What was kept is what any view opens.
+    let report = prof(&[
+        "report",
+        "--stdio",
+        "-i",
+        kept.join("after-004.data").to_str().expect("UTF-8"),
+    ]);
+    assert!(report.succeeded("report").text().contains("first_cost"));
+}
+
+#[test]
+fn a_setting_tells_the_sides_apart() {
+    let Some(program) = program("ab-env") else {
+        return;
+    };
+    let script = format!("exec {} ${{COST:-1}} 300", program.display());
+    let env = ["-n", "4", "--env", "COST=300", "COST=900", "--"];
+    let value = json(&[&env[..], &["sh", "-c", &script]].concat());
+    let rows = value["comparisons"][0]["rows"].as_array().expect("rows");
+    let planted = rows
+        .iter()
+        .find(|row| row["symbol"] == "first_cost")
+        .expect("a row");
+    assert_eq!(planted["verdict"], "slower", "{planted}");
+    assert!(
+        value["commands"][1]
+            .as_str()
+            .expect("text")
+            .starts_with("COST=900 ")
+    );
+}
+
+#[test]
+fn until_sure_ends_when_it_is_and_says_when_it_is_not() {
+    let Some(program) = program("ab-sure") else {
+        return;
+    };
+    let program = program.to_str().expect("UTF-8");
+    let sides = ["--", program, "100", "1000", "--", program, "1000", "100"];
+    let out = prof(&[&AB[..], &["--until-sure"], &sides].concat());
+    let text = out.succeeded("ab").text();
+    let row = |name: &str| {
+        text.lines()
+            .find(|line| line.ends_with(name))
+            .expect("a row")
+            .to_owned()
+    };
+    assert!(row("first_cost").contains("slower"), "{text}");
+    assert!(row("second_cost").contains("faster"), "{text}");
+    // No time for a verdict of two equal sides.
+    let limited = ["--until-sure", "--time-limit", "0.01", "--warmup", "0"];
+    let equal = ["--", program, "300", "1", "--", program, "300", "1"];
+    let out = prof(&[&AB[..], &limited, &equal].concat());
+    assert_eq!(out.code, 5, "{}", out.stderr);
+    assert!(out.text().contains("the limit came before all was sure"));
+}
+
+#[test]
+fn commands_that_fail_are_told() {
+    if !have("ab-fails", "sh") {
+        return;
+    }
+    let fails = ["ab", "-n", "2", "--", "true", "--", "sh", "-c", "exit 7"];
+    let out = prof(&fails);
+    assert_eq!(out.code, 1);
+    assert!(
+        out.stderr
+            .contains("the command after failed in a warm-up: exit code 7"),
+        "{}",
+        out.stderr
+    );
+    for (arguments, said) in [
+        (&["ab", "--", "true"][..], "both sides are one command"),
+        (&["ab", "--", "true", "--"], "a command is missing"),
+        (&["ab", "--", "a", "--", "b", "--", "c"], "more than one --"),
+        (&["ab", "--env", "A", "B=1", "--", "true"], "NAME=VALUE"),
+    ] {
+        let out = prof(arguments);
+        assert_eq!(out.code, 2, "{arguments:?}");
+        assert!(out.stderr.contains(said), "{}", out.stderr);
+    }
+}

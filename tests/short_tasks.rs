@@ -1,0 +1,201 @@
+//! Tasks that live shorter than a sampling period get their share of samples,
+//! and what others did meanwhile is not written; where that cannot be, every
+//! view says what share was not seen.
+
+use crate::oracle::{
+    Finished, compiled, copy_program, have, may_record_all, perf, prof, prof_command, scratch,
+    skipped,
+};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Samples, samples that were due for the CPU time of the whole tree, and the
+/// file.
+type Recorded = (u64, f64, PathBuf);
+
+/// Records the program with so many tasks.
+fn recorded(name: &str, options: &[&str], program: &Path, tasks: &[&str]) -> Recorded {
+    let file = scratch().join(format!("short-tasks-{name}.data"));
+    let run = prof_command()
+        .args(["record", "-F", "4000", "-e", "cpu-clock", "-o"])
+        .arg(&file)
+        .args(options)
+        .arg("--")
+        .arg(program)
+        .args(tasks)
+        .output()
+        .expect("prof starts");
+    let run = Finished::from(run).succeeded("record");
+    let ms: f64 = run.text().trim().parse().expect("ms");
+    let stats = prof(&["dump", "--stats", "--json", "-i", path(&file)]).succeeded("dump");
+    let json: serde_json::Value = serde_json::from_slice(&stats.stdout).expect("JSON");
+    let samples = json["events"][0]["samples"].as_u64().expect("a number");
+    (samples, ms * 4.0, file)
+}
+
+fn path(file: &Path) -> &str {
+    file.to_str().expect("UTF-8")
+}
+
+/// A busy program of another user, until dropped.
+struct Stranger(Child);
+
+impl Stranger {
+    fn start() -> Self {
+        let program = Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .uid(65534)
+            .stdout(Stdio::null())
+            .spawn();
+        Self(program.expect("sh starts"))
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn tasks_shorter_than_a_period_have_their_share_of_samples() {
+    let test = "tasks_shorter_than_a_period_have_their_share_of_samples";
+    if !may_record_all(test) {
+        return;
+    }
+    let Some(program) = compiled(test, "short-tasks.c", &["-O1", "-pthread"]) else {
+        return;
+    };
+    for tasks in [&["1500"][..], &["4000", "threads"]] {
+        for options in [&[][..], &["-g"], &["--follow", "cpus"]] {
+            let (samples, due, file) = recorded("share", options, &program, tasks);
+            let share = samples as f64 / due;
+            assert!(
+                (0.85..1.15).contains(&share),
+                "{tasks:?} {options:?}: {share}"
+            );
+            // Threads that end have their numbers until their last sample.
+            let tids = prof(&["script", "-F", "tid", "-G", "-i", path(&file)]).succeeded("script");
+            assert!(!tids.text().contains("-1"), "{tasks:?} {options:?}");
+        }
+    }
+}
+
+#[test]
+fn what_others_do_meanwhile_is_not_written() {
+    let test = "what_others_do_meanwhile_is_not_written";
+    if !may_record_all(test) || !have(test, "perf") {
+        return;
+    }
+    let Some(program) = compiled(test, "short-tasks.c", &["-O1", "-pthread"]) else {
+        return;
+    };
+    let strangers = [Stranger::start(), Stranger::start()];
+    let (samples, _, file) = recorded("others", &["--follow", "cpus"], &program, &["500"]);
+    let pids = perf(&["script", "-F", "comm,pid", "-i", path(&file)]).succeeded("perf script");
+    let pids = pids.text();
+    assert_eq!(
+        pids.lines().filter(|line| !line.is_empty()).count() as u64,
+        samples
+    );
+    for Stranger(child) in &strangers {
+        let pid = child.id().to_string();
+        assert!(!pids.split_whitespace().any(|word| word == pid), "{pid}");
+    }
+    let stats = perf(&["report", "--stats", "-i", path(&file)]).succeeded("perf report");
+    let stats = stats.text();
+    assert!(!stats.contains("LOST"), "{stats}");
+    // As a recording of tasks, which the kernel filters.
+    let attr = |file: &Path| {
+        perf(&["evlist", "-v", "-i", path(file)])
+            .succeeded("evlist")
+            .text()
+    };
+    let of_cpus = attr(&file);
+    let (.., file) = recorded("tasks", &["--follow", "tasks"], &program, &["1"]);
+    assert_eq!(of_cpus, attr(&file));
+}
+
+#[test]
+fn probes_are_hit_in_children_and_new_threads() {
+    let test = "probes_are_hit_in_children_and_new_threads";
+    if !Path::new("/sys/bus/event_source/devices/uprobe").exists() {
+        return skipped(test, "this kernel has no uprobes");
+    }
+    if !may_record_all(test) {
+        return;
+    }
+    let Some(compiled) = compiled(test, "short-tasks.c", &["-O1", "-pthread"]) else {
+        return;
+    };
+    let program = scratch().join("short-tasks-probed");
+    copy_program(&compiled, &program);
+    let event = format!("uprobe:{}:work", path(&program));
+    // Another run of the same program hits it, too, and does not count.
+    let mut stranger = Command::new(&program)
+        .arg("4000")
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    for tasks in [&["1000"][..], &["1000", "threads"]] {
+        let file = scratch().join("short-tasks-probed.data");
+        let mut args = vec!["record", "--follow", "cpus", "-e", &event];
+        args.extend(["-o", path(&file), path(&program)]);
+        args.extend(tasks);
+        let run = prof(&args).succeeded("record");
+        assert!(run.stderr.contains("1000 samples"), "{}", run.stderr);
+    }
+    stranger.kill().expect("it is ours");
+    stranger.wait().expect("it ends");
+}
+
+#[test]
+fn the_share_that_was_not_seen_is_told_in_every_view() {
+    let test = "the_share_that_was_not_seen_is_told_in_every_view";
+    let Some(program) = compiled(test, "short-tasks.c", &["-O1", "-pthread"]) else {
+        return;
+    };
+    if std::fs::metadata("/proc/self").expect("there").uid() != 0 {
+        return skipped(test, "needs root, to be nobody");
+    }
+    let folder = scratch().join("short-tasks-nobody");
+    std::fs::create_dir_all(&folder).expect("writable");
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(&folder, open).expect("ours");
+    let file = folder.join("perf.data");
+    let run = prof_command()
+        .args(["record", "-e", "cpu-clock:u", "-o"])
+        .arg(&file)
+        .arg(&program)
+        .args(["1000", "threads"])
+        .uid(65534)
+        .gid(65534)
+        .output()
+        .expect("prof starts");
+    let run = Finished::from(run).succeeded("record");
+    assert!(
+        run.stderr.contains("of the CPU time was seen"),
+        "{}",
+        run.stderr
+    );
+    let report = |options: &[&str]| {
+        let args = [&["report", "-f", "-i", path(&file)], options].concat();
+        prof(&args).succeeded("report")
+    };
+    let text = report(&["--stdio"]);
+    let text = text.text() + &text.stderr;
+    assert!(text.contains("% of the CPU time seen"), "{text}");
+    assert!(text.contains("of the CPU time has no samples"), "{text}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&report(&["--json"]).stdout).expect("JSON");
+    let due = json["trust"]["due_for_cpu_time"]
+        .as_u64()
+        .expect("a number");
+    let samples = json["trust"]["samples"].as_u64().expect("a number");
+    assert!(samples < due / 2, "{samples} of {due}");
+    // All CPU time is there, whether it was sampled or not.
+    assert!(due > 400, "{due}");
+}

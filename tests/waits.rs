@@ -1,0 +1,344 @@
+//! `prof record --off-cpu`: when threads do not run, and where.
+//!
+//! The programs measure their own waits (`fixtures/programs/waits.c`); what was
+//! recorded is compared with that, as stock perf reads it and as `prof` does.
+
+use crate::oracle::{compiled, have, may_record_all, perf_at, perfs, prof_command, scratch};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a program told of itself.
+#[derive(Debug, Default)]
+struct Truth {
+    /// By name of the place and thread: ns that it did not run there.
+    sites: BTreeMap<(String, i32), u64>,
+    /// By thread: ns that it lived, and ns that it ran.
+    lives: BTreeMap<i32, (u64, u64)>,
+}
+
+impl Truth {
+    fn parse(text: &str) -> Self {
+        let mut truth = Self::default();
+        for line in text.lines() {
+            let fields: Vec<&str> = line.split(' ').collect();
+            let number = |at: usize| fields[at].parse::<u64>().expect("a number");
+            match fields[0] {
+                "site" => {
+                    let key = (fields[1].to_owned(), number(2) as i32);
+                    truth.sites.insert(key, number(3));
+                }
+                _ => _ = truth.lives.insert(number(1) as i32, (number(2), number(3))),
+            }
+        }
+        assert!(!truth.lives.is_empty(), "{text}");
+        truth
+    }
+}
+
+/// A wait as a reader of the file shows it.
+#[derive(Debug, PartialEq, Eq)]
+struct Shown {
+    tid: i32,
+    ns: u64,
+    /// Names of functions, innermost first.
+    stack: Vec<String>,
+}
+
+impl Shown {
+    fn is_rooted(&self) -> bool {
+        let starts = ["_start", "clone", "clone3", "__clone3", "__clone"];
+        let last = self.stack.last();
+        last.is_some_and(|name| starts.contains(&name.trim_start_matches("__GI_")))
+    }
+}
+
+/// The samples of waits in what `script -F tid,event,period,ip,sym` prints.
+fn shown(text: &str) -> Vec<Shown> {
+    let blocks = text
+        .split("\n\n")
+        .filter(|block| block.contains("offcpu-time:"));
+    blocks
+        .map(|block| {
+            let mut lines = block.trim_start_matches('\n').lines();
+            let mut head = lines.next().expect("a line").split_whitespace();
+            let mut number = || head.next().and_then(|field| field.parse::<u64>().ok());
+            let tid = number().expect("a thread") as i32;
+            let ns = number().expect("a period");
+            let name = |line: &str| line.split_whitespace().nth(1).unwrap_or("").to_owned();
+            let stack = lines.map(name).collect();
+            Shown { tid, ns, stack }
+        })
+        .collect()
+}
+
+const FIELDS: &[&str] = &["script", "-f", "-F", "tid,event,period,ip,sym", "-i"];
+
+/// Records a program of `waits.c` with `options`.
+fn recorded(name: &str, options: &[&str], arguments: &[&str]) -> Option<(PathBuf, Truth)> {
+    let flags = ["-O2", "-g", "-pthread", "-fno-optimize-sibling-calls"];
+    let program = compiled(name, "waits.c", &flags)?;
+    let file = scratch().join(format!("waits-{name}.data"));
+    let output = prof_command()
+        .args(["record", "-o"])
+        .arg(&file)
+        .args(options)
+        .arg(program)
+        .args(arguments)
+        .output()
+        .expect("prof starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let truth = Truth::parse(&String::from_utf8_lossy(&output.stdout));
+    Some((file, truth))
+}
+
+fn script(tool: &Path, file: &Path) -> String {
+    let mut arguments: Vec<&std::ffi::OsStr> = FIELDS.iter().map(|it| it.as_ref()).collect();
+    arguments.push(file.as_os_str());
+    let finished = perf_at(tool, &arguments);
+    assert_eq!(finished.stderr, "", "{}", tool.display());
+    finished.text()
+}
+
+/// Whether two times agree within 1 % and what reading clocks takes.
+fn agree(told: u64, seen: u64, readings: u64) -> bool {
+    told.abs_diff(seen) <= told / 100 + readings * 20_000
+}
+
+/// Compares waits with what the program told.
+fn compare(truth: &Truth, shown: &[Shown]) {
+    for ((name, tid), told) in &truth.sites {
+        let is_there = |wait: &&Shown| wait.tid == *tid && wait.stack.iter().any(|at| at == name);
+        let seen: u64 = shown.iter().filter(is_there).map(|wait| wait.ns).sum();
+        // A thread that shares its CPU may lose it between its two clocks, once
+        // more for a slice of some ms than it tells.
+        let slice = if name == "contend" { 4_000_000 } else { 0 };
+        // One per cent holds for waits of a millisecond: these are shorter.
+        let readings = if name == "wait_fsync" { 40 } else { 10 };
+        let is_near = agree(*told, seen, readings) || told.abs_diff(seen) <= slice;
+        assert!(is_near, "{name} told {told}, seen {seen}");
+    }
+    for (tid, (elapsed, ran)) in &truth.lives {
+        // What came before the thread could read a clock is not of the life it
+        // tells, which is what has no stack.
+        let waits = shown
+            .iter()
+            .filter(|wait| wait.tid == *tid && !wait.stack.is_empty());
+        let seen: u64 = waits.map(|wait| wait.ns).sum::<u64>();
+        assert!(
+            agree(*elapsed, ran + seen, 50),
+            "{tid}: {elapsed} {ran} {seen}"
+        );
+    }
+    let with_stack: Vec<&Shown> = shown.iter().filter(|wait| !wait.stack.is_empty()).collect();
+    let rooted = with_stack.iter().filter(|wait| wait.is_rooted()).count();
+    assert!(
+        rooted * 100 >= with_stack.len() * 99,
+        "{rooted} of {}",
+        with_stack.len()
+    );
+}
+
+#[test]
+fn waits_are_as_long_as_the_program_measured_and_stand_where_it_waited() {
+    const NAME: &str = "waits-all";
+    if !may_record_all(NAME) || !have(NAME, "perf") {
+        return;
+    }
+    let Some((file, truth)) = recorded(NAME, &["--off-cpu=only"], &["all"]) else {
+        return;
+    };
+    let readers = perfs(NAME).into_iter().chain(["perf".into()]);
+    for perf in readers.collect::<BTreeSet<PathBuf>>() {
+        compare(&truth, &shown(&script(&perf, &file)));
+    }
+    let ours = prof_command().args(FIELDS).arg(&file).output();
+    let ours = ours.expect("prof starts");
+    compare(&truth, &shown(&String::from_utf8_lossy(&ours.stdout)));
+}
+
+#[test]
+fn threads_that_share_cpus_wait_for_them() {
+    const NAME: &str = "waits-pool";
+    if !may_record_all(NAME) {
+        return;
+    }
+    // More than CPUs, beside samples of what runs.
+    let options = ["--off-cpu", "-F", "99"];
+    let Some((file, truth)) = recorded(NAME, &options, &["pool", "6", "60"]) else {
+        return;
+    };
+    let ours = prof_command().args(FIELDS).arg(&file).output();
+    let ours = ours.expect("prof starts");
+    let waits = shown(&String::from_utf8_lossy(&ours.stdout));
+    compare(&truth, &waits);
+    let at_work = |wait: &&Shown| wait.stack.iter().any(|name| name == "contend");
+    assert!(waits.iter().filter(at_work).count() > 6);
+}
+
+/// Records a program of `waits.c` as a user without rights, into a folder that
+/// lives as long as what comes back.
+fn recorded_by_nobody(
+    name: &str,
+    options: &[&str],
+    arguments: &[&str],
+) -> Option<(tempfile::TempDir, PathBuf, Truth)> {
+    let flags = ["-O2", "-g", "-pthread", "-fno-optimize-sibling-calls"];
+    let program = compiled(name, "waits.c", &flags)?;
+    let folder = tempfile::tempdir().expect("a folder");
+    let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(folder.path(), everyone).expect("it is ours");
+    let prof = Path::new(env!("CARGO_BIN_EXE_prof"));
+    for (from, to) in [(prof, "prof"), (&program, "waits")] {
+        crate::oracle::copy_program(from, &folder.path().join(to));
+    }
+    let file = folder.path().join("plain.data");
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(folder.path().join("prof"))
+        .args(["record", "-o"])
+        .arg(&file)
+        .args(options)
+        .arg(folder.path().join("waits"))
+        .args(arguments)
+        .output()
+        .expect("setpriv starts");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}");
+    let truth = Truth::parse(&String::from_utf8_lossy(&output.stdout));
+    Some((folder, file, truth))
+}
+
+#[test]
+fn a_plain_user_gets_the_times_of_waits_and_stacks_of_long_ones() {
+    const NAME: &str = "waits-plain";
+    if !may_record_all(NAME) || !have(NAME, "setpriv") {
+        return;
+    }
+    let options = ["--off-cpu=only"];
+    let Some((_folder, file, truth)) = recorded_by_nobody(NAME, &options, &["all"]) else {
+        return;
+    };
+    let ours = prof_command().args(FIELDS).arg(&file).output();
+    let waits = shown(&String::from_utf8_lossy(&ours.expect("prof starts").stdout));
+    for (tid, (elapsed, ran)) in &truth.lives {
+        let of_thread = waits.iter().filter(|wait| wait.tid == *tid);
+        let seen: u64 = of_thread.map(|wait| wait.ns).sum();
+        // With the wait for its first CPU, which it cannot measure itself.
+        let (least, most) = (elapsed - elapsed / 100, elapsed + elapsed / 100);
+        assert!(
+            ran + seen + 1_000_000 >= least,
+            "{tid}: {elapsed} {ran} {seen}"
+        );
+        assert!(
+            ran + seen <= most + 60_000_000,
+            "{tid}: {elapsed} {ran} {seen}"
+        );
+    }
+    // A busy machine may come too late for some.
+    let long: Vec<&Shown> = waits.iter().filter(|wait| wait.ns > 5_000_000).collect();
+    let read: Vec<&&Shown> = long.iter().filter(|wait| wait.stack.len() > 1).collect();
+    assert!(
+        read.len() * 10 >= long.len() * 8,
+        "{} of {}",
+        read.len(),
+        long.len()
+    );
+    let rooted = read.iter().filter(|wait| wait.is_rooted()).count();
+    assert!(
+        rooted * 100 >= read.len() * 99,
+        "{rooted} of {}",
+        read.len()
+    );
+    // What was read is of the place where the thread waited.
+    for ((name, tid), told) in &truth.sites {
+        let is_there = |wait: &&Shown| wait.tid == *tid && wait.stack.contains(name);
+        let seen: u64 = waits.iter().filter(is_there).map(|wait| wait.ns).sum();
+        assert!(
+            seen <= told + told / 100 + 400_000,
+            "{name} told {told}, seen {seen}"
+        );
+    }
+    let kinds = prof_command()
+        .args([
+            "report",
+            "-f",
+            "--stdio",
+            "--no-children",
+            "-g",
+            "none",
+            "-s",
+            "wait",
+            "-i",
+        ])
+        .arg(&file)
+        .output()
+        .expect("prof starts");
+    let kinds = String::from_utf8_lossy(&kinds.stdout).into_owned();
+    for kind in ["sleep", "poll", "pipe", "socket", "futex", "child"] {
+        assert!(
+            kinds.contains(&format!("blocked: {kind}")),
+            "{kind}: {kinds}"
+        );
+    }
+}
+
+#[test]
+fn a_thread_that_sleeps_all_the_time_has_its_stack() {
+    const NAME: &str = "waits-asleep";
+    let Some(program) = compiled(NAME, "waits.c", &["-O2", "-g", "-pthread"]) else {
+        return;
+    };
+    let mut sleeper = Command::new(program)
+        .args(["short", "1", "20000000"])
+        .spawn()
+        .expect("it starts");
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let file = scratch().join("waits-asleep.data");
+    let status = prof_command()
+        .args(["record", "--off-cpu=only", "--duration", "2", "-o"])
+        .arg(&file)
+        .args(["-p", &sleeper.id().to_string()])
+        .status();
+    sleeper.kill().expect("it is ours");
+    sleeper.wait().expect("it is ours");
+    assert!(status.expect("prof starts").success());
+    let ours = prof_command().args(FIELDS).arg(&file).output();
+    let waits = shown(&String::from_utf8_lossy(&ours.expect("prof starts").stdout));
+    assert_eq!(waits.len(), 1, "{waits:?}");
+    assert!(waits[0].ns > 450_000_000, "{waits:?}");
+    assert!(
+        waits[0].stack.iter().any(|name| name == "wait_short"),
+        "{waits:?}"
+    );
+}
+
+#[test]
+fn views_show_the_clock_that_is_asked_for() {
+    const NAME: &str = "waits-clocks";
+    if !may_record_all(NAME) {
+        return;
+    }
+    let options = ["--off-cpu", "-F", "499"];
+    let Some((file, truth)) = recorded(NAME, &options, &["pool", "3", "100"]) else {
+        return;
+    };
+    let total = |clock: &str| -> (usize, u64) {
+        let shown = prof_command()
+            .args(["report", "--json", "--clock", clock, "-i"])
+            .arg(&file)
+            .output()
+            .expect("prof starts");
+        let json: serde_json::Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+        let events = json["events"].as_array().expect("events");
+        let period = events[0]["period"].as_u64().expect("a period");
+        (events.len(), period)
+    };
+    let (cpu, off, wall) = (total("cpu"), total("off"), total("wall"));
+    assert_eq!((cpu.0, off.0, wall.0), (1, 1, 1));
+    assert_eq!(wall.1, cpu.1 + off.1);
+    let lived: u64 = truth.lives.values().map(|life| life.0).sum();
+    // Sampled CPU time is exact to some samples a thread.
+    assert!(wall.1.abs_diff(lived) < lived / 10, "{lived} {wall:?}");
+}
