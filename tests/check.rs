@@ -1,38 +1,19 @@
 //! `prof check`: budgets that are kept, exceeded, or not decided.
 
+use crate::diff::{record_user_time, texts};
 use crate::oracle::{compiled, prof, scratch};
 use std::path::{Path, PathBuf};
 
 /// Recordings of so many runs that do so many units of the first function's
 /// work.
 fn runs(program: &Path, name: &str, units: &str) -> Vec<PathBuf> {
-    let program = program.to_str().expect("UTF-8");
-    (0..4)
-        .map(|run| {
-            let path = scratch().join(format!("check-{name}{run}.data"));
-            let out = path.to_str().expect("UTF-8");
-            let record = [
-                "record",
-                "-q",
-                "-F",
-                "4000",
-                "-e",
-                "cpu-clock:u",
-                "-o",
-                out,
-                "--",
-            ];
-            prof(&[&record[..], &[program, units, "300"]].concat()).succeeded("record");
-            path
-        })
-        .collect()
-}
-
-fn texts(paths: &[PathBuf]) -> Vec<&str> {
-    paths
-        .iter()
-        .map(|path| path.to_str().expect("UTF-8"))
-        .collect()
+    let units = [units, "300"].map(str::to_owned);
+    let run = |run| {
+        let path = scratch().join(format!("check-{name}{run}.data"));
+        record_user_time(program, &units, &path);
+        path
+    };
+    (0..4).map(run).collect()
 }
 
 #[test]

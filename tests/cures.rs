@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What a message tells to try, each without the remark behind it.
-fn cures(stderr: &str) -> Vec<&str> {
+pub(crate) fn cures(stderr: &str) -> Vec<&str> {
     let lines = stderr.lines().map(str::trim_start);
     lines
         .filter_map(|line| {

@@ -1,33 +1,35 @@
 //! `prof diff`: perf's figures against both perfs, verdicts on programs whose
 //! change is known, and what cannot be compared.
 
-use crate::oracle::{compiled, fixture, have, perf_at, perfs, prof, scratch};
+use crate::oracle::{
+    Finished, compiled, fixture, have, perf_at, perfs, prof, prof_command, scratch,
+};
 use std::path::{Path, PathBuf};
 
 /// Records the program doing so many units of each of its two functions.
 fn recorded(test: &str, program: &Path, name: &str, units: [u32; 2]) -> PathBuf {
     let path = scratch().join(format!("diff-{test}-{name}.data"));
-    let out = path.to_str().expect("UTF-8");
-    let units = units.map(|count| count.to_string());
-    let program = program.to_str().expect("UTF-8");
-    // The event of every machine; only the program itself, not the kernel.
-    let record = [
-        "record",
-        "-q",
-        "-F",
-        "4000",
-        "-e",
-        "cpu-clock:u",
-        "-o",
-        out,
-        "--",
-        program,
-    ];
-    prof(&[&record[..], &[units[0].as_str(), units[1].as_str()]].concat()).succeeded("record");
+    record_user_time(program, &units.map(|count| count.to_string()), &path);
     path
 }
 
-fn texts(paths: &[PathBuf]) -> Vec<&str> {
+/// Records the user part of a program by the clock that every machine has.
+pub(crate) fn record_user_time(program: &Path, arguments: &[String], path: &Path) {
+    let record = ["record", "-q", "-F", "4000", "-e", "cpu-clock:u", "-o"];
+    prof_command()
+        .args(record)
+        .arg(path)
+        .arg("--")
+        .arg(program)
+        .args(arguments)
+        .output()
+        .map(Finished::from)
+        .expect("prof starts")
+        .succeeded("record");
+}
+
+/// Paths as arguments.
+pub(crate) fn texts(paths: &[PathBuf]) -> Vec<&str> {
     paths
         .iter()
         .map(|path| path.to_str().expect("UTF-8"))

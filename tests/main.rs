@@ -72,5 +72,6 @@ mod tui;
 mod unwinding;
 mod unwinding_kinds;
 mod unwinding_proof;
+mod waiting;
 mod waits;
 mod written_files;

@@ -3,6 +3,7 @@
 
 use crate::oracle::{Finished, copy_program, have, perf, prof, prof_command, scratch, skipped};
 use crate::patience::{children, has_ended, wait_for_command, wait_until};
+use crate::waiting::send;
 use prof_abi::RecordType;
 use prof_perfdata::Reader;
 use std::collections::HashMap;
@@ -32,14 +33,6 @@ fn start(file: &Path, script: &str) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .expect("prof starts")
-}
-
-fn send(child: &Child, signal: &str) {
-    let sent = Command::new("kill")
-        .arg(format!("-{signal}"))
-        .arg(child.id().to_string())
-        .status();
-    assert!(sent.expect("kill starts").success());
 }
 
 /// Samples that perf finds in the file, and what it has to say.

@@ -1,21 +1,11 @@
 //! One recording in several files: each stands alone, and none of what was
 //! recorded is missing or there twice.
 
-use crate::oracle::{
-    Finished, compiled, have, perf_at, perfs, prof, prof_command, scratch, skipped,
-};
+use crate::oracle::{Finished, compiled, have, perf_at, perfs, prof, prof_command, skipped};
 use crate::patience::wait_until;
-use std::io::{BufRead, BufReader};
+use crate::waiting::{end, folder, is_ready, send, with_pipes};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-
-/// A folder of its own, empty.
-fn folder(name: &str) -> PathBuf {
-    let folder = scratch().join(format!("record-files-{}-{name}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("the target folder is writable");
-    folder
-}
+use std::process::{Child, Command};
 
 /// The recordings of a folder with the time in their names, oldest first.
 fn stamped(folder: &Path) -> Vec<PathBuf> {
@@ -96,7 +86,7 @@ fn every_event_is_in_one_of_the_files_with_its_names() {
         &["-z"],
         &["-g", "-z=3"],
     ] {
-        let folder = folder("whole");
+        let folder = folder("record-files-whole");
         let mut args = vec!["--switch-output=100ms"];
         args.extend(mode);
         args.extend([program, "1000"]);
@@ -129,41 +119,14 @@ fn every_event_is_in_one_of_the_files_with_its_names() {
 /// Starts a recording of a shell that waits for its input to end.
 fn start(folder: &Path, args: &[&str]) -> Child {
     let args = [args, &["sh", "-c", "echo ready; read line; exit 7"]].concat();
-    record(folder, &args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("prof starts")
-}
-
-/// Whether the command has begun.
-fn is_ready(child: &mut Child) -> bool {
-    let mut line = String::new();
-    let output = child.stdout.take().expect("piped");
-    BufReader::new(output)
-        .read_line(&mut line)
-        .expect("readable");
-    line == "ready\n"
-}
-
-fn send(child: &Child, signal: &str) {
-    let pid = child.id().to_string();
-    let sent = Command::new("kill")
-        .args([&format!("-{signal}"), &pid])
-        .status();
-    assert!(sent.expect("kill starts").success());
-}
-
-fn end(child: Child) -> Finished {
-    child.wait_with_output().expect("ends").into()
+    with_pipes(&mut record(folder, &args))
 }
 
 #[test]
 fn a_signal_ends_a_file_also_where_nothing_happens() {
     let test = "a_signal_ends_a_file_also_where_nothing_happens";
     for stacks in [&[][..], &["-g"]] {
-        let folder = folder("signal");
+        let folder = folder("record-files-signal");
         let mut child = start(&folder, &[&["--switch-output"], stacks].concat());
         if !is_ready(&mut child) {
             return skipped(test, &end(child).stderr);
@@ -198,7 +161,7 @@ fn a_signal_ends_a_file_also_where_nothing_happens() {
 #[test]
 fn only_the_newest_files_stay_where_that_is_asked_for() {
     let test = "only_the_newest_files_stay_where_that_is_asked_for";
-    let folder = folder("newest");
+    let folder = folder("record-files-newest");
     let mut child = start(&folder, &["--switch-output=signal", "--switch-max-files=2"]);
     if !is_ready(&mut child) {
         return skipped(test, &end(child).stderr);
@@ -222,7 +185,7 @@ fn only_the_newest_files_stay_where_that_is_asked_for() {
 #[test]
 fn a_timestamp_is_part_of_the_name_as_perfs() {
     let test = "a_timestamp_is_part_of_the_name_as_perfs";
-    let folder = folder("timestamp");
+    let folder = folder("record-files-timestamp");
     let ended = record(&folder, &["--timestamp-filename", "true"]).output();
     let ended = Finished::from(ended.expect("prof starts"));
     if ended.stderr.contains("EACCES") {
@@ -243,7 +206,7 @@ fn packed_files_are_smaller_and_have_the_same_samples() {
     if !have(test, "perf") {
         return;
     }
-    let folder = folder("packed");
+    let folder = folder("record-files-packed");
     let program = program.to_str().expect("a path of ours");
     let args = ["-z", "--call-graph", "fp", program, "500"];
     let ended = Finished::from(record(&folder, &args).output().expect("prof starts"));
@@ -299,7 +262,7 @@ fn the_largest_size_holds_within_one_drain() {
     let Some(program) = compiled(test, "pages_of_children.c", &["-O1"]) else {
         return;
     };
-    let folder = folder("largest");
+    let folder = folder("record-files-largest");
     let program = program.to_str().expect("a path of ours");
     // Two rings of 64 KiB hold what one drain can give.
     let args = ["--max-size=1M", "-m", "16", "-C", "0", program, "3000"];

@@ -1,20 +1,12 @@
 //! `prof record --overwrite`: of a long recording what came last, with the
 //! names and stacks of the whole.
 
-use crate::oracle::{Finished, compiled, have, perf, prof, prof_command, scratch, skipped};
+use crate::oracle::{Finished, compiled, have, perf, prof, prof_command, skipped};
 use crate::patience::wait_until;
+use crate::waiting::{end, folder, is_ready, send, with_pipes};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-
-/// A folder of its own, empty.
-fn folder(name: &str) -> PathBuf {
-    let folder = scratch().join(format!("record-flight-{}-{name}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("the target folder is writable");
-    folder
-}
+use std::process::Child;
 
 /// The dumps of a folder, oldest first.
 fn dumps(folder: &Path) -> Vec<PathBuf> {
@@ -109,7 +101,7 @@ fn the_last_part_is_that_of_a_whole_recording() {
     let comms = [&name[..15], "exe", "program"];
     const WINDOW: u64 = 500_000;
     for mode in [&[][..], &["-g"], &["--call-graph", "fp", "-z"]] {
-        let folder = folder("whole");
+        let folder = folder("record-flight-whole");
         let (whole, flight) = (folder.join("whole"), folder.join("flight"));
         let record = |file: &Path| {
             let mut command = prof_command();
@@ -166,35 +158,13 @@ fn lost(stderr: &str) -> i64 {
 
 /// A flight recorder of a shell that waits for its input to end.
 fn start(folder: &Path, args: &[&str]) -> Child {
-    prof_command()
+    let mut command = prof_command();
+    command
         .args(["record", "-e", "page-faults", "-c", "1", "-o"])
         .arg(folder.join("flight"))
         .args(args)
-        .args(["sh", "-c", "echo ready; read line; /bin/true; exit 7"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("prof starts")
-}
-
-fn is_ready(child: &mut Child) -> bool {
-    let mut line = String::new();
-    let output = child.stdout.take().expect("piped");
-    BufReader::new(output)
-        .read_line(&mut line)
-        .expect("readable");
-    line == "ready\n"
-}
-
-fn dump(child: &Child) {
-    let pid = child.id().to_string();
-    let sent = Command::new("kill").args(["-USR2", &pid]).status();
-    assert!(sent.expect("kill starts").success());
-}
-
-fn end(child: Child) -> Finished {
-    child.wait_with_output().expect("ends").into()
+        .args(["sh", "-c", "echo ready; read line; /bin/true; exit 7"]);
+    with_pipes(&mut command)
 }
 
 #[test]
@@ -205,13 +175,13 @@ fn a_signal_dumps_and_the_recording_goes_on() {
         &["--overwrite=1h", "-g"],
         &["--overwrite=1K"],
     ] {
-        let folder = folder("dumps");
+        let folder = folder("record-flight-dumps");
         let mut child = start(&folder, mode);
         if !is_ready(&mut child) {
             return skipped(test, &end(child).stderr);
         }
         for count in 1..4 {
-            dump(&child);
+            send(&child, "USR2");
             wait_until("another dump", || dumps(&folder).len() == count);
         }
         assert!(!folder.join("flight").exists());

@@ -3,6 +3,7 @@
 
 use crate::oracle::{Finished, have, may_record_all, perf, prof_command, scratch, skipped};
 use crate::patience::wait_until;
+use crate::waiting::{send, with_pipes};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -178,22 +179,9 @@ fn all_cpus_override_per_thread_with_perfs_warning() {
 /// A recording of `script`, which tells lines; they are read from the second
 /// value.
 fn start(file: &Path, script: &str) -> (Child, BufReader<ChildStdout>) {
-    let mut child = record(file, &["sh", "-c", script])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("prof starts");
+    let mut child = with_pipes(&mut record(file, &["sh", "-c", script]));
     let output = child.stdout.take().expect("piped");
     (child, BufReader::new(output))
-}
-
-fn send(child: &Child, signal: &str) {
-    let sent = Command::new("kill")
-        .arg(format!("-{signal}"))
-        .arg(child.id().to_string())
-        .status();
-    assert!(sent.expect("kill starts").success());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! or a limit refuses: the cause and a cure that was tried, never a crash, and
 //! never a wrong number.
 
+use crate::cures::cures;
 use crate::oracle::{Finished, have, may_record_all, skipped};
 use std::process::Command;
 
@@ -31,13 +32,7 @@ fn refused_stat(errno: &str, options: &[&str]) -> Finished {
 
 /// The commands of ours that a message tells to try.
 fn commands(stderr: &str) -> Vec<String> {
-    let lines = stderr.lines().map(str::trim_start);
-    let cures = lines.filter_map(|line| {
-        line.strip_prefix("try: ")
-            .or_else(|| line.strip_prefix("or: "))
-    });
-    let cures = cures.map(|cure| cure.split("  ").next().unwrap_or(cure));
-    let commands = cures.filter_map(|cure| {
+    let commands = cures(stderr).into_iter().filter_map(|cure| {
         let cure = cure.split(" (").next().unwrap_or(cure).trim();
         if cure.starts_with("-e ") {
             return Some(format!("{PROF} stat {cure} true"));
