@@ -71,24 +71,25 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-const EXAMPLES: &str = "\
+macro_rules! examples {
+    () => {
+        "\
 Examples:
   prof ab -- ./old arg -- ./new arg            ten runs of each
   prof ab --until-sure -- ./old -- ./new       as many as it takes
   prof ab --env CACHE=0 CACHE=1 -- ./app       one program, two settings
   prof ab --flamegraph diff.svg -- ./old -- ./new
                                                what got slower, as a picture
-  prof ab --keep runs -- ./old -- ./new        then prof report -i runs/after-001.data";
+  prof ab --keep runs -- ./old -- ./new        then prof report -i runs/after-001.data"
+    };
+}
+
+const EXAMPLES: &str = examples!();
 
 /// For `--help` and the manual.
-const ABOUT: &str = "\
-Examples:
-  prof ab -- ./old arg -- ./new arg            ten runs of each
-  prof ab --until-sure -- ./old -- ./new       as many as it takes
-  prof ab --env CACHE=0 CACHE=1 -- ./app       one program, two settings
-  prof ab --flamegraph diff.svg -- ./old -- ./new
-                                               what got slower, as a picture
-  prof ab --keep runs -- ./old -- ./new        then prof report -i runs/after-001.data
+const ABOUT: &str = concat!(
+    examples!(),
+    "
 
 The commands run in pairs, in random order within each, so that what the machine
 does meanwhile meets both sides. Changes are of the pairs: intervals and verdicts
@@ -111,7 +112,8 @@ other failure: a command that failed, too.
 
 --json writes one object: schema \"prof-ab-1\", commands, pairs, decided, and
 comparisons, one of each event, as prof diff --json has them, with measures
-[ name, unit, before, after, change { percent, low, high }, verdict, needs ].";
+[ name, unit, before, after, change { percent, low, high }, verdict, needs ]."
+);
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0);

@@ -161,27 +161,15 @@ mod tests {
     use super::{Shown, as_json, as_text};
     use prof_record::catalog::{Category, ListedEvent};
 
-    fn event(name: &str, category: Category) -> ListedEvent {
-        ListedEvent {
-            name: name.into(),
-            alias: None,
-            category,
-            lacking: None,
-            description: None,
-            encoding: None,
-            scale: None,
-        }
-    }
-
     #[test]
     fn an_event_that_is_lacking_says_why() {
         let events = [
             ListedEvent {
                 alias: Some("cpu-cycles"),
                 lacking: Some("this machine has no PMU".into()),
-                ..event("cycles", Category::Hardware)
+                ..ListedEvent::new("cycles", Category::Hardware)
             },
-            event("cpu-clock", Category::Software),
+            ListedEvent::new("cpu-clock", Category::Software),
         ];
         let expected = "  cycles OR cpu-cycles                               \
             [Hardware event, not available: this machine has no PMU]\n\n  \
@@ -198,7 +186,7 @@ mod tests {
             description: Some("Energy of the package"),
             encoding: Some("power/event=0x02/".into()),
             scale: Some((2.5e-10, "Joules".into())),
-            ..event("power/energy-pkg/", Category::Pmu)
+            ..ListedEvent::new("power/energy-pkg/", Category::Pmu)
         };
         let shown = Shown {
             descriptions: true,

@@ -4,6 +4,7 @@
 mod choice;
 mod recorded;
 mod refused;
+mod together;
 
 use crate::filters::Filters;
 use crate::outcome::{Outcome, UsageError, say};
@@ -19,6 +20,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use together::Together;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -113,28 +115,8 @@ pub(crate) struct Args {
     /// each, and answer each with ack.
     #[arg(long, value_name = "fd:CTL[,ACK]|fifo:CTL[,ACK]", value_parser = channel)]
     control: Option<Channel>,
-    /// A line for each CPU.
-    #[arg(short = 'A', long, visible_alias = "no-merge")]
-    no_aggr: bool,
-    /// Lines for each core.
-    #[arg(long)]
-    per_core: bool,
-    /// Lines for each cluster of cores.
-    #[arg(long)]
-    per_cluster: bool,
-    /// Lines for the CPUs that share a cache: L2, L3; the last if not given.
-    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "0", value_parser = choice::cache_level)]
-    per_cache: Option<u8>,
-    /// Lines for each die.
-    #[arg(long)]
-    per_die: bool,
-    /// Lines for each socket.
-    #[arg(long)]
-    per_socket: bool,
-    /// Lines for each NUMA node.
-    #[arg(long)]
-    per_node: bool,
+    #[command(flatten)]
+    together: Together,
     /// Lines for each thread of -p, -t or of the system.
     #[arg(long)]
     per_thread: bool,

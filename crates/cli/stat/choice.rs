@@ -13,15 +13,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// `L2`, `l3` or the number.
-pub(super) fn cache_level(text: &str) -> Result<u8, String> {
-    let number = text.trim_start_matches(['l', 'L']);
-    match number.parse() {
-        Ok(level) if level <= 4 => Ok(level),
-        _ => Err("not a level of caches such as L2".to_owned()),
-    }
-}
-
 /// All that the options say. `store` is the file to write and our own command
 /// line.
 pub(super) fn options(
@@ -141,25 +132,13 @@ fn something_to_count(args: &Args, selection: &Selection) -> Result<(), UsageErr
 }
 
 fn mode(args: &Args) -> Result<Mode, UsageError> {
-    let given = [
-        (args.no_aggr, Mode::Cpu),
-        (args.per_core, Mode::Core),
-        (args.per_cluster, Mode::Cluster),
-        (
-            args.per_cache.is_some(),
-            Mode::Cache(args.per_cache.unwrap_or(0)),
-        ),
-        (args.per_die, Mode::Die),
-        (args.per_socket, Mode::Socket),
-        (args.per_node, Mode::Node),
-        (args.per_thread, Mode::Thread),
-    ];
-    let mut modes = given.into_iter().filter(|(given, _)| *given);
-    let mode = modes.next().map_or(Mode::Global, |(_, mode)| mode);
+    let threads = args.per_thread.then_some(Mode::Thread);
+    let mut modes = args.together.modes().chain(threads);
+    let mode = modes.next().unwrap_or(Mode::Global);
     // perf takes the last of them; -A with another is the other.
     match (mode, modes.next()) {
         (_, None) => Ok(mode),
-        (Mode::Cpu, Some((_, mode))) if modes.next().is_none() => Ok(mode),
+        (Mode::Cpu, Some(mode)) if modes.next().is_none() => Ok(mode),
         _ => Err(UsageError(
             "counts are put together in one way at a time\n  try: one --per-…".to_owned(),
         )),

@@ -1,11 +1,12 @@
 //! `prof stat report`: what a file of counts holds.
 
 use super::Args;
+use super::together::Together;
 use crate::outcome::{Outcome, say};
 use crate::recording::Input;
 use anyhow::Context;
 use clap::Parser;
-use prof_stat::{Form, Mode, ReportOptions};
+use prof_stat::{Form, ReportOptions};
 use std::ffi::OsString;
 use std::io::{self, Write};
 
@@ -19,25 +20,8 @@ use std::io::{self, Write};
 struct ReportArgs {
     #[command(flatten)]
     input: Input,
-    /// A line for each CPU.
-    #[arg(short = 'A', long)]
-    no_aggr: bool,
-    /// Lines for each core.
-    #[arg(long)]
-    per_core: bool,
-    /// Lines for the CPUs that share a cache: L2, L3; the last if not given.
-    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "0", value_parser = super::choice::cache_level)]
-    per_cache: Option<u8>,
-    /// Lines for each die.
-    #[arg(long)]
-    per_die: bool,
-    /// Lines for each socket.
-    #[arg(long)]
-    per_socket: bool,
-    /// Lines for each NUMA node.
-    #[arg(long)]
-    per_node: bool,
+    #[command(flatten)]
+    together: Together,
     /// Digits in groups of three.
     #[arg(short = 'B', long)]
     big_num: bool,
@@ -56,23 +40,8 @@ pub(super) fn report(outer: &Args) -> anyhow::Result<Outcome> {
     let parsed = ReportArgs::try_parse_from(std::iter::once(&name).chain(words));
     let args = parsed.unwrap_or_else(|error| error.exit());
     let mut reader = args.input.open()?;
-    let modes = [
-        (args.no_aggr, Mode::Cpu),
-        (args.per_core, Mode::Core),
-        (
-            args.per_cache.is_some(),
-            Mode::Cache(args.per_cache.unwrap_or(0)),
-        ),
-        (args.per_die, Mode::Die),
-        (args.per_socket, Mode::Socket),
-        (args.per_node, Mode::Node),
-    ];
     let options = ReportOptions {
-        mode: modes
-            .into_iter()
-            .rev()
-            .find(|(given, _)| *given)
-            .map(|(_, mode)| mode),
+        mode: args.together.modes().last(),
         form: match (args.field_separator, args.json || outer.json) {
             (Some(separator), _) => Form::Separated(separator),
             (None, true) => Form::Json,

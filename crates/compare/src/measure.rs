@@ -1,5 +1,6 @@
 //! What is measured of a whole run, beside its samples.
 
+use crate::unit::{Step, four_digits};
 use prof_statistics::{Change, Figure, Interval, Kind, Pairing, Sides, Verdict};
 
 /// What a measure is in.
@@ -25,24 +26,12 @@ impl MeasureUnit {
 
     /// With four digits and the unit.
     pub(crate) fn text(self, value: f64) -> String {
-        let steps: &[(f64, &str)] = match self {
+        let steps: &[Step] = match self {
             Self::Seconds => &[(1.0, " s"), (1e-3, " ms"), (1e-6, " us")],
             Self::Bytes => &[(1e9, " GB"), (1e6, " MB"), (1e3, " kB"), (1.0, " B")],
             Self::Count => &[(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")],
         };
-        if value <= 0.0 {
-            return "0".to_owned();
-        }
-        let step = steps.iter().find(|(size, _)| value >= *size);
-        let (size, name) = step.or(steps.last()).copied().unwrap_or((1.0, ""));
-        let value = value / size;
-        let decimals = match value {
-            value if value >= 1000.0 => 0,
-            value if value >= 100.0 => 1,
-            value if value >= 10.0 => 2,
-            _ => 3,
-        };
-        format!("{value:.decimals$}{name}")
+        four_digits(value, steps)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Costs as text.
+//! Figures as text.
 
 /// What weights are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,24 +28,32 @@ impl Unit {
 
     /// A cost with four digits and its unit.
     pub(crate) fn text(self, cost: f64) -> String {
-        let steps: &[(f64, &str)] = match self {
+        let steps: &[Step] = match self {
             Self::Nanoseconds => &[(1e9, " s"), (1e6, " ms"), (1e3, " us"), (1.0, " ns")],
             Self::Events => &[(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")],
         };
-        if cost <= 0.0 {
-            return "0".to_owned();
-        }
-        let step = steps.iter().find(|(size, _)| cost >= *size);
-        let (size, name) = step.or(steps.last()).copied().unwrap_or((1.0, ""));
-        let value = cost / size;
-        let decimals = match value {
-            value if value >= 1000.0 => 0,
-            value if value >= 100.0 => 1,
-            value if value >= 10.0 => 2,
-            _ => 3,
-        };
-        format!("{value:.decimals$}{name}")
+        four_digits(cost, steps)
     }
+}
+
+/// A size from which on figures are told in its unit, and that unit.
+pub(crate) type Step = (f64, &'static str);
+
+/// A figure in the first of the units that it reaches, else in the last.
+pub(crate) fn four_digits(value: f64, steps: &[Step]) -> String {
+    if value <= 0.0 {
+        return "0".to_owned();
+    }
+    let step = steps.iter().find(|(size, _)| value >= *size);
+    let (size, name) = step.or(steps.last()).copied().unwrap_or((1.0, ""));
+    let value = value / size;
+    let decimals = match value {
+        value if value >= 1000.0 => 0,
+        value if value >= 100.0 => 1,
+        value if value >= 10.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.decimals$}{name}")
 }
 
 #[cfg(test)]

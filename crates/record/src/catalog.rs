@@ -101,7 +101,7 @@ pub struct ListedEvent {
 
 impl ListedEvent {
     /// An event of which only the name is known.
-    fn new(name: impl Into<String>, category: Category) -> Self {
+    pub fn new(name: impl Into<String>, category: Category) -> Self {
         Self {
             name: name.into(),
             alias: None,

@@ -1,5 +1,7 @@
 //! A cursor in a list longer than the screen.
 
+use crate::action::Action;
+
 /// Where the cursor is and which part is on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Scroll {
@@ -64,6 +66,21 @@ impl Scroll {
         // As far up as the cursor lets it be.
         self.top = 0;
         self.go_to(if height > 1 { top } else { top - 1 });
+    }
+
+    /// Does what `action` asks for on a screen of `height` rows; `false` if it
+    /// asks for something else than to move.
+    pub(super) fn moves(&mut self, action: Action, height: usize) -> bool {
+        match action {
+            Action::Up => self.step(-1),
+            Action::Down => self.step(1),
+            Action::PageUp => self.page_up(height),
+            Action::PageDown => self.page_down(height),
+            Action::Home => self.go_to(0),
+            Action::End => self.go_to(usize::MAX),
+            _ => return false,
+        }
+        true
     }
 
     /// Moves the screen, not the cursor, by the wheel; the cursor stays

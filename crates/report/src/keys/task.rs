@@ -62,16 +62,19 @@ pub(crate) const TID: SortKey = SortKey(&Spec {
 });
 
 const OF_THREAD: Spec = Spec {
-    width: 15,
-    pads: true,
     by: By::Task(|_, task| [task.tid as u64, 0, 0]),
     order: Order::Rank(|ranks, row| ranks.task(row).map_or(0, |task| in_order(task.tid))),
     text: Text::OfRow(|cells, row, out| {
-        out.push_str(&numbered(
-            cells.profile(),
-            cells.task(row).map(|task| task.tid),
-        ));
+        let tid = cells.task(row).map(|task| task.tid);
+        out.push_str(&numbered(cells.profile(), tid));
     }),
+    ..NUMBERED
+};
+
+/// A number with the name of the thread that has it.
+const NUMBERED: Spec = Spec {
+    width: 15,
+    pads: true,
     fit: Fit::Thread,
     ..USUAL
 };
@@ -80,18 +83,13 @@ const OF_THREAD: Spec = Spec {
 pub(crate) const TGID: SortKey = SortKey(&Spec {
     name: "tgid",
     heading: "   Tgid:Command",
-    width: 15,
-    pads: true,
     by: By::Task(|_, task| [task.pid as u64, 0, 0]),
     order: Order::Rank(|ranks, row| ranks.task(row).map_or(0, |task| in_order(task.pid))),
     text: Text::OfRow(|cells, row, out| {
-        out.push_str(&numbered(
-            cells.profile(),
-            cells.task(row).map(|task| task.pid),
-        ));
+        let pid = cells.task(row).map(|task| task.pid);
+        out.push_str(&numbered(cells.profile(), pid));
     }),
-    fit: Fit::Thread,
-    ..USUAL
+    ..NUMBERED
 });
 
 fn named(name: NameId) -> Identity {

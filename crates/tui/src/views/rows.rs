@@ -279,12 +279,7 @@ pub(super) fn act(
 ) -> Option<Opened> {
     let at = outline.scroll.cursor();
     match action {
-        Action::Up => outline.scroll.step(-1),
-        Action::Down => outline.scroll.step(1),
-        Action::PageUp => outline.scroll.page_up(height),
-        Action::PageDown => outline.scroll.page_down(height),
-        Action::Home => outline.scroll.go_to(0),
-        Action::End => outline.scroll.go_to(usize::MAX),
+        action if outline.scroll.moves(action, height) => {}
         Action::Toggle | Action::Enter => outline.toggle(forest, at),
         Action::Right => {
             let is_open = outline.selected().is_some_and(|row| row.is_open);

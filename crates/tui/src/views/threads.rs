@@ -157,12 +157,7 @@ impl Tab for Threads {
     fn act(&mut self, shared: &mut Shared, action: Action) {
         let height = shared.body_rows(self);
         match action {
-            Action::Up => self.scroll.step(-1),
-            Action::Down => self.scroll.step(1),
-            Action::PageUp => self.scroll.page_up(height),
-            Action::PageDown => self.scroll.page_down(height),
-            Action::Home => self.scroll.go_to(0),
-            Action::End => self.scroll.go_to(usize::MAX),
+            action if self.scroll.moves(action, height) => {}
             Action::Toggle | Action::Left | Action::Right => self.fold(),
             Action::ExpandAll => {
                 self.closed.clear();
