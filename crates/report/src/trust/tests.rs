@@ -1,0 +1,130 @@
+//! What the lines of trust say.
+
+use super::{chain_end, chain_end_of_any, cut_stacks, lines, lines_within, wrapped};
+use prof_profile::{ChainEnd, ChainSource, Damage, DsoKind, Event, Profile, UnnamedReason};
+use prof_sketch::Sketch;
+
+/// 10 000 stacks and frames, with causes large and small.
+fn doubtful() -> Profile {
+    let mut sketch = Sketch::new();
+    let kernel = sketch.dso("[kernel.kallsyms]", DsoKind::Kernel);
+    let app = sketch.dso("app", DsoKind::File);
+    let trust = &mut sketch.profile.trust;
+    trust.frames = 10_000;
+    trust.chain_ends.insert(ChainEnd::Root, 9_450);
+    trust.chain_ends.insert(ChainEnd::StackCut, 500);
+    trust.chain_ends.insert(ChainEnd::NoUnwindInfo, 50);
+    trust
+        .unnamed
+        .insert((kernel, UnnamedReason::FileMissing), 4_000);
+    trust.unnamed.insert((app, UnnamedReason::FileMissing), 200);
+    trust.unnamed.insert((app, UnnamedReason::Stripped), 10);
+    sketch.profile
+}
+
+#[test]
+fn causes_are_told_by_size_and_small_ones_together() {
+    let told = lines(&doubtful());
+    let starts: Vec<&str> = told.iter().skip(1).map(|line| &line[..6]).collect();
+    assert_eq!(
+        starts,
+        ["40.0 %", "5.0 % ", "2.0 % ", "0.5 % "],
+        "{told:#?}"
+    );
+    let last = told.last().unwrap();
+    assert!(last.contains("; 0.1 % of frames have no name"), "{last}");
+    let mut one = doubtful();
+    one.trust.chain_ends.remove(&ChainEnd::NoUnwindInfo);
+    let told = lines(&one);
+    assert!(told.last().unwrap().ends_with("install its debug symbols"));
+}
+
+#[test]
+fn the_kernel_is_no_file_that_is_gone_and_an_offset_is_told_once() {
+    let mut profile = doubtful();
+    profile.trust.damages.push(Damage {
+        offset: 0x30,
+        what: "at 0x30: too short (8 bytes skipped)".into(),
+        bytes: 8,
+    });
+    let told = lines(&profile);
+    let kernel = told.iter().find(|line| line.contains("[kernel")).unwrap();
+    assert!(!kernel.contains("gone"), "{kernel}");
+    assert!(told.iter().any(|line| line.contains("gone (app 200)")));
+    let damage = &told[1];
+    assert_eq!(damage.matches("0x30").count(), 1, "{damage}");
+}
+
+#[test]
+fn lines_fit_the_terminal_and_lose_no_word() {
+    let profile = doubtful();
+    let narrow = lines_within(&profile, 60);
+    assert!(narrow.iter().all(|line| line.len() <= 60), "{narrow:#?}");
+    let words = |lines: &[String]| lines.join(" ").split_whitespace().count();
+    assert_eq!(words(&narrow), words(&lines(&profile)));
+    assert_eq!(wrapped("a longword b", 6), ["a", "  longword", "  b"]);
+}
+
+#[test]
+fn code_made_at_run_time_cannot_be_built_anew() {
+    let told = |library: &str, of_jit| {
+        let mut sketch = Sketch::new();
+        let code = sketch.dso("[JIT] tid 7", DsoKind::Jit);
+        let app = sketch.dso(library, DsoKind::File);
+        let trust = &mut sketch.profile.trust;
+        let end = ChainEnd::NoUnwindInfo;
+        trust.chain_ends.insert(end, 10);
+        trust.unrooted_jit.insert(end, of_jit);
+        trust.unrooted_by_dso.insert((code, end), of_jit);
+        trust.unrooted_by_dso.insert((app, end), 10 - of_jit);
+        let mut caveats = Vec::new();
+        cut_stacks(&sketch.profile, &mut caveats);
+        caveats
+    };
+    let java = told("libjvm.so", 8);
+    let [code, rest] = &java[..] else {
+        panic!("{java:?}");
+    };
+    assert!(code.what.starts_with("80.0 %"), "{code:?}");
+    assert!(code.cause.ends_with("([JIT] tid 7 8)"), "{code:?}");
+    assert!(code.cure.contains("-XX:+PreserveFramePointer"), "{code:?}");
+    assert!(rest.what.starts_with("20.0 %"), "{rest:?}");
+    assert!(rest.cause.ends_with("(libjvm.so 2)"), "{rest:?}");
+    assert!(rest.cure.contains("-fasynchronous"), "{rest:?}");
+    let other = told("app", 10);
+    assert_eq!(other.len(), 1, "{other:?}");
+    assert!(!other[0].cure.contains("java"), "{other:?}");
+    assert!(!other[0].cure.contains("-fasynchronous"), "{other:?}");
+}
+
+#[test]
+fn a_larger_piece_is_advised_only_where_there_is_one() {
+    let cure = |asked, is_freq| {
+        let mut profile = Profile::default();
+        profile.events.push(Event {
+            asked,
+            is_freq,
+            ..Event::default()
+        });
+        profile.trust.chain_source = ChainSource::Recorder;
+        profile.trust.chain_ends.insert(ChainEnd::Unproven, 3);
+        let mut caveats = Vec::new();
+        cut_stacks(&profile, &mut caveats);
+        caveats.remove(0).cure
+    };
+    assert!(cure(999, true).contains("lower rate"));
+    assert!(cure(4000, true).contains("larger piece"));
+    assert!(cure(999, false).contains("larger piece"));
+}
+
+#[test]
+fn what_was_recorded_as_advised_is_not_advised_again() {
+    let told = |end: &ChainEnd| *end != ChainEnd::BrokenFramePointers;
+    for end in ChainEnd::ALL.into_iter().filter(told) {
+        let (cause, cure) = chain_end(end, ChainSource::Recorder);
+        assert!(!cure.contains("auto, or"), "{cure}");
+        assert!(!cause.is_empty());
+        let other = chain_end(end, ChainSource::Kernel);
+        assert_eq!(other, chain_end_of_any(end));
+    }
+}
