@@ -41,6 +41,7 @@ mod machine;
 mod many_files;
 mod mutants;
 mod mutation;
+mod node;
 mod oracle;
 mod other_roots;
 mod patience;

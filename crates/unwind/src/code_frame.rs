@@ -90,7 +90,32 @@ pub(crate) fn follow(
     wanted: Wanted,
     read: &mut impl ReadCode,
 ) -> Option<CodeFrame> {
-    find(machine, entry, wanted, read)?.frame()
+    find(machine, (entry, Calls::Keep), wanted, read)?.frame()
+}
+
+/// The same in code that uses the frame pointer for nothing else: once it is
+/// made it tells more than the stack pointer, by which loops push, and from
+/// which calls take their arguments.
+pub(crate) fn follow_kept(
+    machine: Machine,
+    entry: u64,
+    wanted: Wanted,
+    read: &mut impl ReadCode,
+) -> Option<CodeFrame> {
+    let mut by_fp = |calls| {
+        let state = find(machine, (entry, calls), wanted, read)?;
+        let word = i64::from(machine.word());
+        match state.fp {
+            Fp::Frame(below) if below != word => None,
+            Fp::Frame(_) => Some(State {
+                depth: None,
+                ..state
+            }),
+            _ => Some(state),
+        }
+    };
+    let found = by_fp(Calls::End).or_else(|| by_fp(Calls::Lose));
+    found.and_then(|state| state.frame())
 }
 
 /// Whether a way through the function at `entry` leads to the place that is
@@ -101,11 +126,27 @@ pub(crate) fn reaches(
     wanted: Wanted,
     read: &mut impl ReadCode,
 ) -> bool {
-    find(machine, entry, wanted, read).is_some()
+    find(machine, (entry, Calls::Keep), wanted, read).is_some()
+}
+
+/// What calls do to the stack of the function that makes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Calls {
+    /// Nothing.
+    Keep,
+    /// They may free some of it.
+    Lose,
+    /// Unknown: what is behind them is not looked at.
+    End,
 }
 
 /// The stack at the place that is wanted, by the first way that leads there.
-fn find(machine: Machine, entry: u64, wanted: Wanted, read: &mut impl ReadCode) -> Option<State> {
+fn find(
+    machine: Machine,
+    (entry, calls): (u64, Calls),
+    wanted: Wanted,
+    read: &mut impl ReadCode,
+) -> Option<State> {
     let mut open = vec![State {
         at: entry,
         depth: Some(0),
@@ -134,6 +175,14 @@ fn find(machine: Machine, entry: u64, wanted: Wanted, read: &mut impl ReadCode) 
         if state.behind_call && begins_function(&instruction) {
             continue;
         }
+        let state = match calls {
+            Calls::End if is_call => continue,
+            Calls::Lose if is_call => State {
+                depth: None,
+                ..state
+            },
+            _ => state,
+        };
         state.go_on(&instruction, &mut open);
     }
     None
@@ -182,10 +231,140 @@ pub(crate) fn epilogue(machine: Machine, pc: u64, read: &mut impl ReadCode) -> O
     None
 }
 
+/// Instructions before a frame is made, of what looks first whether the
+/// function is to run; and at the end of one that frees its arguments.
+const MAX_AROUND: usize = 32;
+
+/// Whether the code at `pc` goes on to make a frame: `push %rbp; mov
+/// %rsp,%rbp`, with nothing before that moves the stack.
+pub(crate) fn will_make_frame(machine: Machine, pc: u64, read: &mut impl ReadCode) -> bool {
+    let mut at = pc;
+    for _ in 0..MAX_AROUND {
+        let Some(instruction) = decode(machine, at, read) else {
+            return false;
+        };
+        at = instruction.next_ip();
+        let target = instruction.op0_register();
+        let writes = instruction.op0_kind() == OpKind::Register;
+        if instruction.mnemonic() == Mnemonic::Push && writes && is_fp(target) {
+            let next = decode(machine, at, read);
+            return next.is_some_and(|next| {
+                let is_made = is_fp(next.op0_register()) && is_sp(next.op1_register());
+                next.mnemonic() == Mnemonic::Mov && is_made
+            });
+        }
+        let compares = matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test);
+        let is_passed = match instruction.flow_control() {
+            FlowControl::Next => {
+                let moves = writes && (is_sp(target) || is_fp(target));
+                compares || (!moves && !instruction.is_stack_instruction())
+            }
+            FlowControl::ConditionalBranch => true,
+            _ => false,
+        };
+        if !is_passed {
+            return false;
+        }
+    }
+    false
+}
+
+/// Where a function returns to that is at its end and frees its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Freeing {
+    /// The number of the register that has the return address; `None` while it
+    /// is on top of the stack.
+    pub(crate) register: Option<u8>,
+    /// The stack pointer of the caller.
+    pub(crate) sp: u64,
+}
+
+/// The end of a function that frees its arguments: `pop R; lea N(R1,R2,S),%rsp`
+/// or `add R1,%rsp`, `push R; ret`, or what is left of it from `pc` on. `known` gives the value of
+/// a register by its number.
+pub(crate) fn freeing(
+    pc: u64,
+    known: impl Fn(u8) -> Option<u64>,
+    read: &mut impl ReadCode,
+) -> Option<Freeing> {
+    let machine = Machine::X86_64;
+    let mut at = pc;
+    let mut next = || {
+        let instruction = decode(machine, at, read)?;
+        at = instruction.next_ip();
+        Some(instruction)
+    };
+    let mut instruction = next()?;
+    let mut sp = known(machine.sp())?;
+    let popped = match instruction.mnemonic() {
+        Mnemonic::Pop if instruction.op0_kind() == OpKind::Register => {
+            let popped = instruction.op0_register();
+            sp = sp.checked_add(8)?;
+            instruction = next()?;
+            Some(popped)
+        }
+        _ => None,
+    };
+    let moves = is_sp(instruction.op0_register());
+    match instruction.mnemonic() {
+        Mnemonic::Lea if moves => {
+            sp = instruction.virtual_address(1, 0, |register, _, _| match register {
+                register if is_sp(register) => Some(sp),
+                register => known(dwarf(register)?),
+            })?;
+            instruction = next()?;
+        }
+        Mnemonic::Add if moves && instruction.op1_kind() == OpKind::Register => {
+            sp = sp.checked_add(known(dwarf(instruction.op1_register())?)?)?;
+            instruction = next()?;
+        }
+        _ if popped.is_some() => return None,
+        _ => {}
+    }
+    let pushed = instruction.op0_register();
+    let pushes = instruction.mnemonic() == Mnemonic::Push
+        && instruction.op0_kind() == OpKind::Register
+        && popped.is_none_or(|popped| popped == pushed);
+    if !pushes || next()?.mnemonic() != Mnemonic::Ret {
+        return None;
+    }
+    Some(Freeing {
+        register: match popped {
+            Some(_) => None,
+            None => Some(dwarf(pushed)?),
+        },
+        sp,
+    })
+}
+
+/// The number that DWARF gives a register of 64 bits.
+fn dwarf(register: Register) -> Option<u8> {
+    Some(match register.full_register() {
+        Register::RAX => 0,
+        Register::RDX => 1,
+        Register::RCX => 2,
+        Register::RBX => 3,
+        Register::RSI => 4,
+        Register::RDI => 5,
+        Register::RBP => 6,
+        Register::RSP => 7,
+        Register::R8 => 8,
+        Register::R9 => 9,
+        Register::R10 => 10,
+        Register::R11 => 11,
+        Register::R12 => 12,
+        Register::R13 => 13,
+        Register::R14 => 14,
+        Register::R15 => 15,
+        _ => return None,
+    })
+}
+
 impl State {
     fn frame(&self) -> Option<CodeFrame> {
         let return_address = match (self.depth, self.fp) {
-            (Some(depth), _) => Slot::FromSp(depth),
+            // Not where the return address has been taken off.
+            (Some(depth), _) => Slot::FromSp(u64::try_from(depth).ok()?.cast_signed()),
             (None, Fp::Frame(below)) => Slot::FromFp(below),
             (None, _) => return None,
         };
@@ -425,7 +604,10 @@ fn word(instruction: &Instruction) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{CallerFp, CodeFrame, Slot, Wanted, epilogue, follow};
+    use super::{
+        CallerFp, CodeFrame, Freeing, Slot, Wanted, epilogue, follow, follow_kept, freeing,
+        will_make_frame,
+    };
     use crate::Machine;
 
     const AT: u64 = 0x1000;
@@ -510,6 +692,56 @@ mod tests {
     }
 
     #[test]
+    fn the_frame_pointer_counts_where_loops_push_and_calls_pop() {
+        // 0: push %rbp; 1: mov %rsp,%rbp; 4: push %rax; 5: dec %ecx; 7: jne 4;
+        // 9: call 0xf; e: ret
+        let code = [
+            0x55, 0x48, 0x89, 0xe5, 0x50, 0xff, 0xc9, 0x75, 0xfb, 0xe8, 1, 0, 0, 0, 0xc3,
+        ];
+        let kept = |wanted| follow_kept(Machine::X86_64, AT, wanted, &mut reader(&code));
+        let by_fp = Some(CodeFrame {
+            return_address: Slot::FromFp(8),
+            caller_fp: Some(CallerFp::Saved(8)),
+        });
+        assert_eq!(kept(Wanted::Exact(AT)), sp(0, Some(CallerFp::InRegister)));
+        assert_eq!(kept(Wanted::Return(AT + 14)), by_fp);
+        // 0: je 0xc; 2: push %rax; 3: call 0x20; 8: nop; c: ret
+        let mut code = vec![0x74, 0x0a, 0x50, 0xe8, 0x18, 0, 0, 0];
+        code.extend([0x90, 0x90, 0x90, 0x90, 0xc3]);
+        let kept = |wanted| follow_kept(Machine::X86_64, AT, wanted, &mut reader(&code));
+        let callers = Some(CallerFp::InRegister);
+        assert_eq!(kept(Wanted::Exact(AT + 12)), sp(0, callers));
+        // Whether the call took the argument off is not known.
+        assert_eq!(kept(Wanted::Exact(AT + 8)), None);
+    }
+
+    #[test]
+    fn frames_are_seen_coming_and_arguments_going() {
+        let ahead = |code: &[u8]| will_make_frame(Machine::X86_64, AT, &mut reader(code));
+        // mov -0x20(%rcx),%rbx; test $1,%bl; jne .; push %rbp; mov %rsp,%rbp
+        let checks = [
+            0x48, 0x8b, 0x59, 0xe0, 0xf6, 0xc3, 1, 0x75, 0, 0x55, 0x48, 0x89, 0xe5,
+        ];
+        assert!(ahead(&checks) && ahead(&checks[9..]));
+        assert!(!ahead(&checks[10..]) && !ahead(&[&[0x50], &checks[..]].concat()));
+        // pop %r10; lea 8(%rsp,%rcx,8),%rsp; push %r10; ret
+        let code = [0x41, 0x5a, 0x48, 0x8d, 0x64, 0xcc, 8, 0x41, 0x52, 0xc3];
+        let known =
+            |number| Some([0x100, 0, 2, 0, 0, 0, 0, 0x7000, 0, 0, 0xaa, 0][number as usize]);
+        let found = |from: u64| freeing(AT + from, known, &mut reader(&code));
+        let returns = |register, sp| Some(Freeing { register, sp });
+        assert_eq!(found(0), returns(None, 0x7020));
+        assert_eq!(found(2), returns(Some(10), 0x7018));
+        assert_eq!(found(7), returns(Some(10), 0x7000));
+        assert_eq!(found(9), None);
+        // pop %rcx; add %rdx,%rsp; push %rcx; ret
+        let code = [0x59, 0x48, 0x01, 0xd4, 0x51, 0xc3];
+        let known = |number| Some(if number == 7 { 0x7000 } else { 0x20 });
+        let found = freeing(AT, known, &mut reader(&code));
+        assert_eq!(found, returns(None, 0x7028));
+    }
+
+    #[test]
     fn any_bytes_come_to_an_end() {
         let mut seed = 1_u32;
         for _ in 0..2000 {
@@ -521,8 +753,11 @@ mod tests {
                 .collect();
             for machine in [Machine::X86_64, Machine::X86] {
                 follow(machine, AT, Wanted::Exact(AT + 40), &mut reader(&code));
+                follow_kept(machine, AT, Wanted::Exact(AT + 40), &mut reader(&code));
                 epilogue(machine, AT, &mut reader(&code));
+                will_make_frame(machine, AT, &mut reader(&code));
             }
+            freeing(AT, |_| Some(u64::MAX), &mut reader(&code));
         }
         // A jump to itself.
         assert_eq!(at(&[0xeb, 0xfe], Wanted::Exact(AT + 2)), None);

@@ -7,9 +7,11 @@
 //! pops and a return follow, in any frame, they tell all (the trampolines of
 //! CPython's `-X perf`).
 
-use crate::made;
 use crate::unwinder::Caller;
-use crate::{Base, CallBefore, Cursor, FpFrom, Machine, Process, Registers, StepBy, Unwinder};
+use crate::{
+    Base, CallBefore, Cursor, FpFrom, Machine, Place, Process, Registers, StepBy, Unwinder,
+};
+use crate::{code_frame, made};
 use prof_profile::{Avma, ChainEnd};
 
 /// How far behind a call's target an address counts as the same function.
@@ -101,6 +103,14 @@ fn by_code(
     let mut code = [0; 8];
     let got = unwinder.code(Avma(registers.pc()), &mut code, process);
     let code = code.get(..got)?;
+    if registers.machine() == Machine::X86_64
+        && code_frame::will_make_frame(Machine::X86_64, registers.pc(), &mut made::reader(process))
+    {
+        return popped(unwinder, registers, 0, process);
+    }
+    if let Some(caller) = freeing(unwinder, registers, process) {
+        return Some(caller);
+    }
     match code {
         // push %rbp; endbr64 and endbr32; ret; rep ret.
         [0x55, ..] | [0xf3, 0x0f, 0x1e, 0xfa | 0xfb, ..] | [0xc3 | 0xc2, ..] | [0xf3, 0xc3, ..] => {
@@ -114,6 +124,37 @@ fn by_code(
         [0x5d, 0xc3, ..] => popped(unwinder, registers, 1, process),
         _ => without_frame(unwinder, registers, process),
     }
+}
+
+/// The caller of a function at its end that frees its arguments.
+pub(crate) fn freeing(
+    unwinder: &Unwinder,
+    registers: &Registers,
+    process: &mut impl Process,
+) -> Option<Caller> {
+    if registers.machine() != Machine::X86_64 {
+        return None;
+    }
+    let (pc, known) = (registers.pc(), |number| registers.known(number));
+    let found = match process.place(Avma(pc)) {
+        Place::Module { .. } => {
+            let mut read = |at: u64, out: &mut [u8]| unwinder.code(Avma(at), out, process);
+            code_frame::freeing(pc, known, &mut read)
+        }
+        _ => code_frame::freeing(pc, known, &mut made::reader(process)),
+    }?;
+    let mut caller = *registers;
+    caller.set_pc(match found.register {
+        Some(number) => registers.known(number)?,
+        None => process.word(registers.sp(), 8)?,
+    });
+    caller.set(Machine::X86_64.sp(), found.sp);
+    follows_call(unwinder, &caller, process).then(|| Caller {
+        // No slot: what comes further out is not taken as known by it.
+        slot: None,
+        base: Base::Other,
+        ..self::found(caller, FpFrom::Callee, 0)
+    })
 }
 
 /// The caller of a function that keeps no frame: on top of the stack is an

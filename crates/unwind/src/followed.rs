@@ -9,7 +9,7 @@ use crate::code_frame::{CallerFp, CodeFrame, Slot, Wanted};
 use crate::unwinder::Caller;
 use crate::{
     Base, CallBefore, Cursor, FpFrom, Machine, ModuleId, Place, Process, Registers, StepBy,
-    Unwinder,
+    Unwinder, fallback,
 };
 use prof_profile::{Avma, Bias, ChainEnd, Svma};
 
@@ -82,6 +82,41 @@ pub(crate) fn in_known_function(
     let caller = frame.caller_at(&found, process)?;
     let before = frame.call_before(&caller.registers, process)?;
     before.is_call().then_some(caller)
+}
+
+/// The caller of a frame of V8's own code, in the function at `start`: it
+/// keeps frame pointers and calls through tables, jumps between functions
+/// included, so what it was called by need not lead to it.
+pub(crate) fn in_builtin(
+    unwinder: &mut Unwinder,
+    cursor: &Cursor,
+    (id, bias): (ModuleId, Bias),
+    start: Svma,
+    process: &mut impl Process,
+) -> Result<Caller, ChainEnd> {
+    if cursor.is_exact()
+        && let Some(caller) = fallback::freeing(unwinder, cursor.registers(), process)
+    {
+        return Ok(caller);
+    }
+    let frame = Followed {
+        unwinder,
+        registers: *cursor.registers(),
+        id,
+        bias,
+        is_exact: cursor.is_exact(),
+    };
+    let (machine, wanted) = (frame.machine(), frame.wanted());
+    let module = frame.unwinder.modules.get_mut(id);
+    let found = module.and_then(|module| module.code_frame(start, wanted, machine));
+    let found = found.ok_or(ChainEnd::NoUnwindInfo)?;
+    let caller = frame.caller_at(&found, process);
+    let caller = caller.ok_or(ChainEnd::StackCut)?;
+    let before = frame.call_before(&caller.registers, process);
+    match before.is_none_or(CallBefore::is_call) {
+        true => Ok(caller),
+        false => Err(ChainEnd::Unproven),
+    }
 }
 
 /// What came of looking through a stack.

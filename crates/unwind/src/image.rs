@@ -93,6 +93,9 @@ pub(crate) struct Image {
     pub(crate) got: Option<Section>,
     /// Symbol tables.
     pub(crate) symbols: Vec<Section>,
+    /// The table of all symbols, and their names.
+    pub(crate) all_symbols: Option<Section>,
+    pub(crate) names: Option<Section>,
     /// Address of a Go program's function table, if a section tells it.
     pub(crate) go_table: Option<u64>,
     /// There are section headers, and none of them is of a Go program.
@@ -121,6 +124,8 @@ impl Image {
             text: None,
             got: None,
             symbols: Vec::new(),
+            all_symbols: None,
+            names: None,
             go_table: None,
             is_not_go: false,
             plts: Vec::new(),
@@ -229,7 +234,12 @@ impl Image {
             b".text" => self.text = Some(section),
             b".got" => self.got = Some(section),
             b".gopclntab" | b".data.rel.ro.gopclntab" => self.go_table = Some(section.svma.start),
-            b".symtab" | b".dynsym" => self.symbols.push(section),
+            b".symtab" => {
+                self.all_symbols = Some(section.clone());
+                self.symbols.push(section);
+            }
+            b".dynsym" => self.symbols.push(section),
+            b".strtab" => self.names = Some(section),
             b".go.buildinfo" | b".note.go.buildid" => self.is_not_go = false,
             b".plt" | b".plt.got" | b".plt.sec" | b".iplt" => self.plts.push(section.svma),
             _ => {}

@@ -176,7 +176,7 @@ fn interpreted(registers: &Registers, process: &mut impl Process) -> Result<Call
 }
 
 /// Reads code, some more than is asked for.
-fn reader(process: &mut impl Process) -> impl FnMut(u64, &mut [u8]) -> usize {
+pub(crate) fn reader(process: &mut impl Process) -> impl FnMut(u64, &mut [u8]) -> usize {
     const AHEAD: usize = 128;
     let (mut start, mut bytes) = (0_u64, Vec::new());
     move |at: u64, out: &mut [u8]| {

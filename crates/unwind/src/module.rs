@@ -146,7 +146,11 @@ impl Module {
         }
         let image = &self.image;
         let mut read = |at: u64, out: &mut [u8]| image.read_svma_up_to(at, out);
-        let find = || code_frame::follow(machine, entry.0, wanted, &mut read);
+        let is_builtin = self.symbols.known_builtin(entry.0) == Some(entry.0);
+        let find = || match is_builtin {
+            true => code_frame::follow_kept(machine, entry.0, wanted, &mut read),
+            false => code_frame::follow(machine, entry.0, wanted, &mut read),
+        };
         *self
             .code_frames
             .entry((entry.0, wanted))
@@ -156,6 +160,16 @@ impl Module {
     /// The start of the last function that symbols tell at or before `at`.
     pub(crate) fn symbol_before(&mut self, at: Svma) -> Option<Svma> {
         self.symbols.start_before(&self.image, at.0).map(Svma)
+    }
+
+    /// The start of the function of V8's own code at `at`.
+    pub(crate) fn builtin(&mut self, at: Svma) -> Option<Svma> {
+        self.symbols.builtin(&self.image, at.0).map(Svma)
+    }
+
+    /// Whether the function at `at` makes the frame of the one that calls it.
+    pub(crate) fn makes_frame(&self, at: Svma) -> bool {
+        self.symbols.makes_frame(at.0)
     }
 
     /// Whether a thread begins with the call that returns to `at`: in the

@@ -1,9 +1,11 @@
 //! Where functions begin, by a file's own symbols: what assembly and libraries
 //! without unwind information export tells it; and by the code at which a
-//! program is entered, which gives the address of `main` away.
+//! program is entered, which gives the address of `main` away. By their names
+//! those of V8's own code are known (`Builtins_*`), which keeps frame pointers.
 
 use crate::image::{Image, Section};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Mnemonic};
+use std::ops::Range;
 
 /// The kind of a symbol that is a function.
 const FUNCTION: u8 = 2;
@@ -12,6 +14,15 @@ const FUNCTION: u8 = 2;
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
     starts: Option<Vec<u64>>,
+    builtins: Option<Builtins>,
+}
+
+/// V8's own code in a file.
+#[derive(Debug, Default)]
+struct Builtins {
+    functions: Vec<Range<u64>>,
+    /// The start of that which makes its caller's frame.
+    makes_frame: Option<u64>,
 }
 
 impl Symbols {
@@ -20,6 +31,65 @@ impl Symbols {
         let starts = self.starts.get_or_insert_with(|| read(image));
         let behind = starts.partition_point(|&start| start <= svma);
         starts.get(behind.checked_sub(1)?).copied()
+    }
+
+    /// The start of the function of V8's own code at `svma`.
+    pub(crate) fn builtin(&mut self, image: &Image, svma: u64) -> Option<u64> {
+        let read = || Builtins::read(image).unwrap_or_default();
+        self.builtins.get_or_insert_with(read).start_of(svma)
+    }
+
+    /// The same, if that was asked for before.
+    pub(crate) fn known_builtin(&self, svma: u64) -> Option<u64> {
+        self.builtins.as_ref()?.start_of(svma)
+    }
+
+    /// Whether the function of V8's own code at `svma` is called before its
+    /// caller has a frame, which it makes.
+    pub(crate) fn makes_frame(&self, svma: u64) -> bool {
+        let start = self.known_builtin(svma);
+        let makes_frame = self.builtins.as_ref().and_then(|it| it.makes_frame);
+        start.is_some() && start == makes_frame
+    }
+}
+
+impl Builtins {
+    /// The start of the function at `svma`.
+    fn start_of(&self, svma: u64) -> Option<u64> {
+        let behind = self.functions.partition_point(|range| range.start <= svma);
+        let range = self.functions.get(behind.checked_sub(1)?)?;
+        range.contains(&svma).then_some(range.start)
+    }
+
+    /// An entry of the table of symbols: name (4 bytes), info, other (1 each),
+    /// section (2), value, size (8 each).
+    fn read(image: &Image) -> Option<Self> {
+        const PREFIX: &[u8] = b"Builtins_";
+        const MAKES_FRAME: &[u8] = b"Builtins_BaselineOutOfLinePrologue\0";
+        if image.address_size() != 8 {
+            return None;
+        }
+        let names = image.section_bytes(image.names.as_ref()?)?;
+        let table = image.section_bytes(image.all_symbols.as_ref()?)?;
+        let mut found = Self::default();
+        for symbol in table.chunks_exact(24) {
+            let (name, rest) = symbol.split_first_chunk()?;
+            let name = names.get(u32::from_le_bytes(*name) as usize..)?;
+            if !name.starts_with(PREFIX) {
+                continue;
+            }
+            let word = |at: usize| rest.get(at..)?.first_chunk();
+            let start = u64::from_le_bytes(*word(4)?);
+            let end = start.checked_add(u64::from_le_bytes(*word(12)?))?;
+            if image.is_code(start) {
+                found.functions.push(start..end);
+                if name.starts_with(MAKES_FRAME) {
+                    found.makes_frame = Some(start);
+                }
+            }
+        }
+        found.functions.sort_unstable_by_key(|range| range.start);
+        Some(found)
     }
 }
 

@@ -22,7 +22,8 @@ pub struct Cursor {
     is_exact: bool,
     switches: u32,
     /// In a Go function that switches stacks: where the function starts that
-    /// it called; else 0.
+    /// it called. In code that V8 made and that has no frame yet: the place in
+    /// the function that will make it. Else 0.
     called: u64,
 }
 
@@ -232,11 +233,15 @@ impl Unwinder {
             switches,
             called: 0,
         };
-        if process.place(next.lookup()) == Place::Nothing {
+        let place = process.place(next.lookup());
+        if place == Place::Nothing {
             return Err(ChainEnd::Unproven);
         }
         if go::switches_stacks(self, &next, process) {
             next.called = go::start_of(self, cursor, process).unwrap_or(0);
+        }
+        if place == Place::Anonymous && self.makes_callers_frame(cursor, process) {
+            next.called = cursor.pc();
         }
         *cursor = next;
         Ok(Step {
@@ -311,6 +316,16 @@ impl Unwinder {
         };
         let module = self.modules.get_mut(id)?;
         module.go_frame_with_fp(bias.to_svma(at), machine)
+    }
+
+    /// Whether a frame is in the code of V8 that makes the frame of the
+    /// function that called it.
+    fn makes_callers_frame(&self, cursor: &Cursor, process: &mut impl Process) -> bool {
+        let Place::Module { id, bias } = process.place(cursor.lookup()) else {
+            return false;
+        };
+        let module = self.modules.get(id);
+        module.is_some_and(|module| module.makes_frame(bias.to_svma(cursor.lookup())))
     }
 
     /// Copies code from a module's file or the process.
@@ -401,8 +416,13 @@ impl Unwinder {
         if machine == Machine::Aarch64 {
             return fallback::caller(self, cursor, process);
         }
-        match fallback::from_signal(self, &cursor.registers, process) {
-            Some(caller) => Ok(caller),
+        if let Some(caller) = fallback::from_signal(self, &cursor.registers, process) {
+            return Ok(caller);
+        }
+        let at = bias.to_svma(cursor.lookup());
+        let builtin = self.modules.get_mut(id).and_then(|it| it.builtin(at));
+        match builtin {
+            Some(start) => followed::in_builtin(self, cursor, (id, bias), start, process),
             None => followed::caller(self, cursor, (id, bias), process),
         }
     }
@@ -421,6 +441,9 @@ impl Unwinder {
                     return go::not_called(self, cursor, (id, bias), process);
                 }
                 self.by_rules(cursor, (id, bias), process)
+            }
+            Place::Anonymous if cursor.called().is_some() => {
+                fallback::just_called(self, cursor, process)
             }
             Place::Anonymous => fallback::caller(self, cursor, process),
             Place::FileMissing => {
