@@ -330,7 +330,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         }
         out.flush()
     };
-    let result = if is_terminal && format == Format::Text {
+    print(is_terminal && format == Format::Text, progress, write)?;
+    Ok(outcome)
+}
+
+/// Writes to stdout, or to a pager.
+fn print(
+    is_paged: bool,
+    progress: ProgressLine,
+    write: impl Fn(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let written = if is_paged {
         let mut pager = Pager::start();
         let mut out = BufWriter::new(progress.until_output(pager.input()));
         let written = write(&mut out);
@@ -341,11 +351,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         let out = progress.until_output(io::stdout().lock());
         write(&mut BufWriter::with_capacity(1 << 16, out))
     };
-    match result {
+    match written {
         // Whoever reads has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(outcome),
-        Err(error) => Err(error.into()),
-        Ok(()) => Ok(outcome),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
     }
 }
 

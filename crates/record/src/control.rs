@@ -89,6 +89,52 @@ pub(crate) struct Control {
     commands: Option<Commands>,
 }
 
+/// What is waited for while recording, with its places in the set.
+struct Watched {
+    poll: PollSet,
+    /// Whoever reads the stream.
+    reader: Option<usize>,
+    /// In a program with other threads one of these may get the SIGCHLD.
+    _command: Option<PidFd>,
+    ended: Option<usize>,
+    /// Where commands come from.
+    commands: Option<usize>,
+}
+
+impl Watched {
+    /// Until something happens or `left` is over.
+    fn wait(&mut self, left: Option<Duration>) {
+        if self.poll.wait(left).is_err() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The end that has come by itself.
+    fn is_over(&self, options: &Options, shared: &Shared, elapsed: Duration) -> Option<EndedBy> {
+        if options.duration.is_some_and(|duration| elapsed >= duration) {
+            return Some(EndedBy::Duration);
+        }
+        // Without records nobody would write, and see that nobody reads.
+        let is_unread = self.reader.is_some_and(|at| self.poll.is_hung_up(at));
+        if is_unread || is_set(&shared.writer_ended) {
+            return Some(EndedBy::Writer);
+        }
+        let attached = matches!(options.target, Target::Processes(_) | Target::Threads(_));
+        (attached && is_set(&shared.all_gone)).then_some(EndedBy::Tasks)
+    }
+
+    /// The place of commands, if some came or nobody is left to send any.
+    fn commanded(&self) -> Option<usize> {
+        let poll = &self.poll;
+        self.commands
+            .filter(|&at| poll.is_readable(at) || poll.is_hung_up(at))
+    }
+
+    fn is_command_gone(&self) -> bool {
+        self.ended.is_some_and(|at| self.poll.is_readable(at))
+    }
+}
+
 impl Control {
     pub(crate) fn new(options: &Options) -> io::Result<Self> {
         let ignored = Inherited::at_start().ignored;
@@ -151,16 +197,7 @@ impl Control {
         if matches!(options.start, Start::Windows(_) | Start::OnCommand) {
             notices(DISABLED);
         }
-        let mut poll = PollSet::default();
-        poll.add(self.signals.as_fd());
-        poll.add(shared.main.as_fd());
-        let reader = shared.reader.as_ref();
-        let reader = reader.map(|reader| poll.add_end(reader.descriptor.as_fd()));
-        // In a program with other threads one of these may get the SIGCHLD.
-        let command = launched.and_then(|launched| PidFd::open(launched.pid()).ok());
-        let ended = command.as_ref().map(|command| poll.add(command.as_fd()));
-        let commands = self.commands.as_ref().map(|it| poll.add(it.as_fd()));
-        let attached = matches!(options.target, Target::Processes(_) | Target::Threads(_));
+        let mut watched = self.watched(shared, launched);
         loop {
             let elapsed = began.elapsed();
             while let Some(&(_, is_on)) = changes.front().filter(|(at, _)| elapsed >= *at) {
@@ -168,25 +205,15 @@ impl Control {
                 switch(set, shared, is_on);
             }
             shared.told().iter().for_each(|line| notices(line));
-            if options.duration.is_some_and(|duration| elapsed >= duration) {
-                return EndedBy::Duration;
-            }
-            // Without records nobody would write, and see that nobody reads.
-            let is_unread = reader.is_some_and(|place| poll.is_hung_up(place));
-            if is_unread || is_set(&shared.writer_ended) {
-                return EndedBy::Writer;
-            }
-            if attached && is_set(&shared.all_gone) {
-                return EndedBy::Tasks;
+            if let Some(ended) = watched.is_over(options, shared, elapsed) {
+                return ended;
             }
             let next = changes.front().map(|&(at, _)| at);
             let next = [next, options.duration].into_iter().flatten().min();
             let left = next.map(|at| at.saturating_sub(elapsed));
-            let mut arrived = match reader.or(commands) {
+            let arrived = match watched.reader.or(watched.commands) {
                 Some(_) => {
-                    if poll.wait(left).is_err() {
-                        std::thread::sleep(Duration::from_millis(10));
-                    }
+                    watched.wait(left);
                     shared.main.clear();
                     None
                 }
@@ -194,23 +221,16 @@ impl Control {
                 // would wake us, too, if we waited for the descriptor.
                 None => self.signals.wait(left),
             };
-            while let Some(next) = arrived.take().or_else(|| self.signals.next()) {
-                if next.signal == ANOTHER {
-                    shared.want_another();
-                    continue;
-                }
-                if let Some(ended) = self.take(next, launched) {
-                    return ended;
-                }
+            if let Some(ended) = self.take_all(arrived, shared, launched) {
+                return ended;
             }
-            if commands.is_some_and(|place| poll.is_readable(place) || poll.is_hung_up(place)) {
-                let place = commands.unwrap_or_default();
-                if self.obey(set, shared, notices, || poll.replace(place, None)) {
-                    return EndedBy::Order;
-                }
+            if let Some(place) = watched.commanded()
+                && self.obey(set, shared, notices, || watched.poll.replace(place, None))
+            {
+                return EndedBy::Order;
             }
             if let Some(launched) = launched
-                && ended.is_some_and(|place| poll.is_readable(place))
+                && watched.is_command_gone()
                 && self.reap(launched, Wait::No)
             {
                 return EndedBy::Command;
@@ -258,6 +278,43 @@ impl Control {
             commands.answer();
         }
         is_end
+    }
+
+    fn watched(&self, shared: &Shared, launched: Option<&Launched>) -> Watched {
+        let mut poll = PollSet::default();
+        poll.add(self.signals.as_fd());
+        poll.add(shared.main.as_fd());
+        let reader = shared.reader.as_ref();
+        let reader = reader.map(|reader| poll.add_end(reader.descriptor.as_fd()));
+        let command = launched.and_then(|launched| PidFd::open(launched.pid()).ok());
+        let ended = command.as_ref().map(|command| poll.add(command.as_fd()));
+        let commands = self.commands.as_ref().map(|it| poll.add(it.as_fd()));
+        Watched {
+            poll,
+            reader,
+            _command: command,
+            ended,
+            commands,
+        }
+    }
+
+    /// All signals that have come: whether one of them ends the recording.
+    fn take_all(
+        &mut self,
+        mut first: Option<Arrived>,
+        shared: &Shared,
+        launched: Option<&Launched>,
+    ) -> Option<EndedBy> {
+        while let Some(next) = first.take().or_else(|| self.signals.next()) {
+            if next.signal == ANOTHER {
+                shared.want_another();
+                continue;
+            }
+            if let Some(ended) = self.take(next, launched) {
+                return Some(ended);
+            }
+        }
+        None
     }
 
     /// One signal while recording: whether it ends the recording.

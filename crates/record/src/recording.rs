@@ -16,7 +16,7 @@ use crate::framing::{Framing, clock_features};
 use crate::open::{OpenEvent, OpenSet, RingSlot};
 use crate::options::{Options, Stacks, Start, Target};
 use crate::output::{Opened, Output};
-use crate::queue::{Receiver, queue};
+use crate::queue::{Receiver, Sender, queue};
 use crate::rounds::Rounds;
 use crate::series::Series;
 use crate::setup;
@@ -174,14 +174,7 @@ impl<'a> Recording<'a> {
         let views: Vec<RingView> = self.rings.iter().map(|slot| slot.ring.view()).collect();
         let (queue, pieces) = queue();
         let mut tree = tree(options, &set, launched.as_deref(), &self.opened[0]);
-        for records in self.early {
-            let records = match &mut tree {
-                Some(tree) => tree.kept(&records),
-                None => records,
-            };
-            shared.queued(records.len());
-            queue.send(records);
-        }
+        hand_over(self.early, tree.as_mut(), &shared, &queue);
         let deep = unwound.deep.as_ref();
         let drainer = Drainer::new(self.rings, &set.events, &shared, queue)
             .trimming(unwound.trim)
@@ -219,12 +212,7 @@ impl<'a> Recording<'a> {
             let launched = launched.as_deref();
             let ended_by =
                 started.map(|()| control.wait(options, &set, launched, &shared, notices));
-            set.disable(None);
-            shared.parts.note(false);
-            shared.stop_draining();
-            if let Some(deep) = deep {
-                deep.wake_all();
-            }
+            stop(&set, &shared, deep);
             let launched = launched.filter(|_| ended_by.is_ok());
             let written = working.end(|| control.wait_for_writer(launched, &shared));
             Ok::<_, RecordError>((ended_by, written))
@@ -236,6 +224,28 @@ impl<'a> Recording<'a> {
             written,
             set,
         })
+    }
+}
+
+/// Queues the records that were read while attaching, those of the tree.
+fn hand_over(early: Vec<Vec<u8>>, mut tree: Option<&mut Tree>, shared: &Shared, queue: &Sender) {
+    for records in early {
+        let records = match &mut tree {
+            Some(tree) => tree.kept(&records),
+            None => records,
+        };
+        shared.queued(records.len());
+        queue.send(records);
+    }
+}
+
+/// Ends the events, and with them the draining.
+fn stop(set: &OpenSet, shared: &Shared, deep: Option<&DeepStacks<'_>>) {
+    set.disable(None);
+    shared.parts.note(false);
+    shared.stop_draining();
+    if let Some(deep) = deep {
+        deep.wake_all();
     }
 }
 

@@ -349,6 +349,22 @@ fn damages(trust: &Trust, caveats: &mut Vec<Caveat>) {
     }
 }
 
+/// What tasks took that were too short to be sampled.
+fn unseen(trust: &Trust) -> Option<Caveat> {
+    seen(trust)?;
+    let came = trust.samples.saturating_add(trust.most_lost());
+    Some(Caveat {
+        what: format!(
+            "{} of the CPU time has no samples",
+            percent(trust.due - came, trust.due)
+        ),
+        cause: "tasks that lived shorter than a sampling period were not sampled, or too seldom"
+            .into(),
+        cure: "record as root or with CAP_PERFMON, or at a higher rate (-F)".into(),
+        share: None,
+    })
+}
+
 fn losses(trust: &Trust, caveats: &mut Vec<Caveat>) {
     const LATE: &str = "the recorder did not empty the ring buffers in time";
     const LARGER: &str = "record with larger buffers (-m 16M) or a lower rate (-F 99)";
@@ -387,20 +403,7 @@ fn losses(trust: &Trust, caveats: &mut Vec<Caveat>) {
             format!("{LATE}; names and stacks of what began then are wrong or missing"),
         );
     }
-    if seen(trust).is_some() {
-        let came = trust.samples.saturating_add(trust.most_lost());
-        caveats.push(Caveat {
-            what: format!(
-                "{} of the CPU time has no samples",
-                percent(trust.due - came, trust.due)
-            ),
-            cause:
-                "tasks that lived shorter than a sampling period were not sampled, or too seldom"
-                    .into(),
-            cure: "record as root or with CAP_PERFMON, or at a higher rate (-F)".into(),
-            share: None,
-        });
-    }
+    caveats.extend(unseen(trust));
     if trust.throttled > 0 {
         caveats.push(Caveat {
             what: format!("throttled {}", times(trust.throttled)),

@@ -1,8 +1,8 @@
 //! Feature sections as text, in perf's words, and as JSON.
 
 use prof_perfdata::{
-    BuildIdEntry, ClockData, CpuCache, CpuTopology, Feature, FeatureBit, FeatureSection,
-    MemTopology, NumaNode, SampleTime, Text,
+    BuildIdEntry, ClockData, Compression, CpuCache, CpuTopology, Feature, FeatureBit,
+    FeatureSection, MemTopology, NumaNode, SampleTime, Text,
 };
 use prof_report::escape;
 use prof_sys::clock::{self, local_time};
@@ -128,32 +128,34 @@ fn lines(section: &FeatureSection, feature: &Feature) -> Vec<String> {
         )],
         Feature::ClockData(clock) => clock_data(clock),
         Feature::DirFormat(version) => vec![format!("directory data version : {version}")],
-        Feature::Compressed(how) => {
-            let (level, ratio) = (how.level, how.ratio);
-            let kind = if how.kind == 1 { "Zstd" } else { "Unknown" };
-            vec![format!(
-                "compressed : {kind}, level = {level}, ratio = {ratio}"
-            )]
-        }
+        Feature::Compressed(how) => vec![compressed(how)],
         Feature::CpuPmuCaps(caps) if caps.is_empty() => {
             vec!["cpu pmu capabilities: not available".into()]
         }
         Feature::CpuPmuCaps(caps) => vec![format!("cpu pmu capabilities: {}", pairs(caps))],
-        Feature::PmuCaps(pmus) => pmus
-            .iter()
-            .map(|(pmu, caps)| format!("{} pmu capabilities: {}", text(pmu), pairs(caps)))
-            .collect(),
+        Feature::PmuCaps(pmus) => of_each(pmus, |pmu, caps| {
+            format!("{} pmu capabilities: {}", text(pmu), pairs(caps))
+        }),
         Feature::EMachine(machine, flags) => vec![
             format!("e_machine : {machine}"),
             format!("  e_flags : {flags}"),
         ],
         Feature::CacheLineSize(bytes) => vec![format!("cacheline size: {bytes}")],
-        Feature::MetaInfo(list) => list
-            .iter()
-            .map(|(key, value)| format!("{} : {}", text(key), text(value)))
-            .collect(),
+        Feature::MetaInfo(list) => of_each(list, |key, value| {
+            format!("{} : {}", text(key), text(value))
+        }),
         other => tables(section, other),
     }
+}
+
+fn of_each<K, V>(list: &[(K, V)], line: impl Fn(&K, &V) -> String) -> Vec<String> {
+    list.iter().map(|(key, value)| line(key, value)).collect()
+}
+
+fn compressed(how: &Compression) -> String {
+    let (level, ratio) = (how.level, how.ratio);
+    let kind = if how.kind == 1 { "Zstd" } else { "Unknown" };
+    format!("compressed : {kind}, level = {level}, ratio = {ratio}")
 }
 
 /// What the presence of a section without content says.

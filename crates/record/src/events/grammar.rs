@@ -163,30 +163,42 @@ fn parse_event(
         return Ok(());
     }
     if probe::is_probe(text) {
-        let (found, letters) = probe::parse(text)?;
-        for mut spec in found {
-            modify(&mut spec, letters)?;
-            if !letters.is_empty() {
-                spec.name = format!("{}:{letters}", spec.name);
+        return add_probes(text, specs);
+    }
+    match text.split_once('/') {
+        Some((name, rest)) => match name.split_once(':') {
+            Some((system, name)) => {
+                let (terms, letters) = terms_and_letters(text, rest)?;
+                let asked = Tracepoints {
+                    text,
+                    system,
+                    name,
+                    terms,
+                    letters,
+                };
+                asked.add_to(programs, specs)
             }
-            specs.push(spec);
-        }
-        return Ok(());
+            None => with_terms(text, name, rest, specs),
+        },
+        None => by_name(text, programs, specs),
     }
-    if let Some((name, rest)) = text.split_once('/') {
-        if let Some((system, name)) = name.split_once(':') {
-            let (terms, letters) = terms_and_letters(text, rest)?;
-            let asked = Tracepoints {
-                text,
-                system,
-                name,
-                terms,
-                letters,
-            };
-            return asked.add_to(programs, specs);
+}
+
+/// Probes with the letters behind them.
+fn add_probes(text: &str, specs: &mut Vec<EventSpec>) -> Result<(), EventError> {
+    let (found, letters) = probe::parse(text)?;
+    for mut spec in found {
+        modify(&mut spec, letters)?;
+        if !letters.is_empty() {
+            spec.name = format!("{}:{letters}", spec.name);
         }
-        return with_terms(text, name, rest, specs);
+        specs.push(spec);
     }
+    Ok(())
+}
+
+/// A name, `system:name` or numbers, without terms.
+fn by_name(text: &str, programs: &Programs, specs: &mut Vec<EventSpec>) -> Result<(), EventError> {
     let (name, letters) = match text.split_once(':') {
         None => (text, ""),
         Some((name, letters)) if named(name).is_some() => (name, letters),

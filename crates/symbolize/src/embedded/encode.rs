@@ -92,6 +92,21 @@ pub(super) fn encode(
     Some(out)
 }
 
+/// Instructions, and the lines that they are of.
+fn put_code(out: &mut Vec<u8>, tables: &mut Tables, noted: &Noted) {
+    put(out, noted.code.len() as u64);
+    for (&start, bytes) in &noted.code {
+        put(out, start);
+        put_bytes(out, bytes);
+    }
+    put(out, noted.rows.len() as u64);
+    for (&(start, end), rows) in &noted.rows {
+        put(out, start);
+        put(out, end);
+        put_rows(out, tables, start, rows);
+    }
+}
+
 fn put_part(
     out: &mut Vec<u8>,
     tables: &mut Tables,
@@ -120,31 +135,10 @@ fn put_part(
     let mut answers = PartAnswers::default();
     answers.add_all(tables, noted, extent);
     answers.put(out);
-    let with_code = extent == Extent::All;
-    put(
-        out,
-        if with_code {
-            noted.code.len() as u64
-        } else {
-            0
-        },
-    );
-    for (&start, bytes) in noted.code.iter().filter(|_| with_code) {
-        put(out, start);
-        put_bytes(out, bytes);
-    }
-    put(
-        out,
-        if with_code {
-            noted.rows.len() as u64
-        } else {
-            0
-        },
-    );
-    for (&(start, end), rows) in noted.rows.iter().filter(|_| with_code) {
-        put(out, start);
-        put(out, end);
-        put_rows(out, tables, start, rows);
+    match extent {
+        Extent::All => put_code(out, tables, noted),
+        // No code and no rows of lines.
+        Extent::WithoutCode | Extent::Names => (0..2).for_each(|_| put(out, 0)),
     }
     put(out, noted.refused.len() as u64);
     for (&fault, lines) in &noted.refused {
