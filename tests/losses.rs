@@ -116,12 +116,11 @@ fn perf_finds_the_lost_samples_of_our_recordings() {
     let samples = told(&run.stderr);
     assert!(samples > 0, "{}", run.stderr);
     let (of_file, records, side_band) = lost(&file);
-    assert_eq!((records, side_band), (0, 0));
-    // Summary, perf and our report differ by one at times: not understood yet.
-    assert!(of_file.abs_diff(samples) <= 1, "{of_file} but {samples}");
+    // The shell may find no room for a mapping.
+    assert!(records == 0 && side_band <= 1, "{records}, {side_band}");
+    assert_eq!(of_file, samples, "{}", run.stderr);
     for perf in perfs(test) {
-        let total = perfs_total(&perf, &file);
-        assert!(total.abs_diff(of_file) <= 1, "{perf:?}: {total}, {of_file}");
+        assert_eq!(perfs_total(&perf, &file), of_file, "{perf:?}");
     }
 }
 

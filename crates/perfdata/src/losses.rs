@@ -9,7 +9,8 @@ use prof_abi::{AttrFlags, Misc, ReadFormat, RecordType, Software, event_kind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lost {
     /// Samples. Of an event that also tells of mappings and tasks, records of
-    /// these may be among them: see [`Lost::may_be_side_band`].
+    /// these may be among them, unless the recorder told them apart: see
+    /// [`Lost::may_be_side_band`].
     pub samples: u64,
     /// Records of any kind, where nothing tells how many of them were samples:
     /// at most so many samples.
@@ -46,7 +47,7 @@ impl Lost {
 /// | `LOST_SAMPLES` | kernel | samples that the hardware dropped before there was a record (PEBS) |
 /// | `LOST_SAMPLES`, time 0 | recorder, at the end | the event's own count (`PERF_FORMAT_LOST`, Linux 6.0): what `LOST` told, by event |
 /// | the same, misc bit 15 | recorder | samples that a BPF filter dropped, as it was told to: no loss |
-/// | `LOST`, time 0 | this recorder, at the end | the same for an event without samples |
+/// | `LOST`, time 0 | this recorder, at the end | the same of descriptors that bring mappings, names and tasks alone: an event's without samples, or such ones beside those that sample; 0 says that there are some and that they lost nothing |
 ///
 /// So where a recorder wrote its counts, `LOST` of events that have such a
 /// count is told already; the others are an upper bound.
@@ -63,6 +64,8 @@ struct Told {
     ring: u64,
     hardware: u64,
     counted: u64,
+    /// Of descriptors without samples, if the event has some.
+    side_band: Option<u64>,
 }
 
 impl Losses {
@@ -76,7 +79,9 @@ impl Losses {
             Body::Lost(_) | Body::LostSamples(_) if record.misc.has(Misc::LOST_SAMPLES_BPF) => {
                 return;
             }
-            Body::Lost(lost) if is_of_recorder => (lost.lost, |told| &mut told.counted),
+            Body::Lost(lost) if is_of_recorder => {
+                (lost.lost, |told| told.side_band.get_or_insert_default())
+            }
             Body::Lost(lost) => (lost.lost, |told| &mut told.ring),
             Body::LostSamples(lost) if is_of_recorder => (lost.lost, |told| &mut told.counted),
             Body::LostSamples(lost) => (lost.lost, |told| &mut told.hardware),
@@ -101,18 +106,21 @@ impl Losses {
         };
         let is_counted = self.has_counts && event.is_some_and(has_count);
         let records = if is_counted { 0 } else { told.ring };
-        let samples = told.counted.saturating_add(told.hardware);
+        let counted = told.counted.saturating_add(told.hardware);
+        let side_band = told.side_band.unwrap_or(0);
         match event.is_some_and(has_no_samples) {
             true => Lost {
                 records,
-                side_band: samples,
+                side_band: side_band.saturating_add(counted),
                 ..Lost::default()
             },
             false => Lost {
-                samples,
+                samples: counted,
                 records,
-                may_be_side_band: told.counted > 0 && event.is_some_and(tells_of_tasks),
-                ..Lost::default()
+                side_band,
+                may_be_side_band: told.counted > 0
+                    && told.side_band.is_none()
+                    && event.is_some_and(tells_of_tasks),
             },
         }
     }
@@ -275,15 +283,61 @@ mod tests {
         assert_eq!(losses, Losses::default());
     }
 
-    #[test]
-    fn side_band_may_be_among_the_losses_of_an_event_that_tells_of_it() {
+    /// A `LOST` of the recorder's, of descriptors that have no samples.
+    fn side_band(losses: &mut Losses, events: &Events, event: usize, lost: u64) {
+        let mut bytes = Vec::new();
+        let body = Body::Lost(LostRecord {
+            id: IDS[event],
+            lost,
+        });
+        append_short(&body, Misc(0), &trailer(events, event, 0), &mut bytes);
+        losses.add(&Record::new(&bytes, 0, events).expect("a record"));
+    }
+
+    /// One event that samples and tells of mappings.
+    fn one_for_both() -> Events {
         let mut all = Events::new(ByteOrder::NATIVE);
         let mut event = events(ReadFormat::LOST).get(0).expect("an event").clone();
         event.attr.flags = event.attr.flags.with(AttrFlags::MMAP2);
         all.push(event);
+        all
+    }
+
+    #[test]
+    fn side_band_may_be_among_the_losses_of_an_event_that_tells_of_it() {
+        let all = one_for_both();
         let mut losses = Losses::default();
         assert!(!losses.total(&all).may_be_side_band);
         samples(&mut losses, &all, 0, (0, 2));
         assert!(losses.total(&all).may_be_side_band);
+    }
+
+    #[test]
+    fn side_band_of_descriptors_of_its_own_is_no_sample() {
+        let all = one_for_both();
+        for lost in [0, 1] {
+            let mut losses = Losses::default();
+            ring(&mut losses, &all, 0, 5);
+            samples(&mut losses, &all, 0, (0, 4));
+            side_band(&mut losses, &all, 0, lost);
+            let expected = Lost {
+                samples: 4,
+                side_band: lost,
+                ..Lost::default()
+            };
+            assert_eq!(losses.total(&all), expected);
+        }
+    }
+
+    #[test]
+    fn what_an_event_without_samples_lost_is_side_band() {
+        let all = events(ReadFormat::LOST);
+        let mut losses = Losses::default();
+        side_band(&mut losses, &all, 2, 3);
+        let expected = Lost {
+            side_band: 3,
+            ..Lost::default()
+        };
+        assert_eq!(losses.total(&all), expected);
     }
 }

@@ -148,16 +148,22 @@ impl<'a> Framing<'a> {
     /// Appends what each event lost since the last time, where the kernel counts
     /// that.
     pub(crate) fn last(&mut self, tally: &Tally, out: &mut Vec<u8>) {
+        let was_told = tally.lost > 0;
         for descriptors in self.newly_lost(Role::Samples) {
-            samples_lost(&descriptors, tally.lost > 0, self.trailer, out);
+            lost_by_descriptor(&descriptors, was_told, |id, lost| {
+                let body = Body::LostSamples(LostSamples { lost });
+                append_short(&body, Misc(0), &Trailer { id, ..self.trailer }, out);
+            });
         }
-        for (id, lost) in self.newly_lost(Role::Tracks).into_iter().flatten() {
-            if lost > 0 {
+        // Beside descriptors that sample a 0 is worth telling, too: no side
+        // band is among the samples that their event lost.
+        let was_told = was_told && self.set.follows_by_cpus();
+        for descriptors in self.newly_lost(Role::Tracks) {
+            lost_by_descriptor(&descriptors, was_told, |id, lost| {
                 // Not LOST_SAMPLES: readers take these for samples.
-                let trailer = Trailer { id, ..self.trailer };
                 let body = Body::Lost(Lost { id, lost });
-                append_short(&body, Misc(0), &trailer, out);
-            }
+                append_short(&body, Misc(0), &Trailer { id, ..self.trailer }, out);
+            });
         }
     }
 
@@ -212,23 +218,18 @@ pub(crate) fn too_few(came: u64, due: u64, tally: &Tally) -> bool {
         && tally.ended_tasks >= MANY_TASKS
 }
 
-/// Appends the samples that an event lost, of each descriptor. `was_told` says
-/// that there are LOST records: where no sample was among what these tell of,
-/// a count of 0 says so.
-fn samples_lost(descriptors: &[(u64, u64)], was_told: bool, of_event: Trailer, out: &mut Vec<u8>) {
+/// Tells (id, count) of each descriptor of an event that lost something.
+/// `was_told` says that there are LOST records: where nothing of the event was
+/// among what these tell of, a count of 0 says so.
+fn lost_by_descriptor(descriptors: &[(u64, u64)], was_told: bool, mut tell: impl FnMut(u64, u64)) {
     let mut is_told = false;
     for &(id, lost) in descriptors.iter().filter(|&&(_, lost)| lost > 0) {
-        lost_samples(lost, id, of_event, out);
+        tell(id, lost);
         is_told = true;
     }
     if let (Some(&(id, lost)), true, false) = (descriptors.first(), was_told, is_told) {
-        lost_samples(lost, id, of_event, out);
+        tell(id, lost);
     }
-}
-
-fn lost_samples(lost: u64, id: u64, of_event: Trailer, out: &mut Vec<u8>) {
-    let body = Body::LostSamples(LostSamples { lost });
-    append_short(&body, Misc(0), &Trailer { id, ..of_event }, out);
 }
 
 /// The sections about the chosen clock, if one was chosen.
@@ -252,23 +253,13 @@ pub(crate) fn clock_features(options: &Options, features: &mut Features) {
 
 #[cfg(test)]
 mod tests {
-    use super::samples_lost;
-    use prof_abi::SampleType;
-    use prof_perfdata::write::Trailer;
+    use super::lost_by_descriptor;
 
     /// (count, id) of each record.
     fn told(descriptors: &[(u64, u64)], was_told: bool) -> Vec<(u64, u64)> {
-        let trailer = Trailer {
-            sample_type: SampleType::IDENTIFIER,
-            ..Trailer::NONE
-        };
         let mut out = Vec::new();
-        samples_lost(descriptors, was_told, trailer, &mut out);
-        let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("8 bytes"));
-        let records = out.chunks_exact(24);
-        records
-            .map(|record| (word(&record[8..16]), word(&record[16..])))
-            .collect()
+        lost_by_descriptor(descriptors, was_told, |id, lost| out.push((lost, id)));
+        out
     }
 
     #[test]
