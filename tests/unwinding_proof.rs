@@ -135,15 +135,9 @@ fn no_chain_is_wrong_while_exceptions_are_thrown() {
         assert!(seen.chains.len() > 500, "{} samples", seen.chains.len());
         assert!(seen.with("_Unwind_RaiseException") > 100);
         assert_eq!(seen.wrong(can_throw), Vec::<String>::new(), "{name}");
-        // Some frames behind a function that is leaving end at a zero that
-        // was read later than the sample, which is taken for a thread's
-        // start: 0 to 4 of 3000 were seen, which is a fault and no luck.
+        // Of no chain is said that it is complete when it is not.
         let rooted = seen.rooted();
-        assert!(
-            seen.ended("Root") <= rooted + seen.chains.len() / 500,
-            "{name}: {} but {rooted}",
-            seen.ends
-        );
+        assert!(seen.ended("Root") <= rooted, "{name}: {}", seen.ends);
         assert!(
             rooted * 100 >= seen.chains.len() * least,
             "{name}: {rooted} of {} reach the start",

@@ -12,11 +12,14 @@
 //!   | its CFA | its return address |     in its frame: `struct _Unwind_Context`
 //! ```
 //!
-//! The registers may be either frame's, and count as lost.
+//! The registers may be either frame's, and count as lost. Right before it goes
+//! it writes the address of the landing pad below the frame that has the pad,
+//! where a frame that is left has its return address: one that follows no call
+//! ends the chain.
 
 use crate::row::Cfa;
 use crate::unwinder::{Caller, apply};
-use crate::{CallBefore, Cursor, FpFrom, Machine, ModuleId, Place, Process, Unwinder};
+use crate::{CallBefore, Cursor, FpFrom, Machine, ModuleId, Place, Process, StepBy, Unwinder};
 use prof_profile::{Avma, Bias, ChainEnd};
 use std::ops::Range;
 
@@ -49,6 +52,7 @@ pub(crate) fn caller(
         caller.registers.forget(*number);
     }
     caller.fp = FpFrom::Other;
+    caller.by = StepBy::Leaving;
     let from = registers.sp()..caller.registers.sp();
     let leads_here = |unwinder: &Unwinder, process: &mut _, pc: u64| {
         let target = called_before(unwinder, pc, process);

@@ -43,7 +43,7 @@ pub use memory::{Place, Process, StackDump};
 pub use module::{Module, ModuleId, Modules};
 pub use registers::{Machine, Registers};
 pub use source::{FileSource, Source};
-pub use unwinder::{Base, Cursor, FpFrom, FunctionAt, Step, StepBy, Unwinder};
+pub use unwinder::{Base, Cursor, FpFrom, FunctionAt, Step, StepBy, Unwinder, Zero};
 
 #[cfg(test)]
 mod tests;

@@ -25,6 +25,20 @@ pub struct Cursor {
     /// it called. In code that V8 made and that has no frame yet: the place in
     /// the function that will make it. Else 0.
     called: u64,
+    zero: Option<Zero>,
+    /// A function on the way here is leaving for a landing pad. At last it
+    /// writes the pad's address below the frame that goes on there: over the
+    /// return address of the frame that is left.
+    is_left: bool,
+}
+
+/// A return address of 0: nothing called the frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Zero {
+    /// Where in memory it stands; `None` if it was in a register.
+    pub slot: Option<u64>,
+    /// What that place was computed from.
+    pub base: Base,
 }
 
 impl Cursor {
@@ -35,6 +49,8 @@ impl Cursor {
             is_exact: true,
             switches: 0,
             called: 0,
+            zero: None,
+            is_left: false,
         }
     }
 
@@ -54,6 +70,12 @@ impl Cursor {
     #[inline]
     pub fn is_exact(&self) -> bool {
         self.is_exact
+    }
+
+    /// What told the last step that there is no caller, if that was a return
+    /// address of 0 and no unwind information.
+    pub fn zero(&self) -> Option<Zero> {
+        self.zero
     }
 
     /// The start of the function that this one called, which switches stacks
@@ -142,6 +164,9 @@ pub enum FpFrom {
 pub enum StepBy {
     /// Unwind information.
     Rules,
+    /// What a function that leaves for a landing pad took down before; checked
+    /// to follow a call of it.
+    Leaving,
     /// The frame pointer, or the function's code; checked to follow a call
     /// where code could be read.
     Frame,
@@ -209,8 +234,8 @@ impl Unwinder {
     /// Moves to the caller.
     ///
     /// # Errors
-    /// With the reason if there is no caller ([`ChainEnd::Root`]) or none
-    /// that can be believed; the cursor then stays.
+    /// With the reason if there is no caller ([`ChainEnd::Root`], see
+    /// [`Cursor::zero`]) or none that can be believed; the cursor then stays.
     pub fn step(
         &mut self,
         cursor: &mut Cursor,
@@ -219,6 +244,10 @@ impl Unwinder {
         let caller = self.find_caller(cursor, process)?;
         let (old, new) = (cursor.registers.sp(), caller.registers.sp());
         if caller.registers.pc() == 0 {
+            cursor.zero = Some(Zero {
+                slot: caller.slot,
+                base: caller.base,
+            });
             return Err(ChainEnd::Root);
         }
         // Only an Arm function that has no frame leaves the stack as it is.
@@ -232,7 +261,16 @@ impl Unwinder {
             is_exact: caller.is_exact,
             switches,
             called: 0,
+            zero: None,
+            is_left: cursor.is_left || caller.by == StepBy::Leaving,
         };
+        if cursor.is_left
+            && !caller.is_exact
+            && self.call_before(next.registers.machine(), next.pc(), process)
+                == Some(CallBefore::None)
+        {
+            return Err(ChainEnd::Unproven);
+        }
         let place = process.place(next.lookup());
         if place == Place::Nothing {
             return Err(ChainEnd::Unproven);

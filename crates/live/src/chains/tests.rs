@@ -246,6 +246,33 @@ fn a_chain_that_was_never_seen_goes_on_trial() {
     }
 }
 
+/// The return address of 0 that ends the chain is the only word that was not
+/// copied: what is read there later may be of another time.
+#[test]
+fn a_thread_starts_where_its_zero_was_seen_to_stay() {
+    for stays in [true, false] {
+        let mut fixture = Fixture::new();
+        let all_but_it = stack().len() - 8;
+        let (chain, decided) = fixture.sample(all_but_it);
+        assert_eq!((chain, decided.end), (whole(), ChainEnd::Root));
+        let first = decided.trial.expect("it rests on what was read later");
+        assert_eq!(
+            first.slots,
+            STACK + all_but_it as u64..=STACK + all_but_it as u64
+        );
+        assert_eq!(fixture.chains.judge(&first), Verdict::Unsure);
+        if !stays {
+            let other = (CODE + 0x108).to_le_bytes();
+            fixture.process.stack.borrow_mut()[all_but_it..].copy_from_slice(&other);
+        }
+        for _ in 0..16 {
+            fixture.sample(all_but_it);
+        }
+        let is_sure = fixture.chains.judge(&first) == Verdict::Sure;
+        assert_eq!(is_sure, stays);
+    }
+}
+
 #[test]
 fn a_chain_of_a_thread_that_moved_on_is_cut_at_first() {
     let mut fixture = Fixture::new();

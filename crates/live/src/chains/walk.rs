@@ -9,7 +9,7 @@ use crate::outer::{Known, OuterFrames};
 use crate::processes::Processes;
 use crate::stacks::{Beyond, OpenFile, StackUnwinder};
 use prof_profile::ChainEnd;
-use prof_unwind::{Base, Cursor, FpFrom, Step};
+use prof_unwind::{Base, Cursor, FpFrom, Step, Zero};
 use std::ops::Range;
 
 /// Longest walk, frames; far beyond what a record can hold.
@@ -24,6 +24,15 @@ const FURTHER: u64 = 2 << 20;
 /// Of so many frames it is cheap to remember what each slot held, also where
 /// snapshots prove them.
 const FEW_FRAMES: usize = 512;
+
+/// In place of the outermost frame's return address. Where that stands is known
+/// and compared as other frames are, and no part of the chain.
+const NO_CALLER: u64 = 0;
+
+/// A frame as the chain has it.
+fn in_chain(frame: &Known) -> Option<FrameAt> {
+    (frame.pc != NO_CALLER).then(|| FrameAt::of(frame))
+}
 
 /// Where a walk reads the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,11 +119,11 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         let proven = self.inner.len();
         if self.is_pressed && self.leaves_copy(stop) {
             // What is known of the outer frames stays so.
-            out.extend(self.inner.iter().map(FrameAt::of));
+            out.extend(self.inner.iter().filter_map(in_chain));
             if let Stop::Joined(at) = stop {
                 let known = self.outer.until(at).iter().rev();
                 let copied = known.take_while(|frame| !self.is_beyond(frame.slot));
-                out.extend(copied.map(FrameAt::of));
+                out.extend(copied.filter_map(in_chain));
             }
             let end = ChainEnd::StackCut;
             return Decided { end, trial: None };
@@ -126,11 +135,6 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         if goes_beyond {
             self.outer.is_deep();
             stop = self.live_part();
-            if matches!(stop, Stop::Ended(ChainEnd::Root)) && self.inner.len() <= proven {
-                // A zero that was read late for a return address, and no
-                // frame beside it by which to tell whether it is the one.
-                stop = Stop::Ended(ChainEnd::Unproven);
-            }
         }
         let seen = self.inner.get(1..).unwrap_or_default();
         match self.sample.pieces {
@@ -152,7 +156,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
                 if goes_beyond {
                     self.inner.truncate(proven);
                 }
-                out.extend(self.inner.iter().map(FrameAt::of));
+                out.extend(self.inner.iter().filter_map(in_chain));
                 return Decided { end, trial: None };
             }
         };
@@ -186,8 +190,8 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
                 None => false,
             },
         };
-        out.extend(self.inner.iter().map(FrameAt::of));
-        out.extend(self.outer.until(joined).iter().rev().map(FrameAt::of));
+        out.extend(self.inner.iter().filter_map(in_chain));
+        out.extend(self.outer.until(joined).iter().rev().filter_map(in_chain));
         // Believed or not: the next sample will ask whether it stayed.
         let seen = self.inner.get(1..).unwrap_or_default();
         self.outer.replace_inner(joined, seen);
@@ -282,7 +286,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
                     .step(self.processes, &self.sample.state, beyond, &mut self.cursor);
             let step = match step {
                 Ok(step) => step,
-                Err(end) => return Stop::Ended(end),
+                Err(end) => return Stop::Ended(self.ended(end, source)),
             };
             self.leads(step.base);
             let mut around = Around {
@@ -308,6 +312,42 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             }
         }
         Stop::Ended(ChainEnd::DepthLimit)
+    }
+
+    /// Takes down what tells that the frame that was noted last has no caller.
+    /// A 0 on the stack is one more thing that the chain rests on, as a return
+    /// address is: read late, it may be another's.
+    fn ended(&mut self, end: ChainEnd, source: Source) -> ChainEnd {
+        let zero = self.cursor.zero().filter(|_| end == ChainEnd::Root);
+        match (zero, source) {
+            (Some(Zero { slot: None, .. }), Source::Live) => return ChainEnd::Unproven,
+            (Some(zero), _) => self.note_zero(zero, source),
+            (None, _) => {}
+        }
+        end
+    }
+
+    fn note_zero(&mut self, zero: Zero, source: Source) {
+        let Some(slot) = zero.slot else {
+            return;
+        };
+        self.leads(zero.base);
+        let known = self.outer.known(slot, NO_CALLER).copied();
+        let since = self.drain - u64::from(source == Source::Copied);
+        let word = self.sample.state.registers.machine().word();
+        self.inner.push(Known {
+            slot,
+            pc: NO_CALLER,
+            sp: slot.wrapping_add(u64::from(word)),
+            fp: 0,
+            fp_from: FpFrom::Other,
+            needs_fp: false,
+            key: 0,
+            since: known.map_or(since, |known| known.since),
+            looks: known.map_or(self.outer.looks(), |known| known.looks),
+            link: None,
+            base: Base::Other,
+        });
     }
 
     /// Says by what the caller of the frame that was noted last is found.
