@@ -41,6 +41,7 @@ mod machine;
 mod many_files;
 mod mutants;
 mod mutation;
+mod narrow_text;
 mod node;
 mod oracle;
 mod other_roots;

@@ -1,7 +1,7 @@
 //! The terminal UI in a real pseudo-terminal: keys, mouse, sizes, signals,
 //! and a terminal that is given back whatever happens.
 
-mod terminal;
+pub(crate) mod terminal;
 mod views;
 
 use crate::oracle::{have, prof_command};

@@ -5,6 +5,7 @@ mod pairs;
 mod telling;
 
 use crate::outcome::{Outcome, UsageError, say};
+use crate::pager::{fitted, text_columns};
 use order::Order;
 use pairs::{Ended, Pairs};
 use prof_compare::{Comparison, Trial, trial_text};
@@ -169,7 +170,8 @@ fn write(
     (trial, is_decided): (&Trial, bool),
     compared: &[Comparison],
 ) -> anyhow::Result<()> {
-    let mut out = BufWriter::new(io::stdout().lock());
+    let columns = text_columns().filter(|_| !args.json);
+    let mut out = BufWriter::new(fitted(io::stdout().lock(), columns));
     if args.json {
         prof_compare::trial_json((trial, is_decided), compared, &mut out)?;
     } else {
@@ -177,7 +179,7 @@ fn write(
             if index > 0 {
                 writeln!(out)?;
             }
-            trial_text(trial, comparison, &mut out)?;
+            trial_text(trial, comparison, columns, &mut out)?;
         }
     }
     out.flush()?;

@@ -6,10 +6,9 @@ mod refused;
 use crate::clock::ClockOption;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError};
-use crate::pager::paged;
+use crate::pager::{paged, text_columns};
 use crate::recording::Input;
 use crate::refused::Refused;
-use crate::report::terminal_columns;
 use anyhow::{Context, bail};
 use prof_listing::code_files::FileCode;
 use prof_profile::{EventId, FunctionId, Profile};
@@ -225,13 +224,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         true => Grouping::Together,
         false => Grouping::AsRecorded,
     };
-    let is_terminal = io::stdout().is_terminal();
     let listings = Listings {
         args,
         symbol,
         profile: &profile,
         source: &source,
-        columns: terminal_columns().filter(|_| is_terminal && !args.text.full_names),
+        columns: text_columns().filter(|_| !args.text.full_names),
     };
     let is_any = paged(|out| {
         let mut is_any = false;

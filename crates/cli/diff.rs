@@ -4,7 +4,7 @@ mod refused;
 
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError};
-use crate::pager::paged;
+use crate::pager::{paged_within, text_columns};
 use crate::recording::Input;
 use crate::refused::Refused;
 use prof_compare::{
@@ -347,12 +347,13 @@ impl Args {
             out.flush()?;
             return Ok(());
         }
-        paged(|out| {
+        let columns = text_columns();
+        paged_within(columns, |out| {
             for (index, comparison) in compared.iter().enumerate() {
                 if index > 0 {
                     writeln!(out)?;
                 }
-                prof_compare::text(comparison, self.percent_limit, out)?;
+                prof_compare::text(comparison, self.percent_limit, columns, out)?;
             }
             Ok(())
         })?;
@@ -364,13 +365,14 @@ impl Args {
             computation,
             baseline_only: self.baseline_only,
         };
-        paged(|out| {
+        let columns = text_columns();
+        paged_within(columns, |out| {
             for (index, (before, after)) in sides.iter().enumerate() {
                 if index > 0 {
                     writeln!(out)?;
                 }
                 if let (Some(before), Some(after)) = (before.first(), after.first()) {
-                    prof_compare::perf_text((before, after), options, out)?;
+                    prof_compare::perf_text((before, after), options, columns, out)?;
                 }
             }
             Ok(())

@@ -1,5 +1,6 @@
 //! Long text on a terminal goes through a pager, as perf's does.
 
+use prof_report::text::Fitted;
 use std::io::{self, IsTerminal, Write};
 use std::process::{Child, Command, Stdio};
 
@@ -43,6 +44,40 @@ impl Pager {
             let _ = child.wait();
         }
     }
+}
+
+/// Columns that text on standard output has: those of the terminal, if it is
+/// one.
+pub(crate) fn text_columns() -> Option<usize> {
+    let is_terminal = io::stdout().is_terminal();
+    terminal_columns().filter(|_| is_terminal)
+}
+
+/// Columns of the terminal, if it tells them.
+fn terminal_columns() -> Option<usize> {
+    let size = crossterm::terminal::window_size().ok()?;
+    Some(usize::from(size.columns)).filter(|&columns| columns > 0)
+}
+
+/// Passes lines on that fit so many columns.
+pub(crate) fn fitted<'w>(to: impl Write + 'w, columns: Option<usize>) -> Box<dyn Write + 'w> {
+    match columns {
+        Some(columns) => Box::new(Fitted::new(to, columns)),
+        None => Box::new(to),
+    }
+}
+
+/// [`paged`], with lines that fit so many columns.
+pub(crate) fn paged_within<T>(
+    columns: Option<usize>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<T>,
+) -> io::Result<T> {
+    paged(|out| {
+        let mut out = fitted(out, columns);
+        let written = write(&mut out)?;
+        out.flush()?;
+        Ok(written)
+    })
 }
 
 /// Gives `write` the way to standard output: through a pager on a terminal.

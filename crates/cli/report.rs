@@ -12,7 +12,7 @@ use crate::clock::ClockOption;
 use crate::flamegraph::replace;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError, say};
-use crate::pager::Pager;
+use crate::pager::{Pager, fitted, paged_within, text_columns};
 use crate::progress::{ProgressLine, Stage};
 use crate::recording::Input;
 use crate::refused::Refused;
@@ -300,18 +300,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     } = load(args, is_terminal)?;
     let mut options = args.text_options(&profile)?;
     history.inspect(|history| history.apply(&mut options));
-    if is_terminal {
-        options.columns = terminal_columns();
-    }
+    options.columns = text_columns();
+    let fits = text_columns().filter(|_| !options.full_names);
     if profile.samples.is_empty() {
         emptiness::say_no_samples(&profile);
     } else {
         emptiness::say_what_nothing_passes(&profile, &args.filters, &options.selection);
     }
     if args.missing {
-        let mut out = BufWriter::new(io::stdout().lock());
-        missing::write(&profile, &mut out)?;
-        out.flush()?;
+        paged_within(text_columns(), |out| {
+            missing::write(&profile, text_columns(), out)
+        })?;
         return Ok(outcome);
     }
     if let Some(path) = &args.form.html {
@@ -330,19 +329,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         }
         out.flush()
     };
-    print(is_terminal && format == Format::Text, progress, write)?;
+    let is_paged = is_terminal && format == Format::Text;
+    print((is_paged, fits), progress, write)?;
     Ok(outcome)
 }
 
-/// Writes to stdout, or to a pager.
+/// Writes to stdout, or to a pager, whose lines fit so many columns.
 fn print(
-    is_paged: bool,
+    (is_paged, fits): (bool, Option<usize>),
     progress: ProgressLine,
     write: impl Fn(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let written = if is_paged {
         let mut pager = Pager::start();
-        let mut out = BufWriter::new(progress.until_output(pager.input()));
+        let mut out = BufWriter::new(fitted(progress.until_output(pager.input()), fits));
         let written = write(&mut out);
         drop(out);
         pager.finish();
@@ -428,12 +428,6 @@ fn write_page(path: &Path, profile: &Profile, selection: &Selection) -> anyhow::
     replace(path, &page).with_context(|| format!("cannot write {}", path.display()))?;
     say(&format!("wrote {}", path.display()));
     Ok(())
-}
-
-/// Columns of the terminal, if it tells them.
-pub(crate) fn terminal_columns() -> Option<usize> {
-    let size = crossterm::terminal::window_size().ok()?;
-    Some(usize::from(size.columns)).filter(|&columns| columns > 0)
 }
 
 /// What the records tell without any names of functions.

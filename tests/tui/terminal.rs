@@ -30,38 +30,7 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Starts `command` in a terminal of its own.
     pub(crate) fn start(command: &Command, columns: u16, rows: u16) -> Self {
-        let controller =
-            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a pty");
-        grantpt(&controller).expect("grantpt");
-        unlockpt(&controller).expect("unlockpt");
-        let name = ptsname(&controller, Vec::new()).expect("ptsname");
-        // Not the terminal of the tests, which may have none.
-        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let user_end: OwnedFd =
-            rustix::fs::open(name, flags, Mode::empty()).expect("the terminal's other end");
-        set_size(&controller, columns, rows);
-        let copy = || Stdio::from(user_end.try_clone().expect("a copy"));
-        // setsid makes the terminal the controlling one without code of ours
-        // between fork and exec.
-        let mut in_session = Command::new("setsid");
-        in_session
-            .arg("--ctty")
-            .arg(command.get_program())
-            .args(command.get_args())
-            .env("TERM", "xterm-256color")
-            .env_remove("NO_COLOR")
-            .stdin(copy())
-            .stdout(copy())
-            .stderr(copy());
-        for (key, value) in command.get_envs() {
-            match value {
-                Some(value) => in_session.env(key, value),
-                None => in_session.env_remove(key),
-            };
-        }
-        let child = in_session.spawn().expect("setsid starts");
-        drop(user_end);
-        let controller = File::from(controller);
+        let (controller, child) = started(command, columns, rows);
         let screen = Arc::new(Mutex::new(Screen::new(columns, rows)));
         let reader = controller.try_clone().expect("a copy");
         let seen = Arc::clone(&screen);
@@ -213,6 +182,58 @@ impl Drop for Terminal {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Starts `command` in a terminal; our end of that.
+fn started(command: &Command, columns: u16, rows: u16) -> (File, Child) {
+    let controller =
+        openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a pty");
+    grantpt(&controller).expect("grantpt");
+    unlockpt(&controller).expect("unlockpt");
+    let name = ptsname(&controller, Vec::new()).expect("ptsname");
+    // Not the terminal of the tests, which may have none.
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let user_end: OwnedFd =
+        rustix::fs::open(name, flags, Mode::empty()).expect("the terminal's other end");
+    set_size(&controller, columns, rows);
+    let copy = || Stdio::from(user_end.try_clone().expect("a copy"));
+    // setsid makes the terminal the controlling one without code of ours
+    // between fork and exec.
+    let mut in_session = Command::new("setsid");
+    in_session
+        .arg("--ctty")
+        .arg(command.get_program())
+        .args(command.get_args())
+        .env("TERM", "xterm-256color")
+        .env_remove("NO_COLOR")
+        .stdin(copy())
+        .stdout(copy())
+        .stderr(copy());
+    for (key, value) in command.get_envs() {
+        match value {
+            Some(value) => in_session.env(key, value),
+            None => in_session.env_remove(key),
+        };
+    }
+    let child = in_session.spawn().expect("setsid starts");
+    drop(user_end);
+    (File::from(controller), child)
+}
+
+/// What `command` writes to a terminal of so many columns, without a pager.
+pub(crate) fn written(mut command: Command, columns: u16) -> String {
+    command.env("PAGER", "cat");
+    let (mut controller, mut child) = started(&command, columns, 24);
+    let mut bytes = Vec::new();
+    // It ends with an error when the program has gone.
+    let _ = controller.read_to_end(&mut bytes);
+    assert!(child.wait().expect("it ended").success(), "{command:?}");
+    let text = String::from_utf8(bytes).expect("UTF-8").replace('\r', "");
+    // What was done meanwhile was told in lines that are gone.
+    let lines = text
+        .lines()
+        .filter_map(|line| line.rsplit("\x1b[2K").next());
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 /// Takes what the program writes until it or the terminal is gone.

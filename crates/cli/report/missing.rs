@@ -4,6 +4,7 @@
 use prof_profile::{DsoKind, Profile};
 use prof_report::escape;
 use prof_report::missing::{Missing, What, missing};
+use prof_report::trust::wrapped;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -11,8 +12,15 @@ use std::path::Path;
 /// Files of the package manager are read up to here, bytes.
 const LONGEST_LIST: u64 = 4 << 20;
 
-/// Writes the table.
-pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
+/// Columns before what is said of a dso.
+const BEFORE: usize = 30;
+
+/// Writes the table, for a terminal of so many `columns`.
+pub(super) fn write(
+    profile: &Profile,
+    columns: Option<usize>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let rows = missing(profile);
     if rows.is_empty() {
         return writeln!(out, "# nothing is missing: all code has names and lines");
@@ -26,16 +34,30 @@ pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
             _ => "lines",
         };
         writeln!(out, "{what:>9} {:>10} {:>7}  {path}", row.addresses, row.of)?;
-        writeln!(out, "{:30}why: {}", "", row.cause())?;
+        say(&format!("why: {}", row.cause()), columns, out)?;
         if let Some(id) = dso.build_id {
-            writeln!(out, "{:30}build-id: {id}", "")?;
+            say(&format!("build-id: {id}"), columns, out)?;
         }
         let cure = cure(row, dso.kind, profile.name(dso.path));
         if !cure.is_empty() {
-            writeln!(out, "{:30}try: {cure}", "")?;
+            say(&format!("try: {cure}"), columns, out)?;
         }
     }
     Ok(())
+}
+
+/// Writes a line about a dso, in several where a terminal needs it.
+fn say(line: &str, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+    let before = match columns {
+        Some(columns) => BEFORE.min(columns / 8),
+        None => BEFORE,
+    };
+    let lines = match columns {
+        Some(columns) => wrapped(line, columns.saturating_sub(before)),
+        None => vec![line.to_owned()],
+    };
+    let mut lines = lines.iter();
+    lines.try_for_each(|line| writeln!(out, "{:before$}{line}", ""))
 }
 
 /// What helps: where debug information is missing, the package that has it.

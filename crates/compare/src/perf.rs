@@ -2,6 +2,7 @@
 
 use crate::Run;
 use crate::matching::{Found, Matched};
+use crate::text::cell_within;
 use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
 use std::io::{self, Write};
@@ -66,13 +67,15 @@ struct Line {
 }
 
 /// Writes perf diff's table of two recordings, named by the event as perf
-/// does. Names are compared as they are, not as those of different builds.
+/// does. Names are compared as they are, not as those of different builds, and
+/// shortened on a terminal of so many `columns`.
 ///
 /// # Errors
 /// If `out` cannot be written to.
 pub fn perf_text(
     (before, after): (&Run, &Run),
     options: PerfOptions,
+    columns: Option<usize>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut lines: Vec<Line> = paired(before, after)
@@ -96,6 +99,7 @@ pub fn perf_text(
         lines.iter().map(of).max().unwrap_or(0).max(heading)
     };
     let widths: Vec<usize> = (0..headings.len()).map(column).collect();
+    let widths = fit(widths, &mut lines, columns.map(|all| (all, width)));
     writeln!(out, "# Event '{}'\n#", before.event)?;
     write!(out, "# Baseline  {heading:>width$}")?;
     for (heading, width) in headings.iter().zip(&widths) {
@@ -119,6 +123,24 @@ pub fn perf_text(
         writeln!(out, "{text}")?;
     }
     Ok(())
+}
+
+/// The widths of columns on a terminal: the last one has what those before it
+/// leave, and its names are shortened for it. `terminal` is how wide that is,
+/// and the column before the keys.
+fn fit(mut widths: Vec<usize>, lines: &mut [Line], terminal: Option<(usize, usize)>) -> Vec<usize> {
+    const BASELINE: usize = 10;
+    let Some((terminal, computed)) = terminal else {
+        return widths;
+    };
+    let last = widths.pop().unwrap_or(0);
+    let taken: usize = widths.iter().map(|width| width + 2).sum();
+    let room = terminal.saturating_sub(BASELINE + 2 + computed + taken + 2);
+    for cell in lines.iter_mut().filter_map(|line| line.shown.last_mut()) {
+        *cell = cell_within(cell, room);
+    }
+    widths.push(last.min(room));
+    widths
 }
 
 /// perf's `-b`: rows of both recordings, whose old shares are of these rows
@@ -228,7 +250,7 @@ mod tests {
             baseline_only: false,
         };
         let mut out = Vec::new();
-        perf_text((&old, &new), options, &mut out).unwrap();
+        perf_text((&old, &new), options, None, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -2,18 +2,28 @@
 
 use crate::comparison::{By, Comparison, Origin, Row, Side};
 use prof_report::escape;
+use prof_report::short::shortened;
+use prof_report::text::CUT;
+use prof_report::trust::wrapped;
 use prof_statistics::{Kind, Pairing, Verdict};
 use std::io::{self, Write};
 
 /// Writes the comparison: lines that tell what is compared, then a table. Rows
 /// whose share is below `least` percent on both sides are counted, not
-/// shown, unless they are sure to have changed.
+/// shown, unless they are sure to have changed. On a terminal of so many
+/// `columns`, lines are no wider: names are shortened, and columns left out, if
+/// they must be.
 ///
 /// # Errors
 /// If `out` cannot be written to.
-pub fn text(comparison: &Comparison, least: f64, out: &mut dyn Write) -> io::Result<()> {
+pub fn text(
+    comparison: &Comparison,
+    least: f64,
+    columns: Option<usize>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     for line in preamble(comparison) {
-        writeln!(out, "# {}", escape::terminal(&line))?;
+        comment(&line, columns, out)?;
     }
     writeln!(out, "#")?;
     let matters = |row: &&Row| {
@@ -21,7 +31,7 @@ pub fn text(comparison: &Comparison, least: f64, out: &mut dyn Write) -> io::Res
         is_sure || row.before.share >= least || row.after.share >= least
     };
     let shown: Vec<&Row> = comparison.rows.iter().filter(matters).collect();
-    write_table(comparison, &shown, out)?;
+    write_table(comparison, &shown, columns, out)?;
     let hidden = comparison.rows.len() - shown.len();
     if hidden > 0 {
         writeln!(out, "# {hidden} rows below {least} % are not shown")?;
@@ -30,17 +40,30 @@ pub fn text(comparison: &Comparison, least: f64, out: &mut dyn Write) -> io::Res
 }
 
 /// Writes the table of a trial, whose small rows were left out before.
-pub(crate) fn rows_text(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn rows_text(
+    comparison: &Comparison,
+    columns: Option<usize>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let least = comparison.options.least_share;
-    writeln!(
-        out,
-        "# Functions above {least} % of the samples; changes in percent of the total before"
-    )?;
+    let what =
+        format!("Functions above {least} % of the samples; changes in percent of the total before");
+    comment(&what, columns, out)?;
     for note in &comparison.notes {
-        writeln!(out, "# Note: {}", escape::terminal(note))?;
+        comment(&format!("Note: {note}"), columns, out)?;
     }
     let rows: Vec<&Row> = comparison.rows.iter().collect();
-    write_table(comparison, &rows, out)
+    write_table(comparison, &rows, columns, out)
+}
+
+/// Writes a comment, in several lines where a terminal needs it.
+pub(crate) fn comment(line: &str, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+    let line = escape::terminal(line);
+    let lines = match columns {
+        Some(columns) => wrapped(&line, columns.saturating_sub("# ".len())),
+        None => vec![line.into_owned()],
+    };
+    lines.iter().try_for_each(|line| writeln!(out, "# {line}"))
 }
 
 fn preamble(comparison: &Comparison) -> Vec<String> {
@@ -128,7 +151,12 @@ pub(crate) fn needed(verdict: Verdict, comparison: &Comparison) -> String {
     }
 }
 
-fn write_table(comparison: &Comparison, rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
+fn write_table(
+    comparison: &Comparison,
+    rows: &[&Row],
+    columns: Option<usize>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let (before, after) = match comparison.options.side {
         Side::Own => ("Before", "After"),
         Side::Total => ("Before+called", "After+called"),
@@ -150,19 +178,135 @@ fn write_table(comparison: &Comparison, rows: &[&Row], out: &mut dyn Write) -> i
             .map(|key| key.heading().trim().to_owned()),
     );
     let cells: Vec<Vec<String>> = rows.iter().map(|row| cells(comparison, row)).collect();
-    let width = |column: usize| {
-        let all = cells.iter().chain([&headings]);
-        let of = |line: &Vec<String>| line.get(column).map_or(0, |cell| cell.chars().count());
-        all.map(of).max().unwrap_or(0)
+    let mut table = Cells {
+        lines: std::iter::once(headings).chain(cells).collect(),
+        numbers: NUMBERS,
     };
-    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
-    writeln!(out, "# {}", line(&headings, &widths))?;
+    let left_out = columns.map_or_else(Vec::new, |columns| table.fit(columns));
+    if !left_out.is_empty() {
+        let what = format!(
+            "This terminal has no room for: {}. Piped, the table is whole.",
+            left_out.join(", ")
+        );
+        comment(&what, columns, out)?;
+    }
+    let widths = table.widths();
+    let mut lines = table.lines.iter();
+    if let Some(headings) = lines.next() {
+        writeln!(out, "# {}", line(headings, &widths, table.numbers))?;
+    }
     let dots: Vec<String> = widths.iter().map(|&width| ".".repeat(width)).collect();
     writeln!(out, "# {}\n#", dots.join("  "))?;
-    for cells in &cells {
-        writeln!(out, "  {}", line(cells, &widths))?;
+    for cells in lines {
+        writeln!(out, "  {}", line(cells, &widths, table.numbers))?;
     }
     Ok(())
+}
+
+/// Columns of numbers, which come first.
+const NUMBERS: usize = 6;
+/// The columns of costs, of the verdict, and of the first key.
+const COSTS: [usize; 2] = [3, 1];
+const VERDICT: usize = 6;
+const FIRST_KEY: usize = 7;
+/// What the last column, that of functions, should have on a terminal.
+const NAMES: usize = 24;
+
+/// A table on its way to text: headings and rows.
+struct Cells {
+    lines: Vec<Vec<String>>,
+    /// Columns that are flushed right.
+    numbers: usize,
+}
+
+impl Cells {
+    fn widths(&self) -> Vec<usize> {
+        let columns = self.lines.first().map_or(0, Vec::len);
+        let width = |column: usize| {
+            let of = |line: &Vec<String>| line.get(column).map_or(0, |cell| cell.chars().count());
+            self.lines.iter().map(of).max().unwrap_or(0)
+        };
+        (0..columns).map(width).collect()
+    }
+
+    /// Columns left for the last cell in a line.
+    fn room(&self, terminal: usize) -> usize {
+        let widths = self.widths();
+        let before = widths.split_last().map_or(&[][..], |(_, before)| before);
+        let taken: usize = before.iter().map(|width| width + 2).sum();
+        terminal.saturating_sub("# ".len() + taken)
+    }
+
+    /// Makes it fit a terminal; what had to be left out. Names are shortened
+    /// after all that matters less has gone.
+    fn fit(&mut self, terminal: usize) -> Vec<&'static str> {
+        let mut left_out = Vec::new();
+        let names = self.widths().last().copied().unwrap_or(0).min(NAMES);
+        if self.room(terminal) < names {
+            for cost in COSTS {
+                self.remove(cost);
+            }
+            self.numbers -= COSTS.len();
+            left_out.push("costs");
+        }
+        let verdict = VERDICT - COSTS.len();
+        if self.room(terminal) < names {
+            let cells = self.lines.iter_mut().skip(1);
+            for cell in cells.filter_map(|line| line.get_mut(verdict)) {
+                let end = cell.find(':').unwrap_or(cell.len());
+                cell.truncate(end);
+            }
+            left_out.push("what would decide");
+        }
+        let first = FIRST_KEY - COSTS.len();
+        let has_several_keys = self
+            .lines
+            .first()
+            .is_some_and(|line| line.len() > first + 1);
+        if self.room(terminal) < names && has_several_keys {
+            while self
+                .lines
+                .first()
+                .is_some_and(|line| line.len() > first + 1)
+            {
+                self.remove(first);
+            }
+            left_out.push("where functions are");
+        }
+        let room = self.room(terminal);
+        for cell in self.lines.iter_mut().filter_map(|line| line.last_mut()) {
+            *cell = cell_within(cell, room);
+        }
+        left_out
+    }
+
+    fn remove(&mut self, column: usize) {
+        for line in &mut self.lines {
+            if column < line.len() {
+                line.remove(column);
+            }
+        }
+    }
+}
+
+/// A cell of the last column in so many columns: a function's name behind its
+/// letter is shortened, and cut if that does not do.
+pub(crate) fn cell_within(cell: &str, room: usize) -> String {
+    let start = match cell.get(..4) {
+        Some(letter) if letter.starts_with('[') && letter.ends_with("] ") => letter.len(),
+        _ => 0,
+    };
+    let (letter, name) = cell.split_at(start);
+    let fits = |name: &str| start + name.chars().count() <= room;
+    let cell = format!("{letter}{}", shortened(name, fits));
+    match cell.chars().count() > room {
+        true => cell
+            .chars()
+            .take(room.saturating_sub(1))
+            .chain([CUT])
+            .collect(),
+        false => cell,
+    }
 }
 
 fn cells(comparison: &Comparison, row: &Row) -> Vec<String> {
@@ -182,16 +326,15 @@ fn cells(comparison: &Comparison, row: &Row) -> Vec<String> {
 }
 
 /// Numbers to the right, texts to the left; the last cell is not padded.
-fn line(cells: &[String], widths: &[usize]) -> String {
-    const NUMBERS: usize = 6;
+fn line(cells: &[String], widths: &[usize], numbers: usize) -> String {
     let mut line = String::new();
     for (column, (cell, &width)) in cells.iter().zip(widths).enumerate() {
         if column > 0 {
             line.push_str("  ");
         }
-        match column {
-            0..NUMBERS => line.push_str(&format!("{cell:>width$}")),
-            _ => line.push_str(&format!("{cell:<width$}")),
+        match column < numbers {
+            true => line.push_str(&format!("{cell:>width$}")),
+            false => line.push_str(&format!("{cell:<width$}")),
         }
     }
     line.trim_end().to_owned()
@@ -208,7 +351,7 @@ mod tests {
         let (before, after) = sides(130);
         let comparison = Comparison::new(&before, &after, &ComparisonOptions::default()).unwrap();
         let mut out = Vec::new();
-        text(&comparison, 0.1, &mut out).unwrap();
+        text(&comparison, 0.1, None, &mut out).unwrap();
         let out = String::from_utf8(out).unwrap();
         assert!(out.contains("what other runs would show"), "{out}");
         let row = out.lines().find(|line| line.ends_with("] g")).unwrap();
@@ -222,7 +365,7 @@ mod tests {
         let after = [run("b", &[("app:g", 1)])];
         let comparison = Comparison::new(&before, &after, &ComparisonOptions::default()).unwrap();
         let mut out = Vec::new();
-        text(&comparison, 0.0, &mut out).unwrap();
+        text(&comparison, 0.0, None, &mut out).unwrap();
         let out = String::from_utf8(out).unwrap();
         assert!(
             !out.contains('\x1b') && !out.contains("NaN") && !out.contains("inf"),

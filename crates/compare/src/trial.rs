@@ -2,7 +2,7 @@
 
 use crate::comparison::Comparison;
 use crate::measure::MeasureRow;
-use crate::text::{needed, rows_text};
+use crate::text::{comment, needed, rows_text};
 use prof_report::escape;
 use prof_statistics::Verdict;
 use std::io::{self, Write};
@@ -22,13 +22,19 @@ pub struct Trial {
     pub notes: Vec<String>,
 }
 
-/// Writes what was measured of whole runs, then the total and the functions.
+/// Writes what was measured of whole runs, then the total and the functions, for
+/// a terminal of so many `columns`.
 ///
 /// # Errors
 /// If `out` cannot be written to.
-pub fn trial_text(trial: &Trial, comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+pub fn trial_text(
+    trial: &Trial,
+    comparison: &Comparison,
+    columns: Option<usize>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     for (name, command) in ["Before", "After"].iter().zip(&trial.commands) {
-        writeln!(out, "# {name}: {}", escape::terminal(command))?;
+        comment(&format!("{name}: {command}"), columns, out)?;
     }
     let plural = |count: u64, word: &str| match count {
         1 => format!("1 {word}"),
@@ -41,22 +47,30 @@ pub fn trial_text(trial: &Trial, comparison: &Comparison, out: &mut dyn Write) -
         plural(trial.warmups, "warm-up"),
     )?;
     if let Some(looks) = trial.looks {
-        writeln!(
-            out,
-            "# Looked until it was sure: of {looks} looks at most, each is so strict that all \
+        let how = format!(
+            "Looked until it was sure: of {looks} looks at most, each is so strict that all \
              together are wrong in 5 %"
-        )?;
+        );
+        comment(&how, columns, out)?;
     }
     for note in &trial.notes {
-        writeln!(out, "# Note: {}", escape::terminal(note))?;
+        comment(&format!("Note: {note}"), columns, out)?;
     }
     writeln!(out, "#")?;
-    measures_text(comparison, out)?;
+    measures_text(comparison, columns, out)?;
     writeln!(out)?;
-    rows_text(comparison, out)
+    rows_text(comparison, columns, out)
 }
 
-fn measures_text(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+/// Words of a verdict that tables on narrow terminals leave out, by what they
+/// begin with.
+const MORE: [&str; 2] = [":", " within"];
+
+fn measures_text(
+    comparison: &Comparison,
+    columns: Option<usize>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let total = &comparison.total;
     let mut lines =
         vec![["", "Before", "After", "Change", "95 % interval", "Verdict"].map(str::to_owned)];
@@ -85,8 +99,18 @@ fn measures_text(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()>
         interval(total.interval),
         of_total,
     ]);
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
-    let widths: [usize; 6] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    let widths = |lines: &[[String; 6]]| -> [usize; 6] {
+        let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
+        std::array::from_fn(|column| width(column).unwrap_or(0))
+    };
+    let all = widths(&lines).iter().sum::<usize>() + 2 * lines[0].len();
+    if columns.is_some_and(|columns| all > columns) {
+        for [.., verdict] in lines.iter_mut().skip(1) {
+            let ends = MORE.iter().filter_map(|more| verdict.find(more));
+            verdict.truncate(ends.min().unwrap_or(verdict.len()));
+        }
+    }
+    let widths = widths(&lines);
     for (index, line) in lines.iter().enumerate() {
         let mark = if index == 0 { "# " } else { "  " };
         let cells =

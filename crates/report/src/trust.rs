@@ -79,7 +79,9 @@ pub(crate) fn summary_lines(profile: &Profile, width: usize) -> Vec<String> {
 /// Narrower lines are not made.
 const NARROWEST: usize = 20;
 
-fn wrapped(line: &str, width: usize) -> Vec<String> {
+/// A line in several, each at most so wide, as far as words are no longer; all
+/// but the first are indented.
+pub fn wrapped(line: &str, width: usize) -> Vec<String> {
     const INDENT: &str = "  ";
     let mut lines = Vec::new();
     let mut now = String::new();

@@ -9,6 +9,7 @@
 use super::TextOptions;
 use super::chain::Chains;
 use super::graph::{Ink, Pen};
+use super::table::comment;
 use crate::model::{Row, Weight};
 use prof_profile::Profile;
 use rayon::prelude::*;
@@ -69,6 +70,8 @@ pub(super) struct Allowance {
     rows: u64,
     /// Frames that they miss.
     frames: u64,
+    /// Columns of the terminal.
+    columns: Option<usize>,
 }
 
 impl Allowance {
@@ -86,6 +89,7 @@ impl Allowance {
             },
             rows: 0,
             frames: 0,
+            columns: options.columns,
         }
     }
 
@@ -101,12 +105,15 @@ impl Allowance {
     /// Tells at the end of a table what is missing in it, once.
     pub(super) fn tell(&mut self, out: &mut impl io::Write) -> io::Result<()> {
         if self.rows > 0 {
-            writeln!(
-                out,
-                "# The call chains of {} rows are not drawn, or not to their end: about {} frames \
-                 are left out.\n# --unlimited draws them all.\n#",
+            let what = format!(
+                "The call chains of {} rows are not drawn, or not to their end: about {} frames \
+                 are left out.",
                 self.rows, self.frames
-            )?;
+            );
+            let mut text = String::new();
+            comment(&what, self.columns, &mut text);
+            text.push_str("# --unlimited draws them all.\n#\n");
+            out.write_all(text.as_bytes())?;
         }
         (self.rows, self.frames) = (0, 0);
         Ok(())

@@ -1,5 +1,6 @@
 //! Columns of a table as they are laid out, and what is written in them.
 
+use super::fitted::CUT;
 use super::hierarchy::INDENT;
 use super::percent;
 use crate::keys::{Cells, Field, Fit, SortKey, char_count};
@@ -66,18 +67,22 @@ impl Column {
         matches!(self.field, Field::Key(key) if key.fit() == Fit::Function)
     }
 
-    /// Makes a column of texts at most so wide, if no width was given; what is
-    /// longer is not cut in the `last` one.
-    pub(super) fn limit(&mut self, most: usize, is_last: bool) {
+    /// Makes a column of texts at most so wide, if no width was given.
+    pub(super) fn limit(&mut self, most: usize) {
         if self.field.is_weight() || self.is_given {
             return;
         }
         let most = most.max(char_count(self.heading));
         if self.width > most {
-            self.is_fitted = !is_last;
+            self.is_fitted = true;
             self.name_room = self.has_functions().then_some(most);
             self.width = most;
         }
+    }
+
+    /// Whether [`Column::limit`] can make it narrower.
+    fn may_shrink(&self) -> bool {
+        !self.field.is_weight() && !self.is_given && self.width > char_count(self.heading)
     }
 
     /// Whether perf fills the column even where it is the last.
@@ -188,12 +193,9 @@ impl Column {
     }
 }
 
-/// Stands at the end of a text that the terminal has no room for.
-const CUT: char = '~';
-
 /// Makes columns of texts fit a terminal of so many columns. The one with the
 /// functions, else the last, gets what is left by the others, which get a third
-/// at most; the last one may be cut by the pager, which can show the rest.
+/// at most, and less where it would have less than two fifths.
 pub(super) fn fit(columns: &mut [Column], terminal: usize) {
     let last = columns.len().saturating_sub(1);
     let symbol = columns.iter().position(Column::has_functions);
@@ -202,12 +204,23 @@ pub(super) fn fit(columns: &mut [Column], terminal: usize) {
     let mut left = terminal.saturating_sub(2 * columns.len());
     for (at, column) in columns.iter_mut().enumerate() {
         if at != elastic {
-            column.limit(terminal / 3, at == last);
+            column.limit(terminal / 3);
             left = left.saturating_sub(column.width);
         }
     }
+    let wanted = columns.get(elastic).map_or(0, |column| column.width);
+    let wanted = wanted.min(terminal * 2 / 5);
+    while left < wanted {
+        let others = columns.iter_mut().enumerate();
+        let others = others.filter(|(at, column)| *at != elastic && column.may_shrink());
+        let Some((_, widest)) = others.max_by_key(|(_, column)| column.width) else {
+            break;
+        };
+        widest.limit(widest.width - 1);
+        left += 1;
+    }
     if let Some(column) = columns.get_mut(elastic) {
-        column.limit(left, elastic == last);
+        column.limit(left);
     }
 }
 
@@ -221,7 +234,7 @@ pub(super) fn fit_levels(columns: &mut [Column], terminal: usize) {
     let indent = 2 * INDENT * keys.len().saturating_sub(1);
     let left = terminal.saturating_sub(numbers + indent + 2);
     for column in keys {
-        column.limit(left, false);
+        column.limit(left);
     }
 }
 
@@ -297,7 +310,17 @@ mod tests {
         let total = widths.iter().map(|width| width + 2).sum::<usize>();
         assert_eq!(total, 80);
         let cut = columns.each_ref().map(|column| column.is_fitted);
-        assert_eq!(cut, [false, false, true, false]);
+        assert_eq!(cut, [false, false, true, true]);
+        // A function's name has two fifths, whatever stands before it.
+        let mut crowded = [
+            column(Field::Children, 9),
+            column(Field::Overhead, 8),
+            key(COMM, 15),
+            key(DSO, 34),
+            key(SYMBOL, 100),
+        ];
+        fit(&mut crowded, 80);
+        assert_eq!(crowded.map(|column| column.width), [9, 8, 11, 10, 32]);
         // What fits is as wide as it was.
         let mut narrow = [key(COMM, 9), key(SYMBOL, 30)];
         fit(&mut narrow, 80);

@@ -177,7 +177,7 @@ impl Pen<'_> {
 
     fn tree(&self, chains: &[Chain], row: Weight, ink: &mut Ink<'_>) {
         let before = ink.out.len();
-        let mut margin = MARGIN;
+        let mut grid = Grid::of(chains, self.columns);
         let mut rest = chains;
         let mut branch_samples = row.samples;
         if let [only] = chains
@@ -187,14 +187,15 @@ impl Pen<'_> {
             let run = (skipped..only.run.len()).take(self.limit());
             for (index, at) in run.enumerate() {
                 let Some(out) = ink.frames_to(1) else { break };
+                let margin = grid.margin;
                 if index == 0 {
                     let _ = writeln!(out, "{:margin$}|", "");
                     let _ = write!(out, "{:margin$}---", "");
-                    margin += 3;
+                    grid.margin += 3;
                 } else {
                     let _ = write!(out, "{:margin$}", "");
                 }
-                let _ = writeln!(out, "{}", self.noted(only, at, margin));
+                let _ = writeln!(out, "{}", self.noted(only, at, grid.margin));
             }
             rest = &only.branches;
             branch_samples = only.total.without(only.own).samples;
@@ -207,7 +208,7 @@ impl Pen<'_> {
             weight,
             branch_samples,
         };
-        self.branches(rest, base, (&mut vec![true], margin), ink);
+        self.branches(rest, base, (&mut vec![true], grid), ink);
         if ink.out.len() > before {
             ink.out.push('\n');
         }
@@ -219,7 +220,7 @@ impl Pen<'_> {
         &self,
         chains: &[Chain],
         base: Base,
-        (pipes, margin): (&mut Vec<bool>, usize),
+        (pipes, grid): (&mut Vec<bool>, Grid),
         ink: &mut Ink<'_>,
     ) {
         let fractal = self.graph.style == ChainStyle::Fractal;
@@ -231,15 +232,15 @@ impl Pen<'_> {
             samples_left = samples_left.saturating_sub(chain.total.samples);
             let is_last = index + 1 == chains.len();
             let Some(out) = ink.frames_to(0) else { return };
-            rule(pipes, margin, out);
+            grid.rule(pipes, out);
             if is_last && (!fractal || left.period == 0) {
                 set(pipes, own_column, false);
             }
             for index in 0..chain.run.len() {
                 let value = (index == 0).then(|| self.value(chain.total, base.weight));
                 let Some(out) = ink.frames_to(1) else { return };
-                let name = self.noted(chain, index, margin + pipes.len() * BRANCH);
-                line(pipes, margin, value.as_deref(), &name, out);
+                let name = self.noted(chain, index, grid.before(pipes.len()));
+                grid.line(pipes, value.as_deref(), &name, out);
             }
             let inner = chain.total.without(chain.own);
             let below = Base {
@@ -247,7 +248,7 @@ impl Pen<'_> {
                 branch_samples: inner.samples,
             };
             pipes.push(true);
-            self.branches(&chain.branches, below, (pipes, margin), ink);
+            self.branches(&chain.branches, below, (pipes, grid), ink);
             pipes.pop();
         }
         let some_left = left.period > 0 && left.period != base.weight.period;
@@ -257,7 +258,7 @@ impl Pen<'_> {
             left.samples = samples_left;
             let value = self.value(left, base.weight);
             let Some(out) = ink.frames_to(0) else { return };
-            line(pipes, margin, Some(&value), "[...]", out);
+            grid.line(pipes, Some(&value), "[...]", out);
         }
         set(pipes, own_column, true);
     }
@@ -276,31 +277,113 @@ fn set(pipes: &mut [bool], column: usize, runs_on: bool) {
     }
 }
 
-/// A line of pipes only.
-fn rule(pipes: &[bool], margin: usize, out: &mut String) {
-    let _ = write!(out, "{:margin$}", "");
-    for &runs_on in pipes {
-        out.push_str(if runs_on {
-            "|          "
-        } else {
-            "           "
-        });
-    }
-    out.push('\n');
+/// Columns left of a chain that a terminal has little room for.
+const NARROW_MARGIN: usize = 4;
+/// The least that a branch is further to the right there.
+const NARROW_BRANCH: usize = 2;
+/// Columns that names should have on a terminal, and that they have at least.
+const NAMES: usize = 32;
+const LEAST_NAMES: usize = 22;
+
+/// Where the branches of a tree are drawn.
+#[derive(Debug, Clone, Copy)]
+struct Grid {
+    /// Columns left of all of it.
+    margin: usize,
+    /// Columns that a branch is further to the right than what it is of.
+    step: usize,
+    /// Levels that there is room for. Of deeper ones the outermost are not
+    /// drawn, and the margin tells how many.
+    most: usize,
 }
 
-/// A line with a frame, behind pipes and its value, if it is a run's first.
-fn line(pipes: &[bool], margin: usize, value: Option<&str>, name: &str, out: &mut String) {
-    let _ = write!(out, "{:margin$}", "");
-    for (column, &runs_on) in pipes.iter().enumerate() {
-        out.push(if runs_on { '|' } else { ' ' });
-        match value {
-            Some(value) if column + 1 == pipes.len() => {
-                let _ = write!(out, "--{value}--");
-            }
-            _ => out.push_str("          "),
+impl Grid {
+    /// perf's, or on a terminal one that has room for the names.
+    fn of(chains: &[Chain], terminal: Option<usize>) -> Self {
+        let grid = Self {
+            margin: MARGIN,
+            step: BRANCH,
+            most: usize::MAX,
+        };
+        let Some(terminal) = terminal else {
+            return grid;
+        };
+        let levels = depth(chains).saturating_sub(1);
+        // What a single chain adds to the margin included.
+        let room = |margin: usize| terminal.saturating_sub(margin + 3 + BRANCH);
+        if room(MARGIN).saturating_sub(NAMES) >= levels * BRANCH {
+            return grid;
+        }
+        let room = room(NARROW_MARGIN);
+        let step = room.saturating_sub(NAMES) / levels.max(1);
+        let step = step.clamp(NARROW_BRANCH, BRANCH);
+        Self {
+            margin: NARROW_MARGIN,
+            step,
+            most: 1 + room.saturating_sub(LEAST_NAMES) / step,
         }
     }
-    out.push_str(name);
-    out.push('\n');
+
+    /// Columns before a name at a level.
+    fn before(&self, level: usize) -> usize {
+        self.margin + level.min(self.most).saturating_sub(1) * self.step + BRANCH
+    }
+
+    /// The pipes that there is room for, behind the margin.
+    fn innermost<'p>(&self, pipes: &'p [bool], out: &mut String) -> &'p [bool] {
+        let left_out = pipes.len().saturating_sub(self.most);
+        let margin = self.margin;
+        let _ = match left_out {
+            0 => write!(out, "{:margin$}", ""),
+            _ => write!(out, "{:<margin$}", format!("+{left_out}")),
+        };
+        pipes.get(left_out..).unwrap_or_default()
+    }
+
+    /// A line of pipes only.
+    fn rule(&self, pipes: &[bool], out: &mut String) {
+        let pipes = self.innermost(pipes, out);
+        for (column, &runs_on) in pipes.iter().enumerate() {
+            let is_last = column + 1 == pipes.len();
+            let width = if is_last { BRANCH } else { self.step } - 1;
+            out.push(if runs_on { '|' } else { ' ' });
+            let _ = write!(out, "{:width$}", "");
+        }
+        out.push('\n');
+    }
+
+    /// A line with a frame, behind pipes and its value, if it is a run's
+    /// first.
+    fn line(&self, pipes: &[bool], value: Option<&str>, name: &str, out: &mut String) {
+        let pipes = self.innermost(pipes, out);
+        for (column, &runs_on) in pipes.iter().enumerate() {
+            let is_last = column + 1 == pipes.len();
+            out.push(if runs_on { '|' } else { ' ' });
+            match value {
+                Some(value) if is_last => {
+                    let _ = write!(out, "--{value}--");
+                }
+                _ => {
+                    let width = if is_last { BRANCH } else { self.step } - 1;
+                    let _ = write!(out, "{:width$}", "");
+                }
+            }
+        }
+        out.push_str(name);
+        out.push('\n');
+    }
+}
+
+/// How many branches are within each other.
+fn depth(chains: &[Chain]) -> usize {
+    let mut deepest = 0;
+    let mut left: Vec<(&[Chain], usize)> = vec![(chains, 1)];
+    while let Some((chains, level)) = left.pop() {
+        if !chains.is_empty() {
+            deepest = deepest.max(level);
+        }
+        let inner = chains.iter().map(|chain| chain.branches.as_slice());
+        left.extend(inner.map(|branches| (branches, level + 1)));
+    }
+    deepest
 }

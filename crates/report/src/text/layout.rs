@@ -69,7 +69,7 @@ impl Content<'_> {
             if column.width > allowed.cell
                 && (!is_ragged || self.length(key) > allowed.column as u64)
             {
-                column.limit(allowed.cell, false);
+                column.limit(allowed.cell);
             }
         }
     }

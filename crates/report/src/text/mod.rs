@@ -11,6 +11,7 @@ mod chain;
 mod column;
 mod compare;
 mod content;
+mod fitted;
 mod graph;
 mod group;
 mod hierarchy;
@@ -22,6 +23,7 @@ mod threads;
 
 pub use blocks::blocks;
 pub(crate) use branches::BranchSums;
+pub use fitted::{CUT, Fitted};
 pub use group::{tables as event_tables, title as events_title};
 pub use options::{
     CallGraph, CallGraphError, ChainKey, ChainOrder, ChainStyle, ChainValue, Grouping, TextOptions,

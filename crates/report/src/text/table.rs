@@ -237,7 +237,8 @@ impl<'a> Table<'a> {
             );
         }
         if let Some(line) = self.content.about_intervals() {
-            let _ = writeln!(out, "# {line}\n#");
+            comment(&line, self.content.options.columns, out);
+            out.push_str("#\n");
         }
         let separator = self.content.options.separator.as_deref();
         let headings: Vec<String> = self.columns().iter().map(Column::heading_cell).collect();
@@ -393,6 +394,17 @@ impl<'a> Table<'a> {
             let row = &row;
             column.write_weight(CellOf { row, whole, ..of }, out);
         }
+    }
+}
+
+/// Appends a comment, in several lines where a terminal needs it.
+pub(super) fn comment(line: &str, columns: Option<usize>, out: &mut String) {
+    let lines = match columns {
+        Some(columns) => trust::wrapped(line, columns.saturating_sub("# ".len())),
+        None => vec![line.to_owned()],
+    };
+    for line in lines {
+        let _ = writeln!(out, "# {line}");
     }
 }
 
