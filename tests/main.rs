@@ -74,6 +74,7 @@ mod tui;
 mod unwinding;
 mod unwinding_kinds;
 mod unwinding_proof;
+mod wait_locks;
 mod waiting;
 mod waits;
 mod written_files;

@@ -19,7 +19,7 @@ use prof_record::options::{
     Switching, Target,
 };
 use prof_record::output::Destination;
-use prof_record::{EndedBy, Finished, RecordError, WaitOptions};
+use prof_record::{EndedBy, Finished, RecordError, WAKING, WaitOptions};
 use prof_sys::Identity;
 use prof_sys::process::Ended;
 use refused::OfRecord;
@@ -206,6 +206,10 @@ pub(crate) struct Args {
     /// Leave out waits shorter than this: 1ms, 50us.
     #[arg(long, value_name = "TIME", requires = "off_cpu", value_parser = values::length)]
     off_cpu_min: Option<Duration>,
+    /// With waits, also who ended each and at which stack (sched:sched_waking, for root): what
+    /// report --wakers and --critical-path are made of.
+    #[arg(long, requires = "off_cpu")]
+    wakers: bool,
     /// Registers at the interrupt: names, or all.
     #[arg(short = 'I', long, value_name = "REGS", num_args = 0..=1, require_equals = true, default_missing_value = "all", value_parser = values::registers)]
     intr_regs: Option<u64>,
@@ -515,6 +519,15 @@ fn set_waits(args: &Args, options: &mut Options) -> anyhow::Result<()> {
     if options.events.is_empty() && !waits.only {
         options.events =
             events::parse("cpu-clock", 0).map_err(|error| UsageError(error.to_string()))?;
+    }
+    if args.wakers {
+        let parsed = events::parse(WAKING, 0);
+        let told = |error| {
+            UsageError(format!(
+                "--wakers needs the tracepoint of waking, which is for root: {error}"
+            ))
+        };
+        options.events.extend(parsed.map_err(told)?);
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ mod history;
 mod missing;
 mod refused;
 mod tasks;
+mod waiting;
 
 use crate::clock::ClockOption;
 use crate::flamegraph::replace;
@@ -90,6 +91,10 @@ pub(crate) struct Args {
     /// Instead of the report: what names and lines are missing of each dso, why, and what helps
     #[arg(long, conflicts_with_all = ["json", "csv", "html", "tui"])]
     missing: bool,
+    /// Instead of the report: the locks that threads waited for, each with where it is, for how
+    /// long and how often, at which stacks, and who ended that (of record --off-cpu, --wakers)
+    #[arg(long, conflicts_with_all = ["missing", "csv", "html", "tui"])]
+    locks: bool,
     #[command(flatten)]
     _refused: Refused<OfReport>,
 }
@@ -313,6 +318,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         })?;
         return Ok(outcome);
     }
+    if args.locks {
+        return waiting::locks(args, &profile, outcome);
+    }
     if let Some(path) = &args.form.html {
         write_page(path, &profile, &options.selection)?;
         return Ok(outcome);
@@ -468,6 +476,7 @@ impl Args {
             || self.columns.branch_history
             || self.form.format() != Format::Text
             || self.missing
+            || self.locks
             || self.form.html.is_some()
             || self.switch.is_given()
     }

@@ -120,6 +120,19 @@ impl AddressSpace {
         own.or_else(|| self.before.as_ref()?.find_own(address))
     }
 
+    /// The mapping that holds `address`, or else the last one before it: of an
+    /// executable of which only the code was recorded, its data are behind that.
+    pub fn at_or_before(&self, address: Avma) -> Option<Mapping> {
+        let before = |layer: &Layer| {
+            let behind = layer.partition_point(|mapping| mapping.start <= address);
+            layer.get(behind.checked_sub(1)?).copied()
+        };
+        let frozen = self.frozen.iter().map(|layer| before(layer));
+        let nearest = || frozen.chain([before(&self.own)]).flatten();
+        self.find(address)
+            .or_else(|| nearest().max_by_key(|mapping| mapping.start))
+    }
+
     /// The mapping that holds `address` now.
     pub(crate) fn find_own(&self, address: Avma) -> Option<Mapping> {
         find_in(&self.own, address).or_else(|| {

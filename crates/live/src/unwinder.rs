@@ -151,6 +151,16 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         self
     }
 
+    /// Has the samples of event `index` tell as their address what a user
+    /// register held (the kernel's number of it).
+    #[must_use]
+    pub fn with_address_from(mut self, index: usize, register: u32) -> Self {
+        if let Some(rewriter) = self.rewriters.get_mut(index) {
+            rewriter.take_address_from(register);
+        }
+        self
+    }
+
     /// What the file's header says of event `index`: the samples as written.
     pub fn written_attr(&self, index: usize) -> Option<&EventAttr> {
         self.rewriters

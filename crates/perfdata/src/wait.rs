@@ -6,8 +6,8 @@
 //! config `PERF_COUNT_SW_BPF_OUTPUT`, the name [`OFF_CPU_EVENT`]. Its time is
 //! the end of the wait, its period the ns that it stands for. What it waited
 //! for stands in a field that readers pass over unless they are asked for it,
-//! `PERF_SAMPLE_TRANSACTION`, as a [`WaitWord`]; the address of a futex in
-//! `PERF_SAMPLE_ADDR`. Samples of perf have neither field.
+//! `PERF_SAMPLE_TRANSACTION`, as a [`WaitWord`]; the first argument of the system
+//! call in `PERF_SAMPLE_ADDR`: of a futex its address. Samples of perf have neither field.
 
 use prof_abi::{EventAttr, SampleType, Software, event_kind};
 

@@ -33,4 +33,4 @@ pub use profile::{Event, EventGroup, Origin, Profile, Task, TaskId, Thread, Thre
 pub use samples::{EventId, Sample, Samples, WaitId};
 pub use stacks::{StackId, StackTree};
 pub use trust::{ChainEnd, ChainSource, Damage, DroppedCount, Trust};
-pub use waits::{StackSource, Wait, WaitKind, WaitState};
+pub use waits::{Futex, FutexId, StackSource, Variable, Wait, WaitKind, WaitState, Wake};

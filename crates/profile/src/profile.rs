@@ -1,8 +1,8 @@
 //! The whole model.
 
 use crate::{
-    BranchFrame, Counting, Dso, DsoId, EventId, Frame, Function, FunctionId, Location, LocationId,
-    NameId, Names, Samples, StackId, StackTree, Trust,
+    BranchFrame, Counting, Dso, DsoId, EventId, Frame, Function, FunctionId, Futex, Location,
+    LocationId, NameId, Names, Samples, StackId, StackTree, Trust, Wake,
 };
 use prof_abi::BuildId;
 
@@ -142,6 +142,10 @@ pub struct Profile {
     pub stacks: StackTree,
     /// The samples in time order.
     pub samples: Samples,
+    /// What threads waited at; see [`crate::Wait::futex`].
+    pub futexes: Vec<Futex>,
+    /// Who ended waits, in the order of time; empty where that was not recorded.
+    pub wakes: Vec<Wake>,
     /// What these are.
     pub counting: Counting,
     /// How far to trust all this.
@@ -157,6 +161,9 @@ impl Profile {
         let (stacks, of) = self.stacks.limited(most.max(1));
         self.stacks = stacks;
         let other = |old: StackId| of.get(old.0 as usize).copied();
+        for wake in &mut self.wakes {
+            wake.stack = other(wake.stack).unwrap_or(StackId::EMPTY);
+        }
         self.samples
             .map_stacks(|old| other(old).unwrap_or(StackId::EMPTY));
     }

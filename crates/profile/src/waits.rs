@@ -1,5 +1,7 @@
 //! Times when threads did not run: what they waited for, and how that is known.
 
+use crate::{Avma, DsoId, NameId, StackId, TaskId};
+
 /// What kept a thread from running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum WaitState {
@@ -200,11 +202,64 @@ pub struct Wait {
     /// For how many waits of its kind and stack it stands, in 64ths: the
     /// period of its sample is its length times this.
     pub stands_for: u32,
+    /// Of a wait for a futex: which one, where that is known.
+    pub futex: Option<FutexId>,
+}
+
+/// Index in `Profile::futexes`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FutexId(pub u32);
+
+/// A word in memory that threads waited at: (part of) a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Futex {
+    /// The process.
+    pub pid: i32,
+    /// Where in its memory.
+    pub address: Avma,
+    /// The variable that it is part of; `None` where none has a name: on
+    /// heaps and stacks.
+    pub variable: Option<Variable>,
+}
+
+/// A place in a variable that a file names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variable {
+    /// The file.
+    pub dso: DsoId,
+    /// The variable.
+    pub name: NameId,
+    /// Bytes from its beginning.
+    pub offset: u64,
+}
+
+/// That a thread was made to go on by another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wake {
+    /// When, ns on the recording's clock.
+    pub time: u64,
+    /// The thread that had waited.
+    pub woken: i32,
+    /// Who ran there and then.
+    pub task: TaskId,
+    /// Where.
+    pub stack: StackId,
+    /// It was done in an interrupt (a timer, a disk, the network): whoever ran
+    /// there has nothing to do with it.
+    pub in_interrupt: bool,
 }
 
 impl Wait {
     /// `stands_for` of a wait that stands for itself.
     pub const ITSELF: u32 = 64;
+
+    /// For how many waits it stands, in 64ths.
+    pub fn times(&self) -> u64 {
+        match self.stands_for {
+            0 => u64::from(Self::ITSELF),
+            times => u64::from(times),
+        }
+    }
 
     /// Its length, ns, by the period of its sample.
     pub fn length(&self, period: u64) -> u64 {

@@ -86,4 +86,4 @@ pub use rings::{RingLimit, RingMemory};
 pub use session::{Finished, record, record_into};
 pub use summary::Summary;
 pub use tally::Tally;
-pub use waits::{WaitAccount, WaitOptions};
+pub use waits::{WAKING, WaitAccount, WaitOptions};

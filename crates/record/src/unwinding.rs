@@ -8,6 +8,7 @@
 //! ```
 
 use crate::snapshots::Snapshots;
+use crate::waits::{self, FIRST_ARGUMENT};
 use prof_abi::{AttrFlags, EventAttr, SampleType};
 use prof_live::{LiveSummary, LiveUnwinder, Switches, TargetMemory};
 use prof_perfdata::write::{EventDescription, UserChainRewriter};
@@ -66,10 +67,13 @@ impl Unwinding {
             .iter()
             .map(|event| (event.attr.clone(), event.ids.clone()))
             .collect();
-        Self {
-            unwinder: LiveUnwinder::new(events, MACHINE, switches, ProcessMemory),
-            orders,
+        let mut unwinder = LiveUnwinder::new(events, MACHINE, switches, ProcessMemory);
+        // A wait tells what its system call was given.
+        let of_waits = |event: &EventDescription| waits::is_of_waits(&event.name);
+        if let Some(index) = opened.iter().position(of_waits) {
+            unwinder = unwinder.with_address_from(index, FIRST_ARGUMENT);
         }
+        Self { unwinder, orders }
     }
 
     /// Leaves out the middle of chains of more frames than that.

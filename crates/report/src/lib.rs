@@ -25,5 +25,6 @@ pub mod script;
 pub mod short;
 pub mod text;
 pub mod trust;
+pub mod waiting;
 
 pub use format::Format;

@@ -37,6 +37,7 @@ mod details;
 mod early_names;
 mod found;
 mod function_table;
+mod futexes;
 mod jit_names;
 mod jit_owners;
 mod load;
@@ -56,6 +57,7 @@ mod task_tree;
 mod threads;
 mod trusting;
 mod wait_kinds;
+mod wakes;
 
 pub use about::About;
 pub use branch_history::BranchHistory;

@@ -4,6 +4,7 @@ use crate::about::About;
 use crate::deferred::{Deferred, Waiting};
 use crate::details::{Details, counting_of, taken_branch};
 use crate::early_names::EarlyAnswer;
+use crate::futexes::Futexes;
 use crate::jit_owners::JitOwners;
 use crate::load::{How, LoadOptions};
 use crate::module_files::ModuleFiles;
@@ -17,6 +18,7 @@ use crate::stack_builder::{RawChain, StackBuilder};
 use crate::task_table::TaskTable;
 use crate::trusting::{self, Outline};
 use crate::wait_kinds;
+use crate::wakes::Wakes;
 use prof_abi::{CpuMode, RecordType, SampleType};
 use prof_live::{LiveSummary, Processes};
 use prof_perfdata::{
@@ -55,6 +57,8 @@ pub(crate) struct Loader {
     shares: Shares,
     parts: Vec<Share>,
     details: Details,
+    futexes: Futexes,
+    wakes: Wakes,
     /// `None` if chains are not joined.
     deferred: Option<Deferred>,
 }
@@ -89,6 +93,8 @@ impl Loader {
                 options.counting.unwrap_or_else(|| counting_of(about)),
                 about.features,
             ),
+            futexes: Futexes::default(),
+            wakes: Wakes::default(),
             deferred: options.merges_callchains.then(Deferred::default),
         }
     }
@@ -185,6 +191,11 @@ impl Loader {
             self.details.of(sample, mode, processes, stacks)
         });
         let wait = wait_of(event, sample);
+        if wait.is_some_and(|wait| wait.state == WaitState::Blocked) {
+            let row = self.samples.len();
+            self.futexes.note(row, &self.processes, sample);
+        }
+        self.wakes.note(event, sample, (task, stack));
         let cost = detail.filter(|_| self.details.counting() == Counting::Memory);
         let cost = cost.map(|detail| detail.weight.max(1));
         let first = self.samples.len();
@@ -340,6 +351,8 @@ impl Loader {
             branch_frames,
             stacks,
             samples: self.samples,
+            futexes: Vec::new(),
+            wakes: self.wakes.finish(features),
             counting,
             trust: Trust::default(),
             origin,
@@ -362,6 +375,9 @@ impl Loader {
                     .any(|&it| taken.has(it));
         }
         wait_kinds::classify(&mut profile);
+        let files = (&namer.files, &namer.kernel);
+        self.futexes
+            .finish(&mut profile, self.processes.modules(), files);
         let without_stack = wait_kinds::without_stack(&profile);
         profile.trust.notes.extend(without_stack);
         profile.trust.notes.extend(named.notes);
@@ -451,6 +467,7 @@ fn wait_of(event: &prof_perfdata::Event, sample: &RawSample<'_>) -> Option<Wait>
         is_unsure: word.is_unsure,
         syscall: word.syscall,
         stands_for: word.stands_for,
+        futex: None,
     })
 }
 

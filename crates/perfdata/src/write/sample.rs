@@ -199,6 +199,8 @@ fn put_registers((abi, values): (u64, &[u64]), record: &mut RecordBuilder<'_>) {
 #[derive(Debug, Clone)]
 pub struct UserChainRewriter {
     written: EventAttr,
+    /// The user register that becomes the sample's address.
+    address_from: Option<u32>,
 }
 
 impl UserChainRewriter {
@@ -212,7 +214,16 @@ impl UserChainRewriter {
         written.flags = attr.flags.without(AttrFlags::EXCLUDE_CALLCHAIN_USER);
         written.sample_regs_user = 0;
         written.sample_stack_user = 0;
-        Self { written }
+        Self {
+            written,
+            address_from: None,
+        }
+    }
+
+    /// Has the address of samples become what this user register (by the
+    /// kernel's number) held, 0 where it was not recorded.
+    pub fn take_address_from(&mut self, register: u32) {
+        self.address_from = Some(register);
     }
 
     /// The event as the rewritten samples are, for the file's header.
@@ -237,11 +248,17 @@ impl UserChainRewriter {
             SamplePart::RegsUser,
             SamplePart::StackUser,
         ];
+        let begin = out.len();
         with_others(sample, &REPLACED, out, |part, new| {
             if part == SamplePart::Callchain {
                 put_chain(sample, user_chain, new);
             }
-        })
+        })?;
+        if let Some(register) = self.address_from {
+            let held = sample.regs_user().and_then(|held| held.get(register));
+            put_words(sample, &[(SamplePart::Addr, held.unwrap_or(0))], begin, out);
+        }
+        Ok(())
     }
 }
 
@@ -301,7 +318,8 @@ pub struct AsWait {
     pub end: u64,
     /// What it stands for, ns.
     pub period: u64,
-    /// What it waited at (avma), 0 for nothing.
+    /// The first argument of the system call it waited in: of a futex its
+    /// address (avma).
     pub address: u64,
     /// A [`crate::WaitWord`], encoded.
     pub word: u64,
@@ -324,6 +342,12 @@ pub fn as_wait(sample: &Sample<'_>, wait: AsWait, out: &mut Vec<u8>) {
 fn with_words(sample: &Sample<'_>, parts: &[(SamplePart, u64)], out: &mut Vec<u8>) {
     let begin = out.len();
     out.extend_from_slice(sample.record());
+    put_words(sample, parts, begin, out);
+}
+
+/// Puts values in the place of fields of one number, of those that `sample`
+/// has, in its copy at `begin`; what stands before them is not changed there.
+fn put_words(sample: &Sample<'_>, parts: &[(SamplePart, u64)], begin: usize, out: &mut [u8]) {
     for &(part, value) in parts {
         let place = sample.place(part);
         let field = place.and_then(|at| out.get_mut(begin + at.start..begin + at.end));

@@ -18,6 +18,7 @@ mod account;
 mod event;
 mod pairing;
 mod sleepers;
+mod wakers;
 
 use crate::options::Options;
 use crate::rounds;
@@ -33,7 +34,9 @@ use std::time::Duration;
 
 pub use account::WaitAccount;
 pub(crate) use event::{dropped_kernel, has_stacks, is_of_waits, planned, written};
-pub(crate) use sleepers::{LOOK_EVERY, Sleepers, Whom};
+pub(crate) use sleepers::{FIRST_ARGUMENT, LOOK_EVERY, Sleepers, Whom};
+pub use wakers::WAKING;
+use wakers::Wakers;
 
 /// Which waits are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -87,6 +90,8 @@ pub(crate) struct Waits<'a> {
     /// Its ids, in order.
     ids: Vec<u64>,
     encoder: SampleEncoder,
+    /// Who was woken by whom, where that is recorded.
+    wakers: Option<Wakers>,
     keeps_switches: bool,
     /// Samples of other events may stand for leavings.
     keeps_nearest: bool,
@@ -133,6 +138,7 @@ impl<'a> Waits<'a> {
             event,
             ids,
             encoder: SampleEncoder::new(&own.attr),
+            wakers: Wakers::among(written),
             keeps_switches: of.keeps_switches,
             keeps_nearest: !of.has_stacks,
             pairing: Pairing::new(of.whole_cpus),
@@ -234,6 +240,7 @@ impl<'a> Waits<'a> {
             RecordType::SAMPLE => {
                 let id = ByteOrder::NATIVE.u64(record, 8);
                 if id.is_none_or(|id| self.ids.binary_search(&id).is_err()) {
+                    self.note_woken(record);
                     if self.keeps_nearest {
                         self.mark(record, Change::Passed(record.into()));
                     }
@@ -281,6 +288,28 @@ impl<'a> Waits<'a> {
         };
         self.taken += taken;
         self.mark(record, change);
+    }
+
+    /// If a sample is of waking: the thread that was woken waits for a CPU.
+    fn note_woken(&mut self, record: &[u8]) {
+        let woken = self.wakers.as_ref().and_then(|wakers| {
+            let view = Record::new(record, 0, &self.events)?;
+            let event = view.event_index().filter(|&at| at == wakers.event)?;
+            let sample = view.sample_of(self.events.get(event)?).ok()?;
+            Some((sample.time()?, wakers.woken(sample.raw()?)))
+        });
+        if let Some((time, tid)) = woken {
+            let thread = Thread {
+                tid,
+                ..Thread::default()
+            };
+            let change = Change::Woken;
+            self.pairing.add(Mark {
+                time,
+                thread,
+                change,
+            });
+        }
     }
 
     /// What happened to the thread that a record is of. Threads of id 0 are
@@ -357,14 +386,20 @@ impl<'a> Waits<'a> {
             match (is_own, told) {
                 (false, _) => Found::Nearest(sample),
                 (true, Some(told)) if has_stack => Found::Read(sample, told),
-                (true, Some(told)) => Found::Told(told),
+                (true, Some(word)) => Found::Told {
+                    word,
+                    address: sample.addr().unwrap_or(0),
+                },
                 (true, None) => Found::Switch(sample),
             }
         });
         let fields = AsWait {
             end: wait.end,
             period: length,
-            address: found.address(),
+            address: match wait.state {
+                WaitState::Blocked => found.address(),
+                _ => 0,
+            },
             word: word(wait, &found).encode(),
         };
         match &found {
@@ -373,9 +408,9 @@ impl<'a> Waits<'a> {
                 let chain: Vec<u64> = sample.callchain().into_iter().flatten().collect();
                 self.append_new(wait, fields, &chain, out);
             }
-            Found::Nothing | Found::Told(_) => self.append_new(wait, fields, &[], out),
+            Found::Nothing | Found::Told { .. } => self.append_new(wait, fields, &[], out),
         }
-        let has_stack = !matches!(found, Found::Nothing | Found::Told(_));
+        let has_stack = !matches!(found, Found::Nothing | Found::Told { .. });
         self.last = self.last.max(wait.end);
         self.note(wait, length, has_stack);
     }
@@ -432,16 +467,21 @@ enum Found<'a> {
     /// What was read of the sleeping thread.
     Read(Sample<'a>, WaitWord),
     /// The same where that gave no stack.
-    Told(WaitWord),
+    Told {
+        word: WaitWord,
+        address: u64,
+    },
     /// A sample of shortly before, of another event.
     Nearest(Sample<'a>),
 }
 
 impl Found<'_> {
+    /// The first argument of the system call; of none where it is in no call.
     fn address(&self) -> u64 {
         match self {
-            Self::Read(sample, _) => sample.addr().unwrap_or(0),
-            _ => 0,
+            Self::Switch(sample) | Self::Read(sample, _) => sample.addr().unwrap_or(0),
+            Self::Told { address, .. } => *address,
+            Self::Nothing | Self::Nearest(_) => 0,
         }
     }
 }
@@ -452,7 +492,7 @@ fn word(wait: &Waited, found: &Found<'_>) -> WaitWord {
         Found::Nothing => (StackSource::None, None),
         Found::Switch(_) => (StackSource::Switch, None),
         Found::Read(_, told) => (StackSource::Sleeping, Some(told)),
-        Found::Told(told) => (StackSource::None, Some(told)),
+        Found::Told { word, .. } => (StackSource::None, Some(word)),
         Found::Nearest(_) => (StackSource::NearestSample, None),
     };
     let kind = match (wait.state.is_runnable(), told) {

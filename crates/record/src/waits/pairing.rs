@@ -25,6 +25,8 @@ pub(super) enum Change {
     Passed(Box<[u8]>),
     /// It leaves its CPU; whether it would go on if it could.
     Leaves { preempted: bool },
+    /// It was woken: from here on it waits for a CPU.
+    Woken,
     /// It has got a CPU.
     Runs,
     /// It was made, and waits for its first CPU.
@@ -209,6 +211,11 @@ impl Pairing {
                     record,
                 });
             }
+            Change::Woken => {
+                if let Some(wait) = self.woken(time, thread) {
+                    waited(wait);
+                }
+            }
             Change::Leaves { preempted } => self.leaves(time, thread, preempted),
             Change::Runs => {
                 if let Some(wait) = self.runs(time, thread) {
@@ -265,6 +272,38 @@ impl Pairing {
             sample: sample.or(passed),
         };
         self.broken += u64::from(is_broken);
+    }
+
+    /// The blocked part of a wait, if it is in one: the rest is for a CPU. Two
+    /// may wake it; the first did.
+    fn woken(&mut self, time: u64, of: Thread) -> Option<Waited> {
+        let (part, lost) = (self.part, self.lost);
+        let known = self.threads.get_mut(&of.tid);
+        let known = known.filter(|known| known.part == part)?;
+        let Place::Waits {
+            since,
+            state: state @ WaitState::Blocked,
+            sample,
+        } = &mut known.place
+        else {
+            return None;
+        };
+        if sample.is_none() {
+            let read = known.read.take();
+            *sample = read.and_then(|read| read.within(*since, time));
+        }
+        let wait = Waited {
+            thread: known.at,
+            begin: *since,
+            end: time,
+            state: WaitState::Blocked,
+            sample: sample.clone(),
+            began_before: false,
+            is_open: false,
+            is_unsure: lost > *since,
+        };
+        (*since, *state) = (time, WaitState::Woken);
+        Some(wait)
     }
 
     fn runs(&mut self, time: u64, thread: Thread) -> Option<Waited> {
@@ -439,6 +478,29 @@ mod tests {
         let states: Vec<WaitState> = waits.iter().map(|wait| wait.state).collect();
         assert_eq!(states, [WaitState::Blocked, WaitState::Preempted]);
         assert_eq!((pairing.waiting(), pairing.broken), (0, 0));
+    }
+
+    #[test]
+    fn who_was_woken_waits_for_a_cpu_from_then_on() {
+        let marks = vec![
+            mark(9, 7, sampled(1)),
+            mark(10, 7, LEAVES),
+            mark(20, 7, Change::Woken),
+            // Of another that came later.
+            mark(21, 7, Change::Woken),
+            mark(25, 7, Change::Runs),
+            // It runs.
+            mark(26, 7, Change::Woken),
+            mark(30, 7, Change::Leaves { preempted: true }),
+            mark(31, 7, Change::Woken),
+            mark(32, 7, Change::Runs),
+        ];
+        let (waits, _) = waits(vec![(marks, 100)]);
+        let expected = [(10, 20, Some(1)), (20, 25, Some(1)), (30, 32, None)];
+        assert_eq!(told(&waits), expected);
+        let states: Vec<WaitState> = waits.iter().map(|wait| wait.state).collect();
+        let (blocked, woken) = (WaitState::Blocked, WaitState::Woken);
+        assert_eq!(states, [blocked, woken, WaitState::Preempted]);
     }
 
     #[test]

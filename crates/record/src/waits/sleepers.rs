@@ -191,10 +191,6 @@ impl Sleepers {
             ..WaitWord::default()
         };
         let values = self.values(&blocked);
-        let address = match kind {
-            WaitKind::Futex => blocked.arguments[0],
-            _ => 0,
-        };
         let fields = SampleFields {
             cpu_mode: CpuMode::User,
             id: self.id,
@@ -202,7 +198,7 @@ impl Sleepers {
             pid: slept.pid.cast_unsigned(),
             tid: thread,
             time: began,
-            addr: address,
+            addr: blocked.arguments[0],
             cpu: slept.cpu,
             // Until when it was read; the wait's own comes in its place.
             period: ended,
@@ -221,6 +217,7 @@ impl Sleepers {
         bits.map(|bit| match bit {
             STACK_POINTER => blocked.sp,
             PROGRAM_COUNTER => blocked.pc,
+            FIRST_ARGUMENT => blocked.arguments[0],
             _ => 0,
         })
         .collect()
@@ -234,10 +231,16 @@ const REGISTERS_OF_64_BITS: u64 = 2;
 const STACK_POINTER: u32 = 31;
 #[cfg(target_arch = "aarch64")]
 const PROGRAM_COUNTER: u32 = 32;
+/// That of the first argument of system calls, which they do not change.
+#[cfg(target_arch = "aarch64")]
+pub(crate) const FIRST_ARGUMENT: u32 = 0;
 #[cfg(not(target_arch = "aarch64"))]
 const STACK_POINTER: u32 = 7;
 #[cfg(not(target_arch = "aarch64"))]
 const PROGRAM_COUNTER: u32 = 8;
+/// That of the first argument of system calls, which they do not change.
+#[cfg(not(target_arch = "aarch64"))]
+pub(crate) const FIRST_ARGUMENT: u32 = 5;
 
 /// The registers of the event's samples; `None` if they are not for unwinding.
 fn registers(attr: &EventAttr) -> Option<u64> {

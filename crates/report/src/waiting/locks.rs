@@ -1,0 +1,311 @@
+//! Locks: waits for futexes by the word in memory that they were at.
+
+use super::lives::Lives;
+use super::places;
+use prof_profile::{FutexId, Profile, StackId, TaskId, WaitKind};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cmp::Reverse;
+
+/// What a futex is part of, as far as the functions tell that wait at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockKind {
+    /// Nothing tells.
+    Unknown,
+    /// One thread at a time.
+    Mutex,
+    /// One writer or many readers.
+    ReadWrite,
+    /// A condition variable.
+    Condition,
+    /// A semaphore.
+    Semaphore,
+    /// A barrier.
+    Barrier,
+    /// The end of a thread.
+    Join,
+    /// Something that is done once.
+    Once,
+    /// A scheduler of its own parks its threads there.
+    Park,
+}
+
+/// How the names of functions begin that wait at locks. Of several that fit,
+/// the first.
+const WAITING: &[(&str, LockKind)] = &[
+    ("pthread_mutex_", LockKind::Mutex),
+    ("pthread_rwlock_", LockKind::ReadWrite),
+    ("pthread_cond_", LockKind::Condition),
+    ("cnd_", LockKind::Condition),
+    ("mtx_", LockKind::Mutex),
+    ("lll_lock_wait", LockKind::Mutex),
+    ("sem_", LockKind::Semaphore),
+    ("new_sem_", LockKind::Semaphore),
+    ("pthread_barrier_", LockKind::Barrier),
+    ("pthread_join", LockKind::Join),
+    ("pthread_timedjoin", LockKind::Join),
+    ("pthread_clockjoin", LockKind::Join),
+    ("thrd_join", LockKind::Join),
+    ("pthread_once", LockKind::Once),
+    ("call_once", LockKind::Once),
+    ("std::sys::sync::mutex", LockKind::Mutex),
+    ("std::sys::sync::rwlock", LockKind::ReadWrite),
+    ("std::sys::sync::condvar", LockKind::Condition),
+    ("std::sys::sync::once", LockKind::Once),
+    ("std::sync::condvar", LockKind::Condition),
+    ("std::sync::poison::mutex", LockKind::Mutex),
+    ("std::thread::park", LockKind::Park),
+    ("parking_lot::", LockKind::Mutex),
+    ("parking_lot_core::", LockKind::Park),
+    ("runtime.lock", LockKind::Mutex),
+    ("runtime.stopm", LockKind::Park),
+    ("runtime.notesleep", LockKind::Park),
+    ("PyThread_acquire_lock", LockKind::Mutex),
+    ("take_gil", LockKind::Mutex),
+];
+
+impl LockKind {
+    /// One word.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Unknown => "futex",
+            Self::Mutex => "mutex",
+            Self::ReadWrite => "rwlock",
+            Self::Condition => "condition",
+            Self::Semaphore => "semaphore",
+            Self::Barrier => "barrier",
+            Self::Join => "join",
+            Self::Once => "once",
+            Self::Park => "park",
+        }
+    }
+
+    /// By the functions that wait, innermost first.
+    fn of(names: &[String]) -> Self {
+        let told = |name: &String| {
+            // libc's names for its own use.
+            let name = name.trim_start_matches('_').trim_start_matches("GI_");
+            let name = name.trim_start_matches('_');
+            let fits = |&&(begin, _): &&(&str, Self)| name.starts_with(begin);
+            WAITING.iter().find(fits).map(|&(_, kind)| kind)
+        };
+        names.iter().find_map(told).unwrap_or(Self::Unknown)
+    }
+}
+
+/// The waits of one stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiters {
+    /// One stack of those with these functions.
+    pub stack: StackId,
+    /// User functions, innermost first.
+    pub functions: Vec<String>,
+    /// Time waited, ns.
+    pub ns: u64,
+    /// How many waits.
+    pub waits: u64,
+}
+
+/// Who ended waits, where that was recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Releaser {
+    /// Who; `None` for interrupts.
+    pub task: Option<TaskId>,
+    /// One stack of those with these functions.
+    pub stack: StackId,
+    /// User functions, innermost first.
+    pub functions: Vec<String>,
+    /// Time of the waits that it ended, ns.
+    pub ns: u64,
+    /// How many.
+    pub waits: u64,
+}
+
+/// A futex and who waited there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lock {
+    /// Which.
+    pub futex: FutexId,
+    /// What it is part of.
+    pub kind: LockKind,
+    /// Time waited in all threads, ns.
+    pub ns: u64,
+    /// How many waits.
+    pub waits: u64,
+    /// The longest, ns.
+    pub longest: u64,
+    /// How many threads waited.
+    pub threads: usize,
+    /// Where they waited, most time first.
+    pub waiters: Vec<Waiters>,
+    /// Who ended that, most time first; empty where it was not recorded.
+    pub releasers: Vec<Releaser>,
+}
+
+/// The locks of a profile.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Locks {
+    /// Most time first.
+    pub list: Vec<Lock>,
+    /// Time waited for futexes whose address is not known, ns.
+    pub unknown_ns: u64,
+    /// How many waits.
+    pub unknown: u64,
+    /// Whether it was recorded who ends waits.
+    pub has_wakes: bool,
+}
+
+/// What is added up for one futex.
+#[derive(Default)]
+struct Sum {
+    /// In 64ths.
+    waits: u64,
+    ns: u64,
+    longest: u64,
+    threads: FxHashSet<i32>,
+    by_stack: FxHashMap<StackId, Waited>,
+    by_waker: FxHashMap<(Option<TaskId>, StackId), Waited>,
+}
+
+/// The futexes that threads waited at.
+pub fn locks(profile: &Profile) -> Locks {
+    let mut sums: FxHashMap<FutexId, Sum> = FxHashMap::default();
+    let mut unknown = (0_u64, 0_u64);
+    let lives = Lives::of(profile);
+    for (tid, off) in lives
+        .threads()
+        .flat_map(|(tid, offs)| offs.iter().map(move |off| (tid, off)))
+    {
+        let (Some(sample), Some(wait)) = (
+            profile.samples.get(off.row),
+            profile.samples.wait_at(off.row),
+        ) else {
+            continue;
+        };
+        if wait.kind != WaitKind::Futex {
+            continue;
+        }
+        let (ns, times) = (sample.period, wait.times());
+        let Some(futex) = wait.futex else {
+            add(&mut unknown, (ns, times));
+            continue;
+        };
+        let sum = sums.entry(futex).or_default();
+        sum.waits += times;
+        sum.ns = sum.ns.saturating_add(ns);
+        sum.longest = sum.longest.max(off.end - off.begin);
+        sum.threads.insert(tid);
+        add(sum.by_stack.entry(sample.stack).or_default(), (ns, times));
+        if let Some(wake) = off.wake.and_then(|index| profile.wakes.get(index)) {
+            let who = match wake.in_interrupt {
+                true => (None, StackId::EMPTY),
+                false => (Some(wake.task), wake.stack),
+            };
+            add(sum.by_waker.entry(who).or_default(), (ns, times));
+        }
+    }
+    let mut list: Vec<Lock> = sums
+        .into_iter()
+        .map(|(futex, sum)| sum.lock(profile, futex))
+        .collect();
+    list.sort_by_key(|lock| (Reverse(lock.ns), lock.futex));
+    Locks {
+        list,
+        unknown_ns: unknown.0,
+        unknown: rounded(unknown.1),
+        has_wakes: !profile.wakes.is_empty(),
+    }
+}
+
+fn add(sum: &mut Waited, (ns, times): Waited) {
+    *sum = (sum.0.saturating_add(ns), sum.1.saturating_add(times));
+}
+
+/// A number in 64ths as a whole one.
+fn rounded(times: u64) -> u64 {
+    times.saturating_add(32) / 64
+}
+
+impl Sum {
+    fn lock(self, profile: &Profile, futex: FutexId) -> Lock {
+        let stacks = self.by_stack.into_iter();
+        let by_functions = merged(stacks.map(|(stack, sum)| {
+            let functions = places::names(profile, stack);
+            ((functions, ()), stack, sum)
+        }));
+        let waiters: Vec<Waiters> = by_functions
+            .into_iter()
+            .map(|((functions, ()), stack, (ns, times))| Waiters {
+                stack,
+                functions,
+                ns,
+                waits: rounded(times),
+            })
+            .collect();
+        let first = waiters.first();
+        let wakers = self.by_waker.into_iter();
+        let releasers = merged(wakers.map(|((task, stack), sum)| {
+            let functions = task.map_or_else(Vec::new, |_| places::names(profile, stack));
+            ((functions, task), stack, sum)
+        }));
+        Lock {
+            futex,
+            kind: first.map_or(LockKind::Unknown, |first| LockKind::of(&first.functions)),
+            ns: self.ns,
+            waits: rounded(self.waits),
+            longest: self.longest,
+            threads: self.threads.len(),
+            waiters,
+            releasers: releasers
+                .into_iter()
+                .map(|((functions, task), stack, (ns, times))| Releaser {
+                    task,
+                    stack,
+                    functions,
+                    ns,
+                    waits: rounded(times),
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Time, ns, and number of waits, in 64ths.
+type Waited = (u64, u64);
+
+/// Sums of equal keys with one stack of each, most time first.
+fn merged<K: std::hash::Hash + Eq + Ord>(
+    sums: impl Iterator<Item = (K, StackId, Waited)>,
+) -> Vec<(K, StackId, Waited)> {
+    let mut known: FxHashMap<K, (StackId, Waited)> = FxHashMap::default();
+    for (key, stack, sum) in sums {
+        let (first, known) = known.entry(key).or_insert((stack, (0, 0)));
+        *first = (*first).min(stack);
+        add(known, sum);
+    }
+    let listed = known.into_iter();
+    let mut list: Vec<_> = listed
+        .map(|(key, (stack, sum))| (key, stack, sum))
+        .collect();
+    list.sort_by(|(a, _, a_sum), (b, _, b_sum)| b_sum.cmp(a_sum).then_with(|| a.cmp(b)));
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LockKind;
+
+    #[test]
+    fn functions_tell_what_a_futex_is_part_of() {
+        let kind = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            LockKind::of(&names)
+        };
+        let of_mutex = ["__lll_lock_wait", "___pthread_mutex_lock", "work"];
+        assert_eq!(kind(&of_mutex), LockKind::Mutex);
+        let of_condition = ["__futex_abstimed_wait_common", "___pthread_cond_wait"];
+        assert_eq!(kind(&of_condition), LockKind::Condition);
+        assert_eq!(kind(&["__pthread_clockjoin_ex"]), LockKind::Join);
+        assert_eq!(kind(&["syscall", "my_lock"]), LockKind::Unknown);
+    }
+}

@@ -1,0 +1,112 @@
+//! Stacks as a line of names: where in the program a thread waited or ran.
+
+use crate::escape;
+use prof_abi::CpuMode;
+use prof_profile::{Profile, StackId};
+
+/// The names of the user functions of a stack, innermost first; those of the
+/// kernel, if it has no others.
+pub(super) fn names(profile: &Profile, stack: StackId) -> Vec<String> {
+    let user = of_mode(profile, stack, |mode| mode != CpuMode::Kernel);
+    match user.is_empty() {
+        true => of_mode(profile, stack, |_| true),
+        false => user,
+    }
+}
+
+/// How the names of files begin whose inner functions tell nothing to whoever
+/// called them.
+const OF_LIBC: [&str; 4] = ["libc.so", "libc-", "libpthread", "ld-musl"];
+
+/// The names for a line: as [`names`], but of libc's innermost functions only
+/// the one that was called.
+pub(super) fn shown(profile: &Profile, stack: StackId) -> Vec<String> {
+    let mut names = names(profile, stack);
+    let locations = profile.stacks.locations(stack);
+    let user = locations.filter(|&at| profile.location(at).mode != CpuMode::Kernel);
+    let of_libc = user.take_while(|&at| {
+        let dso = profile.dso(profile.location(at).dso);
+        let name = profile.name(dso.short_name);
+        OF_LIBC.iter().any(|begin| name.starts_with(begin))
+    });
+    let inner: usize = of_libc.map(|at| profile.frames_at(at).len()).sum();
+    // A thread may have nothing else.
+    if inner < names.len() {
+        names.drain(..inner.saturating_sub(1));
+    }
+    names
+}
+
+fn of_mode(profile: &Profile, stack: StackId, keeps: impl Fn(CpuMode) -> bool) -> Vec<String> {
+    let locations = profile.stacks.locations(stack);
+    let kept = locations.filter(|&location| keeps(profile.location(location).mode));
+    let frames = kept.flat_map(|location| profile.frames_at(location));
+    frames
+        .map(|frame| {
+            let name = profile.name(profile.function(frame.function).name);
+            escape::terminal(name).into_owned()
+        })
+        .collect()
+}
+
+/// `inner < outer < …` within so many columns: at least one name, and of more
+/// than fit the innermost ones.
+pub(super) fn line(names: &[String], columns: usize) -> String {
+    let mut line = String::new();
+    for (index, name) in names.iter().enumerate() {
+        let between = if index == 0 { "" } else { " < " };
+        let rest = if index + 1 < names.len() {
+            " < …"
+        } else {
+            ""
+        };
+        let needed = [&line, between, name, rest].map(|part| part.chars().count());
+        if index > 0 && needed.iter().sum::<usize>() > columns {
+            line.push_str(" < …");
+            break;
+        }
+        line.push_str(between);
+        line.push_str(name);
+    }
+    match line.is_empty() {
+        true => "[no stack]".to_owned(),
+        false => line,
+    }
+}
+
+/// A time, ns, in the unit that fits: three digits.
+pub(super) fn time(ns: u64) -> String {
+    let ns = ns as f64;
+    let (value, unit) = match ns {
+        ..999.5 => return format!("{ns:.0} ns"),
+        ..999.5e3 => (ns / 1e3, "µs"),
+        ..999.5e6 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    match value {
+        ..9.995 => format!("{value:.2} {unit}"),
+        ..99.95 => format!("{value:.1} {unit}"),
+        _ => format!("{value:.0} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{line, time};
+
+    #[test]
+    fn a_line_keeps_the_innermost_names_that_fit() {
+        let names = ["inner", "middle", "outer"].map(str::to_owned);
+        assert_eq!(line(&names, 80), "inner < middle < outer");
+        assert_eq!(line(&names, 20), "inner < middle < …");
+        assert_eq!(line(&names, 3), "inner < …");
+        assert_eq!(line(&[], 9), "[no stack]");
+    }
+
+    #[test]
+    fn times_have_three_digits() {
+        let shown = [0, 999, 1_000, 99_940, 999_600, 1_500_000_000].map(time);
+        let expected = ["0 ns", "999 ns", "1.00 µs", "99.9 µs", "1.00 ms", "1.50 s"];
+        assert_eq!(shown, expected);
+    }
+}

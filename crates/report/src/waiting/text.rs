@@ -1,0 +1,228 @@
+//! Locks as text and as JSON.
+
+use super::locks::{Lock, Locks, Waiters};
+use super::places::{line, shown, time};
+use crate::{escape, harmless_json};
+use prof_profile::{Profile, TaskId};
+use serde::Serialize;
+use std::io;
+
+/// Columns that lines of text should not go beyond.
+const COLUMNS: usize = 80;
+/// Of these, what stands before the name of a lock.
+const HEAD: usize = 39;
+/// Stacks that are shown of a lock.
+const MOST_STACKS: usize = 3;
+
+/// Writes the locks as a table, each with where it was waited for.
+///
+/// # Errors
+/// If `out` cannot be written to.
+pub fn write_locks(profile: &Profile, locks: &Locks, out: &mut dyn io::Write) -> io::Result<()> {
+    let sum = |of: fn(&Lock) -> u64| locks.list.iter().map(of).sum::<u64>();
+    let (ns, waits) = (sum(|lock| lock.ns), sum(|lock| lock.waits));
+    let count = locks.list.len();
+    let futexes = if count == 1 { "futex" } else { "futexes" };
+    writeln!(
+        out,
+        "# {} waited in {waits} waits for {count} {futexes}",
+        time(ns)
+    )?;
+    if locks.unknown > 0 {
+        let ns = time(locks.unknown_ns);
+        writeln!(
+            out,
+            "# {ns} more in {} waits for futexes that are not known",
+            locks.unknown
+        )?;
+    }
+    if !locks.has_wakes {
+        writeln!(
+            out,
+            "# who ended the waits was not recorded (record --wakers)"
+        )?;
+    }
+    writeln!(out, "#\n#   Waited    Waits  Longest  Threads  Lock")?;
+    for lock in &locks.list {
+        writeln!(
+            out,
+            "\n{:>10} {:>8} {:>8} {:>8}  {}",
+            time(lock.ns),
+            lock.waits,
+            time(lock.longest),
+            lock.threads,
+            escape::terminal(&name(profile, lock)),
+        )?;
+        for waiters in lock.waiters.iter().take(MOST_STACKS) {
+            write_waiters(profile, lock.ns, waiters, out)?;
+        }
+        for releaser in lock.releasers.iter().take(MOST_STACKS) {
+            let who = releaser
+                .task
+                .map_or_else(|| "an interrupt".to_owned(), |task| thread(profile, task));
+            let percent = share(releaser.ns, lock.ns);
+            let head = format!("{percent:>9} % ended by {who} ");
+            let room = COLUMNS.saturating_sub(head.chars().count() + 3);
+            let at = match releaser.task {
+                Some(_) => format!("in {}", line(&shown(profile, releaser.stack), room)),
+                None => String::new(),
+            };
+            writeln!(out, "{}", format!("{head}{at}").trim_end())?;
+        }
+    }
+    Ok(())
+}
+
+fn write_waiters(
+    profile: &Profile,
+    all: u64,
+    waiters: &Waiters,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let percent = share(waiters.ns, all);
+    let head = format!("{percent:>9} % in ");
+    let room = COLUMNS.saturating_sub(head.chars().count());
+    writeln!(out, "{head}{}", line(&shown(profile, waiters.stack), room))
+}
+
+fn share(part: u64, all: u64) -> String {
+    format!("{:.1}", 100.0 * part as f64 / all.max(1) as f64)
+}
+
+/// A thread by name and id.
+pub(super) fn thread(profile: &Profile, task: TaskId) -> String {
+    let task = profile.task(task);
+    let name = escape::terminal(profile.name(task.comm)).into_owned();
+    format!("{name} ({})", task.tid)
+}
+
+/// What a lock is called: its kind, and the variable that holds it, or its
+/// address.
+fn name(profile: &Profile, lock: &Lock) -> String {
+    let kind = lock.kind.text();
+    let Some(futex) = profile.futexes.get(lock.futex.0 as usize) else {
+        return kind.to_owned();
+    };
+    match futex.variable {
+        Some(variable) => {
+            let name = profile.name(variable.name);
+            let dso = profile.name(profile.dso(variable.dso).short_name);
+            let offset = match variable.offset {
+                0 => String::new(),
+                offset => format!("+{offset:#x}"),
+            };
+            let short = format!("{kind} {name}{offset}");
+            let whole = format!("{short} in {dso}");
+            match HEAD + whole.chars().count() > COLUMNS {
+                true => short,
+                false => whole,
+            }
+        }
+        None => format!("{kind} at {:#x} (pid {})", futex.address.0, futex.pid),
+    }
+}
+
+/// Writes them as one object, `prof-locks-1`.
+///
+/// # Errors
+/// If `out` cannot be written to.
+pub fn write_locks_json(
+    profile: &Profile,
+    locks: &Locks,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let told = Told {
+        schema: "prof-locks-1",
+        has_wakers: locks.has_wakes,
+        unknown: Unknown {
+            wait_ns: locks.unknown_ns,
+            waits: locks.unknown,
+        },
+        locks: locks.list.iter().map(|lock| told(profile, lock)).collect(),
+    };
+    let mut out = out;
+    harmless_json::write(&told, &mut out)?;
+    out.write_all(b"\n")
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    schema: &'a str,
+    has_wakers: bool,
+    unknown: Unknown,
+    locks: Vec<ToldLock<'a>>,
+}
+
+#[derive(Serialize)]
+struct Unknown {
+    wait_ns: u64,
+    waits: u64,
+}
+
+#[derive(Serialize)]
+struct ToldLock<'a> {
+    kind: &'a str,
+    pid: i32,
+    address: u64,
+    variable: Option<&'a str>,
+    offset: Option<u64>,
+    dso: Option<&'a str>,
+    wait_ns: u64,
+    waits: u64,
+    longest_ns: u64,
+    threads: usize,
+    waiters: Vec<ToldStack<'a>>,
+    ended_by: Vec<ToldReleaser<'a>>,
+}
+
+#[derive(Serialize)]
+struct ToldStack<'a> {
+    wait_ns: u64,
+    waits: u64,
+    functions: &'a [String],
+}
+
+#[derive(Serialize)]
+struct ToldReleaser<'a> {
+    /// Null for an interrupt.
+    tid: Option<i32>,
+    comm: Option<&'a str>,
+    #[serde(flatten)]
+    stack: ToldStack<'a>,
+}
+
+fn told<'a>(profile: &'a Profile, lock: &'a Lock) -> ToldLock<'a> {
+    let futex = profile.futexes.get(lock.futex.0 as usize);
+    let variable = futex.and_then(|futex| futex.variable);
+    let waiters = lock.waiters.iter().map(|waiters| ToldStack {
+        wait_ns: waiters.ns,
+        waits: waiters.waits,
+        functions: &waiters.functions,
+    });
+    let releasers = lock.releasers.iter().map(|releaser| {
+        let task = releaser.task.map(|task| profile.task(task));
+        ToldReleaser {
+            tid: task.map(|task| task.tid),
+            comm: task.map(|task| profile.name(task.comm)),
+            stack: ToldStack {
+                wait_ns: releaser.ns,
+                waits: releaser.waits,
+                functions: &releaser.functions,
+            },
+        }
+    });
+    ToldLock {
+        kind: lock.kind.text(),
+        pid: futex.map_or(-1, |futex| futex.pid),
+        address: futex.map_or(0, |futex| futex.address.0),
+        variable: variable.map(|variable| profile.name(variable.name)),
+        offset: variable.map(|variable| variable.offset),
+        dso: variable.map(|variable| profile.name(profile.dso(variable.dso).path)),
+        wait_ns: lock.ns,
+        waits: lock.waits,
+        longest_ns: lock.longest,
+        threads: lock.threads,
+        waiters: waiters.collect(),
+        ended_by: releasers.collect(),
+    }
+}
