@@ -63,3 +63,32 @@ fn r21_with_little_address_space_all_commands_end_with_a_message() {
     println!("{done} answers, {told} messages");
     assert!(done > 0);
 }
+
+/// Names are a gift: without room for them the recording is told as always and
+/// the command's exit code passed on.
+#[test]
+fn r21_with_little_address_space_no_names_are_looked_up_unasked() {
+    let test = "r21_with_little_address_space_no_names_are_looked_up_unasked";
+    if !have(test, "bash") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = std::path::PathBuf::from(prof_command().get_program());
+    let limit = least() + 128 * 1024;
+    let script = format!(
+        "ulimit -v {limit}; exec {} record -g -e cpu-clock -o f.data \
+         sh -c 'i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; exit 4'",
+        program.display()
+    );
+    let mut bash = Command::new("bash");
+    let bash = bash.args(["-c", &script]).current_dir(folder.path());
+    let output = bash.env_remove("PROF_EMBED_MS").output();
+    let output = output.expect("bash starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(
+        said.contains("no names are in the file: the address space"),
+        "{said}"
+    );
+    assert!(said.contains(" samples, "), "{said}");
+}

@@ -178,6 +178,35 @@ fn r08_a_file_size_limit_ends_the_recording_not_the_command() {
 }
 
 #[test]
+fn r08_a_file_size_limit_is_an_error_of_every_command_that_writes() {
+    let recording = crate::oracle::fixture("recordings/local/perf6.1-deleted.data");
+    let folder = tempfile::tempdir().expect("a folder");
+    for command in [
+        "flamegraph -o x.svg",
+        "export --format firefox -o x.json",
+        "archive -o x.zst",
+        "script > x.txt",
+    ] {
+        let program = env!("CARGO_BIN_EXE_prof");
+        let (command, target) = command.split_once(" > ").unwrap_or((command, "/dev/null"));
+        let recording = recording.display();
+        let script = format!("ulimit -f 1; exec {program} {command} -i {recording} > {target}");
+        let mut bash = Command::new("bash");
+        let bash = bash.args(["-c", &script]).current_dir(folder.path());
+        let finished: Finished = bash.output().expect("bash starts").into();
+        assert_eq!(finished.code, 1, "{command}: {}", finished.stderr);
+        let told = finished.stderr.contains("File too large");
+        assert!(told, "{command}: {}", finished.stderr);
+    }
+    // Nothing half written, but what the shell had opened itself.
+    let left = std::fs::read_dir(folder.path()).expect("it is there");
+    let left: Vec<_> = left
+        .map(|entry| entry.expect("a file").file_name())
+        .collect();
+    assert_eq!(left, ["x.txt"]);
+}
+
+#[test]
 fn r08_a_closed_pipe_and_a_full_disk_end_the_recording_with_one_line() {
     let run = |line: &str| -> Finished {
         let prof = env!("CARGO_BIN_EXE_prof");

@@ -42,6 +42,10 @@ const SHARE: u64 = 10;
 /// ... or this many bytes, if that is more: names and code of a short recording
 /// may be larger than it.
 const LEAST: u64 = 1 << 20;
+/// Where no more of the address space is left than this, in bytes, names are not
+/// looked up unasked: without memory the process would end there and not tell
+/// what it recorded.
+pub(crate) const ADDRESS_SPACE: u64 = 1 << 30;
 /// Functions of an event whose code is kept.
 const HOTTEST: usize = 10;
 /// And those with this share of the weight, percent.

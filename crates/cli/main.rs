@@ -48,7 +48,7 @@ mod whose;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use outcome::Outcome;
-use prof_sys::{out_of_memory, shrunk};
+use prof_sys::{out_of_memory, shrunk, signal};
 use std::ffi::OsString;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
@@ -118,6 +118,7 @@ fn main() -> ExitCode {
     // Without these such faults still end the process, only without a word.
     let _ = out_of_memory::explain();
     let _ = shrunk::explain();
+    let _ = signal::outlive_size_limits();
     // Usage errors exit 2 and help exits 0, both by clap.
     let arguments = attached::with_signs(&Cli::command(), std::env::args_os().collect());
     let cli =

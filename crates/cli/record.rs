@@ -21,6 +21,7 @@ use prof_record::options::{
 use prof_record::output::Destination;
 use prof_record::{EndedBy, Finished, RecordError, WAKING, WaitOptions};
 use prof_sys::Identity;
+use prof_sys::limits::address_space_left;
 use prof_sys::process::Ended;
 use refused::OfRecord;
 use std::ffi::OsString;
@@ -354,6 +355,12 @@ fn embed_names(args: &Args, notices: &mut dyn FnMut(&str)) {
         texts: args.embed.unwrap_or_default(),
         limit: Some(limit),
     };
+    if address_space_left().is_some_and(|left| left < embed::ADDRESS_SPACE) {
+        return notices(
+            "no names are in the file: the address space is limited (ulimit -v)\n  \
+             prof archive adds them",
+        );
+    }
     let input = Input::of_file(args.output.clone());
     match embed::embed(&input, &args.output, wish) {
         Ok(Embedded::All | Embedded::Parts(_)) => {}

@@ -65,6 +65,15 @@ pub enum Disposition {
     Ignore,
 }
 
+/// From now on a write beyond the limit of file sizes is an error of that write
+/// (`EFBIG`), which can be told, and not the end of the process.
+///
+/// # Errors
+/// None that a kernel was seen to give.
+pub fn outlive_size_limits() -> io::Result<()> {
+    set_disposition(libc::SIGXFSZ, Disposition::Ignore)
+}
+
 /// Sets what `signal` does in this process; `EINVAL` for KILL and STOP.
 pub fn set_disposition(signal: i32, disposition: Disposition) -> io::Result<()> {
     let handler = match disposition {

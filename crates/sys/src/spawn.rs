@@ -132,7 +132,8 @@ pub struct Launched {
 impl Launched {
     /// Forks. `arguments` begins with the program, which is looked for in
     /// `PATH` unless it has a slash. `changed` are the signals whose
-    /// dispositions we change for ourselves.
+    /// dispositions we change for ourselves, beside that of
+    /// [`signal::outlive_size_limits`].
     pub fn fork(arguments: &[OsString], changed: SignalSet) -> Result<Self, ExecError> {
         Self::fork_as(arguments, changed, None, &Surroundings::default())
     }
@@ -321,7 +322,7 @@ impl Plan<'_> {
     /// Gives back what the process was started with. Nothing here can be
     /// reported; an exec follows anyway.
     fn restore(&self) {
-        for signal in self.changed.iter() {
+        for signal in self.changed.iter().chain([libc::SIGXFSZ]) {
             let disposition = if self.inherited.ignored.has(signal) {
                 Disposition::Ignore
             } else {
