@@ -132,8 +132,8 @@ pub struct Launched {
 impl Launched {
     /// Forks. `arguments` begins with the program, which is looked for in
     /// `PATH` unless it has a slash. `changed` are the signals whose
-    /// dispositions we change for ourselves, beside that of
-    /// [`signal::outlive_size_limits`].
+    /// dispositions we change for ourselves, beside SIGPIPE, which Rust's
+    /// start-up ignores, and that of [`signal::outlive_size_limits`].
     pub fn fork(arguments: &[OsString], changed: SignalSet) -> Result<Self, ExecError> {
         Self::fork_as(arguments, changed, None, &Surroundings::default())
     }
@@ -322,7 +322,8 @@ impl Plan<'_> {
     /// Gives back what the process was started with. Nothing here can be
     /// reported; an exec follows anyway.
     fn restore(&self) {
-        for signal in self.changed.iter().chain([libc::SIGXFSZ]) {
+        let of_everybody = [libc::SIGPIPE, libc::SIGXFSZ];
+        for signal in self.changed.iter().chain(of_everybody) {
             let disposition = if self.inherited.ignored.has(signal) {
                 Disposition::Ignore
             } else {
@@ -358,14 +359,14 @@ fn become_user(user: &Identity) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{ExecError, Launched};
+    use super::{ExecError, Inherited, Launched};
     use crate::process::{Ended, Wait};
     use crate::signal::SignalSet;
     use std::ffi::OsString;
 
     fn fork(arguments: &[&str]) -> Result<Launched, ExecError> {
         let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-        Launched::fork(&arguments, SignalSet::of(&[libc::SIGPIPE]))
+        Launched::fork(&arguments, SignalSet::of(&[]))
     }
 
     #[test]
@@ -453,6 +454,7 @@ mod tests {
     #[test]
     fn the_program_sees_our_signals_and_descriptors_as_they_were() {
         crate::signal::block(SignalSet::of(&[libc::SIGWINCH]));
+        crate::signal::outlive_size_limits().expect("a signal's number");
         let script = "grep -E 'SigBlk|SigIgn' /proc/self/status; ls -l /proc/self/fd";
         let direct = std::process::Command::new("sh")
             .args(["-c", "true"])
@@ -469,6 +471,10 @@ mod tests {
         );
         let seen = std::fs::read_to_string(seen).expect("written");
         assert!(seen.contains("SigBlk:\t0000000000000000"), "{seen}");
+        let ignored = Inherited::at_start().ignored;
+        let ignored = (1..32).filter(|&signal| ignored.has(signal));
+        let ignored: u64 = ignored.map(|signal| 1 << (signal - 1)).sum();
+        assert!(seen.contains(&format!("SigIgn:\t{ignored:016x}")), "{seen}");
         assert!(!seen.contains("anon_inode"), "{seen}");
     }
 }
