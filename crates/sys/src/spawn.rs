@@ -474,7 +474,10 @@ mod tests {
         let ignored = Inherited::at_start().ignored;
         let ignored = (1..32).filter(|&signal| ignored.has(signal));
         let ignored: u64 = ignored.map(|signal| 1 << (signal - 1)).sum();
-        assert!(seen.contains(&format!("SigIgn:\t{ignored:016x}")), "{seen}");
+        let line = seen.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let found = u64::from_str_radix(line.expect("a mask").trim(), 16).expect("hex");
+        // Beyond these are signals that the C library keeps for itself.
+        assert_eq!(found & 0x7fff_ffff, ignored, "{seen}");
         assert!(!seen.contains("anon_inode"), "{seen}");
     }
 }
