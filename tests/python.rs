@@ -2,7 +2,9 @@
 //! against a program whose functions know their callers.
 
 use crate::oracle::{have, prof, prof_command, scratch};
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 /// Whether the first function of `ring.py` calls the second.
 fn calls(caller: &str, callee: &str) -> bool {
@@ -37,36 +39,34 @@ fn functions(sample: &str) -> Vec<Option<&str>> {
     functions
 }
 
-#[test]
-fn python_functions_stand_between_the_interpreters_frames_in_order() {
-    let test = "python-ring";
-    if !have(test, "python3") {
-        return;
-    }
+/// The stacks of a recording of `ring.py`.
+fn recorded(test: &str, options: &[&str]) -> String {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/programs/ring.py");
     let data = scratch().join(format!("{test}.data"));
+    // The shell tells which process it becomes.
     let recorded = prof_command()
         .args(["record", "-q", "-g", "-F", "999", "-e", "cpu-clock:u", "-o"])
         .arg(&data)
-        .args(["--", "python3"])
+        .args(["--", "sh", "-c", "echo $$; exec python3 \"$@\"", "sh"])
+        .args(options)
         .arg(&program)
-        .arg("2")
+        .arg("1.5")
         .output()
         .expect("prof starts");
     assert!(recorded.status.success(), "{recorded:?}");
     let data = data.to_str().expect("UTF-8");
-    let fields = [
-        "script",
-        "--max-stack",
-        "2000",
-        "-F",
-        "comm,ip,sym",
-        "-i",
-        data,
-    ];
-    let script = prof(&fields).succeeded("script");
+    let fields = ["-F", "comm,ip,sym", "--max-stack", "2000", "-i", data];
+    let script = prof(&[&["script"], &fields[..]].concat()).succeeded("script");
+    let pid = String::from_utf8_lossy(&recorded.stdout);
+    let _ = fs::remove_file(format!("/tmp/perf-{}.map", pid.trim()));
+    script.text()
+}
+
+/// How many stacks have all of their functions; fails where one is called by
+/// another than its caller.
+fn known(script: &str) -> usize {
     let (mut known, mut wrong) = (0, Vec::new());
-    for sample in script.text().split("\n\n") {
+    for sample in script.split("\n\n") {
         let functions = functions(sample);
         known += usize::from(functions.len() > 1 && functions.iter().all(Option::is_some));
         for pair in functions.windows(2) {
@@ -78,5 +78,32 @@ fn python_functions_stand_between_the_interpreters_frames_in_order() {
         }
     }
     assert_eq!(wrong, []);
+    known
+}
+
+#[test]
+fn python_functions_stand_between_the_interpreters_frames_in_order() {
+    let test = "python-ring";
+    if !have(test, "python3") {
+        return;
+    }
+    let known = known(&recorded(test, &[]));
     println!("{known} stacks with all of their functions");
+}
+
+/// With `-X perf` each function has a trampoline, which the perf map names.
+#[test]
+fn python_functions_that_a_perf_map_names_are_there_once() {
+    let test = "python-map";
+    if !have(test, "python3") {
+        return;
+    }
+    let has_option = Command::new("python3")
+        .args(["-c", "import sys; sys.exit(sys.version_info < (3, 12))"])
+        .status();
+    if !has_option.expect("python3 starts").success() {
+        println!("{test}: skipped: python3 is older than 3.12");
+        return;
+    }
+    assert!(known(&recorded(test, &["-X", "perf"])) > 10);
 }

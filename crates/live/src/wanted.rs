@@ -25,7 +25,7 @@ pub(super) struct Wanted {
 }
 
 /// Memory besides the stack that tells what a thread runs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Also {
     ranges: Vec<Range<u64>>,
     /// Places that were missing lately.
@@ -60,19 +60,25 @@ impl Wanted {
         of.need.count(is_whole);
     }
 
-    /// From a drain on, these ranges of a thread are of use, and these places.
-    pub(super) fn also(
-        &mut self,
-        (tid, now): (i32, u64),
-        ranges: Vec<Range<u64>>,
-        places: Vec<Range<u64>>,
-    ) {
-        let also = self.also.entry(tid).or_insert(Also {
-            ranges: Vec::new(),
-            places: VecDeque::new(),
-            until: 0,
-        });
+    /// Whether it was said in this drain already what else is of use of a
+    /// thread.
+    pub(super) fn knows_also(&self, (tid, now): (i32, u64)) -> bool {
+        let also = self.also.get(&tid);
+        also.is_some_and(|also| also.until == now + WANTED)
+    }
+
+    /// From a drain on, these ranges of a thread are of use besides its stack.
+    pub(super) fn also(&mut self, (tid, now): (i32, u64), ranges: Vec<Range<u64>>) {
+        let also = self.also.entry(tid).or_default();
         also.ranges = ranges;
+        also.until = now + WANTED;
+    }
+
+    /// These places of a thread were missing.
+    pub(super) fn missing(&mut self, tid: i32, places: Vec<Range<u64>>) {
+        let Some(also) = self.also.get_mut(&tid) else {
+            return;
+        };
         for place in places {
             if !also.places.contains(&place) {
                 also.places.push_back(place);
@@ -80,7 +86,6 @@ impl Wanted {
         }
         let surplus = also.places.len().saturating_sub(MOST_PLACES);
         also.places.drain(..surplus);
-        also.until = now + WANTED;
     }
 
     /// What is to be read from drain `now` on.

@@ -134,6 +134,11 @@ impl Names {
         told
     }
 
+    /// Whether a process whose mappings have this version writes a perf map.
+    pub(super) fn has_map(&mut self, process: (i32, u64)) -> bool {
+        self.told(process).has_map
+    }
+
     /// Tells a range unless that was done.
     fn tell(&mut self, process: (i32, u64), range: Range<u64>, (runtime, name): (&str, &str)) {
         let told = self.told(process);
@@ -241,7 +246,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
                 }
                 continue;
             }
-            if self.names.told(process).has_map {
+            if self.names.has_map(process) {
                 continue;
             }
             if let (RuntimeCode::Compiled { start, end, .. }, Method::Is(method)) = (code, method) {

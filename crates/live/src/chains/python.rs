@@ -11,7 +11,6 @@ use crate::memory::{Copied, TargetMemory};
 use crate::processes::Processes;
 use crate::stacks::OpenFile;
 use prof_runtimes::Memory;
-use std::ops::Range;
 
 /// What names of mappings begin with that are those of Python functions.
 const PYTHON: &str = "[python] ";
@@ -61,7 +60,16 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         let mut merged = Vec::with_capacity(out.len() + 64);
         let mut rest = out.as_slice();
         let (mut taken, mut proven_now) = (0, None);
-        for (index, part) in at.into_iter().zip(parts) {
+        let has_map = self.names.has_map(process);
+        for (index, mut part) in at.into_iter().zip(parts) {
+            // The perf map names the trampoline of `-X perf` by which the
+            // function was entered.
+            if let Some(caller) = frames.get(index + 1)
+                && has_map
+                && self.stacks.is_made((processes, pid), caller.pc)
+            {
+                part.pop();
+            }
             // The chain up to the interpreter's frame.
             let count = (index + 1).saturating_sub(taken).min(rest.len());
             let (inner, outer) = rest.split_at(count);
@@ -109,15 +117,13 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         let mut missing = Vec::new();
         let mut then = Then(sample.copied());
         let parts = python.functions(thread, &mut then, &mut missing);
-        let ranges = python.ranges(thread, &mut memory)?;
-        self.wanted
-            .also((sample.tid, self.drain), ranges, elsewhere(missing));
+        let now = (sample.tid, self.drain);
+        if !self.wanted.knows_also(now) {
+            self.wanted.also(now, python.ranges(thread, &mut memory)?);
+        }
+        missing.truncate(MOST_ELSEWHERE);
+        self.wanted.missing(sample.tid, missing);
         let parts = parts.filter(|parts| parts.len() == at.len())?;
         Some((at, parts))
     }
-}
-
-fn elsewhere(mut missing: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    missing.truncate(MOST_ELSEWHERE);
-    missing
 }

@@ -146,6 +146,11 @@ impl<F: OpenFile> StackUnwinder<F> {
         unwinder.step(cursor, &mut process)
     }
 
+    /// Whether the code at an address was made at run time.
+    pub(crate) fn is_made(&mut self, (processes, pid): (&Processes, i32), pc: u64) -> bool {
+        self.places.find(processes, pid, Avma(pc)) == Place::Anonymous
+    }
+
     /// The unwinder, and the process it works on.
     pub(crate) fn at<'a, B: Beyond>(
         &'a mut self,

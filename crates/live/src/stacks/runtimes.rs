@@ -56,8 +56,9 @@ struct Known {
 #[derive(Debug, Default)]
 struct Function {
     identity: [u64; CPython::IDENTITY],
-    /// The drain in which that was read first.
+    /// The drain in which that was read first, and the latest in which it was.
     since: u64,
+    seen: u64,
     name: Option<Box<str>>,
 }
 
@@ -106,14 +107,19 @@ impl Runtimes {
         if known.functions.len() >= MAX_CODES {
             known.functions.clear();
         }
-        let identity = python.identity(code, memory)?;
         let found = known.functions.entry(code).or_default();
-        if found.identity != identity {
-            *found = Function {
-                identity,
-                since: drain,
-                name: python.name(code, memory).map(String::into_boxed_str),
-            };
+        // What is there now is as new to all samples of a drain.
+        if found.seen != drain {
+            let identity = python.identity(code, memory)?;
+            if found.identity != identity {
+                *found = Function {
+                    identity,
+                    since: drain,
+                    seen: drain,
+                    name: python.name(code, memory).map(String::into_boxed_str),
+                };
+            }
+            found.seen = drain;
         }
         found.name.as_deref().filter(|_| found.since < drain)
     }
