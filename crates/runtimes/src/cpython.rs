@@ -20,7 +20,7 @@ use crate::elf::Exports;
 use crate::memory::{Memory, int, slice, word};
 use std::ops::Range;
 
-/// Most interpreters, threads and frames that are looked at.
+/// Most interpreters, threads of all of them, and frames that are looked at.
 const MAX_INTERPRETERS: usize = 16;
 const MAX_THREADS: usize = 4096;
 const MAX_FRAMES: usize = 4096;
@@ -166,12 +166,11 @@ impl CPython {
     pub fn thread(&self, tid: i32, memory: &mut impl Memory) -> Option<u64> {
         let layout = &self.layout;
         let mut interpreter = word(memory, self.interpreters)?;
+        let mut left = MAX_THREADS;
         for _ in 0..MAX_INTERPRETERS {
             let mut thread = word(memory, interpreter.checked_add(layout.threads)?)?;
-            for _ in 0..MAX_THREADS {
-                if thread == 0 {
-                    break;
-                }
+            while thread != 0 {
+                left = left.checked_sub(1)?;
                 let id = word(memory, thread.checked_add(layout.native_id)?)?;
                 if i32::try_from(id) == Ok(tid) {
                     return Some(thread);
@@ -312,7 +311,7 @@ impl CPython {
 
 #[cfg(test)]
 mod tests {
-    use super::{CPython, V3_11, V3_12};
+    use super::{CPython, V3_11, V3_12, V3_13};
     use crate::memory::tests::Image;
 
     /// A frame whose code, callers' frame and last fields are these.
@@ -341,6 +340,16 @@ mod tests {
             interpreters: 0,
             code_type: 0,
             eval: 0..0,
+        }
+    }
+
+    impl CPython {
+        /// One of each version, whose interpreters are listed at an address.
+        pub(crate) fn of_each_layout(interpreters: u64) -> [Self; 3] {
+            [V3_11, V3_12, V3_13].map(|layout| Self {
+                interpreters,
+                ..python(layout)
+            })
         }
     }
 

@@ -98,8 +98,9 @@ impl Exports {
                 let symbol = self.symbols.checked_add(u64::from(number) * 24)?;
                 let at = self.names.checked_add(int(memory, symbol)?.into())?;
                 if text(memory, at).as_deref() == Some(name) {
-                    let at = self.bias.wrapping_add(word(memory, symbol + 8)?);
-                    return Some((at, word(memory, symbol + 16)?));
+                    let value = word(memory, symbol.checked_add(8)?)?;
+                    let size = word(memory, symbol.checked_add(16)?)?;
+                    return Some((self.bias.wrapping_add(value), size));
                 }
             }
             if found & 1 == 1 {
@@ -114,6 +115,19 @@ impl Exports {
 mod tests {
     use super::Exports;
     use crate::Memory;
+
+    impl Exports {
+        /// Tables at addresses that the memory itself tells.
+        pub(crate) fn anywhere(seed: u64, memory: &mut impl Memory) -> Option<Self> {
+            let mut at = |at: u64| crate::memory::word(memory, at.wrapping_mul(seed));
+            Some(Self {
+                bias: at(8)?,
+                names: at(16)?,
+                symbols: at(24)?,
+                hash: at(32)?,
+            })
+        }
+    }
 
     /// The memory of the test itself.
     struct Own(std::fs::File);

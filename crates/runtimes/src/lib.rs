@@ -25,6 +25,8 @@
 
 mod cpython;
 mod elf;
+#[cfg(test)]
+mod hostile;
 mod hotspot;
 mod memory;
 

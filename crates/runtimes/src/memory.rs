@@ -54,13 +54,17 @@ pub(crate) fn text(memory: &mut impl Memory, at: u64) -> Option<String> {
 
 /// Bytes read at once.
 const PAGE: u64 = 4096;
-/// Most pages that are kept.
+/// Most pages that are kept, and that are read: no runtime's tables have as
+/// many.
 const MAX_PAGES: usize = 1024;
+const MAX_READ: usize = 8 * MAX_PAGES;
 
 /// Memory of which each page is read once: for tables with many texts.
 pub(crate) struct Pages<'a, M> {
     memory: &'a mut M,
     pages: FxHashMap<u64, Vec<u8>>,
+    /// Pages that may still be read.
+    left: usize,
 }
 
 impl<'a, M: Memory> Pages<'a, M> {
@@ -68,6 +72,7 @@ impl<'a, M: Memory> Pages<'a, M> {
         Self {
             memory,
             pages: FxHashMap::default(),
+            left: MAX_READ,
         }
     }
 }
@@ -83,8 +88,12 @@ impl<M: Memory> Memory for Pages<'_, M> {
                 self.pages.clear();
             }
             let start = at - at % PAGE;
-            let memory = &mut self.memory;
+            if self.left == 0 {
+                break;
+            }
+            let (memory, left) = (&mut self.memory, &mut self.left);
             let page = self.pages.entry(start).or_insert_with(|| {
+                *left -= 1;
                 let mut page = vec![0; PAGE as usize];
                 let got = memory.read(start, &mut page);
                 page.truncate(got);
