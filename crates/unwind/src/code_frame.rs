@@ -6,11 +6,15 @@
 //! way through it is followed with how much it has pushed, until it comes to
 //! the place of interest. Only x86.
 
+mod pads;
+
 use crate::Machine;
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register,
 };
 use rustc_hash::FxHashSet;
+
+pub(crate) use pads::in_pad;
 
 /// Instructions looked at for one place.
 const MAX_INSTRUCTIONS: usize = 4096;
@@ -147,13 +151,7 @@ fn find(
     wanted: Wanted,
     read: &mut impl ReadCode,
 ) -> Option<State> {
-    let mut open = vec![State {
-        at: entry,
-        depth: Some(0),
-        fp: Fp::Callers,
-        saved: None,
-        behind_call: false,
-    }];
+    let mut open = vec![State::entered(entry)];
     let mut seen = FxHashSet::default();
     while let Some(state) = open.pop() {
         if wanted == Wanted::Exact(state.at) {
@@ -191,13 +189,7 @@ fn find(
 /// The frame at `pc` if only pops and a return follow: certain without
 /// knowing the function.
 pub(crate) fn epilogue(machine: Machine, pc: u64, read: &mut impl ReadCode) -> Option<CodeFrame> {
-    let mut state = State {
-        at: pc,
-        depth: Some(0),
-        fp: Fp::Callers,
-        saved: None,
-        behind_call: false,
-    };
+    let mut state = State::entered(pc);
     // Depths count from the pc here: what is freed makes them negative.
     let mut popped_fp = None;
     for _ in 0..MAX_EPILOGUE {
@@ -361,6 +353,17 @@ fn dwarf(register: Register) -> Option<u8> {
 }
 
 impl State {
+    /// That of a function at its first instruction.
+    fn entered(at: u64) -> Self {
+        Self {
+            at,
+            depth: Some(0),
+            fp: Fp::Callers,
+            saved: None,
+            behind_call: false,
+        }
+    }
+
     fn frame(&self) -> Option<CodeFrame> {
         let return_address = match (self.depth, self.fp) {
             // Not where the return address has been taken off.

@@ -78,7 +78,8 @@ pub(crate) fn in_known_function(
     };
     let (machine, wanted) = (frame.machine(), frame.wanted());
     let module = frame.unwinder.modules.get_mut(id)?;
-    let found = module.code_frame(start, wanted, machine)?;
+    let found = module.code_frame(start, wanted, machine);
+    let found = found.or_else(|| module.pad_frame(start, wanted, machine))?;
     let caller = frame.caller_at(&found, process)?;
     let before = frame.call_before(&caller.registers, process)?;
     before.is_call().then_some(caller)

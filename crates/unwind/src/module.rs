@@ -57,6 +57,8 @@ pub struct Module {
     latest: (u64, (Rules, u64)),
     /// By function and place in it: frames found in the code.
     code_frames: FxHashMap<(u64, Wanted), Option<CodeFrame>>,
+    /// The same of landing pads.
+    pad_frames: FxHashMap<(u64, Wanted), Option<CodeFrame>>,
     /// By start: functions that install the context of a landing pad.
     eh_returns: FxHashMap<u64, Option<EhReturn>>,
 }
@@ -78,6 +80,7 @@ impl Module {
             rules: FxHashMap::default(),
             latest: (u64::MAX, (Rules::Nothing, 0)),
             code_frames: FxHashMap::default(),
+            pad_frames: FxHashMap::default(),
             eh_returns: FxHashMap::default(),
         })
     }
@@ -90,6 +93,7 @@ impl Module {
         }
         let rows = self.rows.capacity() * 2 * size_of::<Row>();
         let found = entries(&self.rules) + entries(&self.code_frames) + entries(&self.eh_returns);
+        let found = found + entries(&self.pad_frames);
         self.image.held_bytes() + self.tables.held_bytes() + rows + found
     }
 
@@ -132,6 +136,26 @@ impl Module {
     /// Whether a linkage stub is at an address.
     pub(crate) fn is_stub(&self, at: Svma) -> bool {
         self.image.plts.iter().any(|plt| plt.contains(&at.0))
+    }
+
+    /// The frame at a place in a landing pad of the function at `entry`, by the
+    /// function's code.
+    pub(crate) fn pad_frame(
+        &mut self,
+        entry: Svma,
+        wanted: Wanted,
+        machine: Machine,
+    ) -> Option<CodeFrame> {
+        if self.pad_frames.len() >= MAX_CACHED {
+            self.pad_frames.clear();
+        }
+        let image = &self.image;
+        let mut read = |at: u64, out: &mut [u8]| image.read_svma_up_to(at, out);
+        let find = || code_frame::in_pad(machine, entry.0, wanted, &mut read);
+        *self
+            .pad_frames
+            .entry((entry.0, wanted))
+            .or_insert_with(find)
     }
 
     /// The frame at a place, by the code of the function at `entry`.
