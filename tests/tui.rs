@@ -2,6 +2,7 @@
 //! and a terminal that is given back whatever happens.
 
 pub(crate) mod terminal;
+mod two;
 mod views;
 
 use crate::oracle::{have, prof_command};

@@ -17,6 +17,7 @@ use crate::pager::{Pager, fitted, paged_within, text_columns};
 use crate::progress::{ProgressLine, Stage};
 use crate::recording::Input;
 use crate::refused::Refused;
+use crate::runs::input;
 use crate::switching::SwitchArgs;
 use anyhow::Context;
 use filters::Filters;
@@ -106,6 +107,7 @@ Examples:
   prof report --no-children -s sym       functions by their own cost
   prof report -s dso --percent-limit 1   dsos above 1 %
   prof report --branch-history           how the code got there (record -b)
+  prof report --diff old.data new.data   what changed, in a terminal
   prof report --json > report.json       for a program
   prof report --html report.html         a page to send";
 
@@ -117,6 +119,7 @@ Examples:
   prof report --no-children -s sym       functions by their own cost
   prof report -s dso --percent-limit 1   dsos above 1 %
   prof report --branch-history           how the code got there (record -b)
+  prof report --diff old.data new.data   what changed, in a terminal
   prof report --json > report.json       for a program
 
 --json writes one object. Names stay as they are from version to version, new
@@ -291,9 +294,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         return show_records(args);
     }
     let is_terminal = io::stdout().is_terminal();
+    if let ([before, after], true) = (args.form.diff.as_slice(), is_terminal || args.form.tui) {
+        let inputs = [before, after].map(|path| input(path, args.input.force));
+        return crate::tui::run_two(inputs, &args.names, &args.form.look);
+    }
     if args.form.tui || (is_terminal && !args.has_form()) {
         let input = args.clock.of(&args.input);
         return crate::tui::run(&input, &args.names, &args.form.look, None);
+    }
+    if !args.form.diff.is_empty() {
+        return Err(usage(
+            "--diff opens the terminal UI, and stdout is no terminal\n  try: prof diff BEFORE AFTER",
+        ));
     }
     let started = Instant::now();
     let Loaded {

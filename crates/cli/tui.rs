@@ -7,6 +7,7 @@ use crate::recording::Input;
 use anyhow::Context;
 use prof_listing::code_files::FileCode;
 use prof_perfdata::Reader;
+use prof_profile::Profile;
 use prof_resolve::Phase;
 use prof_symbolize::{Detail, Symbolizer};
 use prof_sys::terminal::FaultGuard;
@@ -71,17 +72,9 @@ pub(crate) fn run(
     if input.is_file() {
         prof_resolve::take_embedded(&input.open()?, &code_names);
     }
-    let (look, asks_background) = look.look();
     let options = Options {
-        title: input.name(),
-        look,
-        asks_background,
-        mouse: Mouse::On,
-        editor: ["VISUAL", "EDITOR"]
-            .iter()
-            .find_map(|name| std::env::var(name).ok()),
         function: function.map(str::to_string),
-        home: std::env::var("HOME").ok(),
+        ..options(input.name(), look)
     };
     let (updates, updated) = mpsc::channel();
     let read = Arc::new(Mutex::new(None));
@@ -109,6 +102,121 @@ pub(crate) fn run(
     // What is damaged is said when the screen is the user's again.
     let reader = read.lock().unwrap_or_else(PoisonError::into_inner).take();
     Ok(reader.map_or(Outcome::Done, |reader| input.say_damages(&reader)))
+}
+
+/// How a session is that shows what `title` names.
+fn options(title: String, look: &LookOptions) -> Options {
+    let (look, asks_background) = look.look();
+    Options {
+        title,
+        look,
+        asks_background,
+        mouse: Mouse::On,
+        is_of_two: false,
+        editor: ["VISUAL", "EDITOR"]
+            .iter()
+            .find_map(|name| std::env::var(name).ok()),
+        function: None,
+        home: std::env::var("HOME").ok(),
+    }
+}
+
+/// Runs a session on the recordings before and after a change.
+///
+/// # Errors
+/// If a recording or the terminal cannot be used.
+pub(crate) fn run_two(
+    inputs: [Input; 2],
+    names: &NameOptions,
+    look: &LookOptions,
+) -> anyhow::Result<Outcome> {
+    // Mistakes are told before the screen changes.
+    let code_names = names.symbolizer();
+    for input in inputs.iter().rev() {
+        let reader = input.open()?;
+        prof_resolve::take_embedded(&reader, &code_names);
+    }
+    let [before, after] = inputs.each_ref().map(Input::name);
+    let options = Options {
+        is_of_two: true,
+        ..options(format!("{before} and {after}"), look)
+    };
+    let (updates, updated) = mpsc::channel();
+    let read = Arc::new(Mutex::new(Vec::new()));
+    let loader = PairLoader {
+        inputs: inputs.clone(),
+        detail: names.detail(),
+        read: Arc::clone(&read),
+        updates,
+    };
+    let symbolizers = [names.symbolizer(), names.symbolizer()];
+    thread::Builder::new()
+        .name("load".into())
+        .spawn(move || loader.run(&symbolizers))
+        .context("cannot start a thread")?;
+    let guard = FaultGuard::install();
+    let code = FileCode::new(Arc::new(code_names));
+    prof_tui::run(updated, Box::new(code), &options)?;
+    drop(guard);
+    let readers = std::mem::take(&mut *read.lock().unwrap_or_else(PoisonError::into_inner));
+    let said = inputs.iter().zip(&readers);
+    let said: Vec<Outcome> = said
+        .map(|(input, reader)| input.say_damages(reader))
+        .collect();
+    let is_damaged = |outcome: &Outcome| *outcome != Outcome::Done;
+    Ok(said.into_iter().find(is_damaged).unwrap_or(Outcome::Done))
+}
+
+/// Loads two recordings while the session runs.
+struct PairLoader {
+    inputs: [Input; 2],
+    detail: Detail,
+    /// The readers, when they have come to their ends.
+    read: Arc<Mutex<Vec<Reader>>>,
+    updates: Sender<Update>,
+}
+
+impl PairLoader {
+    fn run(&self, symbolizers: &[Symbolizer; 2]) {
+        let update = match self.both(symbolizers) {
+            Ok(profile) => Update::Profile(Arc::new(profile)),
+            Err(error) => Update::Failed(format!("{error:#}")),
+        };
+        // A session that has ended needs no data.
+        let _ = self.updates.send(update);
+    }
+
+    fn both(&self, symbolizers: &[Symbolizer; 2]) -> anyhow::Result<Profile> {
+        let mut profiles = Vec::new();
+        for (input, symbolizer) in self.inputs.iter().zip(symbolizers) {
+            let teller = teller(&self.updates, format!("{}: ", input.name()));
+            let (profile, reader) = input.resolve(symbolizer, self.detail, &teller)?;
+            let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+            read.push(reader);
+            profiles.push(profile);
+        }
+        let names = self.inputs.each_ref().map(Input::name);
+        let names = names.each_ref().map(String::as_str);
+        match profiles.as_slice() {
+            [before, after] => Ok(prof_compare::both(names, before, after)?),
+            _ => unreachable!("two recordings were read"),
+        }
+    }
+}
+
+/// Tells the session how far loading has come; `aim` is what for.
+fn teller(updates: &Sender<Update>, aim: String) -> Teller {
+    let updates = updates.clone();
+    let mut told = String::new();
+    let begin = Stage::Loading(Phase::Reading);
+    Teller::start(begin, Duration::ZERO, move |account| {
+        let words = format!("{aim}{}", account.words(Instant::now()));
+        if words != told {
+            // A session that has ended needs no news.
+            let _ = updates.send(Update::Progress(words.clone()));
+            told = words;
+        }
+    })
 }
 
 /// Recordings larger than this many bytes are glanced at first.
@@ -184,7 +292,7 @@ impl Loader {
     /// Shows what can be read at once of a large recording. Without marks in
     /// the recording nothing is in order before its end.
     fn glance(&self, symbolizer: &Symbolizer) -> Shown {
-        let teller = self.teller("");
+        let teller = teller(&self.updates, String::new());
         let glanced = self
             .input
             .resolve_for(Some(GLANCE), symbolizer, Detail::Symbol, &teller);
@@ -204,7 +312,7 @@ impl Loader {
     /// Loads what is then to be passed on; `aim` is what for, if something
     /// else is shown already.
     fn load(&self, symbolizer: &Symbolizer, detail: Detail, aim: &'static str) -> Update {
-        let teller = self.teller(aim);
+        let teller = teller(&self.updates, aim.to_owned());
         match self.input.resolve(symbolizer, detail, &teller) {
             Ok((profile, reader)) => {
                 *self.read.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
@@ -212,21 +320,6 @@ impl Loader {
             }
             Err(error) => Update::Failed(format!("{error:#}")),
         }
-    }
-
-    /// Tells the session how far loading has come.
-    fn teller(&self, aim: &'static str) -> Teller {
-        let updates = self.updates.clone();
-        let mut told = String::new();
-        let begin = Stage::Loading(Phase::Reading);
-        Teller::start(begin, Duration::ZERO, move |account| {
-            let words = format!("{aim}{}", account.words(Instant::now()));
-            if words != told {
-                // A session that has ended needs no news.
-                let _ = updates.send(Update::Progress(words.clone()));
-                told = words;
-            }
-        })
     }
 
     /// Whether the session still listens.

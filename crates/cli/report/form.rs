@@ -14,6 +14,15 @@ pub(super) struct Form {
     pub(super) tui: bool,
     #[command(flatten)]
     pub(super) look: crate::tui::LookOptions,
+    /// Compare two recordings in the terminal UI: functions with verdicts, the flame graph by what
+    /// changed
+    #[arg(
+        long,
+        num_args = 2,
+        value_names = ["BEFORE", "AFTER"],
+        conflicts_with_all = ["stdio", "json", "csv", "html"]
+    )]
+    pub(super) diff: Vec<PathBuf>,
     /// Write JSON: events, trust, rows, call tree
     #[arg(long, conflicts_with_all = ["stdio", "csv"])]
     pub(super) json: bool,

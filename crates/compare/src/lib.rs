@@ -15,6 +15,7 @@
 //! profile.
 #![forbid(unsafe_code)]
 
+mod both;
 mod budget;
 mod checked;
 mod comparable;
@@ -29,6 +30,7 @@ mod text;
 mod trial;
 mod unit;
 
+pub use both::{EVENTS_OF_BOTH, both};
 pub use budget::{Budget, Checked, Judged, Kept, More, judge};
 pub use checked::{check_json, check_markdown, check_text, overall};
 pub use comparable::Incomparable;

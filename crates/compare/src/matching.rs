@@ -182,7 +182,7 @@ fn without_endings(name: &str) -> &str {
 }
 
 /// `libc.so.6` and `libssl.so.1.1` without their versions.
-fn plain_dso(name: &str) -> &str {
+pub(crate) fn plain_dso(name: &str) -> &str {
     match name.find(".so.") {
         Some(at) => name.get(..at + ".so".len()).unwrap_or(name),
         None => name,

@@ -62,6 +62,11 @@ impl App {
         self.shared.select();
     }
 
+    /// The profile is of two recordings: before and after.
+    pub(super) fn compare(&mut self) {
+        self.tabs.add_those_of_two();
+    }
+
     /// What the cursor is on.
     pub(super) fn selected(&self) -> Selected {
         self.tabs.shown().selected(&self.shared)
@@ -260,7 +265,7 @@ impl App {
             Action::Print => self.print(),
             Action::View(number) => self.go_to(TabId(usize::from(number))),
             Action::NextView => self.go_to(self.tabs.next(1)),
-            Action::PreviousView => self.go_to(self.tabs.next(ALL.len() - 1)),
+            Action::PreviousView => self.go_to(self.tabs.next(self.tabs.len() - 1)),
             Action::NextEvent => self.switch_event(1),
             Action::PreviousEvent => self.switch_event(-1),
             Action::Redraw => self.shared.effects.push(Effect::Redraw),
@@ -406,6 +411,10 @@ impl App {
         };
         match (about.subject, self.selected_function()) {
             _ if tab == self.tabs.at() => {}
+            _ if tab.0 >= self.tabs.len() => {
+                let words = "changes are of two recordings: prof report --diff BEFORE AFTER";
+                self.shared.say(words);
+            }
             (Subject::Function, Some(function)) => self.open(tab, function),
             _ => self.show(tab),
         }
@@ -442,7 +451,7 @@ impl App {
         };
         let count = profile.events.len();
         if count < 2 {
-            let tabs = ALL.len();
+            let tabs = self.tabs.len();
             shared.say(format!(
                 "this recording has one event; 1 to {tabs} switch views"
             ));

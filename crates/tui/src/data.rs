@@ -5,7 +5,7 @@ use super::writing::{Write, Wrote};
 use prof_profile::{FunctionId, Profile};
 use prof_report::code::FunctionView;
 use prof_report::model::{
-    CallTree, GrowId, Growth, Heat, HeatRows, NodeId, Site, SiteId, Sites, Weight,
+    CallTree, Changes, GrowId, Growth, Heat, HeatRows, NodeId, Site, SiteId, Sites, Weight,
 };
 use regex::Regex;
 use std::sync::Arc;
@@ -69,6 +69,8 @@ pub(super) enum Ask {
     Search(Regex),
     /// A function's code.
     Code(FunctionId),
+    /// What changed between the two recordings.
+    Changes,
     /// A file to be written: what the user asked for, so that a newer
     /// selection does not make it void.
     Write(Write),
@@ -135,6 +137,7 @@ pub(super) enum Answer {
     Heat(HeatRows, usize, Heat),
     Found(Found),
     Code(Box<FunctionView>),
+    Changes(Arc<Changes>),
     /// A file was written, or why not. It holds for any selection.
     Wrote(Wrote),
 }

@@ -94,7 +94,7 @@ pub(super) fn draw(app: &App, buffer: &mut Buffer) {
 
 /// The titles of the tabs with their columns: the long ones, the short ones,
 /// or only numbers beside the tab that is shown, whichever fit.
-fn tabs(shown: TabId, width: u16) -> Vec<(TabId, String, u16, u16)> {
+fn tabs((shown, count): (TabId, usize), width: u16) -> Vec<(TabId, String, u16, u16)> {
     type Title<'a> = &'a dyn Fn(TabId, &About) -> Option<&'static str>;
     let long = |_, about: &About| Some(about.title);
     let short = |_, about: &About| Some(about.word);
@@ -106,7 +106,7 @@ fn tabs(shown: TabId, width: u16) -> Vec<(TabId, String, u16, u16)> {
         (TabId(at), format!(" {}{title} ", at + 1))
     };
     let labels = titles.map(|title| {
-        let all = views::ALL.iter().enumerate();
+        let all = views::ALL.iter().take(count).enumerate();
         let labels = all.map(|(at, (about, _))| label(at, about, title));
         labels.collect::<Vec<(TabId, String)>>()
     });
@@ -130,7 +130,7 @@ fn tabs(shown: TabId, width: u16) -> Vec<(TabId, String, u16, u16)> {
 fn draw_tabs(app: &App, area: Rect, buffer: &mut Buffer) {
     let theme = &app.shared.theme;
     let mut pen = Pen::new(buffer, theme, area, 0);
-    for (tab, label, ..) in tabs(app.tabs.at(), area.width) {
+    for (tab, label, ..) in tabs((app.tabs.at(), app.tabs.len()), area.width) {
         let style = if tab == app.tabs.at() {
             theme.tab()
         } else {
@@ -147,7 +147,7 @@ fn draw_tabs(app: &App, area: Rect, buffer: &mut Buffer) {
 
 /// The tab at a column.
 pub(super) fn tab_at(app: &App, column: u16) -> Option<TabId> {
-    tabs(app.tabs.at(), app.shared.area.width)
+    tabs((app.tabs.at(), app.tabs.len()), app.shared.area.width)
         .into_iter()
         .find(|&(_, _, start, end)| (start..end).contains(&column))
         .map(|(tab, ..)| tab)

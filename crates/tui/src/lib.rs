@@ -79,6 +79,9 @@ pub struct Options {
     pub asks_background: bool,
     /// Who gets the mouse at first.
     pub mouse: Mouse,
+    /// Whether the profile is of two recordings, each of its events being three:
+    /// of both sides, before, and after.
+    pub is_of_two: bool,
     /// The editor's command line, as in `$VISUAL` or `$EDITOR`.
     pub editor: Option<String>,
     /// A function whose code is shown at first; an empty name for the

@@ -43,6 +43,9 @@ pub fn run(
     let mut app = App::new(&options.title, options.look, options.mouse);
     app.wanted.clone_from(&options.function);
     app.home.clone_from(&options.home);
+    if options.is_of_two {
+        app.compare();
+    }
     let background = if options.asks_background {
         screen.ask_background()?;
         Listener::awaiting()

@@ -13,7 +13,7 @@ use super::theme::Theme;
 use super::views::{Tab, TabId};
 use super::worker::Order;
 use prof_profile::{EventId, Profile, TaskId};
-use prof_report::model::{Selection, SiteId, Weight};
+use prof_report::model::{Changes, Selection, SiteId, Weight};
 use ratatui::layout::Rect;
 use std::sync::Arc;
 
@@ -60,6 +60,8 @@ pub(super) struct Shared {
     pub(super) progress: Option<String>,
     pub(super) history: History,
     pub(super) seen: Option<Seen>,
+    /// What changed, of two recordings.
+    pub(super) changes: Option<Arc<Changes>>,
     generations: Generations,
     pub(super) overlay: Option<Overlay>,
     pub(super) search: Search,
@@ -95,6 +97,7 @@ impl Shared {
             progress: Some("reading".into()),
             history: History::default(),
             seen: None,
+            changes: None,
             generations: Generations::default(),
             overlay: None,
             search: Search::default(),

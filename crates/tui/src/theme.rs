@@ -5,7 +5,10 @@
 //! any kind of colour vision tell apart.
 
 use prof_profile::Profile;
+use prof_report::model::Changed;
 use prof_report::model::{Site, SiteKind};
+use prof_report::picture::change_colour;
+use prof_statistics::Verdict;
 use ratatui::style::{Color, Modifier, Style};
 
 /// How many colours there are to use.
@@ -307,6 +310,49 @@ impl Theme {
             self.foreground(Color::Green, (135, 215, 95), (0, 115, 0))
         } else {
             self.dim()
+        }
+    }
+
+    /// What changed: more or less, and how much; what is not sure is grey.
+    pub(super) fn change(&self, changed: &Changed) -> Style {
+        match self.look.colours {
+            Colours::None => Style::new(),
+            Colours::Sixteen => match changed.verdict {
+                Verdict::Slower => Style::new().fg(Color::Yellow),
+                Verdict::Faster => Style::new().fg(Color::Magenta),
+                _ => self.dim(),
+            },
+            Colours::Full => match changed.verdict {
+                Verdict::Slower => self.foreground(Color::Yellow, (241, 163, 64), (179, 88, 6)),
+                Verdict::Faster => self.foreground(Color::Magenta, (178, 171, 210), (84, 39, 136)),
+                _ => self.dim(),
+            },
+        }
+    }
+
+    /// The same as the ground of a frame of the flame graph, as pictures have
+    /// it.
+    pub(super) fn changed_frame(&self, changed: &Changed) -> Style {
+        match (self.look.colours, changed.verdict) {
+            (Colours::None, Verdict::Undecided { .. } | Verdict::Same) => Style::new(),
+            (Colours::None, _) => Style::new().add_modifier(Modifier::REVERSED),
+            (Colours::Sixteen, verdict) => {
+                let ground = match verdict {
+                    Verdict::Slower => Color::Yellow,
+                    Verdict::Faster => Color::Magenta,
+                    Verdict::Same => Color::White,
+                    Verdict::Undecided { .. } => Color::Gray,
+                };
+                Style::new().bg(ground).fg(Color::Black)
+            }
+            (Colours::Full, _) => {
+                let (red, green, blue) = change_colour(changed);
+                let luma = 3 * u32::from(red) + 6 * u32::from(green) + u32::from(blue);
+                let letters = if luma < 1200 { 255 } else { 0 };
+                Style::new()
+                    .bg(Color::Rgb(red, green, blue))
+                    .fg(Color::Rgb(letters, letters, letters))
+            }
         }
     }
 

@@ -7,12 +7,14 @@
 
 use super::data::{Answer, Around, Ask, Found, Hot, Seen};
 use super::writing;
-use prof_profile::{FunctionId, Profile};
+use prof_profile::{EventId, FunctionId, Profile};
 use prof_report::code::{Build, CodeSource};
 use prof_report::keys::{DSO, SYMBOL};
 use prof_report::model::{
-    CallTree, Growth, Heat, NodeId, Row, Rows, RowsOptions, Scene, Selection, Weight,
+    CallTree, Changes, Growth, Heat, Judging, NodeId, Row, Rows, RowsOptions, Scene, Selection,
+    Weight,
 };
+use prof_statistics::Pairing;
 use regex::Regex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -113,6 +115,7 @@ fn serve(
             Ask::Heat(rows, slices) => Answer::Heat(rows, slices, Heat::new(&scene, rows, slices)),
             Ask::Search(pattern) => Answer::Found(search(&seen, pattern)),
             Ask::Code(function) => Answer::Code(Box::new(code(&scene, function, source))),
+            Ask::Changes => Answer::Changes(Arc::new(changes(&scene))),
             Ask::Write(write) => Answer::Wrote(writing::perform(&scene, write)),
         };
         if !send(answer) {
@@ -145,6 +148,24 @@ fn see(profile: &Arc<Profile>, scene: &Scene<'_>) -> Seen {
         shown: scene.total(),
         scope: scene.scope_total(),
     }
+}
+
+/// Between the two recordings of a profile that is of both: each of its events
+/// is three, of both sides, before, and after.
+fn changes(scene: &Scene<'_>) -> Changes {
+    const EVENTS: u16 = 3;
+    let first = scene.selection().event.0 / EVENTS * EVENTS;
+    let side = |number: u16| {
+        let mut selection = scene.selection().clone();
+        selection.event = EventId(first.saturating_add(number));
+        Scene::new(scene.profile(), selection)
+    };
+    let judging = Judging {
+        least: 0.1,
+        bound: 2.0,
+        pairing: Pairing::Independent,
+    };
+    Changes::new(&side(1), &side(2), judging)
 }
 
 fn around(seen: &Seen, key: u32) -> Around {

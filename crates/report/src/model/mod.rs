@@ -12,6 +12,7 @@
 
 mod apart;
 mod certainty;
+mod changes;
 mod first_places;
 mod grow;
 mod heat;
@@ -32,6 +33,8 @@ pub use apart::{Apart, FrameLook, InlineRows};
 pub(crate) use apart::{By, Identity, Samples, UNKNOWN};
 pub(crate) use certainty::shares_of_paths;
 pub use certainty::{Certainty, Sure};
+pub use changes::{Changed, ChangedFunction, Changes, Judging};
+pub(crate) use changes::{changed, figures};
 pub(crate) use first_places::first_places;
 pub use grow::{Direction, GrowId, Growth, Seed};
 pub use heat::{Heat, HeatRow, HeatRows};

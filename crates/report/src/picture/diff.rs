@@ -5,13 +5,11 @@ use super::folded::LONGEST_NAME;
 use super::svg::SCRIPT_END;
 use super::{PictureError, head, labels};
 use crate::escape;
-use crate::model::{NodeId, Scene, Selection, shares_of_paths};
+use crate::model::{Changed, Judging, NodeId, Scene, Selection, changed, figures, shares_of_paths};
 use inferno::flamegraph::color::{Color, PaletteMap};
 use inferno::flamegraph::{self, Direction, Options, TextTruncateDirection};
 use prof_profile::{EventId, Profile};
-use prof_statistics::{
-    Change, Control, Figure, Kind, Pairing, Prior, Question, Sides, Verdict, verdicts,
-};
+use prof_statistics::{Figure, Kind, Pairing, Verdict};
 use rustc_hash::FxHashMap;
 use std::io;
 
@@ -106,17 +104,6 @@ struct Node {
     children: Vec<usize>,
 }
 
-/// What is known of a frame.
-#[derive(Clone, Copy)]
-struct Known {
-    /// Cost of all samples through it, mean of the runs, percent of the total
-    /// before.
-    before: f64,
-    after: f64,
-    change: Change,
-    verdict: Verdict,
-}
-
 struct Merged {
     nodes: Vec<Node>,
 }
@@ -183,88 +170,36 @@ impl Merged {
 
     /// What is known of each frame; of those that are drawn, a twentieth of
     /// what is said may be false.
-    fn known(&self, sides: [&[Drawable]; 2], options: &DiffOptions<'_>) -> Vec<Known> {
+    fn known(&self, sides: [&[Drawable]; 2], options: &DiffOptions<'_>) -> Vec<Changed> {
         let mean = |runs: &[Drawable]| {
             runs.iter().map(|run| run.total).sum::<f64>() / runs.len().max(1) as f64
         };
         let whole = mean(sides[0]).max(f64::MIN_POSITIVE);
-        // What nothing was counted for is as unsure as one sample.
-        let one = |run: &Drawable| {
-            let least = run.nodes.iter().map(|node| node.share.variance);
-            least.fold(f64::INFINITY, f64::min)
+        // By run, then by node.
+        let scaled = |runs: &[Drawable], of: &dyn Fn(&Node) -> &[Figure]| -> Vec<Vec<Figure>> {
+            let scaled = runs.iter().enumerate().map(|(run, drawable)| {
+                let shares = self.nodes.iter().map(|node| of(node).get(run).copied());
+                let shares: Vec<Figure> = shares.map(Option::unwrap_or_default).collect();
+                figures(&shares, 100.0 * drawable.total / whole)
+            });
+            scaled.collect()
         };
-        let scaled = |list: &[Figure], runs: &[Drawable]| -> Vec<Figure> {
-            let both = list.iter().zip(runs);
-            both.map(|(figure, run)| {
-                let factor = 100.0 * run.total / whole;
-                let variance = match figure.variance > 0.0 {
-                    true => figure.variance,
-                    false => Some(one(run)).filter(|it| it.is_finite()).unwrap_or(0.0),
-                };
-                Figure {
-                    value: figure.value * factor,
-                    variance: variance * factor * factor,
-                }
-            })
-            .collect()
+        let before = scaled(sides[0], &|node| &node.before);
+        let after = scaled(sides[1], &|node| &node.after);
+        let of = |runs: &[Vec<Figure>], node: usize| -> Vec<Figure> {
+            runs.iter()
+                .filter_map(|run| run.get(node).copied())
+                .collect()
         };
-        let figures: Vec<_> = self
-            .nodes
-            .iter()
-            .map(|node| {
-                (
-                    scaled(&node.before, sides[0]),
-                    scaled(&node.after, sides[1]),
-                )
-            })
+        let both: Vec<_> = (0..self.nodes.len())
+            .map(|node| (of(&before, node), of(&after, node)))
             .collect();
-        let mean = |side: &[Figure]| {
-            side.iter().map(|figure| figure.value).sum::<f64>() / side.len().max(1) as f64
-        };
-        let of = |(before, after): &(Vec<Figure>, Vec<Figure>), prior| {
-            let sides = Sides {
-                before,
-                after,
-                pairing: options.pairing,
-            };
-            sides.change(prior)
-        };
-        let all = figures.iter().map(|(before, after)| Sides {
-            before,
-            after,
-            pairing: options.pairing,
-        });
-        let prior = Prior::of(all);
-        let changes: Vec<Change> = figures.iter().map(|both| of(both, prior)).collect();
-        let drawn: Vec<bool> = figures
-            .iter()
-            .map(|(before, after)| f64::midpoint(mean(before), mean(after)) >= options.min_width)
-            .collect();
-        let tested: Vec<Change> = changes
-            .iter()
-            .zip(&drawn)
-            .filter(|(_, drawn)| **drawn)
-            .map(|(change, _)| *change)
-            .collect();
-        let question = Question {
+        let judging = Judging {
+            least: options.min_width,
             bound: options.bound,
-            level: 0.05,
-            control: Control::Usual,
+            pairing: options.pairing,
         };
-        let mut said = verdicts(&tested, &question).into_iter();
-        let parts = figures.iter().zip(&changes).zip(&drawn);
-        parts
-            .map(|(((before, after), change), drawn)| Known {
-                before: mean(before),
-                after: mean(after),
-                change: *change,
-                verdict: match drawn {
-                    true => said.next(),
-                    false => None,
-                }
-                .unwrap_or(Verdict::Undecided { needs: None }),
-            })
-            .collect()
+        changed(&both, judging)
     }
 }
 
@@ -282,37 +217,36 @@ const fn rgb(r: u8, g: u8, b: u8) -> Color {
     Color { r, g, b }
 }
 
-impl Known {
-    fn colour(&self) -> Color {
-        let size = self.change.value.abs();
-        let step = STEPS
-            .iter()
-            .find(|(least, ..)| size >= *least)
-            .unwrap_or(&STEPS[2]);
-        match self.verdict {
-            Verdict::Slower => step.1,
-            Verdict::Faster => step.2,
-            Verdict::Same => SAME,
-            Verdict::Undecided { .. } => UNSURE,
-        }
-    }
+/// The colour of a change: red, green and blue.
+pub fn change_colour(changed: &Changed) -> (u8, u8, u8) {
+    let Color { r, g, b } = colour(changed);
+    (r, g, b)
+}
 
-    /// In parentheses behind the name; without any inside, which scripts look
-    /// for.
-    fn told(&self) -> String {
-        let interval = self.change.interval(0.95);
-        let word = match self.verdict {
-            Verdict::Slower => "more",
-            Verdict::Faster => "less",
-            Verdict::Same => "the same",
-            Verdict::Undecided { .. } => "not sure",
-        };
-        let (before, after, change) = (self.before, self.after, self.change.value);
-        format!(
-            "{before:.2} % -> {after:.2} % of the total before: {change:+.2} % [{:+.2}, {:+.2}], {word}",
-            interval.low, interval.high
-        )
+fn colour(changed: &Changed) -> Color {
+    let size = changed.change.value.abs();
+    let step = STEPS
+        .iter()
+        .find(|(least, ..)| size >= *least)
+        .unwrap_or(&STEPS[2]);
+    match changed.verdict {
+        Verdict::Slower => step.1,
+        Verdict::Faster => step.2,
+        Verdict::Same => SAME,
+        Verdict::Undecided { .. } => UNSURE,
     }
+}
+
+/// In parentheses behind the name; without any inside, which scripts look for.
+fn account(changed: &Changed) -> String {
+    let interval = changed.interval();
+    let (before, after, change) = (changed.before, changed.after, changed.change.value);
+    format!(
+        "{before:.2} % -> {after:.2} % of the total before: {change:+.2} % [{:+.2}, {:+.2}], {}",
+        interval.low,
+        interval.high,
+        changed.word()
+    )
 }
 
 /// Where inferno's titles have the number of a frame, which makes each name one
@@ -395,7 +329,7 @@ impl Merged {
     /// frame; how many frames were left out.
     fn fold(
         &self,
-        known: &[Known],
+        known: &[Changed],
         options: &DiffOptions<'_>,
         (lines, colours): (&mut Vec<String>, &mut PaletteMap),
     ) -> usize {
@@ -415,7 +349,7 @@ impl Merged {
             if place > 0 {
                 let frame = format!("{}{MARK}{place}{END}", clean(&node.name));
                 if let Some(known) = known.get(place) {
-                    colours.insert(frame.clone(), known.colour());
+                    colours.insert(frame.clone(), colour(known));
                 }
                 if !stack.is_empty() {
                     stack.push(';');
@@ -441,7 +375,7 @@ impl Merged {
 
 /// The picture with what is known of each frame where its number stands: in a
 /// title, inferno's own account in parentheses is replaced.
-fn told(drawn: &str, known: &[Known]) -> String {
+fn told(drawn: &str, known: &[Changed]) -> String {
     let mut out = String::with_capacity(drawn.len());
     let mut rest = drawn;
     while let Some((before, behind)) = rest.split_once(MARK) {
@@ -458,7 +392,7 @@ fn told(drawn: &str, known: &[Known]) -> String {
         if let (Some(known), Some((own, after))) = (known, after.split_once(')'))
             && own.starts_with(" (")
         {
-            out.push_str(&format!(" ({})", escape::markup(&known.told())));
+            out.push_str(&format!(" ({})", escape::markup(&account(known))));
             rest = after;
         }
     }

@@ -1,5 +1,6 @@
 //! The flame graph: every stack at once, a frame as wide as its share.
 
+use super::changes::said;
 use super::flame_paint::Painter;
 use super::{About, Fresh, Subject, Tab, TabId};
 use crate::action::Action;
@@ -95,6 +96,10 @@ impl Tab for Flame {
         if let Some(hot) = total {
             words.push_str(&format!(", everywhere {}", shared.share(hot.total).trim()));
             words.push_str(&format!(", self {}", shared.share(hot.own).trim()));
+        }
+        let changed = shared.changes.as_ref();
+        if let Some(changed) = changed.and_then(|it| it.paths.get(node.index())) {
+            words.push_str(&format!(", {}", said(changed)));
         }
         let others = self.place(shared).and_then(|place| place.others(shared));
         words.push_str(&others.unwrap_or_default());

@@ -6,7 +6,8 @@ use crate::paint::Pen;
 use crate::shared::Shared;
 use crate::text;
 use crate::theme::Kind;
-use prof_report::model::{NodeId, SiteId};
+use prof_report::model::{Changed, NodeId, SiteId};
+use prof_statistics::Verdict;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -32,6 +33,8 @@ struct CellLook {
     /// It is a caller of the zoomed frame.
     is_caller: bool,
     is_odd: bool,
+    /// What changed in it, of two recordings.
+    changed: Option<Changed>,
 }
 
 impl<'a> Painter<'a> {
@@ -63,6 +66,7 @@ impl<'a> Painter<'a> {
             is_marked: self.marked.is_some() && seen.key(id) == self.marked,
             is_caller,
             is_odd: spot.index % 2 == 1,
+            changed: self.changed(&cell),
         };
         let area = Rect {
             x: row.x + cell.left,
@@ -97,6 +101,16 @@ impl<'a> Painter<'a> {
         }
     }
 
+    /// What changed in a frame; of merged ones it is not told.
+    fn changed(&self, cell: &Cell) -> Option<Changed> {
+        let changes = self.shared.changes.as_ref()?;
+        let mut changed = *changes.paths.get(cell.node.index())?;
+        if cell.is_merged() {
+            changed.verdict = Verdict::Undecided { needs: None };
+        }
+        Some(changed)
+    }
+
     fn is_found(&self, spot: Spot) -> bool {
         let found = self.shared.search.found.as_ref();
         found.is_some_and(|found| self.place.has_match(found, spot))
@@ -128,6 +142,12 @@ impl<'a> Painter<'a> {
             if text::width(sign) + 6 < room {
                 pen.put(sign, style);
             }
+            let more = match look.changed.map(|changed| changed.verdict) {
+                Some(Verdict::Slower) => "+",
+                Some(Verdict::Faster) => "-",
+                _ => "",
+            };
+            pen.put(more, style);
             pen.symbol(name, style);
             if look.is_marked && !look.is_cursor && pen.room() > 3 {
                 pen.put(" *", style);
@@ -147,7 +167,10 @@ impl<'a> Painter<'a> {
         let site = self.place.seen.site(id);
         let kind = Kind::of(&self.place.seen.profile, site);
         let shade = site.dso.0.wrapping_mul(2) + u32::from(look.is_odd);
-        let mut style = theme.flame(kind, shade);
+        let mut style = match &look.changed {
+            Some(changed) => theme.changed_frame(changed),
+            None => theme.flame(kind, shade),
+        };
         if look.is_marked {
             style = style.add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
         }

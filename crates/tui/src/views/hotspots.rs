@@ -436,7 +436,7 @@ impl Hotspots {
 }
 
 /// Dso and name of a frame, the same in every profile of a recording.
-fn name_of(seen: &Seen, site: SiteId) -> (String, String) {
+pub(super) fn name_of(seen: &Seen, site: SiteId) -> (String, String) {
     let site = seen.site(site);
     let profile = &seen.profile;
     let path = profile.name(profile.dso(site.dso).path);

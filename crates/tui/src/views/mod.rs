@@ -3,6 +3,7 @@
 //! [`Tab`] and a line in [`ALL`].
 
 mod callers;
+mod changes;
 mod code;
 mod code_paint;
 mod code_rows;
@@ -35,7 +36,11 @@ pub(super) const ALL: &[Listed] = &[
     (&code::ABOUT, || Box::<code::Code>::default()),
     (&threads::ABOUT, || Box::<threads::Threads>::default()),
     (&timeline::ABOUT, || Box::<timeline::Timeline>::default()),
+    (&changes::ABOUT, || Box::<changes::Changes>::default()),
 ];
+
+/// The tabs of one recording; what comes behind is of two.
+const OF_ONE: usize = ALL.len() - 1;
 
 /// What is known of a tab before there are data.
 #[derive(Debug)]
@@ -168,9 +173,22 @@ pub(super) struct Tabs {
 impl Tabs {
     pub(super) fn new() -> Self {
         Self {
-            list: ALL.iter().map(|(_, make)| make()).collect(),
+            list: ALL.iter().take(OF_ONE).map(|(_, make)| make()).collect(),
             at: 0,
         }
+    }
+
+    /// Also those of two recordings, the first of which is shown.
+    pub(super) fn add_those_of_two(&mut self) {
+        self.list.truncate(OF_ONE);
+        let more = ALL.iter().skip(OF_ONE);
+        self.list.extend(more.map(|(_, make)| make()));
+        self.at = OF_ONE;
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
     }
 
     /// The one that is shown.
@@ -204,7 +222,7 @@ impl Tabs {
 
     /// The tab `step` further on, around the end.
     pub(super) fn next(&self, step: usize) -> TabId {
-        TabId((self.at + step) % ALL.len())
+        TabId((self.at + step) % self.list.len())
     }
 
     /// The first tab of which this holds.

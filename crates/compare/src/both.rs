@@ -1,0 +1,428 @@
+//! Two recordings as one profile, for views that show both.
+//!
+//! Each event of both becomes three: the samples of both sides, those before
+//! and those after. Functions that are the same but for what changes from
+//! build to build are one, so that the paths of both sides are those of one
+//! tree.
+
+use crate::Incomparable;
+use crate::matching::{plain_dso, plain_symbol};
+use prof_profile::{
+    DsoId, DsoKind, Event, EventId, FrameRange, Function, FunctionId, Location, LocationId, NameId,
+    Profile, Sample, StackId, StackTree, Svma, Task, TaskId, UnnamedReason,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Events that each event of both recordings becomes, in this order: both
+/// sides, before, after.
+pub const EVENTS_OF_BOTH: u16 = 3;
+
+/// Puts the recordings before and after into one profile. Times after begin
+/// where those before do.
+///
+/// # Errors
+/// If they have no event with samples in common.
+pub fn both(names: [&str; 2], before: &Profile, after: &Profile) -> Result<Profile, Incomparable> {
+    let events = common_events(before, after);
+    if events.is_empty() {
+        let all = |profile: &Profile| {
+            let events = profile.events.iter().filter(|event| event.samples > 0);
+            let events: Vec<&str> = events.map(|event| event.name.as_str()).collect();
+            match events.is_empty() {
+                true => "none".to_owned(),
+                false => events.join(", "),
+            }
+        };
+        return Err(Incomparable::Event {
+            first: names[0].to_owned(),
+            of_first: all(before),
+            other: names[1].to_owned(),
+            of_other: all(after),
+        });
+    }
+    let mut joined = Joined::new(before);
+    joined.add_code(after);
+    let samples = [
+        joined.samples(before, &[], 0),
+        joined.samples_after(before, after),
+    ];
+    let mut profile = joined.profile;
+    profile.events = events
+        .iter()
+        .flat_map(|&(left, right)| three_of(before, after, (left, right)))
+        .collect();
+    let mut rows = Vec::new();
+    for (side, list) in (1..).zip(samples) {
+        for sample in list {
+            let is_of = |(left, right): &(EventId, EventId)| match side {
+                1 => *left == sample.event,
+                _ => *right == sample.event,
+            };
+            let Some(at) = events.iter().position(is_of) else {
+                continue;
+            };
+            let base = u16::try_from(at)
+                .unwrap_or(0)
+                .saturating_mul(EVENTS_OF_BOTH);
+            for event in [base, base + side] {
+                let event = EventId(event);
+                rows.push(Sample { event, ..sample });
+            }
+        }
+    }
+    rows.sort_by_key(|sample| sample.time);
+    for row in rows {
+        profile.samples.push(row);
+    }
+    Ok(profile)
+}
+
+/// The events that both have, by name, with samples on either side.
+fn common_events(before: &Profile, after: &Profile) -> Vec<(EventId, EventId)> {
+    let ids = |profile: &Profile, name: &str| {
+        let at = profile.events.iter().position(|event| event.name == name)?;
+        u16::try_from(at).ok().map(EventId)
+    };
+    let both = before.events.iter().filter_map(|event| {
+        let (left, right) = (ids(before, &event.name)?, ids(after, &event.name)?);
+        let other = after.events.get(usize::from(right.0))?;
+        (event.samples > 0 && other.samples > 0).then_some((left, right))
+    });
+    both.collect()
+}
+
+/// The three events that a pair becomes.
+fn three_of(before: &Profile, after: &Profile, (left, right): (EventId, EventId)) -> [Event; 3] {
+    let of = |profile: &Profile, id: EventId| {
+        let event = profile.events.get(usize::from(id.0));
+        event.cloned().unwrap_or_default()
+    };
+    let (before, after) = (of(before, left), of(after, right));
+    let named = |event: &Event, side: &str| Event {
+        name: format!("{}, {side}", event.name),
+        ..event.clone()
+    };
+    let sum = Event {
+        samples: before.samples.saturating_add(after.samples),
+        period: before.period.saturating_add(after.period),
+        lost: before.lost.saturating_add(after.lost),
+        has_callchain: before.has_callchain || after.has_callchain,
+        ..before.clone()
+    };
+    [
+        named(&sum, "both sides"),
+        named(&before, "before"),
+        named(&after, "after"),
+    ]
+}
+
+/// What makes a function the same: its file, its name, and where it has none
+/// its place.
+type Same = (DsoId, String, Option<(UnnamedReason, Svma)>);
+
+/// The profile that is made, with the code of one side or both.
+struct Joined {
+    profile: Profile,
+    functions: FxHashMap<Same, FunctionId>,
+    /// Handles after, in the new profile.
+    stacks: Vec<StackId>,
+    tasks: Vec<TaskId>,
+}
+
+impl Joined {
+    /// With the code before.
+    fn new(before: &Profile) -> Self {
+        let mut profile = Profile {
+            names: before.names.clone(),
+            dsos: before.dsos.clone(),
+            tasks: before.tasks.clone(),
+            threads: before.threads.clone(),
+            functions: before.functions.clone(),
+            frames: before.frames.clone(),
+            locations: before.locations.clone(),
+            counting: before.counting,
+            trust: before.trust.clone(),
+            origin: before.origin.clone(),
+            ..Profile::default()
+        };
+        let mut stacks = StackTree::default();
+        for index in 1..before.stacks.len() {
+            let id = StackId(u32::try_from(index).unwrap_or(u32::MAX));
+            if let Some((caller, location)) = before.stacks.get(id) {
+                stacks.push(caller, location);
+            }
+        }
+        profile.stacks = stacks;
+        let mut functions = FxHashMap::default();
+        for (id, function) in (0..).zip(&before.functions) {
+            let same = same(before, function, function.dso);
+            functions.entry(same).or_insert(FunctionId(id));
+        }
+        Self {
+            profile,
+            functions,
+            stacks: Vec::new(),
+            tasks: Vec::new(),
+        }
+    }
+
+    /// Adds dsos, functions, locations, stacks and tasks of the other side.
+    fn add_code(&mut self, after: &Profile) {
+        let dsos = self.dsos(after);
+        let dso = |id: DsoId| dsos.get(id.0 as usize).copied().unwrap_or(DsoId(0));
+        let functions: Vec<FunctionId> = after
+            .functions
+            .iter()
+            .map(|function| self.function(after, function, dso(function.dso)))
+            .collect();
+        let function = |id: FunctionId| {
+            functions
+                .get(id.0 as usize)
+                .copied()
+                .unwrap_or(FunctionId(0))
+        };
+        let mut locations = Vec::with_capacity(after.locations.len());
+        for location in &after.locations {
+            let start = u32::try_from(self.profile.frames.len()).unwrap_or(u32::MAX);
+            let frames = after
+                .frames
+                .get(location.frames.range())
+                .unwrap_or_default();
+            for frame in frames {
+                let mut frame = *frame;
+                frame.function = function(frame.function);
+                frame.file = frame.file.map(|file| self.name(after, file));
+                self.profile.frames.push(frame);
+            }
+            let id = u32::try_from(self.profile.locations.len()).unwrap_or(u32::MAX);
+            locations.push(LocationId(id));
+            self.profile.locations.push(Location {
+                dso: dso(location.dso),
+                frames: FrameRange {
+                    start,
+                    len: location.frames.len,
+                },
+                branch: None,
+                ..*location
+            });
+        }
+        self.stacks = vec![StackId::EMPTY];
+        for index in 1..after.stacks.len() {
+            let id = StackId(u32::try_from(index).unwrap_or(u32::MAX));
+            let new = after.stacks.get(id).map(|(caller, location)| {
+                let caller = self.stacks.get(caller.0 as usize).copied();
+                let location = locations.get(location.0 as usize).copied();
+                let location = location.unwrap_or(LocationId(0));
+                self.profile
+                    .stacks
+                    .push(caller.unwrap_or(StackId::EMPTY), location)
+            });
+            self.stacks.push(new.unwrap_or(StackId::EMPTY));
+        }
+        self.profile.stacks.freeze();
+        for task in &after.tasks {
+            let id = u32::try_from(self.profile.tasks.len()).unwrap_or(u32::MAX);
+            self.tasks.push(TaskId(id));
+            let comm = self.name(after, task.comm);
+            self.profile.tasks.push(Task { comm, ..*task });
+        }
+        self.add_trust(after);
+    }
+
+    fn name(&mut self, after: &Profile, name: NameId) -> NameId {
+        self.profile.names.intern(after.name(name))
+    }
+
+    /// By dso after: the same file before, a file that took its place, or one
+    /// of its own.
+    fn dsos(&mut self, after: &Profile) -> Vec<DsoId> {
+        let plain = |profile: &Profile, at: usize| {
+            let dso = profile.dsos.get(at)?;
+            let name = plain_dso(profile.name(dso.short_name)).to_owned();
+            Some((dso.kind, name))
+        };
+        let places = |profile: &Profile| -> FxHashMap<(DsoKind, String), usize> {
+            let all = (0..profile.dsos.len()).rev();
+            all.filter_map(|at| Some((plain(profile, at)?, at)))
+                .collect()
+        };
+        let (old, new) = (places(&self.profile), places(after));
+        let mut found = Vec::with_capacity(after.dsos.len());
+        for (at, dso) in after.dsos.iter().enumerate() {
+            let known = plain(after, at).and_then(|plain| old.get(&plain).copied());
+            let known = known.or_else(|| {
+                let mut alone = (0..self.profile.dsos.len()).filter(|&other| {
+                    dso.kind == DsoKind::File
+                        && plain(&self.profile, other)
+                            .is_some_and(|plain| !new.contains_key(&plain))
+                });
+                alone.find(|&other| has_most_of(&self.profile, other, after, at))
+            });
+            if let Some(known) = known {
+                found.push(DsoId(u32::try_from(known).unwrap_or(u32::MAX)));
+                continue;
+            }
+            let mut dso = dso.clone();
+            dso.path = self.name(after, dso.path);
+            dso.short_name = self.name(after, dso.short_name);
+            dso.beside_address = self.name(after, dso.beside_address);
+            dso.symbols_from = dso.symbols_from.map(|from| self.name(after, from));
+            let id = u32::try_from(self.profile.dsos.len()).unwrap_or(u32::MAX);
+            found.push(DsoId(id));
+            self.profile.dsos.push(dso);
+        }
+        found
+    }
+
+    /// The same function before, or one of its own.
+    fn function(&mut self, after: &Profile, function: &Function, dso: DsoId) -> FunctionId {
+        let same = same(after, function, dso);
+        if let Some(&known) = self.functions.get(&same) {
+            return known;
+        }
+        let defined_at = function.defined_at;
+        let new = Function {
+            name: self.name(after, function.name),
+            dso,
+            defined_at: defined_at.map(|(file, line)| (self.name(after, file), line)),
+            ..*function
+        };
+        let id = u32::try_from(self.profile.functions.len()).unwrap_or(u32::MAX);
+        self.profile.functions.push(new);
+        self.functions.insert(same, FunctionId(id));
+        FunctionId(id)
+    }
+
+    fn add_trust(&mut self, after: &Profile) {
+        let (trust, other) = (&mut self.profile.trust, &after.trust);
+        trust.samples = trust.samples.saturating_add(other.samples);
+        trust.lost = trust.lost.saturating_add(other.lost);
+        trust.lost_records = trust.lost_records.saturating_add(other.lost_records);
+        trust.throttled = trust.throttled.saturating_add(other.throttled);
+        trust.frames = trust.frames.saturating_add(other.frames);
+        for (end, count) in &other.chain_ends {
+            *trust.chain_ends.entry(*end).or_default() += count;
+        }
+    }
+
+    /// The samples of one side, with the stacks and tasks that they have now.
+    fn samples(&mut self, profile: &Profile, moved: &[StackId], later: u64) -> Vec<Sample> {
+        let mut rows = Vec::with_capacity(profile.samples.len());
+        for sample in profile.samples.iter() {
+            let wait = sample.wait.and_then(|id| profile.samples.wait(id));
+            let stack = match moved.is_empty() {
+                true => Some(sample.stack),
+                false => moved.get(sample.stack.0 as usize).copied(),
+            };
+            rows.push(Sample {
+                time: sample.time.wrapping_add(later),
+                stack: stack.unwrap_or(StackId::EMPTY),
+                wait: wait.map(|wait| self.profile.samples.wait_id(*wait)),
+                ..sample
+            });
+        }
+        rows
+    }
+
+    fn samples_after(&mut self, before: &Profile, after: &Profile) -> Vec<Sample> {
+        let first = |profile: &Profile| profile.samples.times().min().unwrap_or(0);
+        let later = first(before).wrapping_sub(first(after));
+        let moved = std::mem::take(&mut self.stacks);
+        let mut rows = self.samples(after, &moved, later);
+        for row in &mut rows {
+            let task = self.tasks.get(row.task.0 as usize).copied();
+            row.task = task.unwrap_or(row.task);
+        }
+        let (Some(range), Some(last)) = (
+            self.profile.origin.time_range.as_mut(),
+            rows.iter().map(|row| row.time).max(),
+        ) else {
+            return rows;
+        };
+        range.1 = range.1.max(last);
+        rows
+    }
+}
+
+fn same(profile: &Profile, function: &Function, dso: DsoId) -> Same {
+    let name = plain_symbol(profile.name(function.name)).into_owned();
+    (dso, name, function.unnamed.map(|why| (why, function.start)))
+}
+
+/// Whether most named functions of a file after are in one before.
+fn has_most_of(before: &Profile, old: usize, after: &Profile, new: usize) -> bool {
+    let names = |profile: &Profile, dso: usize| -> FxHashSet<String> {
+        let functions = profile.functions.iter();
+        let of = functions.filter(|it| it.dso.0 as usize == dso && it.unnamed.is_none());
+        of.map(|it| plain_symbol(profile.name(it.name)).into_owned())
+            .collect()
+    };
+    let (old, new) = (names(before, old), names(after, new));
+    !new.is_empty() && 2 * new.intersection(&old).count() > new.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EVENTS_OF_BOTH, both};
+    use prof_profile::{EventId, Profile};
+    use prof_report::model::{Scene, Selection};
+    use prof_sketch::Sketch;
+
+    fn recording(parts: &[(&str, u64)]) -> Profile {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        let mut at = 0;
+        for &(stack, count) in parts {
+            for _ in 0..count {
+                at += 1000;
+                sketch.sample(task, stack, at, 10);
+            }
+        }
+        sketch.profile.events[0].samples = sketch.profile.samples.len() as u64;
+        sketch.profile.stacks.freeze();
+        sketch.profile
+    }
+
+    #[test]
+    fn functions_of_both_are_one_and_sides_keep_their_weights() {
+        let before = recording(&[
+            ("old:main;old:f.constprop.0", 5),
+            ("old:main;libc.so.6:read", 2),
+        ]);
+        let after = recording(&[("new:main;new:f.constprop.1", 7), ("new:main;new:only", 1)]);
+        let joined = both(["a", "b"], &before, &after).expect("one event");
+        assert_eq!(joined.events.len(), usize::from(EVENTS_OF_BOTH));
+        assert!(joined.samples.times().is_sorted());
+        let tree = |event: u16| {
+            let selection = Selection {
+                event: EventId(event),
+                ..Selection::default()
+            };
+            let scene = Scene::new(&joined, selection);
+            let mut weights = Vec::new();
+            scene.tree().walk(|node| {
+                let site = scene.tree().site(node).expect("a frame");
+                let name = scene.sites().get(site).name(&joined).to_owned();
+                weights.push((node, name, scene.tree().total(node).samples));
+            });
+            weights
+        };
+        let sum = |event: u16, name: &str| -> u64 {
+            let found = tree(event).into_iter().filter(|(_, own, _)| own == name);
+            found.map(|(.., samples)| samples).sum()
+        };
+        let name = "f.constprop.0";
+        assert_eq!([0, 1, 2].map(|event| sum(event, name)), [12, 5, 7]);
+        assert_eq!([0, 1, 2].map(|event| sum(event, "main")), [15, 7, 8]);
+        assert_eq!([0, 1, 2].map(|event| sum(event, "only")), [1, 0, 1]);
+        assert_eq!([0, 1, 2].map(|event| sum(event, "read")), [2, 2, 0]);
+    }
+
+    #[test]
+    fn without_a_common_event_both_are_named() {
+        let before = recording(&[("app:f", 1)]);
+        let after = recording(&[]);
+        let error = both(["a.data", "b.data"], &before, &after).expect_err("no samples");
+        assert!(error.to_string().contains("b.data"), "{error}");
+    }
+}

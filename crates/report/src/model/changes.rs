@@ -1,0 +1,284 @@
+//! What changed between two sides, and how sure that is.
+
+use super::certainty::shares_of_paths;
+use super::{Certainty, Rows, RowsOptions, Scene, SiteId};
+use crate::keys::{DSO, SYMBOL};
+use prof_statistics::{
+    Change, Control, Figure, Interval, Pairing, Prior, Question, Share, Sides, Verdict, verdicts,
+};
+use rustc_hash::FxHashMap;
+
+/// What is known of something on both sides.
+#[derive(Debug, Clone, Copy)]
+pub struct Changed {
+    /// Its cost before, mean of the runs, percent of the total before.
+    pub before: f64,
+    /// The same after.
+    pub after: f64,
+    /// After minus before, percent of the total before.
+    pub change: Change,
+    /// What may be said of it.
+    pub verdict: Verdict,
+}
+
+/// How changes are judged.
+#[derive(Debug, Clone, Copy)]
+pub struct Judging {
+    /// What is smaller on both sides together, percent of the total before, is
+    /// not judged.
+    pub least: f64,
+    /// A change below this, percent of the total before, is none.
+    pub bound: f64,
+    /// Whether runs of both sides belong together in pairs.
+    pub pairing: Pairing,
+}
+
+impl Changed {
+    /// Where the change truly is, in 95 of 100 cases.
+    pub fn interval(&self) -> Interval {
+        self.change.interval(0.95)
+    }
+
+    /// The verdict on a cost with callees, or without: more or less.
+    pub fn word(&self) -> &'static str {
+        match self.verdict {
+            Verdict::Slower => "more",
+            Verdict::Faster => "less",
+            Verdict::Same => "the same",
+            Verdict::Undecided { .. } => "not sure",
+        }
+    }
+}
+
+/// What is known of each pair of figures, in percent of the total before, by
+/// run of each side; of what is judged, a twentieth of what is said may be
+/// false.
+pub(crate) fn changed(figures: &[(Vec<Figure>, Vec<Figure>)], judging: Judging) -> Vec<Changed> {
+    let mean = |side: &[Figure]| {
+        side.iter().map(|figure| figure.value).sum::<f64>() / side.len().max(1) as f64
+    };
+    let all = figures.iter().map(|(before, after)| Sides {
+        before,
+        after,
+        pairing: judging.pairing,
+    });
+    let prior = Prior::of(all.clone());
+    let changes: Vec<Change> = all.map(|sides| sides.change(prior)).collect();
+    let judged: Vec<bool> = figures
+        .iter()
+        .map(|(before, after)| f64::midpoint(mean(before), mean(after)) >= judging.least)
+        .collect();
+    let tested = changes.iter().zip(&judged).filter(|(_, judged)| **judged);
+    let tested: Vec<Change> = tested.map(|(change, _)| *change).collect();
+    let question = Question {
+        bound: judging.bound,
+        level: 0.05,
+        control: Control::Usual,
+    };
+    let mut said = verdicts(&tested, &question).into_iter();
+    let parts = figures.iter().zip(&changes).zip(&judged);
+    parts
+        .map(|(((before, after), change), judged)| Changed {
+            before: mean(before),
+            after: mean(after),
+            change: *change,
+            verdict: match judged {
+                true => said.next(),
+                false => None,
+            }
+            .unwrap_or(Verdict::Undecided { needs: None }),
+        })
+        .collect()
+}
+
+/// Shares of a run as figures in percent of the total before, `factor` being
+/// what a whole run is. What nothing was counted for is as unsure as the
+/// surest that something was counted for.
+pub(crate) fn figures(shares: &[Figure], factor: f64) -> Vec<Figure> {
+    let known = shares.iter().map(|figure| figure.variance);
+    let known = known.filter(|variance| *variance > 0.0);
+    let least = known.fold(f64::INFINITY, f64::min);
+    let least = Some(least).filter(|least| least.is_finite()).unwrap_or(0.0);
+    let scaled = shares.iter().map(|figure| Figure {
+        value: figure.value * factor,
+        variance: match figure.variance > 0.0 {
+            true => figure.variance,
+            false => least,
+        } * factor
+            * factor,
+    });
+    scaled.collect()
+}
+
+/// A function of both sides.
+#[derive(Debug, Clone, Copy)]
+pub struct ChangedFunction {
+    /// One of its places.
+    pub site: SiteId,
+    /// Its own code.
+    pub own: Changed,
+    /// Its own code and what it calls.
+    pub total: Changed,
+    /// Samples in its own code before and after.
+    pub samples: [u64; 2],
+}
+
+/// What changed between two events of one profile, seen through one selection.
+#[derive(Debug, Clone)]
+pub struct Changes {
+    /// By [`super::NodeId`], of samples through the path.
+    pub paths: Vec<Changed>,
+    /// In no order.
+    pub functions: Vec<ChangedFunction>,
+    /// Weight of what is shown, before and after.
+    pub totals: [f64; 2],
+}
+
+/// What a function has on one side.
+#[derive(Clone, Copy)]
+struct OfSide {
+    site: SiteId,
+    own: Share,
+    total: Share,
+}
+
+impl Changes {
+    /// Between scenes of two events of the same profile with otherwise equal
+    /// selections, whose paths therefore are the same.
+    pub fn new(before: &Scene<'_>, after: &Scene<'_>, judging: Judging) -> Self {
+        let sides = [before, after];
+        let paths = sides.map(shares_of_paths);
+        let totals = [paths[0].1, paths[1].1];
+        let whole = totals[0].max(f64::MIN_POSITIVE);
+        let factors = totals.map(|total| 100.0 * total / whole);
+        let judge = |of: [Vec<Figure>; 2]| {
+            let [before, after] = of;
+            let before = figures(&before, factors[0]);
+            let after = figures(&after, factors[1]);
+            let both: Vec<_> = before
+                .into_iter()
+                .zip(after)
+                .map(|(before, after)| (vec![before], vec![after]))
+                .collect();
+            changed(&both, judging)
+        };
+        let figures_of = |shares: &[Share]| shares.iter().map(Share::figure).collect();
+        let of_paths = judge([figures_of(&paths[0].0), figures_of(&paths[1].0)]);
+        let functions = sides.map(functions);
+        let mut keys: Vec<u32> = functions
+            .iter()
+            .flat_map(|side| side.keys().copied())
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let pick = |of: &dyn Fn(&OfSide) -> Share| -> [Vec<Figure>; 2] {
+            [0, 1].map(|side: usize| {
+                let found = keys.iter().map(|key| functions[side].get(key));
+                found
+                    .map(|found| found.map_or(Figure::default(), |found| of(found).figure()))
+                    .collect()
+            })
+        };
+        let own = judge(pick(&|side| side.own));
+        let total = judge(pick(&|side| side.total));
+        let both = keys.iter().zip(own.into_iter().zip(total));
+        let functions = both.filter_map(|(key, (own, total))| {
+            let found = [0, 1].map(|side: usize| functions[side].get(key));
+            Some(ChangedFunction {
+                site: found.into_iter().flatten().next()?.site,
+                own,
+                total,
+                samples: found.map(|found| found.map_or(0, |found| found.own.hits)),
+            })
+        });
+        Self {
+            paths: of_paths,
+            functions: functions.collect(),
+            totals,
+        }
+    }
+}
+
+/// The functions of a scene by their number.
+fn functions(scene: &Scene<'_>) -> FxHashMap<u32, OfSide> {
+    let options = RowsOptions::by(vec![DSO.apart(), SYMBOL.apart()]);
+    let rows = Rows::new(scene, &options);
+    let certainty = Certainty::new(scene, (&rows, &options), true, true);
+    let keys = scene.function_keys();
+    let of = |row: &super::Row| {
+        let site = row.site?;
+        let sure = certainty.of(row.key);
+        let key = *keys.get(site.0 as usize)?;
+        Some((
+            key,
+            OfSide {
+                site,
+                own: sure.own,
+                total: sure.total,
+            },
+        ))
+    };
+    rows.list().iter().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Changes, Judging};
+    use crate::model::{Scene, Selection};
+    use prof_profile::{Event, EventId};
+    use prof_sketch::Sketch;
+    use prof_statistics::{Pairing, Verdict};
+
+    #[test]
+    fn what_grew_and_what_vanished_is_told_by_path_and_by_function() {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        let parts = [
+            (0, "app:main;app:f", 400),
+            (0, "app:main;app:gone", 200),
+            (0, "app:main;app:g", 400),
+            (1, "app:main;app:f", 600),
+            (1, "app:main;app:g", 401),
+        ];
+        let mut event = Vec::new();
+        for (at, (side, stack, count)) in parts.into_iter().enumerate() {
+            for step in 0..count {
+                sketch.sample(task, stack, at as u64 * 1000 + step, 10);
+                event.push(side);
+            }
+        }
+        let mut event = event.into_iter();
+        sketch.profile.samples.filter_map(|sample| {
+            let event = EventId(event.next()?);
+            Some(prof_profile::Sample { event, ..*sample })
+        });
+        sketch.profile.events.push(Event::default());
+        let scene = |event| {
+            let selection = Selection {
+                event: EventId(event),
+                ..Selection::default()
+            };
+            Scene::new(&sketch.profile, selection)
+        };
+        let judging = Judging {
+            least: 0.1,
+            bound: 2.0,
+            pairing: Pairing::Independent,
+        };
+        let (before, after) = (scene(0), scene(1));
+        let changes = Changes::new(&before, &after, judging);
+        assert_eq!(changes.paths.len(), before.tree().len());
+        let of = |name: &str| {
+            let mut functions = changes.functions.iter();
+            let found =
+                functions.find(|it| before.sites().get(it.site).name(&sketch.profile) == name);
+            *found.expect("a function")
+        };
+        assert_eq!(of("f").own.verdict, Verdict::Slower);
+        assert_eq!(of("gone").own.verdict, Verdict::Faster);
+        assert_eq!(of("gone").samples, [200, 0]);
+        assert_eq!(of("g").own.verdict, Verdict::Same);
+        assert!((of("f").own.change.value - 20.0).abs() < 1e-9);
+        assert!((of("main").total.before - 100.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,454 @@
+//! What changed between two recordings: functions with their costs on both
+//! sides, the change, its interval and the verdict. Opened, a row tells what
+//! the function is with what it calls, and how much would decide.
+
+use super::hotspots::name_of;
+use super::rows;
+use super::{About, Fresh, NO_TURNING, Subject, Tab};
+use crate::action::Action;
+use crate::bindings::KeyScope;
+use crate::data::{Answer, Ask, Found, Seen};
+use crate::outline::{Forest, Outline};
+use crate::paint::{Pen, style_row};
+use crate::shared::{Selected, Shared};
+use crate::theme::Kind;
+use prof_report::model::{Changed, ChangedFunction, Changes as Between};
+use prof_statistics::Verdict;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use std::cmp::Ordering;
+
+pub(super) const ABOUT: About = About {
+    title: "Changes",
+    word: "changes",
+    command: "view changes",
+    help: "What changed, of two recordings (prof report --diff BEFORE AFTER)",
+    scope: KeyScope::Tree,
+    subject: Subject::Samples,
+    shown_by: None,
+    idle: &[NO_TURNING],
+};
+
+/// Columns of a share, a change, an interval and a verdict, a gap included.
+const SHARE: usize = 8;
+const CHANGE: usize = 9;
+const INTERVAL: usize = 17;
+const VERDICT: usize = 10;
+/// Columns of a dso, and of a screen that has room for it.
+const DSO: usize = 20;
+const WIDE: u16 = 100;
+
+/// What orders the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Order {
+    /// What is sure and large first.
+    #[default]
+    Verdict,
+    Before,
+    After,
+    Change,
+    Name,
+}
+
+impl Order {
+    fn next(self) -> Self {
+        match self {
+            Self::Verdict => Self::Before,
+            Self::Before => Self::After,
+            Self::After => Self::Change,
+            Self::Change => Self::Name,
+            Self::Name => Self::Verdict,
+        }
+    }
+
+    /// The column at `x` of a row.
+    fn at(x: u16) -> Self {
+        let x = usize::from(x);
+        let sides = 2 * SHARE;
+        if x < SHARE {
+            Self::Before
+        } else if x < sides {
+            Self::After
+        } else if x < sides + CHANGE + INTERVAL {
+            Self::Change
+        } else if x < sides + CHANGE + INTERVAL + VERDICT {
+            Self::Verdict
+        } else {
+            Self::Name
+        }
+    }
+}
+
+/// The rows, each with [`LINES`] lines below it.
+#[derive(Default)]
+struct Table {
+    entries: Vec<ChangedFunction>,
+}
+
+/// What an opened row shows below it.
+const LINES: u32 = 2;
+
+impl Table {
+    fn count(&self) -> u32 {
+        u32::try_from(self.entries.len()).unwrap_or(0)
+    }
+
+    /// The row that a node is of, and which of the lines below it, if one.
+    fn of(&self, node: u32) -> Option<(&ChangedFunction, Option<u32>)> {
+        let count = self.count();
+        let (entry, line) = match node.checked_sub(count) {
+            None => (node, None),
+            Some(below) => (below / LINES, Some(below % LINES)),
+        };
+        Some((self.entries.get(entry as usize)?, line))
+    }
+}
+
+impl Forest for Table {
+    fn roots(&self) -> Vec<u32> {
+        (0..self.count()).collect()
+    }
+
+    fn children(&mut self, node: u32) -> Vec<u32> {
+        match node < self.count() {
+            true => (0..LINES)
+                .map(|line| self.count() + node * LINES + line)
+                .collect(),
+            false => Vec::new(),
+        }
+    }
+
+    fn has_children(&self, node: u32) -> bool {
+        node < self.count()
+    }
+
+    fn total(&self, node: u32) -> u64 {
+        let samples = self.of(node).map(|(entry, _)| entry.samples);
+        samples.map_or(0, |[before, after]| before.saturating_add(after))
+    }
+}
+
+/// The tab.
+#[derive(Default)]
+pub(crate) struct Changes {
+    table: Table,
+    outline: Outline,
+    order: Order,
+    reversed: bool,
+    is_waiting: bool,
+    /// Dso and name of the row under the cursor, while other data come.
+    selected: Option<(String, String)>,
+}
+
+impl Tab for Changes {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    /// New data: what changed is asked for again, also for the flame graph.
+    fn renew(&mut self, shared: &mut Shared, fresh: &mut Fresh<'_>) {
+        if let Some(before) = fresh.before {
+            self.selected = self.selected_name(before).or(self.selected.take());
+        }
+        shared.changes = None;
+        self.is_waiting = true;
+        self.fill(shared, Vec::new());
+        shared.asks.push(Ask::Changes);
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.is_waiting
+    }
+
+    fn take(&mut self, shared: &mut Shared, answer: Answer) -> Option<Answer> {
+        let Answer::Changes(changes) = answer else {
+            return Some(answer);
+        };
+        self.is_waiting = false;
+        let entries = shown(&changes, shared);
+        shared.changes = Some(changes);
+        self.fill(shared, entries);
+        None
+    }
+
+    fn selected(&self, _shared: &Shared) -> Selected {
+        let row = self.outline.selected();
+        let entry = row.and_then(|row| self.table.of(row.node));
+        Selected {
+            site: entry.map(|(entry, _)| entry.site),
+            task: None,
+        }
+    }
+
+    fn detail(&self, shared: &Shared) -> Option<String> {
+        let row = self.outline.selected()?;
+        let (entry, _) = self.table.of(row.node)?;
+        let words = said(&entry.own);
+        Some(match shared.changes.as_ref().map(|it| it.totals) {
+            Some(totals) => format!("{words}; {}", of_totals(totals)),
+            None => words,
+        })
+    }
+
+    fn act(&mut self, shared: &mut Shared, action: Action) {
+        match action {
+            Action::NextOrder => {
+                self.order = self.order.next();
+                return self.resort(shared);
+            }
+            Action::ReverseOrder => {
+                self.reversed = !self.reversed;
+                return self.resort(shared);
+            }
+            _ => {}
+        }
+        let height = shared.body_rows(self);
+        let done = rows::act(&mut self.outline, &mut self.table, action, height);
+        if let Some(opened) = done {
+            rows::say_opened(shared, opened);
+        }
+    }
+
+    fn click(&mut self, shared: &mut Shared, at: Position) {
+        let area = shared.body(self);
+        let headings = u16::from(shared.switches.headings);
+        if at.y < headings {
+            let by = Order::at(at.x);
+            self.reversed = by == self.order && !self.reversed;
+            self.order = by;
+            return self.resort(shared);
+        }
+        let height = shared.body_rows(self);
+        if rows::click(&mut self.outline, area, height, (at.x, at.y - headings)) {
+            self.act(shared, Action::Toggle);
+        }
+    }
+
+    fn wheel(&mut self, shared: &mut Shared, rows: isize) {
+        let height = shared.body_rows(self);
+        self.outline.scroll.wheel(rows, height);
+    }
+
+    fn find(&mut self, _shared: &mut Shared, found: &Found, forwards: bool) -> bool {
+        let table = &self.table;
+        rows::find(&mut self.outline, found, forwards, |row| {
+            table.of(row.node).map(|(entry, _)| entry.site)
+        })
+    }
+
+    fn written_rows(&self) -> Option<usize> {
+        Some(self.outline.rows().len() + 1)
+    }
+
+    fn draw(&self, shared: &Shared, area: Rect, buffer: &mut Buffer) {
+        let Some(seen) = &shared.seen else { return };
+        let mut body = area;
+        if shared.switches.headings {
+            self.draw_headings(shared, area, buffer);
+            body.y += 1;
+            body.height = body.height.saturating_sub(1);
+        }
+        let scroll = &self.outline.scroll;
+        let top = scroll.top(usize::from(body.height));
+        let rows = self.outline.rows().iter().enumerate().skip(top);
+        for (at, (index, row)) in (0..body.height).zip(rows) {
+            let mut pen = Pen::new(buffer, &shared.theme, body, at);
+            match self.table.of(row.node) {
+                Some((entry, None)) => {
+                    let place = Place {
+                        shared,
+                        seen,
+                        width: area.width,
+                    };
+                    place.draw_entry(entry, row.is_open, &mut pen);
+                }
+                Some((entry, Some(line))) => {
+                    pen.put(&below(entry, line), shared.theme.dim());
+                }
+                None => {}
+            }
+            if index == scroll.cursor() {
+                style_row(buffer, body, at, shared.theme.selected());
+            }
+        }
+    }
+}
+
+/// The functions that the limit for rows lets pass.
+fn shown(changes: &Between, shared: &Shared) -> Vec<ChangedFunction> {
+    let least = f64::from(shared.switches.least) / 1000.0;
+    let is_shown = |entry: &&ChangedFunction| {
+        let size = entry.own.before.max(entry.own.after);
+        size > 0.0 && size >= least
+    };
+    changes.functions.iter().filter(is_shown).copied().collect()
+}
+
+/// What the change of a cost is, in words.
+pub(super) fn said(changed: &Changed) -> String {
+    let interval = changed.interval();
+    format!(
+        "{:.2}% -> {:.2}% of the total before: {:+.2}% [{:+.2}, {:+.2}], {}",
+        changed.before,
+        changed.after,
+        changed.change.value,
+        interval.low,
+        interval.high,
+        changed.word(),
+    )
+}
+
+fn of_totals([before, after]: [f64; 2]) -> String {
+    let change = 100.0 * (after - before) / before.max(f64::MIN_POSITIVE);
+    format!("all that is shown {change:+.2}%; how much two runs differ by themselves is not known")
+}
+
+/// A line below an opened row.
+fn below(entry: &ChangedFunction, line: u32) -> String {
+    let [before, after] = entry.samples;
+    match (line, entry.own.verdict) {
+        (0, _) => format!("  with what it calls {}", said(&entry.total)),
+        (_, Verdict::Undecided { needs: Some(needs) }) => {
+            format!("  {before} samples before, {after} after; {needs} times as many would decide")
+        }
+        _ => format!("  {before} samples before, {after} after"),
+    }
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::Same => "same",
+        Verdict::Undecided { .. } => "undecided",
+    }
+}
+
+/// Where rows are drawn.
+struct Place<'a> {
+    shared: &'a Shared,
+    seen: &'a Seen,
+    width: u16,
+}
+
+impl Place<'_> {
+    fn draw_entry(&self, entry: &ChangedFunction, is_open: bool, pen: &mut Pen<'_>) {
+        let theme = &self.shared.theme;
+        let own = &entry.own;
+        for share in [own.before, own.after] {
+            let style = theme.share(share);
+            pen.right(&format!("{share:.2}%"), SHARE - 1, style).gap(1);
+        }
+        let interval = own.interval();
+        let change = format!("{:+.2}%", own.change.value);
+        let style = theme.change(own);
+        pen.right(&change, CHANGE - 1, style).gap(1);
+        let interval = format!("[{:+.2}, {:+.2}]", interval.low, interval.high);
+        pen.right(&interval, INTERVAL - 1, theme.dim()).gap(1);
+        pen.cell(word(own.verdict), VERDICT - 1, style).gap(1);
+        let site = self.seen.site(entry.site);
+        let profile = &self.seen.profile;
+        if self.width >= WIDE {
+            let name = profile.name(profile.dso(site.dso).short_name);
+            pen.cell(name, DSO - 1, theme.dim()).gap(1);
+        }
+        let glyphs = theme.glyphs;
+        let fold = if is_open { glyphs.open } else { glyphs.closed };
+        let kind = Kind::of(profile, site);
+        pen.put(fold, theme.dim());
+        pen.put(kind.sign(), theme.dim()).gap(1);
+        let found = self.shared.search.found.as_ref();
+        let style = match found.is_some_and(|found| found.holds(entry.site)) {
+            true => theme.found(),
+            false => theme.kind(kind),
+        };
+        pen.symbol(site.name(profile), style);
+    }
+}
+
+impl Changes {
+    fn draw_headings(&self, shared: &Shared, area: Rect, buffer: &mut Buffer) {
+        let theme = &shared.theme;
+        let mark = |order: Order| match (order == self.order, self.reversed) {
+            (true, true) => theme.glyphs.up,
+            (true, false) => theme.glyphs.down,
+            _ => "",
+        };
+        let heading = |order: Order, words: &str| format!("{words}{}", mark(order));
+        let style = theme.heading();
+        let mut pen = Pen::new(buffer, theme, area, 0);
+        pen.right(&heading(Order::Before, "Before"), SHARE - 1, style)
+            .gap(1);
+        pen.right(&heading(Order::After, "After"), SHARE - 1, style)
+            .gap(1);
+        pen.right(&heading(Order::Change, "Change"), CHANGE - 1, style)
+            .gap(1);
+        pen.right("95 % interval", INTERVAL - 1, style).gap(1);
+        pen.cell(&heading(Order::Verdict, "Verdict"), VERDICT, style);
+        if area.width >= WIDE {
+            pen.cell("Module", DSO, style);
+        }
+        pen.put(&heading(Order::Name, "  Symbol"), style);
+    }
+
+    /// Dso and name of the function under the cursor, unless that is in the
+    /// first row, where it starts.
+    fn selected_name(&self, seen: &Seen) -> Option<(String, String)> {
+        let row = self.outline.selected()?;
+        let (entry, _) = self.table.of(row.node)?;
+        (self.outline.scroll.cursor() > 0).then(|| name_of(seen, entry.site))
+    }
+
+    fn resort(&mut self, shared: &Shared) {
+        let entries = std::mem::take(&mut self.table.entries);
+        self.fill(shared, entries);
+    }
+
+    /// Orders the rows and closes all; the cursor goes to the function that it
+    /// was on before other data came.
+    fn fill(&mut self, shared: &Shared, mut entries: Vec<ChangedFunction>) {
+        let Some(seen) = &shared.seen else { return };
+        let name = |entry: &ChangedFunction| seen.site(entry.site).name(&seen.profile);
+        let number = |a: f64, b: f64| b.total_cmp(&a);
+        entries.sort_by(|a, b| {
+            let order = match self.order {
+                Order::Verdict => by_verdict(&a.own, &b.own),
+                Order::Before => number(a.own.before, b.own.before),
+                Order::After => number(a.own.after, b.own.after),
+                Order::Change => number(a.own.change.value.abs(), b.own.change.value.abs()),
+                Order::Name => Ordering::Equal,
+            };
+            order.then_with(|| name(a).cmp(name(b)))
+        });
+        if self.reversed {
+            entries.reverse();
+        }
+        self.table = Table { entries };
+        self.outline = Outline::closed(&mut self.table);
+        if self.table.entries.is_empty() {
+            return;
+        }
+        if let Some(selected) = self.selected.take() {
+            let mut entries = self.table.entries.iter();
+            let at = entries.position(|entry| name_of(seen, entry.site) == selected);
+            self.outline.scroll.go_to(at.unwrap_or(0));
+        }
+    }
+}
+
+/// What is sure first, then what is not, then what is the same; large ones
+/// first.
+fn by_verdict(a: &Changed, b: &Changed) -> Ordering {
+    let class = |changed: &Changed| match changed.verdict {
+        Verdict::Faster | Verdict::Slower => 0,
+        Verdict::Undecided { .. } => 1,
+        Verdict::Same => 2,
+    };
+    let size = |changed: &Changed| match class(changed) {
+        0 => changed.change.value.abs(),
+        _ => changed.before.max(changed.after),
+    };
+    class(a)
+        .cmp(&class(b))
+        .then_with(|| size(b).total_cmp(&size(a)))
+}
