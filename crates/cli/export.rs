@@ -1,5 +1,6 @@
 //! `prof export`: a recording as a file of another tool.
 
+use crate::chosen::ChosenSamples;
 use crate::flamegraph::Beside;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError, say};
@@ -9,7 +10,6 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use prof_export::{Choice, ExportError, Format, export};
 use prof_profile::{EventId, Profile};
 use prof_report::escape;
-use prof_report::model::parse_time_ranges;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -31,24 +31,8 @@ pub(crate) struct Args {
     /// Only these events [default: all]
     #[arg(short, long, value_name = "EVENT", value_delimiter = ';')]
     event: Vec<String>,
-    /// Only these processes
-    #[arg(short, long, value_name = "PIDS", value_delimiter = ',')]
-    pid: Vec<i32>,
-    /// Only these threads
-    #[arg(long, value_name = "TIDS", value_delimiter = ',')]
-    tid: Vec<i32>,
-    /// Only threads of these names
-    #[arg(
-        short,
-        long,
-        alias = "comm",
-        value_name = "NAMES",
-        value_delimiter = ','
-    )]
-    comms: Vec<String>,
-    /// Only this time: START,STOP in seconds, 10%/2 or 0%-10%
-    #[arg(long, value_name = "RANGE")]
-    time: Option<String>,
+    #[command(flatten)]
+    chosen: ChosenSamples,
     /// A recording to export, as -i FILE
     #[arg(value_name = "RECORDING")]
     words: Vec<OsString>,
@@ -176,17 +160,14 @@ impl Args {
 
     fn choice(&self, profile: &Profile) -> anyhow::Result<Choice> {
         let mut choice = Choice {
-            pids: self.pid.clone(),
-            tids: self.tid.clone(),
-            comms: self.comms.clone(),
+            pids: self.chosen.pid.clone(),
+            tids: self.chosen.tid.clone(),
+            comms: self.chosen.comms.clone(),
+            times: self.chosen.times(profile)?,
             ..Choice::default()
         };
         for name in &self.event {
             choice.events.push(event_of(profile, name)?);
-        }
-        if let Some(text) = &self.time {
-            choice.times = parse_time_ranges(text, profile.origin.time_range)
-                .map_err(|error| UsageError(format!("--time: {error}")))?;
         }
         Ok(choice)
     }

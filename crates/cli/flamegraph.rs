@@ -2,6 +2,7 @@
 
 pub(crate) mod diff;
 
+use crate::chosen::ChosenSamples;
 use crate::clock::ClockOption;
 use crate::export;
 use crate::foreign;
@@ -13,7 +14,7 @@ use anyhow::Context;
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use prof_profile::{EventId, Profile};
-use prof_report::model::{Filter, Selection, parse_time_ranges};
+use prof_report::model::{Filter, Selection};
 use prof_report::picture::{Format, PictureError, PictureOptions, Roots, Scheme};
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -71,24 +72,8 @@ pub(crate) struct Args {
     /// The event to draw [default: the first with samples]
     #[arg(short, long, value_name = "EVENT")]
     event: Option<String>,
-    /// Only these processes
-    #[arg(short, long, value_name = "PIDS", value_delimiter = ',')]
-    pid: Vec<i32>,
-    /// Only these threads
-    #[arg(long, value_name = "TIDS", value_delimiter = ',')]
-    tid: Vec<i32>,
-    /// Only threads of these names
-    #[arg(
-        short,
-        long,
-        alias = "comm",
-        value_name = "NAMES",
-        value_delimiter = ','
-    )]
-    comms: Vec<String>,
-    /// Only this time: START,STOP in seconds, 10%/2 or 0%-10%
-    #[arg(long, value_name = "RANGE")]
-    time: Option<String>,
+    #[command(flatten)]
+    chosen: ChosenSamples,
     /// Samples a second (Hz), or max, when recording COMMAND
     #[arg(
         short = 'F',
@@ -280,18 +265,15 @@ impl Args {
         let mut selection = Selection {
             event: self.event(profile)?,
             filter: Filter {
-                comms: self.comms.clone(),
-                pids: self.pid.clone(),
-                tids: self.tid.clone(),
+                comms: self.chosen.comms.clone(),
+                pids: self.chosen.pid.clone(),
+                tids: self.chosen.tid.clone(),
                 ..Filter::default()
             },
             inlines: !self.names.no_inline,
             ..Selection::default()
         };
-        if let Some(text) = &self.time {
-            selection.scope.times = parse_time_ranges(text, profile.origin.time_range)
-                .map_err(|error| UsageError(format!("--time: {error}")))?;
-        }
+        selection.scope.times = self.chosen.times(profile)?;
         let roots = if self.per_thread {
             Roots::Thread
         } else if self.per_process {

@@ -14,6 +14,7 @@ mod archive;
 mod attached;
 mod buildid_list;
 mod check;
+mod chosen;
 mod clock;
 mod demo;
 mod diff;
