@@ -29,16 +29,16 @@ fn rows(file: &Path) -> BTreeMap<(String, String), (String, String)> {
     rows.collect()
 }
 
-#[test]
-fn an_exported_pprof_is_read_back_to_the_same_table() {
-    let Some(data) = recording("an_exported_pprof_is_read_back_to_the_same_table") else {
+/// Whether an export of this format is read back to the table of the recording.
+fn is_read_back(test: &str, format: &str, end: &str) {
+    let Some(data) = recording(test) else {
         return;
     };
-    let file = export(&data, "pprof", ".imported.pb.gz");
+    let file = export(&data, format, end);
     let (before, after) = (rows(&data), rows(&file));
     assert!(before.len() > 20, "{before:?}");
     assert_eq!(before, after);
-    // And the number of samples; and once more is the same file.
+    // And the number of samples.
     let of = |file: &Path| {
         let file = file.display().to_string();
         let text = prof(&["report", "--stdio", "-i", &file])
@@ -48,6 +48,118 @@ fn an_exported_pprof_is_read_back_to_the_same_table() {
         counts.map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(of(&data), of(&file));
+}
+
+#[test]
+fn an_exported_pprof_is_read_back_to_the_same_table() {
+    const TEST: &str = "an_exported_pprof_is_read_back_to_the_same_table";
+    is_read_back(TEST, "pprof", ".imported.pb.gz");
+}
+
+#[test]
+fn an_exported_firefox_profile_is_read_back_to_the_same_table() {
+    const TEST: &str = "an_exported_firefox_profile_is_read_back_to_the_same_table";
+    is_read_back(TEST, "firefox", ".imported.firefox.json.gz");
+}
+
+/// A profile of CPU time and waits, as `prof export --format firefox` writes it.
+const WAITS: &str = r#"{"meta":{"preprocessedProfileVersion":55,
+"extra":[{"label":"prof","entries":[{"label":"event","value":"cpu-clock"},{"label":"event","value":"offcpu-time"}]}]},
+"libs":[],"threads":[{"name":"app cpu-clock","pid":"7","tid":"7 cpu-clock",
+"samples":{"stack":[0],"time":[0],"weight":[3],"weightType":"tracing-ms"},
+"stackTable":{"prefix":[null],"frame":[0]},"frameTable":{"address":[-1],"func":[0]},
+"funcTable":{"name":[0],"resource":[-1]},"stringArray":["works"]},
+{"name":"app offcpu-time","pid":"7","tid":"7 offcpu-time",
+"samples":{"stack":[0],"time":[1],"weight":[9],"weightType":"tracing-ms"},
+"stackTable":{"prefix":[null],"frame":[0]},"frameTable":{"address":[-1],"func":[0]},
+"funcTable":{"name":[0],"resource":[-1]},"stringArray":["sleeps"]}]}"#;
+
+#[test]
+fn clocks_are_told_apart_in_profiles_of_other_tools() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("waits.json");
+    fs::write(&file, WAITS).expect("written");
+    let file = file.display().to_string();
+    let report = |clock: &str| {
+        let words = [
+            "report", "--csv", "-s", "sym", "--clock", clock, "-i", &file,
+        ];
+        let csv = prof(&words).succeeded("prof report").text();
+        ["works", "sleeps"].map(|name| csv.contains(name))
+    };
+    assert_eq!(report("cpu"), [true, false]);
+    assert_eq!(report("off"), [false, true]);
+    assert_eq!(report("wall"), [true, true]);
+    // What has no waits says so, and not the table of something else.
+    let plain = folder.path().join("plain.folded");
+    fs::write(&plain, "app;main 3\n").expect("written");
+    let plain = plain.display().to_string();
+    let refused = prof(&["report", "--stdio", "--clock", "off", "-i", &plain]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("has no waits"),
+        "{}",
+        refused.stderr
+    );
+}
+
+/// As py-spy 0.4.3 wrote it with `record -f raw -t`.
+const PY_SPY: &str = "\
+thread (9699): MainThread;<module> (work.py:10);work (work.py:7);leaf (work.py:3) 39
+thread (9699): MainThread;<module> (work.py:9);Thread.start (threading.py:964) 2
+thread (9753);Thread._bootstrap (threading.py:1002);Thread.run (threading.py:982);work (work.py:7);leaf (work.py:3) 46
+";
+
+/// As async-profiler writes it with `-o collapsed,ann,threads`.
+const ASYNC_PROFILER: &str = "\
+[main tid=41];Main.main_[0];Main.work_[j];java/util/HashMap.put_[i] 20
+[main tid=41];Main.main_[0];Main.work_[j];__libc_write;entry_SYSCALL_64_[k] 5
+[GC Thread#0 tid=42];start_thread;thread_native_entry 3
+";
+
+#[test]
+fn folded_stacks_of_others_have_their_threads_and_functions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let shares = |text: &str, key: &str| {
+        let file = folder.path().join("others.txt");
+        fs::write(&file, text).expect("written");
+        let file = file.display().to_string();
+        let words = ["report", "--csv", "--no-children", "-s", key, "-i", &file];
+        let csv = prof(&words).succeeded("prof report").text();
+        let rows = csv.lines().skip(1).map(|line| {
+            let cells: Vec<&str> = line.split(',').collect();
+            (cells[2].trim().to_owned(), cells[1].to_owned())
+        });
+        rows.collect::<BTreeMap<_, _>>()
+    };
+    let expect = |rows: BTreeMap<String, String>, expected: &[(&str, &str)]| {
+        let expected = expected.iter();
+        let expected = expected.map(|(name, share)| ((*name).to_owned(), (*share).to_owned()));
+        assert_eq!(rows, expected.collect());
+    };
+    expect(
+        shares(PY_SPY, "sym"),
+        &[
+            ("leaf (work.py:3)", "97.70"),
+            ("Thread.start (threading.py:964)", "2.30"),
+        ],
+    );
+    expect(
+        shares(PY_SPY, "tid"),
+        &[("9699:MainThread", "47.13"), ("9753:", "52.87")],
+    );
+    expect(
+        shares(ASYNC_PROFILER, "comm"),
+        &[("main", "89.29"), ("GC Thread#0", "10.71")],
+    );
+    expect(
+        shares(ASYNC_PROFILER, "sym"),
+        &[
+            ("java/util/HashMap.put", "71.43"),
+            ("entry_SYSCALL_64", "17.86"),
+            ("thread_native_entry", "10.71"),
+        ],
+    );
 }
 
 #[test]
@@ -273,6 +385,60 @@ fn hostile_profiles_end_with_one_message() {
     )
     .expect("written");
     refuses("a number does not end");
+    // More samples than are read, each of two bytes.
+    let mut many = b"\x0a\x04\x08\x01\x10\x02".to_vec();
+    many.extend(b"\x12\x00".repeat(13 << 20));
+    fs::write(&file, many).expect("written");
+    refuses("too many entries");
+    // Stacks of the Firefox Profiler that lead in a circle.
+    let circle = WAITS.replace("[null]", "[0]");
+    fs::write(&file, circle).expect("written");
+    refuses("does not stand behind its caller");
     fs::write(&file, b"just some words\n").expect("written");
     refuses("neither a recording nor a profile");
+}
+
+#[test]
+fn a_long_name_that_much_shares_costs_its_length_once() {
+    let number = |mut value: usize| {
+        let mut out = Vec::new();
+        while value >= 0x80 {
+            out.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        out.push(value as u8);
+        out
+    };
+    let field = |key: u8, bytes: &[u8]| [&[key], &*number(bytes.len()), bytes].concat();
+    let mut profile = field(0x0a, b"\x08\x01\x10\x01");
+    for id in 1..=20_000 {
+        let id = number(id);
+        // A sample, and its place in the one function.
+        profile.extend(field(
+            0x12,
+            &[&field(0x0a, &id)[..], b"\x12\x01\x01"].concat(),
+        ));
+        let place = [b"\x08", &id[..], b"\x18", &id[..], b"\x22\x02\x08\x01"].concat();
+        profile.extend(field(0x22, &place));
+    }
+    profile.extend(field(0x2a, b"\x08\x01\x10\x02"));
+    profile.extend([field(0x32, b""), field(0x32, b"hits")].concat());
+    profile.extend(field(0x32, "long".repeat(1 << 20).as_bytes()));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("long.pb");
+    fs::write(&file, profile).expect("written");
+    let began = Instant::now();
+    let out = folder.path().join("long.folded").display().to_string();
+    let words = [
+        "export",
+        "--format",
+        "folded",
+        "-o",
+        &out,
+        "-i",
+        &file.display().to_string(),
+    ];
+    prof(&words).succeeded("prof export");
+    // Read once for each place, the name would be 80 GB.
+    assert!(began.elapsed() < Duration::from_secs(30));
 }

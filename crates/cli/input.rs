@@ -12,7 +12,7 @@ use prof_resolve::{LoadOptions, Progress};
 use prof_symbolize::{Demangle, Detail, Embedded, Sources, Symbolizer};
 use prof_sys::limits;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -182,18 +182,45 @@ impl Input {
     ) -> anyhow::Result<(Profile, Reader)> {
         // Tables of all sizes grow and go while a profile is made.
         limits::give_freed_memory_back();
-        let begun = match foreign::find(self)? {
-            Found::Profile(profile) => return Ok((*profile, foreign::no_recording()?)),
-            Found::Other(begun) => begun,
+        let (mut profile, reader) = match foreign::find(self)? {
+            Found::Profile(profile) => (*profile, foreign::no_recording()?),
+            Found::Other(begun) => {
+                let options = LoadOptions {
+                    reading_time,
+                    detail,
+                    ..self.load_options()
+                };
+                self.read_recording(begun, symbolizer, &options, progress)?
+            }
         };
+        if let Some(clock) = self.clock {
+            let shown = profile.show_clock(clock);
+            shown.map_err(|why| UsageError(format!("--clock: {}: {why}", self.name())))?;
+        }
+        Ok((profile, reader))
+    }
+
+    /// Reads what is no profile of another tool; `begun` is standard input,
+    /// where its beginning was read.
+    fn read_recording(
+        &self,
+        begun: Option<Box<dyn Read + Send>>,
+        symbolizer: &Symbolizer,
+        options: &LoadOptions,
+        progress: &dyn Progress,
+    ) -> anyhow::Result<(Profile, Reader)> {
         let reader = match begun {
             Some(stream) => Reader::open_stream(stream).with_context(|| self.name())?,
             None => self.open()?,
         };
+        let loaded = prof_resolve::load(reader, symbolizer, options, progress);
+        loaded.with_context(|| format!("cannot read {}", self.name()))
+    }
+
+    /// How it is read, but for how long and with which detail.
+    fn load_options(&self) -> LoadOptions {
         let usual = LoadOptions::default();
-        let options = LoadOptions {
-            reading_time,
-            detail,
+        LoadOptions {
             looking_uid: own_uid(),
             whole_functions: !self.shows_addresses,
             counting: self.counting,
@@ -206,15 +233,7 @@ impl Input {
                 .is_some_and(|uid| [0, own_uid()].contains(&uid)),
             recorded_at: self.last_written(),
             ..usual
-        };
-        let loaded = prof_resolve::load(reader, symbolizer, &options, progress);
-        let (mut profile, reader) =
-            loaded.with_context(|| format!("cannot read {}", self.name()))?;
-        if let Some(clock) = self.clock {
-            let shown = profile.show_clock(clock);
-            shown.map_err(|why| UsageError(format!("--clock: {}: {why}", self.name())))?;
         }
-        Ok((profile, reader))
     }
 }
 

@@ -201,6 +201,15 @@ impl Writer<'_, '_> {
             format!("{{\"name\":\"{name}\",\"color\":\"{colour}\",\"subcategories\":[\"Other\"]}}")
         });
         list(out, "categories", categories)?;
+        // Which events there are, for who reads this back; not shown.
+        out.write_all(b",\"extra\":[{\"label\":\"prof\",")?;
+        let events = (0..self.chosen.events.len()).filter_map(|slot| self.event(slot));
+        let events = events.map(|event| {
+            let name = quoted(&event.name);
+            format!("{{\"label\":\"event\",\"format\":\"string\",\"value\":{name}}}")
+        });
+        list(out, "entries", events)?;
+        out.write_all(b"}]")?;
         out.write_all(b"},\n\"pages\":[],\"counters\":[],\"profilerOverhead\":[],\n")?;
         let libs = profile.dsos.iter().map(|dso| {
             let path = quoted(profile.name(dso.path));

@@ -1,20 +1,24 @@
 //! A profile put together from names.
+//!
+//! Texts are interned once, by who reads them, and named by their handles: a
+//! file in which a million places share one long name costs that name once.
 
-use crate::{ImportError, MOST_SAMPLES};
+use crate::{ImportError, MOST_ROWS, MOST_SAMPLES};
 use prof_abi::CpuMode;
 use prof_profile::{
     Dso, DsoId, DsoKind, Event, EventId, FileOffset, Frame, FrameRange, Function, FunctionId,
-    Location, LocationId, Profile, Sample, StackId, Svma, Task, TaskId, Thread, UnnamedReason,
+    Location, LocationId, NameId, Profile, Sample, StackId, Svma, Task, TaskId, Thread,
+    UnnamedReason, Wait, WaitId,
 };
 use rustc_hash::FxHashMap;
 
 /// A function with the line that runs in it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Call<'t> {
-    /// Empty if it has no name.
-    pub(crate) name: &'t str,
-    /// Source file; empty if not told.
-    pub(crate) file: &'t str,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Call {
+    /// `None` if it has no name.
+    pub(crate) name: Option<NameId>,
+    /// Source file, if told.
+    pub(crate) file: Option<NameId>,
     pub(crate) line: u32,
 }
 
@@ -29,14 +33,34 @@ pub(crate) struct Place {
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     pub(crate) profile: Profile,
-    dsos: FxHashMap<String, DsoId>,
-    tasks: FxHashMap<(i32, i32, String), TaskId>,
-    functions: FxHashMap<(String, DsoId), FunctionId>,
-    locations: FxHashMap<(Place, String), LocationId>,
+    dsos: FxHashMap<NameId, DsoId>,
+    tasks: FxHashMap<Task, TaskId>,
+    functions: FxHashMap<(NameId, DsoId), FunctionId>,
+    locations: FxHashMap<(Place, Box<[Call]>), LocationId>,
     events: FxHashMap<String, EventId>,
+    /// Whether there were more samples than are read.
+    rows_refused: bool,
 }
 
+/// Samples taken together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sum {
+    /// What they weigh together.
+    pub(crate) period: u64,
+    /// How many they are.
+    pub(crate) count: u64,
+}
+
+/// What waits are an event of, as recordings have it.
+const OFF_CPU_EVENT: &str = "offcpu-time";
+
 impl Builder {
+    /// The handle of a text; none of an empty one.
+    pub(crate) fn name(&mut self, text: &str) -> Option<NameId> {
+        (!text.is_empty()).then(|| self.profile.names.intern(text))
+    }
+
+    /// The event of a name, made if there is none; `is_time` if its weight is ns.
     pub(crate) fn event(&mut self, name: &str, is_time: bool) -> EventId {
         if let Some(&known) = self.events.get(name) {
             return known;
@@ -45,6 +69,7 @@ impl Builder {
         self.profile.events.push(Event {
             name: name.into(),
             weight_is_ns: is_time,
+            is_off_cpu: is_time && name == OFF_CPU_EVENT,
             has_callchain: true,
             asked: 0,
             ..Event::default()
@@ -53,12 +78,14 @@ impl Builder {
         id
     }
 
-    /// The dso of a path or of a name in brackets.
-    pub(crate) fn dso(&mut self, path: &str) -> DsoId {
-        let path = if path.is_empty() { "[unknown]" } else { path };
-        if let Some(&known) = self.dsos.get(path) {
+    /// The dso of a path or of a name in brackets; `None` for none.
+    pub(crate) fn dso(&mut self, path: Option<NameId>) -> DsoId {
+        let long = path.unwrap_or_else(|| self.profile.names.intern("[unknown]"));
+        if let Some(&known) = self.dsos.get(&long) {
             return known;
         }
+        let path = self.profile.name(long).to_owned();
+        let path = &*path;
         let kind = match path {
             "[unknown]" => DsoKind::Unknown,
             "[vdso]" => DsoKind::Vdso,
@@ -75,32 +102,29 @@ impl Builder {
             DsoKind::File => path.rsplit('/').next().unwrap_or(path),
             _ => path,
         };
-        let names = &mut self.profile.names;
-        let long = names.intern(path);
         let dso = Dso {
             kind,
             path: long,
-            short_name: names.intern(short),
+            short_name: self.profile.names.intern(short),
             beside_address: long,
             build_id: None,
             symbols_from: None,
         };
         self.profile.dsos.push(dso);
         let id = DsoId(self.profile.dsos.len() as u32 - 1);
-        self.dsos.insert(path.into(), id);
+        self.dsos.insert(long, id);
         id
     }
 
-    pub(crate) fn task(&mut self, pid: i32, tid: i32, comm: &str) -> TaskId {
-        let key = (pid, tid, comm.to_owned());
-        if let Some(&known) = self.tasks.get(&key) {
-            return known;
-        }
-        let comm = self.profile.names.intern(comm);
-        self.profile.tasks.push(Task { pid, tid, comm });
-        let id = TaskId(self.profile.tasks.len() as u32 - 1);
-        self.tasks.insert(key, id);
-        id
+    /// A thread under one name.
+    pub(crate) fn task(&mut self, pid: i32, tid: i32, comm: Option<NameId>) -> TaskId {
+        let comm = comm.unwrap_or_else(|| self.profile.names.intern(""));
+        let task = Task { pid, tid, comm };
+        let tasks = &mut self.profile.tasks;
+        *self.tasks.entry(task).or_insert_with(|| {
+            tasks.push(task);
+            TaskId(tasks.len() as u32 - 1)
+        })
     }
 
     fn mode(&self, dso: DsoId) -> CpuMode {
@@ -111,21 +135,19 @@ impl Builder {
         }
     }
 
-    fn function(&mut self, name: &str, place: Place) -> FunctionId {
-        let unnamed = name.is_empty();
-        let name = match unnamed {
-            true => {
-                let dso = self.profile.name(self.profile.dso(place.dso).short_name);
-                format!("{dso}+{:#x}", place.address)
-            }
-            false => name.to_owned(),
-        };
+    fn function(&mut self, name: Option<NameId>, place: Place) -> FunctionId {
+        let unnamed = name.is_none();
+        let name = name.unwrap_or_else(|| {
+            let dso = self.profile.name(self.profile.dso(place.dso).short_name);
+            let name = format!("{dso}+{:#x}", place.address);
+            self.profile.names.intern(&name)
+        });
         let key = (name, place.dso);
         if let Some(&known) = self.functions.get(&key) {
             return known;
         }
         let function = Function {
-            name: self.profile.names.intern(&key.0),
+            name,
             dso: place.dso,
             start: Svma(place.address),
             size: 0,
@@ -140,29 +162,22 @@ impl Builder {
     }
 
     /// A location of calls, the innermost first: all but the last are inlined.
-    pub(crate) fn location(&mut self, place: Place, calls: &[Call<'_>]) -> LocationId {
-        let mut key = String::new();
-        for call in calls {
-            key += &format!("{}\0{}\0{}\0", call.name, call.file, call.line);
-        }
-        let key = (place, key);
+    pub(crate) fn location(&mut self, place: Place, calls: &[Call]) -> LocationId {
+        let calls = if calls.is_empty() {
+            &[Call::default()]
+        } else {
+            calls
+        };
+        let key = (place, Box::from(calls));
         if let Some(&known) = self.locations.get(&key) {
             return known;
         }
-        let none = [Call {
-            name: "",
-            file: "",
-            line: 0,
-        }];
-        let calls = if calls.is_empty() { &none } else { calls };
         let start = self.profile.frames.len() as u32;
         for (depth, call) in calls.iter().enumerate() {
             let function = self.function(call.name, place);
-            let names = &mut self.profile.names;
-            let file = (!call.file.is_empty()).then(|| names.intern(call.file));
             self.profile.frames.push(Frame {
                 function,
-                file,
+                file: call.file,
                 line: call.line,
                 is_inline: depth + 1 < calls.len(),
             });
@@ -194,10 +209,16 @@ impl Builder {
     /// there are too many.
     pub(crate) fn samples(&mut self, sample: Sample, count: u64) {
         let made = self.profile.samples.len() as u64;
+        self.rows_refused |= made >= MOST_ROWS;
+        if self.rows_refused {
+            return;
+        }
         let count = match count.max(1) {
             count if made.saturating_add(count) <= MOST_SAMPLES => count,
             _ => 1,
         };
+        let wait = self.wait_of(sample.event);
+        let sample = Sample { wait, ..sample };
         let (share, rest) = (sample.period / count, sample.period % count);
         for index in 0..count {
             let period = share + u64::from(index < rest);
@@ -210,8 +231,36 @@ impl Builder {
         self.profile.trust.samples += count;
     }
 
+    /// [`Builder::samples`] of which no time is told.
+    pub(crate) fn untimed(&mut self, event: EventId, task: TaskId, stack: StackId, sum: Sum) {
+        let sample = Sample {
+            time: 0,
+            period: sum.period,
+            task,
+            stack,
+            cpu: None,
+            event,
+            wait: None,
+        };
+        self.samples(sample, sum.count);
+    }
+
+    /// What is known of a wait, where an event is of those: nothing.
+    fn wait_of(&mut self, event: EventId) -> Option<WaitId> {
+        let event = self.profile.events.get(usize::from(event.0))?;
+        let wait = Wait {
+            stands_for: Wait::ITSELF,
+            ..Wait::default()
+        };
+        let is_wait = event.is_off_cpu;
+        is_wait.then(|| self.profile.samples.wait_id(wait))
+    }
+
     /// The profile, whole.
     pub(crate) fn finish(mut self, format: &'static str) -> Result<Profile, ImportError> {
+        if self.rows_refused {
+            return Err(ImportError::TooMany { format });
+        }
         if self.profile.samples.is_empty() {
             return Err(ImportError::Empty { format });
         }

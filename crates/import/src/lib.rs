@@ -2,7 +2,8 @@
 //!
 //! You give the bytes of a file; what it is, is told by its content: pprof's
 //! protocol buffers (Go's CPU and heap profiles, what `prof export` writes),
-//! folded stacks, the text of `perf script`; each gzipped or not. You get a
+//! the Firefox Profiler's JSON, folded stacks, the text of `perf script`; each
+//! gzipped or not. You get a
 //! [`prof_profile::Profile`] that any view can show.
 //!
 //! ```
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod firefox;
 mod folded;
 mod perf_script;
 mod pprof;
@@ -33,6 +35,11 @@ pub const MOST_BYTES: u64 = 128 << 20;
 /// sample each.
 pub const MOST_SAMPLES: u64 = 4 << 20;
 
+/// Rows of samples that are read at most.
+pub(crate) const MOST_ROWS: u64 = 12 << 20;
+/// Rows of any other table of a file that are read at most.
+pub(crate) const MOST_ENTRIES: usize = 1 << 20;
+
 /// Why a file gave no profile.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -40,7 +47,7 @@ pub enum ImportError {
     /// Its content is of no format that is known here.
     #[error(
         "this is neither a recording nor a profile that is known here\n  \
-         read are perf.data, pprof, folded stacks and the text of perf script"
+         read are perf.data, pprof, the Firefox Profiler's JSON, folded stacks and the text of perf script"
     )]
     Unknown,
     /// It is larger than what is read.
@@ -49,6 +56,12 @@ pub enum ImportError {
         MOST_BYTES >> 20
     )]
     TooLarge,
+    /// It has more samples, or more of what those name, than is read.
+    #[error("the {format} has too many entries for what is read of one")]
+    TooMany {
+        /// What it is.
+        format: &'static str,
+    },
     /// It makes no sense.
     #[error("this is no whole {format}: {what}, at byte {offset}")]
     Damaged {
@@ -100,7 +113,7 @@ pub fn is_one(head: &[u8]) -> bool {
     let text = String::from_utf8_lossy(head);
     pprof::is_one(head)
         || (is_text(head.get(..4096).unwrap_or(head))
-            && (perf_script::is_one(&text) || folded::is_one(&text)))
+            && (firefox::is_one(&text) || perf_script::is_one(&text) || folded::is_one(&text)))
 }
 
 const GZIP: &[u8] = b"\x1f\x8b";
@@ -126,6 +139,9 @@ pub fn read(input: impl Read, name: &str) -> Result<Profile, ImportError> {
         return Err(ImportError::Unknown);
     }
     let text = String::from_utf8_lossy(&bytes);
+    if firefox::is_one(&text) {
+        return firefox::read(&text);
+    }
     if perf_script::is_one(&text) {
         return perf_script::read(&text);
     }

@@ -108,11 +108,11 @@ fn frame(builder: &mut Builder, line: &str) -> Option<(LocationId, bool)> {
         .trim();
     let name = if name == "[unknown]" { "" } else { name };
     let is_inlined = dso == "inlined";
-    let dso = builder.dso(if is_inlined { "" } else { dso });
+    let dso = builder.name(if is_inlined { "" } else { dso });
+    let dso = builder.dso(dso);
     let call = Call {
-        name,
-        file: "",
-        line: 0,
+        name: builder.name(name),
+        ..Call::default()
     };
     Some((
         builder.location(Place { dso, address }, &[call]),
@@ -146,10 +146,11 @@ pub(crate) fn read(text: &str) -> Result<Profile, ImportError> {
 fn begin(builder: &mut Builder, head: &Head<'_>) -> (Sample, Vec<LocationId>) {
     let plain = head.event.split(':').next().unwrap_or_default();
     let is_time = matches!(plain, "cpu-clock" | "task-clock");
+    let comm = builder.name(head.comm);
     let sample = Sample {
         time: head.time,
         period: head.period,
-        task: builder.task(head.pid, head.tid, head.comm),
+        task: builder.task(head.pid, head.tid, comm),
         stack: prof_profile::StackId::EMPTY,
         cpu: head.cpu,
         event: builder.event(head.event, is_time),

@@ -1,9 +1,9 @@
 //! pprof's format, see `proto/profile.proto` of google/pprof.
 
-use crate::ImportError;
-use crate::builder::{Builder, Call, Place};
+use crate::builder::{Builder, Call, Place, Sum};
 use crate::protobuf::{Fields, Value};
-use prof_profile::{DsoId, EventId, LocationId, Profile, Sample, TaskId};
+use crate::{ImportError, MOST_ENTRIES, MOST_ROWS};
+use prof_profile::{EventId, LocationId, NameId, Profile, TaskId};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 
@@ -26,13 +26,17 @@ pub(crate) fn is_one(bytes: &[u8]) -> bool {
     false
 }
 
+const FORMAT: &str = "pprof profile";
+
+/// Types of values that are read at most.
+const MOST_TYPES: usize = 256;
+
 /// The tables of a profile, by the numbers that others name their rows by.
 #[derive(Default)]
 struct Tables<'b> {
     texts: Vec<Cow<'b, str>>,
     /// Name and unit.
     types: Vec<(u64, u64)>,
-    samples: Vec<Fields<'b>>,
     mappings: FxHashMap<u64, u64>,
     /// The path of the first one.
     first_mapping: Option<u64>,
@@ -46,6 +50,7 @@ struct Tables<'b> {
 impl<'b> Tables<'b> {
     fn read(bytes: &'b [u8]) -> Result<Self, ImportError> {
         let mut tables = Self::default();
+        let mut samples = 0;
         let mut fields = Fields::new(bytes);
         while let Some((number, value)) = fields.next()? {
             match (number, value) {
@@ -53,7 +58,8 @@ impl<'b> Tables<'b> {
                     let [name, unit] = numbers(it, [1, 2])?;
                     tables.types.push((name, unit));
                 }
-                (2, Value::Bytes(it)) => tables.samples.push(it),
+                // Read when all that they name is known.
+                (2, Value::Bytes(_)) => samples += 1,
                 (3, Value::Bytes(it)) => {
                     let [id, path] = numbers(it, [1, 5])?;
                     tables.mappings.insert(id, path);
@@ -72,8 +78,18 @@ impl<'b> Tables<'b> {
                 (14, it) => tables.default_type = it.number(),
                 _ => {}
             }
+            let is_too_long = tables.longest() > MOST_ENTRIES || tables.types.len() > MOST_TYPES;
+            if is_too_long || samples > MOST_ROWS {
+                return Err(ImportError::TooMany { format: FORMAT });
+            }
         }
         Ok(tables)
+    }
+
+    fn longest(&self) -> usize {
+        let (places, functions) = (self.locations.len(), self.functions.len());
+        let longest = self.texts.len().max(self.mappings.len());
+        longest.max(places).max(functions)
     }
 
     fn text(&self, index: u64) -> &str {
@@ -100,19 +116,24 @@ fn numbers<const N: usize>(fields: Fields<'_>, wanted: [u64; N]) -> Result<[u64;
 /// as in Go's profiles of time, tells how many samples the next one is of.
 pub(crate) fn read(bytes: &[u8], name: &str) -> Result<Profile, ImportError> {
     let tables = Tables::read(bytes)?;
+    let mut builder = Builder::default();
+    let comm = builder.name(&program(&tables, name));
     let mut reader = Reader {
-        comm: program(&tables, name),
+        comm,
         tables: &tables,
-        builder: Builder::default(),
+        builder,
         events: Vec::new(),
         locations: FxHashMap::default(),
+        names: FxHashMap::default(),
     };
     reader.events();
-    let mut samples = tables.samples.clone();
-    for sample in samples.drain(..) {
-        reader.sample(sample)?;
+    let mut fields = Fields::new(bytes);
+    while let Some((number, value)) = fields.next()? {
+        if let (2, Value::Bytes(sample)) = (number, value) {
+            reader.sample(sample)?;
+        }
     }
-    reader.builder.finish("pprof profile")
+    reader.builder.finish(FORMAT)
 }
 
 /// What the threads are called where nothing tells it: the program.
@@ -128,14 +149,22 @@ fn program(tables: &Tables<'_>, name: &str) -> String {
 
 struct Reader<'a, 'b> {
     tables: &'a Tables<'b>,
-    comm: String,
+    comm: Option<NameId>,
     builder: Builder,
     /// Events: index of the value, and of the one that counts its samples.
     events: Vec<(EventId, usize, Option<usize>)>,
     locations: FxHashMap<u64, LocationId>,
+    /// By index of a text.
+    names: FxHashMap<u64, Option<NameId>>,
 }
 
 impl Reader<'_, '_> {
+    /// The handle of a text.
+    fn name(&mut self, index: u64) -> Option<NameId> {
+        let known = self.names.entry(index);
+        *known.or_insert_with(|| self.builder.name(self.tables.text(index)))
+    }
+
     fn events(&mut self) {
         let types = &self.tables.types;
         let is_count = |index: usize| {
@@ -176,29 +205,23 @@ impl Reader<'_, '_> {
                 _ => {}
             }
         }
-        let task = task.unwrap_or_else(|| self.builder.task(0, 0, &self.comm));
+        let task = task.unwrap_or_else(|| self.builder.task(0, 0, self.comm));
         let mut stack = Vec::with_capacity(locations.len());
         for &id in locations.iter().rev() {
             stack.push(self.location(id)?);
         }
         let stack = self.builder.stack(stack.into_iter());
-        for &(event, index, count) in &self.events {
+        let are_several = self.events.len() > 1;
+        let told = |index: usize| index < values.len() || !are_several;
+        for &(event, index, count) in self.events.iter().filter(|event| told(event.1)) {
             // Differences of profiles have values below zero.
             let at = |index: usize| values.get(index).map_or(0, |&it| (it as i64).max(0) as u64);
             let (period, count) = (at(index), count.map_or(1, at));
-            if period == 0 && (count == 0 || self.events.len() > 1) {
+            if period == 0 && (count == 0 || are_several) {
                 continue;
             }
-            let sample = Sample {
-                time: 0,
-                period,
-                task,
-                stack,
-                cpu: None,
-                event,
-                wait: None,
-            };
-            self.builder.samples(sample, count);
+            let sum = Sum { period, count };
+            self.builder.untimed(event, task, stack, sum);
         }
         Ok(())
     }
@@ -206,7 +229,7 @@ impl Reader<'_, '_> {
     /// Who ran, by the labels of a sample.
     fn task(&mut self, mut sample: Fields<'_>) -> Result<TaskId, ImportError> {
         let (mut pid, mut tid) = (0, 0);
-        let mut comm = self.comm.clone();
+        let mut comm = self.comm;
         while let Some((number, value)) = sample.next()? {
             let (3, Value::Bytes(label)) = (number, value) else {
                 continue;
@@ -217,12 +240,12 @@ impl Reader<'_, '_> {
                 "pid" | "process_id" => pid = number,
                 "tid" | "thread_id" => tid = number,
                 "comm" | "thread" | "thread_name" if text != 0 => {
-                    comm = self.tables.text(text).to_owned();
+                    comm = self.name(text);
                 }
                 _ => {}
             }
         }
-        Ok(self.builder.task(pid, tid, &comm))
+        Ok(self.builder.task(pid, tid, comm))
     }
 
     fn location(&mut self, id: u64) -> Result<LocationId, ImportError> {
@@ -244,23 +267,19 @@ impl Reader<'_, '_> {
                 }
             }
         }
-        let tables = self.tables;
-        let calls: Vec<Call<'_>> = lines
-            .iter()
-            .map(|(function, line)| {
-                let known = tables.functions.get(function).copied();
-                let (name, file) = known.unwrap_or_default();
-                Call {
-                    name: tables.text(name),
-                    file: tables.text(file),
-                    line: u32::try_from(*line).unwrap_or(0),
-                }
-            })
-            .collect();
-        let dso: DsoId = {
-            let path = tables.mappings.get(&mapping).copied();
-            self.builder.dso(path.map_or("", |path| tables.text(path)))
-        };
+        let mut calls = Vec::with_capacity(lines.len());
+        for (function, line) in lines {
+            let known = self.tables.functions.get(&function).copied();
+            let (name, file) = known.unwrap_or_default();
+            calls.push(Call {
+                name: self.name(name),
+                file: self.name(file),
+                line: u32::try_from(line).unwrap_or(0),
+            });
+        }
+        let path = self.tables.mappings.get(&mapping).copied();
+        let path = path.and_then(|path| self.name(path));
+        let dso = self.builder.dso(path);
         let location = self.builder.location(Place { dso, address }, &calls);
         self.locations.insert(id, location);
         Ok(location)
