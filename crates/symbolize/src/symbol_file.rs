@@ -96,9 +96,12 @@ impl SymbolFile {
     /// Where the byte at a file offset is in the file's address space, by
     /// its program headers; `None` if no segment loads it.
     pub fn svma_of_file_offset(&self, offset: FileOffset) -> Option<Svma> {
+        // Where only a debug file is left, its segments have no bytes, and
+        // their offsets are not those that were mapped.
+        let of_part = self.part().and_then(|part| part.svma_of(offset));
         match (self.part_first(), self.disk()) {
-            (None, Some(disk)) => disk.svma_of_file_offset(offset),
-            (part, _) => part?.svma_of(offset),
+            (None, Some(disk)) => of_part.or_else(|| disk.svma_of_file_offset(offset)),
+            _ => of_part,
         }
     }
 
