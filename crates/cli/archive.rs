@@ -2,14 +2,18 @@
 //! compressed file to send.
 
 use crate::embed::{Texts, Wish, embed};
+use crate::inject;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::recording::Input;
 use anyhow::{Context, bail};
+use prof_inject::{Additions, Source};
+use prof_profile::Redaction;
 use std::ffi::OsString;
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io::{self, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,12 +21,17 @@ Examples:
   prof archive other.data -o a.zst  another one
   prof report -i perf.data.zst      what the receiver does; needs no other file
   prof archive --in-place           only puts the names into perf.data
+  prof archive --redact             for strangers: no folders, arguments, host name
   zstd -d perf.data.zst             makes a perf.data that perf reads, too
 
 Names, source lines and the code of the hottest functions go in, of any
 recording, whoever made it. Texts of source files go in with --embed=source.
 Stacks that were dumped and not unwound (--call-graph dwarf) still need the
-programs: prof inject --convert-callchain first.";
+programs: prof inject --convert-callchain first.
+
+--redact puts numbers in the place of folders (/r1/app) and leaves out the
+recorder's command line, the host's name and what nobody can look through.
+Names of files, functions, threads and events stay, as do ids and times.";
 
 /// Put names into a recording and pack it into one file to send
 #[derive(Debug, clap::Args)]
@@ -42,6 +51,9 @@ pub(crate) struct Args {
     /// Also the texts of the source files of the hottest functions: source
     #[arg(long, value_name = "WHAT", require_equals = true, value_parser = texts)]
     embed: Option<Texts>,
+    /// Take out folders of files, the recorder's arguments and the host's name
+    #[arg(long, conflicts_with_all = ["in_place", "embed"])]
+    redact: bool,
 }
 
 /// What `--embed=` takes.
@@ -70,8 +82,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
             input.name()
         );
     }
+    let redaction = args.redact.then(Arc::<Redaction>::default);
     let wish = Wish {
         texts: args.embed.unwrap_or_default(),
+        redaction: redaction.clone(),
         limit: None,
     };
     let reader = input.open()?;
@@ -84,7 +98,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     let output = args.output.unwrap_or_else(|| with(&input.path, ".zst"));
     let part = Part(with(&output, ".part"));
-    copy(&input.path, &part.0)?;
+    match redaction {
+        Some(redaction) => redacted(&input, &part.0, redaction)?,
+        None => copy(&input.path, &part.0)?,
+    }
     embed(&input, &part.0, wish)?;
     let sizes = pack(&part.0, &output, &input)?;
     say(&format!(
@@ -127,9 +144,32 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     let mut source = crate::recording::unpacked(from)?;
     let mut copy = create(to)?;
     io::copy(&mut source, &mut copy).with_context(|| format!("cannot write {}", to.display()))?;
+    written_as(&source, &copy);
+    Ok(())
+}
+
+/// Gives a file the time of another: it says when a recording ended.
+fn written_as(source: &File, copy: &File) {
     if let Ok(modified) = source.metadata().and_then(|about| about.modified()) {
         let _ = copy.set_times(FileTimes::new().set_modified(modified));
     }
+}
+
+/// Copies a recording without what tells of its machine and users.
+fn redacted(input: &Input, to: &Path, redaction: Arc<Redaction>) -> anyhow::Result<()> {
+    let file = crate::recording::unpacked(&input.path)?;
+    let section = |offset, size| inject::read_section(&file, offset, size);
+    let source = Source {
+        reader: input.open()?,
+        section: &section,
+    };
+    let additions = Additions {
+        redaction: Some(redaction),
+        ..Additions::default()
+    };
+    let copied = inject::into_file(source, &additions, to);
+    copied.with_context(|| format!("{} cannot be redacted", input.name()))?;
+    written_as(&file, &File::options().write(true).open(to)?);
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use anyhow::Context;
 use prof_listing::code_files::FileCode;
 use prof_perfdata::FeatureBit;
 use prof_perfdata::write::append_section;
-use prof_profile::{EventId, Profile};
+use prof_profile::{EventId, Profile, Redaction};
 use prof_report::code::{Build, Syntax};
 use prof_report::model::{Scene, Selection};
 use prof_symbolize::{Detail, Extent, Notes, Sources, Symbolizer};
@@ -52,9 +52,11 @@ const HOTTEST: usize = 10;
 const HOT: f64 = 0.5;
 
 /// How names are looked up.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Wish {
     pub(crate) texts: Texts,
+    /// What takes folders of files out of the names.
+    pub(crate) redaction: Option<Arc<Redaction>>,
     /// How long that may take; `None` for as long as it takes.
     pub(crate) limit: Option<Duration>,
 }
@@ -78,7 +80,7 @@ pub(crate) enum Embedded {
 /// # Errors
 /// If it cannot be read or written; it stays a valid recording.
 pub(crate) fn embed(from: &Input, to: &Path, wish: Wish) -> anyhow::Result<Embedded> {
-    let (notes, is_whole) = take_notes(from, wish)?;
+    let (notes, is_whole) = take_notes(from, &wish)?;
     let file = File::options().read(true).write(true).open(to);
     let file = file.with_context(|| format!("cannot open {}", to.display()))?;
     let about = file.metadata()?;
@@ -114,10 +116,14 @@ pub(crate) fn busy() -> u32 {
 
 /// Notes what is asked of a symbolizer where the recording is shown; whether
 /// all of it was asked in time.
-fn take_notes(input: &Input, wish: Wish) -> anyhow::Result<(Arc<Notes>, bool)> {
-    let notes = Arc::new(match wish.texts {
+fn take_notes(input: &Input, wish: &Wish) -> anyhow::Result<(Arc<Notes>, bool)> {
+    let notes = match wish.texts {
         Texts::Code => Notes::default(),
         Texts::Source => Notes::with_sources(),
+    };
+    let notes = Arc::new(match &wish.redaction {
+        Some(redaction) => notes.redacting(Arc::clone(redaction)),
+        None => notes,
     });
     let (done, is_done) = mpsc::channel();
     let work = {

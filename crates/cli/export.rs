@@ -8,7 +8,7 @@ use crate::recording::Input;
 use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use prof_export::{Choice, ExportError, Format, export};
-use prof_profile::{EventId, Profile};
+use prof_profile::{EventId, Profile, Redaction};
 use prof_report::escape;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -33,6 +33,9 @@ pub(crate) struct Args {
     event: Vec<String>,
     #[command(flatten)]
     chosen: ChosenSamples,
+    /// Take out folders of files, the recorder's arguments and the host's name
+    #[arg(long)]
+    redact: bool,
     /// A recording to export, as -i FILE
     #[arg(value_name = "RECORDING")]
     words: Vec<OsString>,
@@ -70,9 +73,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     let format = args.chosen_format()?;
     let symbolizer = args.names.symbolizer();
-    let (profile, outcome) = args.input.load(&args.names, &symbolizer)?;
+    let (mut profile, outcome) = args.input.load(&args.names, &symbolizer)?;
     // All names are in the profile; the tables they came from are large.
     drop(symbolizer);
+    if args.redact {
+        profile.redact(&Redaction::default());
+    }
     let choice = args.choice(&profile)?;
     let told = match args.target(format) {
         Some(path) => {

@@ -82,6 +82,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         },
         chains: args.convert_callchain,
         sleeps: args.sched_stat,
+        redaction: None,
     };
     let file = File::open(&input.path).with_context(|| format!("cannot open {}", input.name()))?;
     let section = |offset, size| read_section(&file, offset, size);
@@ -117,7 +118,7 @@ fn same_file(one: &Path, other: &Path) -> bool {
 
 /// The new file takes its name when it is whole; one that was there stays as
 /// `.old`.
-fn into_file(
+pub(crate) fn into_file(
     source: Source<'_>,
     additions: &Additions,
     path: &Path,
@@ -153,7 +154,7 @@ fn into_file(
 }
 
 /// A section of the recording, if it has all of it.
-fn read_section(file: &File, offset: u64, size: u64) -> Option<Vec<u8>> {
+pub(crate) fn read_section(file: &File, offset: u64, size: u64) -> Option<Vec<u8>> {
     let end = offset.checked_add(size)?;
     if end > file.metadata().ok()?.len() {
         return None;

@@ -1,12 +1,15 @@
 //! Copying a recording record by record.
 
 use crate::chains::Chains;
+use crate::redact;
 use crate::sleeps::Sleeps;
 use crate::{Additions, Destination, InjectError, Injected, OF_THE_LAYOUT, Source, Writer};
 use prof_abi::{CpuMode, RecordType};
 use prof_perfdata::write::{EventDescription, Features, RecordedBuildId};
 use prof_perfdata::{Event, FeatureBit, Reader, TimeOrder};
+use prof_profile::Redaction;
 use std::io::{Seek, Write};
+use std::sync::Arc;
 
 /// See [`crate::inject`].
 pub(crate) fn copy<W: Write + Seek, P: Write>(
@@ -19,7 +22,7 @@ pub(crate) fn copy<W: Write + Seek, P: Write>(
     // matter come before the first sample.
     while source.reader.events().list().is_empty() && source.reader.advance()? {}
     let mut injected = Injected::default();
-    let features = features(&source, additions, &mut injected);
+    let mut features = features(&source, additions, &mut injected);
     let chains = additions
         .chains
         .then(|| Chains::new(&source.reader))
@@ -38,10 +41,15 @@ pub(crate) fn copy<W: Write + Seek, P: Write>(
     if let Some(chains) = &chains {
         chains.change_events(&mut events);
     }
+    if let Some(redaction) = &additions.redaction {
+        redact::check(&source.reader)?;
+        redact::events(redaction, &mut events, &mut features);
+    }
     let mut writer = Writer::new(destination, &events, &features)?;
     let mut out = Copying {
         chains,
         sleeps,
+        redaction: additions.redaction.clone(),
         buffer: Vec::new(),
         injected,
     };
@@ -70,6 +78,7 @@ const BATCH: usize = 1 << 18;
 struct Copying {
     chains: Option<Chains>,
     sleeps: Option<Sleeps>,
+    redaction: Option<Arc<Redaction>>,
     buffer: Vec<u8>,
     injected: Injected,
 }
@@ -89,6 +98,10 @@ impl Copying {
             }
         }
         self.injected.records += 1;
+        if let Some(redaction) = &self.redaction {
+            redact::take(redaction, record, &mut self.buffer);
+            return;
+        }
         match &mut self.chains {
             Some(chains) => chains.take(record, &mut self.buffer),
             None => self.buffer.extend_from_slice(record.bytes),
@@ -131,7 +144,8 @@ fn features(source: &Source<'_>, additions: &Additions, injected: &mut Injected)
     let read = source.reader.features();
     for section in read.sections() {
         let is_ours = section.bit == FeatureBit::BUILD_ID || OF_THE_LAYOUT.contains(&section.bit);
-        if is_ours {
+        let is_private = additions.redaction.is_some() && !redact::keeps(section.bit);
+        if is_ours || is_private {
             continue;
         }
         let bytes = match read.tracing_data() {
@@ -178,7 +192,9 @@ fn build_ids(
             });
         }
     }
-    if !all.is_empty() {
-        features.build_ids(&all);
+    match &additions.redaction {
+        _ if all.is_empty() => {}
+        Some(redaction) => redact::build_ids(redaction, &all, features),
+        None => features.build_ids(&all),
     }
 }

@@ -1,6 +1,7 @@
 //! A recording goes in, the same with something put into it comes out: the
 //! build-ids of its files, call chains in the place of registers and stacks,
-//! or how long threads slept.
+//! or how long threads slept; or with something taken out: what tells of the
+//! machine and its users.
 //!
 //! You give a [`Source`], [`Additions`] and where to write; [`inject`] reads
 //! the recording once and writes a file, or a stream, that every perf reads.
@@ -11,13 +12,16 @@
 
 mod chains;
 mod copy;
+mod redact;
 mod sleeps;
 
 use prof_abi::ByteOrder;
 use prof_listing::build_ids::FileBuildId;
 use prof_perfdata::write::{EventDescription, FileWriter, PipeWriter};
 use prof_perfdata::{FeatureBit, Reader};
+use prof_profile::Redaction;
 use std::io::{self, Seek, Write};
+use std::sync::Arc;
 
 /// Something cannot be put into a recording.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +44,16 @@ pub enum InjectError {
         "no event has both registers and a piece of the user stack\n  try: prof record --call-graph dwarf, or prof record -g, which needs no conversion"
     )]
     NoStacks,
+    /// Stacks are memory of programs.
+    #[error(
+        "it holds pieces of stacks, which nobody can look through\n  try: prof inject --convert-callchain first"
+    )]
+    PrivateStacks,
+    /// Fields of tracepoints may be arguments.
+    #[error(
+        "it holds fields of tracepoints, which may be arguments and paths\n  try: prof export --redact, which leaves them out"
+    )]
+    PrivateFields,
     /// There is nothing to merge.
     #[error(
         "it has no tracepoints sched:sched_stat_* beside sched:sched_switch\n  try: prof record -g -e sched:sched_stat_runtime,sched:sched_switch -a"
@@ -66,6 +80,9 @@ pub struct Additions {
     /// Samples of `sched_switch` at the end of each sleep, with its length as
     /// their period, in the place of `sched_stat_*`.
     pub sleeps: bool,
+    /// What takes paths, arguments and the host's name out; names in the
+    /// recording ([`FeatureBit::PROF_SYMBOLS`]) are left out, too.
+    pub redaction: Option<Arc<Redaction>>,
 }
 
 /// What was written.

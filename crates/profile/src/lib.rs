@@ -15,6 +15,7 @@ mod dso;
 mod location;
 mod names;
 mod profile;
+mod redaction;
 mod samples;
 mod stacks;
 mod trust;
@@ -30,6 +31,7 @@ pub use location::{
 };
 pub use names::{NameId, Names};
 pub use profile::{Event, EventGroup, Origin, Profile, Task, TaskId, Thread, ThreadCount};
+pub use redaction::Redaction;
 pub use samples::{EventId, Sample, Samples, WaitId};
 pub use stacks::{StackId, StackTree};
 pub use trust::{ChainEnd, ChainSource, Damage, DroppedCount, Trust};

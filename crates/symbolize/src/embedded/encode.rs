@@ -5,7 +5,7 @@ use super::wire::{put, put_bytes};
 use super::{PartKey, reasons};
 use crate::{LineRow, Lookup, SourceFrame, Symbol};
 use prof_abi::BuildId;
-use prof_profile::UnnamedReason;
+use prof_profile::{Redaction, UnnamedReason};
 use std::collections::{BTreeMap, HashMap};
 
 /// What the bytes begin with.
@@ -15,14 +15,15 @@ const LEVEL: i32 = 6;
 
 /// Texts and functions, each once.
 #[derive(Default)]
-struct Tables {
+struct Tables<'r> {
+    redaction: Option<&'r Redaction>,
     texts: HashMap<String, u64>,
     text_bytes: Vec<u8>,
     functions: HashMap<(u64, u64, u32), u64>,
     function_bytes: Vec<u8>,
 }
 
-impl Tables {
+impl Tables<'_> {
     fn text(&mut self, text: &str) -> u64 {
         if let Some(&known) = self.texts.get(text) {
             return known;
@@ -33,14 +34,29 @@ impl Tables {
         number
     }
 
-    fn optional(&mut self, text: Option<&str>) -> u64 {
-        text.map_or(0, |text| self.text(text) + 1)
+    /// A text that may hold paths.
+    fn words(&mut self, text: &str) -> u64 {
+        match self.redaction {
+            Some(redaction) => self.text(&redaction.words(text)),
+            None => self.text(text),
+        }
+    }
+
+    fn path(&mut self, path: &str) -> u64 {
+        match self.redaction {
+            Some(redaction) => self.text(&redaction.path(path)),
+            None => self.text(path),
+        }
+    }
+
+    fn optional_path(&mut self, path: Option<&str>) -> u64 {
+        path.map_or(0, |path| self.path(path) + 1)
     }
 
     fn function(&mut self, frame: &SourceFrame) -> u64 {
-        let name = self.text(&frame.name);
+        let name = self.words(&frame.name);
         let (file, line) = match &frame.defined_at {
-            Some((file, line)) => (self.text(file) + 1, *line),
+            Some((file, line)) => (self.path(file) + 1, *line),
             None => (0, 0),
         };
         let next = self.functions.len() as u64;
@@ -61,8 +77,12 @@ pub(super) fn encode(
     parts: &[(PartKey, Noted)],
     sources: &BTreeMap<String, String>,
     extent: Extent,
+    redaction: Option<&Redaction>,
 ) -> Option<Vec<u8>> {
-    let mut tables = Tables::default();
+    let mut tables = Tables {
+        redaction,
+        ..Tables::default()
+    };
     let mut source_bytes = Vec::new();
     let sources: Vec<_> = match extent {
         Extent::All => sources.iter().collect(),
@@ -70,7 +90,7 @@ pub(super) fn encode(
     };
     put(&mut source_bytes, sources.len() as u64);
     for (path, text) in sources {
-        put(&mut source_bytes, tables.text(path));
+        put(&mut source_bytes, tables.path(path));
         put_bytes(&mut source_bytes, text.as_bytes());
     }
     let mut body = Vec::new();
@@ -109,7 +129,7 @@ fn put_code(out: &mut Vec<u8>, tables: &mut Tables, noted: &Noted) {
 
 fn put_part(
     out: &mut Vec<u8>,
-    tables: &mut Tables,
+    tables: &mut Tables<'_>,
     (key, noted): (&PartKey, &Noted),
     extent: Extent,
 ) {
@@ -117,7 +137,7 @@ fn put_part(
     match &noted.refusal {
         Some((reason, detail)) => {
             put(out, reasons::number_of(*reason));
-            put(out, tables.text(detail));
+            put(out, tables.words(detail));
         }
         None => put(out, 0),
     }
@@ -125,7 +145,7 @@ fn put_part(
         | u64::from(noted.has_lines) << 1
         | u64::from(noted.from.is_some()) << 2;
     put(out, flags);
-    put(out, tables.text(noted.from.as_deref().unwrap_or_default()));
+    put(out, tables.path(noted.from.as_deref().unwrap_or_default()));
     put(out, noted.pieces.len() as u64);
     for piece in &noted.pieces {
         put(out, piece.offset);
@@ -148,7 +168,7 @@ fn put_part(
     }
 }
 
-fn put_key(out: &mut Vec<u8>, tables: &mut Tables, key: &PartKey) {
+fn put_key(out: &mut Vec<u8>, tables: &mut Tables<'_>, key: &PartKey) {
     let (kind, name, id) = match key {
         PartKey::File(path, id) => (0, path.clone(), *id),
         PartKey::Vdso(path, id) => (1, path.clone(), *id),
@@ -156,17 +176,17 @@ fn put_key(out: &mut Vec<u8>, tables: &mut Tables, key: &PartKey) {
         PartKey::RunTime(pid) => (3, pid.to_string(), None),
     };
     put(out, kind);
-    put(out, tables.text(&name));
+    put(out, tables.path(&name));
     put_bytes(out, id.as_ref().map_or(&[], BuildId::as_bytes));
 }
 
-fn put_rows(out: &mut Vec<u8>, tables: &mut Tables, start: u64, rows: &[LineRow]) {
+fn put_rows(out: &mut Vec<u8>, tables: &mut Tables<'_>, start: u64, rows: &[LineRow]) {
     put(out, rows.len() as u64);
     let mut before = start;
     for row in rows {
         put(out, row.address.0.wrapping_sub(before));
         before = row.address.0;
-        put(out, tables.optional(row.file.as_deref()));
+        put(out, tables.optional_path(row.file.as_deref()));
         put(out, row.line.into());
     }
 }
@@ -188,7 +208,7 @@ struct PartAnswers {
 }
 
 impl PartAnswers {
-    fn add_all(&mut self, tables: &mut Tables, noted: &Noted, extent: Extent) {
+    fn add_all(&mut self, tables: &mut Tables<'_>, noted: &Noted, extent: Extent) {
         let sorted = |answers: &HashMap<u64, Lookup>| {
             let mut addresses: Vec<u64> = answers.keys().copied().collect();
             addresses.sort_unstable();
@@ -232,8 +252,8 @@ impl PartAnswers {
         }
     }
 
-    fn symbol(&mut self, tables: &mut Tables, symbol: &Symbol) -> u64 {
-        let key = (tables.text(&symbol.name), symbol.start.0, symbol.size);
+    fn symbol(&mut self, tables: &mut Tables<'_>, symbol: &Symbol) -> u64 {
+        let key = (tables.words(&symbol.name), symbol.start.0, symbol.size);
         let next = self.symbols.len() as u64;
         if let Some(&known) = self.symbols.get(&key) {
             return known;
@@ -246,14 +266,14 @@ impl PartAnswers {
     }
 
     /// The number of the innermost of these frames.
-    fn frame(&mut self, tables: &mut Tables, frames: &[SourceFrame], with_lines: bool) -> u64 {
+    fn frame(&mut self, tables: &mut Tables<'_>, frames: &[SourceFrame], with_lines: bool) -> u64 {
         let mut caller = 0;
         let outermost = frames.len().saturating_sub(1);
         let skipped = if with_lines { 0 } else { outermost };
         for frame in frames.get(skipped..).unwrap_or_default().iter().rev() {
             let function = tables.function(frame);
             let file = frame.file.as_deref().filter(|_| with_lines);
-            let file = tables.optional(file);
+            let file = tables.optional_path(file);
             let line = if with_lines { frame.line } else { 0 };
             let key = (function, file, line, caller);
             let next = self.frames.len() as u64;

@@ -3,7 +3,7 @@
 use super::{PartKey, Piece, encode};
 use crate::perf_map::{LineFault, RefusedLines};
 use crate::{Detail, LineRow, Lookup, OpenError};
-use prof_profile::{Avma, Svma, UnnamedReason};
+use prof_profile::{Avma, Redaction, Svma, UnnamedReason};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -79,6 +79,7 @@ pub struct Notes {
     parts: Mutex<BTreeMap<PartKey, PartNotes>>,
     sources: Mutex<BTreeMap<String, String>>,
     with_sources: bool,
+    redaction: Option<Arc<Redaction>>,
 }
 
 /// How much of the notes is packed.
@@ -98,6 +99,14 @@ impl Notes {
         Self {
             with_sources: true,
             ..Self::default()
+        }
+    }
+
+    /// The same notes, which pack no folders of files.
+    pub fn redacting(self, redaction: Arc<Redaction>) -> Self {
+        Self {
+            redaction: Some(redaction),
+            ..self
         }
     }
 
@@ -178,7 +187,7 @@ impl Notes {
         let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         let extents = [Extent::All, Extent::WithoutCode, Extent::Names];
         extents.into_iter().find_map(|extent| {
-            let packed = encode::encode(&parts, &sources, extent)?;
+            let packed = encode::encode(&parts, &sources, extent, self.redaction.as_deref())?;
             (packed.len() as u64 <= most).then_some((packed, extent))
         })
     }

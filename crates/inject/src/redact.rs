@@ -1,0 +1,125 @@
+//! A recording without folders of files, arguments and the host's name, and
+//! without what nobody can look through: contents of stacks and of tracepoints.
+
+use crate::InjectError;
+use prof_abi::{ByteOrder, SampleType};
+use prof_perfdata::body::Name;
+use prof_perfdata::write::{EventDescription, Features, RecordedBuildId};
+use prof_perfdata::{Body, FeatureBit, Reader, Record};
+use prof_profile::Redaction;
+
+/// Feature sections that tell of the machine's kind alone. Others are left
+/// out, those too that are not known.
+const KEPT: [FeatureBit; 21] = [
+    FeatureBit::OSRELEASE,
+    FeatureBit::VERSION,
+    FeatureBit::ARCH,
+    FeatureBit::NRCPUS,
+    FeatureBit::CPUDESC,
+    FeatureBit::CPUID,
+    FeatureBit::TOTAL_MEM,
+    FeatureBit::CPU_TOPOLOGY,
+    FeatureBit::NUMA_TOPOLOGY,
+    FeatureBit::BRANCH_STACK,
+    FeatureBit::PMU_MAPPINGS,
+    FeatureBit::CACHE,
+    FeatureBit::SAMPLE_TIME,
+    FeatureBit::MEM_TOPOLOGY,
+    FeatureBit::CLOCKID,
+    FeatureBit::CPU_PMU_CAPS,
+    FeatureBit::CLOCK_DATA,
+    FeatureBit::HYBRID_TOPOLOGY,
+    FeatureBit::PMU_CAPS,
+    FeatureBit::E_MACHINE,
+    FeatureBit::CLN_SIZE,
+];
+
+/// Whether a section is kept.
+pub(crate) fn keeps(bit: FeatureBit) -> bool {
+    KEPT.contains(&bit)
+}
+
+/// Refuses recordings whose samples hold what cannot be looked through.
+pub(crate) fn check(reader: &Reader) -> Result<(), InjectError> {
+    let events = reader.events().list().iter();
+    let mut fields = events.map(|event| event.attr.sample_type);
+    if fields.clone().any(|it| it.has(SampleType::STACK_USER)) {
+        return Err(InjectError::PrivateStacks);
+    }
+    match fields.any(|it| it.has(SampleType::RAW)) {
+        true => Err(InjectError::PrivateFields),
+        false => Ok(()),
+    }
+}
+
+/// The names of events, redacted.
+pub(crate) fn events(redaction: &Redaction, events: &mut [EventDescription], to: &mut Features) {
+    for event in events.iter_mut() {
+        event.name = redaction.words(&event.name).into_owned();
+    }
+    to.event_descriptions(events);
+}
+
+/// Build-ids of files by their redacted paths.
+pub(crate) fn build_ids(
+    redaction: &Redaction,
+    all: &[RecordedBuildId<'_>],
+    features: &mut Features,
+) {
+    let paths: Vec<String> = all.iter().map(|it| path(redaction, it.path)).collect();
+    let all = all.iter().zip(&paths);
+    let redacted: Vec<_> = all
+        .map(|(entry, path)| RecordedBuildId {
+            path: path.as_bytes(),
+            ..*entry
+        })
+        .collect();
+    features.build_ids(&redacted);
+}
+
+/// A path as profiles have it: bytes that are not UTF-8 are visible.
+fn path(redaction: &Redaction, bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    redaction.path(&text).into_owned()
+}
+
+/// Appends what becomes of a record; nothing of those that are not known.
+pub(crate) fn take(redaction: &Redaction, record: &Record<'_>, out: &mut Vec<u8>) {
+    let Ok(mut parsed) = record.parse() else {
+        return;
+    };
+    let text;
+    match &mut parsed.body {
+        Body::Mmap(body) => {
+            text = path(redaction, body.path.bytes());
+            body.path = Name::new(text.as_bytes());
+        }
+        Body::Mmap2(body) => {
+            text = path(redaction, body.path.bytes());
+            body.path = Name::new(text.as_bytes());
+        }
+        Body::Cgroup(body) => {
+            text = path(redaction, body.path.bytes());
+            body.path = Name::new(text.as_bytes());
+        }
+        // Padding may hold what was there before.
+        Body::Comm(body) => body.name = Name::of_thread(body.name.bytes()),
+        Body::Ksymbol(body) => body.name = Name::new(body.name.bytes()),
+        Body::BuildId(_) | Body::EventType(_) | Body::BpfMetadata(_) | Body::Unknown(_) => return,
+        _ => {
+            out.extend_from_slice(record.bytes);
+            return;
+        }
+    }
+    let mut bytes = parsed.encode(ByteOrder::NATIVE);
+    if let (Ok(size), Some(place)) = (u16::try_from(bytes.len()), bytes.get_mut(6..8)) {
+        place.copy_from_slice(&size.to_ne_bytes());
+        out.append(&mut bytes);
+    }
+}
