@@ -5,21 +5,21 @@ mod filters;
 mod form;
 mod history;
 mod missing;
+mod page;
 mod refused;
 mod tasks;
 mod waiting;
+mod web;
 
 use crate::clock::ClockOption;
-use crate::flamegraph::replace;
 use crate::input::NameOptions;
-use crate::outcome::{Outcome, UsageError, say};
+use crate::outcome::{Outcome, UsageError};
 use crate::pager::{Pager, fitted, paged_within, text_columns};
 use crate::progress::{ProgressLine, Stage};
 use crate::recording::Input;
 use crate::refused::Refused;
 use crate::runs::input;
 use crate::switching::SwitchArgs;
-use anyhow::Context;
 use filters::Filters;
 pub(crate) use filters::{CpuList, cpus};
 use form::Form;
@@ -28,18 +28,16 @@ use prof_listing::Switch;
 use prof_listing::code_files::FileCode;
 use prof_listing::dump::{HeaderDetail, Stats};
 use prof_perfdata::Reader;
-use prof_profile::{Counting, EventId, Profile};
+use prof_profile::{Counting, Profile};
 use prof_report::Format;
 use prof_report::keys::{self, CellLook, Field, FieldList, PARALLELISM, PARENT, SortKey};
 use prof_report::model::{ParentPattern, Scope, Selection, SelfOf, parse_time_ranges};
-use prof_report::picture::{self, PictureOptions};
 use prof_report::text::{self, CallGraph, ChainKey, ChainOrder, ChainStyle, Grouping, TextOptions};
 use prof_symbolize::Detail;
 use refused::OfReport;
 use regex::Regex;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
@@ -333,8 +331,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     if args.locks {
         return waiting::locks(args, &profile, outcome);
     }
-    if let Some(path) = &args.form.html {
-        write_page(path, &profile, &options.selection)?;
+    if args.form.is_page() {
+        page::show(&args.form, &profile, &options.selection)?;
         return Ok(outcome);
     }
     let format = args.form.format();
@@ -432,24 +430,6 @@ fn load(args: &Args, is_terminal: bool) -> anyhow::Result<Loaded> {
     })
 }
 
-/// Writes the page of the first event with samples.
-fn write_page(path: &Path, profile: &Profile, selection: &Selection) -> anyhow::Result<()> {
-    let mut events = profile.events.iter();
-    let event = events.position(|event| event.samples > 0).unwrap_or(0);
-    let options = PictureOptions {
-        selection: Selection {
-            event: EventId(u16::try_from(event).unwrap_or(0)),
-            ..selection.clone()
-        },
-        ..PictureOptions::default()
-    };
-    let mut page = Vec::new();
-    picture::html(profile, &options, &mut page)?;
-    replace(path, &page).with_context(|| format!("cannot write {}", path.display()))?;
-    say(&format!("wrote {}", path.display()));
-    Ok(())
-}
-
 /// What the records tell without any names of functions.
 fn show_records(args: &Args) -> anyhow::Result<Outcome> {
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
@@ -489,7 +469,7 @@ impl Args {
             || self.form.format() != Format::Text
             || self.missing
             || self.locks
-            || self.form.html.is_some()
+            || self.form.is_page()
             || self.switch.is_given()
     }
 

@@ -33,6 +33,12 @@ pub(super) struct Form {
     /// pass, as prof flamegraph --format html
     #[arg(long, value_name = "FILE", conflicts_with_all = ["stdio", "tui", "json", "csv"])]
     pub(super) html: Option<PathBuf>,
+    /// Show that page in the browser, from this machine alone, until Ctrl-C
+    #[arg(long, conflicts_with_all = ["stdio", "tui", "json", "csv", "html"])]
+    pub(super) web: bool,
+    /// Open the recording at profiler.firefox.com, which reads it from this machine, until Ctrl-C
+    #[arg(long, conflicts_with_all = ["stdio", "tui", "json", "csv", "html", "web"])]
+    pub(super) firefox: bool,
     /// Leave out all comment lines
     #[arg(short, long)]
     pub(super) quiet: bool,
@@ -65,6 +71,11 @@ pub(super) struct Form {
 }
 
 impl Form {
+    /// Whether it is something for a browser.
+    pub(super) fn is_page(&self) -> bool {
+        self.html.is_some() || self.web || self.firefox
+    }
+
     /// What is written, if anything is.
     pub(super) fn format(&self) -> Format {
         match (self.json, self.csv) {
