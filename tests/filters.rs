@@ -228,18 +228,12 @@ fn a_cgroup_that_is_not_there_is_told() {
         ),
         ("stat", "a,b", "more cgroups than events"),
         ("record", "a,b", "more cgroups than events"),
+        ("stat", "a -G b", "more cgroups than events"),
+        ("record", "a -G b", "more cgroups than events"),
     ] {
-        let run = prof(&[
-            command,
-            "-o",
-            "/dev/null",
-            "-a",
-            "-e",
-            "cs",
-            "-G",
-            list,
-            "true",
-        ]);
+        let options = [command, "-o", "/dev/null", "-a", "-e", "cs", "-G"];
+        let lists: Vec<&str> = list.split(' ').collect();
+        let run = prof(&[&options[..], &lists, &["true"]].concat());
         assert_ne!(run.code, 0, "{command} {list}");
         assert!(
             run.stderr.contains(words),

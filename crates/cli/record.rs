@@ -82,9 +82,9 @@ pub(crate) struct Args {
     #[arg(short = 'C', long = "cpu", value_name = "LIST", value_parser = values::cpus)]
     cpu: Option<CpuList>,
     /// Only the tasks of this cgroup, or of one for each event in order, which
-    /// may be empty; with -a or -C.
+    /// may be empty; with -a or -C. May be repeated, for the events that follow.
     #[arg(short = 'G', long, value_name = "NAME,…")]
-    cgroup: Option<String>,
+    cgroup: Vec<String>,
     /// User space only.
     #[arg(long, conflicts_with = "all_kernel")]
     all_user: bool,
@@ -448,8 +448,8 @@ pub(crate) fn options(args: &Args) -> anyhow::Result<Options> {
     };
     let any_branch = args.branch_any.then_some(BranchSampleType::ANY);
     options.branches = args.branch_filter.or(any_branch);
-    options.cgroup.clone_from(&args.cgroup);
-    if args.cgroup.is_some() && options.target != Target::System {
+    options.cgroup = cgroup::list(&args.cgroup);
+    if options.cgroup.is_some() && options.target != Target::System {
         return Err(
             UsageError("-G records a cgroup on all CPUs\n  try: with -a".to_owned()).into(),
         );
@@ -612,9 +612,9 @@ fn events_of(args: &Args, programs: &Programs) -> anyhow::Result<Vec<EventSpec>>
         args.filters.apply(number + 1, &mut more)?;
         specs.extend(more);
     }
-    if let Some(list) = &args.cgroup
+    if let Some(list) = cgroup::list(&args.cgroup)
         && !args.event.is_empty()
-        && !cgroup::assign(list, &mut specs)
+        && !cgroup::assign(&list, &mut specs)
     {
         return Err(UsageError(format!("-G {list}: there are more cgroups than events")).into());
     }

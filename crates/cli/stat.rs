@@ -60,9 +60,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "TID,…")]
     tid: Option<String>,
     /// Count the tasks of this cgroup, or of one for each event in order, which
-    /// may be empty; with -a or -C.
+    /// may be empty; with -a or -C. May
+    /// be repeated, for the events that follow.
     #[arg(short = 'G', long, value_name = "NAME,…")]
-    cgroup: Option<String>,
+    cgroup: Vec<String>,
     /// Count each event for each of these cgroups; with -a or -C.
     #[arg(long, value_name = "NAME,…", conflicts_with = "cgroup")]
     for_each_cgroup: Option<String>,

@@ -22,7 +22,7 @@ pub(super) fn options(
     let selection = selection(args)?;
     something_to_count(args, &selection)?;
     let mode = mode(args)?;
-    let wants_cpus = mode.is_of_cpus() || args.cgroup.is_some() || args.for_each_cgroup.is_some();
+    let wants_cpus = mode.is_of_cpus() || !args.cgroup.is_empty() || args.for_each_cgroup.is_some();
     if wants_cpus && !selection.is_cpus() {
         let missing = "CPUs and cgroups are told apart where CPUs are counted\n  \
             try: with -a, or -C LIST";
@@ -203,8 +203,8 @@ fn metrics(args: &Args, events: &mut Vec<EventSpec>) -> anyhow::Result<Metrics> 
 
 /// The cgroup of each event. For each of several all events are repeated.
 fn cgroups(args: &Args, events: &mut Vec<EventSpec>) -> Result<(), UsageError> {
-    if let Some(list) = &args.cgroup
-        && !cgroup::assign(list, events)
+    if let Some(list) = cgroup::list(&args.cgroup)
+        && !cgroup::assign(&list, events)
     {
         let why = format!("-G {list}: there are more cgroups than events");
         return Err(UsageError(why));

@@ -50,6 +50,11 @@ pub(crate) fn of_events(specs: &[EventSpec]) -> Result<Vec<Option<Arc<File>>>, N
     directories.collect()
 }
 
+/// All cgroups in order, where `-G` was given several times; `None` without.
+pub fn list(given: &[String]) -> Option<String> {
+    (!given.is_empty()).then(|| given.join(","))
+}
+
 /// Gives events their cgroups (`-G`): one of a list each, in order, none where
 /// a name is empty; or all the same one. `false` if there are more cgroups than
 /// events.
