@@ -7,7 +7,7 @@ use prof_abi::CpuMode;
 use prof_live::LiveSummary;
 use prof_profile::{
     ChainEnd, ChainSource, Damage, DroppedCount, DsoId, DsoKind, Event, EventId, LocationId,
-    NameId, Profile, Samples, StackId, StackTree, Trust, UnnamedReason,
+    NameId, Profile, Samples, StackId, StackSource, StackTree, Trust, UnnamedReason,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -216,8 +216,13 @@ impl Seen {
         counts: impl Fn(EventId) -> bool,
     ) -> Self {
         let mut at_stack = vec![0_u32; stacks.len()];
-        for (stack, event) in samples.stacks().iter().zip(samples.events()) {
+        let rows = samples.stacks().iter().zip(samples.events()).enumerate();
+        for (row, (stack, event)) in rows {
+            // What stands for the stack of a wait without one is no frame that
+            // lacks a name: such waits are told apart.
+            let wait = samples.wait_at(row);
             if counts(event)
+                && wait.is_none_or(|wait| wait.source != StackSource::None)
                 && let Some(count) = at_stack.get_mut(stack.0 as usize)
             {
                 *count += 1;
@@ -399,7 +404,9 @@ fn notes(about: &About<'_>, merged: u64) -> Vec<DroppedCount> {
 mod tests {
     use super::{Outline, count_frames, judge_chains};
     use crate::loader::Tally;
-    use prof_profile::{ChainEnd, ChainSource, DsoId, Profile, StackId, Trust, UnnamedReason};
+    use prof_profile::{
+        ChainEnd, ChainSource, DsoId, Profile, StackId, StackSource, Trust, UnnamedReason, Wait,
+    };
     use prof_sketch::Sketch;
 
     fn outline(profile: &Profile) -> Outline {
@@ -422,6 +429,24 @@ mod tests {
         let unknown = DsoId(profile.dsos.len() as u32 - 1);
         let left_out = unnamed.get(&(unknown, UnnamedReason::NoMapping));
         assert_eq!(left_out, Some(&5));
+    }
+
+    #[test]
+    fn a_wait_without_a_stack_has_no_frames() {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        for time in 1..=3 {
+            sketch.sample(task, "app:main", time, 10);
+        }
+        let mut profile = sketch.profile;
+        for (row, source) in [(1, StackSource::Sleeping), (2, StackSource::None)] {
+            let wait = Wait {
+                source,
+                ..Wait::default()
+            };
+            profile.samples.set_wait(row, wait);
+        }
+        assert_eq!(count_frames(&profile, &outline(&profile).seen, 0).0, 2);
     }
 
     #[test]
