@@ -148,16 +148,23 @@ fn samples_are_counted_once_whatever_their_branches() {
     }
 }
 
+/// A recording without branches.
+fn without_branches(test: &str) -> Option<String> {
+    let program = compiled(test, "steady-calls.c", &[])?;
+    let recording = crate::oracle::scratch().join(format!("{test}.data"));
+    let output = recording.to_str().expect("a plain name").to_owned();
+    let program = program.to_str().expect("a plain name");
+    prof(&["record", "-o", &output, "--", program]).succeeded("record");
+    Some(output)
+}
+
 #[test]
 fn without_branches_the_option_says_so() {
     let test = "without_branches_the_option_says_so";
-    let Some(program) = compiled(test, "steady-calls.c", &[]) else {
+    let Some(recording) = without_branches(test) else {
         return;
     };
-    let recording = crate::oracle::scratch().join(format!("{test}.data"));
-    let output = recording.to_str().expect("a plain name");
-    let program = program.to_str().expect("a plain name");
-    prof(&["record", "-o", output, "--", program]).succeeded("record");
+    let output = recording.as_str();
     let told = prof(&["report", "--stdio", "-i", output, "--total-cycles"]);
     assert_eq!(told.code, 2);
     assert!(told.stderr.contains("record with -b"), "{}", told.stderr);
@@ -329,13 +336,10 @@ fn branches_in_recorded_chains_equal_perfs() {
 #[test]
 fn history_without_branches_says_so() {
     let test = "history_without_branches_says_so";
-    let Some(program) = compiled(test, "steady-calls.c", &[]) else {
+    let Some(recording) = without_branches(test) else {
         return;
     };
-    let recording = crate::oracle::scratch().join(format!("{test}.data"));
-    let output = recording.to_str().expect("a plain name");
-    let program = program.to_str().expect("a plain name");
-    prof(&["record", "-o", output, "--", program]).succeeded("record");
+    let output = recording.as_str();
     let told = prof(&["report", "--stdio", "-i", output, "--branch-history"]);
     assert_eq!(told.code, 2);
     assert!(told.stderr.contains("record with -b"), "{}", told.stderr);

@@ -3,7 +3,7 @@
 use crate::trust;
 use prof_profile::{DsoId, DsoKind, Profile, UnnamedReason};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is missing of a dso.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +28,9 @@ pub struct Missing {
     pub addresses: u64,
     /// Addresses of the dso in all.
     pub of: u64,
+    /// Whether other addresses of the dso have a line, so that it has debug
+    /// information.
+    has_some: bool,
 }
 
 impl Missing {
@@ -35,8 +38,16 @@ impl Missing {
     pub fn cause(&self) -> &'static str {
         match self.reason {
             Some(reason) => trust::unnamed(reason).0,
+            None if self.has_some => {
+                "its debug information has no line for them: code in assembly, or of the linker"
+            }
             None => "the file has no debug information",
         }
+    }
+
+    /// Whether only a part of the dso lacks lines, which nothing helps.
+    pub fn is_in_part(&self) -> bool {
+        self.reason.is_none() && self.has_some
     }
 
     /// What helps whatever the distribution; empty where nothing is known to.
@@ -48,6 +59,7 @@ impl Missing {
 /// What is missing, most addresses first.
 pub fn missing(profile: &Profile) -> Vec<Missing> {
     let mut all: BTreeMap<DsoId, u64> = BTreeMap::new();
+    let mut with_lines: BTreeSet<DsoId> = BTreeSet::new();
     let mut found: BTreeMap<(DsoId, What, Option<UnnamedReason>), u64> = BTreeMap::new();
     for location in &profile.locations {
         let dso = location.dso;
@@ -57,6 +69,9 @@ pub fn missing(profile: &Profile) -> Vec<Missing> {
             continue;
         };
         let function = profile.function(innermost.function);
+        if innermost.line != 0 {
+            with_lines.insert(dso);
+        }
         let has_lines = matches!(profile.dso(dso).kind, DsoKind::File | DsoKind::KernelModule);
         let key = match function.unnamed {
             Some(reason) => (dso, What::Names, Some(reason)),
@@ -73,6 +88,7 @@ pub fn missing(profile: &Profile) -> Vec<Missing> {
             reason,
             addresses,
             of: all.get(&dso).copied().unwrap_or(0),
+            has_some: with_lines.contains(&dso),
         })
         .collect();
     rows.sort_by_key(|row| (Reverse(row.addresses), row.dso, row.what));
@@ -96,5 +112,18 @@ mod tests {
         let lines = rows.iter().find(|row| row.dso == dso).expect("a row");
         assert_eq!((lines.what, lines.addresses, lines.of), (What::Lines, 2, 2));
         assert!(lines.cause().contains("debug information"));
+    }
+
+    #[test]
+    fn where_only_some_addresses_have_no_line_the_file_has_debug_information() {
+        let mut sketch = Sketch::new();
+        let dso = sketch.dso("/bin/app", DsoKind::File);
+        sketch.location(dso, &["main"]);
+        sketch.location(dso, &["_start"]);
+        sketch.profile.frames[0].line = 7;
+        let rows = missing(&sketch.profile);
+        let lines = rows.iter().find(|row| row.dso == dso).expect("a row");
+        assert!(lines.is_in_part() && lines.cause().contains("assembly"));
+        assert_eq!(lines.cure(), "");
     }
 }

@@ -13,57 +13,50 @@ const OF_BRANCHES: Spec = Spec {
     ..USUAL
 };
 
+/// The dso at an end of a branch: `from` or `to`.
+macro_rules! dso_at {
+    ($end:ident, $name:literal, $heading:literal) => {
+        SortKey(&Spec {
+            name: $name,
+            heading: $heading,
+            width: 20,
+            pads: true,
+            by: By::Detail(|profile, it| one(place::dso_identity(profile, $end(it).place))),
+            order: Order::Details(|profile, a, b| {
+                let order = |it: &Detail| place::dso_order(profile, $end(it).place);
+                order(a).cmp(&order(b))
+            }),
+            text: Text::OfRecord(|of, out| {
+                place::write_dso(of.profile, $end(of.detail).place, out);
+            }),
+            ..OF_BRANCHES
+        })
+    };
+}
+
+/// The function there.
+macro_rules! symbol_at {
+    ($end:ident, $name:literal, $heading:literal) => {
+        SortKey(&Spec {
+            name: $name,
+            heading: $heading,
+            width: 13,
+            by: By::Detail(|profile, it| one(place::function_identity(profile, $end(it).place))),
+            order: Order::Details(|profile, a, b| by_function(profile, $end(a), $end(b))),
+            text: Text::OfRecord(|of, out| place::write_symbol(of, $end(of.detail).place, out)),
+            ..OF_BRANCHES
+        })
+    };
+}
+
 /// Dso that a branch leaves.
-pub(crate) const DSO_FROM: SortKey = SortKey(&Spec {
-    name: "dso_from",
-    heading: "Source Shared Object",
-    by: By::Detail(|profile, it| one(place::dso_identity(profile, from(it).place))),
-    order: Order::Details(|profile, a, b| {
-        place::dso_order(profile, from(a).place).cmp(&place::dso_order(profile, from(b).place))
-    }),
-    text: Text::OfRecord(|of, out| place::write_dso(of.profile, from(of.detail).place, out)),
-    ..BY_DSO
-});
-
+pub(crate) const DSO_FROM: SortKey = dso_at!(from, "dso_from", "Source Shared Object");
 /// Dso that a branch goes to.
-pub(super) const DSO_TO: SortKey = SortKey(&Spec {
-    name: "dso_to",
-    heading: "Target Shared Object",
-    by: By::Detail(|profile, it| one(place::dso_identity(profile, to(it).place))),
-    order: Order::Details(|profile, a, b| {
-        place::dso_order(profile, to(a).place).cmp(&place::dso_order(profile, to(b).place))
-    }),
-    text: Text::OfRecord(|of, out| place::write_dso(of.profile, to(of.detail).place, out)),
-    ..BY_DSO
-});
-
-const BY_DSO: Spec = Spec {
-    width: 20,
-    pads: true,
-    ..OF_BRANCHES
-};
-
+pub(super) const DSO_TO: SortKey = dso_at!(to, "dso_to", "Target Shared Object");
 /// Function that a branch leaves.
-pub(crate) const SYMBOL_FROM: SortKey = SortKey(&Spec {
-    name: "symbol_from",
-    heading: "Source Symbol",
-    width: 13,
-    by: By::Detail(|profile, it| one(place::function_identity(profile, from(it).place))),
-    order: Order::Details(|profile, a, b| by_function(profile, from(a), from(b))),
-    text: Text::OfRecord(|of, out| place::write_symbol(of, from(of.detail).place, out)),
-    ..OF_BRANCHES
-});
-
+pub(crate) const SYMBOL_FROM: SortKey = symbol_at!(from, "symbol_from", "Source Symbol");
 /// Function that a branch goes to.
-pub(crate) const SYMBOL_TO: SortKey = SortKey(&Spec {
-    name: "symbol_to",
-    heading: "Target Symbol",
-    width: 13,
-    by: By::Detail(|profile, it| one(place::function_identity(profile, to(it).place))),
-    order: Order::Details(|profile, a, b| by_function(profile, to(a), to(b))),
-    text: Text::OfRecord(|of, out| place::write_symbol(of, to(of.detail).place, out)),
-    ..OF_BRANCHES
-});
+pub(crate) const SYMBOL_TO: SortKey = symbol_at!(to, "symbol_to", "Target Symbol");
 
 /// Whether a branch was predicted.
 pub(super) const MISPREDICT: SortKey = SortKey(&Spec {

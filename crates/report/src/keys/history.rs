@@ -5,52 +5,55 @@ use super::{DSO, SYMBOL, SortKey, Spec, Text, USUAL};
 use std::fmt::Write;
 
 /// Share of the branches that were predicted.
-pub(super) const PREDICTED: SortKey = SortKey(&Spec {
-    name: "callchain_branch_predicted",
-    heading: "Predicted",
-    width: 9,
-    text: Text::OfRow(|cells, row, out| {
+pub(super) const PREDICTED: SortKey = SortKey(&of_chains(
+    "callchain_branch_predicted",
+    "Predicted",
+    9,
+    Text::OfRow(|cells, row, out| {
         let _ = write!(out, "{:.1}%", cells.branches(row).predicted_percent());
     }),
-    ..OF_CHAINS
-});
+));
 
 /// Transactions that were aborted.
-pub(super) const ABORT: SortKey = SortKey(&Spec {
-    name: "callchain_branch_abort",
-    heading: "Abort",
-    width: 5,
-    text: Text::OfRow(|cells, row, out| {
+pub(super) const ABORT: SortKey = SortKey(&of_chains(
+    "callchain_branch_abort",
+    "Abort",
+    5,
+    Text::OfRow(|cells, row, out| {
         let _ = write!(out, "{}", cells.branches(row).aborts);
     }),
-    ..OF_CHAINS
-});
+));
 
 /// Mean cycles before a branch.
-pub(super) const CYCLES: SortKey = SortKey(&Spec {
-    name: "callchain_branch_cycles",
-    heading: "Cycles",
-    width: 6,
-    text: Text::OfRow(|cells, row, out| {
+pub(super) const CYCLES: SortKey = SortKey(&of_chains(
+    "callchain_branch_cycles",
+    "Cycles",
+    6,
+    Text::OfRow(|cells, row, out| {
         let _ = write!(out, "{}", cells.branches(row).mean_cycles());
     }),
-    ..OF_CHAINS
-});
+));
 
 /// Instructions per cycle, which perf has a column for beside `symbol`, and
 /// nothing in it unless rows are of branches.
-pub const IPC: SortKey = SortKey(&Spec {
-    name: "ipc_null",
-    heading: "IPC   [IPC Coverage]",
-    width: 20,
-    text: Text::OfRow(|_, _, out| out.push_str("-      -")),
-    ..OF_CHAINS
-});
+pub const IPC: SortKey = SortKey(&of_chains(
+    "ipc_null",
+    "IPC   [IPC Coverage]",
+    20,
+    Text::OfRow(|_, _, out| out.push_str("-      -")),
+));
 
-const OF_CHAINS: Spec = Spec {
-    pads: true,
-    ..USUAL
-};
+/// A key of rows whose chains have branches in them.
+const fn of_chains(name: &'static str, heading: &'static str, width: usize, text: Text) -> Spec {
+    Spec {
+        name,
+        heading,
+        width,
+        text,
+        pads: true,
+        ..USUAL
+    }
+}
 
 /// Whether a key is of the branches in call chains.
 pub(super) fn is_of_chains(key: SortKey) -> bool {
