@@ -1,9 +1,9 @@
 //! Python functions without a flag: what the interpreter has of a thread,
 //! against a program whose functions know their callers.
 
-use crate::oracle::{have, prof, prof_command, scratch};
+use crate::oracle::{have, may_record_all, prof, prof_command, scratch, skipped};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Whether the first function of `ring.py` calls the second.
@@ -39,27 +39,44 @@ fn functions(sample: &str) -> Vec<Option<&str>> {
     functions
 }
 
+/// `ring.py`.
+fn program() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/programs/ring.py")
+}
+
+/// `prof record` of a thousand samples a second into this file.
+fn recorder(data: &Path) -> Command {
+    let mut command = prof_command();
+    command
+        .args(["record", "-q", "-g", "-F", "999", "-e", "cpu-clock:u", "-o"])
+        .arg(data);
+    command
+}
+
+/// The stacks of a recording.
+fn stacks(data: &Path) -> String {
+    let data = data.to_str().expect("UTF-8");
+    let fields = ["-F", "comm,ip,sym", "--max-stack", "2000", "-i", data];
+    let script = prof(&[&["script"], &fields[..]].concat()).succeeded("script");
+    script.text()
+}
+
 /// The stacks of a recording of `ring.py`.
 fn recorded(test: &str, options: &[&str]) -> String {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/programs/ring.py");
     let data = scratch().join(format!("{test}.data"));
     // The shell tells which process it becomes.
-    let recorded = prof_command()
-        .args(["record", "-q", "-g", "-F", "999", "-e", "cpu-clock:u", "-o"])
-        .arg(&data)
+    let recorded = recorder(&data)
         .args(["--", "sh", "-c", "echo $$; exec python3 \"$@\"", "sh"])
         .args(options)
-        .arg(&program)
+        .arg(program())
         .arg("1.5")
         .output()
         .expect("prof starts");
     assert!(recorded.status.success(), "{recorded:?}");
-    let data = data.to_str().expect("UTF-8");
-    let fields = ["-F", "comm,ip,sym", "--max-stack", "2000", "-i", data];
-    let script = prof(&[&["script"], &fields[..]].concat()).succeeded("script");
+    let stacks = stacks(&data);
     let pid = String::from_utf8_lossy(&recorded.stdout);
     let _ = fs::remove_file(format!("/tmp/perf-{}.map", pid.trim()));
-    script.text()
+    stacks
 }
 
 /// How many stacks have all of their functions; fails where one is called by
@@ -106,4 +123,48 @@ fn python_functions_that_a_perf_map_names_are_there_once() {
         return;
     }
     assert!(known(&recorded(test, &["-X", "perf"])) > 10);
+}
+
+/// Threads have other numbers for themselves there.
+#[test]
+fn python_functions_of_a_container_are_known() {
+    let test = "python-container";
+    if !have(test, "python3") || !have(test, "unshare") || !may_record_all(test) {
+        return;
+    }
+    let data = scratch().join(format!("{test}.data"));
+    let recorded = recorder(&data)
+        .args(["--", "unshare", "-pf", "python3"])
+        .arg(program())
+        .arg("1")
+        .output()
+        .expect("prof starts");
+    let said = String::from_utf8_lossy(&recorded.stderr);
+    if said.contains("unshare:") {
+        return skipped(test, &said);
+    }
+    assert!(recorded.status.success(), "{recorded:?}");
+    assert!(known(&stacks(&data)) > 0);
+}
+
+/// Recorded from outside, in the midst of it.
+#[test]
+fn python_functions_of_a_process_that_runs_already_are_known() {
+    let test = "python-attached";
+    if !have(test, "python3") || !may_record_all(test) {
+        return;
+    }
+    let mut python = Command::new("python3")
+        .arg(program())
+        .arg("1.5")
+        .spawn()
+        .expect("python3 starts");
+    let data = scratch().join(format!("{test}.data"));
+    let recorded = recorder(&data)
+        .args(["-p", &python.id().to_string()])
+        .output()
+        .expect("prof starts");
+    python.wait().expect("waited");
+    assert!(recorded.status.success(), "{recorded:?}");
+    assert!(known(&stacks(&data)) > 0);
 }

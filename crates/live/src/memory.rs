@@ -5,7 +5,8 @@ use prof_profile::Avma;
 use prof_unwind::StackDump;
 use std::ops::Range;
 
-/// Reads the memory of running processes.
+/// Reads the memory of running processes, and what else they tell of
+/// themselves.
 pub trait TargetMemory {
     /// Copies memory of `pid` from `address` on; how many bytes could be
     /// read.
@@ -14,6 +15,17 @@ pub trait TargetMemory {
     /// Reads the 8 bytes at each of `addresses`; how many could be read
     /// before the first that could not. `out` is at least as long.
     fn read_words(&self, pid: i32, addresses: &[u64], out: &mut [u64]) -> usize;
+
+    /// The number that a thread has for itself, which in a container is
+    /// another.
+    fn own_number(&self, tid: i32) -> i32 {
+        tid
+    }
+
+    /// Whether a process writes a perf map, as far as that can be told.
+    fn writes_perf_map(&self, _pid: i32) -> bool {
+        false
+    }
 }
 
 /// Bytes read at once; deep stacks are read whole.

@@ -183,6 +183,22 @@ fn identity(pid: u32) -> Option<(u32, u32)> {
     Some((uid, inner.map_or(Some(pid), |inner| inner.parse().ok())?))
 }
 
+/// The number that a thread which lives has for itself.
+pub(crate) fn own_number(tid: i32) -> Option<i32> {
+    let (_, own) = identity(tid.try_into().ok()?)?;
+    own.try_into().ok()
+}
+
+/// Whether there is a perf map of a process that lives, in its root or ours.
+pub(crate) fn has_perf_map(pid: u32) -> bool {
+    let own = identity(pid).map_or(pid, |(_, own)| own);
+    let is_in_its = open_tmp(pid).is_ok_and(|tmp| {
+        let map = format!("/proc/self/fd/{}/perf-{own}.map", tmp.as_raw_fd());
+        Path::new(&map).exists()
+    });
+    is_in_its || Path::new(&format!("/tmp/perf-{pid}.map")).exists()
+}
+
 fn open_tmp(pid: u32) -> io::Result<File> {
     OpenOptions::new()
         .read(true)

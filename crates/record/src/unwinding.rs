@@ -7,6 +7,7 @@
 //!                            readers, process_vm_readv
 //! ```
 
+use crate::runtime_code;
 use crate::snapshots::Snapshots;
 use crate::waits::{self, FIRST_ARGUMENT};
 use prof_abi::{AttrFlags, EventAttr, SampleType};
@@ -142,5 +143,13 @@ impl TargetMemory for ProcessMemory {
     fn read_words(&self, pid: i32, addresses: &[u64], out: &mut [u64]) -> usize {
         let pid = u32::try_from(pid).unwrap_or(u32::MAX);
         process::read_words(pid, addresses, out).unwrap_or(0)
+    }
+
+    fn own_number(&self, tid: i32) -> i32 {
+        runtime_code::own_number(tid).unwrap_or(tid)
+    }
+
+    fn writes_perf_map(&self, pid: i32) -> bool {
+        u32::try_from(pid).is_ok_and(runtime_code::has_perf_map)
     }
 }

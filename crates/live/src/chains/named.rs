@@ -14,7 +14,6 @@ use crate::stacks::{OpenFile, Runtimes};
 use prof_runtimes::{Memory, RuntimeCode};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
-use std::path::Path;
 
 /// Addresses of names begin here: no address of a process, nor of a kernel.
 const FIRST: u64 = 1 << 60;
@@ -79,8 +78,8 @@ struct Told {
     version: u64,
     /// By first address: the name.
     ranges: FxHashMap<u64, Box<str>>,
-    /// It writes a perf map, which names its compiled code.
-    has_map: bool,
+    /// Whether it writes a perf map, which names its compiled code.
+    has_map: Option<bool>,
 }
 
 impl Names {
@@ -122,21 +121,22 @@ impl Names {
             // No space has this one.
             version: u64::MAX,
             ranges: FxHashMap::default(),
-            has_map: false,
+            has_map: None,
         });
         if told.version != version {
             *told = Told {
                 version,
                 ranges: FxHashMap::default(),
-                has_map: Path::new(&format!("/tmp/perf-{pid}.map")).exists(),
+                has_map: None,
             };
         }
         told
     }
 
     /// Whether a process whose mappings have this version writes a perf map.
-    pub(super) fn has_map(&mut self, process: (i32, u64)) -> bool {
-        self.told(process).has_map
+    pub(super) fn has_map(&mut self, process: (i32, u64), memory: &impl TargetMemory) -> bool {
+        let has_map = || memory.writes_perf_map(process.0);
+        *self.told(process).has_map.get_or_insert_with(has_map)
     }
 
     /// Tells a range unless that was done.
@@ -246,7 +246,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
                 }
                 continue;
             }
-            if self.names.has_map(process) {
+            if self.names.has_map(process, &self.memory) {
                 continue;
             }
             if let (RuntimeCode::Compiled { start, end, .. }, Method::Is(method)) = (code, method) {

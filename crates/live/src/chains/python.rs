@@ -60,7 +60,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         let mut merged = Vec::with_capacity(out.len() + 64);
         let mut rest = out.as_slice();
         let (mut taken, mut proven_now) = (0, None);
-        let has_map = self.names.has_map(process);
+        let has_map = self.names.has_map(process, &self.memory);
         for (index, mut part) in at.into_iter().zip(parts) {
             // The perf map names the trampoline of `-X perf` by which the
             // function was entered.
@@ -105,7 +105,9 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             pid: sample.state.pid,
         };
         let ids = (sample.state.pid, sample.tid);
-        let (python, thread) = self.stacks.runtimes.python(ids, &mut memory)?;
+        let own_number = |tid| self.memory.own_number(tid);
+        let runtimes = &mut self.stacks.runtimes;
+        let (python, thread) = runtimes.python(ids, own_number, &mut memory)?;
         let is_eval = |(index, frame): &(usize, &FrameAt)| {
             python.is_eval(frame.pc.wrapping_sub(u64::from(*index > 0)))
         };

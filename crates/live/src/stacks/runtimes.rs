@@ -77,10 +77,12 @@ impl Runtimes {
         self.known_code(pid, pc, memory)
     }
 
-    /// The interpreter of Python in a process, and its state of a thread.
+    /// The interpreter of Python in a process, and its state of a thread, which
+    /// it knows by the thread's own number.
     pub(crate) fn python(
         &mut self,
         (pid, tid): (i32, i32),
+        own_number: impl Fn(i32) -> i32,
         memory: &mut impl Memory,
     ) -> Option<(&CPython, u64)> {
         let known = self.by_pid.get_mut(&pid)?;
@@ -88,7 +90,7 @@ impl Runtimes {
         if known.threads.len() >= MAX_PROCESSES {
             known.threads.clear();
         }
-        let thread = || python.thread(tid, memory);
+        let thread = || python.thread(own_number(tid), memory);
         let thread = *known.threads.entry(tid).or_insert_with(thread);
         Some((python, thread?))
     }
