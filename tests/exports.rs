@@ -193,7 +193,7 @@ fn pprof_top(file: &Path, index: &str) -> BTreeMap<String, (u64, u64)> {
 }
 
 /// The sum and the number of the stacks that `go tool pprof -traces` lists.
-fn pprof_traces(file: &Path, index: &str) -> u64 {
+pub(crate) fn pprof_traces(file: &Path, index: &str) -> u64 {
     let index = format!("-sample_index={index}");
     let words = ["tool", "pprof", "-traces", "-unit=ns", &index];
     let traces = run(Command::new("go").args(words).arg(file));
@@ -335,9 +335,20 @@ fn opentelemetrys_messages_have_the_numbers_of_the_report() {
         return;
     };
     let file = export(&data, "otlp", ".otlp");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exports/otlp.py");
-    let summed = run(Command::new(python).arg(script).arg(file));
+    let summed = otlp_sums(&python, &file);
     same_sums(&summed, &reported(&data, with_module));
+}
+
+/// What OpenTelemetry's messages find in a file, by event.
+fn otlp_sums(python: &Path, file: &Path) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exports/otlp.py");
+    run(Command::new(python).arg(script).arg(file))
+}
+
+/// The same as JSON, where the messages are installed.
+pub(crate) fn summed_otlp(test: &str, file: &Path) -> Option<Value> {
+    let python = consumer(test, "python/bin/python")?;
+    serde_json::from_str(&otlp_sums(&python, file)).ok()
 }
 
 /// Compares what a script summed: by event, `samples`, `weight` and, by name

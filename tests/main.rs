@@ -49,6 +49,7 @@ mod patience;
 mod perf_options;
 mod pmus;
 mod probes;
+mod push;
 mod python;
 mod record_command;
 mod record_control;

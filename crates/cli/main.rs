@@ -34,6 +34,7 @@ mod list;
 mod outcome;
 mod pager;
 mod progress;
+mod push;
 mod record;
 mod recording;
 mod refused;
@@ -109,6 +110,7 @@ commands! {
     Generate = generate;
     Inject = inject;
     List = list;
+    Push = push;
     Record = record;
     Report = report;
     Script = script;

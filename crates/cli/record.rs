@@ -6,6 +6,7 @@ mod values;
 use crate::embed::{self, Embedded, Texts, Wish};
 use crate::filters::Filters;
 use crate::outcome::{Outcome, UsageError, say};
+use crate::push::{Delivery, Pusher};
 use crate::recording::Input;
 use crate::refused::Refused;
 use crate::whose::{Given, Whose};
@@ -124,6 +125,16 @@ pub(crate) struct Args {
     /// named FILE and the time.
     #[arg(long, value_name = "signal|SIZE|TIME", num_args = 0..=1, require_equals = true, default_missing_value = "signal", value_parser = values::switching)]
     switch_output: Option<Switching>,
+    /// Send what is recorded to a store of profiles, while recording and at the
+    /// end: Pyroscope (http://HOST:4040/ingest), Parca or OpenTelemetry; see
+    /// prof push. No file stays.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["output", "switch_output", "overwrite", "max_size", "timestamp_filename"])]
+    push: Option<String>,
+    /// With --push: so much is sent at a time [default: 10s].
+    #[arg(long, value_name = "TIME", requires = "push", value_parser = values::every)]
+    every: Option<Duration>,
+    #[command(flatten)]
+    delivery: Delivery,
     /// Keep only so many of the newest files.
     #[arg(long, value_name = "N", requires = "switch_output", value_parser = clap::value_parser!(u32).range(1..))]
     switch_max_files: Option<u32>,
@@ -300,8 +311,33 @@ where no command was launched.
 The first Ctrl-C, or other signal that ends, finishes the file and waits for
 the command; the second sends the command SIGTERM, the third SIGKILL.";
 
-/// Records, says what there is, and passes on how the command ended.
+/// Time that is sent at a time, where nobody says.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Records, and sends what is recorded if that is asked for.
 pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let mut args = args;
+    let Some(url) = args.push.take() else {
+        if args.delivery.is_given() {
+            let what =
+                "--label, --header and --spool are about what is sent\n  try: with --push URL";
+            return Err(UsageError(what.to_owned()).into());
+        }
+        return recorded(args);
+    };
+    let pusher = Pusher::start(&url, &args.delivery)?;
+    args.output = pusher.output();
+    args.switch_output = Some(Switching {
+        every: Some(args.every.unwrap_or(EVERY)),
+        ..Switching::default()
+    });
+    let outcome = recorded(args);
+    pusher.finish();
+    outcome
+}
+
+/// Records, says what there is, and passes on how the command ended.
+fn recorded(args: Args) -> anyhow::Result<Outcome> {
     let args = &args;
     let options = options(args)?;
     let quiet = args.quiet;

@@ -41,6 +41,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
+pub(crate) use web::encoded;
 
 /// Look at a recording: a terminal UI on a terminal, else text as perf's.
 #[derive(Debug, clap::Args)]

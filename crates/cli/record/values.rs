@@ -124,6 +124,12 @@ pub(super) fn switching(text: &str) -> Result<Switching, String> {
     }
 }
 
+/// A time with its unit.
+pub(super) fn every(text: &str) -> Result<Duration, String> {
+    let found = time(text).filter(|time| !time.is_zero());
+    found.ok_or_else(|| "not a time such as 10s".to_owned())
+}
+
 /// A size with its unit or a time with its unit.
 pub(super) fn flight(text: &str) -> Result<Flight, String> {
     match switching(text) {

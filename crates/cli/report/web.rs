@@ -96,7 +96,7 @@ fn secret() -> anyhow::Result<String> {
 }
 
 /// A text as a part of an address.
-fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         match byte {

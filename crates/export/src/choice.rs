@@ -17,6 +17,9 @@ pub struct Choice {
     pub comms: Vec<String>,
     /// Times.
     pub times: Vec<TimeRange>,
+    /// Names and texts of the whole profile, where the format has a place for
+    /// such: attributes of the resource in `otlp`.
+    pub labels: Vec<(String, String)>,
 }
 
 /// A profile and what was chosen of it.

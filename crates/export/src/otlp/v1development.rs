@@ -131,11 +131,14 @@ impl Writer<'_, '_> {
             ("os.version", &origin.os_release),
             ("host.arch", &origin.arch),
         ];
-        for (key, text) in told.into_iter().filter(|(_, text)| !text.is_empty()) {
+        let told = told.map(|(key, text)| (key, text.as_str()));
+        let labels = self.chosen.choice.labels.iter();
+        let labels = labels.map(|(key, text)| (key.as_str(), text.as_str()));
+        for (key, text) in told.into_iter().chain(labels).filter(|it| !it.1.is_empty()) {
             // Resource: 1 attributes, of KeyValue: 1 key, 2 value
             resource.message(1, |it| {
                 it.bytes(1, key.as_bytes());
-                it.message(2, |it| value(it, &Value::Text(text.clone())));
+                it.message(2, |it| value(it, &Value::Text(text.to_owned())));
             });
         }
     }

@@ -1,0 +1,338 @@
+//! `prof push`, and what `prof record --push` shares with it: recordings go to
+//! a store of profiles, which may be slow, away or refuse.
+
+mod http;
+mod store;
+mod waiting;
+mod while_recording;
+
+use crate::input::NameOptions;
+use crate::outcome::{Outcome, UsageError, say};
+use crate::recording::Input;
+use anyhow::{Context, bail};
+use http::{Answer, post};
+use prof_symbolize::Symbolizer;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use store::Store;
+use waiting::Waiting;
+pub(crate) use while_recording::Pusher;
+
+const EXAMPLES: &str = "\
+Examples:
+  prof push perf.data --url http://localhost:4040/ingest       to Pyroscope
+  prof push a.data b.data --url http://parca:7070/api/profiles/writeraw
+  prof push --url http://localhost:4318/v1development/profiles sends what waits
+  prof record -a -g --every 10s --push http://localhost:4040/ingest
+
+What the receiver does not take now (it is away, or answers 429 or 5xx) waits in
+a folder, and is tried again after a time that doubles; what it refuses is told
+and left out. https is not spoken: send by http to a collector or a proxy on
+this host.";
+
+/// Send recordings to a store of profiles: Pyroscope, Parca, OpenTelemetry
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The receiver; its path tells the protocol
+    #[arg(long, value_name = "URL")]
+    url: String,
+    #[command(flatten)]
+    delivery: Delivery,
+    #[command(flatten)]
+    names: NameOptions,
+    /// How long to try before what is left waits for another time
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    patience: u64,
+    /// The recordings; without any, what waits is sent
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+/// How profiles are sent.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Delivery {
+    /// What the profiled service is called in the store
+    #[arg(long, value_name = "NAME", default_value = "prof", value_parser = label_text)]
+    service: String,
+    /// A label of what is sent; may be given several times
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// A line of the request's head, such as 'Authorization: Bearer …'
+    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    headers: Vec<String>,
+    /// Where profiles wait [default: $XDG_STATE_HOME/prof/push, or below ~/.local/state]
+    #[arg(long, value_name = "DIR")]
+    spool: Option<PathBuf>,
+    /// How many megabytes may wait; of more the oldest go
+    #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..))]
+    spool_size: u64,
+}
+
+/// What may stand in a label: receivers write them as `{a=b,c=d}`.
+fn label_text(text: &str) -> Result<String, String> {
+    let is_plain = |it: char| !it.is_control() && !"{}=,\"".contains(it);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => Ok(text.to_owned()),
+        false => Err("empty, or with one of {}=,\" in it".into()),
+    }
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((label_text(name)?, label_text(value)?))
+}
+
+fn header(text: &str) -> Result<String, String> {
+    let is_one = text.contains(": ") && !text.contains(char::is_control) && text.is_ascii();
+    match is_one {
+        true => Ok(text.to_owned()),
+        false => Err("write NAME: VALUE".into()),
+    }
+}
+
+impl Delivery {
+    /// Whether anything of it was asked for.
+    pub(crate) fn is_given(&self) -> bool {
+        !self.labels.is_empty() || !self.headers.is_empty() || self.spool.is_some()
+    }
+
+    /// The store at an address, and what waits for it.
+    fn open(&self, url: &str) -> anyhow::Result<Sender> {
+        let store = Store::new(url, &self.service, self.labels.clone());
+        let store = store.map_err(|why| UsageError(format!("{url}: {why}")))?;
+        let folder = match &self.spool {
+            Some(folder) => folder.clone(),
+            None => default_spool()?,
+        };
+        // Of each receiver its own: one that is away holds up no other.
+        let of_url = format!("{}{}", store.url.authority, store.url.path);
+        let is_plain = |it: char| it.is_ascii_alphanumeric() || ".-".contains(it);
+        let name = of_url.replace(|it| !is_plain(it), "_");
+        let folder = folder.join(name);
+        let waiting = Waiting::open(folder.clone(), self.spool_size << 20)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
+        Ok(Sender {
+            store,
+            headers: self.headers.clone(),
+            waiting,
+            pause: FIRST_PAUSE,
+            next: Instant::now(),
+            told: None,
+            tally: Tally::default(),
+        })
+    }
+}
+
+fn default_spool() -> anyhow::Result<PathBuf> {
+    let of = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let state = of("XDG_STATE_HOME").filter(|path| path.is_absolute());
+    let state = state.or_else(|| Some(of("HOME")?.join(".local/state")));
+    match state {
+        Some(state) => Ok(state.join("prof/push")),
+        None => bail!("there is no folder for what waits: HOME is not set\n  try: --spool DIR"),
+    }
+}
+
+/// The pause after a first failure; each next one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// No receiver is left alone longer, whatever it asks for.
+const LONGEST_ASKED: Duration = Duration::from_secs(300);
+
+/// What became of the profiles.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Tally {
+    sent: usize,
+    /// By the receiver, for good.
+    refused: usize,
+    /// For want of room.
+    dropped: usize,
+}
+
+/// What a try came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tried {
+    /// One is sent, or refused for good.
+    Done,
+    /// None waits.
+    Nothing,
+    /// Not yet; to be tried again then.
+    Later(Instant),
+}
+
+/// Sends what waits, the oldest first.
+struct Sender {
+    store: Store,
+    headers: Vec<String>,
+    waiting: Waiting,
+    pause: Duration,
+    next: Instant,
+    /// The cause that was told last: one line a cause.
+    told: Option<String>,
+    tally: Tally,
+}
+
+impl Sender {
+    /// Reads a recording and puts it behind what waits.
+    fn put(
+        &mut self,
+        input: &Input,
+        symbolizer: &Symbolizer,
+        names: Option<&NameOptions>,
+    ) -> anyhow::Result<()> {
+        let detail = names.map_or(prof_symbolize::Detail::Source, NameOptions::detail);
+        let (profile, _) = input.resolve(symbolizer, detail, &())?;
+        let request = self.store.request(&profile)?;
+        let dropped = self.waiting.put(&request);
+        let folder = self.waiting.folder().display();
+        let dropped = dropped.with_context(|| format!("cannot keep it in {folder}"))?;
+        self.drop_told(dropped);
+        Ok(())
+    }
+
+    fn drop_told(&mut self, dropped: usize) {
+        if dropped > 0 && self.tally.dropped == 0 {
+            say(&format!(
+                "{}: no room for all that waits, the oldest profiles go\n  try: --spool-size MB",
+                self.waiting.folder().display()
+            ));
+        }
+        self.tally.dropped += dropped;
+    }
+
+    /// Sends one, if it is time.
+    fn step(&mut self) -> io::Result<Tried> {
+        if Instant::now() < self.next {
+            return Ok(Tried::Later(self.next));
+        }
+        // Another process may be sending the same.
+        let Some(_lock) = self.waiting.lock()? else {
+            return Ok(self.later(FIRST_PAUSE));
+        };
+        let Some((path, request)) = self.waiting.oldest()? else {
+            return Ok(Tried::Nothing);
+        };
+        let cause = match post(&self.store.url, &self.headers, &request) {
+            Ok(answer) if (200..300).contains(&answer.status) => {
+                self.tally.sent += 1;
+                self.works();
+                return removed(&path);
+            }
+            Ok(answer) => match answer.status {
+                408 | 425 | 429 | 500..=599 => {
+                    let asked = answer.retry_after.unwrap_or_default();
+                    self.pause = self.pause.max(asked.min(LONGEST_ASKED));
+                    answered(&answer)
+                }
+                _ => {
+                    self.tally.refused += 1;
+                    self.tell(format!("refused, and left out: {}", answered(&answer)));
+                    return removed(&path);
+                }
+            },
+            Err(error) => error.to_string(),
+        };
+        self.tell(format!("{cause}; kept, and tried again"));
+        let pause = self.pause;
+        self.pause = (pause * 2).min(LONGEST_PAUSE);
+        Ok(self.later(pause))
+    }
+
+    fn later(&mut self, pause: Duration) -> Tried {
+        self.next = Instant::now() + pause;
+        Tried::Later(self.next)
+    }
+
+    fn works(&mut self) {
+        self.pause = FIRST_PAUSE;
+        if self.told.take().is_some() {
+            say(&format!("{} takes profiles again", self.name()));
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("http://{}{}", self.store.url.authority, self.store.url.path)
+    }
+
+    /// Tells a cause, once.
+    fn tell(&mut self, cause: String) {
+        if self.told.as_ref() != Some(&cause) {
+            say(&format!("{}: {cause}", self.name()));
+            self.told = Some(cause);
+        }
+    }
+
+    /// Sends until nothing waits or the time is over.
+    fn drain(&mut self, until: Instant) -> io::Result<()> {
+        loop {
+            let next = match self.step()? {
+                Tried::Nothing => return Ok(()),
+                Tried::Done => continue,
+                Tried::Later(next) => next,
+            };
+            let now = Instant::now();
+            if now >= until {
+                return Ok(());
+            }
+            std::thread::sleep(next.min(until).saturating_duration_since(now));
+        }
+    }
+
+    /// Says what became of all; whether nothing is missing there.
+    fn conclude(&self) -> bool {
+        let Tally {
+            sent,
+            refused,
+            dropped,
+        } = self.tally;
+        let left = self.waiting.count();
+        let mut told = format!("{sent} profiles sent to {}", self.name());
+        for (count, what) in [(refused, "refused"), (dropped, "dropped for want of room")] {
+            if count > 0 {
+                told += &format!(", {count} {what}");
+            }
+        }
+        if left > 0 {
+            told += &format!(
+                "; {left} wait in {}\n  prof push --url {} sends them",
+                self.waiting.folder().display(),
+                self.name()
+            );
+        }
+        say(&told);
+        refused == 0 && dropped == 0 && left == 0
+    }
+}
+
+fn removed(path: &Path) -> io::Result<Tried> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(Tried::Done),
+    }
+}
+
+fn answered(answer: &Answer) -> String {
+    match answer.text.is_empty() {
+        true => format!("it answers {}", answer.status),
+        false => format!("it answers {}: {}", answer.status, answer.text),
+    }
+}
+
+/// Sends.
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let mut sender = args.delivery.open(&args.url)?;
+    for file in &args.files {
+        let input = Input::of_file(file.clone());
+        let symbolizer = args.names.symbolizer();
+        sender
+            .put(&input, &symbolizer, Some(&args.names))
+            .with_context(|| file.display().to_string())?;
+    }
+    sender.drain(Instant::now() + Duration::from_secs(args.patience))?;
+    Ok(match sender.conclude() {
+        true => Outcome::Done,
+        false => Outcome::Code(1),
+    })
+}

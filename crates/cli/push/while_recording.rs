@@ -1,0 +1,150 @@
+//! `prof record --every TIME --push URL`: files of a recording become profiles
+//! and go, beside the recording.
+
+use super::{Delivery, Sender, Tried};
+use crate::outcome::say;
+use crate::recording::Input;
+use anyhow::Context;
+use prof_symbolize::{Sources, Symbolizer};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How often is looked for finished files.
+const LOOKING: Duration = Duration::from_millis(200);
+/// How long the end of a recording waits for the receiver.
+const LAST: Duration = Duration::from_secs(5);
+
+/// Takes the files of one recording.
+pub(crate) struct Pusher {
+    folder: PathBuf,
+    ended: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Pusher {
+    /// Begins to look.
+    ///
+    /// # Errors
+    /// If the address is none, or nothing can wait.
+    pub(crate) fn start(url: &str, delivery: &Delivery) -> anyhow::Result<Self> {
+        let sender = delivery.open(url)?;
+        let folder = sender
+            .waiting
+            .folder()
+            .join(format!("recording-{}", std::process::id()));
+        fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let ended = Arc::new(AtomicBool::new(false));
+        let mut pushing = Pushing {
+            sender,
+            folder: folder.clone(),
+            told: false,
+        };
+        let is_over = Arc::clone(&ended);
+        let thread = thread::Builder::new().name("push".into());
+        let thread = thread.spawn(move || pushing.run(&is_over));
+        Ok(Self {
+            folder,
+            ended,
+            thread: thread.context("cannot start a thread")?,
+        })
+    }
+
+    /// Where the recording is to be written, in files that follow each other.
+    pub(crate) fn output(&self) -> PathBuf {
+        self.folder.join(OPEN)
+    }
+
+    /// The recording has ended: sends what can be sent, and tells what became
+    /// of all.
+    pub(crate) fn finish(self) {
+        self.ended.store(true, Ordering::Release);
+        if self.thread.join().is_err() {
+            say("sending profiles failed; they wait");
+        }
+    }
+}
+
+/// The file that is written now; a finished one has the time in its name.
+const OPEN: &str = "perf.data";
+
+struct Pushing {
+    sender: Sender,
+    folder: PathBuf,
+    /// Whether it was told that files cannot be read.
+    told: bool,
+}
+
+impl Pushing {
+    fn run(&mut self, is_over: &AtomicBool) {
+        let mut is_last = false;
+        while !is_last {
+            // All that is finished before the end is seen after it.
+            is_last = is_over.load(Ordering::Acquire);
+            self.take_finished();
+            let mut sent = self.sender.step();
+            while matches!(sent, Ok(Tried::Done)) {
+                sent = self.sender.step();
+            }
+            if let (Err(error), false) = (&sent, self.told) {
+                say(&format!("{}: {error}", self.folder.display()));
+                self.told = true;
+            }
+            if !is_last {
+                thread::sleep(LOOKING);
+            }
+        }
+        // It was said; what is left waits.
+        let _ = self.sender.drain(Instant::now() + LAST);
+        self.sender.conclude();
+        // It stays where something is in it that could not be read.
+        let _ = fs::remove_dir(&self.folder);
+    }
+
+    /// Makes profiles of finished files, which go.
+    fn take_finished(&mut self) {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut finished: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        finished.retain(|path| is_finished(path));
+        finished.sort();
+        for path in finished {
+            let symbolizer = Symbolizer::new(Sources::default());
+            let put = self
+                .sender
+                .put(&Input::of_file(path.clone()), &symbolizer, None);
+            match put {
+                Ok(()) => {}
+                // Nothing ran: there is nothing to send.
+                Err(error) if is_empty(&error) => {}
+                Err(error) => {
+                    if !self.told {
+                        say(&format!("{}: {error:#}; it is left out", path.display()));
+                    }
+                    self.told = true;
+                }
+            }
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn is_finished(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let ending = name
+        .strip_prefix(OPEN)
+        .and_then(|rest| rest.strip_prefix('.'));
+    ending.is_some_and(|ending| ending.starts_with(|it: char| it.is_ascii_digit()))
+}
+
+fn is_empty(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain();
+    causes.any(|cause| {
+        matches!(
+            cause.downcast_ref(),
+            Some(prof_export::ExportError::Nothing { .. })
+        )
+    })
+}

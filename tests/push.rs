@@ -1,0 +1,389 @@
+//! `prof push` and `prof record --push`, with receivers that are slow, refuse,
+//! close early, answer 500, and are away.
+
+use crate::exports::{pprof_traces, recording, summed_otlp};
+use crate::oracle::{compiled, have, prof, prof_command};
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+/// What the receiver does with a connection.
+#[derive(Debug, Clone, Copy)]
+enum Does {
+    /// Takes all and answers so.
+    Answers(&'static str),
+    /// Closes before it has read anything.
+    Closes,
+    /// Reads, and closes without an answer.
+    SaysNothing,
+    /// Reads and answers a little at a time.
+    IsSlow,
+}
+
+const TAKEN: Does = Does::Answers("200 OK");
+
+/// A request as it came.
+#[derive(Debug)]
+struct Got {
+    /// Its first line and headers.
+    head: String,
+    body: Vec<u8>,
+}
+
+/// Does this with the connections that come, then takes all; what was taken
+/// with an answer of 200 comes out.
+fn receive(listener: TcpListener, does: &[Does]) -> Receiver<Got> {
+    let mut does: VecDeque<Does> = does.iter().copied().collect();
+    let (gives, got) = channel();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let does = does.pop_front().unwrap_or(TAKEN);
+            let Some(taken) = handle(stream.expect("a connection"), does) else {
+                continue;
+            };
+            if gives.send(taken).is_err() {
+                break;
+            }
+        }
+    });
+    got
+}
+
+fn handle(mut stream: TcpStream, does: Does) -> Option<Got> {
+    if matches!(does, Does::Closes) {
+        return None;
+    }
+    let portion = if matches!(does, Does::IsSlow) {
+        700
+    } else {
+        1 << 16
+    };
+    let mut bytes = Vec::new();
+    let (head, length) = loop {
+        let mut buffer = vec![0; portion];
+        let read = stream.read(&mut buffer).ok().filter(|&read| read > 0)?;
+        bytes.extend_from_slice(&buffer[..read]);
+        if let Some(end) = bytes.windows(4).position(|end| end == b"\r\n\r\n") {
+            let head = String::from_utf8(bytes[..end].to_vec()).expect("text");
+            let mut lines = head.lines();
+            let length = lines.find_map(|line| line.strip_prefix("Content-Length: "));
+            let length: usize = length?.parse().expect("a number");
+            break (head, end + 4 + length);
+        }
+    };
+    while bytes.len() < length {
+        let mut buffer = vec![0; portion];
+        let read = stream.read(&mut buffer).ok().filter(|&read| read > 0)?;
+        bytes.extend_from_slice(&buffer[..read]);
+        if matches!(does, Does::IsSlow) {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+    let answer = match does {
+        Does::Answers(answer) => answer,
+        Does::IsSlow => "204 No Content",
+        Does::Closes | Does::SaysNothing => return None,
+    };
+    for part in [
+        format!("HTTP/1.1 {answer}\r\n"),
+        "Content-Length: 0\r\n\r\n".into(),
+    ] {
+        stream.write_all(part.as_bytes()).ok()?;
+        if matches!(does, Does::IsSlow) {
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+    let _ = stream.shutdown(Shutdown::Write);
+    answer.starts_with('2').then(|| Got {
+        head,
+        body: bytes.split_off(head_end(&bytes)),
+    })
+}
+
+fn head_end(bytes: &[u8]) -> usize {
+    bytes
+        .windows(4)
+        .position(|end| end == b"\r\n\r\n")
+        .expect("a head")
+        + 4
+}
+
+/// A receiver at an address with this path.
+fn listening(path: &str) -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    (listener, format!("http://127.0.0.1:{port}{path}"))
+}
+
+fn next(got: &Receiver<Got>) -> Got {
+    got.recv_timeout(Duration::from_secs(60))
+        .expect("it is sent")
+}
+
+/// The part of a form.
+fn part(body: &[u8], name: &str) -> Vec<u8> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let line = body
+        .windows(2)
+        .position(|end| end == b"\r\n")
+        .expect("a boundary");
+    let boundary = &body[..line];
+    let ends: Vec<usize> = (0..body.len() - boundary.len() + 1)
+        .filter(|&at| &body[at..at + boundary.len()] == boundary)
+        .collect();
+    let parts = ends.windows(2).map(|two| &body[two[0]..two[1]]);
+    let mut found = parts
+        .filter(|part| text(part).contains(&format!("name=\"{name}\"")))
+        .map(|part| part[head_end(part)..part.len() - 2].to_vec());
+    found.next_back().expect("the part")
+}
+
+/// The weight of an event by `prof report`.
+fn weight(data: &Path, event: &str) -> u64 {
+    let data = data.display().to_string();
+    let json = prof(&["report", "--json", "-i", &data]).succeeded("prof report");
+    let json: serde_json::Value = serde_json::from_str(&json.text()).expect("JSON");
+    let events = json["events"].as_array().expect("events").iter();
+    let found = events.filter(|it| it["name"] == event);
+    let weights = found.map(|it| {
+        let tree = it["tree"].as_array().expect("a tree").iter();
+        tree.map(|node| node["self"]["period"].as_u64().expect("a weight"))
+            .sum::<u64>()
+    });
+    weights.sum()
+}
+
+/// Pushes files; standard error and exit code.
+fn push(url: &str, spool: &Path, more: &[&str]) -> (String, i32) {
+    let spool = spool.display().to_string();
+    let words = [
+        "push",
+        "--url",
+        url,
+        "--spool",
+        &spool,
+        "--label",
+        "region=north",
+    ];
+    let pushed = prof(&[&words[..], more].concat());
+    (pushed.stderr, pushed.code)
+}
+
+#[test]
+fn pyroscope_gets_each_profile_whatever_happens_before() {
+    const TEST: &str = "pyroscope_gets_each_profile_whatever_happens_before";
+    let Some(data) = recording(TEST).filter(|_| have(TEST, "go")) else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (listener, url) = listening("/ingest");
+    let before = [
+        Does::Closes,
+        Does::Answers("500 Broken"),
+        Does::Answers("503 Busy\r\nRetry-After: 1"),
+        Does::SaysNothing,
+        Does::IsSlow,
+    ];
+    let got = receive(listener, &before);
+    let data_name = data.display().to_string();
+    let (told, code) = push(&url, folder.path(), &[&data_name, "--service", "shop"]);
+    assert_eq!(code, 0, "{told}");
+    assert_eq!(
+        told.matches("answers 500").count(),
+        1,
+        "one line a cause: {told}"
+    );
+    assert!(
+        told.contains("takes profiles again") && told.contains("1 profiles sent"),
+        "{told}"
+    );
+    let got = next(&got);
+    assert!(
+        got.head
+            .starts_with("POST /ingest?name=shop%7Bregion%3Dnorth%7D&from="),
+        "{}",
+        got.head
+    );
+    let file = folder.path().join("sent.pb.gz");
+    std::fs::write(&file, part(&got.body, "profile")).expect("written");
+    for event in ["cpu-clock", "page-faults"] {
+        assert_eq!(pprof_traces(&file, event), weight(&data, event), "{event}");
+    }
+    let types = part(&got.body, "sample_type_config");
+    let types: serde_json::Value = serde_json::from_slice(&types).expect("JSON");
+    assert_eq!(types["cpu-clock"]["units"], "nanoseconds");
+}
+
+#[test]
+fn parca_and_opentelemetry_get_their_messages() {
+    const TEST: &str = "parca_and_opentelemetry_get_their_messages";
+    let Some(data) = recording(TEST).filter(|_| have(TEST, "go")) else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let data_name = data.display().to_string();
+    let sent = |path: &str| {
+        let (listener, url) = listening(path);
+        let got = receive(listener, &[]);
+        let (told, code) = push(&url, folder.path(), &[&data_name]);
+        assert_eq!(code, 0, "{told}");
+        next(&got)
+    };
+    let got = sent("/api/profiles/writeraw");
+    let json: serde_json::Value = serde_json::from_slice(&got.body).expect("JSON");
+    let series = &json["series"][0];
+    assert_eq!(series["labels"]["labels"][1]["value"], "north");
+    let packed = folder.path().join("sent.base64");
+    let raw = series["samples"][0]["rawProfile"].as_str().expect("base64");
+    std::fs::write(&packed, raw).expect("written");
+    let unpacked = std::process::Command::new("base64")
+        .arg("-d")
+        .arg(&packed)
+        .output();
+    let file = folder.path().join("sent.pb.gz");
+    std::fs::write(&file, unpacked.expect("base64 starts").stdout).expect("written");
+    assert_eq!(pprof_traces(&file, "cpu-clock"), weight(&data, "cpu-clock"));
+    let got = sent("/v1development/profiles");
+    assert!(
+        got.head.contains("Content-Type: application/x-protobuf"),
+        "{}",
+        got.head
+    );
+    let file = folder.path().join("sent.otlp");
+    std::fs::write(&file, &got.body).expect("written");
+    let has = |word: &[u8]| got.body.windows(word.len()).any(|part| part == word);
+    assert!(has(b"region") && has(b"service.name"));
+    if let Some(summed) = summed_otlp(TEST, &file) {
+        assert_eq!(summed["cpu-clock"]["weight"], weight(&data, "cpu-clock"));
+    }
+}
+
+#[test]
+fn what_cannot_be_sent_waits_within_its_bound_and_is_sent_later() {
+    const TEST: &str = "what_cannot_be_sent_waits_within_its_bound_and_is_sent_later";
+    let Some(data) = recording(TEST) else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let data_name = data.display().to_string();
+    let (listener, url) = listening("/ingest");
+    // Nobody answers: the port is known, and closed.
+    drop(listener);
+    let (told, code) = push(
+        &url,
+        folder.path(),
+        &[&data_name, &data_name, "--patience", "0"],
+    );
+    assert_eq!(code, 1, "{told}");
+    assert!(
+        told.contains("2 wait in ") && told.contains("sends them"),
+        "{told}"
+    );
+    let address = url
+        .trim_start_matches("http://")
+        .trim_end_matches("/ingest");
+    let got = receive(TcpListener::bind(address).expect("the port is free"), &[]);
+    let (told, code) = push(&url, folder.path(), &[]);
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains("2 profiles sent"), "{told}");
+    assert!(next(&got).body == next(&got).body);
+    // What is refused for good is not tried again, and is told.
+    let (listener, url) = listening("/ingest");
+    let _got = receive(listener, &[Does::Answers("400 Bad Request")]);
+    let (told, code) = push(&url, folder.path(), &[&data_name]);
+    assert_eq!(code, 1, "{told}");
+    assert!(
+        told.contains("refused, and left out") && !told.contains("wait in"),
+        "{told}"
+    );
+    for wrong in ["https://127.0.0.1/ingest", "http://127.0.0.1/"] {
+        let (told, code) = push(wrong, folder.path(), &[&data_name]);
+        assert_eq!(code, 2, "{told}");
+    }
+}
+
+#[test]
+fn a_recording_is_sent_while_it_goes_on() {
+    const TEST: &str = "a_recording_is_sent_while_it_goes_on";
+    let Some(program) = compiled(TEST, "steady-calls.c", &["-O1", "-g"]) else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (listener, url) = listening("/ingest");
+    let got = receive(listener, &[Does::Answers("500 Broken")]);
+    let words = [
+        "record",
+        "-q",
+        "-g",
+        "-F",
+        "99",
+        "-e",
+        "cpu-clock",
+        "--every",
+        "400ms",
+    ];
+    let mut recorder = prof_command();
+    recorder
+        .args(words)
+        .args(["--push", &url, "--spool"])
+        .arg(folder.path());
+    let recorded = recorder
+        .arg("--")
+        .args([Path::new("timeout"), Path::new("1.5"), &program])
+        .output()
+        .expect("prof starts");
+    let told = String::from_utf8_lossy(&recorded.stderr).into_owned();
+    let sent: usize = told
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("prof: ")?
+                .split_once(" profiles sent")?
+                .0
+                .parse()
+                .ok()
+        })
+        .expect(&told);
+    assert!(sent >= 2, "{told}");
+    let mut samples = 0;
+    for number in 0..sent {
+        let got = next(&got);
+        let file: PathBuf = folder.path().join(format!("{number}.pb.gz"));
+        std::fs::write(&file, part(&got.body, "profile")).expect("written");
+        let name = file.display().to_string();
+        let text = prof(&[
+            "report",
+            "--csv",
+            "--no-children",
+            "-n",
+            "-s",
+            "sym",
+            "-i",
+            &name,
+        ]);
+        assert!(text.succeeded("prof report").text().lines().count() > 1);
+        samples += 1;
+    }
+    assert_eq!(samples, sent);
+    // No file stays, and nothing waits.
+    let left = |path: &Path| -> usize {
+        let entries = std::fs::read_dir(path).expect("a folder").flatten();
+        let of = |it: std::fs::DirEntry| it.file_name() != "lock";
+        entries
+            .filter(|it| it.path().is_file())
+            .filter_map(|it| of(it).then_some(()))
+            .count()
+    };
+    let of_url = std::fs::read_dir(folder.path())
+        .expect("a folder")
+        .flatten();
+    let folders: Vec<PathBuf> = of_url
+        .map(|it| it.path())
+        .filter(|it| it.is_dir())
+        .collect();
+    assert_eq!(folders.len(), 1);
+    assert_eq!(left(&folders[0]), 0, "{folders:?}");
+}
