@@ -24,7 +24,7 @@ use prof_abi::{ByteOrder, EventAttr, Misc, RecordType, SampleType};
 use prof_live::MemorySnapshot;
 use prof_perfdata::write::EventDescription;
 use prof_perfdata::{Event as EventLayout, Events, Record, Sample};
-use prof_sys::prompt::{SampleSignals, run_on, run_soon};
+use prof_sys::prompt::{SampleSignals, run_on};
 use prof_sys::{Event, PollSet, RingView, Waker, clock, process};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -324,7 +324,6 @@ impl Reader<'_> {
         if run_on(self.cpu).is_err() {
             return;
         }
-        run_soon();
         let mut idle = PollSet::default();
         idle.add(self.waker.as_fd());
         // ORDERING: Acquire, partner is the Release that raises the flag.
