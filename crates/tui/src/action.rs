@@ -107,6 +107,8 @@ pub enum Action {
     ToggleHeaders,
     /// Dsos of chain entries on or off.
     ToggleVerbose,
+    /// Where sampling again would find shares, instead of bars.
+    ToggleIntervals,
     /// Source and instructions of the selected function.
     Annotate,
     /// Callers and callees of the selected function.

@@ -525,6 +525,7 @@ impl App {
                 });
             }
             Answer::Found(found) => self.found(found),
+            Answer::Sure(sure) => self.shared.sure = Some(sure),
             answer => {
                 let mut left = Some(answer);
                 for tab in self.tabs.iter_mut() {
@@ -540,6 +541,7 @@ impl App {
         for tab in self.tabs.iter_mut() {
             tab.renew(&mut self.shared, &mut fresh);
         }
+        self.shared.ask_how_sure();
         // What was asked of the selection before is void.
         let search = &self.shared.search;
         if let Some(typed) = search.awaited().map(str::to_string) {

@@ -400,6 +400,13 @@ static OTHERS: &[Binding] = &[
         "Call tree from the root down, or from the callees up",
     ),
     bind(
+        Everywhere,
+        &["S"],
+        A::ToggleIntervals,
+        "intervals",
+        "95 % intervals of Self in the place of bars on or off",
+    ),
+    bind(
         Tree,
         &["V"],
         A::ToggleVerbose,

@@ -5,9 +5,10 @@ use super::writing::{Write, Wrote};
 use prof_profile::{FunctionId, Profile};
 use prof_report::code::FunctionView;
 use prof_report::model::{
-    CallTree, Changes, GrowId, Growth, Heat, HeatRows, NodeId, Site, SiteId, Sites, Weight,
+    CallTree, Changes, GrowId, Growth, Heat, HeatRows, NodeId, Site, SiteId, Sites, Sure, Weight,
 };
 use regex::Regex;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// A tree that grows when looked at, by function.
@@ -69,6 +70,8 @@ pub(super) enum Ask {
     Search(Regex),
     /// A function's code.
     Code(FunctionId),
+    /// How sure shares are: of what is shown, or of all.
+    Sure(bool),
     /// What changed between the two recordings.
     Changes,
     /// A file to be written: what the user asked for, so that a newer
@@ -128,6 +131,9 @@ impl Found {
     }
 }
 
+/// How sure the shares of functions are, by their number.
+pub(super) type Certainties = FxHashMap<u32, Sure>;
+
 /// What the worker says.
 pub(super) enum Answer {
     /// A new selection's data, with its tree from the callees up.
@@ -137,6 +143,7 @@ pub(super) enum Answer {
     Heat(HeatRows, usize, Heat),
     Found(Found),
     Code(Box<FunctionView>),
+    Sure(Arc<Certainties>),
     Changes(Arc<Changes>),
     /// A file was written, or why not. It holds for any selection.
     Wrote(Wrote),

@@ -10,8 +10,9 @@ use super::text;
 use super::theme::{Kind, Theme};
 use super::views::{self, About, Tab, TabId};
 use prof_profile::Profile;
-use prof_report::model::SiteKind;
+use prof_report::model::{SiteKind, Sure};
 use prof_report::trust;
+use prof_statistics::Share;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -219,7 +220,8 @@ fn draw_body(shared: &Shared, tab: &dyn Tab, area: Rect, buffer: &mut Buffer) {
 fn detail(shared: &Shared, tab: &dyn Tab) -> Option<String> {
     let seen = shared.seen.as_ref()?;
     let extra = tab.detail(shared);
-    let Some(site) = tab.selected(shared).site else {
+    let selected = tab.selected(shared).site;
+    let Some(site) = selected else {
         return extra;
     };
     let site = seen.site(site);
@@ -242,7 +244,21 @@ fn detail(shared: &Shared, tab: &dyn Tab) -> Option<String> {
         words.push_str("  ");
         words.push_str(&extra);
     }
+    // Of two recordings it is the change that has an interval.
+    if let (Some(sure), None) = (selected.and_then(|it| shared.sure_of(it)), &shared.changes) {
+        words.push_str(&format!("  {}", how_sure(sure)));
+    }
     Some(words)
+}
+
+/// Where sampling the same run again would find a function's shares.
+fn how_sure(sure: Sure) -> String {
+    let words = |share: &Share| super::paint::between(share.interval(0.95));
+    let (own, total) = (words(&sure.own), words(&sure.total));
+    match own == total {
+        true => format!("95 %: {own}%"),
+        false => format!("95 %: self {own}%, total {total}%"),
+    }
 }
 
 fn draw_detail(shared: &Shared, tab: &dyn Tab, area: Rect, buffer: &mut Buffer) {

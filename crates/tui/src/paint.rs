@@ -2,6 +2,7 @@
 
 use super::text;
 use super::theme::Theme;
+use prof_statistics::Interval;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -131,6 +132,13 @@ pub(super) fn style_row(buffer: &mut Buffer, area: Rect, row: u16, style: Style)
 /// `12.34%`, right-aligned in 7 columns.
 pub(super) fn percent(value: f64) -> String {
     format!("{value:6.2}%")
+}
+
+/// Where sampling the same run again would find a share, in percent without a
+/// sign.
+pub(super) fn between(interval: Interval) -> String {
+    let interval = interval.scaled(100.0);
+    format!("{:.1}-{:.1}", interval.low, interval.high)
 }
 
 #[cfg(test)]

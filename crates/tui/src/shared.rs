@@ -3,7 +3,7 @@
 
 use super::Mouse;
 use super::action::Action;
-use super::data::{Ask, Seen};
+use super::data::{Ask, Certainties, Seen};
 use super::filters::{History, Remap};
 use super::frame;
 use super::message::Message;
@@ -13,7 +13,7 @@ use super::theme::Theme;
 use super::views::{Tab, TabId};
 use super::worker::Order;
 use prof_profile::{EventId, Profile, TaskId};
-use prof_report::model::{Changes, Selection, SiteId, Weight};
+use prof_report::model::{Changes, Selection, SiteId, Sure, Weight};
 use ratatui::layout::Rect;
 use std::sync::Arc;
 
@@ -47,6 +47,8 @@ pub(super) struct Switches {
     pub(super) mouse: Mouse,
     pub(super) headings: bool,
     pub(super) verbose: bool,
+    /// Intervals of shares in the place of bars.
+    pub(super) intervals: bool,
     /// Shares of what the filters keep, not of all.
     pub(super) relative: bool,
     /// Least share of a row, in thousandths of a percent.
@@ -60,6 +62,8 @@ pub(super) struct Shared {
     pub(super) progress: Option<String>,
     pub(super) history: History,
     pub(super) seen: Option<Seen>,
+    /// How sure the shares of functions are, by their number.
+    pub(super) sure: Option<Arc<Certainties>>,
     /// What changed, of two recordings.
     pub(super) changes: Option<Arc<Changes>>,
     generations: Generations,
@@ -97,6 +101,7 @@ impl Shared {
             progress: Some("reading".into()),
             history: History::default(),
             seen: None,
+            sure: None,
             changes: None,
             generations: Generations::default(),
             overlay: None,
@@ -106,6 +111,7 @@ impl Shared {
                 mouse,
                 headings: true,
                 verbose: false,
+                intervals: false,
                 relative: false,
                 least: 0,
             },
@@ -176,6 +182,18 @@ impl Shared {
         self.seen.replace(seen)
     }
 
+    /// Asks how sure the shares are that are shown.
+    pub(super) fn ask_how_sure(&mut self) {
+        self.sure = None;
+        self.asks.push(Ask::Sure(self.switches.relative));
+    }
+
+    /// How sure the shares of a function are, once that is known.
+    pub(super) fn sure_of(&self, site: SiteId) -> Option<Sure> {
+        let key = self.seen.as_ref()?.key(site)?;
+        self.sure.as_ref()?.get(&key).copied()
+    }
+
     /// Whether what is seen is not what was last selected.
     pub(super) fn is_behind(&self) -> bool {
         self.generations.wanted != self.generations.seen
@@ -237,9 +255,11 @@ impl Shared {
                     "shares of all samples"
                 };
                 self.say(words);
+                self.ask_how_sure();
             }
             Action::ToggleHeaders => switches.headings = !switches.headings,
             Action::ToggleVerbose => switches.verbose = !switches.verbose,
+            Action::ToggleIntervals => switches.intervals = !switches.intervals,
             Action::ToggleMouse => {
                 let (mouse, words) = match switches.mouse {
                     Mouse::Off => (Mouse::On, "the mouse works here; Shift selects text"),

@@ -5,14 +5,14 @@
 //! generation numbers tell them apart, and the session drops answers of an old
 //! generation.
 
-use super::data::{Answer, Around, Ask, Found, Hot, Seen};
+use super::data::{Answer, Around, Ask, Certainties, Found, Hot, Seen};
 use super::writing;
 use prof_profile::{EventId, FunctionId, Profile};
 use prof_report::code::{Build, CodeSource};
 use prof_report::keys::{DSO, SYMBOL};
 use prof_report::model::{
-    CallTree, Changes, Growth, Heat, Judging, NodeId, Row, Rows, RowsOptions, Scene, Selection,
-    Weight,
+    CallTree, Certainty, Changes, Growth, Heat, Judging, NodeId, Row, Rows, RowsOptions, Scene,
+    Selection, Weight,
 };
 use prof_statistics::Pairing;
 use regex::Regex;
@@ -115,6 +115,7 @@ fn serve(
             Ask::Heat(rows, slices) => Answer::Heat(rows, slices, Heat::new(&scene, rows, slices)),
             Ask::Search(pattern) => Answer::Found(search(&seen, pattern)),
             Ask::Code(function) => Answer::Code(Box::new(code(&scene, function, source))),
+            Ask::Sure(relative) => Answer::Sure(Arc::new(certainties(&scene, relative))),
             Ask::Changes => Answer::Changes(Arc::new(changes(&scene))),
             Ask::Write(write) => Answer::Wrote(writing::perform(&scene, write)),
         };
@@ -148,6 +149,19 @@ fn see(profile: &Arc<Profile>, scene: &Scene<'_>) -> Seen {
         shown: scene.total(),
         scope: scene.scope_total(),
     }
+}
+
+/// How sure the shares of functions are, of what is shown or of all.
+fn certainties(scene: &Scene<'_>, relative: bool) -> Certainties {
+    let options = RowsOptions::by(vec![DSO.apart(), SYMBOL.apart()]);
+    let rows = Rows::new(scene, &options);
+    let certainty = Certainty::new(scene, (&rows, &options), relative, true);
+    let keys = scene.function_keys();
+    let of = |row: &Row| {
+        let key = *keys.get(row.site?.0 as usize)?;
+        Some((key, certainty.of(row.key)))
+    };
+    rows.list().iter().filter_map(of).collect()
 }
 
 /// Between the two recordings of a profile that is of both: each of its events

@@ -101,9 +101,9 @@ fn a_list_is_of_use_on_the_smallest_screen() {
 #[test]
 fn a_key_without_a_meaning_says_so() {
     let mut bench = bench();
-    let screen = bench.keys("S").screen();
+    let screen = bench.keys("Z").screen();
     assert!(
-        screen.contains("S does nothing here; ? lists the keys"),
+        screen.contains("Z does nothing here; ? lists the keys"),
         "{screen}"
     );
     let screen = bench.keys("2o").screen();

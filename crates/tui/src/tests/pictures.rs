@@ -4,6 +4,27 @@ use super::bench;
 use crossterm::event::{KeyCode, MouseButton, MouseEventKind};
 
 #[test]
+fn intervals_stand_in_the_place_of_bars_when_asked_for() {
+    let mut bench = bench();
+    let bars = bench.screen();
+    let screen = bench.keys("S").screen();
+    assert!(screen.contains("95 % int."), "{screen}");
+    let row = screen.lines().nth(3).unwrap_or_default();
+    let interval = row.split(' ').find(|word| word.contains('-'));
+    let ends = interval
+        .and_then(|it| it.split_once('-'))
+        .expect("an interval");
+    let number = |text: &str| text.parse::<f64>().expect("a number");
+    let own = row.split('%').nth(1).map(str::trim).expect("Self");
+    assert!(
+        number(ends.0) < number(own) && number(own) < number(ends.1),
+        "{row}"
+    );
+    assert!(screen.contains("95 %: "), "{screen}");
+    assert_eq!(bench.keys("S").screen(), bars);
+}
+
+#[test]
 fn hotspots_show_functions_by_self_weight_and_fold_their_callers() {
     let mut bench = bench();
     insta::assert_snapshot!("hotspots", bench.screen());

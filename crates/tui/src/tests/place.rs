@@ -7,7 +7,10 @@ use std::sync::Arc;
 /// The line of the screen that the detail at its bottom is about.
 fn selected(bench: &mut Bench) -> String {
     let screen = bench.screen();
-    let line = screen.lines().rev().nth(1).unwrap_or_default();
+    // The last line but one, or the one before that it goes on in.
+    let mut lines = screen.lines().rev().skip(1);
+    let begins = |line: &&str| line.starts_with('[') || line.starts_with("thread");
+    let line = lines.find(begins).unwrap_or_default();
     line.split("  ").next().unwrap_or_default().to_string()
 }
 

@@ -3,7 +3,7 @@
 use crate::action::Action;
 use crate::data::{Found, Grown, Seen};
 use crate::outline::{Forest, Opened, Outline, OutlineRow, ROW_LIMIT};
-use crate::paint::{Pen, style_row};
+use crate::paint::{Pen, between, style_row};
 use crate::shared::Shared;
 use crate::theme::Kind;
 use prof_report::model::{GrowId, SiteId, Weight};
@@ -89,6 +89,7 @@ pub(super) fn draw_headings(
     pen.right(&heading(Column::Own, "Self"), SHARE - 1, theme.heading())
         .gap(1);
     let legend = match order {
+        Some(_) if shared.switches.intervals => "95 % int.".into(),
         Some(_) => format!(
             "{}self {}all",
             glyphs.bar.last().unwrap_or(&""),
@@ -205,7 +206,7 @@ fn draw_row(shared: &Shared, seen: &Seen, row: &FrameRow, shift: Shift, mut pen:
     pen.symbol(site.name(profile), style);
 }
 
-/// Total and own share of a row, and its bar.
+/// Total and own share of a row, and its bar or interval.
 fn draw_shares(shared: &Shared, row: &FrameRow, pen: &mut Pen<'_>) {
     let theme = &shared.theme;
     let whole = shared.whole();
@@ -222,6 +223,12 @@ fn draw_shares(shared: &Shared, row: &FrameRow, pen: &mut Pen<'_>) {
         None => {
             pen.gap(SHARE);
         }
+    }
+    if shared.switches.intervals {
+        let sure = shared.sure_of(row.site).filter(|_| row.own.is_some());
+        let words = sure.map_or_else(String::new, |sure| between(sure.own.interval(0.95)));
+        pen.cell(&words, BAR - 1, theme.dim()).gap(1);
+        return;
     }
     let (own, all) = row.bar;
     pen.bar(own.period, all.period, whole.period, BAR - 1)
