@@ -5,6 +5,7 @@ mod dumps;
 mod refused;
 mod shown;
 
+use crate::clock::ClockOption;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::recording::Input;
@@ -35,6 +36,8 @@ pub(crate) struct Args {
     input: Input,
     #[command(flatten)]
     names: NameOptions,
+    #[command(flatten)]
+    clock: ClockOption,
     /// Fields to print: [KIND:]NAME,… replaces them, +NAME and -NAME change
     /// them. KIND is hw, sw, trace, raw or break
     #[arg(
@@ -238,8 +241,13 @@ impl Args {
     }
 
     fn wanted(&self, profile: &Profile) -> anyhow::Result<Wanted> {
-        let choice = Choice::new(self.choice.asked()?, profile)
-            .map_err(|error| usage(format!("--time: {error}")))?;
+        let mut asked = self.choice.asked()?;
+        if let Some(clock) = self.clock.clock {
+            let events = profile.events_of_clock(clock);
+            asked.events = events.map_err(|why| usage(format!("--clock: {why}")))?;
+        }
+        let choice =
+            Choice::new(asked, profile).map_err(|error| usage(format!("--time: {error}")))?;
         let switch = Switch::new(&self.switch.events(), profile)
             .map_err(|error| usage(error.to_string()))?;
         Ok(Wanted {

@@ -44,6 +44,7 @@ impl ChoiceArgs {
             cpus: self.cpu.as_deref().map(cpu_ranges).transpose()?,
             symbols: self.symbols.clone(),
             dsos: self.dsos.clone(),
+            events: Vec::new(),
         })
     }
 }

@@ -50,24 +50,7 @@ impl Profile {
     /// # Errors
     /// If it has nothing of this clock; the profile is then as it was.
     pub fn show_clock(&mut self, clock: Clock) -> Result<(), NoClock> {
-        let is_off = |event: &Event| event.is_off_cpu;
-        if clock != Clock::Cpu && !self.events.iter().any(is_off) {
-            return Err(NoClock::NoWaits);
-        }
-        if clock != Clock::Off && self.events.iter().all(is_off) {
-            return Err(NoClock::OnlyWaits);
-        }
-        let is_cpu_time = |event: &Event| event.weight_is_ns && !event.is_off_cpu;
-        let cpu_time = self.events.iter().position(is_cpu_time);
-        if clock == Clock::Wall && cpu_time.is_none() {
-            return Err(NoClock::NoCpuTime);
-        }
-        let keeps = |(index, event): (usize, &Event)| match clock {
-            Clock::Cpu => !event.is_off_cpu,
-            Clock::Off => event.is_off_cpu,
-            Clock::Wall => event.is_off_cpu || Some(index) == cpu_time,
-        };
-        let kept: Vec<bool> = self.events.iter().enumerate().map(keeps).collect();
+        let kept = self.events_of_clock(clock)?;
         let new = renumbered(&kept, clock);
         self.samples.filter_map(|sample| {
             let event = *new.get(usize::from(sample.event.0))?;
@@ -85,6 +68,31 @@ impl Profile {
         self.groups.clear();
         self.thread_counts.clear();
         Ok(())
+    }
+
+    /// Of each event whether it is of this clock.
+    ///
+    /// # Errors
+    /// If none is.
+    pub fn events_of_clock(&self, clock: Clock) -> Result<Vec<bool>, NoClock> {
+        let is_off = |event: &Event| event.is_off_cpu;
+        if clock != Clock::Cpu && !self.events.iter().any(is_off) {
+            return Err(NoClock::NoWaits);
+        }
+        if clock != Clock::Off && self.events.iter().all(is_off) {
+            return Err(NoClock::OnlyWaits);
+        }
+        let is_cpu_time = |event: &Event| event.weight_is_ns && !event.is_off_cpu;
+        let cpu_time = self.events.iter().position(is_cpu_time);
+        if clock == Clock::Wall && cpu_time.is_none() {
+            return Err(NoClock::NoCpuTime);
+        }
+        let keeps = |(index, event): (usize, &Event)| match clock {
+            Clock::Cpu => !event.is_off_cpu,
+            Clock::Off => event.is_off_cpu,
+            Clock::Wall => event.is_off_cpu || Some(index) == cpu_time,
+        };
+        Ok(self.events.iter().enumerate().map(keeps).collect())
     }
 }
 

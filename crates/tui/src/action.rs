@@ -39,6 +39,8 @@ pub enum Action {
     NextEvent,
     /// The event before.
     PreviousEvent,
+    /// Time in which threads ran, in which they waited, or both.
+    NextClock,
     /// Writes what is shown to a file whose name is asked for.
     Write,
     /// Writes what is shown as text to `perf.hist.N`.

@@ -14,7 +14,7 @@ use super::theme::Theme;
 use super::views::{ALL, Fresh, Subject, TabId, Tabs};
 use super::{Look, Mouse, bindings, frame};
 use crossterm::event::{KeyEvent, MouseButton, MouseEvent, MouseEventKind};
-use prof_profile::{DsoId, EventId, FunctionId, Profile};
+use prof_profile::{Clock, DsoId, EventId, FunctionId, NoClock, Profile};
 use prof_report::model::{Recursion, SiteId, SiteKind, Transform};
 use ratatui::layout::{Position, Rect};
 use std::sync::Arc;
@@ -33,6 +33,17 @@ pub(super) struct App {
     pub(super) writes: usize,
     /// Whether the user wants to leave when they are.
     pub(super) is_leaving: bool,
+    /// As it was loaded, with all its events.
+    whole: Option<Arc<Profile>>,
+    /// What is shown of it; `None` for each event by itself.
+    clock: Option<Clock>,
+}
+
+/// A profile as one clock has it.
+fn by_clock(whole: &Profile, clock: Clock) -> Result<Profile, NoClock> {
+    let mut profile = whole.clone();
+    profile.show_clock(clock)?;
+    Ok(profile)
 }
 
 impl App {
@@ -45,11 +56,27 @@ impl App {
             home: None,
             writes: 0,
             is_leaving: false,
+            whole: None,
+            clock: None,
         }
     }
 
     /// A profile has come: the first, or one with more names.
     pub(super) fn set_profile(&mut self, profile: Arc<Profile>) {
+        let whole = Arc::clone(&profile);
+        let profile = match self.clock.and_then(|clock| by_clock(&profile, clock).ok()) {
+            Some(shown) => Arc::new(shown),
+            None => {
+                self.clock = None;
+                profile
+            }
+        };
+        self.whole = Some(whole);
+        self.show_profile(profile);
+    }
+
+    /// Shows a profile, with the same things selected.
+    fn show_profile(&mut self, profile: Arc<Profile>) {
         if let Some(old) = self.shared.replace_profile(&profile) {
             let remap = Remap {
                 old: &old,
@@ -266,6 +293,7 @@ impl App {
             Action::View(number) => self.go_to(TabId(usize::from(number))),
             Action::NextView => self.go_to(self.tabs.next(1)),
             Action::PreviousView => self.go_to(self.tabs.next(self.tabs.len() - 1)),
+            Action::NextClock => self.switch_clock(),
             Action::NextEvent => self.switch_event(1),
             Action::PreviousEvent => self.switch_event(-1),
             Action::Redraw => self.shared.effects.push(Effect::Redraw),
@@ -463,6 +491,45 @@ impl App {
             shared.history.set_event(EventId(next));
             shared.select();
         }
+    }
+
+    /// The next clock that the recording has; behind the last one all events
+    /// by themselves.
+    fn switch_clock(&mut self) {
+        let Some(whole) = self.whole.clone() else {
+            return;
+        };
+        if !whole.events.iter().any(|event| event.is_off_cpu) {
+            let why = "the recording has no waits; prof record --off-cpu records them";
+            return self.shared.say(why);
+        }
+        let order = [Clock::Cpu, Clock::Off, Clock::Wall];
+        let behind = |now| {
+            order
+                .iter()
+                .position(|&clock| clock == now)
+                .map_or(0, |at| at + 1)
+        };
+        let mut next = order.iter().skip(self.clock.map_or(0, behind));
+        let found = next.find_map(|&clock| Some((clock, by_clock(&whole, clock).ok()?)));
+        let (words, profile) = match found {
+            Some((clock, profile)) => {
+                self.clock = Some(clock);
+                let words = match clock {
+                    Clock::Cpu => "CPU time: when threads ran",
+                    Clock::Off => "waits: when threads did not run",
+                    Clock::Wall => "wall-clock time: running and waiting as one",
+                };
+                (words, Arc::new(profile))
+            }
+            None => {
+                self.clock = None;
+                ("each event by itself; Tab switches", whole)
+            }
+        };
+        self.shared.history.set_event(EventId(0));
+        self.show_profile(profile);
+        self.shared.say(words);
     }
 
     // Search.

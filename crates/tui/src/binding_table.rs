@@ -115,6 +115,13 @@ static OTHERS: &[Binding] = &[
     ),
     bind(
         Everywhere,
+        &["W"],
+        A::NextClock,
+        "next clock",
+        "Of a recording with waits: CPU time, waits, both as one, each event by itself",
+    ),
+    bind(
+        Everywhere,
         &["Tab"],
         A::NextEvent,
         "next event",

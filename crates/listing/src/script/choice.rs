@@ -21,6 +21,8 @@ pub struct Asked {
     pub symbols: Vec<String>,
     /// Files, by path or its last part.
     pub dsos: Vec<String>,
+    /// By event of the profile; empty for all.
+    pub events: Vec<bool>,
 }
 
 /// The samples asked for.
@@ -32,6 +34,8 @@ pub struct Choice {
     tasks: Vec<bool>,
     symbols: Vec<String>,
     dsos: Vec<String>,
+    /// By event of the profile; empty for all.
+    events: Vec<bool>,
 }
 
 impl Choice {
@@ -61,6 +65,7 @@ impl Choice {
             cpus: asked.cpus,
             symbols: asked.symbols,
             dsos: asked.dsos,
+            events: asked.events,
         })
     }
 
@@ -74,8 +79,10 @@ impl Choice {
             };
             sample.cpu.is_some_and(holds)
         };
+        let event = self.events.get(usize::from(sample.event.0));
         let task = self.tasks.get(sample.task.0 as usize);
-        task.copied().unwrap_or(true)
+        event.copied().unwrap_or(true)
+            && task.copied().unwrap_or(true)
             && self.cpus.as_ref().is_none_or(in_cpus)
             && (self.times.is_empty() || self.times.iter().any(|range| range.holds(sample.time)))
             && (self.symbols.is_empty() || self.is_in_symbols(profile, sample))

@@ -1,5 +1,6 @@
 //! A session without a terminal: keys in, screens out.
 
+mod clock;
 mod flame;
 mod keys;
 mod pictures;
