@@ -78,6 +78,7 @@ mod unwinding;
 mod unwinding_kinds;
 mod unwinding_proof;
 mod wait_locks;
+mod wait_paths;
 mod waiting;
 mod waits;
 mod written_files;

@@ -96,6 +96,8 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["missing", "csv", "html", "tui"])]
     locks: bool,
     #[command(flatten)]
+    wakes: waiting::WakeArgs,
+    #[command(flatten)]
     _refused: Refused<OfReport>,
 }
 
@@ -332,6 +334,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     if args.locks {
         return waiting::locks(args, &profile, outcome);
     }
+    if args.wakes.is_given() {
+        return waiting::wakes(args, &profile, outcome);
+    }
     if args.form.is_page() {
         page::show(&args.form, &profile, &options.selection)?;
         return Ok(outcome);
@@ -470,6 +475,7 @@ impl Args {
             || self.form.format() != Format::Text
             || self.missing
             || self.locks
+            || self.wakes.is_given()
             || self.form.is_page()
             || self.switch.is_given()
     }

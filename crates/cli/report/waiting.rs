@@ -1,11 +1,88 @@
-//! `prof report --locks`.
+//! `prof report --locks`, `--wakers`, `--critical-path` and `--what-if`.
 
 use super::{Args, usage};
 use crate::outcome::Outcome;
 use prof_profile::Profile;
 use prof_report::Format;
-use prof_report::waiting::{self, text};
+use prof_report::waiting::{self, Change, path_text, text};
 use std::io::{self, BufWriter, Write};
+
+/// Views of who ended waits.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct WakeArgs {
+    /// Instead of the report: waits by who ended them and at which stack, and what those threads
+    /// had waited for in turn (of record --off-cpu --wakers)
+    #[arg(long, conflicts_with_all = ["locks", "missing", "csv", "html", "tui"])]
+    wakers: bool,
+    /// Instead of the report: the chain of running and waiting that set the elapsed time, by thread
+    /// and function (of record --off-cpu --wakers)
+    #[arg(long, conflicts_with_all = ["wakers", "locks", "missing", "csv", "html", "tui"])]
+    critical_path: bool,
+    /// The same, and what the elapsed time would be if a function took so much less or more, with
+    /// all that it calls; parse*=-20% for all that begin so
+    #[arg(long, value_name = "FUNCTION=-N%", value_parser = change, conflicts_with_all = ["wakers", "locks", "missing", "csv", "html", "tui"])]
+    what_if: Option<Change>,
+}
+
+impl WakeArgs {
+    /// Whether one of them is asked for.
+    pub(super) fn is_given(&self) -> bool {
+        self.wakers || self.critical_path || self.what_if.is_some()
+    }
+}
+
+/// `FUNCTION=-20%`.
+fn change(text: &str) -> Result<Change, String> {
+    let parsed = text.rsplit_once('=').and_then(|(function, change)| {
+        let percent: f64 = change.strip_suffix('%')?.parse().ok()?;
+        let is_given = change.starts_with(['-', '+']) && !function.is_empty();
+        let is_sane = (-100.0..=1000.0).contains(&percent);
+        (is_given && is_sane).then(|| Change {
+            text: text.to_owned(),
+            function: function.to_owned(),
+            factor: 1.0 + percent / 100.0,
+        })
+    });
+    parsed.ok_or_else(|| "write a function and a change, such as parse=-20%".to_owned())
+}
+
+/// Writes what wakes tell.
+pub(super) fn wakes(args: &Args, profile: &Profile, outcome: Outcome) -> anyhow::Result<Outcome> {
+    needs_waits(profile, "this view")?;
+    if profile.wakes.is_empty() {
+        return Err(usage(
+            "who ended waits was not recorded; that takes root, since other users do not see the \
+             kernel's tracepoints of waking\n  try: sudo prof record --off-cpu --wakers ./app",
+        ));
+    }
+    let is_json = args.form.format() == Format::Json;
+    if args.wakes.wakers {
+        let chains = waiting::chains(profile);
+        return shown(outcome, |out| match is_json {
+            true => path_text::write_chains_json(&chains, out),
+            false => path_text::write_chains(&chains, out),
+        });
+    }
+    let change = args.wakes.what_if.as_ref();
+    if let Some(change) = change {
+        let mut functions = profile.functions.iter();
+        if !functions.any(|function| change.is_of(profile.name(function.name))) {
+            return Err(usage(format!(
+                "--what-if: no function {} was seen\n  try: prof report --critical-path",
+                change.function
+            )));
+        }
+    }
+    let Some(critical) = waiting::critical(profile, change) else {
+        return Err(usage(
+            "the recording has no thread that was seen to wait and go on",
+        ));
+    };
+    shown(outcome, |out| match is_json {
+        true => path_text::write_critical_json(&critical, out),
+        false => path_text::write_critical(&critical, out),
+    })
+}
 
 /// Writes the locks that threads waited for.
 pub(super) fn locks(args: &Args, profile: &Profile, outcome: Outcome) -> anyhow::Result<Outcome> {

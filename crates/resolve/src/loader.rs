@@ -109,6 +109,9 @@ impl Loader {
             Body::Read(read) => self.thread_count(record, &read),
             Body::CallchainDeferred(chain) => self.join(record, &chain),
             body => {
+                if let Body::Exit(exit) = &body {
+                    self.wakes.ended(exit);
+                }
                 self.details.learn(record, &body, &mut self.processes.names);
                 let mapped = self.processes.apply(record, &body);
                 if let Some(module) = mapped.filter(|_| has_stack_dumps(record)) {
@@ -352,7 +355,7 @@ impl Loader {
             stacks,
             samples: self.samples,
             futexes: Vec::new(),
-            wakes: self.wakes.finish(features),
+            wakes: self.wakes.told(features),
             counting,
             trust: Trust::default(),
             origin,
@@ -376,6 +379,7 @@ impl Loader {
         }
         wait_kinds::classify(&mut profile);
         let files = (&namer.files, &namer.kernel);
+        self.wakes.add_ends(&mut profile);
         self.futexes
             .finish(&mut profile, self.processes.modules(), files);
         let without_stack = wait_kinds::without_stack(&profile);

@@ -68,7 +68,7 @@ impl Lives {
     }
 }
 
-/// The first wake of a blocked thread while it was: later ones found it awake.
+/// The first wake of a blocked thread after it left: later ones found it awake.
 fn waker(
     profile: &Profile,
     wakes: &[usize],
@@ -79,6 +79,6 @@ fn waker(
         return None;
     }
     let time = |&index: &usize| profile.wakes.get(index).map_or(0, |wake| wake.time);
-    let first = wakes.partition_point(|index| time(index) < begin);
+    let first = wakes.partition_point(|index| time(index) <= begin);
     wakes.get(first).copied().filter(|index| time(index) <= end)
 }

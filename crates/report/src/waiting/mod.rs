@@ -1,10 +1,19 @@
 //! What threads waited for, beyond sums by stack: the locks they waited at,
 //! who ended their waits, and what of it set the elapsed time.
 
+pub mod chains;
+mod critical;
 mod lives;
 pub mod locks;
+pub mod path_text;
 mod places;
+mod runs;
+#[cfg(test)]
+mod tests;
 pub mod text;
+mod what_if;
 
+pub use chains::chains;
 pub use lives::{Lives, Off};
 pub use locks::{Lock, LockKind, Locks, Releaser, Waiters, locks};
+pub use path_text::{Change, Critical, critical};

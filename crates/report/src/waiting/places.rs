@@ -16,11 +16,20 @@ pub(super) fn names(profile: &Profile, stack: StackId) -> Vec<String> {
 
 /// How the names of files begin whose inner functions tell nothing to whoever
 /// called them.
-const OF_LIBC: [&str; 4] = ["libc.so", "libc-", "libpthread", "ld-musl"];
+const OF_LIBC: [&str; 5] = ["libc.so", "libc-", "libpthread", "ld-musl", "[vdso]"];
 
 /// The names for a line: as [`names`], but of libc's innermost functions only
 /// the one that was called.
 pub(super) fn shown(profile: &Profile, stack: StackId) -> Vec<String> {
+    without_libc(profile, stack, 1)
+}
+
+/// The names without any of libc's innermost functions: the program's own.
+pub(super) fn own(profile: &Profile, stack: StackId) -> Vec<String> {
+    without_libc(profile, stack, 0)
+}
+
+fn without_libc(profile: &Profile, stack: StackId, kept: usize) -> Vec<String> {
     let mut names = names(profile, stack);
     let locations = profile.stacks.locations(stack);
     let user = locations.filter(|&at| profile.location(at).mode != CpuMode::Kernel);
@@ -32,7 +41,7 @@ pub(super) fn shown(profile: &Profile, stack: StackId) -> Vec<String> {
     let inner: usize = of_libc.map(|at| profile.frames_at(at).len()).sum();
     // A thread may have nothing else.
     if inner < names.len() {
-        names.drain(..inner.saturating_sub(1));
+        names.drain(..inner.saturating_sub(kept));
     }
     names
 }
@@ -49,8 +58,11 @@ fn of_mode(profile: &Profile, stack: StackId, keeps: impl Fn(CpuMode) -> bool) -
         .collect()
 }
 
-/// `inner < outer < …` within so many columns: at least one name, and of more
-/// than fit the innermost ones.
+/// Names are not cut shorter than this.
+const SHORTEST: usize = 8;
+
+/// `inner < outer < …` within so many columns: at least one name, cut if it has
+/// to be, and of more than fit the innermost ones.
 pub(super) fn line(names: &[String], columns: usize) -> String {
     let mut line = String::new();
     for (index, name) in names.iter().enumerate() {
@@ -66,7 +78,11 @@ pub(super) fn line(names: &[String], columns: usize) -> String {
             break;
         }
         line.push_str(between);
-        line.push_str(name);
+        let room = columns.saturating_sub(rest.chars().count()).max(SHORTEST);
+        match index == 0 && name.chars().count() > room {
+            true => line.extend(name.chars().take(room - 1).chain(['…'])),
+            false => line.push_str(name),
+        }
     }
     match line.is_empty() {
         true => "[no stack]".to_owned(),
@@ -100,6 +116,8 @@ mod tests {
         assert_eq!(line(&names, 80), "inner < middle < outer");
         assert_eq!(line(&names, 20), "inner < middle < …");
         assert_eq!(line(&names, 3), "inner < …");
+        let long = ["a_long_name_of_a_function".to_owned(), "outer".to_owned()];
+        assert_eq!(line(&long, 14), "a_long_na… < …");
         assert_eq!(line(&[], 9), "[no stack]");
     }
 

@@ -64,6 +64,7 @@ pub fn write_locks(profile: &Profile, locks: &Locks, out: &mut dyn io::Write) ->
             let head = format!("{percent:>9} % ended by {who} ");
             let room = COLUMNS.saturating_sub(head.chars().count() + 3);
             let at = match releaser.task {
+                Some(_) if releaser.functions.is_empty() => "at its end".to_owned(),
                 Some(_) => format!("in {}", line(&shown(profile, releaser.stack), room)),
                 None => String::new(),
             };

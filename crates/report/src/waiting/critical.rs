@@ -1,0 +1,234 @@
+//! The critical path: the chain of running and waiting that set the elapsed
+//! time.
+//!
+//! It is followed backwards from the end. While the thread ran, that is the
+//! path; where it had been woken, the path goes on in the thread that woke it,
+//! at that time; where a time or a device ended its wait, the wait is the path:
+//!
+//! ```text
+//!  A  ═══════╗ wait ╔═══► end        ═ the path
+//!  B  ──wait─╨══════╝                  B was woken by A, A by B
+//! ```
+
+use super::lives::{Lives, Off};
+use super::runs::Runs;
+use prof_profile::{Profile, WaitState};
+
+/// What a thread did on the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// It ran.
+    Running,
+    /// It waited for a CPU: row of the sample.
+    Runnable(usize),
+    /// It waited for what no recorded thread did: row of the sample.
+    Blocked(usize),
+}
+
+/// A piece of the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Step {
+    /// The thread.
+    pub(super) tid: i32,
+    /// From when until when, ns.
+    pub(super) from: u64,
+    /// ns.
+    pub(super) to: u64,
+    /// What it did.
+    pub(super) doing: Doing,
+}
+
+/// Where the path came from another thread, while this one had been waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Join {
+    /// The thread that had waited.
+    pub(super) waited: i32,
+    /// Row of its wait.
+    pub(super) row: usize,
+    /// The thread that it waited for.
+    pub(super) on: i32,
+    /// How much later its own path would have had to be to be as long, ns: how
+    /// long it waited.
+    pub(super) slack: u64,
+    /// When it went on, ns.
+    pub(super) at: u64,
+}
+
+/// The path.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Path {
+    /// First to last.
+    pub(super) steps: Vec<Step>,
+    /// Changes of thread, first to last.
+    pub(super) joins: Vec<Join>,
+    /// When the run began and ended, ns.
+    pub(super) begin: u64,
+    /// ns.
+    pub(super) end: u64,
+}
+
+impl Path {
+    /// How long the run was, ns.
+    pub(super) fn elapsed(&self) -> u64 {
+        self.end.saturating_sub(self.begin)
+    }
+}
+
+/// A profile in which paths are followed.
+pub(super) struct Ways<'p> {
+    pub(super) profile: &'p Profile,
+    pub(super) lives: Lives,
+    pub(super) runs: Runs,
+    pub(super) begin: u64,
+    pub(super) end: u64,
+    /// The thread that was the last one.
+    last: i32,
+}
+
+impl<'p> Ways<'p> {
+    /// `None` if no thread was seen to wait or to be woken.
+    pub(super) fn of(profile: &'p Profile) -> Option<Self> {
+        let lives = Lives::of(profile);
+        let (begin, end, last) = bounds(profile, &lives)?;
+        Some(Self {
+            profile,
+            runs: Runs::of(profile, &lives, (begin, end)),
+            lives,
+            begin,
+            end,
+            last,
+        })
+    }
+
+    /// Follows the path.
+    pub(super) fn path(&self) -> Path {
+        let (mut tid, mut at) = (self.last, self.end);
+        let (mut steps, mut joins) = (Vec::new(), Vec::new());
+        // Each step goes back in time or takes up another wait of that time.
+        let mut left = self.profile.samples.len() + self.profile.wakes.len() + 2;
+        while at > self.begin && left > 0 {
+            left -= 1;
+            let Some(off) = last_before(self.lives.thread(tid), at) else {
+                push(&mut steps, tid, (self.begin, at), Doing::Running);
+                break;
+            };
+            push(&mut steps, tid, (off.end.min(at), at), Doing::Running);
+            at = at.min(off.end);
+            let Some((next, when)) = self.before(tid, off, at, &mut steps) else {
+                break;
+            };
+            if next != tid {
+                joins.push(Join {
+                    waited: tid,
+                    row: off.row,
+                    on: next,
+                    slack: when.saturating_sub(off.begin),
+                    at,
+                });
+            }
+            (tid, at) = (next, when);
+        }
+        steps.reverse();
+        joins.reverse();
+        Path {
+            steps,
+            joins,
+            begin: self.begin,
+            end: self.end,
+        }
+    }
+
+    /// What came before a wait that ended at `at`: thread and time.
+    fn before(&self, tid: i32, off: &Off, at: u64, steps: &mut Vec<Step>) -> Option<(i32, u64)> {
+        let step = (off.begin, at);
+        match off.state {
+            WaitState::Started => {
+                push(steps, tid, step, Doing::Runnable(off.row));
+                Some((self.parent(tid)?, off.begin))
+            }
+            state if state.is_runnable() => {
+                push(steps, tid, step, Doing::Runnable(off.row));
+                Some((tid, off.begin))
+            }
+            _ => match self.thread_that_woke(tid, off) {
+                Some((waker, time)) => {
+                    // Where the two were not told apart.
+                    push(steps, tid, (time, at), Doing::Runnable(off.row));
+                    Some((waker, time.min(at)))
+                }
+                None => {
+                    push(steps, tid, step, Doing::Blocked(off.row));
+                    Some((tid, off.begin))
+                }
+            },
+        }
+    }
+
+    /// The thread that was the last to do something.
+    pub(super) fn last_thread(&self) -> i32 {
+        self.last
+    }
+
+    /// The thread that made another one.
+    pub(super) fn parent(&self, tid: i32) -> Option<i32> {
+        let parent = self.profile.thread(tid)?.parent;
+        parent.filter(|&parent| parent > 0 && parent != tid)
+    }
+
+    /// The recorded thread that ended a wait, and when.
+    pub(super) fn thread_that_woke(&self, tid: i32, off: &Off) -> Option<(i32, u64)> {
+        let wake = self.profile.wakes.get(off.wake?)?;
+        let waker = self.profile.task(wake.task).tid;
+        let is_known = !self.lives.thread(waker).is_empty();
+        (!wake.in_interrupt && waker != tid && is_known).then_some((waker, wake.time))
+    }
+}
+
+/// The last wait that began before `at`.
+fn last_before(offs: &[Off], at: u64) -> Option<&Off> {
+    let behind = offs.partition_point(|off| off.begin < at);
+    offs.get(behind.checked_sub(1)?)
+}
+
+/// Adds a step that has a length; steps are added backwards.
+fn push(steps: &mut Vec<Step>, tid: i32, (from, to): (u64, u64), doing: Doing) {
+    if from < to {
+        steps.push(Step {
+            tid,
+            from,
+            to,
+            doing,
+        });
+    }
+}
+
+/// When the run began and ended, and the thread that was the last to do
+/// something.
+fn bounds(profile: &Profile, lives: &Lives) -> Option<(u64, u64, i32)> {
+    let firsts = lives.threads().filter_map(|(_, offs)| offs.first());
+    let mut begin = firsts.map(|off| off.begin).min()?;
+    let mut last = (0, 0);
+    for (row, sample) in profile.samples.iter().enumerate() {
+        let tid = profile.task(sample.task).tid;
+        let wait = profile.samples.wait_at(row);
+        if tid <= 0 || lives.thread(tid).is_empty() {
+            continue;
+        }
+        begin = begin.min(sample.time.saturating_sub(match wait {
+            Some(wait) => wait.length(sample.period),
+            None => 0,
+        }));
+        // One that is not over says nothing of the end.
+        if wait.is_none_or(|wait| !wait.is_open) {
+            last = last.max((sample.time, tid));
+        }
+    }
+    for wake in profile.wakes.iter().filter(|wake| !wake.in_interrupt) {
+        let tid = profile.task(wake.task).tid;
+        if !lives.thread(tid).is_empty() {
+            last = last.max((wake.time, tid));
+            begin = begin.min(wake.time);
+        }
+    }
+    (last.0 > begin).then_some((begin, last.0, last.1))
+}

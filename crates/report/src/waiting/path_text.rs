@@ -1,0 +1,479 @@
+//! Chains of waiting, the critical path and estimates as text and as JSON.
+
+use super::chains::{Chain, Ended, Link};
+use super::critical::{Doing, Path, Ways};
+use super::places::{line, own, shown, time};
+use super::what_if::{self, Estimate};
+use crate::{escape, harmless_json};
+use prof_profile::{Profile, StackId};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::io;
+
+/// Columns that lines of text should not go beyond.
+const COLUMNS: usize = 80;
+/// Chains that are shown.
+const MOST_CHAINS: usize = 20;
+/// A second path that is shorter by less than this share of the elapsed time
+/// is as good as the path.
+const NEAR: f64 = 0.05;
+
+/// Writes chains of waiting.
+///
+/// # Errors
+/// If `out` cannot be written to.
+pub fn write_chains(chains: &[Chain], out: &mut dyn io::Write) -> io::Result<()> {
+    let all: u64 = chains.iter().map(|chain| chain.ns).sum();
+    writeln!(out, "# {} blocked, by who ended it", time(all))?;
+    writeln!(
+        out,
+        "#\n#   Waited    Waits  Who waited for what, where, until whom"
+    )?;
+    for chain in chains.iter().take(MOST_CHAINS) {
+        writeln!(out)?;
+        for (depth, link) in chain.links.iter().enumerate() {
+            let head = match depth {
+                0 => format!("{:>10} {:>8}  ", time(chain.ns), chain.waits),
+                _ => format!("{:20} which had waited: ", ""),
+            };
+            let who = format!("{head}{}: {} in ", escape::terminal(&link.comm), link.kind);
+            let room = COLUMNS.saturating_sub(who.chars().count());
+            writeln!(out, "{who}{}", line(&link.functions, room))?;
+            match &link.ended {
+                Ended::By { comm, functions } if functions.is_empty() => {
+                    let comm = escape::terminal(comm);
+                    writeln!(out, "{:20} ended by the end of {comm}", "")?;
+                }
+                Ended::By { comm, functions } => {
+                    let by = format!("{:20} ended by {} in ", "", escape::terminal(comm));
+                    let room = COLUMNS.saturating_sub(by.chars().count());
+                    writeln!(out, "{by}{}", line(functions, room))?;
+                }
+                Ended::Interrupt => writeln!(out, "{:20} ended by a timer or a device", "")?,
+                Ended::NotSeen => {}
+            }
+        }
+    }
+    if chains.len() > MOST_CHAINS {
+        writeln!(out, "\n# {} more are in --json", chains.len() - MOST_CHAINS)?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct ToldChains<'a> {
+    schema: &'a str,
+    chains: Vec<ToldChain<'a>>,
+}
+
+#[derive(Serialize)]
+struct ToldChain<'a> {
+    wait_ns: u64,
+    waits: u64,
+    links: Vec<ToldLink<'a>>,
+}
+
+#[derive(Serialize)]
+struct ToldLink<'a> {
+    comm: &'a str,
+    kind: &'a str,
+    functions: &'a [String],
+    /// `thread`, `interrupt` or `not seen`.
+    ended_by: &'a str,
+    waker: Option<&'a str>,
+    waker_functions: &'a [String],
+}
+
+/// Writes them as one object, `prof-wakers-1`.
+///
+/// # Errors
+/// If `out` cannot be written to.
+pub fn write_chains_json(chains: &[Chain], mut out: &mut dyn io::Write) -> io::Result<()> {
+    let told = chains.iter().map(|chain| ToldChain {
+        wait_ns: chain.ns,
+        waits: chain.waits,
+        links: chain.links.iter().map(told_link).collect(),
+    });
+    let told = ToldChains {
+        schema: "prof-wakers-1",
+        chains: told.collect(),
+    };
+    harmless_json::write(&told, &mut out)?;
+    out.write_all(b"\n")
+}
+
+fn told_link(link: &Link) -> ToldLink<'_> {
+    let (ended_by, waker, waker_functions) = match &link.ended {
+        Ended::By { comm, functions } => ("thread", Some(comm.as_str()), functions.as_slice()),
+        Ended::Interrupt => ("interrupt", None, &[][..]),
+        Ended::NotSeen => ("not seen", None, &[][..]),
+    };
+    ToldLink {
+        comm: &link.comm,
+        kind: link.kind,
+        functions: &link.functions,
+        ended_by,
+        waker,
+        waker_functions,
+    }
+}
+
+/// What the path spent where: a thread in one function, or at one wait.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// Name of the thread.
+    pub comm: String,
+    /// The thread.
+    pub tid: i32,
+    /// `running`, `waiting for a CPU`, or `blocked: ` and what on.
+    pub doing: String,
+    /// The user function that it was in, and those that called it when it was
+    /// first seen; empty where no sample tells.
+    pub functions: Vec<String>,
+    /// On the path, ns.
+    pub ns: u64,
+    /// When it was first on the path, ns from the beginning.
+    pub first_ns: u64,
+    /// When it was last.
+    pub last_ns: u64,
+    /// When on average.
+    pub mean_ns: u64,
+}
+
+/// The critical path of a run, in parts.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Critical {
+    schema: &'static str,
+    /// How long the run was, ns.
+    pub elapsed_ns: u64,
+    /// How much of it the parts are, ns.
+    pub on_path_ns: u64,
+    /// Parts in the order of when they were on the path, on average.
+    pub parts: Vec<Part>,
+    /// Other paths that are nearly as long: how much shorter, ns, and the
+    /// thread through which they go.
+    pub near: Vec<Near>,
+    /// What was asked for with `--what-if`.
+    pub what_if: Option<WhatIf>,
+}
+
+/// A path that is nearly as long.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Near {
+    /// The thread through which it goes, beside the path.
+    pub comm: String,
+    /// The thread.
+    pub tid: i32,
+    /// How much shorter it is, ns.
+    pub shorter_ns: u64,
+}
+
+/// An estimate, as it is told.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WhatIf {
+    /// As it was given.
+    pub asked: String,
+    /// How long the function ran in all threads, ns.
+    pub function_ns: u64,
+    /// Samples in it.
+    pub samples: usize,
+    /// The elapsed time as it would be, ns.
+    pub estimate_ns: u64,
+    /// The 95 % interval, ns.
+    pub low_ns: u64,
+    /// ns.
+    pub high_ns: u64,
+    /// What it rests on.
+    pub assumption: &'static str,
+}
+
+const ASSUMPTION: &str = "each thread does the same in the same order and is woken by the same \
+thread at the same point; timers and devices take as long; a wait for a CPU is as long as what \
+runs there";
+
+/// A function to be changed: name, and what it takes of what it took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// As it was given.
+    pub text: String,
+    /// The function's name, or with `*` at its end how names begin.
+    pub function: String,
+    /// 0.8 for 20 % less.
+    pub factor: f64,
+}
+
+impl Change {
+    /// Whether a function of this name is meant.
+    pub fn is_of(&self, name: &str) -> bool {
+        match self.function.strip_suffix('*') {
+            Some(begin) => name.starts_with(begin),
+            None => name == self.function,
+        }
+    }
+}
+
+/// The critical path of a profile in which waits and wakes were recorded;
+/// `None` if there is none.
+pub fn critical(profile: &Profile, change: Option<&Change>) -> Option<Critical> {
+    let ways = Ways::of(profile)?;
+    let path = ways.path();
+    let parts = parts(&ways, &path);
+    Some(Critical {
+        schema: "prof-critical-path-1",
+        elapsed_ns: path.elapsed(),
+        on_path_ns: parts.iter().map(|part| part.ns).sum(),
+        near: near(&ways, &path),
+        parts,
+        what_if: change.map(|change| told(&ways, change)),
+    })
+}
+
+fn told(ways: &Ways<'_>, change: &Change) -> WhatIf {
+    let profile = ways.profile;
+    let mut known: FxHashMap<StackId, bool> = FxHashMap::default();
+    let is_in = |stack: StackId| {
+        let mut frames = profile.stacks.locations(stack);
+        frames.any(|location| {
+            let frames = profile.frames_at(location).iter();
+            let mut names = frames.map(|frame| profile.name(profile.function(frame.function).name));
+            names.any(|name| change.is_of(name))
+        })
+    };
+    for sample in profile.samples.iter() {
+        known
+            .entry(sample.stack)
+            .or_insert_with(|| is_in(sample.stack));
+    }
+    let is_in = |stack: StackId| known.get(&stack).copied().unwrap_or(false);
+    let Estimate {
+        estimate,
+        margin,
+        function_ns,
+        samples,
+        ..
+    } = what_if::estimate(ways, &is_in, change.factor);
+    let ns = |value: f64| value.max(0.0) as u64;
+    WhatIf {
+        asked: change.text.clone(),
+        function_ns: ns(function_ns),
+        samples,
+        estimate_ns: ns(estimate),
+        low_ns: ns(estimate - margin),
+        high_ns: ns(estimate + margin),
+        assumption: ASSUMPTION,
+    }
+}
+
+/// What the path is made of.
+fn parts(ways: &Ways<'_>, path: &Path) -> Vec<Part> {
+    let profile = ways.profile;
+    let mut index: FxHashMap<(i32, String, Option<String>), usize> = FxHashMap::default();
+    let mut parts: Vec<Part> = Vec::new();
+    let mut names: FxHashMap<StackId, Vec<String>> = FxHashMap::default();
+    for step in &path.steps {
+        let mut add = |doing: String, stack: Option<StackId>, ns: u64| {
+            let functions = stack.map_or_else(Vec::new, |stack| {
+                let known = names.entry(stack);
+                let names = || match step.doing {
+                    Doing::Blocked(_) => shown(profile, stack),
+                    Doing::Running | Doing::Runnable(_) => own(profile, stack),
+                };
+                known.or_insert_with(names).clone()
+            });
+            let key = (step.tid, doing.clone(), functions.first().cloned());
+            let place = *index.entry(key).or_insert_with(|| {
+                parts.push(Part {
+                    comm: comm(profile, step.tid),
+                    tid: step.tid,
+                    doing,
+                    functions,
+                    ns: 0,
+                    first_ns: step.from - path.begin,
+                    last_ns: 0,
+                    mean_ns: 0,
+                });
+                parts.len() - 1
+            });
+            if let Some(part) = parts.get_mut(place) {
+                let middle = step.from.midpoint(step.to) - path.begin;
+                let apart = middle as f64 - part.mean_ns as f64;
+                part.ns += ns;
+                let moved = apart * ns as f64 / part.ns.max(1) as f64;
+                part.mean_ns = part.mean_ns.saturating_add_signed(moved as i64);
+                part.last_ns = step.to - path.begin;
+            }
+        };
+        let of_row = |row: usize| profile.samples.get(row).map(|sample| sample.stack);
+        match step.doing {
+            Doing::Running => {
+                ways.runs
+                    .stacks(step.tid, (step.from, step.to), |stack, ns| {
+                        let stack = (stack != StackId::EMPTY).then_some(stack);
+                        add("running".to_owned(), stack, ns);
+                    });
+            }
+            Doing::Runnable(row) => {
+                add(
+                    "waiting for a CPU".to_owned(),
+                    of_row(row),
+                    step.to - step.from,
+                );
+            }
+            Doing::Blocked(row) => {
+                let kind = profile.samples.wait_at(row).map(|wait| wait.kind.text());
+                let doing = format!("blocked: {}", kind.unwrap_or("unknown"));
+                add(doing, of_row(row), step.to - step.from);
+            }
+        }
+    }
+    parts.sort_by_key(|part| (part.mean_ns, part.tid));
+    parts
+}
+
+fn comm(profile: &Profile, tid: i32) -> String {
+    let comm = profile.thread(tid).map(|thread| thread.comm);
+    let name = comm.map_or("", |comm| profile.name(comm));
+    escape::terminal(name).into_owned()
+}
+
+/// Paths that are nearly as long: through threads that had waited only shortly
+/// where the path came over from another, and had run for long before.
+fn near(ways: &Ways<'_>, path: &Path) -> Vec<Near> {
+    let profile = ways.profile;
+    let limit = NEAR * path.elapsed() as f64;
+    let mut by_thread: FxHashMap<i32, u64> = FxHashMap::default();
+    for join in &path.joins {
+        let mut is_found = false;
+        // Threads that it had made and that ended just before were no wait.
+        for (tid, _) in ways.lives.threads() {
+            let is_other = tid != join.on && ways.parent(tid) == Some(join.waited);
+            let Some((first, last)) = ways.runs.life(tid).filter(|_| is_other) else {
+                continue;
+            };
+            let shorter = join.at.checked_sub(last);
+            let is_long = (last - first) as f64 > 2.0 * limit;
+            if let Some(shorter) = shorter.filter(|&it| is_long && (it as f64) < limit) {
+                is_found = true;
+                let known = by_thread.entry(tid).or_insert(u64::MAX);
+                *known = (*known).min(shorter);
+            }
+        }
+        // Before this it was not on the path for long.
+        let since = path
+            .steps
+            .iter()
+            .filter(|step| step.tid == join.waited && step.to <= join.at)
+            .map(|step| step.to)
+            .max();
+        let mut ran = 0;
+        let times = (since.unwrap_or(path.begin), join.at);
+        ways.runs.stacks(join.waited, times, |_, ns| ran += ns);
+        if !is_found && ran as f64 > 2.0 * limit && (join.slack as f64) < limit {
+            let known = by_thread.entry(join.waited).or_insert(u64::MAX);
+            *known = (*known).min(join.slack);
+        }
+    }
+    let mut list: Vec<Near> = by_thread
+        .into_iter()
+        .map(|(tid, shorter_ns)| Near {
+            comm: comm(profile, tid),
+            tid,
+            shorter_ns,
+        })
+        .collect();
+    list.sort_by_key(|near| (near.shorter_ns, near.tid));
+    list
+}
+
+/// Writes the path as text.
+///
+/// # Errors
+/// If `out` cannot be written to.
+pub fn write_critical(critical: &Critical, out: &mut dyn io::Write) -> io::Result<()> {
+    let elapsed = critical.elapsed_ns;
+    let percent = |ns: u64| 100.0 * ns as f64 / elapsed.max(1) as f64;
+    writeln!(
+        out,
+        "# critical path: {} elapsed, {:.1} % of it is told below",
+        time(elapsed),
+        percent(critical.on_path_ns)
+    )?;
+    for near in &critical.near {
+        writeln!(
+            out,
+            "# a second path, through {} ({}), is only {} shorter ({:.1} %): a tie",
+            near.comm,
+            near.tid,
+            time(near.shorter_ns),
+            percent(near.shorter_ns)
+        )?;
+    }
+    writeln!(
+        out,
+        "#\n#  Share      Time  Thread, and what it did, in the order of time"
+    )?;
+    let mut shown: Vec<&Part> = critical.parts.iter().collect();
+    shown.sort_by_key(|part| Reverse(part.ns));
+    let least = shown.get(30).map_or(0, |part| part.ns);
+    let small = (elapsed / 1000).max(least);
+    let mut left_out = 0;
+    for part in &critical.parts {
+        if part.ns < small {
+            left_out += part.ns;
+            continue;
+        }
+        let head = format!("{:>7.2}% {:>9}  ", percent(part.ns), time(part.ns));
+        let head = format!("{head}{} ({}) {}", part.comm, part.tid, part.doing);
+        match part.functions.is_empty() {
+            true => writeln!(out, "{head}, not sampled")?,
+            false => {
+                let room = COLUMNS.saturating_sub(head.chars().count() + 4);
+                writeln!(out, "{head} in {}", line(&part.functions, room))?;
+            }
+        }
+    }
+    if left_out > 0 {
+        writeln!(
+            out,
+            "{:>7.2}% {:>9}  in smaller parts",
+            percent(left_out),
+            time(left_out)
+        )?;
+    }
+    match &critical.what_if {
+        Some(what_if) => write_what_if(critical, what_if, out),
+        None => Ok(()),
+    }
+}
+
+fn write_what_if(critical: &Critical, it: &WhatIf, out: &mut dyn io::Write) -> io::Result<()> {
+    let margin = it.high_ns.saturating_sub(it.estimate_ns);
+    let before = critical.elapsed_ns;
+    let change = 100.0 * (it.estimate_ns as f64 - before as f64) / before.max(1) as f64;
+    writeln!(
+        out,
+        "\n# what if {}: {} ± {} instead of {} ({change:+.1} %)\n# {} in it, {} samples",
+        escape::terminal(&it.asked),
+        time(it.estimate_ns),
+        time(margin),
+        time(before),
+        time(it.function_ns),
+        it.samples
+    )?;
+    writeln!(
+        out,
+        "# assumed: each thread does the same in the same order and is woken by the same\n\
+         # thread at the same point; timers and devices take as long; a wait for a CPU\n\
+         # is as long as what runs there"
+    )
+}
+
+/// Writes the path as one object, `prof-critical-path-1`.
+///
+/// # Errors
+/// If `out` cannot be written to.
+pub fn write_critical_json(critical: &Critical, mut out: &mut dyn io::Write) -> io::Result<()> {
+    harmless_json::write(critical, &mut out)?;
+    out.write_all(b"\n")
+}

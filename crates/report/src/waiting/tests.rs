@@ -1,0 +1,297 @@
+//! Runs drawn by hand whose critical paths are known.
+
+use super::path_text::{Change, Critical, critical};
+use prof_profile::{
+    Event, EventId, Profile, Sample, StackId, TaskId, Thread, Wait, WaitKind, WaitState, Wake,
+};
+use prof_sketch::Sketch;
+use std::collections::BTreeMap;
+
+const MS: u64 = 1_000_000;
+
+/// A run: times in ms.
+struct Run {
+    sketch: Sketch,
+    stacks: BTreeMap<String, StackId>,
+}
+
+impl Run {
+    /// With these threads of one process; the first one made the others.
+    fn new(threads: &[(i32, &str)]) -> Self {
+        let mut sketch = Sketch::new();
+        sketch.profile.events[0].weight_is_ns = true;
+        sketch.profile.events.push(Event {
+            name: "offcpu-time".to_owned(),
+            weight_is_ns: true,
+            is_off_cpu: true,
+            ..Event::default()
+        });
+        for &(tid, comm) in threads {
+            sketch.task(1, tid, comm);
+            let comm = sketch.profile.names.intern(comm);
+            let parent = (tid != threads[0].0).then_some(threads[0].0);
+            sketch.profile.threads.push(Thread {
+                tid,
+                pid: 1,
+                parent,
+                comm,
+            });
+        }
+        let stacks = BTreeMap::new();
+        Self { sketch, stacks }
+    }
+
+    fn task(&self, tid: i32) -> TaskId {
+        let mut tasks = self.sketch.profile.tasks.iter();
+        TaskId(tasks.position(|task| task.tid == tid).expect("drawn") as u32)
+    }
+
+    fn stack(&mut self, text: &str) -> StackId {
+        if let Some(&known) = self.stacks.get(text) {
+            return known;
+        }
+        let stack = self.sketch.stack(text);
+        self.stacks.insert(text.to_owned(), stack);
+        stack
+    }
+
+    fn push(
+        &mut self,
+        (tid, event): (i32, u16),
+        text: &str,
+        (from, to): (u64, u64),
+        wait: Option<Wait>,
+    ) {
+        let (task, stack) = (self.task(tid), self.stack(text));
+        let samples = &mut self.sketch.profile.samples;
+        let wait = wait.map(|wait| samples.wait_id(wait));
+        samples.push(Sample {
+            time: to,
+            period: to - from,
+            task,
+            stack,
+            cpu: Some(if tid > 90 { 0 } else { tid as u32 }),
+            event: EventId(event),
+            wait,
+        });
+    }
+
+    /// A thread runs: a sample each ms.
+    fn runs(&mut self, tid: i32, function: &str, (from, to): (u64, u64)) {
+        for ms in from..to {
+            let times = (ms * MS, ms * MS + MS / 2);
+            self.push((tid, 0), &format!("app:start;app:{function}"), times, None);
+        }
+    }
+
+    fn waits(&mut self, tid: i32, state: WaitState, kind: WaitKind, (from, to): (u64, u64)) {
+        let wait = Wait {
+            state,
+            kind,
+            ..Wait::default()
+        };
+        let times = (from * MS, to * MS);
+        self.push((tid, 1), "app:start;app:wait", times, Some(wait));
+    }
+
+    fn blocked(&mut self, tid: i32, times: (u64, u64)) {
+        self.waits(tid, WaitState::Blocked, WaitKind::Futex, times);
+    }
+
+    fn made(&mut self, tid: i32, at: u64) {
+        let (state, kind) = (WaitState::Started, WaitKind::Cpu);
+        let wait = Wait {
+            state,
+            kind,
+            ..Wait::default()
+        };
+        let times = (at * MS, at * MS + 1000);
+        self.push((tid, 1), "app:start", times, Some(wait));
+    }
+
+    fn wakes(&mut self, at: u64, by: i32, woken: i32) {
+        let (task, stack) = (self.task(by), self.stack("app:start;app:wake"));
+        self.sketch.profile.wakes.push(Wake {
+            time: at * MS,
+            woken,
+            task,
+            stack,
+            in_interrupt: false,
+        });
+    }
+
+    /// The main thread is seen to run from 0 to `end`.
+    fn profile(mut self, end: u64) -> Profile {
+        let main = self.sketch.profile.threads[0].tid;
+        self.wakes(0, main, 999);
+        self.wakes(end, main, 999);
+        self.sketch.profile.threads.sort_by_key(|thread| thread.tid);
+        self.sketch.profile.wakes.sort_by_key(|wake| wake.time);
+        self.sketch.profile
+    }
+}
+
+/// What is left of a critical path: functions that ran, in their order, with
+/// ms.
+fn functions(critical: &Critical) -> Vec<(i32, String, u64)> {
+    let running = critical.parts.iter().filter(|part| part.doing == "running");
+    running
+        .map(|part| {
+            let name = part.functions.first().cloned().unwrap_or_default();
+            (part.tid, name, (part.ns + MS / 2) / MS)
+        })
+        .collect()
+}
+
+fn less(function: &str, factor: f64) -> Change {
+    Change {
+        text: function.to_owned(),
+        function: function.to_owned(),
+        factor,
+    }
+}
+
+/// The path, and the estimate in ms of what `heavy` with a fifth less gives.
+fn told(profile: &Profile) -> (Critical, u64) {
+    let critical = critical(profile, Some(&less("heavy", 0.8))).expect("a path");
+    assert!(
+        critical.on_path_ns * 100 >= critical.elapsed_ns * 98,
+        "{critical:?}"
+    );
+    let what_if = critical.what_if.clone().expect("asked for");
+    let width = what_if.high_ns - what_if.low_ns;
+    assert!(width * 10 <= critical.elapsed_ns, "{what_if:?}");
+    (critical, (what_if.estimate_ns + MS / 2) / MS)
+}
+
+/// The main thread makes two, waits for both and runs 20 ms more.
+fn fork(heavy: u64, light: u64) -> Profile {
+    let mut run = Run::new(&[(1, "main"), (2, "heavy"), (3, "light")]);
+    run.runs(1, "begin", (0, 10));
+    let ends = [10 + heavy, 10 + light];
+    for (tid, function, end) in [(2, "heavy", ends[0]), (3, "light", ends[1])] {
+        run.made(tid, 10);
+        run.runs(tid, function, (10, end));
+    }
+    run.blocked(1, (10, ends[0]));
+    run.wakes(ends[0], 2, 1);
+    if ends[0] < ends[1] {
+        run.blocked(1, (ends[0], ends[1]));
+        run.wakes(ends[1], 3, 1);
+    }
+    let joined = ends[0].max(ends[1]);
+    run.runs(1, "last", (joined, joined + 20));
+    run.profile(joined + 20)
+}
+
+#[test]
+fn the_longer_of_two_branches_is_the_path() {
+    let (critical, estimate) = told(&fork(200, 100));
+    let expected = [(1, "begin", 10), (2, "heavy", 200), (1, "last", 20)];
+    let expected = expected.map(|(tid, name, ms)| (tid, name.to_owned(), ms));
+    assert_eq!(functions(&critical), expected);
+    assert_eq!((critical.near.len(), estimate), (0, 190));
+}
+
+#[test]
+fn a_second_path_that_is_nearly_as_long_is_said_to_be_a_tie_and_bounds_what_is_won() {
+    let profile = fork(200, 207);
+    let (critical, estimate) = told(&profile);
+    let names: Vec<String> = functions(&critical).into_iter().map(|it| it.1).collect();
+    assert_eq!(names, ["begin", "light", "last"]);
+    assert_eq!(critical.near.len(), 1, "{critical:?}");
+    assert_eq!(critical.near[0].tid, 2);
+    // Nothing is won with the branch that is not the path.
+    assert_eq!(estimate, 237);
+    // The other one had ended before it was waited for.
+    let (critical, estimate) = told(&fork(200, 195));
+    assert_eq!((critical.near.len(), critical.near[0].tid), (1, 3));
+    assert_eq!(estimate, 225);
+    let (critical, estimate) = told(&fork(200, 170));
+    assert_eq!((critical.near.len(), estimate), (0, 200));
+}
+
+#[test]
+fn of_two_stages_the_slower_one_is_the_path_after_its_first_item() {
+    let mut run = Run::new(&[(1, "producer"), (2, "consumer")]);
+    run.made(2, 0);
+    run.blocked(2, (0, 2));
+    run.wakes(2, 1, 2);
+    for item in 0..10 {
+        run.runs(1, "light", (2 * item, 2 * item + 2));
+        run.runs(2, "heavy", (2 + 6 * item, 8 + 6 * item));
+    }
+    run.blocked(1, (20, 62));
+    run.wakes(62, 2, 1);
+    run.runs(1, "last", (62, 82));
+    let (critical, estimate) = told(&run.profile(82));
+    let expected = [(1, "light", 2), (2, "heavy", 60), (1, "last", 20)];
+    let expected = expected.map(|(tid, name, ms)| (tid, name.to_owned(), ms));
+    assert_eq!(functions(&critical), expected);
+    assert_eq!(estimate, 70);
+}
+
+#[test]
+fn wakes_for_nothing_change_no_path() {
+    let mut run = Run::new(&[(1, "main"), (2, "worker")]);
+    run.made(2, 0);
+    for nag in 0..10 {
+        run.runs(2, "heavy", (10 * nag, 10 * nag + 10));
+        run.blocked(1, (10 * nag, 10 * nag + 10));
+        run.wakes(10 * nag + 10, 2, 1);
+    }
+    run.runs(1, "last", (100, 120));
+    let (critical, estimate) = told(&run.profile(120));
+    let expected = [(2, "heavy", 100), (1, "last", 20)];
+    let expected = expected.map(|(tid, name, ms)| (tid, name.to_owned(), ms));
+    assert_eq!(functions(&critical), expected);
+    assert_eq!(estimate, 100);
+}
+
+#[test]
+fn a_wait_for_a_cpu_is_as_long_as_what_runs_there() {
+    // All on one CPU: one runs 50 ms, the other waits for that.
+    let mut run = Run::new(&[(91, "main"), (92, "heavy"), (93, "light")]);
+    let wait = |run: &mut Run, tid, state, times| run.waits(tid, state, WaitKind::Cpu, times);
+    wait(&mut run, 92, WaitState::Started, (0, 1));
+    wait(&mut run, 93, WaitState::Started, (0, 51));
+    run.blocked(91, (1, 101));
+    run.runs(92, "heavy", (1, 51));
+    run.runs(93, "light", (51, 101));
+    run.wakes(101, 93, 91);
+    run.runs(91, "last", (101, 121));
+    let (_, estimate) = told(&run.profile(121));
+    assert_eq!(estimate, 111);
+}
+
+#[test]
+fn what_a_timer_ends_stays_as_long() {
+    let mut run = Run::new(&[(1, "main")]);
+    run.runs(1, "heavy", (0, 50));
+    run.waits(1, WaitState::Blocked, WaitKind::Sleep, (50, 90));
+    run.runs(1, "heavy", (90, 140));
+    let (critical, estimate) = told(&run.profile(140));
+    assert_eq!(functions(&critical), [(1, "heavy".to_owned(), 100)]);
+    assert!(
+        critical
+            .parts
+            .iter()
+            .any(|part| part.doing == "blocked: sleep")
+    );
+    assert_eq!(estimate, 120);
+}
+
+#[test]
+fn hostile_times_end() {
+    let mut run = Run::new(&[(1, "main"), (2, "other")]);
+    // Each woke the other at once, again and again.
+    for at in 0..5 {
+        run.blocked(1, (3, 5));
+        run.blocked(2, (3, 5));
+        run.wakes(5, 1, 2);
+        run.wakes(5, 2, 1);
+        run.waits(1, WaitState::Preempted, WaitKind::Cpu, (at, at + 7));
+    }
+    let critical = critical(&run.profile(12), Some(&less("wait", 0.0)));
+    assert!(critical.is_some());
+}
