@@ -514,6 +514,19 @@ fn speedscope_has_the_numbers_of_the_report() {
 }
 
 #[test]
+fn duckdb_has_the_numbers_of_the_report() {
+    const TEST: &str = "duckdb_has_the_numbers_of_the_report";
+    let python = consumer(TEST, "python/bin/python");
+    let Some((data, python)) = recording(TEST).zip(python) else {
+        return;
+    };
+    let file = export(&data, "parquet", ".parquet");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exports/parquet.py");
+    let summed = run(Command::new(python).arg(script).arg(file));
+    same_sums(&summed, &reported(&data, by_name));
+}
+
+#[test]
 fn folded_stacks_stand_on_their_events() {
     const TEST: &str = "folded_stacks_stand_on_their_events";
     let Some(data) = recording(TEST) else {

@@ -1,7 +1,7 @@
 //! The formats, and what each is called.
 
 use crate::choice::{Choice, Chosen};
-use crate::{callgrind, firefox, folded, otlp, pprof, speedscope};
+use crate::{callgrind, firefox, folded, otlp, parquet, pprof, speedscope};
 use prof_profile::Profile;
 use std::io::{self, Write};
 use std::path::Path;
@@ -22,6 +22,8 @@ pub enum Format {
     Otlp,
     /// Folded stacks: a line of text each.
     Folded,
+    /// A table of Apache Parquet.
+    Parquet,
 }
 
 type Writer = fn(&Chosen<'_>, &mut dyn Write) -> Result<Vec<String>, ExportError>;
@@ -89,6 +91,14 @@ const SPECS: &[Spec] = &[
         about: "scripts and other flame graphs, a line a stack",
         left_out: "times, CPUs, modules, addresses, the number of samples",
         write: folded::write,
+    },
+    Spec {
+        format: Format::Parquet,
+        name: "parquet",
+        ends: &[".parquet"],
+        about: "DuckDB, ClickHouse, DataFusion: a row for each stack, thread and event",
+        left_out: "when and on which CPU each sample was taken, lines, addresses, why stacks end",
+        write: parquet::write,
     },
 ];
 

@@ -24,6 +24,7 @@ mod firefox;
 mod folded;
 mod format;
 mod otlp;
+mod parquet;
 mod pprof;
 mod protobuf;
 mod speedscope;
