@@ -174,7 +174,7 @@ pub(crate) fn without_stack(profile: &Profile) -> Option<DroppedCount> {
     }
     let share = 100.0 * ns as f64 / all.max(1) as f64;
     (count > 0).then(|| DroppedCount {
-        what: format!("waits without a stack ({share:.1} % of the time waited)"),
+        what: format!("a wait has no stack ({share:.1} % of the time waited)"),
         count,
     })
 }

@@ -411,7 +411,7 @@ static OTHERS: &[Binding] = &[
         &["S"],
         A::ToggleIntervals,
         "intervals",
-        "95 % intervals of Self in the place of bars on or off",
+        "Hotspots: 95 % intervals of Self in the place of bars, on or off",
     ),
     bind(
         Tree,

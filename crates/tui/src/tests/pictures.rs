@@ -21,7 +21,10 @@ fn intervals_stand_in_the_place_of_bars_when_asked_for() {
         "{row}"
     );
     assert!(screen.contains("95 %: "), "{screen}");
-    assert_eq!(bench.keys("S").screen(), bars);
+    // A row of a tree is one place of its function.
+    let tree = bench.keys("2").screen();
+    assert_eq!(bench.keys("S").screen(), tree);
+    assert_eq!(bench.keys("1").screen(), bars);
 }
 
 #[test]

@@ -224,8 +224,9 @@ fn draw_shares(shared: &Shared, row: &FrameRow, pen: &mut Pen<'_>) {
             pen.gap(SHARE);
         }
     }
-    if shared.switches.intervals {
-        let sure = shared.sure_of(row.site).filter(|_| row.own.is_some());
+    // They are of functions wherever they are, not of one place in a tree.
+    if shared.switches.intervals && row.rank == Rank::Entry {
+        let sure = shared.sure_of(row.site);
         let words = sure.map_or_else(String::new, |sure| between(sure.own.interval(0.95)));
         pen.cell(&words, BAR - 1, theme.dim()).gap(1);
         return;
