@@ -165,10 +165,17 @@ impl Tree {
             }
             RecordType::EXIT => self.ended(pid, time),
             _ if self.launched == Some(pid) => {
-                // The kernel enables events and then names the program.
-                debug_assert!(Misc(order.u16(record, 4).unwrap_or(0)).has(Misc::COMM_EXEC));
+                // The kernel enables events and then names the program. A
+                // thread that names itself comes later, but perhaps in a ring
+                // that is read earlier; it counts if the exec may be lost.
+                let misc = Misc(order.u16(record, 4).unwrap_or(0));
+                let since = match misc.has(Misc::COMM_EXEC) {
+                    true => time,
+                    false if self.has_lost => 0,
+                    false => return,
+                };
                 self.launched = None;
-                self.members.insert(pid, Member::new(time, 1));
+                self.members.insert(pid, Member::new(since, 1));
             }
             _ => {}
         }
@@ -371,13 +378,12 @@ mod tests {
     }
 
     fn exec(pid: i32, time: u64) -> Vec<u8> {
+        named(pid, pid, Misc::COMM_EXEC, time)
+    }
+
+    fn named(pid: i32, tid: i32, misc: Misc, time: u64) -> Vec<u8> {
         let name = Name::of_thread(b"app");
-        let comm = Comm {
-            pid,
-            tid: pid,
-            name,
-        };
-        record(&Body::Comm(comm), Misc::COMM_EXEC, time)
+        record(&Body::Comm(Comm { pid, tid, name }), misc, time)
     }
 
     fn sample(pid: i32, time: u64) -> Vec<u8> {
@@ -393,6 +399,21 @@ mod tests {
             .encode(&fields, &mut record)
             .expect("short");
         record
+    }
+
+    /// Rings are read one after the other, not in the order of time.
+    #[test]
+    fn a_thread_that_names_itself_is_no_exec() {
+        let thread = named(7, 8, Misc(0), 20);
+        let mut tree = Tree::of_command(7, &attr());
+        tree.note(&thread);
+        tree.note(&exec(7, 10));
+        assert!(tree.has(&sample(7, 11)) && !tree.has(&sample(7, 9)));
+        // The exec may be what was lost.
+        let mut tree = Tree::of_command(7, &attr());
+        tree.note(&record(&Body::Lost(Lost { id: 1, lost: 3 }), Misc(0), 15));
+        tree.note(&thread);
+        assert!(tree.has(&sample(7, 11)));
     }
 
     #[test]
