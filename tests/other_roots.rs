@@ -91,7 +91,7 @@ fn a_program_in_a_chroot_has_names_after_its_end() {
         let home = &home.join(options.len().to_string());
         fs::create_dir_all(home).expect("made");
         let said = recorded(options, home);
-        assert!(said.contains("1 files of other roots kept"), "{said}");
+        assert!(said.contains("1 file of other roots kept"), "{said}");
         // It is gone, root and all.
         let hidden = root.with_extension("gone");
         fs::rename(&root, &hidden).expect("renamed");
@@ -151,7 +151,7 @@ fn what_is_not_kept_of_a_chroot_is_told() {
             .output()
             .expect("prof starts");
         let said = String::from_utf8_lossy(&output.stderr);
-        let told = "files of other roots have no build-id (/app)";
+        let told = " of other roots without a build-id (/app)";
         assert!(said.contains(told), "{options:?}: {said}");
         assert!(said.contains("link with -Wl,--build-id"), "{said}");
     }
@@ -190,7 +190,7 @@ fn run_time_code_in_a_container_has_names_after_its_end() {
             .expect("prof starts");
         let said = String::from_utf8_lossy(&recorded.stderr);
         assert!(recorded.status.success(), "{said}");
-        assert!(said.contains("1 perf maps of other roots kept"), "{said}");
+        assert!(said.contains("1 perf map of other roots kept"), "{said}");
         let arguments = [
             "script",
             "-F",

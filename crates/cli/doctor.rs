@@ -3,6 +3,7 @@
 
 use crate::outcome::Outcome;
 use anyhow::Context;
+use prof_profile::several;
 use prof_record::doctor::{Environment, Finding, State, findings};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -48,9 +49,9 @@ fn as_text(environment: &Environment, findings: &[Finding]) -> String {
         .map_or("unknown".into(), |uid| uid.to_string());
     let cpus = environment.cpus;
     let mut text = format!(
-        "Profiling as uid {uid} on Linux {}, {cpus} CPU{}:\n\n",
+        "Profiling as uid {uid} on Linux {}, {}:\n\n",
         environment.release,
-        if cpus == 1 { "" } else { "s" }
+        several(cpus, "CPU")
     );
     for finding in findings {
         // Writing to a String does not fail.

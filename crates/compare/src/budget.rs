@@ -4,6 +4,7 @@
 use crate::comparison::{ComparisonOptions, Side};
 use crate::matching::{Found, Matched, matched, place, plain_symbol};
 use crate::{Incomparable, Run, comparable};
+use prof_profile::several;
 use prof_report::keys::SYMBOL;
 use prof_statistics::{Change, Figure, Interval, Kind, Pairing, Sides, runs_needed};
 use std::str::FromStr;
@@ -357,8 +358,7 @@ impl Judging<'_> {
 fn functions(count: usize) -> String {
     match count {
         0 => "no function has this name".to_owned(),
-        1 => "1 function".to_owned(),
-        count => format!("{count} functions"),
+        count => several(count as u64, "function"),
     }
 }
 

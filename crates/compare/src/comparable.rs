@@ -1,6 +1,7 @@
 //! Whether sides can be compared at all, and what to know where they can.
 
 use crate::Run;
+use prof_profile::{several, were};
 use thiserror::Error;
 
 /// Why recordings cannot be compared, and what would work.
@@ -137,7 +138,9 @@ pub(crate) fn notes(before: &[Run], after: &[Run]) -> Vec<String> {
     if lost > 0 {
         let percent = 100.0 * lost as f64 / (lost + samples) as f64;
         notes.push(format!(
-            "{lost} samples were lost ({percent:.1} %); costs are too low by them"
+            "{} {} lost ({percent:.1} %); costs are too low by as much",
+            several(lost, "sample"),
+            were(lost)
         ));
     }
     notes

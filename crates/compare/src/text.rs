@@ -1,6 +1,7 @@
 //! A comparison as text.
 
 use crate::comparison::{By, Comparison, Origin, Row, Side};
+use prof_profile::several;
 use prof_report::escape;
 use prof_report::short::shortened;
 use prof_report::text::CUT;
@@ -100,8 +101,9 @@ fn origins(comparison: &Comparison, side: &[Origin]) -> String {
     let mean = side.iter().map(|origin| origin.total).sum::<f64>() / side.len().max(1) as f64;
     let each = if side.len() > 1 { " each" } else { "" };
     format!(
-        "{}: {samples} samples, {}{each}",
+        "{}: {}, {}{each}",
         names.join(" "),
+        several(samples, "sample"),
         comparison.unit.text(mean)
     )
 }

@@ -14,6 +14,7 @@ mod detail;
 mod dso;
 mod location;
 mod names;
+mod plural;
 mod profile;
 mod redaction;
 mod samples;
@@ -30,6 +31,7 @@ pub use location::{
     Frame, FrameRange, Function, FunctionId, JitFileFault, Location, LocationId, UnnamedReason,
 };
 pub use names::{NameId, Names};
+pub use plural::{plural, several, were};
 pub use profile::{Event, EventGroup, Origin, Profile, Task, TaskId, Thread, ThreadCount};
 pub use redaction::Redaction;
 pub use samples::{EventId, Sample, Samples, WaitId};

@@ -8,6 +8,7 @@ use crate::plan::{Role, is_clock};
 use crate::rings::RingMemory;
 use crate::tally::Tally;
 use crate::waits::WaitAccount;
+use prof_profile::{several, were};
 use prof_sys::clock;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -112,7 +113,9 @@ impl Summary {
     /// Lost samples, with their share; never a bound in the place of a count.
     fn lost_samples(&self) -> String {
         match self.lost {
-            None if self.tally.lost > 0 => format!("up to {} records lost", self.tally.lost),
+            None if self.tally.lost > 0 => {
+                format!("up to {} lost", several(self.tally.lost, "record"))
+            }
             None | Some(0) => "0 lost".to_owned(),
             Some(lost) => {
                 let all = self.tally.samples.saturating_add(lost);
@@ -139,9 +142,10 @@ impl Summary {
     pub fn side_band_line(&self) -> Option<String> {
         if self.lost_side_band > 0 {
             return Some(format!(
-                "{} records of mappings, names and tasks were lost: names and stacks of what \
+                "{} of mappings, names and tasks {} lost: names and stacks of what \
                  began then are wrong or missing (try: -m 16M)",
-                self.lost_side_band
+                several(self.lost_side_band, "record"),
+                were(self.lost_side_band)
             ));
         }
         let may_be = self.side_band_may_be_lost && self.most_lost() > 0;
@@ -155,8 +159,8 @@ impl Summary {
     /// One line for the user.
     pub fn line(&self) -> String {
         let mut line = format!(
-            "{} samples, {} in {}",
-            self.tally.samples,
+            "{}, {} in {}",
+            several(self.tally.samples, "sample"),
             size(self.bytes),
             self.file.display()
         );
@@ -181,30 +185,32 @@ impl Summary {
             ));
         }
         if self.kept.files > 0 {
-            let count = self.kept.files;
-            line.push_str(&format!("; {count} files of other roots kept in ~/.debug"));
+            let files = several(self.kept.files as u64, "file");
+            line.push_str(&format!("; {files} of other roots kept in ~/.debug"));
         }
         if self.kept.maps > 0 {
-            let count = self.kept.maps;
-            line.push_str(&format!("; {count} perf maps of other roots kept in /tmp"));
+            let maps = several(self.kept.maps as u64, "perf map");
+            line.push_str(&format!("; {maps} of other roots kept in /tmp"));
         }
         if let Some((count, why)) = &self.kept.failed {
             line.push_str(&format!(
-                "; {count} files of other roots could not be kept ({why}): their functions may \
-                 stay without names"
+                "; {} of other roots could not be kept ({why}): their functions may stay \
+                 without names",
+                several(*count as u64, "file")
             ));
         }
         if let Some((count, first)) = &self.kept.unidentified {
             line.push_str(&format!(
-                "; {count} files of other roots have no build-id ({first}), so that they cannot be \
-                 kept: their functions have no names once they are gone (link with \
-                 -Wl,--build-id)"
+                "; {} of other roots without a build-id ({first}) cannot be kept: their \
+                 functions have no names once they are gone (link with -Wl,--build-id)",
+                several(*count as u64, "file")
             ));
         }
         if self.kept.beyond_limits > 0 {
             line.push_str(&format!(
-                "; {} files of other roots were not kept: at most {} files and {} GiB are",
-                self.kept.beyond_limits,
+                "; {} of other roots {} not kept: at most {} files and {} GiB are",
+                several(self.kept.beyond_limits as u64, "file"),
+                were(self.kept.beyond_limits as u64),
                 KeptFiles::MAX_FILES,
                 KeptFiles::MAX_BYTES >> 30
             ));

@@ -19,6 +19,7 @@ use crate::waits::{self, Sleepers, WaitAccount, Waits};
 use prof_live::LiveSummary;
 use prof_perfdata::FeatureBit;
 use prof_perfdata::write::{Features, finished_init, finished_round};
+use prof_profile::several;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -360,10 +361,9 @@ impl Writing<'_> {
             Switched::To { name, tally, bytes } => {
                 self.parting.files += 1;
                 self.parting.samples += tally.samples;
-                let (name, samples) = (name.display(), tally.samples);
+                let (name, samples) = (name.display(), several(tally.samples, "sample"));
                 let size = size(bytes);
-                self.shared
-                    .tell(format!("{samples} samples, {size} in {name}"));
+                self.shared.tell(format!("{samples}, {size} in {name}"));
             }
             Switched::Later => {}
             Switched::Refused(why) => self.shared.tell(format!(

@@ -5,7 +5,8 @@
 
 use crate::escape;
 use prof_profile::{
-    ChainEnd, ChainSource, DsoId, DsoKind, JitFileFault, Profile, Trust, UnnamedReason,
+    ChainEnd, ChainSource, DsoId, DsoKind, JitFileFault, Profile, Trust, UnnamedReason, several,
+    were,
 };
 use serde::Serialize;
 use std::fmt::Write;
@@ -186,7 +187,7 @@ impl Form {
             });
         };
         if self.samples {
-            add(", ", &format!("{} samples", trust.samples), false);
+            add(", ", &several(trust.samples, "sample"), false);
         }
         add(", ", &lost(trust), trust.most_lost() > 0);
         if let Some(seen) = seen(trust) {
@@ -235,8 +236,8 @@ fn seen(trust: &Trust) -> Option<String> {
 fn lost(trust: &Trust) -> String {
     match (trust.lost, trust.lost_records) {
         (lost, 0) => format!("{lost} lost"),
-        (0, records) => format!("up to {records} records lost"),
-        (lost, records) => format!("{lost} and up to {records} records lost"),
+        (0, records) => format!("up to {} lost", several(records, "record")),
+        (lost, records) => format!("{lost} and up to {} lost", several(records, "record")),
     }
 }
 
@@ -267,7 +268,10 @@ fn rate(profile: &Profile) -> Option<String> {
         return None;
     }
     if !event.is_freq {
-        return Some(format!("one sample every {} events", event.asked));
+        return Some(format!(
+            "one sample every {}",
+            several(event.asked, "event")
+        ));
     }
     let (first, last) = profile.origin.time_range?;
     let seconds = last.checked_sub(first).filter(|&ns| ns > 0)? as f64 / 1e9;
@@ -386,21 +390,26 @@ fn losses(trust: &Trust, caveats: &mut Vec<Caveat>) {
             false => "",
         };
         add(
-            format!("{} ({share}) were lost", trust.lost),
+            format!("{} ({share}) {} lost", trust.lost, were(trust.lost)),
             format!("{LATE}{beside}"),
         );
     }
     if trust.lost_records > 0 {
         add(
-            format!("up to {} records were lost", trust.lost_records),
+            format!(
+                "up to {} {} lost",
+                several(trust.lost_records, "record"),
+                were(trust.lost_records)
+            ),
             format!("{LATE}; the recording does not tell how many of them were samples"),
         );
     }
     if trust.lost_side_band > 0 {
         add(
             format!(
-                "{} records of mappings, names and tasks were lost",
-                trust.lost_side_band
+                "{} of mappings, names and tasks {} lost",
+                several(trust.lost_side_band, "record"),
+                were(trust.lost_side_band)
             ),
             format!("{LATE}; names and stacks of what began then are wrong or missing"),
         );

@@ -9,7 +9,7 @@ use super::shared::Shared;
 use super::text;
 use super::theme::{Kind, Theme};
 use super::views::{self, About, Tab, TabId};
-use prof_profile::Profile;
+use prof_profile::{Profile, plural, several};
 use prof_report::model::{SiteKind, Sure};
 use prof_report::trust;
 use prof_statistics::Share;
@@ -396,21 +396,14 @@ fn search_words(shared: &Shared) -> String {
     format!(
         "/{}/ {}, in {} of the samples' stacks; n N go, Esc ends",
         found.pattern.as_str(),
-        several(found.functions, "function"),
+        several(found.functions as u64, "function"),
         share.trim(),
     )
 }
 
-/// So many of what `one` is called.
-pub(super) fn several(count: usize, one: &str) -> String {
-    let ending = if count == 1 { "" } else { "s" };
-    format!("{count} {one}{ending}")
-}
-
 /// So many samples.
 pub(super) fn samples(count: u64) -> String {
-    let ending = if count == 1 { "" } else { "s" };
-    format!("{} sample{ending}", text::grouped(count))
+    format!("{} sample{}", text::grouped(count), plural(count))
 }
 
 /// The recording and its trust, for the information screen.
@@ -478,7 +471,7 @@ pub(super) fn text(app: &App) -> String {
     }
     out.push_str(&drawn.text);
     if drawn.left_out > 0 {
-        let left = several(drawn.left_out, "more row");
+        let left = several(drawn.left_out as u64, "more row");
         out.push_str(&format!("# {left}; prof report --stdio writes all\n"));
     }
     out

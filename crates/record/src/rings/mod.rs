@@ -14,6 +14,7 @@ mod tests;
 
 pub(crate) use need::{Most, fit_pieces, wanted_bytes};
 
+use prof_profile::several;
 use prof_sys::limits::{Limit, Resource};
 use prof_sys::page_size;
 use std::fmt;
@@ -188,8 +189,8 @@ impl fmt::Display for RingMemory {
     /// As `2 rings of 512 KiB`, and what was wanted if that is more.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rings, bytes, .. } = *self;
-        let plural = if rings == 1 { "" } else { "s" };
-        write!(out, "{rings} ring{plural} of {}", Size(bytes))?;
+        let rings = several(rings, "ring");
+        write!(out, "{rings} of {}", Size(bytes))?;
         if let Some(limit) = self.limit.filter(|_| bytes < self.wanted) {
             write!(out, " instead of {} ({limit})", Size(self.wanted))?;
         }

@@ -1,5 +1,7 @@
 //! What became of the waits of a recording.
 
+use prof_profile::{plural, several};
+
 /// Waits by what became of them, and their time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WaitAccount {
@@ -28,8 +30,8 @@ impl WaitAccount {
     pub fn line(&self) -> String {
         let all = self.blocked_ns + self.runnable_ns + self.unknown_ns;
         let mut line = format!(
-            "{} waits: {} blocked, {} waiting for a CPU",
-            self.written,
+            "{}: {} blocked, {} waiting for a CPU",
+            several(self.written, "wait"),
             time(self.blocked_ns),
             time(self.runnable_ns)
         );
@@ -40,7 +42,10 @@ impl WaitAccount {
         line.push_str(&format!("; {share:.1} % of it without a stack"));
         if self.short > 0 {
             let (count, ns) = (self.short, time(self.short_ns));
-            line.push_str(&format!("; {count} shorter ones left out ({ns} in all)"));
+            line.push_str(&format!(
+                "; {count} shorter one{} left out ({ns} in all)",
+                plural(count)
+            ));
         }
         if self.unsure_ns > 0 {
             let ns = time(self.unsure_ns);
@@ -76,7 +81,7 @@ mod tests {
     #[test]
     fn the_line_says_what_is_missing() {
         let account = WaitAccount {
-            written: 7,
+            written: 1,
             blocked_ns: 1_500_000_000,
             runnable_ns: 25_000_000,
             without_stack_ns: 15_250_000,
@@ -84,7 +89,7 @@ mod tests {
         };
         assert_eq!(
             account.line(),
-            "7 waits: 1.50 s blocked, 25.0 ms waiting for a CPU; 1.0 % of it without a stack"
+            "1 wait: 1.50 s blocked, 25.0 ms waiting for a CPU; 1.0 % of it without a stack"
         );
         let account = WaitAccount {
             unknown_ns: 999,

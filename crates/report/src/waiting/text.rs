@@ -3,7 +3,7 @@
 use super::locks::{Lock, Locks, Waiters};
 use super::places::{line, shown, time};
 use crate::{escape, harmless_json};
-use prof_profile::{Profile, TaskId};
+use prof_profile::{Profile, TaskId, several};
 use serde::Serialize;
 use std::io;
 
@@ -25,15 +25,16 @@ pub fn write_locks(profile: &Profile, locks: &Locks, out: &mut dyn io::Write) ->
     let futexes = if count == 1 { "futex" } else { "futexes" };
     writeln!(
         out,
-        "# {} waited in {waits} waits for {count} {futexes}",
-        time(ns)
+        "# {} waited in {} for {count} {futexes}",
+        time(ns),
+        several(waits, "wait")
     )?;
     if locks.unknown > 0 {
         let ns = time(locks.unknown_ns);
         writeln!(
             out,
-            "# {ns} more in {} waits for futexes that are not known",
-            locks.unknown
+            "# {ns} more in {} for futexes that are not known",
+            several(locks.unknown, "wait")
         )?;
     }
     if !locks.has_wakes {

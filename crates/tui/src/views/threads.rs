@@ -5,12 +5,11 @@ use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask};
 use crate::filters;
-use crate::frame::several;
 use crate::paint::{Pen, style_row};
 use crate::scroll::Scroll;
 use crate::shared::{Selected, Shared};
 use crate::text;
-use prof_profile::{Profile, Task, TaskId};
+use prof_profile::{Profile, Task, TaskId, several};
 use prof_report::model::{Heat, HeatRows, Weight};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -138,7 +137,7 @@ impl Tab for Threads {
                     "process {} {}: {}; Enter filters{}",
                     process.pid,
                     profile.name(profile.task(process.name).comm),
-                    several(process.threads.len(), "thread"),
+                    several(process.threads.len() as u64, "thread"),
                     if process.has_rows() { ", + folds" } else { "" },
                 )
             }
