@@ -53,9 +53,13 @@ pub(crate) struct Args {
     /// Do not draw frames of a smaller share, percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0.01)]
     min_width: f64,
-    /// What colours tell: kind (user, inlined, run-time code, kernel), module or hot (nothing)
+    /// What colours tell: kind (user, inlined, run-time code, kernel, waiting), module or hot (nothing)
     #[arg(long, value_name = "SCHEME", default_value = "kind")]
     colors: Scheme,
+    /// In folded stacks, too, end those of waits with what was waited for, as pictures do
+    /// (blocked: futex)
+    #[arg(long, conflicts_with = "diff")]
+    states: bool,
     /// What stacks stand on: names of threads (comm), process, thread, cpu, module
     /// or none
     #[arg(long, value_name = "WHAT", default_value = "comm")]
@@ -137,10 +141,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         return Ok(recorded.unwrap_or(Outcome::Done));
     }
     let symbolizer = args.names.symbolizer();
-    let (profile, outcome) = args.clock.of(&args.input).load(&args.names, &symbolizer)?;
+    let (mut profile, outcome) = args.clock.of(&args.input).load(&args.names, &symbolizer)?;
     // All names are in the profile; the tables they came from are large.
     drop(symbolizer);
     let options = args.options(&profile)?;
+    // Of waits, the innermost frame would be in none of the modules.
+    if (args.states || format != Format::Folded) && options.roots != Roots::Module {
+        profile.show_wait_states();
+    }
     let drawn = format.draw(&profile, &options).map_err(explained)?;
     write(args, &drawn, recorded)?;
     Ok(match recorded {

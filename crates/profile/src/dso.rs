@@ -24,6 +24,10 @@ pub enum DsoKind {
     Jit,
     /// The kernel of a guest.
     GuestKernel,
+    /// No code: what threads waited for, see [`crate::Profile::show_wait_states`].
+    Waiting,
+    /// The same of threads that only needed a CPU.
+    Runnable,
     /// Addresses in no known mapping, shown as `[unknown]`.
     Unknown,
 }

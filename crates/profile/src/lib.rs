@@ -20,6 +20,7 @@ mod redaction;
 mod samples;
 mod stacks;
 mod trust;
+mod wait_frames;
 mod waits;
 
 pub use address::{Avma, Bias, FileOffset, Svma};

@@ -86,6 +86,22 @@ impl StackTree {
         }
     }
 
+    /// The same of a frozen tree, without a look-up: a stack of its own even if
+    /// there is an equal one.
+    pub(crate) fn append(&mut self, caller: StackId, location: LocationId) -> StackId {
+        let id = u32::try_from(self.nodes.len()).expect("fewer than 2^32 stacks");
+        self.nodes.push(Node {
+            parent: caller,
+            location,
+        });
+        StackId(id)
+    }
+
+    /// Whether [`StackTree::push`] is over.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.links.is_empty()
+    }
+
     fn find(&self, node: Node) -> Option<u32> {
         let links = self.links.get(node.parent.0 as usize)?;
         let mut callee = links.last_callee;

@@ -253,6 +253,16 @@ impl Wait {
     /// `stands_for` of a wait that stands for itself.
     pub const ITSELF: u32 = 64;
 
+    /// Its state and kind: `blocked: futex`, `for a CPU: preempted`.
+    pub fn words(&self) -> String {
+        match (self.state, self.kind) {
+            (state, _) if state.is_runnable() => format!("for a CPU: {}", state.text()),
+            (state, WaitKind::Unknown) => state.text().to_owned(),
+            (WaitState::Unknown, kind) => kind.text().to_owned(),
+            (_, kind) => format!("blocked: {}", kind.text()),
+        }
+    }
+
     /// For how many waits it stands, in 64ths.
     pub fn times(&self) -> u64 {
         match self.stands_for {

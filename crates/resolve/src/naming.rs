@@ -254,7 +254,9 @@ impl Namer<'_> {
                 .files
                 .open(module, &self.kernel)
                 .map_or_else(Source::None, Source::File),
-            DsoKind::GuestKernel | DsoKind::Unknown => Source::None(UnnamedReason::FileMissing),
+            DsoKind::GuestKernel | DsoKind::Unknown | DsoKind::Waiting | DsoKind::Runnable => {
+                Source::None(UnnamedReason::FileMissing)
+            }
         }
     }
 

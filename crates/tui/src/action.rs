@@ -41,6 +41,8 @@ pub enum Action {
     PreviousEvent,
     /// Time in which threads ran, in which they waited, or both.
     NextClock,
+    /// What waits were for, as frames on top of their stacks, or not.
+    ToggleStates,
     /// Writes what is shown to a file whose name is asked for.
     Write,
     /// Writes what is shown as text to `perf.hist.N`.

@@ -37,7 +37,12 @@ pub(super) struct App {
     whole: Option<Arc<Profile>>,
     /// What is shown of it; `None` for each event by itself.
     clock: Option<Clock>,
+    /// Whether what waits were for stands on top of their stacks.
+    has_states: bool,
 }
+
+/// Why there is nothing to show of waits.
+const NO_WAITS: &str = "the recording has no waits; prof record --off-cpu records them";
 
 /// A profile as one clock has it.
 fn by_clock(whole: &Profile, clock: Clock) -> Result<Profile, NoClock> {
@@ -58,6 +63,7 @@ impl App {
             is_leaving: false,
             whole: None,
             clock: None,
+            has_states: false,
         }
     }
 
@@ -76,7 +82,10 @@ impl App {
     }
 
     /// Shows a profile, with the same things selected.
-    fn show_profile(&mut self, profile: Arc<Profile>) {
+    fn show_profile(&mut self, mut profile: Arc<Profile>) {
+        if self.has_states {
+            Arc::make_mut(&mut profile).show_wait_states();
+        }
         if let Some(old) = self.shared.replace_profile(&profile) {
             let remap = Remap {
                 old: &old,
@@ -294,6 +303,7 @@ impl App {
             Action::NextView => self.go_to(self.tabs.next(1)),
             Action::PreviousView => self.go_to(self.tabs.next(self.tabs.len() - 1)),
             Action::NextClock => self.switch_clock(),
+            Action::ToggleStates => self.toggle_states(),
             Action::NextEvent => self.switch_event(1),
             Action::PreviousEvent => self.switch_event(-1),
             Action::Redraw => self.shared.effects.push(Effect::Redraw),
@@ -493,6 +503,22 @@ impl App {
         }
     }
 
+    /// Puts what waits were for on top of their stacks, or takes it away.
+    fn toggle_states(&mut self) {
+        let Some(whole) = self.whole.clone() else {
+            return;
+        };
+        if !whole.samples.has_waits() {
+            return self.shared.say(NO_WAITS);
+        }
+        self.has_states = !self.has_states;
+        self.set_profile(whole);
+        self.shared.say(match self.has_states {
+            true => "what waits were for is on top of them: there their own time is",
+            false => "waits by their code alone",
+        });
+    }
+
     /// The next clock that the recording has; behind the last one all events
     /// by themselves.
     fn switch_clock(&mut self) {
@@ -500,8 +526,7 @@ impl App {
             return;
         };
         if !whole.events.iter().any(|event| event.is_off_cpu) {
-            let why = "the recording has no waits; prof record --off-cpu records them";
-            return self.shared.say(why);
+            return self.shared.say(NO_WAITS);
         }
         let order = [Clock::Cpu, Clock::Off, Clock::Wall];
         let behind = |now| {

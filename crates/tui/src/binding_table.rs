@@ -122,6 +122,13 @@ static OTHERS: &[Binding] = &[
     ),
     bind(
         Everywhere,
+        &["B"],
+        A::ToggleStates,
+        "states of waits",
+        "What waits were for (blocked: futex) as frames on top of their stacks",
+    ),
+    bind(
+        Everywhere,
         &["Tab"],
         A::NextEvent,
         "next event",

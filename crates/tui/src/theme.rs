@@ -110,15 +110,21 @@ pub(super) enum Kind {
     Jit,
     /// An address without a name.
     Unnamed,
+    /// What a thread waited for.
+    Waiting,
+    /// That a thread only needed a CPU.
+    Runnable,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::User,
         Self::Inlined,
         Self::Kernel,
         Self::Jit,
         Self::Unnamed,
+        Self::Waiting,
+        Self::Runnable,
     ];
 
     /// The kind of a frame.
@@ -127,6 +133,10 @@ impl Kind {
             Self::Unnamed
         } else if site.kind == SiteKind::Inline {
             Self::Inlined
+        } else if site.is_waiting(profile) {
+            Self::Waiting
+        } else if site.is_runnable(profile) {
+            Self::Runnable
         } else if site.is_kernel(profile) {
             Self::Kernel
         } else if site.is_jit(profile) {
@@ -144,6 +154,8 @@ impl Kind {
             Self::Inlined => "[i]",
             Self::Jit => "[j]",
             Self::Unnamed => "[?]",
+            Self::Waiting => "[w]",
+            Self::Runnable => "[r]",
         }
     }
 
@@ -155,6 +167,8 @@ impl Kind {
             Self::Inlined => "inlined",
             Self::Jit => "JIT",
             Self::Unnamed => "no name",
+            Self::Waiting => "waiting",
+            Self::Runnable => "waiting for a CPU",
         }
     }
 }
@@ -213,6 +227,8 @@ impl Theme {
             Kind::Inlined => self.colour(Color::Green, (0, 175, 135), (0, 115, 85)),
             Kind::Jit => self.colour(Color::Magenta, (204, 121, 167), (150, 50, 110)),
             Kind::Unnamed => self.colour(Color::DarkGray, (148, 148, 148), (98, 98, 98)),
+            Kind::Waiting => self.colour(Color::Blue, (175, 135, 255), (95, 0, 215)),
+            Kind::Runnable => self.colour(Color::Red, (255, 135, 135), (175, 0, 0)),
         }
     }
 
@@ -242,6 +258,8 @@ impl Theme {
             Kind::Inlined => (95, 215, 175),
             Kind::Jit => (215, 135, 175),
             Kind::Unnamed => (168, 168, 168),
+            Kind::Waiting => (175, 135, 255),
+            Kind::Runnable => (255, 175, 175),
         };
         let shade = |value: u16| {
             let percent = [100, 84, 92][(dso % 3) as usize];

@@ -116,13 +116,12 @@ pub(super) const WAIT: SortKey = SortKey(&Spec {
 fn wait_told(told: Identity) -> Option<String> {
     let number = u16::try_from(told[0]).ok()?;
     let [state, kind] = number.to_be_bytes();
-    let (state, kind) = (WaitState::from_code(state), WaitKind::from_code(kind));
-    Some(match (state, kind) {
-        _ if state.is_runnable() => format!("for a CPU: {}", state.text()),
-        (_, WaitKind::Unknown) => state.text().to_owned(),
-        (WaitState::Unknown, _) => kind.text().to_owned(),
-        _ => format!("blocked: {}", kind.text()),
-    })
+    let wait = Wait {
+        state: WaitState::from_code(state),
+        kind: WaitKind::from_code(kind),
+        ..Wait::default()
+    };
+    Some(wait.words())
 }
 
 /// The event.

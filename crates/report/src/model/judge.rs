@@ -3,7 +3,7 @@
 use super::select::{Filter, ModeFilter, Scope};
 use super::{Scene, Selection};
 use prof_abi::CpuMode;
-use prof_profile::{EventId, NameId, Profile, Sample, StackId, TaskId};
+use prof_profile::{DsoKind, EventId, NameId, Profile, Sample, StackId, TaskId};
 use regex::Regex;
 
 /// What becomes of samples with a stack.
@@ -67,7 +67,7 @@ impl<'a> Judge<'a> {
         if self.is_idle() {
             return Fate::Shown;
         }
-        let Some((_, location)) = self.profile.stacks.get(stack) else {
+        let Some((_, location)) = self.profile.stacks.get(self.code_of(stack)) else {
             return if self.scope.named_only {
                 Fate::Outside
             } else {
@@ -83,6 +83,20 @@ impl<'a> Judge<'a> {
             return self.whole_fate(stack);
         }
         fate
+    }
+
+    /// The stack without the state that stands on top of a wait: filters are for
+    /// code.
+    fn code_of(&self, stack: StackId) -> StackId {
+        let top = self.profile.stacks.get(stack);
+        let is_state = |place| {
+            let dso = self.profile.dso(self.profile.location(place).dso);
+            matches!(dso.kind, DsoKind::Waiting | DsoKind::Runnable)
+        };
+        match top {
+            Some((caller, place)) if is_state(place) => caller,
+            _ => stack,
+        }
     }
 
     /// What becomes of a stack whose leaf passes.

@@ -94,6 +94,16 @@ impl Site {
         )
     }
 
+    /// Whether it is no code, but what a thread waited for.
+    pub fn is_waiting(&self, profile: &Profile) -> bool {
+        profile.dso(self.dso).kind == DsoKind::Waiting
+    }
+
+    /// Whether it is no code, but that a thread only needed a CPU.
+    pub fn is_runnable(&self, profile: &Profile) -> bool {
+        profile.dso(self.dso).kind == DsoKind::Runnable
+    }
+
     /// Whether it is code made at run time.
     pub fn is_jit(&self, profile: &Profile) -> bool {
         profile.dso(self.dso).kind == DsoKind::Jit

@@ -19,16 +19,22 @@ pub enum Kind {
     Kernel,
     /// An address without a name.
     Unnamed,
+    /// What a thread waited for.
+    Waiting,
+    /// That a thread only needed a CPU.
+    Runnable,
 }
 
 impl Kind {
     /// All kinds with a word for a legend.
-    pub(crate) const LEGEND: [(Self, &'static str); 5] = [
+    pub(crate) const LEGEND: [(Self, &'static str); 7] = [
         (Self::User, "user"),
         (Self::Inline, "inlined"),
         (Self::Jit, "run-time code"),
         (Self::Kernel, "kernel"),
         (Self::Unnamed, "no name"),
+        (Self::Waiting, "waiting"),
+        (Self::Runnable, "for a CPU"),
     ];
 
     /// What a frame of a scene is.
@@ -36,6 +42,8 @@ impl Kind {
         let profile = scene.profile();
         match site.kind {
             SiteKind::Inline => Self::Inline,
+            _ if site.is_waiting(profile) => Self::Waiting,
+            _ if site.is_runnable(profile) => Self::Runnable,
             _ if site.is_kernel(profile) => Self::Kernel,
             _ if site.is_jit(profile) => Self::Jit,
             SiteKind::Function if site.function(profile).unnamed.is_some() => Self::Unnamed,
@@ -49,7 +57,7 @@ impl Kind {
             Self::Inline => "_[i]",
             Self::Jit => "_[j]",
             Self::Kernel => "_[k]",
-            Self::Task | Self::User | Self::Unnamed => "",
+            Self::Task | Self::User | Self::Unnamed | Self::Waiting | Self::Runnable => "",
         }
     }
 
@@ -63,6 +71,8 @@ impl Kind {
             Self::Jit => (150.0, 55.0, 52.0),
             Self::Kernel => (18.0, 88.0, 56.0),
             Self::Unnamed => (30.0, 8.0, 70.0),
+            Self::Waiting => (262.0, 60.0, 70.0),
+            Self::Runnable => (325.0, 70.0, 82.0),
         }
     }
 }

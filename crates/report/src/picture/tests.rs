@@ -2,7 +2,8 @@
 
 use super::folded::parse_frame;
 use super::*;
-use prof_profile::Profile;
+use crate::model::ModeFilter;
+use prof_profile::{Profile, Wait, WaitKind, WaitState};
 use prof_sketch::Sketch;
 use proptest::prelude::*;
 
@@ -54,6 +55,64 @@ fn folded_stacks_mark_kernel_and_inlined_frames() {
          app-7;work;main 20\n\
          app-7;work b;main 10\n\
          app-8;step_[i];work;main 5\n"
+    );
+}
+
+/// [`small`], whose first two samples are waits, with what for.
+fn with_states() -> Profile {
+    let mut profile = small(4).profile;
+    for (row, state, kind) in [
+        (0, WaitState::Blocked, WaitKind::Futex),
+        (1, WaitState::Preempted, WaitKind::Cpu),
+    ] {
+        let wait = Wait {
+            state,
+            kind,
+            ..Wait::default()
+        };
+        profile.samples.set_wait(row, wait);
+    }
+    profile.show_wait_states();
+    profile
+}
+
+#[test]
+fn states_of_waits_are_frames_in_their_own_colours() {
+    let profile = with_states();
+    assert_eq!(
+        text(folded, &profile, &PictureOptions::default()),
+        "app;main;work;for a CPU: preempted 20\n\
+         app;main;work;step_[i] 5\n\
+         app;main;work;step_[i];do_syscall_64_[k];blocked: futex 30\n\
+         app;main;work b 10\n"
+    );
+    let drawn = text(svg, &profile, &PictureOptions::default());
+    for words in ["\u{25a0}</tspan> waiting", "\u{25a0}</tspan> for a CPU"] {
+        assert!(drawn.contains(words), "{words}");
+    }
+    let mut colours = Vec::new();
+    for title in [
+        "blocked: futex (",
+        "for a CPU: preempted (",
+        "do_syscall_64",
+    ] {
+        let at = drawn.find(&format!("<title>{title}")).expect(title);
+        let fill = drawn[at..].split("fill=\"").nth(1).expect("a colour");
+        colours.push(fill.split('"').next());
+    }
+    assert!(colours[0] != colours[1] && colours[0] != colours[2] && colours[1] != colours[2]);
+    // Without waits there is nothing to say of them.
+    let drawn = text(svg, &small(4).profile, &PictureOptions::default());
+    assert!(!drawn.contains("</tspan> waiting"));
+}
+
+#[test]
+fn filters_are_for_the_code_below_a_state() {
+    let mut options = PictureOptions::default();
+    options.selection.filter.mode = Some(ModeFilter::Kernel);
+    assert_eq!(
+        text(folded, &with_states(), &options),
+        "app;main;work;step_[i];do_syscall_64_[k];blocked: futex 30\n"
     );
 }
 

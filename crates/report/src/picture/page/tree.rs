@@ -121,13 +121,15 @@ impl Show {
 }
 
 /// Kinds by number, and what they are called.
-const KINDS: [(Kind, &str); 6] = [
+const KINDS: [(Kind, &str); 8] = [
     (Kind::Task, "thread"),
     (Kind::User, "user"),
     (Kind::Inline, "inlined"),
     (Kind::Jit, "run-time code"),
     (Kind::Kernel, "kernel"),
     (Kind::Unnamed, "no name"),
+    (Kind::Waiting, "waiting"),
+    (Kind::Runnable, "for a CPU"),
 ];
 
 /// Equal pieces of the time in which samples were taken.
