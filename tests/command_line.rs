@@ -19,3 +19,23 @@ fn an_unknown_command_or_option_exits_2_and_is_named() {
         assert!(refused.stdout.is_empty());
     }
 }
+
+#[test]
+fn views_that_exclude_each_other_are_refused_by_name() {
+    let instead = [
+        "--missing",
+        "--locks",
+        "--wakers",
+        "--critical-path",
+        "--what-if=a=-1%",
+    ];
+    let other = ["--total-cycles", "--stats", "--tasks", "--mmaps"];
+    for view in instead.iter().chain(&other) {
+        for page in [&["--web"][..], &["--firefox"], &["--diff", "a", "b"]] {
+            let refused = prof(&[&["report", view], page].concat());
+            assert_eq!(refused.code, 2, "{view} {page:?}: {}", refused.stderr);
+            let is_told = refused.stderr.contains("cannot be used with");
+            assert!(is_told, "{view} {page:?}: {}", refused.stderr);
+        }
+    }
+}

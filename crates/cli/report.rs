@@ -89,11 +89,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "REGEX")]
     ignore_callees: Option<Regex>,
     /// Instead of the report: what names and lines are missing of each dso, why, and what helps
-    #[arg(long, conflicts_with_all = ["json", "csv", "html", "tui"])]
+    #[arg(long, conflicts_with_all = ["json", "csv", "html", "tui", "web", "firefox"])]
     missing: bool,
     /// Instead of the report: the locks that threads waited for, each with where it is, for how
     /// long and how often, at which stacks, and who ended that (of record --off-cpu, --wakers)
-    #[arg(long, conflicts_with_all = ["missing", "csv", "html", "tui"])]
+    #[arg(long, conflicts_with_all = ["missing", "csv", "html", "tui", "web", "firefox"])]
     locks: bool,
     #[command(flatten)]
     wakes: waiting::WakeArgs,
@@ -202,13 +202,13 @@ struct Columns {
     branch_stack: bool,
     /// Put the last branches into call chains, before the callers: where each went, where it came
     /// from and what is told of it; of loops one round, with the number of those left out
-    #[arg(long, conflicts_with_all = ["total_cycles", "mem_mode", "hierarchy", "json", "csv", "tui", "html"])]
+    #[arg(long, conflicts_with_all = ["total_cycles", "mem_mode", "hierarchy", "json", "csv", "tui", "html", "web", "firefox"])]
     branch_history: bool,
     /// Count samples, also where they have branch stacks
     #[arg(long)]
     no_branch_stack: bool,
     /// Show the blocks of code between branches by their cycles, instead of functions
-    #[arg(long, conflicts_with_all = ["hierarchy", "mem_mode", "no_branch_stack", "json", "csv", "tui", "html"])]
+    #[arg(long, conflicts_with_all = ["hierarchy", "mem_mode", "no_branch_stack", "json", "csv", "tui", "html", "web", "firefox"])]
     total_cycles: bool,
     /// Count memory accesses by their cost: each sample by its weight
     #[arg(long)]

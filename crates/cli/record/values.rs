@@ -152,7 +152,7 @@ pub(super) fn off_cpu(text: &str) -> Result<WaitOptions, String> {
             only: true,
             ..WaitOptions::default()
         }),
-        _ => Err("not only".to_owned()),
+        _ => Err("leave it out, or write --off-cpu=only".to_owned()),
     }
 }
 

@@ -20,7 +20,10 @@ pub(super) struct Form {
         long,
         num_args = 2,
         value_names = ["BEFORE", "AFTER"],
-        conflicts_with_all = ["stdio", "json", "csv", "html"]
+        conflicts_with_all = [
+            "stdio", "json", "csv", "html", "web", "firefox", "instead", "missing", "locks",
+            "wakers", "critical_path", "what_if", "total_cycles"
+        ]
     )]
     pub(super) diff: Vec<PathBuf>,
     /// Write JSON: events, trust, rows, call tree
@@ -52,13 +55,13 @@ pub(super) struct Form {
     #[arg(short = 'I', long)]
     pub(super) show_info: bool,
     /// Show only how many records there are of each type
-    #[arg(long, group = "instead", conflicts_with_all = ["json", "csv"])]
+    #[arg(long, group = "instead", conflicts_with_all = ["json", "csv", "web", "firefox"])]
     pub(super) stats: bool,
     /// Show only the threads, as a tree
-    #[arg(long, group = "instead", conflicts_with_all = ["json", "csv"])]
+    #[arg(long, group = "instead", conflicts_with_all = ["json", "csv", "web", "firefox"])]
     pub(super) tasks: bool,
     /// Show only the threads and what they had mapped in the end
-    #[arg(long, group = "instead", conflicts_with_all = ["json", "csv"])]
+    #[arg(long, group = "instead", conflicts_with_all = ["json", "csv", "web", "firefox"])]
     pub(super) mmaps: bool,
     /// Tell paths of dsos, and of each symbol the address where it was first
     /// seen and the file its name is from: d the mapped one, b a debug file,

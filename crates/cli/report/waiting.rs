@@ -12,15 +12,15 @@ use std::io::{self, BufWriter, Write};
 pub(super) struct WakeArgs {
     /// Instead of the report: waits by who ended them and at which stack, and what those threads
     /// had waited for in turn (of record --off-cpu --wakers)
-    #[arg(long, conflicts_with_all = ["locks", "missing", "csv", "html", "tui"])]
+    #[arg(long, conflicts_with_all = ["locks", "missing", "csv", "html", "tui", "web", "firefox"])]
     wakers: bool,
     /// Instead of the report: the chain of running and waiting that set the elapsed time, by thread
     /// and function (of record --off-cpu --wakers)
-    #[arg(long, conflicts_with_all = ["wakers", "locks", "missing", "csv", "html", "tui"])]
+    #[arg(long, conflicts_with_all = ["wakers", "locks", "missing", "csv", "html", "tui", "web", "firefox"])]
     critical_path: bool,
     /// The same, and what the elapsed time would be if a function took so much less or more, with
     /// all that it calls; parse*=-20% for all that begin so
-    #[arg(long, value_name = "FUNCTION=-N%", value_parser = change, conflicts_with_all = ["wakers", "locks", "missing", "csv", "html", "tui"])]
+    #[arg(long, value_name = "FUNCTION=-N%", value_parser = change, conflicts_with_all = ["wakers", "locks", "missing", "csv", "html", "tui", "web", "firefox"])]
     what_if: Option<Change>,
 }
 
@@ -48,7 +48,7 @@ fn change(text: &str) -> Result<Change, String> {
 
 /// Writes what wakes tell.
 pub(super) fn wakes(args: &Args, profile: &Profile, outcome: Outcome) -> anyhow::Result<Outcome> {
-    needs_waits(profile, "this view")?;
+    needs_waits(profile, "this view", "--off-cpu --wakers")?;
     if profile.wakes.is_empty() {
         return Err(usage(
             "who ended waits was not recorded; that takes root, since other users do not see the \
@@ -86,7 +86,7 @@ pub(super) fn wakes(args: &Args, profile: &Profile, outcome: Outcome) -> anyhow:
 
 /// Writes the locks that threads waited for.
 pub(super) fn locks(args: &Args, profile: &Profile, outcome: Outcome) -> anyhow::Result<Outcome> {
-    needs_waits(profile, "--locks")?;
+    needs_waits(profile, "--locks", "--off-cpu")?;
     let locks = waiting::locks(profile);
     shown(outcome, |out| match args.form.format() {
         Format::Json => text::write_locks_json(profile, &locks, out),
@@ -95,12 +95,12 @@ pub(super) fn locks(args: &Args, profile: &Profile, outcome: Outcome) -> anyhow:
 }
 
 /// Refuses what only waits tell where there are none.
-fn needs_waits(profile: &Profile, option: &str) -> anyhow::Result<()> {
+fn needs_waits(profile: &Profile, view: &str, options: &str) -> anyhow::Result<()> {
     if profile.samples.has_waits() {
         return Ok(());
     }
     Err(usage(format!(
-        "{option} tells of waits, of which the recording has none\n  try: prof record --off-cpu ./app"
+        "{view} tells of waits, of which the recording has none\n  try: prof record {options} ./app"
     )))
 }
 

@@ -35,7 +35,9 @@ pub fn text(
     write_table(comparison, &shown, columns, out)?;
     let hidden = comparison.rows.len() - shown.len();
     if hidden > 0 {
-        writeln!(out, "# {hidden} rows below {least} % are not shown")?;
+        let rows = if hidden == 1 { "row" } else { "rows" };
+        let are = if hidden == 1 { "is" } else { "are" };
+        writeln!(out, "# {hidden} {rows} below {least} % {are} not shown")?;
     }
     Ok(())
 }
