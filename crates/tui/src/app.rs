@@ -261,7 +261,7 @@ impl App {
     fn wheel(&mut self, rows: isize) {
         match &mut self.shared.overlay {
             Some(overlay) => overlay.wheel(rows),
-            None => self.tabs.shown_mut().wheel(&mut self.shared, rows),
+            None => self.tabs.wheel(&mut self.shared, rows),
         }
     }
 

@@ -3,13 +3,14 @@
 //! the function is with what it calls, and how much would decide.
 
 use super::hotspots::name_of;
-use super::rows;
+use super::rows::{self, Clicked};
 use super::{About, Fresh, NO_TURNING, Subject, Tab};
 use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask, Found, Seen};
 use crate::outline::{Forest, Outline};
 use crate::paint::{Pen, style_row};
+use crate::scroll::Scroll;
 use crate::shared::{Selected, Shared};
 use crate::theme::Kind;
 use prof_report::model::{Changed, ChangedFunction, Changes as Between};
@@ -211,22 +212,21 @@ impl Tab for Changes {
 
     fn click(&mut self, shared: &mut Shared, at: Position) {
         let area = shared.body(self);
-        let headings = u16::from(shared.switches.headings);
-        if at.y < headings {
-            let by = Order::at(at.x);
-            self.reversed = by == self.order && !self.reversed;
-            self.order = by;
-            return self.resort(shared);
-        }
-        let height = shared.body_rows(self);
-        if rows::click(&mut self.outline, area, height, (at.x, at.y - headings)) {
-            self.act(shared, Action::Toggle);
+        let body = (area, shared.body_rows(self));
+        match rows::click_table(&mut self.outline, shared, body, at) {
+            Clicked::Headings => {
+                let by = Order::at(at.x);
+                self.reversed = by == self.order && !self.reversed;
+                self.order = by;
+                self.resort(shared);
+            }
+            Clicked::Fold => self.act(shared, Action::Toggle),
+            Clicked::Row => {}
         }
     }
 
-    fn wheel(&mut self, shared: &mut Shared, rows: isize) {
-        let height = shared.body_rows(self);
-        self.outline.scroll.wheel(rows, height);
+    fn scroll(&mut self) -> Option<&mut Scroll> {
+        Some(&mut self.outline.scroll)
     }
 
     fn find(&mut self, _shared: &mut Shared, found: &Found, forwards: bool) -> bool {

@@ -190,9 +190,8 @@ impl Tab for Code {
         }
     }
 
-    fn wheel(&mut self, shared: &mut Shared, rows: isize) {
-        let height = shared.body_rows(self);
-        self.scroll.wheel(rows, height);
+    fn scroll(&mut self) -> Option<&mut Scroll> {
+        Some(&mut self.scroll)
     }
 
     /// The next row whose text matches.

@@ -1,12 +1,13 @@
 //! Functions by weight; their callers fold in place, as in perf.
 
-use super::rows::{self, Column, FrameRow, Rank, draw_headings, draw_outline};
+use super::rows::{self, Clicked, Column, FrameRow, Rank, draw_headings, draw_outline};
 use super::{About, Fresh, NO_TURNING, Subject, Tab};
 use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask, Found, Grown, Hot, Seen};
 use crate::memory::{Folds, Name};
 use crate::outline::{Forest, Outline, OutlineRow};
+use crate::scroll::Scroll;
 use crate::shared::{Selected, Shared};
 use prof_report::model::SiteId;
 use ratatui::buffer::Buffer;
@@ -282,22 +283,21 @@ impl Tab for Hotspots {
 
     fn click(&mut self, shared: &mut Shared, at: Position) {
         let area = shared.body(self);
-        let headings = u16::from(shared.switches.headings);
-        if at.y < headings {
-            let by = Column::at(area, at.x);
-            self.reversed = by == self.order && !self.reversed;
-            self.order = by;
-            return self.resort(shared);
-        }
-        let height = shared.body_rows(self);
-        if rows::click(&mut self.outline, area, height, (at.x, at.y - headings)) {
-            self.act(shared, Action::Toggle);
+        let body = (area, shared.body_rows(self));
+        match rows::click_table(&mut self.outline, shared, body, at) {
+            Clicked::Headings => {
+                let by = Column::at(area, at.x);
+                self.reversed = by == self.order && !self.reversed;
+                self.order = by;
+                self.resort(shared);
+            }
+            Clicked::Fold => self.act(shared, Action::Toggle),
+            Clicked::Row => {}
         }
     }
 
-    fn wheel(&mut self, shared: &mut Shared, rows: isize) {
-        let height = shared.body_rows(self);
-        self.outline.scroll.wheel(rows, height);
+    fn scroll(&mut self) -> Option<&mut Scroll> {
+        Some(&mut self.outline.scroll)
     }
 
     fn find(&mut self, shared: &mut Shared, found: &Found, forwards: bool) -> bool {

@@ -19,6 +19,7 @@ use super::action::Action;
 use super::bindings::KeyScope;
 use super::data::{Answer, Found, GrownTree, Seen};
 use super::filters::Remap;
+use super::scroll::Scroll;
 use super::shared::{Selected, Shared};
 use prof_profile::FunctionId;
 use ratatui::buffer::Buffer;
@@ -148,8 +149,13 @@ pub(super) trait Tab {
     /// The button was let go.
     fn drop_at(&mut self, _shared: &mut Shared) {}
 
-    /// The wheel moved by so many rows.
-    fn wheel(&mut self, shared: &mut Shared, rows: isize);
+    /// The list that the wheel moves, if that is all it does.
+    fn scroll(&mut self) -> Option<&mut Scroll> {
+        None
+    }
+
+    /// The wheel moved by so many rows where there is no such list.
+    fn wheel(&mut self, _shared: &mut Shared, _rows: isize) {}
 
     /// Moves the cursor to a match; whether there is another one.
     fn find(&mut self, _shared: &mut Shared, _found: &Found, _forwards: bool) -> bool {
@@ -198,6 +204,16 @@ impl Tabs {
 
     pub(super) fn shown_mut(&mut self) -> &mut dyn Tab {
         &mut *self.list[self.at]
+    }
+
+    /// The wheel moved by so many rows over the one that is shown.
+    pub(super) fn wheel(&mut self, shared: &mut Shared, rows: isize) {
+        let tab = self.shown_mut();
+        let height = shared.body_rows(tab);
+        match tab.scroll() {
+            Some(scroll) => scroll.wheel(rows, height),
+            None => tab.wheel(shared, rows),
+        }
     }
 
     /// Where the one that is shown stands.

@@ -8,7 +8,7 @@ use crate::shared::Shared;
 use crate::theme::Kind;
 use prof_report::model::{GrowId, SiteId, Weight};
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 
 /// Columns of a share.
 const SHARE: usize = 8;
@@ -321,6 +321,33 @@ fn settle(
     let opened = change(outline);
     outline.scroll.settle(height);
     opened
+}
+
+/// What a click on a table is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Clicked {
+    Headings,
+    /// A row that it opens or closes.
+    Fold,
+    Row,
+}
+
+/// A click on a table with this area and so many rows below its headings: puts
+/// the cursor on the row that it is on.
+pub(super) fn click_table(
+    outline: &mut Outline,
+    shared: &Shared,
+    (area, height): (Rect, usize),
+    at: Position,
+) -> Clicked {
+    let Some(line) = at.y.checked_sub(u16::from(shared.switches.headings)) else {
+        return Clicked::Headings;
+    };
+    if click(outline, area, height, (at.x, line)) {
+        Clicked::Fold
+    } else {
+        Clicked::Row
+    }
 }
 
 /// A click on row `line` of the rows shown, at a column of `area`: puts the

@@ -186,9 +186,8 @@ impl Tab for Threads {
         }
     }
 
-    fn wheel(&mut self, shared: &mut Shared, rows: isize) {
-        let height = shared.body_rows(self);
-        self.scroll.wheel(rows, height);
+    fn scroll(&mut self) -> Option<&mut Scroll> {
+        Some(&mut self.scroll)
     }
 
     fn written_rows(&self) -> Option<usize> {

@@ -1,12 +1,13 @@
 //! The call tree, from the roots down or from the callees up.
 
-use super::rows::{self, FrameRow, Rank, draw_headings, draw_outline};
+use super::rows::{self, Clicked, FrameRow, Rank, draw_headings, draw_outline};
 use super::{About, Fresh, NO_ORDER, NO_REVERSE, Subject, Tab};
 use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Found, Grown, Seen, TopDown};
 use crate::memory::{Folds, Name};
 use crate::outline::{Forest, Opened, Outline, OutlineRow};
+use crate::scroll::Scroll;
 use crate::shared::{Selected, Shared};
 use prof_report::model::{NodeId, SiteId};
 use ratatui::buffer::Buffer;
@@ -103,23 +104,17 @@ impl Tab for TreeView {
 
     fn click(&mut self, shared: &mut Shared, at: Position) {
         let area = shared.body(self);
-        let Some(row) = at.y.checked_sub(u16::from(shared.switches.headings)) else {
-            return;
-        };
-        let height = shared.body_rows(self);
+        let body = (area, shared.body_rows(self));
         let Some(outline) = self.outline_mut() else {
             return;
         };
-        if rows::click(outline, area, height, (at.x, row)) {
+        if rows::click_table(outline, shared, body, at) == Clicked::Fold {
             self.act(shared, Action::Toggle);
         }
     }
 
-    fn wheel(&mut self, shared: &mut Shared, rows: isize) {
-        let height = shared.body_rows(self);
-        if let Some(outline) = self.outline_mut() {
-            outline.scroll.wheel(rows, height);
-        }
+    fn scroll(&mut self) -> Option<&mut Scroll> {
+        self.outline_mut().map(|outline| &mut outline.scroll)
     }
 
     /// The next match in the tree, also where it is closed; from the callees
