@@ -169,3 +169,18 @@ fn a_picture_of_another_format_is_refused_before_anything_runs() {
         assert!(!Path::new(mark).exists() && !Path::new(name).exists());
     }
 }
+
+#[test]
+fn what_the_command_prints_is_no_part_of_a_stream() {
+    let script = "for i in 1 2 3; do echo printed by it; done";
+    let run = prof(&["record", "-q", "-o", "-", "sh", "-c", script]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let printed = run.stderr.matches("printed by it\n").count();
+    assert_eq!(printed, 3, "{}", run.stderr);
+    let path = fresh("printed.data");
+    std::fs::write(&path, &run.stdout).expect("written");
+    let dump = prof(&["dump", "-i", path.to_str().expect("a path of ours")]);
+    let dump = dump.succeeded("prof dump");
+    assert_eq!(dump.stderr, "", "damage");
+    assert!(dump.text().contains("COMM"), "{}", dump.text());
+}

@@ -59,7 +59,7 @@ pub(crate) struct Args {
     /// pointers), dwarf[,BYTES] (stack dumps, unwound when read), lbr.
     #[arg(long, value_name = "MODE", value_parser = values::stacks)]
     call_graph: Option<Stacks>,
-    /// The file, or - for a stream to standard output.
+    /// The file, or - for a stream to standard output, with the command's own to standard error.
     #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
     output: PathBuf,
     /// Processes to attach to, with all their threads.

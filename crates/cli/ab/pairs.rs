@@ -455,6 +455,7 @@ impl Side {
             directory: args.dir.get(which).cloned(),
             variables: variables(args, which)?,
             is_silent: !args.show_output,
+            has_no_output: false,
         };
         Ok(Self {
             name: NAMES[which],

@@ -7,7 +7,7 @@ use crate::consumer::Consume;
 use crate::control::{CommandUsed, Control, EndedBy};
 use crate::error::{OutputError, RecordError, system};
 use crate::options::Options;
-use crate::output::Opened;
+use crate::output::{Destination, Opened};
 use crate::recording::{Ran, Recording, Way, command_of};
 use crate::setup;
 use crate::summary::Summary;
@@ -166,7 +166,10 @@ fn launch(options: &Options, control: &Control) -> Result<Option<Launched>, Reco
     };
     setup::look_up(&sought).map_err(|error| wrong(ExecError::Exec(error)))?;
     let user = options.user.as_ref();
-    Launched::fork_as(command, control.changed(), user, &options.around)
+    let mut around = options.around.clone();
+    // What the command prints would stand between the records.
+    around.has_no_output |= options.destination == Destination::Stdout;
+    Launched::fork_as(command, control.changed(), user, &around)
         .map(Some)
         .map_err(wrong)
 }

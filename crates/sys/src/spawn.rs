@@ -75,6 +75,9 @@ pub struct Surroundings {
     /// Its input is empty, and what it writes to its standard output and error
     /// is thrown away.
     pub is_silent: bool,
+    /// What it writes to its standard output goes to standard error, since
+    /// the output is for something of ours.
+    pub has_no_output: bool,
 }
 
 impl Surroundings {
@@ -184,6 +187,7 @@ impl Launched {
             variables: variables.as_deref(),
             directory: directory.as_deref(),
             is_silent: around.is_silent,
+            has_no_output: around.has_no_output,
         };
         // SAFETY: the child runs only `Plan::run`, which makes system calls
         // that are async-signal-safe, allocates nothing, takes no lock, and
@@ -265,6 +269,7 @@ struct Plan<'a> {
     variables: Option<&'a [*const libc::c_char]>,
     directory: Option<&'a CStr>,
     is_silent: bool,
+    has_no_output: bool,
 }
 
 impl Plan<'_> {
@@ -310,6 +315,9 @@ impl Plan<'_> {
                 if nothing < 0 || (0..3).any(|standard| libc::dup2(nothing, standard) < 0) {
                     return false;
                 }
+            }
+            if self.has_no_output && libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) < 0 {
+                return false;
             }
             if self.user.is_some_and(|user| !become_user(user)) {
                 return false;
@@ -442,6 +450,7 @@ mod tests {
             directory: Some(directory.path().to_owned()),
             variables: vec![("PROF_SIDE".into(), "new".into())],
             is_silent: true,
+            has_no_output: false,
         };
         let launched = Launched::fork_as(&arguments, SignalSet::of(&[]), None, &around);
         let mut launched = launched.expect("fork");
