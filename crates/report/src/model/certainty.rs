@@ -138,26 +138,60 @@ impl Members {
 /// and the depth of their stacks.
 pub(crate) fn shares_of_paths(scene: &Scene<'_>) -> (Vec<Share>, f64) {
     let (trace, cells) = Trace::new(scene, &Split::of(&[], 1), true);
-    let (parents, _) = scene.paths();
-    let paths = |cell: &Cell| {
-        let mut paths = Vec::new();
-        let mut next = scene.path_of(cell.stack);
-        while let Some(path) = next.filter(|path| *path != NodeId::ROOT) {
-            paths.push(path.0);
-            next = parents.get(path.0 as usize).copied();
-            // Hostile or not, a path is no longer than there are paths.
-            if paths.len() > parents.len() {
-                break;
-            }
-        }
-        Members {
-            own: Vec::new(),
-            total: paths,
-        }
+    let members = |cell: &Cell| Members {
+        own: Vec::new(),
+        total: paths_through(scene, cell),
     };
-    let members: Vec<Members> = cells.iter().map(paths).collect();
+    let members: Vec<Members> = cells.iter().map(members).collect();
+    let (parents, _) = scene.paths();
     let shares = trace.shares(parents.len(), &members, |of| of.total.as_slice());
     (shares, trace.order.total())
+}
+
+/// How sure the shares of `count` groups of frames are, of all that is shown.
+/// `groups` has by site the number of its group, or a larger one for none.
+/// Takes time in proportion to the samples and the depth of their stacks.
+pub(crate) fn shares_of_groups(scene: &Scene<'_>, groups: &[u32], count: usize) -> Vec<Sure> {
+    let (trace, cells) = Trace::new(scene, &Split::of(&[], 1), true);
+    let (_, sites) = scene.paths();
+    let group = |path: &u32| -> Option<u32> {
+        let site = sites.get(*path as usize)?;
+        let group = groups.get(site.0 as usize).copied()?;
+        ((group as usize) < count).then_some(group)
+    };
+    let members = |cell: &Cell| {
+        let paths = paths_through(scene, cell);
+        let mut total: Vec<u32> = paths.iter().filter_map(group).collect();
+        total.sort_unstable();
+        total.dedup();
+        Members {
+            own: paths.first().and_then(group).into_iter().collect(),
+            total,
+        }
+    };
+    let members: Vec<Members> = cells.iter().map(members).collect();
+    let (own, total) = rayon::join(
+        || trace.shares(count, &members, |of| of.own.as_slice()),
+        || trace.shares(count, &members, |of| of.total.as_slice()),
+    );
+    let both = own.into_iter().zip(total);
+    both.map(|(own, total)| Sure { own, total }).collect()
+}
+
+/// The paths that the stack of a cell goes through, innermost first.
+fn paths_through(scene: &Scene<'_>, cell: &Cell) -> Vec<u32> {
+    let (parents, _) = scene.paths();
+    let mut paths = Vec::new();
+    let mut next = scene.path_of(cell.stack);
+    while let Some(path) = next.filter(|path| *path != NodeId::ROOT) {
+        paths.push(path.0);
+        next = parents.get(path.0 as usize).copied();
+        // Hostile or not, a path is no longer than there are paths.
+        if paths.len() > parents.len() {
+            break;
+        }
+    }
+    paths
 }
 
 impl Trace {

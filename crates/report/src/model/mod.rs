@@ -31,8 +31,8 @@ mod tree;
 
 pub use apart::{Apart, FrameLook, InlineRows};
 pub(crate) use apart::{By, Identity, Samples, UNKNOWN};
-pub(crate) use certainty::shares_of_paths;
 pub use certainty::{Certainty, Sure};
+pub(crate) use certainty::{shares_of_groups, shares_of_paths};
 pub use changes::{Changed, ChangedFunction, Changes, Judging};
 pub(crate) use changes::{changed, figures};
 pub(crate) use first_places::first_places;

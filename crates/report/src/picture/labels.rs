@@ -48,7 +48,7 @@ fn table(forms: &BTreeMap<&str, Vec<String>>) -> String {
 
 /// A string of a script. What could end it, the script, or the section of the
 /// picture that holds the script is written by number.
-fn push_string(text: &str, out: &mut String) {
+pub(super) fn push_string(text: &str, out: &mut String) {
     out.push('"');
     for sign in text.chars() {
         let is_plain = sign.is_ascii_alphanumeric() || " _:.,*(){}#$@!'/-+=~|^%;?".contains(sign);

@@ -7,6 +7,7 @@
 mod diff;
 mod folded;
 mod head;
+mod intervals;
 mod labels;
 mod name;
 mod page;

@@ -1,7 +1,7 @@
 //! Flame graphs as SVG, drawn by `inferno`.
 
 use super::folded::{FoldedLine, Folder, Frames, check};
-use super::{Kind, PictureError, PictureOptions, Scheme, head, labels};
+use super::{Kind, PictureError, PictureOptions, Scheme, head, intervals, labels};
 use crate::escape;
 use crate::model::{Scene, SiteId};
 use crate::trust;
@@ -43,7 +43,9 @@ fn draw(profile: &Profile, options: &PictureOptions) -> Result<String, PictureEr
         lines.push((stack.to_owned(), weight.period));
         Ok(())
     })?;
-    let names = names(&scene, &folder.used);
+    let frames = Frames::new(&scene);
+    let name_of = |site| title_name(&frames, site);
+    let names = names(&folder.used, &name_of);
     let scale = Scale::of(lines.iter().map(|(_, period)| *period));
     let lines: Vec<String> = lines
         .into_iter()
@@ -64,6 +66,7 @@ fn draw(profile: &Profile, options: &PictureOptions) -> Result<String, PictureEr
     let drawn = shown(&drawn);
     let drawn = drawn.replacen(SCRIPT_END, &format!("{ADDED}{SCRIPT_END}"), 1);
     let drawn = head::written(&drawn, profile, options, (&kinds, hidden));
+    let drawn = intervals::told(&drawn, &scene, &names, &name_of);
     let drawn = labels::shortened(&drawn, names.iter().map(String::as_str));
     Ok(with_description(&drawn, profile))
 }
@@ -140,16 +143,18 @@ fn shown(text: &str) -> String {
     text.replace("\\u{3b}", ";")
 }
 
-/// The name of each frame that is drawn, as its title has it.
-fn names(scene: &Scene<'_>, used: &[bool]) -> Vec<String> {
-    let frames = Frames::new(scene);
+/// The name of each frame that is drawn.
+fn names(used: &[bool], name_of: &dyn Fn(SiteId) -> String) -> Vec<String> {
     let used = used.iter().enumerate().filter(|(_, used)| **used);
-    let texts = used.map(|(index, _)| {
-        let drawn = frames.drawn(SiteId(index as u32));
-        let end = drawn.text.len().saturating_sub(drawn.kind.mark().len());
-        shown(drawn.text.get(..end).unwrap_or_default())
-    });
-    texts.collect()
+    used.map(|(index, _)| name_of(SiteId(index as u32)))
+        .collect()
+}
+
+/// The name of a frame as its title has it.
+fn title_name(frames: &Frames<'_>, site: SiteId) -> String {
+    let drawn = frames.drawn(site);
+    let end = drawn.text.len().saturating_sub(drawn.kind.mark().len());
+    shown(drawn.text.get(..end).unwrap_or_default())
 }
 
 /// The colour of each frame that is drawn, by its text, and their kinds.

@@ -128,6 +128,7 @@ fn labels_are_short_where_there_is_no_room_and_titles_whole() {
     // It is made for both places where inferno's script labels a frame.
     assert_eq!(drawn.matches("label_of(e, w)").count(), 3);
     assert!(drawn.contains("<title>a::b::Type::run ("), "{drawn}");
+    assert!(drawn.contains("var intervals = new Map([\n["), "{drawn}");
 }
 
 #[test]

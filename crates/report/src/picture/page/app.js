@@ -323,6 +323,9 @@ class Page {
         if (source === this.tree_source) {
             lines.push(`${share(profile.own[box.node], whole)} itself: ${weight(profile.own[box.node], unit)}`);
         }
+        if (profile.interval(frame, "own") !== "") {
+            lines.push(`function's 95 % interval: ${profile.interval(frame, "own")} itself, ${profile.interval(frame, "total")} in all`);
+        }
         if (source.total(zoomed) < whole && !box.is_around) {
             lines.push(`${share(total, source.total(zoomed))} of what is zoomed`);
         }

@@ -43,6 +43,10 @@ class Profile {
         this.names = columns.names();
         this.module = columns.numbers("frame_module", new Uint32Array(frames));
         this.kind = columns.numbers("frame_kind", new Uint8Array(frames));
+        this.intervals = new Map(["own", "total"].map((which) => [which, {
+            low: columns.numbers(`frame_${which}_low`, new Uint16Array(frames)),
+            range: columns.numbers(`frame_${which}_range`, new Uint16Array(frames)),
+        }]));
         this.read_nodes(columns, nodes);
         this.read_samples(columns, samples);
         this.filter = { thread: "", module: "", kinds: new Set(header.kinds.keys()), time: null };
@@ -180,6 +184,22 @@ class Profile {
             }
         }
         return { own, total, count };
+    }
+
+    /** Whether all samples pass the filter. */
+    is_whole() {
+        const { thread, module, kinds, time } = this.filter;
+        return thread === "" && module === "" && time === null && kinds.size === this.header.kinds.length;
+    }
+
+    /** Where sampling the same run again would find a function's share
+     * ("own", "total"); nothing of a part of the samples is known. */
+    interval(frame, which) {
+        if (frame < 0 || this.kind[frame] === 0 || !this.is_whole()) {
+            return "";
+        }
+        const { low, range } = this.intervals.get(which);
+        return `${(low[frame] / 10).toFixed(1)}-${((low[frame] + range[frame]) / 10).toFixed(1)} %`;
     }
 
     /** Which frames a pattern finds. */

@@ -143,6 +143,27 @@ fn a_page_holds_every_stack_with_its_weight() {
 }
 
 #[test]
+fn intervals_of_functions_hold_their_shares() {
+    let data = Data::of(&page(&driven().profile, &PictureOptions::default()));
+    let between = |which: &str, name: &str| {
+        let at = data.names().iter().position(|known| known == name).unwrap();
+        let low = data.numbers(&format!("frame_{which}_low"))[at];
+        (low, low + data.numbers(&format!("frame_{which}_range"))[at])
+    };
+    for (which, name, share) in [
+        ("own", "main", 0),
+        ("total", "main", 600),
+        ("own", "do_work", 400),
+        ("total", "do_work", 400),
+    ] {
+        let (low, high) = between(which, name);
+        assert!(low <= share && share < high, "{name}: {low} to {high}");
+        assert!(low > 0 || share == 0, "{name}: {low}");
+        assert!(high < 1000, "{name}: {high}");
+    }
+}
+
+#[test]
 fn roots_filters_and_looks_are_those_asked_for() {
     let sketch = small(1_000_000);
     let mut options = PictureOptions {

@@ -1,11 +1,12 @@
 //! What the page shows, in columns: frames, the call tree, rows of samples.
 
 use super::columns::{Column, Columns};
-use crate::model::{NodeId, Scene, SiteId};
+use crate::model::{NodeId, Scene, SiteId, Sure, shares_of_groups};
 use crate::picture::folded::{LONGEST_NAME, module_of, root_of};
 use crate::picture::{Kind, PictureOptions, Roots, Scheme};
 use crate::{harmless_json, trust};
 use prof_profile::TaskId;
+use prof_statistics::Share;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::io;
@@ -30,6 +31,7 @@ pub(super) fn packed(
     let (rows, slices) = rows(&samples, &order.number, slices);
     let mut columns = Columns::default();
     grove.frames.write(&order.frames, &mut columns)?;
+    grove.write_intervals(&order.frames, &mut columns);
     grove.write_nodes(&order, &mut columns);
     write_rows(&rows, &mut columns);
     let header = Header {
@@ -443,6 +445,30 @@ impl<'a> Grove<'a> {
             rank,
             nodes,
             number,
+        }
+    }
+
+    /// Writes how sure the shares of frames in this order are.
+    fn write_intervals(&self, order: &[u32], columns: &mut Columns) {
+        let sure = shares_of_groups(self.scene, &self.of_site, self.frames.list.len());
+        let shares: [fn(&Sure) -> Share; 2] = [|sure| sure.own, |sure| sure.total];
+        let names = [
+            ["frame_own_low", "frame_own_range"],
+            ["frame_total_low", "frame_total_range"],
+        ];
+        for (names, share) in names.into_iter().zip(shares) {
+            let ends = order
+                .iter()
+                .filter_map(|&id| sure.get(id as usize))
+                .map(|sure| {
+                    let interval = share(sure).interval(0.95).scaled(1000.0);
+                    (interval.low.round() as u64, interval.high.round() as u64)
+                });
+            let ends: Vec<(u64, u64)> = ends.collect();
+            let [low, range] = names;
+            columns.numbers(low, ends.iter().map(|(low, _)| *low));
+            let ranges = ends.iter().map(|(low, high)| high.saturating_sub(*low));
+            columns.numbers(range, ranges);
         }
     }
 

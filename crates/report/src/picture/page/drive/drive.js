@@ -76,7 +76,7 @@ const steps = {
         const [x, y] = await box_of(page, "parse");
         await page.mouse("mouseMoved", x, y, { button: "none" });
         await page.until("!document.getElementById('tip').hidden");
-        assert.match(await text(page, "tip"), /^parseapp, user40\.00 % of all: 40 events, 2 samples20\.00 % itself/);
+        assert.match(await text(page, "tip"), /^parseapp, user40\.00 % of all: 40 events, 2 samples20\.00 % itself: 20 eventsfunction's 95 % interval: \d+\.\d-\d+\.\d % itself, \d+\.\d-\d+\.\d % in all$/);
         await page.mouse("mouseMoved", x, 2, { button: "none" });
         await page.until("document.getElementById('tip').hidden");
     },
@@ -130,6 +130,15 @@ const steps = {
         await page.until("document.querySelector('#functions .row .name')");
         assert.strictEqual(await first(), "do_work");
         assert.strictEqual(await page.eval("document.querySelector('.head .own').ariaSort"), "descending");
+        const intervals = () => page.eval("[...document.querySelectorAll('#functions .row:first-child .interval')].map((cell) => cell.textContent)");
+        for (const interval of await intervals()) {
+            const [low, high] = interval.match(/^(\d+\.\d)-(\d+\.\d) %$/).slice(1).map(Number);
+            assert(low < 40 && high > 40, interval);
+        }
+        await choose(page, "thread", "worker 9");
+        await page.until("profile_page.profile.total[0] === 20 && document.querySelector('#functions .interval').textContent === ''");
+        await choose(page, "thread", "all");
+        await page.until("profile_page.profile.total[0] === 100 && document.querySelector('#functions .interval').textContent !== ''");
         await press(page, "#table .head .total button");
         assert.strictEqual(await first(), "main");
         await press(page, "#table .head .name button");
@@ -263,7 +272,7 @@ const svg_steps = {
         await page.key("ArrowUp");
         await page.key("ArrowUp");
         await page.key("ArrowUp");
-        assert.match(await details(page), /^Function: parse \(40 /);
+        assert.match(await details(page), /^Function: parse \(40 .*; function's 95 %: self \d+\.\d-\d+\.\d%, total \d+\.\d-\d+\.\d%\)$/);
         await page.key("ArrowLeft");
         assert.match(await details(page), /^Function: do_syscall_64 \(/);
         await page.key("ArrowRight");
@@ -283,6 +292,8 @@ const svg_steps = {
         await page.eval("unzoom()");
         await page.eval("search('[')");
         assert.strictEqual(await page.eval("matchedtxt.textContent"), "Not a regular expression: [");
+        await page.eval("search('self|events')");
+        assert.match(await page.eval("matchedtxt.textContent"), /^No match/);
         await page.eval("search('^parse')");
         assert.strictEqual(await page.eval("matchedtxt.textContent"), "Matched: 40.0%");
     },
