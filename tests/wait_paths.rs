@@ -3,7 +3,11 @@
 
 use crate::oracle::{Finished, compiled, may_record_all, prof, prof_command, scratch};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
 
 /// Records one shape; tells of the file and how long the program took, ns.
 fn recorded(name: &str, shape: &str) -> Option<(PathBuf, u64)> {
@@ -176,4 +180,53 @@ fn a_path_without_wakes_is_refused_with_what_helps() {
     );
     assert!(!waits.is_empty());
     assert_eq!(script("cpu").code, 2);
+}
+
+/// Records one shape; tells of the file and of the recorder's threads.
+fn recorded_by(name: &str, shape: &str) -> Option<(PathBuf, BTreeSet<String>)> {
+    let flags = ["-O2", "-g", "-pthread", "-fno-optimize-sibling-calls"];
+    let program = compiled(name, "pipelines.c", &flags)?;
+    let file = scratch().join(format!("{name}.data"));
+    let mut recorder = prof_command()
+        .args(["record", "-q", "--off-cpu", "--wakers", "-o"])
+        .arg(&file)
+        .args([program.as_os_str(), shape.as_ref()])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("prof starts");
+    let tasks = PathBuf::from(format!("/proc/{}/task", recorder.id()));
+    let mut threads = BTreeSet::from([recorder.id().to_string()]);
+    let ended = loop {
+        let names = tasks.read_dir().into_iter().flatten().flatten();
+        threads.extend(names.map(|task| task.file_name().to_string_lossy().into_owned()));
+        if let Some(ended) = recorder.try_wait().expect("prof ends") {
+            break ended;
+        }
+        sleep(Duration::from_millis(5));
+    };
+    assert!(ended.success());
+    Some((file, threads))
+}
+
+#[test]
+fn threads_of_the_recorder_are_not_among_the_woken() {
+    const NAME: &str = "wait-paths-own";
+    if !may_record_all(NAME) {
+        return;
+    }
+    // The recorder waits for the program's end, at which that wakes it.
+    let Some((file, own)) = recorded_by(NAME, "fork") else {
+        return;
+    };
+    assert!(own.len() > 1, "{own:?}");
+    let file = file.to_str().expect("UTF-8");
+    let shown = prof(&["script", "-f", "-F", "event,trace", "-i", file]);
+    let text = shown.succeeded("prof script").text();
+    let woken = |line: &str| {
+        let pid = line.split(" pid=").nth(1)?;
+        Some(pid.split(' ').next()?.to_owned())
+    };
+    let woken: BTreeSet<String> = text.lines().filter_map(woken).collect();
+    assert!(woken.len() > 1, "{text}");
+    assert!(woken.is_disjoint(&own), "{woken:?} {own:?}");
 }

@@ -65,6 +65,7 @@ pub fn findings(environment: &Environment) -> Vec<Finding> {
         own_user_code(environment),
         own_kernel_code(environment),
         waits(environment),
+        wakers(environment),
         whole_system(environment),
         other_users(environment),
         kernel_names(environment),
@@ -214,6 +215,19 @@ fn waits(environment: &Environment) -> Finding {
             let why = "exact times; stacks only of waits that last some ms, read while threads \
                        sleep: kernel.perf_event_paranoid hides the kernel's";
             Finding::lacks(thing, State::Partly, why, kernel.fix)
+        }
+    }
+}
+
+/// The tracepoint of waking is sampled with the stacks of whoever wakes.
+fn wakers(environment: &Environment) -> Finding {
+    let thing = ("wakers", "who ends their waits (--wakers)");
+    let tracepoints = tracepoints(environment);
+    match tracepoints.state {
+        State::Yes => Finding::yes(thing.0, thing.1, "sched:sched_waking with its stacks"),
+        _ => {
+            let why = tracepoints.why.replace("; counting works", "");
+            Finding::lacks(thing, State::No, why, tracepoints.fix)
         }
     }
 }
@@ -507,6 +521,24 @@ mod tests {
         let fix = finding(&user(2), "system").fix;
         let expected = "sudo sysctl kernel.perf_event_paranoid=0";
         assert_eq!(fix.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn wakers_need_a_tracepoint_s_data_and_say_what_gives_them() {
+        let readable = |paranoid| Environment {
+            tracefs_readable: true,
+            ..user(paranoid)
+        };
+        assert_eq!(finding(&readable(-1), "wakers").state, State::Yes);
+        let refused = finding(&readable(2), "wakers");
+        assert_eq!(refused.state, State::No);
+        let fix = "sudo sysctl kernel.perf_event_paranoid=-1";
+        assert_eq!(refused.fix.as_deref(), Some(fix));
+        assert!(!refused.why.contains("counting"), "{}", refused.why);
+        // Where even its number cannot be read, that is first.
+        let hidden = finding(&user(2), "wakers");
+        let mounted = hidden.fix.is_some_and(|fix| fix.contains("mount"));
+        assert!(hidden.state == State::No && mounted, "{}", hidden.why);
     }
 
     #[test]

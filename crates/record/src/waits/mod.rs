@@ -98,7 +98,8 @@ pub(crate) struct Waits<'a> {
     pairing: Pairing,
     /// Threads that there were at the start: process and thread.
     threads: Vec<(i32, i32)>,
-    /// Samples of leavings, in whose place waits are written.
+    /// Samples of leavings, in whose place waits are written, and of the
+    /// recorder's threads being woken.
     taken: u64,
     /// The last end of a wait, ns.
     last: u64,
@@ -240,7 +241,10 @@ impl<'a> Waits<'a> {
             RecordType::SAMPLE => {
                 let id = ByteOrder::NATIVE.u64(record, 8);
                 if id.is_none_or(|id| self.ids.binary_search(&id).is_err()) {
-                    self.note_woken(record);
+                    if self.note_woken(record) {
+                        self.taken += 1;
+                        return false;
+                    }
                     if self.keeps_nearest {
                         self.mark(record, Change::Passed(record.into()));
                     }
@@ -290,26 +294,36 @@ impl<'a> Waits<'a> {
         self.mark(record, change);
     }
 
-    /// If a sample is of waking: the thread that was woken waits for a CPU.
-    fn note_woken(&mut self, record: &[u8]) {
+    /// If a sample is of waking: the thread that was woken waits for a CPU. Tells
+    /// whether that is one of the recorder's.
+    fn note_woken(&mut self, record: &[u8]) -> bool {
         let woken = self.wakers.as_ref().and_then(|wakers| {
             let view = Record::new(record, 0, &self.events)?;
             let event = view.event_index().filter(|&at| at == wakers.event)?;
             let sample = view.sample_of(self.events.get(event)?).ok()?;
             Some((sample.time()?, wakers.woken(sample.raw()?)))
         });
-        if let Some((time, tid)) = woken {
-            let thread = Thread {
-                tid,
-                ..Thread::default()
-            };
-            let change = Change::Woken;
-            self.pairing.add(Mark {
-                time,
-                thread,
-                change,
-            });
+        let Some((time, tid)) = woken else {
+            return false;
+        };
+        if self
+            .wakers
+            .as_mut()
+            .is_some_and(|wakers| wakers.is_own(tid))
+        {
+            return true;
         }
+        let thread = Thread {
+            tid,
+            ..Thread::default()
+        };
+        let change = Change::Woken;
+        self.pairing.add(Mark {
+            time,
+            thread,
+            change,
+        });
+        false
     }
 
     /// What happened to the thread that a record is of. Threads of id 0 are
