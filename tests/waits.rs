@@ -342,3 +342,63 @@ fn views_show_the_clock_that_is_asked_for() {
     // Sampled CPU time is exact to some samples a thread.
     assert!(wall.1.abs_diff(lived) < lived / 10, "{lived} {wall:?}");
 }
+
+/// ns by function, of the rows of a table: `  1234  [.] function`. Lines of call
+/// graphs are none.
+fn sums(text: &str) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        if let [period, sign, name] = fields[..]
+            && let Ok(period) = period.parse::<u64>()
+            && sign.starts_with('[')
+        {
+            *sums.entry(name.to_owned()).or_insert(0) += period;
+        }
+    }
+    sums
+}
+
+#[test]
+fn sums_by_function_are_the_same_ns_in_perf() {
+    const NAME: &str = "waits-sums";
+    if !may_record_all(NAME) || !have(NAME, "perf") {
+        return;
+    }
+    let Some((file, _)) = recorded(NAME, &["--off-cpu=only"], &["all"]) else {
+        return;
+    };
+    let file = file.to_str().expect("UTF-8");
+    // By the function that left the CPU; and by the one of the program's from
+    // which it did.
+    let places = "^wait_(mutex|cond|pipe|socket|poll|epoll|sleep|child|fsync)$";
+    let table = [
+        "report",
+        "-f",
+        "-i",
+        file,
+        "--stdio",
+        "--no-children",
+        "-F",
+        "period,sym",
+    ];
+    for options in [
+        &["-g", "none"][..],
+        &["-g", "caller", "--ignore-callees", places],
+    ] {
+        let arguments = [&table[..], options].concat();
+        let ours = prof_command()
+            .args(&arguments)
+            .output()
+            .expect("prof starts");
+        let ours = sums(&String::from_utf8_lossy(&ours.stdout));
+        assert!(ours.values().sum::<u64>() > 100_000_000, "{ours:?}");
+        assert!(options.len() == 2 || ours.len() > 9, "{ours:?}");
+        let readers = perfs(NAME).into_iter().chain(["perf".into()]);
+        for perf in readers.collect::<BTreeSet<PathBuf>>() {
+            let finished = perf_at(&perf, &arguments);
+            assert_eq!(finished.stderr, "", "{}", perf.display());
+            assert_eq!(sums(&finished.text()), ours, "{}", perf.display());
+        }
+    }
+}
