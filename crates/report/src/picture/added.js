@@ -5,6 +5,9 @@ init = function(evt) {
     draw_at_the_top(evt);
     // Labels of pictures as wide as their window are made anyway.
     if (!fluiddrawing) update_text_for_elements(frames.children);
+    [bands.above, bands.below, details.parentNode, unzoombtn, searchbtn, matchedtxt].forEach(function(control) {
+        svg.appendChild(control);
+    });
     show_root();
     follow();
 };
@@ -40,15 +43,43 @@ function show_root() {
     if (bottom > window.innerHeight)
         window.scrollTo(0, window.scrollY + bottom - window.innerHeight);
 }
-// What tells and searches stays in sight in a picture higher than its window.
+// What tells and searches stays in sight in a picture higher than its window,
+// in bands that no frame shows through. In a picture that hangs down the upper
+// one has a second line, for what tells.
+var bands = { above: band(inverted ? 56 : 34), below: band(inverted ? 22 : 34) };
+function band(height) {
+    var rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+    rect.setAttribute("class", "band hide");
+    rect.setAttribute("width", "100%");
+    rect.setAttribute("height", height);
+    return rect;
+}
+function height_of(band) {
+    return band.classList.contains("hide") ? 0 : band.height.baseVal.value;
+}
 function follow() {
     var box = svg.getBoundingClientRect();
     var above = Math.max(0, -box.top);
-    var below = inverted ? -above : Math.max(0, box.bottom - window.innerHeight);
+    var below = Math.max(0, box.bottom - window.innerHeight);
+    bands.above.classList.toggle("hide", above === 0);
+    bands.below.classList.toggle("hide", below === 0);
+    place(bands.above, above);
+    place(bands.below, box.height - below - bands.below.height.baseVal.value);
     place(searchbtn, above);
     place(unzoombtn, above);
-    place(details.parentNode, -below);
-    place(matchedtxt, Math.min(0, window.innerHeight - box.bottom));
+    var line = details.parentNode;
+    var to_second_line = above > 0 ? above + 46 - line.y.baseVal[0].value : 0;
+    place(line, inverted ? to_second_line : -below);
+    place(matchedtxt, -below);
+}
+// Out from under the bands.
+function into_sight(group) {
+    group.scrollIntoView({ block: "nearest" });
+    follow();
+    var box = group.getBoundingClientRect();
+    var hidden = Math.min(0, box.top - height_of(bands.above));
+    if (hidden === 0) hidden = Math.max(0, box.bottom - window.innerHeight + height_of(bands.below));
+    if (hidden !== 0) window.scrollBy(0, hidden);
 }
 function place(element, by) {
     element.setAttribute("transform", "translate(0," + by + ")");
@@ -97,7 +128,7 @@ function move_to(target) {
     if (cursor) cursor.classList.remove("cursor");
     cursor = target;
     cursor.classList.add("cursor");
-    cursor.scrollIntoView({ block: "nearest" });
+    into_sight(cursor);
     details.nodeValue = nametype + " " + g_to_text(cursor);
 }
 window.addEventListener("keydown", function(event) {

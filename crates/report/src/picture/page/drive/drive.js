@@ -266,6 +266,35 @@ const svg_steps = {
         await page.resize(1200, 600);
     },
 
+    async "no frame is seen behind what tells and searches"(page) {
+        for (const width of [2560, 1280, 400]) {
+            // Lower than the picture, which opens at its bottom.
+            await page.resize(width, 150);
+            // Its scroll bar takes some of the width.
+            await page.until(`innerWidth === ${width} && innerHeight === 150`
+                + " && Number(searchbtn.getAttribute('x')) === svg.width.baseVal.value - xpad");
+            await page.eval("show_root(), follow()");
+            await page.until("scrollY > 0");
+            await picture(page, `svg-low-${width}`);
+            for (const control of ["searchbtn", "matchedtxt", "details.parentNode"]) {
+                const behind = await page.eval(`(() => { const box = ${control}.getBoundingClientRect();
+                    const seen = [[box.left + 1, box.top + 1], [box.right - 1, box.bottom - 1]]
+                        .map(([x, y]) => document.elementsFromPoint(x, y).find((each) => each.matches("rect, svg")));
+                    return seen.map((each) => frames.contains(each)); })()`);
+                assert.deepStrictEqual(behind, [false, false], `${control} at ${width}`);
+            }
+            // Keys do not lead below them.
+            for (const key of ["ArrowUp", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowUp"]) {
+                await page.key(key);
+                const [top, bottom] = await page.eval("(() => { const box = cursor.getBoundingClientRect(); return [box.top, box.bottom]; })()");
+                const [least, most] = await page.eval("[height_of(bands.above), innerHeight - height_of(bands.below)]");
+                assert(top >= least - 1 && bottom <= most + 1, `${top} to ${bottom} at ${width}, not in ${least} to ${most}`);
+            }
+            await page.eval("cursor.classList.remove('cursor'), cursor = null, details.nodeValue = ' '");
+        }
+        await page.resize(1200, 600);
+    },
+
     async "keys walk over its frames and zoom"(page) {
         await page.key("ArrowUp");
         assert.match(await details(page), /^Function: all \(/);
