@@ -366,7 +366,8 @@ fn unseen(trust: &Trust) -> Option<Caveat> {
         ),
         cause: "tasks that lived shorter than a sampling period were not sampled, or too seldom"
             .into(),
-        cure: "record as root or with CAP_PERFMON, or at a higher rate (-F)".into(),
+        cure: "record with --follow cpus (as root or with CAP_PERFMON), or at a higher rate (-F)"
+            .into(),
         share: None,
     })
 }
