@@ -2,6 +2,7 @@
 
 use super::bench;
 use crossterm::event::{KeyCode, MouseButton, MouseEventKind};
+use std::sync::Arc;
 
 #[test]
 fn intervals_stand_in_the_place_of_bars_when_asked_for() {
@@ -102,6 +103,20 @@ fn a_range_is_dragged_over_the_timeline() {
     bench.mouse(MouseEventKind::Down(left), 18, 4);
     let screen = bench.mouse(MouseEventKind::Up(left), 18, 4).screen();
     assert!(screen.contains("  1 sample  time=0 ns.."), "{screen}");
+}
+
+/// Names come while the button is down: the map is made anew, the times stay.
+#[test]
+fn a_range_that_is_dragged_meanwhile_is_kept() {
+    let left = MouseButton::Left;
+    let mut bench = bench();
+    bench.keys("7").screen();
+    bench.mouse(MouseEventKind::Down(left), 18, 4);
+    bench.mouse(MouseEventKind::Drag(left), 60, 4);
+    bench.app.set_profile(Arc::new(super::sketch().profile));
+    bench.settle_one();
+    let screen = bench.mouse(MouseEventKind::Up(left), 60, 4).screen();
+    assert!(screen.contains(" time=0 ns.."), "{screen}");
 }
 
 #[test]

@@ -36,6 +36,9 @@ const LABEL: u16 = 18;
 pub(crate) struct Timeline {
     rows: HeatRows,
     heat: Option<Heat>,
+    /// Start and slice of the last map, ns, while the next one is on its way:
+    /// a profile with more names has the same times.
+    axis: Option<(u64, u64)>,
     /// Slices of the heat map.
     slices: usize,
     /// How many times narrower than the whole the screen is: 1, 2, 4...
@@ -57,6 +60,7 @@ impl Default for Timeline {
         Self {
             rows: HeatRows::Cpu,
             heat: None,
+            axis: None,
             slices: 0,
             zoom: 1,
             left: 0,
@@ -85,6 +89,7 @@ impl Tab for Timeline {
         let slices = columns.max(1) * self.zoom;
         if self.heat.is_none() || self.slices != slices {
             let before = self.slices.max(1);
+            self.axis = self.axis.filter(|_| self.slices == slices);
             self.cursor = self.cursor * slices / before;
             self.mark = self.mark.map(|mark| mark * slices / before);
             self.slices = slices;
@@ -106,6 +111,7 @@ impl Tab for Timeline {
     fn take(&mut self, _shared: &mut Shared, answer: Answer) -> Option<Answer> {
         match answer {
             Answer::Heat(rows, slices, heat) if (rows, slices) == (self.rows, self.slices) => {
+                self.axis = Some((heat.start, heat.slice));
                 self.heat = Some(heat);
                 None
             }
@@ -262,15 +268,13 @@ impl Tab for Timeline {
 }
 
 impl Timeline {
-    /// The range from the mark to the cursor, or only the cursor's slice.
+    /// The range from the mark to the cursor, or only the cursor's slice;
+    /// `None` where it is not known yet how long a slice is.
     fn range(&self) -> Option<TimeRange> {
-        let heat = self.heat.as_ref()?;
+        let (start, length) = self.axis?;
         let mark = self.mark.unwrap_or(self.cursor);
         let (first, last) = (mark.min(self.cursor), mark.max(self.cursor));
-        let at = |slice: usize| {
-            heat.start
-                .saturating_add(heat.slice.saturating_mul(slice as u64))
-        };
+        let at = |slice: usize| start.saturating_add(length.saturating_mul(slice as u64));
         Some(TimeRange {
             start: at(first),
             end: at(last + 1).saturating_sub(1),
@@ -300,10 +304,12 @@ impl Timeline {
             self.mark = Some(self.cursor);
             return;
         }
-        let range = self.range();
+        let Some(range) = self.range() else {
+            return;
+        };
         self.mark = None;
         self.is_dragged = false;
-        shared.change(|selection| filters::set_time(selection, range));
+        shared.change(|selection| filters::set_time(selection, Some(range)));
         shared.say("every view shows only this time; u takes it back");
     }
 
