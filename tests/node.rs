@@ -147,8 +147,12 @@ fn a_node_process_that_runs_already_is_unwound_and_named() {
         .expect("node starts");
     let mut said = String::new();
     let stdout = node.stdout.take().expect("a pipe");
-    let read = BufReader::new(stdout).read_line(&mut said);
-    assert!(read.is_ok() && said.contains("running"), "{said:?}");
+    // The engine's log comes first where it cannot be a file.
+    let mut lines = BufReader::new(stdout);
+    while !said.contains("running") {
+        let read = lines.read_line(&mut said);
+        assert!(read.is_ok_and(|bytes| bytes > 0), "{said:?}");
+    }
     let data = scratch().join(format!("{test}.data"));
     let recorded = recorder(&data)
         .args(["-p", &node.id().to_string(), "--", "sleep", "0.8"])

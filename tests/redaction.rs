@@ -225,7 +225,8 @@ fn what_nobody_can_look_through_is_not_archived_for_strangers() {
         "true",
     ];
     perf_at(Path::new("perf"), &words).succeeded("perf record");
-    let refused: Finished = prof(&["archive", &data, "--redact", "-o", "/dev/null.zst"]);
+    let packed = format!("{data}.zst");
+    let refused: Finished = prof(&["archive", &data, "--redact", "-o", &packed]);
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     assert!(
         refused.stderr.contains("--convert-callchain"),
