@@ -24,7 +24,7 @@ fn what_does_three_times_as_much_is_named() {
     };
     let program = program.to_str().expect("UTF-8");
     let kept = scratch().join("ab-kept");
-    let keep = ["-n", "4", "--keep", kept.to_str().expect("UTF-8"), "--"];
+    let keep = ["-n", "8", "--keep", kept.to_str().expect("UTF-8"), "--"];
     let value = json(
         &[
             &keep[..],
@@ -34,7 +34,7 @@ fn what_does_three_times_as_much_is_named() {
     );
     assert_eq!(
         (&value["schema"], &value["pairs"]),
-        (&"prof-ab-1".into(), &4.into())
+        (&"prof-ab-1".into(), &8.into())
     );
     let compared = &value["comparisons"][0];
     let rows = compared["rows"].as_array().expect("rows");
@@ -55,7 +55,7 @@ fn what_does_three_times_as_much_is_named() {
         "report",
         "--stdio",
         "-i",
-        kept.join("after-004.data").to_str().expect("UTF-8"),
+        kept.join("after-008.data").to_str().expect("UTF-8"),
     ]);
     assert!(report.succeeded("report").text().contains("first_cost"));
 }
@@ -66,7 +66,7 @@ fn a_setting_tells_the_sides_apart() {
         return;
     };
     let script = format!("exec {} ${{COST:-1}} 300", program.display());
-    let env = ["-n", "4", "--env", "COST=300", "COST=900", "--"];
+    let env = ["-n", "8", "--env", "COST=300", "COST=900", "--"];
     let value = json(&[&env[..], &["sh", "-c", &script]].concat());
     let rows = value["comparisons"][0]["rows"].as_array().expect("rows");
     let planted = rows

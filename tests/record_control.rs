@@ -219,8 +219,14 @@ fn commands_are_answered_as_perf_answers_them() {
     let ours_in = folder("ours");
     let ours = conversation(prof_command(), &ours_in);
     for (at, perf) in perfs(test).into_iter().enumerate() {
-        let theirs_in = folder(&format!("theirs-{at}"));
-        assert_eq!(conversation(Command::new(perf), &theirs_in), ours);
+        // perf itself was seen to abort (SIGABRT is 6) at its end.
+        let theirs = (0..3).map(|attempt| {
+            let theirs_in = folder(&format!("theirs-{at}-{attempt}"));
+            conversation(Command::new(&perf), &theirs_in)
+        });
+        let aborted = format!("exit {:?}", Some(128 + 6));
+        let mut theirs = theirs.skip_while(|said| said.last() == Some(&aborted));
+        assert_eq!(theirs.next().as_ref(), Some(&ours), "{}", perf.display());
     }
 }
 
