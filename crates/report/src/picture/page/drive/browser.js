@@ -59,7 +59,8 @@ class Browser {
     async close() {
         this.child.kill("SIGKILL");
         await this.ended;
-        fs.rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
+        // Its other processes end when they see that it has; they write until then.
+        fs.rmSync(this.folder, { recursive: true, force: true, maxRetries: 20 });
     }
 }
 
