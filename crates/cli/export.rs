@@ -3,10 +3,11 @@
 use crate::chosen::ChosenSamples;
 use crate::flamegraph::Beside;
 use crate::input::NameOptions;
+use crate::named::one_of;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::recording::Input;
 use anyhow::Context;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::TypedValueParser;
 use prof_export::{Choice, ExportError, Format, export};
 use prof_profile::{EventId, Profile, Redaction};
 use prof_report::escape;
@@ -53,13 +54,7 @@ Perfetto (ui.perfetto.dev) opens perf.data itself.";
 
 /// Takes the name of a format.
 fn formats() -> impl TypedValueParser<Value = Format> {
-    let about = |format: Format| PossibleValue::new(format.name()).help(format.about());
-    let names: Vec<PossibleValue> = Format::all().map(about).collect();
-    PossibleValuesParser::new(names).try_map(|name| {
-        let mut all = Format::all();
-        all.find(|format| format.name() == name)
-            .ok_or("there is no such format")
-    })
+    one_of(Format::all().map(|format| (format, format.name(), format.about())))
 }
 
 /// Exports.

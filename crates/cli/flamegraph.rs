@@ -7,12 +7,13 @@ use crate::clock::ClockOption;
 use crate::export;
 use crate::foreign;
 use crate::input::NameOptions;
+use crate::named::one_of;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::record;
 use crate::recording::{Input, is_recording};
 use anyhow::Context;
 use clap::Parser;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::TypedValueParser;
 use prof_profile::{EventId, Profile};
 use prof_report::model::{Filter, Selection};
 use prof_report::picture::{Format, PictureError, PictureOptions, Roots, Scheme};
@@ -110,13 +111,7 @@ Examples:
 
 /// Takes the name of a format.
 fn formats() -> impl TypedValueParser<Value = Format> {
-    let about = |format: Format| PossibleValue::new(format.end()).help(format.about());
-    let names: Vec<PossibleValue> = Format::all().map(about).collect();
-    PossibleValuesParser::new(names).try_map(|name| {
-        let mut all = Format::all();
-        all.find(|format| format.end() == name)
-            .ok_or("there is no such format")
-    })
+    one_of(Format::all().map(|format| (format, format.end(), format.about())))
 }
 
 /// `prof record` as it is called for a picture.
@@ -146,7 +141,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     drop(symbolizer);
     let options = args.options(&profile)?;
     // Of waits, the innermost frame would be in none of the modules.
-    if (args.states || format != Format::Folded) && options.roots != Roots::Module {
+    let may_have_states = options.roots != Roots::Module;
+    if args.states && !may_have_states {
+        say("--by module shows no states of waits (--states)");
+    }
+    if (args.states || format != Format::Folded) && may_have_states {
         profile.show_wait_states();
     }
     let drawn = format.draw(&profile, &options).map_err(explained)?;

@@ -31,6 +31,7 @@ mod generate;
 mod inject;
 mod input;
 mod list;
+mod named;
 mod outcome;
 mod pager;
 mod progress;

@@ -29,16 +29,10 @@ const ALIGNED: u64 = 64;
 pub(crate) fn caller(
     unwinder: &mut Unwinder,
     cursor: &Cursor,
-    (id, bias): (ModuleId, Bias),
+    dso: (ModuleId, Bias),
     process: &mut impl Process,
 ) -> Result<Caller, ChainEnd> {
-    let mut frame = Followed {
-        unwinder,
-        registers: *cursor.registers(),
-        id,
-        bias,
-        is_exact: cursor.is_exact(),
-    };
+    let mut frame = Followed::new(unwinder, cursor, dso);
     if frame.is_thread_start() {
         return Err(ChainEnd::Root);
     }
@@ -65,19 +59,13 @@ pub(crate) fn caller(
 pub(crate) fn in_known_function(
     unwinder: &mut Unwinder,
     cursor: &Cursor,
-    (id, bias): (ModuleId, Bias),
+    dso: (ModuleId, Bias),
     start: Svma,
     process: &mut impl Process,
 ) -> Option<Caller> {
-    let frame = Followed {
-        unwinder,
-        registers: *cursor.registers(),
-        id,
-        bias,
-        is_exact: cursor.is_exact(),
-    };
+    let frame = Followed::new(unwinder, cursor, dso);
     let (machine, wanted) = (frame.machine(), frame.wanted());
-    let module = frame.unwinder.modules.get_mut(id)?;
+    let module = frame.unwinder.modules.get_mut(frame.id)?;
     let found = module.code_frame(start, wanted, machine);
     let found = found.or_else(|| module.pad_frame(start, wanted, machine))?;
     let caller = frame.caller_at(&found, process)?;
@@ -91,7 +79,7 @@ pub(crate) fn in_known_function(
 pub(crate) fn in_builtin(
     unwinder: &mut Unwinder,
     cursor: &Cursor,
-    (id, bias): (ModuleId, Bias),
+    dso: (ModuleId, Bias),
     start: Svma,
     process: &mut impl Process,
 ) -> Result<Caller, ChainEnd> {
@@ -100,15 +88,9 @@ pub(crate) fn in_builtin(
     {
         return Ok(caller);
     }
-    let frame = Followed {
-        unwinder,
-        registers: *cursor.registers(),
-        id,
-        bias,
-        is_exact: cursor.is_exact(),
-    };
+    let frame = Followed::new(unwinder, cursor, dso);
     let (machine, wanted) = (frame.machine(), frame.wanted());
-    let module = frame.unwinder.modules.get_mut(id);
+    let module = frame.unwinder.modules.get_mut(frame.id);
     let found = module.and_then(|module| module.code_frame(start, wanted, machine));
     let found = found.ok_or(ChainEnd::NoUnwindInfo)?;
     let caller = frame.caller_at(&found, process);
@@ -139,7 +121,17 @@ struct Followed<'a> {
     is_exact: bool,
 }
 
-impl Followed<'_> {
+impl<'a> Followed<'a> {
+    fn new(unwinder: &'a mut Unwinder, cursor: &Cursor, (id, bias): (ModuleId, Bias)) -> Self {
+        Self {
+            unwinder,
+            registers: *cursor.registers(),
+            id,
+            bias,
+            is_exact: cursor.is_exact(),
+        }
+    }
+
     fn machine(&self) -> Machine {
         self.registers.machine()
     }

@@ -216,8 +216,7 @@ impl Tab for Changes {
         match rows::click_table(&mut self.outline, shared, body, at) {
             Clicked::Headings => {
                 let by = Order::at(at.x);
-                self.reversed = by == self.order && !self.reversed;
-                self.order = by;
+                rows::choose_order(by, &mut self.order, &mut self.reversed);
                 self.resort(shared);
             }
             Clicked::Fold => self.act(shared, Action::Toggle),

@@ -332,6 +332,13 @@ pub(super) enum Clicked {
     Row,
 }
 
+/// Orders a table by the column that was clicked, the other way round if it was
+/// ordered by it.
+pub(super) fn choose_order<O: PartialEq>(by: O, order: &mut O, reversed: &mut bool) {
+    *reversed = by == *order && !*reversed;
+    *order = by;
+}
+
 /// A click on a table with this area and so many rows below its headings: puts
 /// the cursor on the row that it is on.
 pub(super) fn click_table(
