@@ -73,7 +73,8 @@ fn look(data: &str) -> Seen {
     seen
 }
 
-/// Options by which each function has a frame and a name of its own.
+/// Options by which each function has a frame and a name of its own; the engine
+/// leaves a log of it in the working directory, too.
 const NAMED: [&str; 3] = [
     "--perf-basic-prof",
     "--interpreted-frames-native-stack",
@@ -101,6 +102,7 @@ fn check(test: &str, options: &[&str]) -> Option<Seen> {
     let data = scratch().join(format!("{test}.data"));
     // The shell tells which process it becomes.
     let recorded = recorder(&data)
+        .current_dir(scratch())
         .args(["--", "sh", "-c", "echo $$; exec node \"$@\"", "sh"])
         .args(options)
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(PROGRAM))
@@ -139,6 +141,7 @@ fn a_node_process_that_runs_already_is_unwound_and_named() {
         return;
     }
     let mut node = Command::new("node")
+        .current_dir(scratch())
         .args(NAMED)
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(PROGRAM))
         .arg("1500")
