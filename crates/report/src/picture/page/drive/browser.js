@@ -8,7 +8,8 @@ const path = require("node:path");
 class Browser {
     constructor() {
         this.folder = fs.mkdtempSync(path.join(os.tmpdir(), "prof-page-"));
-        const options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+        // Speedscope draws by WebGL, here without a graphics card.
+        const options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader", "--disable-dev-shm-usage",
             "--remote-debugging-pipe", `--user-data-dir=${this.folder}`, "about:blank"];
         this.child = spawn("chromium", options, { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
         this.ended = new Promise((resolve) => this.child.on("close", resolve));
