@@ -159,6 +159,8 @@ impl Build<'_> {
     fn weigh(&self, function: FunctionId) -> Weighed {
         let mut found = Weighed::default();
         let totals = self.subtree_totals();
+        let mut places = Places::new(self.profile.stacks.len());
+        let mut outer = Vec::new();
         for index in 1..self.profile.stacks.len() {
             let Ok(id) = u32::try_from(index).map(StackId) else {
                 break;
@@ -169,30 +171,21 @@ impl Build<'_> {
                 continue;
             };
             let frames = self.profile.frames_at(location);
-            let Some(level) = frames.iter().position(|frame| frame.function == function) else {
+            let level = frames.iter().position(|frame| frame.function == function);
+            let Some(level) = level else {
+                places.pass(id, caller);
                 continue;
             };
+            places.note(id, caller, location);
             if total == 0 {
                 continue;
             }
             let here = self.leaf_weights.get(index).copied().unwrap_or(0);
-            let outer = self.outer_frames(caller, function);
+            outer.clear();
+            outer.extend(places.of(caller));
             found.add(self.profile, location, level, Share { here, total }, &outer);
         }
         found
-    }
-
-    /// The locations further out in the stack that hold the function, so
-    /// that recursion counts a sample once.
-    fn outer_frames(&self, caller: StackId, function: FunctionId) -> Vec<LocationId> {
-        self.profile
-            .stacks
-            .locations(caller)
-            .filter(|&location| {
-                let frames = self.profile.frames_at(location);
-                frames.iter().any(|frame| frame.function == function)
-            })
-            .collect()
     }
 
     /// For each stack, the weight of the samples whose stacks go through it.
@@ -386,6 +379,62 @@ impl Weighed {
     }
 }
 
+/// Which locations of a stack hold a function, each once: recursion counts a
+/// sample once. Stacks share those of their callers, so that a recursion of
+/// thousands of frames costs no more than its few places.
+struct Places {
+    /// By stack: the last of its places, counted from 1; 0 for none.
+    last: Vec<usize>,
+    /// A place, and which was known before it.
+    all: Vec<(LocationId, usize)>,
+}
+
+impl Places {
+    /// For so many stacks.
+    fn new(stacks: usize) -> Self {
+        Self {
+            last: vec![0; stacks],
+            all: Vec::new(),
+        }
+    }
+
+    /// The innermost frame of a stack is of another function.
+    fn pass(&mut self, stack: StackId, caller: StackId) {
+        let last = self.last_of(caller);
+        self.set(stack, last);
+    }
+
+    /// The innermost frame of a stack holds the function.
+    fn note(&mut self, stack: StackId, caller: StackId, location: LocationId) {
+        let mut last = self.last_of(caller);
+        if !self.of(caller).any(|known| known == location) {
+            self.all.push((location, last));
+            last = self.all.len();
+        }
+        self.set(stack, last);
+    }
+
+    /// Those of a stack.
+    fn of(&self, stack: StackId) -> impl Iterator<Item = LocationId> {
+        let mut at = self.last_of(stack);
+        std::iter::from_fn(move || {
+            let &(location, before) = self.all.get(at.checked_sub(1)?)?;
+            at = before;
+            Some(location)
+        })
+    }
+
+    fn last_of(&self, stack: StackId) -> usize {
+        self.last.get(stack.0 as usize).copied().unwrap_or(0)
+    }
+
+    fn set(&mut self, stack: StackId, last: usize) {
+        if let Some(place) = self.last.get_mut(stack.0 as usize) {
+            *place = last;
+        }
+    }
+}
+
 /// Source files met so far, each read once.
 struct Files<'a> {
     source: &'a dyn CodeSource,
@@ -435,10 +484,10 @@ fn line_of(code: &FunctionCode, address: Svma) -> Option<(&Arc<str>, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Build, FunctionView, Share};
+    use super::{Build, FunctionView, Places, Share};
     use crate::code::NoSource;
     use crate::model::{Scene, Selection};
-    use prof_profile::{FunctionId, Profile};
+    use prof_profile::{FunctionId, LocationId, Profile, StackId};
     use prof_sketch::Sketch;
 
     fn view(profile: &Profile, name: &str) -> FunctionView {
@@ -469,6 +518,25 @@ mod tests {
             total: 20,
         };
         assert_eq!((seen.share, seen.all), (share, 20));
+    }
+
+    #[test]
+    fn a_stack_has_each_place_of_a_function_once() {
+        let mut places = Places::new(100_001);
+        let of = |places: &Places, stack| -> Vec<u32> {
+            places.of(StackId(stack)).map(|place| place.0).collect()
+        };
+        // A recursion from two places, and a branch off its start.
+        for stack in 1..=99_999 {
+            let place = LocationId(stack % 2);
+            places.note(StackId(stack), StackId(stack - 1), place);
+        }
+        places.pass(StackId(100_000), StackId(1));
+        assert!(of(&places, 0).is_empty());
+        assert_eq!(of(&places, 1), [1]);
+        assert_eq!(of(&places, 99_999), [0, 1]);
+        assert_eq!(of(&places, 100_000), [1]);
+        assert_eq!(places.all.len(), 2);
     }
 
     #[test]
