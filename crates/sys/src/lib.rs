@@ -36,6 +36,7 @@
 //! | a signal with each overflow, or the nth | [`Event::signal_overflows`], [`Event::refresh`] | `signals` |
 //! | to stop where a variable is written | [`breakpoint`], [`Traps`] | `breakpoint`, `sigtrap` |
 //! | a BPF program at a tracepoint | [`Event::set_bpf`], [`Event::query_bpf`] | `bpf_attach` |
+//! | each sample with the same probability | [`RandomChoice`] | |
 //! | traces of a PMU | [`AuxArea`] | `aux_area` |
 //! | to leave a section out of all your events | [`disable_own_events`] | `own_events` |
 //! | limits, rights, PMUs | [`Settings`](settings::Settings), [`Pmu`](pmu::Pmu) | `machine` |
@@ -81,6 +82,7 @@ pub mod pmu;
 mod poll;
 pub mod process;
 pub mod prompt;
+mod random_choice;
 mod ring;
 mod self_counter;
 pub mod settings;
@@ -102,6 +104,7 @@ pub use ioctl::BpfPrograms;
 pub use mmap_page::{Capabilities, PageState, TimeConversion};
 pub use own_events::{disable_own_events, enable_own_events};
 pub use poll::{PollSet, Waker, wait_writable};
+pub use random_choice::RandomChoice;
 pub use ring::{Records, Ring, RingView};
 pub use self_counter::{SelfCounter, SelfReading, Source};
 pub use spawn::{ExecError, Launched, Surroundings, gives_capabilities};
