@@ -11,14 +11,13 @@
 
 use crate::ExportError;
 use crate::choice::Chosen;
+use crate::columns::{Index, Millis, comma_list, list};
+use crate::gzip::Gzip;
 use crate::pprof::unit_of;
 use crate::speedscope::{LONGEST, quoted, threads};
 use crate::used;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use prof_profile::{DsoId, DsoKind, Event, Frame, FunctionId, LocationId, NameId, StackId, Task};
 use rustc_hash::FxHashMap;
-use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
 
 /// Categories: name and colour. The first is what the reader wants there.
@@ -35,7 +34,7 @@ const CATEGORIES: [(&str, &str); 5] = [
 /// # Errors
 /// If `out` cannot be written to.
 pub(crate) fn write(chosen: &Chosen<'_>, out: &mut dyn Write) -> Result<Vec<String>, ExportError> {
-    let out = GzEncoder::new(out, Compression::new(1));
+    let out = Gzip::new(out, 1)?;
     let mut out = BufWriter::with_capacity(1 << 16, Counted { out, bytes: 0 });
     let mut writer = Writer {
         chosen,
@@ -381,7 +380,7 @@ impl Writer<'_, '_> {
         comma_list(out, "name", modules.iter())?;
         comma_list(out, "host", modules.iter().map(|_| "null"))?;
         // 1: a library
-        comma_list(out, "type", modules.iter().map(|_| 1))?;
+        comma_list(out, "type", modules.iter().map(|_| 1_u32))?;
         out.write_all(
             b"},\n\"nativeSymbols\":{\"length\":0,\"address\":[],\"functionSize\":[],\
               \"libIndex\":[],\"name\":[]},\n",
@@ -413,7 +412,7 @@ impl Writer<'_, '_> {
             .iter()
             .map(|(id, frame, _)| self.category(*id, frame));
         comma_list(out, "category", categories)?;
-        comma_list(out, "subcategory", frames.iter().map(|_| 0))?;
+        comma_list(out, "subcategory", frames.iter().map(|_| 0_u32))?;
         let mut functions = Vec::with_capacity(frames.len());
         for (_, frame, _) in frames {
             let defined = profile
@@ -430,7 +429,7 @@ impl Writer<'_, '_> {
         }
         comma_list(out, "func", functions.into_iter())?;
         comma_list(out, "nativeSymbol", frames.iter().map(|_| "null"))?;
-        comma_list(out, "innerWindowID", frames.iter().map(|_| 0))?;
+        comma_list(out, "innerWindowID", frames.iter().map(|_| 0_u32))?;
         let lines = frames
             .iter()
             .map(|(_, frame, _)| Index(Some(frame.line).filter(|&it| it > 0)));
@@ -484,50 +483,6 @@ impl Writer<'_, '_> {
             _ => 1,
         }
     }
-}
-
-/// An index or nothing.
-struct Index(Option<u32>);
-
-impl Display for Index {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            Some(index) => write!(out, "{index}"),
-            None => out.write_str("null"),
-        }
-    }
-}
-
-/// Nanoseconds as milliseconds, exact.
-struct Millis(u64);
-
-impl Display for Millis {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000)
-    }
-}
-
-fn list<T: Display>(
-    out: &mut dyn Write,
-    name: &str,
-    values: impl Iterator<Item = T>,
-) -> io::Result<()> {
-    write!(out, "\"{name}\":[")?;
-    let mut comma = "";
-    for value in values {
-        write!(out, "{comma}{value}")?;
-        comma = ",";
-    }
-    out.write_all(b"]")
-}
-
-fn comma_list<T: Display>(
-    out: &mut dyn Write,
-    name: &str,
-    values: impl Iterator<Item = T>,
-) -> io::Result<()> {
-    out.write_all(b",")?;
-    list(out, name, values)
 }
 
 /// A build-id as symbol servers of Breakpad know it: its first 16 bytes as a

@@ -20,9 +20,11 @@
 
 mod callgrind;
 mod choice;
+mod columns;
 mod firefox;
 mod folded;
 mod format;
+mod gzip;
 mod otlp;
 mod parquet;
 mod pprof;

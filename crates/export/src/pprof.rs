@@ -5,10 +5,9 @@
 
 use crate::ExportError;
 use crate::choice::{Cell, Chosen};
+use crate::gzip::Gzip;
 use crate::protobuf::{Message, signed};
 use crate::used::Used;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use prof_profile::{DsoId, DsoKind, Event, NameId, StackId, TaskId};
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
@@ -21,7 +20,7 @@ const PORTION: usize = 1 << 16;
 /// # Errors
 /// If `out` cannot be written to.
 pub(crate) fn write(chosen: &Chosen<'_>, out: &mut dyn Write) -> Result<Vec<String>, ExportError> {
-    let out = GzEncoder::new(out, Compression::new(3));
+    let out = Gzip::new(out, 3)?;
     let mut writer = Writer {
         chosen,
         out,
@@ -74,7 +73,7 @@ impl Texts {
 
 struct Writer<'a, 'p, W: Write> {
     chosen: &'a Chosen<'p>,
-    out: GzEncoder<W>,
+    out: Gzip<W>,
     texts: Texts,
     used: Used,
     message: Message,

@@ -72,27 +72,60 @@ impl Message {
 
     /// A message in this one.
     pub(crate) fn message(&mut self, field: u32, fill: impl FnOnce(&mut Self)) {
-        let mut inner = Self::default();
-        fill(&mut inner);
-        self.bytes(field, &inner.bytes);
+        self.key(field, Wire::Length);
+        self.within(fill);
     }
 
     /// Numbers of a repeated field, packed.
     pub(crate) fn packed(&mut self, field: u32, values: impl Iterator<Item = u64>) {
-        let mut inner = Self::default();
-        values.for_each(|value| inner.varint(value));
-        if !inner.bytes.is_empty() {
-            self.bytes(field, &inner.bytes);
-        }
+        self.filled(field, |it| values.for_each(|value| it.varint(value)));
     }
 
     /// Numbers of eight bytes of a repeated field, packed.
     pub(crate) fn packed_fixed(&mut self, field: u32, values: impl Iterator<Item = u64>) {
-        let inner: Vec<u8> = values.flat_map(u64::to_le_bytes).collect();
-        if !inner.is_empty() {
-            self.bytes(field, &inner);
+        self.filled(field, |it| {
+            values.for_each(|value| it.bytes.extend(value.to_le_bytes()));
+        });
+    }
+
+    /// A field of what `fill` adds; none if that is nothing.
+    fn filled(&mut self, field: u32, fill: impl FnOnce(&mut Self)) {
+        let start = self.bytes.len();
+        self.key(field, Wire::Length);
+        if self.within(fill) == 0 {
+            self.bytes.truncate(start);
         }
     }
+
+    /// What `fill` adds, behind its length; how long that is. Room for a length
+    /// of one byte is left, which most have: longer ones are moved.
+    fn within(&mut self, fill: impl FnOnce(&mut Self)) -> usize {
+        let start = self.bytes.len();
+        self.bytes.push(0);
+        fill(self);
+        let length = self.bytes.len() - start - 1;
+        let end = self.bytes.len();
+        let more = varint_size(length as u64) - 1;
+        if more > 0 {
+            self.bytes.resize(end + more, 0);
+            self.bytes.copy_within(start + 1..end, start + 1 + more);
+        }
+        let mut rest = length;
+        for byte in self.bytes.iter_mut().skip(start).take(more + 1) {
+            *byte = rest as u8 | 0x80;
+            rest >>= 7;
+        }
+        if let Some(last) = self.bytes.get_mut(start + more) {
+            *last &= 0x7f;
+        }
+        length
+    }
+}
+
+/// How many bytes a number takes.
+pub(crate) fn varint_size(value: u64) -> usize {
+    let bits = 64 - (value | 1).leading_zeros() as usize;
+    bits.div_ceil(7)
 }
 
 /// A weight as the formats have it: they count in `i64`.
@@ -102,7 +135,7 @@ pub(crate) fn signed(value: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::Message;
+    use super::{Message, varint_size};
 
     #[test]
     fn fields_are_laid_out_as_the_documentation_shows() {
@@ -116,5 +149,27 @@ mod tests {
         let mut message = Message::default();
         message.message(3, |inner| inner.fixed(1, 2));
         assert_eq!(message.bytes, b"\x1a\x09\x09\x02\0\0\0\0\0\0\0");
+    }
+
+    #[test]
+    fn a_message_of_any_length_stands_behind_it() {
+        for length in [0, 1, 127, 128, 16_383, 16_384, 70_000] {
+            let text = vec![b'x'; length];
+            let mut plain = Message::default();
+            plain.bytes(1, &text);
+            let mut expected = Message::default();
+            expected.bytes(2, &plain.bytes);
+            expected.number(3, 7);
+            let mut message = Message::default();
+            message.message(2, |it| it.bytes(1, &text));
+            message.packed(5, std::iter::empty());
+            message.number(3, 7);
+            assert_eq!(message.bytes, expected.bytes, "{length}");
+        }
+        for value in [0, 1, 127, 128, 1 << 35, u64::MAX] {
+            let mut message = Message::default();
+            message.varint(value);
+            assert_eq!(message.bytes.len(), varint_size(value), "{value}");
+        }
     }
 }

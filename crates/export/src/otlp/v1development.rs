@@ -7,7 +7,7 @@
 use crate::ExportError;
 use crate::choice::{Chosen, Sorted};
 use crate::pprof::types_of;
-use crate::protobuf::{Message, signed};
+use crate::protobuf::{Message, signed, varint_size};
 use crate::used::Used;
 use prof_profile::{DsoId, DsoKind, FunctionId, LocationId, StackId, TaskId};
 use rustc_hash::FxHashMap;
@@ -25,6 +25,8 @@ pub(crate) fn write(chosen: &Chosen<'_>, out: &mut dyn Write) -> Result<Vec<Stri
         chosen,
         sorted,
         tables: Tables::default(),
+        tasks: vec![None; chosen.profile.tasks.len()],
+        stacks: Stacks::new(stacks),
     };
     let profiles = writer.profiles();
     // ProfilesData: 1 resource_profiles; ResourceProfiles: 1 resource,
@@ -68,9 +70,36 @@ struct Tables {
     /// Attributes in the order of their indices.
     attributes: FxHashMap<(u64, Value), u64>,
     attribute_list: Vec<(u64, Value)>,
-    /// By stack: its index.
-    stacks: FxHashMap<StackId, u64>,
-    stack_list: Vec<StackId>,
+}
+
+/// The stacks that samples have, in the order of their indices, which begin at
+/// 1: the empty one is 0.
+#[derive(Default)]
+struct Stacks {
+    /// By `StackId`; 0 for none yet.
+    index: Vec<u32>,
+    list: Vec<StackId>,
+}
+
+impl Stacks {
+    fn new(count: usize) -> Self {
+        Self {
+            index: vec![0; count],
+            list: Vec::new(),
+        }
+    }
+
+    fn index(&mut self, stack: StackId) -> u64 {
+        let slot = self.index.get_mut(stack.0 as usize);
+        let Some(slot) = slot.filter(|_| stack != StackId::EMPTY) else {
+            return 0;
+        };
+        if *slot == 0 {
+            self.list.push(stack);
+            *slot = self.list.len() as u32;
+        }
+        (*slot).into()
+    }
 }
 
 /// A value of an attribute.
@@ -104,22 +133,15 @@ impl Tables {
         self.attributes.insert(entry, index);
         index
     }
-
-    fn stack(&mut self, stack: StackId) -> u64 {
-        if stack == StackId::EMPTY {
-            return 0;
-        }
-        *self.stacks.entry(stack).or_insert_with(|| {
-            self.stack_list.push(stack);
-            self.stack_list.len() as u64
-        })
-    }
 }
 
 struct Writer<'a, 'p> {
     chosen: &'a Chosen<'p>,
     sorted: Sorted,
     tables: Tables,
+    /// By `TaskId`: its attributes, once they are made.
+    tasks: Vec<Option<[u64; 3]>>,
+    stacks: Stacks,
 }
 
 impl Writer<'_, '_> {
@@ -199,7 +221,7 @@ impl Writer<'_, '_> {
         let Some(&(task, _, _)) = rows.first() else {
             return;
         };
-        let stack = self.tables.stack(stack);
+        let stack = self.stacks.index(stack);
         let attributes = self.task(task);
         // Sample: 1 stack_index, 2 attribute_indices, 4 values,
         // 5 timestamps_unix_nano: a value for each time
@@ -207,16 +229,26 @@ impl Writer<'_, '_> {
             it.number(1, stack);
             it.packed(2, attributes.into_iter());
             it.packed(4, rows.iter().map(|(_, _, period)| signed(*period)));
-            let times: Option<Vec<u64>> = rows
-                .iter()
-                .map(|(_, time, _)| self.chosen.wall_clock(*time))
-                .collect();
-            it.packed_fixed(5, times.unwrap_or_default().into_iter());
+            // Of all or of none.
+            let times = rows.iter();
+            let times = times.filter_map(|(_, time, _)| self.chosen.wall_clock(*time));
+            it.packed_fixed(5, times);
         });
     }
 
     /// Who ran, as attributes.
-    fn task(&mut self, task: TaskId) -> [u64; 3] {
+    fn task(&mut self, id: TaskId) -> [u64; 3] {
+        let known = self.tasks.get(id.0 as usize).copied().flatten();
+        known.unwrap_or_else(|| {
+            let made = self.task_attributes(id);
+            if let Some(slot) = self.tasks.get_mut(id.0 as usize) {
+                *slot = Some(made);
+            }
+            made
+        })
+    }
+
+    fn task_attributes(&mut self, task: TaskId) -> [u64; 3] {
         let profile = self.chosen.profile;
         let task = profile.task(task);
         let comm = Value::Text(profile.name(task.comm).to_owned());
@@ -229,31 +261,38 @@ impl Writer<'_, '_> {
         ]
     }
 
-    /// Field 2 of `ProfilesData`. Its tables are made twice, to know their
-    /// length without holding them: once counted, once written.
+    /// Field 2 of `ProfilesData`.
     fn dictionary(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        let stacks = std::mem::take(&mut self.tables.stack_list);
-        let mut used = Used::new(self.chosen.profile);
-        let tree = &self.chosen.profile.stacks;
-        for location in stacks.iter().flat_map(|&stack| tree.locations(stack)) {
-            used.location(location);
-        }
+        let stacks = std::mem::take(&mut self.stacks);
+        let used = self.used(&stacks.list);
         let places = self.places(&used);
-        let mut counted = 0;
-        let count = |part: &mut Message| {
-            counted += part.bytes.len() as u64;
-            part.bytes.clear();
-            Ok(())
-        };
-        self.entries(&stacks, &places, count)?;
-        let mut head = Message::default();
-        head.length(2, counted);
-        out.write_all(&head.bytes)?;
-        self.entries(&stacks, &places, |part| {
-            out.write_all(&part.bytes)?;
-            part.bytes.clear();
-            Ok(())
-        })
+        let mut tail = Message::default();
+        self.texts(&mut tail);
+        let bytes = self.size_of(&stacks.list, &places);
+        let all = places.tables.bytes.len() as u64 + bytes + tail.bytes.len() as u64;
+        out.write_all(&length(2, all as usize).bytes)?;
+        out.write_all(&places.tables.bytes)?;
+        self.stack_table(&stacks.list, &places, out)?;
+        out.write_all(&tail.bytes)
+    }
+
+    /// The locations of stacks.
+    fn used(&self, stacks: &[StackId]) -> Used {
+        let tree = &self.chosen.profile.stacks;
+        let mut used = Used::new(self.chosen.profile);
+        let mut seen = vec![false; tree.len()];
+        for &stack in stacks {
+            let mut at = stack;
+            while let Some((caller, location)) = tree.get(at) {
+                match seen.get_mut(at.0 as usize) {
+                    Some(seen) if !*seen => *seen = true,
+                    _ => break,
+                }
+                used.location(location);
+                at = caller;
+            }
+        }
+        used
     }
 
     /// Mappings, locations and functions, which are few, with their texts.
@@ -265,9 +304,11 @@ impl Writer<'_, '_> {
         // 2 location_table, of Location: 1 mapping_index, 2 address, 3 lines,
         // of Line: 1 function_index, 2 line; 4 attribute_indices
         tables.bytes(2, b"");
-        let mut locations: FxHashMap<LocationId, u64> = FxHashMap::default();
-        for id in used.locations() {
-            locations.insert(id, locations.len() as u64 + 1);
+        let mut locations = vec![0; profile.locations.len()];
+        for (id, index) in used.locations().zip(1..) {
+            if let Some(slot) = locations.get_mut(id.0 as usize) {
+                *slot = index;
+            }
             let location = profile.location(id);
             let kind = match profile.dso(location.dso).kind {
                 DsoKind::Kernel | DsoKind::KernelModule | DsoKind::KernelSymbol => "kernel",
@@ -335,51 +376,81 @@ impl Writer<'_, '_> {
         functions
     }
 
-    /// All tables, in portions.
-    fn entries(
+    /// How many bytes [`Writer::stack_table`] writes.
+    fn size_of(&self, stacks: &[StackId], places: &Places) -> u64 {
+        let tree = &self.chosen.profile.stacks;
+        // By `StackId`: bytes of its locations. A caller's id is smaller.
+        let mut sizes = vec![0_u32; tree.len()];
+        for id in 1..tree.len() {
+            if let Some((caller, location)) = tree.get(StackId(id as u32)) {
+                let outer = sizes.get(caller.0 as usize).copied().unwrap_or(0);
+                let own = varint_size(places.location(location)) as u32;
+                if let Some(size) = sizes.get_mut(id) {
+                    *size = outer.saturating_add(own);
+                }
+            }
+        }
+        let framed = |bytes: u64| 1 + varint_size(bytes) as u64 + bytes;
+        let sizes = stacks.iter().map(|stack| {
+            let bytes = sizes.get(stack.0 as usize).copied().unwrap_or(0);
+            framed(framed(bytes.into()))
+        });
+        Self::NO_ENTRIES.len() as u64 + sizes.sum::<u64>()
+    }
+
+    /// Entries of none: of 4 link_table and of 7 stack_table.
+    const NO_ENTRIES: [u8; 4] = [4 << 3 | 2, 0, 7 << 3 | 2, 0];
+
+    /// 7 stack_table, of Stack: 1 location_indices, leaf first.
+    fn stack_table(
         &self,
         stacks: &[StackId],
         places: &Places,
-        mut take: impl FnMut(&mut Message) -> io::Result<()>,
+        out: &mut dyn Write,
     ) -> io::Result<()> {
         let mut part = Message::default();
-        part.bytes.extend_from_slice(&places.tables.bytes);
-        // 4 link_table, 7 stack_table, of Stack: 1 location_indices, leaf first
-        part.bytes(4, b"");
-        part.bytes(7, b"");
+        part.bytes.extend(Self::NO_ENTRIES);
         let tree = &self.chosen.profile.stacks;
         for &stack in stacks {
             part.message(7, |it| {
-                let indices = tree
-                    .locations(stack)
-                    .map(|id| places.locations.get(&id).copied());
-                it.packed(1, indices.map(Option::unwrap_or_default));
+                it.packed(1, tree.locations(stack).map(|id| places.location(id)));
             });
             if part.bytes.len() > 1 << 16 {
-                take(&mut part)?;
+                out.write_all(&part.bytes)?;
+                part.bytes.clear();
             }
         }
-        // 6 attribute_table, of KeyValueAndUnit: 1 key_strindex, 2 value
-        part.bytes(6, b"");
+        out.write_all(&part.bytes)
+    }
+
+    /// 6 attribute_table, of KeyValueAndUnit: 1 key_strindex, 2 value; and
+    /// 5 string_table.
+    fn texts(&self, tables: &mut Message) {
+        tables.bytes(6, b"");
         for (key, it) in &self.tables.attribute_list {
-            part.message(6, |entry| {
+            tables.message(6, |entry| {
                 entry.number(1, *key);
                 entry.message(2, |inner| value(inner, it));
             });
         }
-        // 5 string_table
-        part.bytes(5, b"");
+        tables.bytes(5, b"");
         for text in &self.tables.text_list {
-            part.bytes(5, text.as_bytes());
+            tables.bytes(5, text.as_bytes());
         }
-        take(&mut part)
     }
 }
 
 /// Tables of places, and where in theirs locations are.
 struct Places {
     tables: Message,
-    locations: FxHashMap<LocationId, u64>,
+    /// By `LocationId`; 0 for none.
+    locations: Vec<u64>,
+}
+
+impl Places {
+    fn location(&self, id: LocationId) -> u64 {
+        self.locations.get(id.0 as usize).copied().unwrap_or(0)
+    }
 }
 
 /// AnyValue: 1 string_value, 3 int_value.
