@@ -360,3 +360,44 @@ fn what_cannot_be_put_in_is_refused_and_leaves_nothing() {
         std::fs::read(&stackless).expect("there")
     );
 }
+
+#[test]
+fn a_device_or_a_link_is_not_replaced_by_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let link = folder.path().join("stdout");
+    let name = link.to_str().expect("a plain name");
+    std::os::unix::fs::symlink("/proc/self/fd/1", &link).expect("a link");
+    let from = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/fixtures/recordings/local/perf6.1-cgroup.data"
+    );
+    for args in [
+        &["archive"][..],
+        &["archive", "--redact"],
+        &["inject", "-b"],
+    ] {
+        let options = ["-f", "-i", from, "-o", name];
+        let refused = prof(&[args, &options].concat());
+        assert_eq!(refused.code, 2, "{args:?}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains("no regular file"),
+            "{args:?}: {}",
+            refused.stderr
+        );
+        assert!(link.is_symlink(), "{args:?}");
+    }
+    let refused = prof(&["archive", "-f", "-i", from, "-o", "-"]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(!std::path::Path::new("-").exists());
+    assert_eq!(std::fs::read_dir(folder.path()).expect("ours").count(), 1);
+}
+
+#[test]
+fn a_recording_that_is_not_there_is_named_once_by_push() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let spool = folder.path().to_str().expect("a plain name");
+    let url = "http://127.0.0.1:9/ingest";
+    let refused = prof(&["push", "nosuch", "--url", url, "--spool", spool]);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert_eq!(refused.stderr.matches("nosuch").count(), 1);
+}

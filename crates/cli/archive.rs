@@ -97,6 +97,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         return Ok(outcome);
     }
     let output = args.output.unwrap_or_else(|| with(&input.path, ".zst"));
+    if output == Path::new("-") {
+        let file = "archive writes a file, not to standard output\n  try: -o FILE";
+        return Err(UsageError(file.to_owned()).into());
+    }
+    inject::refuse_special(&output, "another -o FILE")?;
     let part = Part(with(&output, ".part"));
     match redaction {
         Some(redaction) => redacted(&input, &part.0, redaction)?,

@@ -64,6 +64,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         let same = "the recording would be overwritten while it is read\n  try: another -o FILE";
         return Err(UsageError(same.to_owned()).into());
     }
+    refuse_special(&args.output, "-o - for standard output, or another -o FILE")?;
     // It is read twice, and its sections once more.
     let spooled = crate::spool::twice_readable(&args.input)?;
     let input = spooled
@@ -108,6 +109,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         ));
     }
     Ok(args.input.say_damages(&input.open()?))
+}
+
+/// Refuses the name of what is there and no regular file (a device, a FIFO, a
+/// link such as `/dev/stdout`): a new file would take its place.
+pub(crate) fn refuse_special(path: &Path, cure: &str) -> anyhow::Result<()> {
+    match path.symlink_metadata() {
+        Ok(about) if !about.is_file() => Err(UsageError(format!(
+            "{} is no regular file, and would be replaced by one\n  try: {cure}",
+            path.display()
+        ))
+        .into()),
+        _ => Ok(()),
+    }
 }
 
 fn same_file(one: &Path, other: &Path) -> bool {

@@ -320,6 +320,15 @@ fn answered(answer: &Answer) -> String {
     }
 }
 
+/// Says which recording an error is about, unless it does itself.
+fn of_file(error: anyhow::Error, file: &Path) -> anyhow::Error {
+    let name = file.display().to_string();
+    match format!("{error:#}").contains(&name) {
+        true => error,
+        false => error.context(name),
+    }
+}
+
 /// Sends.
 pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let mut sender = args.delivery.open(&args.url)?;
@@ -328,7 +337,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         let symbolizer = args.names.symbolizer();
         sender
             .put(&input, &symbolizer, Some(&args.names))
-            .with_context(|| file.display().to_string())?;
+            .map_err(|error| of_file(error, file))?;
     }
     sender.drain(Instant::now() + Duration::from_secs(args.patience))?;
     Ok(match sender.conclude() {
