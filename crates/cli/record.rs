@@ -472,18 +472,7 @@ pub(crate) fn options(args: &Args) -> anyhow::Result<Options> {
         (Some(stacks), _) => stacks,
         (None, false) => Stacks::None,
     };
-    options.chains = match (args.user_callchains, args.kernel_callchains) {
-        (true, _) => ChainFilter::User,
-        (_, true) => ChainFilter::Kernel,
-        _ => ChainFilter::Both,
-    };
-    options.modes = match (args.all_user, args.all_kernel) {
-        (true, _) => ModeFilter::User,
-        (_, true) => ModeFilter::Kernel,
-        _ => ModeFilter::AsEvents,
-    };
-    let any_branch = args.branch_any.then_some(BranchSampleType::ANY);
-    options.branches = args.branch_filter.or(any_branch);
+    set_filters(args, &mut options);
     options.cgroup = cgroup::list(&args.cgroup);
     if options.cgroup.is_some() && options.target != Target::System {
         return Err(
@@ -501,15 +490,7 @@ pub(crate) fn options(args: &Args) -> anyhow::Result<Options> {
     options.commands.clone_from(&args.control);
     options.user.clone_from(&args.user);
     options.may_have_ended = args.uid.is_some();
-    options.duration = args.duration;
-    options.max_size = args.max_size;
-    options.switching = args.switch_output.map(|when| Switching {
-        most_files: args.switch_max_files.map(|most| most as usize),
-        ..when
-    });
-    options.flight = args.overwrite;
-    options.compression = args.compression_level.filter(|&level| level > 0);
-    options.timestamp_name = args.timestamp_filename;
+    set_output(args, &mut options);
     options.clock = args.clockid;
     options.extras = extras(args);
     options.build_ids = !args.no_buildid;
@@ -519,6 +500,35 @@ pub(crate) fn options(args: &Args) -> anyhow::Result<Options> {
         .collect();
     options.version = env!("CARGO_PKG_VERSION").to_owned();
     Ok(options)
+}
+
+/// Which part of what is sampled is wanted.
+fn set_filters(args: &Args, options: &mut Options) {
+    options.chains = match (args.user_callchains, args.kernel_callchains) {
+        (true, _) => ChainFilter::User,
+        (_, true) => ChainFilter::Kernel,
+        _ => ChainFilter::Both,
+    };
+    options.modes = match (args.all_user, args.all_kernel) {
+        (true, _) => ModeFilter::User,
+        (_, true) => ModeFilter::Kernel,
+        _ => ModeFilter::AsEvents,
+    };
+    let any_branch = args.branch_any.then_some(BranchSampleType::ANY);
+    options.branches = args.branch_filter.or(any_branch);
+}
+
+/// When the recording ends, and what its files are like.
+fn set_output(args: &Args, options: &mut Options) {
+    options.duration = args.duration;
+    options.max_size = args.max_size;
+    options.switching = args.switch_output.map(|when| Switching {
+        most_files: args.switch_max_files.map(|most| most as usize),
+        ..when
+    });
+    options.flight = args.overwrite;
+    options.compression = args.compression_level.filter(|&level| level > 0);
+    options.timestamp_name = args.timestamp_filename;
 }
 
 fn extras(args: &Args) -> Extras {

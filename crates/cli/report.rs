@@ -309,53 +309,56 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         ));
     }
     let started = Instant::now();
-    let Loaded {
-        profile,
-        history,
-        header,
-        code,
-        outcome,
-    } = load(args, is_terminal)?;
-    let mut options = args.text_options(&profile)?;
-    history.inspect(|history| history.apply(&mut options));
+    let loaded = load(args, is_terminal)?;
+    let mut options = args.text_options(&loaded.profile)?;
+    loaded
+        .history
+        .inspect(|history| history.apply(&mut options));
     options.columns = text_columns();
-    let fits = text_columns().filter(|_| !options.full_names);
+    let profile = &loaded.profile;
     if profile.samples.is_empty() {
-        emptiness::say_no_samples(&profile);
+        emptiness::say_no_samples(profile);
     } else {
-        emptiness::say_what_nothing_passes(&profile, &args.filters, &options.selection);
+        emptiness::say_what_nothing_passes(profile, &args.filters, &options.selection);
     }
     if args.missing {
         paged_within(text_columns(), |out| {
-            missing::write(&profile, text_columns(), out)
+            missing::write(profile, text_columns(), out)
         })?;
-        return Ok(outcome);
+        return Ok(loaded.outcome);
     }
     if args.locks {
-        return waiting::locks(args, &profile, outcome);
+        return waiting::locks(args, profile, loaded.outcome);
     }
     if args.wakes.is_given() {
-        return waiting::wakes(args, &profile, outcome);
+        return waiting::wakes(args, profile, loaded.outcome);
     }
     if args.form.is_page() {
-        page::show(&args.form, &profile, &options.selection)?;
-        return Ok(outcome);
+        page::show(&args.form, profile, &options.selection)?;
+        return Ok(loaded.outcome);
     }
+    show(args, &loaded, &options, started)?;
+    Ok(loaded.outcome)
+}
+
+/// Shows tables, as text or in the format asked for, of what was loaded since
+/// `started`.
+fn show(args: &Args, loaded: &Loaded, options: &TextOptions, started: Instant) -> io::Result<()> {
+    let fits = text_columns().filter(|_| !options.full_names);
     let format = args.form.format();
     let progress = ProgressLine::of(Stage::Showing, started);
     let write = |mut out: &mut dyn Write| {
         if format == Format::Text {
-            out.write_all(&header)?;
+            out.write_all(&loaded.header)?;
         }
-        match &code {
-            Some(code) => text::blocks(&profile, &options, code, &mut out)?,
-            None => format.write(&profile, &options, out)?,
+        match &loaded.code {
+            Some(code) => text::blocks(&loaded.profile, options, code, &mut out)?,
+            None => format.write(&loaded.profile, options, out)?,
         }
         out.flush()
     };
-    let is_paged = is_terminal && format == Format::Text;
-    print((is_paged, fits), progress, write)?;
-    Ok(outcome)
+    let is_paged = io::stdout().is_terminal() && format == Format::Text;
+    print((is_paged, fits), progress, write)
 }
 
 /// Writes to stdout, or to a pager, whose lines fit so many columns.

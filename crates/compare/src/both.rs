@@ -181,6 +181,24 @@ impl Joined {
                 .copied()
                 .unwrap_or(FunctionId(0))
         };
+        let locations = self.add_locations(after, dso, function);
+        self.add_stacks(after, &locations);
+        for task in &after.tasks {
+            let id = u32::try_from(self.profile.tasks.len()).unwrap_or(u32::MAX);
+            self.tasks.push(TaskId(id));
+            let comm = self.name(after, task.comm);
+            self.profile.tasks.push(Task { comm, ..*task });
+        }
+        self.add_trust(after);
+    }
+
+    /// The new ids of the other side's locations.
+    fn add_locations(
+        &mut self,
+        after: &Profile,
+        dso: impl Fn(DsoId) -> DsoId,
+        function: impl Fn(FunctionId) -> FunctionId,
+    ) -> Vec<LocationId> {
         let mut locations = Vec::with_capacity(after.locations.len());
         for location in &after.locations {
             let start = u32::try_from(self.profile.frames.len()).unwrap_or(u32::MAX);
@@ -206,6 +224,10 @@ impl Joined {
                 ..*location
             });
         }
+        locations
+    }
+
+    fn add_stacks(&mut self, after: &Profile, locations: &[LocationId]) {
         self.stacks = vec![StackId::EMPTY];
         for index in 1..after.stacks.len() {
             let id = StackId(u32::try_from(index).unwrap_or(u32::MAX));
@@ -220,13 +242,6 @@ impl Joined {
             self.stacks.push(new.unwrap_or(StackId::EMPTY));
         }
         self.profile.stacks.freeze();
-        for task in &after.tasks {
-            let id = u32::try_from(self.profile.tasks.len()).unwrap_or(u32::MAX);
-            self.tasks.push(TaskId(id));
-            let comm = self.name(after, task.comm);
-            self.profile.tasks.push(Task { comm, ..*task });
-        }
-        self.add_trust(after);
     }
 
     fn name(&mut self, after: &Profile, name: NameId) -> NameId {

@@ -184,6 +184,14 @@ impl Summary {
                 100.0 * seen
             ));
         }
+        self.tell_of_kept_files(&mut line);
+        let share = 100.0 * self.own_cpu.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9);
+        line.push_str(&format!("; recorder {share:.1} % of a CPU, {}", self.rings));
+        line
+    }
+
+    /// Adds what became of the files of other roots.
+    fn tell_of_kept_files(&self, line: &mut String) {
         if self.kept.files > 0 {
             let files = several(self.kept.files as u64, "file");
             line.push_str(&format!("; {files} of other roots kept in ~/.debug"));
@@ -215,9 +223,6 @@ impl Summary {
                 KeptFiles::MAX_BYTES >> 30
             ));
         }
-        let share = 100.0 * self.own_cpu.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9);
-        line.push_str(&format!("; recorder {share:.1} % of a CPU, {}", self.rings));
-        line
     }
 }
 

@@ -41,6 +41,29 @@ pub(crate) struct Tally {
     pub(crate) chain_ends: FxHashMap<(StackId, ChainEnd), u64>,
 }
 
+/// A sample, and the events that it counts for.
+struct SharedSample<'a> {
+    record: &'a Record<'a>,
+    /// The event that it was taken by.
+    event: &'a prof_perfdata::Event,
+    sample: &'a RawSample<'a>,
+    shares: &'a [Share],
+}
+
+impl SharedSample<'_> {
+    fn pid(&self) -> i32 {
+        self.sample.pid().unwrap_or(-1)
+    }
+
+    fn tid(&self) -> i32 {
+        self.sample.tid().unwrap_or(-1)
+    }
+
+    fn mode(&self) -> CpuMode {
+        self.record.misc.cpu_mode()
+    }
+}
+
 /// Recordings have about one distinct call chain in so many bytes.
 const BYTES_PER_CHAIN: u64 = 512;
 
@@ -166,26 +189,25 @@ impl Loader {
         parts.clear();
         self.shares.of(events, own, &sample, &mut parts);
         if !parts.is_empty() {
-            self.shared_sample(record, event, &sample, &parts);
+            self.shared_sample(&SharedSample {
+                record,
+                event,
+                sample: &sample,
+                shares: &parts,
+            });
         }
         self.parts = parts;
     }
 
     /// Adds a sample to each event that it counts for.
-    fn shared_sample(
-        &mut self,
-        record: &Record<'_>,
-        event: &prof_perfdata::Event,
-        sample: &RawSample<'_>,
-        parts: &[Share],
-    ) {
-        let (pid, tid) = (sample.pid().unwrap_or(-1), sample.tid().unwrap_or(-1));
-        let mode = record.misc.cpu_mode();
+    fn shared_sample(&mut self, shared: &SharedSample<'_>) {
+        let SharedSample { event, sample, .. } = *shared;
+        let (pid, tid, mode) = (shared.pid(), shared.tid(), shared.mode());
         if mode == CpuMode::User {
             self.processes.runs_user_code(pid);
         }
         if self.details.counting() == Counting::Branches {
-            return self.branches(record, event, sample, parts);
+            return self.branches(shared);
         }
         let (stack, end) = self.stacks.of(&self.processes, event, (sample, mode));
         let task = self.tasks.id(&mut self.processes, pid, tid);
@@ -202,30 +224,24 @@ impl Loader {
         let cost = detail.filter(|_| self.details.counting() == Counting::Memory);
         let cost = cost.map(|detail| detail.weight.max(1));
         let first = self.samples.len();
-        for share in parts {
+        for share in shared.shares {
             let period = cost.unwrap_or(share.period);
-            let Some(event_id) = self.count(record, share.event, (1, period)) else {
+            let Some(event) = self.count(shared.record, share.event, (1, period)) else {
                 continue;
             };
             if let Some(end) = end {
                 *self.tally.chain_ends.entry((stack, end)).or_default() += 1;
             }
-            let row = Sample {
-                time: sample.time().unwrap_or(0),
+            let wait = wait.map(|wait| self.samples.wait_id(wait));
+            self.push(shared, detail, |time, cpu| Sample {
+                time,
                 period,
                 task,
                 stack,
-                cpu: sample.cpu(),
-                event: event_id,
-                wait: wait.map(|wait| self.samples.wait_id(wait)),
-            };
-            match detail {
-                Some(detail) => {
-                    self.details.payload(event, sample, self.samples.len());
-                    self.samples.push_with(row, detail);
-                }
-                None => self.samples.push(row),
-            }
+                cpu,
+                event,
+                wait,
+            });
         }
         if let Some(deferred) = &mut self.deferred
             && let Some(cookie) = sample.deferred_cookie()
@@ -233,6 +249,25 @@ impl Loader {
             let rows = first..self.samples.len();
             let waiting = Waiting::of(rows, pid, mode, sample.ip().map(Avma));
             deferred.add((tid, cookie), sample, waiting);
+        }
+    }
+
+    /// Adds a row of the sample, made of its time in ns and its CPU.
+    fn push(
+        &mut self,
+        shared: &SharedSample<'_>,
+        detail: Option<SampleDetail>,
+        row: impl FnOnce(u64, Option<u32>) -> Sample,
+    ) {
+        let sample = shared.sample;
+        let row = row(sample.time().unwrap_or(0), sample.cpu());
+        match detail {
+            Some(detail) => {
+                self.details
+                    .payload(shared.event, sample, self.samples.len());
+                self.samples.push_with(row, detail);
+            }
+            None => self.samples.push(row),
         }
     }
 
@@ -271,19 +306,14 @@ impl Loader {
     }
 
     /// Adds each branch of a sample to each event that it counts for.
-    fn branches(
-        &mut self,
-        record: &Record<'_>,
-        event: &prof_perfdata::Event,
-        sample: &RawSample<'_>,
-        parts: &[Share],
-    ) {
-        let (pid, tid) = (sample.pid().unwrap_or(-1), sample.tid().unwrap_or(-1));
-        let task = self.tasks.id(&mut self.processes, pid, tid);
-        let mode = record.misc.cpu_mode();
+    fn branches(&mut self, shared: &SharedSample<'_>) {
+        let pid = shared.pid();
+        let task = self.tasks.id(&mut self.processes, pid, shared.tid());
         let (processes, stacks) = (&self.processes, &mut self.stacks.builder);
-        let detail = self.details.of(sample, mode, processes, stacks);
-        let Some(branches) = sample.branches() else {
+        let detail = self
+            .details
+            .of(shared.sample, shared.mode(), processes, stacks);
+        let Some(branches) = shared.sample.branches() else {
             return;
         };
         for branch in (0..).zip(branches.iter()) {
@@ -295,23 +325,21 @@ impl Loader {
                 branch: Some(taken),
                 ..detail
             };
-            for share in parts {
+            for share in shared.shares {
                 // Each branch has a period of its own; the sample is one.
                 let counts = (u64::from(taken.place == 0), 1);
-                let Some(event_id) = self.count(record, share.event, counts) else {
+                let Some(event) = self.count(shared.record, share.event, counts) else {
                     continue;
                 };
-                let row = Sample {
-                    time: sample.time().unwrap_or(0),
+                self.push(shared, Some(detail), |time, cpu| Sample {
+                    time,
                     period: 1,
                     task,
                     stack,
-                    cpu: sample.cpu(),
-                    event: event_id,
+                    cpu,
+                    event,
                     wait: None,
-                };
-                self.details.payload(event, sample, self.samples.len());
-                self.samples.push_with(row, detail);
+                });
             }
         }
     }
@@ -364,19 +392,7 @@ impl Loader {
             stacks: self.stacks.tally,
             ..self.tally
         };
-        // Chains with branches in them do not end where threads start.
-        let is_history = !profile.branch_frames.is_empty();
-        for event in profile.events.iter_mut().filter(|_| is_history) {
-            event.has_callchain = false;
-        }
-        profile.trust = trusting::trust(&profile, &tally, &outline, about);
-        for (event, recorded) in profile.events.iter_mut().zip(about.events.list()) {
-            let taken = recorded.attr.sample_type;
-            event.has_callchain |= is_history
-                && [SampleType::CALLCHAIN, SampleType::BRANCH_STACK]
-                    .iter()
-                    .any(|&it| taken.has(it));
-        }
+        profile.trust = trust(&mut profile, &tally, &outline, about);
         wait_kinds::classify(&mut profile);
         let files = (&namer.files, &namer.kernel);
         self.wakes.add_ends(&mut profile);
@@ -402,6 +418,24 @@ impl Loader {
             event.has_callchain &= !counts_branches;
         }
     }
+}
+
+/// How far the profile can be trusted.
+fn trust(profile: &mut Profile, tally: &Tally, outline: &Outline, about: &About<'_>) -> Trust {
+    if profile.branch_frames.is_empty() {
+        return trusting::trust(profile, tally, outline, about);
+    }
+    // Chains with branches in them do not end where threads start.
+    for event in &mut profile.events {
+        event.has_callchain = false;
+    }
+    let trust = trusting::trust(profile, tally, outline, about);
+    for (event, recorded) in profile.events.iter_mut().zip(about.events.list()) {
+        let taken = recorded.attr.sample_type;
+        let chains = [SampleType::CALLCHAIN, SampleType::BRANCH_STACK];
+        event.has_callchain = chains.iter().any(|&it| taken.has(it));
+    }
+    trust
 }
 
 /// What names the addresses of a recording that says this of itself.

@@ -79,11 +79,8 @@ impl<'a> Content<'a> {
             rows.scope_total()
         };
         let others = Others::join(&mut rows, others, &tables, options);
-        let places = if options.look.verbose && sort.contains(&Field::Key(SYMBOL)) {
-            first_places(scene, &rows, &how, children)
-        } else {
-            FxHashMap::default()
-        };
+        let has_places = options.look.verbose && sort.contains(&Field::Key(SYMBOL));
+        let places = has_places.then(|| first_places(scene, &rows, &how, children));
         let keys: Vec<SortKey> = keys(&sort).collect();
         let comparer = Comparer {
             ranks: &Ranks::new((scene, &rows), &keys, options.look),
@@ -112,7 +109,7 @@ impl<'a> Content<'a> {
             order,
             others,
             heading,
-            places,
+            places: places.unwrap_or_default(),
         }
     }
 
