@@ -28,6 +28,18 @@ pub(crate) struct Descriptor {
     pub(crate) part: Part,
 }
 
+/// What a descriptor is opened for.
+#[derive(Debug, Clone, Copy)]
+struct Purpose {
+    /// The place of its event.
+    event: usize,
+    part: Part,
+    /// `None`: of all tasks.
+    tid: Option<u32>,
+    /// `None`: on any CPU.
+    cpu: Option<u32>,
+}
+
 /// What a descriptor does for its event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -216,8 +228,8 @@ impl OpenSet {
 
     fn open_on(&mut self, tid: Option<u32>, cpu: Option<u32>) -> Result<(), Stop> {
         let samples_here = cpu.is_none_or(|cpu| self.scope.cpus.contains(&cpu));
-        for index in 0..self.events.len() {
-            let planned = &self.events[index].planned;
+        for event in 0..self.events.len() {
+            let planned = &self.events[event].planned;
             let is_elsewhere = |cpus: &Vec<u32>| cpu.is_some_and(|cpu| !cpus.contains(&cpu));
             if !samples_here && planned.role == Role::Samples
                 || planned.cpus.as_ref().is_some_and(is_elsewhere)
@@ -225,16 +237,22 @@ impl OpenSet {
                 continue;
             }
             let on_cpus = planned.on_cpus;
+            let with_part = |part| Purpose {
+                event,
+                part,
+                tid,
+                cpu,
+            };
             if on_cpus == OnCpus::Never {
-                self.open_one(index, tid, cpu, Part::Whole)?;
+                self.open_one(with_part(Part::Whole))?;
                 continue;
             }
-            if index == 0 && planned.probe.is_none() {
+            if event == 0 && planned.probe.is_none() {
                 // The first carries the records of tasks, too.
-                self.open_one(index, tid, cpu, Part::OfTasks)?;
+                self.open_one(with_part(Part::OfTasks))?;
             }
             if on_cpus == OnCpus::WhenNeeded {
-                self.open_one(index, tid, cpu, Part::InTasks)?;
+                self.open_one(with_part(Part::InTasks))?;
             }
         }
         self.open_of_cpu(cpu)?;
@@ -252,11 +270,16 @@ impl OpenSet {
     /// Opens what samples the whole CPU, if it is not open yet.
     fn open_of_cpu(&mut self, cpu: Option<u32>) -> Result<(), Stop> {
         let of_cpu = |open: &Descriptor| open.part == Part::OfCpu && open.cpu == cpu;
-        for index in 0..self.events.len() {
-            let event = &self.events[index];
+        for place in 0..self.events.len() {
+            let event = &self.events[place];
             let is_on_cpus = event.planned.on_cpus != OnCpus::Never;
             if is_on_cpus && !event.descriptors.iter().any(of_cpu) {
-                self.open_one(index, None, cpu, Part::OfCpu)?;
+                self.open_one(Purpose {
+                    event: place,
+                    part: Part::OfCpu,
+                    tid: None,
+                    cpu,
+                })?;
             }
         }
         Ok(())
@@ -284,43 +307,24 @@ impl OpenSet {
         })
     }
 
-    fn open_one(
-        &mut self,
-        index: usize,
-        tid: Option<u32>,
-        cpu: Option<u32>,
-        part: Part,
-    ) -> Result<(), Stop> {
-        let event = match self.open_with_fallbacks(index, tid, cpu, part) {
+    fn open_one(&mut self, purpose: Purpose) -> Result<(), Stop> {
+        let Purpose {
+            event: index,
+            part,
+            tid,
+            cpu,
+        } = purpose;
+        let event = match self.open_with_fallbacks(purpose) {
             Ok(event) => event,
-            Err(error) if error.errno() == libc::ESRCH && self.scope.whose == Whose::Attached => {
-                return Err(Stop::Gone);
-            }
             // The CPU went offline since it was listed.
             Err(error) if error.errno() == libc::ENODEV && !self.rings.is_empty() => return Ok(()),
-            Err(error) => {
-                let mut refusal = self.refusal(Step::Open, error.errno(), index, tid, cpu);
-                let planned = &self.events[index].planned;
-                if let Some(target) = target_of(tid, cpu, planned.cgroup.as_deref()) {
-                    let trial = Trial {
-                        name: &planned.name,
-                        attr: &planned.attr,
-                        probe: planned.probe.as_deref(),
-                        target,
-                    };
-                    trial.complete(&mut refusal);
-                }
-                return Err(Stop::Refused(Box::new(refusal)));
-            }
+            Err(error) => return Err(self.stop(purpose, error.errno())),
         };
-        if let Some(filter) = &self.events[index].planned.filter
-            && let Err(error) = event.set_filter(filter)
-        {
-            let errno = error.raw_os_error().unwrap_or(0);
-            let refusal = self.refusal(Step::Filter, errno, index, tid, cpu);
-            return Err(Stop::Refused(Box::new(refusal)));
+        if let Some(filter) = &self.events[index].planned.filter {
+            let filtered = event.set_filter(filter);
+            filtered.map_err(|error| self.refused(Step::Filter, &error, purpose))?;
         }
-        let ring = self.ring_for(&event, index, tid, cpu)?;
+        let ring = self.ring_for(&event, purpose)?;
         let id = event.id().unwrap_or(0);
         let is_used = self.uses(&self.events[index], part);
         if is_used && self.scope.enables_at_once(self.events[index].planned.role) {
@@ -346,14 +350,33 @@ impl OpenSet {
         Ok(())
     }
 
+    /// Why a descriptor could not be opened, and what could be instead.
+    fn stop(&self, purpose: Purpose, errno: i32) -> Stop {
+        if errno == libc::ESRCH && self.scope.whose == Whose::Attached {
+            return Stop::Gone;
+        }
+        let mut refusal = self.refusal(Step::Open, errno, purpose);
+        let planned = &self.events[purpose.event].planned;
+        if let Some(target) = target_of(purpose.tid, purpose.cpu, planned.cgroup.as_deref()) {
+            let trial = Trial {
+                name: &planned.name,
+                attr: &planned.attr,
+                probe: planned.probe.as_deref(),
+                target,
+            };
+            trial.complete(&mut refusal);
+        }
+        Stop::Refused(Box::new(refusal))
+    }
+
     /// Opens, and if this is the event's first descriptor tries with less.
-    fn open_with_fallbacks(
-        &mut self,
-        index: usize,
-        tid: Option<u32>,
-        cpu: Option<u32>,
-        part: Part,
-    ) -> Result<Event, OpenError> {
+    fn open_with_fallbacks(&mut self, purpose: Purpose) -> Result<Event, OpenError> {
+        let Purpose {
+            event: index,
+            part,
+            tid,
+            cpu,
+        } = purpose;
         // Apart from `self`, of which the result becomes a part.
         let cgroup = self.events[index].planned.cgroup.clone();
         let Some(target) = target_of(tid, cpu, cgroup.as_deref()) else {
@@ -362,7 +385,7 @@ impl OpenSet {
                 kernel_attr_size: None,
             });
         };
-        let leader = self.leader_of(index, tid, cpu);
+        let leader = self.leader_of(purpose);
         let planned = &self.events[index].planned;
         let probe = planned.probe.as_deref();
         let open = |attr: &EventAttr| match part {
@@ -381,12 +404,12 @@ impl OpenSet {
     }
 
     /// The leader's descriptor for the same task and CPU.
-    fn leader_of(&self, index: usize, tid: Option<u32>, cpu: Option<u32>) -> Option<&Event> {
-        let leader = self.events[index]
+    fn leader_of(&self, purpose: Purpose) -> Option<&Event> {
+        let leader = self.events[purpose.event]
             .planned
             .leader
-            .filter(|&leader| leader != index)?;
-        let same = |open: &&Descriptor| open.tid == tid && open.cpu == cpu;
+            .filter(|&leader| leader != purpose.event)?;
+        let same = |open: &&Descriptor| open.tid == purpose.tid && open.cpu == purpose.cpu;
         self.events[leader]
             .descriptors
             .iter()
@@ -397,13 +420,8 @@ impl OpenSet {
 
     /// The ring of the CPU, or of the task where events are on any CPU; mapped
     /// if this is the first event there.
-    fn ring_for(
-        &mut self,
-        event: &Event,
-        index: usize,
-        tid: Option<u32>,
-        cpu: Option<u32>,
-    ) -> Result<usize, Stop> {
+    fn ring_for(&mut self, event: &Event, purpose: Purpose) -> Result<usize, Stop> {
+        let Purpose { tid, cpu, .. } = purpose;
         let found = self
             .rings
             .iter()
@@ -411,18 +429,14 @@ impl OpenSet {
         if let Some(place) = found {
             let (owner, descriptor) = self.rings[place].members[0];
             let owner = &self.events[owner].descriptors[descriptor].event;
-            event.set_output(Some(owner)).map_err(|error| {
-                let errno = error.raw_os_error().unwrap_or(0);
-                Stop::Refused(Box::new(self.refusal(Step::Map, errno, index, tid, cpu)))
-            })?;
+            let shared = event.set_output(Some(owner));
+            shared.map_err(|error| self.refused(Step::Map, &error, purpose))?;
             return Ok(place);
         }
         let pages = self.scope.memory.bytes / page_size() as u64;
         let pages = usize::try_from(pages).unwrap_or(usize::MAX);
-        let ring = Ring::map(event, pages).map_err(|error| {
-            let errno = error.raw_os_error().unwrap_or(0);
-            Stop::Refused(Box::new(self.refusal(Step::Map, errno, index, tid, cpu)))
-        })?;
+        let ring = Ring::map(event, pages);
+        let ring = ring.map_err(|error| self.refused(Step::Map, &error, purpose))?;
         self.rings.push(RingSlot {
             ring,
             cpu,
@@ -441,31 +455,30 @@ impl OpenSet {
         &self.scope
     }
 
-    fn refusal(
-        &self,
-        step: Step,
-        errno: i32,
-        index: usize,
-        tid: Option<u32>,
-        cpu: Option<u32>,
-    ) -> Refusal {
-        let planned = &self.events[index].planned;
+    fn refused(&self, step: Step, error: &std::io::Error, purpose: Purpose) -> Stop {
+        let errno = error.raw_os_error().unwrap_or(0);
+        Stop::Refused(Box::new(self.refusal(step, errno, purpose)))
+    }
+
+    fn refusal(&self, step: Step, errno: i32, purpose: Purpose) -> Refusal {
+        let planned = &self.events[purpose.event].planned;
         let attr = &planned.attr;
+        let is_member = |leader| leader != purpose.event;
         Refusal {
             step,
             errno,
             event: planned.name.clone(),
             kind: attr.kind,
             whose: self.scope.whose,
-            cpu,
-            tid,
+            cpu: purpose.cpu,
+            tid: purpose.tid,
             branches: attr.sample_type.has(SampleType::BRANCH_STACK),
             branch_chains: attr.branch_sample_type.has(BranchSampleType::CALL_STACK),
             aux: asks_for_trace(attr),
             precise: attr.precise_ip() > 0,
             namespaces: attr.flags.has(AttrFlags::NAMESPACES),
             physical: attr.sample_type.has(SampleType::PHYS_ADDR),
-            grouped: planned.leader.is_some_and(|leader| leader != index),
+            grouped: planned.leader.is_some_and(is_member),
             kernel: !attr.flags.has(AttrFlags::EXCLUDE_KERNEL),
             all_kernel: self.scope.all_kernel,
             narrowed: None,

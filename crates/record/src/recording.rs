@@ -168,9 +168,7 @@ impl<'a> Recording<'a> {
     ) -> Result<Ran, RecordError> {
         let Self { options, set, .. } = self;
         let unwound = Unwound::of(options, &set, &self.opened);
-        let shared = Shared::new(unwound.patience(), self.begun.reader);
-        let mut shared = shared.map_err(system("make a descriptor"))?;
-        shared.parts = Parts::of(options);
+        let shared = shared(options, &unwound, self.begun.reader)?;
         let views: Vec<RingView> = self.rings.iter().map(|slot| slot.ring.view()).collect();
         let (queue, pieces) = queue();
         let mut tree = tree(options, &set, launched.as_deref(), &self.opened[0]);
@@ -205,10 +203,7 @@ impl<'a> Recording<'a> {
         let (ended_by, written) = thread::scope(|scope| {
             let working = workers.start(scope)?;
             control.starts();
-            if options.start == Start::AtOnce {
-                shared.parts.note(true);
-            }
-            let started = start(options, &set, launched.as_deref_mut());
+            let started = start(options, &set, launched.as_deref_mut(), &shared);
             let launched = launched.as_deref();
             let ended_by =
                 started.map(|()| control.wait(options, &set, launched, &shared, notices));
@@ -225,6 +220,18 @@ impl<'a> Recording<'a> {
             set,
         })
     }
+}
+
+/// What the threads of a recording share.
+fn shared(
+    options: &Options,
+    unwound: &Unwound<'_>,
+    reader: Option<Reader>,
+) -> Result<Shared, RecordError> {
+    let shared = Shared::new(unwound.patience(), reader);
+    let mut shared = shared.map_err(system("make a descriptor"))?;
+    shared.parts = Parts::of(options);
+    Ok(shared)
 }
 
 /// Queues the records that were read while attaching, those of the tree.
@@ -413,7 +420,11 @@ fn start(
     options: &Options,
     set: &OpenSet,
     launched: Option<&mut Launched>,
+    shared: &Shared,
 ) -> Result<(), RecordError> {
+    if options.start == Start::AtOnce {
+        shared.parts.note(true);
+    }
     setup::enable(options, set);
     let Some(launched) = launched else {
         return Ok(());

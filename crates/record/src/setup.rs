@@ -51,40 +51,8 @@ pub(crate) fn open(
         tasks,
         lockable: Lockable::of_this_process(limits.cpus),
     };
-    let mut specs = options.events.clone();
-    let is_default = specs.is_empty() && !options.waits.is_some_and(|waits| waits.only);
-    if is_default {
-        specs = in_cgroup(options, plan::default_events("cycles"));
-    }
-    let mut opened = opening.of(&specs);
-    if matches!(&opened, Err(Stop::Refused(refusal)) if refusal.errno == libc::EMFILE)
-        && opening.limits.whole_cpus == OnCpus::WhenNeeded
-    {
-        // It takes twice as many.
-        opening.limits.whole_cpus = OnCpus::Never;
-        opened = opening.of(&specs);
-    }
-    if matches!(&opened, Err(Stop::Refused(refusal)) if refusal.breaks_weak_groups())
-        && break_up(&mut specs)
-    {
-        notices("a weak group (:W) is broken up, since its events cannot be counted together");
-        opened = opening.of(&specs);
-    }
-    let (set, early) = match opened {
-        Err(Stop::Refused(refusal)) if is_default && is_lacking(refusal.errno) => {
-            specs = in_cgroup(options, plan::default_events("cpu-clock"));
-            let opened = opening.of(&specs);
-            if opened.is_ok() {
-                notices(&format!(
-                    "sampling cpu-clock, since this machine has no hardware counter for cycles ({})",
-                    crate::hints::errno_name(refusal.errno)
-                ));
-            }
-            opened
-        }
-        other => other,
-    }
-    .map_err(|stop| stop_error(stop, tasks))?;
+    let opened = opening.with_fallbacks(notices);
+    let (set, early) = opened.map_err(|stop| stop_error(stop, tasks))?;
     check_cpus(&set)?;
     for notice in &set.notices {
         notices(notice);
@@ -287,6 +255,44 @@ struct Opening<'a> {
 type Opened = Result<(OpenSet, Vec<Vec<u8>>), Stop>;
 
 impl Opening<'_> {
+    /// Opens the events, with less where the machine has less. With it come
+    /// records that were read while attaching.
+    fn with_fallbacks(&mut self, notices: &mut dyn FnMut(&str)) -> Opened {
+        let mut specs = self.options.events.clone();
+        let is_default = specs.is_empty() && !self.options.waits.is_some_and(|waits| waits.only);
+        if is_default {
+            specs = in_cgroup(self.options, plan::default_events("cycles"));
+        }
+        let mut opened = self.of(&specs);
+        if matches!(&opened, Err(Stop::Refused(refusal)) if refusal.errno == libc::EMFILE)
+            && self.limits.whole_cpus == OnCpus::WhenNeeded
+        {
+            // It takes twice as many.
+            self.limits.whole_cpus = OnCpus::Never;
+            opened = self.of(&specs);
+        }
+        if matches!(&opened, Err(Stop::Refused(refusal)) if refusal.breaks_weak_groups())
+            && break_up(&mut specs)
+        {
+            notices("a weak group (:W) is broken up, since its events cannot be counted together");
+            opened = self.of(&specs);
+        }
+        match opened {
+            Err(Stop::Refused(refusal)) if is_default && is_lacking(refusal.errno) => {
+                specs = in_cgroup(self.options, plan::default_events("cpu-clock"));
+                let opened = self.of(&specs);
+                if opened.is_ok() {
+                    notices(&format!(
+                        "sampling cpu-clock, since this machine has no hardware counter for cycles ({})",
+                        crate::hints::errno_name(refusal.errno)
+                    ));
+                }
+                opened
+            }
+            other => other,
+        }
+    }
+
     /// Opens the events, with rings as large as they may be.
     fn of(&self, specs: &[EventSpec]) -> Opened {
         let mut planned = plan::plan(self.options, specs, self.limits);

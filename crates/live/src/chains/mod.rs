@@ -139,6 +139,29 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             told: &told,
             ..*sample
         };
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.clear();
+        let mut decided = self.walk(processes, sample, &mut frames);
+        self.note_reached(sample.tid, decided.end == ChainEnd::Root);
+        out.clear();
+        self.name(processes, sample, &frames, out);
+        let proven = decided.trial.as_ref().map_or(0, |trial| trial.proven);
+        let proven = self.put_python(processes, sample, (&frames, proven), out);
+        if let Some(trial) = &mut decided.trial {
+            trial.proven = proven;
+        }
+        self.frames = frames;
+        decided
+    }
+
+    /// Unwinds a sample into `frames`, and takes down what lay beyond its
+    /// copied pieces.
+    fn walk(
+        &mut self,
+        processes: &Processes,
+        sample: &ThreadSample<'_>,
+        frames: &mut Vec<FrameAt>,
+    ) -> Decided {
         let outer = self.threads.entry(sample.tid).or_default();
         let word = sample.state.registers.machine().word();
         outer.settle(&sample.copied(), word);
@@ -161,27 +184,20 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             cursor: Cursor::innermost(sample.state.registers),
             straight: straight_slots(sample),
         };
-        let mut frames = std::mem::take(&mut self.frames);
-        frames.clear();
-        let mut decided = walk.run(&mut frames);
+        let decided = walk.run(frames);
         walk.reach(&decided, &mut self.reached);
         self.scratch = walk.inner;
         self.scratch.clear();
+        decided
+    }
+
+    /// Later samples of the thread should bring along what its last chain
+    /// reached beyond the copied pieces.
+    fn note_reached(&mut self, tid: i32, is_whole: bool) {
         if self.reached.iter().any(|range| !range.is_empty()) {
             self.last_beyond = self.drain;
-            let is_whole = decided.end == ChainEnd::Root;
-            self.wanted
-                .note(sample.tid, &self.reached, is_whole, self.drain);
+            self.wanted.note(tid, &self.reached, is_whole, self.drain);
         }
-        out.clear();
-        self.name(processes, sample, &frames, out);
-        let proven = decided.trial.as_ref().map_or(0, |trial| trial.proven);
-        let proven = self.put_python(processes, sample, (&frames, proven), out);
-        if let Some(trial) = &mut decided.trial {
-            trial.proven = proven;
-        }
-        self.frames = frames;
-        decided
     }
 
     /// Ranges of addresses that the chains so far have names for.

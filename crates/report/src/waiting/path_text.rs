@@ -1,7 +1,7 @@
 //! Chains of waiting, the critical path and estimates as text and as JSON.
 
 use super::chains::{Chain, Ended, Link};
-use super::critical::{Doing, Path, Ways};
+use super::critical::{Doing, Path, Step, Ways};
 use super::places::{line, own, shown, time};
 use super::what_if::{self, Estimate};
 use crate::{escape, harmless_json};
@@ -268,67 +268,85 @@ fn told(ways: &Ways<'_>, change: &Change) -> WhatIf {
 /// What the path is made of.
 fn parts(ways: &Ways<'_>, path: &Path) -> Vec<Part> {
     let profile = ways.profile;
-    let mut index: FxHashMap<(i32, String, Option<String>), usize> = FxHashMap::default();
-    let mut parts: Vec<Part> = Vec::new();
-    let mut names: FxHashMap<StackId, Vec<String>> = FxHashMap::default();
+    let mut parts = Parts {
+        profile,
+        begin: path.begin,
+        list: Vec::new(),
+        index: FxHashMap::default(),
+        names: FxHashMap::default(),
+    };
+    let of_row = |row: usize| profile.samples.get(row).map(|sample| sample.stack);
     for step in &path.steps {
-        let mut add = |doing: String, stack: Option<StackId>, ns: u64| {
-            let functions = stack.map_or_else(Vec::new, |stack| {
-                let known = names.entry(stack);
-                let names = || match step.doing {
-                    Doing::Blocked(_) => shown(profile, stack),
-                    Doing::Running | Doing::Runnable(_) => own(profile, stack),
-                };
-                known.or_insert_with(names).clone()
-            });
-            let key = (step.tid, doing.clone(), functions.first().cloned());
-            let place = *index.entry(key).or_insert_with(|| {
-                parts.push(Part {
-                    comm: comm(profile, step.tid),
-                    tid: step.tid,
-                    doing,
-                    functions,
-                    ns: 0,
-                    first_ns: step.from - path.begin,
-                    last_ns: 0,
-                    mean_ns: 0,
-                });
-                parts.len() - 1
-            });
-            if let Some(part) = parts.get_mut(place) {
-                let middle = step.from.midpoint(step.to) - path.begin;
-                let apart = middle as f64 - part.mean_ns as f64;
-                part.ns += ns;
-                let moved = apart * ns as f64 / part.ns.max(1) as f64;
-                part.mean_ns = part.mean_ns.saturating_add_signed(moved as i64);
-                part.last_ns = step.to - path.begin;
-            }
-        };
-        let of_row = |row: usize| profile.samples.get(row).map(|sample| sample.stack);
+        let whole = step.to - step.from;
         match step.doing {
             Doing::Running => {
-                ways.runs
-                    .stacks(step.tid, (step.from, step.to), |stack, ns| {
-                        let stack = (stack != StackId::EMPTY).then_some(stack);
-                        add("running".to_owned(), stack, ns);
-                    });
+                let time = (step.from, step.to);
+                ways.runs.stacks(step.tid, time, |stack, ns| {
+                    let stack = (stack != StackId::EMPTY).then_some(stack);
+                    parts.add(step, "running", stack, ns);
+                });
             }
-            Doing::Runnable(row) => {
-                add(
-                    "waiting for a CPU".to_owned(),
-                    of_row(row),
-                    step.to - step.from,
-                );
-            }
+            Doing::Runnable(row) => parts.add(step, "waiting for a CPU", of_row(row), whole),
             Doing::Blocked(row) => {
                 let kind = profile.samples.wait_at(row).map(|wait| wait.kind.text());
                 let doing = format!("blocked: {}", kind.unwrap_or("unknown"));
-                add(doing, of_row(row), step.to - step.from);
+                parts.add(step, &doing, of_row(row), whole);
             }
         }
     }
+    let mut parts = parts.list;
     parts.sort_by_key(|part| (part.mean_ns, part.tid));
     parts
+}
+
+/// Collects what a path is made of.
+struct Parts<'a> {
+    profile: &'a Profile,
+    /// When the path begins, ns.
+    begin: u64,
+    list: Vec<Part>,
+    /// By thread, what it did and in which function.
+    index: FxHashMap<(i32, String, Option<String>), usize>,
+    names: FxHashMap<StackId, Vec<String>>,
+}
+
+impl Parts<'_> {
+    /// Adds so many ns of a step.
+    fn add(&mut self, step: &Step, doing: &str, stack: Option<StackId>, ns: u64) {
+        let functions = stack.map_or_else(Vec::new, |stack| self.functions(step, stack));
+        let key = (step.tid, doing.to_owned(), functions.first().cloned());
+        let place = *self.index.entry(key).or_insert_with(|| {
+            self.list.push(Part {
+                comm: comm(self.profile, step.tid),
+                tid: step.tid,
+                doing: doing.to_owned(),
+                functions,
+                ns: 0,
+                first_ns: step.from - self.begin,
+                last_ns: 0,
+                mean_ns: 0,
+            });
+            self.list.len() - 1
+        });
+        if let Some(part) = self.list.get_mut(place) {
+            let middle = step.from.midpoint(step.to) - self.begin;
+            let apart = middle as f64 - part.mean_ns as f64;
+            part.ns += ns;
+            let moved = apart * ns as f64 / part.ns.max(1) as f64;
+            part.mean_ns = part.mean_ns.saturating_add_signed(moved as i64);
+            part.last_ns = step.to - self.begin;
+        }
+    }
+
+    fn functions(&mut self, step: &Step, stack: StackId) -> Vec<String> {
+        let profile = self.profile;
+        let known = self.names.entry(stack);
+        let names = || match step.doing {
+            Doing::Blocked(_) => shown(profile, stack),
+            Doing::Running | Doing::Runnable(_) => own(profile, stack),
+        };
+        known.or_insert_with(names).clone()
+    }
 }
 
 fn comm(profile: &Profile, tid: i32) -> String {
