@@ -3,6 +3,7 @@
 //! `oracle` runs `prof` and what it is compared with; every other module is
 //! about one command or one promise.
 #![expect(clippy::print_stderr, reason = "a test that cannot run here says why")]
+#![expect(clippy::too_many_lines, reason = "a test tells one story to its end")]
 
 mod ab;
 mod against_perf;
