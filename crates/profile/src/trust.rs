@@ -13,6 +13,9 @@ pub enum ChainEnd {
     BrokenFramePointers,
     /// The copied piece of stack ended.
     StackCut,
+    /// Samples came faster than they were unwound, so that what was not copied
+    /// with them was left out.
+    RecorderLate,
     /// The chain is as long as the kernel's limit.
     DepthLimit,
     /// No unwind information for an address.
@@ -29,10 +32,11 @@ pub enum ChainEnd {
 
 impl ChainEnd {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Root,
         Self::BrokenFramePointers,
         Self::StackCut,
+        Self::RecorderLate,
         Self::DepthLimit,
         Self::NoUnwindInfo,
         Self::FileMissing,
@@ -47,6 +51,7 @@ impl ChainEnd {
             Self::Root => "Root",
             Self::BrokenFramePointers => "BrokenFramePointers",
             Self::StackCut => "StackCut",
+            Self::RecorderLate => "RecorderLate",
             Self::DepthLimit => "DepthLimit",
             Self::NoUnwindInfo => "NoUnwindInfo",
             Self::FileMissing => "FileMissing",

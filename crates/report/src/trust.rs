@@ -594,6 +594,10 @@ fn chain_end_of_any(end: ChainEnd) -> (&'static str, &'static str) {
             "the stack is longer than the piece that was copied",
             "record with --call-graph auto, or a larger piece (--call-graph dwarf,65528)",
         ),
+        ChainEnd::RecorderLate => (
+            "samples came faster than they were unwound, so that only the copied piece was",
+            "record at a lower rate (-F 99)",
+        ),
         ChainEnd::DepthLimit => (
             "the chain is as long as the kernel allows",
             "raise kernel.perf_event_max_stack",

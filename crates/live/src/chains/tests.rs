@@ -219,7 +219,7 @@ fn under_pressure_the_stack_of_the_process_is_not_read() {
     let (chain, decided) = fixture.sample(16 * 8);
     assert_eq!(
         (chain, decided.end),
-        (whole()[..9].to_vec(), ChainEnd::StackCut)
+        (whole()[..9].to_vec(), ChainEnd::RecorderLate)
     );
     assert_eq!(fixture.process.reads.get(), 0);
 }

@@ -125,7 +125,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
                 let copied = known.take_while(|frame| !self.is_beyond(frame.slot));
                 out.extend(copied.filter_map(in_chain));
             }
-            let end = ChainEnd::StackCut;
+            let end = ChainEnd::RecorderLate;
             return Decided { end, trial: None };
         }
         let goes_beyond = match stop {
@@ -409,7 +409,10 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             }
             stack = stack.start.min(slot)..stack.end.max(slot + 8);
         }
-        let is_cut = matches!(decided.end, ChainEnd::StackCut | ChainEnd::Unproven);
+        let is_cut = matches!(
+            decided.end,
+            ChainEnd::StackCut | ChainEnd::RecorderLate | ChainEnd::Unproven
+        );
         if is_cut {
             let further = (stack.end - stack.start).max(FURTHER);
             stack.end = stack.end.saturating_add(further);
