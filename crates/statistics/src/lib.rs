@@ -34,6 +34,7 @@
 //! them contained the truth.
 #![forbid(unsafe_code)]
 
+mod chosen;
 mod discoveries;
 mod distribution;
 mod interval;
@@ -44,6 +45,7 @@ mod sequential;
 mod sides;
 mod verdict;
 
+pub use chosen::Chosen;
 pub use discoveries::{Control, adjusted, discovered_by_e_values};
 pub use interval::Interval;
 pub use looks::{LOOKS, is_look, level_of_a_look};

@@ -4,7 +4,8 @@
 use super::first_places::{frames, self_site};
 use super::tally::{Cell, Split, Tally};
 use super::{GroupId, NodeId, RowKey, Rows, RowsOptions, Scene};
-use prof_statistics::{Loss, Moments, SamplingOrder, Share};
+use prof_profile::Wait;
+use prof_statistics::{Chosen, Loss, Moments, SamplingOrder, Share};
 use rustc_hash::FxHashMap;
 
 /// The shares of a row's own samples, and of those with it in the stack.
@@ -29,6 +30,9 @@ struct Trace {
     /// By sample: index of its cell, `u32::MAX` for hidden ones.
     cells: Vec<u32>,
     loss: Loss,
+    /// By sample its period and for how many waits it stands, where some were
+    /// chosen by chance to stand for others; else empty.
+    chosen: Vec<(f64, f64)>,
 }
 
 impl Certainty {
@@ -197,15 +201,22 @@ fn paths_through(scene: &Scene<'_>, cell: &Cell) -> Vec<u32> {
 impl Trace {
     fn new(scene: &Scene<'_>, split: &Split, relative: bool) -> (Self, Vec<Cell>) {
         let mut samples = Vec::new();
-        let mut cells = Vec::new();
+        let (mut cells, mut chosen) = (Vec::new(), Vec::new());
         let of = (scene.profile(), scene.selection());
         let tally = Tally::observed(of, scene.kept(), split, |sample, cell| {
             if cell.is_some() || !relative {
                 samples.push((sample.task.0, sample.period));
+                let wait = sample.wait.and_then(|id| scene.profile().samples.wait(id));
+                let times = wait.map_or(u64::from(Wait::ITSELF), Wait::times);
+                chosen.push((sample.period as f64, times as f64 / f64::from(Wait::ITSELF)));
                 cells.push(cell.unwrap_or(u32::MAX));
             }
         });
+        if chosen.iter().all(|&(_, times)| times == 1.0) {
+            chosen.clear();
+        }
         let trace = Self {
+            chosen,
             order: SamplingOrder::new(&samples),
             cells,
             loss: Loss {
@@ -223,6 +234,9 @@ impl Trace {
         members: &'m [Members],
         of: impl Fn(&'m Members) -> &'m [u32],
     ) -> Vec<Share> {
+        if !self.chosen.is_empty() {
+            return self.shares_of_chosen(rows, members, of);
+        }
         let mut moments = vec![Moments::default(); rows];
         for sample in self.order.samples() {
             let cell = self.cells.get(sample as usize).copied();
@@ -236,6 +250,26 @@ impl Trace {
         let share = |moments: Moments| moments.share(&self.order, self.loss);
         moments.into_iter().map(share).collect()
     }
+
+    /// By row, of waits of which some were chosen by chance.
+    fn shares_of_chosen<'m>(
+        &self,
+        rows: usize,
+        members: &'m [Members],
+        of: impl Fn(&'m Members) -> &'m [u32],
+    ) -> Vec<Share> {
+        let mut sums = vec![Chosen::default(); rows];
+        let mut all = Chosen::default();
+        for (&(period, times), &cell) in self.chosen.iter().zip(&self.cells) {
+            all.add(period, times);
+            for &row in members.get(cell as usize).map_or([].as_slice(), &of) {
+                if let Some(sum) = sums.get_mut(row as usize) {
+                    sum.add(period, times);
+                }
+            }
+        }
+        sums.iter().map(|sum| sum.share_of(&all)).collect()
+    }
 }
 
 #[cfg(test)]
@@ -243,6 +277,7 @@ mod tests {
     use super::Certainty;
     use crate::keys::{COMM, DSO, SYMBOL, SortKey};
     use crate::model::{Rows, RowsOptions, Scene, Selection};
+    use prof_profile::Wait;
     use prof_sketch::Sketch;
 
     #[test]
@@ -269,6 +304,35 @@ mod tests {
                 assert!((found.share - weight.period as f64 / whole).abs() < 1e-12);
                 assert_eq!(found.hits, weight.samples);
                 assert!(found.interval(0.95).contains(found.share));
+            }
+        }
+    }
+
+    #[test]
+    fn waits_that_stand_for_others_are_as_unsure_as_their_choice() {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "a");
+        let times = |times: u32| Wait {
+            stands_for: times * Wait::ITSELF,
+            ..Wait::default()
+        };
+        for at in 0..100 {
+            sketch.sample(task, "app:main;app:f", at, 80);
+            sketch.profile.samples.set_wait(at as usize, times(8));
+        }
+        sketch.sample(task, "app:main;app:g", 100, 8000);
+        sketch.profile.samples.set_wait(100, times(1));
+        let scene = Scene::new(&sketch.profile, Selection::default());
+        let options = RowsOptions::by([COMM, DSO, SYMBOL].map(SortKey::apart).to_vec());
+        let rows = Rows::new(&scene, &options);
+        let certainty = Certainty::new(&scene, (&rows, &options), false, true);
+        // Each of 100 adds 80² (1 - 1/8); half of it is in the share of either.
+        let variance = 100.0 * 80.0 * 80.0 * 7.0 / 8.0 / 4.0 / (16_000.0 * 16_000.0);
+        for row in rows.list() {
+            let own = certainty.of(row.key).own;
+            if row.own.samples > 0 {
+                assert_eq!(own.share, 0.5);
+                assert!((own.variance - variance).abs() < 1e-12, "{own:?}");
             }
         }
     }
