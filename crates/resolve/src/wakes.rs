@@ -12,6 +12,9 @@ const NAMES: [&str; 2] = ["sched:sched_waking", "sched:sched_wakeup"];
 /// Bits of `common_flags` that are set in interrupts (`TRACE_FLAG_HARDIRQ`,
 /// `TRACE_FLAG_SOFTIRQ`).
 const IN_INTERRUPT: u64 = 0x08 | 0x10;
+/// A thread that the end of a child wakes by a signal runs within so long, ns:
+/// it may have to wait for a CPU.
+const SIGNALLED: u64 = 10_000_000;
 /// More bytes of a payload than these tracepoints have.
 const LONGEST: usize = 256;
 
@@ -88,7 +91,8 @@ impl Wakes {
     /// Adds the wakes of threads that ended: Linux 6.16 and later stop the
     /// events of a thread before its end wakes who waits for it. A wait for a
     /// thread or child whose end was not seen ended with the last one that ended
-    /// meanwhile.
+    /// meanwhile. Whoever polls or waits for signals (`make -j`) is ended by the
+    /// signal of the first child that ends, or by none.
     pub(crate) fn add_ends(self, profile: &mut Profile) {
         if profile.wakes.is_empty() {
             return;
@@ -111,16 +115,14 @@ impl Wakes {
             if next.is_some_and(|&time| time <= sample.time) {
                 continue;
             }
-            let ended = match what(profile, wait, sample.stack) {
-                Some(What::Thread) => ends.threads.get(&task.pid),
-                Some(What::Child) => ends.children.get(&task.pid),
-                None => None,
+            let Some(what) = what(profile, wait, sample.stack) else {
+                continue;
             };
-            let ended = ended.and_then(|list| {
-                let behind = list.partition_point(|&(time, _)| time <= sample.time);
-                let last = list.get(behind.checked_sub(1)?)?;
-                (last.0 > begin).then_some(*last)
-            });
+            let list = match what {
+                What::Thread => ends.threads.get(&task.pid),
+                What::Child | What::Signal => ends.children.get(&task.pid),
+            };
+            let ended = list.and_then(|list| what.ended(list, (begin, sample.time)));
             if let Some((time, tid)) = ended
                 && let Some(&waker) = ends.tasks.get(&tid)
             {
@@ -142,11 +144,32 @@ impl Wakes {
 enum What {
     Thread,
     Child,
+    /// That of a child, by SIGCHLD, among other things.
+    Signal,
+}
+
+impl What {
+    /// Whose end, of those listed in the order of time, ended a wait of these
+    /// times, ns.
+    fn ended(&self, list: &[(u64, i32)], (begin, end): (u64, u64)) -> Option<(u64, i32)> {
+        let first = list.partition_point(|&(time, _)| time <= begin);
+        let behind = list.partition_point(|&(time, _)| time <= end);
+        let meanwhile = list.get(first..behind)?;
+        match self {
+            Self::Thread | Self::Child => meanwhile.last().copied(),
+            // Where the first signal ended nothing, none does.
+            Self::Signal => meanwhile
+                .first()
+                .copied()
+                .filter(|&(time, _)| end - time <= SIGNALLED),
+        }
+    }
 }
 
 fn what(profile: &Profile, wait: &Wait, stack: StackId) -> Option<What> {
     match wait.kind {
         WaitKind::Child => Some(What::Child),
+        WaitKind::Poll | WaitKind::Signal => Some(What::Signal),
         WaitKind::Futex => {
             let locations = profile.stacks.locations(stack);
             let mut frames = locations.flat_map(|at| profile.frames_at(at));
@@ -195,5 +218,25 @@ impl Ends {
             children,
             tasks: tasks.map(|(task, id)| (task.tid, id)).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::What;
+
+    #[test]
+    fn a_poll_ends_with_the_first_child_and_other_waits_with_the_last() {
+        const MS: u64 = 1_000_000;
+        let list = [(10 * MS, 1), (50 * MS, 2), (52 * MS, 3), (90 * MS, 4)];
+        let ended = |what: What, begin, end| Some(what.ended(&list, (begin * MS, end * MS))?.1);
+        assert_eq!(ended(What::Child, 20, 55), Some(3));
+        assert_eq!(ended(What::Thread, 60, 80), None);
+        assert_eq!(ended(What::Signal, 20, 55), Some(2));
+        // Its time was out: a child had ended long before.
+        assert_eq!(ended(What::Signal, 20, 80), None);
+        assert_eq!(ended(What::Signal, 5, 55), None);
+        assert_eq!(ended(What::Signal, 53, 80), None);
+        assert_eq!(ended(What::Signal, 90, 80), None);
     }
 }
