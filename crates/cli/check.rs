@@ -57,6 +57,8 @@ Budgets, each also with \"of EVENT\" behind it:
   NAME <= Nx     the same, in units of its cost in the baseline
   total <= Nx    all samples, in units of the baseline
   new <= N%      each function that the baseline has no sample of
+A function that is recognised by another name, as prof diff does, counts under
+both names and is not new; the output says so.
 
 prof.toml, whose files are sought from where it lies:
   baseline = [\"main-1.data\", \"main-2.data\", \"main-3.data\"]

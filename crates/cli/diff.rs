@@ -109,14 +109,19 @@ one a side they tell what sampling these two runs again would show.
 Functions are matched by name without what changes from build to build: hashes,
 .constprop, .part, .isra, .cold, .llvm and their numbers, numbers of closures,
 versions of libraries. A program that has another name after is found by its
-functions, and that is said.
+functions. A function that only one side has is taken for one that only the
+other has (record with -g) if the same functions call it, it calls the same ones,
+its size is the same or nearly, and no other fits as well; its cost does not
+choose. The row has the name after and (was NAME), and a note says so.
 
 --json writes one object; names stay, new ones may join; what is not known is
 null: schema \"prof-diff-1\", events [ name, unit, kind, by, bound_percent,
 false_discoveries, detectable_percent, before and after [ name, samples, total ],
 notes, total { before, after, change, verdict, needs },
-rows [ each sort key by its name, before and after { cost, share, share_low,
-share_high, samples }, change { percent, low, high }, verdict, needs ] ].";
+rows [ each sort key by its name, was { the same before, if the function was
+recognised by another name }, before and after { cost, share, share_low,
+share_high, samples }, change { percent, low, high }, verdict, needs ] ].
+--csv: the keys before are in columns of their own (was_dso, was_symbol).";
 
 /// What `--by` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -201,11 +201,16 @@ impl Judging<'_> {
         self.said(budget, measured)
     }
 
-    /// The rows whose function has such a name.
+    /// The rows whose function has such a name, before or after.
     fn named(&self, pattern: &str) -> Vec<&Matched> {
+        let fits = |name: &String| matches(pattern, name) || matches(pattern, &plain_symbol(name));
         let name = |row: &&Matched| {
-            let name = self.symbol.and_then(|at| row.names.get(at));
-            name.is_some_and(|name| matches(pattern, name) || matches(pattern, &plain_symbol(name)))
+            let names = [Some(&row.names), row.was.as_ref()];
+            let mut own = names
+                .into_iter()
+                .flatten()
+                .filter_map(|it| it.get(self.symbol?));
+            own.any(fits)
         };
         self.rows.iter().filter(name).collect()
     }
@@ -287,10 +292,27 @@ impl Judging<'_> {
                 .cmp(&rank(b.kept))
                 .then(a.found.total_cmp(&b.found))
         });
-        worst.unwrap_or_else(|| Judged {
+        let mut worst = worst.unwrap_or_else(|| Judged {
             about: "no new function".to_owned(),
             ..self.said(budget, self.share(&[], most))
-        })
+        });
+        worst.about.push_str(&self.recognised_above(most));
+        worst
+    }
+
+    /// The functions above a limit, percent, that would be new by their name.
+    fn recognised_above(&self, most: f64) -> String {
+        let is_one = |row: &&Matched| {
+            row.was.is_some() && self.share(std::slice::from_ref(row), most).over.value > 0.0
+        };
+        let rows: Vec<&Matched> = self.rows.iter().filter(is_one).collect();
+        let name = |row: &&Matched| Some(row.shown.get(self.symbol?)?.trim().to_owned());
+        let names: Vec<String> = rows.iter().take(3).filter_map(name).collect();
+        match (names.is_empty(), rows.len() - names.len()) {
+            (true, _) => String::new(),
+            (false, 0) => format!("; not new: {}", names.join(", ")),
+            (false, more) => format!("; not new: {} and {more} more", names.join(", ")),
+        }
     }
 
     fn said(&self, budget: &Budget, measured: Measured) -> Judged {
@@ -461,7 +483,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Budget, Checked, Judged, Kept, More, judge, matches};
-    use crate::comparison::tests::{run, sides};
+    use crate::comparison::tests::{run, sides, sized_run};
 
     fn judged(text: &str, checked: &Checked<'_>) -> Judged {
         let budgets: Vec<Budget> = vec![text.parse().unwrap()];
@@ -589,5 +611,33 @@ mod tests {
             found.kept == Kept::Fails && found.about.contains("added"),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn a_renamed_function_is_under_both_names_and_not_new_which_is_said() {
+        let of = |name: &str, count| {
+            let parts = [
+                (format!("app:main;app:{name}"), count),
+                ("app:main".into(), 900),
+            ];
+            let parts = parts
+                .each_ref()
+                .map(|(stack, count)| (stack.as_str(), *count));
+            sized_run("r", &parts, &[(name, 400)])
+        };
+        let baseline = [0, 2, 4].map(|more| of("parse", 600 + more));
+        let runs = [1, 3, 2].map(|more| of("read_header", 780 + more));
+        let checked = Checked {
+            baseline: &baseline,
+            runs: &runs,
+        };
+        let new = judged("new <= 1%", &checked);
+        assert_eq!(new.kept, Kept::Passes);
+        assert!(new.about.contains("not new: ") && new.about.contains("read_header (was parse)"));
+        for pattern in ["parse <= 1.1x", "read_* <= 1.1x"] {
+            let dearer = judged(pattern, &checked);
+            assert_eq!(dearer.kept, Kept::Fails, "{dearer:?}");
+            assert!((dearer.found - 1.3).abs() < 0.01, "{dearer:?}");
+        }
     }
 }

@@ -90,6 +90,9 @@ pub struct Row {
     pub names: Vec<String>,
     /// The same, harmless for a terminal.
     pub shown: Vec<String>,
+    /// What each key told before, of a function that was recognised though it
+    /// has another name; [`Row::names`] are those after.
+    pub was: Option<Vec<String>>,
     /// What it was.
     pub before: OneSide,
     /// What it is.
@@ -331,6 +334,7 @@ impl<'a> Scale<'a> {
             after: one_side(self.after, &row.after),
             names: row.names,
             shown: row.shown,
+            was: row.was,
             interval: change.interval(1.0 - self.options.level),
             change,
             verdict,
@@ -417,6 +421,11 @@ pub(crate) mod tests {
     /// A run of `parts`: stacks and how many samples each has, one after the
     /// other.
     pub(crate) fn run(name: &str, parts: &[(&str, u64)]) -> Run {
+        sized_run(name, parts, &[])
+    }
+
+    /// The same, of functions whose code is so many bytes long.
+    pub(crate) fn sized_run(name: &str, parts: &[(&str, u64)], sizes: &[(&str, u64)]) -> Run {
         let mut sketch = Sketch::new();
         let task = sketch.task(1, 1, "app");
         let mut at = 0;
@@ -425,6 +434,11 @@ pub(crate) mod tests {
                 at += 1_000_000;
                 sketch.sample(task, stack, at, 1_000_000);
             }
+        }
+        for at in 0..sketch.profile.functions.len() {
+            let own = sketch.profile.functions[at].name;
+            let found = sizes.iter().find(|it| it.0 == sketch.profile.name(own));
+            sketch.profile.functions[at].size = found.map_or(0, |it| it.1);
         }
         sketch.profile.events[0].weight_is_ns = true;
         sketch.profile.events[0].samples = sketch.profile.samples.len() as u64;
@@ -526,5 +540,73 @@ pub(crate) mod tests {
         let comparison = Comparison::new(&before, &after, &ComparisonOptions::default()).unwrap();
         assert_eq!(comparison.rows.len(), 2);
         assert!(comparison.notes[0].contains("app-new is compared with app-old"));
+    }
+
+    /// A program whose `main` calls functions of these names, costs and sizes.
+    fn program(functions: &[(&str, u64, u64)]) -> [Run; 1] {
+        let stacks: Vec<(String, u64)> = functions
+            .iter()
+            .map(|(name, count, _)| (format!("app:main;app:{name}"), *count))
+            .collect();
+        let parts: Vec<(&str, u64)> = stacks.iter().map(|it| (it.0.as_str(), it.1)).collect();
+        let sizes = functions.iter().map(|(name, _, size)| (*name, *size));
+        [sized_run("r", &parts, &sizes.collect::<Vec<_>>())]
+    }
+
+    fn row_of(before: &[Run], after: &[Run], name: &str) -> Option<(Verdict, Option<String>)> {
+        let compared = Comparison::new(before, after, &ComparisonOptions::default()).unwrap();
+        let row = compared.rows.into_iter().find(|row| row.names[1] == name)?;
+        Some((row.verdict, row.was.map(|was| was[1].clone())))
+    }
+
+    #[test]
+    fn a_function_of_another_name_is_recognised_and_its_change_still_found() {
+        let before = program(&[("parse", 600, 400), ("emit", 300, 90)]);
+        let was = Some("parse".to_owned());
+        let as_dear = program(&[("read_header", 602, 400), ("emit", 300, 90)]);
+        let same = row_of(&before, &as_dear, "read_header");
+        assert_eq!(same, Some((Verdict::Same, was.clone())));
+        let dearer = program(&[("read_header", 780, 400), ("emit", 300, 90)]);
+        let slower = row_of(&before, &dearer, "read_header");
+        assert_eq!(slower, Some((Verdict::Slower, was)));
+        let compared = Comparison::new(&before, &dearer, &ComparisonOptions::default()).unwrap();
+        assert!(compared.notes[0].starts_with("read_header is compared with parse: renamed"));
+        assert!(compared.rows[0].shown[1].ends_with("read_header (was parse)"));
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_is_not_joined() {
+        // Costs are swapped: whoever joins by cost swallows it.
+        let before = program(&[("a", 600, 400), ("b", 300, 400)]);
+        let after = program(&[("x", 300, 400), ("y", 600, 400)]);
+        assert_eq!(row_of(&before, &after, "x"), Some((Verdict::Slower, None)));
+        assert_eq!(row_of(&before, &after, "b"), Some((Verdict::Faster, None)));
+        // By size they are told apart, whatever they cost.
+        let before = program(&[("a", 600, 400), ("b", 350, 380)]);
+        let after = program(&[("x", 350, 400), ("y", 600, 380)]);
+        let x = row_of(&before, &after, "x");
+        assert_eq!(x, Some((Verdict::Faster, Some("a".to_owned()))));
+        // Another size, no size, three times as dear: not said to be one.
+        for after in [("x", 600, 300), ("x", 600, 0), ("x", 1800, 400)] {
+            let before = program(&[("a", 600, 400), ("main_loop", 3000, 90)]);
+            let after = program(&[after, ("main_loop", 3000, 90)]);
+            assert_eq!(row_of(&before, &after, "x"), Some((Verdict::Slower, None)));
+        }
+    }
+
+    #[test]
+    fn what_other_callers_call_is_not_the_same_function() {
+        let sizes = [("old", 400), ("new", 400)];
+        let of = |stacks: [&str; 3]| [sized_run("r", &stacks.map(|stack| (stack, 300)), &sizes)];
+        let before = of(["app:main;app:a;app:old", "app:main;app:a", "app:main;app:b"]);
+        let after = of(["app:main;app:b;app:new", "app:main;app:a", "app:main;app:b"]);
+        assert_eq!(
+            row_of(&before, &after, "old"),
+            Some((Verdict::Faster, None))
+        );
+        assert_eq!(
+            row_of(&before, &after, "new"),
+            Some((Verdict::Slower, None))
+        );
     }
 }

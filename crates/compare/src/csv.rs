@@ -6,7 +6,8 @@ use prof_report::csv::field;
 use std::io;
 
 /// Writes the rows of comparisons, one of each event: a line of names, then a
-/// line for each row with the event first. What is not known is empty.
+/// line for each row with the event first. What is not known is empty: so are
+/// the keys before (`was_dso`), unless the function was recognised by another name.
 ///
 /// # Errors
 /// If `out` cannot be written to.
@@ -14,7 +15,9 @@ pub fn csv(comparisons: &[Comparison], out: &mut impl io::Write) -> io::Result<(
     let keys = comparisons.first().map_or(&[][..], |first| &first.keys);
     let names = "event,before_percent,before_cost,before_samples,after_percent,after_cost,\
                  after_samples,change_percent,change_low,change_high,verdict,needs";
-    let names = names.split(',').chain(keys.iter().map(|key| key.name()));
+    let was = keys.iter().map(|key| format!("was_{}", key.name()));
+    let own = keys.iter().map(|key| key.name().to_owned());
+    let names = names.split(',').map(str::to_owned).chain(own).chain(was);
     write!(out, "{}\r\n", names.collect::<Vec<_>>().join(","))?;
     for comparison in comparisons {
         for row in &comparison.rows {
@@ -29,6 +32,10 @@ pub fn csv(comparisons: &[Comparison], out: &mut impl io::Write) -> io::Result<(
             cells.push(name_of(row.verdict).to_owned());
             cells.push(needs_of(row.verdict).map_or_else(String::new, |needs| needs.to_string()));
             cells.extend(row.names.iter().map(|name| field(name)));
+            let was = |at: usize| row.was.as_ref().and_then(|was| was.get(at));
+            let was =
+                (0..keys.len()).map(|at| was(at).map_or_else(String::new, |name| field(name)));
+            cells.extend(was);
             write!(out, "{}\r\n", cells.join(","))?;
         }
     }
@@ -57,11 +64,11 @@ mod tests {
         let out = String::from_utf8(out).unwrap();
         assert_eq!(out.lines().count(), 3);
         assert!(
-            out.lines().all(|line| line.split(',').count() == 14),
+            out.lines().all(|line| line.split(',').count() == 16),
             "{out}"
         );
         assert!(
-            out.lines().nth(1).unwrap().ends_with("slower,,app,g"),
+            out.lines().nth(1).unwrap().ends_with("slower,,app,g,,"),
             "{out}"
         );
     }

@@ -7,6 +7,7 @@ use prof_report::harmless_json;
 use prof_statistics::{Change, Interval, Kind, Verdict};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
+use std::collections::BTreeMap;
 use std::io;
 
 /// Writes comparisons, one of each event, as one object, with a newline at the
@@ -225,6 +226,11 @@ impl Serialize for OneRow<'_> {
         for (key, name) in comparison.keys.iter().zip(&row.names) {
             map.serialize_entry(key.name(), name)?;
         }
+        let was = row.was.as_ref().map(|was| {
+            let keys = comparison.keys.iter().map(|key| key.name());
+            keys.zip(was).collect::<BTreeMap<_, _>>()
+        });
+        map.serialize_entry("was", &was)?;
         map.serialize_entry("before", &SideOf::of(&row.before))?;
         map.serialize_entry("after", &SideOf::of(&row.after))?;
         map.serialize_entry("change", &Changed::of(&row.change, row.interval))?;

@@ -167,6 +167,7 @@ fn paired(before: &Run, after: &Run) -> Vec<Matched> {
             rows.push(Matched {
                 names: Vec::new(),
                 shown: row.shown.clone(),
+                was: None,
                 before: vec![Found::default()],
                 after: vec![Found::default()],
             });

@@ -1,5 +1,6 @@
 //! What is kept of a recording.
 
+use crate::matching::Functions;
 use prof_profile::{EventId, Profile};
 use prof_report::keys::SortKey;
 use prof_report::measured::{Measured, measure};
@@ -26,6 +27,8 @@ pub struct Run {
     pub work: f64,
     /// The table.
     pub(crate) measured: Measured,
+    /// Its functions, and what they are recognised by.
+    pub(crate) functions: Functions,
 }
 
 impl Run {
@@ -50,6 +53,7 @@ impl Run {
             lost: about.lost,
             work: 1.0,
             measured: measure(profile, options, event),
+            functions: Functions::of(profile, event),
         }
     }
 

@@ -1,0 +1,169 @@
+//! What functions of a recording are recognised by beside their names.
+
+use super::{plain_dso, plain_symbol};
+use prof_profile::{EventId, FunctionId, Location, Profile, StackId};
+use rustc_hash::FxHashMap;
+
+/// A function in any build: its file and its name, both without what changes
+/// from build to build.
+pub(crate) type Name = (String, String);
+
+/// By a function's place in a list: part of the weight of a recording.
+pub(crate) type Parts = FxHashMap<usize, f64>;
+
+/// What one function is recognised by.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Traits {
+    /// Its own code, where it stands in the file; part of the whole.
+    pub(crate) own: f64,
+    /// Who calls it, and what it calls: part of the whole that is in the call.
+    pub(crate) callers: Parts,
+    pub(crate) callees: Parts,
+    /// Length of its code, bytes; 0 if not known.
+    pub(crate) size: u64,
+}
+
+/// The functions of recordings that were met in stacks.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Functions {
+    pub(crate) names: Vec<Name>,
+    pub(crate) traits: Vec<Traits>,
+    index: FxHashMap<Name, usize>,
+}
+
+impl Functions {
+    /// Those of an event of a profile. Takes time in proportion to its samples
+    /// and stacks. Functions without a name are left out.
+    pub(crate) fn of(profile: &Profile, event: EventId) -> Self {
+        let mut functions = Self::default();
+        let own = own_weights(profile, event);
+        let whole = own.iter().sum::<u64>().max(1) as f64;
+        let places: Vec<Option<usize>> = (0..profile.functions.len())
+            .map(|at| functions.place_of(profile, at))
+            .collect();
+        let place = |id: FunctionId| places.get(id.0 as usize).copied().flatten();
+        let mut through = own.clone();
+        for id in (1..profile.stacks.len()).rev() {
+            let weight = through.get(id).copied().unwrap_or(0);
+            let stack = profile.stacks.get(StackId(id as u32));
+            let Some((caller, location)) = stack.filter(|_| weight > 0) else {
+                continue;
+            };
+            if let Some(outer) = through.get_mut(caller.0 as usize) {
+                *outer = outer.saturating_add(weight);
+            }
+            let Some(called) = host(profile, profile.location(location)).and_then(place) else {
+                continue;
+            };
+            let calling = profile.stacks.get(caller);
+            let calling = calling.and_then(|(_, at)| profile.frames_at(at).first());
+            if let Some(calling) = calling.and_then(|frame| place(frame.function)) {
+                functions.call((calling, called), weight as f64 / whole);
+            }
+            if let Some(traits) = functions.traits.get_mut(called) {
+                traits.own += own.get(id).copied().unwrap_or(0) as f64 / whole;
+            }
+        }
+        functions
+    }
+
+    fn place_of(&mut self, profile: &Profile, at: usize) -> Option<usize> {
+        let function = profile.functions.get(at)?;
+        if function.unnamed.is_some() {
+            return None;
+        }
+        let dso = profile.name(profile.dso(function.dso).short_name);
+        let symbol = profile.name(function.name);
+        let name = (plain_dso(dso).to_owned(), plain_symbol(symbol).into_owned());
+        let place = self.place(name);
+        if let Some(traits) = self.traits.get_mut(place) {
+            traits.size = traits.size.max(function.size);
+        }
+        Some(place)
+    }
+
+    /// The place of this function, added if it is not there yet.
+    pub(crate) fn place(&mut self, name: Name) -> usize {
+        let next = self.names.len();
+        let place = *self.index.entry(name.clone()).or_insert(next);
+        if place == next {
+            self.names.push(name);
+            self.traits.push(Traits::default());
+        }
+        place
+    }
+
+    /// Where this function is, if it was met.
+    pub(crate) fn find(&self, name: &Name) -> Option<usize> {
+        self.index.get(name).copied()
+    }
+
+    pub(crate) fn call(&mut self, (calling, called): (usize, usize), part: f64) {
+        if calling == called {
+            return;
+        }
+        if let Some(traits) = self.traits.get_mut(calling) {
+            *traits.callees.entry(called).or_default() += part;
+        }
+        if let Some(traits) = self.traits.get_mut(called) {
+            *traits.callers.entry(calling).or_default() += part;
+        }
+    }
+
+    /// Adds those of another recording, each part `factor` times, under the
+    /// names that `named` gives them.
+    pub(crate) fn add(&mut self, other: &Self, factor: f64, named: impl Fn(&Name) -> Name) {
+        let names = other.names.iter().map(|name| self.place(named(name)));
+        let places: Vec<usize> = names.collect();
+        for (traits, &place) in other.traits.iter().zip(&places) {
+            let Some(sum) = self.traits.get_mut(place) else {
+                continue;
+            };
+            sum.own += traits.own * factor;
+            sum.size = sum.size.max(traits.size);
+            for (sum, parts) in [
+                (&mut sum.callers, &traits.callers),
+                (&mut sum.callees, &traits.callees),
+            ] {
+                for (&at, part) in parts {
+                    let at = places.get(at).copied().unwrap_or(at);
+                    *sum.entry(at).or_default() += part * factor;
+                }
+            }
+        }
+    }
+}
+
+impl Traits {
+    /// Whether anything was seen of it.
+    pub(crate) fn is_met(&self) -> bool {
+        self.total() > 0.0 || !self.callers.is_empty()
+    }
+
+    /// Part of the whole in it or in what it calls; of recursion more.
+    pub(crate) fn total(&self) -> f64 {
+        self.own + sum(&self.callees)
+    }
+}
+
+/// Of all parts.
+pub(crate) fn sum(parts: &Parts) -> f64 {
+    parts.values().sum()
+}
+
+/// The function that stands in the file.
+fn host(profile: &Profile, location: &Location) -> Option<FunctionId> {
+    let frames = profile.frames.get(location.frames.range())?;
+    frames.last().map(|frame| frame.function)
+}
+
+/// By `StackId`: weight of the samples with exactly this stack.
+fn own_weights(profile: &Profile, event: EventId) -> Vec<u64> {
+    let mut weights = vec![0_u64; profile.stacks.len()];
+    for sample in profile.samples.iter().filter(|it| it.event == event) {
+        if let Some(weight) = weights.get_mut(sample.stack.0 as usize) {
+            *weight = weight.saturating_add(sample.period);
+        }
+    }
+    weights
+}
