@@ -240,7 +240,8 @@ impl Writing<'_> {
     /// Writes what can be read of threads that sleep.
     fn read_sleepers(&mut self) -> Result<(), OutputError> {
         let mut records = Vec::new();
-        if let Some(sleepers) = &mut self.sleepers {
+        let sleepers = self.sleepers.as_mut();
+        if let Some(sleepers) = sleepers.filter(|_| self.shared.parts.has_begun()) {
             sleepers.read(&mut records);
         }
         match records.is_empty() {

@@ -29,6 +29,7 @@ use prof_perfdata::write::{AsWait, EventDescription, SampleEncoder, SampleFields
 use prof_perfdata::{Body, Event, Events, Record, Sample, WaitWord};
 use prof_profile::{StackSource, WaitKind, WaitState};
 use prof_sys::clock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -53,6 +54,7 @@ pub(crate) struct Parts {
     /// The clock of records, where waits are recorded.
     clock: Option<i32>,
     list: Mutex<Vec<(u64, bool)>>,
+    has_begun: AtomicBool,
 }
 
 impl Parts {
@@ -62,6 +64,7 @@ impl Parts {
         Self {
             clock: clock.map(|clock| clock.id),
             list: Mutex::default(),
+            has_begun: AtomicBool::new(false),
         }
     }
 
@@ -71,7 +74,16 @@ impl Parts {
         if let Some(time) = self.clock.and_then(|id| clock::now(id).ok()) {
             let mut parts = self.list.lock().unwrap_or_else(PoisonError::into_inner);
             parts.push((time, begins));
+            // ORDERING: Release, partner is the Acquire in `has_begun`.
+            self.has_begun.store(true, Ordering::Release);
         }
+    }
+
+    /// Whether the first part has begun: what is read before is of none.
+    pub(crate) fn has_begun(&self) -> bool {
+        // ORDERING: Acquire, partner is the Release in `note`: clocks that are
+        // read from here on are not before the part's begin.
+        self.has_begun.load(Ordering::Acquire)
     }
 
     fn take(&self) -> Vec<(u64, bool)> {
