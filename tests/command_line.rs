@@ -1,6 +1,7 @@
 //! The frame around all commands: help, versions, refusals, exit codes.
 
-use crate::oracle::prof;
+use crate::oracle::{prof, prof_command};
+use std::fs::File;
 
 #[test]
 fn help_and_version_go_to_stdout_and_exit_0() {
@@ -8,6 +9,26 @@ fn help_and_version_go_to_stdout_and_exit_0() {
     assert!(help.text().contains("Usage: prof"), "{}", help.text());
     let version = prof(&["--version"]).succeeded("prof --version");
     assert!(version.text().starts_with("prof "), "{}", version.text());
+}
+
+#[test]
+fn help_that_cannot_be_written_exits_1() {
+    for args in [
+        &["--help"][..],
+        &["--version"],
+        &["record", "--help"],
+        &["stat", "-h"],
+    ] {
+        let full = File::options().write(true).open("/dev/full");
+        let refused = prof_command()
+            .args(args)
+            .stdout(full.expect("the device of Linux"))
+            .output()
+            .expect("prof starts");
+        assert_eq!(refused.status.code(), Some(1), "{args:?}: {refused:?}");
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert!(told.contains("cannot write to standard output"), "{told}");
+    }
 }
 
 #[test]

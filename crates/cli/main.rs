@@ -123,7 +123,7 @@ fn main() -> ExitCode {
     let _ = out_of_memory::explain();
     let _ = shrunk::explain();
     let _ = signal::outlive_size_limits();
-    // Usage errors exit 2 and help exits 0, both by clap.
+    // Usage errors exit 2; help and versions 0, where they could be written.
     let arguments = attached::with_signs(&Cli::command(), std::env::args_os().collect());
     let cli =
         Cli::try_parse_from(arguments).unwrap_or_else(|error| match command_to_type(&error) {
@@ -131,7 +131,7 @@ fn main() -> ExitCode {
                 outcome::say(&message);
                 std::process::exit(2)
             }
-            None => error.exit(),
+            None => outcome::end_by(&error),
         });
     let command = AssertUnwindSafe(|| cli.command.run());
     match panic::catch_unwind(command) {

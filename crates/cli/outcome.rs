@@ -63,6 +63,19 @@ pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if is_usage { 2 } else { 1 })
 }
 
+/// Prints what clap has to say and ends the process: help and versions on
+/// stdout with 0, or 1 if they cannot be written; usage errors on stderr with 2.
+pub(crate) fn end_by(message: &clap::Error) -> ! {
+    let printed = message.print().and_then(|()| io::stdout().flush());
+    match printed {
+        Err(error) if !message.use_stderr() && error.kind() != io::ErrorKind::BrokenPipe => {
+            say(&format!("cannot write to standard output: {error}"));
+            std::process::exit(1)
+        }
+        _ => std::process::exit(message.exit_code()),
+    }
+}
+
 /// Says that there was no memory; the exit code.
 pub(crate) fn out_of_memory() -> ExitCode {
     // Nowhere to report a failure of stderr to.

@@ -7,13 +7,10 @@ use prof_abi::AttrFlags;
 pub(super) const LETTERS: &str = "ukhGHIpPSDWeXbR";
 
 /// Letters of perf's that prof does not have, and why.
-const REFUSED: [(char, &str); 2] = [
-    (
-        'b',
-        "BPF programs that share a counter among users are not loaded; without b it is counted the same",
-    ),
-    ('R', "latencies of retirement are not read while counting"),
-];
+const REFUSED: [(char, &str); 1] = [(
+    'R',
+    "latencies of retirement are not read while counting; prof record -W has them in its samples",
+)];
 
 /// Applies modifier letters.
 pub(super) fn modify(spec: &mut EventSpec, letters: &str) -> Result<(), EventError> {
@@ -45,7 +42,8 @@ pub(super) fn modify(spec: &mut EventSpec, letters: &str) -> Result<(), EventErr
     spec.attr.flags = flags;
     spec.leader_samples |= has('S');
     spec.weak |= has('W');
-    // `X` says that an event stays in its group, as all do here.
+    // `X` says that an event stays in its group, as all do here. With `b` perf may
+    // share a counter with other users by a BPF program; the counts are the same.
     if has('P') {
         spec.precision = Precision::Highest;
     }

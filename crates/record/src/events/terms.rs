@@ -8,7 +8,14 @@ use prof_abi::AttrFlags;
 
 /// Terms that say which event it is.
 pub(super) const IDENTITY: &[&str] = &[
-    "config", "config1", "config2", "config3", "config4", "name", "cpu",
+    "config",
+    "config1",
+    "config2",
+    "config3",
+    "config4",
+    "name",
+    "cpu",
+    "metric-id",
 ];
 
 /// Terms of all events, tracepoints included.
@@ -47,12 +54,14 @@ const OF_SAMPLES: &[&str] = &[
 
 /// Terms of perf's that prof does not have, and why.
 const REFUSED: &[(&str, &str)] = &[
-    ("overwrite", "use --max-size or --duration"),
+    (
+        "overwrite",
+        "rings of one event cannot be overwritten while those of others are drained; use --overwrite, for all events",
+    ),
     (
         "nr",
         "perf obeys it only in perf trace; use -c, or --max-size",
     ),
-    ("metric-id", "it is of perf's own use"),
 ];
 
 /// What an event other than a tracepoint takes.
@@ -95,6 +104,9 @@ pub(super) fn apply(
             spec.cpus = Some(cpus.ok_or_else(|| term.wrong(spec))?);
         }
         "percore" => spec.percore = true,
+        // By it perf finds the events of its metrics again; it opens nothing else.
+        "metric-id" if value.is_none() => return Err(term.wrong(spec)),
+        "metric-id" => {}
         _ => term.apply_to_samples(spec)?,
     }
     Ok(true)
