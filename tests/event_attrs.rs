@@ -131,10 +131,8 @@ const DIFFERENCES: &[(&str, &[&str], &str)] = &[
 ];
 
 fn attrs(program: &str, verbose: &str, options: &str) -> Vec<Attr> {
-    let output = scratch().join(format!(
-        "attrs-{}.data",
-        program.rsplit('/').next().unwrap_or("")
-    ));
+    let folder = tempfile::tempdir_in(scratch()).expect("a folder");
+    let output = folder.path().join("perf.data");
     let run = Command::new(program)
         .args(["record", verbose, "-o"])
         .arg(&output)
@@ -142,6 +140,7 @@ fn attrs(program: &str, verbose: &str, options: &str) -> Vec<Attr> {
         .args(["--", "true"])
         .env("LC_ALL", "C.UTF-8")
         .env("HOME", "/dev/null")
+        .env("PROF_EMBED_MS", "0")
         .output()
         .expect("it starts");
     let text = String::from_utf8_lossy(&run.stderr).into_owned();
@@ -163,6 +162,27 @@ fn attrs(program: &str, verbose: &str, options: &str) -> Vec<Attr> {
     }
     assert!(!all.is_empty(), "{program} {options}: {text}");
     all
+}
+
+/// What both ask the kernel for with each of the options. Both mostly wait for
+/// the kernel to close events, so several are asked at once.
+fn asked_by_both() -> Vec<(Vec<Attr>, Vec<Attr>)> {
+    let both = |options| {
+        let ours = attrs(env!("CARGO_BIN_EXE_prof"), "-v", options);
+        (ours, attrs("perf", "-vv", options))
+    };
+    let mut asked = Vec::new();
+    for some in OPTIONS.chunks(8) {
+        std::thread::scope(|scope| {
+            let running: Vec<_> = some
+                .iter()
+                .map(|options| scope.spawn(|| both(options)))
+                .collect();
+            let ended = running.into_iter().map(|thread| thread.join());
+            asked.extend(ended.map(|both| both.expect("no panic")));
+        });
+    }
+    asked
 }
 
 fn number(attr: &Attr, field: &str) -> u64 {
@@ -222,9 +242,7 @@ fn each_option_asks_the_kernel_for_what_perf_asks() {
     }
     let mut wrong = Vec::new();
     let mut seen = BTreeSet::new();
-    for options in OPTIONS {
-        let ours = attrs(env!("CARGO_BIN_EXE_prof"), "-v", options);
-        let theirs = attrs("perf", "-vv", options);
+    for (options, (ours, theirs)) in OPTIONS.into_iter().zip(asked_by_both()) {
         for attr in &ours {
             let same = |other: &&Attr| {
                 ["type", "config"]
