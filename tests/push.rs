@@ -4,9 +4,10 @@
 use crate::exports::{pprof_traces, recording, summed_otlp};
 use crate::oracle::{compiled, have, prof, prof_command};
 use std::collections::VecDeque;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
@@ -248,10 +249,7 @@ fn parca_and_opentelemetry_get_their_messages() {
     let packed = folder.path().join("sent.base64");
     let raw = series["samples"][0]["rawProfile"].as_str().expect("base64");
     std::fs::write(&packed, raw).expect("written");
-    let unpacked = std::process::Command::new("base64")
-        .arg("-d")
-        .arg(&packed)
-        .output();
+    let unpacked = Command::new("base64").arg("-d").arg(&packed).output();
     let file = folder.path().join("sent.pb.gz");
     std::fs::write(&file, unpacked.expect("base64 starts").stdout).expect("written");
     let clock = &events(&data)[0];
@@ -309,10 +307,120 @@ fn what_cannot_be_sent_waits_within_its_bound_and_is_sent_later() {
         told.contains("refused, and left out") && !told.contains("wait in"),
         "{told}"
     );
-    for wrong in ["https://127.0.0.1/ingest", "http://127.0.0.1/"] {
-        let (told, code) = push(wrong, folder.path(), &[&data_name]);
+    for (wrong, more) in [
+        ("ftp://127.0.0.1/ingest", ["--service", "a"]),
+        ("http://127.0.0.1/", ["--service", "a"]),
+        ("http://127.0.0.1/ingest", ["--cacert", "a.pem"]),
+    ] {
+        let (told, code) = push(wrong, folder.path(), &[&[&*data_name], &more[..]].concat());
         assert_eq!(code, 2, "{told}");
     }
+}
+
+/// OpenSSL's server for one connection, which answers 204; ended when dropped.
+struct Secure {
+    server: Child,
+    told: BufReader<ChildStdout>,
+    port: u16,
+}
+
+impl Secure {
+    /// At a port, or at any one if that is 0.
+    fn start(certificate: &Path, key: &Path, port: u16) -> Self {
+        let mut server = Command::new("openssl")
+            .args(["s_server", "-naccept", "1", "-accept"])
+            .arg(format!("127.0.0.1:{port}"))
+            .arg("-cert")
+            .arg(certificate)
+            .arg("-key")
+            .arg(key)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("openssl starts");
+        let mut told = BufReader::new(server.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        let port = loop {
+            line.clear();
+            assert!(told.read_line(&mut line).expect("text") > 0, "it listens");
+            // Its port is told only where any one would do.
+            if let Some(at) = line.trim().strip_prefix("ACCEPT") {
+                let found = at.rsplit_once(':');
+                break found.map_or(port, |(_, port)| port.parse().expect("a number"));
+            }
+        };
+        let mut answer = server.stdin.as_ref().expect("a pipe");
+        answer
+            .write_all(b"HTTP/1.1 204 No Content\r\n\r\n")
+            .expect("written");
+        Self { server, told, port }
+    }
+
+    /// What came, among what the server says of itself.
+    fn got(mut self) -> Vec<u8> {
+        let mut all = Vec::new();
+        self.told.read_to_end(&mut all).expect("it ends");
+        all
+    }
+}
+
+impl Drop for Secure {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+#[test]
+fn an_encrypted_receiver_gets_profiles_once_it_is_believed() {
+    const TEST: &str = "an_encrypted_receiver_gets_profiles_once_it_is_believed";
+    let Some(data) = recording(TEST).filter(|_| have(TEST, "openssl")) else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let [certificate, key] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"])
+        .args(["-pkeyopt", "ec_paramgen_curve:prime256v1"])
+        .args(["-subj", "/CN=receiver"])
+        .args(["-addext", "subjectAltName=IP:127.0.0.1"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
+        .arg(&key)
+        .arg("-out")
+        .arg(&certificate)
+        .output()
+        .expect("openssl starts");
+    assert!(made.status.success(), "{made:?}");
+    let spool = folder.path().join("spool");
+    let receiver = Secure::start(&certificate, &key, 0);
+    let port = receiver.port;
+    let url = format!("https://127.0.0.1:{port}/v1development/profiles");
+    let data_name = data.display().to_string();
+    let (told, code) = push(&url, &spool, &[&data_name, "--patience", "0"]);
+    assert_eq!(code, 1, "{told}");
+    for part in ["is not believed", "kept", "try: --cacert", "1 wait in"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let has_word = |all: &[u8], word: &[u8]| all.windows(word.len()).any(|part| part == word);
+    assert!(!has_word(&receiver.got(), b"POST"), "nothing was sent");
+    // What waits goes once the authority is known.
+    let receiver = Secure::start(&certificate, &key, port);
+    let certificate = certificate.display().to_string();
+    let (told, code) = push(&url, &spool, &["--cacert", &certificate]);
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains("1 profiles sent to https://"), "{told}");
+    let got = receiver.got();
+    for word in ["POST /v1development/profiles HTTP/1.1", "recursive"] {
+        assert!(has_word(&got, word.as_bytes()), "{word}");
+    }
+    // One that is of another name is not believed either.
+    let receiver = Secure::start(Path::new(&certificate), &key, 0);
+    let url = format!("https://localhost:{}/ingest", receiver.port);
+    let more = [&*data_name, "--cacert", &certificate, "--patience", "0"];
+    let (told, code) = push(&url, &spool, &more);
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains("is not believed"), "{told}");
 }
 
 #[test]

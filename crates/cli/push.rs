@@ -3,6 +3,7 @@
 
 mod http;
 mod store;
+mod tls;
 mod waiting;
 mod while_recording;
 
@@ -16,6 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use store::Store;
+use tls::Trust;
 use waiting::Waiting;
 pub(crate) use while_recording::Pusher;
 
@@ -28,8 +30,7 @@ Examples:
 
 What the receiver does not take now (it is away, or answers 429 or 5xx) waits in
 a folder, and is tried again after a time that doubles; what it refuses is told
-and left out. https is not spoken: send by http to a collector or a proxy on
-this host.";
+and left out. Of https receivers the system's authorities tell who they are.";
 
 /// Send recordings to a store of profiles: Pyroscope, Parca, OpenTelemetry
 #[derive(Debug, clap::Args)]
@@ -62,6 +63,9 @@ pub(crate) struct Delivery {
     /// A line of the request's head, such as 'Authorization: Bearer …'
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<String>,
+    /// The authorities (PEM) that tell who an https receiver is [default: the system's]
+    #[arg(long, value_name = "FILE")]
+    cacert: Option<PathBuf>,
     /// Where profiles wait [default: $XDG_STATE_HOME/prof/push, or below ~/.local/state]
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
@@ -95,13 +99,22 @@ fn header(text: &str) -> Result<String, String> {
 impl Delivery {
     /// Whether anything of it was asked for.
     pub(crate) fn is_given(&self) -> bool {
-        !self.labels.is_empty() || !self.headers.is_empty() || self.spool.is_some()
+        let has_words = !self.labels.is_empty() || !self.headers.is_empty();
+        has_words || self.spool.is_some() || self.cacert.is_some()
     }
 
     /// The store at an address, and what waits for it.
     fn open(&self, url: &str) -> anyhow::Result<Sender> {
         let store = Store::new(url, &self.service, self.labels.clone());
         let store = store.map_err(|why| UsageError(format!("{url}: {why}")))?;
+        let trust = match (store.url.is_encrypted, &self.cacert) {
+            (true, only) => Trust::load(only.as_deref())?,
+            (false, None) => Trust::default(),
+            (false, Some(_)) => {
+                let message = format!("{url} is not encrypted: --cacert is for https");
+                return Err(UsageError(message).into());
+            }
+        };
         let folder = match &self.spool {
             Some(folder) => folder.clone(),
             None => default_spool()?,
@@ -115,6 +128,7 @@ impl Delivery {
             .with_context(|| format!("cannot make {}", folder.display()))?;
         Ok(Sender {
             store,
+            trust,
             headers: self.headers.clone(),
             waiting,
             pause: FIRST_PAUSE,
@@ -165,6 +179,7 @@ enum Tried {
 /// Sends what waits, the oldest first.
 struct Sender {
     store: Store,
+    trust: Trust,
     headers: Vec<String>,
     waiting: Waiting,
     pause: Duration,
@@ -214,7 +229,7 @@ impl Sender {
         let Some((path, request)) = self.waiting.oldest()? else {
             return Ok(Tried::Nothing);
         };
-        let cause = match post(&self.store.url, &self.headers, &request) {
+        let cause = match post(&self.store.url, &self.trust, &self.headers, &request) {
             Ok(answer) if (200..300).contains(&answer.status) => {
                 self.tally.sent += 1;
                 self.works();
@@ -232,9 +247,12 @@ impl Sender {
                     return removed(&path);
                 }
             },
-            Err(error) => error.to_string(),
+            Err(error) => tls::explained(&error).unwrap_or_else(|| error.to_string()),
         };
-        self.tell(format!("{cause}; kept, and tried again"));
+        // A cure stands on a line of its own.
+        let (cause, cure) = cause.split_once('\n').unwrap_or((&cause, ""));
+        let line = if cure.is_empty() { "" } else { "\n" };
+        self.tell(format!("{cause}; kept, and tried again{line}{cure}"));
         let pause = self.pause;
         self.pause = (pause * 2).min(LONGEST_PAUSE);
         Ok(self.later(pause))
@@ -253,7 +271,7 @@ impl Sender {
     }
 
     fn name(&self) -> String {
-        format!("http://{}{}", self.store.url.authority, self.store.url.path)
+        self.store.url.shown()
     }
 
     /// Tells a cause, once.

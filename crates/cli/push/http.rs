@@ -1,7 +1,6 @@
 //! Sending a body by HTTP/1.1, bounded in time whatever the receiver does.
-//!
-//! TLS is not spoken: a collector or proxy on the same host does that.
 
+use super::tls::Trust;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
@@ -18,6 +17,8 @@ const PORTION: usize = 64 << 10;
 /// Where to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Url {
+    /// Whether it begins with `https`.
+    pub(crate) is_encrypted: bool,
     /// Host and port, as the Host header has them.
     pub(crate) authority: String,
     host: String,
@@ -32,32 +33,36 @@ impl Url {
     /// # Errors
     /// Why it is none, in words.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        if text.starts_with("https://") {
-            return Err(
-                "https is not spoken: send to a collector or proxy on this host by http, which \
-                 speaks it"
-                    .into(),
-            );
-        }
-        let rest = text.strip_prefix("http://").ok_or("not http://HOST/PATH")?;
+        const WRONG: &str = "not http://HOST/PATH or https://HOST/PATH";
+        let (rest, is_encrypted) = match text.strip_prefix("https://") {
+            Some(rest) => (rest, true),
+            None => (text.strip_prefix("http://").ok_or(WRONG)?, false),
+        };
         let at = rest.find('/').unwrap_or(rest.len());
         let (authority, path) = rest.split_at(at);
         let is_plain = |it: char| it.is_ascii_graphic() && !"@\"'<>\\".contains(it);
         if authority.is_empty() || !text.chars().all(is_plain) {
-            return Err("not http://HOST/PATH".into());
+            return Err(WRONG.into());
         }
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.contains(']') => {
                 (host, port.parse().map_err(|_| "its port is no number")?)
             }
-            _ => (authority, 80),
+            _ => (authority, if is_encrypted { 443 } else { 80 }),
         };
         Ok(Self {
+            is_encrypted,
             authority: authority.to_owned(),
             host: host.trim_matches(['[', ']']).to_owned(),
             port,
             path: path.to_owned(),
         })
+    }
+
+    /// As it is written, without the query.
+    pub(crate) fn shown(&self) -> String {
+        let scheme = if self.is_encrypted { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.authority, self.path)
     }
 }
 
@@ -83,10 +88,25 @@ pub(crate) struct Answer {
 /// Sends a request; `headers` are lines of their own.
 ///
 /// # Errors
-/// If there is no answer in time.
-pub(crate) fn post(url: &Url, headers: &[String], request: &Request) -> io::Result<Answer> {
-    let mut stream = connect(url)?;
-    let until = Instant::now() + ANSWERING;
+/// If there is no answer in time, or the receiver is not who it should be.
+pub(crate) fn post(
+    url: &Url,
+    trust: &Trust,
+    headers: &[String],
+    request: &Request,
+) -> io::Result<Answer> {
+    let mut stream = Bounded {
+        stream: connect(url)?,
+        until: Instant::now() + ANSWERING,
+    };
+    let head = head(url, headers, request);
+    match url.is_encrypted {
+        true => exchange(&mut trust.encrypted(&url.host, stream)?, &head, request),
+        false => exchange(&mut stream, &head, request),
+    }
+}
+
+fn head(url: &Url, headers: &[String], request: &Request) -> String {
     let mut head = format!(
         "POST {}{} HTTP/1.1\r\nHost: {}\r\nUser-Agent: prof/{}\r\nConnection: close\r\n",
         url.path,
@@ -102,9 +122,13 @@ pub(crate) fn post(url: &Url, headers: &[String], request: &Request) -> io::Resu
         request.content_type,
         request.body.len()
     );
-    let sent = send(&mut stream, head.as_bytes(), &request.body, until);
+    head
+}
+
+fn exchange(stream: &mut (impl Read + Write), head: &str, request: &Request) -> io::Result<Answer> {
+    let sent = send(stream, head.as_bytes(), &request.body);
     // Who refuses may say why before it has read everything.
-    match (receive(&mut stream, until), sent) {
+    match (receive(stream), sent) {
         (Ok(answer), _) => Ok(answer),
         (Err(_), Err(error)) | (Err(error), Ok(())) => Err(error),
     }
@@ -121,47 +145,68 @@ fn connect(url: &Url) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// What is left until then.
-fn left(until: Instant) -> io::Result<Duration> {
-    let left = until.saturating_duration_since(Instant::now());
-    match left.is_zero() {
-        true => Err(io::Error::new(ErrorKind::TimedOut, "no answer in time")),
-        false => Ok(left),
+/// A connection that ends at a time, however little comes at once.
+#[derive(Debug)]
+pub(super) struct Bounded {
+    stream: TcpStream,
+    until: Instant,
+}
+
+impl Bounded {
+    /// What is left until then.
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        match left.is_zero() {
+            true => Err(late()),
+            false => Ok(left),
+        }
     }
 }
 
-fn send(stream: &mut TcpStream, head: &[u8], body: &[u8], until: Instant) -> io::Result<()> {
-    for portion in std::iter::once(head).chain(body.chunks(PORTION)) {
-        let mut rest = portion;
-        while !rest.is_empty() {
-            stream.set_write_timeout(Some(left(until)?))?;
-            match stream.write(rest) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(written) => rest = rest.get(written..).unwrap_or_default(),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(in_words(error)),
-            }
-        }
+impl Read for Bounded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(self.left()?))?;
+        self.stream.read(buffer).map_err(in_words)
     }
-    stream.flush()
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(self.left()?))?;
+        self.stream.write(bytes).map_err(in_words)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+fn late() -> io::Error {
+    io::Error::new(ErrorKind::TimedOut, "no answer in time")
 }
 
 /// A timeout of a socket, which is no word for anyone.
 fn in_words(error: io::Error) -> io::Error {
     match error.kind() {
-        ErrorKind::WouldBlock => io::Error::new(ErrorKind::TimedOut, "no answer in time"),
+        ErrorKind::WouldBlock => late(),
         _ => error,
     }
 }
 
-fn receive(stream: &mut TcpStream, until: Instant) -> io::Result<Answer> {
+fn send(stream: &mut impl Write, head: &[u8], body: &[u8]) -> io::Result<()> {
+    for portion in std::iter::once(head).chain(body.chunks(PORTION)) {
+        stream.write_all(portion)?;
+    }
+    stream.flush()
+}
+
+fn receive(stream: &mut impl Read) -> io::Result<Answer> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     loop {
         if let Some(answer) = answer(&bytes) {
             return Ok(answer);
         }
-        stream.set_read_timeout(Some(left(until)?))?;
         match stream.read(&mut buffer) {
             Ok(0) => {
                 let what = "the receiver closed the connection without an answer";
@@ -169,7 +214,7 @@ fn receive(stream: &mut TcpStream, until: Instant) -> io::Result<Answer> {
             }
             Ok(read) => bytes.extend_from_slice(buffer.get(..read).unwrap_or_default()),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(in_words(error)),
+            Err(error) => return Err(error),
         }
         if bytes.len() > LONGEST_ANSWER {
             let what = "the receiver's answer is no HTTP";
@@ -212,8 +257,10 @@ mod tests {
         let url = Url::parse("http://[::1]:8/a").expect("an address");
         assert_eq!((url.host.as_str(), url.port), ("::1", 8));
         assert_eq!(Url::parse("http://a/b").expect("an address").port, 80);
+        let url = Url::parse("https://a/b").expect("an address");
+        assert_eq!((url.port, url.shown().as_str()), (443, "https://a/b"));
         for wrong in [
-            "https://a/b",
+            "ftp://a/b",
             "a/b",
             "http:///x",
             "http://a:x/",
