@@ -60,3 +60,29 @@ fn views_that_exclude_each_other_are_refused_by_name() {
         }
     }
 }
+
+/// What would choose from the tables of one recording is not ignored where two
+/// are compared.
+#[test]
+fn what_is_of_one_recording_is_refused_beside_diff() {
+    let of_one = [
+        &["-i", "c"][..],
+        &["c"],
+        &["--clock", "off"],
+        &["-H"],
+        &["-s", "dso"],
+        &["-F", "sample"],
+        &["-g", "caller"],
+        &["-b"],
+        &["--comms", "a"],
+        &["--tid", "1"],
+        &["--time", "0,1"],
+        &["--percent-limit", "1"],
+    ];
+    for other in of_one {
+        let refused = prof(&[&["report", "--diff", "a", "b"], other].concat());
+        assert_eq!(refused.code, 2, "{other:?}: {}", refused.stderr);
+        let is_told = refused.stderr.contains("cannot be used with");
+        assert!(is_told, "{other:?}: {}", refused.stderr);
+    }
+}

@@ -83,7 +83,7 @@ pub(crate) struct Args {
     #[arg(short = 'C', long = "cpu", value_name = "LIST", value_parser = values::cpus)]
     cpu: Option<CpuList>,
     /// Only the tasks of this cgroup, or of one for each event in order, which
-    /// may be empty; with -a or -C. May be repeated, for the events that follow.
+    /// may be empty; with -a or -C. Several -G are one list.
     #[arg(short = 'G', long, value_name = "NAME,…")]
     cgroup: Vec<String>,
     /// User space only.

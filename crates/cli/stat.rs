@@ -60,8 +60,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "TID,…")]
     tid: Option<String>,
     /// Count the tasks of this cgroup, or of one for each event in order, which
-    /// may be empty; with -a or -C. May
-    /// be repeated, for the events that follow.
+    /// may be empty; with -a or -C. Several -G are one list.
     #[arg(short = 'G', long, value_name = "NAME,…")]
     cgroup: Vec<String>,
     /// Count each event for each of these cgroups; with -a or -C.

@@ -101,10 +101,19 @@ pub fn check_markdown(judged: &[Judged], out: &mut dyn Write) -> io::Result<()> 
             code(&one.budget),
             figure(one.found, one.unit),
             interval(one),
-            code(&one.about),
+            about(&one.about),
         )?;
     }
     Ok(())
+}
+
+/// What a budget is about: plain words, or a function's name as code.
+fn about(text: &str) -> String {
+    let is_plain = |byte: u8| byte == b' ' || byte.is_ascii_alphanumeric();
+    match text.contains(' ') && text.bytes().all(is_plain) {
+        true => text.to_owned(),
+        false => code(text),
+    }
 }
 
 /// A text as code in a cell of a table: it ends neither.
@@ -172,7 +181,7 @@ pub fn check_json(judged: &[Judged], out: &mut impl io::Write) -> io::Result<()>
 
 #[cfg(test)]
 mod tests {
-    use super::{check_json, check_markdown, check_text};
+    use super::{about, check_json, check_markdown, check_text};
     use crate::budget::{Judged, Kept, More};
     use prof_statistics::Interval;
 
@@ -207,5 +216,16 @@ mod tests {
             text.contains("`f\\|'g <= 3%`") && text.contains("3 recordings a side"),
             "{text}"
         );
+    }
+    #[test]
+    fn words_are_no_code_and_names_are() {
+        for (what, shown) in [
+            ("3 functions", "3 functions"),
+            ("no function has this name", "no function has this name"),
+            ("main", "`main`"),
+            ("a<b *c*>::d e", "`a<b *c*>::d e`"),
+        ] {
+            assert_eq!(about(what), shown);
+        }
     }
 }
