@@ -438,9 +438,12 @@ pub(crate) fn look_up(program: &OsStr) -> io::Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
     let mut worst = io::Error::from_raw_os_error(libc::ENOENT);
     for directory in std::env::split_paths(&path) {
-        match executable(directory.join(program)) {
+        let file = directory.join(program);
+        // Of a folder that cannot be looked into, shells say nothing.
+        let is_there = file.exists();
+        match executable(file) {
             Ok(path) => return Ok(path),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => worst = error,
+            Err(error) if is_there => worst = error,
             Err(_) => {}
         }
     }
