@@ -420,7 +420,7 @@ pub fn write_critical(critical: &Critical, out: &mut dyn io::Write) -> io::Resul
     for near in &critical.near {
         writeln!(
             out,
-            "# a second path, through {} ({}), is only {} shorter ({:.1} %): a tie",
+            "# a tie: a path through {} ({}) is {} shorter ({:.1} %)",
             near.comm,
             near.tid,
             time(near.shorter_ns),
