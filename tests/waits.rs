@@ -361,6 +361,40 @@ fn views_show_the_clock_that_is_asked_for() {
     assert!(wall.1.abs_diff(lived) < lived / 10, "{lived} {wall:?}");
 }
 
+#[test]
+fn tables_and_differential_pictures_tell_what_was_waited_for() {
+    const NAME: &str = "waits-told";
+    if !may_record_all(NAME) {
+        return;
+    }
+    let options = ["--off-cpu", "-e", "cpu-clock,page-faults"];
+    let Some((file, _)) = recorded(NAME, &options, &["pool", "4", "30"]) else {
+        return;
+    };
+    let file = file.to_str().expect("UTF-8");
+    let ours = |arguments: &[&str]| {
+        let output = prof_command().args(arguments).output();
+        let output = output.expect("prof starts");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let csv = ours(&["report", "-f", "-i", file, "--csv", "-s", "event,wait"]);
+    let has = |event: &str, wait: &str| {
+        let of = |line: &&str| line.contains(event) && line.contains(wait);
+        csv.lines().any(|line| of(&line))
+    };
+    assert!(has("cpu-clock", "running"), "{csv}");
+    assert!(has("offcpu-time", "for a CPU: "), "{csv}");
+    assert!(has("page-faults", "no wait"), "{csv}");
+    assert!(!has("page-faults", "running"), "{csv}");
+    let diff = ["flamegraph", "--clock", "off", "--diff", file, file];
+    let picture = ours(&diff);
+    let is_state = |title: &str| title.starts_with("for a CPU: preempted (");
+    let titles = || picture.split("<title>");
+    assert!(titles().any(is_state), "{:?}", titles().collect::<Vec<_>>());
+}
+
 /// ns by function, of the rows of a table: `  1234  [.] function`. Lines of call
 /// graphs are none.
 fn sums(text: &str) -> BTreeMap<String, u64> {

@@ -91,8 +91,10 @@ fn one(
     event: Option<&str>,
     symbolizer: &Symbolizer,
 ) -> anyhow::Result<(Drawable, String, Outcome)> {
-    let input = input(path, args.input.force);
-    let (profile, outcome) = input.load(&args.names, symbolizer)?;
+    let input = args.clock.of(&input(path, args.input.force));
+    let (mut profile, outcome) = input.load(&args.names, symbolizer)?;
+    // Both sides are of one event: either both have waits or neither.
+    profile.show_wait_states();
     let id = match event {
         None => args.event(&profile)?,
         Some(name) => {

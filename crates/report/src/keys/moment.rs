@@ -95,7 +95,10 @@ pub(super) const WAIT: SortKey = SortKey(&Spec {
     by: By::Sample(|samples, sample| {
         let wait = sample.wait.and_then(|id| samples.profile.samples.wait(id));
         let code = |wait: &Wait| u64::from(wait.state.code()) << 8 | u64::from(wait.kind.code());
-        wait.map_or(UNKNOWN, |wait| one(code(wait)))
+        let event = samples.profile.events.get(usize::from(sample.event.0));
+        let is_time = event.is_some_and(|event| event.weight_is_ns);
+        let no_wait = if is_time { one(RUNNING) } else { UNKNOWN };
+        wait.map_or(no_wait, |wait| one(code(wait)))
     }),
     order: Order::Rows(|ranks, a, b| {
         let told = |row| ranks.rows.told_by(row, WAIT.apart());
@@ -103,25 +106,29 @@ pub(super) const WAIT: SortKey = SortKey(&Spec {
     }),
     text: Text::OfRow(|cells, row, out| {
         let told = cells.rows.told_by(row, WAIT.apart());
-        out.push_str(
-            &told
-                .and_then(wait_told)
-                .unwrap_or_else(|| "running".to_owned()),
-        );
+        out.push_str(&told.map_or_else(String::new, wait_told));
     }),
     ..USUAL
 });
 
-/// The wait in what [`WAIT`] tells apart, in words; `None` if it is none.
-fn wait_told(told: Identity) -> Option<String> {
-    let number = u16::try_from(told[0]).ok()?;
+/// What [`WAIT`] has for time in which a thread ran: behind all waits, whose
+/// numbers have 16 bits.
+const RUNNING: u64 = 1 << 16;
+
+/// What [`WAIT`] tells apart, in words. A sample that is no time, such as a page
+/// fault, neither waited nor is it a time of running.
+fn wait_told(told: Identity) -> String {
+    let Ok(number) = u16::try_from(told[0]) else {
+        let is_time = told[0] == RUNNING;
+        return if is_time { "running" } else { "no wait" }.to_owned();
+    };
     let [state, kind] = number.to_be_bytes();
     let wait = Wait {
         state: WaitState::from_code(state),
         kind: WaitKind::from_code(kind),
         ..Wait::default()
     };
-    Some(wait.words())
+    wait.words()
 }
 
 /// The event.
@@ -218,5 +225,18 @@ fn cgroup<'p>(profile: &'p Profile, detail: &Detail) -> &'p str {
         (0, _) => "N/A",
         (_, Some(path)) => profile.name(path),
         (_, None) => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RUNNING, one, wait_told};
+    use crate::model::UNKNOWN;
+
+    #[test]
+    fn only_time_in_which_a_thread_ran_is_running() {
+        assert_eq!(wait_told(one(RUNNING)), "running");
+        assert_eq!(wait_told(UNKNOWN), "no wait");
+        assert_eq!(wait_told(one(0x0102)), "blocked: futex");
     }
 }
