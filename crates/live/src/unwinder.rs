@@ -348,6 +348,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             self.processes.forget(gone.tid, gone.process);
             if let Some(pid) = gone.process {
                 self.chains.stacks.runtimes.forget(pid);
+                self.chains.stacks.made_code.forget(pid);
             }
             // Samples that were held back made it known again.
             self.chains.forget(gone.tid);

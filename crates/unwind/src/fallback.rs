@@ -41,7 +41,35 @@ pub(crate) fn caller(
     {
         return Ok(caller);
     }
+    if cursor.is_exact() && !has_proven_frame(unwinder, registers, process) {
+        return Err(ChainEnd::Unproven);
+    }
     by_frame_pointer(unwinder, cursor, process)
+}
+
+/// Whether an interrupted function has its frame, as far as that can be told:
+/// where its code cannot be read, as of a process that has ended, it has none
+/// for sure if a return address may be on top of the stack, or behind the
+/// frame pointer that was just pushed.
+fn has_proven_frame(
+    unwinder: &Unwinder,
+    registers: &Registers,
+    process: &mut impl Process,
+) -> bool {
+    let machine = registers.machine();
+    if machine == Machine::Aarch64 {
+        return true;
+    }
+    let word = u64::from(machine.word());
+    let mut pushed = |index: u64| {
+        let slot = registers.sp().checked_add(index * word)?;
+        process.word(slot, machine.word())
+    };
+    let (top, next) = (pushed(0), pushed(1));
+    let behind_fp = next.filter(|_| top == registers.fp());
+    let mut is_code = |at: u64| process.place(Avma(at)) != Place::Nothing;
+    let is_doubtful = top.is_some_and(&mut is_code) || behind_fp.is_some_and(&mut is_code);
+    !is_doubtful || unwinder.code(Avma(registers.pc()), &mut [0], process) == 1
 }
 
 /// The caller of a function that has not pushed anything yet.
@@ -254,5 +282,54 @@ pub(crate) fn found(registers: Registers, fp: FpFrom, slot: u64) -> Caller {
         base: Base::Frame,
         fp,
         slot: Some(slot),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Cursor, Machine, Place, Process, Registers, Unwinder};
+    use prof_profile::{Avma, ChainEnd};
+
+    /// Where code is that nothing can read.
+    const CODE: u64 = 0x7000_0000;
+    /// Where the stack begins.
+    const STACK: u64 = 0x1000;
+
+    struct Ended(Vec<u64>);
+
+    impl Process for Ended {
+        fn place(&mut self, pc: Avma) -> Place {
+            match (CODE..CODE + 0x1000).contains(&pc.0) {
+                true => Place::Anonymous,
+                false => Place::Nothing,
+            }
+        }
+
+        fn word(&mut self, address: u64, _: u8) -> Option<u64> {
+            let index = address.checked_sub(STACK)? / 8;
+            self.0.get(index as usize).copied()
+        }
+
+        fn code(&mut self, _: Avma, _: &mut [u8]) -> usize {
+            0
+        }
+    }
+
+    #[test]
+    fn a_frame_pointer_of_unreadable_code_counts_where_no_return_address_may_be_above() {
+        let fp = STACK + 32;
+        let caller = |top: u64, next: u64| {
+            let stack = vec![top, next, 0, 0, 0, CODE + 0x80];
+            let mut registers = Registers::new(Machine::X86_64, CODE, STACK);
+            registers.set(6, fp);
+            let mut cursor = Cursor::innermost(registers);
+            let stepped = Unwinder::default().step(&mut cursor, &mut Ended(stack));
+            stepped.map(|_| cursor.pc())
+        };
+        assert_eq!(caller(1, 2), Ok(CODE + 0x80));
+        assert_eq!(caller(1, CODE + 0x40), Ok(CODE + 0x80), "a local");
+        // Before the frame pointer is pushed, and behind.
+        assert_eq!(caller(CODE + 0x40, 2), Err(ChainEnd::Unproven));
+        assert_eq!(caller(fp, CODE + 0x40), Err(ChainEnd::Unproven));
     }
 }

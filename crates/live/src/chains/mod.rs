@@ -110,6 +110,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     /// The samples that follow were drained together, after the ones before.
     pub(super) fn begin_drain(&mut self) {
         self.drain += 1;
+        self.stacks.made_code.begin_drain();
     }
 
     /// A thread ended, or runs another program.

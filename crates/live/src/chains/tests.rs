@@ -46,8 +46,8 @@ impl TargetMemory for Rc<Process> {
             return out.len();
         }
         // Looking for a call before what may be its return address is no
-        // reading of the stack.
-        let is_piece = out.len() > 64;
+        // reading of the stack: a page of code at most.
+        let is_piece = out.len() > 4096;
         self.reads.set(self.reads.get() + u32::from(is_piece));
         let stack = self.stack.borrow();
         // What is below the stack reads as nothing.

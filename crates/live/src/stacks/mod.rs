@@ -6,6 +6,7 @@
 //! ([`Beyond`]).
 
 mod files;
+mod made_code;
 mod places;
 mod runtimes;
 
@@ -17,6 +18,7 @@ pub(crate) use runtimes::Runtimes;
 
 use crate::modules::ModuleId;
 use crate::processes::Processes;
+use made_code::MadeCode;
 use places::{Most, Places};
 use prof_perfdata::Sample;
 use prof_profile::{Avma, ChainEnd};
@@ -86,6 +88,7 @@ pub struct StackUnwinder<F> {
     unwinder: Unwinder,
     places: Places<F>,
     pub(crate) runtimes: Runtimes,
+    pub(crate) made_code: MadeCode,
 }
 
 impl<F: OpenFile> StackUnwinder<F> {
@@ -95,6 +98,7 @@ impl<F: OpenFile> StackUnwinder<F> {
             unwinder: Unwinder::default(),
             places: Places::new(open),
             runtimes: Runtimes::default(),
+            made_code: MadeCode::default(),
         }
     }
 
@@ -164,6 +168,7 @@ impl<F: OpenFile> StackUnwinder<F> {
             beyond,
             places: &mut self.places,
             runtimes: &mut self.runtimes,
+            made_code: &mut self.made_code,
         };
         (&mut self.unwinder, process)
     }
@@ -176,6 +181,7 @@ pub(crate) struct AtSample<'a, B, F> {
     beyond: &'a mut B,
     places: &'a mut Places<F>,
     runtimes: &'a mut Runtimes,
+    made_code: &'a mut MadeCode,
 }
 
 impl<B: Beyond, F> Process for AtSample<'_, B, F> {
@@ -193,7 +199,8 @@ impl<B: Beyond, F> Process for AtSample<'_, B, F> {
     }
 
     fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
-        self.beyond.code(at, out)
+        let at = (self.state.pid, at);
+        self.made_code.read(at, out, self.beyond)
     }
 
     fn runtime_code(&mut self, pc: Avma) -> Option<RuntimeCode> {
