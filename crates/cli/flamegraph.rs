@@ -89,7 +89,8 @@ pub(crate) struct Args {
     )]
     freq: String,
     /// Draw what changed between two recordings: coloured by how much, grey what is not sure; several
-    /// of a side, with commas between them, tell how much runs differ
+    /// of a side, with commas between them, tell how much runs differ. A function of another name is
+    /// recognised as by prof diff, and drawn as NEW (was OLD)
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], conflicts_with_all = ["words", "command", "reverse", "time", "comms"])]
     diff: Vec<PathBuf>,
     /// A recording to draw, as -i FILE

@@ -3,7 +3,10 @@
 use super::order::Order;
 use super::telling::Telling;
 use super::{Args, usage};
-use crate::flamegraph::{diff::Drawing, replace};
+use crate::flamegraph::{
+    diff::{Drawing, DrawnSide},
+    replace,
+};
 use crate::record;
 use crate::runs::{functions_of, input, shown_events};
 use anyhow::{Context, bail};
@@ -12,7 +15,7 @@ use prof_compare::{Comparison, ComparisonOptions, Measure, MeasureUnit, Run, Tri
 use prof_profile::EventId;
 use prof_record::options::Options;
 use prof_record::{CommandUsed, EndedBy, RecordError};
-use prof_report::picture::{Drawable, Format};
+use prof_report::picture::Format;
 use prof_statistics::{LOOKS, Pairing, is_look, level_of_a_look};
 use prof_symbolize::{Detail, Sources, Symbolizer};
 use prof_sys::Surroundings;
@@ -285,8 +288,8 @@ impl<'a> Pairs<'a> {
     pub(super) fn draw(&self, path: &Path) -> anyhow::Result<()> {
         let pairs = self.complete();
         let mut event = None;
-        let mut side = |side: &Side| -> anyhow::Result<Vec<Drawable>> {
-            let mut drawables = Vec::new();
+        let mut side = |side: &Side| -> anyhow::Result<DrawnSide> {
+            let mut drawn = DrawnSide::default();
             for pair in 1..=pairs {
                 let file = self
                     .folder
@@ -301,9 +304,9 @@ impl<'a> Pairs<'a> {
                 });
                 let found = profile.events.iter().position(|event| event.name == *name);
                 let id = found.and_then(|at| u16::try_from(at).ok()).unwrap_or(0);
-                drawables.push(Drawable::new(&profile, EventId(id)));
+                drawn.add(&profile, EventId(id));
             }
-            Ok(drawables)
+            Ok(drawn)
         };
         let sides = [side(&self.sides[0])?, side(&self.sides[1])?];
         let drawing = Drawing {

@@ -3,7 +3,9 @@
 use super::Args;
 use crate::outcome::{Outcome, UsageError};
 use crate::runs::input;
-use prof_report::picture::{DiffOptions, Drawable, Format, diff_html, diff_svg};
+use prof_compare::{Counterparts, Functions};
+use prof_profile::{EventId, Profile};
+use prof_report::picture::{DiffOptions, Drawable, Format, Known, OfSide, diff_html, diff_svg};
 use prof_statistics::Pairing;
 use prof_symbolize::Symbolizer;
 use std::path::{Path, PathBuf};
@@ -20,7 +22,9 @@ pub(crate) struct Drawing {
 
 impl Drawing {
     /// The picture.
-    pub(crate) fn draw(&self, sides: &[Vec<Drawable>; 2]) -> anyhow::Result<Vec<u8>> {
+    pub(crate) fn draw(&self, sides: &[DrawnSide; 2]) -> anyhow::Result<Vec<u8>> {
+        let [before, after] = sides;
+        let counterparts = Counterparts::of(&before.functions, &after.functions);
         let options = DiffOptions {
             title: self.title.clone(),
             width: self.width,
@@ -28,9 +32,18 @@ impl Drawing {
             is_inverted: self.is_inverted,
             bound: 2.0,
             pairing: self.pairing,
-            plain_name: &|name| prof_compare::plain_symbol(name).into_owned(),
+            known: &|side, dso, name| {
+                let known = match side {
+                    OfSide::Before => counterparts.known_before(dso, name),
+                    OfSide::After => counterparts.known_after(dso, name),
+                };
+                Known {
+                    renamed: known.renamed(name),
+                    same: known.name,
+                }
+            },
         };
-        let [before, after] = sides;
+        let (before, after) = (&before.pictures, &after.pictures);
         let drawn = match self.format {
             Format::Svg => diff_svg(before, after, &options)?,
             Format::Html => diff_html(before, after, &options)?,
@@ -40,6 +53,22 @@ impl Drawing {
             }
         };
         Ok(drawn.into_bytes())
+    }
+}
+
+/// The recordings of a side, as they are drawn.
+#[derive(Default)]
+pub(crate) struct DrawnSide {
+    pictures: Vec<Drawable>,
+    /// What they are recognised by.
+    functions: Vec<Functions>,
+}
+
+impl DrawnSide {
+    /// Adds an event of a recording.
+    pub(crate) fn add(&mut self, profile: &Profile, event: EventId) {
+        self.pictures.push(Drawable::new(profile, event));
+        self.functions.push(Functions::of(profile, event));
     }
 }
 
@@ -57,16 +86,18 @@ pub(super) fn drawn(args: &Args, format: Format) -> anyhow::Result<(Vec<u8>, Out
     let symbolizer = args.names.symbolizer();
     let mut outcome = Outcome::Done;
     let mut event = None;
-    let mut side = |list: &Path| -> anyhow::Result<Vec<Drawable>> {
-        let read = files(list).into_iter().map(|path| {
-            let (drawable, name, how) = one(args, &path, event.as_deref(), &symbolizer)?;
-            event.get_or_insert(name);
+    let mut side = |list: &Path| -> anyhow::Result<DrawnSide> {
+        let mut side = DrawnSide::default();
+        for path in files(list) {
+            let (profile, id, how) = one(args, &path, event.as_deref(), &symbolizer)?;
+            side.add(&profile, id);
+            let about = profile.events.get(usize::from(id.0));
+            event.get_or_insert_with(|| about.map_or_else(String::new, |it| it.name.clone()));
             if how != Outcome::Done {
                 outcome = how;
             }
-            Ok(drawable)
-        });
-        read.collect()
+        }
+        Ok(side)
     };
     let sides = match args.diff.as_slice() {
         [before, after] => [side(before)?, side(after)?],
@@ -90,7 +121,7 @@ fn one(
     path: &Path,
     event: Option<&str>,
     symbolizer: &Symbolizer,
-) -> anyhow::Result<(Drawable, String, Outcome)> {
+) -> anyhow::Result<(Profile, EventId, Outcome)> {
     let input = args.clock.of(&input(path, args.input.force));
     let (mut profile, outcome) = input.load(&args.names, symbolizer)?;
     // Both sides are of one event: either both have waits or neither.
@@ -108,16 +139,8 @@ fn one(
                     path.display()
                 ))
             };
-            prof_profile::EventId(found.ok_or_else(missing)?)
+            EventId(found.ok_or_else(missing)?)
         }
     };
-    let name = profile
-        .events
-        .get(usize::from(id.0))
-        .map(|event| event.name.clone());
-    Ok((
-        Drawable::new(&profile, id),
-        name.unwrap_or_default(),
-        outcome,
-    ))
+    Ok((profile, id, outcome))
 }

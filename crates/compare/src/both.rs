@@ -1,17 +1,17 @@
 //! Two recordings as one profile, for views that show both.
 //!
 //! Each event of both becomes three: the samples of both sides, those before
-//! and those after. Functions that are the same but for what changes from
-//! build to build are one, so that the paths of both sides are those of one
+//! and those after. Functions that both sides know as the same
+//! ([`Counterparts`]) are one, so that the paths of both sides are those of one
 //! tree.
 
 use crate::Incomparable;
-use crate::matching::{plain_dso, plain_symbol};
+use crate::matching::{Counterparts, Functions, plain_dso};
 use prof_profile::{
     DsoId, DsoKind, Event, EventId, FrameRange, Function, FunctionId, Location, LocationId, NameId,
     Profile, Sample, StackId, StackTree, Svma, Task, TaskId, UnnamedReason,
 };
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// Events that each event of both recordings becomes, in this order: both
 /// sides, before, after.
@@ -40,7 +40,14 @@ pub fn both(names: [&str; 2], before: &Profile, after: &Profile) -> Result<Profi
             of_other: all(after),
         });
     }
-    let mut joined = Joined::new(before);
+    let of = |profile, ids: &mut dyn Iterator<Item = EventId>| -> Vec<Functions> {
+        ids.map(|id| Functions::of(profile, id)).collect()
+    };
+    let counterparts = Counterparts::of(
+        &of(before, &mut events.iter().map(|it| it.0)),
+        &of(after, &mut events.iter().map(|it| it.1)),
+    );
+    let mut joined = Joined::new(before, &counterparts);
     joined.add_code(after);
     let samples = [
         joined.samples(before, &[], 0),
@@ -116,22 +123,27 @@ fn three_of(before: &Profile, after: &Profile, (left, right): (EventId, EventId)
     ]
 }
 
-/// What makes a function the same: its file, its name, and where it has none
-/// its place.
-type Same = (DsoId, String, Option<(UnnamedReason, Svma)>);
+/// What makes a function the same: what both sides know it as, and where it has
+/// no name its place.
+#[derive(PartialEq, Eq, Hash)]
+enum Same {
+    Named((String, String)),
+    Unnamed(DsoId, UnnamedReason, Svma),
+}
 
 /// The profile that is made, with the code of one side or both.
-struct Joined {
+struct Joined<'a> {
     profile: Profile,
+    counterparts: &'a Counterparts,
     functions: FxHashMap<Same, FunctionId>,
     /// Handles after, in the new profile.
     stacks: Vec<StackId>,
     tasks: Vec<TaskId>,
 }
 
-impl Joined {
+impl<'a> Joined<'a> {
     /// With the code before.
-    fn new(before: &Profile) -> Self {
+    fn new(before: &Profile, counterparts: &'a Counterparts) -> Self {
         let mut profile = Profile {
             names: before.names.clone(),
             dsos: before.dsos.clone(),
@@ -155,11 +167,18 @@ impl Joined {
         profile.stacks = stacks;
         let mut functions = FxHashMap::default();
         for (id, function) in (0..).zip(&before.functions) {
-            let same = same(before, function, function.dso);
+            let same = match function.unnamed {
+                Some(why) => Same::Unnamed(function.dso, why, function.start),
+                None => {
+                    let [dso, name] = names(before, function);
+                    Same::Named(counterparts.known_before(dso, name).name)
+                }
+            };
             functions.entry(same).or_insert(FunctionId(id));
         }
         Self {
             profile,
+            counterparts,
             functions,
             stacks: Vec::new(),
             tasks: Vec::new(),
@@ -251,28 +270,18 @@ impl Joined {
     /// By dso after: the same file before, a file that took its place, or one
     /// of its own.
     fn dsos(&mut self, after: &Profile) -> Vec<DsoId> {
-        let plain = |profile: &Profile, at: usize| {
-            let dso = profile.dsos.get(at)?;
-            let name = plain_dso(profile.name(dso.short_name)).to_owned();
-            Some((dso.kind, name))
-        };
-        let places = |profile: &Profile| -> FxHashMap<(DsoKind, String), usize> {
-            let all = (0..profile.dsos.len()).rev();
-            all.filter_map(|at| Some((plain(profile, at)?, at)))
-                .collect()
-        };
-        let (old, new) = (places(&self.profile), places(after));
+        let old: FxHashMap<(DsoKind, String), usize> = (0..self.profile.dsos.len())
+            .rev()
+            .filter_map(|at| {
+                let dso = self.profile.dsos.get(at)?;
+                let name = plain_dso(self.profile.name(dso.short_name));
+                Some(((dso.kind, name.to_owned()), at))
+            })
+            .collect();
         let mut found = Vec::with_capacity(after.dsos.len());
-        for (at, dso) in after.dsos.iter().enumerate() {
-            let known = plain(after, at).and_then(|plain| old.get(&plain).copied());
-            let known = known.or_else(|| {
-                let mut alone = (0..self.profile.dsos.len()).filter(|&other| {
-                    dso.kind == DsoKind::File
-                        && plain(&self.profile, other)
-                            .is_some_and(|plain| !new.contains_key(&plain))
-                });
-                alone.find(|&other| has_most_of(&self.profile, other, after, at))
-            });
+        for dso in &after.dsos {
+            let name = self.counterparts.file_before(after.name(dso.short_name));
+            let known = old.get(&(dso.kind, name.to_owned())).copied();
             if let Some(known) = known {
                 found.push(DsoId(u32::try_from(known).unwrap_or(u32::MAX)));
                 continue;
@@ -289,10 +298,25 @@ impl Joined {
         found
     }
 
-    /// The same function before, or one of its own.
+    /// The same function before, which then has both names if they differ, or
+    /// one of its own.
     fn function(&mut self, after: &Profile, function: &Function, dso: DsoId) -> FunctionId {
-        let same = same(after, function, dso);
+        let [file, name] = names(after, function);
+        let mut renamed = None;
+        let same = match function.unnamed {
+            Some(why) => Same::Unnamed(dso, why, function.start),
+            None => {
+                let known = self.counterparts.known_after(file, name);
+                renamed = known.renamed(name);
+                Same::Named(known.name)
+            }
+        };
         if let Some(&known) = self.functions.get(&same) {
+            let renamed = renamed.map(|name| self.profile.names.intern(&name));
+            let of_both = self.profile.functions.get_mut(known.0 as usize);
+            if let Some((name, of_both)) = renamed.zip(of_both) {
+                of_both.name = name;
+            }
             return known;
         }
         let defined_at = function.defined_at;
@@ -359,21 +383,10 @@ impl Joined {
     }
 }
 
-fn same(profile: &Profile, function: &Function, dso: DsoId) -> Same {
-    let name = plain_symbol(profile.name(function.name)).into_owned();
-    (dso, name, function.unnamed.map(|why| (why, function.start)))
-}
-
-/// Whether most named functions of a file after are in one before.
-fn has_most_of(before: &Profile, old: usize, after: &Profile, new: usize) -> bool {
-    let names = |profile: &Profile, dso: usize| -> FxHashSet<String> {
-        let functions = profile.functions.iter();
-        let of = functions.filter(|it| it.dso.0 as usize == dso && it.unnamed.is_none());
-        of.map(|it| plain_symbol(profile.name(it.name)).into_owned())
-            .collect()
-    };
-    let (old, new) = (names(before, old), names(after, new));
-    !new.is_empty() && 2 * new.intersection(&old).count() > new.len()
+/// Names of a function's file and of itself.
+fn names<'p>(profile: &'p Profile, function: &Function) -> [&'p str; 2] {
+    let dso = profile.dso(function.dso).short_name;
+    [dso, function.name].map(|name| profile.name(name))
 }
 
 #[cfg(test)]
@@ -431,6 +444,28 @@ mod tests {
         assert_eq!([0, 1, 2].map(|event| sum(event, "main")), [15, 7, 8]);
         assert_eq!([0, 1, 2].map(|event| sum(event, "only")), [1, 0, 1]);
         assert_eq!([0, 1, 2].map(|event| sum(event, "read")), [2, 2, 0]);
+    }
+
+    #[test]
+    fn a_renamed_function_is_one_with_both_names() {
+        let side = |name: &str| {
+            let called = format!("app:main;app:{name}");
+            recording(&[(&called, 300), ("app:main;app:emit", 300)])
+        };
+        let (before, mut after) = (side("parse"), side("read_header"));
+        let names = |joined: &Profile| -> Vec<String> {
+            let functions = joined.functions.iter();
+            functions
+                .map(|it| joined.name(it.name).to_owned())
+                .collect()
+        };
+        let joined = both(["a", "b"], &before, &after).expect("one event");
+        let named = ["main", "read_header (was parse)", "emit"];
+        assert_eq!(names(&joined), named);
+        // Of another size it is another function.
+        after.functions[1].size = 0x200;
+        let joined = both(["a", "b"], &before, &after).expect("one event");
+        assert_eq!(names(&joined), ["main", "parse", "emit", "read_header"]);
     }
 
     #[test]

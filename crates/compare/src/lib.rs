@@ -37,7 +37,7 @@ pub use comparable::Incomparable;
 pub use comparison::{By, Comparison, ComparisonOptions, OneSide, Row, Side, Total};
 pub use csv::csv;
 pub use json::{json, trial_json};
-pub use matching::plain_symbol;
+pub use matching::{Counterparts, Functions, Known};
 pub use measure::{Measure, MeasureRow, MeasureUnit};
 pub use perf::{Computation, PerfOptions, perf_text};
 pub use run::Run;

@@ -1,27 +1,16 @@
 //! Which files of different builds are the same.
 
-use super::{place, plain_dso, plain_symbol};
-use crate::Run;
-use prof_report::keys::{DSO, SYMBOL, SortKey};
+use super::traits::Functions;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A file that only one side has is taken for one that only the other has if
 /// most of its cost is in functions that the other has, too: `app-old` and
 /// `app-new`. By name after.
-pub(super) fn renamed_dsos(
-    (before, after): (&[Run], &[Run]),
-    keys: &[SortKey],
-) -> FxHashMap<String, String> {
-    let (Some(symbol), Some(dso)) = (place(keys, SYMBOL), place(keys, DSO)) else {
-        return FxHashMap::default();
-    };
-    let (of_before, of_after) = (
-        Files::of(before, symbol, dso),
-        Files::of(after, symbol, dso),
-    );
-    let alone = |files: &Files, others: &Files| -> Vec<String> {
+pub(super) fn renamed_dsos(before: &Functions, after: &Functions) -> FxHashMap<String, String> {
+    let (of_before, of_after) = (Files::of(before), Files::of(after));
+    let alone = |files: &Files<'_>, others: &Files<'_>| -> Vec<String> {
         let names = files.0.keys().filter(|name| !others.0.contains_key(*name));
-        let mut names: Vec<String> = names.cloned().collect();
+        let mut names: Vec<String> = names.map(|name| (*name).to_owned()).collect();
         names.sort();
         names
     };
@@ -40,19 +29,17 @@ pub(super) fn renamed_dsos(
     renamed
 }
 
-/// By file: by function, its weight.
-struct Files(FxHashMap<String, FxHashMap<String, u64>>);
+/// By file: by function that was met in stacks, part of the whole that is its
+/// own.
+struct Files<'a>(FxHashMap<&'a str, FxHashMap<&'a str, f64>>);
 
-impl Files {
-    fn of(runs: &[Run], symbol: usize, dso: usize) -> Self {
-        let mut files: FxHashMap<String, FxHashMap<String, u64>> = FxHashMap::default();
-        for row in runs.iter().flat_map(|run| &run.measured.rows) {
-            if let Some((symbol, dso)) = row.names.get(symbol).zip(row.names.get(dso)) {
-                let functions = files.entry(plain_dso(dso).to_owned()).or_default();
-                let weight = functions
-                    .entry(plain_symbol(symbol).into_owned())
-                    .or_default();
-                *weight = weight.saturating_add(row.own.period);
+impl<'a> Files<'a> {
+    fn of(functions: &'a Functions) -> Self {
+        let mut files: FxHashMap<&str, FxHashMap<&str, f64>> = FxHashMap::default();
+        for ((file, symbol), traits) in functions.names.iter().zip(&functions.traits) {
+            if traits.is_met() {
+                let own = files.entry(file).or_default().entry(symbol).or_default();
+                *own += traits.own;
             }
         }
         Self(files)
@@ -62,10 +49,9 @@ impl Files {
         let Some((own, others)) = self.0.get(name).zip(others.0.get(other)) else {
             return false;
         };
-        let sum = |weights: &mut dyn Iterator<Item = u64>| weights.fold(0, u64::saturating_add);
-        let all = sum(&mut own.values().copied());
         let shared = own.iter().filter(|(name, _)| others.contains_key(*name));
-        let shared = sum(&mut shared.map(|(_, weight)| *weight));
-        all > 0 && shared as f64 > 0.5 * all as f64
+        let shared: f64 = shared.map(|(_, weight)| *weight).sum();
+        let all: f64 = own.values().sum();
+        all > 0.0 && shared > 0.5 * all
     }
 }

@@ -7,9 +7,9 @@ mod rows;
 mod traits;
 
 pub(crate) use names::plain_dso;
-pub use names::plain_symbol;
+pub(crate) use names::plain_symbol;
 pub(crate) use rows::{Found, Matched, matched};
-pub(crate) use traits::Functions;
+pub use traits::Functions;
 
 use crate::Run;
 use files::renamed_dsos;
@@ -18,61 +18,122 @@ use recognise::{is_same_but_for_module, recognised};
 use rustc_hash::FxHashMap;
 use traits::Name;
 
-/// What has another name after.
-struct Others {
+/// Which files and functions after are those of before that have another name.
+#[derive(Debug, Clone, Default)]
+pub struct Counterparts {
     /// By file after: the file before.
     dsos: FxHashMap<String, String>,
-    /// By function after: the function before.
+    /// By function after, in the file before: the function before.
     functions: FxHashMap<Name, Name>,
-    /// Whether rows tell files apart.
-    by_dso: bool,
 }
 
-impl Others {
-    fn of((before, after): (&[Run], &[Run]), keys: &[SortKey]) -> Self {
-        let mut others = Self {
-            dsos: renamed_dsos((before, after), keys),
-            functions: FxHashMap::default(),
-            by_dso: place(keys, DSO).is_some(),
-        };
-        if place(keys, SYMBOL).is_some() {
-            let old = others.functions_of(before, |dso| dso.to_owned());
-            let new = others.functions_of(after, |dso| others.dso(dso));
-            let samples = |runs: &[Run]| runs.iter().map(Run::samples).sum::<u64>();
-            let least = samples(before).min(samples(after));
-            let pairs = recognised(&old, &new, least).into_iter();
-            let name = |side: &Functions, at: usize| side.names.get(at).cloned();
-            let named = pairs.filter_map(|(at, was)| Some((name(&new, at)?, name(&old, was)?)));
-            others.functions = named.collect();
-        }
-        others
+/// A function as both sides know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Its file and its name before, without what changes from build to build.
+    pub name: (String, String),
+    /// What it was called before, if it was recognised by another name: the
+    /// function, or the file if that alone is another.
+    pub was: Option<String>,
+}
+
+impl Known {
+    /// `NEW (was OLD)` of a function that was recognised, whose name now is
+    /// given.
+    pub fn renamed(&self, name: &str) -> Option<String> {
+        let was = self.was.as_deref()?;
+        Some(format!("{} (was {})", name.trim_end(), was.trim()))
+    }
+}
+
+/// Functions of a recording, and what it cost: only its part of the costs of
+/// the side matters.
+type Weighed<'a> = (&'a Functions, f64);
+
+impl Counterparts {
+    /// Those of recordings before and after.
+    pub fn of(before: &[Functions], after: &[Functions]) -> Self {
+        let sides = [before, after].map(|side| {
+            let weighed = side.iter().map(|it| (it, it.whole()));
+            weighed.collect::<Vec<Weighed<'_>>>()
+        });
+        Self::of_weighed(&sides, &[DSO, SYMBOL])
     }
 
-    /// The functions of a side, as mean cost of its runs.
-    fn functions_of(&self, runs: &[Run], dso: impl Fn(&str) -> String) -> Functions {
-        let cost = |run: &Run| run.total() / run.work;
-        let whole = runs.iter().map(cost).sum::<f64>().max(f64::MIN_POSITIVE);
-        let mut all = Functions::default();
-        for run in runs {
-            all.add(
-                &run.functions,
-                cost(run) / whole,
-                |(file, symbol)| match self.by_dso {
-                    true => (dso(file), symbol.clone()),
-                    false => (String::new(), symbol.clone()),
-                },
-            );
+    /// Those of runs whose rows are told apart by `keys`.
+    fn of_runs(before: &[Run], after: &[Run], keys: &[SortKey]) -> Self {
+        let sides = [before, after].map(|side| {
+            let weighed = side.iter().map(|run| {
+                let functions = &run.functions;
+                (functions, functions.whole() / run.work)
+            });
+            weighed.collect::<Vec<Weighed<'_>>>()
+        });
+        Self::of_weighed(&sides, keys)
+    }
+
+    fn of_weighed(sides: &[Vec<Weighed<'_>>; 2], keys: &[SortKey]) -> Self {
+        let mut found = Self::default();
+        let by_dso = place(keys, DSO).is_some();
+        let name = |(file, symbol): &Name| match by_dso {
+            true => (file.clone(), symbol.clone()),
+            false => (String::new(), symbol.clone()),
+        };
+        let [old, new] = sides.each_ref().map(|side| summed(side, name));
+        found.dsos = renamed_dsos(&old, &new);
+        if place(keys, SYMBOL).is_none() {
+            return found;
         }
-        all
+        let mut there = Functions::default();
+        there.add(&new, 1.0, |(file, symbol)| {
+            (found.dso(file).to_owned(), symbol.clone())
+        });
+        let samples = sides.each_ref().map(|side| {
+            let samples = side.iter().map(|(functions, _)| functions.samples());
+            samples.sum::<u64>()
+        });
+        let pairs = recognised(&old, &there, samples[0].min(samples[1])).into_iter();
+        let name = |side: &Functions, at: usize| side.names.get(at).cloned();
+        let named = pairs.filter_map(|(at, was)| Some((name(&there, at)?, name(&old, was)?)));
+        found.functions = named.collect();
+        found
+    }
+
+    /// A function of before as both sides know it.
+    pub fn known_before(&self, dso: &str, symbol: &str) -> Known {
+        Known {
+            name: (plain_dso(dso).to_owned(), plain_symbol(symbol).into_owned()),
+            was: None,
+        }
+    }
+
+    /// A function of after as both sides know it.
+    pub fn known_after(&self, dso: &str, symbol: &str) -> Known {
+        let file = self.file_before(dso).to_owned();
+        let own = (file, plain_symbol(symbol).into_owned());
+        match self.functions.get(&own) {
+            Some(before) => Known {
+                name: before.clone(),
+                was: Some(match before.1 == own.1 {
+                    true => before.0.clone(),
+                    false => before.1.clone(),
+                }),
+            },
+            None => Known {
+                name: own,
+                was: None,
+            },
+        }
     }
 
     /// The file before of one after, without its version.
-    fn dso(&self, after: &str) -> String {
-        let plain = plain_dso(after);
-        self.dsos
-            .get(plain)
-            .map_or(plain, String::as_str)
-            .to_owned()
+    pub(crate) fn file_before<'a>(&'a self, after: &'a str) -> &'a str {
+        self.dso(plain_dso(after))
+    }
+
+    /// The same of one without its version.
+    fn dso<'a>(&'a self, after: &'a str) -> &'a str {
+        self.dsos.get(after).map_or(after, String::as_str)
     }
 
     /// What they are, as sentences.
@@ -94,6 +155,17 @@ impl Others {
         }
         files.into_iter().chain(functions).collect()
     }
+}
+
+/// The functions of a side, as mean cost of its runs.
+fn summed(side: &[Weighed<'_>], name: impl Fn(&Name) -> Name) -> Functions {
+    let costs = side.iter().map(|(_, cost)| cost);
+    let whole = costs.sum::<f64>().max(f64::MIN_POSITIVE);
+    let mut all = Functions::default();
+    for (functions, cost) in side {
+        all.add(functions, cost / whole, &name);
+    }
+    all
 }
 
 /// So many functions that were recognised are told one by one.

@@ -19,7 +19,7 @@ const ENDINGS: [&str; 9] = [
 /// A function's name without what changes from build to build: the hash of
 /// Rust's mangling, endings that compilers add, numbers of closures, lambdas and
 /// anonymous places.
-pub fn plain_symbol(name: &str) -> Cow<'_, str> {
+pub(crate) fn plain_symbol(name: &str) -> Cow<'_, str> {
     let mut plain = without_endings(name);
     if let Some((before, hash)) = plain.rsplit_once("::h")
         && hash.len() == 16

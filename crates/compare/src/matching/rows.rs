@@ -1,6 +1,6 @@
 //! Rows of several recordings, those of the same function as one.
 
-use super::{Others, place, plain_dso, plain_symbol};
+use super::{Counterparts, Known, place};
 use crate::{Run, Side};
 use prof_report::escape;
 use prof_report::keys::{DSO, SYMBOL, SortKey};
@@ -38,7 +38,7 @@ pub(crate) fn matched(
     keys: &[SortKey],
     side: Side,
 ) -> (Vec<Matched>, Vec<String>) {
-    let others = Others::of((before, after), keys);
+    let counterparts = Counterparts::of_runs(before, after, keys);
     let mut rows: Vec<Matched> = Vec::new();
     let mut index: FxHashMap<Vec<String>, usize> = FxHashMap::default();
     let none = |runs: &[Run]| -> Vec<Found> {
@@ -53,7 +53,7 @@ pub(crate) fn matched(
     let of_after = after.iter().enumerate().map(|at| (at, true));
     for ((at, run), is_after) in of_before.chain(of_after) {
         for row in &run.measured.rows {
-            let (key, is_recognised) = identity(row, keys, is_after.then_some(&others));
+            let (key, known) = identity(row, keys, (&counterparts, is_after));
             let place = *index.entry(key).or_insert_with(|| {
                 rows.push(Matched {
                     names: row.names.clone(),
@@ -67,8 +67,8 @@ pub(crate) fn matched(
             let Some(row_of_all) = rows.get_mut(place) else {
                 continue;
             };
-            if is_recognised {
-                row_of_all.rename(row, keys);
+            if known.was.is_some() {
+                row_of_all.rename(row, keys, &known);
             }
             let list = match is_after {
                 true => &mut row_of_all.after,
@@ -79,26 +79,22 @@ pub(crate) fn matched(
             }
         }
     }
-    (rows, others.notes())
+    (rows, counterparts.notes())
 }
 
 impl Matched {
     /// Gives a row of before its names after.
-    fn rename(&mut self, after: &MeasuredRow, keys: &[SortKey]) {
+    fn rename(&mut self, after: &MeasuredRow, keys: &[SortKey], known: &Known) {
         if self.was.is_some() {
             return;
         }
         let was = std::mem::replace(&mut self.names, after.names.clone());
         self.shown.clone_from(&after.shown);
-        let old = |key| place(keys, key).and_then(|at| was.get(at));
-        let new = |key| place(keys, key).and_then(|at| self.names.get(at));
-        let changed = [SYMBOL, DSO]
-            .into_iter()
-            .find(|&key| old(key).is_some() && old(key) != new(key));
-        let old = changed.and_then(old).map(|name| name.trim().to_owned());
         let cell = place(keys, SYMBOL).and_then(|at| self.shown.get_mut(at));
-        if let (Some(old), Some(cell)) = (old, cell) {
-            *cell = format!("{} (was {})", cell.trim_end(), escape::terminal(&old));
+        if let Some(cell) = cell
+            && let Some(renamed) = known.renamed(cell)
+        {
+            *cell = escape::terminal(&renamed).into_owned();
         }
         self.was = Some(was);
     }
@@ -126,33 +122,24 @@ impl Found {
     }
 }
 
-/// What tells rows apart in all builds, and whether that is by another name;
-/// `others` of a row after.
-fn identity(row: &MeasuredRow, keys: &[SortKey], others: Option<&Others>) -> (Vec<String>, bool) {
-    let (symbol, dso) = (place(keys, SYMBOL), place(keys, DSO));
-    let names = row.names.iter().enumerate();
-    let mut names: Vec<String> = names
-        .map(|(at, name)| match at {
-            _ if Some(at) == symbol => plain_symbol(name).into_owned(),
-            _ if Some(at) == dso => match others {
-                Some(others) => others.dso(name),
-                None => plain_dso(name).to_owned(),
-            },
-            _ => name.clone(),
-        })
-        .collect();
-    let name_at = |at: Option<usize>| at.and_then(|at| names.get(at).cloned());
-    let own = (
-        name_at(dso).unwrap_or_default(),
-        name_at(symbol).unwrap_or_default(),
-    );
-    let Some((old_dso, old_symbol)) = others.and_then(|others| others.functions.get(&own)) else {
-        return (names, false);
+/// What tells rows apart in all builds, and the function as both sides know it.
+fn identity(
+    row: &MeasuredRow,
+    keys: &[SortKey],
+    (counterparts, is_after): (&Counterparts, bool),
+) -> (Vec<String>, Known) {
+    let places = [place(keys, DSO), place(keys, SYMBOL)];
+    let name_at = |at: Option<usize>| at.and_then(|at| row.names.get(at));
+    let [dso, symbol] = places.map(|at| name_at(at).map_or("", String::as_str));
+    let known = match is_after {
+        true => counterparts.known_after(dso, symbol),
+        false => counterparts.known_before(dso, symbol),
     };
-    for (at, old) in [(dso, old_dso), (symbol, old_symbol)] {
-        if let Some(name) = at.and_then(|at| names.get_mut(at)) {
-            name.clone_from(old);
+    let mut names = row.names.clone();
+    for (at, name) in places.into_iter().zip([&known.name.0, &known.name.1]) {
+        if let Some(own) = at.and_then(|at| names.get_mut(at)) {
+            own.clone_from(name);
         }
     }
-    (names, true)
+    (names, known)
 }

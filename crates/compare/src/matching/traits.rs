@@ -23,21 +23,24 @@ pub(crate) struct Traits {
     pub(crate) size: u64,
 }
 
-/// The functions of recordings that were met in stacks.
+/// The functions of recordings, and what they are recognised by.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Functions {
+pub struct Functions {
     pub(crate) names: Vec<Name>,
     pub(crate) traits: Vec<Traits>,
     index: FxHashMap<Name, usize>,
+    /// Weight of all samples, in the event's unit, and their number.
+    whole: u64,
+    samples: u64,
 }
 
 impl Functions {
     /// Those of an event of a profile. Takes time in proportion to its samples
     /// and stacks. Functions without a name are left out.
-    pub(crate) fn of(profile: &Profile, event: EventId) -> Self {
+    pub fn of(profile: &Profile, event: EventId) -> Self {
         let mut functions = Self::default();
-        let own = own_weights(profile, event);
-        let whole = own.iter().sum::<u64>().max(1) as f64;
+        let own = functions.own_weights(profile, event);
+        let whole = functions.whole();
         let places: Vec<Option<usize>> = (0..profile.functions.len())
             .map(|at| functions.place_of(profile, at))
             .collect();
@@ -65,6 +68,30 @@ impl Functions {
             }
         }
         functions
+    }
+
+    /// Weight of all samples, in the event's unit; at least 1.
+    pub(crate) fn whole(&self) -> f64 {
+        self.whole.max(1) as f64
+    }
+
+    /// How many samples.
+    pub(crate) fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// By `StackId`: weight of the samples with exactly this stack. All are
+    /// counted.
+    fn own_weights(&mut self, profile: &Profile, event: EventId) -> Vec<u64> {
+        let mut weights = vec![0_u64; profile.stacks.len()];
+        for sample in profile.samples.iter().filter(|it| it.event == event) {
+            self.samples += 1;
+            self.whole = self.whole.saturating_add(sample.period);
+            if let Some(weight) = weights.get_mut(sample.stack.0 as usize) {
+                *weight = weight.saturating_add(sample.period);
+            }
+        }
+        weights
     }
 
     fn place_of(&mut self, profile: &Profile, at: usize) -> Option<usize> {
@@ -155,15 +182,4 @@ pub(crate) fn sum(parts: &Parts) -> f64 {
 fn host(profile: &Profile, location: &Location) -> Option<FunctionId> {
     let frames = profile.frames.get(location.frames.range())?;
     frames.last().map(|frame| frame.function)
-}
-
-/// By `StackId`: weight of the samples with exactly this stack.
-fn own_weights(profile: &Profile, event: EventId) -> Vec<u64> {
-    let mut weights = vec![0_u64; profile.stacks.len()];
-    for sample in profile.samples.iter().filter(|it| it.event == event) {
-        if let Some(weight) = weights.get_mut(sample.stack.0 as usize) {
-            *weight = weight.saturating_add(sample.period);
-        }
-    }
-    weights
 }

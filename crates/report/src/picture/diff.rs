@@ -5,7 +5,9 @@ use super::folded::LONGEST_NAME;
 use super::svg::SCRIPT_END;
 use super::{PictureError, head, labels};
 use crate::escape;
-use crate::model::{Changed, Judging, NodeId, Scene, Selection, changed, figures, shares_of_paths};
+use crate::model::{
+    Changed, Judging, NodeId, Scene, Selection, Site, changed, figures, shares_of_paths,
+};
 use inferno::flamegraph::color::{Color, PaletteMap};
 use inferno::flamegraph::{self, Direction, Options, TextTruncateDirection};
 use prof_profile::{EventId, Profile};
@@ -27,8 +29,27 @@ pub struct DiffOptions<'a> {
     pub bound: f64,
     /// Whether runs of both sides belong together in pairs.
     pub pairing: Pairing,
-    /// A function's name without what changes from build to build.
-    pub plain_name: &'a dyn Fn(&str) -> String,
+    /// What both sides know a function as, by its side, dso and name.
+    pub known: &'a dyn Fn(OfSide, &str, &str) -> Known,
+}
+
+/// Which side something is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OfSide {
+    /// Before the change.
+    Before,
+    /// After it.
+    After,
+}
+
+/// A function as both sides know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// What is equal of functions of both sides that are the same: its dso and
+    /// its name.
+    pub same: (String, String),
+    /// What is drawn instead of its name, if it had another one before.
+    pub renamed: Option<String>,
 }
 
 /// A profile as it is needed here: a tree of names with costs.
@@ -36,6 +57,8 @@ pub struct DiffOptions<'a> {
 pub struct Drawable {
     /// Name of the event.
     event: String,
+    /// Dso and name of each function.
+    functions: Vec<(String, String)>,
     /// Callers before what they call.
     nodes: Vec<DrawableNode>,
     /// The weight of all samples.
@@ -46,7 +69,8 @@ pub struct Drawable {
 struct DrawableNode {
     /// The caller's place.
     up: Option<usize>,
-    name: String,
+    /// Its place in [`Drawable::functions`].
+    function: usize,
     /// Of the samples through it.
     share: Figure,
 }
@@ -64,6 +88,8 @@ impl Drawable {
         // By path: where it is in `nodes`.
         let mut places: Vec<Option<usize>> = vec![None; parents.len()];
         let mut nodes = Vec::new();
+        let mut functions = Vec::new();
+        let mut index: FxHashMap<(String, String), usize> = FxHashMap::default();
         for (path, share) in shares.iter().enumerate() {
             let (Some(&parent), Some(&site)) = (parents.get(path), sites.get(path)) else {
                 continue;
@@ -71,27 +97,42 @@ impl Drawable {
             if path == NodeId::ROOT.0 as usize || share.hits == 0 {
                 continue;
             }
-            let name = scene.sites().get(site).name(profile);
-            let end = name
-                .char_indices()
-                .nth(LONGEST_NAME)
-                .map_or(name.len(), |(at, _)| at);
+            let own = named(scene.sites().get(site), profile);
+            let function = *index.entry(own.clone()).or_insert_with(|| {
+                functions.push(own);
+                functions.len() - 1
+            });
             if let Some(place) = places.get_mut(path) {
                 *place = Some(nodes.len());
             }
             nodes.push(DrawableNode {
                 up: places.get(parent.0 as usize).copied().flatten(),
-                name: name.get(..end).unwrap_or_default().to_owned(),
+                function,
                 share: share.figure(),
             });
         }
         let about = scene.event();
         Self {
             event: about.map_or_else(String::new, |event| event.name.clone()),
+            functions,
             nodes,
             total,
         }
     }
+}
+
+/// Dso and name of a site; of a name that is very long, the beginning.
+fn named(site: &Site, profile: &Profile) -> (String, String) {
+    let name = site.name(profile);
+    let end = name
+        .char_indices()
+        .nth(LONGEST_NAME)
+        .map_or(name.len(), |(at, _)| at);
+    let dso = profile.name(profile.dso(site.dso).short_name);
+    (
+        dso.to_owned(),
+        name.get(..end).unwrap_or_default().to_owned(),
+    )
 }
 
 /// A frame of both sides.
@@ -104,13 +145,53 @@ struct Node {
     children: Vec<usize>,
 }
 
+/// What a frame is called.
+enum Name<'a> {
+    Own(&'a str),
+    /// What both names together are.
+    Renamed(String),
+}
+
+impl Name<'_> {
+    fn text(&self) -> &str {
+        match self {
+            Self::Own(name) => name,
+            Self::Renamed(name) => name,
+        }
+    }
+}
+
+/// Numbers of functions, equal where they are the same on both sides.
+#[derive(Default)]
+struct Keys(FxHashMap<(String, String), usize>);
+
+impl Keys {
+    /// Number and name of each function of a run.
+    fn of<'d>(
+        &mut self,
+        drawable: &'d Drawable,
+        side: OfSide,
+        options: &DiffOptions<'_>,
+    ) -> Vec<(usize, Name<'d>)> {
+        let functions = drawable.functions.iter().map(|(dso, name)| {
+            let known = (options.known)(side, dso, name);
+            let next = self.0.len();
+            let key = *self.0.entry(known.same).or_insert(next);
+            let name = known.renamed.map_or(Name::Own(name), Name::Renamed);
+            (key, name)
+        });
+        functions.collect()
+    }
+}
+
 struct Merged {
     nodes: Vec<Node>,
 }
 
 impl Merged {
-    /// The trees of all runs put on each other, by names.
-    fn new(before: &[Drawable], after: &[Drawable], plain: &dyn Fn(&str) -> String) -> Self {
+    /// The trees of all runs put on each other, by what both sides know
+    /// functions as.
+    fn new(before: &[Drawable], after: &[Drawable], options: &DiffOptions<'_>) -> Self {
         let root = Node {
             up: 0,
             name: String::new(),
@@ -119,24 +200,40 @@ impl Merged {
             children: Vec::new(),
         };
         let mut merged = Self { nodes: vec![root] };
-        let mut index: FxHashMap<(usize, String), usize> = FxHashMap::default();
-        let runs = before.iter().enumerate().map(|run| (run, false));
-        let runs = runs.chain(after.iter().enumerate().map(|run| (run, true)));
-        for ((run, drawable), is_after) in runs {
+        let mut keys = Keys::default();
+        let mut index: FxHashMap<(usize, usize), usize> = FxHashMap::default();
+        let of = |runs, side| std::iter::zip(runs, std::iter::repeat(side));
+        let runs = of(before.iter().enumerate(), OfSide::Before);
+        let runs = runs.chain(of(after.iter().enumerate(), OfSide::After));
+        for ((run, drawable), side) in runs {
+            let functions = keys.of(drawable, side, options);
             let mut places = Vec::with_capacity(drawable.nodes.len());
             for node in &drawable.nodes {
                 let up = node.up.and_then(|up| places.get(up).copied()).unwrap_or(0);
-                let key = (up, plain(&node.name));
+                let (key, name) = functions
+                    .get(node.function)
+                    .expect("a node's function is one of its run");
                 let next = merged.nodes.len();
-                let place = *index.entry(key).or_insert(next);
-                if place == next {
-                    merged.add(up, &node.name, (before.len(), after.len()));
+                let place = *index.entry((up, *key)).or_insert(next);
+                match name {
+                    _ if place == next => merged.add(up, name.text(), (before.len(), after.len())),
+                    Name::Renamed(name) => merged.rename(place, name),
+                    Name::Own(_) => {}
                 }
-                merged.count(place, (run, is_after), node.share);
+                merged.count(place, (run, side), node.share);
                 places.push(place);
             }
         }
         merged
+    }
+
+    /// Gives a frame its name of both sides.
+    fn rename(&mut self, place: usize, name: &str) {
+        if let Some(node) = self.nodes.get_mut(place)
+            && node.name != name
+        {
+            name.clone_into(&mut node.name);
+        }
     }
 
     fn add(&mut self, up: usize, name: &str, (before, after): (usize, usize)) {
@@ -153,14 +250,13 @@ impl Merged {
         });
     }
 
-    fn count(&mut self, place: usize, (run, is_after): (usize, bool), share: Figure) {
+    fn count(&mut self, place: usize, (run, side): (usize, OfSide), share: Figure) {
         let Some(node) = self.nodes.get_mut(place) else {
             return;
         };
-        let list = if is_after {
-            &mut node.after
-        } else {
-            &mut node.before
+        let list = match side {
+            OfSide::Before => &mut node.before,
+            OfSide::After => &mut node.after,
         };
         if let Some(sum) = list.get_mut(run) {
             sum.value += share.value;
@@ -281,7 +377,7 @@ pub fn diff_svg(
             event: event.to_owned(),
         });
     }
-    let merged = Merged::new(before, after, options.plain_name);
+    let merged = Merged::new(before, after, options);
     let known = merged.known([before, after], options);
     let mut lines = Vec::new();
     let mut colours = PaletteMap::default();
@@ -465,7 +561,7 @@ pub fn diff_html(
 
 #[cfg(test)]
 mod tests {
-    use super::{DiffOptions, Drawable, diff_html, diff_svg};
+    use super::{DiffOptions, Drawable, Known, OfSide, diff_html, diff_svg};
     use prof_profile::EventId;
     use prof_sketch::Sketch;
     use prof_statistics::Pairing;
@@ -484,23 +580,31 @@ mod tests {
         Drawable::new(&sketch.profile, EventId(0))
     }
 
+    const OPTIONS: DiffOptions<'static> = DiffOptions {
+        title: None,
+        width: Some(1000),
+        min_width: 0.1,
+        is_inverted: false,
+        bound: 2.0,
+        pairing: Pairing::Independent,
+        known: &by_name,
+    };
+
+    fn by_name(_: OfSide, dso: &str, name: &str) -> Known {
+        Known {
+            same: (dso.to_owned(), name.to_owned()),
+            renamed: None,
+        }
+    }
+
     fn drawn(before: &[(&str, u64)], after: &[(&str, u64)]) -> String {
-        let options = DiffOptions {
-            title: None,
-            width: Some(1000),
-            min_width: 0.1,
-            is_inverted: false,
-            bound: 2.0,
-            pairing: Pairing::Independent,
-            plain_name: &|name| name.to_owned(),
-        };
         let (before, after) = ([drawable(before)], [drawable(after)]);
         assert!(
-            diff_html(&before, &after, &options)
+            diff_html(&before, &after, &OPTIONS)
                 .unwrap()
                 .contains("<!DOCTYPE html>")
         );
-        diff_svg(&before, &after, &options).unwrap()
+        diff_svg(&before, &after, &OPTIONS).unwrap()
     }
 
     /// The colour of a frame and what its title says.
@@ -543,6 +647,31 @@ mod tests {
     }
 
     #[test]
+    fn a_function_of_two_names_is_one_frame_with_both() {
+        let known = |side: OfSide, dso: &str, name: &str| match (side, name) {
+            (OfSide::After, "new") => Known {
+                same: (dso.to_owned(), "old".to_owned()),
+                renamed: Some("new (was old)".to_owned()),
+            },
+            _ => by_name(side, dso, name),
+        };
+        let options = DiffOptions {
+            known: &known,
+            ..OPTIONS
+        };
+        let side = |name: &str| {
+            let called = format!("app:main;app:{name};app:leaf");
+            [drawable(&[(&called, 500), ("app:main", 500)])]
+        };
+        let svg = diff_svg(&side("old"), &side("new"), &options).unwrap();
+        let (colour, told) = frame(&svg, "new (was old)");
+        assert_eq!(colour, "rgb(244,244,238)");
+        assert!(told.contains("50.00 % -&gt; 50.00 %"), "{told}");
+        // What it calls is one frame, too, and nothing else is drawn.
+        assert_eq!(svg.matches("<title>").count(), 4, "{svg}");
+    }
+
+    #[test]
     fn what_is_not_sure_is_grey() {
         let few = |f: usize| -> Vec<(&str, u64)> {
             (0..60)
@@ -561,15 +690,6 @@ mod tests {
 
     #[test]
     fn nothing_to_draw_is_said() {
-        let options = DiffOptions {
-            title: None,
-            width: None,
-            min_width: 0.1,
-            is_inverted: false,
-            bound: 2.0,
-            pairing: Pairing::Independent,
-            plain_name: &|name| name.to_owned(),
-        };
-        assert!(diff_svg(&[drawable(&[])], &[drawable(&[("app:f", 2)])], &options).is_err());
+        assert!(diff_svg(&[drawable(&[])], &[drawable(&[("app:f", 2)])], &OPTIONS).is_err());
     }
 }

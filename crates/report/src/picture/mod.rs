@@ -14,7 +14,7 @@ mod page;
 mod palette;
 mod svg;
 
-pub use diff::{DiffOptions, Drawable, change_colour, diff_html, diff_svg};
+pub use diff::{DiffOptions, Drawable, Known, OfSide, change_colour, diff_html, diff_svg};
 pub use folded::{Roots, RootsError, folded};
 pub use name::{Format, WrongName};
 pub use page::html;
