@@ -349,7 +349,7 @@ fn sample_type(options: &Options, spec: &EventSpec) -> SampleType {
     let mut bits = SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::CPU;
     let wanted = [
         (extras.data, SampleType::ADDR | SampleType::DATA_SRC),
-        (extras.weight, SampleType::WEIGHT_STRUCT),
+        (extras.weight || spec.latencies, SampleType::WEIGHT_STRUCT),
         (extras.physical_addresses, SampleType::PHYS_ADDR),
         (extras.data_page_size, SampleType::DATA_PAGE_SIZE),
         (extras.data_page_size, SampleType::ADDR),

@@ -603,7 +603,12 @@ mod tests {
         assert!(spec.attr.flags.has(AttrFlags::EXCLUDE_KERNEL));
         let chains = one("cpu-clock/call-graph=lbr,time=1,no-overwrite/").chains;
         assert_eq!(chains, Some(ChainTerm::LastBranch));
-        for refused in ["overwrite", "time=0", "nr=7"] {
+        assert_eq!(one("cs/nr=7/").sampling_term, Some("nr"));
+        assert!(matches!(
+            parse("cs/nr=x/", 0),
+            Err(EventError::Number { .. })
+        ));
+        for refused in ["overwrite", "time=0"] {
             let error = parse(&format!("cs/{refused}/"), 0).expect_err(refused);
             assert!(matches!(error, EventError::Refused { .. }), "{error}");
         }

@@ -98,6 +98,8 @@ pub struct EventSpec {
     pub leader_samples: bool,
     /// `:W`: the group may be broken up.
     pub weak: bool,
+    /// `:R`: samples tell latencies of retirement.
+    pub latencies: bool,
     /// The only CPUs on which it is opened for all tasks: those of its PMU
     /// (`cpumask`, `cpus`), or of `cpu=`.
     pub cpus: Option<Vec<u32>>,
@@ -304,7 +306,7 @@ pub enum EventError {
     },
     /// A modifier that is not one.
     #[error(
-        "event {name}: there is no modifier {modifier:?}\n  modifiers are u k h (modes), p P (precision), G H (guest, host), I D e S W X"
+        "event {name}: there is no modifier {modifier:?}\n  modifiers are u k h (modes), p P (precision), G H (guest, host), I D e S W X b R"
     )]
     Modifier {
         /// The event.

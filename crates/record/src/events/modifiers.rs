@@ -3,14 +3,8 @@
 use super::{EventError, EventSpec, Precision};
 use prof_abi::AttrFlags;
 
-/// The letters that modify an event, those that are refused included.
+/// The letters that modify an event.
 pub(super) const LETTERS: &str = "ukhGHIpPSDWeXbR";
-
-/// Letters of perf's that prof does not have, and why.
-const REFUSED: [(char, &str); 1] = [(
-    'R',
-    "latencies of retirement are not read while counting; prof record -W has them in its samples",
-)];
 
 /// Applies modifier letters.
 pub(super) fn modify(spec: &mut EventSpec, letters: &str) -> Result<(), EventError> {
@@ -42,6 +36,8 @@ pub(super) fn modify(spec: &mut EventSpec, letters: &str) -> Result<(), EventErr
     spec.attr.flags = flags;
     spec.leader_samples |= has('S');
     spec.weak |= has('W');
+    // Samples tell it; counts are the same.
+    spec.latencies |= has('R');
     // `X` says that an event stays in its group, as all do here. With `b` perf may
     // share a counter with other users by a BPF program; the counts are the same.
     if has('P') {
@@ -54,13 +50,6 @@ pub(super) fn modify(spec: &mut EventSpec, letters: &str) -> Result<(), EventErr
 fn check(spec: &EventSpec, letters: &str) -> Result<(), EventError> {
     for (at, modifier) in letters.char_indices() {
         let name = spec.name.clone();
-        if let Some((_, why)) = REFUSED.iter().find(|(letter, _)| *letter == modifier) {
-            return Err(EventError::RefusedModifier {
-                name,
-                modifier,
-                why,
-            });
-        }
         let twice = modifier != 'p' && letters[..at].contains(modifier);
         if twice {
             return Err(EventError::RefusedModifier {

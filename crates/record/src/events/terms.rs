@@ -29,6 +29,7 @@ pub(super) const OF_ALL: &[&str] = &[
     "no-inherit",
     "time",
     "no-overwrite",
+    "nr",
     "branch_type",
     "percore",
     "aux-output",
@@ -46,6 +47,7 @@ const OF_SAMPLES: &[&str] = &[
     "no-inherit",
     "time",
     "no-overwrite",
+    "nr",
     "branch_type",
     "aux-output",
     "aux-sample-size",
@@ -53,16 +55,10 @@ const OF_SAMPLES: &[&str] = &[
 ];
 
 /// Terms of perf's that prof does not have, and why.
-const REFUSED: &[(&str, &str)] = &[
-    (
-        "overwrite",
-        "rings of one event cannot be overwritten while those of others are drained; use --overwrite, for all events",
-    ),
-    (
-        "nr",
-        "perf obeys it only in perf trace; use -c, or --max-size",
-    ),
-];
+const REFUSED: &[(&str, &str)] = &[(
+    "overwrite",
+    "rings of one event cannot be overwritten while those of others are drained; use --overwrite, for all events",
+)];
 
 /// What an event other than a tracepoint takes.
 pub(super) fn of_events() -> impl Iterator<Item = &'static str> {
@@ -172,6 +168,8 @@ impl Term<'_> {
             "aux-output" => spec.attr.flags = spec.attr.flags.with(AttrFlags::AUX_OUTPUT),
             "aux-sample-size" => spec.attr.aux_sample_size = self.fitting(spec)?,
             "aux-action" => spec.attr.aux_action = self.aux_action(spec)?,
+            // Of perf's commands only `trace` ends by it.
+            "nr" => drop(self.number(spec)?),
             // `time` and `no-overwrite`: as it is anyway.
             _ => {}
         }
