@@ -5,6 +5,8 @@ use std::ops::Range;
 
 const FILE_HEADER: usize = 104;
 const PIPE_HEADER: usize = 16;
+/// What sections of our own begin with (`crates/perfdata/src/own.rs`).
+const OWN_MARK: &[u8] = b"prof-own";
 
 /// The parts of a recording.
 pub(super) struct Container {
@@ -110,11 +112,65 @@ impl Container {
         }
     }
 
-    /// Puts `new` in place of a section, at the end of the file.
+    /// Puts `new` in place of a section, behind all others.
     pub(super) fn replace_section(&mut self, entry: usize, new: &[u8]) {
+        let own = self.own_sections();
+        if !own.is_empty() {
+            self.bytes.truncate(self.own_start());
+        }
         let place = [self.bytes.len() as u64, new.len() as u64];
         self.put(entry, &place.map(u64::to_le_bytes).concat());
         self.bytes.extend(new);
+        self.replace_own(&own);
+    }
+
+    /// Where sections of our own begin, or would.
+    fn own_start(&self) -> usize {
+        let features = self.features().into_iter();
+        let end = features.map(|(_, section)| section.end).max();
+        let end = end.unwrap_or(self.bytes.len());
+        end.next_multiple_of(8).min(self.bytes.len())
+    }
+
+    /// Numbers and bytes of the sections of our own; of files.
+    pub(super) fn own_sections(&self) -> Vec<(u64, Vec<u8>)> {
+        let mut sections = Vec::new();
+        let mut at = self.own_start();
+        if !self.bytes[at..].starts_with(OWN_MARK) {
+            return sections;
+        }
+        at += 16;
+        while let (Some(number), Some(size)) = (word(&self.bytes, at), word(&self.bytes, at + 8)) {
+            let end = (size as usize).saturating_add(at + 16);
+            let Some(section) = self.bytes.get(at + 16..end) else {
+                break;
+            };
+            sections.push((number, section.to_vec()));
+            at = end.next_multiple_of(8);
+        }
+        sections
+    }
+
+    /// Puts sections of our own where they stand, in place of those there.
+    pub(super) fn replace_own(&mut self, sections: &[(u64, Vec<u8>)]) {
+        if sections.is_empty() {
+            return;
+        }
+        let mut body = Vec::new();
+        for (number, section) in sections {
+            body.extend(
+                [*number, section.len() as u64]
+                    .map(u64::to_le_bytes)
+                    .concat(),
+            );
+            body.extend(section);
+            body.resize(body.len().next_multiple_of(8), 0);
+        }
+        self.bytes.truncate(self.own_start());
+        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+        self.bytes.extend(OWN_MARK);
+        self.bytes.extend((body.len() as u64).to_le_bytes());
+        self.bytes.extend(body);
     }
 
     /// Overwrites bytes, as far as they are there.

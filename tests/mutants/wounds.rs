@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// Numbers that mean something to a reader: ends of ranges, markers of call
 /// chains, error values.
-const NUMBERS: [u64; 20] = [
+pub(super) const NUMBERS: [u64; 20] = [
     0,
     1,
     2,
@@ -29,7 +29,7 @@ const NUMBERS: [u64; 20] = [
     0xffff_ffff_8100_0000,
 ];
 /// Names that views must not print as they are.
-const NAMES: [&[u8]; 6] = [
+pub(super) const NAMES: [&[u8]; 6] = [
     b"\x1b]0;title\x07\x1b[31m",
     b"=cmd|' /C calc'!A0",
     b"<script>alert(1)</script>",
@@ -43,7 +43,7 @@ const ATTR_FIELDS: [usize; 14] = [0, 4, 8, 16, 24, 24, 24, 32, 40, 40, 72, 80, 8
 
 /// One to three wounds.
 pub(super) fn wounded(mut container: Container, random: &mut Random) -> Vec<u8> {
-    const WOUNDS: [fn(&mut Container, &mut Random); 11] = [
+    const WOUNDS: [fn(&mut Container, &mut Random); 14] = [
         attr_bit,
         attr_number,
         id,
@@ -55,6 +55,9 @@ pub(super) fn wounded(mut container: Container, random: &mut Random) -> Vec<u8> 
         name,
         long_name,
         section,
+        sample_head,
+        sample_head,
+        own_section,
     ];
     for _ in 0..=random.below(3) {
         WOUNDS[random.below(WOUNDS.len())](&mut container, random);
@@ -89,7 +92,7 @@ fn pack(container: &mut Container, random: &mut Random) {
     container.splice(place, &record);
 }
 
-fn one_of<T: Clone>(list: &[T], random: &mut Random) -> Option<T> {
+pub(super) fn one_of<T: Clone>(list: &[T], random: &mut Random) -> Option<T> {
     (!list.is_empty()).then(|| list[random.below(list.len())].clone())
 }
 
@@ -133,6 +136,28 @@ fn id(container: &mut Container, random: &mut Random) {
         _ => attr.end.saturating_sub(8),
     };
     container.put(at, &number(random));
+}
+
+/// A number of what every sample begins with (ids, threads, times, addresses,
+/// periods), or that of another one: whole in itself, at odds with the others.
+fn sample_head(container: &mut Container, random: &mut Random) {
+    const SAMPLE: u32 = 9;
+    const WORDS: usize = 10;
+    let samples = container.records().into_iter();
+    let samples = samples.filter(|(_, kind)| *kind == SAMPLE);
+    let samples: Vec<_> = samples.map(|(place, _)| place).collect();
+    let (Some(to), Some(from)) = (one_of(&samples, random), one_of(&samples, random)) else {
+        return;
+    };
+    let offset = 8 + 8 * random.below(WORDS.min((to.len() - 8) / 8));
+    let other = word(&container.bytes, from.start + offset).unwrap_or(0);
+    let new = match random.below(3) {
+        0 => number(random),
+        1 => other.to_le_bytes(),
+        _ => (other ^ (1 << random.below(64))).to_le_bytes(),
+    };
+    let room = to.len().saturating_sub(offset).min(8);
+    container.put(to.start + offset, &new[..room]);
 }
 
 fn record_number(container: &mut Container, random: &mut Random) {
@@ -258,6 +283,35 @@ fn section(container: &mut Container, random: &mut Random) {
         return;
     };
     let mut section = container.bytes[place].to_vec();
+    wound_bytes(&mut section, random);
+    container.replace_section(entry, &section);
+}
+
+/// A section of our own; the names of one are unpacked for that.
+fn own_section(container: &mut Container, random: &mut Random) {
+    const NAMES_MARK: &[u8] = b"PROFSYM1";
+    let mut sections = container.own_sections();
+    let at = random.below(sections.len());
+    let Some((number, section)) = sections.get_mut(at) else {
+        return;
+    };
+    let packed = section.strip_prefix(NAMES_MARK).and_then(|it| it.get(8..));
+    match packed.and_then(|packed| zstd::stream::decode_all(packed).ok()) {
+        Some(mut names) if random.below(8) != 0 => {
+            for _ in 0..=random.below(3) {
+                wound_bytes(&mut names, random);
+            }
+            let packed = zstd::bulk::compress(&names, 1).expect("memory");
+            *section = [NAMES_MARK, &(names.len() as u64).to_le_bytes(), &packed].concat();
+        }
+        _ if random.below(8) == 0 => *number = 200 + random.below(8) as u64,
+        _ => wound_bytes(section, random),
+    }
+    container.replace_own(&sections);
+}
+
+/// Another number, letter, or length.
+fn wound_bytes(section: &mut Vec<u8>, random: &mut Random) {
     let at = random.below(section.len());
     match random.below(4) {
         0 => section.truncate(at),
@@ -276,5 +330,4 @@ fn section(container: &mut Container, random: &mut Random) {
             }
         }
     }
-    container.replace_section(entry, &section);
 }
