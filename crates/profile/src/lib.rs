@@ -33,7 +33,9 @@ pub use location::{
 };
 pub use names::{NameId, Names};
 pub use plural::{plural, several, were};
-pub use profile::{Event, EventGroup, Origin, Profile, Task, TaskId, Thread, ThreadCount};
+pub use profile::{
+    Event, EventGroup, Lifetime, Origin, Profile, Task, TaskId, Thread, ThreadCount,
+};
 pub use redaction::Redaction;
 pub use samples::{EventId, Sample, Samples, WaitId};
 pub use stacks::{StackId, StackTree};

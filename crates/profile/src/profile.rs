@@ -5,6 +5,7 @@ use crate::{
     LocationId, NameId, Names, Samples, StackId, StackTree, Trust, Wake,
 };
 use prof_abi::BuildId;
+use rustc_hash::FxHashMap;
 
 /// A handle to a [`Task`] of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,6 +34,16 @@ pub struct Thread {
     pub parent: Option<i32>,
     /// Its last name.
     pub comm: NameId,
+}
+
+/// When a thread began and ended, ns on the recording's clock, as far as records
+/// tell: neither of one that was there all the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lifetime {
+    /// When it was made, or began the recorded program.
+    pub began: Option<u64>,
+    /// When it ended.
+    pub ended: Option<u64>,
 }
 
 /// What an event counted while a thread ran, as `record -s` keeps it.
@@ -127,6 +138,9 @@ pub struct Profile {
     pub tasks: Vec<Task>,
     /// All threads that records tell of, sorted by id.
     pub threads: Vec<Thread>,
+    /// By thread id: when it lived; of ids that several had, from the first to
+    /// the last.
+    pub lifetimes: FxHashMap<i32, Lifetime>,
     /// Counts by thread and event, in the order threads ended.
     pub thread_counts: Vec<ThreadCount>,
     /// Functions and unnamed addresses.

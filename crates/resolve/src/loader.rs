@@ -19,14 +19,14 @@ use crate::task_table::TaskTable;
 use crate::trusting::{self, Outline};
 use crate::wait_kinds;
 use crate::wakes::Wakes;
-use prof_abi::{CpuMode, RecordType, SampleType};
+use prof_abi::{CpuMode, Misc, RecordType, SampleType};
 use prof_live::{LiveSummary, Processes};
 use prof_perfdata::{
     Body, Features, Losses, Record, Sample as RawSample, Share, Shares, WaitWord, is_off_cpu,
 };
 use prof_profile::{
-    Avma, ChainEnd, Counting, Detail as SampleDetail, DroppedCount, Event, EventId, Profile,
-    Sample, Samples, StackId, StackSource, ThreadCount, Trust, Wait, WaitKind, WaitState,
+    Avma, ChainEnd, Counting, Detail as SampleDetail, DroppedCount, Event, EventId, Lifetime,
+    Profile, Sample, Samples, StackId, StackSource, ThreadCount, Trust, Wait, WaitKind, WaitState,
 };
 use prof_unwind::Machine;
 use rustc_hash::FxHashMap;
@@ -82,6 +82,8 @@ pub(crate) struct Loader {
     details: Details,
     futexes: Futexes,
     wakes: Wakes,
+    /// By thread id.
+    lifetimes: FxHashMap<i32, Lifetime>,
     /// `None` if chains are not joined.
     deferred: Option<Deferred>,
 }
@@ -118,6 +120,7 @@ impl Loader {
             ),
             futexes: Futexes::default(),
             wakes: Wakes::default(),
+            lifetimes: FxHashMap::default(),
             deferred: options.merges_callchains.then(Deferred::default),
         }
     }
@@ -135,6 +138,7 @@ impl Loader {
                 if let Body::Exit(exit) = &body {
                     self.wakes.ended(exit);
                 }
+                self.note_life(record, &body);
                 self.details.learn(record, &body, &mut self.processes.names);
                 let mapped = self.processes.apply(record, &body);
                 if let Some(module) = mapped.filter(|_| has_stack_dumps(record)) {
@@ -142,6 +146,30 @@ impl Loader {
                     self.stacks.prepare(&self.processes, module, pid);
                 }
             }
+        }
+    }
+
+    /// Notes when threads begin and end. Records of what was there before have no
+    /// time.
+    fn note_life(&mut self, record: &Record<'_>, body: &Body<'_>) {
+        let (tid, time, begins) = match body {
+            Body::Fork(task) => (task.tid, task.time, true),
+            Body::Exit(task) => (task.tid, task.time, false),
+            Body::Comm(comm) if record.misc.has(Misc::COMM_EXEC) => {
+                (comm.tid, record.time().unwrap_or(0), true)
+            }
+            _ => return,
+        };
+        if time == 0 {
+            return;
+        }
+        let life = self.lifetimes.entry(tid).or_default();
+        match begins {
+            true => {
+                life.began.get_or_insert(time);
+                life.ended = None;
+            }
+            false => life.ended = Some(time),
         }
     }
 
@@ -375,6 +403,7 @@ impl Loader {
             dsos: named.dsos,
             tasks: self.tasks.into_list(),
             threads,
+            lifetimes: self.lifetimes,
             thread_counts: self.thread_counts,
             functions: named.functions,
             frames: named.frames,

@@ -471,10 +471,17 @@ static OTHERS: &[Binding] = &[
     ),
     bind(
         Timeline,
-        &["Enter", "Space"],
+        &["Space"],
         A::Mark,
         "mark",
         "Begin a range, then end it: every view shows only that time",
+    ),
+    bind(
+        Timeline,
+        &["Enter"],
+        A::Enter,
+        "show span",
+        "Show the stacks of what the thread does there; without lanes, as Space",
     ),
     bind(
         Timeline,
@@ -495,6 +502,6 @@ static OTHERS: &[Binding] = &[
         &["o"],
         A::NextOrder,
         "rows",
-        "Rows by CPU, process or thread",
+        "Lanes of threads, or samples by CPU, process or thread",
     ),
 ];

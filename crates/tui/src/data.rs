@@ -1,5 +1,6 @@
 //! What the views show. Made by the worker, one set for each selection.
 
+use super::lane_map::LaneMap;
 use super::outline::Forest;
 use super::writing::{Write, Wrote};
 use prof_profile::{FunctionId, Profile};
@@ -66,6 +67,8 @@ pub(super) enum Ask {
     Around(u32),
     /// Samples over time.
     Heat(HeatRows, usize),
+    /// What each thread did, in so many slices.
+    Lanes(usize),
     /// Which frames match, and what they cover.
     Search(Regex),
     /// A function's code.
@@ -141,6 +144,8 @@ pub(super) enum Answer {
     Around(Box<Around>),
     /// By these rows, in so many slices.
     Heat(HeatRows, usize, Heat),
+    /// In so many slices.
+    Lanes(usize, Box<LaneMap>),
     Found(Found),
     Code(Box<FunctionView>),
     Sure(Arc<Certainties>),

@@ -25,6 +25,7 @@ mod data;
 mod filters;
 mod flame_layout;
 mod frame;
+mod lane_map;
 mod memory;
 mod message;
 mod outline;

@@ -6,6 +6,7 @@
 //! generation.
 
 use super::data::{Answer, Around, Ask, Certainties, Found, Hot, Seen};
+use super::lane_map::LaneMap;
 use super::writing;
 use prof_profile::{EventId, FunctionId, Profile};
 use prof_report::code::{Build, CodeSource};
@@ -14,6 +15,7 @@ use prof_report::model::{
     CallTree, Certainty, Changes, Growth, Heat, Judging, NodeId, Row, Rows, RowsOptions, Scene,
     Selection, Weight,
 };
+use prof_report::waiting::Lanes;
 use prof_statistics::Pairing;
 use regex::Regex;
 use std::collections::VecDeque;
@@ -113,6 +115,10 @@ fn serve(
         let answer = match ask {
             Ask::Around(key) => Answer::Around(Box::new(around(&seen, key))),
             Ask::Heat(rows, slices) => Answer::Heat(rows, slices, Heat::new(&scene, rows, slices)),
+            Ask::Lanes(slices) => Answer::Lanes(
+                slices,
+                Box::new(LaneMap::new(Lanes::of_scene(&scene), slices)),
+            ),
             Ask::Search(pattern) => Answer::Found(search(&seen, pattern)),
             Ask::Code(function) => Answer::Code(Box::new(code(&scene, function, source))),
             Ask::Sure(relative) => Answer::Sure(Arc::new(certainties(&scene, relative))),

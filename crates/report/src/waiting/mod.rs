@@ -3,6 +3,7 @@
 
 pub mod chains;
 mod critical;
+pub mod lanes;
 mod lives;
 pub mod locks;
 pub mod path_text;
@@ -14,6 +15,8 @@ pub mod text;
 mod what_if;
 
 pub use chains::chains;
+pub use lanes::{Doing, Lane, Lanes, Span};
 pub use lives::{Lives, Off};
 pub use locks::{Lock, LockKind, Locks, Releaser, Waiters, locks};
 pub use path_text::{Change, Critical, critical};
+pub use places::{line, shown};

@@ -20,7 +20,7 @@ const OF_LIBC: [&str; 5] = ["libc.so", "libc-", "libpthread", "ld-musl", "[vdso]
 
 /// The names for a line: as [`names`], but of libc's innermost functions only
 /// the one that was called.
-pub(super) fn shown(profile: &Profile, stack: StackId) -> Vec<String> {
+pub fn shown(profile: &Profile, stack: StackId) -> Vec<String> {
     without_libc(profile, stack, 1)
 }
 
@@ -63,7 +63,7 @@ const SHORTEST: usize = 8;
 
 /// `inner < outer < …` within so many columns: at least one name, cut if it has
 /// to be, and of more than fit the innermost ones.
-pub(super) fn line(names: &[String], columns: usize) -> String {
+pub fn line(names: &[String], columns: usize) -> String {
     let mut line = String::new();
     for (index, name) in names.iter().enumerate() {
         let between = if index == 0 { "" } else { " < " };

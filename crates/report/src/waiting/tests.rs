@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 const MS: u64 = 1_000_000;
 
 /// A run: times in ms.
-struct Run {
+pub(super) struct Run {
     sketch: Sketch,
     stacks: BTreeMap<String, StackId>,
 }
 
 impl Run {
     /// With these threads of one process; the first one made the others.
-    fn new(threads: &[(i32, &str)]) -> Self {
+    pub(super) fn new(threads: &[(i32, &str)]) -> Self {
         let mut sketch = Sketch::new();
         sketch.profile.events[0].weight_is_ns = true;
         sketch.profile.events.push(Event {
@@ -84,7 +84,13 @@ impl Run {
         }
     }
 
-    fn waits(&mut self, tid: i32, state: WaitState, kind: WaitKind, (from, to): (u64, u64)) {
+    pub(super) fn waits(
+        &mut self,
+        tid: i32,
+        state: WaitState,
+        kind: WaitKind,
+        (from, to): (u64, u64),
+    ) {
         let wait = Wait {
             state,
             kind,
@@ -121,7 +127,7 @@ impl Run {
     }
 
     /// The main thread is seen to run from 0 to `end`.
-    fn profile(mut self, end: u64) -> Profile {
+    pub(super) fn profile(mut self, end: u64) -> Profile {
         let main = self.sketch.profile.threads[0].tid;
         self.wakes(0, main, 999);
         self.wakes(end, main, 999);

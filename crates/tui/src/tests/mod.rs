@@ -3,6 +3,7 @@
 mod clock;
 mod flame;
 mod keys;
+mod lanes;
 mod pictures;
 mod place;
 mod screen;

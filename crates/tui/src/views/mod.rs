@@ -10,6 +10,7 @@ mod code_rows;
 mod flame;
 mod flame_paint;
 mod hotspots;
+mod lanes;
 mod rows;
 mod threads;
 mod timeline;

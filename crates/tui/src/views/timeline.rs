@@ -1,12 +1,14 @@
-//! When and on which CPU the samples fell; a range selected here holds in
-//! every view.
+//! When and on which CPU the samples fell, and what each thread did where waits
+//! were recorded (`lanes.rs`); a range selected here holds in every view.
 
-use super::{About, Fresh, Subject, Tab};
+use super::lanes::{LanesView, lanes_of};
+use super::{About, Fresh, Subject, Tab, Tabs};
 use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask};
 use crate::filters;
 use crate::frame::samples;
+use crate::lane_map::LaneMap;
 use crate::paint::{Pen, percent};
 use crate::shared::{Selected, Shared};
 use crate::text;
@@ -21,7 +23,7 @@ pub(super) const ABOUT: About = About {
     title: "Timeline",
     word: "time",
     command: "view timeline",
-    help: "When and on which CPU the samples fell",
+    help: "What each thread did; when and on which CPU the samples fell",
     scope: KeyScope::Timeline,
     subject: Subject::Samples,
     shown_by: None,
@@ -29,13 +31,39 @@ pub(super) const ABOUT: About = About {
 };
 
 /// Columns of the rows' names.
-const LABEL: u16 = 18;
+pub(super) const LABEL: u16 = 18;
+
+/// What the rows are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RowsOf {
+    /// What each thread did.
+    Lanes,
+    /// Samples.
+    Heat(HeatRows),
+}
+
+impl RowsOf {
+    /// Those behind these; lanes only where there are any.
+    fn next(self, has_lanes: bool) -> Self {
+        match self {
+            Self::Lanes => Self::Heat(HeatRows::Cpu),
+            Self::Heat(HeatRows::Cpu) => Self::Heat(HeatRows::Process),
+            Self::Heat(HeatRows::Process) => Self::Heat(HeatRows::Thread),
+            Self::Heat(_) if has_lanes => Self::Lanes,
+            Self::Heat(_) => Self::Heat(HeatRows::Cpu),
+        }
+    }
+}
 
 /// The tab.
 #[derive(Debug)]
 pub(crate) struct Timeline {
-    rows: HeatRows,
+    /// `None` until there is a profile: lanes, if it has any.
+    rows: Option<RowsOf>,
     heat: Option<Heat>,
+    lanes: Option<Box<LaneMap>>,
+    /// Place of the cursor's lane.
+    lane: usize,
     /// Start and slice of the last map, ns, while the next one is on its way:
     /// a profile with more names has the same times.
     axis: Option<(u64, u64)>,
@@ -58,8 +86,10 @@ pub(crate) struct Timeline {
 impl Default for Timeline {
     fn default() -> Self {
         Self {
-            rows: HeatRows::Cpu,
+            rows: None,
             heat: None,
+            lanes: None,
+            lane: 0,
             axis: None,
             slices: 0,
             zoom: 1,
@@ -80,21 +110,34 @@ impl Tab for Timeline {
         &ABOUT
     }
 
-    fn renew(&mut self, _shared: &mut Shared, _fresh: &mut Fresh<'_>) {
-        self.heat = None;
+    fn renew(&mut self, shared: &mut Shared, _fresh: &mut Fresh<'_>) {
+        (self.heat, self.lanes) = (None, None);
+        if self.rows == Some(RowsOf::Lanes) && !has_lanes(shared) {
+            self.rows = None;
+        }
     }
 
     fn shown(&mut self, shared: &mut Shared) {
+        if self.rows.is_none() && shared.profile.is_some() {
+            self.rows = Some(match has_lanes(shared) {
+                true => RowsOf::Lanes,
+                false => RowsOf::Heat(HeatRows::Cpu),
+            });
+        }
         let columns = columns(shared);
         let slices = columns.max(1) * self.zoom;
-        if self.heat.is_none() || self.slices != slices {
+        if self.is_waiting() || self.slices != slices {
             let before = self.slices.max(1);
             self.axis = self.axis.filter(|_| self.slices == slices);
             self.cursor = self.cursor * slices / before;
             self.mark = self.mark.map(|mark| mark * slices / before);
             self.slices = slices;
             self.settle(columns);
-            shared.asks.push(Ask::Heat(self.rows, slices));
+            match self.rows {
+                Some(RowsOf::Lanes) => shared.asks.push(Ask::Lanes(slices)),
+                Some(RowsOf::Heat(rows)) => shared.asks.push(Ask::Heat(rows, slices)),
+                None => {}
+            }
         }
     }
 
@@ -105,14 +148,27 @@ impl Tab for Timeline {
 
     /// Whether the map is on its way.
     fn is_waiting(&self) -> bool {
-        self.heat.is_none()
+        match self.rows {
+            Some(RowsOf::Lanes) => self.lanes.is_none(),
+            _ => self.heat.is_none(),
+        }
     }
 
     fn take(&mut self, _shared: &mut Shared, answer: Answer) -> Option<Answer> {
         match answer {
-            Answer::Heat(rows, slices, heat) if (rows, slices) == (self.rows, self.slices) => {
+            Answer::Heat(rows, slices, heat)
+                if (Some(RowsOf::Heat(rows)), slices) == (self.rows, self.slices) =>
+            {
                 self.axis = Some((heat.start, heat.slice));
                 self.heat = Some(heat);
+                None
+            }
+            Answer::Lanes(slices, map)
+                if (self.rows, slices) == (Some(RowsOf::Lanes), self.slices) =>
+            {
+                self.axis = Some((map.begin_of(0), map.slice));
+                self.lane = self.lane.min(map.lanes.list.len().saturating_sub(1));
+                self.lanes = Some(map);
                 None
             }
             answer => Some(answer),
@@ -125,6 +181,11 @@ impl Tab for Timeline {
 
     fn detail(&self, shared: &Shared) -> Option<String> {
         let range = self.range()?;
+        if let Some(map) = self.lane_map() {
+            return self
+                .lanes_view(map)
+                .detail(shared, self.mark.map(|_| range));
+        }
         let heat = self.heat.as_ref()?;
         let since = |time: u64| text::duration(time.saturating_sub(heat.start));
         let mark = self.mark.unwrap_or(self.cursor);
@@ -165,6 +226,8 @@ impl Tab for Timeline {
             Action::PageDown => self.cursor = (self.cursor + page).min(last),
             Action::Home => self.cursor = 0,
             Action::End => self.cursor = last,
+            Action::Up if self.lane_map().is_some() => self.move_lane(shared, -1),
+            Action::Down if self.lane_map().is_some() => self.move_lane(shared, 1),
             Action::Up => self.top = self.top.saturating_sub(1),
             Action::Down => {
                 let rows = self.heat.as_ref().map_or(0, |heat| heat.rows.len());
@@ -173,15 +236,14 @@ impl Tab for Timeline {
             Action::ZoomIn => self.zoom = (self.zoom * 2).min(MOST_ZOOM),
             Action::ZoomOut => self.zoom = (self.zoom / 2).max(1),
             Action::NextOrder => {
-                self.rows = match self.rows {
-                    HeatRows::Cpu => HeatRows::Process,
-                    HeatRows::Process => HeatRows::Thread,
-                    HeatRows::Thread | HeatRows::All => HeatRows::Cpu,
-                };
-                self.heat = None;
-                self.top = 0;
+                self.rows = self.rows.map(|rows| rows.next(has_lanes(shared)));
+                (self.heat, self.lanes) = (None, None);
+                (self.top, self.lane, self.mark) = (0, 0, None);
             }
-            Action::Mark => return self.mark(shared),
+            Action::Enter if self.mark.is_none() && self.lane_map().is_some() => {
+                return self.choose(shared);
+            }
+            Action::Mark | Action::Enter => return self.mark(shared),
             _ => {}
         }
         self.settle(columns);
@@ -198,14 +260,28 @@ impl Tab for Timeline {
             return;
         };
         let slice = self.left + usize::from(column);
+        let before = (self.cursor, self.lane);
         self.cursor = slice.min(self.slices.saturating_sub(1));
-        self.mark(shared);
+        let Some(map) = self.lane_map() else {
+            return self.mark(shared);
+        };
+        let row = usize::from(at.y).checked_sub(1).map(|row| self.top + row);
+        if let Some(lane) = row.filter(|&lane| lane < map.lanes.list.len()) {
+            self.lane = lane;
+            // Where the cursor was before, it is the second click.
+            if before == (self.cursor, lane) {
+                self.choose(shared);
+            }
+        }
     }
 
     /// The mouse moved with its button down: the range that its press began
     /// goes to here.
     fn drag(&mut self, shared: &mut Shared, column: u16) {
         let columns = columns(shared);
+        if self.lane_map().is_some() {
+            self.mark.get_or_insert(self.cursor);
+        }
         if self.mark.is_none() {
             return;
         }
@@ -223,7 +299,10 @@ impl Tab for Timeline {
     }
 
     fn wheel(&mut self, _shared: &mut Shared, rows: isize) {
-        let count = self.heat.as_ref().map_or(0, |heat| heat.rows.len());
+        let count = match self.lane_map() {
+            Some(map) => map.lanes.list.len(),
+            None => self.heat.as_ref().map_or(0, |heat| heat.rows.len()),
+        };
         let top = self.top.saturating_add_signed(rows);
         self.top = top.min(count.saturating_sub(1));
     }
@@ -234,6 +313,11 @@ impl Tab for Timeline {
 
     fn draw(&self, shared: &Shared, area: Rect, buffer: &mut Buffer) {
         let theme = &shared.theme;
+        if let Some(map) = self.lane_map() {
+            let pen = Pen::new(buffer, theme, area, 0);
+            self.draw_axis(shared, map.slice, pen);
+            return self.lanes_view(map).draw(shared, area, buffer);
+        }
         let Some(heat) = &self.heat else {
             Pen::new(buffer, theme, area, 0)
                 .gap(2)
@@ -247,7 +331,7 @@ impl Tab for Timeline {
                 .put(words, theme.warning());
             return;
         }
-        self.draw_axis(shared, heat, Pen::new(buffer, theme, area, 0));
+        self.draw_axis(shared, heat.slice, Pen::new(buffer, theme, area, 0));
         let rows = area.height.saturating_sub(2);
         let all = self.sums(heat);
         let peak = all.iter().copied().max().unwrap_or(0);
@@ -279,6 +363,62 @@ impl Timeline {
             start: at(first),
             end: at(last + 1).saturating_sub(1),
         })
+    }
+
+    /// The lanes, if they are shown and there.
+    fn lane_map(&self) -> Option<&LaneMap> {
+        let map = self.lanes.as_deref()?;
+        (self.rows == Some(RowsOf::Lanes)).then_some(map)
+    }
+
+    fn lanes_view<'a>(&self, map: &'a LaneMap) -> LanesView<'a> {
+        let mark = self.mark.unwrap_or(self.cursor);
+        LanesView {
+            map,
+            lane: self.lane,
+            top: self.top,
+            left: self.left,
+            cursor: self.cursor,
+            range: (mark.min(self.cursor), mark.max(self.cursor)),
+        }
+    }
+
+    /// The lane `step` further down, kept on the screen.
+    fn move_lane(&mut self, shared: &Shared, step: isize) {
+        let last = self.lane_map().map_or(0, |map| map.lanes.list.len());
+        let lane = self.lane.saturating_add_signed(step);
+        self.lane = lane.min(last.saturating_sub(1));
+        // Above and below are the axis and the legend.
+        let rows = usize::from(shared.body(self).height).saturating_sub(2);
+        let lowest = (self.lane + 1).saturating_sub(rows.max(1));
+        self.top = self.top.clamp(lowest, self.lane.max(lowest));
+    }
+
+    /// Shows the stacks of the span that the cursor is on.
+    fn choose(&mut self, shared: &mut Shared) {
+        let chosen = self.lane_map().and_then(|map| {
+            let (lane, span, _) = map.at(self.lane, self.cursor)?;
+            Some((lane.tid, span))
+        });
+        let (Some((tid, span)), Some(profile)) = (chosen, shared.profile.clone()) else {
+            return shared.say("the thread did not live then");
+        };
+        let range = TimeRange {
+            // A wait is told of at its end: one that ends here is another one.
+            start: span.begin + 1,
+            end: span.end,
+        };
+        let Some(event) = super::lanes::event_of(&profile, tid, span) else {
+            return shared
+                .say("nothing tells what it ran then: no sample of it fell into that time");
+        };
+        shared.history.set_event(event);
+        shared.change(|selection| {
+            selection.filter.tids = vec![tid];
+            filters::set_time(selection, Some(range));
+        });
+        shared.to_show = Tabs::find(|about| about.command == super::tree::ABOUT.command);
+        shared.say("the stacks of that span; u takes it back");
     }
 
     fn weight_between(&self, first: usize, last: usize) -> Weight {
@@ -318,13 +458,15 @@ impl Timeline {
             let profile = shared.profile.as_ref()?;
             let about = profile.task(task);
             // A process has the name of its first thread.
-            let first = (self.rows == HeatRows::Process).then(|| first_thread(profile, about.pid));
+            let is_process = self.rows == Some(RowsOf::Heat(HeatRows::Process));
+            let first = is_process.then(|| first_thread(profile, about.pid));
             let named = first.flatten().map_or(about, |first| profile.task(first));
             Some(profile.name(named.comm).to_string())
         });
-        match (self.rows, name) {
-            (HeatRows::Cpu, _) if number < 0 => "no CPU told".into(),
-            (HeatRows::Cpu, _) => format!("CPU {number}"),
+        let is_cpu = self.rows == Some(RowsOf::Heat(HeatRows::Cpu));
+        match (is_cpu, name) {
+            (true, _) if number < 0 => "no CPU told".into(),
+            (true, _) => format!("CPU {number}"),
             (_, Some(name)) => format!("{number} {name}"),
             (_, None) => number.to_string(),
         }
@@ -363,18 +505,19 @@ impl Timeline {
     }
 
     /// Times along the top.
-    fn draw_axis(&self, shared: &Shared, heat: &Heat, mut pen: Pen<'_>) {
+    fn draw_axis(&self, shared: &Shared, length: u64, mut pen: Pen<'_>) {
         let theme = &shared.theme;
         let what = match self.rows {
-            HeatRows::Cpu => "by CPU (o)",
-            HeatRows::Process => "by process (o)",
-            HeatRows::Thread | HeatRows::All => "by thread (o)",
+            Some(RowsOf::Lanes) => "lanes (o)",
+            Some(RowsOf::Heat(HeatRows::Process)) => "by process (o)",
+            Some(RowsOf::Heat(HeatRows::Thread)) => "by thread (o)",
+            _ => "by CPU (o)",
         };
         pen.cell(what, usize::from(LABEL) - 1, theme.heading())
             .gap(1);
         let mut slice = self.left;
         while pen.room() > 0 {
-            let time = text::duration(heat.slice.saturating_mul(slice as u64));
+            let time = text::duration(length.saturating_mul(slice as u64));
             let tick = format!("{}{time}", theme.glyphs.vertical);
             if text::width(&tick) > pen.room() {
                 break;
@@ -383,6 +526,12 @@ impl Timeline {
             slice += 16;
         }
     }
+}
+
+/// Whether the profile that is shown has waits.
+fn has_lanes(shared: &Shared) -> bool {
+    let profile = shared.profile.as_ref();
+    profile.is_some_and(|profile| lanes_of(profile))
 }
 
 /// Columns for the map.

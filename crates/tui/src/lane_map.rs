@@ -1,0 +1,173 @@
+//! Lanes of threads, in slices of time as wide as a column.
+
+use prof_report::waiting::lanes::{Doing, Lane, Lanes, Span};
+
+/// What stands for a slice of a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cell {
+    /// What the thread did most of the slice.
+    pub(super) doing: Doing,
+    /// The place in its lane of the span of that kind with the longest part of
+    /// the slice.
+    pub(super) span: u32,
+    /// How many spans have a part of the slice.
+    pub(super) spans: u32,
+}
+
+/// Lanes, cut into slices.
+#[derive(Debug)]
+pub(super) struct LaneMap {
+    pub(super) lanes: Lanes,
+    /// Length of a slice, ns; at least 1.
+    pub(super) slice: u64,
+    /// By lane and slice; `None` where the thread did not live.
+    cells: Vec<Vec<Option<Cell>>>,
+}
+
+impl LaneMap {
+    pub(super) fn new(lanes: Lanes, slices: usize) -> Self {
+        let slices = slices.max(1);
+        let (first, last) = lanes.time;
+        let slice = (last.saturating_sub(first) / slices as u64).saturating_add(1);
+        let cells = lanes.list.iter();
+        let cells = cells.map(|lane| cut(lane, (first, slice), slices));
+        Self {
+            cells: cells.collect(),
+            slice,
+            lanes,
+        }
+    }
+
+    /// When a slice begins, ns.
+    pub(super) fn begin_of(&self, slice: usize) -> u64 {
+        let since = self.slice.saturating_mul(slice as u64);
+        self.lanes.time.0.saturating_add(since)
+    }
+
+    /// The slices of a lane.
+    pub(super) fn row(&self, lane: usize) -> &[Option<Cell>] {
+        self.cells.get(lane).map_or(&[], Vec::as_slice)
+    }
+
+    /// The span that stands for a slice of a lane, and for how many others.
+    pub(super) fn at(&self, lane: usize, slice: usize) -> Option<(&Lane, Span, u32)> {
+        let cell = (*self.row(lane).get(slice)?)?;
+        let lane = self.lanes.list.get(lane)?;
+        Some((lane, *lane.spans.get(cell.span as usize)?, cell.spans - 1))
+    }
+
+    /// What any lane has, in order.
+    pub(super) fn doings(&self) -> Vec<Doing> {
+        let cells = self.cells.iter().flatten().flatten();
+        let mut list: Vec<Doing> = cells.map(|cell| cell.doing).collect();
+        list.sort_unstable();
+        list.dedup();
+        list
+    }
+}
+
+/// What is added up for one thing that a thread does in a slice.
+struct Part {
+    doing: Doing,
+    ns: u64,
+    /// The longest part of a span and its place.
+    longest: (u64, u32),
+}
+
+fn cut(lane: &Lane, (first, length): (u64, u64), slices: usize) -> Vec<Option<Cell>> {
+    let mut cells = vec![None; slices];
+    let mut parts: Vec<Part> = Vec::new();
+    let mut next = 0;
+    for (slice, cell) in cells.iter_mut().enumerate() {
+        let begin = first.saturating_add(length.saturating_mul(slice as u64));
+        let end = begin.saturating_add(length);
+        parts.clear();
+        let mut spans = 0;
+        let behind = lane.spans.get(next..).unwrap_or_default();
+        for (at, span) in (next..).zip(behind) {
+            if span.begin >= end {
+                break;
+            }
+            let ns = span.end.min(end).saturating_sub(span.begin.max(begin));
+            if ns > 0 {
+                spans += 1;
+                add(&mut parts, span.doing, (ns, at as u32));
+            }
+            // The last one goes on in the next slice.
+            next = if span.end <= end { at + 1 } else { at };
+        }
+        let most = parts.iter().max_by_key(|part| (part.ns, part.doing));
+        *cell = most.map(|part| Cell {
+            doing: part.doing,
+            span: part.longest.1,
+            spans,
+        });
+    }
+    cells
+}
+
+fn add(parts: &mut Vec<Part>, doing: Doing, longest: (u64, u32)) {
+    match parts.iter_mut().find(|part| part.doing == doing) {
+        Some(part) => {
+            part.ns += longest.0;
+            if longest.0 > part.longest.0 {
+                part.longest = longest;
+            }
+        }
+        None => parts.push(Part {
+            doing,
+            ns: longest.0,
+            longest,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LaneMap;
+    use prof_profile::{TaskId, WaitKind};
+    use prof_report::waiting::lanes::{Doing, Lane, Lanes, Span};
+
+    #[test]
+    fn a_slice_shows_what_the_thread_did_most_of_it() {
+        let futex = Doing::Blocked(WaitKind::Futex);
+        let span = |begin, end, doing| Span {
+            begin,
+            end,
+            doing,
+            row: None,
+        };
+        let lane = Lane {
+            task: TaskId(0),
+            pid: 1,
+            tid: 1,
+            spans: vec![
+                span(100, 104, Doing::Running),
+                span(104, 107, futex),
+                span(107, 109, Doing::Running),
+                span(109, 112, futex),
+                span(112, 130, Doing::Runnable),
+            ],
+        };
+        let lanes = Lanes {
+            list: vec![lane],
+            time: (100, 139),
+            ..Lanes::default()
+        };
+        let map = LaneMap::new(lanes, 4);
+        assert_eq!(map.slice, 10);
+        let doing: Vec<_> = map
+            .row(0)
+            .iter()
+            .map(|cell| cell.map(|it| (it.doing, it.span, it.spans)))
+            .collect();
+        let expected = [
+            Some((Doing::Running, 0, 4)),
+            Some((Doing::Runnable, 4, 2)),
+            Some((Doing::Runnable, 4, 1)),
+            None,
+        ];
+        assert_eq!(doing, expected);
+        assert_eq!(map.doings(), [Doing::Running, Doing::Runnable]);
+    }
+}
