@@ -199,7 +199,7 @@ fn pyroscope_gets_each_profile_whatever_happens_before() {
         "one line a cause: {told}"
     );
     assert!(
-        told.contains("takes profiles again") && told.contains("1 profiles sent"),
+        told.contains("takes profiles again") && told.contains("1 profile sent"),
         "{told}"
     );
     let got = next(&got);
@@ -409,7 +409,7 @@ fn an_encrypted_receiver_gets_profiles_once_it_is_believed() {
     let certificate = certificate.display().to_string();
     let (told, code) = push(&url, &spool, &["--cacert", &certificate]);
     assert_eq!(code, 0, "{told}");
-    assert!(told.contains("1 profiles sent to https://"), "{told}");
+    assert!(told.contains("1 profile sent to https://"), "{told}");
     let got = receiver.got();
     for word in ["POST /v1development/profiles HTTP/1.1", "recursive"] {
         assert!(has_word(&got, word.as_bytes()), "{word}");

@@ -306,7 +306,8 @@ impl Sender {
             dropped,
         } = self.tally;
         let left = self.waiting.count();
-        let mut told = format!("{sent} profiles sent to {}", self.name());
+        let profiles = prof_profile::several(sent as u64, "profile");
+        let mut told = format!("{profiles} sent to {}", self.name());
         for (count, what) in [(refused, "refused"), (dropped, "dropped for want of room")] {
             if count > 0 {
                 told += &format!(", {count} {what}");

@@ -323,7 +323,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
                 "--label, --header and --spool are about what is sent\n  try: with --push URL";
             return Err(UsageError(what.to_owned()).into());
         }
-        return recorded(args);
+        return recorded(args, Kept::Files);
     };
     let pusher = Pusher::start(&url, &args.delivery)?;
     args.output = pusher.output();
@@ -331,13 +331,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         every: Some(args.every.unwrap_or(EVERY)),
         ..Switching::default()
     });
-    let outcome = recorded(args);
+    let outcome = recorded(args, Kept::Sent);
     pusher.finish();
     outcome
 }
 
+/// What becomes of the files of a recording.
+#[derive(Clone, Copy)]
+enum Kept {
+    /// They stay.
+    Files,
+    /// They are sent, and go.
+    Sent,
+}
+
 /// Records, says what there is, and passes on how the command ended.
-fn recorded(args: Args) -> anyhow::Result<Outcome> {
+fn recorded(args: Args, kept: Kept) -> anyhow::Result<Outcome> {
     let args = &args;
     let options = options(args)?;
     let quiet = args.quiet;
@@ -355,7 +364,7 @@ fn recorded(args: Args) -> anyhow::Result<Outcome> {
             if finished.failure.is_none() && finished.why_empty.is_none() && embeds(args) {
                 embed_names(args, &mut notices);
             }
-            Ok(end(finished, quiet))
+            Ok(end(finished, kept, quiet))
         }
         Err(error @ RecordError::Command { .. }) => {
             say(&error.to_string());
@@ -431,9 +440,12 @@ fn runs_as_root(options: &Options) -> Option<String> {
 }
 
 /// Tells what was recorded; the exit code.
-fn end(finished: Finished, quiet: bool) -> Outcome {
+fn end(finished: Finished, kept: Kept, quiet: bool) -> Outcome {
     if !quiet {
-        say(&finished.summary.line());
+        say(&match kept {
+            Kept::Files => finished.summary.line(),
+            Kept::Sent => finished.summary.line_of_sent(),
+        });
         let waits = finished.summary.waits.map(|waits| waits.line());
         let more = [waits, finished.summary.side_band_line(), finished.why_empty];
         more.iter().flatten().for_each(|line| say(line));

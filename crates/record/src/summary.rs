@@ -158,17 +158,25 @@ impl Summary {
 
     /// One line for the user.
     pub fn line(&self) -> String {
+        let file = self.file.display();
+        self.line_of(&match self.files_before {
+            0 => file.to_string(),
+            1 => format!("{file} and the file before it"),
+            more => format!("{file} and {more} files before it"),
+        })
+    }
+
+    /// The same of a recording whose files are sent away and go.
+    pub fn line_of_sent(&self) -> String {
+        self.line_of(&several(self.files_before as u64 + 1, "part"))
+    }
+
+    fn line_of(&self, place: &str) -> String {
         let mut line = format!(
-            "{}, {} in {}",
+            "{}, {} in {place}",
             several(self.tally.samples, "sample"),
-            size(self.bytes),
-            self.file.display()
+            size(self.bytes)
         );
-        match self.files_before {
-            0 => {}
-            1 => line.push_str(" and the file before it"),
-            more => line.push_str(&format!(" and {more} files before it")),
-        }
         line.push_str(&format!("; {}", self.lost_samples()));
         line.push_str(&format!(", throttled {}×", self.tally.throttled));
         if let Some(asked) = self.asked_hz {
