@@ -386,10 +386,29 @@ fn a_device_or_a_link_is_not_replaced_by_a_file() {
         );
         assert!(link.is_symlink(), "{args:?}");
     }
-    let refused = prof(&["archive", "-f", "-i", from, "-o", "-"]);
-    assert_eq!(refused.code, 2, "{}", refused.stderr);
-    assert!(!std::path::Path::new("-").exists());
     assert_eq!(std::fs::read_dir(folder.path()).expect("ours").count(), 1);
+}
+
+#[test]
+fn an_archive_goes_to_standard_output_and_to_no_terminal() {
+    let from = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/fixtures/recordings/local/perf6.1-cgroup.data"
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("file.zst");
+    let name = archive.to_str().expect("a plain name");
+    prof(&["archive", "-f", "-i", from, "-o", name]).succeeded("archive -o FILE");
+    let piped = prof(&["archive", "-f", "-i", from, "-o", "-"]).succeeded("archive -o -");
+    assert_eq!(piped.stdout, std::fs::read(&archive).expect("there"));
+    assert!(!std::path::Path::new("-").exists());
+    for args in [&["archive", "-o", "-"][..], &["inject", "-b"]] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_prof"));
+        command.args(args).args(["-f", "-i", from]);
+        let (text, status) = crate::tui::terminal::written_at_end(command, 80);
+        assert_eq!(status.code(), Some(2), "{args:?}: {text}");
+        assert!(text.contains("is a terminal"), "{args:?}: {text}");
+    }
 }
 
 #[test]

@@ -20,6 +20,7 @@ Examples:
   prof archive                      perf.data, with names, to perf.data.zst
   prof archive other.data -o a.zst  another one
   prof report -i perf.data.zst      what the receiver does; needs no other file
+  prof archive -o - | ssh host 'cat > a.zst'
   prof archive --in-place           only puts the names into perf.data
   prof archive --redact             for strangers: no folders, arguments, host name
   zstd -d perf.data.zst             makes a perf.data that perf reads, too
@@ -42,7 +43,7 @@ pub(crate) struct Args {
     /// The recording, as -i FILE
     #[arg(value_name = "FILE")]
     file: Option<OsString>,
-    /// The archive [default: the recording's name and .zst]
+    /// The archive: a file, or - for stdout [default: the recording's name and .zst]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Put names into the recording itself; write no archive
@@ -82,10 +83,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
             input.name()
         );
     }
-    let redaction = args.redact.then(Arc::<Redaction>::default);
     let wish = Wish {
         texts: args.embed.unwrap_or_default(),
-        redaction: redaction.clone(),
+        redaction: args.redact.then(Arc::default),
         limit: None,
     };
     let reader = input.open()?;
@@ -98,16 +98,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     let output = args.output.unwrap_or_else(|| with(&input.path, ".zst"));
     if output == Path::new("-") {
-        let file = "archive writes a file, not to standard output\n  try: -o FILE";
-        return Err(UsageError(file.to_owned()).into());
+        inject::refuse_terminal()?;
+        let folder = tempfile::tempdir().context("cannot make a folder for the copy")?;
+        let part = folder.path().join("perf.data");
+        write_named(&input, &part, wish)?;
+        let packed = pack_into(&part, io::stdout().lock());
+        return packed
+            .map(|_| outcome)
+            .context("cannot write to standard output");
     }
-    inject::refuse_special(&output, "another -o FILE")?;
+    inject::refuse_special(&output, "-o - for standard output, or another -o FILE")?;
     let part = Part(with(&output, ".part"));
-    match redaction {
-        Some(redaction) => redacted(&input, &part.0, redaction)?,
-        None => copy(&input.path, &part.0)?,
-    }
-    embed(&input, &part.0, wish)?;
+    write_named(&input, &part.0, wish)?;
     let sizes = pack(&part.0, &output, &input)?;
     say(&format!(
         "{} has {} bytes, of {} with names; prof report -i {} needs nothing else",
@@ -117,6 +119,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         output.display()
     ));
     Ok(outcome)
+}
+
+/// A copy of the recording with what is wished for in it.
+fn write_named(input: &Input, to: &Path, wish: Wish) -> anyhow::Result<()> {
+    match wish.redaction.clone() {
+        Some(redaction) => redacted(input, to, redaction)?,
+        None => copy(&input.path, to)?,
+    }
+    embed(input, to, wish)?;
+    Ok(())
 }
 
 /// A file that goes when it is not needed any more.
@@ -178,23 +190,26 @@ fn redacted(input: &Input, to: &Path, redaction: Arc<Redaction>) -> anyhow::Resu
     Ok(())
 }
 
-/// Packs a file; bytes before and after.
-fn pack(from: &Path, to: &Path, input: &Input) -> anyhow::Result<(u64, u64)> {
+/// Packs a file; bytes before, and what it was packed into.
+fn pack_into<W: Write>(from: &Path, to: W) -> io::Result<(u64, W)> {
     /// As the tool's default: fast, and a recording packs well.
     const LEVEL: i32 = 3;
-    let wrong = || format!("cannot write {}", to.display());
-    let new = Part(with(to, ".new"));
-    let packed = create(&new.0)?;
     let source = File::open(from)?;
     let size = source.metadata()?.len();
-    let mut encoder = zstd::stream::write::Encoder::new(packed, LEVEL).with_context(wrong)?;
-    encoder.include_checksum(true).with_context(wrong)?;
-    encoder
-        .set_pledged_src_size(Some(size))
-        .with_context(wrong)?;
-    io::copy(&mut BufReader::new(source), &mut encoder).with_context(wrong)?;
-    let mut packed = encoder.finish().with_context(wrong)?;
-    packed.flush().with_context(wrong)?;
+    let mut encoder = zstd::stream::write::Encoder::new(to, LEVEL)?;
+    encoder.include_checksum(true)?;
+    encoder.set_pledged_src_size(Some(size))?;
+    io::copy(&mut BufReader::new(source), &mut encoder)?;
+    let mut packed = encoder.finish()?;
+    packed.flush()?;
+    Ok((size, packed))
+}
+
+/// Packs a file; bytes before and after.
+fn pack(from: &Path, to: &Path, input: &Input) -> anyhow::Result<(u64, u64)> {
+    let wrong = || format!("cannot write {}", to.display());
+    let new = Part(with(to, ".new"));
+    let (size, packed) = pack_into(from, create(&new.0)?).with_context(wrong)?;
     // As the recording's: it says when that ended.
     if let Some(modified) = input.last_written() {
         let _ = packed.set_times(FileTimes::new().set_modified(modified));

@@ -9,7 +9,7 @@ use anyhow::Context;
 use prof_inject::{Additions, Destination, Source, inject};
 use prof_listing::build_ids::{Which, seen_build_ids};
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, IsTerminal};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -64,6 +64,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         let same = "the recording would be overwritten while it is read\n  try: another -o FILE";
         return Err(UsageError(same.to_owned()).into());
     }
+    if args.output.as_path() == Path::new("-") {
+        refuse_terminal()?;
+    }
     refuse_special(&args.output, "-o - for standard output, or another -o FILE")?;
     // It is read twice, and its sections once more.
     let spooled = crate::spool::twice_readable(&args.input)?;
@@ -109,6 +112,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         ));
     }
     Ok(args.input.say_damages(&input.open()?))
+}
+
+/// Refuses to write a recording to a terminal.
+pub(crate) fn refuse_terminal() -> anyhow::Result<()> {
+    if io::stdout().is_terminal() {
+        let what = "standard output is a terminal, which a recording is not for\n  try: -o FILE";
+        return Err(UsageError(what.to_owned()).into());
+    }
+    Ok(())
 }
 
 /// Refuses the name of what is there and no regular file (a device, a FIFO, a

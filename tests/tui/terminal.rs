@@ -221,19 +221,27 @@ fn started(command: &Command, columns: u16, rows: u16) -> (File, Child) {
 }
 
 /// What `command` writes to a terminal of so many columns, without a pager.
-pub(crate) fn written(mut command: Command, columns: u16) -> String {
+pub(crate) fn written(command: Command, columns: u16) -> String {
+    let called = format!("{command:?}");
+    let (text, status) = written_at_end(command, columns);
+    assert!(status.success(), "{called}");
+    text
+}
+
+/// The same, however it ends.
+pub(crate) fn written_at_end(mut command: Command, columns: u16) -> (String, ExitStatus) {
     command.env("PAGER", "cat");
     let (mut controller, mut child) = started(&command, columns, 24);
     let mut bytes = Vec::new();
     // It ends with an error when the program has gone.
     let _ = controller.read_to_end(&mut bytes);
-    assert!(child.wait().expect("it ended").success(), "{command:?}");
+    let status = child.wait().expect("it ended");
     let text = String::from_utf8(bytes).expect("UTF-8").replace('\r', "");
     // What was done meanwhile was told in lines that are gone.
     let lines = text
         .lines()
         .filter_map(|line| line.rsplit("\x1b[2K").next());
-    lines.map(|line| format!("{line}\n")).collect()
+    (lines.map(|line| format!("{line}\n")).collect(), status)
 }
 
 /// Takes what the program writes until it or the terminal is gone.
