@@ -1,10 +1,10 @@
 //! The walk that makes the chains of one row.
 
 use super::{Chain, Chains, DEEPEST_BRANCH, Flow, Places};
-use crate::model::{CallTree, NodeId, Row, SiteId, Weight};
+use crate::model::{CallTree, NodeId, Row, SiteId, SiteKind, Weight};
 use crate::text::branches::BranchesHere;
-use crate::text::{ChainKey, ChainOrder, ChainStyle};
-use prof_profile::Svma;
+use crate::text::{ChainOrder, ChainStyle};
+use prof_profile::{DsoId, Svma};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -23,6 +23,13 @@ pub(in crate::text) struct Walk<'a> {
     noted_selves: FxHashMap<NodeId, u64>,
     /// The one address that branches are noted of.
     noted_at: Option<Svma>,
+}
+
+/// See [`Walk::place`].
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place<'a> {
+    At(DsoId, Svma),
+    Inlined(&'a str),
 }
 
 /// Frames that are one, and all that flows through them.
@@ -390,46 +397,41 @@ impl<'a> Walk<'a> {
         self.chains.has_branches.then_some(branches).into_iter()
     }
 
-    /// Heaviest first; equal ones by dso and address, the last first where
-    /// chains are of addresses.
+    /// Heaviest first; equal ones as perf has them, whose children are in the
+    /// order of their addresses, the last first.
     fn sort(&self, chains: &mut [Chain]) {
-        let place = |chain: &Chain| {
-            let site = chain
-                .run
-                .first()
-                .map(|&site| self.chains.scene.sites().get(site));
-            site.map(|site| {
-                let profile = self.chains.scene.profile();
-                (
-                    site.dso,
-                    site.address.unwrap_or(site.function(profile).start),
-                )
-            })
-        };
-        match self.chains.graph.key {
-            ChainKey::Address => {
-                chains.sort_by_key(|chain| Reverse((chain.total.period, place(chain))));
-            }
-            ChainKey::Function | ChainKey::Srcline => {
-                chains.sort_by_key(|chain| (Reverse(chain.total.period), place(chain)));
-            }
+        let first = |chain: &Chain| chain.run.first().copied();
+        chains.sort_by_key(|chain| {
+            let place = first(chain).map(|site| self.place(site));
+            Reverse((chain.total.period, place))
+        });
+    }
+
+    /// What orders siblings: inlined functions by name, since they have no
+    /// start of their own, others by dso and address.
+    fn place(&self, site: SiteId) -> Place<'a> {
+        let profile = self.chains.scene.profile();
+        let site = self.chains.scene.sites().get(site);
+        let start = site.address.unwrap_or(site.function(profile).start);
+        match site.kind {
+            SiteKind::Inline => Place::Inlined(site.name(profile)),
+            SiteKind::Function | SiteKind::Dso => Place::At(site.dso, start),
         }
     }
 
     /// Every chain that ends somewhere and is heavy enough, as one run,
-    /// heaviest first.
+    /// heaviest first; of equal ones those that go further.
     pub(super) fn flat(&self, starts: Vec<Flow>, least: u64) -> Vec<Chain> {
         let heavy = |flows: &[Flow], depth: usize| {
-            let bundles = self.bundles(flows).into_iter().rev();
-            bundles
-                .filter(|bundle| bundle.total.period >= least)
-                .map(move |bundle| (depth, bundle))
-                .collect::<Vec<_>>()
+            let mut bundles = self.bundles(flows);
+            bundles.retain(|bundle| bundle.total.period >= least);
+            bundles.sort_by_key(|bundle| Reverse(self.place(bundle.site)));
+            bundles.into_iter().map(move |bundle| (depth, bundle))
         };
         let mut flat = Vec::new();
         let mut path = Vec::new();
         let mut branches = Vec::new();
-        let mut open = heavy(&starts, 0);
+        let mut open: Vec<_> = heavy(&starts, 0).collect();
         while let Some((depth, bundle)) = open.pop() {
             path.truncate(depth);
             path.push(bundle.site);
@@ -449,6 +451,8 @@ impl<'a> Walk<'a> {
             }
             open.extend(heavy(&self.step(&bundle.flows), depth + 1));
         }
+        // Now the first sibling is last, and what goes further comes first.
+        flat.reverse();
         flat.sort_by_key(|chain| Reverse(chain.own.period));
         flat
     }
