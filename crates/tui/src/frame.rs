@@ -256,8 +256,8 @@ fn how_sure(sure: Sure) -> String {
     let words = |share: &Share| super::paint::between(share.interval(0.95));
     let (own, total) = (words(&sure.own), words(&sure.total));
     match own == total {
-        true => format!("95 %: {own}%"),
-        false => format!("95 %: self {own}%, total {total}%"),
+        true => format!("95%: {own}%"),
+        false => format!("95%: self {own}%, total {total}%"),
     }
 }
 

@@ -54,14 +54,14 @@ pub(super) fn width(text: &str) -> usize {
 }
 
 /// A harmless text broken into lines of at most `width` columns: at spaces,
-/// or within words that are longer than half a line.
+/// or within words that are longer than a line.
 pub(super) fn wrap(name: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = vec![String::new()];
     let mut used = 0;
     for word in escape::terminal(name).split_inclusive(' ') {
         let columns = word.trim_end_matches(' ').width();
-        if used > 0 && used + columns > width && columns <= width / 2 {
+        if used > 0 && used + columns > width && columns <= width {
             lines.push(String::new());
             used = 0;
         }
@@ -156,6 +156,7 @@ mod tests {
         assert_eq!(wrap("one two three", 8), ["one two ", "three"]);
         assert_eq!(wrap("one two of it", 8), ["one two ", "of it"]);
         assert_eq!(wrap("abcd efgh ij", 9), ["abcd efgh", "ij"]);
+        assert_eq!(wrap("ab /usr/lib", 9), ["ab ", "/usr/lib"]);
         assert_eq!(wrap("a verylongword", 6), ["a very", "longwo", "rd"]);
         assert_eq!(wrap("", 6), [""]);
     }

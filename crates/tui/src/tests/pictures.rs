@@ -21,7 +21,7 @@ fn intervals_stand_in_the_place_of_bars_when_asked_for() {
         number(ends.0) < number(own) && number(own) < number(ends.1),
         "{row}"
     );
-    assert!(screen.contains("95 %: "), "{screen}");
+    assert!(screen.contains("95%: "), "{screen}");
     // A row of a tree is one place of its function.
     let tree = bench.keys("2").screen();
     assert_eq!(bench.keys("S").screen(), tree);
@@ -127,4 +127,19 @@ fn help_and_the_palette_come_from_the_bindings() {
     // Enter runs the command: only samples of the dso.
     bench.keys("^:zoom dso\n");
     assert!(bench.screen().contains(" dso=app"), "{}", bench.screen());
+}
+
+#[test]
+fn source_that_is_not_known_says_so() {
+    let mut sketch = prof_sketch::Sketch::new();
+    let task = sketch.task(1, 1, "app");
+    sketch.sample(task, "main;bare", 1, 10);
+    let mut bench = super::Bench::new(sketch.profile, 80, 20);
+    let screen = bench.keys("5").screen();
+    assert!(screen.contains("push"), "{screen}");
+    let screen = bench.keys("s").screen();
+    assert!(screen.contains("lines are not known"), "{screen}");
+    // The next mode has instructions again.
+    let screen = bench.keys("s").screen();
+    assert!(screen.contains("push"), "{screen}");
 }

@@ -288,6 +288,9 @@ impl Code {
         if view.no_code.is_some() {
             self.rows.insert(0, CodeLine::NoCode);
         }
+        if self.rows.is_empty() {
+            self.rows.push(CodeLine::NoLines);
+        }
         self.jumps = jumps(view, &self.rows);
         self.scroll.set_len(self.rows.len());
     }
@@ -311,7 +314,7 @@ impl Code {
             CodeLine::Line(file, line, _) => Some((file, line)),
             CodeLine::Source(index) => view.lines.get(index).map(|row| (row.file, row.line)),
             CodeLine::File(file) => Some((file, 1)),
-            CodeLine::NoCode => None,
+            CodeLine::NoCode | CodeLine::NoLines => None,
         }
     }
 
@@ -344,7 +347,7 @@ impl Code {
             CodeLine::Instruction(index) => view.instructions.get(index).map(|row| row.share),
             CodeLine::Source(index) => view.lines.get(index).map(|row| row.share),
             CodeLine::Line(_, _, share) => Some(share),
-            CodeLine::File(_) | CodeLine::NoCode => None,
+            CodeLine::File(_) | CodeLine::NoCode | CodeLine::NoLines => None,
         }
     }
 
@@ -481,6 +484,14 @@ impl Code {
                     })
             }
             CodeLine::NoCode => view.no_code.clone().unwrap_or_default(),
+            CodeLine::NoLines => {
+                let has_lines = view.instructions.iter().any(|row| row.line.is_some());
+                let why = match has_lines {
+                    true => "no source line of it has samples (s: instructions)",
+                    false => "its source lines are not known (prof report --missing says why)",
+                };
+                why.to_owned()
+            }
         }
     }
 }

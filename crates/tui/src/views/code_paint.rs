@@ -65,6 +65,9 @@ impl Painter<'_> {
                 }
             }
             CodeLine::Instruction(at) => self.draw_instruction(index, at, &words, &mut pen),
+            CodeLine::NoLines => {
+                pen.put(&words, theme.warning());
+            }
             CodeLine::NoCode => {
                 pen.put("no instructions: ", theme.warning())
                     .put(&words, theme.warning());

@@ -15,6 +15,8 @@ pub(super) enum CodeLine {
     Instruction(usize),
     /// Why there are no instructions.
     NoCode,
+    /// Why there are no source lines.
+    NoLines,
 }
 
 /// A jump that is drawn: rows of its ends and its lane.
