@@ -41,11 +41,10 @@
 //!   of ours.
 //! - `--symbol-filter` with `-s`: perf then filters nothing, unless `-s` has
 //!   the usual keys.
-//! - `--ignore-callees` with callers first: perf drops the callers of the
-//!   functions instead. Compared with `--no-children`.
 //! - `--max-stack` with callers first: perf keeps the outermost frames and
 //!   loses the leaf; we keep the innermost. Compared with `--no-children`.
 
+mod cuts;
 mod forms;
 mod groups;
 mod instructions;

@@ -31,7 +31,7 @@ use prof_perfdata::Reader;
 use prof_profile::{Counting, Profile};
 use prof_report::Format;
 use prof_report::keys::{self, CellLook, Field, FieldList, PARALLELISM, PARENT, SortKey};
-use prof_report::model::{ParentPattern, Scope, Selection, SelfOf, parse_time_ranges};
+use prof_report::model::{Cut, ParentPattern, Scope, Selection, SelfOf, parse_time_ranges};
 use prof_report::text::{self, CallGraph, ChainKey, ChainOrder, ChainStyle, Grouping, TextOptions};
 use prof_symbolize::Detail;
 use refused::OfReport;
@@ -85,7 +85,8 @@ pub(crate) struct Args {
     /// Keep at most N frames of a chain, from its leaf
     #[arg(long, value_name = "N", value_parser = frames)]
     max_stack: Option<usize>,
-    /// Count what functions with matching names call as their own code
+    /// Begin chains anew at functions with matching names, whose samples they are then: without
+    /// their callees, or, where callers come first (`-g caller`, --children), without their callers
     #[arg(long, value_name = "REGEX")]
     ignore_callees: Option<Regex>,
     /// Instead of the report: what names and lines are missing of each dso, why, and what helps
@@ -615,9 +616,16 @@ impl Args {
                 false => SelfOf::Host,
             },
             parent: self.parent(),
-            ignore_callees: self.ignore_callees.clone().filter(|_| looks_at_callers),
+            cut: self.cut(call_graph).filter(|_| looks_at_callers),
             ..Selection::default()
         })
+    }
+
+    /// As perf, which forgets what it met of a chain before such a function.
+    fn cut(&self, call_graph: CallGraph) -> Option<Cut> {
+        let pattern = self.ignore_callees.clone()?;
+        let keeps = call_graph.order(!self.no_children).last();
+        Some(Cut { pattern, keeps })
     }
 
     /// The sort keys; with `--parent`, that one too.

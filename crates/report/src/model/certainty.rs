@@ -1,7 +1,7 @@
 //! How sure the rows of a table are: what sampling the same run again would
 //! show.
 
-use super::first_places::{frames, self_site};
+use super::first_places::frames;
 use super::tally::{Cell, Split, Tally};
 use super::{GroupId, NodeId, RowKey, Rows, RowsOptions, Scene};
 use prof_profile::Wait;
@@ -125,7 +125,8 @@ impl Members {
             *index.entry(RowKey { group, frame }).or_insert(next)
         };
         let key = |site: super::SiteId| rows.keys_of_sites().get(site.0 as usize).copied();
-        let own = row(self_site(scene, &frames).and_then(key).unwrap_or(u32::MAX));
+        let own = scene.self_site(frames.iter().copied());
+        let own = row(own.and_then(key).unwrap_or(u32::MAX));
         let mut total: Vec<u32> = frames.into_iter().filter_map(key).map(row).collect();
         total.push(own);
         total.sort_unstable();
@@ -203,7 +204,7 @@ impl Trace {
         let mut samples = Vec::new();
         let (mut cells, mut chosen) = (Vec::new(), Vec::new());
         let of = (scene.profile(), scene.selection());
-        let tally = Tally::observed(of, scene.kept(), split, |sample, cell| {
+        let tally = Tally::observed(of, scene.cut(), split, |sample, cell| {
             if cell.is_some() || !relative {
                 samples.push((sample.task.0, sample.period));
                 let wait = sample.wait.and_then(|id| scene.profile().samples.wait(id));

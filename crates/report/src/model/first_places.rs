@@ -1,7 +1,7 @@
 //! Where each row was first seen: the address of a row of a table by symbol.
 
 use super::tally::Split;
-use super::{NodeId, RowKey, Rows, RowsOptions, Scene, SelfOf, Site, SiteId, SiteKind};
+use super::{NodeId, RowKey, Rows, RowsOptions, Scene, Site, SiteId};
 use prof_profile::{FileOffset, LocationId, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -18,7 +18,8 @@ pub(crate) fn first_places(
     for cell in scene.tally(&split).cells {
         let frames = frames(scene, cell.stack);
         let mut met = FxHashSet::default();
-        let own = self_site(scene, &frames).map(|own| (own, leaf(scene, cell.stack)));
+        let own = scene.self_site(frames.iter().copied());
+        let own = own.map(|own| (own, leaf(scene, cell.stack)));
         let called = frames.iter().filter(|_| callers);
         let called = called.map(|&site| (site, place_of(scene, cell.stack, site)));
         for (site, location) in own.into_iter().chain(called) {
@@ -60,20 +61,10 @@ pub(super) fn frames(scene: &Scene<'_>, stack: StackId) -> Vec<SiteId> {
     frames
 }
 
-/// The frame that a sample with these frames belongs to; see
-/// `CallTree::self_site`.
-pub(super) fn self_site(scene: &Scene<'_>, frames: &[SiteId]) -> Option<SiteId> {
-    let &own = frames.first()?;
-    let is_host = |&site: &SiteId| scene.sites().get(site).kind != SiteKind::Inline;
-    Some(match scene.selection().self_of {
-        SelfOf::Innermost => own,
-        SelfOf::HostAtLine => scene.sites().around(own),
-        SelfOf::Host => frames.iter().copied().find(is_host).unwrap_or(own),
-    })
-}
-
+/// Where the samples with a stack belong to.
 fn leaf(scene: &Scene<'_>, stack: StackId) -> Option<LocationId> {
-    scene.profile().stacks.locations(stack).next()
+    let own = scene.cut().map_or(stack, |cut| cut.up_to(stack));
+    scene.profile().stacks.locations(own).next()
 }
 
 /// The innermost location of a stack that a frame is of.

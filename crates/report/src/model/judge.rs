@@ -1,10 +1,10 @@
 //! Which samples count, and which of them are shown.
 
+use super::cut::CutStacks;
 use super::select::{Filter, ModeFilter, Scope};
 use super::{Scene, Selection};
 use prof_abi::CpuMode;
 use prof_profile::{DsoKind, EventId, NameId, Profile, Sample, StackId, TaskId};
-use regex::Regex;
 
 /// What becomes of samples with a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,38 +190,32 @@ pub(crate) struct Sieve<'a> {
     scope: &'a Scope,
     tasks: Vec<bool>,
     judge: Judge<'a>,
-    /// By `StackId`; see [`without_callees`].
-    kept: Option<&'a [StackId]>,
+    cut: Option<&'a CutStacks>,
 }
 
 impl<'a> Sieve<'a> {
     pub(crate) fn new(
         profile: &'a Profile,
         selection: &'a Selection,
-        kept: Option<&'a [StackId]>,
+        cut: Option<&'a CutStacks>,
     ) -> Self {
         Self {
             scope: &selection.scope,
             tasks: passing_tasks(profile, &selection.filter),
             judge: Judge::new(profile, &selection.scope, &selection.filter),
-            kept,
+            cut,
         }
     }
 
-    /// What is left of a sample's stack.
-    pub(crate) fn kept(&self, stack: StackId) -> StackId {
-        let kept = self.kept.and_then(|kept| kept.get(stack.0 as usize));
-        kept.copied().unwrap_or(stack)
-    }
-
-    /// What becomes of a sample with what is left of its stack.
+    /// What becomes of a sample.
     pub(crate) fn fate(&mut self, sample: &Sample) -> Fate {
         let cpus = &self.scope.cpus;
         let on_cpu = || sample.cpu.is_some_and(|cpu| cpus.contains(&cpu));
         if !self.scope.holds_time(sample.time) || !(cpus.is_empty() || on_cpu()) {
             return Fate::Outside;
         }
-        let fate = self.judge.fate(sample.stack);
+        let stack = self.cut.map_or(sample.stack, |cut| cut.up_to(sample.stack));
+        let fate = self.judge.fate(stack);
         let passes = self.tasks.get(sample.task.0 as usize) == Some(&true);
         match fate {
             Fate::Shown if !passes => Fate::Hidden,
@@ -232,15 +226,10 @@ impl<'a> Sieve<'a> {
 
 /// Whether any sample of any event passes all that the selection asks for.
 pub fn any_sample_passes(profile: &Profile, selection: &Selection) -> bool {
-    let kept = selection
-        .ignore_callees
-        .as_ref()
-        .map(|pattern| without_callees(profile, pattern));
-    let mut sieve = Sieve::new(profile, selection, kept.as_deref());
-    profile.samples.iter().any(|mut sample| {
-        sample.stack = sieve.kept(sample.stack);
-        sieve.fate(&sample) == Fate::Shown
-    })
+    let cut = CutStacks::new(profile, selection.cut.as_ref());
+    let mut sieve = Sieve::new(profile, selection, cut.as_ref());
+    let mut samples = profile.samples.iter();
+    samples.any(|sample| sieve.fate(&sample) == Fate::Shown)
 }
 
 /// Which events have samples in the scope of a selection.
@@ -276,34 +265,6 @@ impl EventsInScope {
     }
 }
 
-/// By `StackId`: the stack up to the outermost function whose name matches;
-/// the whole stack where there is none.
-pub(crate) fn without_callees(profile: &Profile, pattern: &Regex) -> Vec<StackId> {
-    let matching: Vec<bool> = profile
-        .functions
-        .iter()
-        .map(|function| function.unnamed.is_none() && pattern.is_match(profile.name(function.name)))
-        .collect();
-    // As in perf, inlined functions end no stack.
-    let ends = |location| {
-        let host = profile.frames_at(location).last();
-        host.is_some_and(|host| matching.get(host.function.0 as usize) == Some(&true))
-    };
-    let mut kept: Vec<StackId> = Vec::with_capacity(profile.stacks.len());
-    let mut is_cut: Vec<bool> = Vec::with_capacity(profile.stacks.len());
-    // A caller's id is smaller than its callees'.
-    for index in 0..profile.stacks.len() {
-        let id = StackId(index as u32);
-        let own = profile.stacks.get(id);
-        let caller = own.map_or(0, |(caller, _)| caller.0 as usize);
-        let ended = own.is_some() && is_cut.get(caller) == Some(&true);
-        let outer = kept.get(caller).copied().filter(|_| ended);
-        kept.push(outer.unwrap_or(id));
-        is_cut.push(ended || own.is_some_and(|(_, location)| ends(location)));
-    }
-    kept
-}
-
 /// Which samples of a scene are shown.
 pub(crate) struct Shown {
     tasks: Vec<bool>,
@@ -318,8 +279,10 @@ impl Shown {
         let mut judge = Judge::new(profile, scope, filter);
         let stacks = (0..profile.stacks.len())
             .map(|index| StackId(index as u32))
-            .map(|stack| scene.kept_of(stack))
-            .map(|stack| scene.path_of(stack).is_some() && judge.fate(stack) == Fate::Shown)
+            .map(|stack| {
+                let leaf = scene.cut().map_or(stack, |cut| cut.up_to(stack));
+                scene.path_of(scene.left_of(stack)).is_some() && judge.fate(leaf) == Fate::Shown
+            })
             .collect();
         Self {
             tasks: passing_tasks(profile, filter),

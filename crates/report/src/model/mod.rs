@@ -13,6 +13,7 @@
 mod apart;
 mod certainty;
 mod changes;
+mod cut;
 mod first_places;
 mod grow;
 mod heat;
@@ -44,7 +45,7 @@ pub use parts::{Part, Parts};
 pub use paths::NodeId;
 pub use rows::{Row, RowKey, Rows, RowsOptions};
 pub use scene::Scene;
-pub use select::{Filter, ModeFilter, ParentPattern, Scope, Selection, SelfOf, StackEnd};
+pub use select::{Cut, Filter, ModeFilter, ParentPattern, Scope, Selection, SelfOf, StackEnd};
 pub use site::{Granularity, Site, SiteId, SiteKind, Sites};
 pub(crate) use tally::rows_in_scope;
 pub use tally::{GroupId, Weight, percent_of};

@@ -3,7 +3,7 @@
 use super::site::SiteMaker;
 use super::{SiteId, Sites};
 use hashbrown::HashTable;
-use prof_profile::{Profile, StackId};
+use prof_profile::{LocationId, Profile, StackId};
 use rustc_hash::FxBuildHasher;
 use std::hash::BuildHasher;
 
@@ -106,7 +106,13 @@ pub(crate) struct StackPaths {
 }
 
 impl StackPaths {
-    pub(crate) fn new(profile: &Profile, mut maker: SiteMaker<'_>) -> Self {
+    /// The paths of all stacks; at a location that `begins_at` takes, a path
+    /// begins anew.
+    pub(crate) fn new(
+        profile: &Profile,
+        mut maker: SiteMaker<'_>,
+        begins_at: impl Fn(LocationId) -> bool,
+    ) -> Self {
         let stacks = &profile.stacks;
         let mut paths = Paths::with_capacity(stacks.len());
         let mut of_stack = vec![NodeId::ROOT; stacks.len()];
@@ -119,6 +125,7 @@ impl StackPaths {
             let mut node = of_stack
                 .get(caller.0 as usize)
                 .copied()
+                .filter(|_| !begins_at(location))
                 .unwrap_or(NodeId::ROOT);
             for &site in maker.of(location) {
                 node = paths.push(node, site);

@@ -1,13 +1,14 @@
 //! A scene: a profile seen through a selection.
 
 use super::apart::Apart;
-use super::judge::{Shown, without_callees};
+use super::cut::CutStacks;
+use super::judge::Shown;
 use super::paths::StackPaths;
 use super::select::Scope;
 use super::site::SiteMaker;
 use super::tally::{Split, Tally};
 use super::transform::apply;
-use super::{CallTree, NodeId, Selection, SiteId, SiteKind, Sites, Weight};
+use super::{CallTree, NodeId, Selection, SelfOf, SiteId, SiteKind, Sites, Weight};
 use prof_profile::{Event, Profile, StackId};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -22,8 +23,7 @@ pub struct Scene<'p> {
     path_sites: Arc<[SiteId]>,
     /// By `StackId`; `NONE` for stacks a transform took out.
     of_stack: Vec<NodeId>,
-    /// See [`Scene::kept`].
-    kept: Option<Vec<StackId>>,
+    cut: Option<CutStacks>,
     /// Samples that were split before anyone asked.
     counted: Mutex<Option<(Split, Tally)>>,
     /// The samples without splitting; made when first asked for.
@@ -34,9 +34,9 @@ impl<'p> Scene<'p> {
     /// The scene of `selection`. Takes time in proportion to the samples and
     /// the distinct stacks.
     pub fn new(profile: &'p Profile, selection: Selection) -> Self {
-        let kept = kept(profile, &selection);
-        let paths = paths(profile, &selection);
-        Self::of_paths(profile, selection, kept, paths)
+        let cut = CutStacks::new(profile, selection.cut.as_ref());
+        let paths = paths(profile, &selection, cut.as_ref());
+        Self::of_paths(profile, selection, cut, paths)
     }
 
     /// The same; meanwhile its samples are split for a table by `aparts`,
@@ -48,28 +48,28 @@ impl<'p> Scene<'p> {
         quantum: u64,
     ) -> Self {
         let split = Split::of(aparts, quantum);
-        let kept = kept(profile, &selection);
+        let cut = CutStacks::new(profile, selection.cut.as_ref());
         let (paths, tally) = rayon::join(
-            || paths(profile, &selection),
-            || Tally::new(profile, &selection, kept.as_deref(), &split),
+            || paths(profile, &selection, cut.as_ref()),
+            || Tally::new(profile, &selection, cut.as_ref(), &split),
         );
         Self {
             counted: Mutex::new(Some((split, tally))),
-            ..Self::of_paths(profile, selection, kept, paths)
+            ..Self::of_paths(profile, selection, cut, paths)
         }
     }
 
     fn of_paths(
         profile: &'p Profile,
         selection: Selection,
-        kept: Option<Vec<StackId>>,
+        cut: Option<CutStacks>,
         paths: StackPaths,
     ) -> Self {
         let (parents, path_sites) = paths.paths.into_columns();
         Self {
             profile,
             selection,
-            kept,
+            cut,
             sites: Arc::new(paths.sites),
             parents: parents.into(),
             path_sites: path_sites.into(),
@@ -92,19 +92,18 @@ impl<'p> Scene<'p> {
         let counted = counted.unwrap_or_else(PoisonError::into_inner).take();
         match counted {
             Some((known, tally)) if known == *split => tally,
-            _ => Tally::new(self.profile, &self.selection, self.kept(), split),
+            _ => Tally::new(self.profile, &self.selection, self.cut(), split),
         }
     }
 
-    /// By `StackId`: what is left of the stack, where callees are ignored.
-    pub(crate) fn kept(&self) -> Option<&[StackId]> {
-        self.kept.as_deref()
+    /// Where its stacks are cut, if they are.
+    pub(crate) fn cut(&self) -> Option<&CutStacks> {
+        self.cut.as_ref()
     }
 
-    /// What is left of one stack.
-    pub(crate) fn kept_of(&self, stack: StackId) -> StackId {
-        let kept = self.kept().and_then(|kept| kept.get(stack.0 as usize));
-        kept.copied().unwrap_or(stack)
+    /// The stack whose path is what is left of this one.
+    pub(crate) fn left_of(&self, stack: StackId) -> StackId {
+        self.cut().map_or(stack, |cut| cut.left_of(stack))
     }
 
     /// The profile it shows.
@@ -179,6 +178,32 @@ impl<'p> Scene<'p> {
         (&self.parents, &self.path_sites)
     }
 
+    /// The frame that samples with these frames, innermost first, belong to;
+    /// `None` for those without a frame.
+    pub(crate) fn self_site(&self, frames: impl Iterator<Item = SiteId>) -> Option<SiteId> {
+        let Some(cut) = &self.cut else {
+            return self.self_of(frames);
+        };
+        let frames: Vec<SiteId> = frames.collect();
+        match cut.cut_at(&self.sites, frames.iter().rev().copied()) {
+            Some(here) => self.self_of(here.into_iter().rev()),
+            None => self.self_of(frames.into_iter()),
+        }
+    }
+
+    fn self_of(&self, mut frames: impl Iterator<Item = SiteId>) -> Option<SiteId> {
+        let own = frames.next()?;
+        let is_host = |&site: &SiteId| self.sites.get(site).kind != SiteKind::Inline;
+        Some(match self.selection.self_of {
+            SelfOf::Innermost => own,
+            SelfOf::HostAtLine => self.sites.around(own),
+            SelfOf::Host => std::iter::once(own)
+                .chain(frames)
+                .find(is_host)
+                .unwrap_or(own),
+        })
+    }
+
     /// The path of a stack, `None` if a transform took it out.
     pub(crate) fn path_of(&self, stack: prof_profile::StackId) -> Option<NodeId> {
         self.of_stack
@@ -212,9 +237,10 @@ impl<'p> Scene<'p> {
 }
 
 /// The paths of all stacks, as the transforms leave them.
-fn paths(profile: &Profile, selection: &Selection) -> StackPaths {
+fn paths(profile: &Profile, selection: &Selection, cut: Option<&CutStacks>) -> StackPaths {
     let maker = SiteMaker::new(profile, selection);
-    let mut all = StackPaths::new(profile, maker);
+    let begins_at = |location| cut.is_some_and(|cut| cut.begins_at(profile, location));
+    let mut all = StackPaths::new(profile, maker, begins_at);
     for &transform in &selection.transforms {
         let (new, map) = apply(transform, &all.paths, &mut all.sites);
         all.paths = new;
@@ -224,10 +250,4 @@ fn paths(profile: &Profile, selection: &Selection) -> StackPaths {
     }
     all.sites.freeze();
     all
-}
-
-/// See [`Scene::kept`].
-fn kept(profile: &Profile, selection: &Selection) -> Option<Vec<StackId>> {
-    let pattern = selection.ignore_callees.as_ref()?;
-    Some(without_callees(profile, pattern))
 }

@@ -24,9 +24,8 @@ pub struct Selection {
     pub granularity: Granularity,
     /// What [`PARENT`](crate::keys::PARENT) tells samples apart by.
     pub parent: ParentPattern,
-    /// What functions with matching names call counts as their own code: a
-    /// stack ends at the outermost of them.
-    pub ignore_callees: Option<Regex>,
+    /// Where stacks are cut, if they are.
+    pub cut: Option<Cut>,
 }
 
 impl Default for Selection {
@@ -40,9 +39,20 @@ impl Default for Selection {
             self_of: SelfOf::Innermost,
             granularity: Granularity::Function,
             parent: ParentPattern::default(),
-            ignore_callees: None,
+            cut: None,
         }
     }
+}
+
+/// Cuts stacks at functions with matching names. The samples of a stack that
+/// was cut belong to the function it was cut at.
+#[derive(Debug, Clone)]
+pub struct Cut {
+    /// Finds them by name.
+    pub pattern: Regex,
+    /// The part that is left: from the start to the outermost of them, or
+    /// from the innermost of them to the leaf.
+    pub keeps: StackEnd,
 }
 
 /// Which of its callers a sample is put down to.

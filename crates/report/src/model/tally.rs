@@ -2,6 +2,7 @@
 
 use super::Selection;
 use super::apart::{Apart, By, Identity, Samples};
+use super::cut::CutStacks;
 use super::judge::{Fate, Sieve};
 use hashbrown::HashTable;
 use prof_profile::{Profile, Sample, StackId};
@@ -278,27 +279,26 @@ pub(crate) fn rows_in_scope<'a>(
 }
 
 impl Tally {
-    /// Counts what is selected; of stacks, what is kept of them (see
-    /// [`super::Scene::kept`]).
+    /// Counts what is selected; of stacks, what `cut` leaves.
     pub(crate) fn new(
         profile: &Profile,
         selection: &Selection,
-        kept: Option<&[StackId]>,
+        cut: Option<&CutStacks>,
         split: &Split,
     ) -> Self {
-        Self::observed((profile, selection), kept, split, |_, _| {})
+        Self::observed((profile, selection), cut, split, |_, _| {})
     }
 
     /// The same; tells each sample in the scope, and the index of its cell if it
     /// is shown.
     pub(crate) fn observed(
         (profile, selection): (&Profile, &Selection),
-        kept: Option<&[StackId]>,
+        cut: Option<&CutStacks>,
         split: &Split,
         mut observe: impl FnMut(&Sample, Option<u32>),
     ) -> Self {
         let samples = Samples::new(profile, split.quantum, &selection.parent);
-        let mut sieve = Sieve::new(profile, selection, kept);
+        let mut sieve = Sieve::new(profile, selection, cut);
         let mut groups = Groups::new(split, samples);
         let mut cells = Cells::new(profile);
         let mut scope_total = Weight::ZERO;
@@ -307,8 +307,8 @@ impl Tally {
                 continue;
             }
             let recorded = sample;
-            sample.stack = sieve.kept(sample.stack);
             let fate = sieve.fate(&sample);
+            sample.stack = cut.map_or(sample.stack, |cut| cut.left_of(sample.stack));
             if fate == Fate::Outside {
                 continue;
             }

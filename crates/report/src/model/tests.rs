@@ -71,7 +71,12 @@ fn selections() -> impl Strategy<Value = Selection> {
         Just(SelfOf::Host),
         Just(SelfOf::HostAtLine)
     ];
-    let options = (any::<bool>(), self_of, any::<bool>());
+    let keeps = prop_oneof![
+        Just(None),
+        Just(Some(StackEnd::Outermost)),
+        Just(Some(StackEnd::Leaf))
+    ];
+    let options = (any::<bool>(), self_of, keeps);
     (
         scope,
         filters(),
@@ -79,13 +84,16 @@ fn selections() -> impl Strategy<Value = Selection> {
         options,
     )
         .prop_map(
-            |(scope, filter, transforms, (inlines, self_of, ignores))| Selection {
+            |(scope, filter, transforms, (inlines, self_of, keeps))| Selection {
                 scope,
                 filter,
                 transforms,
                 inlines,
                 self_of,
-                ignore_callees: ignores.then(|| regex::Regex::new("^[cd]$").expect("a pattern")),
+                cut: keeps.map(|keeps| Cut {
+                    pattern: regex::Regex::new("^[cd]$").expect("a pattern"),
+                    keeps,
+                }),
                 ..Selection::default()
             },
         )
@@ -177,7 +185,7 @@ proptest! {
     ) {
         let profile = sketch(&samples);
         let changes_frames = !selection.transforms.is_empty()
-            || selection.ignore_callees.is_some();
+            || selection.cut.is_some();
         let selection = Selection { inlines: true, ..selection };
         let scene = Scene::new(&profile, selection);
         let build = Build {

@@ -1,7 +1,7 @@
 //! The call tree: paths with weights.
 
 use super::tally::Cell;
-use super::{NodeId, Scene, SelfOf, SiteId, SiteKind, Sites, Weight};
+use super::{NodeId, Scene, SiteId, Weight};
 use std::sync::Arc;
 
 /// A top-down call tree. Nodes are the paths of a scene; those without weight
@@ -272,17 +272,9 @@ impl CallTree {
 
     /// The frame that the samples taken at `node` belong to; `None` for those
     /// without a frame.
-    pub(crate) fn self_site(&self, sites: &Sites, node: NodeId, self_of: SelfOf) -> Option<SiteId> {
-        let own = self.site(node)?;
-        match self_of {
-            SelfOf::Innermost => Some(own),
-            SelfOf::HostAtLine => Some(sites.around(own)),
-            SelfOf::Host => self
-                .outwards(node)
-                .filter_map(|at| self.site(at))
-                .find(|&site| sites.get(site).kind != SiteKind::Inline)
-                .or(Some(own)),
-        }
+    pub(crate) fn self_site(&self, scene: &Scene<'_>, node: NodeId) -> Option<SiteId> {
+        let frames = self.outwards(node).filter_map(|at| self.site(at));
+        scene.self_site(frames)
     }
 
     /// Calls `visit` for each node with weight, callers first, heaviest

@@ -237,8 +237,7 @@ impl<'a> Chains<'a> {
 
     /// The row that the samples taken exactly at `node` are the own ones of.
     fn self_frame(&self, tree: &CallTree, node: NodeId) -> Option<u32> {
-        let self_of = self.scene.selection().self_of;
-        self.row_of(tree.self_site(self.scene.sites(), node, self_of)?)
+        self.row_of(tree.self_site(self.scene, node)?)
     }
 
     /// Fills in where the frames of `places` are, in time linear in the tree.

@@ -1,7 +1,7 @@
 //! What a text report is asked for.
 
 use crate::keys::{CellLook, Field, FieldList, SYMBOL, usual};
-use crate::model::Selection;
+use crate::model::{Selection, StackEnd};
 use prof_profile::Counting;
 use std::str::FromStr;
 use thiserror::Error;
@@ -157,12 +157,7 @@ impl TextOptions {
 
     /// From which end chains are drawn.
     pub(crate) fn order(&self, has_chains: bool) -> ChainOrder {
-        let children = self.children && has_chains;
-        self.call_graph.order.unwrap_or(if children {
-            ChainOrder::Caller
-        } else {
-            ChainOrder::Callee
-        })
+        self.call_graph.order(self.children && has_chains)
     }
 
     /// Whether the columns are exactly those asked for.
@@ -213,6 +208,25 @@ pub enum ChainOrder {
     Callee,
 }
 
+impl ChainOrder {
+    /// The end that is drawn first.
+    pub fn first(self) -> StackEnd {
+        match self {
+            Self::Caller => StackEnd::Outermost,
+            Self::Callee => StackEnd::Leaf,
+        }
+    }
+
+    /// The end that is drawn last: perf forgets what it met before a
+    /// function that stacks are cut at.
+    pub fn last(self) -> StackEnd {
+        match self {
+            Self::Caller => StackEnd::Leaf,
+            Self::Callee => StackEnd::Outermost,
+        }
+    }
+}
+
 /// What makes frames of chains the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChainKey {
@@ -252,6 +266,17 @@ pub struct CallGraph {
     pub key: ChainKey,
     /// What is written.
     pub value: ChainValue,
+}
+
+impl CallGraph {
+    /// From which end chains are drawn, where callers count (`children`) or
+    /// not.
+    pub fn order(&self, children: bool) -> ChainOrder {
+        self.order.unwrap_or(match children {
+            true => ChainOrder::Caller,
+            false => ChainOrder::Callee,
+        })
+    }
 }
 
 impl Default for CallGraph {

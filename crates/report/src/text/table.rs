@@ -9,12 +9,10 @@ use super::group;
 use super::hierarchy;
 use super::layout::{Layout, elided};
 use super::threads::threads;
-use super::{ChainOrder, ChainStyle, TextOptions};
+use super::{ChainStyle, TextOptions};
 use crate::escape;
 use crate::keys::{Cells, Field, SortKey};
-use crate::model::{
-    Certainty, EventsInScope, Granularity, Row, Rows, Scene, Selection, StackEnd, Weight,
-};
+use crate::model::{Certainty, EventsInScope, Granularity, Row, Rows, Scene, Selection, Weight};
 use crate::trust;
 use prof_profile::{Counting, EventId, Profile};
 use rayon::prelude::*;
@@ -135,10 +133,7 @@ pub(crate) fn scene_of<'p>(
 fn selection(options: &TextOptions, event: EventId, has_chains: bool) -> Selection {
     let mut selection = options.selection.clone();
     selection.event = event;
-    selection.parent.from = match options.order(has_chains) {
-        ChainOrder::Caller => StackEnd::Outermost,
-        ChainOrder::Callee => StackEnd::Leaf,
-    };
+    selection.parent.from = options.order(has_chains).first();
     let (columns, order) = options.plan(has_chains && options.children);
     let mut keys = keys(&columns).chain(keys(&order));
     let by_chain = match options.call_graph.key {

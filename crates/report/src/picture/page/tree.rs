@@ -307,7 +307,7 @@ impl<'a> Grove<'a> {
             let is_shown = sample.event == selection.event
                 && selection.scope.holds_time(sample.time)
                 && shown.contains(sample.task, sample.cpu, sample.stack);
-            let path = scene.path_of(scene.kept_of(sample.stack));
+            let path = scene.path_of(scene.left_of(sample.stack));
             let Some(path) = path.filter(|_| is_shown) else {
                 continue;
             };
