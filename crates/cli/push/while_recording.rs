@@ -41,6 +41,8 @@ impl Pusher {
         let mut pushing = Pushing {
             sender,
             folder: folder.clone(),
+            symbolizer: Symbolizer::new(Sources::default()),
+            files_named: 0,
             told: false,
         };
         let is_over = Arc::clone(&ended);
@@ -71,9 +73,17 @@ impl Pusher {
 /// The file that is written now; a finished one has the time in its name.
 const OPEN: &str = "perf.data";
 
+/// Files of a recording that are named by one symbolizer: it knows the kernel
+/// and its modules as they were for the first.
+const NAMED_BY_ONE: u32 = 32;
+
 struct Pushing {
     sender: Sender,
     folder: PathBuf,
+    /// Keeps what files have in common: the kernel, and programs that run on.
+    symbolizer: Symbolizer,
+    /// By this symbolizer.
+    files_named: u32,
     /// Whether it was told that files cannot be read.
     told: bool,
 }
@@ -111,10 +121,9 @@ impl Pushing {
         finished.retain(|path| is_finished(path));
         finished.sort();
         for path in finished {
-            let symbolizer = Symbolizer::new(Sources::default());
-            let put = self
-                .sender
-                .put(&Input::of_file(path.clone()), &symbolizer, None);
+            let input = Input::of_file(path.clone());
+            let put = self.sender.put(&input, &self.symbolizer, None);
+            self.close_unused();
             match put {
                 Ok(()) => {}
                 // Nothing ran: there is nothing to send.
@@ -128,6 +137,16 @@ impl Pushing {
             }
             let _ = fs::remove_file(path);
         }
+    }
+
+    /// A file has got its names.
+    fn close_unused(&mut self) {
+        self.files_named += 1;
+        if self.files_named == NAMED_BY_ONE {
+            self.files_named = 0;
+            self.symbolizer = Symbolizer::new(Sources::default());
+        }
+        self.symbolizer.close_unused();
     }
 }
 

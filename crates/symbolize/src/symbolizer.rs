@@ -127,10 +127,18 @@ type Slot<T> = Arc<OnceLock<Opened<T>>>;
 #[derive(Debug, Default)]
 pub struct Symbolizer {
     sources: Sources,
-    files: Mutex<HashMap<FileKey, Slot<SymbolFile>>>,
+    files: Mutex<HashMap<FileKey, Kept>>,
     kernels: Mutex<HashMap<KernelKey, Slot<KernelSymbols>>>,
     embedded: OnceLock<Arc<Embedded>>,
     notes: Option<Arc<Notes>>,
+}
+
+/// A file that was asked for.
+#[derive(Debug, Default)]
+struct Kept {
+    slot: Slot<SymbolFile>,
+    /// Since files were closed last.
+    is_used: bool,
 }
 
 /// What makes two requests ask for the same file.
@@ -212,10 +220,24 @@ impl Symbolizer {
         };
         let slot = {
             let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(files.entry(key).or_default())
+            let kept = files.entry(key).or_default();
+            kept.is_used = true;
+            Arc::clone(&kept.slot)
         };
         slot.get_or_init(|| self.open_sides(request).map(Arc::new))
             .clone()
+    }
+
+    /// Closes files that nobody asked for since the last call, those whose
+    /// build is not known, in whose place there may be others by now, and
+    /// forgets what could not be opened: for whoever reads recording after
+    /// recording of one machine.
+    pub fn close_unused(&self) {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.retain(|key, kept| {
+            let is_open = kept.slot.get().is_some_and(Result::is_ok);
+            is_open && key.build_id.is_some() && std::mem::take(&mut kept.is_used)
+        });
     }
 
     /// The files of a dso, what the recording carries of it, or both.

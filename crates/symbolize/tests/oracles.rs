@@ -20,6 +20,7 @@ use prof_symbolize::{Detail, DsoRequest, Lookup, Sources, Symbolizer};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 /// Whether a command is there; without it the test is skipped, or fails in CI.
 fn has(test: &str, command: &str) -> bool {
@@ -553,4 +554,29 @@ fn links_below_a_symbol_root_do_not_lead_out_of_it() {
     assert!(open("/bin/inside").is_ok());
     let error = open("/bin/outside").expect_err("it leads out");
     assert_eq!(error.reason, UnnamedReason::FileDenied);
+}
+
+#[test]
+fn files_that_are_asked_for_again_stay_open() {
+    let built = Built::new();
+    let program = built.program("program", &["-Wl,--build-id"]);
+    let id = open(&program).expect("opened").build_id();
+    let id = id.expect("it has one");
+    let path = program.to_str().expect("a plain path");
+    let symbolizer = Symbolizer::default();
+    let open = |id| {
+        symbolizer
+            .open(&DsoRequest::for_file(path, id))
+            .expect("opened")
+    };
+    let (sure, unsure) = (open(Some(id)), open(None));
+    symbolizer.close_unused();
+    assert!(Arc::ptr_eq(&sure, &open(Some(id))), "asked for since");
+    assert!(
+        !Arc::ptr_eq(&unsure, &open(None)),
+        "it may be another by now"
+    );
+    symbolizer.close_unused();
+    symbolizer.close_unused();
+    assert!(!Arc::ptr_eq(&sure, &open(Some(id))), "nobody asked for it");
 }
