@@ -351,7 +351,8 @@ impl StackBuilder {
                         let space = processes.space(pid, mode)?;
                         space.find(address).map(|_| (mode, Some(space)))
                     });
-                    let (mode, space) = found.unwrap_or((CpuMode::Hypervisor, None));
+                    // As in perf, what is not the kernel's is the process's.
+                    let (mode, space) = found.unwrap_or((CpuMode::User, None));
                     self.locate_end(space, mode, address, end)
                 }
             };

@@ -122,7 +122,7 @@ pub(crate) struct ChainPlan {
     pub(crate) whole: Weight,
     /// Whether rows are told apart by source line. Then perf has a chain for
     /// each address of the line, and forgets what branches tell in all of
-    /// them but that of the last address.
+    /// them but that of the first address.
     pub(crate) by_line: bool,
 }
 

@@ -66,7 +66,7 @@ impl<'a> Walk<'a> {
         if self.chains.by_line && self.chains.has_branches {
             let calls = self.places.calls.iter().filter(|_| self.chains.children);
             let places = self.places.leaves.iter().chain(calls);
-            self.noted_at = places.filter_map(|&node| self.address(node)).max();
+            self.noted_at = places.filter_map(|&node| self.address(node)).min();
         }
         self
     }
