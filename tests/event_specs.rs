@@ -71,9 +71,8 @@ const DIFFERENCES: &[(&str, &str)] = &[
 
 /// What perf 6.1 does not know and 7.2 does: not judged where the installed perf
 /// is the only one.
-const OF_NEWER_PERFS: [&str; 12] = [
+const OF_NEWER_PERFS: [&str; 11] = [
     "cpu-clock:X",
-    "cpu-clock:R",
     "cpu-clock/config3=1/",
     "cpu-clock/config4=1/",
     "cpu-clock/cpu=0/",

@@ -111,7 +111,7 @@ pub struct EventSpec {
     pub percore: bool,
     /// `branch_type=`.
     pub branches: Option<BranchSampleType>,
-    /// A term that says how to sample, if there is one.
+    /// A term or modifier that says how to sample, if there is one.
     pub sampling_term: Option<&'static str>,
     /// What `prof stat` measures instead of having the kernel count.
     pub tool: Option<Tool>,

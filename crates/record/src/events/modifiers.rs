@@ -36,8 +36,10 @@ pub(super) fn modify(spec: &mut EventSpec, letters: &str) -> Result<(), EventErr
     spec.attr.flags = flags;
     spec.leader_samples |= has('S');
     spec.weak |= has('W');
-    // Samples tell it; counts are the same.
-    spec.latencies |= has('R');
+    if has('R') {
+        spec.latencies = true;
+        spec.sampling_term.get_or_insert("R");
+    }
     // `X` says that an event stays in its group, as all do here. With `b` perf may
     // share a counter with other users by a BPF program; the counts are the same.
     if has('P') {
