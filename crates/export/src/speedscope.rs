@@ -228,10 +228,13 @@ pub(crate) fn threads(profile: &Profile) -> (Vec<Task>, Vec<usize>) {
             threads.push(*task);
             threads.len() - 1
         });
-        if let Some(thread) = threads.get_mut(at) {
-            thread.comm = task.comm;
-        }
         of.push(at);
+    }
+    let last = profile.last_tasks();
+    for thread in &mut threads {
+        let last = last.get(&thread.tid).map(|&id| profile.task(id));
+        let own = last.filter(|last| last.pid == thread.pid);
+        thread.comm = own.map_or(thread.comm, |last| last.comm);
     }
     (threads, of)
 }

@@ -224,6 +224,29 @@ impl Profile {
         self.threads.get(at.ok()?)
     }
 
+    /// A thread under its last name: programs get theirs when they are executed,
+    /// which may be one that the thread had before.
+    pub fn last_task(&self, tid: i32) -> Option<TaskId> {
+        let named = self.thread(tid).map(|thread| thread.comm);
+        let is_it = |task: &Task| task.tid == tid;
+        let is_last = |task: &Task| is_it(task) && Some(task.comm) == named;
+        let tasks = || self.tasks.iter();
+        let at = tasks().rposition(is_last);
+        let at = at.or_else(|| tasks().rposition(is_it))?;
+        u32::try_from(at).ok().map(TaskId)
+    }
+
+    /// [`Profile::last_task`] of each thread id.
+    pub fn last_tasks(&self) -> FxHashMap<i32, TaskId> {
+        let all = (0..).map(TaskId).zip(&self.tasks);
+        let named = |task: &Task| self.thread(task.tid).map(|thread| thread.comm);
+        let last = all
+            .clone()
+            .filter(|(_, task)| named(task) == Some(task.comm));
+        let by_id = all.chain(last).map(|(id, task)| (task.tid, id));
+        by_id.collect()
+    }
+
     /// The text of a handle.
     pub fn name(&self, id: NameId) -> &str {
         self.names.get(id)

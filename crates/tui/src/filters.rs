@@ -2,7 +2,7 @@
 //! taken back one by one.
 
 use super::text;
-use prof_profile::{DsoId, EventId, FunctionId, Profile, Task, TaskId};
+use prof_profile::{DsoId, EventId, FunctionId, Profile, TaskId};
 use prof_report::model::{
     Filter, ModeFilter, Recursion, Selection, TimeRange, Transform, parse_time_ranges,
 };
@@ -203,18 +203,13 @@ pub(super) fn chips(profile: &Profile, selection: &Selection) -> Vec<String> {
     list("dso", filter.dsos.clone());
     list("symbol", filter.symbols.clone());
     // Threads of one name are told apart by number, numbers by name.
-    let named = |number: i32, is_it: &dyn Fn(&Task) -> bool| {
-        // The last one: programs get their name when they are executed.
-        let task = profile.tasks.iter().rev().find(|task| is_it(task));
+    let named = |&number: &i32| {
+        let task = profile.last_task(number).map(|id| profile.task(id));
         let name = task.map(|task| format!(" {}", profile.name(task.comm)));
         format!("{number}{}", name.unwrap_or_default())
     };
-    let pids = filter.pids.iter();
-    let process = |&pid: &i32| named(pid, &|task| task.pid == pid && task.tid == pid);
-    list("pid", pids.map(process).collect());
-    let tids = filter.tids.iter();
-    let thread = |&tid: &i32| named(tid, &|task| task.tid == tid);
-    list("tid", tids.map(thread).collect());
+    list("pid", filter.pids.iter().map(named).collect());
+    list("tid", filter.tids.iter().map(named).collect());
     list(
         "cpu",
         selection.scope.cpus.iter().map(u32::to_string).collect(),

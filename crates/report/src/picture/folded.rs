@@ -358,9 +358,10 @@ pub(super) fn root_of(
     (task, cpu): (TaskId, Option<u32>),
 ) -> Option<String> {
     let Task { pid, tid, comm } = *profile.task(task);
-    let named = |matches: &dyn Fn(&Task) -> bool| {
-        let task = profile.tasks.iter().rev().find(|task| matches(task));
-        task.map_or("", |task| profile.name(task.comm))
+    let last = |tid: i32| profile.last_task(tid).map(|id| profile.task(id));
+    let named = |task: Option<&Task>, number: i32| {
+        let name = task.map_or("", |task| profile.name(task.comm));
+        format!("{name}-{number}")
     };
     match roots {
         Roots::Cpu => Some(match cpu {
@@ -369,14 +370,10 @@ pub(super) fn root_of(
         }),
         Roots::Comm => Some(profile.name(comm).to_owned()),
         Roots::Process => {
-            let has_main = profile.tasks.iter().any(|task| task.tid == pid);
-            let name = named(&|task| task.pid == pid && (!has_main || task.tid == pid));
-            Some(format!("{name}-{pid}"))
+            let of_process = || profile.tasks.iter().rev().find(|task| task.pid == pid);
+            Some(named(last(pid).or_else(of_process), pid))
         }
-        Roots::Thread => {
-            let name = named(&|task| task.tid == tid);
-            Some(format!("{name}-{tid}"))
-        }
+        Roots::Thread => Some(named(last(tid), tid)),
         Roots::None | Roots::Module => None,
     }
 }

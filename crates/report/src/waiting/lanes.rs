@@ -128,10 +128,7 @@ impl Lanes {
         let Some(time) = recorded(profile, &lives) else {
             return Self::default();
         };
-        let tasks: FxHashMap<i32, TaskId> = (0..)
-            .zip(&profile.tasks)
-            .map(|(id, task)| (task.tid, TaskId(id)))
-            .collect();
+        let tasks = profile.last_tasks();
         let tids: BTreeSet<i32> = tasks.keys().copied().filter(|&tid| tid > 0).collect();
         let lane = |tid: i32| {
             let &task = tasks.get(&tid)?;

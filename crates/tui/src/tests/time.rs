@@ -76,6 +76,29 @@ fn a_process_has_the_name_of_its_first_thread() {
 }
 
 #[test]
+fn a_name_that_came_back_is_the_last_one() {
+    let mut sketch = Sketch::new();
+    let python = sketch.task(7, 7, "python3");
+    let shim = sketch.task(7, 7, "pyenv-exec");
+    for (task, time) in [(python, 1), (shim, 2), (python, 3)] {
+        sketch.sample(task, "app:main", time, 1);
+    }
+    let comm = sketch.profile.task(python).comm;
+    sketch.profile.threads.push(prof_profile::Thread {
+        tid: 7,
+        pid: 7,
+        parent: None,
+        comm,
+    });
+    let mut bench = Bench::new(sketch.profile, 100, 20);
+    let screen = bench.keys("6").screen();
+    assert!(screen.contains("7    python3"), "{screen}");
+    let screen = bench.keys("t").screen();
+    assert!(screen.contains(" pid=7 python3"), "{screen}");
+    assert!(!screen.contains("pyenv"), "{screen}");
+}
+
+#[test]
 fn threads_of_one_name_are_told_apart_and_keep_theirs() {
     let mut sketch = Sketch::new();
     let first = sketch.task(7, 7, "service");

@@ -9,7 +9,7 @@ use crate::paint::{Pen, style_row};
 use crate::scroll::Scroll;
 use crate::shared::{Selected, Shared};
 use crate::text;
-use prof_profile::{Profile, Task, TaskId, several};
+use prof_profile::{Profile, TaskId, several};
 use prof_report::model::{Heat, HeatRows, Weight};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -257,12 +257,14 @@ impl Threads {
     /// The samples over time came, by thread.
     fn came(&mut self, profile: &Profile, heat: Heat) {
         let mut processes: Vec<Process> = Vec::new();
+        let last = profile.last_tasks();
         for (row, cells) in heat.rows.iter().zip(heat.cells) {
             if row.shown.is_zero() {
                 continue;
             }
             let Some(task) = row.task else { continue };
             let about = profile.task(task);
+            let task = last.get(&about.tid).copied().unwrap_or(task);
             let thread = Thread {
                 task,
                 tid: about.tid,
@@ -465,20 +467,9 @@ fn draw_headings(shared: &Shared, columns: usize, mut pen: Pen<'_>) {
 /// The task a process is named after: its first thread, if it has a name, or
 /// the heaviest one.
 fn named_as(profile: &Profile, process: &Process) -> TaskId {
-    let is_first = |task: &Task| task.pid == process.pid && task.tid == process.pid;
-    let threads = || process.threads.iter().map(|thread| thread.task);
-    let shown = threads().find(|&task| is_first(profile.task(task)));
-    let hidden = || first_thread(profile, process.pid);
-    let heaviest = || threads().next().unwrap_or(process.name);
-    shown.or_else(hidden).unwrap_or_else(heaviest)
-}
-
-/// The first thread of a process under its last name: programs get theirs
-/// when they are executed.
-pub(super) fn first_thread(profile: &Profile, pid: i32) -> Option<TaskId> {
-    let is_first = |task: &Task| task.pid == pid && task.tid == pid;
-    let at = profile.tasks.iter().rposition(is_first)?;
-    u32::try_from(at).ok().map(TaskId)
+    let heaviest = || process.threads.first().map(|thread| thread.task);
+    let first = profile.last_task(process.pid);
+    first.or_else(heaviest).unwrap_or(process.name)
 }
 
 /// Columns for a curve, so that names are seen beside it.

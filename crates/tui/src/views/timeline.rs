@@ -13,7 +13,6 @@ use crate::paint::{Pen, percent};
 use crate::shared::{Selected, Shared};
 use crate::text;
 use crate::theme::HEAT_LEVELS;
-use crate::views::threads::first_thread;
 use prof_report::model::{Heat, HeatRows, TimeRange, Weight};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -459,7 +458,7 @@ impl Timeline {
             let about = profile.task(task);
             // A process has the name of its first thread.
             let is_process = self.rows == Some(RowsOf::Heat(HeatRows::Process));
-            let first = is_process.then(|| first_thread(profile, about.pid));
+            let first = is_process.then(|| profile.last_task(about.pid));
             let named = first.flatten().map_or(about, |first| profile.task(first));
             Some(profile.name(named.comm).to_string())
         });
