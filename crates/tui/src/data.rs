@@ -1,6 +1,5 @@
 //! What the views show. Made by the worker, one set for each selection.
 
-use super::lane_map::LaneMap;
 use super::outline::Forest;
 use super::writing::{Write, Wrote};
 use prof_profile::{FunctionId, Profile};
@@ -8,6 +7,7 @@ use prof_report::code::FunctionView;
 use prof_report::model::{
     CallTree, Changes, GrowId, Growth, Heat, HeatRows, NodeId, Site, SiteId, Sites, Sure, Weight,
 };
+use prof_report::waiting::LaneMap;
 use regex::Regex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;

@@ -25,7 +25,6 @@ mod data;
 mod filters;
 mod flame_layout;
 mod frame;
-mod lane_map;
 mod memory;
 mod message;
 mod outline;

@@ -6,7 +6,6 @@
 //! generation.
 
 use super::data::{Answer, Around, Ask, Certainties, Found, Hot, Seen};
-use super::lane_map::LaneMap;
 use super::writing;
 use prof_profile::{EventId, FunctionId, Profile};
 use prof_report::code::{Build, CodeSource};
@@ -15,7 +14,7 @@ use prof_report::model::{
     CallTree, Certainty, Changes, Growth, Heat, Judging, NodeId, Row, Rows, RowsOptions, Scene,
     Selection, Weight,
 };
-use prof_report::waiting::Lanes;
+use prof_report::waiting::{LaneMap, Lanes};
 use prof_statistics::Pairing;
 use regex::Regex;
 use std::collections::VecDeque;

@@ -3,6 +3,7 @@
 
 pub mod chains;
 mod critical;
+mod lane_map;
 pub mod lanes;
 mod lives;
 pub mod locks;
@@ -15,6 +16,7 @@ pub mod text;
 mod what_if;
 
 pub use chains::chains;
+pub use lane_map::{Cell, LaneMap};
 pub use lanes::{Doing, Lane, Lanes, Span};
 pub use lives::{Lives, Off};
 pub use locks::{Lock, LockKind, Locks, Releaser, Waiters, locks};

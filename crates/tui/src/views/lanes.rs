@@ -1,15 +1,14 @@
 //! Lanes of the timeline: what each thread did, as a row of signs.
 
 use super::timeline::LABEL;
-use crate::lane_map::LaneMap;
 use crate::paint::{Pen, style_row};
 use crate::shared::Shared;
 use crate::text;
 use crate::theme::{HEAT_LEVELS, Kind, Theme};
 use prof_profile::{Event, EventId, Profile, WaitKind};
 use prof_report::model::TimeRange;
-use prof_report::waiting;
 use prof_report::waiting::lanes::{Doing, Lane, Span};
+use prof_report::waiting::{self, LaneMap};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};

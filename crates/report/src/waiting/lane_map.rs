@@ -1,31 +1,33 @@
 //! Lanes of threads, in slices of time as wide as a column.
 
-use prof_report::waiting::lanes::{Doing, Lane, Lanes, Span};
+use super::lanes::{Doing, Lane, Lanes, Span};
 
 /// What stands for a slice of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cell {
+pub struct Cell {
     /// What the thread did most of the slice.
-    pub(super) doing: Doing,
+    pub doing: Doing,
     /// The place in its lane of the span of that kind with the longest part of
     /// the slice.
-    pub(super) span: u32,
+    pub span: u32,
     /// How many spans have a part of the slice.
-    pub(super) spans: u32,
+    pub spans: u32,
 }
 
 /// Lanes, cut into slices.
 #[derive(Debug)]
-pub(super) struct LaneMap {
-    pub(super) lanes: Lanes,
+pub struct LaneMap {
+    /// What is cut.
+    pub lanes: Lanes,
     /// Length of a slice, ns; at least 1.
-    pub(super) slice: u64,
+    pub slice: u64,
     /// By lane and slice; `None` where the thread did not live.
     cells: Vec<Vec<Option<Cell>>>,
 }
 
 impl LaneMap {
-    pub(super) fn new(lanes: Lanes, slices: usize) -> Self {
+    /// In so many slices of equal length.
+    pub fn new(lanes: Lanes, slices: usize) -> Self {
         let slices = slices.max(1);
         let (first, last) = lanes.time;
         let slice = (last.saturating_sub(first) / slices as u64).saturating_add(1);
@@ -39,25 +41,25 @@ impl LaneMap {
     }
 
     /// When a slice begins, ns.
-    pub(super) fn begin_of(&self, slice: usize) -> u64 {
+    pub fn begin_of(&self, slice: usize) -> u64 {
         let since = self.slice.saturating_mul(slice as u64);
         self.lanes.time.0.saturating_add(since)
     }
 
     /// The slices of a lane.
-    pub(super) fn row(&self, lane: usize) -> &[Option<Cell>] {
+    pub fn row(&self, lane: usize) -> &[Option<Cell>] {
         self.cells.get(lane).map_or(&[], Vec::as_slice)
     }
 
     /// The span that stands for a slice of a lane, and for how many others.
-    pub(super) fn at(&self, lane: usize, slice: usize) -> Option<(&Lane, Span, u32)> {
+    pub fn at(&self, lane: usize, slice: usize) -> Option<(&Lane, Span, u32)> {
         let cell = (*self.row(lane).get(slice)?)?;
         let lane = self.lanes.list.get(lane)?;
         Some((lane, *lane.spans.get(cell.span as usize)?, cell.spans - 1))
     }
 
     /// What any lane has, in order.
-    pub(super) fn doings(&self) -> Vec<Doing> {
+    pub fn doings(&self) -> Vec<Doing> {
         let cells = self.cells.iter().flatten().flatten();
         let mut list: Vec<Doing> = cells.map(|cell| cell.doing).collect();
         list.sort_unstable();
@@ -125,8 +127,8 @@ fn add(parts: &mut Vec<Part>, doing: Doing, longest: (u64, u32)) {
 #[cfg(test)]
 mod tests {
     use super::LaneMap;
+    use crate::waiting::lanes::{Doing, Lane, Lanes, Span};
     use prof_profile::{TaskId, WaitKind};
-    use prof_report::waiting::lanes::{Doing, Lane, Lanes, Span};
 
     #[test]
     fn a_slice_shows_what_the_thread_did_most_of_it() {
