@@ -31,6 +31,12 @@ impl LaneMap {
         let slices = slices.max(1);
         let (first, last) = lanes.time;
         let slice = (last.saturating_sub(first) / slices as u64).saturating_add(1);
+        Self::with_slices(lanes, slice, slices)
+    }
+
+    /// In so many slices of this length, ns, from the first time on.
+    pub fn with_slices(lanes: Lanes, slice: u64, slices: usize) -> Self {
+        let (slice, first) = (slice.max(1), lanes.time.0);
         let cells = lanes.list.iter();
         let cells = cells.map(|lane| cut(lane, (first, slice), slices));
         Self {

@@ -21,6 +21,13 @@ class Page {
             ? new Timeline(by_id("time"), profile, (range) => this.refilter({ time: range }))
             : null;
         by_id("time").hidden = !this.timeline;
+        this.lanes = profile.header.lanes
+            ? new Lanes(by_id("time"), profile, {
+                choose: (thread, range, lines) => this.choose_span(thread, range, lines),
+                hover: (lines, x, y) => this.tip(lines, x, y),
+                tell: (lines) => { by_id("chosen").textContent = lines.join(" · "); },
+            })
+            : null;
         this.fill_filters();
         this.listen();
         this.callers.grows_up = true;
@@ -188,6 +195,22 @@ class Page {
         });
     }
 
+    /** Shows the stacks of a thread in a range of slices. */
+    choose_span(thread, range, lines) {
+        const value = thread === null ? "" : `t:${thread}`;
+        const list = by_id("thread");
+        if (![...list.options].some((option) => option.value === value)) {
+            const { name, tid } = this.profile.header.threads[thread];
+            list.append(make("option", { value }, `${visible(name)} ${tid}`));
+        }
+        list.value = value;
+        this.timeline.range = range;
+        this.timeline.tell();
+        this.refilter({ thread: value, time: range });
+        by_id("tip").hidden = true;
+        by_id("chosen").textContent = lines.join(" · ");
+    }
+
     clear_filters() {
         by_id("thread").value = by_id("module").value = "";
         for (const box of document.querySelectorAll("#kinds input")) {
@@ -333,12 +356,17 @@ class Page {
     }
 
     hover(id, box, x, y) {
+        this.tip(box === null ? null : this.words_of(id, box), x, y);
+    }
+
+    /** Shows lines of text beside the pointer; none for `null`. */
+    tip(lines, x, y) {
         const tip = by_id("tip");
-        tip.hidden = box === null;
-        if (box === null) {
+        tip.hidden = lines === null;
+        if (lines === null) {
             return;
         }
-        tip.replaceChildren(...this.words_of(id, box).map((line) => make("div", {}, line)));
+        tip.replaceChildren(...lines.map((line) => make("div", {}, line)));
         const { width, height } = tip.getBoundingClientRect();
         const left = Math.min(x + 14, innerWidth - width - 6);
         const top = y + 18 + height > innerHeight ? y - height - 10 : y + 18;
@@ -383,6 +411,7 @@ class Page {
         forget_look();
         this.paint_kinds();
         this.timeline?.draw();
+        this.lanes?.draw();
         this.refresh();
     }
 }

@@ -313,6 +313,11 @@ function read_look() {
         line: of("--line"),
         accent: of("--accent"),
         of_kind: (kind) => hsl(hues[kind] ?? hues[0]),
+        /** A shade of the colour of a kind, from 0, itself, to 1. */
+        of_kind_in: (kind, shade) => {
+            const [hue, saturation, lightness] = hues[kind] ?? hues[0];
+            return hsl([hue - 50 * shade, saturation, lightness - 30 * (shade * 3 % 1)]);
+        },
         fill: (profile, frame) => fill(profile, frame, hues, dark),
     };
 }

@@ -3,6 +3,7 @@
 //! its script and style are the files beside this one, as they are.
 
 mod columns;
+mod lanes;
 mod tree;
 
 use super::svg::title;
@@ -17,7 +18,7 @@ use std::io;
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");
 /// The parts of the script; a later one uses what earlier ones define.
-const SCRIPT: [&str; 10] = [
+const SCRIPT: [&str; 11] = [
     include_str!("words.js"),
     include_str!("data.js"),
     include_str!("model.js"),
@@ -27,6 +28,7 @@ const SCRIPT: [&str; 10] = [
     include_str!("table.js"),
     include_str!("tree.js"),
     include_str!("timeline.js"),
+    include_str!("lanes.js"),
     include_str!("app.js"),
 ];
 

@@ -49,6 +49,7 @@ class Profile {
         }]));
         this.read_nodes(columns, nodes);
         this.read_samples(columns, samples);
+        this.read_lanes(columns);
         this.filter = { thread: "", module: "", kinds: new Set(header.kinds.keys()), time: null };
         this.weigh_all();
     }
@@ -90,6 +91,13 @@ class Profile {
         this.row_slice = columns.numbers("sample_slice", new Uint16Array(count));
         this.row_count = columns.numbers("sample_count", new Uint32Array(count));
         this.row_period = columns.numbers("sample_period", new Float64Array(count));
+    }
+
+    /** Runs of slices, of all lanes one behind the other. */
+    read_lanes(columns) {
+        const count = (this.header.lanes?.list ?? []).reduce((sum, lane) => sum + lane.runs, 0);
+        const numbers = (name) => count > 0 ? columns.numbers(`lane_${name}`, new Uint32Array(count)) : [];
+        this.runs = { doing: numbers("doing"), slices: numbers("slices"), behind: numbers("behind") };
     }
 
     /** Weighs without a pause. */

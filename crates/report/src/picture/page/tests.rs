@@ -4,6 +4,7 @@ use super::tree::Slices;
 use super::*;
 use crate::picture::tests::small;
 use crate::picture::{Roots, Scheme, svg};
+use prof_profile::{Clock, Event, EventId, Lifetime, Sample, Wait, WaitKind, WaitState};
 use prof_sketch::Sketch;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -281,6 +282,88 @@ fn driven() -> Sketch {
     sketch
 }
 
+/// One thread that runs for 20 ms, waits for 60 ms and runs again; one that is
+/// made at 40 ms and lives for 20 ms.
+fn with_lanes() -> Profile {
+    const MS: u64 = 1_000_000;
+    let mut sketch = Sketch::new();
+    sketch.profile.events[0].weight_is_ns = true;
+    sketch.profile.events.push(Event {
+        name: "offcpu-time".to_owned(),
+        weight_is_ns: true,
+        is_off_cpu: true,
+        ..Event::default()
+    });
+    let (main, worker) = (sketch.task(7, 7, "main"), sketch.task(7, 8, "worker"));
+    sketch.sample(main, "app:main;app:parse", 10 * MS, 10 * MS);
+    let waits = [
+        (
+            worker,
+            "app:start",
+            (40, 43),
+            (WaitState::Started, WaitKind::Cpu),
+        ),
+        (
+            main,
+            "app:main;app:get_lock",
+            (20, 80),
+            (WaitState::Blocked, WaitKind::Futex),
+        ),
+    ];
+    for (task, place, (from, to), (state, kind)) in waits {
+        let stack = sketch.stack(place);
+        let samples = &mut sketch.profile.samples;
+        let wait = samples.wait_id(Wait {
+            state,
+            kind,
+            ..Wait::default()
+        });
+        samples.push(Sample {
+            time: to * MS,
+            period: (to - from) * MS,
+            task,
+            stack,
+            cpu: Some(0),
+            event: EventId(1),
+            wait: Some(wait),
+        });
+    }
+    sketch.sample(main, "app:main;app:parse", 99 * MS, 10 * MS);
+    for (tid, began, ended) in [(7, 0, 100), (8, 40, 60)] {
+        let (began, ended) = (Some(began * MS), Some(ended * MS));
+        let life = Lifetime { began, ended };
+        sketch.profile.lifetimes.insert(tid, life);
+    }
+    sketch.profile.show_clock(Clock::Wall).unwrap();
+    sketch.profile
+}
+
+#[test]
+fn runs_of_lanes_fill_the_time_and_their_sums_are_lives() {
+    let data = Data::of(&page(&with_lanes(), &PictureOptions::default()));
+    let lanes = &data.header["lanes"];
+    let doings = serde_json::json!(["running", "for a CPU", "futex"]);
+    assert_eq!(lanes["doings"], doings);
+    let list = lanes["list"].as_array().unwrap();
+    let lives = list.iter().map(|lane| {
+        let sums = lane["sums"].as_array().unwrap().iter();
+        sums.map(|sum| sum[1].as_u64().unwrap()).sum::<u64>()
+    });
+    assert_eq!(lives.collect::<Vec<u64>>(), [100_000_000, 20_000_000]);
+    let slices = data.header["time"]["slices"].as_u64().unwrap();
+    let (doing, length) = (data.numbers("lane_doing"), data.numbers("lane_slices"));
+    let mut first = 0;
+    for lane in list {
+        let behind = first + lane["runs"].as_u64().unwrap() as usize;
+        assert_eq!(length[first..behind].iter().sum::<u64>(), slices);
+        first = behind;
+    }
+    assert_eq!(doing, [1, 3, 1, 0, 2, 1, 0]);
+    // Without waits there are none.
+    let data = Data::of(&page(&driven().profile, &PictureOptions::default()));
+    assert!(data.header["lanes"].is_null());
+}
+
 #[test]
 fn every_control_of_page_and_picture_works_in_a_browser() {
     let missing = ["chromium", "node"].into_iter().find(|&it| !have(it));
@@ -293,16 +376,19 @@ fn every_control_of_page_and_picture_works_in_a_browser() {
     let kept = std::env::var_os("PROF_TEST_PICTURES");
     let place = kept.as_ref().map_or(folder.path(), std::path::Path::new);
     let file = place.join("page.html");
-    let page = page(&driven().profile, &PictureOptions::default());
-    std::fs::write(&file, page).unwrap();
+    let opened = page(&driven().profile, &PictureOptions::default());
+    std::fs::write(&file, opened).unwrap();
     let picture = place.join("picture.svg");
     let mut drawn = Vec::new();
     svg(&driven().profile, &PictureOptions::default(), &mut drawn).unwrap();
     std::fs::write(&picture, drawn).unwrap();
+    let lanes = place.join("lanes.html");
+    let lanes_page = page(&with_lanes(), &PictureOptions::default());
+    std::fs::write(&lanes, lanes_page).unwrap();
     let script =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/picture/page/drive/drive.js");
     let driven = std::process::Command::new("node")
-        .args([&script, &file, &picture])
+        .args([&script, &file, &picture, &lanes])
         .args(&kept)
         .output()
         .unwrap();

@@ -1,9 +1,11 @@
 //! What the page shows, in columns: frames, the call tree, rows of samples.
 
 use super::columns::{Column, Columns};
+use super::lanes::LanesHeader;
 use crate::model::{NodeId, Scene, SiteId, Sure, shares_of_groups};
 use crate::picture::folded::{LONGEST_NAME, module_of, root_of};
 use crate::picture::{Kind, PictureOptions, Roots, Scheme};
+use crate::waiting::Lanes;
 use crate::{harmless_json, trust};
 use prof_profile::TaskId;
 use prof_statistics::Share;
@@ -26,7 +28,10 @@ pub(super) fn packed(
 ) -> io::Result<Vec<u8>> {
     let mut grove = Grove::new(scene, options);
     let samples = grove.samples();
-    let slices = Slices::of(&samples);
+    let lanes = Lanes::of_scene(scene);
+    // Only where the samples of the page are waits, too, can they be looked at.
+    let lanes = Some(lanes).filter(|lanes| !lanes.list.is_empty() && has_waits(scene));
+    let slices = Slices::of(&samples, lanes.as_ref());
     let order = grove.order();
     let (rows, slices) = rows(&samples, &order.number, slices);
     let mut columns = Columns::default();
@@ -34,6 +39,9 @@ pub(super) fn packed(
     grove.write_intervals(&order.frames, &mut columns);
     grove.write_nodes(&order, &mut columns);
     write_rows(&rows, &mut columns);
+    let lanes = lanes.zip(slices);
+    let lanes = lanes.map(|(lanes, slices)| LanesHeader::write(lanes, slices, &mut columns));
+    let lanes = lanes.map(|lanes| lanes.numbered(scene.profile(), &grove.thread_numbers));
     let header = Header {
         format: "prof-page-1",
         title,
@@ -48,6 +56,7 @@ pub(super) fn packed(
         modules: &grove.frames.modules,
         threads: grove.threads(),
         time: slices,
+        lanes,
         show: Show::of(options),
         counts: Counts {
             frames: order.frames.len(),
@@ -71,6 +80,7 @@ struct Header<'a> {
     modules: &'a [String],
     threads: Vec<ThreadHeader<'a>>,
     time: Option<Slices>,
+    lanes: Option<LanesHeader>,
     show: Show,
     counts: Counts,
     columns: &'a [Column],
@@ -137,19 +147,28 @@ const KINDS: [(Kind, &str); 8] = [
 /// Equal pieces of the time in which samples were taken.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Slices {
-    /// Time of the first sample, ns.
-    start: u64,
+    /// Time of the first sample, ns; where there are lanes, that of the first
+    /// that anything is known of.
+    pub(super) start: u64,
     /// Length of one, ns.
     pub(super) slice: u64,
     /// How many.
     pub(super) slices: u64,
 }
 
+/// Whether samples of the scene's event are waits.
+fn has_waits(scene: &Scene<'_>) -> bool {
+    let event = scene.selection().event;
+    let mut samples = scene.profile().samples.iter();
+    samples.any(|sample| sample.event == event && sample.wait.is_some())
+}
+
 impl Slices {
     /// `None` if samples have no times.
-    fn of(samples: &[Taken]) -> Option<Self> {
+    fn of(samples: &[Taken], lanes: Option<&Lanes>) -> Option<Self> {
         let start = samples.iter().map(|sample| sample.time).min()?;
         let last = samples.iter().map(|sample| sample.time).max()?;
+        let (start, last) = lanes.map_or((start, last), |lanes| lanes.time);
         (last > start).then(|| Self::new(start, last, MOST_SLICES))
     }
 

@@ -1,11 +1,12 @@
 // Uses every control of the page and of the SVG that the tests beside it make of
-// a small profile, in headless Chromium: node drive.js PAGE SVG [FOLDER FOR PICTURES]
+// a small profile, in headless Chromium; LANES is a page of a recording with waits:
+// node drive.js PAGE SVG LANES [FOLDER FOR PICTURES]
 "use strict";
 const assert = require("node:assert");
 const path = require("node:path");
 const { Browser } = require("./browser.js");
 
-const [file, svg, folder] = process.argv.slice(2);
+const [file, svg, lanes, folder] = process.argv.slice(2);
 
 async function picture(page, name) {
     if (folder) {
@@ -244,6 +245,50 @@ const steps = {
     },
 };
 
+/** The place of a time, in ms of 100, in a lane. */
+const in_lane = (page, lane, ms) => page.eval(`(() => { const box = document.querySelector("canvas.lanes").getBoundingClientRect();
+    return [box.x + box.width * ${ms} / 100, box.y + 16 * ${lane} + 8]; })()`);
+const names_shown = (page) => page.eval("[...profile_page.profile.total].flatMap((sum, node) => node && sum"
+    + " ? [profile_page.profile.name_of(profile_page.profile.frame[node])] : [])");
+
+const lane_steps = {
+    async "a lane tells what its thread did, and its life"(page) {
+        await picture(page, "lanes");
+        const labels = () => page.eval("[...document.querySelectorAll('.labels div')].map((each) => each.textContent)");
+        assert.deepStrictEqual(await labels(), ["main 7", "worker 8"]);
+        await page.mouse("mouseMoved", ...await in_lane(page, 0, 50), { button: "none" });
+        await page.until("!document.getElementById('tip').hidden");
+        assert.match(await text(page, "tip"), /^main 7: futexfrom 0\.020 s to 0\.080 s, most of itlived 100 ms: futex 60\.0 ms, running 40\.0 ms$/);
+        await page.mouse("mouseMoved", ...await in_lane(page, 1, 90), { button: "none" });
+        assert.match(await text(page, "tip"), /^worker 8lived 20\.0 ms: running 17\.0 ms, for a CPU 3\.00 ms$/);
+        assert.strictEqual(await page.eval("document.querySelector('.legend').textContent"), "runningfor a CPUfutex");
+        const colours = await page.eval("[...document.querySelectorAll('.legend .mark')].map((each) => each.style.backgroundColor)");
+        assert.strictEqual(new Set(colours).size, 3);
+    },
+
+    async "a span shows its stacks, by mouse and by keys"(page) {
+        await page.click(...await in_lane(page, 0, 50));
+        await page.until("profile_page.profile.total[0] === 60e6");
+        const of_wait = await names_shown(page);
+        assert(of_wait.includes("get_lock") && !of_wait.includes("parse"), of_wait.join());
+        await page.click(...await in_lane(page, 0, 10));
+        await page.until("profile_page.profile.total[0] === 10e6");
+        assert((await names_shown(page)).includes("parse"));
+        await page.eval("profile_page.clear_filters()");
+        await page.until("profile_page.profile.total[0] === 83e6");
+        await page.eval("document.querySelector('canvas.lanes').focus()");
+        for (const key of ["ArrowDown", "ArrowUp", "ArrowRight"]) {
+            await page.key(key);
+        }
+        assert.match(await text(page, "chosen"), /^main 7: futex · from/);
+        await page.key("Enter");
+        await page.until("profile_page.profile.total[0] === 60e6");
+        await picture(page, "lanes-chosen");
+        await page.scheme("dark");
+        await picture(page, "lanes-dark");
+    },
+};
+
 /** The frame of an SVG with this name. */
 const group = (name) => `[...frames.children].find((each) => each.querySelector("title").textContent.startsWith("${name} ("))`;
 const details = (page) => page.eval("details.nodeValue");
@@ -348,6 +393,7 @@ async function main() {
     const browser = new Browser();
     try {
         await take(browser, file, "document.body.dataset.state === 'ready' && profile_page.profile.total[0] === 100", steps);
+        await take(browser, lanes, "document.body.dataset.state === 'ready' && profile_page.lanes", lane_steps);
         await take(browser, svg, "window.frames && !document.querySelector('svg').hasAttribute('viewBox')", svg_steps);
     } finally {
         await browser.close();
