@@ -19,6 +19,7 @@ mod counting;
 mod coverage;
 mod cures;
 mod data_source;
+mod debuginfod;
 mod deferred_chains;
 mod demo;
 mod diff;

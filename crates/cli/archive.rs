@@ -2,6 +2,7 @@
 //! compressed file to send.
 
 use crate::embed::{Texts, Wish, embed};
+use crate::fetching;
 use crate::inject;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::recording::Input;
@@ -55,6 +56,9 @@ pub(crate) struct Args {
     /// Take out folders of files, the recorder's arguments and the host's name
     #[arg(long, conflicts_with_all = ["in_place", "embed"])]
     redact: bool,
+    /// Fetch programs and debug information that are not here [default: from $DEBUGINFOD_URLS]
+    #[arg(long, value_name = "URLS", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = fetching::settings)]
+    debuginfod: Option<prof_debuginfod::Settings>,
 }
 
 /// What `--embed=` takes.
@@ -86,6 +90,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let wish = Wish {
         texts: args.embed.unwrap_or_default(),
         redaction: args.redact.then(Arc::default),
+        fetch: args.debuginfod.as_ref().and_then(fetching::fetcher),
         limit: None,
     };
     let reader = input.open()?;

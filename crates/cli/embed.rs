@@ -11,7 +11,7 @@ use prof_perfdata::write::append_section;
 use prof_profile::{EventId, Profile, Redaction};
 use prof_report::code::{Build, Syntax};
 use prof_report::model::{Scene, Selection};
-use prof_symbolize::{Detail, Extent, Notes, Sources, Symbolizer};
+use prof_symbolize::{Detail, Extent, FetchFile, Notes, Sources, Symbolizer};
 use std::fs::{File, FileTimes};
 use std::path::Path;
 use std::sync::Arc;
@@ -57,6 +57,8 @@ pub(crate) struct Wish {
     pub(crate) texts: Texts,
     /// What takes folders of files out of the names.
     pub(crate) redaction: Option<Arc<Redaction>>,
+    /// Asked for files that are not here.
+    pub(crate) fetch: Option<Arc<dyn FetchFile>>,
     /// How long that may take; `None` for as long as it takes.
     pub(crate) limit: Option<Duration>,
 }
@@ -129,8 +131,12 @@ fn take_notes(input: &Input, wish: &Wish) -> anyhow::Result<(Arc<Notes>, bool)> 
     let work = {
         let (input, notes) = (input.clone(), Arc::clone(&notes));
         let reading = wish.limit.map(|limit| limit / READING_SHARE);
+        let sources = Sources {
+            fetch: wish.fetch.clone(),
+            ..Sources::default()
+        };
         move || {
-            let symbolizer = Arc::new(Symbolizer::new(Sources::default()).noting(notes));
+            let symbolizer = Arc::new(Symbolizer::new(sources).noting(notes));
             let asked = ask(&input, reading, &symbolizer);
             // Nobody listens when the time is over.
             let _ = done.send(asked);

@@ -1,5 +1,6 @@
 //! Resolving a recording into a profile, as the options for names say.
 
+use crate::fetching;
 use crate::foreign::{self, Found};
 use crate::outcome::{Outcome, UsageError, say};
 use crate::progress::ProgressLine;
@@ -44,6 +45,9 @@ pub(crate) struct NameOptions {
     /// Look for recorded files below this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) symfs: Option<PathBuf>,
+    /// Fetch programs and debug information that are not here [default: from $DEBUGINFOD_URLS]
+    #[arg(long, value_name = "URLS", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = fetching::settings)]
+    debuginfod: Option<prof_debuginfod::Settings>,
 }
 
 impl NameOptions {
@@ -64,6 +68,7 @@ impl NameOptions {
             vmlinux: self.vmlinux.clone(),
             finds_vmlinux: !self.ignore_vmlinux,
             kallsyms: self.kallsyms.clone(),
+            fetch: self.debuginfod.as_ref().and_then(fetching::fetcher),
             ..Sources::default()
         };
         if self.no_demangle {

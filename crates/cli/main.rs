@@ -23,6 +23,7 @@ mod dump;
 mod embed;
 mod evlist;
 mod export;
+mod fetching;
 mod fifo;
 mod filters;
 mod flamegraph;

@@ -22,6 +22,21 @@ pub(crate) enum Stage {
     Showing,
 }
 
+/// What is fetched from elsewhere now, which is what takes the time.
+static FETCHED: Mutex<Option<String>> = Mutex::new(None);
+
+/// Tells what is fetched, or that nothing is.
+pub(crate) fn tell_fetched(what: Option<String>) {
+    *FETCHED.lock().unwrap_or_else(PoisonError::into_inner) = what;
+}
+
+fn fetched() -> Option<String> {
+    FETCHED
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
+}
+
 /// How far one stage has come since it began.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Account {
@@ -114,6 +129,9 @@ impl Account {
 
     /// `reading, 41 %, 4 s left, then names`.
     pub(crate) fn words(&self, now: Instant) -> String {
+        if let Some(fetched) = fetched() {
+            return fetched;
+        }
         let done = match (self.percent(), self.stage) {
             (Some(percent), _) => Some(format!("{percent} %")),
             (None, Stage::Loading(Phase::Reading)) => Some(megabytes(self.done)),
@@ -127,6 +145,9 @@ impl Account {
     /// The same with a bar and what is counted.
     fn line(&self, now: Instant) -> String {
         const BAR: u64 = 20;
+        if let Some(fetched) = fetched() {
+            return fetched;
+        }
         let mut line = self.name().to_owned();
         if let (Some(percent), Some(total)) = (self.percent(), self.total) {
             let filled = usize::try_from(percent * BAR / 100).unwrap_or(0);

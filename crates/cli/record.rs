@@ -399,6 +399,7 @@ fn embed_names(args: &Args, notices: &mut dyn FnMut(&str)) {
     let wish = Wish {
         texts: args.embed.unwrap_or_default(),
         redaction: None,
+        fetch: None,
         limit: Some(limit),
     };
     if address_space_left().is_some_and(|left| left < embed::ADDRESS_SPACE) {

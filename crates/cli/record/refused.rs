@@ -45,7 +45,7 @@ impl Refuses for OfRecord {
             None,
             "debuginfod",
             Value::Optional,
-            "prof asks no debuginfod; it uses the debug files that are there, such as those of debug packages",
+            "nothing is fetched while recording; prof report --debuginfod fetches, and so does prof archive",
         ),
         (
             None,

@@ -45,11 +45,23 @@ pub(super) fn write(
             say(&format!("try: {cure}"), columns, out)?;
         }
     }
-    match needs_archive {
-        true => tell_archive(out),
+    if needs_archive {
+        tell_archive(out)?;
+    }
+    // Servers have files by their build-ids.
+    let may_be_fetched = |row: &Missing| {
+        let dso = profile.dso(row.dso);
+        dso.kind == DsoKind::File && dso.build_id.is_some()
+    };
+    match rows.iter().any(may_be_fetched) {
+        true => writeln!(out, "{FETCHED}"),
         false => Ok(()),
     }
 }
+
+/// What brings files of distributions, whichever it is.
+const FETCHED: &str = "# or fetch what distributions have, by build-ids:
+#   prof report --debuginfod=https://debuginfod.elfutils.org";
 
 /// How packages end that are in an archive of their own.
 const DBGSYM: &str = "-dbgsym";

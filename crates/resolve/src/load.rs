@@ -194,6 +194,9 @@ impl<'a> Collector<'a> {
         } = self.how;
         let (mut loader, kernel) = (self.loader, self.kernel);
         let mut early = EarlyChoice::default();
+        // What is fetched from elsewhere is fetched in the order of heat, which
+        // is known at the end.
+        let waits = self.how.symbolizer.sources().fetch.is_some();
         let ahead = Ahead::new(&self.files, &kernel, options.detail);
         let began = Instant::now();
         prepare_threads();
@@ -210,7 +213,9 @@ impl<'a> Collector<'a> {
                 }
             };
             while let Some((done, total)) = next(&mut loader) {
-                loader.new_work(&kernel, &mut early).for_each(add);
+                if !waits {
+                    loader.new_work(&kernel, &mut early).for_each(add);
+                }
                 progress.update(Phase::Reading, done, total);
                 let is_over = |limit| began.elapsed() >= limit;
                 if options.reading_time.is_some_and(is_over) {

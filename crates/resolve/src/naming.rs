@@ -16,7 +16,7 @@ use prof_symbolize::{Detail, KernelSymbols, Lookup, OpenError, SymbolFile};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Addresses resolved at once: small enough to spread a large file over all
@@ -25,6 +25,9 @@ const BATCH: usize = 4096;
 
 /// Batches looked up before their answers are put in place.
 const WAVE: usize = 16;
+
+/// Files that are fetched at once, where they come from elsewhere.
+const FETCHED_AT_ONCE: usize = 4;
 
 /// Symbols that the recording itself carries for a file.
 #[derive(Debug, Clone, Default)]
@@ -220,6 +223,9 @@ impl Namer<'_> {
     /// Opens the files that have addresses, in parallel.
     fn sources(&self, modules: &Modules, by_module: &[Vec<u32>]) -> Vec<Source> {
         let all: Vec<(ModuleId, &Module)> = modules.iter().collect();
+        if self.files.symbolizer.sources().fetch.is_some() {
+            self.fetch_hottest_first(&all, by_module);
+        }
         all.par_iter()
             .zip(by_module)
             .map(|(&(_, module), used)| {
@@ -230,6 +236,35 @@ impl Namer<'_> {
                 }
             })
             .collect()
+    }
+
+    /// Opens the files that have addresses, those with most of them first, so
+    /// that they come before the time for fetching is over.
+    fn fetch_hottest_first(&self, all: &[(ModuleId, &Module)], by_module: &[Vec<u32>]) {
+        let pairs = all
+            .iter()
+            .zip(by_module)
+            .filter(|(_, used)| !used.is_empty());
+        let mut order: Vec<(usize, &Module)> = pairs
+            .map(|(&(_, module), used)| (used.len(), module))
+            .filter(|(_, module)| matches!(module.kind, DsoKind::File))
+            .collect();
+        order.sort_by_key(|&(used, _)| std::cmp::Reverse(used));
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some((_, module)) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+                // What is wrong with it is told where its names are looked up.
+                let _ = self.files.open(module, &self.kernel);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..FETCHED_AT_ONCE.min(order.len()) {
+                let thread = std::thread::Builder::new().name("fetch".into());
+                if thread.spawn_scoped(scope, work).is_err() {
+                    work();
+                }
+            }
+        });
     }
 
     fn source(&self, modules: &Modules, module: &Module) -> Source {

@@ -260,6 +260,8 @@ fn open_vmlinux(
     let text = path.to_str()?;
     let own_sources = Sources {
         symfs: None,
+        // A gigabyte that would bring lines; names are in the list of symbols.
+        fetch: None,
         ..sources.clone()
     };
     let file_request = DsoRequest::for_file(text, request.build_id);

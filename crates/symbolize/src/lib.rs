@@ -53,5 +53,7 @@ pub use kallsyms::{Kallsyms, KernelSymbol};
 pub use kernel::{KernelRequest, KernelSymbols};
 pub use perf_map::{LineFault, PerfMap, RefusedLines};
 pub use symbol_file::SymbolFile;
-pub use symbolizer::{DsoRequest, OpenError, RunTimeCode, Sources, Symbolizer};
+pub use symbolizer::{
+    DsoRequest, FetchFile, FileOfBuild, OpenError, RunTimeCode, Sources, Symbolizer,
+};
 pub use trusted_file::JitFileError;

@@ -8,7 +8,7 @@ use crate::contents::{self, Contents, FileStamp};
 use crate::dwarf::SplitPlaces;
 use crate::elf::Image;
 use crate::unpack;
-use crate::{DsoRequest, OpenError, Sources};
+use crate::{DsoRequest, FileOfBuild, OpenError, Sources};
 use prof_abi::BuildId;
 use prof_profile::{DsoKind, UnnamedReason};
 use std::ffi::OsStr;
@@ -46,19 +46,7 @@ pub(crate) fn locate(sources: &Sources, request: &DsoRequest<'_>) -> Result<Loca
     let build_id = request
         .build_id
         .or_else(|| runtime.as_ref().ok()?.image.build_id());
-    let link = runtime
-        .as_ref()
-        .ok()
-        .and_then(|it| it.image.debug_link())
-        .map(|(name, crc)| (name.to_vec(), crc));
-    let complete = runtime
-        .as_ref()
-        .is_ok_and(|it| it.image.has(".symtab") && it.image.has(".debug_info"));
-    let separate = if complete {
-        Vec::new()
-    } else {
-        find_separate(sources, request, build_id, link)
-    };
+    let separate = find_apart(sources, request, (&runtime, build_id));
     let has = |name: &'static str| move |it: &&Candidate| it.image.has(name);
     let with_symbols = separate.iter().find(has(".symtab"));
     let with_debug = separate.iter().find(has(".debug_info"));
@@ -94,6 +82,31 @@ pub(crate) fn locate(sources: &Sources, request: &DsoRequest<'_>) -> Result<Loca
     })
 }
 
+/// The files that may have what the mapped one lacks.
+fn find_apart(
+    sources: &Sources,
+    request: &DsoRequest<'_>,
+    (runtime, build_id): (&Result<Candidate, OpenError>, Option<BuildId>),
+) -> Vec<Candidate> {
+    let runtime = runtime.as_ref().ok().map(|it| &it.image);
+    let has = |name| runtime.is_some_and(|image| image.has(name));
+    if has(".symtab") && has(".debug_info") {
+        return Vec::new();
+    }
+    let link = runtime.and_then(|image| image.debug_link());
+    let link = link.map(|(name, crc)| (name.to_vec(), crc));
+    let mut found = find_separate(sources, request, build_id, link);
+    let lacks = |name| !has(name) && !found.iter().any(|it| it.image.has(name));
+    if lacks(".debug_info") || lacks(".symtab") {
+        found.extend(fetched(
+            sources,
+            request,
+            (build_id, FileOfBuild::DebugInfo),
+        ));
+    }
+    found
+}
+
 /// The file that was mapped: where it was recorded, or in the build-id cache.
 fn find_runtime(sources: &Sources, request: &DsoRequest<'_>) -> Result<Candidate, OpenError> {
     if request.kind == DsoKind::Vdso {
@@ -106,8 +119,22 @@ fn find_runtime(sources: &Sources, request: &DsoRequest<'_>) -> Result<Candidate
     recorded.or_else(|error| {
         cached(sources, request.build_id, "elf")
             .and_then(|path| accept(&path, request.build_id).ok())
+            .or_else(|| fetched(sources, request, (request.build_id, FileOfBuild::Program)))
             .ok_or(error)
     })
+}
+
+/// A file from elsewhere, where it is of a known build.
+fn fetched(
+    sources: &Sources,
+    request: &DsoRequest<'_>,
+    (build_id, what): (Option<BuildId>, FileOfBuild),
+) -> Option<Candidate> {
+    let path = sources
+        .fetch
+        .as_ref()?
+        .fetch(&build_id?, what, request.path)?;
+    accept(&path, build_id).ok()
 }
 
 fn find_vdso(sources: &Sources, request: &DsoRequest<'_>) -> Result<Candidate, OpenError> {
@@ -343,7 +370,8 @@ fn find_supplementary(
     let found = beside
         .into_iter()
         .chain(identified)
-        .find_map(|path| accept(&path, Some(build_id)).ok())?;
+        .find_map(|path| accept(&path, Some(build_id)).ok())
+        .or_else(|| fetched(sources, request, (Some(build_id), FileOfBuild::DebugInfo)))?;
     Some(found.image)
 }
 

@@ -33,6 +33,25 @@ pub struct Sources {
     pub kallsyms: Option<PathBuf>,
     /// Whether names are shown as in the source.
     pub demangle: Demangle,
+    /// Asked for files of programs that are nowhere else.
+    pub fetch: Option<Arc<dyn FetchFile>>,
+}
+
+/// Has files by their builds, from elsewhere.
+pub trait FetchFile: std::fmt::Debug + Send + Sync {
+    /// A file of a build that was at `path`: what was executed, or its symbols
+    /// and debug information. `None` if it cannot be had. May take long; other
+    /// threads may ask meanwhile.
+    fn fetch(&self, id: &BuildId, what: FileOfBuild, path: &str) -> Option<PathBuf>;
+}
+
+/// Which file of a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileOfBuild {
+    /// What was executed.
+    Program,
+    /// Its symbols and debug information.
+    DebugInfo,
 }
 
 impl Default for Sources {
@@ -48,6 +67,7 @@ impl Default for Sources {
             finds_vmlinux: true,
             kallsyms: None,
             demangle: Demangle::Yes,
+            fetch: None,
         }
     }
 }
