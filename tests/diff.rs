@@ -61,6 +61,7 @@ fn what_does_three_times_as_much_is_slower() {
         &texts(&after),
     ];
     let out = prof(&args.concat()).succeeded("diff");
+    // JSON has no NaN and no infinity: with one it could not be read.
     let value: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
     let event = &value["events"][0];
     assert_eq!(event["kind"], "other runs");
@@ -77,7 +78,6 @@ fn what_does_three_times_as_much_is_slower() {
         .zip(planted["before"]["cost"].as_f64());
     let (after, before) = ratio.expect("costs");
     assert!(after > before, "{planted}");
-    assert!(!out.text().contains("NaN") && !out.text().contains("inf"));
 }
 
 #[test]

@@ -100,6 +100,8 @@ A change is in percent of the total before, with its 95 % interval. Verdicts:
   faster, slower   it changed; of all rows said so, 5 % may be false on average
                    (Benjamini and Hochberg)
   same within X %  if it changed, then by less than --bound
+  moved into F     a function was inlined, or code taken out of one: what one side
+                   lost the other got; the verdict is on the sum of all of them
   undecided        neither can be said; the number of runs a side, or how many
                    times the samples, that would decide in nine of ten cases if
                    the change is what it seems
@@ -113,16 +115,20 @@ OpenMP regions, versions of libraries. A program that has another name after is 
 functions. A function that only one side has is taken for one that only the
 other has (record with -g) if the same functions call it, it calls the same ones,
 its size is the same or nearly, and no other fits as well; its cost does not
-choose. The row has the name after and (was NAME), and a note says so.
+choose. The row has the name after and (was NAME), and a note says so. Cost moved
+if calls came or went (record with -g), or inline frames, and one is surely
+cheaper, the other dearer; each move has a line with its sum.
 
 --json writes one object; names stay, new ones may join; what is not known is
 null: schema \"prof-diff-1\", events [ name, unit, kind, by, bound_percent,
 false_discoveries, detectable_percent, before and after [ name, samples, total ],
 notes, total { before, after, change, verdict, needs },
-rows [ each sort key by its name, was { the same before, if the function was
+moves [ inlined, from, into, before, after, change, verdict, needs ], rows [ each sort key by its name, was { the same before, if the function was
 recognised by another name }, before and after { cost, share, share_low,
-share_high, samples }, change { percent, low, high }, verdict, needs ] ].
---csv: the keys before are in columns of their own (was_dso, was_symbol).";
+share_high, samples }, change { percent, low, high }, verdict (of what moved:
+moved), needs (of the sum), move { its place in moves } ] ].
+--csv: the keys before are in columns of their own (was_dso, was_symbol), and so
+are the other functions of a move and its sum (moved_into, sum_percent).";
 
 /// What `--by` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -281,7 +287,8 @@ impl Args {
         let by_line = |field: &Field| matches!(field, Field::Key(key) if key.needs_lines());
         match self.names.detail() {
             _ if keys.any(by_line) => Detail::Source,
-            Detail::Source if self.children => Detail::Inlines,
+            // What is inlined shows what moved between functions.
+            Detail::Source | Detail::Inlines => Detail::Inlines,
             _ => Detail::Symbol,
         }
     }

@@ -1,11 +1,12 @@
 //! Rows of both sides, the change of each, and what may be said of it.
 
 use crate::comparable::{check, notes};
-use crate::matching::{Found, Matched, matched};
+use crate::matching::{Found, Functions, Matched, matched, place, plain_symbol};
 use crate::measure::{Measure, MeasureRow};
+use crate::moved::{Flow, Judged, Move, Moved};
 use crate::unit::Unit;
 use crate::{Incomparable, Run};
-use prof_report::keys::SortKey;
+use prof_report::keys::{DSO, SYMBOL, SortKey};
 use prof_statistics::{
     Change, Control, Figure, Interval, Kind, Pairing, Prior, Question, Sides, Verdict, detectable,
     mean_interval, verdicts,
@@ -101,8 +102,10 @@ pub struct Row {
     pub change: Change,
     /// Where that truly is, with the confidence of the comparison.
     pub interval: Interval,
-    /// What may be said of it.
+    /// What may be said of it; of cost that moved, of the move.
     pub verdict: Verdict,
+    /// Whether its cost went into other functions or came from them.
+    pub moved: Option<Moved>,
 }
 
 /// The total of each side.
@@ -142,6 +145,8 @@ pub struct Comparison {
     pub measures: Vec<MeasureRow>,
     /// What matters most and is sure first.
     pub rows: Vec<Row>,
+    /// Functions between which cost moved.
+    pub moves: Vec<Move>,
     /// The least change of a row that these recordings show in nine of ten
     /// cases, percent of the total before.
     pub detectable: f64,
@@ -176,32 +181,24 @@ impl Comparison {
     ) -> Result<Self, Incomparable> {
         check(before, after, options.by == By::Share)?;
         let keys = before.first().map_or(&[][..], Run::keys).to_vec();
-        let (list, renamed) = matched((before, after), &keys, options.side);
+        let (list, counterparts) = matched((before, after), &keys, options.side);
         let scale = Scale::new((before, after), options);
         let list: Vec<Matched> = list
             .into_iter()
             .filter(|row| scale.is_tested(row))
             .collect();
-        let figures: Vec<(Vec<Figure>, Vec<Figure>)> =
-            list.iter().map(|row| scale.figures(row)).collect();
-        let sides = figures
-            .iter()
-            .map(|(before, after)| scale.sides(before, after));
-        let prior = Prior::of(sides.clone());
-        let changes: Vec<Change> = sides.map(|sides| sides.change(prior)).collect();
         let total = scale.total_change();
         let measures: Vec<Change> = options
             .measures
             .iter()
             .map(|measure| measure.change(options.pairing))
             .collect();
-        let (said, total_verdict, others) = judged(&changes, total, &measures, options);
-        let parts = list.into_iter().zip(changes.iter().zip(said));
-        let mut rows: Vec<Row> = parts
-            .map(|(row, (change, verdict))| scale.row(row, *change, verdict))
-            .collect();
-        rows.sort_by(by_weight_of_verdict);
-        let measures = options.measures.iter().zip(measures).zip(others);
+        let functions = |verdicts: &[Verdict]| {
+            let tells = Self::tells_moves(&keys, options, verdicts);
+            tells.then(|| counterparts.functions_of((before, after), &keys))
+        };
+        let (rows, moves, said) = scale.compared(list, (total, &measures), functions);
+        let measures = options.measures.iter().zip(measures).zip(said.measures);
         let confidence = 1.0 - options.level;
         let first = before.first();
         Ok(Self {
@@ -216,22 +213,122 @@ impl Comparison {
                 2 => Kind::TheseRuns,
                 _ => Kind::AnotherRun,
             },
-            notes: renamed.into_iter().chain(notes(before, after)).collect(),
-            total: scale.total(total, total_verdict),
+            notes: counterparts
+                .notes()
+                .into_iter()
+                .chain(notes(before, after))
+                .collect(),
+            total: scale.total(total, said.total),
             measures: measures
                 .map(|((measure, change), verdict)| measure.row(change, confidence, verdict))
                 .collect(),
             detectable: least_detectable(&rows),
             rows,
+            moves,
         })
+    }
+
+    /// Whether rows are functions, so that cost may move between them, and any
+    /// did change.
+    fn tells_moves(keys: &[SortKey], options: &ComparisonOptions, verdicts: &[Verdict]) -> bool {
+        let are_functions =
+            place(keys, SYMBOL).is_some() && keys.iter().all(|key| [DSO, SYMBOL].contains(key));
+        let is_sure = |verdict: &Verdict| matches!(verdict, Verdict::Faster | Verdict::Slower);
+        are_functions && options.side == Side::Own && verdicts.iter().any(is_sure)
+    }
+}
+
+/// On which side of which move a row is.
+fn part_of(flows: &[Flow], at: usize) -> Option<Moved> {
+    let mut places = flows.iter().enumerate();
+    places.find_map(|(place, flow)| match at {
+        at if flow.from.contains(&at) => Some(Moved::Into(place)),
+        at if flow.into.contains(&at) => Some(Moved::From(place)),
+        _ => None,
+    })
+}
+
+/// Rows whose changes are tested.
+struct Tested {
+    /// By row, by run of each side.
+    figures: Vec<(Vec<Figure>, Vec<Figure>)>,
+    prior: Option<Prior>,
+    changes: Vec<Change>,
+}
+
+/// What may be said, where moves are judged as one each.
+struct Said {
+    rows: Vec<Verdict>,
+    moves: Vec<Verdict>,
+    /// Of the moves.
+    changes: Vec<Change>,
+    total: Option<Verdict>,
+    measures: Vec<Verdict>,
+}
+
+impl Tested {
+    fn new(scale: &Scale<'_>, rows: &[Matched]) -> Self {
+        let figures: Vec<(Vec<Figure>, Vec<Figure>)> =
+            rows.iter().map(|row| scale.figures(row)).collect();
+        let sides = figures
+            .iter()
+            .map(|(before, after)| scale.sides(before, after));
+        let prior = Prior::of(sides.clone());
+        let changes: Vec<Change> = sides.map(|sides| sides.change(prior)).collect();
+        Self {
+            figures,
+            prior,
+            changes,
+        }
+    }
+
+    /// The change of all rows of a move together. Of parts of a whole the sum
+    /// scatters less than this says.
+    fn change_of(&self, flow: &Flow, scale: &Scale<'_>) -> Change {
+        let mut sums: (Vec<Figure>, Vec<Figure>) = Default::default();
+        for at in flow.from.iter().chain(&flow.into) {
+            let Some((before, after)) = self.figures.get(*at) else {
+                continue;
+            };
+            for (sum, figures) in [(&mut sums.0, before), (&mut sums.1, after)] {
+                sum.resize(figures.len(), Figure::default());
+                for (sum, figure) in sum.iter_mut().zip(figures) {
+                    sum.value += figure.value;
+                    sum.variance += figure.variance;
+                }
+            }
+        }
+        scale.sides(&sums.0, &sums.1).change(self.prior)
+    }
+
+    /// What may be said if rows between which cost moved are judged together.
+    fn said(&self, flows: &[Flow], family: (Change, &[Change]), scale: &Scale<'_>) -> Said {
+        let sums = flows.iter().map(|flow| self.change_of(flow, scale));
+        let sums: Vec<Change> = sums.collect();
+        let alone = (0..self.changes.len()).filter(|&at| part_of(flows, at).is_none());
+        let own = alone.clone().filter_map(|at| self.changes.get(at));
+        let all: Vec<Change> = sums.iter().chain(own).copied().collect();
+        let (mut moves, total, measures) = judged(&all, family, scale.options);
+        let mut own = moves.split_off(sums.len()).into_iter();
+        let rows = (0..self.changes.len()).map(|at| {
+            let of_move = part_of(flows, at).and_then(|moved| moves.get(moved.place()).copied());
+            let verdict = of_move.or_else(|| own.next());
+            verdict.unwrap_or(Verdict::Undecided { needs: None })
+        });
+        Said {
+            rows: rows.collect(),
+            changes: sums,
+            total,
+            measures,
+            moves,
+        }
     }
 }
 
 /// What may be said of the rows, of the total and of the measures.
 fn judged(
     rows: &[Change],
-    total: Change,
-    measures: &[Change],
+    (total, measures): (Change, &[Change]),
     options: &ComparisonOptions,
 ) -> (Vec<Verdict>, Option<Verdict>, Vec<Verdict>) {
     let question = Question {
@@ -328,6 +425,42 @@ impl<'a> Scale<'a> {
         )
     }
 
+    /// Rows with their verdicts, what moved between them, and what else was
+    /// said. `functions` are those of both sides, if cost may have moved.
+    fn compared(
+        &self,
+        list: Vec<Matched>,
+        family: (Change, &[Change]),
+        functions: impl Fn(&[Verdict]) -> Option<[Functions; 2]>,
+    ) -> (Vec<Row>, Vec<Move>, Said) {
+        let tested = Tested::new(self, &list);
+        let (verdicts, ..) = judged(&tested.changes, family, self.options);
+        let flows = functions(&verdicts).map_or_else(Vec::new, |sides| {
+            let judged = Judged {
+                rows: &list,
+                changes: &tested.changes,
+                verdicts: &verdicts,
+            };
+            judged.flows(&sides)
+        });
+        let mut said = tested.said(&flows, family, self);
+        let mut moves: Vec<Move> = Vec::new();
+        for ((flow, change), verdict) in flows.iter().zip(&said.changes).zip(&said.moves) {
+            moves.push(self.moved((flow, &list), *change, *verdict));
+        }
+        let verdicts = std::mem::take(&mut said.rows);
+        let parts = list.into_iter().zip(tested.changes).zip(verdicts);
+        let mut rows: Vec<Row> = parts
+            .enumerate()
+            .map(|(at, ((row, change), verdict))| Row {
+                moved: part_of(&flows, at),
+                ..self.row(row, change, verdict)
+            })
+            .collect();
+        rows.sort_by(|a, b| by_weight_of_verdict((a, b), &moves));
+        (rows, moves, said)
+    }
+
     fn row(&self, row: Matched, change: Change, verdict: Verdict) -> Row {
         Row {
             before: one_side(self.before, &row.before),
@@ -335,6 +468,37 @@ impl<'a> Scale<'a> {
             names: row.names,
             shown: row.shown,
             was: row.was,
+            interval: change.interval(1.0 - self.options.level),
+            change,
+            verdict,
+            moved: None,
+        }
+    }
+
+    /// What is told of cost that moved between rows.
+    fn moved(&self, (flow, rows): (&Flow, &[Matched]), change: Change, verdict: Verdict) -> Move {
+        let names = |list: &[usize]| -> Vec<String> {
+            let rows = list.iter().filter_map(|at| rows.get(*at));
+            let symbol = self
+                .before
+                .first()
+                .and_then(|run| place(run.keys(), SYMBOL));
+            let names = rows.filter_map(|row| row.names.get(symbol?));
+            names.map(|name| plain_symbol(name).into_owned()).collect()
+        };
+        let all = || flow.from.iter().chain(&flow.into);
+        let cost = |runs: &[Run], of: &dyn Fn(&Matched) -> &Vec<Found>| -> f64 {
+            let rows = all().filter_map(|at| rows.get(*at));
+            rows.map(|row| one_side(runs, of(row)).cost).sum()
+        };
+        Move {
+            is_inlined: flow.is_inlined,
+            from: names(&flow.from),
+            into: names(&flow.into),
+            costs: [
+                cost(self.before, &|row| &row.before),
+                cost(self.after, &|row| &row.after),
+            ],
             interval: change.interval(1.0 - self.options.level),
             change,
             verdict,
@@ -383,17 +547,19 @@ fn one_side(runs: &[Run], found: &[Found]) -> OneSide {
     }
 }
 
-/// What is sure and matters most, then what might matter, then what is the
-/// same.
-fn by_weight_of_verdict(a: &Row, b: &Row) -> Ordering {
+/// What is sure and matters most, then what moved, then what might matter, then
+/// what is the same. Of what moved, its sum matters.
+fn by_weight_of_verdict((a, b): (&Row, &Row), moves: &[Move]) -> Ordering {
+    let of_move = |row: &Row| row.moved.and_then(|moved| moves.get(moved.place()));
     let class = |row: &Row| match row.verdict {
         Verdict::Faster | Verdict::Slower => 0,
-        Verdict::Undecided { .. } => 1,
-        Verdict::Same => 2,
+        _ if row.moved.is_some() => 1,
+        Verdict::Undecided { .. } => 2,
+        Verdict::Same => 3,
     };
     // The end of the interval that is nearer to no change.
     let at_least = |row: &Row| {
-        let interval = row.interval;
+        let interval = of_move(row).map_or(row.interval, |it| it.interval);
         let nearer = interval.low.abs().min(interval.high.abs());
         if interval.contains(0.0) { 0.0 } else { nearer }
     };
@@ -402,7 +568,7 @@ fn by_weight_of_verdict(a: &Row, b: &Row) -> Ordering {
         .cmp(&class(b))
         .then_with(|| at_least(b).total_cmp(&at_least(a)))
         .then_with(|| match class(a) {
-            0 => b.change.value.abs().total_cmp(&a.change.value.abs()),
+            0 | 1 => b.change.value.abs().total_cmp(&a.change.value.abs()),
             _ => size(b).total_cmp(&size(a)),
         })
         .then_with(|| a.names.cmp(&b.names))
@@ -414,6 +580,7 @@ pub(crate) mod tests {
     use crate::{Incomparable, Run};
     use prof_profile::EventId;
     use prof_report::keys::{DSO, Field, SYMBOL};
+    use prof_report::model::{Selection, SelfOf};
     use prof_report::text::TextOptions;
     use prof_sketch::Sketch;
     use prof_statistics::{Kind, Verdict};
@@ -443,6 +610,11 @@ pub(crate) mod tests {
         sketch.profile.events[0].weight_is_ns = true;
         sketch.profile.events[0].samples = sketch.profile.samples.len() as u64;
         let options = TextOptions {
+            selection: Selection {
+                inlines: false,
+                self_of: SelfOf::Host,
+                ..Selection::default()
+            },
             sort: Some(vec![Field::Key(DSO), Field::Key(SYMBOL)]),
             children: false,
             ..TextOptions::default()

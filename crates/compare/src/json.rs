@@ -3,6 +3,7 @@
 use crate::Trial;
 use crate::comparison::{By, Comparison, OneSide, Origin, Row, Total};
 use crate::measure::MeasureRow;
+use crate::moved::{Move, Moved};
 use prof_report::harmless_json;
 use prof_statistics::{Change, Interval, Kind, Verdict};
 use serde::Serialize;
@@ -75,6 +76,14 @@ pub(crate) fn name_of(verdict: Verdict) -> &'static str {
     }
 }
 
+/// The name of a row's verdict: cost that moved has one of its own.
+pub(crate) fn name_of_row(row: &Row) -> &'static str {
+    match row.moved {
+        Some(_) => "moved",
+        None => name_of(row.verdict),
+    }
+}
+
 /// How much more has to be measured for a verdict.
 pub(crate) fn needs_of(verdict: Verdict) -> Option<u64> {
     match verdict {
@@ -119,6 +128,8 @@ impl Serialize for Event<'_> {
             let measures = comparison.measures.iter().map(OneMeasure);
             map.serialize_entry("measures", &measures.collect::<Vec<_>>())?;
         }
+        let moves = comparison.moves.iter().map(OneMove);
+        map.serialize_entry("moves", &moves.collect::<Vec<_>>())?;
         let rows = comparison.rows.iter().map(|row| OneRow(comparison, row));
         map.serialize_entry("rows", &rows.collect::<Vec<_>>())?;
         map.end()
@@ -234,8 +245,28 @@ impl Serialize for OneRow<'_> {
         map.serialize_entry("before", &SideOf::of(&row.before))?;
         map.serialize_entry("after", &SideOf::of(&row.after))?;
         map.serialize_entry("change", &Changed::of(&row.change, row.interval))?;
-        map.serialize_entry("verdict", name_of(row.verdict))?;
+        map.serialize_entry("verdict", name_of_row(row))?;
         map.serialize_entry("needs", &needs_of(row.verdict))?;
+        map.serialize_entry("move", &row.moved.map(Moved::place))?;
+        map.end()
+    }
+}
+
+struct OneMove<'a>(&'a Move);
+
+impl Serialize for OneMove<'_> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let Self(it) = self;
+        let [before, after] = it.costs.map(finite);
+        let mut map = out.serialize_map(None)?;
+        map.serialize_entry("inlined", &it.is_inlined)?;
+        map.serialize_entry("from", &it.from)?;
+        map.serialize_entry("into", &it.into)?;
+        map.serialize_entry("before", &before)?;
+        map.serialize_entry("after", &after)?;
+        map.serialize_entry("change", &Changed::of(&it.change, it.interval))?;
+        map.serialize_entry("verdict", name_of(it.verdict))?;
+        map.serialize_entry("needs", &needs_of(it.verdict))?;
         map.end()
     }
 }
@@ -243,8 +274,35 @@ impl Serialize for OneRow<'_> {
 #[cfg(test)]
 mod tests {
     use super::json;
-    use crate::comparison::tests::sides;
+    use crate::comparison::tests::{run, sides};
     use crate::{Comparison, ComparisonOptions};
+
+    #[test]
+    fn cost_that_moved_has_a_verdict_of_its_own_and_its_sum() {
+        let before = [run("a", &[("app:main", 100), ("app:main;app:f", 300)])];
+        let after = [run("b", &[("app:main", 400)])];
+        let comparison = Comparison::new(&before, &after, &ComparisonOptions::default()).unwrap();
+        let mut out = Vec::new();
+        json(&[comparison], &mut out).unwrap();
+        let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        let event = &value["events"][0];
+        for row in event["rows"].as_array().unwrap() {
+            assert_eq!(
+                (&row["verdict"], &row["move"]),
+                (&"moved".into(), &0.into())
+            );
+        }
+        let one = &event["moves"][0];
+        assert_eq!(
+            (&one["from"][0], &one["into"][0]),
+            (&"f".into(), &"main".into())
+        );
+        assert_eq!(
+            (&one["verdict"], &one["before"]),
+            (&"same".into(), &4e8.into())
+        );
+        assert_eq!(one["change"]["percent"], 0.0);
+    }
 
     #[test]
     fn rows_have_their_keys_intervals_and_verdicts() {

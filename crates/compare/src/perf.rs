@@ -165,6 +165,7 @@ fn paired(before: &Run, after: &Run) -> Vec<Matched> {
     for (row, is_after) in of_before.chain(of_after) {
         let place = *index.entry(row.shown.as_slice()).or_insert_with(|| {
             rows.push(Matched {
+                key: Default::default(),
                 names: Vec::new(),
                 shown: row.shown.clone(),
                 was: None,

@@ -1,12 +1,13 @@
 //! A comparison as text.
 
 use crate::comparison::{By, Comparison, Origin, Row, Side};
+use crate::moved::{Move, Moved};
 use prof_profile::several;
 use prof_report::escape;
 use prof_report::short::shortened;
 use prof_report::text::CUT;
 use prof_report::trust::wrapped;
-use prof_statistics::{Kind, Pairing, Verdict};
+use prof_statistics::{Interval, Kind, Pairing, Verdict};
 use std::io::{self, Write};
 
 /// Writes the comparison: lines that tell what is compared, then a table. Rows
@@ -29,7 +30,7 @@ pub fn text(
     writeln!(out, "#")?;
     let matters = |row: &&Row| {
         let is_sure = matches!(row.verdict, Verdict::Faster | Verdict::Slower);
-        is_sure || row.before.share >= least || row.after.share >= least
+        is_sure || row.moved.is_some() || row.before.share >= least || row.after.share >= least
     };
     let shown: Vec<&Row> = comparison.rows.iter().filter(matters).collect();
     write_table(comparison, &shown, columns, out)?;
@@ -54,6 +55,9 @@ pub(crate) fn rows_text(
     comment(&what, columns, out)?;
     for note in &comparison.notes {
         comment(&format!("Note: {note}"), columns, out)?;
+    }
+    for it in &comparison.moves {
+        comment(&move_text(comparison, it), columns, out)?;
     }
     let rows: Vec<&Row> = comparison.rows.iter().collect();
     write_table(comparison, &rows, columns, out)
@@ -88,7 +92,65 @@ fn preamble(comparison: &Comparison) -> Vec<String> {
         percent(comparison.detectable)
     ));
     lines.extend(comparison.notes.iter().map(|note| format!("Note: {note}")));
+    lines.extend(comparison.moves.iter().map(|it| move_text(comparison, it)));
     lines
+}
+
+/// Names in a list; more than this are counted.
+const MOST_NAMES: usize = 4;
+/// Characters of a function's name in a verdict.
+const NAME_IN_VERDICT: usize = 24;
+
+/// What moved where, and what the sum is.
+fn move_text(comparison: &Comparison, it: &Move) -> String {
+    let [before, after] = it.costs.map(|cost| comparison.unit.text(cost));
+    let Interval { low, high } = it.interval;
+    format!(
+        "Moved: {} -> {}, {}; together {before} -> {after}, {:+.2} % [{low:+.2}, {high:+.2}] of \
+         the total before, {}",
+        listed(&it.from, str::to_owned),
+        listed(&it.into, str::to_owned),
+        match it.is_inlined {
+            true => "inlined",
+            false => "taken out",
+        },
+        it.change.value,
+        needed(it.verdict, comparison)
+    )
+}
+
+/// Names with commas between them.
+fn listed(names: &[String], shown: impl Fn(&str) -> String) -> String {
+    let mut list: Vec<String> = names.iter().take(MOST_NAMES).map(|it| shown(it)).collect();
+    let hidden = names.len().saturating_sub(MOST_NAMES);
+    if hidden > 0 {
+        list.push(format!("{hidden} more"));
+    }
+    list.join(", ")
+}
+
+/// The verdict of a row: that of a move, if its cost moved.
+fn verdict_text(comparison: &Comparison, row: &Row) -> String {
+    let said = needed(row.verdict, comparison);
+    let short = |name: &str| {
+        let name = escape::terminal(name);
+        cell_within(&name, NAME_IN_VERDICT)
+    };
+    let of = |moved: Moved| Some((moved, comparison.moves.get(moved.place())?));
+    match row.moved.and_then(of) {
+        None => said,
+        Some((Moved::Into(_), it)) => format!("moved into {}, sum {said}", one_of(&it.into, short)),
+        Some((Moved::From(_), it)) => format!("moved from {}, sum {said}", one_of(&it.from, short)),
+    }
+}
+
+/// The first, and how many more.
+fn one_of(names: &[String], shown: impl Fn(&str) -> String) -> String {
+    let first = names.first().map_or_else(String::new, |name| shown(name));
+    match names.len() {
+        0 | 1 => first,
+        count => format!("{first} and {} more", count - 1),
+    }
 }
 
 /// A percentage with two digits that count.
@@ -323,7 +385,7 @@ fn cells(comparison: &Comparison, row: &Row) -> Vec<String> {
         cost(row.after.cost),
         format!("{:+.2}%", row.change.value),
         format!("[{:+.2}, {:+.2}]", interval.low, interval.high),
-        needed(row.verdict, comparison),
+        verdict_text(comparison, row),
     ];
     cells.extend(row.shown.iter().map(|name| name.trim_end().to_owned()));
     cells
@@ -361,6 +423,29 @@ mod tests {
         let row = out.lines().find(|line| line.ends_with("] g")).unwrap();
         assert!(row.contains("slower") && row.contains("+11.16%"), "{out}");
         assert!(out.contains("same within 2 %"));
+    }
+
+    #[test]
+    fn cost_that_moved_is_told_with_its_sum() {
+        let before = [run(
+            "a",
+            &[("app:main", 100), ("app:main;app:f\x1b[2J", 300)],
+        )];
+        let after = [run("b", &[("app:main", 401)])];
+        let comparison = Comparison::new(&before, &after, &ComparisonOptions::default()).unwrap();
+        let mut out = Vec::new();
+        text(&comparison, 0.1, None, &mut out).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        let sum = "# Moved: f\\x1b[2J -> main, inlined; together 400.0 ms -> 401.0 ms";
+        assert!(out.contains(sum), "{out}");
+        assert!(
+            out.contains("moved into main, sum same within 2 %"),
+            "{out}"
+        );
+        assert!(
+            out.contains("moved from f\\x1b[2J, sum same within 2 %"),
+            "{out}"
+        );
     }
 
     #[test]

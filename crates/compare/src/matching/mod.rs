@@ -10,6 +10,7 @@ pub(crate) use names::plain_dso;
 pub(crate) use names::plain_symbol;
 pub(crate) use rows::{Found, Matched, matched};
 pub use traits::Functions;
+pub(crate) use traits::{Parts, SAMPLES_OF_CALLS, Traits};
 
 use crate::Run;
 use files::renamed_dsos;
@@ -62,24 +63,28 @@ impl Counterparts {
 
     /// Those of runs whose rows are told apart by `keys`.
     fn of_runs(before: &[Run], after: &[Run], keys: &[SortKey]) -> Self {
-        let sides = [before, after].map(|side| {
-            let weighed = side.iter().map(|run| {
-                let functions = &run.functions;
-                (functions, functions.whole() / run.work)
-            });
-            weighed.collect::<Vec<Weighed<'_>>>()
+        Self::of_weighed(&[before, after].map(weighed), keys)
+    }
+
+    /// The functions of both sides under the names that both know.
+    pub(crate) fn functions_of(
+        &self,
+        (before, after): (&[Run], &[Run]),
+        keys: &[SortKey],
+    ) -> [Functions; 2] {
+        let named = named_by(keys);
+        let before = summed(&weighed(before), &named);
+        let after = summed(&weighed(after), |name| {
+            let (file, symbol) = named(name);
+            let own = (self.dso(&file).to_owned(), symbol);
+            self.functions.get(&own).cloned().unwrap_or(own)
         });
-        Self::of_weighed(&sides, keys)
+        [before, after]
     }
 
     fn of_weighed(sides: &[Vec<Weighed<'_>>; 2], keys: &[SortKey]) -> Self {
         let mut found = Self::default();
-        let by_dso = place(keys, DSO).is_some();
-        let name = |(file, symbol): &Name| match by_dso {
-            true => (file.clone(), symbol.clone()),
-            false => (String::new(), symbol.clone()),
-        };
-        let [old, new] = sides.each_ref().map(|side| summed(side, name));
+        let [old, new] = sides.each_ref().map(|side| summed(side, named_by(keys)));
         found.dsos = renamed_dsos(&old, &new);
         if place(keys, SYMBOL).is_none() {
             return found;
@@ -88,11 +93,8 @@ impl Counterparts {
         there.add(&new, 1.0, |(file, symbol)| {
             (found.dso(file).to_owned(), symbol.clone())
         });
-        let samples = sides.each_ref().map(|side| {
-            let samples = side.iter().map(|(functions, _)| functions.samples());
-            samples.sum::<u64>()
-        });
-        let pairs = recognised(&old, &there, samples[0].min(samples[1])).into_iter();
+        let samples = old.samples().min(new.samples());
+        let pairs = recognised(&old, &there, samples).into_iter();
         let name = |side: &Functions, at: usize| side.names.get(at).cloned();
         let named = pairs.filter_map(|(at, was)| Some((name(&there, at)?, name(&old, was)?)));
         found.functions = named.collect();
@@ -137,7 +139,7 @@ impl Counterparts {
     }
 
     /// What they are, as sentences.
-    fn notes(&self) -> Vec<String> {
+    pub(crate) fn notes(&self) -> Vec<String> {
         let files = self.dsos.iter();
         let mut files: Vec<String> = files
             .map(|(after, before)| format!("{after} is compared with {before}"))
@@ -154,6 +156,24 @@ impl Counterparts {
             ));
         }
         files.into_iter().chain(functions).collect()
+    }
+}
+
+/// The functions of runs and what a unit of their work cost.
+fn weighed(runs: &[Run]) -> Vec<Weighed<'_>> {
+    let weighed = runs.iter().map(|run| {
+        let functions = &run.functions;
+        (functions, functions.whole() / run.work)
+    });
+    weighed.collect()
+}
+
+/// Names as rows by `keys` tell them apart: without files, if they do not.
+fn named_by(keys: &[SortKey]) -> impl Fn(&Name) -> Name + use<> {
+    let by_dso = place(keys, DSO).is_some();
+    move |(file, symbol): &Name| match by_dso {
+        true => (file.clone(), symbol.clone()),
+        false => (String::new(), symbol.clone()),
     }
 }
 

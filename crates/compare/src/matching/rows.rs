@@ -21,6 +21,8 @@ pub(crate) struct Found {
 /// A row of all runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Matched {
+    /// The function as both sides know it.
+    pub(crate) key: (String, String),
     pub(crate) names: Vec<String>,
     pub(crate) shown: Vec<String>,
     /// What the keys told before, if the function was recognised by another
@@ -31,13 +33,13 @@ pub(crate) struct Matched {
     pub(crate) after: Vec<Found>,
 }
 
-/// All rows of all runs, in the order in which they are first met; and which
-/// files and functions were taken for one another.
+/// All rows of all runs, in the order in which they are first met; and by what
+/// they were matched.
 pub(crate) fn matched(
     (before, after): (&[Run], &[Run]),
     keys: &[SortKey],
     side: Side,
-) -> (Vec<Matched>, Vec<String>) {
+) -> (Vec<Matched>, Counterparts) {
     let counterparts = Counterparts::of_runs(before, after, keys);
     let mut rows: Vec<Matched> = Vec::new();
     let mut index: FxHashMap<Vec<String>, usize> = FxHashMap::default();
@@ -56,6 +58,7 @@ pub(crate) fn matched(
             let (key, known) = identity(row, keys, (&counterparts, is_after));
             let place = *index.entry(key).or_insert_with(|| {
                 rows.push(Matched {
+                    key: known.name.clone(),
                     names: row.names.clone(),
                     shown: row.shown.clone(),
                     was: None,
@@ -79,7 +82,7 @@ pub(crate) fn matched(
             }
         }
     }
-    (rows, counterparts.notes())
+    (rows, counterparts)
 }
 
 impl Matched {

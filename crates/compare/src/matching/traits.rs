@@ -1,7 +1,7 @@
 //! What functions of a recording are recognised by beside their names.
 
 use super::{plain_dso, plain_symbol};
-use prof_profile::{EventId, FunctionId, Location, Profile, StackId};
+use prof_profile::{EventId, FunctionId, Profile, StackId};
 use rustc_hash::FxHashMap;
 
 /// A function in any build: its file and its name, both without what changes
@@ -11,6 +11,9 @@ pub(crate) type Name = (String, String);
 /// By a function's place in a list: part of the weight of a recording.
 pub(crate) type Parts = FxHashMap<usize, f64>;
 
+/// Calls in which fewer samples were are no evidence.
+pub(crate) const SAMPLES_OF_CALLS: f64 = 20.0;
+
 /// What one function is recognised by.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Traits {
@@ -19,6 +22,9 @@ pub(crate) struct Traits {
     /// Who calls it, and what it calls: part of the whole that is in the call.
     pub(crate) callers: Parts,
     pub(crate) callees: Parts,
+    /// Functions that are inlined in it: part of the whole in their code there
+    /// and in what is inlined in that.
+    pub(crate) inlined: Parts,
     /// Length of its code, bytes; 0 if not known.
     pub(crate) size: u64,
 }
@@ -55,7 +61,9 @@ impl Functions {
             if let Some(outer) = through.get_mut(caller.0 as usize) {
                 *outer = outer.saturating_add(weight);
             }
-            let Some(called) = host(profile, profile.location(location)).and_then(place) else {
+            let frames = profile.frames_at(location);
+            let host = frames.last().and_then(|frame| place(frame.function));
+            let (Some(called), Some((_, inner))) = (host, frames.split_last()) else {
                 continue;
             };
             let calling = profile.stacks.get(caller);
@@ -63,8 +71,13 @@ impl Functions {
             if let Some(calling) = calling.and_then(|frame| place(frame.function)) {
                 functions.call((calling, called), weight as f64 / whole);
             }
-            if let Some(traits) = functions.traits.get_mut(called) {
-                traits.own += own.get(id).copied().unwrap_or(0) as f64 / whole;
+            let own = own.get(id).copied().unwrap_or(0);
+            if let Some(traits) = functions.traits.get_mut(called).filter(|_| own > 0) {
+                let part = own as f64 / whole;
+                traits.own += part;
+                for inlined in inner.iter().filter_map(|frame| place(frame.function)) {
+                    *traits.inlined.entry(inlined).or_default() += part;
+                }
             }
         }
         functions
@@ -140,6 +153,7 @@ impl Functions {
     /// Adds those of another recording, each part `factor` times, under the
     /// names that `named` gives them.
     pub(crate) fn add(&mut self, other: &Self, factor: f64, named: impl Fn(&Name) -> Name) {
+        self.samples = self.samples.saturating_add(other.samples);
         let names = other.names.iter().map(|name| self.place(named(name)));
         let places: Vec<usize> = names.collect();
         for (traits, &place) in other.traits.iter().zip(&places) {
@@ -151,6 +165,7 @@ impl Functions {
             for (sum, parts) in [
                 (&mut sum.callers, &traits.callers),
                 (&mut sum.callees, &traits.callees),
+                (&mut sum.inlined, &traits.inlined),
             ] {
                 for (&at, part) in parts {
                     let at = places.get(at).copied().unwrap_or(at);
@@ -176,10 +191,4 @@ impl Traits {
 /// Of all parts.
 pub(crate) fn sum(parts: &Parts) -> f64 {
     parts.values().sum()
-}
-
-/// The function that stands in the file.
-fn host(profile: &Profile, location: &Location) -> Option<FunctionId> {
-    let frames = profile.frames.get(location.frames.range())?;
-    frames.last().map(|frame| frame.function)
 }
