@@ -11,7 +11,9 @@ class Browser {
         // Speedscope draws by WebGL, here without a graphics card.
         const options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader", "--disable-dev-shm-usage",
             "--remote-debugging-pipe", `--user-data-dir=${this.folder}`, "about:blank"];
-        this.child = spawn("chromium", options, { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
+        // What it leaves when it is killed goes with the folder.
+        const env = { ...process.env, TMPDIR: this.folder };
+        this.child = spawn("chromium", options, { env, stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
         this.ended = new Promise((resolve) => this.child.on("close", resolve));
         this.waiting = new Map();
         this.pages = [];
