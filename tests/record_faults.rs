@@ -234,11 +234,16 @@ fn r08_a_closed_pipe_and_a_full_disk_end_the_recording_with_one_line() {
 fn r12_too_few_descriptors_never_hurt_the_command() {
     // covers live: ERR-08, SYS-09
     let file = recording("emfile");
+    let old = file.with_extension("data.old");
     let mut recorded = 0;
-    for limit in 6..20 {
+    // Waits need more of them, and some when the file is there already.
+    let waits = (10..16).map(|limit| (limit, "--off-cpu"));
+    for (limit, option) in (6..20).map(|limit| (limit, "-g")).chain(waits) {
+        std::fs::write(&file, "before").expect("written");
+        let _ = std::fs::remove_file(&old);
         let prof = env!("CARGO_BIN_EXE_prof");
         let script = format!(
-            "ulimit -n {limit}; exec {prof} record -q -o {} sh -c 'exit 4'",
+            "ulimit -n {limit}; exec {prof} record -q {option} -o {} sh -c 'exit 4'",
             file.display()
         );
         let finished: Finished = Command::new("bash")
@@ -246,17 +251,19 @@ fn r12_too_few_descriptors_never_hurt_the_command() {
             .output()
             .expect("bash starts")
             .into();
-        match finished.code {
-            4 => recorded += 1,
-            1 => assert!(
-                finished.stderr.contains("open files"),
-                "{limit}: {}",
-                finished.stderr
-            ),
+        let before = match finished.code {
+            4 => &old,
+            1 => &file,
             other => panic!("{limit}: {other}: {}", finished.stderr),
-        }
+        };
+        let is_told = finished.code == 4 || finished.stderr.contains("open files");
+        assert!(is_told, "{limit}: {}", finished.stderr);
+        assert_eq!(old.exists(), finished.code == 4, "{limit} {option}");
+        let before = std::fs::read_to_string(before).expect("there");
+        assert_eq!(before, "before", "{limit} {option}");
+        recorded += usize::from(finished.code == 4);
     }
-    println!("recorded with {recorded} of 14 limits");
+    println!("recorded with {recorded} of 20 limits");
 }
 
 /// Runs as nobody, without capabilities, or says why not.

@@ -15,7 +15,8 @@
 use crate::consumer::{Consumer, Parts, Switched};
 use crate::error::OutputError;
 use crate::options::Flight as Keep;
-use crate::output::{Making, Prepared, keep_old};
+use crate::output::{Making, Prepared};
+use crate::placing::keep_old;
 use crate::rounds::{Times, each};
 use crate::series::{Beginning, Files};
 use crate::stamp::stamped;

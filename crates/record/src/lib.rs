@@ -49,6 +49,7 @@ mod kernel;
 mod open;
 pub mod options;
 pub mod output;
+mod placing;
 mod plan;
 mod queue;
 mod recording;

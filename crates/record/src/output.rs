@@ -3,6 +3,7 @@
 
 use crate::consumer::Consumer;
 use crate::error::OutputError;
+use crate::placing::Placed;
 use crate::stream::{KeepWaiting, Reader, Stream};
 use prof_perfdata::write::{EventDescription, Features, FileWriter, Kept, PipeWriter};
 use std::fs::{self, File, FileType, OpenOptions};
@@ -69,6 +70,7 @@ pub struct Output {
     events: Vec<EventDescription>,
     features: Features,
     making: Making,
+    placed: Option<Placed>,
 }
 
 /// How files are made.
@@ -179,7 +181,9 @@ impl Output {
             std::thread::sleep(tick);
             true
         });
-        Self::begin(opened?, events, features, Making::default())
+        let mut output = Self::begin(opened?, events, features, Making::default())?;
+        output.placed().map_or(Ok(()), Placed::keep)?;
+        Ok(output)
     }
 
     /// Writes header and events, as [`Output::create`]; `making` says how a file is made.
@@ -189,7 +193,7 @@ impl Output {
         features: Features,
         making: Making,
     ) -> Result<Self, OutputError> {
-        let mut reader = None;
+        let (mut reader, mut placed) = (None, None);
         let (path, sink) = match opened {
             Opened::Stream(stream, path) => {
                 reader = Some(stream.reader().map_err(io_error("watch", &path))?);
@@ -198,8 +202,15 @@ impl Output {
                 (path, Sink::Stream(writer))
             }
             Opened::File(path) => {
-                let sink = Sink::File(place_file(&path, events, making)?);
-                (path, sink)
+                let file = Prepared::new(&path, events, making)?;
+                match Placed::new(&file.temporary, &path) {
+                    Ok(here) => placed = Some(here),
+                    Err(error) => {
+                        file.discard();
+                        return Err(error);
+                    }
+                }
+                (path, Sink::File(file.writer))
             }
         };
         Ok(Self {
@@ -209,6 +220,7 @@ impl Output {
             events: events.to_vec(),
             features,
             making,
+            placed,
         })
     }
 
@@ -240,6 +252,12 @@ impl Output {
     /// Whoever reads the stream; `None` of a file.
     pub(crate) fn reader(&mut self) -> Option<Reader> {
         self.reader.take()
+    }
+
+    /// The file's place, to be kept when the recording has begun; `None` of a
+    /// stream.
+    pub(crate) fn placed(&mut self) -> Option<Placed> {
+        self.placed.take()
     }
 
     /// The file's name with links followed; for messages.
@@ -294,7 +312,7 @@ impl Consumer for Output {
     }
 }
 
-fn io_error<'a>(
+pub(crate) fn io_error<'a>(
     doing: &'static str,
     path: &'a Path,
 ) -> impl FnOnce(io::Error) -> OutputError + use<'a> {
@@ -360,36 +378,6 @@ fn follow_trusted_links(name: &Path) -> Result<PathBuf, OutputError> {
         path = next;
     }
     Err(OutputError::LinkLoop(name.to_owned()))
-}
-
-/// Writes the header to a temporary beside `path`, keeps the old file as
-/// `.old`, and gives the new one its name.
-fn place_file(
-    path: &Path,
-    events: &[EventDescription],
-    making: Making,
-) -> Result<FileWriter<File>, OutputError> {
-    let file = Prepared::new(path, events, making)?;
-    match keep_old(path) {
-        Ok(()) => file.place(path),
-        Err(error) => {
-            file.discard();
-            Err(error)
-        }
-    }
-}
-
-/// Renames a recording that is there to `NAME.old`, as perf does; an empty
-/// file is not worth keeping.
-pub(crate) fn keep_old(path: &Path) -> Result<(), OutputError> {
-    match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.len() > 0 => {
-            let mut old = path.as_os_str().to_owned();
-            old.push(".old");
-            fs::rename(path, old).map_err(io_error("keep the old", path))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// A file of a new name in the directory of `path`, for its owner only.

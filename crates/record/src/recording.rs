@@ -16,6 +16,7 @@ use crate::framing::{Framing, clock_features};
 use crate::open::{OpenEvent, OpenSet, RingSlot};
 use crate::options::{Options, Stacks, Start, Target};
 use crate::output::{Opened, Output};
+use crate::placing::Placed;
 use crate::queue::{Receiver, Sender, queue};
 use crate::rounds::Rounds;
 use crate::series::Series;
@@ -76,6 +77,7 @@ impl<'a> Way<'a> {
                     return Ok(Begun {
                         file: path.clone(),
                         reader: None,
+                        placed: None,
                         taker: Taker::Parts(Box::new(flight)),
                     });
                 }
@@ -87,6 +89,7 @@ impl<'a> Way<'a> {
                 Begun {
                     file: output.path().to_owned(),
                     reader: output.reader(),
+                    placed: output.placed(),
                     taker: match has_parts {
                         true => Taker::Parts(Box::new(Series::new(output, events, most))),
                         false => Taker::One(Box::new(output)),
@@ -96,6 +99,7 @@ impl<'a> Way<'a> {
             Self::Caller(consume) => Begun {
                 file: PathBuf::new(),
                 reader: None,
+                placed: None,
                 taker: Taker::One(consume(events, features)),
             },
         })
@@ -107,6 +111,8 @@ struct Begun<'a> {
     taker: Taker<'a>,
     /// Whoever reads the stream, if it is one.
     reader: Option<Reader>,
+    /// Its place, if it is a file that is there from the start.
+    placed: Option<Placed>,
     /// Its name, empty if it is not an output.
     file: PathBuf,
 }
@@ -167,6 +173,7 @@ impl<'a> Recording<'a> {
         notices: &mut dyn FnMut(&str),
     ) -> Result<Ran, RecordError> {
         let Self { options, set, .. } = self;
+        let mut placed = self.begun.placed;
         let unwound = Unwound::of(options, &set, &self.opened);
         let shared = shared(options, &unwound, self.begun.reader)?;
         let views: Vec<RingView> = self.rings.iter().map(|slot| slot.ring.view()).collect();
@@ -204,6 +211,7 @@ impl<'a> Recording<'a> {
             let working = workers.start(scope)?;
             control.starts();
             let started = start(options, &set, launched.as_deref_mut(), &shared);
+            let started = started.map(|()| keep(placed.take(), notices));
             let launched = launched.as_deref();
             let ended_by =
                 started.map(|()| control.wait(options, &set, launched, &shared, notices));
@@ -214,7 +222,7 @@ impl<'a> Recording<'a> {
         })?;
         shared.told().iter().for_each(|line| notices(line));
         Ok(Ran {
-            ended_by: ended_by?,
+            ended_by: ended_by.inspect_err(|_| forget(&written))?,
             file: self.begun.file,
             written,
             set,
@@ -412,6 +420,21 @@ pub(crate) fn command_of(options: &Options) -> Option<&[OsString]> {
     match &options.target {
         Target::Command(command) => Some(command),
         _ => options.beside.as_deref(),
+    }
+}
+
+/// The recording has begun: its file stays. The command runs already, so that
+/// a failure is told only.
+fn keep(placed: Option<Placed>, notices: &mut dyn FnMut(&str)) {
+    let kept = placed.map_or(Ok(()), Placed::keep);
+    kept.unwrap_or_else(|error| notices(&error.to_string()));
+}
+
+/// Removes what was finished under a name of its own though nothing began.
+fn forget(written: &Written) {
+    if let Some(stamped) = &written.file {
+        // It holds nothing; the error in hand says more.
+        let _ = std::fs::remove_file(stamped);
     }
 }
 

@@ -1,0 +1,180 @@
+//! What had a recording's name before: kept aside until the recording has
+//! begun, and put back if it does not.
+
+use crate::error::OutputError;
+use crate::output::io_error;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A file that has taken its name. When this goes away without
+/// [`Placed::keep`], the name is again what it was before.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Placed {
+    path: PathBuf,
+    /// Where that is which had the name.
+    before: Option<PathBuf>,
+    is_kept: bool,
+}
+
+impl Placed {
+    /// Gives `file` the name `path`.
+    ///
+    /// # Errors
+    /// If it cannot have it; `file` is left, and `path` as it was.
+    pub(crate) fn new(file: &Path, path: &Path) -> Result<Self, OutputError> {
+        let placed = |before| Self {
+            path: path.to_owned(),
+            before,
+            is_kept: false,
+        };
+        let old = old_name(path);
+        let in_the_way = std::io::ErrorKind::IsADirectory.into();
+        if is_worth_keeping(path) && old.is_dir() {
+            return Err(io_error("keep the old", path)(in_the_way));
+        }
+        if renameat_with(CWD, file, CWD, path, RenameFlags::EXCHANGE).is_ok() {
+            return Ok(placed(Some(file.to_owned())));
+        }
+        // There is none, or the file system cannot do that.
+        let before = keep_old(path)?;
+        match fs::rename(file, path) {
+            Ok(()) => Ok(placed(before)),
+            Err(error) => Err(io_error("name", path)(error)),
+        }
+    }
+
+    /// The recording has begun: what was there before becomes `NAME.old`; an
+    /// empty file is not worth keeping.
+    ///
+    /// # Errors
+    /// If it cannot have that name; it then stays where the error says.
+    pub(crate) fn keep(mut self) -> Result<(), OutputError> {
+        self.is_kept = true;
+        let Some(before) = self.before.take() else {
+            return Ok(());
+        };
+        let kept = match is_worth_keeping(&before) {
+            true => fs::rename(&before, old_name(&self.path)),
+            false => fs::remove_file(&before),
+        };
+        kept.map_err(io_error(
+            "keep the old recording as .old, it is now",
+            &before,
+        ))
+    }
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        // The error that led here says more than a failure to clean up would.
+        let _ = match &self.before {
+            Some(before) => fs::rename(before, &self.path),
+            None => fs::remove_file(&self.path),
+        };
+    }
+}
+
+/// Renames a recording that is there to `NAME.old`, as perf does, and says how
+/// it is called then; an empty file is not worth keeping.
+///
+/// # Errors
+/// If it cannot have that name.
+pub(crate) fn keep_old(path: &Path) -> Result<Option<PathBuf>, OutputError> {
+    if !is_worth_keeping(path) {
+        return Ok(None);
+    }
+    let old = old_name(path);
+    match fs::rename(path, &old) {
+        Ok(()) => Ok(Some(old)),
+        Err(error) => Err(io_error("keep the old", path)(error)),
+    }
+}
+
+fn is_worth_keeping(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|file| file.len() > 0)
+}
+
+fn old_name(path: &Path) -> PathBuf {
+    let mut old = path.as_os_str().to_owned();
+    old.push(".old");
+    old.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Placed;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    /// A folder with these files, whose texts are their names, and `new`.
+    fn folder(files: &[&str]) -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in files.iter().chain(&["new"]) {
+            fs::write(folder.path().join(name), name).expect("written");
+        }
+        let [new, path] = ["new", "perf.data"].map(|name| folder.path().join(name));
+        (folder, new, path)
+    }
+
+    /// Names and texts of what is in it.
+    fn found(folder: &Path) -> Vec<(String, String)> {
+        let entries = fs::read_dir(folder).expect("a folder");
+        let mut found: Vec<_> = entries
+            .map(|entry| {
+                let entry = entry.expect("an entry");
+                let name = entry.file_name().to_string_lossy().into_owned();
+                (name, fs::read_to_string(entry.path()).expect("a text"))
+            })
+            .collect();
+        found.sort();
+        found
+    }
+
+    fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+        let owned = |&(name, text): &(&str, &str)| (name.to_owned(), text.to_owned());
+        expected.iter().map(owned).collect()
+    }
+
+    #[test]
+    fn what_does_not_begin_leaves_all_as_it_was() {
+        for files in [
+            &[][..],
+            &["perf.data"],
+            &["perf.data", "perf.data.old"],
+            &["perf.data.old"],
+        ] {
+            let (folder, new, path) = folder(files);
+            let placed = Placed::new(&new, &path).expect("placed");
+            assert_eq!(fs::read_to_string(&path).expect("there"), "new");
+            drop(placed);
+            let same: Vec<_> = files.iter().map(|name| (*name, *name)).collect();
+            assert_eq!(found(folder.path()), pairs(&same));
+        }
+    }
+
+    #[test]
+    fn what_begins_keeps_the_one_before_as_old() {
+        let (folder, new, path) = folder(&["perf.data", "perf.data.old"]);
+        let placed = Placed::new(&new, &path).expect("placed");
+        placed.keep().expect("kept");
+        let expected = [("perf.data", "new"), ("perf.data.old", "perf.data")];
+        assert_eq!(found(folder.path()), pairs(&expected));
+    }
+
+    #[test]
+    fn an_empty_file_is_not_kept() {
+        let (folder, new, path) = folder(&["perf.data.old"]);
+        fs::write(&path, "").expect("written");
+        Placed::new(&new, &path)
+            .expect("placed")
+            .keep()
+            .expect("kept");
+        let expected = [("perf.data", "new"), ("perf.data.old", "perf.data.old")];
+        assert_eq!(found(folder.path()), pairs(&expected));
+    }
+}
