@@ -14,14 +14,17 @@
 //! type          Type::run                           ──► run
 //! ```
 //!
-//! and after that the end, which is up to whoever asks. Methods as Java's
-//! perf maps name them lose what they return, and then the same:
+//! and after that the end, which is up to whoever asks. Names of Java and Go,
+//! whose parts stand between dots, lose what they return, and then the same:
 //!
 //! ```text
 //! java.lang.Object java.util.HashMap.put(java.lang.Object) ──► java.util.HashMap.put(java.lang.Object)
 //! java.util.HashMap.put(java.lang.Object)                  ──► java.util.HashMap.put
 //! java.util.HashMap.put                                    ──► HashMap.put ──► put
+//! encoding/json.(*decodeState).object ──► json.(*decodeState).object ──► (*decodeState).object ──► object
 //! ```
+
+mod dotted;
 
 use std::borrow::Cow;
 
@@ -49,10 +52,10 @@ pub fn shortened(name: &str, fits: impl Fn(&str) -> bool) -> Cow<'_, str> {
     if name.len() > LONGEST || fits(name) {
         return Cow::Borrowed(name);
     }
-    if let Some(forms) = java_forms(name) {
-        let [.., method] = forms;
-        let shorter = forms.into_iter().find(|form| fits(form));
-        return Cow::Borrowed(shorter.unwrap_or(method));
+    if let Some(mut forms) = dotted::forms(name) {
+        let shorter = forms.iter().position(|form| fits(form));
+        let at = shorter.unwrap_or(forms.len().saturating_sub(1));
+        return Cow::Owned(forms.swap_remove(at));
     }
     let known = known_as(name);
     let mut shortest = Cow::Borrowed(name);
@@ -81,33 +84,16 @@ pub fn forms(name: &str) -> Vec<String> {
     let known = known_as(name);
     let mut forms: Vec<String> = Vec::new();
     let mut least = name.len();
-    let java = java_forms(name).map(|forms| forms.map(str::to_owned));
+    let dotted = dotted::forms(name);
     let others = steps().map_while(|step| after(&known, step));
-    let others = others.filter(|_| java.is_none());
-    for shorter in java.iter().flatten().cloned().chain(others) {
+    let others = others.filter(|_| dotted.is_none());
+    for shorter in dotted.iter().flatten().cloned().chain(others) {
         if !shorter.is_empty() && shorter.len() + shorter.len() / 8 < least {
             least = shorter.len();
             forms.push(shorter);
         }
     }
     forms
-}
-
-/// Shorter and shorter forms of a name as Java's perf maps have it: what is
-/// returned, a space, package, class and method with dots, and parameters.
-fn java_forms(name: &str) -> Option<[&str; 4]> {
-    let (path, parameters) = name.split_once('(')?;
-    let (_, path) = path.split_once(' ')?;
-    let is_plain = |text: &str| !text.contains([' ', '<', ':', '(', '~', '&', '*']);
-    let has_end = parameters.ends_with(')') && !parameters.contains(['(', ':', '<']);
-    if !is_plain(path) || !has_end {
-        return None;
-    }
-    let (outer, method) = path.rsplit_once('.')?;
-    let class = outer.rsplit_once('.').map_or(outer, |(_, class)| class);
-    let whole = name.get(name.find(' ')? + 1..)?;
-    let with_class = path.get(path.len() - class.len() - 1 - method.len()..)?;
-    Some([whole, path, with_class, method])
 }
 
 /// All steps.
