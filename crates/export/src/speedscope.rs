@@ -9,6 +9,7 @@ use crate::pprof::unit_of;
 use crate::thinned::Thinned;
 use crate::used;
 use prof_profile::{FunctionId, LocationId, Profile, StackId, Task};
+use prof_report::harmless_json;
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
 
@@ -93,9 +94,11 @@ impl Frames {
     }
 }
 
-/// Text as JSON has it.
+/// Text as JSON has it, of which a terminal obeys nothing.
 pub(crate) fn quoted(text: &str) -> String {
-    serde_json::to_string(text).expect("a text is JSON")
+    let mut out = Vec::new();
+    harmless_json::write(text, &mut out).expect("memory can be written to");
+    String::from_utf8(out).expect("JSON of a text is text")
 }
 
 struct Writer<'a, 'p> {
@@ -241,7 +244,7 @@ pub(crate) fn threads(profile: &Profile) -> (Vec<Task>, Vec<usize>) {
 
 #[cfg(test)]
 mod tests {
-    use super::write_within;
+    use super::{quoted, write_within};
     use crate::choice::{Choice, Chosen};
     use prof_profile::Sample;
     use prof_sketch::Sketch;
@@ -254,6 +257,15 @@ mod tests {
             .flat_map(|it| it["weights"].as_array().expect("weights"));
         let weights: Vec<u64> = weights.map(|it| it.as_u64().expect("a number")).collect();
         (weights.iter().sum(), weights.len())
+    }
+
+    #[test]
+    fn no_text_moves_a_terminal() {
+        let text = "a\u{9b}31m\u{7f}\u{202e}\"";
+        let written = quoted(text);
+        assert_eq!(written, r#""a\u009b31m\u007f\u202e\"""#);
+        let read: String = serde_json::from_str(&written).expect("JSON");
+        assert_eq!(read, text);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 ///
 /// # Errors
 /// If `out` cannot be written to.
-pub fn write<T: Serialize>(value: &T, out: &mut impl Write) -> io::Result<()> {
+pub fn write<T: Serialize + ?Sized>(value: &T, out: &mut impl Write) -> io::Result<()> {
     let mut serializer = Serializer::with_formatter(out, Harmless);
     value.serialize(&mut serializer).map_err(io::Error::from)
 }
