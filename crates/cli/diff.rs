@@ -112,7 +112,7 @@ Functions are matched by name without what changes from build to build: hashes,
 .constprop, .part, .isra, .cold, .llvm and their numbers, [clone .cold], numbers
 of closures, lambdas (C++, Go, Java, Rust), anonymous and hidden classes and
 OpenMP regions, versions of libraries. A program that has another name after is found by its
-functions. A function that only one side has is taken for one that only the
+functions, or by being the only one of its side that was run. A function that only one side has is taken for one that only the
 other has (record with -g) if the same functions call it, it calls the same ones,
 its size is the same or nearly, and no other fits as well; its cost does not
 choose. The row has the name after and (was NAME), and a note says so. Cost moved

@@ -591,10 +591,19 @@ pub(crate) mod tests {
         sized_run(name, parts, &[])
     }
 
+    /// The same, of a process of this name.
+    pub(crate) fn run_as(comm: &str, parts: &[(&str, u64)]) -> Run {
+        drawn_run((comm, comm), parts, &[])
+    }
+
     /// The same, of functions whose code is so many bytes long.
     pub(crate) fn sized_run(name: &str, parts: &[(&str, u64)], sizes: &[(&str, u64)]) -> Run {
+        drawn_run((name, "app"), parts, sizes)
+    }
+
+    fn drawn_run((name, comm): (&str, &str), parts: &[(&str, u64)], sizes: &[(&str, u64)]) -> Run {
         let mut sketch = Sketch::new();
-        let task = sketch.task(1, 1, "app");
+        let task = sketch.task(1, 1, comm);
         let mut at = 0;
         for &(stack, count) in parts {
             for _ in 0..count {

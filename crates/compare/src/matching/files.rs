@@ -3,10 +3,23 @@
 use super::traits::Functions;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+/// Why a file is taken for one of another name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// Most of its cost is in functions that the other has, too.
+    Functions,
+    /// Both are programs that were run, and the only ones of their sides that
+    /// the other side has not.
+    Programs,
+}
+
 /// A file that only one side has is taken for one that only the other has if
-/// most of its cost is in functions that the other has, too: `app-old` and
-/// `app-new`. By name after.
-pub(super) fn renamed_dsos(before: &Functions, after: &Functions) -> FxHashMap<String, String> {
+/// most of its cost is in functions that the other has, too, or if both are the
+/// program of their side: `app-old` and `app-new`. By name after.
+pub(super) fn renamed_dsos(
+    before: &Functions,
+    after: &Functions,
+) -> FxHashMap<String, (String, Why)> {
     let (of_before, of_after) = (Files::of(before), Files::of(after));
     let alone = |files: &Files<'_>, others: &Files<'_>| -> Vec<String> {
         let names = files.0.keys().filter(|name| !others.0.contains_key(*name));
@@ -23,8 +36,22 @@ pub(super) fn renamed_dsos(before: &Functions, after: &Functions) -> FxHashMap<S
         });
         if let Some(found) = found {
             taken.insert(found.clone());
-            renamed.insert(name, found.clone());
+            renamed.insert(name, (found.clone(), Why::Functions));
         }
+    }
+    let program = |side: &Functions, names: Vec<String>| -> Option<String> {
+        let mut left = names
+            .into_iter()
+            .filter(|name| side.programs.contains(name));
+        // Of several none is known to be the other's.
+        left.next().filter(|_| left.next().is_none())
+    };
+    let mut old = candidates;
+    old.retain(|name| !taken.contains(name));
+    let mut new = alone(&of_after, &of_before);
+    new.retain(|name| !renamed.contains_key(name));
+    if let (Some(old), Some(new)) = (program(before, old), program(after, new)) {
+        renamed.insert(new, (old, Why::Programs));
     }
     renamed
 }
@@ -53,5 +80,45 @@ impl<'a> Files<'a> {
         let shared: f64 = shared.map(|(_, weight)| *weight).sum();
         let all: f64 = own.values().sum();
         all > 0.0 && shared > 0.5 * all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::comparison::tests::run_as;
+    use crate::{Comparison, ComparisonOptions};
+
+    #[test]
+    fn programs_with_few_common_functions_are_paired_by_having_been_run() {
+        let before = [run_as(
+            "app-old",
+            &[("app-old:main", 400), ("app-old:main;app-old:solve", 600)],
+        )];
+        let compared = |after: &str| {
+            let parts = [
+                (format!("{after}:main"), 400),
+                (format!("{after}:main;{after}:plan"), 600),
+                ("helper:run".to_owned(), 10),
+            ];
+            let parts = parts
+                .each_ref()
+                .map(|(stack, count)| (stack.as_str(), *count));
+            let after = [run_as("app-new", &parts)];
+            Comparison::new(&before, &after, &ComparisonOptions::default()).unwrap()
+        };
+        let paired = compared("app-new");
+        let note = "app-new is compared with app-old: the programs that were run";
+        assert_eq!(paired.notes[0], note);
+        let rows = |comparison: &Comparison| -> usize { comparison.rows.len() };
+        assert_eq!(rows(&paired), 4, "main of both is one row");
+        // What no process was named for is another file.
+        let apart = compared("library");
+        assert!(
+            apart
+                .notes
+                .iter()
+                .all(|note| !note.contains("is compared with"))
+        );
+        assert_eq!(rows(&apart), 5);
     }
 }

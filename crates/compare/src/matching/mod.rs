@@ -13,7 +13,7 @@ pub use traits::Functions;
 pub(crate) use traits::{Parts, SAMPLES_OF_CALLS, Traits};
 
 use crate::Run;
-use files::renamed_dsos;
+use files::{Why, renamed_dsos};
 use prof_report::keys::{DSO, SYMBOL, SortKey};
 use recognise::{is_same_but_for_module, recognised};
 use rustc_hash::FxHashMap;
@@ -22,8 +22,8 @@ use traits::Name;
 /// Which files and functions after are those of before that have another name.
 #[derive(Debug, Clone, Default)]
 pub struct Counterparts {
-    /// By file after: the file before.
-    dsos: FxHashMap<String, String>,
+    /// By file after: the file before, and why.
+    dsos: FxHashMap<String, (String, Why)>,
     /// By function after, in the file before: the function before.
     functions: FxHashMap<Name, Name>,
 }
@@ -135,14 +135,19 @@ impl Counterparts {
 
     /// The same of one without its version.
     fn dso<'a>(&'a self, after: &'a str) -> &'a str {
-        self.dsos.get(after).map_or(after, String::as_str)
+        self.dsos.get(after).map_or(after, |(file, _)| file)
     }
 
     /// What they are, as sentences.
     pub(crate) fn notes(&self) -> Vec<String> {
         let files = self.dsos.iter();
         let mut files: Vec<String> = files
-            .map(|(after, before)| format!("{after} is compared with {before}"))
+            .map(|(after, (before, why))| match why {
+                Why::Functions => format!("{after} is compared with {before}"),
+                Why::Programs => {
+                    format!("{after} is compared with {before}: the programs that were run")
+                }
+            })
             .collect();
         let functions = self.functions.iter();
         let mut functions: Vec<String> = functions.map(told).collect();

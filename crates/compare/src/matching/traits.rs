@@ -1,8 +1,8 @@
 //! What functions of a recording are recognised by beside their names.
 
 use super::{plain_dso, plain_symbol};
-use prof_profile::{EventId, FunctionId, Profile, StackId};
-use rustc_hash::FxHashMap;
+use prof_profile::{DsoKind, EventId, FunctionId, Profile, StackId};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A function in any build: its file and its name, both without what changes
 /// from build to build.
@@ -38,13 +38,18 @@ pub struct Functions {
     /// Weight of all samples, in the event's unit, and their number.
     whole: u64,
     samples: u64,
+    /// Files that were run as programs, without their versions.
+    pub(crate) programs: FxHashSet<String>,
 }
 
 impl Functions {
     /// Those of an event of a profile. Takes time in proportion to its samples
     /// and stacks. Functions without a name are left out.
     pub fn of(profile: &Profile, event: EventId) -> Self {
-        let mut functions = Self::default();
+        let mut functions = Self {
+            programs: programs(profile),
+            ..Self::default()
+        };
         let own = functions.own_weights(profile, event);
         let whole = functions.whole();
         let places: Vec<Option<usize>> = (0..profile.functions.len())
@@ -154,6 +159,7 @@ impl Functions {
     /// names that `named` gives them.
     pub(crate) fn add(&mut self, other: &Self, factor: f64, named: impl Fn(&Name) -> Name) {
         self.samples = self.samples.saturating_add(other.samples);
+        self.programs.extend(other.programs.iter().cloned());
         let names = other.names.iter().map(|name| self.place(named(name)));
         let places: Vec<usize> = names.collect();
         for (traits, &place) in other.traits.iter().zip(&places) {
@@ -186,6 +192,23 @@ impl Traits {
     pub(crate) fn total(&self) -> f64 {
         self.own + sum(&self.callees)
     }
+}
+
+/// Bytes of a thread's name that the kernel keeps.
+const COMM: usize = 15;
+
+/// Files that sampled threads are named for: a process is named for the file
+/// that it runs, cut to [`COMM`] bytes.
+fn programs(profile: &Profile) -> FxHashSet<String> {
+    let tasks = profile.tasks.iter();
+    let comms: FxHashSet<&str> = tasks.map(|task| profile.name(task.comm)).collect();
+    let files = profile
+        .dsos
+        .iter()
+        .filter(|dso| dso.kind == DsoKind::File)
+        .map(|dso| profile.name(dso.short_name));
+    let programs = files.filter(|name| comms.contains(name.get(..COMM).unwrap_or(name)));
+    programs.map(|name| plain_dso(name).to_owned()).collect()
 }
 
 /// Of all parts.
