@@ -79,6 +79,7 @@ mod tui;
 mod unwinding;
 mod unwinding_kinds;
 mod unwinding_proof;
+mod wait_idle;
 mod wait_locks;
 mod wait_paths;
 mod waiting;

@@ -1,4 +1,4 @@
-//! `--clock`: which time a view shows.
+//! `--clock` and `--idle`: which time a view shows, and how much of it.
 
 use crate::recording::Input;
 use prof_profile::Clock;
@@ -18,6 +18,25 @@ impl ClockOption {
         Input {
             clock: self.clock,
             ..input.clone()
+        }
+    }
+}
+
+/// Whether waits of pool threads for work are shown one by one.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct IdleOption {
+    /// Show where pool threads wait for work, too: otherwise these waits, of a recording with
+    /// waits, are one frame, and the lines of trust say how much time that is
+    #[arg(long)]
+    idle: bool,
+}
+
+impl IdleOption {
+    /// The recording, read so.
+    pub(crate) fn of(self, input: Input) -> Input {
+        Input {
+            folds_idle: !self.idle,
+            ..input
         }
     }
 }

@@ -265,6 +265,7 @@ impl Args {
             separate_callchains: false,
             branch_history: None,
             clock: None,
+            folds_idle: false,
             max_stack: None,
             details: true,
         };

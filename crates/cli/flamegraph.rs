@@ -3,7 +3,7 @@
 pub(crate) mod diff;
 
 use crate::chosen::ChosenSamples;
-use crate::clock::ClockOption;
+use crate::clock::{ClockOption, IdleOption};
 use crate::export;
 use crate::foreign;
 use crate::input::NameOptions;
@@ -30,6 +30,8 @@ pub(crate) struct Args {
     input: Input,
     #[command(flatten)]
     clock: ClockOption,
+    #[command(flatten)]
+    idle: IdleOption,
     #[command(flatten)]
     names: NameOptions,
     /// Where to write it [default: flamegraph.svg with COMMAND, whose standard output is its own,
@@ -137,7 +139,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         return Ok(recorded.unwrap_or(Outcome::Done));
     }
     let symbolizer = args.names.symbolizer();
-    let (mut profile, outcome) = args.clock.of(&args.input).load(&args.names, &symbolizer)?;
+    let (mut profile, outcome) = args
+        .idle
+        .of(args.clock.of(&args.input))
+        .load(&args.names, &symbolizer)?;
     // All names are in the profile; the tables they came from are large.
     drop(symbolizer);
     let options = args.options(&profile)?;

@@ -9,6 +9,7 @@ use anyhow::Context;
 use prof_perfdata::Reader;
 use prof_profile::Profile;
 use prof_report::escape;
+use prof_report::waiting::idle;
 use prof_resolve::{LoadOptions, Progress};
 use prof_symbolize::{Demangle, Detail, Embedded, Sources, Symbolizer};
 use prof_sys::limits;
@@ -201,6 +202,9 @@ impl Input {
         if let Some(clock) = self.clock {
             let shown = profile.show_clock(clock);
             shown.map_err(|why| UsageError(format!("--clock: {}: {why}", self.name())))?;
+        }
+        if self.folds_idle {
+            idle::fold(&mut profile);
         }
         Ok((profile, reader))
     }

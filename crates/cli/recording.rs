@@ -52,6 +52,9 @@ pub(crate) struct Input {
     /// Which time is shown.
     #[arg(skip)]
     pub(crate) clock: Option<Clock>,
+    /// Whether waits of pool threads for work are one frame.
+    #[arg(skip)]
+    pub(crate) folds_idle: bool,
     /// Most frames of a chain, where branches are put into those.
     #[arg(skip)]
     pub(crate) max_stack: Option<usize>,
@@ -137,6 +140,7 @@ impl Input {
             details: false,
             branch_history: None,
             clock: None,
+            folds_idle: false,
             max_stack: None,
         }
     }

@@ -11,7 +11,7 @@ mod tasks;
 mod waiting;
 mod web;
 
-use crate::clock::ClockOption;
+use crate::clock::{ClockOption, IdleOption};
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError};
 use crate::pager::{Pager, fitted, paged_within, text_columns};
@@ -51,6 +51,8 @@ pub(crate) struct Args {
     input: Input,
     #[command(flatten)]
     clock: ClockOption,
+    #[command(flatten)]
+    idle: IdleOption,
     #[command(flatten)]
     names: NameOptions,
     #[command(flatten)]
@@ -301,7 +303,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         return crate::tui::run_two(inputs, &args.names, &args.form.look);
     }
     if args.form.tui || (is_terminal && !args.has_form()) {
-        let input = args.clock.of(&args.input);
+        let input = args.idle.of(args.clock.of(&args.input));
         return crate::tui::run(&input, &args.names, &args.form.look, None);
     }
     if !args.form.diff.is_empty() {
@@ -401,13 +403,19 @@ fn load(args: &Args, is_terminal: bool) -> anyhow::Result<Loaded> {
     let symbolizer = Arc::new(args.names.symbolizer());
     let progress = ProgressLine::start();
     let detail = args.detail();
+    let is_of_each_wait = args.locks || args.missing || args.wakes.is_given();
+    let input = args.clock.of(&args.input);
+    let input = match is_of_each_wait {
+        true => input,
+        false => args.idle.of(input),
+    };
     let input = Input {
         shows_addresses: !is_terminal && args.form.format() == Format::Text,
         counting: args.counting(),
         details: args.uses_details(),
         branch_history: args.branch_history(),
         max_stack: args.max_stack.filter(|_| args.columns.branch_history),
-        ..args.clock.of(&args.input)
+        ..input
     };
     let (mut profile, mut reader) = input.resolve(&symbolizer, detail, &progress)?;
     args.check_counting(&profile, &reader)?;

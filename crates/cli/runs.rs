@@ -20,6 +20,7 @@ pub(crate) fn input(path: &Path, force: bool) -> Input {
         details: true,
         branch_history: None,
         clock: None,
+        folds_idle: false,
         max_stack: None,
     }
 }

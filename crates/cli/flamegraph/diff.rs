@@ -122,7 +122,7 @@ fn one(
     event: Option<&str>,
     symbolizer: &Symbolizer,
 ) -> anyhow::Result<(Profile, EventId, Outcome)> {
-    let input = args.clock.of(&input(path, args.input.force));
+    let input = args.idle.of(args.clock.of(&input(path, args.input.force)));
     let (mut profile, outcome) = input.load(&args.names, symbolizer)?;
     // Both sides are of one event: either both have waits or neither.
     profile.show_wait_states();

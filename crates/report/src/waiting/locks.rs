@@ -81,7 +81,7 @@ impl LockKind {
     }
 
     /// By the functions that wait, innermost first.
-    fn of(names: &[String]) -> Self {
+    pub(super) fn of(names: &[String]) -> Self {
         let told = |name: &String| {
             // libc's names for its own use.
             let name = name.trim_start_matches('_').trim_start_matches("GI_");

@@ -3,6 +3,7 @@
 
 pub mod chains;
 mod critical;
+pub mod idle;
 mod lane_map;
 pub mod lanes;
 mod lives;
