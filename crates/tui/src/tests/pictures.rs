@@ -137,6 +137,13 @@ fn source_that_is_not_known_says_so() {
     let mut bench = super::Bench::new(sketch.profile, 80, 20);
     let screen = bench.keys("5").screen();
     assert!(screen.contains("push"), "{screen}");
+    // The heading has its hint whole, or none.
+    assert!(
+        screen.contains("(Tab: next hottest, s: source)"),
+        "{screen}"
+    );
+    let screen = bench.resize(70, 20).screen();
+    assert!(!screen.contains("(Tab"), "{screen}");
     let screen = bench.keys("s").screen();
     assert!(screen.contains("lines are not known"), "{screen}");
     // The next mode has instructions again.

@@ -131,11 +131,11 @@ impl Tab for Code {
             Some(format!("{}:{line}  {}", file.path, file.line(line).trim()))
         });
         let instruction = self.instruction().map(|row| {
-            let target = row.target_name.as_deref().unwrap_or_default();
-            format!(
-                "{:x}: {} {target}",
-                row.instruction.address.0, row.instruction.text
-            )
+            let (address, text) = (row.instruction.address.0, row.instruction.text.trim_end());
+            match &row.target_name {
+                Some(target) => format!("{address:x}: {text} {target}"),
+                None => format!("{address:x}: {text}"),
+            }
         });
         match (instruction, place) {
             (Some(instruction), Some(place)) => Some(format!("{instruction}  {place}")),

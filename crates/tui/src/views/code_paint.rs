@@ -10,6 +10,11 @@ use prof_report::code::{FunctionView, SourceRow};
 use prof_report::model::percent_of;
 use ratatui::style::Style;
 
+/// Keys of the view, behind the heading.
+const HINT: &str = " (Tab: next hottest, s: source)";
+/// Columns of the heading that the function's name has at least.
+const LEAST_NAME: usize = 20;
+
 /// Draws the rows of a function.
 pub(super) struct Painter<'a> {
     pub(super) code: &'a Code,
@@ -25,13 +30,18 @@ impl Painter<'_> {
         let name = profile.name(profile.function(view.function).name);
         pen.right("Of self", 7, theme.heading()).gap(1);
         let whole = self.shared.whole().period;
-        let words = format!(
-            ": self {}, total {} (Tab: next hottest, s: source)",
+        let mut words = format!(
+            ": self {}, total {}",
             percent(percent_of(view.share.here, whole)).trim(),
             percent(percent_of(view.share.total, whole)).trim(),
         );
+        // Where it would be cut, it says nothing.
+        let least = name.chars().take(LEAST_NAME).count();
+        if pen.room() >= least + words.len() + HINT.len() {
+            words.push_str(HINT);
+        }
         let room = pen.room().saturating_sub(words.len());
-        let each = room.max(20) / if view.host.is_some() { 2 } else { 1 };
+        let each = room.max(LEAST_NAME) / if view.host.is_some() { 2 } else { 1 };
         pen.symbol_within(name, each, theme.heading());
         if let Some(host) = view.host {
             let host = profile.name(profile.function(host).name);
