@@ -43,6 +43,8 @@ pub enum Action {
     NextClock,
     /// What waits were for, as frames on top of their stacks, or not.
     ToggleStates,
+    /// The locks that threads waited for.
+    Locks,
     /// Writes what is shown to a file whose name is asked for.
     Write,
     /// Writes what is shown as text to `perf.hist.N`.

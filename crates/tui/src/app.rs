@@ -304,6 +304,7 @@ impl App {
             Action::PreviousView => self.go_to(self.tabs.next(self.tabs.len() - 1)),
             Action::NextClock => self.switch_clock(),
             Action::ToggleStates => self.toggle_states(),
+            Action::Locks => self.ask_for_locks(),
             Action::NextEvent => self.switch_event(1),
             Action::PreviousEvent => self.switch_event(-1),
             Action::Redraw => self.shared.effects.push(Effect::Redraw),
@@ -519,6 +520,20 @@ impl App {
         });
     }
 
+    /// Asks which locks threads waited for: what is then put on top.
+    fn ask_for_locks(&mut self) {
+        let profile = self.shared.profile.as_ref();
+        if profile.is_some_and(|profile| profile.samples.has_waits()) {
+            return self.shared.asks.push(super::data::Ask::Locks);
+        }
+        let whole = self.whole.as_ref();
+        let has_waits = whole.is_some_and(|whole| whole.samples.has_waits());
+        self.shared.say(match has_waits {
+            true => "the locks are those of waits; W shows them",
+            false => NO_WAITS,
+        });
+    }
+
     /// The next clock that the recording has; behind the last one all events
     /// by themselves.
     fn switch_clock(&mut self) {
@@ -618,6 +633,11 @@ impl App {
             }
             Answer::Found(found) => self.found(found),
             Answer::Sure(sure) => self.shared.sure = Some(sure),
+            // Nothing that was opened meanwhile is covered.
+            Answer::Locks(lines) if self.shared.overlay.is_none() => {
+                self.shared.overlay = Some(Overlay::locks(lines));
+            }
+            Answer::Locks(_) => {}
             answer => {
                 let mut left = Some(answer);
                 for tab in self.tabs.iter_mut() {

@@ -129,6 +129,13 @@ static OTHERS: &[Binding] = &[
     ),
     bind(
         Everywhere,
+        &["X"],
+        A::Locks,
+        "locks",
+        "The locks that threads waited for, for how long and where",
+    ),
+    bind(
+        Everywhere,
         &["Tab"],
         A::NextEvent,
         "next event",

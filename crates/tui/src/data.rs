@@ -77,6 +77,8 @@ pub(super) enum Ask {
     Sure(bool),
     /// What changed between the two recordings.
     Changes,
+    /// The locks that threads waited for.
+    Locks,
     /// A file to be written: what the user asked for, so that a newer
     /// selection does not make it void.
     Write(Write),
@@ -150,6 +152,8 @@ pub(super) enum Answer {
     Code(Box<FunctionView>),
     Sure(Arc<Certainties>),
     Changes(Arc<Changes>),
+    /// As text.
+    Locks(Vec<String>),
     /// A file was written, or why not. It holds for any selection.
     Wrote(Wrote),
 }

@@ -352,6 +352,12 @@ impl Overlay {
         Self::List(List::new("This recording", lines, None))
     }
 
+    /// The locks that threads waited for.
+    pub(super) fn locks(lines: Vec<String>) -> Self {
+        let lines = lines.into_iter().map(ListLine::Text).collect();
+        Self::List(List::new("Locks", lines, None))
+    }
+
     pub(super) fn ask(asked: Asked, text: &str) -> Self {
         Self::Ask(asked, Prompt::with(text))
     }

@@ -14,7 +14,7 @@ use prof_report::model::{
     CallTree, Certainty, Changes, Growth, Heat, Judging, NodeId, Row, Rows, RowsOptions, Scene,
     Selection, Weight,
 };
-use prof_report::waiting::{LaneMap, Lanes};
+use prof_report::waiting::{self, LaneMap, Lanes};
 use prof_statistics::Pairing;
 use regex::Regex;
 use std::collections::VecDeque;
@@ -122,6 +122,7 @@ fn serve(
             Ask::Code(function) => Answer::Code(Box::new(code(&scene, function, source))),
             Ask::Sure(relative) => Answer::Sure(Arc::new(certainties(&scene, relative))),
             Ask::Changes => Answer::Changes(Arc::new(changes(&scene))),
+            Ask::Locks => Answer::Locks(locks(profile)),
             Ask::Write(write) => Answer::Wrote(writing::perform(&scene, write)),
         };
         if !send(answer) {
@@ -154,6 +155,18 @@ fn see(profile: &Arc<Profile>, scene: &Scene<'_>) -> Seen {
         shown: scene.total(),
         scope: scene.scope_total(),
     }
+}
+
+/// The locks that threads waited for, as `report --locks` has them.
+fn locks(profile: &Profile) -> Vec<String> {
+    let mut text = Vec::new();
+    // Nothing written to memory fails.
+    let _ = waiting::text::write_locks(profile, &waiting::locks(profile), &mut text);
+    let text = String::from_utf8_lossy(&text);
+    let lines = text.lines().map(|line| line.trim_start_matches("# "));
+    lines
+        .map(|line| line.trim_start_matches('#').to_owned())
+        .collect()
 }
 
 /// How sure the shares of functions are, of what is shown or of all.

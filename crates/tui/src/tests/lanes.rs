@@ -2,7 +2,10 @@
 
 use super::Bench;
 use crossterm::event::KeyCode;
-use prof_profile::{Event, EventId, Lifetime, Profile, Sample, TaskId, Wait, WaitKind, WaitState};
+use prof_profile::{
+    Avma, Event, EventId, Futex, FutexId, Lifetime, Profile, Sample, TaskId, Wait, WaitKind,
+    WaitState,
+};
 use prof_sketch::Sketch;
 
 const MS: u64 = 1_000_000;
@@ -136,6 +139,36 @@ fn choosing_a_span_shows_its_stacks() {
         screen.contains("no sample of it fell into that time"),
         "{screen}"
     );
+}
+
+#[test]
+fn a_key_shows_the_locks_that_were_waited_for() {
+    let mut profile = profile();
+    profile.futexes.push(Futex {
+        pid: 7,
+        address: Avma(0x1230),
+        variable: None,
+    });
+    let wait = (0..profile.samples.len()).find_map(|row| {
+        let wait = profile.samples.wait_at(row).copied()?;
+        (wait.kind == WaitKind::Futex).then_some((row, wait))
+    });
+    let (row, wait) = wait.expect("one");
+    let futex = Some(FutexId(0));
+    profile.samples.set_wait(row, Wait { futex, ..wait });
+    let mut bench = Bench::new(profile, 100, 20);
+    let screen = bench.keys("X").screen();
+    assert!(
+        screen.contains("60.0 ms waited in 1 wait for 1 futex"),
+        "{screen}"
+    );
+    assert!(screen.contains("futex at 0x1230 (pid 7)"), "{screen}");
+    assert!(screen.contains("100.0 % in get_lock < main"), "{screen}");
+    let screen = bench.keys("^").screen();
+    assert!(!screen.contains("0x1230"), "{screen}");
+    // CPU time alone has none.
+    let screen = bench.keys("WX").screen();
+    assert!(screen.contains("W shows them"), "{screen}");
 }
 
 #[test]
