@@ -68,6 +68,33 @@ impl ListLine {
     }
 }
 
+/// How well a line fits what was typed, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    /// The command is called that, or has that key.
+    Exact,
+    /// Its name begins so.
+    Begins,
+    /// Every word is in its name.
+    Named,
+    /// It is only described so.
+    Told,
+}
+
+impl ListLine {
+    fn fit(&self, wanted: &str) -> Fit {
+        let Self::Command { keys, name, .. } = self else {
+            return Fit::Told;
+        };
+        match wanted {
+            _ if *name == wanted || keys.to_lowercase() == wanted => Fit::Exact,
+            _ if name.starts_with(wanted) => Fit::Begins,
+            _ if wanted.split_whitespace().all(|word| name.contains(word)) => Fit::Named,
+            _ => Fit::Told,
+        }
+    }
+}
+
 /// Lines that can be searched and, if they are commands, run.
 #[derive(Debug)]
 pub(super) struct List {
@@ -95,10 +122,12 @@ impl List {
 
     fn shown(&self) -> Vec<&ListLine> {
         let wanted = self.prompt.as_ref().map_or("", Prompt::text).to_lowercase();
-        self.lines
-            .iter()
-            .filter(|line| line.holds(&wanted))
-            .collect()
+        let lines = self.lines.iter();
+        let mut shown: Vec<&ListLine> = lines.filter(|line| line.holds(&wanted)).collect();
+        if !wanted.is_empty() {
+            shown.sort_by_key(|line| line.fit(&wanted));
+        }
+        shown
     }
 
     /// What was typed changed: back to the first command.

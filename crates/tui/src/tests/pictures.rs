@@ -127,6 +127,12 @@ fn help_and_the_palette_come_from_the_bindings() {
     // Enter runs the command: only samples of the dso.
     bench.keys("^:zoom dso\n");
     assert!(bench.screen().contains(" dso=app"), "{}", bench.screen());
+    // Of those that fit the one that is called so, not the first of the table.
+    let screen = bench.keys("^:filter\n").screen();
+    assert!(
+        screen.contains("\nfilter:") && !screen.contains("Commands"),
+        "{screen}"
+    );
 }
 
 #[test]
