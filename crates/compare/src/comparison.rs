@@ -756,6 +756,27 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn names_that_all_got_an_ending_are_recognised_from_the_top() {
+        let side = |end: &str| {
+            let names = ["load", "parse", "emit"].map(|name| format!("{name}{end}"));
+            let [load, parse, emit] = &names;
+            let stacks = [
+                (format!("app:main;app:{load};app:{parse}"), 600),
+                (format!("app:main;app:{load};app:{emit}"), 300),
+            ];
+            let parts = stacks.each_ref().map(|it| (it.0.as_str(), it.1));
+            let sizes = [
+                (load.as_str(), 64),
+                (parse.as_str(), 80),
+                (emit.as_str(), 96),
+            ];
+            [sized_run("r", &parts, &sizes)]
+        };
+        let was = row_of(&side(""), &side("_v2"), "parse_v2").unwrap().1;
+        assert_eq!(was.as_deref(), Some("parse"));
+    }
+
+    #[test]
     fn what_cannot_be_told_apart_is_not_joined() {
         // Costs are swapped: whoever joins by cost swallows it.
         let before = program(&[("a", 600, 400), ("b", 300, 400)]);

@@ -5,7 +5,8 @@
 //! that went and one that came, both true. So a pair must hold in each respect,
 //! not on average:
 //!
-//! - Callers agree, and callees if there are any: of the calls' weight, at
+//! - Callers agree, and callees if there are any (unless the size is the same to
+//!   the byte and the name alike): of the calls' weight, at
 //!   least [`AROUND`] is in the same functions on both sides. Functions that
 //!   were not matched yet count as different. 0.8 leaves room for scatter at
 //!   [`SAMPLES`] samples (two standard errors of a share of a half are 0.16).
@@ -146,14 +147,6 @@ impl<'a> Pair<'a> {
         if callers < AROUND {
             return None;
         }
-        let calls = self
-            .traits
-            .map(|it| sum(&it.callees) >= LITTLE * it.total());
-        let callees = self.agreement(&one.callees, &other.callees);
-        let is_leaf = calls == [false, false];
-        if !is_leaf && callees < AROUND {
-            return None;
-        }
         let is_equal = one.size == other.size && one.size >= LEAST_SIZE;
         let size = match (one.size.min(other.size), one.size.max(other.size)) {
             (0, _) => None,
@@ -168,13 +161,23 @@ impl<'a> Pair<'a> {
             true => 1.0,
             false => alike_names(self.names),
         };
-        if !(is_equal || !is_leaf || name >= NAMES) {
+        let calls = self
+            .traits
+            .map(|it| sum(&it.callees) >= LITTLE * it.total());
+        let callees = self.agreement(&one.callees, &other.callees);
+        let is_leaf = calls == [false, false];
+        // Where what it calls was renamed, too, size and name must stand for it.
+        let is_told_by_itself = is_equal && name >= NAMES && calls[0] == calls[1];
+        let is_told_by_callees = !is_leaf && callees >= AROUND;
+        if !(is_leaf || is_told_by_callees || is_told_by_itself) {
             return None;
         }
-        let around = if is_leaf {
-            callers
-        } else {
-            callers.min(callees)
+        if !(is_equal || is_told_by_callees || name >= NAMES) {
+            return None;
+        }
+        let around = match is_told_by_callees {
+            true => callers.min(callees),
+            false => callers,
         };
         Some((around + size.unwrap_or(0.0) + name) / 3.0)
     }
