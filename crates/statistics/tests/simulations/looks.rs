@@ -112,6 +112,44 @@ fn equal_programs_are_told_apart_in_a_twentieth_at_most_whenever_one_stops() {
     assert_between(wrong, tries, (0.0, 0.05), "A/A with ten looks");
 }
 
+/// A trial of equal programs that a limit of time ends after so many pairs, with
+/// a last look then: whether anything was said to have changed, and whether all
+/// was decided before.
+fn ended_by(limit: u64, random: &mut Random) -> (bool, bool) {
+    let mut trial = Trial::new();
+    let mut is_wrong = false;
+    for pair in 1..=limit {
+        trial.pair(1.0, random);
+        if !LOOKS.contains(&pair) && pair != limit {
+            continue;
+        }
+        let said = trial.judged();
+        is_wrong |= said.iter().copied().any(changed);
+        if !said
+            .iter()
+            .any(|it| matches!(it, Verdict::Undecided { .. }))
+        {
+            return (is_wrong, true);
+        }
+    }
+    (is_wrong, false)
+}
+
+#[test]
+#[ignore = "a bench"]
+#[allow(clippy::print_stderr)]
+fn equal_programs_with_a_limit_of_time_are_told_apart_in_a_twentieth_at_most() {
+    let mut random = Random::new(seed("looks, limit"));
+    let tries = 300;
+    let ended: Vec<_> = (0..tries)
+        .map(|at| ended_by(2 + at * 73 / tries, &mut random))
+        .collect();
+    let wrong = ended.iter().filter(|it| it.0).count();
+    let undecided = ended.iter().filter(|it| !it.1).count();
+    eprintln!("{tries} tries with a limit: {wrong} wrong, {undecided} ended undecided");
+    assert_between(wrong, ended.len(), (0.0, 0.05), "A/A with a limit");
+}
+
 /// After how many pairs a row of 30 % that got a tenth dearer is named, by
 /// looks and by e-values.
 fn pairs_until_found(random: &mut Random) -> (Option<u64>, Option<u64>) {
