@@ -71,9 +71,10 @@ impl Terminal {
         let start = Instant::now();
         while !self.look(&is_so) {
             let text = self.look(Screen::text);
+            let cursor = self.look(Screen::selected).map(|(row, _)| row);
             assert!(
                 start.elapsed() < PATIENCE,
-                "waited for {what} in vain:\n{text}"
+                "waited for {what} in vain, the cursor is in {cursor:?}:\n{text}"
             );
             thread::sleep(Duration::from_millis(10));
         }

@@ -30,7 +30,8 @@ impl App {
     }
 
     fn is_waiting(&self) -> bool {
-        self.shared.seen.is_some() && self.tabs.shown().is_waiting()
+        let waits = self.is_between_profiles() || self.tabs.shown().is_waiting();
+        self.shared.seen.is_some() && waits
     }
 
     /// Does what waited, as far as the view has what it needs.

@@ -112,7 +112,22 @@ impl App {
     fn selected_function(&self) -> Option<FunctionId> {
         let seen = self.shared.seen.as_ref()?;
         let site = seen.site(self.selected().site?);
-        (site.kind != SiteKind::Dso).then_some(site.function)
+        let function = (site.kind != SiteKind::Dso).then_some(site.function)?;
+        match &self.shared.profile {
+            Some(new) if self.is_between_profiles() => Remap {
+                old: &seen.profile,
+                new,
+            }
+            .function(function),
+            _ => Some(function),
+        }
+    }
+
+    /// Whether another profile has come, with other numbers for functions, and
+    /// what is on the screen is still of the one before.
+    pub(super) fn is_between_profiles(&self) -> bool {
+        let both = self.shared.seen.as_ref().zip(self.shared.profile.as_ref());
+        both.is_some_and(|(seen, profile)| !Arc::ptr_eq(&seen.profile, profile))
     }
 
     fn selected_dso(&self) -> Option<DsoId> {
@@ -473,7 +488,10 @@ impl App {
             self.ahead.clear();
         }
         self.tabs.go_to(tab);
-        self.tabs.shown_mut().shown(&mut self.shared);
+        // Between two profiles it is shown when the data of the new one come.
+        if !self.is_between_profiles() {
+            self.tabs.shown_mut().shown(&mut self.shared);
+        }
     }
 
     /// Shows the tab that another one wants to be shown.

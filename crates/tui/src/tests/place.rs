@@ -1,6 +1,7 @@
 //! Where the user was, after the selection or the profile changed.
 
 use super::{Bench, Sketch, bench};
+use crate::data::Ask;
 use crossterm::event::{KeyCode, KeyEvent};
 use std::sync::Arc;
 
@@ -278,4 +279,50 @@ fn callers_stay_as_they_were_left_when_names_come() {
     bench.app.set_profile(Arc::new(super::sketch().profile));
     bench.settle();
     assert_eq!(bench.screen(), callees);
+}
+
+#[test]
+fn callers_that_come_twice_change_nothing() {
+    let mut bench = bench();
+    bench.keys("/memcpy\n^4").press(KeyCode::Down);
+    let before = bench.screen();
+    let seen = bench.app.shared.seen.as_ref().expect("data");
+    let mut hot = seen.hot.iter().map(|hot| hot.site);
+    let site = hot.find(|&site| seen.site(site).name(&seen.profile) == "memcpy");
+    let key = seen.key(site.expect("it is there")).expect("a key");
+    bench.app.shared.asks.push(Ask::Around(key));
+    bench.settle();
+    assert_eq!(bench.screen(), before);
+}
+
+#[test]
+fn a_function_chosen_between_two_profiles_is_that_of_the_screen() {
+    let profile = |early: usize| {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        // Functions that came first have the smaller numbers.
+        for index in 0..early {
+            sketch.sample(task, &format!("app:early{index}"), 3, 1);
+        }
+        sketch.sample(task, "app:main;app:hot", 1, 60);
+        sketch.sample(task, "app:main;app:warm", 2, 40);
+        sketch.profile
+    };
+    for keys in ["4", "\u{1b}4"] {
+        let mut bench = Bench::new(profile(0), 80, 24);
+        bench.app.set_profile(Arc::new(profile(3)));
+        for key in keys.chars() {
+            let code = match key {
+                '\u{1b}' => KeyCode::Esc,
+                letter => KeyCode::Char(letter),
+            };
+            bench.app.key(&KeyEvent::from(code));
+        }
+        bench.app.key(&KeyEvent::from(KeyCode::Down));
+        bench.settle();
+        let screen = bench.screen();
+        assert!(screen.contains("▾ [.] hot"), "{screen}");
+        // The key that was pressed meanwhile was obeyed, too.
+        assert_eq!(selected(&mut bench), "[.] main");
+    }
 }

@@ -143,7 +143,9 @@ impl Tab for Callers {
 
     fn take(&mut self, shared: &mut Shared, answer: Answer) -> Option<Answer> {
         let around = match answer {
-            Answer::Around(around) if self.key == Some(around.key) => *around,
+            // It may be asked for twice, before and after names came: what the
+            // user did in between stays.
+            Answer::Around(around) if self.is_waiting() && self.key == Some(around.key) => *around,
             other => return Some(other),
         };
         let seen = shared.seen.as_ref()?;
