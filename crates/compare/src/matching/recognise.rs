@@ -167,7 +167,8 @@ impl<'a> Pair<'a> {
         let callees = self.agreement(&one.callees, &other.callees);
         let is_leaf = calls == [false, false];
         // Where what it calls was renamed, too, size and name must stand for it.
-        let is_told_by_itself = is_equal && name >= NAMES && calls[0] == calls[1];
+        let has_size = one.size == other.size && one.size > 0;
+        let is_told_by_itself = has_size && name >= NAMES && calls[0] == calls[1];
         let is_told_by_callees = !is_leaf && callees >= AROUND;
         if !(is_leaf || is_told_by_callees || is_told_by_itself) {
             return None;
