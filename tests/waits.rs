@@ -199,11 +199,11 @@ fn threads_that_share_cpus_wait_for_them() {
 /// lives as long as what comes back.
 fn recorded_by_nobody(
     name: &str,
-    options: &[&str],
+    flags: &[&str],
     arguments: &[&str],
 ) -> Option<(tempfile::TempDir, PathBuf, Truth)> {
-    let flags = ["-O2", "-g", "-pthread", "-fno-optimize-sibling-calls"];
-    let program = compiled(name, "waits.c", &flags)?;
+    let usual = ["-O2", "-g", "-pthread", "-fno-optimize-sibling-calls"];
+    let program = compiled(name, "waits.c", &[&usual, flags].concat())?;
     let folder = tempfile::tempdir().expect("a folder");
     let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(folder.path(), everyone).expect("it is ours");
@@ -215,9 +215,8 @@ fn recorded_by_nobody(
     let output = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(folder.path().join("prof"))
-        .args(["record", "-o"])
+        .args(["record", "--off-cpu=only", "-o"])
         .arg(&file)
-        .args(options)
         .arg(folder.path().join("waits"))
         .args(arguments)
         .output()
@@ -234,8 +233,7 @@ fn a_plain_user_gets_the_times_of_waits_and_stacks_of_long_ones() {
     if !may_record_all(NAME) || !have(NAME, "setpriv") {
         return;
     }
-    let options = ["--off-cpu=only"];
-    let Some((_folder, file, truth)) = recorded_by_nobody(NAME, &options, &["all"]) else {
+    let Some((_folder, file, truth)) = recorded_by_nobody(NAME, &[], &["all"]) else {
         return;
     };
     let ours = prof_command().args(FIELDS).arg(&file).output();
@@ -300,6 +298,36 @@ fn a_plain_user_gets_the_times_of_waits_and_stacks_of_long_ones() {
             "{kind}: {kinds}"
         );
     }
+}
+
+#[test]
+fn a_plain_user_gets_whole_stacks_of_programs_with_frame_pointers() {
+    const NAME: &str = "waits-plain-fp";
+    if !may_record_all(NAME) || !have(NAME, "setpriv") {
+        return;
+    }
+    // Where unwind information goes by the frame pointer, which is not told of a
+    // thread that sleeps.
+    let flags = ["-fno-omit-frame-pointer"];
+    let Some((_folder, file, _)) = recorded_by_nobody(NAME, &flags, &["all"]) else {
+        return;
+    };
+    let ours = prof_command().args(FIELDS).arg(&file).output();
+    let waits = shown(&String::from_utf8_lossy(&ours.expect("prof starts").stdout));
+    let read: Vec<&Shown> = waits.iter().filter(|wait| wait.stack.len() > 1).collect();
+    let rooted = read.iter().filter(|wait| wait.is_rooted()).count();
+    assert!(read.len() > 20, "{waits:?}");
+    assert!(
+        rooted * 100 >= read.len() * 95,
+        "{rooted} of {}: {read:?}",
+        read.len()
+    );
+    // Callers are the program's, none is passed over.
+    let whole = |wait: &&&Shown| {
+        let at = |name: &str| wait.stack.iter().position(|it| it == name);
+        at("wait_sleep").is_some_and(|inner| at("measured") == Some(inner + 1))
+    };
+    assert!(read.iter().filter(whole).count() > 10, "{read:?}");
 }
 
 #[test]

@@ -20,8 +20,8 @@ use crate::modules::ModuleId;
 use crate::processes::Processes;
 use made_code::MadeCode;
 use places::{Most, Places};
-use prof_perfdata::Sample;
-use prof_profile::{Avma, ChainEnd};
+use prof_perfdata::{Sample, WaitWord};
+use prof_profile::{Avma, ChainEnd, StackSource};
 use prof_unwind::{Cursor, Machine, Process, Registers, StackDump, Step, Unwinder};
 
 /// Memory that was not copied with the sample.
@@ -72,7 +72,10 @@ impl<'a> UserState<'a> {
             (ABI_32, Machine::X86_64 | Machine::X86) => Machine::X86,
             (_, machine) => machine,
         };
-        let registers = Registers::from_perf(machine, recorded.mask, recorded.values)?;
+        let mut registers = Registers::from_perf(machine, recorded.mask, recorded.values)?;
+        if is_of_sleeper(sample) {
+            registers = Registers::new(machine, registers.pc(), registers.sp());
+        }
         let start = registers.sp();
         let dump = StackDump { start, bytes };
         Some(Self {
@@ -81,6 +84,13 @@ impl<'a> UserState<'a> {
             dump,
         })
     }
+}
+
+/// Whether a sample is of a thread that was read while it slept: of its
+/// registers only the two are known that /proc tells, the others are 0.
+fn is_of_sleeper(sample: &Sample<'_>) -> bool {
+    let word = sample.transaction().and_then(WaitWord::decode);
+    word.is_some_and(|word| StackSource::from_code(word.source) == StackSource::Sleeping)
 }
 
 /// Unwinds samples of all processes of a recording.
