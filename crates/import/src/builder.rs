@@ -51,6 +51,10 @@ pub(crate) struct Sum {
     pub(crate) count: u64,
 }
 
+/// Frames of a stack that are read at most, inlined ones counted in: four times
+/// as many as a recording has room for. A few bytes can name millions.
+const DEEPEST: u32 = 32 << 10;
+
 /// What waits are an event of, as recordings have it.
 const OFF_CPU_EVENT: &str = "offcpu-time";
 
@@ -256,6 +260,24 @@ impl Builder {
         is_wait.then(|| self.profile.samples.wait_id(wait))
     }
 
+    /// Frames of the deepest stack, inlined ones counted in.
+    fn deepest(&self) -> u32 {
+        let stacks = &self.profile.stacks;
+        let mut depths = vec![0_u32; stacks.len()];
+        // Callers stand before their callees.
+        for id in 0..stacks.len() {
+            let Some((caller, location)) = stacks.get(StackId(id as u32)) else {
+                continue;
+            };
+            let above = depths.get(caller.0 as usize).copied().unwrap_or(0);
+            let frames = self.profile.frames_at(location).len() as u32;
+            if let Some(depth) = depths.get_mut(id) {
+                *depth = above.saturating_add(frames);
+            }
+        }
+        depths.into_iter().max().unwrap_or(0)
+    }
+
     /// The profile, whole.
     pub(crate) fn finish(mut self, format: &'static str) -> Result<Profile, ImportError> {
         if self.rows_refused {
@@ -263,6 +285,9 @@ impl Builder {
         }
         if self.profile.samples.is_empty() {
             return Err(ImportError::Empty { format });
+        }
+        if self.deepest() > DEEPEST {
+            return Err(ImportError::TooMany { format });
         }
         self.profile.stacks.freeze();
         let tasks = self.profile.tasks.iter();

@@ -288,7 +288,45 @@ impl Reader<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_one;
+    use super::{is_one, read};
+    use crate::ImportError;
+
+    /// A field with a length.
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        let mut out = vec![number << 3 | 2];
+        let length = bytes.len();
+        out.extend([length as u8 | 0x80, (length >> 7) as u8 | 0x80]);
+        out.push((length >> 14) as u8);
+        out.extend(bytes);
+        out
+    }
+
+    /// A sample at one location, named `deep` times, that has `inlined` lines.
+    fn profile(deep: usize, inlined: usize) -> Vec<u8> {
+        let stack = [field(1, &vec![1; deep]), field(2, &[7])].concat();
+        let line = field(4, b"\x08\x01");
+        let location = [b"\x08\x01".to_vec(), line.repeat(inlined)].concat();
+        [
+            b"\x0a\x04\x08\x01\x10\x02".to_vec(),
+            field(2, &stack),
+            field(4, &location),
+            field(5, b"\x08\x01\x10\x03"),
+            field(6, b""),
+            field(6, b"cpu"),
+            field(6, b"nanoseconds"),
+            field(6, b"work"),
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn a_stack_of_millions_of_inlined_frames_is_refused() {
+        let read = |deep, inlined| read(&profile(deep, inlined), "app");
+        let known = read(100, 100).expect("a profile");
+        assert_eq!((known.events[0].period, known.samples.len()), (7, 1));
+        let refused = read(3000, 1000);
+        assert!(matches!(refused, Err(ImportError::TooMany { .. })));
+    }
 
     #[test]
     fn profiles_begin_with_types_or_with_what_go_writes_before() {
