@@ -6,7 +6,7 @@
 //! a lock, and either
 //!
 //! - it is in a function in which threads of a runtime wait for nothing but work
-//!   ([`NAMED`], [`LOOPS`]), or
+//!   (`NAMED`, `LOOPS`), or
 //! - it is not the first thread of its process, another such thread waited at the
 //!   same condition variable or semaphore, and the function that waits there is
 //!   the thread's loop: 99 % of the time that the thread ran or was blocked is

@@ -18,7 +18,7 @@ pub(super) fn names(profile: &Profile, stack: StackId) -> Vec<String> {
 /// called them.
 const OF_LIBC: [&str; 5] = ["libc.so", "libc-", "libpthread", "ld-musl", "[vdso]"];
 
-/// The names for a line: as [`names`], but of libc's innermost functions only
+/// The names for a line: as `names`, but of libc's innermost functions only
 /// the one that was called.
 pub fn shown(profile: &Profile, stack: StackId) -> Vec<String> {
     without_libc(profile, stack, 1)
