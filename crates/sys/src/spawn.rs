@@ -5,6 +5,7 @@ use crate::inherited::Inherited;
 use crate::process::{self, Ended, Usage, Wait};
 use crate::signal::{self, Disposition, SignalSet};
 use std::ffi::{CStr, CString, OsStr, OsString};
+use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -41,6 +42,10 @@ pub enum ExecError {
     /// execve(2) failed.
     #[error("{0}")]
     Exec(#[source] io::Error),
+    /// The program is there, and what has to run it is not: a script's
+    /// interpreter.
+    #[error("its interpreter, {}, is not there (the first line of the file names it)", .0.display())]
+    Interpreter(PathBuf),
 }
 
 impl ExecError {
@@ -49,7 +54,7 @@ impl ExecError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Exec(error) if error.kind() == io::ErrorKind::NotFound => 127,
-            Self::Exec(_) => 126,
+            Self::Exec(_) | Self::Interpreter(_) => 126,
             Self::Nul | Self::Fork(_) => 1,
         }
     }
@@ -62,6 +67,33 @@ fn is_nowhere(program: &OsStr, path: Option<OsString>) -> bool {
     let is_sought = !program.as_bytes().contains(&b'/');
     let is_in = |folder: PathBuf| folder.join(program).exists();
     is_sought && path.is_some_and(|path| !std::env::split_paths(&path).any(is_in))
+}
+
+/// The interpreter that a script names in its first line and that is not there;
+/// `None` of what is no script. `path` is where a program without a slash is sought.
+fn interpreter(program: &OsStr, path: Option<OsString>) -> Option<PathBuf> {
+    /// What the kernel reads of it, bytes.
+    const HEAD: u64 = 256;
+    let mut places: Vec<PathBuf> = match program.as_bytes().contains(&b'/') {
+        true => vec![program.into()],
+        false => std::env::split_paths(&path?)
+            .map(|folder| folder.join(program))
+            .collect(),
+    };
+    places.retain(|place| place.is_file());
+    let mut head = Vec::new();
+    let file = File::open(places.first()?).ok()?;
+    file.take(HEAD).read_to_end(&mut head).ok()?;
+    let line = head
+        .strip_prefix(b"#!")?
+        .split(|&byte| byte == b'\n')
+        .next()?;
+    let name = line
+        .trim_ascii()
+        .split(|byte| b" \t".contains(byte))
+        .next()?;
+    let interpreter = PathBuf::from(OsStr::from_bytes(name));
+    (!name.is_empty() && !interpreter.exists()).then_some(interpreter)
 }
 
 /// What a launched program finds around it, where it is not what we were
@@ -224,14 +256,19 @@ impl Launched {
             return Ok(());
         }
         let ended = process::reap(self.pid, Wait::ForEnd);
+        let path = || std::env::var_os("PATH");
         let errno = match i32::from_ne_bytes(errno) {
             0 => io::Error::other(format!("the process ended before it began ({ended:?})")),
-            libc::EACCES if is_nowhere(&self.program, std::env::var_os("PATH")) => {
+            libc::EACCES if is_nowhere(&self.program, path()) => {
                 io::Error::from_raw_os_error(libc::ENOENT)
             }
             errno => io::Error::from_raw_os_error(errno),
         };
-        Err(ExecError::Exec(errno))
+        let missing = match errno.kind() {
+            io::ErrorKind::NotFound => interpreter(&self.program, path()),
+            _ => None,
+        };
+        Err(missing.map_or(ExecError::Exec(errno), ExecError::Interpreter))
     }
 
     /// How it ended, if it has.
@@ -413,6 +450,21 @@ mod tests {
         let error = fork(&["a\0b"]).expect_err("NUL");
         assert_eq!(error.exit_code(), 1);
         assert_eq!(fork(&[]).expect_err("nothing").exit_code(), 127);
+    }
+
+    #[test]
+    fn an_interpreter_that_is_not_there_is_named() {
+        let directory = tempfile::tempdir().expect("directory");
+        let script = directory.path().join("script");
+        std::fs::write(&script, "#! /no/such/python -u\nprint()\n").expect("written");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&script, mode).expect("it may be run");
+        let name = script.to_str().expect("utf-8");
+        let error = fork(&[name]).expect("fork").start().expect_err("missing");
+        assert_eq!(error.exit_code(), 126);
+        let told = error.to_string();
+        assert!(told.contains("its interpreter, /no/such/python,"), "{told}");
+        assert_eq!(super::interpreter("sh".as_ref(), Some("/bin".into())), None);
     }
 
     #[test]
