@@ -6,6 +6,7 @@ use crate::oracle::{
     Finished, compiled, copy_program, have, may_record_all, perf, prof, prof_command, scratch,
     skipped,
 };
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -60,6 +61,9 @@ impl Drop for Stranger {
     }
 }
 
+/// What share of the samples that are due may be there.
+const SHARE: Range<f64> = 0.85..1.15;
+
 #[test]
 fn tasks_shorter_than_a_period_have_their_share_of_samples() {
     let test = "tasks_shorter_than_a_period_have_their_share_of_samples";
@@ -72,11 +76,16 @@ fn tasks_shorter_than_a_period_have_their_share_of_samples() {
     for tasks in [&["1500"][..], &["4000", "threads"]] {
         for options in [&[][..], &["-g"], &["--follow", "cpus"]] {
             let (samples, due, file) = recorded("share", options, &program, tasks);
-            let share = samples as f64 / due;
-            assert!(
-                (0.85..1.15).contains(&share),
-                "{tasks:?} {options:?}: {share}"
-            );
+            let (mut all, mut of) = (samples as f64, due);
+            // Which tasks are hit is chance: what one run leaves open, more decide.
+            for _ in 0..2 {
+                if !SHARE.contains(&(all / of)) {
+                    let (samples, due, _) = recorded("share", options, &program, tasks);
+                    (all, of) = (all + samples as f64, of + due);
+                }
+            }
+            let share = all / of;
+            assert!(SHARE.contains(&share), "{tasks:?} {options:?}: {share}");
             // Threads that end have their numbers until their last sample.
             let tids = prof(&["script", "-F", "tid", "-G", "-i", path(&file)]).succeeded("script");
             assert!(!tids.text().contains("-1"), "{tasks:?} {options:?}");
