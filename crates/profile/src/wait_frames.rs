@@ -24,6 +24,13 @@ impl Profile {
         }
     }
 
+    /// Adds a place that is nothing but what was waited for, in words, in a dso
+    /// of its own of kind [`DsoKind::Waiting`].
+    pub fn add_wait_place(&mut self, words: &str) -> LocationId {
+        let dso = self.add_state_dso(DsoKind::Waiting);
+        self.add_state(words, dso)
+    }
+
     /// Adds a place that is nothing but a state.
     fn add_state(&mut self, words: &str, dso: DsoId) -> LocationId {
         let function = FunctionId(self.functions.len() as u32);

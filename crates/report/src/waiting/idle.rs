@@ -19,8 +19,8 @@ use super::locks::LockKind;
 use super::places::{names, time};
 use prof_abi::CpuMode;
 use prof_profile::{
-    DroppedCount, Dso, DsoId, DsoKind, FileOffset, Frame, FrameRange, Function, FunctionId,
-    Location, LocationId, Profile, StackId, StackTree, Svma, Wait, WaitKind, WaitState, several,
+    DroppedCount, FunctionId, LocationId, Profile, StackId, StackTree, Wait, WaitKind, WaitState,
+    several,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -119,7 +119,7 @@ pub fn fold(profile: &mut Profile) -> Idle {
     if rows.is_empty() {
         return idle;
     }
-    let place = add_place(profile);
+    let place = profile.add_wait_place(FOLDED);
     let Some(stack) = add_stack(profile, place) else {
         return idle;
     };
@@ -332,53 +332,6 @@ fn add_stack(profile: &mut Profile, place: LocationId) -> Option<StackId> {
     tree.freeze();
     profile.stacks = tree;
     Some(stack)
-}
-
-/// Adds the place that stands for their stacks.
-fn add_place(profile: &mut Profile) -> LocationId {
-    let name = profile.names.intern(FOLDED);
-    let file = profile.names.intern("[waiting]");
-    let dso = DsoId(profile.dsos.len() as u32);
-    profile.dsos.push(Dso {
-        kind: DsoKind::Waiting,
-        path: file,
-        short_name: file,
-        beside_address: file,
-        build_id: None,
-        symbols_from: None,
-    });
-    let function = FunctionId(profile.functions.len() as u32);
-    let address = u64::from(function.0);
-    profile.functions.push(Function {
-        name,
-        dso,
-        start: Svma(address),
-        size: 0,
-        mode: CpuMode::User,
-        unnamed: None,
-        defined_at: None,
-    });
-    let frames = FrameRange {
-        start: profile.frames.len() as u32,
-        len: 1,
-    };
-    profile.frames.push(Frame {
-        function,
-        file: None,
-        line: 0,
-        is_inline: false,
-    });
-    let location = LocationId(profile.locations.len() as u32);
-    profile.locations.push(Location {
-        mode: CpuMode::User,
-        dso,
-        address: Svma(address),
-        file_offset: FileOffset(address),
-        is_return: false,
-        frames,
-        branch: None,
-    });
-    location
 }
 
 #[cfg(test)]
