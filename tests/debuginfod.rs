@@ -258,6 +258,17 @@ fn servers_that_send_something_else_harm_nothing() {
         assert_eq!(said.lines().count(), 1, "{sends:?}: {said}");
         assert_eq!(recorded.kept("debuginfo"), None, "{sends:?}");
     }
+    // A cache that cannot be written is no fault of the server.
+    fs::write(&recorded.cache, "no folder")
+        .or_else(|_| {
+            fs::remove_dir_all(&recorded.cache)?;
+            fs::write(&recorded.cache, "no folder")
+        })
+        .expect("a file in its place");
+    let server = Server::start(Sends::Pieces, &recorded.whole);
+    let (_, said) = recorded.report(&format!("--debuginfod={}", server.url));
+    assert!(said.contains("DEBUGINFOD_CACHE_PATH"), "{said}");
+    assert!(!said.contains(&server.url), "{said}");
     // Without a server the option says what it needs.
     for (option, expected) in [
         ("--debuginfod", "DEBUGINFOD_URLS"),

@@ -25,6 +25,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tempfile::NamedTempFile;
 use transfer::{Transfer, Transferred};
 
 /// Which file of a build.
@@ -129,7 +130,17 @@ impl Client {
         let mut is_nowhere = true;
         for server in &self.settings.servers {
             let url = format!("{server}/buildid/{id}/{}", kind.as_str());
-            match self.fetch_from(&url, (id, kind), name) {
+            let part = match self.cache.part(id) {
+                Ok(part) => part,
+                Err(error) => {
+                    let folder = self.settings.cache.display();
+                    self.trouble(format!(
+                        "cannot write to {folder}: {error} (DEBUGINFOD_CACHE_PATH=DIR)"
+                    ));
+                    return None;
+                }
+            };
+            match self.fetch_from(&url, (part, id, kind), name) {
                 Ok(Some(path)) => return Some(path),
                 Ok(None) => {}
                 Err(error) => {
@@ -149,10 +160,9 @@ impl Client {
     fn fetch_from(
         &self,
         url: &str,
-        (id, kind): (&BuildId, Kind),
+        (mut part, id, kind): (NamedTempFile, &BuildId, Kind),
         name: &str,
     ) -> io::Result<Option<PathBuf>> {
-        let mut part = self.cache.part(id)?;
         let watch = |done, all| self.watch.fetching(name, done, all);
         match self
             .transfer
