@@ -53,6 +53,14 @@ impl<'a> Pen<'a> {
         self.raw(&short, style)
     }
 
+    /// A path, made harmless, in what is left less `behind` columns; its end
+    /// stays longest.
+    pub(super) fn path(&mut self, path: &str, behind: usize, style: Style) -> &mut Self {
+        let width = self.room().saturating_sub(behind);
+        let short = text::path(path, width, self.theme.glyphs.ellipsis);
+        self.raw(&short, style)
+    }
+
     /// A text in exactly `width` columns, filled with spaces.
     pub(super) fn cell(&mut self, words: &str, width: usize, style: Style) -> &mut Self {
         let width = width.min(self.room());

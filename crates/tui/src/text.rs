@@ -40,6 +40,30 @@ pub(super) fn symbol(name: &str, width: usize, ellipsis: &str) -> String {
     fit(&shortened(name, fits), width, ellipsis)
 }
 
+/// A path made harmless and cut to `width` columns in front, where the least
+/// is lost: the file's name stays longest.
+pub(super) fn path(path: &str, width: usize, ellipsis: &str) -> String {
+    let enough = width.saturating_mul(4).saturating_add(16);
+    let tail = match path.char_indices().nth_back(enough) {
+        Some((start, _)) => path.get(start..).unwrap_or(path),
+        None => path,
+    };
+    let safe = escape::terminal(tail);
+    if tail.len() == path.len() && safe.width() <= width {
+        return safe.into_owned();
+    }
+    let Some(limit) = width.checked_sub(ellipsis.width()) else {
+        return String::new();
+    };
+    let mut used = 0;
+    let kept = safe.char_indices().rev().take_while(|(_, character)| {
+        used += character.width().unwrap_or(0);
+        used <= limit
+    });
+    let start = kept.last().map_or(safe.len(), |(start, _)| start);
+    format!("{ellipsis}{}", &safe[start..])
+}
+
 /// [`fit`], and filled with spaces to exactly `width` columns.
 pub(super) fn fill(name: &str, width: usize, ellipsis: &str) -> String {
     let mut text = fit(name, width, ellipsis);
@@ -110,7 +134,7 @@ pub(super) fn duration(ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{duration, fill, fit, grouped, symbol, wrap};
+    use super::{duration, fill, fit, grouped, path, symbol, wrap};
 
     #[test]
     fn a_long_name_keeps_type_and_method_before_its_end_goes() {
@@ -140,6 +164,20 @@ mod tests {
         assert_eq!(fit("a\x1b[2J", 20, "…"), "a\\x1b[2J");
         let long = "\x1b".repeat(65_536);
         assert_eq!(fit(&long, 9, "~"), "\\x1b\\x1b~");
+    }
+
+    #[test]
+    fn a_path_keeps_its_end() {
+        assert_eq!(path("/a/b.c", 6, "…"), "/a/b.c");
+        assert_eq!(path("/a/long/b.c", 7, "…"), "…ng/b.c");
+        assert_eq!(path("/日本/x", 4, "…"), "…/x");
+        assert_eq!(path("/a/b.c", 1, "…"), "…");
+        assert_eq!(path("/a/b.c", 0, "…"), "");
+        assert_eq!(path("/a\x1b/b", 6, "…"), "…x1b/b");
+        assert_eq!(
+            path(&format!("{}/b.c", "\x1b".repeat(65_536)), 5, "…"),
+            "…/b.c"
+        );
     }
 
     #[test]

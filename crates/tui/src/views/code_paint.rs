@@ -59,10 +59,11 @@ impl Painter<'_> {
         let words = self.code.words(row);
         match row {
             CodeLine::File(file) => {
-                pen.put(&words, theme.heading());
                 let file = self.view.files.get(file);
                 let is_here = file.is_some_and(|file| file.text.is_some());
-                pen.put(if is_here { "" } else { " (it is not here)" }, theme.dim());
+                let remark = if is_here { "" } else { " (it is not here)" };
+                pen.path(&words, remark.len(), theme.heading())
+                    .put(remark, theme.dim());
             }
             CodeLine::Line(_, line, _) => {
                 pen.right(&line.to_string(), 6, theme.dim())
