@@ -514,9 +514,109 @@ impl CarriedSymbols {
 
 #[cfg(test)]
 mod tests {
-    use super::{look_up_call, named_by_itself};
-    use prof_profile::{Svma, UnnamedReason};
+    use super::{CarriedSymbols, by_module, dso_names, look_up_call, named_by_itself};
+    use crate::stack_builder::RawLocation;
+    use prof_abi::CpuMode;
+    use prof_live::{Module, ModuleId, Modules};
+    use prof_profile::{DsoKind, Svma, UnnamedReason};
     use prof_symbolize::{Lookup, Symbol};
+
+    fn module(kind: DsoKind, path: &str, pid: Option<i32>) -> Module {
+        Module {
+            kind,
+            path: path.into(),
+            build_id: None,
+            inode: None,
+            pid,
+        }
+    }
+
+    fn location(module: Option<u32>, address: u64, is_return: bool) -> RawLocation {
+        RawLocation {
+            mode: CpuMode::User,
+            module: module.map(ModuleId),
+            address,
+            is_return,
+            branch: None,
+        }
+    }
+
+    #[test]
+    fn a_dso_is_called_as_perf_calls_it() {
+        let names = |kind, path: &str, pid| {
+            let (path, short) = dso_names(&module(kind, path, pid));
+            let text = |bytes| String::from_utf8(bytes).expect("ASCII");
+            (text(path), text(short))
+        };
+        let pair = |path: &str, short: &str| (path.to_owned(), short.to_owned());
+        use DsoKind::{File, Jit, Kernel, KernelModule};
+        for (found, expected) in [
+            (
+                names(File, "/lib/libc.so.6", None),
+                pair("/lib/libc.so.6", "libc.so.6"),
+            ),
+            (names(File, "/odd/", None), pair("/odd/", "/odd/")),
+            (
+                names(Jit, "//anon", Some(7)),
+                pair("/tmp/perf-7.map", "[JIT] tid 7"),
+            ),
+            // Memory of nobody has no list of names.
+            (names(Jit, "//anon", None), pair("//anon", "anon")),
+            (
+                names(Jit, "[java] A.run", Some(7)),
+                pair("[java]", "[java]"),
+            ),
+            (
+                names(Kernel, "[kernel.kallsyms]", None),
+                pair("[kernel.kallsyms]", "[kernel.kallsyms]"),
+            ),
+            (
+                names(KernelModule, "[ext4]", None),
+                pair("[ext4]", "[ext4]"),
+            ),
+            (
+                names(KernelModule, "/lib/modules/6/snd-hda-intel.ko.xz", None),
+                pair("/lib/modules/6/snd-hda-intel.ko.xz", "[snd_hda_intel]"),
+            ),
+        ] {
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn locations_go_to_their_modules_and_those_of_none_to_nobody() {
+        let mut modules = Modules::default();
+        for path in ["/a", "/b"] {
+            modules.intern(module(DsoKind::File, path, None));
+        }
+        let raw = [Some(1), None, Some(0), Some(1), Some(9)];
+        let raw: Vec<RawLocation> = raw.map(|id| location(id, 1, false)).to_vec();
+        assert_eq!(by_module(&modules, &raw), [vec![2], vec![0, 3]]);
+    }
+
+    #[test]
+    fn symbols_in_the_recording_hold_to_their_ends() {
+        let carried = CarriedSymbols {
+            symbols: vec![(0x100, 0x10, "f".into()), (0x120, 0x10, "g".into())],
+            bias: 0x80,
+        };
+        let name = |address, is_return| {
+            let found = carried.resolve(&location(Some(0), address, is_return));
+            (
+                found.address,
+                found.lookup.symbol.map(|symbol| symbol.name.to_string()),
+            )
+        };
+        let f = Some("f".to_owned());
+        assert_eq!(name(0x7f, false), (0xff, None));
+        assert_eq!(name(0x80, false), (0x100, f.clone()));
+        assert_eq!(name(0x8f, false), (0x10f, f.clone()));
+        assert_eq!(name(0x90, false), (0x110, None));
+        // The call before it was the last of the function.
+        assert_eq!(name(0x90, true), (0x110, f));
+        assert_eq!(name(0xa0, false), (0x120, Some("g".into())));
+        assert_eq!(name(u64::MAX, true).1, None);
+    }
 
     #[test]
     fn a_return_address_looks_up_the_call_and_only_then_what_begins_there() {

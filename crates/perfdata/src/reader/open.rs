@@ -35,14 +35,22 @@ impl Reader {
             return Ok(Self::new(header, input, Some(len)));
         }
         header.finish(&start)?;
-        let data = data_section(&file, &header, len);
+        let is_empty = holds_no_data(&file, &header, len);
+        let data = match is_empty {
+            true => header.data,
+            false => data_section(&file, &header, len),
+        };
         let records = FilePart::new(file.try_clone().map_err(at(0))?, data.offset, data.end());
         let input = Input::new(Box::new(records), data.offset);
         let mut reader = Self::new(header, input, Some(data.size));
         reader.budget = Budget::new(Some(len));
         let ids = reader.read_attrs(&file, len)?;
-        reader.check_data(len);
-        reader.read_features(&file, len)?;
+        if !is_empty {
+            reader.check_data(len);
+        }
+        if is_empty || reader.header.data.size > 0 {
+            reader.read_features(&file, len)?;
+        }
         reader.check_end(&file, &ids, len)?;
         Ok(reader)
     }
@@ -131,9 +139,8 @@ impl Reader {
     /// Says what is wrong with the data section, if anything is.
     fn check_data(&mut self, len: u64) {
         let data = self.header.data;
-        let is_unfinished = data.size == 0 && !self.header_is_all(len);
         let goes_on = self.streams.total.is_some_and(|total| total > data.size);
-        if data.offset < len && (is_unfinished || goes_on) {
+        if data.offset < len && (data.size == 0 || goes_on) {
             self.damage(48, None, DamageKind::Unfinished(data.size), 0);
         } else if data.end() > len {
             let kind = DamageKind::SectionPastEnd {
@@ -149,13 +156,6 @@ impl Reader {
             );
             self.section_damage(40, "data", why, 0);
         }
-    }
-
-    /// Whether the file holds no data but a feature table: nothing was
-    /// recorded, which is not the same as an unfinished recording.
-    fn header_is_all(&self, len: u64) -> bool {
-        let table = self.header.feature_bits().count() as u64 * 16;
-        self.header.data.offset.saturating_add(table) == len
     }
 
     /// Where the attrs are, as far as the file has them: not beyond the data
@@ -320,12 +320,10 @@ impl Reader {
     }
 
     /// The feature table stands behind the data; each entry says where its
-    /// section is. An unfinished recording has none, whatever its bits say.
+    /// section is. Not for an unfinished recording, which has none, whatever
+    /// its bits say.
     fn read_features(&mut self, file: &File, len: u64) -> Result<(), Error> {
         let data = self.header.data;
-        if data.size == 0 && !self.header_is_all(len) {
-            return Ok(());
-        }
         let bits: Vec<u32> = self.header.feature_bits().collect();
         let table = Section {
             offset: data.end(),
@@ -375,6 +373,27 @@ impl Reader {
         self.add_feature(bit, place, &bytes);
         Ok(())
     }
+}
+
+/// Whether nothing was recorded, which is not the same as an unfinished
+/// recording: no data, but a feature table whose sections are in the file. A
+/// record in its place would say an offset past any end.
+fn holds_no_data(file: &File, header: &Header, len: u64) -> bool {
+    let count = header.feature_bits().count() as u64;
+    let end = header.data.offset.saturating_add(count * 16);
+    if header.data.size > 0 || end > len || (count == 0 && end < len) {
+        return false;
+    }
+    let Ok(table) = read_part(file, header.data.offset, count * 16) else {
+        return false;
+    };
+    let mut fields = Fields::new(&table, header.order);
+    (0..count).all(|_| match (fields.u64(), fields.u64()) {
+        (Ok(offset), Ok(size)) => {
+            (end..=len).contains(&offset) && Section { offset, size }.end() <= len
+        }
+        _ => false,
+    })
 }
 
 /// Where the records are: to the end of the file if the header says 0 bytes,
