@@ -110,7 +110,7 @@ mod tests {
         let text = as_text(&environment, &found);
         let expected = "\
 no      the whole system (-a, -C)
-          kernel.perf_event_paranoid is 2, at most 0 allows it
+          kernel.perf_event_paranoid is 2 and this process lacks CAP_PERFMON
           try: sudo sysctl kernel.perf_event_paranoid=0
 ";
         assert!(

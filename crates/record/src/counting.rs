@@ -5,7 +5,7 @@
 
 use crate::cgroup::{self, NoCgroup};
 use crate::events::{self, EventSpec, Tool, break_up, is_of_a_group};
-use crate::hints::{FIRST_OWN_PMU, Refusal, Step, Whose};
+use crate::hints::{Around, FIRST_OWN_PMU, Refusal, Step, Whose};
 use crate::open::{Trial, filter_text, is_probe, open_event};
 use crate::rings::{Lockable, RingMemory};
 use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType, event_kind};
@@ -674,6 +674,7 @@ fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>))
         memory: RingMemory::NONE,
         ring_is_asked: false,
         lockable: Lockable::NONE,
+        around: Around::this_process(),
     }
 }
 

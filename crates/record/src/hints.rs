@@ -1,10 +1,19 @@
-//! Why the kernel refuses an event, and what helps: a table of errno and
-//! situation.
+//! Why the kernel refuses an event, and what helps: a refusal is what is known
+//! of it, its words are those of one table of errno, call and situation.
 
+mod table;
+
+use crate::doctor::Environment;
 use crate::events;
 use crate::kernel::Unknown;
 use crate::rings::{Lockable, RingMemory, Size};
 use std::fmt;
+use std::sync::OnceLock;
+use table::ROWS;
+pub(crate) use table::why_not_offered;
+
+/// Types from here on are given to PMUs as they come.
+pub(crate) const FIRST_OWN_PMU: u32 = 6;
 
 /// What was being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,353 +109,39 @@ pub struct Refusal {
     pub(crate) ring_is_asked: bool,
     /// What rings may lock.
     pub(crate) lockable: Lockable,
+    /// What is around the process.
+    pub around: Around,
 }
 
-/// One row: when it applies, and the cause with the cure.
-struct Row {
-    step: Step,
-    errno: i32,
-    applies: fn(&Refusal) -> bool,
-    text: &'static str,
+/// What is around a process that is refused something, beside the settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Around {
+    /// A seccomp filter looks at its system calls.
+    pub seccomp: bool,
+    /// It is in a user namespace of its own, whose capabilities do not count.
+    pub user_namespace: bool,
+    /// The CPU says that it is virtual, and has no PMU.
+    pub no_virtual_pmu: bool,
+    /// What every setting allows was tried, and refused too.
+    pub sandboxed: bool,
 }
 
-const fn open(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> Row {
-    Row {
-        step: Step::Open,
-        errno,
-        applies,
-        text,
+impl Around {
+    /// What is around this process, but for what had to be tried.
+    pub(crate) fn this_process() -> Self {
+        static AROUND: OnceLock<Around> = OnceLock::new();
+        *AROUND.get_or_init(|| Self::of(&Environment::settings()))
     }
-}
 
-const fn map(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> Row {
-    Row {
-        step: Step::Map,
-        errno,
-        applies,
-        text,
+    /// What of the environment says why things are refused.
+    pub(crate) fn of(environment: &Environment) -> Self {
+        Self {
+            seccomp: environment.seccomp,
+            user_namespace: environment.user_namespace,
+            no_virtual_pmu: environment.virtual_machine && environment.cpu_pmus().next().is_none(),
+            sandboxed: false,
+        }
     }
-}
-
-const fn filter(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> Row {
-    Row {
-        step: Step::Filter,
-        errno,
-        applies,
-        text,
-    }
-}
-
-const COUNTS_ONLY: &str =
-    "it can be counted here, not sampled\n  try: prof stat{system} -e '{event}' ./app";
-const UNKNOWN: &str = "{why}\n  try: without {option}";
-const NO_TRACE: &str = "aux terms are for groups that a tracing PMU leads (intel_pt, arm_spe, cs_etm)\n  try: without them";
-const KERNEL_BREAKPOINT: &str =
-    "to watch an address of the kernel takes CAP_SYS_ADMIN\n  try: {sudo}";
-const HIDDEN_KERNEL: &str = "kernel.perf_event_paranoid is {paranoid}, which hides the kernel from users without CAP_PERFMON, and this PMU has nothing else\n  try: {sudo}\n   or: {sysctl} kernel.perf_event_paranoid=1   (until reboot)";
-const ALWAYS: fn(&Refusal) -> bool = |_| true;
-/// Types from here on are given to PMUs as they come.
-pub(crate) const FIRST_OWN_PMU: u32 = 6;
-const NO_KERNEL_SUPPORT: fn(&Refusal) -> bool = |refusal| refusal.paranoid.is_none();
-
-/// The first row that applies is the answer.
-const ROWS: &[Row] = &[
-    open(
-        libc::ENOSYS,
-        NO_KERNEL_SUPPORT,
-        "this kernel is built without perf_event_open (CONFIG_PERF_EVENTS), or a sandbox hides it",
-    ),
-    open(
-        libc::ENOSYS,
-        ALWAYS,
-        "the system call is blocked, as Docker's default seccomp profile does\n  try: docker run --cap-add PERFMON (or --security-opt seccomp=unconfined)",
-    ),
-    open(
-        libc::EACCES,
-        |r| r.namespaces && r.whose != Whose::System,
-        "--namespaces takes CAP_PERFMON\n  try: without --namespaces, or {sudo}",
-    ),
-    open(
-        libc::EACCES,
-        |r| r.physical,
-        "physical addresses take CAP_PERFMON\n  try: without --phys-data, or {sudo}\n   or: {sysctl} kernel.perf_event_paranoid=1   (until reboot)",
-    ),
-    open(
-        libc::EACCES,
-        |r| r.probe,
-        "probes take CAP_SYS_ADMIN (of the kernel's functions CAP_PERFMON)\n  try: {sudo}",
-    ),
-    open(libc::EACCES, |r| r.in_kernel, KERNEL_BREAKPOINT),
-    open(
-        libc::EACCES,
-        |r| r.whose == Whose::System,
-        "kernel.perf_event_paranoid is {paranoid} and this process lacks CAP_PERFMON\n  try: prof {command} ./app            (own processes, user space only)\n   or: {sysctl} kernel.perf_event_paranoid=0   (until reboot)",
-    ),
-    open(
-        libc::EACCES,
-        |r| r.all_kernel && r.narrowed.is_some(),
-        "kernel.perf_event_paranoid is {paranoid}, which hides the kernel from users without CAP_PERFMON\n  try: without --all-kernel (user space only)\n   or: {sysctl} kernel.perf_event_paranoid=1   (until reboot)",
-    ),
-    open(
-        libc::EACCES,
-        |r| r.narrowed.is_some(),
-        "kernel.perf_event_paranoid is {paranoid}, which hides the kernel from users without CAP_PERFMON\n  try: {narrowed} (user space only)\n   or: {sysctl} kernel.perf_event_paranoid=1   (until reboot)",
-    ),
-    open(
-        libc::EACCES,
-        |r| r.whose == Whose::Attached,
-        "{thread} belongs to another user or may not be traced\n  try: {sudo}, or attach to a process of your own",
-    ),
-    open(
-        libc::EACCES,
-        |r| r.paranoid.is_some_and(|level| level > 2),
-        "kernel.perf_event_paranoid is {paranoid}, which allows nothing to users without CAP_PERFMON\n  try: {sysctl} kernel.perf_event_paranoid=2   (until reboot)",
-    ),
-    open(
-        libc::EACCES,
-        |r| r.kernel && r.kind >= FIRST_OWN_PMU && r.paranoid.is_some_and(|level| level > 1),
-        HIDDEN_KERNEL,
-    ),
-    open(
-        libc::EACCES,
-        ALWAYS,
-        "a security policy forbids it (seccomp, SELinux, AppArmor)\n  try: {sudo}",
-    ),
-    open(libc::EPERM, |r| r.in_kernel, KERNEL_BREAKPOINT),
-    open(
-        libc::EPERM,
-        |r| r.kind == 2,
-        "the payload of this tracepoint takes CAP_PERFMON\n  try: {sudo}\n   or: {sysctl} kernel.perf_event_paranoid=-1   (until reboot)",
-    ),
-    open(
-        libc::EPERM,
-        ALWAYS,
-        "a security policy forbids it (seccomp, SELinux, kernel.perf_event_paranoid is {paranoid})\n  try: {sudo}; in a container of Docker: docker run --cap-add PERFMON",
-    ),
-    open(
-        libc::ENOENT,
-        |r| matches!(r.kind, 0 | 3 | 4),
-        "this machine has no hardware counters for it (a virtual machine without a PMU?)\n  try: -e cpu-clock",
-    ),
-    open(
-        libc::ENOENT,
-        ALWAYS,
-        "this kernel has no such event\n  try: prof list",
-    ),
-    open(
-        libc::EINTR,
-        |r| r.probe,
-        "another tool has a probe of ftrace at the same place\n  try: sudo perf probe --list   (and --del what is not needed)",
-    ),
-    open(
-        libc::EFAULT,
-        |r| r.probe,
-        "this PMU takes a pointer into memory, which no command line has\n  try: -e uprobe:PATH:FUNCTION or kprobe:FUNCTION",
-    ),
-    open(
-        libc::ENODEV,
-        ALWAYS,
-        "the CPU cannot count it\n  try: -e cpu-clock",
-    ),
-    open(
-        libc::EOPNOTSUPP,
-        |r| r.branches && r.branch_chains,
-        "this machine records no branches\n  try: --call-graph fp",
-    ),
-    open(
-        libc::EOPNOTSUPP,
-        |r| r.branches,
-        "this machine records no branches (a virtual machine, or an event that is not of the CPU's counters)\n  try: without -b, -j and branch_type",
-    ),
-    open(libc::EOPNOTSUPP, |r| r.aux, NO_TRACE),
-    open(
-        libc::EOPNOTSUPP,
-        |r| r.precise,
-        "this event has no exact addresses here\n  try: without :p",
-    ),
-    open(libc::EOPNOTSUPP, |r| r.counts, COUNTS_ONLY),
-    open(
-        libc::EOPNOTSUPP,
-        ALWAYS,
-        "the CPU cannot sample it\n  try: -e cpu-clock",
-    ),
-    open(
-        libc::EINVAL,
-        |r| r.clock.is_some(),
-        "events cannot have their times from clock {clock}: they can from monotonic, monotonic_raw, boottime, realtime and tai\n  try: -k monotonic",
-    ),
-    open(libc::EINVAL, |r| r.unknown.is_some(), UNKNOWN),
-    open(libc::E2BIG, |r| r.unknown.is_some(), UNKNOWN),
-    open(libc::EINVAL, |r| r.aux, NO_TRACE),
-    open(
-        libc::EINVAL,
-        |r| r.frequency.is_some_and(|hz| hz > r.highest_frequency),
-        "{frequency} Hz is above kernel.perf_event_max_sample_rate, which is {highest}\n  try: a frequency of at most that, or without --strict-freq",
-    ),
-    open(
-        libc::EINVAL,
-        |r| r.in_kernel && !r.kernel,
-        "the address is the kernel's, which :u leaves out\n  try: the event without :u",
-    ),
-    open(
-        libc::EINVAL,
-        |r| r.in_kernel,
-        "the kernel lets nobody break into this code, where it has no kprobes into none of its own\n  try: prof list tracepoint",
-    ),
-    open(
-        libc::EINVAL,
-        |r| r.kind == 5,
-        "the CPU has no such breakpoint: it takes writes (w), reads and writes (rw) or execution (x)",
-    ),
-    open(
-        libc::EINVAL,
-        |r| r.grouped,
-        "the events of this group cannot be counted together\n  try: them apart, or :W after the group",
-    ),
-    open(libc::EINVAL, |r| r.counts, COUNTS_ONLY),
-    open(
-        libc::EINVAL,
-        |r| r.counting && r.kind >= FIRST_OWN_PMU && !r.kernel,
-        "this PMU cannot leave the kernel out, as :u asks, or the rights of this user\n  try: the event without :u{, sudo}",
-    ),
-    open(
-        libc::EINVAL,
-        |r| r.counting && r.kind < FIRST_OWN_PMU,
-        "the kernel refuses the event as it is written\n  try: without its modifiers and terms",
-    ),
-    open(
-        libc::EINVAL,
-        |r| r.kind >= FIRST_OWN_PMU,
-        "this PMU may only count, or only everything on a CPU\n  try: prof stat -a -e '{event}' sleep 1{, sudo}",
-    ),
-    open(
-        libc::EINVAL,
-        ALWAYS,
-        "the kernel refuses this combination of options\n  try: fewer of them",
-    ),
-    open(
-        libc::EOVERFLOW,
-        |r| r.long_chain,
-        "max-stack is above kernel.perf_event_max_stack\n  try: a smaller max-stack",
-    ),
-    open(
-        libc::EBUSY,
-        ALWAYS,
-        "another tool uses the counter for itself (NMI watchdog, another profiler, a virtual machine)\n  try: {sysctl} kernel.nmi_watchdog=0   (until reboot)",
-    ),
-    open(
-        libc::ENOSPC,
-        |r| r.kind == 5,
-        "all breakpoints of the CPU are in use (x86 has 4)\n  try: fewer mem: events, or end debuggers",
-    ),
-    open(
-        libc::ENOSPC,
-        ALWAYS,
-        "the counters of the CPU are all in use\n  try: fewer events",
-    ),
-    open(
-        libc::EMFILE,
-        |r| r.whose == Whose::System,
-        "{descriptors} descriptors are needed (events × CPUs), more than the hard limit of open files\n  try: sudo prlimit --pid $$ --nofile={descriptors}   (for this shell)\n   or: fewer events, or fewer CPUs with -C",
-    ),
-    open(
-        libc::EMFILE,
-        ALWAYS,
-        "{descriptors} descriptors are needed (events × CPUs × threads), more than the hard limit of open files\n  try: sudo prlimit --pid $$ --nofile={descriptors}   (for this shell)\n   or: -a, which needs only events × CPUs",
-    ),
-    open(
-        libc::ENFILE,
-        ALWAYS,
-        "the system has no descriptors left\n  try: {sysctl} fs.file-max={file_max}   (until reboot)",
-    ),
-    open(libc::ENOMEM, ALWAYS, "the kernel has no memory for it"),
-    open(
-        libc::ESRCH,
-        ALWAYS,
-        "there is no {thread}: it has ended, or its number is wrong",
-    ),
-    open(
-        libc::E2BIG,
-        ALWAYS,
-        "this kernel is too old for one of the options asked for",
-    ),
-    map(
-        libc::EPERM,
-        |r| r.lockable.allows(r.locked()),
-        "other recorders of this user hold what may be locked: {rings}, with a page for each {locked}, are refused, though {user} (kernel.perf_event_mlock_kb for each CPU, all recorders together) and {process} for each process (ulimit -l) are allowed\n  try: when those have ended\n   or: {sysctl} kernel.perf_event_mlock_kb={enough}   (until reboot)",
-    ),
-    map(
-        libc::EPERM,
-        |r| r.ring_is_asked,
-        "{rings}, with a page for each, are {locked}; this user may lock {user} (kernel.perf_event_mlock_kb for each CPU, all recorders together) and each process {process} more (ulimit -l)\n  try: without -m\n   or: {sysctl} kernel.perf_event_mlock_kb={enough}   (until reboot)",
-    ),
-    map(
-        libc::EPERM,
-        ALWAYS,
-        "even {rings}, with a page for each, are {locked}; this user may lock {user} (kernel.perf_event_mlock_kb for each CPU, all recorders together) and each process {process} more (ulimit -l)\n  try: {sysctl} kernel.perf_event_mlock_kb={enough}   (until reboot)",
-    ),
-    map(
-        libc::ENOMEM,
-        ALWAYS,
-        "there is no memory for {rings}\n  try: a larger ulimit -v, if there is one, or fewer threads and CPUs",
-    ),
-    map(
-        libc::EINVAL,
-        ALWAYS,
-        "a ring of {ring} is not a power of two of pages\n  try: -m with another size",
-    ),
-    filter(
-        libc::EINVAL,
-        |r| !r.fields.is_empty(),
-        "the filter is {filter}: it names a field that there is not, or is no condition\n  its fields are: {fields}\n  try: --filter 'FIELD == NUMBER', with && and ||, ~ for patterns of texts",
-    ),
-    filter(
-        libc::EINVAL,
-        ALWAYS,
-        "the filter is {filter}: the kernel takes none like it for this event",
-    ),
-    filter(
-        libc::EACCES,
-        ALWAYS,
-        "to filter takes CAP_PERFMON\n  try: {sudo}",
-    ),
-    filter(libc::ENOMEM, ALWAYS, "the kernel has no memory for it"),
-];
-
-/// Why an event is not offered by a list, where it was tried: by errno, and by
-/// whether the machine has counters of a CPU (`None`: either way).
-const OFFERS: &[(i32, Option<bool>, &str)] = &[
-    (libc::ENOENT, Some(false), NO_PMU),
-    (libc::EOPNOTSUPP, Some(false), NO_PMU),
-    (libc::ENODEV, Some(false), NO_PMU),
-    (libc::ENXIO, Some(false), NO_PMU),
-    (libc::EINVAL, Some(false), NO_PMU),
-    (libc::ENOENT, Some(true), NOT_OF_THIS_CPU),
-    (libc::EOPNOTSUPP, Some(true), NOT_OF_THIS_CPU),
-    (libc::ENODEV, Some(true), NOT_OF_THIS_CPU),
-    (libc::ENXIO, Some(true), NOT_OF_THIS_CPU),
-    (libc::EINVAL, Some(true), NOT_OF_THIS_CPU),
-    (libc::EACCES, None, "not permitted, see prof doctor"),
-    (libc::EPERM, None, "not permitted, see prof doctor"),
-    (
-        libc::ENOSYS,
-        None,
-        "this kernel has no perf events, or a sandbox hides them",
-    ),
-    (
-        libc::EMFILE,
-        None,
-        "no descriptor was left to try it (ulimit -n)",
-    ),
-];
-const NO_PMU: &str = "this machine has no PMU";
-const NOT_OF_THIS_CPU: &str = "this CPU does not have it";
-
-/// The reason of the table.
-pub(crate) fn why_not_offered(errno: i32, has_pmu: bool) -> Option<&'static str> {
-    let mut rows = OFFERS.iter();
-    let row = rows.find(|(row, pmu, _)| *row == errno && pmu.is_none_or(|pmu| pmu == has_pmu));
-    row.map(|(_, _, text)| *text)
 }
 
 /// The name of an errno, as C has it.
@@ -484,6 +179,27 @@ impl Refusal {
         self.grouped && events::is_of_a_group(self.errno)
     }
 
+    /// Whether `kernel.perf_event_paranoid` is above `level`, or unknown.
+    fn is_paranoid_above(&self, level: i32) -> bool {
+        self.paranoid.is_none_or(|paranoid| paranoid > level)
+    }
+
+    /// Why, without what helps; `None` for what the table does not have.
+    pub(crate) fn cause(&self) -> Option<String> {
+        let hint = self.hint()?;
+        let lines = hint.lines().take_while(|line| cure(line).is_none());
+        Some(lines.collect::<Vec<_>>().join("\n"))
+    }
+
+    /// The command that would allow it, if one does.
+    pub(crate) fn command(&self) -> Option<String> {
+        let hint = self.hint()?;
+        let cures = hint.lines().filter_map(cure);
+        let mut commands = cures.filter_map(|cure| cure.split("   (").next());
+        let command = commands.find(|cure| cure.starts_with("sudo "));
+        command.map(|command| command.trim_end().to_owned())
+    }
+
     /// The row's text with its places filled in.
     fn hint(&self) -> Option<String> {
         let row = ROWS
@@ -500,6 +216,7 @@ impl Refusal {
             .replace("{why}", &why)
             .replace("{option}", option)
             .replace("{command}", if self.counting { "stat" } else { "record" })
+            .replace("{lacks}", self.lack())
             .replace("{sudo}", self.privilege())
             .replace("{, sudo}", if self.root { "" } else { ", with sudo" })
             .replace("{sysctl}", self.sysctl())
@@ -554,6 +271,15 @@ impl Refusal {
         }
     }
 
+    /// Which privilege is lacking.
+    fn lack(&self) -> &'static str {
+        if self.around.user_namespace {
+            "capabilities of a user namespace (rootless container) do not count"
+        } else {
+            "this process lacks CAP_PERFMON"
+        }
+    }
+
     /// How to get the privileges that are lacking.
     fn privilege(&self) -> &'static str {
         if self.root {
@@ -577,6 +303,13 @@ impl Refusal {
             format!("process or thread {tid}")
         })
     }
+}
+
+/// What a line of a hint tells to try, if it does.
+fn cure(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    line.strip_prefix("try: ")
+        .or_else(|| line.strip_prefix("or: "))
 }
 
 /// Twice as many files as the system may have open.

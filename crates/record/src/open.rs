@@ -6,7 +6,7 @@ pub(crate) use trial::{Trial, is_lacking, is_probe, open_event};
 
 use crate::cgroup::NoCgroup;
 use crate::events;
-use crate::hints::{Refusal, Step, Whose};
+use crate::hints::{Around, Refusal, Step, Whose};
 use crate::kernel;
 use crate::options::CLOCKS;
 use crate::plan::{self, OnCpus, Planned, Role};
@@ -503,6 +503,7 @@ impl OpenSet {
             memory: self.scope.memory,
             ring_is_asked: self.scope.ring_is_asked,
             lockable: self.scope.lockable,
+            around: Around::this_process(),
         }
     }
 

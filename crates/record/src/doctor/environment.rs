@@ -79,12 +79,17 @@ pub struct Environment {
 impl Environment {
     /// The environment of this process.
     pub fn read() -> Self {
-        let settings = Self::read_under(Path::new("/"));
+        let settings = Self::settings();
         let tracefs = settings.tracefs.as_deref().map(Path::new);
         Self {
             attempts: Attempts::make(tracefs),
             ..settings
         }
+    }
+
+    /// The same with nothing tried.
+    pub(crate) fn settings() -> Self {
+        Self::read_under(Path::new("/"))
     }
 
     /// The same with another directory in the place of `/`.
@@ -153,6 +158,12 @@ impl Environment {
     /// Whether `perf_event_paranoid` does not apply to this process.
     pub(crate) fn may_use_all_events(&self) -> bool {
         self.has(Capability::PERFMON) || self.has(Capability::SYS_ADMIN)
+    }
+
+    /// Whether even what every setting allows is refused.
+    pub(crate) fn is_sandboxed(&self) -> bool {
+        let is_allowed = self.may_use_all_events() || self.paranoid.is_some_and(|level| level <= 2);
+        is_allowed && matches!(self.attempts.own_user, Some(Err(_)))
     }
 
     /// The PMUs that count CPU cycles: `cpu`, `cpu_core` and `cpu_atom`,

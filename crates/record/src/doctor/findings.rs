@@ -2,6 +2,7 @@
 
 use super::attempts::Tried;
 use super::environment::{Capability, Environment};
+use super::refused::{self, Answer, Wish};
 use crate::hints::errno_name;
 
 /// Whether a thing is possible.
@@ -97,7 +98,7 @@ fn sysctl(name: &str, value: i64) -> Option<String> {
 fn by_paranoid(
     environment: &Environment,
     thing: (&'static str, &'static str),
-    highest: i64,
+    (wish, highest): (Wish, i64),
     tried: Option<Tried>,
 ) -> Finding {
     let setting = environment
@@ -105,19 +106,13 @@ fn by_paranoid(
         .map(|level| format!("kernel.perf_event_paranoid is {level}"));
     let is_low = environment.paranoid.is_some_and(|level| level <= highest);
     let is_privileged = environment.may_use_all_events() && !environment.user_namespace;
+    let no = |Answer { why, fix }| Finding::lacks(thing, State::No, why, fix);
     let why = match (tried, setting) {
-        (Some(Err(errno)), _) => return refused(environment, thing, highest, errno),
-        (None, None) => {
-            let why = "this kernel has no perf events (CONFIG_PERF_EVENTS)";
-            return Finding::lacks(thing, State::No, why, None);
-        }
+        (Some(Err(errno)), _) => return no(refused::tried(environment, wish, errno)),
+        (None, None) => return no(refused::expected(environment, wish, libc::ENOSYS)),
         (_, Some(setting)) if is_low && !is_privileged => setting,
         _ if is_privileged => "by privilege (CAP_PERFMON or CAP_SYS_ADMIN)".to_owned(),
-        (None, Some(setting)) => {
-            let why = format!("{setting}, at most {highest} allows it");
-            let fix = sysctl("perf_event_paranoid", highest);
-            return Finding::lacks(thing, State::No, why, fix);
-        }
+        (None, Some(_)) => return no(refused::expected(environment, wish, libc::EACCES)),
         (Some(Ok(())), _) => TRIED.to_owned(),
     };
     Finding::yes(thing.0, thing.1, why)
@@ -125,80 +120,27 @@ fn by_paranoid(
 
 /// Why something is possible where no setting says so.
 const TRIED: &str = "it was tried, and works";
-/// Where no level of `perf_event_paranoid` decides.
-const NO_LEVEL: i64 = i64::MAX;
-
-/// Why an attempt was refused, by what is around it.
-fn refused(
-    environment: &Environment,
-    thing: (&'static str, &'static str),
-    highest: i64,
-    errno: i32,
-) -> Finding {
-    let name = errno_name(errno);
-    let no = |why: String, fix| Finding::lacks(thing, State::No, why, fix);
-    if errno == libc::ENOSYS {
-        let why = "this kernel has no perf events (CONFIG_PERF_EVENTS), or a sandbox hides them";
-        return no(format!("{why} ({name})"), None);
-    }
-    let is_privileged = environment.may_use_all_events();
-    let is_rootless = is_privileged && environment.user_namespace;
-    let high = environment.paranoid.filter(|&level| level > highest);
-    if is_sandboxed(environment) {
-        return no(sandbox(environment, name), None);
-    }
-    match high {
-        Some(level) if is_rootless => no(
-            format!(
-                "kernel.perf_event_paranoid is {level}, at most {highest} allows it; \
-                 capabilities of a user namespace (rootless container) do not"
-            ),
-            sysctl("perf_event_paranoid", highest),
-        ),
-        Some(level) if !is_privileged => no(
-            format!("kernel.perf_event_paranoid is {level}, at most {highest} allows it"),
-            sysctl("perf_event_paranoid", highest),
-        ),
-        _ if is_rootless => no(
-            format!(
-                "capabilities of a user namespace (rootless container) do not allow it ({name})"
-            ),
-            None,
-        ),
-        _ if environment.paranoid.is_none() && !is_privileged => no(
-            format!("refused ({name}); kernel.perf_event_paranoid, which decides, is hidden here"),
-            None,
-        ),
-        _ => no(sandbox(environment, name), None),
-    }
-}
-
-/// Whether even what every setting allows is refused.
-fn is_sandboxed(environment: &Environment) -> bool {
-    let is_allowed =
-        environment.may_use_all_events() || environment.paranoid.is_some_and(|level| level <= 2);
-    is_allowed && matches!(environment.attempts.own_user, Some(Err(_)))
-}
-
-/// What refuses where settings allow.
-fn sandbox(environment: &Environment, errno: &str) -> String {
-    match environment.seccomp {
-        true => format!(
-            "a seccomp filter refuses it ({errno}): whoever started this container or service \
-             has to allow perf_event_open"
-        ),
-        false => format!("a security policy refuses it ({errno}): SELinux, AppArmor or the like"),
-    }
-}
+/// What helps where only privileges do.
+const AS_ROOT: &str = "sudo prof record …";
 
 fn own_user_code(environment: &Environment) -> Finding {
     let thing = ("own-user", "your programs, user code");
-    by_paranoid(environment, thing, 2, environment.attempts.own_user)
+    by_paranoid(
+        environment,
+        thing,
+        (Wish::OwnUser, 2),
+        environment.attempts.own_user,
+    )
 }
 
 fn own_kernel_code(environment: &Environment) -> Finding {
     let thing = ("own-kernel", "your programs, kernel code");
-    by_paranoid(environment, thing, 1, environment.attempts.own_kernel)
+    by_paranoid(
+        environment,
+        thing,
+        (Wish::OwnKernel, 1),
+        environment.attempts.own_kernel,
+    )
 }
 
 /// Of waits the kernel shows the stacks to whom it shows kernel code, and the
@@ -234,7 +176,12 @@ fn wakers(environment: &Environment) -> Finding {
 
 fn whole_system(environment: &Environment) -> Finding {
     let thing = ("system", "the whole system (-a, -C)");
-    by_paranoid(environment, thing, 0, environment.attempts.system)
+    by_paranoid(
+        environment,
+        thing,
+        (Wish::System, 0),
+        environment.attempts.system,
+    )
 }
 
 fn other_users(environment: &Environment) -> Finding {
@@ -250,17 +197,26 @@ fn other_users(environment: &Environment) -> Finding {
         (None, _) if environment.user_namespace => Some(libc::EACCES),
         _ => None,
     };
-    match errno {
-        Some(errno) if by_privilege || is_sandboxed(environment) => {
-            refused(environment, thing, NO_LEVEL, errno)
-        }
-        None if by_privilege => Finding::yes(thing.0, thing.1, "by privilege"),
-        None if environment.attempts.other_users.is_some() => Finding::yes(thing.0, thing.1, TRIED),
-        _ => {
-            let why = "needs CAP_PERFMON or CAP_SYS_PTRACE; run the same command with sudo";
-            Finding::lacks(thing, State::No, why, Some("sudo prof record …".to_owned()))
-        }
+    let Some(errno) = errno else {
+        return match environment.attempts.other_users {
+            _ if by_privilege => Finding::yes(thing.0, thing.1, "by privilege"),
+            Some(_) => Finding::yes(thing.0, thing.1, TRIED),
+            None => with_sudo(
+                thing,
+                refused::expected(environment, Wish::OtherUsers, libc::EACCES),
+            ),
+        };
+    };
+    let answer = refused::tried(environment, Wish::OtherUsers, errno);
+    if by_privilege || errno == libc::ENOSYS || environment.is_sandboxed() {
+        return Finding::lacks(thing, State::No, answer.why, answer.fix);
     }
+    with_sudo(thing, answer)
+}
+
+/// What only privileges allow.
+fn with_sudo(thing: (&'static str, &'static str), answer: Answer) -> Finding {
+    Finding::lacks(thing, State::No, answer.why, Some(AS_ROOT.to_owned()))
 }
 
 fn kernel_names(environment: &Environment) -> Finding {
@@ -286,19 +242,16 @@ fn hardware_events(environment: &Environment) -> Finding {
     let list = || format!("PMU: {}", pmus.join(", "));
     match environment.attempts.hardware {
         Some(Err(errno @ (libc::EACCES | libc::EPERM | libc::ENOSYS))) => {
-            return refused(environment, thing, 2, errno);
+            let Answer { why, fix } = refused::tried(environment, Wish::Hardware, errno);
+            return Finding::lacks(thing, State::No, why, fix);
         }
         Some(Ok(())) => return Finding::yes(thing.0, thing.1, list()),
         None if !pmus.is_empty() => return Finding::yes(thing.0, thing.1, list()),
         None | Some(Err(_)) => {}
     }
-    let why = if environment.virtual_machine {
-        "no PMU: the virtual machine was started without one (QEMU: -cpu host,pmu=on; \
-         clouds: a metal or larger instance); prof samples by cpu-clock instead"
-    } else {
-        "no PMU driver for this CPU; prof samples by cpu-clock instead"
-    };
-    Finding::lacks(thing, State::No, why, None)
+    let Answer { why, fix } = refused::expected(environment, Wish::Hardware, libc::ENOENT);
+    let why = format!("{why}; prof samples by cpu-clock instead");
+    Finding::lacks(thing, State::No, why, fix)
 }
 
 fn tracepoints(environment: &Environment) -> Finding {
@@ -315,15 +268,18 @@ fn tracepoints(environment: &Environment) -> Finding {
     let by_setting =
         environment.may_use_all_events() || environment.paranoid.is_some_and(|level| level <= -1);
     let tried = environment.attempts.tracepoint;
-    match tried.unwrap_or(by_setting.then_some(()).ok_or(libc::EACCES)) {
+    let errno = match tried.unwrap_or(by_setting.then_some(()).ok_or(libc::EPERM)) {
         Ok(()) => return Finding::yes(thing.0, thing.1, format!("{at} is readable")),
-        Err(errno) if by_setting && !environment.user_namespace || is_sandboxed(environment) => {
-            return refused(environment, thing, -1, errno);
-        }
-        Err(_) => {}
+        Err(errno) => errno,
+    };
+    let is_by_policy = by_setting && !environment.user_namespace || environment.is_sandboxed();
+    if is_by_policy {
+        let Answer { why, fix } = refused::tried(environment, Wish::Tracepoint, errno);
+        return Finding::lacks(thing, State::No, why, fix);
     }
-    let why = "their data needs kernel.perf_event_paranoid -1; counting works";
-    Finding::lacks(thing, State::Partly, why, sysctl("perf_event_paranoid", -1))
+    // Whatever stands before it: of this thing the payload is what is lacking.
+    let Answer { why, fix } = refused::expected(environment, Wish::Tracepoint, libc::EPERM);
+    Finding::lacks(thing, State::Partly, format!("{why}; counting works"), fix)
 }
 
 fn uprobes(environment: &Environment) -> Finding {
@@ -337,14 +293,12 @@ fn uprobes(environment: &Environment) -> Finding {
     if by_privilege && tried.is_none_or(|tried| tried.is_ok()) {
         Finding::yes(thing.0, thing.1, "by privilege (CAP_SYS_ADMIN)")
     } else if let (true, Some(Err(errno))) = (by_privilege, tried) {
-        refused(environment, thing, NO_LEVEL, errno)
+        let Answer { why, fix } = refused::tried(environment, Wish::Probe, errno);
+        Finding::lacks(thing, State::No, why, fix)
     } else {
-        let fix = Some("sudo prof record …".to_owned());
-        Finding::lacks(
+        with_sudo(
             thing,
-            State::No,
-            "needs CAP_SYS_ADMIN, not only CAP_PERFMON",
-            fix,
+            refused::expected(environment, Wish::Probe, libc::EACCES),
         )
     }
 }
@@ -623,7 +577,7 @@ mod tests {
             let found = finding(&sandboxed, id);
             assert_eq!(found.state, State::No, "{found:?}");
             assert!(
-                found.why.contains("seccomp filter refuses it (EPERM)"),
+                found.why.contains("seccomp filter refuses it") && found.why.ends_with("(EPERM)"),
                 "{found:?}"
             );
             assert_eq!(found.fix, None);

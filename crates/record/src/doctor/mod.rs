@@ -4,6 +4,7 @@
 mod attempts;
 mod environment;
 mod findings;
+mod refused;
 
 pub use attempts::{Attempts, Tried};
 pub use environment::{Capability, Environment};

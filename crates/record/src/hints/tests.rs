@@ -1,6 +1,7 @@
 //! A refusal for each row, and what its message says.
 
-use super::{FIRST_OWN_PMU, OFFERS, ROWS, Refusal, Step, Whose, why_not_offered};
+use super::table::{OFFERS, ROWS};
+use super::{Around, FIRST_OWN_PMU, Refusal, Step, Whose, why_not_offered};
 use crate::kernel::{Unknown, Why};
 use crate::rings::{Lockable, RingMemory};
 
@@ -8,6 +9,30 @@ const UNKNOWN: Unknown = Unknown {
     option: "--all-cgroups",
     why: Why::Since("5.7"),
 };
+
+const NAMESPACE: Around = Around {
+    seccomp: false,
+    user_namespace: true,
+    no_virtual_pmu: false,
+    sandboxed: false,
+};
+const FILTERED: Around = Around {
+    seccomp: true,
+    user_namespace: false,
+    no_virtual_pmu: false,
+    sandboxed: false,
+};
+
+/// Where even what every setting allows was refused.
+fn sandboxed(around: Around, errno: i32) -> Refusal {
+    Refusal {
+        around: Around {
+            sandboxed: true,
+            ..around
+        },
+        ..plain(Step::Open, errno)
+    }
+}
 
 fn plain(step: Step, errno: i32) -> Refusal {
     Refusal {
@@ -51,6 +76,7 @@ fn plain(step: Step, errno: i32) -> Refusal {
         },
         ring_is_asked: false,
         lockable: lockable(0),
+        around: Around::default(),
     }
 }
 
@@ -79,6 +105,10 @@ fn cases() -> Vec<(Refusal, &'static str)> {
             "CONFIG_PERF_EVENTS",
         ),
         (open(libc::ENOSYS), "seccomp=unconfined"),
+        (sandboxed(FILTERED, libc::EACCES), "seccomp filter"),
+        (sandboxed(FILTERED, libc::EPERM), "seccomp filter"),
+        (sandboxed(Around::default(), libc::EACCES), "SELinux"),
+        (sandboxed(Around::default(), libc::EPERM), "SELinux"),
         (
             Refusal {
                 namespaces: true,
@@ -92,6 +122,14 @@ fn cases() -> Vec<(Refusal, &'static str)> {
                 ..open(libc::EACCES)
             },
             "--phys-data",
+        ),
+        (
+            Refusal {
+                around: NAMESPACE,
+                probe: true,
+                ..open(libc::EACCES)
+            },
+            "user namespace",
         ),
         (
             Refusal {
@@ -133,6 +171,14 @@ fn cases() -> Vec<(Refusal, &'static str)> {
         (
             Refusal {
                 whose: Whose::Attached,
+                tid: None,
+                ..open(libc::EACCES)
+            },
+            "other users take",
+        ),
+        (
+            Refusal {
+                whose: Whose::Attached,
                 ..open(libc::EACCES)
             },
             "thread 42 belongs to another",
@@ -153,6 +199,20 @@ fn cases() -> Vec<(Refusal, &'static str)> {
             },
             "this PMU has nothing else",
         ),
+        (
+            Refusal {
+                around: NAMESPACE,
+                ..open(libc::EACCES)
+            },
+            "user namespace",
+        ),
+        (
+            Refusal {
+                around: FILTERED,
+                ..open(libc::EACCES)
+            },
+            "seccomp filter",
+        ),
         (open(libc::EACCES), "security policy"),
         (
             Refusal {
@@ -168,7 +228,32 @@ fn cases() -> Vec<(Refusal, &'static str)> {
             },
             "tracepoint",
         ),
+        (
+            Refusal {
+                around: NAMESPACE,
+                ..open(libc::EPERM)
+            },
+            "user namespace",
+        ),
+        (
+            Refusal {
+                around: FILTERED,
+                ..open(libc::EPERM)
+            },
+            "seccomp filter",
+        ),
         (open(libc::EPERM), "security policy"),
+        (
+            Refusal {
+                kind: 0,
+                around: Around {
+                    no_virtual_pmu: true,
+                    ..Around::default()
+                },
+                ..open(libc::ENOENT)
+            },
+            "pmu=on",
+        ),
         (
             Refusal {
                 kind: 0,
