@@ -71,7 +71,10 @@ fn handle(mut stream: TcpStream, does: Does) -> Option<Got> {
         if let Some(end) = bytes.windows(4).position(|end| end == b"\r\n\r\n") {
             let head = String::from_utf8(bytes[..end].to_vec()).expect("text");
             let mut lines = head.lines();
-            let length = lines.find_map(|line| line.strip_prefix("Content-Length: "));
+            let length = lines.find_map(|line| {
+                let (name, value) = line.split_once(": ")?;
+                name.eq_ignore_ascii_case("content-length").then_some(value)
+            });
             let length: usize = length?.parse().expect("a number");
             break (head, end + 4 + length);
         }
@@ -256,7 +259,9 @@ fn parca_and_opentelemetry_get_their_messages() {
     assert_eq!(pprof_traces(&file, clock), weight(&data, clock));
     let got = sent("/v1development/profiles");
     assert!(
-        got.head.contains("Content-Type: application/x-protobuf"),
+        got.head
+            .to_lowercase()
+            .contains("content-type: application/x-protobuf"),
         "{}",
         got.head
     );

@@ -1,9 +1,8 @@
 //! `prof push`, and what `prof record --push` shares with it: recordings go to
 //! a store of profiles, which may be slow, away or refuse.
 
-mod http;
 mod store;
-mod tls;
+mod url;
 mod waiting;
 mod while_recording;
 
@@ -11,14 +10,13 @@ use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::recording::Input;
 use anyhow::{Context, bail};
-use http::{Answer, post};
+use prof_http::{Answer, Client, Message, Trust, TrustError};
 use prof_symbolize::Symbolizer;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use store::Store;
-use tls::Trust;
-use waiting::Waiting;
+use waiting::{Request, Waiting};
 pub(crate) use while_recording::Pusher;
 
 const EXAMPLES: &str = "\
@@ -89,8 +87,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 }
 
 fn header(text: &str) -> Result<String, String> {
-    let is_one = text.contains(": ") && !text.contains(char::is_control) && text.is_ascii();
-    match is_one {
+    match text.is_ascii() && prof_http::is_header(text) {
         true => Ok(text.to_owned()),
         false => Err("write NAME: VALUE".into()),
     }
@@ -108,7 +105,8 @@ impl Delivery {
         let store = Store::new(url, &self.service, self.labels.clone());
         let store = store.map_err(|why| UsageError(format!("{url}: {why}")))?;
         let trust = match (store.url.is_encrypted, &self.cacert) {
-            (true, only) => Trust::load(only.as_deref())?,
+            (true, Some(only)) => Trust::of_file(only)?,
+            (true, None) => Trust::of_system().map_err(without_authorities)?,
             (false, None) => Trust::default(),
             (false, Some(_)) => {
                 let message = format!("{url} is not encrypted: --cacert is for https");
@@ -128,7 +126,7 @@ impl Delivery {
             .with_context(|| format!("cannot make {}", folder.display()))?;
         Ok(Sender {
             store,
-            trust,
+            client: Client::sending(trust, CONNECTING),
             headers: self.headers.clone(),
             waiting,
             pause: FIRST_PAUSE,
@@ -137,6 +135,10 @@ impl Delivery {
             tally: Tally::default(),
         })
     }
+}
+
+fn without_authorities(error: TrustError) -> anyhow::Error {
+    anyhow::anyhow!("{error}\n  try: --cacert FILE, or install ca-certificates")
 }
 
 fn default_spool() -> anyhow::Result<PathBuf> {
@@ -149,6 +151,12 @@ fn default_spool() -> anyhow::Result<PathBuf> {
     }
 }
 
+/// How long connecting may take.
+const CONNECTING: Duration = Duration::from_secs(5);
+/// How long a request may take, from connecting to the answer's head.
+const ANSWERING: Duration = Duration::from_secs(30);
+/// How another authority is named.
+const NAME_AUTHORITY: &str = "--cacert FILE, with the certificate of who issued it";
 /// The pause after a first failure; each next one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -179,7 +187,7 @@ enum Tried {
 /// Sends what waits, the oldest first.
 struct Sender {
     store: Store,
-    trust: Trust,
+    client: Client,
     headers: Vec<String>,
     waiting: Waiting,
     pause: Duration,
@@ -229,7 +237,7 @@ impl Sender {
         let Some((path, request)) = self.waiting.oldest()? else {
             return Ok(Tried::Nothing);
         };
-        let cause = match post(&self.store.url, &self.trust, &self.headers, &request) {
+        let cause = match self.post(&request) {
             Ok(answer) if (200..300).contains(&answer.status) => {
                 self.tally.sent += 1;
                 self.works();
@@ -247,7 +255,10 @@ impl Sender {
                     return removed(&path);
                 }
             },
-            Err(error) => tls::explained(&error).unwrap_or_else(|| error.to_string()),
+            Err(error) => {
+                let explained = prof_http::explained(&error, NAME_AUTHORITY);
+                explained.unwrap_or_else(|| error.to_string())
+            }
         };
         // A cure stands on a line of its own.
         let (cause, cure) = cause.split_once('\n').unwrap_or((&cause, ""));
@@ -256,6 +267,16 @@ impl Sender {
         let pause = self.pause;
         self.pause = (pause * 2).min(LONGEST_PAUSE);
         Ok(self.later(pause))
+    }
+
+    fn post(&self, request: &Request) -> io::Result<Answer> {
+        let url = format!("{}{}", self.store.url.shown(), request.query);
+        let message = Message {
+            headers: &self.headers,
+            content_type: &request.content_type,
+            body: &request.body,
+        };
+        self.client.post(&url, &message, ANSWERING)
     }
 
     fn later(&mut self, pause: Duration) -> Tried {

@@ -1,6 +1,7 @@
 //! What each kind of receiver wants, told by the path of its address.
 
-use super::http::{Request, Url};
+use super::url::Url;
+use super::waiting::Request;
 use prof_export::{Choice, Format, export};
 use prof_profile::Profile;
 use serde_json::{Map, Value, json};

@@ -4,12 +4,20 @@
 //! first; it has its name when it is whole. Its text: `prof-push 1`, the
 //! query, the type of the body, each on a line, and the body.
 
-use super::http::Request;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+/// What is sent, and waits until it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// What stands behind the path, with its question mark; or nothing.
+    pub(crate) query: String,
+    pub(crate) content_type: String,
+    pub(crate) body: Vec<u8>,
+}
 
 const MARK: &str = "prof-push 1";
 const END: &str = ".push";
@@ -159,8 +167,7 @@ fn parse(bytes: &[u8]) -> Option<Request> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::http::Request;
-    use super::Waiting;
+    use super::{Request, Waiting};
 
     fn request(body: &str) -> Request {
         Request {

@@ -1,13 +1,10 @@
 //! One file from one server.
 
 use crate::{Settings, SettingsError};
-use rustls::pki_types::CertificateDer;
+use prof_http::{Client, Trust};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
-use ureq::{Agent, Error};
 
 /// How long connecting may take.
 const CONNECTING: Duration = Duration::from_secs(5);
@@ -18,7 +15,7 @@ const TELLING: u64 = 1 << 20;
 
 /// Fetches files.
 pub(crate) struct Transfer {
-    agent: Agent,
+    client: Client,
     silent: Duration,
     size: u64,
 }
@@ -34,21 +31,12 @@ pub(crate) enum Transferred {
 impl Transfer {
     pub(crate) fn new(settings: &Settings) -> Result<Self, SettingsError> {
         let is_encrypted = |server: &String| server.starts_with("https://");
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut tls = TlsConfig::builder().unversioned_rustls_crypto_provider(provider);
-        if settings.servers.iter().any(is_encrypted) {
-            tls = tls.root_certs(authorities()?);
-        }
-        let config = Agent::config_builder()
-            .tls_config(tls.build())
-            .http_status_as_error(false)
-            .user_agent(format!("prof/{}", env!("CARGO_PKG_VERSION")))
-            .max_redirects(5)
-            .timeout_connect(Some(CONNECTING))
-            .timeout_recv_response(Some(settings.silent))
-            .build();
+        let trust = match settings.servers.iter().any(is_encrypted) {
+            true => Trust::of_system().map_err(|_| SettingsError::NoAuthority)?,
+            false => Trust::default(),
+        };
         Ok(Self {
-            agent: config.new_agent(),
+            client: Client::fetching(trust, CONNECTING, settings.silent),
             silent: settings.silent,
             size: settings.size,
         })
@@ -64,32 +52,26 @@ impl Transfer {
         to: &mut File,
         watch: &dyn Fn(u64, Option<u64>),
     ) -> io::Result<Transferred> {
-        let request = self.agent.get(url).config().timeout_global(Some(left));
-        let answer = request.build().call().map_err(in_words)?;
-        match answer.status().as_u16() {
+        let mut answer = self.client.get(url, left)?;
+        match answer.status {
             200 => {}
             404 | 410 => return Ok(Transferred::Nowhere),
             status => return Err(io::Error::other(format!("it answers {status}"))),
         }
-        let all = answer.body().content_length();
+        let all = answer.length;
         if all.is_some_and(|all| all > self.size) {
             return Err(self.too_large());
         }
         watch(0, all);
-        let mut body = answer
-            .into_body()
-            .into_with_config()
-            .limit(u64::MAX)
-            .reader();
         let mut buffer = vec![0; PORTION];
         let (mut done, mut told) = (0, 0);
         let mut pace = Pace::new(self.silent);
         loop {
-            let read = match body.read(&mut buffer) {
+            let read = match answer.body.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(of_body(error)),
+                Err(error) => return Err(error),
             };
             to.write_all(buffer.get(..read).unwrap_or_default())?;
             done += read as u64;
@@ -145,35 +127,5 @@ impl Pace {
             return Err(io::Error::new(io::ErrorKind::TimedOut, what));
         }
         Ok(())
-    }
-}
-
-/// The authorities that this system believes.
-fn authorities() -> Result<RootCerts, SettingsError> {
-    let found = rustls_native_certs::load_native_certs().certs;
-    if found.is_empty() {
-        return Err(SettingsError::NoAuthority);
-    }
-    let certificates = found
-        .iter()
-        .map(|it: &CertificateDer<'_>| Certificate::from_der(it).to_owned());
-    Ok(RootCerts::Specific(Arc::new(certificates.collect())))
-}
-
-/// The error that stands behind one of reading a body.
-fn of_body(error: io::Error) -> io::Error {
-    match error.downcast::<Error>() {
-        Ok(error) => in_words(error),
-        Err(error) => error,
-    }
-}
-
-/// What a user can make of an error.
-fn in_words(error: Error) -> io::Error {
-    match error {
-        Error::Io(error) => error,
-        Error::Timeout(_) => io::Error::new(io::ErrorKind::TimedOut, "no answer in time"),
-        Error::HostNotFound => io::Error::new(io::ErrorKind::NotFound, "its name has no address"),
-        error => io::Error::other(error.to_string()),
     }
 }
