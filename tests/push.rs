@@ -282,9 +282,17 @@ fn what_cannot_be_sent_waits_within_its_bound_and_is_sent_later() {
     };
     let folder = tempfile::tempdir().expect("a folder");
     let data_name = data.display().to_string();
+    // Nobody listens at a port that only root could take.
+    let nobody = folder.path().join("nobody");
+    let away = "http://127.0.0.1:1/ingest";
+    let (told, code) = push(away, &nobody, &[&data_name, "--patience", "0"]);
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains("refused (os error 111); kept"), "{told}");
+    assert!(told.contains("1 wait in "), "{told}");
+    // One that is there, and goes away before it has read anything, is bound
+    // once: whoever closes a port may not get it again.
     let (listener, url) = listening("/ingest");
-    // Nobody answers: the port is known, and closed.
-    drop(listener);
+    let got = receive(listener, &[Does::Closes]);
     let (told, code) = push(
         &url,
         folder.path(),
@@ -295,10 +303,6 @@ fn what_cannot_be_sent_waits_within_its_bound_and_is_sent_later() {
         told.contains("2 wait in ") && told.contains("sends them"),
         "{told}"
     );
-    let address = url
-        .trim_start_matches("http://")
-        .trim_end_matches("/ingest");
-    let got = receive(TcpListener::bind(address).expect("the port is free"), &[]);
     let (told, code) = push(&url, folder.path(), &[]);
     assert_eq!(code, 0, "{told}");
     assert!(told.contains("2 profiles sent"), "{told}");
@@ -322,7 +326,8 @@ fn what_cannot_be_sent_waits_within_its_bound_and_is_sent_later() {
     }
 }
 
-/// OpenSSL's server for one connection, which answers 204; ended when dropped.
+/// OpenSSL's server for some connections, one after the other; ended when
+/// dropped.
 struct Secure {
     server: Child,
     told: BufReader<ChildStdout>,
@@ -330,11 +335,11 @@ struct Secure {
 }
 
 impl Secure {
-    /// At a port, or at any one if that is 0.
-    fn start(certificate: &Path, key: &Path, port: u16) -> Self {
+    /// At a port of its own, which it has until it ends.
+    fn start(certificate: &Path, key: &Path, connections: u32) -> Self {
         let mut server = Command::new("openssl")
-            .args(["s_server", "-naccept", "1", "-accept"])
-            .arg(format!("127.0.0.1:{port}"))
+            .args(["s_server", "-accept", "127.0.0.1:0", "-naccept"])
+            .arg(connections.to_string())
             .arg("-cert")
             .arg(certificate)
             .arg("-key")
@@ -349,17 +354,20 @@ impl Secure {
         let port = loop {
             line.clear();
             assert!(told.read_line(&mut line).expect("text") > 0, "it listens");
-            // Its port is told only where any one would do.
             if let Some(at) = line.trim().strip_prefix("ACCEPT") {
-                let found = at.rsplit_once(':');
-                break found.map_or(port, |(_, port)| port.parse().expect("a number"));
+                let found = at.rsplit_once(':').expect("an address");
+                break found.1.parse().expect("a number");
             }
         };
-        let mut answer = server.stdin.as_ref().expect("a pipe");
+        Self { server, told, port }
+    }
+
+    /// Answers 204 to the next connection.
+    fn answer(&self) {
+        let mut answer = self.server.stdin.as_ref().expect("a pipe");
         answer
             .write_all(b"HTTP/1.1 204 No Content\r\n\r\n")
             .expect("written");
-        Self { server, told, port }
     }
 
     /// What came, among what the server says of itself.
@@ -398,7 +406,7 @@ fn an_encrypted_receiver_gets_profiles_once_it_is_believed() {
         .expect("openssl starts");
     assert!(made.status.success(), "{made:?}");
     let spool = folder.path().join("spool");
-    let receiver = Secure::start(&certificate, &key, 0);
+    let receiver = Secure::start(&certificate, &key, 2);
     let port = receiver.port;
     let url = format!("https://127.0.0.1:{port}/v1development/profiles");
     let data_name = data.display().to_string();
@@ -408,9 +416,8 @@ fn an_encrypted_receiver_gets_profiles_once_it_is_believed() {
         assert!(told.contains(part), "{part}: {told}");
     }
     let has_word = |all: &[u8], word: &[u8]| all.windows(word.len()).any(|part| part == word);
-    assert!(!has_word(&receiver.got(), b"POST"), "nothing was sent");
     // What waits goes once the authority is known.
-    let receiver = Secure::start(&certificate, &key, port);
+    receiver.answer();
     let certificate = certificate.display().to_string();
     let (told, code) = push(&url, &spool, &["--cacert", &certificate]);
     assert_eq!(code, 0, "{told}");
@@ -419,8 +426,10 @@ fn an_encrypted_receiver_gets_profiles_once_it_is_believed() {
     for word in ["POST /v1development/profiles HTTP/1.1", "recursive"] {
         assert!(has_word(&got, word.as_bytes()), "{word}");
     }
+    let posts = got.windows(5).filter(|part| part == b"POST ").count();
+    assert_eq!(posts, 1, "nothing was sent to a stranger");
     // One that is of another name is not believed either.
-    let receiver = Secure::start(Path::new(&certificate), &key, 0);
+    let receiver = Secure::start(Path::new(&certificate), &key, 1);
     let url = format!("https://localhost:{}/ingest", receiver.port);
     let more = [&*data_name, "--cacert", &certificate, "--patience", "0"];
     let (told, code) = push(&url, &spool, &more);
