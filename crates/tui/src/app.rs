@@ -101,6 +101,7 @@ impl App {
     /// The profile is of two recordings: before and after.
     pub(super) fn compare(&mut self) {
         self.tabs.add_those_of_two();
+        self.shared.is_of_two = true;
     }
 
     /// What the cursor is on.

@@ -64,6 +64,8 @@ pub(super) struct Shared {
     pub(super) seen: Option<Seen>,
     /// How sure the shares of functions are, by their number.
     pub(super) sure: Option<Arc<Certainties>>,
+    /// The profile is of two recordings.
+    pub(super) is_of_two: bool,
     /// What changed, of two recordings.
     pub(super) changes: Option<Arc<Changes>>,
     generations: Generations,
@@ -102,6 +104,7 @@ impl Shared {
             history: History::default(),
             seen: None,
             sure: None,
+            is_of_two: false,
             changes: None,
             generations: Generations::default(),
             overlay: None,
