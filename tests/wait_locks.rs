@@ -98,6 +98,7 @@ fn locks_have_their_variables_their_waiters_and_who_released_them() {
         let (variable, offset, kind, place) = match name.as_str() {
             "shared_state" => (Some("shared_state"), Some(64), "mutex", "shared"),
             "heap" => (None, None, "mutex", "heap"),
+            "long_lock" => (Some("long_lock"), Some(0), "mutex", "long"),
             _ => (Some("semaphore"), Some(0), "semaphore", "semaphore"),
         };
         assert_eq!(lock["variable"].as_str(), variable);
@@ -120,19 +121,44 @@ fn locks_have_their_variables_their_waiters_and_who_released_them() {
             functions(&lock["ended_by"]).contains(&by.as_str()),
             "{lock}"
         );
+        check_holders(lock, name);
     }
     let text = report(&file, &["--locks"]);
     assert!(text.contains("mutex shared_state+0x40"), "{text}");
+    assert!(text.contains("100.0 % held by holder ("), "{text}");
+    assert!(text.contains("seen in 1 of 1 waits"), "{text}");
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
     );
 }
 
+/// Checks who held a lock. The long one was looked at while it was waited for,
+/// others may have been; a semaphore has no holder.
+fn check_holders(lock: &Value, name: &str) {
+    let holders = lock["held_by"].as_array().expect("a list");
+    let expected = match name {
+        "long_lock" => 1..=1,
+        "semaphore" => 0..=0,
+        _ => 0..=1,
+    };
+    assert!(expected.contains(&holders.len()), "{lock}");
+    for holder in holders {
+        assert_eq!(holder["comm"], "holder", "{lock}");
+        assert!(number(&holder["waits"]) <= number(&lock["waits"]), "{lock}");
+        assert!(number(&holder["wait_ns"]) <= number(&lock["wait_ns"]));
+        // Who held it is who ended the waits for it.
+        for releaser in lock["ended_by"].as_array().expect("a list") {
+            assert_eq!(releaser["tid"], holder["tid"], "{lock}");
+        }
+    }
+}
+
 /// How long the thread that wants a lock waited for CPUs there, ns.
 fn woken(file: &Path, lock: &str) -> u64 {
     let place = match lock {
         "shared_state" => "want_shared".to_owned(),
+        "long_lock" => "want_long".to_owned(),
         other => format!("want_{other}"),
     };
     let text = report(
@@ -210,6 +236,11 @@ fn a_plain_user_sees_the_locks_of_waits_that_were_read() {
     let most = truth.ns + truth.ns / 100 + truth.count * 20_000;
     assert!(seen <= most, "told {}, seen {seen}", truth.ns);
     assert_eq!(lock["ended_by"], serde_json::json!([]));
+    for truth in &truths {
+        if let Some(lock) = locks.iter().find(|lock| lock["address"] == truth.address) {
+            check_holders(lock, &truth.name);
+        }
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub const OFF_CPU_EVENT: &str = "offcpu-time";
 ///
 /// | bits  | field                                                          |
 /// |-------|----------------------------------------------------------------|
-/// | 0-3   | 1, the version of the word                                     |
+/// | 0-3   | the version of the word: 1, or 2 if it names a holder          |
 /// | 4-7   | what kept the thread from running (`WaitState`)                |
 /// | 8-11  | where the stack is from (`StackSource`)                        |
 /// | 12    | the wait had begun before the recording                        |
@@ -26,7 +26,8 @@ pub const OFF_CPU_EVENT: &str = "offcpu-time";
 /// | 14    | records were lost meanwhile                                    |
 /// | 16-23 | what it waited for (`WaitKind`), where the recorder knows      |
 /// | 24-39 | number of the system call and 1; 0: not known                  |
-/// | 40-63 | for how many waits it stands, in 64ths; 0: for itself          |
+/// | 40-63 | for how many waits it stands, in 64ths; 0: for itself. In      |
+/// |       | version 2, where it stands for itself: tid of the holder       |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct WaitWord {
     /// Number of the state.
@@ -45,19 +46,30 @@ pub struct WaitWord {
     pub syscall: Option<u16>,
     /// For how many waits it stands, in 64ths; 0: for itself.
     pub stands_for: u32,
+    /// Of a wait for a mutex: the thread that held it when that was looked at.
+    /// Only a wait that stands for itself can tell.
+    pub holder: Option<u32>,
 }
 
-/// The version of the word that is written here.
+/// The version of a word without a holder.
 const VERSION: u64 = 1;
+/// That of one with a holder: who does not know it would take its number for
+/// that of waits.
+const WITH_HOLDER: u64 = 2;
 /// The largest that fits.
 const MOST_TIMES: u32 = (1 << 24) - 1;
 
 impl WaitWord {
     /// As it is recorded. A larger `stands_for` than 24 bits hold becomes the
-    /// largest.
+    /// largest; a `holder` of more is left out (the kernel's tids have 22).
     pub fn encode(self) -> u64 {
         let syscall = self.syscall.map_or(0, |number| number.saturating_add(1));
-        VERSION
+        let holder = self
+            .holder
+            .filter(|&tid| tid <= MOST_TIMES && self.stands_for == 0);
+        let version = holder.map_or(VERSION, |_| WITH_HOLDER);
+        let last = holder.unwrap_or(self.stands_for.min(MOST_TIMES));
+        version
             | u64::from(self.state & 15) << 4
             | u64::from(self.source & 15) << 8
             | u64::from(self.began_before) << 12
@@ -65,14 +77,20 @@ impl WaitWord {
             | u64::from(self.is_unsure) << 14
             | u64::from(self.kind) << 16
             | u64::from(syscall) << 24
-            | u64::from(self.stands_for.min(MOST_TIMES)) << 40
+            | u64::from(last) << 40
     }
 
     /// What a recorded word says; `None` of another version.
     pub fn decode(word: u64) -> Option<Self> {
         let bits = |from: u32, count: u32| (word >> from) & ((1 << count) - 1);
         let is_set = |bit: u32| bits(bit, 1) == 1;
-        (bits(0, 4) == VERSION).then(|| Self {
+        let last = bits(40, 24) as u32;
+        let (stands_for, holder) = match bits(0, 4) {
+            VERSION => (last, None),
+            WITH_HOLDER => (0, Some(last)),
+            _ => return None,
+        };
+        Some(Self {
             state: bits(4, 4) as u8,
             source: bits(8, 4) as u8,
             began_before: is_set(12),
@@ -80,7 +98,8 @@ impl WaitWord {
             is_unsure: is_set(14),
             kind: bits(16, 8) as u8,
             syscall: (bits(24, 16) as u16).checked_sub(1),
-            stands_for: bits(40, 24) as u32,
+            stands_for,
+            holder,
         })
     }
 }
@@ -111,6 +130,11 @@ mod tests {
                 kind: 17,
                 syscall: Some(0),
                 stands_for: 64,
+                holder: None,
+            },
+            WaitWord {
+                holder: Some(4_194_304),
+                ..WaitWord::default()
             },
             WaitWord {
                 is_open: true,
@@ -123,6 +147,17 @@ mod tests {
             assert_eq!(WaitWord::decode(word.encode()), Some(word));
         }
         assert_eq!(WaitWord::decode(0), None);
-        assert_eq!(WaitWord::decode(2), None);
+        assert_eq!(WaitWord::decode(3), None);
+        // One that stands for several waits tells no holder of one of them.
+        let both = WaitWord {
+            stands_for: 640,
+            holder: Some(7),
+            ..WaitWord::default()
+        };
+        let without = WaitWord {
+            holder: None,
+            ..both
+        };
+        assert_eq!(WaitWord::decode(both.encode()), Some(without));
     }
 }

@@ -204,6 +204,10 @@ pub struct Wait {
     pub stands_for: u32,
     /// Of a wait for a futex: which one, where that is known.
     pub futex: Option<FutexId>,
+    /// The thread that held the mutex that it waited for, by its tid, when that
+    /// was looked at once while it waited. That it is a mutex is for the stack
+    /// to prove.
+    pub holder: Option<i32>,
 }
 
 /// Index in `Profile::futexes`.

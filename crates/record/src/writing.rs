@@ -15,7 +15,7 @@ use crate::tally::{Counter, Tally};
 use crate::tasks::is_asleep;
 use crate::tracing_data;
 use crate::unwinding::Unwinding;
-use crate::waits::{self, Sleepers, WaitAccount, Waits};
+use crate::waits::{Sleepers, WaitAccount, Waits};
 use prof_live::LiveSummary;
 use prof_perfdata::FeatureBit;
 use prof_perfdata::write::{Features, finished_init, finished_round};
@@ -159,9 +159,8 @@ impl Writing<'_> {
         let mut is_full = false;
         loop {
             let wait = FLUSH_EVERY.saturating_sub(flushed.elapsed());
-            let wait = self
-                .sleepers_look_every()
-                .map_or(wait, |often| wait.min(often));
+            let look_in = self.sleepers.as_ref().and_then(Sleepers::look_in);
+            let wait = look_in.map_or(wait, |soon| wait.min(soon));
             let came = match pieces.next(wait) {
                 Next::Piece(piece) => {
                     dirty = true;
@@ -229,20 +228,15 @@ impl Writing<'_> {
         self.taker.consumer().records(&mark)
     }
 
-    /// How often threads that sleep are to be looked for, if at all.
-    fn sleepers_look_every(&self) -> Option<Duration> {
-        let sleepers = self.sleepers.as_ref();
-        sleepers
-            .filter(|it| it.is_needed())
-            .map(|_| waits::LOOK_EVERY)
-    }
-
     /// Writes what can be read of threads that sleep.
     fn read_sleepers(&mut self) -> Result<(), OutputError> {
-        let mut records = Vec::new();
+        let (mut records, mut held) = (Vec::new(), Vec::new());
         let sleepers = self.sleepers.as_mut();
         if let Some(sleepers) = sleepers.filter(|_| self.shared.parts.has_begun()) {
-            sleepers.read(&mut records);
+            sleepers.read(&mut records, &mut held);
+        }
+        if let Some(waits) = &mut self.waits {
+            held.iter().for_each(|held| waits.held(held));
         }
         match records.is_empty() {
             true => Ok(()),
@@ -257,7 +251,7 @@ impl Writing<'_> {
                 result = consumer.records(piece);
             }
         };
-        let sleepers = self.sleepers.as_ref().filter(|it| it.is_needed());
+        let sleepers = self.sleepers.as_ref();
         let waits = &mut self.waits;
         let mut pass = |piece: &[u8]| match waits {
             Some(waits) => waits.pass(piece, &mut write),
@@ -267,7 +261,7 @@ impl Writing<'_> {
         match &mut self.unwinding {
             Some(unwinding) => {
                 unwinding.round(records, self.shared.is_pressed(), &mut pass);
-                let often = sleepers.map_or(Duration::MAX, |_| 2 * waits::LOOK_EVERY);
+                let often = sleepers.map_or(Duration::MAX, Sleepers::patience);
                 self.shared.be_patient(unwinding.patience().min(often));
                 let held = unwinding.earliest_held().unwrap_or(u64::MAX);
                 horizon = horizon.min(held.saturating_sub(1));

@@ -535,6 +535,7 @@ fn wait_of(event: &prof_perfdata::Event, sample: &RawSample<'_>) -> Option<Wait>
         syscall: word.syscall,
         stands_for: word.stands_for,
         futex: None,
+        holder: word.holder.and_then(|tid| i32::try_from(tid).ok()),
     })
 }
 

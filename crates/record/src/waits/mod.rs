@@ -16,6 +16,7 @@
 
 mod account;
 mod event;
+mod holders;
 mod pairing;
 mod sleepers;
 mod wakers;
@@ -35,7 +36,8 @@ use std::time::Duration;
 
 pub use account::WaitAccount;
 pub(crate) use event::{dropped_kernel, has_stacks, is_of_waits, planned, written};
-pub(crate) use sleepers::{FIRST_ARGUMENT, LOOK_EVERY, Sleepers, Whom};
+use holders::Held;
+pub(crate) use sleepers::{FIRST_ARGUMENT, Sleepers, Whom};
 pub use wakers::WAKING;
 use wakers::Wakers;
 
@@ -178,6 +180,18 @@ impl<'a> Waits<'a> {
         out(records.get(from..).unwrap_or_default());
     }
 
+    /// Takes down who was seen to hold what a thread waited for.
+    pub(crate) fn held(&mut self, held: &Held) {
+        self.pairing.add(Mark {
+            time: held.from,
+            thread: held.thread,
+            change: Change::Held {
+                until: held.until,
+                by: held.by,
+            },
+        });
+    }
+
     /// Nothing older than `horizon`, ns, will be passed: `out` gets the waits
     /// that have ended.
     pub(crate) fn pair(&mut self, horizon: u64, out: &mut dyn FnMut(&[u8])) {
@@ -218,6 +232,7 @@ impl<'a> Waits<'a> {
                 end,
                 state: WaitState::Blocked,
                 sample: None,
+                holder: None,
                 began_before: true,
                 is_open: true,
                 is_unsure: false,
@@ -534,5 +549,9 @@ fn word(wait: &Waited, found: &Found<'_>) -> WaitWord {
         kind,
         syscall: told.and_then(|told| told.syscall),
         stands_for: 0,
+        holder: match wait.state {
+            WaitState::Blocked => wait.holder,
+            _ => None,
+        },
     }
 }

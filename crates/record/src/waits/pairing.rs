@@ -21,6 +21,8 @@ pub(super) enum Change {
     Sampled(Box<[u8]>),
     /// Its stack was read while it slept, until then, ns: the record.
     Read { until: u64, record: Box<[u8]> },
+    /// It was seen to wait for what a thread held, until then, ns: which thread.
+    Held { until: u64, by: u32 },
     /// It ran, and was sampled: the record.
     Passed(Box<[u8]>),
     /// It leaves its CPU; whether it would go on if it could.
@@ -68,6 +70,8 @@ pub(super) struct Waited {
     pub(super) state: WaitState,
     /// The sample that it left with, or that was read meanwhile.
     pub(super) sample: Option<Box<[u8]>>,
+    /// The thread that held what it waited for.
+    pub(super) holder: Option<u32>,
     pub(super) began_before: bool,
     pub(super) is_open: bool,
     pub(super) is_unsure: bool,
@@ -81,7 +85,9 @@ struct Known {
     /// What was sampled since it ran, the last.
     passed: Option<Box<[u8]>>,
     /// What was read of it while it slept.
-    read: Option<Reading>,
+    read: Option<Reading<Box<[u8]>>>,
+    /// Who was seen to hold what it waited for.
+    held: Option<Reading<u32>>,
     place: Place,
     /// When it came to run, ns.
     ran_at: u64,
@@ -90,18 +96,18 @@ struct Known {
     part: u32,
 }
 
-/// A stack that was read: from when until when, ns, and the record.
+/// What was read of a thread that slept: from when until when, ns.
 #[derive(Debug)]
-struct Reading {
+struct Reading<T> {
     from: u64,
     until: u64,
-    record: Box<[u8]>,
+    what: T,
 }
 
-impl Reading {
-    /// The record, if a wait of these times holds the whole reading.
-    fn within(self, begin: u64, end: u64) -> Option<Box<[u8]>> {
-        (begin <= self.from && self.until <= end).then_some(self.record)
+impl<T> Reading<T> {
+    /// What it told, if a wait of these times holds the whole reading.
+    fn within(self, begin: u64, end: u64) -> Option<T> {
+        (begin <= self.from && self.until <= end).then_some(self.what)
     }
 }
 
@@ -208,7 +214,15 @@ impl Pairing {
                 known.read.get_or_insert(Reading {
                     from: time,
                     until,
-                    record,
+                    what: record,
+                });
+            }
+            Change::Held { until, by } => {
+                let known = self.known(thread);
+                known.held.get_or_insert(Reading {
+                    from: time,
+                    until,
+                    what: by,
                 });
             }
             Change::Woken => {
@@ -256,6 +270,7 @@ impl Pairing {
             return;
         }
         known.read = None;
+        known.held = None;
         let sample = known.sample.take();
         // One from before it last came is of another leaving.
         let sample = sample.filter(|(taken, _)| *taken >= known.ran_at);
@@ -292,12 +307,14 @@ impl Pairing {
             let read = known.read.take();
             *sample = read.and_then(|read| read.within(*since, time));
         }
+        let held = known.held.take();
         let wait = Waited {
             thread: known.at,
             begin: *since,
             end: time,
             state: WaitState::Blocked,
             sample: sample.clone(),
+            holder: held.and_then(|held| held.within(*since, time)),
             began_before: false,
             is_open: false,
             is_unsure: lost > *since,
@@ -314,8 +331,9 @@ impl Pairing {
         }
         known.ran_at = time;
         known.passed = None;
-        let read = known.read.take();
+        let (read, held) = (known.read.take(), known.held.take());
         let within = |begin| read.and_then(|read| read.within(begin, time));
+        let held_within = |begin| held.and_then(|held| held.within(begin, time));
         match std::mem::replace(&mut known.place, Place::Runs) {
             Place::Unseen => {
                 let sample = within(begin);
@@ -325,6 +343,7 @@ impl Pairing {
                     end: time,
                     state: of_unseen(sample.is_some()),
                     sample,
+                    holder: held_within(begin),
                     began_before: true,
                     is_open: false,
                     is_unsure: lost > begin,
@@ -340,6 +359,7 @@ impl Pairing {
                 end: time,
                 state,
                 sample: sample.or_else(|| within(since)),
+                holder: held_within(since),
                 began_before: false,
                 is_open: false,
                 is_unsure: lost > since,
@@ -367,7 +387,7 @@ impl Pairing {
             if known.part != self.part {
                 continue;
             }
-            let read = known.read.take();
+            let (read, held) = (known.read.take(), known.held.take());
             let within = |begin| read.and_then(|read| read.within(begin, time));
             let (since, state, sample, began_before) = match std::mem::take(&mut known.place) {
                 Place::Waits {
@@ -388,6 +408,7 @@ impl Pairing {
                 end: time,
                 state,
                 sample,
+                holder: held.and_then(|held| held.within(since, time)),
                 began_before,
                 is_open: true,
                 is_unsure: self.lost > since,
@@ -613,6 +634,38 @@ mod tests {
         ];
         assert_eq!(told(&waits), expected);
         assert!(waits.iter().all(|wait| wait.state == WaitState::Blocked));
+    }
+
+    #[test]
+    fn a_holder_is_of_the_blocked_wait_that_holds_the_whole_look() {
+        let held = |until, by| Change::Held { until, by };
+        let marks = vec![
+            mark(10, 7, LEAVES),
+            mark(12, 7, held(13, 1)),
+            mark(20, 7, Change::Woken),
+            mark(25, 7, Change::Runs),
+            // It woke while that was looked at.
+            mark(30, 7, LEAVES),
+            mark(34, 7, held(36, 2)),
+            mark(35, 7, Change::Runs),
+            // The look is older than the wait.
+            mark(37, 7, held(38, 3)),
+            mark(40, 7, LEAVES),
+            mark(45, 7, Change::Runs),
+            mark(50, 7, LEAVES),
+            mark(51, 7, held(52, 4)),
+            mark(60, 0, Change::End),
+        ];
+        let (waits, _) = waits(vec![(marks, 100)]);
+        let holders: Vec<_> = waits.iter().map(|wait| (wait.end, wait.holder)).collect();
+        let expected = [
+            (20, Some(1)),
+            (25, None),
+            (35, None),
+            (45, None),
+            (60, Some(4)),
+        ];
+        assert_eq!(holders, expected);
     }
 
     #[test]

@@ -15,6 +15,8 @@
 //! Registers other than the two are not known. Where unwinding needs one, the
 //! stack ends.
 
+use super::holders::{self, Held};
+use super::pairing::Thread;
 use crate::rounds;
 use prof_abi::{ByteOrder, CpuMode, EventAttr, Misc, RecordType};
 use prof_perfdata::write::{EventDescription, SampleEncoder, SampleFields};
@@ -30,7 +32,11 @@ use std::time::Duration;
 /// waits are many, and each reading takes some 20 µs.
 const SOON: u64 = 1_000_000;
 /// How often is to be looked for threads that have slept that long.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(1);
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// How long records may wait in their rings where all stacks are to be read, and
+/// where it is only who holds what is waited for.
+const PATIENCE: Duration = Duration::from_millis(2);
+const PATIENCE_FOR_HOLDERS: Duration = Duration::from_millis(4);
 /// Most bytes of a stack that are read; the rest is read where unwinding
 /// needs it.
 const MOST_STACK: usize = 32 << 10;
@@ -42,7 +48,8 @@ const MOST_AT_ONCE: usize = 128;
 pub(crate) enum Whom {
     /// All that sleep.
     All,
-    /// Those that slept at the start: the kernel tells of the others.
+    /// Those that slept at the start: the kernel tells of the others, but not who
+    /// holds what they wait for.
     AtStart,
 }
 
@@ -113,9 +120,18 @@ impl Sleepers {
         })
     }
 
-    /// Whether threads sleep that may have to be read soon.
-    pub(crate) fn is_needed(&self) -> bool {
-        self.whom == Whom::All || !self.due.is_empty()
+    /// How long until threads that sleep are to be looked for; `None` if none are.
+    pub(crate) fn look_in(&self) -> Option<Duration> {
+        let is_needed = self.whom == Whom::All || !self.due.is_empty();
+        is_needed.then_some(LOOK_EVERY)
+    }
+
+    /// How long records may wait in their rings.
+    pub(crate) fn patience(&self) -> Duration {
+        match self.whom {
+            Whom::All => PATIENCE,
+            Whom::AtStart => PATIENCE_FOR_HOLDERS,
+        }
     }
 
     /// Takes down who sleeps and who does not any more, by whole records.
@@ -141,7 +157,7 @@ impl Sleepers {
             let leaves = kind != RecordType::EXIT
                 && view.misc.has(Misc::SWITCH_OUT)
                 && !view.misc.has(Misc::SWITCH_OUT_PREEMPT);
-            if !leaves || self.whom == Whom::AtStart {
+            if !leaves {
                 self.asleep.remove(&tid);
                 return;
             }
@@ -155,31 +171,49 @@ impl Sleepers {
         });
     }
 
-    /// Reads the threads that have slept for long enough: each becomes a sample
-    /// in `out`.
-    pub(crate) fn read(&mut self, out: &mut Vec<u8>) {
+    /// Reads the threads that have slept for long enough: each whose stack is
+    /// wanted becomes a sample in `out`, each that waits for a mutex is told in
+    /// `held`.
+    pub(crate) fn read(&mut self, out: &mut Vec<u8>, held: &mut Vec<Held>) {
         let Ok(now) = clock::now(self.clock) else {
             return;
         };
         let mut left = MOST_AT_ONCE;
         while let Some(&(since, tid)) = self.due.front() {
-            if since.saturating_add(SOON) > now || left == 0 {
+            let slept = self.asleep.get(&tid).copied();
+            let slept = slept.filter(|slept| slept.since == since);
+            if slept.is_some() && (since.saturating_add(SOON) > now || left == 0) {
                 return;
             }
             self.due.pop_front();
-            let slept = self.asleep.get(&tid).copied();
-            if let Some(slept) = slept.filter(|slept| slept.since == since) {
+            if let Some(slept) = slept {
                 left -= 1;
-                self.read_one(tid, slept, out);
+                self.read_one(tid, slept, (out, held));
             }
         }
     }
 
-    fn read_one(&mut self, tid: i32, slept: Slept, out: &mut Vec<u8>) -> Option<()> {
+    fn read_one(
+        &mut self,
+        tid: i32,
+        slept: Slept,
+        (out, held): (&mut Vec<u8>, &mut Vec<Held>),
+    ) -> Option<()> {
         let thread = u32::try_from(tid).ok()?;
         let began = clock::now(self.clock).ok()?;
         let told = fs::read_to_string(format!("/proc/{tid}/syscall")).ok()?;
         let blocked = Blocked::parse(&told)?;
+        if let Some(holder) = blocked.holder(tid, slept) {
+            held.push(Held {
+                from: began,
+                until: clock::now(self.clock).ok()?,
+                ..holder
+            });
+        }
+        // Of others the kernel gave the stack.
+        if self.whom == Whom::AtStart && slept.since > 0 {
+            return None;
+        }
         let read = process::read_memory(thread, blocked.sp, &mut self.stack).unwrap_or(0);
         let kind = blocked.kind(tid);
         let ended = clock::now(self.clock).ok()?;
@@ -267,6 +301,26 @@ impl Blocked {
             arguments,
             sp: next()?,
             pc: next()?,
+        })
+    }
+
+    /// Who holds the mutex that it waits for; times are for the caller.
+    fn holder(&self, tid: i32, slept: Slept) -> Option<Held> {
+        let is_futex = self.syscall.map(i64::from) == Some(libc::SYS_futex);
+        if !is_futex || !holders::may_be_for_mutex(self.arguments[1]) {
+            return None;
+        }
+        let thread = Thread {
+            pid: slept.pid,
+            tid,
+            cpu: slept.cpu,
+        };
+        let by = holders::holder(thread, self.arguments[0])?;
+        Some(Held {
+            thread,
+            from: 0,
+            until: 0,
+            by,
         })
     }
 

@@ -83,9 +83,7 @@ impl LockKind {
     /// By the functions that wait, innermost first.
     pub(super) fn of(names: &[String]) -> Self {
         let told = |name: &String| {
-            // libc's names for its own use.
-            let name = name.trim_start_matches('_').trim_start_matches("GI_");
-            let name = name.trim_start_matches('_');
+            let name = plain(name);
             let fits = |&&(begin, _): &&(&str, Self)| name.starts_with(begin);
             WAITING.iter().find(fits).map(|&(_, kind)| kind)
         };
@@ -121,6 +119,18 @@ pub struct Releaser {
     pub waits: u64,
 }
 
+/// A thread that held a mutex while others waited for it, as it was seen once
+/// in each of their waits that lasted a ms or more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder {
+    /// Tid of who held it.
+    pub tid: i32,
+    /// Time of the waits in which it was seen to, ns.
+    pub ns: u64,
+    /// How many.
+    pub waits: u64,
+}
+
 /// A futex and who waited there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
@@ -140,6 +150,8 @@ pub struct Lock {
     pub waiters: Vec<Waiters>,
     /// Who ended that, most time first; empty where it was not recorded.
     pub releasers: Vec<Releaser>,
+    /// Who held it meanwhile, most time first; empty where that is not known.
+    pub holders: Vec<Holder>,
 }
 
 /// The locks of a profile.
@@ -165,6 +177,7 @@ struct Sum {
     threads: FxHashSet<i32>,
     by_stack: FxHashMap<StackId, Waited>,
     by_waker: FxHashMap<(Option<TaskId>, StackId), Waited>,
+    by_holder: FxHashMap<i32, Waited>,
 }
 
 /// The futexes that threads waited at.
@@ -172,6 +185,7 @@ pub fn locks(profile: &Profile) -> Locks {
     let mut sums: FxHashMap<FutexId, Sum> = FxHashMap::default();
     let mut unknown = (0_u64, 0_u64);
     let lives = Lives::of(profile);
+    let mut of_mutex: FxHashMap<StackId, bool> = FxHashMap::default();
     for (tid, off) in lives
         .threads()
         .flat_map(|(tid, offs)| offs.iter().map(move |off| (tid, off)))
@@ -196,6 +210,12 @@ pub fn locks(profile: &Profile) -> Locks {
         sum.longest = sum.longest.max(off.end - off.begin);
         sum.threads.insert(tid);
         add(sum.by_stack.entry(sample.stack).or_default(), (ns, times));
+        let is_of_mutex = of_mutex.entry(sample.stack);
+        if let Some(tid) = wait.holder
+            && *is_of_mutex.or_insert_with(|| is_of_mutex_of_libc(profile, sample.stack))
+        {
+            add(sum.by_holder.entry(tid).or_default(), (ns, times));
+        }
         if let Some(wake) = off.wake.and_then(|index| profile.wakes.get(index)) {
             let who = match wake.in_interrupt {
                 true => (None, StackId::EMPTY),
@@ -215,6 +235,29 @@ pub fn locks(profile: &Profile) -> Locks {
         unknown: rounded(unknown.1),
         has_wakes: !profile.wakes.is_empty(),
     }
+}
+
+/// Whether a stack waits in libc for a mutex, whose word then has an owner
+/// behind it: in `pthread_mutex_lock` and its like, but for what these call.
+fn is_of_mutex_of_libc(profile: &Profile, stack: StackId) -> bool {
+    is_of_mutex(&places::names(profile, stack))
+}
+
+fn is_of_mutex(names: &[String]) -> bool {
+    let inner = ["lll_", "futex_"];
+    let mut outer = names
+        .iter()
+        .map(|name| plain(name))
+        .skip_while(|name| inner.iter().any(|begin| name.starts_with(begin)));
+    outer
+        .next()
+        .is_some_and(|name| name.starts_with("pthread_mutex_"))
+}
+
+/// A name of libc's without the marks for its own use.
+fn plain(name: &str) -> &str {
+    let name = name.trim_start_matches('_').trim_start_matches("GI_");
+    name.trim_start_matches('_')
 }
 
 fn add(sum: &mut Waited, (ns, times): Waited) {
@@ -243,6 +286,14 @@ impl Sum {
             })
             .collect();
         let first = waiters.first();
+        let holders = self.by_holder.into_iter();
+        let holders = holders.map(|(tid, (ns, times))| Holder {
+            tid,
+            ns,
+            waits: rounded(times),
+        });
+        let mut holders: Vec<Holder> = holders.collect();
+        holders.sort_by_key(|holder| (Reverse(holder.ns), holder.tid));
         let wakers = self.by_waker.into_iter();
         let releasers = merged(wakers.map(|((task, stack), sum)| {
             let functions = task.map_or_else(Vec::new, |_| places::names(profile, stack));
@@ -255,6 +306,7 @@ impl Sum {
             waits: rounded(self.waits),
             longest: self.longest,
             threads: self.threads.len(),
+            holders,
             waiters,
             releasers: releasers
                 .into_iter()
@@ -293,7 +345,7 @@ fn merged<K: std::hash::Hash + Eq + Ord>(
 
 #[cfg(test)]
 mod tests {
-    use super::LockKind;
+    use super::{LockKind, is_of_mutex};
 
     #[test]
     fn functions_tell_what_a_futex_is_part_of() {
@@ -307,5 +359,33 @@ mod tests {
         assert_eq!(kind(&of_condition), LockKind::Condition);
         assert_eq!(kind(&["__pthread_clockjoin_ex"]), LockKind::Join);
         assert_eq!(kind(&["syscall", "my_lock"]), LockKind::Unknown);
+    }
+
+    #[test]
+    fn only_mutexes_of_libc_have_an_owner_behind_their_word() {
+        let is_it = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            is_of_mutex(&names)
+        };
+        assert!(is_it(&["__lll_lock_wait", "___pthread_mutex_lock", "work"]));
+        assert!(is_it(&[
+            "futex_wait",
+            "__GI___lll_lock_wait",
+            "lll_mutex_lock_optimized",
+            "pthread_mutex_lock"
+        ]));
+        assert!(is_it(&[
+            "futex_wait",
+            "__GI___lll_lock_wait",
+            "pthread_mutex_lock@@GLIBC_2.2.5"
+        ]));
+        assert!(is_it(&["__pthread_mutex_cond_lock", "__pthread_cond_wait"]));
+        // stdio's locks have a pointer there; a condition has counts.
+        assert!(!is_it(&["__lll_lock_wait_private", "puts"]));
+        assert!(!is_it(&[
+            "__futex_abstimed_wait_common",
+            "___pthread_cond_wait"
+        ]));
+        assert!(!is_it(&["my_wait", "pthread_mutex_lock"]));
     }
 }

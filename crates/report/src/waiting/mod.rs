@@ -20,6 +20,6 @@ pub use chains::chains;
 pub use lane_map::{Cell, LaneMap};
 pub use lanes::{Doing, Lane, Lanes, Span};
 pub use lives::{Lives, Off};
-pub use locks::{Lock, LockKind, Locks, Releaser, Waiters, locks};
+pub use locks::{Holder, Lock, LockKind, Locks, Releaser, Waiters, locks};
 pub use path_text::{Change, Critical, critical};
 pub use places::{line, shown};

@@ -57,6 +57,12 @@ pub fn write_locks(profile: &Profile, locks: &Locks, out: &mut dyn io::Write) ->
         for waiters in lock.waiters.iter().take(MOST_STACKS) {
             write_waiters(profile, lock.ns, waiters, out)?;
         }
+        for holder in lock.holders.iter().take(MOST_STACKS) {
+            let percent = share(holder.ns, lock.ns);
+            let who = format!("{} ({})", comm(profile, holder.tid), holder.tid);
+            let seen = format!("seen in {} of {} waits", holder.waits, lock.waits);
+            writeln!(out, "{percent:>9} % held by {who}, {seen}")?;
+        }
         for releaser in lock.releasers.iter().take(MOST_STACKS) {
             let who = releaser
                 .task
@@ -96,6 +102,12 @@ pub(super) fn thread(profile: &Profile, task: TaskId) -> String {
     let task = profile.task(task);
     let name = escape::terminal(profile.name(task.comm)).into_owned();
     format!("{name} ({})", task.tid)
+}
+
+/// The name of a thread by its tid.
+fn comm(profile: &Profile, tid: i32) -> String {
+    let comm = profile.thread(tid).map(|thread| profile.name(thread.comm));
+    escape::terminal(comm.unwrap_or("thread")).into_owned()
 }
 
 /// What a lock is called: its kind, and the variable that holds it, or its
@@ -175,6 +187,16 @@ struct ToldLock<'a> {
     threads: usize,
     waiters: Vec<ToldStack<'a>>,
     ended_by: Vec<ToldReleaser<'a>>,
+    held_by: Vec<ToldHolder<'a>>,
+}
+
+/// Who held a mutex when that was looked at, once a wait.
+#[derive(Serialize)]
+struct ToldHolder<'a> {
+    tid: i32,
+    comm: Option<&'a str>,
+    wait_ns: u64,
+    waits: u64,
 }
 
 #[derive(Serialize)]
@@ -213,6 +235,14 @@ fn told<'a>(profile: &'a Profile, lock: &'a Lock) -> ToldLock<'a> {
             },
         }
     });
+    let holders = lock.holders.iter().map(|holder| ToldHolder {
+        tid: holder.tid,
+        comm: profile
+            .thread(holder.tid)
+            .map(|thread| profile.name(thread.comm)),
+        wait_ns: holder.ns,
+        waits: holder.waits,
+    });
     ToldLock {
         kind: lock.kind.text(),
         pid: futex.map_or(-1, |futex| futex.pid),
@@ -226,5 +256,6 @@ fn told<'a>(profile: &'a Profile, lock: &'a Lock) -> ToldLock<'a> {
         threads: lock.threads,
         waiters: waiters.collect(),
         ended_by: releasers.collect(),
+        held_by: holders.collect(),
     }
 }
