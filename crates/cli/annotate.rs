@@ -4,6 +4,8 @@
 mod refused;
 
 use crate::clock::ClockOption;
+use crate::cpu_list::{CpuList, cpus};
+use crate::hottest::{by_weight, is_hot};
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError};
 use crate::pager::{paged, text_columns};
@@ -14,11 +16,9 @@ use prof_listing::code_files::FileCode;
 use prof_profile::{EventId, FunctionId, Profile};
 use prof_report::annotate::{self, Figure};
 use prof_report::code::{Build, FunctionView, Syntax};
-use prof_report::model::{Scene, Scope, Selection, SiteKind};
+use prof_report::model::{Scene, Scope, Selection};
 use prof_report::text::{Grouping, event_tables, events_title};
 use refused::OfAnnotate;
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -51,8 +51,8 @@ pub(crate) struct Args {
     )]
     dsos: Vec<String>,
     /// Only samples of these CPUs: 0,2-3
-    #[arg(short = 'C', long, value_name = "CPUS", value_parser = crate::report::cpus)]
-    cpu: Option<crate::report::CpuList>,
+    #[arg(short = 'C', long, value_name = "CPUS", value_parser = cpus)]
+    cpu: Option<CpuList>,
     /// Write text even on a terminal
     #[arg(long)]
     stdio: bool,
@@ -359,53 +359,12 @@ fn chosen(args: &Args, symbol: Option<&str>, scene: &Scene<'_>) -> Vec<FunctionI
     found.map(|(id, _)| id).collect()
 }
 
-/// The heaviest functions: as many as `least`, and all with `percent` of the
-/// weight.
-pub(crate) fn hottest(scene: &Scene<'_>, percent: f64, least: usize) -> Vec<FunctionId> {
-    let (profile, total) = (scene.profile(), scene.total().period);
-    let mut found = by_weight(scene);
-    found.retain(|&(id, _)| profile.function(id).unnamed.is_none());
-    let hot = found.partition_point(|&(_, weight)| is_hot(weight, total, percent));
-    let hottest = found.into_iter().take(hot.max(least));
-    hottest.map(|(id, _)| id).collect()
-}
-
-/// Functions with the weight that fell right there, heaviest first.
-fn by_weight(scene: &Scene<'_>) -> Vec<(FunctionId, u64)> {
-    let mut weights: BTreeMap<FunctionId, u64> = BTreeMap::new();
-    let tree = scene.tree();
-    tree.walk(|node| {
-        let Some(site) = tree.site(node).map(|site| scene.sites().get(site)) else {
-            return;
-        };
-        // What is inlined stands in its host's code.
-        if site.kind != SiteKind::Dso {
-            let mut add = |function| {
-                let sum: &mut u64 = weights.entry(function).or_default();
-                *sum = sum.saturating_add(tree.own(node).period);
-            };
-            add(site.function);
-            if site.host != site.function {
-                add(site.host);
-            }
-        }
-    });
-    let mut found: Vec<(FunctionId, u64)> = weights.into_iter().collect();
-    found.sort_by_key(|&(id, weight)| (Reverse(weight), id));
-    found
-}
-
 /// Whether `name` is the function `symbol`, with or without its arguments.
 fn is_called(name: &str, symbol: &str) -> bool {
     name == symbol
         || name
             .strip_prefix(symbol)
             .is_some_and(|rest| rest.starts_with('('))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "compared with a rough limit")]
-fn is_hot(weight: u64, total: u64, percent: f64) -> bool {
-    weight > 0 && weight as f64 * 100.0 >= total as f64 * percent
 }
 
 /// What to say when no function fits: which names come near.

@@ -1,7 +1,8 @@
 //! Which samples a picture or an export is of.
 
 use crate::outcome::UsageError;
-use prof_profile::Profile;
+use prof_profile::{EventId, Profile};
+use prof_report::escape;
 use prof_report::model::{TimeRange, parse_time_ranges};
 
 /// Which samples are taken; each option that is not given takes all.
@@ -39,4 +40,18 @@ impl ChosenSamples {
         let times = parse_time_ranges(text, profile.origin.time_range);
         Ok(times.map_err(|error| UsageError(format!("--time: {error}")))?)
     }
+}
+
+/// The event of a name; a modifier that the recorder added does not matter.
+pub(crate) fn event_of(profile: &Profile, name: &str) -> anyhow::Result<EventId> {
+    let index = profile.events.iter().position(|event| {
+        let plain = event.name.split_once(':').map_or("", |(plain, _)| plain);
+        event.name == *name || plain == name
+    });
+    let Some(index) = index else {
+        let names: Vec<&str> = profile.events.iter().map(|event| &*event.name).collect();
+        let names = escape::terminal(&names.join(", ")).into_owned();
+        return Err(UsageError(format!("the recording has no such event; it has {names}")).into());
+    };
+    Ok(EventId(u16::try_from(index).unwrap_or(0)))
 }

@@ -2,7 +2,7 @@
 //! looked up when the recording is finished, and appended where every other
 //! reader passes over it.
 
-use crate::annotate::hottest;
+use crate::hottest::hottest;
 use crate::recording::Input;
 use anyhow::Context;
 use prof_listing::code_files::FileCode;

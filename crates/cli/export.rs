@@ -1,7 +1,7 @@
 //! `prof export`: a recording as a file of another tool.
 
-use crate::chosen::ChosenSamples;
-use crate::flamegraph::Beside;
+use crate::beside::Beside;
+use crate::chosen::{ChosenSamples, event_of};
 use crate::input::NameOptions;
 use crate::named::one_of;
 use crate::outcome::{Outcome, UsageError, say};
@@ -9,8 +9,7 @@ use crate::recording::Input;
 use anyhow::Context;
 use clap::builder::TypedValueParser;
 use prof_export::{Choice, ExportError, Format, export};
-use prof_profile::{EventId, Profile, Redaction};
-use prof_report::escape;
+use prof_profile::{Profile, Redaction};
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -172,18 +171,4 @@ impl Args {
         }
         Ok(choice)
     }
-}
-
-/// The event of a name; a modifier that the recorder added does not matter.
-pub(crate) fn event_of(profile: &Profile, name: &str) -> anyhow::Result<EventId> {
-    let index = profile.events.iter().position(|event| {
-        let plain = event.name.split_once(':').map_or("", |(plain, _)| plain);
-        event.name == *name || plain == name
-    });
-    let Some(index) = index else {
-        let names: Vec<&str> = profile.events.iter().map(|event| &*event.name).collect();
-        let names = escape::terminal(&names.join(", ")).into_owned();
-        return Err(UsageError(format!("the recording has no such event; it has {names}")).into());
-    };
-    Ok(EventId(u16::try_from(index).unwrap_or(0)))
 }

@@ -3,6 +3,7 @@
 mod refused;
 mod values;
 
+use crate::cpu_list::{CpuList, cpus};
 use crate::embed::{self, Embedded, Texts, Wish};
 use crate::filters::Filters;
 use crate::outcome::{Outcome, UsageError, say};
@@ -30,7 +31,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
-use values::CpuList;
 pub(crate) use values::channel;
 
 /// Record where a program spends its time, into perf.data.
@@ -80,7 +80,7 @@ pub(crate) struct Args {
     #[arg(short, long)]
     all_cpus: bool,
     /// Only these CPUs: 0-3,8.
-    #[arg(short = 'C', long = "cpu", value_name = "LIST", value_parser = values::cpus)]
+    #[arg(short = 'C', long = "cpu", value_name = "LIST", value_parser = cpus)]
     cpu: Option<CpuList>,
     /// Only the tasks of this cgroup, or of one for each event in order, which
     /// may be empty; with -a or -C. Several -G are one list.

@@ -22,7 +22,6 @@ use crate::refused::Refused;
 use crate::runs::input;
 use crate::switching::SwitchArgs;
 use filters::Filters;
-pub(crate) use filters::{CpuList, cpus};
 use form::Form;
 use prof_listing::Switch;
 use prof_listing::code_files::FileCode;
@@ -41,7 +40,6 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
-pub(crate) use web::encoded;
 
 /// Look at a recording: a terminal UI on a terminal, else text as perf's.
 #[derive(Debug, clap::Args)]

@@ -3,10 +3,8 @@
 use super::order::Order;
 use super::telling::Telling;
 use super::{Args, usage};
-use crate::flamegraph::{
-    diff::{Drawing, DrawnSide},
-    replace,
-};
+use crate::beside::replace;
+use crate::flamegraph::diff::{Drawing, DrawnSide};
 use crate::record;
 use crate::runs::{functions_of, input, shown_events};
 use anyhow::{Context, bail};

@@ -2,6 +2,7 @@
 
 use super::url::Url;
 use super::waiting::Request;
+use crate::percent::encoded;
 use prof_export::{Choice, Format, export};
 use prof_profile::Profile;
 use serde_json::{Map, Value, json};
@@ -103,7 +104,7 @@ impl Store {
         let (from, until) = seconds(profile);
         let query = format!(
             "?name={}&from={from}&until={until}&format=pprof&spyName=prof",
-            crate::report::encoded(&name)
+            encoded(&name)
         );
         // A line that is in no gzipped file but by a chance of 1 in 2^128.
         let boundary = format!("prof-{:032x}", digest(pprof));

@@ -4,7 +4,7 @@ use prof_abi::BranchSampleType;
 use prof_record::branches::{branch_filters, parse_branches};
 use prof_record::commands::Channel;
 use prof_record::options::{
-    CLOCKS, Clock, Flight, Follow, MOST_DUMP, Sampling, Stacks, Start, Switching, parse_cpu_list,
+    CLOCKS, Clock, Flight, Follow, MOST_DUMP, Sampling, Stacks, Start, Switching,
 };
 use prof_record::registers::{all_registers, parse_registers, register_names};
 use prof_record::{DEFAULT_DUMP, WaitOptions};
@@ -63,16 +63,6 @@ fn dump(text: &str) -> Result<u32, String> {
         Some(bytes) if bytes > 0 && bytes <= MOST_DUMP => Ok(bytes),
         _ => Err(format!("not a number of bytes from 1 to {MOST_DUMP}")),
     }
-}
-
-/// CPUs, ascending.
-#[derive(Debug, Clone)]
-pub(super) struct CpuList(pub(super) Vec<u32>);
-
-pub(super) fn cpus(text: &str) -> Result<CpuList, String> {
-    parse_cpu_list(text)
-        .map(CpuList)
-        .ok_or_else(|| "not a list of CPUs such as 0-3,8".to_owned())
 }
 
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {

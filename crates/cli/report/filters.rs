@@ -1,5 +1,6 @@
 //! Which samples of a recording count.
 
+use crate::cpu_list::{CpuList, cpus};
 use prof_report::model::Filter;
 
 /// Which samples count.
@@ -36,32 +37,6 @@ pub(super) struct Filters {
     /// Only samples and frames that have a name
     #[arg(short = 'U', long)]
     pub(super) hide_unresolved: bool,
-}
-
-/// CPU numbers; a type of its own, since clap takes a `Vec` for many values.
-#[derive(Debug, Clone)]
-pub(crate) struct CpuList(pub(crate) Vec<u32>);
-
-/// CPUs with higher numbers do not exist.
-const MOST_CPUS: u32 = 1 << 16;
-
-/// `0,2-3` as numbers.
-pub(crate) fn cpus(text: &str) -> Result<CpuList, String> {
-    let mut list = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let number = |text: &str| {
-            text.trim()
-                .parse::<u32>()
-                .ok()
-                .filter(|&cpu| cpu < MOST_CPUS)
-        };
-        match (number(first), number(last)) {
-            (Some(first), Some(last)) if first <= last => list.extend(first..=last),
-            _ => return Err(format!("{part:?} is no CPU number or range such as 0-2")),
-        }
-    }
-    Ok(CpuList(list))
 }
 
 impl Filters {

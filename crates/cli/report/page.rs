@@ -3,7 +3,7 @@
 
 use super::form::Form;
 use super::web::{self, Served};
-use crate::flamegraph::replace;
+use crate::beside::replace;
 use crate::outcome::say;
 use anyhow::Context;
 use prof_export::{Choice, Format, export};

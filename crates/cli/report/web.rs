@@ -6,6 +6,7 @@
 //! host that leads here (DNS rebinding) is refused by the Host header.
 
 use crate::outcome::say;
+use crate::percent::encoded;
 use anyhow::Context;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -93,20 +94,6 @@ fn secret() -> anyhow::Result<String> {
         .and_then(|mut file| file.read_exact(&mut bytes))
         .context("cannot read /dev/urandom")?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// A text as a part of an address.
-pub(crate) fn encoded(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }
 
 /// Opens the browser that `BROWSER` names, else the desktop's, if there is a

@@ -1,0 +1,18 @@
+//! Lists of CPUs, as options take them.
+
+use prof_record::options::parse_cpu_list;
+
+/// CPU numbers, ascending; a type of its own, since clap takes a `Vec` for many
+/// values.
+#[derive(Debug, Clone)]
+pub(crate) struct CpuList(pub(crate) Vec<u32>);
+
+/// `0,2-3` as numbers.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(crate) fn cpus(text: &str) -> Result<CpuList, String> {
+    parse_cpu_list(text)
+        .map(CpuList)
+        .ok_or_else(|| "not numbers and ranges such as 0-3,8".to_owned())
+}
