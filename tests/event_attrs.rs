@@ -9,7 +9,7 @@ use std::process::Command;
 type Attr = BTreeMap<String, String>;
 
 /// Options that work on every machine, each with an event that does.
-const OPTIONS: [&str; 43] = [
+const OPTIONS: [&str; 48] = [
     "-e cpu-clock",
     "-e cpu-clock -F 99",
     "-e cpu-clock -F max",
@@ -24,6 +24,11 @@ const OPTIONS: [&str; 43] = [
     "-e cpu-clock/period=100000,name=x/",
     "-e cpu-clock/max-stack=5/",
     "-e cpu-clock/no-inherit/",
+    "-e cpu-clock/time=0/",
+    "-e cpu-clock/time=0/,page-faults",
+    "-e cpu-clock/time=1/",
+    "-e cpu-clock/no-overwrite/",
+    "-e cpu-clock/overwrite/",
     "-e mem:0x1000:w",
     "-e cpu-clock --call-graph fp",
     "-e cpu-clock --call-graph dwarf",
@@ -54,6 +59,9 @@ const OPTIONS: [&str; 43] = [
     "-e cpu-clock --buildid-mmap",
     "-e cpu-clock -D 1",
 ];
+
+/// Why an event whose ring is overwritten tells of no mappings.
+const KEPT_APART: &str = "mappings have a ring that is not overwritten, or names would be lost";
 
 /// A field, by how it differs, with the words of which the options hold one
 /// (none: any options); and why.
@@ -115,9 +123,21 @@ const DIFFERENCES: &[(&str, &[&str], &str)] = &[
     ),
     (
         "sample_type +IDENTIFIER",
-        &["page-faults"],
+        &["page-faults", "/overwrite/"],
         "IDENTIFIER says the same at a fixed place",
     ),
+    (
+        "sample_type -TIME",
+        &["/time=0/,"],
+        "mappings have times if all samples do, or names would be wrong",
+    ),
+    ("mmap |1", &["/overwrite/"], KEPT_APART),
+    ("mmap2 |1", &["/overwrite/"], KEPT_APART),
+    ("comm |1", &["/overwrite/"], KEPT_APART),
+    ("comm_exec |1", &["/overwrite/"], KEPT_APART),
+    ("task |1", &["/overwrite/"], KEPT_APART),
+    ("ksymbol |1", &["/overwrite/"], KEPT_APART),
+    ("bpf_event |1", &["/overwrite/"], KEPT_APART),
     (
         "exclude_guest |1",
         &[":u", ":k"],

@@ -27,6 +27,7 @@ mod dump;
 mod embedded_names;
 mod event_attrs;
 mod event_specs;
+mod event_terms;
 mod events;
 mod exports;
 mod fifos;

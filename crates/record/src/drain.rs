@@ -8,7 +8,7 @@ use crate::tree::Tree;
 use crate::trim::Trim;
 use crate::waits::Parts;
 use prof_sys::signal::Thread;
-use prof_sys::{PollSet, Waker};
+use prof_sys::{PollSet, Records, Waker};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -181,6 +181,8 @@ pub(crate) fn is_set(flag: &AtomicBool) -> bool {
 #[derive(Debug)]
 pub(crate) struct Drainer<'a> {
     rings: Vec<RingSlot>,
+    /// Those that are read when all is over.
+    newest: Vec<RingSlot>,
     events: &'a [OpenEvent],
     shared: &'a Shared,
     queue: Sender,
@@ -205,6 +207,7 @@ impl<'a> Drainer<'a> {
         shared: &'a Shared,
         queue: Sender,
     ) -> Self {
+        let (newest, rings): (Vec<_>, Vec<_>) = rings.into_iter().partition(|it| it.is_newest);
         let mut poll = PollSet::default();
         poll.add(shared.drainer.as_fd());
         for ring in &rings {
@@ -215,6 +218,7 @@ impl<'a> Drainer<'a> {
         Self {
             waiting: vec![0; rings.len()],
             rings,
+            newest,
             events,
             shared,
             queue,
@@ -258,6 +262,7 @@ impl<'a> Drainer<'a> {
                 self.drain_all();
             }
             if stop {
+                self.take_newest();
                 return;
             }
             let filter = self.filter.as_ref();
@@ -324,6 +329,22 @@ impl<'a> Drainer<'a> {
         }
         self.shared.queued(records.len());
         self.queue.send(records);
+    }
+
+    /// Takes what rings hold that were overwritten; their events are disabled.
+    fn take_newest(&mut self) {
+        for slot in &self.newest {
+            let mut ring = Vec::new();
+            slot.ring.read_newest(&mut ring);
+            let newest_first: Vec<&[u8]> = Records::of(&ring).collect();
+            let mut records = self.queue.buffer();
+            newest_first
+                .iter()
+                .rev()
+                .for_each(|record| records.extend_from_slice(record));
+            self.shared.queued(records.len());
+            self.queue.send(records);
+        }
     }
 
     /// Where a task has ended, waits on the next member of the ring instead,

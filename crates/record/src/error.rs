@@ -62,6 +62,20 @@ pub enum RecordError {
         /// Its name.
         event: String,
     },
+    /// A term of the event cannot go with an option.
+    #[error("{event}: {term} cannot go with {option}, {why}\n  try: {cure}")]
+    Term {
+        /// The event's name.
+        event: String,
+        /// The term.
+        term: &'static str,
+        /// The option.
+        option: &'static str,
+        /// What the option needs.
+        why: &'static str,
+        /// What works.
+        cure: &'static str,
+    },
     /// The cgroup cannot be opened.
     #[error(transparent)]
     Cgroup(NoCgroup),

@@ -196,7 +196,7 @@ impl<'a> Framing<'a> {
     pub(crate) fn features(&self, tally: &Tally, trust: Option<String>) -> Features {
         let mut features = Features::default();
         self.synthesizer.build_ids(&mut features);
-        if tally.samples > 0 {
+        if tally.first <= tally.last {
             features.sample_time(tally.first, tally.last);
         }
         if let Some(trust) = trust {

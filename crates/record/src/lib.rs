@@ -54,6 +54,7 @@ mod plan;
 mod queue;
 mod recording;
 pub mod registers;
+mod ring_terms;
 mod rings;
 mod rounds;
 mod runtime_code;

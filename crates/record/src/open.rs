@@ -113,6 +113,8 @@ pub(crate) struct RingSlot {
     pub(crate) ring: Ring,
     cpu: Option<u32>,
     tid: Option<u32>,
+    /// It always holds the newest records (`overwrite`), and is read at the end.
+    pub(crate) is_newest: bool,
     /// Event and descriptor of each member, the owner first.
     pub(crate) members: Vec<(usize, usize)>,
 }
@@ -426,10 +428,11 @@ impl OpenSet {
     /// if this is the first event there.
     fn ring_for(&mut self, event: &Event, purpose: Purpose) -> Result<usize, Stop> {
         let Purpose { tid, cpu, .. } = purpose;
-        let found = self
-            .rings
-            .iter()
-            .rposition(|slot| slot.cpu == cpu && (cpu.is_some() || slot.tid == tid));
+        let flags = self.events[purpose.event].planned.attr.flags;
+        let is_newest = flags.has(AttrFlags::WRITE_BACKWARD);
+        let found = self.rings.iter().rposition(|slot| {
+            slot.is_newest == is_newest && slot.cpu == cpu && (cpu.is_some() || slot.tid == tid)
+        });
         if let Some(place) = found {
             let (owner, descriptor) = self.rings[place].members[0];
             let owner = &self.events[owner].descriptors[descriptor].event;
@@ -439,12 +442,16 @@ impl OpenSet {
         }
         let pages = self.scope.memory.bytes / page_size() as u64;
         let pages = usize::try_from(pages).unwrap_or(usize::MAX);
-        let ring = Ring::map(event, pages);
+        let ring = match is_newest {
+            true => Ring::map_overwriting(event, pages),
+            false => Ring::map(event, pages),
+        };
         let ring = ring.map_err(|error| self.refused(Step::Map, &error, purpose))?;
         self.rings.push(RingSlot {
             ring,
             cpu,
             tid,
+            is_newest,
             members: Vec::new(),
         });
         Ok(self.rings.len() - 1)

@@ -2,6 +2,7 @@
 
 use crate::events::{self, ChainTerm, EventSpec, Precision, Rate};
 use crate::options::{ChainFilter, ModeFilter, Options, Stacks, Start, Target};
+use crate::ring_terms;
 use crate::snapshots;
 use crate::waits;
 use prof_abi::{
@@ -93,10 +94,14 @@ pub(crate) fn default_events(name: &str) -> Vec<EventSpec> {
 /// fork and its end alone, 152 with one event on 2 CPUs, 156 with two), and as
 /// many descriptors again for each thread that is attached to. Nothing of that
 /// is needed while nothing is lost.
+///
+/// And where a ring is overwritten: names of what it still holds would be lost
+/// with the mappings that it does not.
 pub(crate) fn needs_tracking(options: &Options) -> bool {
     let delayed = options.start != Start::AtOnce || options.commands.is_some();
     let some_cpus = !options.cpus.is_empty();
-    (delayed || some_cpus || is_system(options)) && !options.per_thread
+    let overwritten = options.events.iter().any(EventSpec::keeps_newest);
+    overwritten || (delayed || some_cpus || is_system(options)) && !options.per_thread
 }
 
 /// The attributes of all events, in the order of the file.
@@ -155,6 +160,14 @@ pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Ve
     planned
 }
 
+/// Whether records have times: `time=0` of one event is for all. Readers take
+/// what has no time at once and what has one later, so that samples of the one
+/// kind would come before their mappings, or those of the other after the end
+/// of their process.
+fn has_times(options: &Options) -> bool {
+    !options.events.iter().any(|spec| spec.without_times)
+}
+
 /// Whether nothing but the target and its size speaks against events of whole
 /// CPUs.
 pub(crate) fn may_follow_by_cpus(options: &Options) -> bool {
@@ -165,6 +178,7 @@ pub(crate) fn may_follow_by_cpus(options: &Options) -> bool {
         && options.cgroup.is_none()
         // Waits have their own events of tasks.
         && options.waits.is_none()
+        && !options.events.iter().any(ring_terms::are_unusual)
 }
 
 /// Whether an event sees more of a process tree when it is of whole CPUs:
@@ -346,8 +360,9 @@ fn is_system(options: &Options) -> bool {
 
 fn sample_type(options: &Options, spec: &EventSpec) -> SampleType {
     let extras = &options.extras;
-    let mut bits = SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::CPU;
+    let mut bits = SampleType::IP | SampleType::TID | SampleType::CPU;
     let wanted = [
+        (has_times(options), SampleType::TIME),
         (extras.data, SampleType::ADDR | SampleType::DATA_SRC),
         (extras.weight || spec.latencies, SampleType::WEIGHT_STRUCT),
         (extras.physical_addresses, SampleType::PHYS_ADDR),
@@ -526,7 +541,10 @@ fn tracking(options: &Options) -> Planned {
             | AttrFlags::EXCLUDE_HV,
         ..EventAttr::default()
     };
-    if !is_system(options) {
+    if !has_times(options) {
+        attr.sample_type = attr.sample_type.without(SampleType::TIME);
+    }
+    if !is_system(options) && !options.per_thread {
         attr.flags = attr.flags.with(AttrFlags::INHERIT);
     }
     if matches!(options.target, Target::Command(_)) {

@@ -194,7 +194,7 @@ impl<'a> Recording<'a> {
                 sleepers: sleepers(options, &self.tasks, &self.opened),
                 waits: waits(options, &self.tasks, &shared, (&self.opened, &self.written)),
                 counter: Counter::new(&self.opened[0].attr),
-                rounds: Rounds::new(&self.opened[0].attr),
+                rounds: rounds(&self.opened),
                 max_size: options.max_size,
                 tracing_data: tracing_data::section(tracepoints(&set)),
                 shared: &shared,
@@ -227,6 +227,16 @@ impl<'a> Recording<'a> {
             written,
             set,
         })
+    }
+}
+
+/// When marks may be written: not where old records come at the end.
+fn rounds(opened: &[EventDescription]) -> Rounds {
+    let rounds = Rounds::new(&opened[0].attr);
+    let is_backward = |it: &EventDescription| it.attr.flags.has(AttrFlags::WRITE_BACKWARD);
+    match opened.iter().any(is_backward) {
+        true => rounds.without_marks(),
+        false => rounds,
     }
 }
 

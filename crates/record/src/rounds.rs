@@ -31,6 +31,8 @@ pub(crate) struct Rounds {
     before: u64,
     /// The youngest when the last mark was written.
     marked: u64,
+    /// Old records come at the end, so that there is nothing to promise.
+    is_silent: bool,
 }
 
 impl Rounds {
@@ -42,7 +44,34 @@ impl Rounds {
             youngest: 0,
             before: 0,
             marked: 0,
+            is_silent: false,
         }
+    }
+
+    /// No mark may ever be written: readers sort all at the end.
+    pub(crate) fn without_marks(self) -> Self {
+        let is_silent = true;
+        Self { is_silent, ..self }
+    }
+
+    /// A drain of all rings in the order in which readers are to have it, if
+    /// that is not the order of times: records of samples that have none. A
+    /// mapping may stand in the ring of another CPU than the samples in it.
+    pub(crate) fn in_place_of_times(&self, records: &[u8]) -> Option<Vec<u8>> {
+        self.times.in_sample.is_none().then(|| {
+            let (mut first, mut samples, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+            each(records, |kind, record| {
+                let part = match kind {
+                    RecordType::SAMPLE => &mut samples,
+                    RecordType::EXIT => &mut ends,
+                    _ => &mut first,
+                };
+                part.extend_from_slice(record);
+            });
+            first.append(&mut samples);
+            first.append(&mut ends);
+            first
+        })
     }
 
     /// All rings were drained once more and gave these whole records.
@@ -69,7 +98,9 @@ impl Rounds {
     pub(crate) fn may_mark(&mut self, held: Option<u64>) -> bool {
         let is_first = self.marked == 0;
         let due = self.marked.saturating_add(PUBLISHED_WITHIN);
-        let may = (is_first || self.before >= due) && held.is_none_or(|held| held >= self.marked);
+        let may = !self.is_silent
+            && (is_first || self.before >= due)
+            && held.is_none_or(|held| held >= self.marked);
         if may {
             self.marked = self.youngest;
         }

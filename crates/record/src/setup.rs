@@ -11,6 +11,7 @@ use crate::hints::Whose;
 use crate::open::{OpenEvent, OpenSet, Scope, Stop, is_lacking};
 use crate::options::{Follow, ModeFilter, Options, Sampling, Stacks, Start, Target};
 use crate::plan::{self, Limits, OnCpus, Planned, Role};
+use crate::ring_terms;
 use crate::rings::{self, Lockable, RingLimit, RingMemory, Size};
 use crate::synthesize::online_cpus;
 use crate::waits;
@@ -44,6 +45,7 @@ pub(crate) fn open(
             event: tool.name.clone(),
         });
     }
+    ring_terms::check(options)?;
     let mut opening = Opening {
         options,
         limits,
@@ -312,6 +314,7 @@ impl Opening<'_> {
             0 => self.tasks.len() as u64,
             cpus => cpus as u64,
         };
+        let rings = rings * (1 + u64::from(specs.iter().any(EventSpec::keeps_newest)));
         let asked = self.options.ring_bytes;
         let most = match self.options.target {
             Target::System => rings::Most::OF_SYSTEM,

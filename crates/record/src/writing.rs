@@ -216,6 +216,8 @@ impl Writing<'_> {
         self.counter
             .count(records, &mut |record| framing.mapping(record));
         self.rounds.drained(records);
+        let ordered = self.rounds.in_place_of_times(records);
+        let records = ordered.as_deref().unwrap_or(records);
         if let Some(sleepers) = &mut self.sleepers {
             sleepers.note(records);
         }

@@ -608,10 +608,11 @@ mod tests {
             parse("cs/nr=x/", 0),
             Err(EventError::Number { .. })
         ));
-        for refused in ["overwrite", "time=0"] {
-            let error = parse(&format!("cs/{refused}/"), 0).expect_err(refused);
-            assert!(matches!(error, EventError::Refused { .. }), "{error}");
-        }
+        assert!(!one("cs/time=1,overwrite,no-overwrite/").keeps_newest());
+        assert!(one("cs/overwrite/").keeps_newest() && !one("cs/overwrite/").without_times);
+        assert!(one("cs/time=0/").without_times && !one("cs/time/").without_times);
+        let error = parse("cs/time=2/", 0).expect_err("0 or 1");
+        assert!(matches!(error, EventError::Number { .. }), "{error}");
         let error = parse("cpu-clock/frq=99/", 0).expect_err("no such term");
         assert!(error.to_string().contains("freq"), "{error}");
         assert!(matches!(

@@ -109,6 +109,9 @@ pub struct EventSpec {
     pub filter: Option<CString>,
     /// `percore`: counts of a core's threads belong together.
     pub percore: bool,
+    /// `time=0`: samples do not tell when they were taken, nor those of other
+    /// events beside it.
+    pub without_times: bool,
     /// `branch_type=`.
     pub branches: Option<BranchSampleType>,
     /// A term or modifier that says how to sample, if there is one.
@@ -165,6 +168,11 @@ impl EventSpec {
     /// [`prof_sys::Event::open_probe`].
     pub(crate) fn may_be_inherited(&self) -> bool {
         self.probe.is_none()
+    }
+
+    /// `overwrite`: its rings hold the newest records, and are read at the end.
+    pub(crate) fn keeps_newest(&self) -> bool {
+        self.attr.flags.has(AttrFlags::WRITE_BACKWARD)
     }
 
     /// Whether it is what BPF programs write, which is its payload.

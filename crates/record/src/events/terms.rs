@@ -28,6 +28,7 @@ pub(super) const OF_ALL: &[&str] = &[
     "inherit",
     "no-inherit",
     "time",
+    "overwrite",
     "no-overwrite",
     "nr",
     "branch_type",
@@ -46,6 +47,7 @@ const OF_SAMPLES: &[&str] = &[
     "inherit",
     "no-inherit",
     "time",
+    "overwrite",
     "no-overwrite",
     "nr",
     "branch_type",
@@ -53,12 +55,6 @@ const OF_SAMPLES: &[&str] = &[
     "aux-sample-size",
     "aux-action",
 ];
-
-/// Terms of perf's that prof does not have, and why.
-const REFUSED: &[(&str, &str)] = &[(
-    "overwrite",
-    "rings of one event cannot be overwritten while those of others are drained; use --overwrite, for all events",
-)];
 
 /// What an event other than a tracepoint takes.
 pub(super) fn of_events() -> impl Iterator<Item = &'static str> {
@@ -77,9 +73,6 @@ pub(super) fn apply(
     value: Option<&str>,
     spec: &mut EventSpec,
 ) -> Result<bool, EventError> {
-    if let Some((_, why)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
-        return Err(refused(name, spec, why));
-    }
     let known = of_events().find(|known| *known == name);
     let Some(known) = known else {
         return Ok(false);
@@ -112,14 +105,6 @@ pub(super) fn apply(
 fn unquoted(name: &str) -> &str {
     let inner = name.strip_prefix('\'').and_then(|it| it.strip_suffix('\''));
     inner.unwrap_or(name)
-}
-
-fn refused(term: &str, spec: &EventSpec, why: &'static str) -> EventError {
-    EventError::Refused {
-        event: spec.name.clone(),
-        term: term.to_owned(),
-        why,
-    }
 }
 
 struct Term<'a> {
@@ -157,10 +142,15 @@ impl Term<'_> {
             "inherit" => spec.inherit = Some(true),
             "no-inherit" => spec.inherit = Some(false),
             "call-graph" => spec.chains = Some(self.chains(spec)?),
-            "time" if self.value == Some("0") => {
-                let why = "samples are put into order by their times";
-                return Err(refused(self.name, spec, why));
+            "time" => {
+                spec.without_times = match self.number(spec)? {
+                    0 => true,
+                    1 => false,
+                    _ => return Err(self.wrong(spec)),
+                };
             }
+            "overwrite" => self.set_backward(spec, true)?,
+            "no-overwrite" => self.set_backward(spec, false)?,
             "branch_type" => {
                 let filters = parse_branches(self.value.unwrap_or("any"));
                 spec.branches = Some(filters.map_err(|_| self.wrong(spec))?);
@@ -170,9 +160,20 @@ impl Term<'_> {
             "aux-action" => spec.attr.aux_action = self.aux_action(spec)?,
             // Of perf's commands only `trace` ends by it.
             "nr" => drop(self.number(spec)?),
-            // `time` and `no-overwrite`: as it is anyway.
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Whether the ring always holds the newest records; perf takes a number
+    /// behind either word and heeds it as little.
+    fn set_backward(&self, spec: &mut EventSpec, is_backward: bool) -> Result<(), EventError> {
+        self.number(spec)?;
+        let flags = spec.attr.flags.without(AttrFlags::WRITE_BACKWARD);
+        spec.attr.flags = match is_backward {
+            true => flags.with(AttrFlags::WRITE_BACKWARD),
+            false => flags,
+        };
         Ok(())
     }
 
