@@ -188,6 +188,19 @@ fn each_event_counts_in_its_cgroup() {
     let first = stat(&format!("{name},"));
     assert_eq!(first[0], 500);
     assert!(first[1] >= 500, "{first:?}");
+    // One alone holds for the events before it.
+    let events = ["-e", "cs", "-G", &name, "-e", "cs,faults"];
+    let run = prof(&[&["stat", "-x,", "-a"][..], &events, &["true"]].concat());
+    let run = run.succeeded("-G between -e");
+    let lines = run.stderr.lines().filter(|line| line.contains(','));
+    let has_cgroup: Vec<bool> = lines.map(|line| line.contains(&name)).collect();
+    assert_eq!(has_cgroup, [true, false, false], "{}", run.stderr);
+    let run = prof(&["stat", "-a", "-G", &name, "-e", "cs", "true"]);
+    assert!(
+        run.stderr.contains("should follow the -e"),
+        "{}",
+        run.stderr
+    );
     let options = ["-a", "-e", WRITE, filter[0], filter[1], "-G", &name];
     let file = scratch().join("filters-cgroup.data");
     let run: Finished = prof_command()
@@ -229,6 +242,8 @@ fn a_cgroup_that_is_not_there_is_told() {
         ("stat", "a,b", "more cgroups than events"),
         ("record", "a,b", "more cgroups than events"),
         ("stat", "a -G b", "more cgroups than events"),
+        ("stat", "a,b -e faults", "more cgroups than events"),
+        ("record", "a,b -e faults", "more cgroups than events"),
         ("record", "a -G b", "more cgroups than events"),
     ] {
         let options = [command, "-o", "/dev/null", "-a", "-e", "cs", "-G"];

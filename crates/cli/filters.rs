@@ -33,17 +33,22 @@ impl Filters {
     }
 }
 
+/// The values of an option, each with the number of `-e` before it.
+pub(crate) fn after_events(matches: &ArgMatches, option: &str) -> Vec<(usize, String)> {
+    let places =
+        |name: &str| -> Vec<usize> { matches.indices_of(name).into_iter().flatten().collect() };
+    let events = places("event");
+    let texts = matches.get_many::<String>(option).into_iter().flatten();
+    let values = places(option).into_iter().zip(texts).map(|(at, text)| {
+        let before = events.iter().filter(|&&event| event < at).count();
+        (before, text.clone())
+    });
+    values.collect()
+}
+
 impl FromArgMatches for Filters {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let places =
-            |name: &str| -> Vec<usize> { matches.indices_of(name).into_iter().flatten().collect() };
-        let events = places("event");
-        let texts = matches.get_many::<String>("filter").into_iter().flatten();
-        let filters = places("filter").into_iter().zip(texts).map(|(at, filter)| {
-            let before = events.iter().filter(|&&event| event < at).count();
-            (before, filter.clone())
-        });
-        Ok(Self(filters.collect()))
+        Ok(Self(after_events(matches, "filter")))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {

@@ -14,6 +14,7 @@ mod archive;
 mod attached;
 mod beside;
 mod buildid_list;
+mod cgroups;
 mod check;
 mod chosen;
 mod clock;

@@ -3,6 +3,7 @@
 mod refused;
 mod values;
 
+use crate::cgroups::Cgroups;
 use crate::cpu_list::{CpuList, cpus};
 use crate::embed::{self, Embedded, Texts, Wish};
 use crate::filters::Filters;
@@ -13,7 +14,6 @@ use crate::refused::Refused;
 use crate::whose::{Given, Whose};
 use anyhow::Context;
 use prof_abi::BranchSampleType;
-use prof_record::cgroup;
 use prof_record::commands::Channel;
 use prof_record::events::{self, EventSpec, Programs};
 use prof_record::options::{
@@ -37,9 +37,11 @@ pub(crate) use values::channel;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    // First: it looks at where the others are.
+    // First: they look at where the others are.
     #[command(flatten)]
     filters: Filters,
+    #[command(flatten)]
+    cgroups: Cgroups,
     /// Events, as perf writes them: cycles, cpu-clock:u, {a,b}:S, r1a8,
     /// sched:sched_switch, mem:0x1000/4:w, pmu/term=1/, uprobe:PATH:FUNCTION,
     /// uretprobe:, kprobe:, usdt:PATH:NAME [default: cycles, or cpu-clock where
@@ -82,10 +84,6 @@ pub(crate) struct Args {
     /// Only these CPUs: 0-3,8.
     #[arg(short = 'C', long = "cpu", value_name = "LIST", value_parser = cpus)]
     cpu: Option<CpuList>,
-    /// Only the tasks of this cgroup, or of one for each event in order, which
-    /// may be empty; with -a or -C. Several -G are one list.
-    #[arg(short = 'G', long, value_name = "NAME,…")]
-    cgroup: Vec<String>,
     /// User space only.
     #[arg(long, conflicts_with = "all_kernel")]
     all_user: bool,
@@ -486,7 +484,7 @@ pub(crate) fn options(args: &Args) -> anyhow::Result<Options> {
         (None, false) => Stacks::None,
     };
     set_filters(args, &mut options);
-    options.cgroup = cgroup::list(&args.cgroup);
+    options.cgroup = args.cgroups.list();
     if options.cgroup.is_some() && options.target != Target::System {
         return Err(
             UsageError("-G records a cgroup on all CPUs\n  try: with -a".to_owned()).into(),
@@ -659,6 +657,7 @@ fn processes_of(user: &Identity) -> anyhow::Result<Vec<u32>> {
 fn events_of(args: &Args, programs: &Programs) -> anyhow::Result<Vec<EventSpec>> {
     let mut specs: Vec<EventSpec> = Vec::new();
     args.filters.check()?;
+    let mut named = vec![0];
     for (number, text) in args.event.iter().enumerate() {
         let next_group = specs
             .iter()
@@ -670,12 +669,10 @@ fn events_of(args: &Args, programs: &Programs) -> anyhow::Result<Vec<EventSpec>>
         let mut more = more.context("-e")?;
         args.filters.apply(number + 1, &mut more)?;
         specs.extend(more);
+        named.push(specs.len());
     }
-    if let Some(list) = cgroup::list(&args.cgroup)
-        && !args.event.is_empty()
-        && !cgroup::assign(&list, &mut specs)
-    {
-        return Err(UsageError(format!("-G {list}: there are more cgroups than events")).into());
+    if !specs.is_empty() {
+        args.cgroups.assign(&named, &mut specs)?;
     }
     Ok(specs)
 }

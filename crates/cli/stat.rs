@@ -6,6 +6,7 @@ mod recorded;
 mod refused;
 mod together;
 
+use crate::cgroups::Cgroups;
 use crate::filters::Filters;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::record::channel;
@@ -41,9 +42,11 @@ Those of a file go to stdout.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    // First: it looks at where the others are.
+    // First: they look at where the others are.
     #[command(flatten)]
     filters: Filters,
+    #[command(flatten)]
+    cgroups: Cgroups,
     /// Events, as prof list names them; may be given several times.
     #[arg(short, long = "event", value_name = "EVENTS")]
     event: Vec<String>,
@@ -59,10 +62,6 @@ pub(crate) struct Args {
     /// Count threads that run.
     #[arg(short, long, value_name = "TID,…")]
     tid: Option<String>,
-    /// Count the tasks of this cgroup, or of one for each event in order, which
-    /// may be empty; with -a or -C. Several -G are one list.
-    #[arg(short = 'G', long, value_name = "NAME,…")]
-    cgroup: Vec<String>,
     /// Count each event for each of these cgroups; with -a or -C.
     #[arg(long, value_name = "NAME,…", conflicts_with = "cgroup")]
     for_each_cgroup: Option<String>,

@@ -4,7 +4,6 @@ use super::Args;
 use crate::outcome::{UsageError, say};
 use crate::whose::{Given, Whose};
 use prof_abi::AttrFlags;
-use prof_record::cgroup;
 use prof_record::events::{self, EventSpec, Programs};
 use prof_stat::{
     Delay, Form, Metrics, MetricsError, Mode, Options, Selection, Showing, default_events,
@@ -22,7 +21,8 @@ pub(super) fn options(
     let selection = selection(args)?;
     something_to_count(args, &selection)?;
     let mode = mode(args)?;
-    let wants_cpus = mode.is_of_cpus() || !args.cgroup.is_empty() || args.for_each_cgroup.is_some();
+    let wants_cpus =
+        mode.is_of_cpus() || !args.cgroups.is_empty() || args.for_each_cgroup.is_some();
     if wants_cpus && !selection.is_cpus() {
         let missing = "CPUs and cgroups are told apart where CPUs are counted\n  \
             try: with -a, or -C LIST";
@@ -156,12 +156,17 @@ fn asked_events(args: &Args, selection: &Selection) -> Result<Vec<EventSpec>, Us
     let programs = Programs::new(command, selection.processes_counted());
     let mut specs: Vec<EventSpec> = Vec::new();
     args.filters.check()?;
+    let mut named = vec![0];
     for (number, text) in args.event.iter().enumerate() {
         let groups = specs.len() as u32;
         let parsed = events::parse_for(text, groups, &programs);
         let mut parsed = parsed.map_err(|error| UsageError(error.to_string()))?;
         args.filters.apply(number + 1, &mut parsed)?;
         specs.extend(parsed);
+        named.push(specs.len());
+    }
+    if !specs.is_empty() {
+        args.cgroups.assign(&named, &mut specs)?;
     }
     let for_samples = |spec: &EventSpec| Some((spec.name.clone(), spec.sampling_term?));
     if let Some((event, term)) = specs.iter().find_map(for_samples) {
@@ -203,11 +208,9 @@ fn metrics(args: &Args, events: &mut Vec<EventSpec>) -> anyhow::Result<Metrics> 
 
 /// The cgroup of each event. For each of several all events are repeated.
 fn cgroups(args: &Args, events: &mut Vec<EventSpec>) -> Result<(), UsageError> {
-    if let Some(list) = cgroup::list(&args.cgroup)
-        && !cgroup::assign(&list, events)
-    {
-        let why = format!("-G {list}: there are more cgroups than events");
-        return Err(UsageError(why));
+    if args.event.is_empty() && !events.is_empty() {
+        let all = [events.len()];
+        args.cgroups.assign(&all, events)?;
     }
     if let Some(list) = &args.for_each_cgroup {
         let asked = std::mem::take(events);

@@ -50,46 +50,72 @@ pub(crate) fn of_events(specs: &[EventSpec]) -> Result<Vec<Option<Arc<File>>>, N
     directories.collect()
 }
 
-/// All cgroups in order, where `-G` was given several times; `None` without.
-pub fn list(given: &[String]) -> Option<String> {
-    (!given.is_empty()).then(|| given.join(","))
+/// Why cgroups have no events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfit {
+    /// None is named before them.
+    NoEvents,
+    /// There are more cgroups than events before them.
+    TooMany,
 }
 
-/// Gives events their cgroups (`-G`): one of a list each, in order, none where
-/// a name is empty; or all the same one. `false` if there are more cgroups than
-/// events.
-pub fn assign(list: &str, specs: &mut [EventSpec]) -> bool {
-    let names: Vec<&str> = list.split(',').collect();
-    let name = |name: &str| (!name.is_empty()).then(|| name.to_owned());
-    if let [only] = names.as_slice() {
-        specs.iter_mut().for_each(|spec| spec.cgroup = name(only));
-        return true;
+/// Gives events their cgroups (`-G`), as perf does. `lists` are the values of
+/// `-G` in order, with the number of events that were named before each: names
+/// with commas between them, all of them one list for the events in order,
+/// none where a name is empty. The first name alone holds for all events so
+/// far.
+pub fn assign(lists: &[(usize, &str)], specs: &mut [EventSpec]) -> Result<(), Unfit> {
+    let mut place = 0;
+    for &(named, list) in lists {
+        let specs = specs.get_mut(..named).unwrap_or_default();
+        if specs.is_empty() {
+            return Err(Unfit::NoEvents);
+        }
+        for name in list.split(',') {
+            if !name.is_empty() {
+                let spec = specs.get_mut(place).ok_or(Unfit::TooMany)?;
+                spec.cgroup = Some(name.to_owned());
+            }
+            place += 1;
+        }
+        if let ([first, others @ ..], 1) = (specs, place) {
+            others
+                .iter_mut()
+                .for_each(|spec| spec.cgroup.clone_from(&first.cgroup));
+        }
     }
-    for (spec, one) in specs.iter_mut().zip(&names) {
-        spec.cgroup = name(one);
-    }
-    names.len() <= specs.len()
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::assign;
+    use super::{Unfit, assign};
     use crate::events::parse;
 
     /// covers unit: CALL-14
     #[test]
-    fn cgroups_go_to_events_in_order_or_one_to_all() {
-        let cgroups = |list: &str| {
+    fn cgroups_go_to_the_events_before_them() {
+        let cgroups = |lists: &[(usize, &str)]| {
             let mut specs = parse("cs,faults,cpu-clock", 0).expect("events");
-            let fits = assign(list, &mut specs);
+            assign(lists, &mut specs)?;
             let names = specs
                 .into_iter()
                 .map(|spec| spec.cgroup.unwrap_or_default());
-            (fits, names.collect::<Vec<_>>().join(" "))
+            Ok(names.collect::<Vec<_>>().join(" "))
         };
-        assert_eq!(cgroups("a"), (true, "a a a".to_owned()));
-        assert_eq!(cgroups("a,b"), (true, "a b ".to_owned()));
-        assert_eq!(cgroups("a,,b"), (true, "a  b".to_owned()));
-        assert!(!cgroups("a,b,c,d").0);
+        let is = |lists: &[(usize, &str)], names: &str| {
+            assert_eq!(cgroups(lists), Ok(names.to_owned()), "{lists:?}");
+        };
+        is(&[(3, "a")], "a a a");
+        is(&[(2, "a")], "a a ");
+        is(&[(3, "a,b")], "a b ");
+        is(&[(3, "a,,b")], "a  b");
+        is(&[(3, ",b")], " b ");
+        // A second one goes on behind the first.
+        is(&[(3, "a"), (3, "b")], "a b a");
+        is(&[(1, "a"), (3, "b")], "a b ");
+        assert_eq!(cgroups(&[(3, "a,b,c,d")]), Err(Unfit::TooMany));
+        assert_eq!(cgroups(&[(1, "a,b")]), Err(Unfit::TooMany));
+        assert_eq!(cgroups(&[(0, "a")]), Err(Unfit::NoEvents));
     }
 }
