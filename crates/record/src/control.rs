@@ -462,10 +462,17 @@ const DISABLED: &str = "Events disabled";
 fn switch(set: &OpenSet, shared: &Shared, is_on: bool) {
     if is_on {
         shared.parts.note(is_on);
-        set.enable(Some(Role::Samples));
+        say_refused(set.enable(Some(Role::Samples)), shared);
     } else {
-        set.disable(Some(Role::Samples));
+        say_refused(set.disable(Some(Role::Samples)), shared);
         shared.parts.note(is_on);
+    }
+}
+
+/// Tells that events could not be started or stopped.
+fn say_refused(switched: std::io::Result<()>, shared: &Shared) {
+    if let Err(error) = switched {
+        shared.tell(format!("cannot start or stop the events: {error}"));
     }
 }
 

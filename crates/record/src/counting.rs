@@ -634,7 +634,6 @@ fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>))
         Target::Cpu(cpu) | Target::Cgroup { cpu, .. } => (Some(cpu), None),
         Target::Task { tid, .. } => (None, Some(tid)),
     };
-    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
     Refusal {
         step: Step::Open,
         errno,
@@ -654,6 +653,7 @@ fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>))
         namespaces: false,
         physical: false,
         grouped: !counter.leads(),
+        cgroup: false,
         kernel: !attr.flags.has(AttrFlags::EXCLUDE_KERNEL),
         all_kernel: false,
         narrowed: None,
@@ -669,7 +669,7 @@ fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>))
         fields: String::new(),
         frequency: None,
         highest_frequency: 0,
-        paranoid: paranoid.ok().and_then(|level| level.trim().parse().ok()),
+        paranoid: crate::setup::read_number("/proc/sys/kernel/perf_event_paranoid"),
         descriptors: 0,
         memory: RingMemory::NONE,
         ring_is_asked: false,
@@ -681,13 +681,13 @@ fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>))
 /// The same, with what else could be opened.
 fn completed(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>)) -> Refusal {
     let mut refusal = refusal(errno, counter, (scope, target));
-    let trial = Trial {
+    Trial {
         name: &counter.name,
         attr: &counter.attr,
         probe: counter.probe.as_deref(),
         target,
-    };
-    trial.complete(&mut refusal);
+    }
+    .complete(&mut refusal);
     refusal
 }
 

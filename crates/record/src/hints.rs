@@ -22,6 +22,10 @@ pub enum Step {
     Open,
     /// mmap(2) of a ring.
     Map,
+    /// `IOC_SET_OUTPUT`: into the ring of another event.
+    Share,
+    /// `IOC_ID`.
+    Identify,
     /// `IOC_SET_FILTER`.
     Filter,
 }
@@ -68,6 +72,8 @@ pub struct Refusal {
     pub physical: bool,
     /// It is a member of a group.
     pub grouped: bool,
+    /// It is of a cgroup, and could be opened without.
+    pub cgroup: bool,
     /// It asks for the kernel too.
     pub kernel: bool,
     /// `--all-kernel` was given.
@@ -160,6 +166,8 @@ pub(crate) fn errno_name(errno: i32) -> &'static str {
         (libc::EBUSY, "EBUSY"),
         (libc::ENODEV, "ENODEV"),
         (libc::EINVAL, "EINVAL"),
+        (libc::ENOTTY, "ENOTTY"),
+        (libc::ENXIO, "ENXIO"),
         (libc::ENFILE, "ENFILE"),
         (libc::EMFILE, "EMFILE"),
         (libc::ENOSPC, "ENOSPC"),
@@ -328,6 +336,8 @@ impl fmt::Display for Refusal {
             Step::Open if self.counting => "cannot count",
             Step::Open => "cannot open",
             Step::Map => "cannot map the ring of",
+            Step::Share => "cannot share a ring with",
+            Step::Identify => "cannot get the number of",
             Step::Filter => "cannot filter",
         };
         write!(out, "{what} {}", self.event)?;

@@ -331,7 +331,12 @@ impl OpenSet {
             filtered.map_err(|error| self.refused(Step::Filter, &error, purpose))?;
         }
         let ring = self.ring_for(&event, purpose)?;
-        let id = event.id().unwrap_or(0);
+        let id = match event.id() {
+            Ok(id) => id,
+            Err(error) if is_gone(&error) => 0,
+            // Samples of several events could not be told apart.
+            Err(error) => return Err(self.refused(Step::Identify, &error, purpose)),
+        };
         let is_used = self.uses(&self.events[index], part);
         if is_used && self.scope.enables_at_once(self.events[index].planned.role) {
             // Fails only for a task that has just ended.
@@ -437,7 +442,7 @@ impl OpenSet {
             let (owner, descriptor) = self.rings[place].members[0];
             let owner = &self.events[owner].descriptors[descriptor].event;
             let shared = event.set_output(Some(owner));
-            shared.map_err(|error| self.refused(Step::Map, &error, purpose))?;
+            shared.map_err(|error| self.refused(Step::Share, &error, purpose))?;
             return Ok(place);
         }
         let pages = self.scope.memory.bytes / page_size() as u64;
@@ -490,6 +495,7 @@ impl OpenSet {
             namespaces: attr.flags.has(AttrFlags::NAMESPACES),
             physical: attr.sample_type.has(SampleType::PHYS_ADDR),
             grouped: planned.leader.is_some_and(is_member),
+            cgroup: false,
             kernel: !attr.flags.has(AttrFlags::EXCLUDE_KERNEL),
             all_kernel: self.scope.all_kernel,
             narrowed: None,
@@ -515,7 +521,15 @@ impl OpenSet {
     }
 
     /// Does `what` to each descriptor, leaders only where there are groups.
-    fn each_leader(&self, role: Option<Role>, what: fn(&Event) -> std::io::Result<()>) {
+    ///
+    /// # Errors
+    /// The last one that is not a task's that has ended.
+    fn each_leader(
+        &self,
+        role: Option<Role>,
+        what: fn(&Event) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        let mut done = Ok(());
         for (index, event) in self.events.iter().enumerate() {
             let is_member = event.planned.leader.is_some_and(|leader| leader != index);
             if is_member || role.is_some_and(|role| role != event.planned.role) {
@@ -523,10 +537,13 @@ impl OpenSet {
             }
             let used = event.descriptors.iter();
             for open in used.filter(|open| self.uses(event, open.part)) {
-                // Fails only for a task that has ended, which is no loss.
-                let _ = what(&open.event);
+                match what(&open.event) {
+                    Err(error) if !is_gone(&error) => done = Err(error),
+                    _ => {}
+                }
             }
         }
+        done
     }
 
     /// Whether a part of an event works now.
@@ -544,8 +561,8 @@ impl OpenSet {
     }
 
     /// Starts what samples whole CPUs, which no exec starts.
-    pub(crate) fn enable_on_cpus(&self) {
-        self.each_part(Part::OfCpu, Event::enable);
+    pub(crate) fn enable_on_cpus(&self) -> std::io::Result<()> {
+        self.each_part(Part::OfCpu, Event::enable)
     }
 
     /// Goes from samples of tasks to samples of whole CPUs.
@@ -553,8 +570,9 @@ impl OpenSet {
         // ORDERING: Relaxed; a flag alone, looked at by the thread that sets
         // it, and by others when that has ended.
         self.by_cpus.store(true, Ordering::Relaxed);
-        self.each_part(Part::InTasks, Event::disable);
-        self.enable_on_cpus();
+        // It was done to the same events when the recording began.
+        let _ = self.each_part(Part::InTasks, Event::disable);
+        let _ = self.enable_on_cpus();
     }
 
     /// Whether [`OpenSet::go_on_by_cpus`] was called, or samples are of whole
@@ -565,14 +583,22 @@ impl OpenSet {
         self.by_cpus.load(Ordering::Relaxed) || self.events.iter().any(always)
     }
 
-    fn each_part(&self, part: Part, what: fn(&Event) -> std::io::Result<()>) {
+    fn each_part(
+        &self,
+        part: Part,
+        what: fn(&Event) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        let mut done = Ok(());
         for event in &self.events {
             let used = event.descriptors.iter().filter(|open| open.part == part);
             for open in used.filter(|_| part != Part::OfCpu || self.uses(event, part)) {
-                // Fails for a task that ended or a CPU that went offline.
-                let _ = what(&open.event);
+                match what(&open.event) {
+                    Err(error) if !is_gone(&error) => done = Err(error),
+                    _ => {}
+                }
             }
         }
+        done
     }
 
     /// The samples that were due for the time that the target's tasks ran, where
@@ -611,13 +637,19 @@ impl OpenSet {
     }
 
     /// Starts the events of one role, or all.
-    pub(crate) fn enable(&self, role: Option<Role>) {
-        self.each_leader(role, Event::enable);
+    ///
+    /// # Errors
+    /// When the kernel refuses, but for tasks that have ended.
+    pub(crate) fn enable(&self, role: Option<Role>) -> std::io::Result<()> {
+        self.each_leader(role, Event::enable)
     }
 
     /// Stops the events of one role, or all.
-    pub(crate) fn disable(&self, role: Option<Role>) {
-        self.each_leader(role, Event::disable);
+    ///
+    /// # Errors
+    /// See [`OpenSet::enable`].
+    pub(crate) fn disable(&self, role: Option<Role>) -> std::io::Result<()> {
+        self.each_leader(role, Event::disable)
     }
 
     /// Starts or stops the events with this name; `false` if there is none.
@@ -709,6 +741,11 @@ fn target_of(tid: Option<u32>, cpu: Option<u32>, cgroup: Option<&File>) -> Optio
         }),
         (None, None, _) => None,
     }
+}
+
+/// Whether it says that the task has ended or the CPU went offline.
+fn is_gone(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV))
 }
 
 /// The number of the event's clock, if that is none that events can have.

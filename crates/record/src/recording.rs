@@ -266,7 +266,8 @@ fn hand_over(early: Vec<Vec<u8>>, mut tree: Option<&mut Tree>, shared: &Shared, 
 
 /// Ends the events, and with them the draining.
 fn stop(set: &OpenSet, shared: &Shared, deep: Option<&DeepStacks<'_>>) {
-    set.disable(None);
+    // The file is whole without it; what comes later is not drained.
+    let _ = set.disable(None);
     shared.parts.note(false);
     shared.stop_draining();
     if let Some(deep) = deep {
@@ -458,7 +459,10 @@ fn start(
     if options.start == Start::AtOnce {
         shared.parts.note(true);
     }
-    setup::enable(options, set);
+    setup::enable(options, set).map_err(|source| RecordError::System {
+        doing: "start the events",
+        source,
+    })?;
     let Some(launched) = launched else {
         return Ok(());
     };

@@ -411,17 +411,20 @@ fn wake_at(planned: &mut [Planned], bytes: u64) {
     }
 }
 
-fn read_number<T: std::str::FromStr>(path: &str) -> Option<T> {
+pub(crate) fn read_number<T: std::str::FromStr>(path: &str) -> Option<T> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// Switches on what is to run from the start, but not what an exec switches
 /// on.
-pub(crate) fn enable(options: &Options, set: &OpenSet) {
+///
+/// # Errors
+/// When the kernel refuses.
+pub(crate) fn enable(options: &Options, set: &OpenSet) -> io::Result<()> {
     let launched = matches!(options.target, Target::Command(_));
     match options.start {
         Start::AtOnce if launched => set.enable_on_cpus(),
-        _ if launched => {}
+        _ if launched => Ok(()),
         Start::AtOnce => set.enable(None),
         _ => set.enable(Some(Role::Tracks)),
     }

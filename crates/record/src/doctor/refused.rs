@@ -85,6 +85,7 @@ fn refusal(environment: &Environment, wish: Wish, errno: i32) -> Refusal {
         namespaces: false,
         physical: false,
         grouped: false,
+        cgroup: false,
         kernel: wish == Wish::OwnKernel,
         all_kernel: false,
         narrowed: (wish == Wish::OwnKernel).then(|| "-e cpu-clock:u".to_owned()),

@@ -20,6 +20,15 @@ const fn open(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> 
     }
 }
 
+const fn call(step: Step, errno: i32, text: &'static str) -> Row {
+    Row {
+        step,
+        errno,
+        applies: ALWAYS,
+        text,
+    }
+}
+
 const fn map(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> Row {
     Row {
         step: Step::Map,
@@ -48,6 +57,7 @@ const HIDDEN_KERNEL: &str = "kernel.perf_event_paranoid is {paranoid}, which hid
 const FILTERED: fn(&Refusal) -> bool = |r| r.around.sandboxed && r.around.seccomp;
 const SECCOMP: &str = "a seccomp filter refuses it: whoever started this container or service has to allow perf_event_open\n  try: docker run --cap-add PERFMON (or --security-opt seccomp=unconfined)";
 const POLICY: &str = "a security policy refuses it (SELinux, AppArmor or the like)";
+const SANDBOX: &str = "every kernel since 3.12 takes this ioctl(2): a seccomp filter or another sandbox refuses it\n  try: outside of the sandbox";
 const NAMESPACE: &str =
     "capabilities of a user namespace (rootless container) do not allow it\n  try: {sudo}";
 const ALWAYS: fn(&Refusal) -> bool = |_| true;
@@ -204,6 +214,11 @@ pub(super) const ROWS: &[Row] = &[
     ),
     open(libc::EINVAL, |r| r.unknown.is_some(), UNKNOWN),
     open(libc::E2BIG, |r| r.unknown.is_some(), UNKNOWN),
+    open(
+        libc::EINVAL,
+        |r| r.cgroup,
+        "this kernel does not tell cgroups apart (CONFIG_CGROUP_PERF)\n  try: without -G",
+    ),
     open(libc::EINVAL, |r| r.aux, NO_TRACE),
     open(
         libc::EINVAL,
@@ -317,6 +332,18 @@ pub(super) const ROWS: &[Row] = &[
         ALWAYS,
         "there is no memory for {rings}\n  try: a larger ulimit -v, if there is one, or fewer threads and CPUs",
     ),
+    call(Step::Share, libc::ENOTTY, SANDBOX),
+    call(Step::Share, libc::EPERM, SANDBOX),
+    call(Step::Share, libc::EACCES, SANDBOX),
+    call(
+        Step::Share,
+        libc::EINVAL,
+        "events of one ring have one clock and one CPU\n  try: without clockid and -k",
+    ),
+    call(Step::Identify, libc::ENOTTY, SANDBOX),
+    call(Step::Identify, libc::EPERM, SANDBOX),
+    call(Step::Identify, libc::EACCES, SANDBOX),
+    call(Step::Filter, libc::ENOTTY, SANDBOX),
     map(
         libc::EINVAL,
         ALWAYS,

@@ -50,6 +50,7 @@ fn plain(step: Step, errno: i32) -> Refusal {
         namespaces: false,
         physical: false,
         grouped: false,
+        cgroup: false,
         kernel: false,
         all_kernel: false,
         narrowed: None,
@@ -337,6 +338,13 @@ fn cases() -> Vec<(Refusal, &'static str)> {
         ),
         (
             Refusal {
+                cgroup: true,
+                ..open(libc::EINVAL)
+            },
+            "without -G",
+        ),
+        (
+            Refusal {
                 aux: true,
                 ..open(libc::EINVAL)
             },
@@ -458,6 +466,20 @@ fn cases() -> Vec<(Refusal, &'static str)> {
             "even 3 rings of 4 KiB, with a page for each, are 24 KiB; this user may lock 0 KiB",
         ),
         (map(libc::ENOMEM), "no memory for 3 rings"),
+        (plain(Step::Share, libc::ENOTTY), "outside of the sandbox"),
+        (plain(Step::Share, libc::EPERM), "outside of the sandbox"),
+        (plain(Step::Share, libc::EACCES), "outside of the sandbox"),
+        (plain(Step::Share, libc::EINVAL), "without clockid"),
+        (
+            plain(Step::Identify, libc::ENOTTY),
+            "outside of the sandbox",
+        ),
+        (plain(Step::Identify, libc::EPERM), "outside of the sandbox"),
+        (
+            plain(Step::Identify, libc::EACCES),
+            "outside of the sandbox",
+        ),
+        (plain(Step::Filter, libc::ENOTTY), "outside of the sandbox"),
         (map(libc::EINVAL), "ring of 4 KiB is not a power of two"),
         (
             Refusal {

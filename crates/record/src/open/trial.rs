@@ -31,6 +31,9 @@ pub(crate) struct Trial<'a> {
 
 impl Trial<'_> {
     pub(crate) fn complete(&self, refusal: &mut Refusal) {
+        if let (libc::EINVAL, Target::Cgroup { cpu, .. }) = (refusal.errno, self.target) {
+            refusal.cgroup = Event::open(self.attr, Target::Cpu(cpu), None).is_ok();
+        }
         match refusal.errno {
             libc::EACCES | libc::EPERM if refusal.kernel => match self.opens_for_user() {
                 Ok(()) => {
