@@ -38,6 +38,7 @@ mod header;
 mod imports;
 mod interop;
 mod java;
+mod jit_inject;
 mod jit_names;
 mod little_memory;
 mod losses;

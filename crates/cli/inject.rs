@@ -1,5 +1,6 @@
 //! `prof inject`: a recording again, with something put into it.
 
+mod jit;
 mod refused;
 
 use crate::outcome::{Outcome, UsageError, say};
@@ -17,13 +18,14 @@ const EXAMPLES: &str = "\
 Examples:
   prof inject -b -i perf.data -o with-ids.data
   prof inject --convert-callchain -i dwarf.data -o chains.data
+  prof inject -j -i node.data -o named.data
   prof inject -s -i sched.data -o sleeps.data && prof report -i sleeps.data
   perf record -o - ./app | prof inject -b -i - -o - | perf report -i -
 
 What prof records needs none of these but -s: it has build-ids and call chains
 from the start, and code of JITs is named from jitdump files when it is read.";
 
-/// Copy a recording and put build-ids, call chains or sleeps into it
+/// Copy a recording and put build-ids, call chains, code of JITs or sleeps into it
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -42,6 +44,10 @@ pub(crate) struct Args {
     /// stacks
     #[arg(long)]
     convert_callchain: bool,
+    /// Put in the code of JIT compilers that jitdump files tell of: mappings of
+    /// ELF files jitted-PID-N.so, which are written beside each jitdump
+    #[arg(short, long)]
+    jit: bool,
     /// Merge sched_stat_* into sched_switch: who slept where, how long
     #[arg(short, long)]
     sched_stat: bool,
@@ -54,10 +60,13 @@ pub(crate) struct Args {
 
 /// Writes the new recording.
 pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
-    let nothing =
-        !(args.build_ids || args.buildid_all || args.convert_callchain || args.sched_stat);
+    let nothing = !(args.build_ids
+        || args.buildid_all
+        || args.convert_callchain
+        || args.jit
+        || args.sched_stat);
     if nothing {
-        let what = "nothing to put in\n  try: -b, --buildid-all, --convert-callchain or -s";
+        let what = "nothing to put in\n  try: -b, --buildid-all, --convert-callchain, -j or -s";
         return Err(UsageError(what.to_owned()).into());
     }
     if args.output.as_path() != Path::new("-") && same_file(&args.input.path, &args.output) {
@@ -86,6 +95,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         },
         chains: args.convert_callchain,
         sleeps: args.sched_stat,
+        jit: args.jit.then(|| jit::jit_files(input)).transpose()?,
         redaction: None,
     };
     let file = File::open(&input.path).with_context(|| format!("cannot open {}", input.name()))?;
@@ -102,16 +112,25 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     };
     let injected = injected.with_context(|| args.input.name())?;
     if args.verbose {
-        let prof_inject::Injected {
-            records,
-            build_ids,
-            samples,
-        } = injected;
-        say(&format!(
-            "{records} records, {build_ids} new build-ids, {samples} samples changed"
-        ));
+        say(&told(injected, args.jit));
     }
     Ok(args.input.say_damages(&input.open()?))
+}
+
+/// What was written, for `-v`.
+fn told(injected: prof_inject::Injected, has_code: bool) -> String {
+    let prof_inject::Injected {
+        records,
+        build_ids,
+        code,
+        samples,
+    } = injected;
+    let code = if has_code {
+        format!(", {code} mappings of code of JITs")
+    } else {
+        String::new()
+    };
+    format!("{records} records, {build_ids} new build-ids, {samples} samples changed{code}")
 }
 
 /// Refuses to write a recording to a terminal.

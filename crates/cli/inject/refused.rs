@@ -18,7 +18,6 @@ const OPTIONS: &[Refusal] = &[
     (None, "guestmount", Value::Needed, NO_GUESTS),
     (None, "ignore-vmlinux", Value::None, KERNEL),
     (None, "itrace", Value::Optional, NO_TRACES),
-    (Some('j'), "jit", Value::None, "prof reads jitdump files when it reads a recording: prof report, prof script and the others name such code without it"),
     (None, "kallsyms", Value::Needed, KERNEL),
     (None, "known-build-ids", Value::Needed, "build-ids are read from the files"),
     (None, "mmap2-buildid-all", Value::None, "use --buildid-all, whose list every perf reads"),

@@ -1,6 +1,7 @@
 //! Copying a recording record by record.
 
 use crate::chains::Chains;
+use crate::jit::Placing;
 use crate::redact;
 use crate::sleeps::Sleeps;
 use crate::{Additions, Destination, InjectError, Injected, OF_THE_LAYOUT, Source, Writer};
@@ -46,7 +47,9 @@ pub(crate) fn copy<W: Write + Seek, P: Write>(
         redact::events(redaction, &mut events, &mut features);
     }
     let mut writer = Writer::new(destination, &events, &features)?;
+    let jit = additions.jit.clone();
     let mut out = Copying {
+        jit: jit.map(|files| Placing::new(files, source.reader.events())),
         chains,
         sleeps,
         redaction: additions.redaction.clone(),
@@ -76,6 +79,7 @@ pub(crate) fn copy<W: Write + Seek, P: Write>(
 const BATCH: usize = 1 << 18;
 
 struct Copying {
+    jit: Option<Placing>,
     chains: Option<Chains>,
     sleeps: Option<Sleeps>,
     redaction: Option<Arc<Redaction>>,
@@ -87,6 +91,14 @@ impl Copying {
     fn take(&mut self, record: &prof_perfdata::Record<'_>) {
         if is_of_the_stream(record.kind) {
             return;
+        }
+        if let Some(jit) = &mut self.jit {
+            if jit.replaces(record) {
+                return;
+            }
+            if let Some(time) = record.time() {
+                self.injected.code += jit.up_to(Some(time), &mut self.buffer);
+            }
         }
         if let Some(sleeps) = &mut self.sleeps {
             let before = self.buffer.len();
@@ -109,6 +121,9 @@ impl Copying {
     }
 
     fn end(&mut self) {
+        if let Some(jit) = &mut self.jit {
+            self.injected.code += jit.up_to(None, &mut self.buffer);
+        }
         if let Some(chains) = &mut self.chains {
             chains.end(&mut self.buffer);
             self.injected.samples += chains.converted();

@@ -1,6 +1,6 @@
 //! A recording goes in, the same with something put into it comes out: the
 //! build-ids of its files, call chains in the place of registers and stacks,
-//! or how long threads slept; or with something taken out: what tells of the
+//! code of JIT compilers, or how long threads slept; or with something taken out: what tells of the
 //! machine and its users.
 //!
 //! You give a [`Source`], [`Additions`] and where to write; [`inject`] reads
@@ -12,8 +12,12 @@
 
 mod chains;
 mod copy;
+mod image;
+mod jit;
 mod redact;
 mod sleeps;
+
+pub use jit::{JitFiles, MappedDump, mapped_dumps};
 
 use prof_abi::ByteOrder;
 use prof_listing::build_ids::FileBuildId;
@@ -54,6 +58,16 @@ pub enum InjectError {
         "it holds fields of tracepoints, which may be arguments and paths\n  try: prof export --redact, which leaves them out"
     )]
     PrivateFields,
+    /// No process mapped a jitdump.
+    #[error(
+        "no process mapped a jitdump (jit-PID.dump)\n  try: a runtime that writes one, as node --perf-prof does"
+    )]
+    NoDumps,
+    /// Times cannot be compared.
+    #[error(
+        "its times are not of CLOCK_MONOTONIC, which those of jitdumps are\n  try: prof record -k mono"
+    )]
+    OtherClock,
     /// There is nothing to merge.
     #[error(
         "it has no tracepoints sched:sched_stat_* beside sched:sched_switch\n  try: prof record -g -e sched:sched_stat_runtime,sched:sched_switch -a"
@@ -80,6 +94,9 @@ pub struct Additions {
     /// Samples of `sched_switch` at the end of each sleep, with its length as
     /// their period, in the place of `sched_stat_*`.
     pub sleeps: bool,
+    /// Mappings of files with the code of JIT compilers, in the place of the
+    /// memory without a file that it was in.
+    pub jit: Option<Arc<JitFiles>>,
     /// What takes paths, arguments and the host's name out; names in the
     /// recording ([`FeatureBit::PROF_SYMBOLS`]) are left out, too.
     pub redaction: Option<Arc<Redaction>>,
@@ -92,6 +109,8 @@ pub struct Injected {
     pub records: u64,
     /// Build-ids that were not there before.
     pub build_ids: usize,
+    /// Mappings of code of JIT compilers.
+    pub code: u64,
     /// Samples that have a new call chain or a sleep.
     pub samples: u64,
 }

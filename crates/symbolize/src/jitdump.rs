@@ -49,6 +49,7 @@ pub struct JitDump {
     lines: Vec<Line>,
     records: u64,
     damage: Option<JitDamage>,
+    machine: u16,
 }
 
 /// Where a jitdump stops making sense.
@@ -71,6 +72,12 @@ struct Code {
     time: u64,
     /// Its place in the order of the file.
     sequence: u32,
+    /// Process and thread that made it.
+    task: (u32, u32),
+    /// What the compiler calls it by.
+    index: u64,
+    /// Whether it was moved here.
+    is_moved: bool,
     name: Range<usize>,
     bytes: Range<usize>,
     /// Its source lines in `JitDump::lines`.
@@ -86,6 +93,29 @@ struct Line {
     address: u64,
     line: u32,
     file: Range<usize>,
+}
+
+/// A piece of code, when it came to its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JitCode<'a> {
+    /// The process that made it, as it knows itself.
+    pub pid: u32,
+    /// The thread that made it.
+    pub tid: u32,
+    /// What the compiler calls it by; the same after it was moved.
+    pub index: u64,
+    /// Where it begins.
+    pub start: Avma,
+    /// When it came there, ns on the clock of the dump.
+    pub time: u64,
+    /// Its name.
+    pub name: &'a [u8],
+    /// Its instructions.
+    pub bytes: &'a [u8],
+    /// How it unwinds, if that is told.
+    pub unwinding: Option<JitUnwinding<'a>>,
+    /// Whether it was elsewhere before.
+    pub moved: bool,
 }
 
 /// How JIT code unwinds.
@@ -116,6 +146,7 @@ impl JitDump {
     /// [`JitFileError::Damaged`] if the header is not that of a jitdump.
     pub fn parse(bytes: Vec<u8>) -> Result<Self, JitFileError> {
         let (endian, first) = read_header(&bytes)?;
+        let machine = u32_at(&bytes, 12, endian).unwrap_or(0);
         let mut reader = Reader::new(&bytes, endian);
         let damage = reader.read_from(first);
         reader.put_lines_in_place();
@@ -139,6 +170,7 @@ impl JitDump {
             lines,
             records,
             damage,
+            machine: u16::try_from(machine).unwrap_or(0),
             bytes,
         })
     }
@@ -188,7 +220,11 @@ impl JitDump {
 
     /// How the code that was at an address at a time unwinds, if it tells.
     pub fn unwinding(&self, avma: Avma, time: Option<u64>) -> Option<JitUnwinding<'_>> {
-        let (data, header) = self.code_at(avma, time)?.unwinding.as_ref()?;
+        self.unwinding_of(self.code_at(avma, time)?)
+    }
+
+    fn unwinding_of(&self, code: &Code) -> Option<JitUnwinding<'_>> {
+        let (data, header) = code.unwinding.as_ref()?;
         let data = self.slice(data);
         let table = data.len().checked_sub(usize::try_from(*header).ok()?)?;
         let (eh_frame, eh_frame_hdr) = data.split_at_checked(table)?;
@@ -196,6 +232,28 @@ impl JitDump {
             eh_frame,
             eh_frame_hdr,
         })
+    }
+
+    /// All code in the order in which it was loaded and moved.
+    pub fn codes(&self) -> impl Iterator<Item = JitCode<'_>> {
+        let mut codes: Vec<&Code> = self.codes.iter().collect();
+        codes.sort_by_key(|code| code.sequence);
+        codes.into_iter().map(|code| JitCode {
+            pid: code.task.0,
+            tid: code.task.1,
+            index: code.index,
+            start: Avma(code.start),
+            time: code.time,
+            name: self.slice(&code.name),
+            bytes: self.slice(&code.bytes),
+            unwinding: self.unwinding_of(code),
+            moved: code.is_moved,
+        })
+    }
+
+    /// The machine that the code is for: `e_machine` of ELF.
+    pub fn machine(&self) -> u16 {
+        self.machine
     }
 
     /// How many pieces of code there are.
@@ -342,6 +400,8 @@ impl<'a> Reader<'a> {
     fn load(&mut self, body: Range<usize>, time: u64) -> Option<()> {
         let (start, size) = (self.long(&body, 16)?, self.long(&body, 24)?);
         let index = self.long(&body, 32)?;
+        let task = |at| u32_at(self.bytes, body.start + at, self.endian);
+        let task = (task(0)?, task(4)?);
         let name_at = body.start + 40;
         let name = until_nul(self.bytes.get(name_at..body.end)?);
         let code_at = name_at + name.len() + 1;
@@ -359,6 +419,9 @@ impl<'a> Reader<'a> {
             end: start.checked_add(size)?,
             time,
             sequence: u32::try_from(self.codes.len()).ok()?,
+            task,
+            index,
+            is_moved: false,
             name: name_at..name_at + name.len(),
             bytes: code_at..code_end,
             lines,
@@ -400,6 +463,7 @@ impl<'a> Reader<'a> {
             end: start.checked_add(size.min(old.end - old.start))?,
             time,
             sequence: u32::try_from(self.codes.len()).ok()?,
+            is_moved: true,
             moved: old.moved.wrapping_add(start.wrapping_sub(old.start)),
             ..old.clone()
         };

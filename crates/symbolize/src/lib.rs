@@ -48,7 +48,7 @@ mod words;
 pub use demangle::Demangle;
 pub use embedded::{Embedded, Extent, Notes};
 pub use file::{Detail, LineRow, Lookup, SourceFrame, Symbol};
-pub use jitdump::{JitDamage, JitDump, JitUnwinding};
+pub use jitdump::{JitCode, JitDamage, JitDump, JitUnwinding};
 pub use kallsyms::{Kallsyms, KernelSymbol};
 pub use kernel::{KernelRequest, KernelSymbols};
 pub use perf_map::{LineFault, PerfMap, RefusedLines};
