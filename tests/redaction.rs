@@ -3,8 +3,9 @@
 
 use crate::oracle::{Finished, fixture, have, perf_at, prof, prof_command, scratch};
 use std::fs;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// What must not be in a file, and a recording of a program in which it is.
 struct Private {
@@ -12,6 +13,23 @@ struct Private {
     _folder: tempfile::TempDir,
     data: PathBuf,
     words: Vec<String>,
+    /// The program, and the library that is its argument.
+    programs: [PathBuf; 2],
+}
+
+/// Records them.
+fn record(programs: &[PathBuf; 2], data: &Path, more: &[&str]) {
+    let recorded = prof_command()
+        .args(["record", "-q", "-g", "-F", "499", "--embed-time", "60000"])
+        .args(["-e", "cpu-clock,page-faults", "-o"])
+        .arg(data)
+        .args(more)
+        .arg("--")
+        .args(programs)
+        .arg("--token=unspeakable")
+        .output()
+        .expect("prof starts");
+    assert!(recorded.status.success(), "{recorded:?}");
 }
 
 /// Records a program that is in a folder of its own, with an argument of its
@@ -42,16 +60,8 @@ fn recorded(test: &str) -> Option<Private> {
     let library = built("library.so", &["-DLIBRARY", "-shared", "-fPIC"]);
     let program = built("program", &[]);
     let data = folder.path().join("private.data");
-    let recorded = prof_command()
-        .args(["record", "-q", "-g", "-F", "499", "--embed-time", "60000"])
-        .args(["-e", "cpu-clock,page-faults", "-o"])
-        .arg(&data)
-        .arg("--")
-        .args([&program, &library])
-        .arg("--token=unspeakable")
-        .output()
-        .expect("prof starts");
-    assert!(recorded.status.success(), "{recorded:?}");
+    let programs = [program, library];
+    record(&programs, &data, &[]);
     let mut words = vec![
         "clandestine".to_owned(),
         "unspeakable".to_owned(),
@@ -64,6 +74,7 @@ fn recorded(test: &str) -> Option<Private> {
     Some(Private {
         data,
         words,
+        programs,
         _folder: folder,
     })
 }
@@ -77,24 +88,48 @@ fn unpacked(file: &Path) -> Vec<u8> {
             let output = Command::new("gzip").arg("-dc").arg(file).output();
             output.expect("gzip starts").stdout
         }
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-            let mut all = unzipped(&bytes);
-            // Names are packed once more, and end the file.
-            let mark = all.windows(8).position(|mark| mark == b"PROFSYM1");
-            let names = mark.map_or(Vec::new(), |at| {
-                let mut names = Vec::new();
-                let packed = std::io::Cursor::new(&all[at + 16..]);
-                let mut one = zstd::stream::read::Decoder::new(packed)
-                    .expect("zstd")
-                    .single_frame();
-                std::io::copy(&mut one, &mut names).expect("zstd");
-                names
-            });
-            all.extend(names);
-            all
-        }
-        _ => bytes,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => with_names(unzipped(&bytes)),
+        start if start.starts_with(b"PERFILE2") => with_names(bytes),
+        _ => with_page_data(bytes),
     }
+}
+
+/// Names are packed once more, and end the file.
+fn with_names(mut all: Vec<u8>) -> Vec<u8> {
+    let mark = all.windows(8).position(|mark| mark == b"PROFSYM1");
+    let names = mark.map_or(Vec::new(), |at| {
+        let mut names = Vec::new();
+        let packed = std::io::Cursor::new(&all[at + 16..]);
+        let mut one = zstd::stream::read::Decoder::new(packed)
+            .expect("zstd")
+            .single_frame();
+        std::io::copy(&mut one, &mut names).expect("zstd");
+        names
+    });
+    all.extend(names);
+    all
+}
+
+/// Of a page also its data, which is base64 of a zlib stream.
+fn with_page_data(mut all: Vec<u8>) -> Vec<u8> {
+    let text = String::from_utf8_lossy(&all);
+    let Some((_, data)) = text.split_once("id=\"profile\">") else {
+        return all;
+    };
+    let data = data.split('<').next().expect("an end").to_owned();
+    let mut decoder = Command::new("base64")
+        .args(["-d", "-i"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("base64 starts");
+    let mut input = decoder.stdin.take().expect("a pipe");
+    let writer = std::thread::spawn(move || input.write_all(data.as_bytes()));
+    let packed = decoder.wait_with_output().expect("it ends").stdout;
+    writer.join().expect("it ends").expect("written");
+    let mut inflated = flate2::read::ZlibDecoder::new(&*packed);
+    inflated.read_to_end(&mut all).expect("zlib");
+    all
 }
 
 fn has(bytes: &[u8], word: &str) -> bool {
@@ -203,6 +238,81 @@ fn an_archive_for_strangers_has_all_names_and_nothing_private() {
             .text()
     };
     assert_eq!(events(&data), events(&plain));
+}
+
+#[test]
+fn pictures_for_strangers_hold_nothing_private() {
+    let Some(private) = recorded("pictures_for_strangers_hold_nothing_private") else {
+        return;
+    };
+    let data = private.data.display().to_string();
+    let drawn = |end: &str, words: &[&str]| {
+        let out = scratch().join(format!("redacted-picture.{end}"));
+        let out_name = out.display().to_string();
+        let words = [words, &[out_name.as_str(), "-i", &data]].concat();
+        prof(&words).succeeded("prof");
+        unpacked(&out)
+    };
+    for (end, words) in [
+        ("svg", &["flamegraph", "--by", "module", "-o"][..]),
+        ("html", &["flamegraph", "--colors", "module", "-o"]),
+        ("folded", &["flamegraph", "--by", "process", "-o"]),
+        ("page.html", &["report", "--html"]),
+    ] {
+        let words = [&words[..1], &["--redact"], &words[1..]].concat();
+        let bytes = drawn(end, &words);
+        assert!(has(&bytes, "recursive"), "{end} has names of functions");
+        for word in &private.words {
+            assert!(!has(&bytes, word), "{end} has {word}");
+        }
+    }
+    // What is looked for is found where nobody asks for it to be taken out.
+    let bytes = drawn("open.html", &["report", "--html"]);
+    assert!(has(&bytes, "\"modules\"") && has(&bytes, "recursive"));
+    // Text tells more than the page.
+    let refused = prof(&["report", "--redact", "-i", &data]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+}
+
+#[test]
+fn a_recording_for_strangers_has_all_names_and_nothing_private() {
+    const TEST: &str = "a_recording_for_strangers_has_all_names_and_nothing_private";
+    let Some(private) = recorded(TEST) else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("redacted.data");
+    record(&private.programs, &data, &["--redact"]);
+    let bytes = unpacked(&data);
+    for word in &private.words {
+        assert!(!has(&bytes, word), "{word}");
+    }
+    assert!(has(&bytes, "recursive") && has(&bytes, "exported.c"));
+    let left: Vec<_> = fs::read_dir(folder.path()).expect("a folder").collect();
+    assert_eq!(left.len(), 1, "nothing is left beside it: {left:?}");
+    let mode = |file: &Path| fs::metadata(file).expect("a file").permissions();
+    assert_eq!(mode(&data), mode(&private.data));
+    let data = data.display().to_string();
+    let rows = rows(&data);
+    for name in ["recursive", "inlined", "exported.c:"] {
+        assert!(rows.contains(name), "{name}: {rows}");
+    }
+    let refused = prof(&["record", "--redact", "-o", "-", "--", "true"]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    if !have(TEST, "perf") {
+        return;
+    }
+    let count = |perf: &str, words: &[&str]| {
+        let words = [words, &["-i", &data]].concat();
+        let told = perf_at(Path::new(perf), &words).succeeded(perf).text();
+        told.lines().filter(|it| !it.trim().is_empty()).count()
+    };
+    assert!(count("perf", &["script", "-F", "event,period"]) > 10);
+    // Not perf 7.2's script, as above.
+    if let Ok(newest) = std::env::var("PROF_NEWEST_PERF") {
+        assert!(count(&newest, &["report", "--stats"]) > 3);
+        assert_eq!(count(&newest, &["evlist"]), 2);
+    }
 }
 
 #[test]

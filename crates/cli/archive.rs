@@ -1,7 +1,7 @@
 //! `prof archive`: a recording with the names of what was sampled, as one
 //! compressed file to send.
 
-use crate::embed::{Texts, Wish, embed};
+use crate::embed::{Embedded, Texts, Wish, embed};
 use crate::fetching;
 use crate::inject;
 use crate::outcome::{Outcome, UsageError, say};
@@ -12,7 +12,7 @@ use prof_profile::Redaction;
 use std::ffi::OsString;
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io::{self, BufReader, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -124,6 +124,33 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         output.display()
     ));
     Ok(outcome)
+}
+
+/// Puts a copy without private things, and with names where they are wished
+/// for, in the place of a recording that has just been made. Whose it is and
+/// who reads it stays.
+///
+/// # Errors
+/// If there cannot be such a copy; then the recording is as it was.
+pub(crate) fn redact_in_place(path: &Path, names: Option<Wish>) -> anyhow::Result<Embedded> {
+    let input = Input::of_file(path.to_owned());
+    let redaction: Arc<Redaction> = Arc::default();
+    let part = Part(with(path, ".part"));
+    redacted(&input, &part.0, Arc::clone(&redaction))?;
+    let embedded = match names {
+        Some(wish) => {
+            let redaction = Some(redaction);
+            embed(&input, &part.0, Wish { redaction, ..wish })?
+        }
+        None => Embedded::All,
+    };
+    let wrong = || format!("cannot write {}", part.0.display());
+    let about = fs::metadata(path).with_context(wrong)?;
+    fs::set_permissions(&part.0, about.permissions()).with_context(wrong)?;
+    // Only root may give files away, and only there it is needed.
+    let _ = chown(&part.0, Some(about.uid()), Some(about.gid()));
+    fs::rename(&part.0, path).with_context(wrong)?;
+    Ok(embedded)
 }
 
 /// A copy of the recording with what is wished for in it.

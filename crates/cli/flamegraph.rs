@@ -14,7 +14,7 @@ use crate::recording::{Input, is_recording};
 use anyhow::Context;
 use clap::Parser;
 use clap::builder::TypedValueParser;
-use prof_profile::{EventId, Profile};
+use prof_profile::{EventId, Profile, Redaction};
 use prof_report::model::{Filter, Selection};
 use prof_report::picture::{Format, PictureError, PictureOptions, Roots, Scheme};
 use std::ffi::OsString;
@@ -80,6 +80,9 @@ pub(crate) struct Args {
     event: Option<String>,
     #[command(flatten)]
     chosen: ChosenSamples,
+    /// Take out folders of files, the recorder's arguments and the host's name
+    #[arg(long, conflicts_with = "diff")]
+    redact: bool,
     /// Samples a second (Hz), or max, when recording COMMAND
     #[arg(
         short = 'F',
@@ -144,6 +147,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         .load(&args.names, &symbolizer)?;
     // All names are in the profile; the tables they came from are large.
     drop(symbolizer);
+    if args.redact {
+        profile.redact(&Redaction::default());
+    }
     let options = args.options(&profile)?;
     // Of waits, the innermost frame would be in none of the modules.
     let may_have_states = options.roots != Roots::Module;

@@ -29,7 +29,7 @@ use refused::OfRecord;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 pub(crate) use values::channel;
 
@@ -252,6 +252,11 @@ pub(crate) struct Args {
     /// functions: source.
     #[arg(long, value_name = "WHAT", require_equals = true, value_parser = crate::archive::texts, conflicts_with = "no_embed")]
     embed: Option<Texts>,
+    /// When the program has ended, take folders of files, the recorder's
+    /// arguments and the host's name out of the file. It is refused of what
+    /// nobody can look through: pieces of stacks, fields of tracepoints.
+    #[arg(long, conflicts_with_all = ["embed", "switch_output", "overwrite", "timestamp_filename", "push"])]
+    redact: bool,
     /// How long names may be looked up, ms.
     #[arg(long, hide = true, value_name = "MS")]
     embed_time: Option<u64>,
@@ -346,6 +351,10 @@ enum Kept {
 /// Records, says what there is, and passes on how the command ended.
 fn recorded(args: Args, kept: Kept) -> anyhow::Result<Outcome> {
     let args = &args;
+    if args.redact && args.output == Path::new("-") {
+        let what = "a stream cannot be redacted\n  try: -o FILE";
+        return Err(UsageError(what.to_owned()).into());
+    }
     let options = options(args)?;
     let quiet = args.quiet;
     let mut notices = |notice: &str| {
@@ -359,10 +368,10 @@ fn recorded(args: Args, kept: Kept) -> anyhow::Result<Outcome> {
     }
     match prof_record::record(&options, &mut notices) {
         Ok(finished) => {
-            if finished.failure.is_none() && finished.why_empty.is_none() && embeds(args) {
-                embed_names(args, &mut notices);
-            }
-            Ok(end(finished, kept, quiet))
+            let has_names = finished.failure.is_none() && finished.why_empty.is_none();
+            let named = name(args, has_names && embeds(args), &mut notices);
+            let outcome = end(finished, kept, quiet);
+            named.map(|()| outcome)
         }
         Err(error @ RecordError::Command { .. }) => {
             say(&error.to_string());
@@ -388,26 +397,44 @@ fn embeds(args: &Args) -> bool {
 }
 
 /// Puts the names of what was sampled into the file, which is finished and
-/// stays valid whatever happens.
-fn embed_names(args: &Args, notices: &mut dyn FnMut(&str)) {
+/// stays valid whatever happens, and takes out what is private, if that is
+/// asked for.
+///
+/// # Errors
+/// If it was to be redacted and is not.
+fn name(args: &Args, embeds: bool, notices: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
     let limit = match args.embed_time {
         Some(milliseconds) => Duration::from_millis(milliseconds),
         None => embed::WAIT * embed::busy(),
     };
-    let wish = Wish {
-        texts: args.embed.unwrap_or_default(),
-        redaction: None,
-        fetch: None,
-        limit: Some(limit),
-    };
-    if address_space_left().is_some_and(|left| left < embed::ADDRESS_SPACE) {
-        return notices(
+    let has_room = address_space_left().is_none_or(|left| left >= embed::ADDRESS_SPACE);
+    if embeds && !has_room {
+        notices(
             "no names are in the file: the address space is limited (ulimit -v)\n  \
              prof archive adds them",
         );
     }
-    let input = Input::of_file(args.output.clone());
-    match embed::embed(&input, &args.output, wish) {
+    let wish = (embeds && has_room).then(|| Wish {
+        texts: args.embed.unwrap_or_default(),
+        redaction: None,
+        fetch: None,
+        limit: Some(limit),
+    });
+    let embedded = match (args.redact, wish) {
+        (true, wish) => {
+            let redacted = crate::archive::redact_in_place(&args.output, wish);
+            Ok(redacted.with_context(|| {
+                let name = args.output.display();
+                format!("{name} is NOT redacted, and holds what is private")
+            })?)
+        }
+        (false, Some(wish)) => {
+            let input = Input::of_file(args.output.clone());
+            embed::embed(&input, &args.output, wish)
+        }
+        (false, None) => return Ok(()),
+    };
+    match embedded {
         Ok(Embedded::All | Embedded::Parts(_)) => {}
         Ok(Embedded::InTime) => notices(&format!(
             "not all names are in the file: finding them was ended after {:.1} s\n  \
@@ -422,6 +449,7 @@ fn embed_names(args: &Args, notices: &mut dyn FnMut(&str)) {
             "no names are in the file: {error:#}\n  prof archive adds them"
         )),
     }
+    Ok(())
 }
 
 /// Under sudo, what was started for a user runs as root: few want that.

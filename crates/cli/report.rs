@@ -27,7 +27,7 @@ use prof_listing::Switch;
 use prof_listing::code_files::FileCode;
 use prof_listing::dump::{HeaderDetail, Stats};
 use prof_perfdata::Reader;
-use prof_profile::{Counting, Profile};
+use prof_profile::{Counting, Profile, Redaction};
 use prof_report::Format;
 use prof_report::keys::{CellLook, FieldList, PARENT, SortKey};
 use prof_report::model::{Cut, ParentPattern, Scope, Selection, SelfOf, parse_time_ranges};
@@ -310,7 +310,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         ));
     }
     let started = Instant::now();
-    let loaded = load(args, is_terminal)?;
+    let mut loaded = load(args, is_terminal)?;
+    if args.form.redact {
+        loaded.profile.redact(&Redaction::default());
+    }
     let mut options = args.text_options(&loaded.profile)?;
     loaded
         .history

@@ -39,6 +39,9 @@ pub(super) struct Form {
     /// pass, as prof flamegraph --format html
     #[arg(long, value_name = "FILE", conflicts_with_all = ["stdio", "tui", "json", "csv"])]
     pub(super) html: Option<PathBuf>,
+    /// With --html: no folders of files, arguments and host's name in the page
+    #[arg(long, requires = "html")]
+    pub(super) redact: bool,
     /// Show that page in the browser, from this machine alone, until Ctrl-C
     #[arg(long, conflicts_with_all = ["stdio", "tui", "json", "csv", "html"])]
     pub(super) web: bool,
