@@ -175,6 +175,17 @@ impl<'p> Ways<'p> {
         parent.filter(|&parent| parent > 0 && parent != tid)
     }
 
+    /// How long a thread ran or could have in these times, ns: all of its life
+    /// there but what it was blocked.
+    pub(super) fn busy(&self, tid: i32, (from, to): (u64, u64)) -> u64 {
+        let (first, last) = self.runs.life(tid).unwrap_or_default();
+        let (from, to) = (from.max(first), to.min(last));
+        let within = |off: &Off| off.end.min(to).saturating_sub(off.begin.max(from));
+        let blocked = self.lives.thread(tid).iter();
+        let blocked = blocked.filter(|off| !off.state.is_runnable()).map(within);
+        to.saturating_sub(from).saturating_sub(blocked.sum::<u64>())
+    }
+
     /// The recorded thread that ended a wait, and when.
     pub(super) fn thread_that_woke(&self, tid: i32, off: &Off) -> Option<(i32, u64)> {
         let wake = self.profile.wakes.get(off.wake?)?;

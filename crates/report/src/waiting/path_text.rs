@@ -190,7 +190,7 @@ pub struct WhatIf {
 
 const ASSUMPTION: &str = "each thread does the same in the same order and is woken by the same \
 thread at the same point; timers and devices take as long; a wait for a CPU is as long as what \
-runs there";
+runs there; other programs take the CPU as often for the same CPU time";
 
 /// A function to be changed: name, and what it takes of what it took.
 #[derive(Debug, Clone, PartialEq)]
@@ -356,7 +356,8 @@ fn comm(profile: &Profile, tid: i32) -> String {
 }
 
 /// Paths that are nearly as long: through threads that had waited only shortly
-/// where the path came over from another, and had run for long before.
+/// where the path came over from another, and had been busy for long before: they
+/// ran or could have, so what they did did not depend on the path.
 fn near(ways: &Ways<'_>, path: &Path) -> Vec<Near> {
     let profile = ways.profile;
     let limit = NEAR * path.elapsed() as f64;
@@ -370,7 +371,7 @@ fn near(ways: &Ways<'_>, path: &Path) -> Vec<Near> {
                 continue;
             };
             let shorter = join.at.checked_sub(last);
-            let is_long = (last - first) as f64 > 2.0 * limit;
+            let is_long = ways.busy(tid, (first, last)) as f64 > 2.0 * limit;
             if let Some(shorter) = shorter.filter(|&it| is_long && (it as f64) < limit) {
                 is_found = true;
                 let known = by_thread.entry(tid).or_insert(u64::MAX);
@@ -384,10 +385,9 @@ fn near(ways: &Ways<'_>, path: &Path) -> Vec<Near> {
             .filter(|step| step.tid == join.waited && step.to <= join.at)
             .map(|step| step.to)
             .max();
-        let mut ran = 0;
         let times = (since.unwrap_or(path.begin), join.at);
-        ways.runs.stacks(join.waited, times, |_, ns| ran += ns);
-        if !is_found && ran as f64 > 2.0 * limit && (join.slack as f64) < limit {
+        let busy = ways.busy(join.waited, times);
+        if !is_found && busy as f64 > 2.0 * limit && (join.slack as f64) < limit {
             let known = by_thread.entry(join.waited).or_insert(u64::MAX);
             *known = (*known).min(join.slack);
         }

@@ -271,6 +271,60 @@ fn a_wait_for_a_cpu_is_as_long_as_what_runs_there() {
 }
 
 #[test]
+fn other_programs_take_the_cpu_for_as_long_as_the_thread_needs_it() {
+    let preempted = |run: &mut Run, times| run.waits(1, WaitState::Preempted, WaitKind::Cpu, times);
+    let mut run = Run::new(&[(1, "main")]);
+    run.runs(1, "light", (0, 40));
+    preempted(&mut run, (40, 80));
+    run.runs(1, "heavy", (80, 130));
+    preempted(&mut run, (130, 230));
+    run.runs(1, "heavy", (230, 280));
+    let (critical, estimate) = told(&run.profile(280));
+    // 20 ms of running and 20 ms of waiting less.
+    assert_eq!(estimate, 240);
+    let what_if = critical.what_if.expect("asked for");
+    // What others take is not the same each time.
+    assert!(what_if.low_ns <= 231 * MS, "{what_if:?}");
+    assert!(what_if.high_ns >= 249 * MS, "{what_if:?}");
+}
+
+#[test]
+fn a_thread_that_only_waited_for_the_path_is_no_tie() {
+    // It was made early, waited, and ended just before the path went on.
+    let mut run = Run::new(&[(1, "main"), (2, "heavy"), (3, "watcher")]);
+    run.runs(1, "begin", (0, 10));
+    run.made(2, 10);
+    run.made(3, 10);
+    run.runs(2, "heavy", (10, 210));
+    run.blocked(3, (11, 205));
+    run.wakes(205, 2, 3);
+    run.runs(3, "light", (205, 207));
+    run.blocked(1, (10, 210));
+    run.wakes(210, 2, 1);
+    run.runs(1, "last", (210, 230));
+    let (critical, _) = told(&run.profile(230));
+    assert_eq!(critical.near, []);
+}
+
+#[test]
+fn a_branch_that_waited_for_a_cpu_as_long_as_the_path_is_a_tie() {
+    // On a busy machine, both ran for little of their time.
+    let mut run = Run::new(&[(1, "main"), (2, "heavy"), (3, "light")]);
+    for (tid, end) in [(2, 210), (3, 205)] {
+        run.made(tid, 0);
+        run.runs(tid, "heavy", (1, 11));
+        run.waits(tid, WaitState::Preempted, WaitKind::Cpu, (11, end - 5));
+        run.runs(tid, "heavy", (end - 5, end));
+    }
+    run.blocked(1, (0, 210));
+    run.wakes(210, 2, 1);
+    run.runs(1, "last", (210, 230));
+    let (critical, _) = told(&run.profile(230));
+    assert_eq!(critical.near.len(), 1, "{critical:?}");
+    assert_eq!(critical.near[0].tid, 3);
+}
+
+#[test]
 fn what_a_timer_ends_stays_as_long() {
     let mut run = Run::new(&[(1, "main")]);
     run.runs(1, "heavy", (0, 50));

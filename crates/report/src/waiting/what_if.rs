@@ -6,7 +6,9 @@
 //! is done before it gets there. Whoever made a thread that ended waits for its
 //! end, also where it was over before that (`pthread_join` of a thread that has
 //! ended is no wait). Times that no recorded thread ended (timers,
-//! devices) stay as long. A wait for a CPU is as long as what ran there meanwhile.
+//! devices) stay as long. A wait for a CPU is as long as what ran there meanwhile;
+//! where that was not recorded, other programs took the CPU, which they do as often
+//! for the same CPU time of the thread: the shorter it runs, the shorter it waits.
 
 use super::critical::Ways;
 use super::lives::Off;
@@ -31,6 +33,41 @@ pub(super) struct Estimate {
 /// What differs from run to run and is not modelled, as a share of the elapsed
 /// time.
 const MODEL: f64 = 0.015;
+/// How much other programs take differs from run to run: this share of what is
+/// won by waiting for them less.
+const OTHERS: f64 = 0.5;
+/// And which of several branches is the longest: this share of the elapsed time,
+/// where they had the CPUs all the time.
+const BRANCHES: f64 = 0.07;
+/// The most that half of the interval is, as a share of the elapsed time: 5 %,
+/// rounded to whole ns.
+const MOST: f64 = 0.0499;
+
+/// Time that a thread ran, ns: as it was, and as it would be.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ran {
+    was: f64,
+    would: f64,
+}
+
+impl Ran {
+    /// How much of what it was it would be.
+    fn ratio(self) -> f64 {
+        match self.was > 0.0 {
+            true => self.would / self.was,
+            false => 1.0,
+        }
+    }
+}
+
+/// How long waits for a CPU that other programs had are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Others {
+    /// As they were.
+    Stay,
+    /// In proportion to what the thread ran before.
+    Scale,
+}
 
 /// A moment of a thread: as it was, ns, and as it would be.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +83,10 @@ struct Replay<'w, 'p> {
     scale: FxHashMap<StackId, f64>,
     factor: f64,
     is_in: &'w dyn Fn(StackId) -> bool,
+    others: Others,
     at: FxHashMap<i32, At>,
+    /// What threads ran since they last lost their CPUs.
+    ran: FxHashMap<i32, Ran>,
     /// When a wake would be, by its place in `Profile::wakes`.
     wakes: FxHashMap<usize, f64>,
     /// When a thread would be made, by its id.
@@ -70,13 +110,15 @@ enum Happens {
 
 /// The elapsed time if what the stacks of `is_in` took were `factor` of that.
 pub(super) fn estimate(ways: &Ways<'_>, is_in: &dyn Fn(StackId) -> bool, factor: f64) -> Estimate {
-    let played = |factor: f64| {
+    let played = |factor: f64, others: Others| {
         let mut replay = Replay {
             ways,
             scale: FxHashMap::default(),
             factor,
             is_in,
+            others,
             at: FxHashMap::default(),
+            ran: FxHashMap::default(),
             wakes: FxHashMap::default(),
             made: FxHashMap::default(),
             ended: FxHashMap::default(),
@@ -85,18 +127,44 @@ pub(super) fn estimate(ways: &Ways<'_>, is_in: &dyn Fn(StackId) -> bool, factor:
     };
     let elapsed = ways.end - ways.begin;
     // What playing it unchanged differs by is no effect of the function.
-    let estimate = elapsed as f64 + (played(factor) - played(1.0));
+    let unchanged = played(1.0, Others::Stay);
+    let scaled = played(factor, Others::Scale) - unchanged;
+    let stayed = played(factor, Others::Stay) - unchanged;
+    let estimate = elapsed as f64 + scaled;
     let (function_ns, samples) = in_function(ways, is_in);
     let saved = (elapsed as f64 - estimate).abs();
     let relative = 1.96 / (samples.max(1) as f64).sqrt();
     let sampling = saved * relative.min(1.0);
+    let share = MODEL.max(BRANCHES * taken_by_others(ways));
+    let model = (share * elapsed as f64).hypot(OTHERS * (scaled - stayed));
+    let margin = sampling.hypot(model).min(MOST * elapsed as f64);
     Estimate {
         elapsed,
         estimate,
-        margin: sampling.hypot(MODEL * elapsed as f64),
+        margin,
         function_ns,
         samples,
     }
+}
+
+/// The share of the time in which threads ran or could have that other programs
+/// had the CPU.
+fn taken_by_others(ways: &Ways<'_>) -> f64 {
+    let (mut taken, mut ran) = (0_u64, 0_u64);
+    for (tid, offs) in ways.lives.threads().filter(|&(tid, _)| tid > 0) {
+        ways.runs
+            .stacks(tid, (ways.begin, ways.end), |_, ns| ran += ns);
+        for off in offs.iter().filter(|off| off.state.is_runnable()) {
+            let sample = ways.profile.samples.get(off.row);
+            let cpu = sample.and_then(|sample| sample.cpu);
+            let own: u64 = cpu.map_or(0, |cpu| {
+                let there = ways.runs.on_cpu(cpu, (off.begin, off.end));
+                there.map(|(_, (from, to))| to - from).sum()
+            });
+            taken += off.end.saturating_sub(off.begin).saturating_sub(own);
+        }
+    }
+    taken as f64 / taken.saturating_add(ran).max(1) as f64
 }
 
 /// How long such stacks ran, and how many samples that rests on.
@@ -185,19 +253,24 @@ impl Replay<'_, '_> {
         if time <= at.was {
             return at.would;
         }
-        let would = at.would + self.scaled(tid, (at.was, time));
+        let ran = self.ran(tid, (at.was, time));
+        let since = self.ran.entry(tid).or_default();
+        since.was += ran.was;
+        since.would += ran.would;
+        let would = at.would + ran.would;
         self.at.insert(tid, At { was: time, would });
         would
     }
 
-    /// How long a thread would run in what it did in these times, ns.
-    fn scaled(&mut self, tid: i32, times: (u64, u64)) -> f64 {
+    /// How long a thread ran in these times, and would run in what it did there.
+    fn ran(&mut self, tid: i32, times: (u64, u64)) -> Ran {
         let (scale, is_in, factor) = (&mut self.scale, self.is_in, self.factor);
-        let mut sum = 0.0;
+        let mut sum = Ran::default();
         self.ways.runs.stacks(tid, times, |stack, ns| {
             let of_stack = scale.entry(stack);
             let of_stack = of_stack.or_insert_with(|| if is_in(stack) { factor } else { 1.0 });
-            sum += ns as f64 * *of_stack;
+            sum.was += ns as f64;
+            sum.would += ns as f64 * *of_stack;
         });
         sum
     }
@@ -208,9 +281,18 @@ impl Replay<'_, '_> {
         let would = match off.state {
             WaitState::Started => {
                 let made = self.made.get(&tid).copied();
-                made.unwrap_or(off.begin as f64) + self.for_cpu(off)
+                made.unwrap_or(off.begin as f64) + self.for_cpu(off, 1.0)
             }
-            state if state.is_runnable() => self.run_to(tid, off.begin) + self.for_cpu(off),
+            WaitState::Preempted => {
+                let arrived = self.run_to(tid, off.begin);
+                let ran = self.ran.remove(&tid).unwrap_or_default();
+                let ratio = match self.others {
+                    Others::Scale => ran.ratio(),
+                    Others::Stay => 1.0,
+                };
+                arrived + self.for_cpu(off, ratio)
+            }
+            state if state.is_runnable() => self.run_to(tid, off.begin) + self.for_cpu(off, 1.0),
             _ => {
                 let arrived = self.run_to(tid, off.begin);
                 let woken = off.wake.and_then(|index| self.wakes.get(&index));
@@ -235,8 +317,9 @@ impl Replay<'_, '_> {
         wake.map_or(0.0, |wake| off.end.saturating_sub(wake.time) as f64)
     }
 
-    /// How long a wait for a CPU would be: as long as what ran there.
-    fn for_cpu(&mut self, off: &Off) -> f64 {
+    /// How long a wait for a CPU would be: as long as what ran there, and `others`
+    /// times what was not recorded.
+    fn for_cpu(&mut self, off: &Off, others: f64) -> f64 {
         let length = (off.end - off.begin) as f64;
         let cpu = self
             .ways
@@ -245,14 +328,14 @@ impl Replay<'_, '_> {
             .get(off.row)
             .and_then(|row| row.cpu);
         let Some(cpu) = cpu else {
-            return length;
+            return length * others;
         };
-        let ran: Vec<_> = self.ways.runs.on_cpu(cpu, (off.begin, off.end)).collect();
+        let on_cpu: Vec<_> = self.ways.runs.on_cpu(cpu, (off.begin, off.end)).collect();
         let (mut was, mut would) = (0.0, 0.0);
-        for (tid, (from, to)) in ran {
+        for (tid, (from, to)) in on_cpu {
             was += (to - from) as f64;
-            would += self.scaled(tid, (from, to));
+            would += self.ran(tid, (from, to)).would;
         }
-        (length - was).max(0.0) + would
+        (length - was).max(0.0) * others + would
     }
 }
