@@ -22,16 +22,13 @@ const ALLOC: u64 = 2;
 const EXECUTED: u64 = 4;
 
 /// Bytes that are mapped from [`TEXT`] on: the code, and behind it, from the
-/// next multiple of 8, how it unwinds. V8 has that in memory where it has
-/// frames to tell of; an index of none (`.eh_frame_hdr`) is in the file only.
+/// next multiple of 8, what of its unwind information is in memory, too. V8
+/// has none there where the information tells of no frames.
 pub(crate) fn mapped_size(code: &JitCode<'_>) -> u64 {
     let size = code.bytes.len() as u64;
     match code.unwinding {
-        None => size,
-        Some(how) if how.eh_frame.is_empty() => size,
-        Some(how) => {
-            size.next_multiple_of(8) + (how.eh_frame.len() + how.eh_frame_hdr.len()) as u64
-        }
+        Some(how) if how.mapped_size > 0 => size.next_multiple_of(8) + how.mapped_size,
+        _ => size,
     }
 }
 

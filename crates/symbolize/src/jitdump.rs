@@ -84,7 +84,17 @@ struct Code {
     lines: Range<usize>,
     /// How far it was moved since `lines` were written.
     moved: u64,
-    unwinding: Option<(Range<usize>, u64)>,
+    unwinding: Option<UnwindingInfo>,
+}
+
+/// A record of how the code that follows unwinds.
+#[derive(Debug, Clone)]
+struct UnwindingInfo {
+    data: Range<usize>,
+    /// Bytes of the data that are an `.eh_frame_hdr`, its last.
+    header: u64,
+    /// See [`JitUnwinding::mapped_size`].
+    mapped: u64,
 }
 
 /// From this address on, code belongs to this line.
@@ -125,6 +135,9 @@ pub struct JitUnwinding<'a> {
     pub eh_frame: &'a [u8],
     /// Contents of an `.eh_frame_hdr`.
     pub eh_frame_hdr: &'a [u8],
+    /// Bytes of them that stand in memory, behind the code; no more than they
+    /// have.
+    pub mapped_size: u64,
 }
 
 impl JitDump {
@@ -224,13 +237,14 @@ impl JitDump {
     }
 
     fn unwinding_of(&self, code: &Code) -> Option<JitUnwinding<'_>> {
-        let (data, header) = code.unwinding.as_ref()?;
-        let data = self.slice(data);
-        let table = data.len().checked_sub(usize::try_from(*header).ok()?)?;
+        let info = code.unwinding.as_ref()?;
+        let data = self.slice(&info.data);
+        let table = data.len().checked_sub(usize::try_from(info.header).ok()?)?;
         let (eh_frame, eh_frame_hdr) = data.split_at_checked(table)?;
         Some(JitUnwinding {
             eh_frame,
             eh_frame_hdr,
+            mapped_size: info.mapped.min(data.len() as u64),
         })
     }
 
@@ -333,7 +347,7 @@ struct Reader<'a> {
     lines: Vec<Line>,
     /// Lines for the code that is loaded next, and its address.
     next_lines: Option<(u64, Range<usize>)>,
-    next_unwinding: Option<(Range<usize>, u64)>,
+    next_unwinding: Option<UnwindingInfo>,
     /// How far from the start of its code any list of lines begins, at least.
     first_line: Option<u64>,
     /// Whether V8 named code that has lines.
@@ -519,7 +533,11 @@ impl<'a> Reader<'a> {
         if end > body.end || header > size as u64 {
             return None;
         }
-        self.next_unwinding = Some((start..end, header));
+        self.next_unwinding = Some(UnwindingInfo {
+            data: start..end,
+            header,
+            mapped: self.long(&body, 16)?,
+        });
         Some(())
     }
 }
@@ -633,7 +651,7 @@ mod tests {
             tail.push(0);
         }
         dump.record(2, 9, &[0x1000, 2], &tail, false);
-        dump.record(4, 9, &[5, 2, 0], b"abcDE", false);
+        dump.record(4, 9, &[5, 2, 3], b"abcDE", false);
         dump.load(10, 0x1000, 1, "f", &[0; 16]);
         dump.load(11, 0x3000, 2, "g", &[0; 16]);
         let dump = JitDump::parse(dump.bytes).expect("a dump");
@@ -649,6 +667,7 @@ mod tests {
             (unwinding.eh_frame, unwinding.eh_frame_hdr),
             (&b"abc"[..], &b"DE"[..])
         );
+        assert_eq!(unwinding.mapped_size, 3);
         assert_eq!(dump.unwinding(Avma(0x3000), None), None);
     }
 
