@@ -529,6 +529,75 @@ fn duckdb_has_the_numbers_of_the_report() {
     same_sums(&summed, &reported(&data, by_name));
 }
 
+/// What the recipes of `docs/exports.md` find in a folder by an engine.
+fn recipes(python: &Path, engine: &str, folder: &Path) -> Value {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let found = run(Command::new(python)
+        .current_dir(folder)
+        .arg(root.join("tests/exports/recipes.py"))
+        .arg(engine)
+        .arg(root.join("docs/exports.md"))
+        .arg("recursive"));
+    serde_json::from_str(&found).expect("JSON")
+}
+
+#[test]
+fn the_recipes_in_sql_find_the_numbers_of_the_report() {
+    const TEST: &str = "the_recipes_in_sql_find_the_numbers_of_the_report";
+    let python = consumer(TEST, "python/bin/python");
+    let Some((data, python)) = recording(TEST).zip(python) else {
+        return;
+    };
+    let file = export(&data, "parquet", ".parquet");
+    let folder = tempfile::tempdir().expect("a folder");
+    for day in ["release=v1.0/day=2026-11-22", "release=v1.1/day=2026-11-23"] {
+        let day = folder.path().join(day);
+        std::fs::create_dir_all(&day).expect("made");
+        std::fs::copy(&file, day.join("host-a.parquet")).expect("copied");
+    }
+    let reported = reported(&data, by_name);
+    let clock = reported
+        .iter()
+        .find(|(name, _)| name.starts_with("cpu-clock"));
+    let clock = clock.expect("recorded").1;
+    let share = clock.functions["recursive"].total as f64 / clock.weight as f64;
+    for engine in ["DuckDB", "ClickHouse", "DataFusion"] {
+        let found = recipes(&python, engine, folder.path());
+        let rows = |index: usize| found[index].as_array().expect("rows");
+        // Functions of one name in two modules are rows of their own.
+        let first = rows(0)[0][0].as_str().expect("a name");
+        let seconds: f64 = rows(0)
+            .iter()
+            .filter(|row| row[0] == first)
+            .map(|row| row[2].as_f64().expect("a number"))
+            .sum();
+        let expected = 2 * clock.functions[first].own;
+        assert_eq!((seconds * 1e9).round() as u64, expected, "{engine} {first}");
+        assert_eq!(rows(0)[0][3].as_f64(), Some(1.0), "{engine}: one host");
+        let releases = rows(1);
+        assert_eq!(releases.len(), 2, "{engine}");
+        for (row, release) in releases.iter().zip(["v1.0", "v1.1"]) {
+            assert_eq!(row[0], release, "{engine}");
+            let found = row[1].as_f64().expect("a share");
+            assert!((found - share).abs() < 1e-9, "{engine}: {found} {share}");
+        }
+        let lines: Vec<&str> = rows(2)
+            .iter()
+            .map(|row| row[0].as_str().expect("a line"))
+            .collect();
+        let folded = scratch().join(format!("recipes-{engine}.folded"));
+        std::fs::write(&folded, lines.join("\n") + "\n").expect("written");
+        let name = folded.display().to_string();
+        let drawn = prof(&["flamegraph", "--format", "folded", "-i", &name]);
+        let drawn = drawn.succeeded("prof flamegraph").text();
+        let weights = drawn.lines().map(|line| {
+            let (_, weight) = line.rsplit_once(' ').expect("a weight");
+            weight.parse::<u64>().expect("a number")
+        });
+        assert_eq!(weights.sum::<u64>(), 2 * clock.weight, "{engine}");
+    }
+}
+
 #[test]
 fn folded_stacks_stand_on_their_events() {
     const TEST: &str = "folded_stacks_stand_on_their_events";
