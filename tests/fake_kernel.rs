@@ -49,7 +49,7 @@ const COMMANDS: [&str; 5] = [
     "record -q -e page-faults -c 1 -o FILE true",
     "record -q -a -e cpu-clock -c 1000000 -o FILE sleep 0.2",
     "record -q -e {page-faults,cs} -c 1 -o FILE true",
-    "record -q -a -G / -e cs -c 1 -o FILE sleep 0.2",
+    "record -q -a -e cs -G / -c 1 -o FILE sleep 0.2",
     "stat -x, -a -e cs sleep 0.2",
 ];
 
