@@ -60,6 +60,41 @@ fn the_program_runs_as_the_user_who_owns_the_file() {
 }
 
 #[test]
+fn the_program_inherits_no_capabilities() {
+    let test = "the_program_inherits_no_capabilities";
+    let Some(file) = recording(test, "inherits") else {
+        return;
+    };
+    if !have(test, "setpriv") {
+        return;
+    }
+    let of_program = |user: &[&str]| {
+        let recorded = Command::new("setpriv")
+            .args(["--inh-caps=+net_raw,+perfmon", "--ambient-caps=+net_raw"])
+            .arg(prof_command().get_program())
+            .args(["record", "-q"])
+            .args(user)
+            .arg("-o")
+            .arg(&file)
+            .args(["grep", "-E", "^Cap(Inh|Amb|Prm)", "/proc/self/status"])
+            .output();
+        let ended = Finished::from(recorded.expect("setpriv starts"));
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        let text = ended.text();
+        let sets = text.lines().filter_map(|line| line.split('\t').nth(1));
+        let sets = sets.map(|set| u64::from_str_radix(set, 16).expect("a set"));
+        sets.collect::<Vec<u64>>()
+    };
+    const GIVEN: u64 = 1 << 13 | 1 << 38;
+    let [inherited, permitted, ambient] = of_program(&[])[..] else {
+        panic!("three sets");
+    };
+    assert_eq!((inherited, ambient), (GIVEN, 1 << 13), "as it was started");
+    assert_ne!(permitted, 0);
+    assert_eq!(of_program(&["--user", "nobody"]), [0, 0, 0]);
+}
+
+#[test]
 fn under_sudo_a_line_says_that_the_program_runs_as_root() {
     let test = "under_sudo_a_line_says_that_the_program_runs_as_root";
     let Some(file) = recording(test, "told") else {

@@ -399,7 +399,33 @@ fn become_user(user: &Identity) -> bool {
         libc::syscall(libc::SYS_setgroups, count, groups) == 0
             && libc::syscall(libc::SYS_setresgid, user.gid, user.gid, user.gid) == 0
             && libc::syscall(libc::SYS_setresuid, user.uid, user.uid, user.uid) == 0
+            && inherit_no_capabilities()
     }
+}
+
+/// Empties the inheritable set, which a change of ids leaves as it is: a
+/// program with file capabilities (`setcap …+i`) would get them by it. The
+/// ambient set goes with it. `false`, with `errno` set, if that is refused.
+/// Only system calls.
+///
+/// Source: capabilities(7), capget(2).
+fn inherit_no_capabilities() -> bool {
+    /// `_LINUX_CAPABILITY_VERSION_3`; of the calling thread.
+    const HEADER: [u32; 2] = [0x2008_0522, 0];
+    let mut header = HEADER;
+    // Effective, permitted, inheritable; the lower halves first.
+    let mut sets = [0_u32; 6];
+    // SAFETY: the kernel writes at most two live arrays of the layout of this
+    // version.
+    let got = unsafe { libc::syscall(libc::SYS_capget, header.as_mut_ptr(), sets.as_mut_ptr()) };
+    if got != 0 {
+        return false;
+    }
+    sets[2] = 0;
+    sets[5] = 0;
+    header = HEADER;
+    // SAFETY: as above, and reads the second.
+    unsafe { libc::syscall(libc::SYS_capset, header.as_mut_ptr(), sets.as_ptr()) == 0 }
 }
 
 #[cfg(test)]
