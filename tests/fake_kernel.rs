@@ -30,7 +30,7 @@ struct Refused(&'static str, [&'static str; 5]);
 
 /// ioctl(2) is 16 on x86-64, its request the second argument; these answer
 /// ENOTTY (25). perf_event_open(2) is 298, its flags are the fifth; EINVAL.
-const REFUSED: [Refused; 11] = [
+const REFUSED: [Refused; 15] = [
     Refused("ENABLE", ["16", "24", "jeq", "9216", "25"]),
     Refused("DISABLE", ["16", "24", "jeq", "9217", "25"]),
     Refused("REFRESH", ["16", "24", "jeq", "9218", "25"]),
@@ -39,6 +39,10 @@ const REFUSED: [Refused; 11] = [
     Refused("SET_FILTER", ["16", "24", "jeq", "1074275334", "25"]),
     Refused("ID", ["16", "24", "jeq", "2148017159", "25"]),
     Refused("PAUSE_OUTPUT", ["16", "24", "jeq", "1074013193", "25"]),
+    Refused("PERIOD", ["16", "24", "jeq", "1074275332", "25"]),
+    Refused("SET_BPF", ["16", "24", "jeq", "1074013192", "25"]),
+    Refused("QUERY_BPF", ["16", "24", "jeq", "3221758986", "25"]),
+    Refused("MODIFY_ATTRIBUTES", ["16", "24", "jeq", "1074275339", "25"]),
     Refused("FD_NO_GROUP", ["298", "48", "jset", "1", "22"]),
     Refused("FD_OUTPUT", ["298", "48", "jset", "2", "22"]),
     Refused("PID_CGROUP", ["298", "48", "jset", "4", "22"]),
@@ -192,5 +196,97 @@ fn a_sysfs_without_one_file_costs_what_it_tells_and_no_more() {
             );
         }
         fs::write(file, text).expect("written");
+    }
+}
+
+/// What is read of `/sys` beside PMUs: of CPUs, caches, nodes, memory, and the
+/// kernel's build-id.
+const OF_THE_MACHINE: [&str; 20] = [
+    "devices/system/cpu/online",
+    "devices/system/cpu/present",
+    "devices/system/cpu/cpu0/topology/physical_package_id",
+    "devices/system/cpu/cpu0/topology/core_id",
+    "devices/system/cpu/cpu0/topology/die_id",
+    "devices/system/cpu/cpu0/topology/thread_siblings_list",
+    "devices/system/cpu/cpu0/topology/package_cpus_list",
+    "devices/system/cpu/cpu0/topology/die_cpus_list",
+    "devices/system/cpu/cpu0/topology",
+    "devices/system/cpu/cpu0/cache",
+    "devices/system/cpu/cpu0",
+    "devices/system/cpu",
+    "devices/system/node/online",
+    "devices/system/node/node0/cpulist",
+    "devices/system/node/node0/meminfo",
+    "devices/system/node",
+    "devices/system/memory/block_size_bytes",
+    "devices/system",
+    "kernel/notes",
+    "",
+];
+
+/// Runs `prof` where a file of `/sys` is empty, or a folder.
+fn without(file: &Path, empty: &Path, line: &str) -> Finished {
+    let empty = match file.is_dir() {
+        true => empty,
+        false => Path::new("/dev/null"),
+    };
+    let run = Command::new("unshare")
+        .args(["--mount", "sh", "-c"])
+        .arg("mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"")
+        .arg("sh")
+        .args([empty, file])
+        .arg(PROF)
+        .args(line.split(' '))
+        .env("PROF_EMBED_MS", "0")
+        .output();
+    run.expect("unshare starts").into()
+}
+
+#[test]
+fn a_machine_that_tells_less_of_itself_is_recorded_and_counted_whole() {
+    let test = "a_machine_that_tells_less_of_itself_is_recorded_and_counted_whole";
+    if !may_record_all(test) || !have(test, "unshare") || !have(test, "perf") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let empty = folder.path().join("empty");
+    fs::create_dir(&empty).expect("made");
+    // Group and CPUs of each line.
+    let groups = |by: &str, run: &Finished| -> Vec<(String, u32)> {
+        assert_eq!(run.code, 0, "{by}: {}", run.stderr);
+        let lines = run.stderr.lines().filter(|line| line.contains(",,"));
+        let fields = lines.map(|line| line.split(',').collect::<Vec<_>>());
+        let group = |of: Vec<&str>| (of[0].to_owned(), of[1].parse().expect("CPUs"));
+        fields.map(group).collect()
+    };
+    let cpus = |groups: &[(String, u32)]| groups.iter().map(|(_, cpus)| cpus).sum::<u32>();
+    let count = |by: &str| format!("stat -x, -a --per-{by} -e page-faults true");
+    let all = cpus(&groups(
+        "core",
+        &prof(&count("core").split(' ').collect::<Vec<_>>()),
+    ));
+    let to = folder.path().join("perf.data");
+    let record = format!("record -q -a -e page-faults -c 1 -o {} true", to.display());
+    let files = OF_THE_MACHINE.map(|file| Path::new("/sys").join(file));
+    let files: Vec<_> = files.iter().filter(|file| file.exists()).collect();
+    assert!(files.len() >= 12, "{files:?}");
+    for file in files {
+        let what = file.display();
+        let recorded = without(file, &empty, &record);
+        assert_eq!(recorded.code, 0, "{what}: {}", recorded.stderr);
+        assert!(samples(&to) > 0, "{what}");
+        let header = ["report", "--header-only", "-I", "-i", &to.to_string_lossy()];
+        let header = crate::oracle::perf(&header).succeeded(&what.to_string());
+        let online = format!("# nrcpus online : {all}\n");
+        assert!(header.text().contains(&online), "{what}: {}", header.text());
+        for by in ["core", "socket", "node", "cache"] {
+            let found = groups(by, &without(file, &empty, &count(by)));
+            assert_eq!(cpus(&found), all, "{what}, {by}: {found:?}");
+            // A CPU of unknown place is not on another one's core.
+            if by == "core" && (file.ends_with("cpu0/topology") || file.ends_with("cpu0")) {
+                let unknown = ("S-1-D0-C-1".to_owned(), 1);
+                assert!(found.contains(&unknown), "{what}: {found:?}");
+            }
+        }
     }
 }

@@ -37,8 +37,10 @@ impl ThreadName {
     }
 }
 
-/// Where a CPU is. What the machine does not tell is 0, as perf takes it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Where a CPU is. A socket or core that the machine does not tell is −1, as
+/// perf has it: 0 is that of other CPUs. A machine without dies, clusters or
+/// nodes has one, 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CpuPlace {
     /// Socket (package).
     pub(crate) socket: i32,
@@ -52,6 +54,19 @@ pub(crate) struct CpuPlace {
     pub(crate) node: i32,
     /// Level and first CPU of the caches that it uses.
     pub(crate) caches: Vec<(u8, i32)>,
+}
+
+impl Default for CpuPlace {
+    fn default() -> Self {
+        Self {
+            socket: -1,
+            die: 0,
+            cluster: 0,
+            core: -1,
+            node: 0,
+            caches: Vec::new(),
+        }
+    }
 }
 
 /// Where the CPUs of a machine are.
@@ -70,12 +85,12 @@ impl Topology {
                 text.trim().parse::<i32>().ok()
             };
             let place = CpuPlace {
-                socket: number("physical_package_id").unwrap_or(0),
+                socket: number("physical_package_id").unwrap_or(-1),
                 die: number("die_id").unwrap_or(0).max(0),
                 cluster: number("cluster_id").unwrap_or(0).max(0),
-                core: number("core_id").unwrap_or(0),
-                node: 0,
+                core: number("core_id").unwrap_or(-1),
                 caches: caches(&directory),
+                ..CpuPlace::default()
             };
             cpus.insert(cpu, place);
         }
@@ -228,6 +243,7 @@ pub(crate) mod tests {
         );
         assert_eq!((last.node, last.caches), (1, vec![(1, 14), (3, 12)]));
         assert_eq!(topology.last_cache(), 3);
-        assert_eq!(topology.at(99).socket, 0, "unknown CPUs are somewhere");
+        let unknown = topology.at(99);
+        assert_eq!((unknown.socket, unknown.core), (-1, -1), "not CPU 0's");
     }
 }
