@@ -46,6 +46,13 @@ pub(crate) struct Args {
     /// sched:sched_switch, mem:0x1000/4:w, pmu/term=1/, uprobe:PATH:FUNCTION,
     /// uretprobe:, kprobe:, usdt:PATH:NAME [default: cycles, or cpu-clock where
     /// there is no counter for cycles].
+    ///
+    /// Terms of one event stand between slashes: cpu-clock/freq=99,call-graph=fp/.
+    /// Those of samples are freq=, period=, call-graph=, stack-size=, max-stack=,
+    /// branch_type=, no-inherit, time=0 (no times in the samples of all events)
+    /// and overwrite (the ring of this event holds its newest samples, -m says
+    /// how many, and is read at the end); cpu=, percore and name= are of counts
+    /// too.
     #[arg(short, long = "event", value_name = "EVENT")]
     event: Vec<String>,
     /// Samples a second (Hz), or max [default: 4000, as perf].
