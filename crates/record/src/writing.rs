@@ -263,8 +263,10 @@ impl Writing<'_> {
         match &mut self.unwinding {
             Some(unwinding) => {
                 unwinding.round(records, self.shared.is_pressed(), &mut pass);
-                let often = sleepers.map_or(Duration::MAX, Sleepers::patience);
-                self.shared.be_patient(unwinding.patience().min(often));
+                let usual = unwinding.patience();
+                let sooner = sleepers.and_then(Sleepers::patience);
+                self.shared
+                    .be_patient(sooner.map_or(usual, |sooner| usual.min(sooner)));
                 let held = unwinding.earliest_held().unwrap_or(u64::MAX);
                 horizon = horizon.min(held.saturating_sub(1));
             }

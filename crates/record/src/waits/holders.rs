@@ -51,6 +51,20 @@ pub(super) fn may_be_for_mutex(operation: u64) -> bool {
     WAITING.contains(&(operation & 0x7f))
 }
 
+/// Whether these may be the first two arguments of such a call: descriptors,
+/// clocks, buffers and lengths, which other calls have there, are not.
+pub(super) fn may_be_arguments(futex: u64, operation: u64) -> bool {
+    /// Nothing is mapped below (`vm.mmap_min_addr` is seldom less).
+    const LEAST_ADDRESS: u64 = 4096;
+    /// The kernel reads the operation as 32 bits; its flags end below this.
+    const PAST_FLAGS: u64 = 0x200;
+    let operation = operation & 0xffff_ffff;
+    futex >= LEAST_ADDRESS
+        && futex.is_multiple_of(4)
+        && operation < PAST_FLAGS
+        && may_be_for_mutex(operation)
+}
+
 /// The holder of the mutex whose futex is at `futex` (avma), for which a thread
 /// of a process waits; `None` if that is no mutex or not held now.
 pub(super) fn holder(thread: Thread, futex: u64) -> Option<u32> {
@@ -81,7 +95,7 @@ fn lives(pid: i32, tid: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{lives, may_be_for_mutex, owner};
+    use super::{lives, may_be_arguments, may_be_for_mutex, owner};
 
     fn head(words: [u32; 3]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
@@ -119,6 +133,20 @@ mod tests {
         assert!(may_be_for_mutex(0x80));
         assert!(may_be_for_mutex(0x189));
         assert!(!may_be_for_mutex(0x81));
+    }
+
+    #[test]
+    fn arguments_of_other_calls_are_not_taken_for_those_of_a_lock() {
+        let futex = 0x7f32_e72d_f2a8;
+        assert!(may_be_arguments(futex, 0x80));
+        assert!(may_be_arguments(futex, 0x189));
+        assert!(may_be_arguments(futex, 0xffff_ffff_0000_0080));
+        // poll of one descriptor and of 512; clock_nanosleep; read.
+        assert!(!may_be_arguments(futex, 1));
+        assert!(!may_be_arguments(futex, 512));
+        assert!(!may_be_arguments(1, 0));
+        assert!(!may_be_arguments(3, 0x7f32_e72d_f000));
+        assert!(!may_be_arguments(futex + 2, 0x80));
     }
 
     #[test]

@@ -14,8 +14,11 @@
 //!
 //! Registers other than the two are not known. Where unwinding needs one, the
 //! stack ends.
+//!
+//! Where the kernel does sample switches, only those are read that may wait for
+//! a mutex, to see who holds it: the registers of the sample tell which.
 
-use super::holders::{self, Held};
+use super::holders::{self, Held, may_be_arguments};
 use super::pairing::Thread;
 use crate::rounds;
 use prof_abi::{ByteOrder, CpuMode, EventAttr, Misc, RecordType};
@@ -23,7 +26,7 @@ use prof_perfdata::write::{EventDescription, SampleEncoder, SampleFields};
 use prof_perfdata::{Event, Events, Record, WaitWord};
 use prof_profile::{StackSource, WaitKind, WaitState};
 use prof_sys::{clock, process};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::fs;
 use std::time::Duration;
@@ -34,9 +37,13 @@ const SOON: u64 = 1_000_000;
 /// How often is to be looked for threads that have slept that long.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How long records may wait in their rings where all stacks are to be read, and
-/// where it is only who holds what is waited for.
+/// where it is only who holds what is waited for, while such waits are seen.
 const PATIENCE: Duration = Duration::from_millis(2);
 const PATIENCE_FOR_HOLDERS: Duration = Duration::from_millis(4);
+/// For so long, ns, after a held mutex was seen records are read early: waits of
+/// a few milliseconds are over by the usual time, and where none are they cost
+/// nothing.
+const MUTEX_LASTS: u64 = 1_000_000_000;
 /// Most bytes of a stack that are read; the rest is read where unwinding
 /// needs it.
 const MOST_STACK: usize = 32 << 10;
@@ -49,7 +56,7 @@ pub(crate) enum Whom {
     /// All that sleep.
     All,
     /// Those that slept at the start: the kernel tells of the others, but not who
-    /// holds what they wait for.
+    /// holds what they wait for. Those that may wait for a mutex are looked at.
     AtStart,
 }
 
@@ -59,7 +66,8 @@ pub(crate) struct Sleepers {
     clock: i32,
     events: Events,
     encoder: SampleEncoder,
-    /// Of the event of waits.
+    /// The event of waits, and an id of it.
+    event: usize,
     id: u64,
     /// The registers in samples, by bit.
     registers: u64,
@@ -67,6 +75,12 @@ pub(crate) struct Sleepers {
     asleep: FxHashMap<i32, Slept>,
     /// Times and threads of leaving, in order.
     due: VecDeque<(u64, i32)>,
+    /// Threads that leave their CPUs as if to wait for a mutex, by the kernel's
+    /// sample of it.
+    for_mutex: FxHashSet<i32>,
+    /// When a mutex was last seen to be held, and when a thread to switch, ns.
+    mutex_seen: Option<u64>,
+    switch_seen: u64,
     stack: Vec<u8>,
 }
 
@@ -96,9 +110,10 @@ impl Sleepers {
         opened: &[EventDescription],
         threads: &[(i32, i32)],
     ) -> Option<Self> {
-        let own = opened
+        let event = opened
             .iter()
-            .find(|event| super::is_of_waits(&event.name))?;
+            .position(|event| super::is_of_waits(&event.name))?;
+        let own = opened.get(event)?;
         let mut events = Events::new(ByteOrder::NATIVE);
         for event in opened {
             events.push(Event::new(event.attr.clone(), event.ids.clone()));
@@ -112,10 +127,14 @@ impl Sleepers {
             clock,
             events,
             encoder: SampleEncoder::new(&own.attr),
+            event,
             id: own.ids.first().copied()?,
             registers: registers(&own.attr)?,
             asleep: threads.iter().map(slept).collect(),
             due: threads.iter().map(|&(_, tid)| (0, tid)).collect(),
+            for_mutex: FxHashSet::default(),
+            mutex_seen: None,
+            switch_seen: 0,
             stack: vec![0; MOST_STACK],
         })
     }
@@ -126,49 +145,74 @@ impl Sleepers {
         is_needed.then_some(LOOK_EVERY)
     }
 
-    /// How long records may wait in their rings.
-    pub(crate) fn patience(&self) -> Duration {
+    /// How long records may wait in their rings; `None` if it is all the same.
+    pub(crate) fn patience(&self) -> Option<Duration> {
         match self.whom {
-            Whom::All => PATIENCE,
-            Whom::AtStart => PATIENCE_FOR_HOLDERS,
+            Whom::All => Some(PATIENCE),
+            Whom::AtStart => {
+                let until = self.mutex_seen?.saturating_add(MUTEX_LASTS);
+                (self.switch_seen < until).then_some(PATIENCE_FOR_HOLDERS)
+            }
         }
     }
 
     /// Takes down who sleeps and who does not any more, by whole records.
     pub(crate) fn note(&mut self, records: &[u8]) {
-        rounds::each(records, |kind, record| {
-            if !matches!(
-                kind,
-                RecordType::SWITCH | RecordType::SWITCH_CPU_WIDE | RecordType::EXIT
-            ) {
-                return;
+        rounds::each(records, |kind, record| match kind {
+            RecordType::SAMPLE if self.whom == Whom::AtStart => _ = self.note_sample(record),
+            RecordType::SWITCH | RecordType::SWITCH_CPU_WIDE | RecordType::EXIT => {
+                self.note_switch(kind, record);
             }
-            let Some(view) = Record::new(record, 0, &self.events) else {
-                return;
-            };
-            let of = view.sample_id();
-            let (Some(tid), Some(time)) = (of.tid, view.time()) else {
-                return;
-            };
-            let known = self.asleep.get(&tid).map_or(0, |slept| slept.since);
-            if time < known {
-                return;
-            }
-            let leaves = kind != RecordType::EXIT
-                && view.misc.has(Misc::SWITCH_OUT)
-                && !view.misc.has(Misc::SWITCH_OUT_PREEMPT);
-            if !leaves {
-                self.asleep.remove(&tid);
-                return;
-            }
-            let slept = Slept {
-                since: time,
-                pid: of.pid.unwrap_or(-1),
-                cpu: of.cpu.unwrap_or(0),
-            };
-            self.asleep.insert(tid, slept);
-            self.due.push_back((time, tid));
+            _ => {}
         });
+    }
+
+    /// Takes down whether a thread leaves its CPU as if to wait for a mutex. The
+    /// kernel samples that just before it tells of the leaving.
+    fn note_sample(&mut self, record: &[u8]) -> Option<()> {
+        let view = Record::new(record, 0, &self.events)?;
+        let event = view.event_index()?;
+        if event != self.event {
+            return None;
+        }
+        let sample = view.sample_of(self.events.get(event)?).ok()?;
+        let (tid, registers) = (sample.tid()?, sample.regs_user()?);
+        let arguments = registers
+            .get(FIRST_ARGUMENT)
+            .zip(registers.get(SECOND_ARGUMENT));
+        let may_be = arguments.is_none_or(|(first, second)| may_be_arguments(first, second));
+        match may_be {
+            true => self.for_mutex.insert(tid),
+            false => self.for_mutex.remove(&tid),
+        };
+        Some(())
+    }
+
+    fn note_switch(&mut self, kind: RecordType, record: &[u8]) -> Option<()> {
+        let view = Record::new(record, 0, &self.events)?;
+        let of = view.sample_id();
+        let (tid, time) = (of.tid?, view.time()?);
+        self.switch_seen = self.switch_seen.max(time);
+        let is_for_mutex = self.for_mutex.remove(&tid);
+        let known = self.asleep.get(&tid).map_or(0, |slept| slept.since);
+        if time < known {
+            return None;
+        }
+        let sleeps = kind != RecordType::EXIT
+            && view.misc.has(Misc::SWITCH_OUT)
+            && !view.misc.has(Misc::SWITCH_OUT_PREEMPT);
+        if !sleeps || (self.whom == Whom::AtStart && !is_for_mutex) {
+            self.asleep.remove(&tid);
+            return None;
+        }
+        let slept = Slept {
+            since: time,
+            pid: of.pid.unwrap_or(-1),
+            cpu: of.cpu.unwrap_or(0),
+        };
+        self.asleep.insert(tid, slept);
+        self.due.push_back((time, tid));
+        Some(())
     }
 
     /// Reads the threads that have slept for long enough: each whose stack is
@@ -204,6 +248,7 @@ impl Sleepers {
         let told = fs::read_to_string(format!("/proc/{tid}/syscall")).ok()?;
         let blocked = Blocked::parse(&told)?;
         if let Some(holder) = blocked.holder(tid, slept) {
+            self.mutex_seen = Some(began);
             held.push(Held {
                 from: began,
                 until: clock::now(self.clock).ok()?,
@@ -268,6 +313,8 @@ const PROGRAM_COUNTER: u32 = 32;
 /// That of the first argument of system calls, which they do not change.
 #[cfg(target_arch = "aarch64")]
 pub(crate) const FIRST_ARGUMENT: u32 = 0;
+#[cfg(target_arch = "aarch64")]
+const SECOND_ARGUMENT: u32 = 1;
 #[cfg(not(target_arch = "aarch64"))]
 const STACK_POINTER: u32 = 7;
 #[cfg(not(target_arch = "aarch64"))]
@@ -275,6 +322,8 @@ const PROGRAM_COUNTER: u32 = 8;
 /// That of the first argument of system calls, which they do not change.
 #[cfg(not(target_arch = "aarch64"))]
 pub(crate) const FIRST_ARGUMENT: u32 = 5;
+#[cfg(not(target_arch = "aarch64"))]
+const SECOND_ARGUMENT: u32 = 4;
 
 /// The registers of the event's samples; `None` if they are not for unwinding.
 fn registers(attr: &EventAttr) -> Option<u64> {
@@ -481,7 +530,96 @@ const SYS_FUTEX_WAITV: i64 = 449;
 
 #[cfg(test)]
 mod tests {
-    use super::{Blocked, WaitKind, of_descriptor};
+    use super::{Blocked, Sleepers, WaitKind, Whom, of_descriptor};
+    use super::{FIRST_ARGUMENT, REGISTERS_OF_64_BITS, SECOND_ARGUMENT};
+    use crate::registers::all_registers;
+    use prof_abi::{AttrFlags, EventAttr, SampleType};
+    use prof_perfdata::OFF_CPU_EVENT;
+    use prof_perfdata::write::{EventDescription, SampleEncoder, SampleFields};
+
+    fn description() -> EventDescription {
+        let attr = EventAttr {
+            sample_type: SampleType::IDENTIFIER
+                | SampleType::TID
+                | SampleType::TIME
+                | SampleType::REGS_USER
+                | SampleType::STACK_USER,
+            sample_regs_user: all_registers(),
+            sample_stack_user: 8,
+            flags: AttrFlags::default().with(AttrFlags::SAMPLE_ID_ALL),
+            ..EventAttr::default()
+        };
+        let (ids, name) = (vec![5], OFF_CPU_EVENT.to_owned());
+        EventDescription { attr, ids, name }
+    }
+
+    /// A thread leaves its CPU at `time` within a call with these arguments: the
+    /// sample of it, then the switch record.
+    fn leaving(tid: u32, time: u64, arguments: (u64, u64)) -> Vec<u8> {
+        let bits = (0..64).filter(|bit| all_registers() >> bit & 1 == 1);
+        let values: Vec<u64> = bits
+            .map(|bit| match bit {
+                FIRST_ARGUMENT => arguments.0,
+                SECOND_ARGUMENT => arguments.1,
+                _ => 0,
+            })
+            .collect();
+        let fields = SampleFields {
+            id: 5,
+            pid: 7,
+            tid,
+            time: time - 1,
+            regs_user: (REGISTERS_OF_64_BITS, &values),
+            ..SampleFields::default()
+        };
+        let mut records = Vec::new();
+        let encoder = SampleEncoder::new(&description().attr);
+        encoder.encode(&fields, &mut records).expect("it fits");
+        // PERF_RECORD_SWITCH, out, 32 bytes; then pid, tid, time, id.
+        records.extend(14_u32.to_ne_bytes());
+        records.extend((1_u16 << 13).to_ne_bytes());
+        records.extend(32_u16.to_ne_bytes());
+        records.extend(7_u32.to_ne_bytes());
+        records.extend(tid.to_ne_bytes());
+        records.extend(time.to_ne_bytes());
+        records.extend(5_u64.to_ne_bytes());
+        records
+    }
+
+    #[test]
+    fn of_threads_that_the_kernel_samples_those_that_may_want_a_mutex_are_read() {
+        let new = |whom| Sleepers::new(whom, 1, &[description()], &[]).expect("sleepers");
+        let records: Vec<u8> = [
+            leaving(10, 100, (0x7f01_0000, 0x80)),
+            leaving(11, 110, (3, 0x7f02_0000)),
+            leaving(12, 120, (0x7f01_0000, 0x80)),
+            // It runs into another wait before the first was read.
+            leaving(12, 130, (1, 0)),
+        ]
+        .concat();
+        let mut some = new(Whom::AtStart);
+        assert_eq!(some.look_in(), None);
+        some.note(&records);
+        assert_eq!(some.due, [(100, 10), (120, 12)]);
+        let asleep: Vec<i32> = some.asleep.keys().copied().collect();
+        assert_eq!(asleep, [10]);
+        assert!(some.for_mutex.is_empty());
+        let mut all = new(Whom::All);
+        all.note(&records);
+        assert_eq!(all.due.len(), 4);
+    }
+
+    #[test]
+    fn records_are_read_early_for_a_second_after_a_mutex_was_held() {
+        let sleepers = Sleepers::new(Whom::AtStart, 1, &[description()], &[]);
+        let mut sleepers = sleepers.expect("sleepers");
+        assert_eq!(sleepers.patience(), None);
+        sleepers.mutex_seen = Some(50);
+        sleepers.note(&leaving(10, 1_000_000_049, (3, 0)));
+        assert_eq!(sleepers.patience(), Some(super::PATIENCE_FOR_HOLDERS));
+        sleepers.note(&leaving(10, 1_000_000_050, (3, 0)));
+        assert_eq!(sleepers.patience(), None);
+    }
 
     #[test]
     fn a_thread_tells_its_call_or_that_it_runs() {
