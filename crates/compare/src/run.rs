@@ -37,6 +37,10 @@ impl Run {
         let about = profile.events.get(usize::from(event.0)).cloned();
         let about = about.unwrap_or_default();
         let origin = &profile.origin;
+        let (measured, functions) = rayon::join(
+            || measure(profile, options, event),
+            || Functions::of(profile, event),
+        );
         Self {
             name: name.to_owned(),
             event: about.name,
@@ -52,8 +56,8 @@ impl Run {
                 .map(|(first, last)| last.saturating_sub(first)),
             lost: about.lost,
             work: 1.0,
-            measured: measure(profile, options, event),
-            functions: Functions::of(profile, event),
+            measured,
+            functions,
         }
     }
 
