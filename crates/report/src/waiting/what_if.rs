@@ -125,7 +125,7 @@ pub(super) fn estimate(ways: &Ways<'_>, is_in: &dyn Fn(StackId) -> bool, factor:
         };
         replay.play()
     };
-    let elapsed = ways.end - ways.begin;
+    let elapsed = ways.end.saturating_sub(ways.begin);
     // What playing it unchanged differs by is no effect of the function.
     let unchanged = played(1.0, Others::Stay);
     let scaled = played(factor, Others::Scale) - unchanged;
@@ -159,7 +159,7 @@ fn taken_by_others(ways: &Ways<'_>) -> f64 {
             let cpu = sample.and_then(|sample| sample.cpu);
             let own: u64 = cpu.map_or(0, |cpu| {
                 let there = ways.runs.on_cpu(cpu, (off.begin, off.end));
-                there.map(|(_, (from, to))| to - from).sum()
+                there.map(|(_, (from, to))| to.saturating_sub(from)).sum()
             });
             taken += off.end.saturating_sub(off.begin).saturating_sub(own);
         }
@@ -277,7 +277,7 @@ impl Replay<'_, '_> {
 
     /// A wait of a thread is over.
     fn goes_on(&mut self, tid: i32, off: &Off) {
-        let length = (off.end - off.begin) as f64;
+        let length = off.end.saturating_sub(off.begin) as f64;
         let would = match off.state {
             WaitState::Started => {
                 let made = self.made.get(&tid).copied();
@@ -320,7 +320,7 @@ impl Replay<'_, '_> {
     /// How long a wait for a CPU would be: as long as what ran there, and `others`
     /// times what was not recorded.
     fn for_cpu(&mut self, off: &Off, others: f64) -> f64 {
-        let length = (off.end - off.begin) as f64;
+        let length = off.end.saturating_sub(off.begin) as f64;
         let cpu = self
             .ways
             .profile
@@ -333,7 +333,7 @@ impl Replay<'_, '_> {
         let on_cpu: Vec<_> = self.ways.runs.on_cpu(cpu, (off.begin, off.end)).collect();
         let (mut was, mut would) = (0.0, 0.0);
         for (tid, (from, to)) in on_cpu {
-            was += (to - from) as f64;
+            was += to.saturating_sub(from) as f64;
             would += self.ran(tid, (from, to)).would;
         }
         (length - was).max(0.0) * others + would
