@@ -20,8 +20,7 @@ use crate::mutation::{Random, mutate, recordings};
 use crate::oracle::fixture;
 use commands::{Given, Output};
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -226,23 +225,42 @@ fn is_dumped_sample(line: &str) -> bool {
     line.split_whitespace().nth(1) == Some("SAMPLE")
 }
 
+/// Views that show each sample for each event that it counts for; the others
+/// count records.
+const SHARING: [&str; 2] = ["report --json", "script"];
+
 /// Where the counts differ.
 fn disagreement(files: &Files) -> Option<String> {
     let counts = match counts(files) {
         Ok(counts) => counts,
         Err(fault) => return Some(fault),
     };
-    let known: Vec<u64> = counts.iter().filter_map(|&(_, count)| count).collect();
-    let is_equal = known.windows(2).all(|pair| pair[0] == pair[1]);
+    let is_apart = has_shared_samples(&files.mutant);
+    let (shares, records): (Vec<_>, Vec<_>) = counts
+        .iter()
+        .partition(|(view, _)| is_apart && SHARING.contains(view));
+    let is_equal = [shares, records].iter().all(|views| {
+        let known: Vec<u64> = views.iter().filter_map(|&(_, count)| count).collect();
+        known.windows(2).all(|pair| pair[0] == pair[1])
+    });
     (!is_equal).then(|| format!("{counts:?}"))
+}
+
+/// The mutant as `prof` opens it: unpacked, if it is packed whole.
+fn opened(path: &Path) -> Option<prof_perfdata::Reader> {
+    let bytes = std::fs::read(path).ok()?;
+    let bytes = zstd::stream::decode_all(&bytes[..]).unwrap_or(bytes);
+    let mut file = tempfile::tempfile().expect("a file of no name");
+    file.write_all(&bytes).expect("written");
+    file.rewind().expect("a file");
+    prof_perfdata::Reader::open_file(file).ok()
 }
 
 /// Whether samples count for other events, too: what `script` and `report`
 /// show is then what each of them counted, not the records.
 fn has_shared_samples(path: &Path) -> bool {
     const GROUP: u64 = 8;
-    let reader = File::open(path).map(prof_perfdata::Reader::open_file);
-    let Ok(Ok(mut reader)) = reader else {
+    let Some(mut reader) = opened(path) else {
         return false;
     };
     while let Ok(Some(_)) = reader.next() {}
@@ -398,7 +416,7 @@ fn hunt(hunt: &Hunt) -> Vec<String> {
         std::fs::write(&files.other, &original.bytes).expect("written");
         let is_counted = number % hunt.counted == 0 && original.profile.is_none();
         let mut found = Vec::new();
-        if is_counted && !has_shared_samples(&files.mutant) {
+        if is_counted {
             found.extend(disagreement(&files));
         }
         let commands = original.commands.iter().cycle().skip(from);
