@@ -301,7 +301,9 @@ impl<'a> Pairs<'a> {
                     shown.map_or_else(String::new, |event| event.name.clone())
                 });
                 let found = profile.events.iter().position(|event| event.name == *name);
-                let id = found.and_then(|at| u16::try_from(at).ok()).unwrap_or(0);
+                let Some(id) = found.and_then(|at| u16::try_from(at).ok()) else {
+                    bail!("{} has no {name}, which the first run has", file.display());
+                };
                 drawn.add(&profile, EventId(id));
             }
             Ok(drawn)
