@@ -8,8 +8,8 @@
 use crate::Incomparable;
 use crate::matching::{Counterparts, Functions, plain_dso};
 use prof_profile::{
-    DsoId, DsoKind, Event, EventId, FrameRange, Function, FunctionId, Location, LocationId, NameId,
-    Profile, Sample, StackId, StackTree, Svma, Task, TaskId, UnnamedReason,
+    Dso, DsoId, DsoKind, Event, EventId, FrameRange, Function, FunctionId, Location, LocationId,
+    NameId, Profile, Sample, StackId, StackTree, Svma, Task, TaskId, UnnamedReason,
 };
 use rustc_hash::FxHashMap;
 
@@ -131,6 +131,15 @@ enum Same {
     Unnamed(DsoId, UnnamedReason, Svma),
 }
 
+/// What a file after is in the new profile.
+#[derive(Debug, Clone, Copy, Default)]
+struct FileAfter {
+    /// As which it is shown: the same file before, if there is one.
+    shown: DsoId,
+    /// Whose code it has: another build has other addresses.
+    build: DsoId,
+}
+
 /// The profile that is made, with the code of one side or both.
 struct Joined<'a> {
     profile: Profile,
@@ -188,11 +197,11 @@ impl<'a> Joined<'a> {
     /// Adds dsos, functions, locations, stacks and tasks of the other side.
     fn add_code(&mut self, after: &Profile) {
         let dsos = self.dsos(after);
-        let dso = |id: DsoId| dsos.get(id.0 as usize).copied().unwrap_or(DsoId(0));
+        let of = |id: DsoId| dsos.get(id.0 as usize).copied().unwrap_or_default();
         let functions: Vec<FunctionId> = after
             .functions
             .iter()
-            .map(|function| self.function(after, function, dso(function.dso)))
+            .map(|function| self.function(after, function, of(function.dso)))
             .collect();
         let function = |id: FunctionId| {
             functions
@@ -200,7 +209,7 @@ impl<'a> Joined<'a> {
                 .copied()
                 .unwrap_or(FunctionId(0))
         };
-        let locations = self.add_locations(after, dso, function);
+        let locations = self.add_locations(after, of, function);
         self.add_stacks(after, &locations);
         for task in &after.tasks {
             let id = u32::try_from(self.profile.tasks.len()).unwrap_or(u32::MAX);
@@ -215,7 +224,7 @@ impl<'a> Joined<'a> {
     fn add_locations(
         &mut self,
         after: &Profile,
-        dso: impl Fn(DsoId) -> DsoId,
+        file: impl Fn(DsoId) -> FileAfter,
         function: impl Fn(FunctionId) -> FunctionId,
     ) -> Vec<LocationId> {
         let mut locations = Vec::with_capacity(after.locations.len());
@@ -233,8 +242,13 @@ impl<'a> Joined<'a> {
             }
             let id = u32::try_from(self.profile.locations.len()).unwrap_or(u32::MAX);
             locations.push(LocationId(id));
+            let file = file(location.dso);
+            if file.build != file.shown {
+                let builds = &mut self.profile.other_builds;
+                builds.insert(LocationId(id), file.build);
+            }
             self.profile.locations.push(Location {
-                dso: dso(location.dso),
+                dso: file.shown,
                 frames: FrameRange {
                     start,
                     len: location.frames.len,
@@ -269,7 +283,7 @@ impl<'a> Joined<'a> {
 
     /// By dso after: the same file before, a file that took its place, or one
     /// of its own.
-    fn dsos(&mut self, after: &Profile) -> Vec<DsoId> {
+    fn dsos(&mut self, after: &Profile) -> Vec<FileAfter> {
         let old: FxHashMap<(DsoKind, String), usize> = (0..self.profile.dsos.len())
             .rev()
             .filter_map(|at| {
@@ -282,48 +296,64 @@ impl<'a> Joined<'a> {
         for dso in &after.dsos {
             let name = self.counterparts.file_before(after.name(dso.short_name));
             let known = old.get(&(dso.kind, name.to_owned())).copied();
-            if let Some(known) = known {
-                found.push(DsoId(u32::try_from(known).unwrap_or(u32::MAX)));
-                continue;
-            }
-            let mut dso = dso.clone();
-            dso.path = self.name(after, dso.path);
-            dso.short_name = self.name(after, dso.short_name);
-            dso.beside_address = self.name(after, dso.beside_address);
-            dso.symbols_from = dso.symbols_from.map(|from| self.name(after, from));
-            let id = u32::try_from(self.profile.dsos.len()).unwrap_or(u32::MAX);
-            found.push(DsoId(id));
-            self.profile.dsos.push(dso);
+            let before = known.and_then(|known| self.profile.dsos.get(known)?.build_id);
+            let is_rebuilt = before.zip(dso.build_id).is_some_and(|(a, b)| a != b);
+            let known = known.map(|known| DsoId(u32::try_from(known).unwrap_or(u32::MAX)));
+            let build = match known {
+                Some(known) if !is_rebuilt => known,
+                _ => self.add_dso(after, dso),
+            };
+            let shown = known.unwrap_or(build);
+            found.push(FileAfter { shown, build });
         }
         found
     }
 
-    /// The same function before, which then has both names if they differ, or
-    /// one of its own.
-    fn function(&mut self, after: &Profile, function: &Function, dso: DsoId) -> FunctionId {
-        let [file, name] = names(after, function);
+    fn add_dso(&mut self, after: &Profile, dso: &Dso) -> DsoId {
+        let dso = Dso {
+            path: self.name(after, dso.path),
+            short_name: self.name(after, dso.short_name),
+            beside_address: self.name(after, dso.beside_address),
+            symbols_from: dso.symbols_from.map(|from| self.name(after, from)),
+            ..dso.clone()
+        };
+        let id = u32::try_from(self.profile.dsos.len()).unwrap_or(u32::MAX);
+        self.profile.dsos.push(dso);
+        DsoId(id)
+    }
+
+    /// The same function before, which then has both names if they differ and
+    /// the code of the newer build, or one of its own.
+    fn function(&mut self, after: &Profile, function: &Function, file: FileAfter) -> FunctionId {
+        let [dso, name] = names(after, function);
         let mut renamed = None;
         let same = match function.unnamed {
-            Some(why) => Same::Unnamed(dso, why, function.start),
+            Some(why) => Same::Unnamed(file.build, why, function.start),
             None => {
-                let known = self.counterparts.known_after(file, name);
+                let known = self.counterparts.known_after(dso, name);
                 renamed = known.renamed(name);
                 Same::Named(known.name)
             }
         };
+        let defined_at = function.defined_at;
+        let defined_at = defined_at.map(|(file, line)| (self.name(after, file), line));
         if let Some(&known) = self.functions.get(&same) {
             let renamed = renamed.map(|name| self.profile.names.intern(&name));
-            let of_both = self.profile.functions.get_mut(known.0 as usize);
-            if let Some((name, of_both)) = renamed.zip(of_both) {
-                of_both.name = name;
+            if let Some(of_both) = self.profile.functions.get_mut(known.0 as usize) {
+                of_both.name = renamed.unwrap_or(of_both.name);
+                if file.build != file.shown {
+                    of_both.dso = file.build;
+                    of_both.start = function.start;
+                    of_both.size = function.size;
+                    of_both.defined_at = defined_at;
+                }
             }
             return known;
         }
-        let defined_at = function.defined_at;
         let new = Function {
             name: self.name(after, function.name),
-            dso,
-            defined_at: defined_at.map(|(file, line)| (self.name(after, file), line)),
+            dso: file.build,
+            defined_at,
             ..*function
         };
         let id = u32::try_from(self.profile.functions.len()).unwrap_or(u32::MAX);
@@ -392,7 +422,9 @@ fn names<'p>(profile: &'p Profile, function: &Function) -> [&'p str; 2] {
 #[cfg(test)]
 mod tests {
     use super::{EVENTS_OF_BOTH, both};
-    use prof_profile::{EventId, Profile};
+    use prof_abi::BuildId;
+    use prof_profile::{EventId, FunctionId, Profile};
+    use prof_report::code::{Build, NoSource, Syntax};
     use prof_report::model::{Scene, Selection};
     use prof_sketch::Sketch;
 
@@ -444,6 +476,43 @@ mod tests {
         assert_eq!([0, 1, 2].map(|event| sum(event, "main")), [15, 7, 8]);
         assert_eq!([0, 1, 2].map(|event| sum(event, "only")), [1, 0, 1]);
         assert_eq!([0, 1, 2].map(|event| sum(event, "read")), [2, 2, 0]);
+    }
+
+    #[test]
+    fn code_of_two_builds_is_that_of_the_newer_with_its_own_weights() {
+        let built = |number: u8, parts: &[(&str, u64)]| {
+            let mut side = recording(parts);
+            for dso in &mut side.dsos {
+                dso.build_id = BuildId::new(&[number; 20]);
+            }
+            side
+        };
+        let before = built(1, &[("app:main;app:gone", 1), ("app:main;app:hot", 5)]);
+        let after = built(2, &[("app:main;app:hot", 7)]);
+        let view = |joined: &Profile, name: &str| {
+            let at = joined
+                .functions
+                .iter()
+                .position(|it| joined.name(it.name) == name)
+                .expect("a function");
+            let scene = Scene::new(joined, Selection::default());
+            let build = Build {
+                profile: joined,
+                leaf_weights: &scene.weights_by_stack(),
+                source: &NoSource,
+                syntax: Syntax::Att,
+            };
+            let view = build.view(FunctionId(at as u32));
+            let dso = joined.dso(joined.functions[at].dso);
+            (dso.build_id, view.share.here, view.other_build.here)
+        };
+        let joined = both(["a", "b"], &before, &after).expect("one event");
+        let [old, new] = [&before, &after].map(|side| side.dsos[0].build_id);
+        assert_eq!(view(&joined, "hot"), (new, 120, 50));
+        assert_eq!(view(&joined, "gone"), (old, 10, 0));
+        // Of one build, nothing is of another.
+        let same = both(["a", "b"], &after, &after).expect("one event");
+        assert_eq!(view(&same, "hot"), (new, 140, 0));
     }
 
     #[test]

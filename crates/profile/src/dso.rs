@@ -4,7 +4,7 @@ use crate::NameId;
 use prof_abi::BuildId;
 
 /// A handle to a [`Dso`] of a profile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct DsoId(pub u32);
 
 /// What kind of thing was mapped.

@@ -149,6 +149,9 @@ pub struct Profile {
     pub frames: Vec<Frame>,
     /// Distinct addresses.
     pub locations: Vec<Location>,
+    /// Of locations in another build than the one their functions are known
+    /// by: the file of that build. Empty, but in a profile of two recordings.
+    pub other_builds: FxHashMap<LocationId, DsoId>,
     /// What frames are that branches were put into call chains as; empty
     /// unless that was asked for.
     pub branch_frames: Vec<BranchFrame>,
@@ -197,6 +200,16 @@ impl Profile {
         self.frames
             .get(self.location(id).frames.range())
             .unwrap_or_default()
+    }
+
+    /// Whether a location's address is one of the code that its outermost
+    /// function is known by, rather than of another build of it.
+    pub fn is_of_known_build(&self, id: LocationId) -> bool {
+        let known = self.frames_at(id).last();
+        let known = known.map(|frame| self.function(frame.function).dso);
+        let location = self.location(id);
+        let own = *self.other_builds.get(&id).unwrap_or(&location.dso);
+        self.other_builds.is_empty() || known == Some(own)
     }
 
     /// The function of a handle.

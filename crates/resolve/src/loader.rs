@@ -408,6 +408,7 @@ impl Loader {
             functions: named.functions,
             frames: named.frames,
             locations: named.locations,
+            other_builds: FxHashMap::default(),
             branch_frames,
             stacks,
             samples: self.samples,

@@ -103,6 +103,9 @@ pub struct FunctionView {
     pub files: Vec<SourceFile>,
     /// Why there are no instructions.
     pub no_code: Option<String>,
+    /// What fell on another build of the function: on none of the instructions
+    /// and lines above.
+    pub other_build: Share,
 }
 
 /// What a view is built from.
@@ -134,9 +137,11 @@ impl Build<'_> {
             lines: Vec::new(),
             files: Vec::new(),
             no_code: None,
+            other_build: Share::default(),
         };
         let found = self.weigh(function);
         view.share = found.share;
+        view.other_build = found.other_build;
         let mut files = Files::new(self.source);
         let (place, weights) = found.place(function);
         view.host = Some(place).filter(|&place| place != function);
@@ -285,6 +290,8 @@ struct Step {
 #[derive(Debug, Default)]
 struct Weighed {
     share: Share,
+    /// See [`FunctionView::other_build`].
+    other_build: Share,
     /// By address, in each function in whose code this one stands: itself,
     /// or those it is inlined into.
     by_address: BTreeMap<FunctionId, BTreeMap<Svma, Share>>,
@@ -345,10 +352,15 @@ impl Weighed {
     ) {
         let location = profile.location(id);
         let frames = profile.frames_at(id);
-        self.share.add(Share {
+        let once = Share {
             total: if outer.is_empty() { share.total } else { 0 },
             ..share
-        });
+        };
+        self.share.add(once);
+        if !profile.is_of_known_build(id) {
+            self.other_build.add(once);
+            return;
+        }
         let address = executing(location);
         if let Some(host) = frames.last() {
             let seen = outer

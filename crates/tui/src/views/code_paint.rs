@@ -35,6 +35,10 @@ impl Painter<'_> {
             percent(percent_of(view.share.here, whole)).trim(),
             percent(percent_of(view.share.total, whole)).trim(),
         );
+        if view.other_build.total > 0 {
+            let share = percent(percent_of(view.other_build.here, whole));
+            words.push_str(&format!("; self {} in another build", share.trim()));
+        }
         // Where it would be cut, it says nothing.
         let least = name.chars().take(LEAST_NAME).count();
         if pen.room() >= least + words.len() + HINT.len() {

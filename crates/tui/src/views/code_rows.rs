@@ -207,6 +207,7 @@ mod tests {
                 file("/src/gone.c", None),
             ],
             no_code: None,
+            other_build: Share::default(),
         }
     }
 
