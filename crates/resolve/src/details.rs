@@ -2,9 +2,8 @@
 //! for it.
 
 use crate::about::About;
-use crate::stack_builder::{BRANCH_MODES, StackBuilder};
+use crate::stack_builder::{BRANCH_MODES, ProcessNow, StackBuilder};
 use prof_abi::{CpuMode, Misc, SampleType};
-use prof_live::Processes;
 use prof_perfdata::{Body, Branch, Event, Features, Record, Sample as RawSample};
 use prof_profile::{Avma, Counting, Detail, LocationId, NameId, Names, Samples, TakenBranch};
 use prof_symbolize::KernelSymbols;
@@ -90,19 +89,16 @@ impl Details {
         }
     }
 
-    /// What a sample tells, without the branch it is of.
+    /// What a sample tells, without the branch it is of; `data` finds what
+    /// holds the address that it has.
     pub(crate) fn of(
         &self,
         sample: &RawSample<'_>,
         mode: CpuMode,
-        processes: &Processes,
-        stacks: &mut StackBuilder,
+        data: impl FnOnce(Avma) -> Option<LocationId>,
     ) -> Detail {
-        let pid = sample.pid().unwrap_or(-1);
         let (_, latency, stage) = sample.weight_parts().unwrap_or_default();
         let address = sample.addr().unwrap_or(0);
-        // As perf, looks for data where the sample was taken, and nowhere else.
-        let data = stacks.place(processes, pid, &[mode], Avma(address));
         let cgroup = sample.cgroup().unwrap_or(0);
         let socket = sample.cpu().and_then(|cpu| self.sockets.get(cpu as usize));
         Detail {
@@ -112,7 +108,7 @@ impl Details {
             transaction: sample.transaction().unwrap_or(0),
             data_src: sample.data_src().unwrap_or(0),
             address,
-            data,
+            data: data(Avma(address)),
             mode,
             ip: sample.ip().unwrap_or(0),
             physical_address: sample.phys_addr().unwrap_or(0),
@@ -202,12 +198,11 @@ pub(crate) fn counting_of(about: &About<'_>) -> Counting {
 /// kernel, so both are looked at.
 pub(crate) fn taken_branch(
     (place_in_stack, branch): (u32, Branch),
-    pid: i32,
-    processes: &Processes,
+    process: ProcessNow<'_>,
     stacks: &mut StackBuilder,
 ) -> TakenBranch {
     let mut place = |address: u64| -> LocationId {
-        let found = stacks.place(processes, pid, &BRANCH_MODES, Avma(address));
+        let found = stacks.place(process, &BRANCH_MODES, Avma(address));
         found.unwrap_or_else(|| stacks.nowhere(Avma(address)))
     };
     let flags = branch.flags;

@@ -33,6 +33,8 @@ pub(crate) struct FunctionPlace {
 /// A function without a name, or an address in one of which no more is known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Unnamed {
+    pub(crate) dso: DsoId,
+    pub(crate) mode: CpuMode,
     /// Its first address; the live one where there is no file.
     pub(crate) start: Svma,
     /// Its length in bytes; 0 of an address.
@@ -50,18 +52,21 @@ pub(crate) struct FunctionTable {
     shared: SharedNames,
 }
 
-/// The numbers that what was found together has in the tables, as far as it
-/// was put there.
+/// What was found together on its way into the tables: the numbers that it
+/// has there, as far as it was put in.
 pub(crate) struct Numbers<'a> {
     found: &'a Found,
+    /// Where its texts go.
+    pub(crate) names: &'a mut Names,
     functions: Vec<Option<FunctionId>>,
     files: Vec<Option<NameId>>,
 }
 
 impl<'a> Numbers<'a> {
-    pub(crate) fn new(found: &'a Found) -> Self {
+    pub(crate) fn new(found: &'a Found, names: &'a mut Names) -> Self {
         Self {
             found,
+            names,
             functions: vec![None; found.functions.len()],
             files: vec![None; found.files.len()],
         }
@@ -90,7 +95,6 @@ impl FunctionTable {
     /// function that stands in the file.
     pub(crate) fn add_found(
         &mut self,
-        names: &mut Names,
         place: FunctionPlace,
         numbers: &mut Numbers<'_>,
         frames: FrameRange,
@@ -103,14 +107,14 @@ impl FunctionTable {
             };
             let known = numbers.functions.get(frame.function as usize);
             let function = known.copied().flatten().unwrap_or_else(|| {
-                let id = self.function(names, place, numbers, found);
+                let id = self.function(place, numbers, found);
                 if let Some(slot) = numbers.functions.get_mut(frame.function as usize) {
                     *slot = Some(id);
                 }
                 id
             });
             let file = frame.file;
-            let file = file.and_then(|file| self.file(names, numbers, file));
+            let file = file.and_then(|file| self.file(numbers, file));
             self.frames.push(Frame {
                 function,
                 file,
@@ -123,12 +127,11 @@ impl FunctionTable {
 
     fn function(
         &mut self,
-        names: &mut Names,
         FunctionPlace { dso, kind, mode }: FunctionPlace,
         numbers: &mut Numbers<'_>,
         found: &FoundFunction,
     ) -> FunctionId {
-        let name = self.shared.intern(names, &found.name);
+        let name = self.shared.intern(numbers.names, &found.name);
         let identity = match found.extent {
             Some(_) if kind == DsoKind::Jit => Identity::Jit(dso, name),
             Some((first, _)) => Identity::Symbol(dso, first, name),
@@ -137,7 +140,7 @@ impl FunctionTable {
         let (start, size) = found.extent.unwrap_or_default();
         let defined_at = found
             .defined_at
-            .and_then(|(file, line)| Some((self.file(names, numbers, file)?, line)));
+            .and_then(|(file, line)| Some((self.file(numbers, file)?, line)));
         self.intern(identity, || Function {
             name,
             dso,
@@ -149,62 +152,33 @@ impl FunctionTable {
         })
     }
 
-    fn file(&mut self, names: &mut Names, numbers: &mut Numbers<'_>, file: u32) -> Option<NameId> {
+    fn file(&mut self, numbers: &mut Numbers<'_>, file: u32) -> Option<NameId> {
         let slot = numbers.files.get_mut(file as usize)?;
         if slot.is_none() {
             let path = numbers.found.files.get(file as usize)?;
-            *slot = Some(self.shared.intern(names, path));
+            *slot = Some(self.shared.intern(numbers.names, path));
         }
         *slot
     }
 
-    /// Adds the one frame of an address without a name, in a module of this
-    /// name: the function that it is in, if that is known, or itself.
+    /// Adds the one frame of an address without a name: the function that it
+    /// is in, if that is known, or itself. `name` is asked for what to call a
+    /// new one.
     pub(crate) fn add_unnamed(
         &mut self,
-        names: &mut Names,
-        (dso, mode): (DsoId, CpuMode),
-        module: &str,
         unnamed: Unnamed,
+        name: impl FnOnce() -> NameId,
     ) -> FrameRange {
         let start = self.frames.len();
+        let Unnamed { dso, mode, .. } = unnamed;
         let Svma(at) = unnamed.start;
         let id = self.intern(Identity::Address(dso, at, mode), || Function {
-            name: names.intern(&format!("{module}+{at:#x}")),
+            name: name(),
             dso,
             start: unnamed.start,
             size: unnamed.size,
             mode,
             unnamed: Some(unnamed.reason),
-            defined_at: None,
-        });
-        self.frames.push(Frame {
-            function: id,
-            file: None,
-            line: 0,
-            is_inline: false,
-        });
-        self.range_since(start)
-    }
-
-    /// Adds the one frame of an address that no mapping holds. Recordings
-    /// with broken frame pointers have hundreds of thousands of them, so they
-    /// share a name and are told apart by address.
-    pub(crate) fn add_unmapped(
-        &mut self,
-        name: NameId,
-        dso: DsoId,
-        mode: CpuMode,
-        address: u64,
-    ) -> FrameRange {
-        let start = self.frames.len();
-        let id = self.intern(Identity::Address(dso, address, mode), || Function {
-            name,
-            dso,
-            start: Svma(address),
-            size: 0,
-            mode,
-            unnamed: Some(UnnamedReason::NoMapping),
             defined_at: None,
         });
         self.frames.push(Frame {

@@ -62,7 +62,7 @@ mod wakes;
 pub use about::About;
 pub use branch_history::BranchHistory;
 pub use load::{LoadOptions, load, profile_of, take_embedded};
-pub use place_names::{FileCode, NamedPlace, PlaceNames, SourceLine};
+pub use place_names::{FileCode, NamedPlace, PlaceNames, ProcessAddress, SourceLine};
 pub use progress::{Phase, Progress};
 pub use recorded_files::RecordedFiles;
 pub use task_tree::{TreeLine, task_tree};

@@ -14,7 +14,7 @@ use crate::recorded::{
 };
 use crate::recorded_files::RecordedFiles;
 use crate::sample_stacks::{SampleStacks, StackTally};
-use crate::stack_builder::{RawChain, StackBuilder};
+use crate::stack_builder::{ProcessNow, RawChain, StackBuilder};
 use crate::task_table::TaskTable;
 use crate::trusting::{self, Outline};
 use crate::wait_kinds;
@@ -61,6 +61,14 @@ impl SharedSample<'_> {
 
     fn mode(&self) -> CpuMode {
         self.record.misc.cpu_mode()
+    }
+
+    /// The process it was taken in.
+    fn process<'p>(&self, processes: &'p Processes) -> ProcessNow<'p> {
+        ProcessNow {
+            processes,
+            pid: self.pid(),
+        }
     }
 }
 
@@ -240,8 +248,10 @@ impl Loader {
         let (stack, end) = self.stacks.of(&self.processes, event, (sample, mode));
         let task = self.tasks.id(&mut self.processes, pid, tid);
         let detail = self.details.is_wanted().then(|| {
-            let (processes, stacks) = (&self.processes, &mut self.stacks.builder);
-            self.details.of(sample, mode, processes, stacks)
+            let (process, stacks) = (shared.process(&self.processes), &mut self.stacks.builder);
+            // As perf, looks for data where the sample was taken, and nowhere else.
+            let data = |address| stacks.place(process, &[mode], address);
+            self.details.of(sample, mode, data)
         });
         let wait = wait_of(event, sample);
         if wait.is_some_and(|wait| wait.state == WaitState::Blocked) {
@@ -337,16 +347,17 @@ impl Loader {
     fn branches(&mut self, shared: &SharedSample<'_>) {
         let pid = shared.pid();
         let task = self.tasks.id(&mut self.processes, pid, shared.tid());
-        let (processes, stacks) = (&self.processes, &mut self.stacks.builder);
-        let detail = self
-            .details
-            .of(shared.sample, shared.mode(), processes, stacks);
+        let (process, stacks) = (shared.process(&self.processes), &mut self.stacks.builder);
+        let mode = shared.mode();
+        let data = |address| stacks.place(process, &[mode], address);
+        let detail = self.details.of(shared.sample, mode, data);
         let Some(branches) = shared.sample.branches() else {
             return;
         };
         for branch in (0..).zip(branches.iter()) {
-            let taken = taken_branch(branch, pid, &self.processes, &mut self.stacks.builder);
-            let stack = self.stacks.builder.stack_of(taken.to);
+            let (process, stacks) = (shared.process(&self.processes), &mut self.stacks.builder);
+            let taken = taken_branch(branch, process, stacks);
+            let stack = stacks.stack_of(taken.to);
             let detail = SampleDetail {
                 // What perf takes for the weight of a branch.
                 weight: u64::from(taken.cycles).max(1),

@@ -92,9 +92,7 @@ impl Search<'_> {
                 let at = |&index: &u32| self.raw.get(index as usize).copied();
                 let addresses: Vec<RawLocation> = part.iter().filter_map(at).collect();
                 let module = self.modules.get(id);
-                let found = self
-                    .namer
-                    .look_up_in(module, source, &addresses, &self.kernel);
+                let found = self.look_up_in(module, source, &addresses);
                 self.update(part.len());
                 Found::of(found)
             })
@@ -105,6 +103,46 @@ impl Search<'_> {
             }
         }
         found
+    }
+
+    fn look_up_in(
+        &self,
+        module: &Module,
+        source: &Source,
+        addresses: &[RawLocation],
+    ) -> Vec<Resolved> {
+        let namer = self.namer;
+        let each = |look_up: &dyn Fn(u64) -> Lookup| -> Vec<Resolved> {
+            let one = |location: &RawLocation| Resolved {
+                address: location.address,
+                lookup: look_up_call(location.address, location.is_return, look_up),
+            };
+            addresses.iter().map(one).collect()
+        };
+        match source {
+            Source::File(file) => look_up_in_file(file, addresses, namer.detail),
+            Source::Kernel => {
+                let open = || namer.files.symbolizer.open_kernel(&namer.kernel.request());
+                match self.kernel.get_or_init(open) {
+                    Ok(kernel) => each(&|address| kernel.lookup(Avma(address), namer.detail)),
+                    Err(error) => each(&|_| Lookup::unnamed(error.reason)),
+                }
+            }
+            Source::Jit(names) => {
+                each(&|address| names.lookup(Avma(address), namer.files.symbolizer))
+            }
+            Source::Carried => match namer.carried.get(&module.path) {
+                Some(carried) => addresses.iter().map(|at| carried.resolve(at)).collect(),
+                None => each(&|_| Lookup::unnamed(UnnamedReason::NoSymbolThere)),
+            },
+            Source::Itself => {
+                let name = prof_live::runtime_function(&module.path);
+                let name = name.map_or(module.path.as_slice(), |(_, name)| name);
+                let name = String::from_utf8_lossy(name);
+                each(&|_| named_by_itself(&name))
+            }
+            Source::None(reason) => each(&|_| Lookup::unnamed(*reason)),
+        }
     }
 
     /// So many more are looked up.
@@ -292,46 +330,6 @@ impl Namer<'_> {
             DsoKind::GuestKernel | DsoKind::Unknown | DsoKind::Waiting | DsoKind::Runnable => {
                 Source::None(UnnamedReason::FileMissing)
             }
-        }
-    }
-
-    fn look_up_in(
-        &self,
-        module: &Module,
-        source: &Source,
-        addresses: &[RawLocation],
-        kernel: &Kernel,
-    ) -> Vec<Resolved> {
-        let each = |look_up: &dyn Fn(u64) -> Lookup| -> Vec<Resolved> {
-            let one = |location: &RawLocation| Resolved {
-                address: location.address,
-                lookup: look_up_call(location.address, location.is_return, look_up),
-            };
-            addresses.iter().map(one).collect()
-        };
-        match source {
-            Source::File(file) => look_up_in_file(file, addresses, self.detail),
-            Source::Kernel => {
-                let open = || self.files.symbolizer.open_kernel(&self.kernel.request());
-                match kernel.get_or_init(open) {
-                    Ok(kernel) => each(&|address| kernel.lookup(Avma(address), self.detail)),
-                    Err(error) => each(&|_| Lookup::unnamed(error.reason)),
-                }
-            }
-            Source::Jit(names) => {
-                each(&|address| names.lookup(Avma(address), self.files.symbolizer))
-            }
-            Source::Carried => match self.carried.get(&module.path) {
-                Some(carried) => addresses.iter().map(|at| carried.resolve(at)).collect(),
-                None => each(&|_| Lookup::unnamed(UnnamedReason::NoSymbolThere)),
-            },
-            Source::Itself => {
-                let name = prof_live::runtime_function(&module.path);
-                let name = name.map_or(module.path.as_slice(), |(_, name)| name);
-                let name = String::from_utf8_lossy(name);
-                each(&|_| named_by_itself(&name))
-            }
-            Source::None(reason) => each(&|_| Lookup::unnamed(*reason)),
         }
     }
 

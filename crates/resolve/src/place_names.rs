@@ -13,6 +13,17 @@ use prof_symbolize::{Detail, KernelSymbols, SymbolFile, Symbolizer};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
+/// An address of a process, as a sample has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessAddress {
+    /// The process.
+    pub pid: i32,
+    /// Where to look first.
+    pub mode: CpuMode,
+    /// The live address (avma).
+    pub address: u64,
+}
+
 /// An address with its name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NamedPlace {
@@ -70,17 +81,10 @@ impl<'a> PlaceNames<'a> {
         Some((symbol.name, symbol.start.0))
     }
 
-    /// What is at `address` in process `pid`; `mode` says where to look
-    /// first.
-    pub fn find(
-        &mut self,
-        processes: &Processes,
-        pid: i32,
-        mode: CpuMode,
-        address: u64,
-    ) -> NamedPlace {
-        let address = Avma(address);
-        let Some(mapping) = mapping_of(processes, pid, mode, address) else {
+    /// What is at an address of a process as it is in `processes`.
+    pub fn find(&mut self, processes: &Processes, at: ProcessAddress) -> NamedPlace {
+        let address = Avma(at.address);
+        let Some(mapping) = mapping_of(processes, at) else {
             return NamedPlace {
                 file_offset: address.0,
                 ..NamedPlace::default()
@@ -94,7 +98,7 @@ impl<'a> PlaceNames<'a> {
         let module = processes.modules().get(mapping.module);
         let shown = crate::naming::beside_address(module, self.files.listed());
         let place = NamedPlace {
-            symbol: self.symbol(mapping.module, module, offset.0, address),
+            symbol: self.symbol(&mapping, module, address),
             dso: Some(String::from_utf8_lossy(&shown).into()),
             file_offset: offset.0,
         };
@@ -102,17 +106,16 @@ impl<'a> PlaceNames<'a> {
         place
     }
 
-    /// Up to `length` bytes of the code at `address`, from the file mapped
-    /// there; `None` if it is not at hand. Arguments as of
-    /// [`PlaceNames::find`].
+    /// Up to `length` bytes of the code at an address, from the file mapped
+    /// there; `None` if it is not at hand.
     pub fn code(
         &mut self,
         processes: &Processes,
-        (pid, mode, address): (i32, CpuMode, u64),
+        at: ProcessAddress,
         length: u64,
     ) -> Option<FileCode> {
-        let address = Avma(address);
-        let mapping = mapping_of(processes, pid, mode, address)?;
+        let address = Avma(at.address);
+        let mapping = mapping_of(processes, at)?;
         let module = processes.modules().get(mapping.module);
         if module.kind == DsoKind::Kernel {
             let bytes = self.kernel.as_ref()?.text_bytes(address, length)?;
@@ -128,15 +131,10 @@ impl<'a> PlaceNames<'a> {
         })
     }
 
-    /// Source file and line of `address`. Arguments as of
-    /// [`PlaceNames::find`].
-    pub fn source_line(
-        &mut self,
-        processes: &Processes,
-        (pid, mode, address): (i32, CpuMode, u64),
-    ) -> Option<SourceLine> {
-        let address = Avma(address);
-        let mapping = mapping_of(processes, pid, mode, address)?;
+    /// Source file and line of an address.
+    pub fn source_line(&mut self, processes: &Processes, at: ProcessAddress) -> Option<SourceLine> {
+        let address = Avma(at.address);
+        let mapping = mapping_of(processes, at)?;
         let key = (mapping.module, mapping.file_offset(address).0);
         if let Some(known) = self.lines.get(&key) {
             return known.clone();
@@ -176,9 +174,8 @@ impl<'a> PlaceNames<'a> {
 
     fn symbol(
         &mut self,
-        id: ModuleId,
+        mapping: &Mapping,
         module: &Module,
-        offset: u64,
         address: Avma,
     ) -> Option<(Arc<str>, u64)> {
         match module.kind {
@@ -187,8 +184,7 @@ impl<'a> PlaceNames<'a> {
                 Some((name, address.0.wrapping_sub(start)))
             }
             DsoKind::File | DsoKind::Vdso => {
-                let file = self.file(id, module)?;
-                let svma = file.svma_of_file_offset(prof_profile::FileOffset(offset))?;
+                let (file, svma) = self.in_file(mapping, module, address)?;
                 let symbol = file.lookup(svma, Detail::Symbol).symbol?;
                 Some((symbol.name, svma.0.wrapping_sub(symbol.start.0)))
             }
@@ -208,9 +204,9 @@ impl<'a> PlaceNames<'a> {
 
 /// What is mapped at an address: where `mode` says, or else in the kernel or
 /// the process.
-fn mapping_of(processes: &Processes, pid: i32, mode: CpuMode, address: Avma) -> Option<Mapping> {
-    let modes = [mode, CpuMode::Kernel, CpuMode::User];
+fn mapping_of(processes: &Processes, at: ProcessAddress) -> Option<Mapping> {
+    let modes = [at.mode, CpuMode::Kernel, CpuMode::User];
     modes
         .into_iter()
-        .find_map(|mode| processes.find(pid, mode, address))
+        .find_map(|mode| processes.find(at.pid, mode, Avma(at.address)))
 }

@@ -3,7 +3,7 @@
 use crate::branch_history::{self, BranchHistory};
 use crate::load::LoadOptions;
 use crate::recorded_files::RecordedFiles;
-use crate::stack_builder::{Interned, RawChain, StackBuilder};
+use crate::stack_builder::{Interned, ProcessNow, RawChain, StackBuilder};
 use crate::trusting;
 use prof_abi::{CallchainContext, CpuMode};
 use prof_live::{ModuleId, Processes, StackUnwinder, UserState};
@@ -109,16 +109,15 @@ impl SampleStacks {
         (sample, mode, ip): (&Sample<'_>, CpuMode, Avma),
     ) -> StackId {
         let pid = sample.pid().unwrap_or(-1);
+        let process = ProcessNow { processes, pid };
         let entries = branch_history::entries(sample, order, self.max_stack);
         let entries = entries.iter();
         let builder = &mut self.builder;
         match order {
             BranchHistory::CalleesFirst => {
-                builder.build_history(processes, pid, entries.rev(), (mode, ip))
+                builder.build_history(process, entries.rev(), (mode, ip))
             }
-            BranchHistory::CallersFirst => {
-                builder.build_history(processes, pid, entries, (mode, ip))
-            }
+            BranchHistory::CallersFirst => builder.build_history(process, entries, (mode, ip)),
         }
     }
 

@@ -10,6 +10,33 @@ use prof_live::Processes;
 use prof_profile::{Avma, BranchFrame, BranchFrameId, LocationId, StackId, StackTree};
 use std::hash::{BuildHasherDefault, Hasher};
 
+/// A process as it is at the moment.
+#[derive(Clone, Copy)]
+pub(crate) struct ProcessNow<'a> {
+    pub(crate) processes: &'a Processes,
+    pub(crate) pid: i32,
+}
+
+impl<'a> ProcessNow<'a> {
+    /// What addresses of this mode refer to in it.
+    #[inline]
+    fn side(self, mode: CpuMode) -> Side<'a> {
+        Side {
+            mode,
+            space: self.processes.space(self.pid, mode),
+        }
+    }
+}
+
+/// The user's or the kernel's side of a process: what addresses of a mode
+/// refer to.
+#[derive(Clone, Copy)]
+struct Side<'a> {
+    mode: CpuMode,
+    /// `None` if nothing is known to be mapped.
+    space: Option<&'a AddressSpace>,
+}
+
 /// An address before it has a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct RawLocation {
@@ -281,29 +308,31 @@ impl StackBuilder {
     {
         let mut frames = std::mem::take(&mut self.scratch);
         frames.clear();
-        let (mut mode, mut is_return) = (chain.mode, false);
-        let mut space = processes.space(chain.pid, mode);
+        let process = ProcessNow {
+            processes,
+            pid: chain.pid,
+        };
+        let (mut side, mut is_return) = (process.side(chain.mode), false);
         let mut leaf = chain.ip;
         let (mut merged, mut left_out) = (0, 0);
         for entry in chain.entries {
             if let Some(context) = CallchainContext::from_entry(entry) {
-                mode = context.cpu_mode();
-                space = processes.space(chain.pid, mode);
+                side = process.side(context.cpu_mode());
                 is_return = false;
                 continue;
             }
             let mut address = Avma(entry);
             if let Some(ip) = leaf.take() {
-                if mode == chain.mode {
+                if side.mode == chain.mode {
                     // The sample's own address is the more exact one (PEBS).
                     address = ip;
                 } else {
-                    frames.push(self.leaf(processes, chain.pid, chain.mode, ip));
+                    frames.push(self.locate(process.side(chain.mode), ip, false));
                 }
             }
-            let location = self.locate(space, mode, address, is_return);
+            let location = self.locate(side, address, is_return);
             is_return = true;
-            let is_merged = self.is_merged(mode, location);
+            let is_merged = self.is_merged(side.mode, location);
             merged += u32::from(is_merged);
             if is_merged && frames.last() == Some(&location) {
                 left_out += 1;
@@ -312,7 +341,7 @@ impl StackBuilder {
             }
         }
         if let Some(ip) = leaf {
-            frames.push(self.leaf(processes, chain.pid, chain.mode, ip));
+            frames.push(self.locate(process.side(chain.mode), ip, false));
         }
         let stack = frames
             .iter()
@@ -334,43 +363,37 @@ impl StackBuilder {
     /// sample's own address stands beside it.
     pub(crate) fn build_history<'e>(
         &mut self,
-        processes: &Processes,
-        pid: i32,
+        process: ProcessNow<'_>,
         entries: impl Iterator<Item = &'e Entry>,
         (mode, ip): (CpuMode, Avma),
     ) -> StackId {
         let mut stack = StackId::EMPTY;
         for entry in entries {
             let location = match *entry {
-                Entry::Chain(address, mode) => {
-                    self.locate(processes.space(pid, mode), mode, Avma(address), true)
-                }
+                Entry::Chain(address, mode) => self.locate(process.side(mode), Avma(address), true),
                 Entry::Branch(end) => {
                     let address = end.address().unwrap_or_default();
                     let found = BRANCH_MODES.into_iter().find_map(|mode| {
-                        let space = processes.space(pid, mode)?;
-                        space.find(address).map(|_| (mode, Some(space)))
+                        let side = process.side(mode);
+                        side.space?.find(address).map(|_| side)
                     });
                     // As in perf, what is not the kernel's is the process's.
-                    let (mode, space) = found.unwrap_or((CpuMode::User, None));
-                    self.locate_end(space, mode, address, end)
+                    let side = found.unwrap_or(Side {
+                        mode: CpuMode::User,
+                        space: None,
+                    });
+                    self.locate_end(side, address, end)
                 }
             };
             stack = self.stacks.push(stack, location);
         }
-        let space = processes.space(pid, mode);
-        let own = self.locate_end(space, mode, ip, BranchFrame::Sampled);
+        let own = self.locate_end(process.side(mode), ip, BranchFrame::Sampled);
         self.stacks.push(stack, own)
     }
 
     /// The location of an end of a branch.
-    fn locate_end(
-        &mut self,
-        space: Option<&AddressSpace>,
-        mode: CpuMode,
-        address: Avma,
-        end: BranchFrame,
-    ) -> LocationId {
+    fn locate_end(&mut self, side: Side<'_>, address: Avma, end: BranchFrame) -> LocationId {
+        let Side { mode, space } = side;
         let found = space.and_then(|space| space.find(address));
         let next = BranchFrameId(self.branch_frames.len() as u32);
         let branch = *self.branch_ids.entry(end).or_insert(next);
@@ -394,21 +417,24 @@ impl StackBuilder {
     /// of `modes` that maps it. `None` if nothing does.
     pub(crate) fn place(
         &mut self,
-        processes: &Processes,
-        pid: i32,
+        process: ProcessNow<'_>,
         modes: &[CpuMode],
         address: Avma,
     ) -> Option<LocationId> {
         modes.iter().find_map(|&mode| {
-            let space = processes.space(pid, mode)?;
-            space.find(address)?;
-            Some(self.locate(Some(space), mode, address, false))
+            let side = process.side(mode);
+            side.space?.find(address)?;
+            Some(self.locate(side, address, false))
         })
     }
 
     /// The location of an address that nothing holds, in perf's mode for it.
     pub(crate) fn nowhere(&mut self, address: Avma) -> LocationId {
-        self.locate(None, CpuMode::Hypervisor, address, false)
+        let side = Side {
+            mode: CpuMode::Hypervisor,
+            space: None,
+        };
+        self.locate(side, address, false)
     }
 
     /// The stack of one frame.
@@ -416,18 +442,8 @@ impl StackBuilder {
         self.stacks.push(StackId::EMPTY, location)
     }
 
-    /// The location of a sample's own address.
-    fn leaf(&mut self, processes: &Processes, pid: i32, mode: CpuMode, ip: Avma) -> LocationId {
-        self.locate(processes.space(pid, mode), mode, ip, false)
-    }
-
-    fn locate(
-        &mut self,
-        space: Option<&AddressSpace>,
-        mode: CpuMode,
-        address: Avma,
-        is_return: bool,
-    ) -> LocationId {
+    fn locate(&mut self, side: Side<'_>, address: Avma, is_return: bool) -> LocationId {
+        let Side { mode, space } = side;
         let place = Place {
             version: space.map_or(0, AddressSpace::version),
             address: address.0,

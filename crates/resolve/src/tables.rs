@@ -56,7 +56,17 @@ impl Tables {
                 } = *location;
                 let dso = location.module.map_or(unknown, |module| DsoId(module.0));
                 let frames = if location.module.is_none() {
-                    functions.add_unmapped(unknown_name, unknown, mode, address)
+                    // Recordings with broken frame pointers have hundreds of
+                    // thousands of them, so they share a name and are told
+                    // apart by address.
+                    let unmapped = Unnamed {
+                        dso: unknown,
+                        mode,
+                        start: Svma(address),
+                        size: 0,
+                        reason: UnnamedReason::NoMapping,
+                    };
+                    functions.add_unnamed(unmapped, || unknown_name)
                 } else {
                     FrameRange::default()
                 };
@@ -82,44 +92,40 @@ impl Tables {
 
     /// Puts in what was found at locations, in the order of both.
     pub(crate) fn put_all(&mut self, indices: &[u32], found: &Found, names: &mut Names) {
-        let mut numbers = Numbers::new(found);
+        let mut numbers = Numbers::new(found, names);
         for (&index, place) in indices.iter().zip(&found.places) {
-            self.put(index, place, &mut numbers, names);
+            self.put(index, place, &mut numbers);
         }
     }
 
     /// Puts in what was found at a location.
-    fn put(
-        &mut self,
-        index: u32,
-        found: &FoundPlace,
-        numbers: &mut Numbers<'_>,
-        names: &mut Names,
-    ) {
+    fn put(&mut self, index: u32, found: &FoundPlace, numbers: &mut Numbers<'_>) {
         let Some(location) = self.locations.get_mut(index as usize) else {
             return;
         };
         let (dso, mode) = (location.dso, location.mode);
         let about = self.dsos.get(dso.0 as usize);
         location.frames = if found.frames.len == 0 {
-            let module = about
-                .map(|about| names.get(about.short_name).to_owned())
-                .unwrap_or_default();
             let extent = found.extent.filter(|_| self.whole_functions);
             let offset = below(&self.loaded_at, dso, location.address.0);
             let (start, size) = extent.unwrap_or((Svma(offset), 0));
             let unnamed = Unnamed {
+                dso,
+                mode,
                 start,
                 size,
                 reason: found.reason.unwrap_or(UnnamedReason::NoSymbolThere),
             };
-            self.functions
-                .add_unnamed(names, (dso, mode), &module, unnamed)
+            self.functions.add_unnamed(unnamed, || {
+                let names = &mut *numbers.names;
+                let module = about.map_or("", |about| names.get(about.short_name));
+                let name = format!("{module}+{:#x}", start.0);
+                names.intern(&name)
+            })
         } else {
             let kind = about.map_or(DsoKind::Unknown, |about| about.kind);
             let place = FunctionPlace { dso, kind, mode };
-            self.functions
-                .add_found(names, place, numbers, found.frames)
+            self.functions.add_found(place, numbers, found.frames)
         };
         location.address = Svma(found.address);
     }

@@ -40,7 +40,14 @@ pub(crate) fn trust(
     let told = told.filter(|told| !told.by_kernel);
     let ((frames, unnamed), ()) = rayon::join(
         || count_frames(profile, &outline.seen, tally.stacks.left_out),
-        || judge_chains(profile, outline, tally, told.as_ref(), &mut trust),
+        || {
+            let chains = Chains {
+                profile,
+                outline,
+                tally,
+            };
+            chains.judge(told.as_ref(), &mut trust);
+        },
     );
     Trust {
         frames,
@@ -49,51 +56,109 @@ pub(crate) fn trust(
     }
 }
 
-/// Adds how chains ended, by the best that is known of it.
-fn judge_chains(
-    profile: &Profile,
-    Outline { shapes, seen }: &Outline,
-    tally: &Tally,
-    told: Option<&LiveSummary>,
-    trust: &mut Trust,
-) {
-    let mut starts = Starts::default();
-    for (&(stack, end), &count) in &tally.chain_ends {
-        let outermost = shapes.outermost(profile, stack);
-        let is_rooted = outermost.and_then(|id| starts.is_start(profile, id));
-        let end = if is_rooted == Some(true) {
-            ChainEnd::Root
+/// The chains of a profile, and what was counted while they were read.
+struct Chains<'a> {
+    profile: &'a Profile,
+    outline: &'a Outline,
+    tally: &'a Tally,
+}
+
+impl Chains<'_> {
+    /// Adds how the chains ended, by the best that is known of it.
+    fn judge(&self, told: Option<&LiveSummary>, trust: &mut Trust) {
+        let profile = self.profile;
+        let mut starts = Starts::default();
+        for (&(stack, end), &count) in &self.tally.chain_ends {
+            let outermost = self.outline.shapes.outermost(profile, stack);
+            let is_rooted = outermost.and_then(|id| starts.is_start(profile, id));
+            let end = if is_rooted == Some(true) {
+                ChainEnd::Root
+            } else {
+                end
+            };
+            let ended = Ended { outermost, end };
+            ended.add(profile, count, trust);
+        }
+        if !self.tally.chain_ends.is_empty() {
+            trust.chain_source = ChainSource::Reader;
+            return;
+        }
+        match told {
+            Some(summary) => self.believe_recorder(summary, trust),
+            None => self.judge_recorded(trust),
+        }
+    }
+
+    /// Takes the ends of chains from the recorder that unwound them: it knows
+    /// reasons that the frames do not show.
+    fn believe_recorder(&self, summary: &LiveSummary, trust: &mut Trust) {
+        trust.chain_source = ChainSource::Recorder;
+        if summary.chain_ends.is_empty() {
+            // A stream that was cut: its beginning cannot tell how it ended.
+            self.judge_recorded(trust);
+            return;
+        }
+        add_told_ends(self.profile, summary, trust);
+        add_told_notes(summary, trust);
+    }
+
+    /// Adds the ends of chains that the kernel recorded, judged by their
+    /// frames.
+    fn judge_recorded(&self, trust: &mut Trust) {
+        let Self {
+            profile,
+            outline: Outline { shapes, seen },
+            tally,
+        } = *self;
+        let counts = |event: &Event| event.has_callchain;
+        let chained;
+        let seen = if profile.events.iter().all(counts) {
+            seen
         } else {
-            end
+            let counted: Vec<bool> = profile.events.iter().map(counts).collect();
+            let locations = profile.locations.len();
+            chained = Seen::of(&profile.stacks, &profile.samples, locations, |event| {
+                counted.get(usize::from(event.0)) == Some(&true)
+            });
+            &chained
         };
-        add_end(profile, trust, outermost, end, count);
-    }
-    if !tally.chain_ends.is_empty() {
-        trust.chain_source = ChainSource::Reader;
-        return;
-    }
-    match told {
-        Some(summary) => believe_recorder(profile, shapes, seen, tally, trust, summary),
-        None => judge_recorded_chains(profile, shapes, seen, tally, trust),
+        // Of the samples of a stack, so many; which ones does not matter.
+        let mut deep: FxHashMap<LocationId, u64> = FxHashMap::default();
+        for (&stack, &count) in &tally.stacks.at_limit {
+            let here = seen.at_stack.get(stack.0 as usize).copied().unwrap_or(0);
+            if let Some(outermost) = shapes.outermost(profile, stack) {
+                *deep.entry(outermost).or_default() += u64::from(count.min(here));
+            }
+        }
+        let (of_deep, of_others) = match trust.chain_source {
+            ChainSource::Recorder => (ChainEnd::Unproven, ChainEnd::Unproven),
+            _ => (ChainEnd::DepthLimit, ChainEnd::BrokenFramePointers),
+        };
+        let mut starts = Starts::default();
+        for (outermost, &count) in (0_u32..).zip(&seen.outermost) {
+            let outermost = LocationId(outermost);
+            let ended = |end| Ended {
+                outermost: Some(outermost),
+                end,
+            };
+            let deep = deep.get(&outermost).copied().unwrap_or(0);
+            for (count, end) in [(deep, of_deep), (count.saturating_sub(deep), of_others)] {
+                if count == 0 {
+                    continue;
+                }
+                match starts.is_start(profile, outermost) {
+                    // No user part: a kernel thread, or the kernel at work alone.
+                    None => {}
+                    Some(true) => ended(ChainEnd::Root).add(profile, count, trust),
+                    Some(false) => ended(end).add(profile, count, trust),
+                }
+            }
+        }
     }
 }
 
-/// Takes the ends of chains from the recorder that unwound them: it knows
-/// reasons that the frames do not show.
-fn believe_recorder(
-    profile: &Profile,
-    shapes: &Shapes,
-    seen: &Seen,
-    tally: &Tally,
-    trust: &mut Trust,
-    summary: &LiveSummary,
-) {
-    trust.chain_source = ChainSource::Recorder;
-    if summary.chain_ends.is_empty() {
-        // A stream that was cut: its beginning cannot tell how it ended.
-        judge_recorded_chains(profile, shapes, seen, tally, trust);
-        return;
-    }
+/// How chains ended as their recorder tells, and in which files.
+fn add_told_ends(profile: &Profile, summary: &LiveSummary, trust: &mut Trust) {
     trust.chain_ends.clone_from(&summary.chain_ends);
     let by_path: FxHashMap<&str, DsoId> = (0_u32..)
         .zip(profile.dsos.iter())
@@ -112,6 +177,10 @@ fn believe_recorder(
             *known = known.saturating_add(count);
         }
     }
+}
+
+/// What the recorder dropped of the chains or could not read.
+fn add_told_notes(summary: &LiveSummary, trust: &mut Trust) {
     for (count, what) in [
         (
             summary.shortened,
@@ -127,56 +196,6 @@ fn believe_recorder(
                 what: what.to_owned(),
                 count,
             });
-        }
-    }
-}
-
-/// Adds the ends of chains that the kernel recorded, judged by their frames.
-fn judge_recorded_chains(
-    profile: &Profile,
-    shapes: &Shapes,
-    seen: &Seen,
-    tally: &Tally,
-    trust: &mut Trust,
-) {
-    let counts = |event: &Event| event.has_callchain;
-    let chained;
-    let seen = if profile.events.iter().all(counts) {
-        seen
-    } else {
-        let counted: Vec<bool> = profile.events.iter().map(counts).collect();
-        let locations = profile.locations.len();
-        chained = Seen::of(&profile.stacks, &profile.samples, locations, |event| {
-            counted.get(usize::from(event.0)) == Some(&true)
-        });
-        &chained
-    };
-    // Of the samples of a stack, so many; which ones does not matter.
-    let mut deep: FxHashMap<LocationId, u64> = FxHashMap::default();
-    for (&stack, &count) in &tally.stacks.at_limit {
-        let here = seen.at_stack.get(stack.0 as usize).copied().unwrap_or(0);
-        if let Some(outermost) = shapes.outermost(profile, stack) {
-            *deep.entry(outermost).or_default() += u64::from(count.min(here));
-        }
-    }
-    let (of_deep, of_others) = match trust.chain_source {
-        ChainSource::Recorder => (ChainEnd::Unproven, ChainEnd::Unproven),
-        _ => (ChainEnd::DepthLimit, ChainEnd::BrokenFramePointers),
-    };
-    let mut starts = Starts::default();
-    for (outermost, &count) in (0_u32..).zip(&seen.outermost) {
-        let outermost = LocationId(outermost);
-        let deep = deep.get(&outermost).copied().unwrap_or(0);
-        for (count, end) in [(deep, of_deep), (count.saturating_sub(deep), of_others)] {
-            if count == 0 {
-                continue;
-            }
-            match starts.is_start(profile, outermost) {
-                // No user part: a kernel thread, or the kernel at work alone.
-                None => {}
-                Some(true) => add_end(profile, trust, Some(outermost), ChainEnd::Root, count),
-                Some(false) => add_end(profile, trust, Some(outermost), end, count),
-            }
         }
     }
 }
@@ -309,21 +328,26 @@ impl Shapes {
     }
 }
 
-fn add_end(
-    profile: &Profile,
-    trust: &mut Trust,
+/// How a chain ended, and in which frame.
+#[derive(Clone, Copy)]
+struct Ended {
     outermost: Option<LocationId>,
     end: ChainEnd,
-    count: u64,
-) {
-    *trust.chain_ends.entry(end).or_default() += count;
-    if end != ChainEnd::Root
-        && let Some(outermost) = outermost
-    {
-        let dso = profile.location(outermost).dso;
-        *trust.unrooted_by_dso.entry((dso, end)).or_default() += count;
-        if profile.dso(dso).kind == DsoKind::Jit {
-            *trust.unrooted_jit.entry(end).or_default() += count;
+}
+
+impl Ended {
+    /// Adds so many chains that ended like this.
+    fn add(self, profile: &Profile, count: u64, trust: &mut Trust) {
+        let Self { outermost, end } = self;
+        *trust.chain_ends.entry(end).or_default() += count;
+        if end != ChainEnd::Root
+            && let Some(outermost) = outermost
+        {
+            let dso = profile.location(outermost).dso;
+            *trust.unrooted_by_dso.entry((dso, end)).or_default() += count;
+            if profile.dso(dso).kind == DsoKind::Jit {
+                *trust.unrooted_jit.entry(end).or_default() += count;
+            }
         }
     }
 }
@@ -402,7 +426,7 @@ fn notes(about: &About<'_>, merged: u64) -> Vec<DroppedCount> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Outline, count_frames, judge_chains};
+    use super::{Chains, Outline, count_frames};
     use crate::loader::Tally;
     use prof_profile::{
         ChainEnd, ChainSource, DsoId, Profile, StackId, StackSource, Trust, UnnamedReason, Wait,
@@ -467,7 +491,12 @@ mod tests {
         let lib = profile.location(outermost).dso;
         assert_eq!(profile.name(profile.dsos[lib.0 as usize].path), "lib.so");
         let mut trust = Trust::default();
-        judge_chains(&profile, &outline(&profile), &tally, None, &mut trust);
+        let chains = Chains {
+            profile: &profile,
+            outline: &outline(&profile),
+            tally: &tally,
+        };
+        chains.judge(None, &mut trust);
         assert_eq!(trust.chain_source, ChainSource::Reader);
         assert_eq!(trust.chain_ends.get(&ChainEnd::Root), Some(&3));
         assert_eq!(trust.chain_ends.get(&ChainEnd::StackCut), Some(&3));

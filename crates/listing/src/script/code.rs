@@ -9,7 +9,7 @@ use prof_report::script::{
     BlockOptions, CodeAt, Field, Fields, LONGEST_INSTRUCTION, TakenBranch, instruction_length,
     push_blocks,
 };
-use prof_resolve::PlaceNames;
+use prof_resolve::{PlaceNames, ProcessAddress};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -129,8 +129,12 @@ struct Reading<'a, 'p> {
 }
 
 impl Reading<'_, '_> {
-    fn at(&self, address: u64) -> (i32, CpuMode, u64) {
-        (self.pid, self.mode, address)
+    fn at(&self, address: u64) -> ProcessAddress {
+        ProcessAddress {
+            pid: self.pid,
+            mode: self.mode,
+            address,
+        }
     }
 }
 
@@ -147,8 +151,8 @@ impl CodeAt for Reading<'_, '_> {
     }
 
     fn symbol(&mut self, address: u64) -> Option<(String, u64)> {
-        let (pid, mode, address) = self.at(address);
-        let place = self.places.find(self.processes, pid, mode, address);
+        let at = self.at(address);
+        let place = self.places.find(self.processes, at);
         let (name, offset) = place.symbol?;
         Some((name.to_string(), offset))
     }

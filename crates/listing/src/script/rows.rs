@@ -13,7 +13,7 @@ use prof_profile::Sample;
 use prof_report::script::{
     Branch, Details, Field, Fields, Leaf, NamedAddress, ScriptWriter, push_frame,
 };
-use prof_resolve::{NamedPlace, PlaceNames};
+use prof_resolve::{NamedPlace, PlaceNames, ProcessAddress};
 use prof_symbolize::Symbolizer;
 use std::collections::HashMap;
 
@@ -167,7 +167,11 @@ impl<'a> Rows<'a> {
             } else if recorded.ip().is_none_or(|ip| ip == entry) {
                 return RecordedLeaf::Sampled;
             } else {
-                let at = (recorded.pid().unwrap_or(-1), mode, entry);
+                let at = ProcessAddress {
+                    pid: recorded.pid().unwrap_or(-1),
+                    mode,
+                    address: entry,
+                };
                 return RecordedLeaf::Other(Named::find(&mut self.places, processes, at));
             }
         }
@@ -193,7 +197,12 @@ impl<'a> Rows<'a> {
                 mode = context.cpu_mode();
                 continue;
             }
-            let named = Named::find(&mut self.places, processes, (pid, mode, entry));
+            let at = ProcessAddress {
+                pid,
+                mode,
+                address: entry,
+            };
+            let named = Named::find(&mut self.places, processes, at);
             push_frame(&named.place(), fields, out);
         }
     }
@@ -245,13 +254,12 @@ struct Named {
 }
 
 impl Named {
-    fn find(
-        places: &mut PlaceNames<'_>,
-        processes: &Processes,
-        (pid, mode, address): (i32, CpuMode, u64),
-    ) -> Self {
-        let found = places.find(processes, pid, mode, address);
-        Self { address, found }
+    fn find(places: &mut PlaceNames<'_>, processes: &Processes, at: ProcessAddress) -> Self {
+        let found = places.find(processes, at);
+        Self {
+            address: at.address,
+            found,
+        }
     }
 
     fn place(&self) -> NamedAddress<'_> {

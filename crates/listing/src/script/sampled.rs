@@ -1,8 +1,8 @@
 //! A sample and its surroundings.
 
-use prof_abi::CpuMode;
 use prof_live::Processes;
 use prof_perfdata::{Record, Sample as Recorded};
+use prof_resolve::ProcessAddress;
 
 /// A sample as it was recorded, and what is known of processes at its time.
 #[derive(Clone, Copy)]
@@ -14,8 +14,11 @@ pub(super) struct Sampled<'a> {
 
 impl Sampled<'_> {
     /// An address of its process.
-    pub(super) fn at(&self, address: u64) -> (i32, CpuMode, u64) {
-        let pid = self.sample.pid().unwrap_or(-1);
-        (pid, self.record.misc.cpu_mode(), address)
+    pub(super) fn at(&self, address: u64) -> ProcessAddress {
+        ProcessAddress {
+            pid: self.sample.pid().unwrap_or(-1),
+            mode: self.record.misc.cpu_mode(),
+            address,
+        }
     }
 }
