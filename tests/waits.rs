@@ -221,6 +221,71 @@ fn threads_that_share_cpus_wait_for_them() {
     });
 }
 
+/// The time of waits at a place of the program, ns.
+fn at_site(waits: &[Shown], name: &str) -> u64 {
+    let is_there = |wait: &&Shown| wait.stack.iter().any(|at| at == name);
+    waits.iter().filter(is_there).map(|wait| wait.ns).sum()
+}
+
+#[test]
+fn stacks_of_short_waits_that_are_chosen_stand_for_the_others() {
+    const NAME: &str = "waits-chosen";
+    if !may_record_all(NAME) || !have(NAME, "perf") {
+        return;
+    }
+    // Every third at the second place, and longer; of some thousand a second
+    // three hundred stacks stay.
+    let arguments = ["turns", "9000", "3", "20", "120"];
+    let few = ["--off-cpu=only", "--off-cpu-stacks", "300"];
+    undisturbed(|| {
+        let (file, truth) = recorded(NAME, &few, &arguments)?;
+        let ours = prof_command().args(FIELDS).arg(&file).output();
+        let ours = shown(&String::from_utf8_lossy(&ours.expect("prof starts").stdout));
+        let theirs = shown(&script(Path::new("perf"), &file));
+        let mut faults = Vec::new();
+        let with_stack = ours.iter().filter(|wait| wait.stack.len() > 1).count();
+        if with_stack * 3 > ours.len() || ours.len() < 6000 {
+            faults.push(format!("{with_stack} stacks of {}", ours.len()));
+        }
+        for ((name, tid), told) in &truth.sites {
+            let seen = at_site(&ours, name);
+            assert_eq!(seen, at_site(&theirs, name), "{name} {tid}");
+            // Hundreds of each were chosen: this is five deviations and more.
+            if told.abs_diff(seen) > told / 2 {
+                faults.push(format!("{name} told {told}, seen {seen}"));
+            }
+        }
+        for (tid, (elapsed, ran)) in &truth.lives {
+            let of_thread = ours.iter().filter(|wait| wait.tid == *tid);
+            let seen: u64 = of_thread.map(|wait| wait.ns).sum();
+            // With the start of the program, which it cannot measure.
+            if elapsed.abs_diff(ran + seen) > elapsed / 100 + 20_000_000 {
+                faults.push(format!("{tid}: {elapsed} {ran} {seen}"));
+            }
+        }
+        Some(faults)
+    });
+}
+
+#[test]
+fn all_stacks_of_short_waits_are_taken_if_that_is_asked_for() {
+    const NAME: &str = "waits-unthinned";
+    if !may_record_all(NAME) {
+        return;
+    }
+    let all = ["--off-cpu=only", "--off-cpu-stacks", "all"];
+    let arguments = ["turns", "4000", "2", "20", "20"];
+    let Some((file, _)) = recorded(NAME, &all, &arguments) else {
+        return;
+    };
+    let ours = prof_command().args(FIELDS).arg(&file).output();
+    let ours = shown(&String::from_utf8_lossy(&ours.expect("prof starts").stdout));
+    let without = ours.iter().filter(|wait| wait.stack.len() < 2).count();
+    // A sleep that is over before it began is no wait.
+    assert!(ours.len() > 3000, "{}", ours.len());
+    assert!(without <= 5, "{without} of {}", ours.len());
+}
+
 /// Records a program of `waits.c` as a user without rights, into a folder that
 /// lives as long as what comes back.
 fn recorded_by_nobody(

@@ -223,6 +223,11 @@ pub(crate) struct Args {
     /// Leave out waits shorter than this: 1ms, 50us.
     #[arg(long, value_name = "TIME", requires = "off_cpu", value_parser = values::length)]
     off_cpu_min: Option<Duration>,
+    /// About how many stacks a second are taken of short waits (of root), by default 2000:
+    /// beyond, which ones is a matter of chance, and they stand for the others. all: those
+    /// of all waits.
+    #[arg(long, value_name = "N", requires = "off_cpu", value_parser = values::stacks_of_waits)]
+    off_cpu_stacks: Option<values::StacksOfWaits>,
     /// With waits, also who ended each and at which stack (sched:sched_waking, for root): what
     /// report --wakers and --critical-path are made of.
     #[arg(long, requires = "off_cpu")]
@@ -614,6 +619,7 @@ fn set_waits(args: &Args, options: &mut Options) -> anyhow::Result<()> {
     }
     options.waits = Some(WaitOptions {
         at_least: args.off_cpu_min.unwrap_or_default(),
+        stacks: args.off_cpu_stacks.map_or(waits.stacks, |stacks| stacks.0),
         ..waits
     });
     if options.events.is_empty() && !waits.only {

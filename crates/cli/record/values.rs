@@ -146,6 +146,19 @@ pub(super) fn off_cpu(text: &str) -> Result<WaitOptions, String> {
     }
 }
 
+/// About how many stacks of short waits a second; `None` for all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StacksOfWaits(pub(super) Option<u32>);
+
+/// What `--off-cpu-stacks` says.
+pub(super) fn stacks_of_waits(text: &str) -> Result<StacksOfWaits, String> {
+    match (text, text.parse()) {
+        ("all", _) => Ok(StacksOfWaits(None)),
+        (_, Ok(most @ 1..)) => Ok(StacksOfWaits(Some(most))),
+        _ => Err("not a number of stacks a second above 0, nor all".to_owned()),
+    }
+}
+
 /// The length of a wait: a number with ns, us, ms or s.
 pub(super) fn length(text: &str) -> Result<Duration, String> {
     let units = [("ns", 1), ("us", 1_000), ("µs", 1_000), ("ms", 1_000_000)];

@@ -8,8 +8,8 @@
 use crate::Incomparable;
 use crate::matching::{Counterparts, Functions, plain_dso};
 use prof_profile::{
-    Dso, DsoId, DsoKind, Event, EventId, FrameRange, Function, FunctionId, Location, LocationId,
-    NameId, Profile, Sample, StackId, StackTree, Svma, Task, TaskId, UnnamedReason,
+    Counted, Dso, DsoId, DsoKind, Event, EventId, FrameRange, Function, FunctionId, Location,
+    LocationId, NameId, Profile, Sample, StackId, StackTree, Svma, Task, TaskId, UnnamedReason,
 };
 use rustc_hash::FxHashMap;
 
@@ -377,8 +377,11 @@ impl<'a> Joined<'a> {
     /// The samples of one side, with the stacks and tasks that they have now.
     fn samples(&mut self, profile: &Profile, moved: &[StackId], later: u64) -> Vec<Sample> {
         let mut rows = Vec::with_capacity(profile.samples.len());
-        for sample in profile.samples.iter() {
+        for (row, sample) in profile.samples.iter().enumerate() {
             let wait = sample.wait.and_then(|id| profile.samples.wait(id));
+            // Put back where others count it: that it has no time is known by then.
+            let apart = wait.filter(|wait| wait.counted == Counted::ByOthers);
+            let apart = apart.and_then(|_| profile.samples.wait_length(row));
             let stack = match moved.is_empty() {
                 true => Some(sample.stack),
                 false => moved.get(sample.stack.0 as usize).copied(),
@@ -387,6 +390,7 @@ impl<'a> Joined<'a> {
                 time: sample.time.wrapping_add(later),
                 stack: stack.unwrap_or(StackId::EMPTY),
                 wait: wait.map(|wait| self.profile.samples.wait_id(*wait)),
+                period: apart.unwrap_or(sample.period),
                 ..sample
             });
         }

@@ -18,7 +18,8 @@ pub const OFF_CPU_EVENT: &str = "offcpu-time";
 ///
 /// | bits  | field                                                          |
 /// |-------|----------------------------------------------------------------|
-/// | 0-3   | the version of the word: 1, or 2 if it names a holder          |
+/// | 0-3   | the version of the word: 1, 2 if it names a holder, 3 if it    |
+/// |       | tells a length                                                 |
 /// | 4-7   | what kept the thread from running (`WaitState`)                |
 /// | 8-11  | where the stack is from (`StackSource`)                        |
 /// | 12    | the wait had begun before the recording                        |
@@ -28,6 +29,11 @@ pub const OFF_CPU_EVENT: &str = "offcpu-time";
 /// | 24-39 | number of the system call and 1; 0: not known                  |
 /// | 40-63 | for how many waits it stands, in 64ths; 0: for itself. In      |
 /// |       | version 2, where it stands for itself: tid of the holder       |
+/// | 24-63 | in version 3, in place of both: how long the wait was, ns      |
+///
+/// In version 3 the period is not the wait's own: it is 0 where others, chosen
+/// by chance, stand for it, and with a length of 0 the time of waits that no
+/// other stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct WaitWord {
     /// Number of the state.
@@ -49,6 +55,9 @@ pub struct WaitWord {
     /// Of a wait for a mutex: the thread that held it when that was looked at.
     /// Only a wait that stands for itself can tell.
     pub holder: Option<u32>,
+    /// How long the wait was, ns, where the period does not tell it. Such a word
+    /// names neither system call nor holder, and stands for no other.
+    pub length: Option<u64>,
 }
 
 /// The version of a word without a holder.
@@ -56,28 +65,38 @@ const VERSION: u64 = 1;
 /// That of one with a holder: who does not know it would take its number for
 /// that of waits.
 const WITH_HOLDER: u64 = 2;
+/// That of one with a length.
+const WITH_LENGTH: u64 = 3;
+/// The largest length that fits, ns.
+const LONGEST: u64 = (1 << 40) - 1;
 /// The largest that fits.
 const MOST_TIMES: u32 = (1 << 24) - 1;
 
 impl WaitWord {
     /// As it is recorded. A larger `stands_for` than 24 bits hold becomes the
-    /// largest; a `holder` of more is left out (the kernel's tids have 22).
+    /// largest, so does a `length` of more than 40; a `holder` of more is left out
+    /// (the kernel's tids have 22).
     pub fn encode(self) -> u64 {
+        if let Some(length) = self.length {
+            return WITH_LENGTH | self.state_bits() | length.min(LONGEST) << 24;
+        }
         let syscall = self.syscall.map_or(0, |number| number.saturating_add(1));
         let holder = self
             .holder
             .filter(|&tid| tid <= MOST_TIMES && self.stands_for == 0);
         let version = holder.map_or(VERSION, |_| WITH_HOLDER);
         let last = holder.unwrap_or(self.stands_for.min(MOST_TIMES));
-        version
-            | u64::from(self.state & 15) << 4
+        version | self.state_bits() | u64::from(syscall) << 24 | u64::from(last) << 40
+    }
+
+    /// The bits that all versions have, 4 to 23.
+    fn state_bits(self) -> u64 {
+        u64::from(self.state & 15) << 4
             | u64::from(self.source & 15) << 8
             | u64::from(self.began_before) << 12
             | u64::from(self.is_open) << 13
             | u64::from(self.is_unsure) << 14
             | u64::from(self.kind) << 16
-            | u64::from(syscall) << 24
-            | u64::from(last) << 40
     }
 
     /// What a recorded word says; `None` of another version.
@@ -85,9 +104,10 @@ impl WaitWord {
         let bits = |from: u32, count: u32| (word >> from) & ((1 << count) - 1);
         let is_set = |bit: u32| bits(bit, 1) == 1;
         let last = bits(40, 24) as u32;
-        let (stands_for, holder) = match bits(0, 4) {
-            VERSION => (last, None),
-            WITH_HOLDER => (0, Some(last)),
+        let (stands_for, holder, length) = match bits(0, 4) {
+            VERSION => (last, None, None),
+            WITH_HOLDER => (0, Some(last), None),
+            WITH_LENGTH => (0, None, Some(bits(24, 40))),
             _ => return None,
         };
         Some(Self {
@@ -97,9 +117,13 @@ impl WaitWord {
             is_open: is_set(13),
             is_unsure: is_set(14),
             kind: bits(16, 8) as u8,
-            syscall: (bits(24, 16) as u16).checked_sub(1),
+            syscall: match length {
+                Some(_) => None,
+                None => (bits(24, 16) as u16).checked_sub(1),
+            },
             stands_for,
             holder,
+            length,
         })
     }
 }
@@ -131,6 +155,18 @@ mod tests {
                 syscall: Some(0),
                 stands_for: 64,
                 holder: None,
+                length: None,
+            },
+            WaitWord {
+                state: 1,
+                kind: 3,
+                is_open: true,
+                length: Some((1 << 40) - 1),
+                ..WaitWord::default()
+            },
+            WaitWord {
+                length: Some(0),
+                ..WaitWord::default()
             },
             WaitWord {
                 holder: Some(4_194_304),
@@ -147,7 +183,7 @@ mod tests {
             assert_eq!(WaitWord::decode(word.encode()), Some(word));
         }
         assert_eq!(WaitWord::decode(0), None);
-        assert_eq!(WaitWord::decode(3), None);
+        assert_eq!(WaitWord::decode(4), None);
         // One that stands for several waits tells no holder of one of them.
         let both = WaitWord {
             stands_for: 640,

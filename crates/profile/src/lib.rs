@@ -40,4 +40,4 @@ pub use redaction::Redaction;
 pub use samples::{EventId, Sample, Samples, WaitId};
 pub use stacks::{StackId, StackTree};
 pub use trust::{ChainEnd, ChainSource, Damage, DroppedCount, Trust};
-pub use waits::{Futex, FutexId, StackSource, Variable, Wait, WaitKind, WaitState, Wake};
+pub use waits::{Counted, Futex, FutexId, StackSource, Variable, Wait, WaitKind, WaitState, Wake};

@@ -1,6 +1,6 @@
 //! The samples, one row each, kept as columns.
 
-use crate::{Detail, StackId, TaskId, Wait};
+use crate::{Counted, Detail, StackId, TaskId, Wait};
 use rustc_hash::FxHashMap;
 
 /// Index of an event in `Profile::events`.
@@ -36,7 +36,8 @@ pub struct WaitId(pub u32);
 #[derive(Debug, Default, Clone)]
 pub struct Samples {
     time: Times,
-    /// `u32::MAX` for what is in `long_periods`.
+    /// `u32::MAX` for what is in `long_periods`. Of waits that others count it is
+    /// their length.
     period: Vec<u32>,
     task: Vec<TaskId>,
     stack: Vec<StackId>,
@@ -156,9 +157,13 @@ impl Samples {
             let Some(sample) = of(&sample) else {
                 continue;
             };
+            let last = kept.len();
             match self.detail(row) {
                 Some(detail) => kept.push_with(sample, *detail),
                 None => kept.push(sample),
+            }
+            if let Some(length) = self.length_apart(row) {
+                kept.put_period(last, length);
             }
         }
         *self = kept;
@@ -213,6 +218,50 @@ impl Samples {
         }
     }
 
+    /// How long the wait was that row `index` is, ns; `None` if it is none.
+    pub fn wait_length(&self, index: usize) -> Option<u64> {
+        let wait = self.wait_at(index)?;
+        Some(match self.length_apart(index) {
+            Some(length) => length,
+            None => wait.length(self.raw_period(index)?),
+        })
+    }
+
+    /// Says how long the wait was that row `index` is, ns, if others count it.
+    pub fn set_wait_length(&mut self, index: usize, length: u64) {
+        let wait = self.wait_at(index);
+        if wait.is_some_and(|wait| wait.counted == Counted::ByOthers) {
+            self.put_period(index, length);
+        }
+    }
+
+    /// The length of a wait that others count.
+    fn length_apart(&self, index: usize) -> Option<u64> {
+        let wait = self.wait_at(index)?;
+        let is_apart = wait.counted == Counted::ByOthers;
+        is_apart.then(|| self.raw_period(index)).flatten()
+    }
+
+    fn raw_period(&self, index: usize) -> Option<u64> {
+        match *self.period.get(index)? {
+            u32::MAX => self.long_periods.get(&index).copied(),
+            period => Some(period.into()),
+        }
+    }
+
+    fn put_period(&mut self, row: usize, period: u64) {
+        let Some(place) = self.period.get_mut(row) else {
+            return;
+        };
+        match u32::try_from(period) {
+            Ok(period) if period != u32::MAX => *place = period,
+            _ => {
+                self.long_periods.insert(row, period);
+                *place = u32::MAX;
+            }
+        }
+    }
+
     /// Whether any row is a wait.
     pub fn has_waits(&self) -> bool {
         !self.waits.is_empty()
@@ -244,13 +293,8 @@ impl Samples {
     pub fn push(&mut self, sample: Sample) {
         let row = self.len();
         self.time.push(sample.time);
-        self.period.push(match u32::try_from(sample.period) {
-            Ok(period) if period != u32::MAX => period,
-            _ => {
-                self.long_periods.insert(row, sample.period);
-                u32::MAX
-            }
-        });
+        self.period.push(0);
+        self.put_period(row, sample.period);
         self.task.push(sample.task);
         self.stack.push(sample.stack);
         self.cpu.push(match sample.cpu {
@@ -288,9 +332,9 @@ impl Samples {
     fn at(&self, index: usize, time: u64) -> Option<Sample> {
         Some(Sample {
             time,
-            period: match *self.period.get(index)? {
-                u32::MAX => *self.long_periods.get(&index)?,
-                period => period.into(),
+            period: match self.length_apart(index) {
+                Some(_) => 0,
+                None => self.raw_period(index)?,
             },
             task: *self.task.get(index)?,
             stack: *self.stack.get(index)?,

@@ -181,6 +181,19 @@ impl WaitKind {
     }
 }
 
+/// Whose time the period of a wait's sample is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Counted {
+    /// Its own, and that of those it stands for.
+    #[default]
+    ByItself,
+    /// Nobody's: others, chosen by chance, stand for it. It has no stack, and
+    /// its length is told apart ([`crate::Samples::wait_length`]).
+    ByOthers,
+    /// That of waits that no other stands for; it is none itself.
+    ForOthers,
+}
+
 /// What is known of a wait beside its thread, time, length and stack. Equal
 /// ones are kept once: see [`crate::Sample::wait`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -202,6 +215,8 @@ pub struct Wait {
     /// For how many waits of its kind and stack it stands, in 64ths: the
     /// period of its sample is its length times this.
     pub stands_for: u32,
+    /// Whose time its period is.
+    pub counted: Counted,
     /// Of a wait for a futex: which one, where that is known.
     pub futex: Option<FutexId>,
     /// The thread that held the mutex that it waited for, by its tid, when that
@@ -267,7 +282,7 @@ impl Wait {
         }
     }
 
-    /// For how many waits it stands, in 64ths.
+    /// For how many waits it stands, in 64ths; see [`Wait::counted`].
     pub fn times(&self) -> u64 {
         match self.stands_for {
             0 => u64::from(Self::ITSELF),
@@ -275,11 +290,13 @@ impl Wait {
         }
     }
 
-    /// Its length, ns, by the period of its sample.
+    /// Its length, ns, by the period of its sample; 0 if others count it:
+    /// [`crate::Samples::wait_length`] knows that, too.
     pub fn length(&self, period: u64) -> u64 {
-        match self.stands_for {
-            0 | Self::ITSELF => period,
-            times => {
+        match (self.counted, self.stands_for) {
+            (Counted::ByOthers | Counted::ForOthers, _) => 0,
+            (Counted::ByItself, 0 | Self::ITSELF) => period,
+            (Counted::ByItself, times) => {
                 let length = u128::from(period) * u128::from(Self::ITSELF) / u128::from(times);
                 u64::try_from(length).unwrap_or(u64::MAX)
             }

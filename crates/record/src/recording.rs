@@ -30,7 +30,7 @@ use crate::tracing_data;
 use crate::tree::{Shares, Tree};
 use crate::trim::Trim;
 use crate::unwinding::{self, Unwinding};
-use crate::waits::{self, OfRecording, Parts, Sleepers, Waits, Whom};
+use crate::waits::{self, OfRecording, Parts, Sleepers, Thinner, WAKING, Waits, Whom};
 use crate::witness::WitnessSamples;
 use crate::writing::{FLUSH_EVERY, Parting, Writing, Written};
 use prof_abi::{AttrFlags, event_kind};
@@ -191,8 +191,13 @@ impl<'a> Recording<'a> {
                 taker: self.begun.taker,
                 parting: Parting::new(options.parting()),
                 unwinding: unwound.unwinding,
+                waits: waits(
+                    options,
+                    (&self.tasks, &set),
+                    &shared,
+                    (&self.opened, &self.written),
+                ),
                 sleepers: sleepers(options, &self.tasks, &self.opened),
-                waits: waits(options, &self.tasks, &shared, (&self.opened, &self.written)),
                 counter: Counter::new(&self.opened[0].attr),
                 rounds: rounds(&self.opened),
                 max_size: options.max_size,
@@ -516,7 +521,7 @@ fn written(options: &Options, opened: &[EventDescription]) -> Vec<EventDescripti
 /// What makes waits, if they are recorded.
 fn waits<'a>(
     options: &Options,
-    tasks: &[Option<u32>],
+    (tasks, set): (&[Option<u32>], &OpenSet),
     shared: &'a Shared,
     (opened, written): (&[EventDescription], &[EventDescription]),
 ) -> Option<Waits<'a>> {
@@ -527,10 +532,38 @@ fn waits<'a>(
         has_stacks: opened
             .iter()
             .any(|event| waits::is_of_waits(&event.name) && waits::has_stacks(&event.attr)),
+        thinner: thinner(options, set),
         threads: attached(options, tasks),
         parts: &shared.parts,
     };
     Waits::new(of, written)
+}
+
+/// What lets the kernel choose which leavings it samples, where the stacks of
+/// long waits can be read without: not for the paths of who woke whom, which
+/// need each stack.
+fn thinner(options: &Options, set: &OpenSet) -> Option<Thinner> {
+    let most = options.waits?.stacks?;
+    let follows_wakes = options.events.iter().any(|spec| spec.name == WAKING);
+    if follows_wakes || !unwinds(options) {
+        return None;
+    }
+    let is_of_waits = |event: &&OpenEvent| waits::is_of_waits(&event.planned.name);
+    let event = set.events.iter().find(is_of_waits)?;
+    if !waits::has_stacks(&event.planned.attr) {
+        return None;
+    }
+    let clock = options.used_clock()?.id;
+    Thinner::new(
+        most,
+        clock,
+        event.descriptors.iter().map(|open| &open.event),
+    )
+}
+
+/// Whether stacks are copied for unwinding.
+fn unwinds(options: &Options) -> bool {
+    matches!(options.stacks, Stacks::Unwound(_) | Stacks::Dump(_))
 }
 
 /// What reads stacks of threads that sleep, where stacks are unwound.
@@ -539,8 +572,7 @@ fn sleepers(
     tasks: &[Option<u32>],
     opened: &[EventDescription],
 ) -> Option<Sleepers> {
-    let unwinds = matches!(options.stacks, Stacks::Unwound(_) | Stacks::Dump(_));
-    options.waits.filter(|_| unwinds)?;
+    options.waits.filter(|_| unwinds(options))?;
     let event = opened
         .iter()
         .find(|event| waits::is_of_waits(&event.name))?;

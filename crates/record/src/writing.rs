@@ -218,7 +218,11 @@ impl Writing<'_> {
         self.rounds.drained(records);
         let ordered = self.rounds.in_place_of_times(records);
         let records = ordered.as_deref().unwrap_or(records);
+        let waits = self.waits.as_mut();
+        let youngest = self.rounds.youngest();
+        let is_thinned = waits.is_some_and(|it| it.pace(records, youngest));
         if let Some(sleepers) = &mut self.sleepers {
+            sleepers.thins(is_thinned);
             sleepers.note(records);
         }
         self.write_records(records)?;
@@ -317,10 +321,23 @@ impl Writing<'_> {
                         break;
                     }
                     self.write_records(&[])?;
+                    self.press_waits()?;
                 }
                 self.switch()
             }
             Step::Switch => self.switch(),
+        }
+    }
+
+    /// Writes the waits that are held back.
+    fn press_waits(&mut self) -> Result<(), OutputError> {
+        let mut records = Vec::new();
+        if let Some(waits) = &mut self.waits {
+            waits.press(&mut |piece| records.extend_from_slice(piece));
+        }
+        match records.is_empty() {
+            true => Ok(()),
+            false => self.taker.consumer().records(&records),
         }
     }
 

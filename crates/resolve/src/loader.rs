@@ -25,8 +25,9 @@ use prof_perfdata::{
     Body, Features, Losses, Record, Sample as RawSample, Share, Shares, WaitWord, is_off_cpu,
 };
 use prof_profile::{
-    Avma, ChainEnd, Counting, Detail as SampleDetail, DroppedCount, Event, EventId, Lifetime,
-    Profile, Sample, Samples, StackId, StackSource, ThreadCount, Trust, Wait, WaitKind, WaitState,
+    Avma, ChainEnd, Counted, Counting, Detail as SampleDetail, DroppedCount, Event, EventId,
+    Lifetime, Profile, Sample, Samples, StackId, StackSource, ThreadCount, Trust, Wait, WaitKind,
+    WaitState,
 };
 use prof_unwind::Machine;
 use rustc_hash::FxHashMap;
@@ -270,7 +271,9 @@ impl Loader {
             if let Some(end) = end {
                 *self.tally.chain_ends.entry((stack, end)).or_default() += 1;
             }
+            let length = wait.and_then(|wait| length_apart(wait, sample));
             let wait = wait.map(|wait| self.samples.wait_id(wait));
+            let row = self.samples.len();
             self.push(shared, detail, |time, cpu| Sample {
                 time,
                 period,
@@ -280,6 +283,9 @@ impl Loader {
                 event,
                 wait,
             });
+            if let Some(length) = length {
+                self.samples.set_wait_length(row, length);
+            }
         }
         if let Some(deferred) = &mut self.deferred
             && let Some(cookie) = sample.deferred_cookie()
@@ -440,7 +446,9 @@ impl Loader {
         self.futexes
             .finish(&mut profile, self.processes.modules(), files);
         let without_stack = wait_kinds::without_stack(&profile);
+        let not_chosen = wait_kinds::not_chosen(&profile);
         profile.trust.notes.extend(without_stack);
+        profile.trust.notes.extend(not_chosen);
         profile.trust.notes.extend(named.notes);
         profile.trust.notes.extend(unjoined(self.deferred.as_ref()));
         profile
@@ -546,9 +554,21 @@ fn wait_of(event: &prof_perfdata::Event, sample: &RawSample<'_>) -> Option<Wait>
         is_unsure: word.is_unsure,
         syscall: word.syscall,
         stands_for: word.stands_for,
+        counted: match (word.length, sample.period()) {
+            (None, _) => Counted::ByItself,
+            (Some(_), None | Some(0)) => Counted::ByOthers,
+            (Some(_), Some(_)) => Counted::ForOthers,
+        },
         futex: None,
         holder: word.holder.and_then(|tid| i32::try_from(tid).ok()),
     })
+}
+
+/// How long a wait was that others count, ns.
+fn length_apart(wait: Wait, sample: &RawSample<'_>) -> Option<u64> {
+    let word = sample.transaction().and_then(WaitWord::decode);
+    let is_apart = wait.counted == Counted::ByOthers;
+    word.filter(|_| is_apart)?.length
 }
 
 fn event_of(event: &prof_perfdata::Event) -> Event {

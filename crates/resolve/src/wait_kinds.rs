@@ -6,7 +6,7 @@
 //! to be seen, the system call's number decides, if it is known.
 
 use prof_abi::CpuMode;
-use prof_profile::{DroppedCount, Profile, StackId, StackSource, Wait, WaitKind};
+use prof_profile::{Counted, DroppedCount, Profile, StackId, StackSource, Wait, WaitKind};
 use rustc_hash::FxHashMap;
 
 /// Whole names of functions, or how they begin, before what compilers put
@@ -167,6 +167,9 @@ pub(crate) fn without_stack(profile: &Profile) -> Option<DroppedCount> {
             continue;
         };
         all = all.saturating_add(sample.period);
+        if wait.counted == Counted::ByOthers {
+            continue;
+        }
         if wait.source == StackSource::None {
             count += 1;
             ns = ns.saturating_add(sample.period);
@@ -175,6 +178,29 @@ pub(crate) fn without_stack(profile: &Profile) -> Option<DroppedCount> {
     let share = 100.0 * ns as f64 / all.max(1) as f64;
     (count > 0).then(|| DroppedCount {
         what: format!("a wait has no stack ({share:.1} % of the time waited)"),
+        count,
+    })
+}
+
+/// How many waits have no stack since others, chosen by chance, stand for them.
+pub(crate) fn not_chosen(profile: &Profile) -> Option<DroppedCount> {
+    let (mut count, mut chosen) = (0_u64, 0_u64);
+    for sample in profile.samples.iter() {
+        let Some(wait) = sample.wait.and_then(|id| profile.samples.wait(id)) else {
+            continue;
+        };
+        match wait.counted {
+            Counted::ByOthers => count += 1,
+            Counted::ByItself => chosen += u64::from(wait.stands_for > 0),
+            Counted::ForOthers => {}
+        }
+    }
+    let times = (count + chosen) as f64 / chosen.max(1) as f64;
+    (count > 0).then(|| DroppedCount {
+        what: format!(
+            "a short wait has no stack, and others stand for it: one in {times:.1} was chosen by \
+             chance (record --off-cpu-stacks)"
+        ),
         count,
     })
 }

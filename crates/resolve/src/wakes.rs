@@ -109,7 +109,8 @@ impl Wakes {
                 continue;
             };
             let task = profile.task(sample.task);
-            let begin = sample.time.saturating_sub(wait.length(sample.period));
+            let length = profile.samples.wait_length(row).unwrap_or(0);
+            let begin = sample.time.saturating_sub(length);
             let times = seen.get(&task.tid).map_or(&[][..], Vec::as_slice);
             let next = times.get(times.partition_point(|&time| time <= begin));
             if next.is_some_and(|&time| time <= sample.time) {

@@ -23,6 +23,11 @@ pub struct WaitAccount {
     pub short_ns: u64,
     /// Waits whose begin or end was lost.
     pub broken: u64,
+    /// Short waits whose stack was chosen by chance to be taken, and which stand
+    /// for others.
+    pub chosen: u64,
+    /// Those for which they stand.
+    pub not_chosen: u64,
 }
 
 impl WaitAccount {
@@ -40,6 +45,15 @@ impl WaitAccount {
         }
         let share = 100.0 * self.without_stack_ns as f64 / all.max(1) as f64;
         line.push_str(&format!("; {share:.1} % of it without a stack"));
+        if self.not_chosen > 0 {
+            let all = self.chosen + self.not_chosen;
+            let times = all as f64 / self.chosen.max(1) as f64;
+            line.push_str(&format!(
+                "; of {} one in {times:.1} was chosen by chance to have its stack and stand for \
+                 the others (--off-cpu-stacks)",
+                several(all, "short wait")
+            ));
+        }
         if self.short > 0 {
             let (count, ns) = (self.short, time(self.short_ns));
             line.push_str(&format!(

@@ -19,6 +19,7 @@ mod event;
 mod holders;
 mod pairing;
 mod sleepers;
+mod thinning;
 mod wakers;
 
 use crate::options::Options;
@@ -38,17 +39,36 @@ pub use account::WaitAccount;
 pub(crate) use event::{dropped_kernel, has_stacks, is_of_waits, planned, written};
 use holders::Held;
 pub(crate) use sleepers::{FIRST_ARGUMENT, Sleepers, Whom};
+pub(crate) use thinning::Thinner;
+use thinning::{Batch, Follows, period};
 pub use wakers::WAKING;
 use wakers::Wakers;
 
 /// Which waits are recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitOptions {
     /// Nothing else is.
     pub only: bool,
     /// Shorter ones are counted and left out.
     pub at_least: Duration,
+    /// About so many stacks a second are taken of short waits, chosen by chance;
+    /// `None`: those of all.
+    pub stacks: Option<u32>,
 }
+
+impl Default for WaitOptions {
+    fn default() -> Self {
+        Self {
+            only: false,
+            at_least: Duration::ZERO,
+            stacks: Some(USUAL_STACKS),
+        }
+    }
+}
+
+/// Stacks of short waits a second, if nothing else is asked for: what they cost
+/// is then a few hundredths of a CPU.
+const USUAL_STACKS: u32 = 2000;
 
 /// When what is recorded begins and ends: by time, ns, and whether it begins.
 #[derive(Debug, Default)]
@@ -110,6 +130,9 @@ pub(crate) struct Waits<'a> {
     /// Samples of other events may stand for leavings.
     keeps_nearest: bool,
     pairing: Pairing,
+    /// Where the kernel chooses which samples it takes.
+    thinner: Option<Thinner>,
+    batch: Batch,
     /// Threads that there were at the start: process and thread.
     threads: Vec<(i32, i32)>,
     /// Samples of leavings, in whose place waits are written, and of the
@@ -119,6 +142,8 @@ pub(crate) struct Waits<'a> {
     last: u64,
     /// When the recording last ended, ns.
     end: Option<u64>,
+    /// Samples of time that no wait stands for.
+    rests: u64,
     account: WaitAccount,
 }
 
@@ -130,6 +155,8 @@ pub(crate) struct OfRecording<'a> {
     pub(crate) whole_cpus: bool,
     /// Whether the kernel samples each leaving.
     pub(crate) has_stacks: bool,
+    /// What chooses which leavings it samples, if not each.
+    pub(crate) thinner: Option<Thinner>,
     /// Threads that are attached to.
     pub(crate) threads: Vec<(i32, i32)>,
     pub(crate) parts: &'a Parts,
@@ -157,10 +184,13 @@ impl<'a> Waits<'a> {
             keeps_switches: of.keeps_switches,
             keeps_nearest: !of.has_stacks,
             pairing: Pairing::new(of.whole_cpus),
+            thinner: of.thinner,
+            batch: Batch::default(),
             threads: of.threads,
             taken: 0,
             last: 0,
             end: None,
+            rests: 0,
             account: WaitAccount::default(),
         })
     }
@@ -192,6 +222,22 @@ impl<'a> Waits<'a> {
         });
     }
 
+    /// Takes down how often threads leave their CPUs, by whole records as they
+    /// are drained, until a time, ns; tells whether the kernel samples but some of
+    /// that now.
+    pub(crate) fn pace(&mut self, records: &[u8], until: u64) -> bool {
+        let Some(thinner) = &mut self.thinner else {
+            return false;
+        };
+        let mut count = 0;
+        rounds::each(records, |kind, record| {
+            let is_switch = matches!(kind, RecordType::SWITCH | RecordType::SWITCH_CPU_WIDE);
+            count += u64::from(is_switch && leaves(record));
+        });
+        thinner.left(until, count);
+        thinner.pace().is_on()
+    }
+
     /// Nothing older than `horizon`, ns, will be passed: `out` gets the waits
     /// that have ended.
     pub(crate) fn pair(&mut self, horizon: u64, out: &mut dyn FnMut(&[u8])) {
@@ -209,8 +255,21 @@ impl<'a> Waits<'a> {
         }
         let mut pairing = std::mem::take(&mut self.pairing);
         let mut records = Vec::new();
-        pairing.pair(horizon, &mut |wait| self.append(&wait, &mut records));
+        pairing.pair(horizon, &mut |wait| self.append(wait, &mut records));
         self.pairing = pairing;
+        if self.batch.is_due() {
+            self.end_batch(Follows::More, &mut records);
+        }
+        out(&records);
+    }
+
+    /// `out` gets the waits of which it is not known yet for how many they
+    /// stand, as far as it is.
+    pub(crate) fn press(&mut self, out: &mut dyn FnMut(&[u8])) {
+        let mut records = Vec::new();
+        // What is told now is the batch before.
+        self.end_batch(Follows::More, &mut records);
+        self.end_batch(Follows::More, &mut records);
         out(&records);
     }
 
@@ -218,10 +277,12 @@ impl<'a> Waits<'a> {
     /// seen to run or leave whether it sleeps now.
     pub(crate) fn finish(&mut self, is_asleep: impl Fn(i32) -> bool, out: &mut dyn FnMut(&[u8])) {
         self.pair(u64::MAX, out);
+        let mut records = Vec::new();
+        self.end_batch(Follows::Nothing, &mut records);
         let Some(end) = self.end else {
+            out(&records);
             return;
         };
-        let mut records = Vec::new();
         for (pid, tid) in std::mem::take(&mut self.threads) {
             if self.pairing.has_seen(tid) || !is_asleep(tid) {
                 continue;
@@ -237,7 +298,7 @@ impl<'a> Waits<'a> {
                 is_open: true,
                 is_unsure: false,
             };
-            self.append(&wait, &mut records);
+            self.append(wait, &mut records);
         }
         out(&records);
     }
@@ -245,7 +306,8 @@ impl<'a> Waits<'a> {
     /// The earliest time, ns, that a wait may have that is still to come and
     /// whose end was passed.
     pub(crate) fn earliest_held(&self) -> Option<u64> {
-        self.pairing.earliest()
+        let held = self.batch.earliest();
+        self.pairing.earliest().into_iter().chain(held).min()
     }
 
     /// What became of the waits so far.
@@ -258,7 +320,8 @@ impl<'a> Waits<'a> {
 
     /// Has samples of waits counted in the place of samples of leaving.
     pub(crate) fn correct(&self, tally: &mut Tally) {
-        tally.samples = tally.samples.saturating_sub(self.taken) + self.account.written;
+        tally.samples =
+            tally.samples.saturating_sub(self.taken) + self.account.written + self.rests;
         tally.last = tally.last.max(self.last);
     }
 
@@ -281,10 +344,9 @@ impl<'a> Waits<'a> {
                 false
             }
             RecordType::SWITCH | RecordType::SWITCH_CPU_WIDE => {
-                let misc = Misc(ByteOrder::NATIVE.u16(record, 4).unwrap_or(0));
-                let change = match misc.has(Misc::SWITCH_OUT) {
+                let change = match leaves(record) {
                     true => Change::Leaves {
-                        preempted: misc.has(Misc::SWITCH_OUT_PREEMPT),
+                        preempted: misc(record).has(Misc::SWITCH_OUT_PREEMPT),
                     },
                     false => Change::Runs,
                 };
@@ -402,14 +464,97 @@ impl<'a> Waits<'a> {
         });
     }
 
-    /// Appends a wait as a sample.
-    fn append(&mut self, wait: &Waited, out: &mut Vec<u8>) {
+    /// Appends a wait as a sample, at once or when it is known for how many it
+    /// stands.
+    fn append(&mut self, wait: Waited, out: &mut Vec<u8>) {
         let length = wait.end.saturating_sub(wait.begin);
         if u128::from(length) < self.options.at_least.as_nanos() || length == 0 {
             self.account.short += 1;
             self.account.short_ns = self.account.short_ns.saturating_add(length);
             return;
         }
+        self.last = self.last.max(wait.end);
+        let thinner = self.thinner.as_ref();
+        let halvings = thinner.map_or(0, |thinner| thinner.pace().thinned(&wait));
+        if halvings == 0 {
+            let has_stack = self.write(&wait, 0, out);
+            self.note(&wait, length, has_stack);
+            return;
+        }
+        self.note(&wait, length, true);
+        match wait
+            .sample
+            .as_deref()
+            .is_some_and(|it| self.is_of_leaving(it))
+        {
+            true => {
+                self.account.chosen += 1;
+                self.batch.choose(wait, halvings);
+            }
+            false => {
+                self.account.not_chosen += 1;
+                self.batch.pass(&wait);
+                self.append_bare(&wait, (0, length), out);
+            }
+        }
+    }
+
+    /// Appends what is known of chosen waits when a batch of them ends.
+    fn end_batch(&mut self, follows: Follows, out: &mut Vec<u8>) {
+        let told = self.batch.end(follows);
+        for (wait, times) in &told.chosen {
+            self.write(wait, *times, out);
+        }
+        for rest in told.rest {
+            let wait = Waited {
+                thread: rest.thread,
+                begin: rest.until,
+                end: rest.until,
+                state: rest.state,
+                sample: None,
+                holder: None,
+                began_before: false,
+                is_open: false,
+                is_unsure: false,
+            };
+            self.append_bare(&wait, (rest.time, 0), out);
+            self.rests += 1;
+            let sum = &mut self.account.without_stack_ns;
+            *sum = sum.saturating_add(rest.time);
+        }
+    }
+
+    /// Whether a record is the kernel's sample of a leaving, not something that
+    /// was read.
+    fn is_of_leaving(&self, record: &[u8]) -> bool {
+        let view = Record::new(record, 0, &self.events);
+        let word = view.and_then(|view| {
+            let sample = view.sample_of(self.events.get(self.event)?).ok()?;
+            sample.transaction()
+        });
+        word.and_then(WaitWord::decode).is_none()
+    }
+
+    /// Appends a wait, or time of several, without its stack: its period and
+    /// its own length, ns.
+    fn append_bare(&self, wait: &Waited, (period, length): (u64, u64), out: &mut Vec<u8>) {
+        let fields = AsWait {
+            end: wait.end,
+            period,
+            address: 0,
+            word: WaitWord {
+                length: Some(length),
+                ..word(wait, &Found::Nothing)
+            }
+            .encode(),
+        };
+        self.append_new(wait, fields, &[], out);
+    }
+
+    /// Appends a wait that stands for so many, in 64ths, or with 0 for itself;
+    /// tells whether it has a stack.
+    fn write(&self, wait: &Waited, times: u32, out: &mut Vec<u8>) -> bool {
+        let length = wait.end.saturating_sub(wait.begin);
         let record = wait.sample.as_deref();
         let view = record.and_then(|record| Record::new(record, 0, &self.events));
         let sample = view.as_ref().and_then(|view| {
@@ -436,12 +581,19 @@ impl<'a> Waits<'a> {
         });
         let fields = AsWait {
             end: wait.end,
-            period: length,
+            period: match times {
+                0 => length,
+                times => period(wait, times),
+            },
             address: match wait.state {
                 WaitState::Blocked => found.address(),
                 _ => 0,
             },
-            word: word(wait, &found).encode(),
+            word: WaitWord {
+                stands_for: times,
+                ..word(wait, &found)
+            }
+            .encode(),
         };
         match &found {
             Found::Switch(sample) | Found::Read(sample, _) => as_wait(sample, fields, out),
@@ -451,9 +603,7 @@ impl<'a> Waits<'a> {
             }
             Found::Nothing | Found::Told { .. } => self.append_new(wait, fields, &[], out),
         }
-        let has_stack = !matches!(found, Found::Nothing | Found::Told { .. });
-        self.last = self.last.max(wait.end);
-        self.note(wait, length, has_stack);
+        !matches!(found, Found::Nothing | Found::Told { .. })
     }
 
     /// Adds a wait that was written to the account.
@@ -498,6 +648,15 @@ impl<'a> Waits<'a> {
         // A chain that came in a record fits into one.
         let _ = self.encoder.encode(&fields, out);
     }
+}
+
+fn misc(record: &[u8]) -> Misc {
+    Misc(ByteOrder::NATIVE.u16(record, 4).unwrap_or(0))
+}
+
+/// Whether a switch record is of a thread that leaves its CPU.
+fn leaves(record: &[u8]) -> bool {
+    misc(record).has(Misc::SWITCH_OUT)
 }
 
 /// What is known of a wait beside when it was.
@@ -549,6 +708,7 @@ fn word(wait: &Waited, found: &Found<'_>) -> WaitWord {
         kind,
         syscall: told.and_then(|told| told.syscall),
         stands_for: 0,
+        length: None,
         holder: match wait.state {
             WaitState::Blocked => wait.holder,
             _ => None,

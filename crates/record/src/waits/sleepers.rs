@@ -34,11 +34,18 @@ use std::time::Duration;
 /// A thread that sleeps is read when it has slept for so long, ns: shorter
 /// waits are many, and each reading takes some 20 µs.
 const SOON: u64 = 1_000_000;
+/// The same where it is only for long waits whose leaving was not chosen to be
+/// sampled.
+const LATER: u64 = 8_000_000;
+/// How often is then to be looked for them.
+const LOOK_LATER_EVERY: Duration = Duration::from_millis(4);
 /// How often is to be looked for threads that have slept that long.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How long records may wait in their rings where all stacks are to be read, and
-/// where it is only who holds what is waited for, while such waits are seen.
+/// where it is only who holds what is waited for, while such waits are seen, or
+/// long waits.
 const PATIENCE: Duration = Duration::from_millis(2);
+const PATIENCE_FOR_LONG: Duration = Duration::from_millis(8);
 const PATIENCE_FOR_HOLDERS: Duration = Duration::from_millis(4);
 /// For so long, ns, after a held mutex was seen records are read early: waits of
 /// a few milliseconds are over by the usual time, and where none are they cost
@@ -75,6 +82,13 @@ pub(crate) struct Sleepers {
     asleep: FxHashMap<i32, Slept>,
     /// Times and threads of leaving, in order.
     due: VecDeque<(u64, i32)>,
+    /// The same of those that are read later, since their leaving was not chosen to
+    /// be sampled.
+    due_later: VecDeque<(u64, i32)>,
+    /// Whether the kernel samples but some leavings now.
+    is_thinned: bool,
+    /// Threads whose leaving is sampled.
+    sampled: FxHashSet<i32>,
     /// Threads that leave their CPUs as if to wait for a mutex, by the kernel's
     /// sample of it.
     for_mutex: FxHashSet<i32>,
@@ -89,6 +103,8 @@ struct Slept {
     since: u64,
     pid: i32,
     cpu: u32,
+    /// The kernel did not sample it leave.
+    is_unsampled: bool,
 }
 
 /// What `/proc/TID/syscall` says of a thread that sleeps.
@@ -120,7 +136,16 @@ impl Sleepers {
         }
         let slept = |&(pid, tid): &(i32, i32)| {
             let (since, cpu) = (0, 0);
-            (tid, Slept { since, pid, cpu })
+            let is_unsampled = true;
+            (
+                tid,
+                Slept {
+                    since,
+                    pid,
+                    cpu,
+                    is_unsampled,
+                },
+            )
         };
         Some(Self {
             whom,
@@ -132,6 +157,9 @@ impl Sleepers {
             registers: registers(&own.attr)?,
             asleep: threads.iter().map(slept).collect(),
             due: threads.iter().map(|&(_, tid)| (0, tid)).collect(),
+            due_later: VecDeque::new(),
+            is_thinned: false,
+            sampled: FxHashSet::default(),
             for_mutex: FxHashSet::default(),
             mutex_seen: None,
             switch_seen: 0,
@@ -141,8 +169,10 @@ impl Sleepers {
 
     /// How long until threads that sleep are to be looked for; `None` if none are.
     pub(crate) fn look_in(&self) -> Option<Duration> {
-        let is_needed = self.whom == Whom::All || !self.due.is_empty();
-        is_needed.then_some(LOOK_EVERY)
+        match self.whom == Whom::All || !self.due.is_empty() {
+            true => Some(LOOK_EVERY),
+            false => (!self.due_later.is_empty()).then_some(LOOK_LATER_EVERY),
+        }
     }
 
     /// How long records may wait in their rings; `None` if it is all the same.
@@ -150,10 +180,20 @@ impl Sleepers {
         match self.whom {
             Whom::All => Some(PATIENCE),
             Whom::AtStart => {
-                let until = self.mutex_seen?.saturating_add(MUTEX_LASTS);
-                (self.switch_seen < until).then_some(PATIENCE_FOR_HOLDERS)
+                let seen = self.mutex_seen;
+                let is_soon = |seen: u64| self.switch_seen < seen.saturating_add(MUTEX_LASTS);
+                match seen.is_some_and(is_soon) {
+                    true => Some(PATIENCE_FOR_HOLDERS),
+                    false => self.is_thinned.then_some(PATIENCE_FOR_LONG),
+                }
             }
         }
+    }
+
+    /// Says whether the kernel samples but some leavings from now on: stacks of
+    /// the others are read, if they sleep for long.
+    pub(crate) fn thins(&mut self, is_thinned: bool) {
+        self.is_thinned = is_thinned;
     }
 
     /// Takes down who sleeps and who does not any more, by whole records.
@@ -176,7 +216,9 @@ impl Sleepers {
             return None;
         }
         let sample = view.sample_of(self.events.get(event)?).ok()?;
-        let (tid, registers) = (sample.tid()?, sample.regs_user()?);
+        let tid = sample.tid()?;
+        self.sampled.insert(tid);
+        let registers = sample.regs_user()?;
         let arguments = registers
             .get(FIRST_ARGUMENT)
             .zip(registers.get(SECOND_ARGUMENT));
@@ -194,6 +236,8 @@ impl Sleepers {
         let (tid, time) = (of.tid?, view.time()?);
         self.switch_seen = self.switch_seen.max(time);
         let is_for_mutex = self.for_mutex.remove(&tid);
+        let is_unsampled = !self.sampled.remove(&tid);
+        let is_later = self.is_thinned && is_unsampled && self.whom == Whom::AtStart;
         let known = self.asleep.get(&tid).map_or(0, |slept| slept.since);
         if time < known {
             return None;
@@ -201,7 +245,7 @@ impl Sleepers {
         let sleeps = kind != RecordType::EXIT
             && view.misc.has(Misc::SWITCH_OUT)
             && !view.misc.has(Misc::SWITCH_OUT_PREEMPT);
-        if !sleeps || (self.whom == Whom::AtStart && !is_for_mutex) {
+        if !sleeps || (self.whom == Whom::AtStart && !is_for_mutex && !is_later) {
             self.asleep.remove(&tid);
             return None;
         }
@@ -209,9 +253,13 @@ impl Sleepers {
             since: time,
             pid: of.pid.unwrap_or(-1),
             cpu: of.cpu.unwrap_or(0),
+            is_unsampled,
         };
         self.asleep.insert(tid, slept);
-        self.due.push_back((time, tid));
+        match is_later {
+            true => self.due_later.push_back((time, tid)),
+            false => self.due.push_back((time, tid)),
+        }
         Some(())
     }
 
@@ -222,14 +270,29 @@ impl Sleepers {
         let Ok(now) = clock::now(self.clock) else {
             return;
         };
+        let mut due = std::mem::take(&mut self.due);
+        self.read_due(&mut due, now.saturating_sub(SOON), (out, held));
+        self.due = due;
+        let mut due = std::mem::take(&mut self.due_later);
+        self.read_due(&mut due, now.saturating_sub(LATER), (out, held));
+        self.due_later = due;
+    }
+
+    /// Reads those of `due` that sleep since `before`, ns, or longer.
+    fn read_due(
+        &mut self,
+        due: &mut VecDeque<(u64, i32)>,
+        before: u64,
+        (out, held): (&mut Vec<u8>, &mut Vec<Held>),
+    ) {
         let mut left = MOST_AT_ONCE;
-        while let Some(&(since, tid)) = self.due.front() {
+        while let Some(&(since, tid)) = due.front() {
             let slept = self.asleep.get(&tid).copied();
             let slept = slept.filter(|slept| slept.since == since);
-            if slept.is_some() && (since.saturating_add(SOON) > now || left == 0) {
+            if slept.is_some() && (since > before || left == 0) {
                 return;
             }
-            self.due.pop_front();
+            due.pop_front();
             if let Some(slept) = slept {
                 left -= 1;
                 self.read_one(tid, slept, (out, held));
@@ -256,7 +319,7 @@ impl Sleepers {
             });
         }
         // Of others the kernel gave the stack.
-        if self.whom == Whom::AtStart && slept.since > 0 {
+        if self.whom == Whom::AtStart && !slept.is_unsampled {
             return None;
         }
         let read = process::read_memory(thread, blocked.sp, &mut self.stack).unwrap_or(0);

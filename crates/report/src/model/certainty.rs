@@ -261,7 +261,9 @@ impl Trace {
     ) -> Vec<Share> {
         let mut sums = vec![Chosen::default(); rows];
         let mut all = Chosen::default();
-        for (&(period, times), &cell) in self.chosen.iter().zip(&self.cells) {
+        let all_waits = self.chosen.iter().zip(&self.cells);
+        // What others count was not chosen.
+        for (&(period, times), &cell) in all_waits.filter(|((period, _), _)| *period > 0.0) {
             all.add(period, times);
             for &row in members.get(cell as usize).map_or([].as_slice(), &of) {
                 if let Some(sum) = sums.get_mut(row as usize) {

@@ -225,10 +225,8 @@ fn bounds(profile: &Profile, lives: &Lives) -> Option<(u64, u64, i32)> {
         if tid <= 0 || lives.thread(tid).is_empty() {
             continue;
         }
-        begin = begin.min(sample.time.saturating_sub(match wait {
-            Some(wait) => wait.length(sample.period),
-            None => 0,
-        }));
+        let length = profile.samples.wait_length(row).unwrap_or(0);
+        begin = begin.min(sample.time.saturating_sub(length));
         // One that is not over says nothing of the end.
         if wait.is_none_or(|wait| !wait.is_open) {
             last = last.max((sample.time, tid));

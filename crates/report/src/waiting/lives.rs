@@ -39,7 +39,11 @@ impl Lives {
                 continue;
             };
             let tid = profile.task(sample.task).tid;
-            let begin = sample.time.saturating_sub(wait.length(sample.period));
+            let length = profile.samples.wait_length(row).unwrap_or(0);
+            if length == 0 {
+                continue;
+            }
+            let begin = sample.time.saturating_sub(length);
             let candidates = wakes.get(&tid).map_or(&[][..], Vec::as_slice);
             let off = Off {
                 begin,
