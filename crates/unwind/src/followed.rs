@@ -6,10 +6,10 @@
 //! callee's place with the return address exactly where it was found.
 
 use crate::code_frame::{CallerFp, CodeFrame, Slot, Wanted};
-use crate::unwinder::Caller;
+use crate::unwinder::{Caller, ModuleFrame};
 use crate::{
-    Base, CallBefore, Cursor, FpFrom, Machine, ModuleId, Place, Process, Registers, StepBy,
-    Unwinder, fallback,
+    Base, CallBefore, FpFrom, Machine, ModuleId, Place, Process, Registers, StepBy, Unwinder,
+    fallback,
 };
 use prof_profile::{Avma, Bias, ChainEnd, Svma};
 
@@ -28,11 +28,10 @@ const ALIGNED: u64 = 64;
 /// The caller of a frame in a module without rules for it.
 pub(crate) fn caller(
     unwinder: &mut Unwinder,
-    cursor: &Cursor,
-    dso: (ModuleId, Bias),
+    at: ModuleFrame<'_>,
     process: &mut impl Process,
 ) -> Result<Caller, ChainEnd> {
-    let mut frame = Followed::new(unwinder, cursor, dso);
+    let mut frame = Followed::new(unwinder, at);
     if frame.is_thread_start() {
         return Err(ChainEnd::Root);
     }
@@ -58,12 +57,11 @@ pub(crate) fn caller(
 /// it.
 pub(crate) fn in_known_function(
     unwinder: &mut Unwinder,
-    cursor: &Cursor,
-    dso: (ModuleId, Bias),
+    at: ModuleFrame<'_>,
     start: Svma,
     process: &mut impl Process,
 ) -> Option<Caller> {
-    let frame = Followed::new(unwinder, cursor, dso);
+    let frame = Followed::new(unwinder, at);
     let (machine, wanted) = (frame.machine(), frame.wanted());
     let module = frame.unwinder.modules.get_mut(frame.id)?;
     let found = module.code_frame(start, wanted, machine);
@@ -78,17 +76,16 @@ pub(crate) fn in_known_function(
 /// included, so what it was called by need not lead to it.
 pub(crate) fn in_builtin(
     unwinder: &mut Unwinder,
-    cursor: &Cursor,
-    dso: (ModuleId, Bias),
+    at: ModuleFrame<'_>,
     start: Svma,
     process: &mut impl Process,
 ) -> Result<Caller, ChainEnd> {
-    if cursor.is_exact()
-        && let Some(caller) = fallback::freeing(unwinder, cursor.registers(), process)
+    if at.cursor.is_exact()
+        && let Some(caller) = fallback::freeing(unwinder, at.cursor.registers(), process)
     {
         return Ok(caller);
     }
-    let frame = Followed::new(unwinder, cursor, dso);
+    let frame = Followed::new(unwinder, at);
     let (machine, wanted) = (frame.machine(), frame.wanted());
     let module = frame.unwinder.modules.get_mut(frame.id);
     let found = module.and_then(|module| module.code_frame(start, wanted, machine));
@@ -122,7 +119,8 @@ struct Followed<'a> {
 }
 
 impl<'a> Followed<'a> {
-    fn new(unwinder: &'a mut Unwinder, cursor: &Cursor, (id, bias): (ModuleId, Bias)) -> Self {
+    fn new(unwinder: &'a mut Unwinder, at: ModuleFrame<'_>) -> Self {
+        let ModuleFrame { cursor, id, bias } = at;
         Self {
             unwinder,
             registers: *cursor.registers(),

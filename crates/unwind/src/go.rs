@@ -18,13 +18,11 @@
 
 use crate::image::Image;
 use crate::row::{Cfa, Row, Save};
-use crate::unwinder::Caller;
-use crate::{
-    Base, CallBefore, Cursor, FpFrom, Machine, ModuleId, Place, Process, StepBy, Unwinder,
-};
+use crate::unwinder::{Caller, ModuleFrame};
+use crate::{Base, CallBefore, Cursor, FpFrom, Machine, Place, Process, StepBy, Unwinder};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use prof_pclntab::{Function, Loaded, Table};
-use prof_profile::{Avma, Bias, ChainEnd, Svma};
+use prof_profile::{Avma, ChainEnd, Svma};
 
 /// Larger frames than any goroutine's stack may have are damage, bytes.
 const LARGEST_FRAME: u64 = 1 << 30;
@@ -303,16 +301,19 @@ fn stores_fp(instruction: &Instruction) -> Option<i64> {
 /// one that the kernel or the run-time library put there.
 pub(crate) fn not_called(
     unwinder: &mut Unwinder,
-    cursor: &Cursor,
-    at: (ModuleId, Bias),
+    frame: ModuleFrame<'_>,
     process: &mut impl Process,
 ) -> Result<Caller, ChainEnd> {
-    let registers = cursor.registers();
+    let registers = frame.cursor.registers();
     if let Some(caller) = crate::fallback::from_signal(unwinder, registers, process) {
         return Ok(caller);
     }
     let as_entered = Cursor::innermost(*registers);
-    unwinder.by_rules(&as_entered, at, process)
+    let as_entered = ModuleFrame {
+        cursor: &as_entered,
+        ..frame
+    };
+    unwinder.by_rules(as_entered, process)
 }
 
 /// Whether a frame is of a Go function that switches stacks.
@@ -343,18 +344,16 @@ pub(crate) fn start_of(
 /// The caller of a function that has switched stacks, or may have.
 pub(crate) fn switched(
     unwinder: &mut Unwinder,
-    cursor: &Cursor,
-    (id, bias): (ModuleId, Bias),
+    frame: ModuleFrame<'_>,
     process: &mut impl Process,
 ) -> Result<Caller, ChainEnd> {
+    let ModuleFrame { cursor, id, bias } = frame;
     let registers = cursor.registers();
     let machine = registers.machine();
     let at = bias.to_svma(cursor.lookup());
     let module = unwinder.modules.get_mut(id).ok_or(ChainEnd::FileMissing)?;
     let start = module.function(at, machine).ok_or(ChainEnd::Unproven)?;
-    if let Some(caller) =
-        crate::followed::in_known_function(unwinder, cursor, (id, bias), start, process)
-    {
+    if let Some(caller) = crate::followed::in_known_function(unwinder, frame, start, process) {
         return Ok(caller);
     }
     if cursor.is_exact() {

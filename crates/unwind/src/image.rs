@@ -170,12 +170,16 @@ impl Image {
             }
         }
         for segment in header.program_headers(endian, data)? {
+            let svma: u64 = segment.p_vaddr(endian).into();
+            let size: u64 = segment.p_filesz(endian).into();
             self.add_segment(
                 segment.p_type(endian),
-                segment.p_vaddr(endian).into(),
-                segment.p_offset(endian).into(),
-                segment.p_filesz(endian).into(),
-                segment.p_flags(endian).0 & elf::PF_X.0 != 0,
+                Segment {
+                    svma: svma..svma.saturating_add(size),
+                    offset: segment.p_offset(endian).into(),
+                    executable: segment.p_flags(endian).0 & elf::PF_X.0 != 0,
+                },
+                size,
             );
         }
         // A file without section headers still has its segments.
@@ -206,22 +210,12 @@ impl Image {
         Ok(())
     }
 
-    fn add_segment(
-        &mut self,
-        kind: elf::ProgramType,
-        svma: u64,
-        offset: u64,
-        size: u64,
-        executable: bool,
-    ) {
-        let range = svma..svma.saturating_add(size);
+    /// Takes in a segment of this kind that has so many bytes in the file.
+    fn add_segment(&mut self, kind: elf::ProgramType, segment: Segment, size: u64) {
+        let offset = segment.offset;
         match kind {
-            elf::PT_LOAD => self.segments.push(Segment {
-                svma: range,
-                offset,
-                executable,
-            }),
-            elf::PT_GNU_EH_FRAME => self.eh_frame_hdr = Some(range),
+            elf::PT_LOAD => self.segments.push(segment),
+            elf::PT_GNU_EH_FRAME => self.eh_frame_hdr = Some(segment.svma),
             elf::PT_NOTE => self.notes.push(offset..offset.saturating_add(size)),
             _ => {}
         }

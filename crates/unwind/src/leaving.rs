@@ -18,9 +18,9 @@
 //! ends the chain.
 
 use crate::row::Cfa;
-use crate::unwinder::{Caller, apply};
-use crate::{CallBefore, Cursor, FpFrom, Machine, ModuleId, Place, Process, StepBy, Unwinder};
-use prof_profile::{Avma, Bias, ChainEnd};
+use crate::unwinder::{Caller, ModuleFrame, apply};
+use crate::{CallBefore, FpFrom, Machine, Place, Process, StepBy, Unwinder};
+use prof_profile::{Avma, ChainEnd};
 use std::ops::Range;
 
 /// Bytes of the largest frame that is looked through.
@@ -31,11 +31,11 @@ const STUB: usize = 16;
 /// The caller of a frame that is leaving, by row `number` of its module.
 pub(crate) fn caller(
     unwinder: &mut Unwinder,
-    cursor: &Cursor,
-    (id, bias): (ModuleId, Bias),
+    frame: ModuleFrame<'_>,
     number: u32,
     process: &mut impl Process,
 ) -> Result<Caller, ChainEnd> {
+    let ModuleFrame { cursor, id, bias } = frame;
     let registers = cursor.registers();
     let machine = registers.machine();
     let module = unwinder.modules.get_mut(id).ok_or(ChainEnd::FileMissing)?;

@@ -172,6 +172,15 @@ pub enum StepBy {
     Frame,
 }
 
+/// A frame in the code of a module.
+#[derive(Clone, Copy)]
+pub(crate) struct ModuleFrame<'a> {
+    pub(crate) cursor: &'a Cursor,
+    /// The module, and how far from its own addresses the process has it.
+    pub(crate) id: ModuleId,
+    pub(crate) bias: Bias,
+}
+
 /// The caller of a frame, before it is believed.
 pub(crate) struct Caller {
     pub(crate) registers: Registers,
@@ -380,28 +389,28 @@ impl Unwinder {
     /// The caller by the rules of a module at the cursor's place.
     pub(crate) fn by_rules(
         &mut self,
-        cursor: &Cursor,
-        (id, bias): (ModuleId, Bias),
+        frame: ModuleFrame<'_>,
         process: &mut impl Process,
     ) -> Result<Caller, ChainEnd> {
+        let ModuleFrame { cursor, id, bias } = frame;
         let at = bias.to_svma(cursor.lookup());
         let module = self.modules.get_mut(id).ok_or(ChainEnd::FileMissing)?;
         match module.rules(at, cursor.registers.machine()) {
-            Rules::Row(number) => self.by_row(cursor, (id, bias), number, process),
-            Rules::Switches => go::switched(self, cursor, (id, bias), process),
+            Rules::Row(number) => self.by_row(frame, number, process),
+            Rules::Switches => go::switched(self, frame, process),
             Rules::Damaged => Err(ChainEnd::BadUnwindInfo),
-            Rules::Nothing => self.without_rules(cursor, (id, bias), process),
+            Rules::Nothing => self.without_rules(frame, process),
         }
     }
 
     /// The caller by a row of a module's rules.
     fn by_row(
         &mut self,
-        cursor: &Cursor,
-        (id, bias): (ModuleId, Bias),
+        frame: ModuleFrame<'_>,
         number: u32,
         process: &mut impl Process,
     ) -> Result<Caller, ChainEnd> {
+        let ModuleFrame { cursor, id, bias } = frame;
         let module = self.modules.get_mut(id).ok_or(ChainEnd::FileMissing)?;
         let row = module.row(number).ok_or(ChainEnd::BadUnwindInfo)?;
         let machine = cursor.registers.machine();
@@ -413,11 +422,11 @@ impl Unwinder {
             && let Some(start) = module.function(at, machine)
         {
             // A frame on the way has lost it; the code may tell as much.
-            let caller = followed::in_known_function(self, cursor, (id, bias), start, process);
+            let caller = followed::in_known_function(self, frame, start, process);
             return caller.ok_or(ChainEnd::Unproven);
         }
         if keeps_exception && module.is_leaving(at, bias.to_svma(pc), machine) {
-            return leaving::caller(self, cursor, (id, bias), number, process);
+            return leaving::caller(self, frame, number, process);
         }
         let row = module.row(number).ok_or(ChainEnd::BadUnwindInfo)?;
         let caller = apply(row, &cursor.registers, process)?;
@@ -431,10 +440,10 @@ impl Unwinder {
     /// The caller of a frame that no rules of its module cover.
     fn without_rules(
         &mut self,
-        cursor: &Cursor,
-        (id, bias): (ModuleId, Bias),
+        frame: ModuleFrame<'_>,
         process: &mut impl Process,
     ) -> Result<Caller, ChainEnd> {
+        let ModuleFrame { cursor, id, bias } = frame;
         let machine = cursor.registers.machine();
         // No call stands before the first byte of a function that was put on
         // the stack as the last one to return to (`__start_context`).
@@ -443,7 +452,7 @@ impl Unwinder {
             && let Some(module) = self.modules.get_mut(id)
             && let Rules::Row(number) = module.rules(bias.to_svma(Avma(cursor.pc())), machine)
         {
-            let caller = self.by_row(cursor, (id, bias), number, process)?;
+            let caller = self.by_row(frame, number, process)?;
             // Nor was it called: what is above it on the stack is for it.
             let before = self.call_before(machine, caller.registers.pc(), process);
             return match before.is_some_and(CallBefore::is_call) {
@@ -460,8 +469,8 @@ impl Unwinder {
         let at = bias.to_svma(cursor.lookup());
         let builtin = self.modules.get_mut(id).and_then(|it| it.builtin(at));
         match builtin {
-            Some(start) => followed::in_builtin(self, cursor, (id, bias), start, process),
-            None => followed::caller(self, cursor, (id, bias), process),
+            Some(start) => followed::in_builtin(self, frame, start, process),
+            None => followed::caller(self, frame, process),
         }
     }
 
@@ -475,10 +484,11 @@ impl Unwinder {
             Place::Module { id, bias } => {
                 let module = self.modules.get_mut(id).ok_or(ChainEnd::FileMissing)?;
                 let pc = bias.to_svma(Avma(cursor.pc()));
+                let frame = ModuleFrame { cursor, id, bias };
                 if !cursor.is_exact() && module.starts_go_function(pc, machine) {
-                    return go::not_called(self, cursor, (id, bias), process);
+                    return go::not_called(self, frame, process);
                 }
-                self.by_rules(cursor, (id, bias), process)
+                self.by_rules(frame, process)
             }
             Place::Anonymous if cursor.called().is_some() => {
                 fallback::just_called(self, cursor, process)
