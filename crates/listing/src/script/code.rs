@@ -6,8 +6,8 @@ use prof_abi::CpuMode;
 use prof_live::Processes;
 use prof_report::code::Arch;
 use prof_report::script::{
-    BlockOptions, CodeAt, Field, Fields, LONGEST_INSTRUCTION, TakenBranch, instruction_length,
-    push_blocks,
+    BlockOptions, CodeAt, Field, Fields, LONGEST_INSTRUCTION, TakenBranch, WayHere,
+    instruction_length, push_blocks,
 };
 use prof_resolve::{PlaceNames, ProcessAddress};
 use std::collections::HashMap;
@@ -86,7 +86,11 @@ impl CodeReader {
                 lengths: fields.has(Field::BrStackInsnLen),
                 sources: fields.has(Field::SrcCode),
             };
-            push_blocks(&branches, ip, options, &mut reading, &mut code.blocks);
+            let way = WayHere {
+                branches: &branches,
+                ip,
+            };
+            push_blocks(way, options, &mut reading, &mut code.blocks);
         }
         if fields.has(Field::SrcCode) {
             code.source_line = reading.new_source_line(ip);

@@ -44,6 +44,22 @@ pub struct TakenBranch {
     pub cycles: u16,
 }
 
+/// The way to a sample: where it was taken, and the branches before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WayHere<'a> {
+    /// Newest first.
+    pub branches: &'a [TakenBranch],
+    /// The sampled instruction, live.
+    pub ip: u64,
+}
+
+/// Instructions of a machine.
+#[derive(Clone, Copy)]
+struct Code<'a> {
+    arch: Arch,
+    bytes: &'a [u8],
+}
+
 /// What is printed beside the instructions of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlockOptions {
@@ -68,24 +84,23 @@ pub fn instruction_length(arch: Arch, code: &[u8]) -> usize {
 }
 
 /// Whether the first instruction of `code` can lead elsewhere than to the next.
-fn is_branch(arch: Arch, code: &[u8]) -> bool {
-    let bits = match arch {
+fn is_branch(code: Code<'_>) -> bool {
+    let bits = match code.arch {
         Arch::X86_64 => 64,
         Arch::X86 => 32,
         Arch::Aarch64 => return false,
     };
-    let instruction = Decoder::new(bits, code, DecoderOptions::NONE).decode();
+    let instruction = Decoder::new(bits, code.bytes, DecoderOptions::NONE).decode();
     !matches!(
         instruction.flow_control(),
         FlowControl::Next | FlowControl::Exception
     )
 }
 
-/// Appends the code from the oldest of `branches` (newest first) to `ip`, as
-/// perf prints it: a line end, then a line for each instruction.
+/// Appends the code from the oldest of the branches to the sample, as perf
+/// prints it: a line end, then a line for each instruction.
 pub fn push_blocks(
-    branches: &[TakenBranch],
-    ip: u64,
+    WayHere { branches, ip }: WayHere<'_>,
     options: BlockOptions,
     code: &mut dyn CodeAt,
     out: &mut Vec<u8>,
@@ -104,7 +119,8 @@ pub fn push_blocks(
     // Where the code before the oldest branch began is not known.
     if let Some((arch, bytes)) = blocks.code(oldest.from, oldest.from) {
         blocks.symbol(oldest.from);
-        blocks.branch(arch, oldest, &bytes, 0);
+        let bytes = &bytes;
+        blocks.branch(Code { arch, bytes }, oldest, 0);
         blocks.source(oldest.from);
     }
     let mut index = branches.len() - 1;
@@ -188,8 +204,8 @@ impl Blocks<'_> {
     }
 
     /// An instruction that is no taken branch; its length.
-    fn instruction(&mut self, arch: Arch, address: u64, bytes: &[u8]) -> usize {
-        let (text, length) = bytes_of_instruction(arch, bytes);
+    fn instruction(&mut self, address: u64, code: Code<'_>) -> usize {
+        let (text, length) = bytes_of_instruction(code);
         self.put(format_args!("\t{address:016x}\t{text}"));
         if self.options.lengths {
             self.put(format_args!("\tilen: {length}"));
@@ -199,8 +215,8 @@ impl Blocks<'_> {
     }
 
     /// A taken branch, the `count`th instruction since the one before.
-    fn branch(&mut self, arch: Arch, branch: &TakenBranch, bytes: &[u8], count: u32) {
-        let (text, length) = bytes_of_instruction(arch, bytes);
+    fn branch(&mut self, code: Code<'_>, branch: &TakenBranch, count: u32) {
+        let (text, length) = bytes_of_instruction(code);
         self.put(format_args!("\t{:016x}\t{text:<30}\t", branch.from));
         if self.options.lengths {
             self.put(format_args!("ilen: {length}\t"));
@@ -234,13 +250,14 @@ impl Blocks<'_> {
         let (mut offset, mut count) = (0, 0);
         while let Some(rest) = bytes.get(offset..).filter(|rest| !rest.is_empty()) {
             let address = start.wrapping_add(offset as u64);
+            let code = Code { arch, bytes: rest };
             self.symbol(address);
             if address == end {
-                self.branch(arch, ends_with, rest, count + 1);
+                self.branch(code, ends_with, count + 1);
                 self.source(address);
                 break;
             }
-            let length = self.instruction(arch, address, rest);
+            let length = self.instruction(address, code);
             if length == 0 {
                 break;
             }
@@ -265,7 +282,8 @@ impl Blocks<'_> {
         self.symbol(start);
         let Some((arch, bytes)) = block else {
             if let Some((arch, bytes)) = self.code(ip, ip) {
-                self.instruction(arch, ip, &bytes);
+                let bytes = &bytes;
+                self.instruction(ip, Code { arch, bytes });
                 self.source(ip);
             }
             return;
@@ -274,11 +292,12 @@ impl Blocks<'_> {
         while offset as u64 <= end.wrapping_sub(start) {
             let address = start.wrapping_add(offset as u64);
             let rest = bytes.get(offset..).unwrap_or_default();
-            let length = self.instruction(arch, address, rest);
+            let code = Code { arch, bytes: rest };
+            let length = self.instruction(address, code);
             if length == 0 {
                 break;
             }
-            if address != ip && is_branch(arch, rest) {
+            if address != ip && is_branch(code) {
                 self.put(format_args!("\t... not reaching sample ...\n"));
                 break;
             }
@@ -302,7 +321,7 @@ pub(super) fn push_source(line: u32, text: &str, out: &mut Vec<u8>) {
 }
 
 /// The bytes of the first instruction as text, and its length.
-fn bytes_of_instruction(arch: Arch, bytes: &[u8]) -> (String, usize) {
+fn bytes_of_instruction(Code { arch, bytes }: Code<'_>) -> (String, usize) {
     let length = instruction_length(arch, bytes);
     let Some(bytes) = bytes.get(..length).filter(|_| length > 0) else {
         return ("<bad>".to_owned(), 0);

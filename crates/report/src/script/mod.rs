@@ -10,7 +10,8 @@ mod fields;
 mod sample;
 
 pub use blocks::{
-    BlockOptions, CodeAt, LONGEST_INSTRUCTION, TakenBranch, instruction_length, push_blocks,
+    BlockOptions, CodeAt, LONGEST_INSTRUCTION, TakenBranch, WayHere, instruction_length,
+    push_blocks,
 };
 pub use clock::{TimeOrigin, Times};
 pub use details::{Branch, Details, Leaf, NamedAddress};

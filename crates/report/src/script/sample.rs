@@ -233,12 +233,20 @@ impl<'p> ScriptWriter<'p> {
             }
             if let Some(last) = self.stop_in(location) {
                 let location = shown_location(profile, location, details.is_unwound);
-                self.push_frames(&location, last + 1, fields, out);
+                self.at(&location, fields).frames(last + 1, out);
                 break;
             }
             let run = self.lines_of(location, fields, details.is_unwound);
             let lines = self.lines.get(run.start..run.start + run.len);
             out.extend_from_slice(lines.unwrap_or_default());
+        }
+    }
+
+    fn at<'a>(&'a self, location: &'a Location, fields: Fields) -> Place<'a, 'p> {
+        Place {
+            writer: self,
+            location,
+            fields,
         }
     }
 
@@ -274,51 +282,11 @@ impl<'p> ScriptWriter<'p> {
         // The function that stands in the file: inlining is for chains.
         let frames = self.profile.frames_at(id);
         let host = frames.last();
-        self.names(location, host, fields, out);
+        let place = self.at(location, fields);
+        place.names(host, out);
         if fields.has(Field::SrcLine) {
-            let address = self.shown_address(location);
-            self.push_source(frames.first(), location, address, out);
+            place.source(frames.first(), out);
         }
-    }
-
-    fn names(&self, location: &Location, frame: Option<&Frame>, fields: Fields, out: &mut Vec<u8>) {
-        if fields.has(Field::Sym) {
-            out.push(b' ');
-            let function = frame.map(|frame| self.profile.function(frame.function));
-            let function = function.filter(|function| function.unnamed.is_none());
-            let symbol = function.map(|function| {
-                let name = self.profile.name(function.name);
-                (
-                    name,
-                    location.address.0.wrapping_sub(self.host_start(location)),
-                )
-            });
-            push_symbol(symbol, fields.has(Field::SymOff), out);
-        }
-        if shows_dso(fields) && !frame.is_some_and(|frame| frame.is_inline) {
-            let name = escape::terminal(self.dso_name(location.dso));
-            put(out, format_args!(" ({name}"));
-            if fields.has(Field::DsoOff) && self.is_in_file(location) {
-                put(out, format_args!("+0x{:x}", location.file_offset.0));
-            }
-            out.push(b')');
-        }
-    }
-
-    /// Whether an offset in its file says more than the address: as perf, not
-    /// in the kernel, which no file is mapped for.
-    fn is_in_file(&self, location: &Location) -> bool {
-        let kind = self.profile.dso(location.dso).kind;
-        matches!(kind, DsoKind::File | DsoKind::Vdso | DsoKind::Jit)
-    }
-
-    /// Start of the function that stands in the file: inlined ones have none.
-    fn host_start(&self, location: &Location) -> u64 {
-        let frames = self.profile.frames.get(location.frames.range());
-        let host = frames.and_then(<[Frame]>::last);
-        host.map_or(location.address.0, |frame| {
-            self.profile.function(frame.function).start.0
-        })
     }
 
     fn dso_name(&self, id: DsoId) -> &'p str {
@@ -342,7 +310,7 @@ impl<'p> ScriptWriter<'p> {
         let mut lines = std::mem::take(&mut self.lines);
         let start = lines.len();
         let location = shown_location(self.profile, id, is_unwound);
-        self.push_frames(&location, usize::MAX, fields, &mut lines);
+        self.at(&location, fields).frames(usize::MAX, &mut lines);
         let run = Run {
             start,
             len: lines.len() - start,
@@ -353,32 +321,75 @@ impl<'p> ScriptWriter<'p> {
         }
         run
     }
+}
 
-    /// The lines of the first `most` frames at a location of a chain.
-    fn push_frames(&self, location: &Location, most: usize, fields: Fields, out: &mut Vec<u8>) {
-        let frames = self.profile.frames.get(location.frames.range());
+/// A location on its way to text, with the fields that are asked for.
+struct Place<'a, 'p> {
+    writer: &'a ScriptWriter<'p>,
+    location: &'a Location,
+    fields: Fields,
+}
+
+impl Place<'_, '_> {
+    /// The function of a frame and the file it is in.
+    fn names(&self, frame: Option<&Frame>, out: &mut Vec<u8>) {
+        let Self {
+            location, fields, ..
+        } = *self;
+        if fields.has(Field::Sym) {
+            out.push(b' ');
+            let function = frame.map(|frame| self.writer.profile.function(frame.function));
+            let function = function.filter(|function| function.unnamed.is_none());
+            let symbol = function.map(|function| {
+                let name = self.writer.profile.name(function.name);
+                (name, location.address.0.wrapping_sub(self.host_start()))
+            });
+            push_symbol(symbol, fields.has(Field::SymOff), out);
+        }
+        if shows_dso(fields) && !frame.is_some_and(|frame| frame.is_inline) {
+            let name = escape::terminal(self.writer.dso_name(location.dso));
+            put(out, format_args!(" ({name}"));
+            if fields.has(Field::DsoOff) && self.is_in_file() {
+                put(out, format_args!("+0x{:x}", location.file_offset.0));
+            }
+            out.push(b')');
+        }
+    }
+
+    /// Whether an offset in its file says more than the address: as perf, not
+    /// in the kernel, which no file is mapped for.
+    fn is_in_file(&self) -> bool {
+        let kind = self.writer.profile.dso(self.location.dso).kind;
+        matches!(kind, DsoKind::File | DsoKind::Vdso | DsoKind::Jit)
+    }
+
+    /// Start of the function that stands in the file: inlined ones have none.
+    fn host_start(&self) -> u64 {
+        let frames = self.writer.profile.frames.get(self.location.frames.range());
+        let host = frames.and_then(<[Frame]>::last);
+        host.map_or(self.location.address.0, |frame| {
+            self.writer.profile.function(frame.function).start.0
+        })
+    }
+
+    /// The lines of the first `most` frames.
+    fn frames(&self, most: usize, out: &mut Vec<u8>) {
+        let frames = self.writer.profile.frames.get(self.location.frames.range());
         let frames = frames.unwrap_or_default();
-        if self.options.inlines {
+        if self.writer.options.inlines {
             let frames = frames.iter().take(most);
-            frames.for_each(|frame| self.push_line(location, (frame, frame), fields, out));
+            frames.for_each(|frame| self.line(frame, frame, out));
         } else if let (Some(place), Some(host)) = (frames.first(), frames.last()) {
-            self.push_line(location, (host, place), fields, out);
+            self.line(host, place, out);
         }
     }
 
     /// The line of one frame of a chain, with the source line of another.
-    fn push_line(
-        &self,
-        location: &Location,
-        (frame, place): (&Frame, &Frame),
-        fields: Fields,
-        out: &mut Vec<u8>,
-    ) {
-        let address = self.shown_address(location);
-        put(out, format_args!("\t{address:16x}"));
-        self.names(location, Some(frame), fields, out);
-        if fields.has(Field::SrcLine) {
-            self.push_source(Some(place), location, address, out);
+    fn line(&self, frame: &Frame, place: &Frame, out: &mut Vec<u8>) {
+        put(out, format_args!("\t{:16x}", self.address()));
+        self.names(Some(frame), out);
+        if self.fields.has(Field::SrcLine) {
+            self.source(Some(place), out);
         }
         if frame.is_inline {
             out.extend(b" (inlined)");
@@ -387,17 +398,11 @@ impl<'p> ScriptWriter<'p> {
     }
 
     /// File and line; without them the file and the address in it.
-    fn push_source(
-        &self,
-        frame: Option<&Frame>,
-        location: &Location,
-        address: u64,
-        out: &mut Vec<u8>,
-    ) {
+    fn source(&self, frame: Option<&Frame>, out: &mut Vec<u8>) {
         if let Some((file, line)) = frame.and_then(|frame| Some((frame.file?, frame.line))) {
-            let path = self.profile.name(file);
+            let path = self.writer.profile.name(file);
             let last_part = path.rsplit('/').next().unwrap_or(path);
-            let name = if self.options.full_source_path {
+            let name = if self.writer.options.full_source_path {
                 path
             } else {
                 last_part
@@ -405,17 +410,18 @@ impl<'p> ScriptWriter<'p> {
             put(out, format_args!("\n  {}:{line}", escape::terminal(name)));
             return;
         }
-        let dso = self.profile.dso(location.dso);
+        let dso = self.writer.profile.dso(self.location.dso);
         if dso.kind != DsoKind::Unknown {
-            let name = escape::terminal(self.profile.name(dso.short_name));
-            put(out, format_args!("\n  {name}[{address:x}]"));
+            let name = escape::terminal(self.writer.profile.name(dso.short_name));
+            put(out, format_args!("\n  {name}[{:x}]", self.address()));
         }
     }
 
     /// Chains show addresses in the file for user code, live ones for kernel
     /// code and where there is no file.
-    fn shown_address(&self, location: &Location) -> u64 {
-        match self.profile.dso(location.dso).kind {
+    fn address(&self) -> u64 {
+        let location = self.location;
+        match self.writer.profile.dso(location.dso).kind {
             DsoKind::Kernel | DsoKind::KernelModule | DsoKind::KernelSymbol
                 if location.mode == CpuMode::Kernel =>
             {

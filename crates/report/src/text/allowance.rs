@@ -124,6 +124,8 @@ impl Allowance {
 pub(super) struct Drawing<'a> {
     pub(super) chains: &'a Chains<'a>,
     pub(super) pen: Pen<'a>,
+    /// What they may still take.
+    pub(super) allowance: &'a mut Allowance,
 }
 
 /// What writes the line of a row, and the weight that shares are of.
@@ -162,49 +164,43 @@ impl Drawing<'_> {
     /// Calls `emit` with the text of each row, in order: what `line` writes,
     /// then its chains.
     pub(super) fn rows(
-        &self,
+        &mut self,
         rows: &[&Row],
-        allowance: &mut Allowance,
         how: How<'_>,
         emit: &mut dyn FnMut(&str) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut cut = Cut::default();
         for several in rows.chunks(ROWS_AT_ONCE) {
-            let room = allowance.left;
+            let room = self.allowance.left;
             let block = |row: &&Row| self.block(row, room, how);
             let blocks: Vec<Block> = several.par_iter().map(block).collect();
             for (&row, mut block) in several.iter().zip(blocks) {
-                if block.cost > allowance.left {
+                if block.cost > self.allowance.left {
                     // Those before it took more than was known.
-                    block = self.block(row, allowance.left, how);
+                    block = self.block(row, self.allowance.left, how);
                 }
-                allowance.take(&block);
+                self.allowance.take(&block);
                 cut.add(row, &block);
                 emit(&block.text)?;
             }
         }
-        self.count(&cut, allowance);
+        self.count(&cut);
         Ok(())
     }
 
     /// The text of one row alone; what is cut of it goes to `cut`.
-    pub(super) fn row<'r>(
-        &self,
-        row: &'r Row,
-        allowance: &mut Allowance,
-        how: How<'_>,
-        cut: &mut Cut<'r>,
-    ) -> String {
-        let block = self.block(row, allowance.left, how);
-        allowance.take(&block);
+    pub(super) fn row<'r>(&mut self, row: &'r Row, how: How<'_>, cut: &mut Cut<'r>) -> String {
+        let block = self.block(row, self.allowance.left, how);
+        self.allowance.take(&block);
         cut.add(row, &block);
         block.text
     }
 
     /// Counts what was cut of a table.
-    pub(super) fn count(&self, cut: &Cut<'_>, allowance: &mut Allowance) {
+    pub(super) fn count(&mut self, cut: &Cut<'_>) {
         let all = self.chains.frames_of(cut.rows.iter().copied());
         let missing = all.saturating_sub(cut.drawn);
+        let allowance = &mut *self.allowance;
         allowance.rows += cut.rows.len() as u64;
         allowance.frames = allowance.frames.saturating_add(missing);
     }

@@ -115,7 +115,11 @@ impl Column {
             _ => {}
         }
         if (self.is_given || self.is_fitted) && self.may_cut(key, of) {
-            self.cut(key, of, start, out);
+            let mark = match key.fit() {
+                Fit::Function => of.cells.mark(of.row),
+                _ => "",
+            };
+            self.cut(mark, start, out);
         }
         let separator = of.separator.filter(|separator| !separator.is_empty());
         if let Some(separator) = separator
@@ -128,12 +132,8 @@ impl Column {
         }
     }
 
-    /// Cuts the cell that begins at byte `start`, but not its mark.
-    fn cut(&self, key: SortKey, of: CellOf<'_>, start: usize, out: &mut String) {
-        let mark = match key.fit() {
-            Fit::Function => of.cells.mark(of.row),
-            _ => "",
-        };
+    /// Cuts the cell that begins at byte `start`, but not the mark at its end.
+    fn cut(&self, mark: &str, start: usize, out: &mut String) {
         out.truncate(out.len() - mark.len());
         let width = match self.is_given {
             true => self.width,

@@ -208,59 +208,60 @@ impl Pen<'_> {
             weight,
             branch_samples,
         };
-        self.branches(rest, base, (&mut vec![true], grid), ink);
+        let mut branching = Branching {
+            grid,
+            pipes: vec![true],
+            ink,
+        };
+        self.branches(rest, base, &mut branching);
         if ink.out.len() > before {
             ink.out.push('\n');
         }
     }
 
-    /// Writes branches; `pipes` says for each column whether a line runs on
-    /// below it.
-    fn branches(
-        &self,
-        chains: &[Chain],
-        base: Base,
-        (pipes, grid): (&mut Vec<bool>, Grid),
-        ink: &mut Ink<'_>,
-    ) {
+    /// Writes branches.
+    fn branches(&self, chains: &[Chain], base: Base, to: &mut Branching<'_, '_>) {
         let fractal = self.graph.style == ChainStyle::Fractal;
-        let own_column = pipes.len() - 1;
+        let own_column = to.pipes.len() - 1;
         let mut left = base.weight;
         let mut samples_left = base.branch_samples;
         for (index, chain) in chains.iter().enumerate().take(self.limit()) {
             left = left.without(chain.total);
             samples_left = samples_left.saturating_sub(chain.total.samples);
             let is_last = index + 1 == chains.len();
-            let Some(out) = ink.frames_to(0) else { return };
-            grid.rule(pipes, out);
+            if to.rule().is_none() {
+                return;
+            }
             if is_last && (!fractal || left.period == 0) {
-                set(pipes, own_column, false);
+                to.set(own_column, false);
             }
             for index in 0..chain.run.len() {
                 let value = (index == 0).then(|| self.value(chain.total, base.weight));
-                let Some(out) = ink.frames_to(1) else { return };
-                let name = self.noted(chain, index, grid.before(pipes.len()));
-                grid.line(pipes, value.as_deref(), &name, out);
+                let name = |before| self.noted(chain, index, before);
+                if to.line(1, value.as_deref(), name).is_none() {
+                    return;
+                }
             }
             let inner = chain.total.without(chain.own);
             let below = Base {
                 weight: if fractal { inner } else { base.weight },
                 branch_samples: inner.samples,
             };
-            pipes.push(true);
-            self.branches(&chain.branches, below, (pipes, grid), ink);
-            pipes.pop();
+            to.pipes.push(true);
+            self.branches(&chain.branches, below, to);
+            to.pipes.pop();
         }
         let some_left = left.period > 0 && left.period != base.weight.period;
         let counted = self.graph.value != ChainValue::Count || samples_left > 0;
         if fractal && some_left && counted {
-            set(pipes, own_column, false);
+            to.set(own_column, false);
             left.samples = samples_left;
             let value = self.value(left, base.weight);
-            let Some(out) = ink.frames_to(0) else { return };
-            grid.line(pipes, Some(&value), "[...]", out);
+            if to.line(0, Some(&value), |_| "[...]".to_owned()).is_none() {
+                return;
+            }
         }
-        set(pipes, own_column, true);
+        to.set(own_column, true);
     }
 }
 
@@ -271,12 +272,6 @@ const BRANCH: usize = 11;
 /// Columns left of the frames of a flat chain.
 const FLAT: usize = 16;
 
-fn set(pipes: &mut [bool], column: usize, runs_on: bool) {
-    if let Some(pipe) = pipes.get_mut(column) {
-        *pipe = runs_on;
-    }
-}
-
 /// Columns left of a chain that a terminal has little room for.
 const NARROW_MARGIN: usize = 4;
 /// The least that a branch is further to the right there.
@@ -284,6 +279,68 @@ const NARROW_BRANCH: usize = 2;
 /// Columns that names should have on a terminal, and that they have at least.
 const NAMES: usize = 32;
 const LEAST_NAMES: usize = 22;
+
+/// The branches of a tree while they are drawn.
+struct Branching<'i, 'o> {
+    grid: Grid,
+    /// For each column, whether a line runs on below it.
+    pipes: Vec<bool>,
+    ink: &'i mut Ink<'o>,
+}
+
+impl Branching<'_, '_> {
+    fn set(&mut self, column: usize, runs_on: bool) {
+        if let Some(pipe) = self.pipes.get_mut(column) {
+            *pipe = runs_on;
+        }
+    }
+
+    /// Draws a line of pipes only; `None` if there is no room.
+    fn rule(&mut self) -> Option<()> {
+        let Self { grid, pipes, ink } = self;
+        let out = ink.frames_to(0)?;
+        let pipes = grid.innermost(pipes, out);
+        for (column, &runs_on) in pipes.iter().enumerate() {
+            let is_last = column + 1 == pipes.len();
+            let width = if is_last { BRANCH } else { grid.step } - 1;
+            out.push(if runs_on { '|' } else { ' ' });
+            let _ = write!(out, "{:width$}", "");
+        }
+        out.push('\n');
+        Some(())
+    }
+
+    /// Draws a line of so many frames behind pipes and its value, if it is a
+    /// run's first; `name` is told the columns before it. `None` if there is
+    /// no room.
+    fn line(
+        &mut self,
+        frames: usize,
+        value: Option<&str>,
+        name: impl FnOnce(usize) -> String,
+    ) -> Option<()> {
+        let Self { grid, pipes, ink } = self;
+        let out = ink.frames_to(frames)?;
+        let name = name(grid.before(pipes.len()));
+        let pipes = grid.innermost(pipes, out);
+        for (column, &runs_on) in pipes.iter().enumerate() {
+            let is_last = column + 1 == pipes.len();
+            out.push(if runs_on { '|' } else { ' ' });
+            match value {
+                Some(value) if is_last => {
+                    let _ = write!(out, "--{value}--");
+                }
+                _ => {
+                    let width = if is_last { BRANCH } else { grid.step } - 1;
+                    let _ = write!(out, "{:width$}", "");
+                }
+            }
+        }
+        out.push_str(&name);
+        out.push('\n');
+        Some(())
+    }
+}
 
 /// Where the branches of a tree are drawn.
 #[derive(Debug, Clone, Copy)]
@@ -338,39 +395,6 @@ impl Grid {
             _ => write!(out, "{:<margin$}", format!("+{left_out}")),
         };
         pipes.get(left_out..).unwrap_or_default()
-    }
-
-    /// A line of pipes only.
-    fn rule(&self, pipes: &[bool], out: &mut String) {
-        let pipes = self.innermost(pipes, out);
-        for (column, &runs_on) in pipes.iter().enumerate() {
-            let is_last = column + 1 == pipes.len();
-            let width = if is_last { BRANCH } else { self.step } - 1;
-            out.push(if runs_on { '|' } else { ' ' });
-            let _ = write!(out, "{:width$}", "");
-        }
-        out.push('\n');
-    }
-
-    /// A line with a frame, behind pipes and its value, if it is a run's
-    /// first.
-    fn line(&self, pipes: &[bool], value: Option<&str>, name: &str, out: &mut String) {
-        let pipes = self.innermost(pipes, out);
-        for (column, &runs_on) in pipes.iter().enumerate() {
-            let is_last = column + 1 == pipes.len();
-            out.push(if runs_on { '|' } else { ' ' });
-            match value {
-                Some(value) if is_last => {
-                    let _ = write!(out, "--{value}--");
-                }
-                _ => {
-                    let width = if is_last { BRANCH } else { self.step } - 1;
-                    let _ = write!(out, "{:width$}", "");
-                }
-            }
-        }
-        out.push_str(name);
-        out.push('\n');
     }
 }
 

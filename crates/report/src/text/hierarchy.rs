@@ -148,13 +148,19 @@ impl<'a> Tree<'a> {
 
     fn body(&self, allowance: &mut Allowance, out: &mut impl io::Write) -> io::Result<()> {
         let rows: Vec<&Row> = self.leaf.rows().collect();
-        let drawing = Drawing {
+        let mut drawing = Drawing {
             chains: &self.leaf.chains(&rows),
             pen: self.leaf.pen(),
+            allowance,
         };
         let mut cut = Cut::default();
         let mut text = String::new();
-        let cells: Vec<Cells<'_>> = self.levels.iter().map(Table::cells).collect();
+        let level = |(number, table)| Level {
+            number,
+            table,
+            cells: Table::cells(table),
+        };
+        let levels: Vec<Level<'_>> = self.levels.iter().enumerate().map(level).collect();
         let mut open: Vec<(usize, u32)> = Vec::new();
         if let Some(first) = self.levels.first() {
             open.extend(
@@ -166,37 +172,38 @@ impl<'a> Tree<'a> {
                     .map(|&row| (0, row)),
             );
         }
-        while let Some((level, index)) = open.pop() {
-            let (Some(table), Some(cells)) = (self.levels.get(level), cells.get(level)) else {
+        while let Some((number, index)) = open.pop() {
+            let Some(level) = levels.get(number) else {
                 continue;
             };
+            let table = level.table;
             let Some(row) = table.content.rows.list().get(index as usize) else {
                 continue;
             };
             if table.content.share(row) < self.limit {
                 continue;
             }
-            let is_leaf = level + 1 == self.levels.len();
-            let below = self.below.get(level).and_then(|below| below.get(&row.key));
+            let is_leaf = number + 1 == self.levels.len();
+            let below = self.below.get(number).and_then(|below| below.get(&row.key));
             let below = below.map_or(&[][..], Vec::as_slice);
             if !is_leaf && below.is_empty() {
                 continue;
             }
             text.clear();
             if is_leaf {
-                let line = |row: &Row, out: &mut String| self.row(table, level, cells, row, out);
+                let line = |row: &Row, out: &mut String| self.row(level, row, out);
                 let how: How<'_> = (&line, &|row| table.content.weight(row));
-                text = drawing.row(row, allowance, how, &mut cut);
+                text = drawing.row(row, how, &mut cut);
             } else {
-                self.row(table, level, cells, row, &mut text);
-                if !self.has_entry(level + 1, below) {
-                    self.no_entry(level, &mut text);
+                self.row(level, row, &mut text);
+                if !self.has_entry(number + 1, below) {
+                    self.no_entry(number, &mut text);
                 }
             }
             out.write_all(text.as_bytes())?;
-            open.extend(below.iter().rev().map(|&row| (level + 1, row)));
+            open.extend(below.iter().rev().map(|&row| (number + 1, row)));
         }
-        drawing.count(&cut, allowance);
+        drawing.count(&cut);
         out.write_all(b"\n\n")
     }
 
@@ -222,8 +229,10 @@ impl<'a> Tree<'a> {
         let _ = writeln!(out, "no entry >= {:.2}%", self.limit);
     }
 
-    fn row(&self, table: &Table<'_>, level: usize, cells: &Cells<'_>, row: &Row, out: &mut String) {
-        pad(out, level * INDENT);
+    fn row(&self, level: &Level<'_>, row: &Row, out: &mut String) {
+        let (number, table) = (level.number, level.table);
+        let of = table.cells_of(&level.cells, row);
+        pad(out, number * INDENT);
         for (at, column) in self.weights().enumerate() {
             match self.separator {
                 None => out.push_str("  "),
@@ -231,13 +240,13 @@ impl<'a> Tree<'a> {
                 Some(_) => {}
             }
             let start = out.len();
-            table.cell(column, cells, row, out);
+            table.cell(column, of, out);
             column.fill(start, out);
         }
         pad(out, self.indent());
-        if let Some(column) = self.keys().nth(level) {
+        if let Some(column) = self.keys().nth(number) {
             let mut cell = String::new();
-            table.cell(column, cells, row, &mut cell);
+            table.cell(column, of, &mut cell);
             if column.pads_itself() {
                 column.fill(0, &mut cell);
             }
@@ -246,6 +255,14 @@ impl<'a> Tree<'a> {
         }
         out.push('\n');
     }
+}
+
+/// A level of the tree, and what the cells of its rows are looked up in.
+struct Level<'a> {
+    /// From 0, the outermost.
+    number: usize,
+    table: &'a Table<'a>,
+    cells: Cells<'a>,
 }
 
 /// By row of the upper table: the rows of the lower one that are part of it,

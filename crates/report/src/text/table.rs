@@ -293,13 +293,13 @@ impl<'a> Table<'a> {
         let cells = self.cells();
         let last = shown.iter().rposition(|row| chains.has(row));
         let (heavy, light) = shown.split_at(last.map_or(0, |last| last + 1));
-        let drawing = Drawing {
+        let mut drawing = Drawing {
             chains,
             pen: self.pen(),
+            allowance,
         };
         drawing.rows(
             heavy,
-            allowance,
             (&|row, text| self.row(&cells, row, text), &|row| {
                 self.content.weight(row)
             }),
@@ -363,7 +363,7 @@ impl<'a> Table<'a> {
                 Some(_) => {}
             }
             let start = out.len();
-            self.cell(column, cells, row, out);
+            self.cell(column, self.cells_of(cells, row), out);
             let is_last = at + 1 == self.columns().len() && !self.layout.ends_elided;
             if !is_last || column.pads_itself() {
                 column.fill(start, out);
@@ -372,20 +372,24 @@ impl<'a> Table<'a> {
         out.push('\n');
     }
 
-    /// Writes the cell of a row in a column, without what fills it.
-    pub(super) fn cell(&self, column: &Column, cells: &Cells<'_>, row: &Row, out: &mut String) {
-        let of = CellOf {
+    /// What columns write cells of for a row.
+    pub(super) fn cells_of<'c>(&'c self, cells: &'c Cells<'c>, row: &'c Row) -> CellOf<'c> {
+        CellOf {
             cells,
             row,
             whole: self.content.whole,
             separator: self.content.options.separator.as_deref(),
-        };
+        }
+    }
+
+    /// Writes the cell of a row in a column, without what fills it.
+    pub(super) fn cell(&self, column: &Column, of: CellOf<'_>, out: &mut String) {
         column.write(of, out);
         // How sure they are is told of the first event's rows alone.
         if column.field == Field::Interval {
             return;
         }
-        for (row, whole) in self.content.others.of(row.key) {
+        for (row, whole) in self.content.others.of(of.row.key) {
             let row = &row;
             column.write_weight(CellOf { row, whole, ..of }, out);
         }
