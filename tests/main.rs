@@ -78,6 +78,7 @@ mod small_commands;
 mod sort_keys;
 mod stat_files;
 mod stat_options;
+mod told_unwinding;
 mod tui;
 mod unwinding;
 mod unwinding_kinds;

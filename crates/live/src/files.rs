@@ -39,6 +39,12 @@ impl OpenFile for LiveFiles {
             })
             .or_else(|| same(&mapped(module, pid)?))
     }
+
+    fn open_file(&mut self, module: &Module, pid: i32) -> Option<File> {
+        let path = Path::new(OsStr::from_bytes(&module.path));
+        let root = PathBuf::from(format!("/proc/{pid}/root"));
+        open_same(&under(&root, path), module.inode).or_else(|| open_same(path, module.inode))
+    }
 }
 
 /// `path` below `root`, also when it is absolute.

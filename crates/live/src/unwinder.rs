@@ -314,7 +314,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             Body::Comm(comm) => {
                 // The same thread, but on a stack of its own from now on.
                 self.chains.forget(comm.tid);
-                self.chains.stacks.runtimes.forget(comm.pid);
+                self.chains.stacks.forget(comm.pid);
                 self.left_out.forget(comm.pid);
                 self.alive.exec(comm.pid, drain);
             }
@@ -347,7 +347,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         while let Some(gone) = self.alive.next_gone(now) {
             self.processes.forget(gone.tid, gone.process);
             if let Some(pid) = gone.process {
-                self.chains.stacks.runtimes.forget(pid);
+                self.chains.stacks.forget(pid);
                 self.chains.stacks.made_code.forget(pid);
             }
             // Samples that were held back made it known again.

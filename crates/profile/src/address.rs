@@ -62,6 +62,11 @@ impl Bias {
         Self(avma.0.wrapping_sub(svma.0))
     }
 
+    /// Moves an address of the file to where it is in the process.
+    pub const fn to_avma(self, svma: Svma) -> Avma {
+        Avma(svma.0.wrapping_add(self.0))
+    }
+
     /// Moves a live address into the file's address space.
     #[inline]
     pub const fn to_svma(self, avma: Avma) -> Svma {

@@ -3,8 +3,9 @@
 //!
 //! You give a way to read memory ([`Memory`]) and where the runtime's library
 //! is loaded; you get of HotSpot's code where frames end and which method it
-//! is ([`HotSpot`]), and of CPython in which functions a thread is ([`CPython`]).
-//! Nothing in the process is called, stopped or changed.
+//! is ([`HotSpot`]), of CPython in which functions a thread is ([`CPython`]), and of
+//! any JIT compiler the unwind information that it tells debuggers ([`GdbJit`]) or
+//! writes into a jitdump ([`JitDumpTail`]). Nothing in the process is called, stopped or changed.
 //!
 //! ```
 //! use prof_runtimes::{HotSpot, Memory};
@@ -25,11 +26,15 @@
 
 mod cpython;
 mod elf;
+mod gdb_jit;
 #[cfg(test)]
 mod hostile;
 mod hotspot;
+mod jitdump;
 mod memory;
 
 pub use cpython::CPython;
+pub use gdb_jit::{GdbJit, JitChanges, JitObject};
 pub use hotspot::{HotSpot, RuntimeCode};
+pub use jitdump::{DumpedCode, JitDumpTail, ReadAt, Unwinding};
 pub use memory::Memory;

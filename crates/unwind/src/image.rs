@@ -96,6 +96,9 @@ pub(crate) struct Image {
     /// The table of all symbols, and their names.
     pub(crate) all_symbols: Option<Section>,
     pub(crate) names: Option<Section>,
+    /// The same of the symbols that the dynamic linker knows.
+    pub(crate) dynamic: Option<Section>,
+    pub(crate) dynamic_names: Option<Section>,
     /// Address of a Go program's function table, if a section tells it.
     pub(crate) go_table: Option<u64>,
     /// There are section headers, and none of them is of a Go program.
@@ -114,7 +117,32 @@ impl Image {
         let mut ident = [0; 5];
         source.read_exact(0, &mut ident);
         let is_64 = ident.last() == Some(&elf::ELFCLASS64.0);
-        let mut image = Self {
+        let mut image = Self::empty(source, is_64);
+        if is_64 {
+            image.read_headers::<elf::FileHeader64<Endianness>>()?;
+        } else {
+            image.read_headers::<elf::FileHeader32<Endianness>>()?;
+        }
+        Ok(image)
+    }
+
+    /// An `.eh_frame` of 64 bits without a file, which counts as standing at
+    /// an address.
+    pub(crate) fn of_eh_frame(start: u64, bytes: Vec<u8>) -> Self {
+        let len = bytes.len() as u64;
+        let mut image = Self::empty(Source::Bytes(bytes.into()), true);
+        image.eh_frame = Some(Section {
+            svma: start..start.saturating_add(len),
+            file: 0..len,
+            compressed: false,
+            number: 0,
+        });
+        image.is_not_go = true;
+        image
+    }
+
+    fn empty(source: Source, is_64: bool) -> Self {
+        Self {
             source,
             is_64,
             segments: Vec::new(),
@@ -126,18 +154,14 @@ impl Image {
             symbols: Vec::new(),
             all_symbols: None,
             names: None,
+            dynamic: None,
+            dynamic_names: None,
             go_table: None,
             is_not_go: false,
             plts: Vec::new(),
             notes: Vec::new(),
             entry: 0,
-        };
-        if is_64 {
-            image.read_headers::<elf::FileHeader64<Endianness>>()?;
-        } else {
-            image.read_headers::<elf::FileHeader32<Endianness>>()?;
         }
-        Ok(image)
     }
 
     fn read_headers<Elf: FileHeader<Endian = Endianness>>(&mut self) -> Result<(), ImageError> {
@@ -232,7 +256,11 @@ impl Image {
                 self.all_symbols = Some(section.clone());
                 self.symbols.push(section);
             }
-            b".dynsym" => self.symbols.push(section),
+            b".dynsym" => {
+                self.dynamic = Some(section.clone());
+                self.symbols.push(section);
+            }
+            b".dynstr" => self.dynamic_names = Some(section),
             b".strtab" => self.names = Some(section),
             b".go.buildinfo" | b".note.go.buildid" => self.is_not_go = false,
             b".plt" | b".plt.got" | b".plt.sec" | b".iplt" => self.plts.push(section.svma),

@@ -35,6 +35,12 @@ pub trait Process {
     /// Reads code that is not in a module; how many bytes are there.
     fn code(&mut self, at: Avma, out: &mut [u8]) -> usize;
 
+    /// Unwind information that its maker told of the code at `pc`, which is in
+    /// no file: where it is, and the live address minus that in it.
+    fn told_rules(&mut self, _pc: Avma) -> Option<(ModuleId, Bias)> {
+        None
+    }
+
     /// What the runtime that made the code at `pc` tells of it.
     fn runtime_code(&mut self, _pc: Avma) -> Option<RuntimeCode> {
         None

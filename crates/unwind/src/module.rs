@@ -7,7 +7,7 @@ use crate::image::Image;
 use crate::row::{Row, Save};
 use crate::symbols::Symbols;
 use crate::tables::{Found, Tables};
-use crate::{ImageError, Layout, Machine, Source};
+use crate::{ImageError, Layout, Machine, Source, symbols};
 use prof_abi::BuildId;
 use prof_profile::Svma;
 use rustc_hash::FxHashMap;
@@ -19,6 +19,8 @@ pub struct ModuleId(u32);
 /// Most addresses whose rules one module keeps.
 const MAX_CACHED: usize = 1 << 17;
 
+/// What leads debuggers to the code that a JIT compiler made.
+const JIT_DESCRIPTOR: &[u8] = b"__jit_debug_descriptor\0";
 /// The longest function at which a file is entered, bytes.
 const LONGEST_ENTRY: u64 = 256;
 /// Code behind a thread's first call in which the thread ends, bytes.
@@ -61,6 +63,8 @@ pub struct Module {
     pad_frames: FxHashMap<(u64, Wanted), Option<CodeFrame>>,
     /// By start: functions that install the context of a landing pad.
     eh_returns: FxHashMap<u64, Option<EhReturn>>,
+    /// What was found when it was first asked for.
+    jit_descriptor: Option<Option<u64>>,
 }
 
 impl Module {
@@ -69,8 +73,19 @@ impl Module {
     /// # Errors
     /// When it is no ELF file or its headers are damaged.
     pub fn open(source: Source) -> Result<Self, ImageError> {
-        Ok(Self {
-            image: Image::parse(source)?,
+        Ok(Self::of(Image::parse(source)?))
+    }
+
+    /// Unwind information of code that is in no file: the contents of an
+    /// `.eh_frame` that counts as standing at an address. Nothing else is known
+    /// of it, its code included.
+    pub fn of_eh_frame(at: Svma, eh_frame: Vec<u8>) -> Self {
+        Self::of(Image::of_eh_frame(at.0, eh_frame))
+    }
+
+    fn of(image: Image) -> Self {
+        Self {
+            image,
             tables: Tables::default(),
             go: GoTable::default(),
             symbols: Symbols::default(),
@@ -82,7 +97,16 @@ impl Module {
             code_frames: FxHashMap::default(),
             pad_frames: FxHashMap::default(),
             eh_returns: FxHashMap::default(),
-        })
+            jit_descriptor: None,
+        }
+    }
+
+    /// Where the file has the variable by which a process tells debuggers of
+    /// its code (`__jit_debug_descriptor`), if it has.
+    pub fn jit_descriptor(&mut self) -> Option<Svma> {
+        let image = &self.image;
+        let find = || symbols::value_of(image, JIT_DESCRIPTOR);
+        self.jit_descriptor.get_or_insert_with(find).map(Svma)
     }
 
     /// Bytes of memory that it takes, about: what was read of the file, and the

@@ -5,6 +5,7 @@
 
 use crate::image::{Image, Section};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Mnemonic};
+use memchr::memmem;
 use std::ops::Range;
 
 /// The kind of a symbol that is a function.
@@ -91,6 +92,25 @@ impl Builtins {
         found.functions.sort_unstable_by_key(|range| range.start);
         Some(found)
     }
+}
+
+/// The address that a file's symbols tell for a name, which ends with a NUL.
+/// Those of the dynamic linker, which are fewer, are asked first.
+pub(crate) fn value_of(image: &Image, name: &[u8]) -> Option<u64> {
+    if image.address_size() != 8 {
+        return None;
+    }
+    let dynamic = (&image.dynamic, &image.dynamic_names);
+    let all = (&image.all_symbols, &image.names);
+    [dynamic, all].into_iter().find_map(|(table, names)| {
+        let names = image.section_bytes(names.as_ref()?)?;
+        let at = u32::try_from(memmem::find(&names, name)?).ok()?;
+        let table = image.section_bytes(table.as_ref()?)?;
+        let is_it = |symbol: &&[u8]| symbol.starts_with(&at.to_le_bytes());
+        let symbol = table.chunks_exact(24).find(is_it)?;
+        let value = u64::from_le_bytes(*symbol.get(8..)?.first_chunk()?);
+        (value != 0).then_some(value)
+    })
 }
 
 fn read(image: &Image) -> Vec<u64> {

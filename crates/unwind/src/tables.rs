@@ -30,7 +30,8 @@ pub(crate) struct Tables {
     sorted: Option<SortedTable>,
     eh_frame: Option<ScannedSection>,
     debug_frame: Option<Option<ScannedSection>>,
-    context: Context,
+    /// Made when first needed: of code made at run time most is never asked for.
+    context: Option<Box<Context>>,
 }
 
 /// gimli's scratch space, with a `Debug` of its own.
@@ -70,9 +71,10 @@ impl Tables {
                     .and_then(|section| ScannedSection::eh_frame(image, section));
             }
         }
+        let context = &mut self.context.get_or_insert_default().0;
         let found = match (&self.sorted, &self.eh_frame) {
-            (Some(table), _) => table.find(image, svma, &mut self.context.0),
-            (None, Some(section)) => section.find(image, svma, &mut self.context.0),
+            (Some(table), _) => table.find(image, svma, context),
+            (None, Some(section)) => section.find(image, svma, context),
             (None, None) => Found::Nothing,
         };
         if found != Found::Nothing {
@@ -82,9 +84,9 @@ impl Tables {
             let section = image.debug_frame.as_ref()?;
             ScannedSection::debug_frame(image, section)
         });
-        debug_frame.as_ref().map_or(Found::Nothing, |section| {
-            section.find(image, svma, &mut self.context.0)
-        })
+        debug_frame
+            .as_ref()
+            .map_or(Found::Nothing, |section| section.find(image, svma, context))
     }
 }
 

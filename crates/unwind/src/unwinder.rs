@@ -474,13 +474,43 @@ impl Unwinder {
         }
     }
 
+    /// The caller of a frame whose maker told how it unwinds. What it tells is
+    /// believed as far as it leads to where something was called; of code that
+    /// it does not cover the frame pointer may tell.
+    fn by_told(
+        &mut self,
+        frame: ModuleFrame<'_>,
+        process: &mut impl Process,
+    ) -> Result<Caller, ChainEnd> {
+        let ModuleFrame { cursor, id, bias } = frame;
+        let machine = cursor.registers.machine();
+        let module = self.modules.get_mut(id).ok_or(ChainEnd::NoUnwindInfo)?;
+        let number = match module.rules(bias.to_svma(cursor.lookup()), machine) {
+            Rules::Row(number) => number,
+            Rules::Damaged => return Err(ChainEnd::BadUnwindInfo),
+            Rules::Switches | Rules::Nothing => return fallback::caller(self, cursor, process),
+        };
+        let caller = self.by_row(frame, number, process)?;
+        let before = self.call_before(machine, caller.registers.pc(), process);
+        match caller.is_exact || before.is_some_and(CallBefore::is_call) {
+            true => Ok(caller),
+            false => Err(ChainEnd::Unproven),
+        }
+    }
+
     fn find_caller(
         &mut self,
         cursor: &Cursor,
         process: &mut impl Process,
     ) -> Result<Caller, ChainEnd> {
         let machine = cursor.registers.machine();
-        match process.place(cursor.lookup()) {
+        let place = process.place(cursor.lookup());
+        if place == Place::Anonymous
+            && let Some((id, bias)) = process.told_rules(cursor.lookup())
+        {
+            return self.by_told(ModuleFrame { cursor, id, bias }, process);
+        }
+        match place {
             Place::Module { id, bias } => {
                 let module = self.modules.get_mut(id).ok_or(ChainEnd::FileMissing)?;
                 let pc = bias.to_svma(Avma(cursor.pc()));

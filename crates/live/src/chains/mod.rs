@@ -111,6 +111,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     pub(super) fn begin_drain(&mut self) {
         self.drain += 1;
         self.stacks.made_code.begin_drain();
+        self.stacks.told_rules.begin_drain();
     }
 
     /// A thread ended, or runs another program.
@@ -135,6 +136,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         };
         let process = (processes, sample.state.pid);
         self.stacks.runtimes.look_for(process, &mut memory);
+        self.stacks.look_for_rules(process, &mut memory);
         let told = told::words(&mut self.stacks, processes, sample);
         let sample = &ThreadSample {
             told: &told,

@@ -19,6 +19,8 @@ use std::ops::Range;
 const FIRST: u64 = 1 << 60;
 /// What names of mappings begin with that are those of Java methods.
 const JAVA: &str = "[java] ";
+/// The same of functions of which a process tells debuggers.
+const JIT: &str = "[jit] ";
 /// What is shown where the method cannot be told.
 const INTERPRETER: &str = "Interpreter";
 /// Addresses of one name.
@@ -216,6 +218,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     ) {
         out.extend(frames.iter().map(|frame| frame.pc));
         let pid = sample.state.pid;
+        self.name_told(processes, pid, frames);
         if !self.stacks.runtimes.has(pid) {
             return;
         }
@@ -256,6 +259,23 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
                 }
             } else if let Some((range, name)) = runtimes.block(pid, at, &mut memory) {
                 self.names.tell(process, range.clone(), (JAVA, name));
+            }
+        }
+    }
+}
+
+impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
+    /// Tells the names of functions of which a process tells debuggers.
+    fn name_told(&mut self, processes: &Processes, pid: i32, frames: &[FrameAt]) {
+        let process = (pid, processes.versions(pid).1);
+        if !self.stacks.told_rules.names_functions(pid) || self.names.has_map(process, &self.memory)
+        {
+            return;
+        }
+        for (index, frame) in frames.iter().enumerate() {
+            let at = frame.pc.wrapping_sub(u64::from(index > 0));
+            if let Some((range, name)) = self.stacks.told_rules.function(pid, at) {
+                self.names.tell(process, range, (JIT, name));
             }
         }
     }

@@ -13,6 +13,11 @@ pub trait OpenFile {
     /// The file, if it can be opened and is the one that was mapped; `pid` is
     /// a process that maps it.
     fn open(&mut self, module: &Module, pid: i32) -> Option<prof_unwind::Module>;
+
+    /// The same as it is: a jitdump that a process writes and has mapped.
+    fn open_file(&mut self, _module: &Module, _pid: i32) -> Option<File> {
+        None
+    }
 }
 
 /// Whether a file is the build that was recorded; true if none was.

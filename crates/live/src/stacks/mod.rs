@@ -9,20 +9,23 @@ mod files;
 mod made_code;
 mod places;
 mod runtimes;
+mod told_rules;
 
 pub(crate) use files::from_file;
 pub use files::{OpenFile, is_build, open_elf, own_vdso};
-use prof_runtimes::RuntimeCode;
+use prof_runtimes::{Memory, RuntimeCode};
 use prof_unwind::Place;
 pub(crate) use runtimes::Runtimes;
+pub(crate) use told_rules::ToldRules;
 
 use crate::modules::ModuleId;
 use crate::processes::Processes;
 use made_code::MadeCode;
 use places::{Most, Places};
 use prof_perfdata::{Sample, WaitWord};
-use prof_profile::{Avma, ChainEnd, StackSource};
+use prof_profile::{Avma, Bias, ChainEnd, StackSource};
 use prof_unwind::{Cursor, Machine, Process, Registers, StackDump, Step, Unwinder};
+use told_rules::Sources;
 
 /// Memory that was not copied with the sample.
 pub trait Beyond {
@@ -99,6 +102,7 @@ pub struct StackUnwinder<F> {
     places: Places<F>,
     pub(crate) runtimes: Runtimes,
     pub(crate) made_code: MadeCode,
+    pub(crate) told_rules: ToldRules,
 }
 
 impl<F: OpenFile> StackUnwinder<F> {
@@ -109,6 +113,7 @@ impl<F: OpenFile> StackUnwinder<F> {
             places: Places::new(open),
             runtimes: Runtimes::default(),
             made_code: MadeCode::default(),
+            told_rules: ToldRules::default(),
         }
     }
 
@@ -117,6 +122,36 @@ impl<F: OpenFile> StackUnwinder<F> {
     pub fn prepare(&mut self, processes: &Processes, module: ModuleId, pid: i32) {
         self.places
             .prepare(&mut self.unwinder.modules, processes, module, pid);
+    }
+
+    /// Looks at what a process tells of how code unwinds that it made.
+    pub(crate) fn look_for_rules(
+        &mut self,
+        (processes, pid): (&Processes, i32),
+        memory: &mut impl Memory,
+    ) {
+        let files = &mut self.unwinder.modules;
+        let version = processes.versions(pid).1;
+        match self.told_rules.begin_look((pid, version), files) {
+            None => return,
+            Some(false) => {}
+            Some(true) => {
+                let mut sources = Sources::of(processes, pid);
+                if sources.makes_code {
+                    sources.lists = self.places.jit_descriptors(files, (processes, pid));
+                }
+                let open = &mut self.places.open;
+                self.told_rules
+                    .set_sources((processes, pid), &sources, open);
+            }
+        }
+        self.told_rules.read(pid, files, memory);
+    }
+
+    /// A process ended, or runs another program.
+    pub(crate) fn forget(&mut self, pid: i32) {
+        self.runtimes.forget(pid);
+        self.told_rules.forget(pid, &mut self.unwinder.modules);
     }
 
     /// Closes files that no process maps any more, where there are many.
@@ -179,6 +214,7 @@ impl<F: OpenFile> StackUnwinder<F> {
             places: &mut self.places,
             runtimes: &mut self.runtimes,
             made_code: &mut self.made_code,
+            told_rules: &self.told_rules,
         };
         (&mut self.unwinder, process)
     }
@@ -192,6 +228,7 @@ pub(crate) struct AtSample<'a, B, F> {
     places: &'a mut Places<F>,
     runtimes: &'a mut Runtimes,
     made_code: &'a mut MadeCode,
+    told_rules: &'a ToldRules,
 }
 
 impl<B: Beyond, F> Process for AtSample<'_, B, F> {
@@ -211,6 +248,10 @@ impl<B: Beyond, F> Process for AtSample<'_, B, F> {
     fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
         let at = (self.state.pid, at);
         self.made_code.read(at, out, self.beyond)
+    }
+
+    fn told_rules(&mut self, pc: Avma) -> Option<(prof_unwind::ModuleId, Bias)> {
+        self.told_rules.at(self.state.pid, pc)
     }
 
     fn runtime_code(&mut self, pc: Avma) -> Option<RuntimeCode> {

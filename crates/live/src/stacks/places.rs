@@ -197,6 +197,26 @@ impl<F> Places<F> {
         place
     }
 
+    /// Where the files of a process have the variables that lead debuggers to
+    /// the code that it makes.
+    pub(crate) fn jit_descriptors(
+        &mut self,
+        files: &mut Modules,
+        (processes, pid): (&Processes, i32),
+    ) -> Vec<u64> {
+        let space = processes.space(pid, CpuMode::User);
+        let mut found = Vec::new();
+        for mapping in space.iter().flat_map(|space| space.iter()) {
+            let Place::Module { id, bias } = self.look_up(processes, pid, mapping.start) else {
+                continue;
+            };
+            let svma = files.get_mut(id).and_then(File::jit_descriptor);
+            let at = svma.map(|svma| bias.to_avma(svma).0);
+            found.extend(at.filter(|at| !found.contains(at)));
+        }
+        found
+    }
+
     /// The version of a process's mappings. It is asked for several times for
     /// each frame, of one process after the other.
     #[inline]

@@ -1,0 +1,444 @@
+//! Code that a process tells debuggers of by the JIT interface of GDB.
+//!
+//! A loaded file has a variable `__jit_debug_descriptor`, which leads to a list
+//! of ELF files in memory, one for each piece of code or several:
+//!
+//! | descriptor | size | field |
+//! |---:|---:|---|
+//! | 0 | 4+4 | version 1, what was done last |
+//! | 8 | 8+8 | the entry that it was done to, the first entry |
+//!
+//! | entry | size | field |
+//! |---:|---:|---|
+//! | 0 | 8+8 | next, previous |
+//! | 16 | 8+8 | address and bytes of the ELF file |
+//!
+//! Source: "JIT Compilation Interface" of GDB's manual. Nothing in the list is
+//! believed: each look at it reads a bounded part, and goes on the next time.
+
+use crate::memory::{Memory, bytes};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::ops::Range;
+
+/// Most entries that one look reads, and most ELF files.
+const MAX_ENTRIES: usize = 256;
+const MAX_FILES: usize = 16;
+/// A look that has read so many bytes of files reads no further file.
+const MAX_BYTES: usize = 1 << 20;
+/// The largest file that is read, bytes.
+const MAX_FILE: u64 = 8 << 20;
+/// Most entries of one process that are remembered.
+const MAX_KNOWN: usize = 1 << 15;
+/// Most sections and functions of one file, and the longest name, bytes.
+const MAX_SECTIONS: u64 = 256;
+const MAX_FUNCTIONS: usize = 4096;
+const MAX_SYMBOLS: usize = 1 << 16;
+const LONGEST_NAME: usize = 512;
+
+const ET_REL: u16 = 1;
+const SHT_SYMTAB: u32 = 2;
+const SHF_ALLOC: u64 = 2;
+const SHF_EXECINSTR: u64 = 4;
+const STT_FUNC: u8 = 2;
+
+/// What an ELF file in memory tells.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JitObject {
+    /// Where its code is.
+    pub code: Vec<Range<u64>>,
+    /// Its `.eh_frame`: where it counts as standing, and its bytes.
+    pub eh_frame: Option<(u64, Vec<u8>)>,
+    /// Its functions in the order of their addresses.
+    pub functions: Vec<(Range<u64>, String)>,
+}
+
+/// What a look at the list found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct JitChanges {
+    /// Entries, by their addresses, that are in the list no more.
+    pub gone: Vec<u64>,
+    /// New ones.
+    pub new: Vec<(u64, JitObject)>,
+}
+
+/// The list of one descriptor.
+#[derive(Debug)]
+pub struct GdbJit {
+    descriptor: u64,
+    /// What the descriptor held when a walk was begun: what was done last, to
+    /// which entry, and the first entry.
+    latest: Option<[u64; 3]>,
+    /// The entry at which the walk goes on, and those it has seen.
+    next: u64,
+    seen: FxHashSet<u64>,
+    /// By entry: address and size of its file.
+    known: FxHashMap<u64, (u64, u64)>,
+}
+
+impl GdbJit {
+    /// The list of the descriptor at this address.
+    pub fn new(descriptor: u64) -> Self {
+        Self {
+            descriptor,
+            latest: None,
+            next: 0,
+            seen: FxHashSet::default(),
+            known: FxHashMap::default(),
+        }
+    }
+
+    /// Looks whether the list has changed, and reads what is new.
+    pub fn look(&mut self, memory: &mut impl Memory) -> JitChanges {
+        let mut changes = JitChanges::default();
+        let Some(now) = self.state(memory) else {
+            return changes;
+        };
+        if self.latest != Some(now) {
+            self.latest = Some(now);
+            self.next = now[2];
+            self.seen.clear();
+        } else if self.next == 0 {
+            return changes;
+        }
+        let mut room = MAX_BYTES;
+        for _ in 0..MAX_ENTRIES {
+            if self.next == 0 || !self.seen.insert(self.next) || self.seen.len() > MAX_KNOWN {
+                self.next = 0;
+                break;
+            }
+            if changes.new.len() >= MAX_FILES || room == 0 {
+                // It is read the next time.
+                self.seen.remove(&self.next);
+                return changes;
+            }
+            let (at, Some(entry)) = (self.next, bytes::<32>(memory, self.next)) else {
+                self.next = 0;
+                return changes;
+            };
+            self.next = u64_at(&entry, 0).unwrap_or(0);
+            let file = (
+                u64_at(&entry, 16).unwrap_or(0),
+                u64_at(&entry, 24).unwrap_or(0),
+            );
+            if self.known.insert(at, file) != Some(file) {
+                let object = JitObject::read(file, &mut room, memory);
+                changes.new.push((at, object.unwrap_or_default()));
+            }
+        }
+        if self.next == 0 {
+            let seen = &self.seen;
+            changes.gone = self
+                .known
+                .keys()
+                .filter(|at| !seen.contains(at))
+                .copied()
+                .collect();
+            self.known.retain(|at, _| seen.contains(at));
+        }
+        changes
+    }
+
+    fn state(&self, memory: &mut impl Memory) -> Option<[u64; 3]> {
+        let descriptor: [u8; 24] = bytes(memory, self.descriptor)?;
+        let word = |at: usize| u64_at(&descriptor, at);
+        // The version, which is 1, stands in the lower half.
+        let version = word(0)? & u64::from(u32::MAX);
+        (version == 1).then_some([word(0)?, word(8)?, word(16)?])
+    }
+}
+
+impl JitObject {
+    /// Reads the file at an address, which takes from `room`; `None` if it is
+    /// not all there, too large or no ELF file of 64 bits.
+    fn read((at, size): (u64, u64), room: &mut usize, memory: &mut impl Memory) -> Option<Self> {
+        if !(64..=MAX_FILE).contains(&size) {
+            return None;
+        }
+        let mut file = vec![0; size as usize];
+        *room = room.saturating_sub(file.len());
+        if memory.read(at, &mut file) != file.len() {
+            return None;
+        }
+        Self::parse(&file, memory)
+    }
+
+    /// Reads section headers: name, type (4 bytes each), flags, address,
+    /// offset, size (8 each), the section linked to (4), and more, in all 64.
+    fn parse(file: &[u8], memory: &mut impl Memory) -> Option<Self> {
+        if file.get(..6)? != b"\x7fELF\x02\x01" {
+            return None;
+        }
+        let table = usize::try_from(u64_at(file, 40)?).ok()?;
+        let count = u64::from(u16_at(file, 60)?).min(MAX_SECTIONS) as usize;
+        let headers = file.get(table..)?.chunks_exact(64).take(count);
+        let sections: Vec<Section<'_>> =
+            headers.map(|header| Section::read(file, header)).collect();
+        let names = sections.get(usize::from(u16_at(file, 62)?))?.bytes;
+        let is_relocatable = u16_at(file, 16)? == ET_REL;
+        let mut object = Self::default();
+        for section in &sections {
+            let end = section.address.saturating_add(section.size);
+            let is_code = section.flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC | SHF_EXECINSTR;
+            if is_code && section.address != 0 && section.address < end {
+                object.code.push(section.address..end);
+            }
+        }
+        let mut by_name = sections.iter();
+        let rules = by_name.find(|it| text_at(names, it.name) == Some(b".eh_frame"));
+        object.eh_frame = rules.and_then(|section| section.loaded(memory));
+        if let Some(table) = sections.iter().find(|it| it.kind == SHT_SYMTAB) {
+            let strings = sections.get(table.link as usize);
+            let strings = strings.map_or(&[][..], |strings| strings.bytes);
+            object.add_functions((table, strings), is_relocatable.then_some(&sections));
+        }
+        object.functions.sort_by_key(|(range, _)| range.start);
+        Some(object)
+    }
+
+    /// Adds the functions of a table: name (4 bytes), info, other (1 each),
+    /// section (2), value, size (8 each). In relocatable files values count
+    /// from their section.
+    fn add_functions(
+        &mut self,
+        (table, strings): (&Section<'_>, &[u8]),
+        relocatable: Option<&Vec<Section<'_>>>,
+    ) {
+        for symbol in table.bytes.chunks_exact(24).take(MAX_SYMBOLS) {
+            let function = || {
+                if symbol.get(4)? & 15 != STT_FUNC {
+                    return None;
+                }
+                let name = text_at(strings, u32_at(symbol, 0)?)?;
+                let number = usize::from(u16_at(symbol, 6)?);
+                let base = match relocatable {
+                    Some(sections) => sections.get(number)?.address,
+                    None => 0,
+                };
+                let start = base.checked_add(u64_at(symbol, 8)?)?;
+                let end = start.checked_add(u64_at(symbol, 16)?)?;
+                let is_own = self
+                    .code
+                    .iter()
+                    .any(|code| code.contains(&start) && end <= code.end);
+                let name = String::from_utf8_lossy(name).into_owned();
+                (start < end && is_own && !name.is_empty()).then_some((start..end, name))
+            };
+            if self.functions.len() >= MAX_FUNCTIONS {
+                return;
+            }
+            let function = function();
+            self.functions.extend(function);
+        }
+    }
+}
+
+/// A section of a file in memory.
+struct Section<'a> {
+    name: u32,
+    kind: u32,
+    flags: u64,
+    address: u64,
+    size: u64,
+    link: u32,
+    /// What of it the file has.
+    bytes: &'a [u8],
+}
+
+impl<'a> Section<'a> {
+    fn read(file: &'a [u8], header: &[u8]) -> Self {
+        let word = |at: usize| u64_at(header, at).unwrap_or(0);
+        let int = |at: usize| u32_at(header, at).unwrap_or(0);
+        let range = || {
+            let from = usize::try_from(word(24)).ok()?;
+            file.get(from..from.checked_add(usize::try_from(word(32)).ok()?)?)
+        };
+        Self {
+            name: int(0),
+            kind: int(4),
+            flags: word(8),
+            address: word(16),
+            size: word(32),
+            link: int(40),
+            bytes: range().unwrap_or_default(),
+        }
+    }
+
+    /// The section as it was loaded, where its address tells that, and where
+    /// it counts as standing: in the file, compilers may have left it as it
+    /// was before it was relocated.
+    fn loaded(&self, memory: &mut impl Memory) -> Option<(u64, Vec<u8>)> {
+        let mut bytes = self.bytes.to_vec();
+        let is_there = self.address != 0 && memory.read(self.address, &mut bytes) == bytes.len();
+        let bytes = match is_there {
+            true => bytes,
+            false => self.bytes.to_vec(),
+        };
+        (!bytes.is_empty()).then_some((self.address, bytes))
+    }
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// A text of a table of texts, up to its NUL or as long as names may be.
+fn text_at(table: &[u8], at: u32) -> Option<&[u8]> {
+    let rest = table.get(at as usize..)?;
+    let most = rest.get(..rest.len().min(LONGEST_NAME))?;
+    most.split(|&byte| byte == 0).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GdbJit, JitChanges, MAX_ENTRIES, MAX_FILE, MAX_FILES, MAX_KNOWN};
+    use crate::Memory;
+    use crate::memory::tests::Image;
+
+    const DESCRIPTOR: u64 = 0x1000;
+    const ENTRIES: u64 = 0x10_0000;
+    const FILES: u64 = 0x4000_0000;
+    const CODE: u64 = 0x7000_0000;
+
+    fn words(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// Memory of which reads and bytes are counted.
+    struct Counted(Image, usize, usize);
+
+    impl Memory for Counted {
+        fn read(&mut self, address: u64, out: &mut [u8]) -> usize {
+            self.1 += 1;
+            self.2 += out.len();
+            self.0.read(address, out)
+        }
+    }
+
+    /// A relocatable file: code at `CODE`, unwind information, a function `f`.
+    fn file() -> Vec<u8> {
+        let names = b"\0.eh_frame\0f\0".to_vec();
+        let mut symbols = vec![0; 24];
+        symbols.extend([11, 0, 0, 0, 0x12, 0, 1, 0]);
+        symbols.extend(words(&[4, 12]));
+        let contents = [vec![], vec![0x90; 32], b"RULES".to_vec(), symbols, names];
+        let kinds: [(u32, u64, u64, u32); 5] = [
+            (0, 0, 0, 0),
+            (1, 6, CODE, 0),
+            (1, 2, 0, 0),
+            (2, 0, 0, 4),
+            (3, 0, 0, 0),
+        ];
+        let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+        file.resize(16, 0);
+        file.extend([1, 0, 62, 0]);
+        file.resize(64, 0);
+        let mut headers = Vec::new();
+        for (number, (content, (kind, flags, address, link))) in
+            contents.iter().zip(kinds).enumerate()
+        {
+            headers.extend(u32::from(number == 2).to_le_bytes());
+            headers.extend(kind.to_le_bytes());
+            headers.extend(words(&[
+                flags,
+                address,
+                file.len() as u64,
+                content.len() as u64,
+            ]));
+            headers.extend(u64::from(link).to_le_bytes());
+            headers.extend([0; 16]);
+            file.extend(content);
+        }
+        let table = file.len() as u64;
+        file[40..48].copy_from_slice(&table.to_le_bytes());
+        file[60..64].copy_from_slice(&[5, 0, 4, 0]);
+        file.extend(headers);
+        file
+    }
+
+    /// A list of entries of these files, each at the next place.
+    fn list(entries: &[(u64, u64, u64)]) -> Counted {
+        let first = ENTRIES;
+        let mut image = Image(vec![(DESCRIPTOR, words(&[1 | 1 << 32, first, first]))]);
+        let mut table = Vec::new();
+        for &(next, file, size) in entries {
+            table.extend(words(&[next, 0, file, size]));
+        }
+        image.0.push((ENTRIES, table));
+        image.0.push((FILES, file()));
+        Counted(image, 0, 0)
+    }
+
+    #[test]
+    fn a_file_in_memory_tells_its_code_rules_and_functions() {
+        let size = file().len() as u64;
+        let mut memory = list(&[(0, FILES, size)]);
+        let mut jit = GdbJit::new(DESCRIPTOR);
+        let JitChanges { gone, new } = jit.look(&mut memory);
+        let [(ENTRIES, object)] = new.as_slice() else {
+            panic!("{new:?}");
+        };
+        assert_eq!(gone, []);
+        assert_eq!(object.code, std::slice::from_ref(&(CODE..CODE + 32)));
+        assert_eq!(object.eh_frame, Some((0, b"RULES".to_vec())));
+        assert_eq!(object.functions, [(CODE + 4..CODE + 16, "f".to_owned())]);
+        // Nothing changed: the descriptor alone is read.
+        memory.1 = 0;
+        assert_eq!(jit.look(&mut memory), JitChanges::default());
+        assert_eq!(memory.1, 1);
+        // It is taken out.
+        memory.0.0[0].1 = words(&[1 | 2 << 32, ENTRIES, 0]);
+        assert_eq!(jit.look(&mut memory).gone, [ENTRIES]);
+    }
+
+    #[test]
+    fn a_cycle_and_sizes_that_lie_cost_bounded_reads() {
+        let whole = file().len() as u64;
+        let sizes = [whole, u64::MAX, MAX_FILE, 63, 0];
+        // Each leads to the next, and the last to the first.
+        let count = 1000_u64;
+        let at = |number: u64| ENTRIES + number % count * 32;
+        let entries =
+            (0..count).map(|number| (at(number + 1), FILES, sizes[number as usize % sizes.len()]));
+        let mut memory = list(&entries.collect::<Vec<_>>());
+        let mut jit = GdbJit::new(DESCRIPTOR);
+        let mut found = 0;
+        for _ in 0..count {
+            (memory.1, memory.2) = (0, 0);
+            let changes = jit.look(&mut memory);
+            assert!(changes.new.len() <= MAX_FILES && memory.1 <= 1 + MAX_ENTRIES + MAX_FILES);
+            assert!(memory.2 <= 2 * MAX_FILE as usize, "{} bytes", memory.2);
+            found += changes.new.len();
+            assert_eq!(changes.gone, []);
+        }
+        assert_eq!(
+            (found, memory.1),
+            (count as usize, 1),
+            "each once, then none"
+        );
+        assert!(jit.known.len() <= MAX_KNOWN);
+    }
+
+    #[test]
+    fn files_with_any_byte_changed_are_read_without_harm() {
+        let whole = file();
+        for at in 0..whole.len() {
+            for value in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut memory = list(&[(0, FILES, whole.len() as u64)]);
+                memory.0.0[2].1[at] = value;
+                let changes = GdbJit::new(DESCRIPTOR).look(&mut memory);
+                assert_eq!(changes.new.len(), 1);
+                memory.0.0[2].1.truncate(at);
+                let changes = GdbJit::new(DESCRIPTOR).look(&mut memory);
+                assert_eq!(changes.new[0].1, super::JitObject::default());
+            }
+        }
+    }
+}

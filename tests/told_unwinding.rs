@@ -1,0 +1,123 @@
+//! Stacks through code made at run time that keeps no frame pointer, whose
+//! compiler tells how it unwinds: in a jitdump, or debuggers.
+
+use crate::oracle::{compiled, prof, prof_command, scratch};
+
+/// Records `told-jit.c` and gives the functions of each stack, innermost
+/// first; `None` without a compiler.
+fn stacks(how: &str) -> Option<Vec<Vec<String>>> {
+    let program = compiled(&format!("told-{how}"), "told-jit.c", &["-O2"])?;
+    let data = scratch().join(format!("told-{how}.data"));
+    let output = prof_command()
+        .args([
+            "record",
+            "-q",
+            "-g",
+            "-F",
+            "999",
+            "-k",
+            "mono",
+            "-e",
+            "cpu-clock:u",
+            "-o",
+        ])
+        .arg(&data)
+        .arg("--")
+        .arg(&program)
+        .arg(how)
+        .arg(scratch())
+        .output()
+        .expect("prof starts");
+    assert!(output.status.success(), "{output:?}");
+    let data = data.to_str().expect("UTF-8");
+    let script = prof(&["script", "-F", "ip,sym", "-i", data]).succeeded("script");
+    let name = |line: &str| {
+        let (_, name) = line.trim().split_once(' ')?;
+        Some(name.trim().to_owned())
+    };
+    let stack = |text: &str| text.lines().filter_map(name).collect::<Vec<_>>();
+    let text = script.text();
+    Some(
+        text.split("\n\n")
+            .map(stack)
+            .filter(|it| !it.is_empty())
+            .collect(),
+    )
+}
+
+/// The part of a stack from the code that was made on, if it is there.
+fn through_made<'a>(stack: &'a [String], names: [&str; 2]) -> Option<Vec<&'a str>> {
+    let at = stack
+        .iter()
+        .position(|name| names.contains(&name.as_str()))?;
+    Some(stack[at..].iter().map(String::as_str).collect())
+}
+
+/// Requires that stacks with the made code, or called from there, are whole.
+fn assert_whole(how: &str, stacks: &[Vec<String>]) {
+    let of_program = |stack: &&Vec<String>| {
+        let is_ours = |name: &String| ["spin", "inner", "outer"].contains(&name.as_str());
+        stack.iter().any(is_ours)
+    };
+    let ours: Vec<_> = stacks.iter().filter(of_program).collect();
+    assert!(ours.len() >= 200, "{how}: {} samples", ours.len());
+    for stack in &ours {
+        let part = through_made(stack, ["inner", "outer"]);
+        let part = part.unwrap_or_else(|| panic!("{how}: {stack:?}"));
+        let outer = part.iter().position(|name| *name == "outer");
+        let outer = outer.unwrap_or_else(|| panic!("{how}: {stack:?}"));
+        assert_eq!(part.get(outer + 1), Some(&"main"), "{how}: {stack:?}");
+        assert_eq!(part.last(), Some(&"_start"), "{how}: {stack:?}");
+    }
+    let called = ours.iter().filter(|stack| stack[0] == "spin").count();
+    let inside = ours.iter().filter(|stack| stack[0] == "inner").count();
+    assert!(called >= 50 && inside >= 20, "{how}: {called}, {inside}");
+}
+
+#[test]
+fn a_jitdump_tells_how_code_unwinds() {
+    if let Some(stacks) = stacks("dump") {
+        assert_whole("dump", &stacks);
+    }
+}
+
+#[test]
+fn what_debuggers_are_told_unwinds_and_names_code() {
+    if let Some(stacks) = stacks("list") {
+        assert_whole("list", &stacks);
+    }
+}
+
+/// Without a word from its maker only what is left to do in it proves what
+/// called such code. Where that does not, as in a loop, the stack ends, and no
+/// frame is left out or wrong.
+#[test]
+fn code_of_which_nothing_is_told_ends_the_stack_where_nothing_proves_more() {
+    let Some(stacks) = stacks("none") else {
+        return;
+    };
+    let truth = ["spin", "[unknown]", "[unknown]", "main"];
+    let (mut ended, mut called) = (0, 0);
+    for stack in &stacks {
+        let skipped = match stack[0].as_str() {
+            "spin" => 0,
+            "[unknown]" => 1,
+            _ => continue,
+        };
+        let frames = stack.iter().zip(&truth[skipped..]);
+        frames.for_each(|(frame, truth)| assert_eq!(frame, truth, "{stack:?}"));
+        called += usize::from(skipped == 0);
+        ended += usize::from(skipped == 1 && stack.len() == 1);
+    }
+    assert!(called >= 50 && ended >= 20, "{called}, {ended}");
+}
+
+/// A list that is a circle, of files whose sizes lie, and that says at each
+/// sample that it has changed.
+#[test]
+fn a_list_that_lies_does_not_hide_what_is_true_of_it() {
+    let Some(stacks) = stacks("hostile") else {
+        return;
+    };
+    assert_whole("hostile", &stacks);
+}
