@@ -7,6 +7,12 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// The user in whose folder the program is, as its path tells.
+const USER: &str = "hypatia";
+
+/// Where the host's name is among the private words, if it is there.
+const HOST: usize = 5;
+
 /// What must not be in a file, and a recording of a program in which it is.
 struct Private {
     /// Holds the program.
@@ -32,8 +38,27 @@ fn record(programs: &[PathBuf; 2], data: &Path, more: &[&str]) {
     assert!(recorded.status.success(), "{recorded:?}");
 }
 
+impl Private {
+    /// The host's name, if it is long enough to be looked for.
+    fn host(&self) -> Option<&str> {
+        self.words.get(HOST).map(String::as_str)
+    }
+
+    /// Fails unless an output without `--redact` has these words, and the same
+    /// with it none that is private, but names of functions.
+    fn gone(&self, what: &str, expected: &[&str], [open, redacted]: [&[u8]; 2]) {
+        for word in expected {
+            assert!(has(open, word), "{what} has {word} without --redact");
+        }
+        for word in &self.words {
+            assert!(!has(redacted, word), "{what} has {word}");
+        }
+        assert!(has(redacted, "recursive"), "{what} has names of functions");
+    }
+}
+
 /// Records a program that is in a folder of its own, with an argument of its
-/// own.
+/// own. One of its functions has a path in its name.
 fn recorded(test: &str) -> Option<Private> {
     if !have(test, "gcc") {
         return None;
@@ -42,10 +67,12 @@ fn recorded(test: &str) -> Option<Private> {
         .prefix("clandestine-")
         .tempdir()
         .expect("a folder");
-    let source = folder.path().join("exported.c");
+    let home = folder.path().join(USER);
+    fs::create_dir(&home).expect("a folder");
+    let source = home.join("exported.c");
     fs::copy(fixture("programs").join("exported.c"), &source).expect("copied");
     let built = |output: &str, more: &[&str]| {
-        let path = folder.path().join(output);
+        let path = home.join(output);
         let common = ["-O1", "-g", "-fno-omit-frame-pointer"];
         let status = Command::new("gcc")
             .args(common)
@@ -58,17 +85,21 @@ fn recorded(test: &str) -> Option<Private> {
         path
     };
     let library = built("library.so", &["-DLIBRARY", "-shared", "-fPIC"]);
-    let program = built("program", &[]);
-    let data = folder.path().join("private.data");
+    let script = home.join("script.py");
+    let script = format!("-DSCRIPT=\"\\\"py::work:{}\\\"\"", script.display());
+    let program = built("program", &[&script]);
+    let data = home.join("private.data");
     let programs = [program, library];
     record(&programs, &data, &[]);
     let mut words = vec![
         "clandestine".to_owned(),
+        USER.to_owned(),
         "unspeakable".to_owned(),
         "/usr/".to_owned(),
         "-F 499".to_owned(),
     ];
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    assert_eq!(words.len(), HOST);
     // A short one is in any file by chance.
     words.extend(Some(host.trim().to_owned()).filter(|host| host.len() > 4));
     Some(Private {
@@ -90,8 +121,23 @@ fn unpacked(file: &Path) -> Vec<u8> {
         }
         [0x28, 0xb5, 0x2f, 0xfd, ..] => with_names(unzipped(&bytes)),
         start if start.starts_with(b"PERFILE2") => with_names(bytes),
+        start if start.starts_with(b"PAR1") => with_pages(bytes),
         _ => with_page_data(bytes),
     }
+}
+
+/// Of a Parquet file also its pages, each a zstd frame.
+fn with_pages(mut all: Vec<u8>) -> Vec<u8> {
+    let marks = all.windows(4).enumerate();
+    let frames = marks.filter(|(_, mark)| *mark == [0x28, 0xb5, 0x2f, 0xfd]);
+    let mut pages = Vec::new();
+    for (at, _) in frames {
+        let frame = zstd::stream::read::Decoder::new(std::io::Cursor::new(&all[at..]));
+        // A mark may stand in a page by chance.
+        let _ = std::io::copy(&mut frame.expect("zstd").single_frame(), &mut pages);
+    }
+    all.extend(pages);
+    all
 }
 
 /// Names are packed once more, and end the file.
@@ -164,32 +210,33 @@ fn exports_for_strangers_hold_nothing_private() {
         );
         unpacked(&out)
     };
-    for format in [
-        "pprof",
-        "firefox",
-        "speedscope",
-        "callgrind",
-        "otlp",
-        "folded",
+    let paths = ["clandestine", USER];
+    let files = ["clandestine", USER, "/usr/"];
+    let host: Vec<&str> = private.host().into_iter().collect();
+    let with_host = [&files[..], &host].concat();
+    let paths_and_host = [&paths[..], &host].concat();
+    let all: Vec<&str> = private.words.iter().map(String::as_str).collect();
+    for (format, expected) in [
+        ("pprof", &all[..]),
+        ("firefox", &with_host),
+        ("speedscope", &files),
+        ("callgrind", &files),
+        ("otlp", &with_host),
+        ("folded", &paths),
+        ("parquet", &paths_and_host),
     ] {
-        let bytes = export(format, &["--redact"]);
-        assert!(has(&bytes, "recursive"), "{format} has names of functions");
-        for word in &private.words {
-            assert!(!has(&bytes, word), "{format} has {word}");
-        }
-    }
-    // They are there if nobody asks for them to be taken out.
-    let bytes = export("pprof", &[]);
-    for word in &private.words {
-        assert!(has(&bytes, word), "{word}");
+        let (open, redacted) = (export(format, &[]), export(format, &["--redact"]));
+        private.gone(format, expected, [&open, &redacted]);
     }
 }
 
-/// The rows of a report.
+/// The rows of a report, but for the function with a path in its name.
 fn rows(file: &str) -> String {
     let fields = "overhead_children,overhead,dso,sym,srcline";
     let words = ["report", "--csv", "-i", file, "-F", fields];
-    prof(&words).succeeded("prof report").text()
+    let rows = prof(&words).succeeded("prof report").text();
+    let others = rows.lines().filter(|row| !row.contains("py::work:/"));
+    others.collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -249,26 +296,34 @@ fn pictures_for_strangers_hold_nothing_private() {
     let drawn = |end: &str, words: &[&str]| {
         let out = scratch().join(format!("redacted-picture.{end}"));
         let out_name = out.display().to_string();
-        let words = [words, &[out_name.as_str(), "-i", &data]].concat();
+        let input = ["-i", &data];
+        let input = if words.contains(&"--diff") {
+            &[]
+        } else {
+            &input[..]
+        };
+        let words = [words, &[out_name.as_str()], input].concat();
         prof(&words).succeeded("prof");
         unpacked(&out)
     };
-    for (end, words) in [
-        ("svg", &["flamegraph", "--by", "module", "-o"][..]),
-        ("html", &["flamegraph", "--colors", "module", "-o"]),
-        ("folded", &["flamegraph", "--by", "process", "-o"]),
-        ("page.html", &["report", "--html"]),
+    let diff = ["flamegraph", "--diff", &data, &data, "-o"];
+    let paths = ["clandestine", USER];
+    for (end, words, expected) in [
+        (
+            "svg",
+            &["flamegraph", "--by", "module", "-o"][..],
+            &paths[..],
+        ),
+        ("html", &["flamegraph", "--colors", "module", "-o"], &paths),
+        ("folded", &["flamegraph", "--by", "process", "-o"], &paths),
+        ("diff.svg", &diff, &paths),
+        ("diff.html", &diff, &paths),
+        ("page.html", &["report", "--html"], &paths),
     ] {
+        let open = drawn(end, words);
         let words = [&words[..1], &["--redact"], &words[1..]].concat();
-        let bytes = drawn(end, &words);
-        assert!(has(&bytes, "recursive"), "{end} has names of functions");
-        for word in &private.words {
-            assert!(!has(&bytes, word), "{end} has {word}");
-        }
+        private.gone(end, expected, [&open, &drawn(end, &words)]);
     }
-    // What is looked for is found where nobody asks for it to be taken out.
-    let bytes = drawn("open.html", &["report", "--html"]);
-    assert!(has(&bytes, "\"modules\"") && has(&bytes, "recursive"));
     // Text tells more than the page.
     let refused = prof(&["report", "--redact", "-i", &data]);
     assert_eq!(refused.code, 2, "{}", refused.stderr);
@@ -284,10 +339,14 @@ fn a_recording_for_strangers_has_all_names_and_nothing_private() {
     let data = folder.path().join("redacted.data");
     record(&private.programs, &data, &["--redact"]);
     let bytes = unpacked(&data);
-    for word in &private.words {
-        assert!(!has(&bytes, word), "{word}");
-    }
-    assert!(has(&bytes, "recursive") && has(&bytes, "exported.c"));
+    // The command line has a text for each argument.
+    let words = private
+        .words
+        .iter()
+        .map(|word| word.trim_start_matches("-F "));
+    let words: Vec<&str> = words.collect();
+    private.gone("a recording", &words, [&unpacked(&private.data), &bytes]);
+    assert!(has(&bytes, "exported.c"));
     let left: Vec<_> = fs::read_dir(folder.path()).expect("a folder").collect();
     assert_eq!(left.len(), 1, "nothing is left beside it: {left:?}");
     let mode = |file: &Path| fs::metadata(file).expect("a file").permissions();

@@ -81,7 +81,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     chosen: ChosenSamples,
     /// Take out folders of files, the recorder's arguments and the host's name
-    #[arg(long, conflicts_with = "diff")]
+    #[arg(long)]
     redact: bool,
     /// Samples a second (Hz), or max, when recording COMMAND
     #[arg(

@@ -4,7 +4,7 @@ use super::Args;
 use crate::outcome::{Outcome, UsageError};
 use crate::runs::input;
 use prof_compare::{Counterparts, Functions};
-use prof_profile::{EventId, Profile};
+use prof_profile::{EventId, Profile, Redaction};
 use prof_report::picture::{DiffOptions, Drawable, Format, Known, OfSide, diff_html, diff_svg};
 use prof_statistics::Pairing;
 use prof_symbolize::Symbolizer;
@@ -86,13 +86,18 @@ pub(super) fn drawn(args: &Args, format: Format) -> anyhow::Result<(Vec<u8>, Out
     let symbolizer = args.names.symbolizer();
     let mut outcome = Outcome::Done;
     let mut event = None;
+    // One for all, so that a folder has the same number on both sides.
+    let redaction = Redaction::default();
     let mut side = |list: &Path| -> anyhow::Result<DrawnSide> {
         let mut side = DrawnSide::default();
         for path in files(list) {
-            let (profile, id, how) = one(args, &path, event.as_deref(), &symbolizer)?;
-            side.add(&profile, id);
+            let (mut profile, id, how) = one(args, &path, event.as_deref(), &symbolizer)?;
             let about = profile.events.get(usize::from(id.0));
             event.get_or_insert_with(|| about.map_or_else(String::new, |it| it.name.clone()));
+            if args.redact {
+                profile.redact(&redaction);
+            }
+            side.add(&profile, id);
             if how != Outcome::Done {
                 outcome = how;
             }
