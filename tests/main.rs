@@ -30,6 +30,7 @@ mod event_specs;
 mod event_terms;
 mod events;
 mod exports;
+mod exports_of_branches;
 mod fake_kernel;
 mod fifos;
 mod filters;

@@ -128,8 +128,10 @@ fn callers_of_unwound_stacks_are_shown_by_their_call_as_in_perf() {
     assert_eq!(perfs, ours);
 }
 
-/// Where the program is mapped in the recording: where it was linked to.
-const BASE: u64 = 0x40_0000;
+/// Where the program begins in the recording: where it was linked to.
+pub(crate) const BASE: u64 = 0x40_0000;
+/// Where its code begins in it and in its file.
+pub(crate) const TEXT: u64 = 0x1000;
 const PID: u32 = 4_000_001;
 
 fn attr() -> EventAttr {
@@ -148,7 +150,7 @@ fn attr() -> EventAttr {
 }
 
 /// A branch: where from, where to, and its flags as in the record.
-type Taken = [u64; 3];
+pub(crate) type Taken = [u64; 3];
 
 const PREDICTED: u64 = 2;
 const MISPREDICTED: u64 = 1;
@@ -160,7 +162,7 @@ fn cycles(count: u64) -> u64 {
 }
 
 /// Samples with branches in a program that never ran.
-fn write(name: &str, program: &Path, samples: &[(u64, Vec<Taken>)]) -> PathBuf {
+pub(crate) fn write(name: &str, program: &Path, samples: &[(u64, Vec<Taken>)]) -> PathBuf {
     let attr = attr();
     let events = [EventDescription {
         attr,
@@ -178,9 +180,9 @@ fn write(name: &str, program: &Path, samples: &[(u64, Vec<Taken>)]) -> PathBuf {
     let mapping = Body::Mmap2(Mmap2 {
         pid,
         tid,
-        start: BASE,
-        len: 0x1_0000,
-        file_offset: 0,
+        start: BASE + TEXT,
+        len: 0xf000,
+        file_offset: TEXT,
         file: FileIdentity::NONE,
         prot: 5,
         flags: 2,
@@ -212,7 +214,7 @@ fn write(name: &str, program: &Path, samples: &[(u64, Vec<Taken>)]) -> PathBuf {
     path
 }
 
-fn opened(program: &Path) -> Arc<SymbolFile> {
+pub(crate) fn opened(program: &Path) -> Arc<SymbolFile> {
     let path = program.to_str().expect("a plain name");
     Symbolizer::new(Sources::default())
         .open(&DsoRequest::for_file(path, None))
@@ -220,7 +222,7 @@ fn opened(program: &Path) -> Arc<SymbolFile> {
 }
 
 /// Branch stacks of every kind that blocks are printed for.
-fn samples(file: &SymbolFile) -> Vec<(u64, Vec<Taken>)> {
+pub(crate) fn samples(file: &SymbolFile) -> Vec<(u64, Vec<Taken>)> {
     let function = |name: &str| {
         let Svma(address) = file.address_of(name).expect("a function of the program");
         address

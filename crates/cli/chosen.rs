@@ -29,6 +29,11 @@ pub(crate) struct ChosenSamples {
 }
 
 impl ChosenSamples {
+    /// The times that were asked for, as they were written.
+    pub(crate) fn time(&self) -> Option<&str> {
+        self.time.as_deref()
+    }
+
     /// The times that were asked for; none for all.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! `prof export`: a recording as a file of another tool.
 
+mod branches;
+
 use crate::beside::Beside;
 use crate::chosen::{ChosenSamples, event_of};
 use crate::input::NameOptions;
@@ -8,8 +10,9 @@ use crate::outcome::{Outcome, UsageError, say};
 use crate::recording::Input;
 use anyhow::Context;
 use clap::builder::TypedValueParser;
-use prof_export::{Choice, ExportError, Format, export};
-use prof_profile::{Profile, Redaction};
+use prof_export::{Choice, ExportError, Format, MadeOf, export};
+use prof_profile::{Counting, Profile, Redaction};
+use prof_symbolize::Detail;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -47,6 +50,8 @@ Examples:
   prof export -o app.speedscope.json        for speedscope.app
   prof export -o callgrind.out.app          for kcachegrind, callgrind_annotate
   prof export --format folded | less        a line a stack
+  prof export -o app.profgen                for llvm-profgen --perfscript=app.profgen
+  prof export -o app.preagg                 for perf2bolt -pa -p app.preagg
 
 What a format cannot hold is said on stderr; docs/exports.md has all of it.
 Perfetto (ui.perfetto.dev) opens perf.data itself.";
@@ -66,25 +71,36 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         }
     }
     let format = args.chosen_format()?;
+    let spooled = match format.made_of() {
+        MadeOf::Samples => None,
+        // What has branches is looked for first.
+        MadeOf::Branches | MadeOf::Records => crate::spool::twice_readable(&args.input)?,
+    };
+    let mut input = spooled
+        .as_ref()
+        .map_or(&args.input, |spooled| &spooled.input)
+        .clone();
     let symbolizer = args.names.symbolizer();
-    let (mut profile, outcome) = args.input.load(&args.names, &symbolizer)?;
-    // All names are in the profile; the tables they came from are large.
-    drop(symbolizer);
-    if args.redact {
-        profile.redact(&Redaction::default());
+    let detail = match format.made_of() {
+        MadeOf::Samples => args.names.detail(),
+        // Addresses alone.
+        MadeOf::Branches | MadeOf::Records => Detail::Symbol,
+    };
+    if format.made_of() != MadeOf::Samples {
+        branches::check(&input, format)?;
     }
-    let choice = args.choice(&profile)?;
-    let told = match args.target(format) {
-        Some(path) => {
-            let told = write_file(&path, |out| export(&profile, format, &choice, out))?;
-            say(&format!("wrote {}", path.display()));
-            told
-        }
-        None => {
-            let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-            let told = export(&profile, format, &choice, &mut out).map_err(explained)?;
-            out.flush()?;
-            told
+    if format.made_of() == MadeOf::Branches {
+        input.counting = Some(Counting::Branches);
+    }
+    let (profile, outcome) = input.load_with(detail, &symbolizer)?;
+    let told = match format.made_of() {
+        MadeOf::Records => args.put(format, |out| {
+            args.write_records(&input, (&profile, &symbolizer), out)
+        })?,
+        MadeOf::Samples | MadeOf::Branches => {
+            // All names are in the profile; the tables they came from are large.
+            drop(symbolizer);
+            args.put_profile(format, profile)?
         }
     };
     say(&format!(
@@ -99,13 +115,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
 /// Writes a file beside the target, which gets the name when it is whole.
 fn write_file(
     path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> Result<Vec<String>, ExportError>,
+    write: impl FnOnce(&mut dyn Write) -> anyhow::Result<Vec<String>>,
 ) -> anyhow::Result<Vec<String>> {
     let cannot = || format!("cannot write {}", path.display());
     let beside = Beside::new(path).with_context(cannot)?;
     let mut out = BufWriter::with_capacity(1 << 16, &beside.file);
     let told = match write(&mut out) {
-        Err(ExportError::Io(error)) => return Err(error).with_context(cannot),
+        Err(error) if error.is::<io::Error>() => return Err(error).with_context(cannot),
         other => other?,
     };
     out.flush().with_context(cannot)?;
@@ -118,6 +134,36 @@ fn explained(error: ExportError) -> anyhow::Error {
     match error {
         ExportError::Io(error) => error.into(),
         other => other.into(),
+    }
+}
+
+impl Args {
+    /// Writes to the file or standard output; what is to be told of it.
+    fn put(
+        &self,
+        format: Format,
+        write: impl FnOnce(&mut dyn Write) -> anyhow::Result<Vec<String>>,
+    ) -> anyhow::Result<Vec<String>> {
+        if let Some(path) = self.target(format) {
+            let told = write_file(&path, write)?;
+            say(&format!("wrote {}", path.display()));
+            return Ok(told);
+        }
+        let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+        let told = write(&mut out)?;
+        out.flush()?;
+        Ok(told)
+    }
+
+    /// The same of what is made of a profile.
+    fn put_profile(&self, format: Format, mut profile: Profile) -> anyhow::Result<Vec<String>> {
+        if self.redact {
+            profile.redact(&Redaction::default());
+        }
+        let choice = self.choice(&profile)?;
+        self.put(format, |out| {
+            export(&profile, format, &choice, out).map_err(explained)
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The formats, and what each is called.
 
 use crate::choice::{Choice, Chosen};
-use crate::{callgrind, firefox, folded, otlp, parquet, pprof, speedscope};
+use crate::{bolt, callgrind, firefox, folded, otlp, parquet, pprof, speedscope};
 use prof_profile::Profile;
 use std::io::{self, Write};
 use std::path::Path;
@@ -24,6 +24,22 @@ pub enum Format {
     Folded,
     /// A table of Apache Parquet.
     Parquet,
+    /// Mappings and branch stacks as `perf script` prints them.
+    Profgen,
+    /// Counts of branches, pre-aggregated for perf2bolt.
+    Bolt,
+}
+
+/// What a format is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MadeOf {
+    /// A profile of samples.
+    Samples,
+    /// A profile of branches (`prof_profile::Counting::Branches`).
+    Branches,
+    /// Records with branch stacks, which no profile keeps: `prof_listing` has
+    /// their text.
+    Records,
 }
 
 type Writer = fn(&Chosen<'_>, &mut dyn Write) -> Result<Vec<String>, ExportError>;
@@ -39,6 +55,7 @@ struct Spec {
     about: &'static str,
     /// What of a recording it has no place for.
     left_out: &'static str,
+    made_of: MadeOf,
     write: Writer,
 }
 
@@ -50,6 +67,7 @@ const SPECS: &[Spec] = &[
         ends: &[".pb.gz", ".pprof"],
         about: "go tool pprof, Pyroscope, Parca, Perfetto, speedscope",
         left_out: "when and on which CPU each sample was taken, and why stacks end",
+        made_of: MadeOf::Samples,
         write: pprof::write,
     },
     Spec {
@@ -58,6 +76,7 @@ const SPECS: &[Spec] = &[
         ends: &[".firefox.json.gz", ".profile.json.gz", ".firefox"],
         about: "profiler.firefox.com, profiler-cli, a track for each thread and event",
         left_out: "CPUs, why stacks end, units of events that are not time",
+        made_of: MadeOf::Samples,
         write: firefox::write,
     },
     Spec {
@@ -66,6 +85,7 @@ const SPECS: &[Spec] = &[
         ends: &[".speedscope.json", ".speedscope"],
         about: "speedscope.app, a profile for each thread and event",
         left_out: "addresses, modules of functions with a source file, CPUs, the time between samples",
+        made_of: MadeOf::Samples,
         write: speedscope::write,
     },
     Spec {
@@ -74,6 +94,7 @@ const SPECS: &[Spec] = &[
         ends: &[".callgrind", ".callgrind.out"],
         about: "KCachegrind, QCachegrind, callgrind_annotate",
         left_out: "threads, times, CPUs, and stacks beyond who called whom",
+        made_of: MadeOf::Samples,
         write: callgrind::write,
     },
     Spec {
@@ -82,6 +103,7 @@ const SPECS: &[Spec] = &[
         ends: &[".otlp"],
         about: "OpenTelemetry collectors, protocol v1development",
         left_out: "CPUs, why stacks end, and times where the recording has no wall clock",
+        made_of: MadeOf::Samples,
         write: otlp::v1development::write,
     },
     Spec {
@@ -90,6 +112,7 @@ const SPECS: &[Spec] = &[
         ends: &[".folded", ".collapsed"],
         about: "scripts and other flame graphs, a line a stack",
         left_out: "times, CPUs, modules, addresses, the number of samples",
+        made_of: MadeOf::Samples,
         write: folded::write,
     },
     Spec {
@@ -98,7 +121,26 @@ const SPECS: &[Spec] = &[
         ends: &[".parquet"],
         about: "DuckDB, ClickHouse, DataFusion: a row for each stack, thread and event",
         left_out: "when and on which CPU each sample was taken, lines, addresses, why stacks end",
+        made_of: MadeOf::Samples,
         write: parquet::write,
+    },
+    Spec {
+        format: Format::Profgen,
+        name: "profgen",
+        ends: &[".profgen", ".perfscript"],
+        about: "llvm-profgen --perfscript: mappings and branch stacks, of recordings with branches",
+        left_out: "events, weights, threads, times, CPUs and names, which llvm-profgen reads in the program",
+        made_of: MadeOf::Records,
+        write: |_, _| Err(ExportError::OfRecords),
+    },
+    Spec {
+        format: Format::Bolt,
+        name: "bolt",
+        ends: &[".preagg"],
+        about: "perf2bolt -pa: counts of the branches of one program, of recordings with branches",
+        left_out: "events, weights, threads, times, CPUs, the order of branches, and names",
+        made_of: MadeOf::Branches,
+        write: bolt::write,
     },
 ];
 
@@ -115,6 +157,22 @@ pub enum ExportError {
         /// How many samples there are.
         hidden: usize,
     },
+    /// No chosen sample has a branch in a file.
+    #[error("there is nothing to export: no sample has a branch in a file")]
+    NoBranches,
+    /// The file that most branches are in could not be read, so that it is not
+    /// known which addresses in it they are.
+    #[error(
+        "cannot tell addresses in {path}, which most branches are in: the file is not here, not \
+         readable or another build\n  try: --symfs FOLDER, where it is below FOLDER"
+    )]
+    FileNotRead {
+        /// Its path, fit for a terminal.
+        path: String,
+    },
+    /// The format is [`MadeOf::Records`].
+    #[error("this format is made of records, not of a profile")]
+    OfRecords,
     /// The output cannot be written to.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -124,7 +182,8 @@ pub enum ExportError {
 /// not hold of them beyond [`Format::left_out`] comes back in words.
 ///
 /// # Errors
-/// If there is nothing to write, or `out` cannot be written to.
+/// If there is nothing to write, the profile is not what the format is
+/// [`MadeOf`], or `out` cannot be written to.
 pub fn export(
     profile: &Profile,
     format: Format,
@@ -171,9 +230,17 @@ impl Format {
         self.spec().left_out
     }
 
+    /// What it is made of.
+    pub fn made_of(self) -> MadeOf {
+        self.spec().made_of
+    }
+
     /// Whether it is text that may be shown in a terminal.
     pub fn is_text(self) -> bool {
-        matches!(self, Self::Folded | Self::Callgrind)
+        matches!(
+            self,
+            Self::Folded | Self::Callgrind | Self::Profgen | Self::Bolt
+        )
     }
 
     /// The format that a file's name tells by its end.

@@ -18,6 +18,7 @@
 //! were recorded, escaped as the format asks for.
 #![forbid(unsafe_code)]
 
+mod bolt;
 mod callgrind;
 mod choice;
 mod columns;
@@ -34,4 +35,4 @@ mod thinned;
 mod used;
 
 pub use choice::Choice;
-pub use format::{ExportError, Format, export};
+pub use format::{ExportError, Format, MadeOf, export};
