@@ -316,6 +316,9 @@ fn perf_reads_what_each_option_records() {
         if options == ["-e", "sched:sched_process_exec"] && !has_tracefs {
             continue;
         }
+        // On a loaded machine the delay may take longer than the work.
+        let late = format!("sleep 1; {work}");
+        let work = if options[0] == "-D" { &late } else { work };
         let args = [options, &["-F", "4999", "sh", "-c", work][..]].concat();
         let args: Vec<&str> = match options.contains(&"-c") {
             true => args

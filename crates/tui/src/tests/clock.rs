@@ -4,7 +4,7 @@ use super::{Bench, sketch};
 use prof_profile::{Event, EventId, Sample, Wait, WaitState};
 
 /// The sketch with a wait in a function of its own.
-fn with_waits() -> Bench {
+pub(super) fn with_waits() -> Bench {
     let mut sketch = sketch();
     sketch.profile.events[0].weight_is_ns = true;
     sketch.profile.events.push(Event {

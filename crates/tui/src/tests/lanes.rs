@@ -12,7 +12,7 @@ const MS: u64 = 1_000_000;
 
 /// One thread that runs for 20 ms, waits for 60 ms and runs again; one that is
 /// made at 40 ms and lives for 20 ms.
-fn profile() -> Profile {
+pub(super) fn profile() -> Profile {
     let mut sketch = Sketch::new();
     sketch.profile.events[0].weight_is_ns = true;
     sketch.profile.events.push(Event {

@@ -9,6 +9,7 @@ mod place;
 mod screen;
 mod selection;
 mod time;
+mod walk;
 mod written;
 
 use super::app::App;
