@@ -58,7 +58,9 @@ Budgets, each also with \"of EVENT\" behind it:
   total <= Nx    all samples, in units of the baseline
   new <= N%      each function that the baseline has no sample of
 A function that is recognised by another name, as prof diff does, counts under
-both names and is not new; the output says so.
+both names and is not new; the output says so. Cost that only moved between a
+function and its callers (inlined, or taken out) is neither new nor more: beside
+\"Nx\" of a function stands what its code moved to or came from.
 
 prof.toml, whose files are sought from where it lies:
   baseline = [\"main-1.data\", \"main-2.data\", \"main-3.data\"]

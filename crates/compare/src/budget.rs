@@ -3,6 +3,7 @@
 
 use crate::comparison::{ComparisonOptions, Side};
 use crate::matching::{Found, Matched, matched, place, plain_symbol};
+use crate::moved_cost::MovedCost;
 use crate::{Incomparable, Run, comparable};
 use prof_profile::several;
 use prof_report::keys::SYMBOL;
@@ -160,9 +161,11 @@ pub fn judge(budgets: &[Budget], checked: &Checked<'_>) -> Result<Vec<Judged>, I
     let side = ComparisonOptions::default().side;
     let (rows, _) = matched((before, checked.runs), &keys, side);
     debug_assert_eq!(side, Side::Own);
+    let moved = MovedCost::of(&rows, checked.baseline, checked.runs)?;
     let judging = Judging {
         symbol: place(&keys, SYMBOL),
         rows: &rows,
+        moved: &moved,
         checked,
         level: LEVEL_OF_FAILING / budgets.len().max(1) as f64,
     };
@@ -175,6 +178,7 @@ pub fn judge(budgets: &[Budget], checked: &Checked<'_>) -> Result<Vec<Judged>, I
 struct Judging<'a> {
     symbol: Option<usize>,
     rows: &'a [Matched],
+    moved: &'a MovedCost,
     checked: &'a Checked<'a>,
     level: f64,
 }
@@ -193,7 +197,7 @@ struct Measured {
 impl Judging<'_> {
     fn judged(&self, budget: &Budget) -> Judged {
         let measured = match &budget.limit {
-            Limit::Share(pattern, most) => self.share(&self.named(pattern), *most),
+            Limit::Share(pattern, most) => self.share(&self.at(&self.named(pattern)), *most),
             Limit::Cost(pattern, most) => self.cost(&self.named(pattern), *most),
             Limit::Total(most) => self.total(*most),
             Limit::New(most) => return self.new_ones(budget, *most),
@@ -201,10 +205,26 @@ impl Judging<'_> {
         self.said(budget, measured)
     }
 
+    /// The rows at these places.
+    fn at(&self, places: &[usize]) -> Vec<&Matched> {
+        places.iter().filter_map(|&at| self.rows.get(at)).collect()
+    }
+
+    /// What the rows at these places are called, the first three of them.
+    fn names(&self, places: &[usize]) -> String {
+        let name = |row: &&Matched| Some(row.shown.get(self.symbol?)?.trim().to_owned());
+        let rows = self.at(places);
+        let names: Vec<String> = rows.iter().take(3).filter_map(name).collect();
+        match rows.len() - names.len() {
+            0 => names.join(", "),
+            more => format!("{} and {more} more", names.join(", ")),
+        }
+    }
+
     /// The rows whose function has such a name, before or after.
-    fn named(&self, pattern: &str) -> Vec<&Matched> {
+    fn named(&self, pattern: &str) -> Vec<usize> {
         let fits = |name: &String| matches(pattern, name) || matches(pattern, &plain_symbol(name));
-        let name = |row: &&Matched| {
+        let is_one = |row: &Matched| {
             let names = [Some(&row.names), row.was.as_ref()];
             let mut own = names
                 .into_iter()
@@ -212,7 +232,8 @@ impl Judging<'_> {
                 .filter_map(|it| it.get(self.symbol?));
             own.any(fits)
         };
-        self.rows.iter().filter(name).collect()
+        let rows = self.rows.iter().enumerate();
+        rows.filter(|(_, row)| is_one(row)).map(|it| it.0).collect()
     }
 
     fn share(&self, rows: &[&Matched], most: f64) -> Measured {
@@ -234,11 +255,25 @@ impl Judging<'_> {
         }
     }
 
-    fn cost(&self, rows: &[&Matched], most: f64) -> Measured {
+    /// Of functions, with the change of what their code went into or came from:
+    /// that is theirs.
+    fn cost(&self, places: &[usize], most: f64) -> Measured {
         let cost = |run: &Run| run.total() / run.work;
-        let after = summed(self.checked.runs, rows, |row| &row.after, cost);
-        let before = summed(self.checked.baseline, rows, |row| &row.before, cost);
-        over(&before, &after, most, functions(rows.len()))
+        let others = self.moved.others(places);
+        let mut about = functions(places.len());
+        if !others.is_empty() {
+            about = format!("{about}; code moved: with {}", self.names(&others));
+        }
+        let (runs, baseline) = (self.checked.runs, self.checked.baseline);
+        let (own, others) = (self.at(places), self.at(&others));
+        let all = [own.as_slice(), others.as_slice()].concat();
+        let after = summed(runs, &all, |row| &row.after, cost);
+        let before = summed(baseline, &own, |row| &row.before, cost);
+        if others.is_empty() {
+            return over(&before, &after, most, about);
+        }
+        let beside = summed(baseline, &others, |row| &row.before, cost);
+        over_beside((&before, &beside), &after, most, about)
     }
 
     fn total(&self, most: f64) -> Measured {
@@ -264,16 +299,19 @@ impl Judging<'_> {
 
     /// Functions that the baseline has not: the worst of them decides.
     fn new_ones(&self, budget: &Budget, most: f64) -> Judged {
-        let is_new = |row: &&Matched| {
+        let is_new = |row: &Matched| {
             let samples: u64 = row.before.iter().map(|run| run.samples).sum();
             samples == 0 && row.after.iter().any(|run| run.samples > 0)
         };
-        let candidates: Vec<&Matched> = self.rows.iter().filter(is_new).collect();
+        let rows = self.rows.iter().enumerate();
+        let (moved, candidates): (Vec<_>, Vec<_>) = rows
+            .filter(|(_, row)| is_new(row))
+            .partition(|&(at, _)| self.moved.origin(at).is_some());
         let strict = Self {
             level: self.level / candidates.len().max(1) as f64,
             ..*self
         };
-        let judged = candidates.into_iter().map(|row| {
+        let judged = candidates.into_iter().map(|(_, row)| {
             let mut measured = self.share(&[row], most);
             let name = self.symbol.and_then(|at| row.shown.get(at));
             measured.about = name.map_or_else(String::new, |name| name.trim().to_owned());
@@ -297,21 +335,24 @@ impl Judging<'_> {
             ..self.said(budget, self.share(&[], most))
         });
         worst.about.push_str(&self.recognised_above(most));
+        for (at, _) in moved.iter().take(3) {
+            let origin = self.moved.origin(*at).unwrap_or_default();
+            let (name, from) = (self.names(&[*at]), self.names(origin));
+            worst
+                .about
+                .push_str(&format!("; not new: {name}, from {from}"));
+        }
         worst
     }
 
     /// The functions above a limit, percent, that would be new by their name.
     fn recognised_above(&self, most: f64) -> String {
-        let is_one = |row: &&Matched| {
-            row.was.is_some() && self.share(std::slice::from_ref(row), most).over.value > 0.0
-        };
-        let rows: Vec<&Matched> = self.rows.iter().filter(is_one).collect();
-        let name = |row: &&Matched| Some(row.shown.get(self.symbol?)?.trim().to_owned());
-        let names: Vec<String> = rows.iter().take(3).filter_map(name).collect();
-        match (names.is_empty(), rows.len() - names.len()) {
-            (true, _) => String::new(),
-            (false, 0) => format!("; not new: {}", names.join(", ")),
-            (false, more) => format!("; not new: {} and {more} more", names.join(", ")),
+        let is_one = |row: &Matched| row.was.is_some() && self.share(&[row], most).over.value > 0.0;
+        let rows = self.rows.iter().enumerate();
+        let places: Vec<usize> = rows.filter(|(_, row)| is_one(row)).map(|it| it.0).collect();
+        match places.is_empty() {
+            true => String::new(),
+            false => format!("; not new: {}", self.names(&places)),
         }
     }
 
@@ -386,11 +427,24 @@ fn functions(count: usize) -> String {
 
 /// By how much what is found lies over `most` times the baseline.
 fn over(before: &[Figure], after: &[Figure], most: f64, about: String) -> Measured {
+    let nothing = vec![Figure::default(); before.len()];
+    over_beside((before, &nothing), after, most, about)
+}
+
+/// The same, where what is found has in it what the baseline has `beside`: that
+/// may be there as it was.
+fn over_beside(
+    (before, beside): (&[Figure], &[Figure]),
+    after: &[Figure],
+    most: f64,
+    about: String,
+) -> Measured {
     let allowed: Vec<Figure> = before
         .iter()
-        .map(|figure| Figure {
-            value: figure.value * most,
-            variance: figure.variance * most * most,
+        .zip(beside)
+        .map(|(own, beside)| Figure {
+            value: own.value * most + beside.value,
+            variance: own.variance * most * most + beside.variance,
         })
         .collect();
     let mean = |side: &[Figure]| {
@@ -398,7 +452,7 @@ fn over(before: &[Figure], after: &[Figure], most: f64, about: String) -> Measur
         sum / side.len().max(1) as f64
     };
     let whole = mean(before).max(f64::MIN_POSITIVE);
-    let found = mean(after) / whole;
+    let found = (mean(after) - mean(beside)) / whole;
     Measured {
         over: change(&allowed, after),
         found: if mean(before) > 0.0 { found } else { f64::NAN },
@@ -483,6 +537,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Budget, Checked, Judged, Kept, More, judge, matches};
+    use crate::Run;
     use crate::comparison::tests::{run, sides, sized_run};
 
     fn judged(text: &str, checked: &Checked<'_>) -> Judged {
@@ -639,5 +694,43 @@ mod tests {
             assert_eq!(dearer.kept, Kept::Fails, "{dearer:?}");
             assert!((dearer.found - 1.3).abs() < 0.01, "{dearer:?}");
         }
+    }
+
+    #[test]
+    fn cost_that_moved_is_neither_new_nor_more() {
+        let several = |parts: &[(&str, u64)]| -> Vec<Run> {
+            let one = |name| run(name, parts);
+            vec![one("a"), one("b"), one("c")]
+        };
+        let whole = several(&[("app:main", 600), ("app:main;app:other", 400)]);
+        let apart = [
+            ("app:main", 200),
+            ("app:main;app:part", 400),
+            ("app:main;app:other", 400),
+        ];
+        let apart = several(&apart);
+        let said = |text: &str, baseline: &[Run], runs: &[Run]| {
+            let one = judged(text, &Checked { baseline, runs });
+            (one.kept, (100.0 * one.found).round(), one.about)
+        };
+        // Taken out of main, and inlined into it.
+        let (kept, _, about) = said("new <= 1%", &whole, &apart);
+        assert_eq!(kept, Kept::Passes);
+        assert_eq!(about, "no new function; not new: [.] part, from [.] main");
+        let (kept, found, about) = said("main <= 1.05x", &apart, &whole);
+        assert_eq!((kept, found), (Kept::Passes, 100.0));
+        assert_eq!(about, "1 function; code moved: with [.] part");
+        // What is gone is not saved: its caller has it.
+        let dearer = several(&[("app:main", 700), ("app:main;app:other", 400)]);
+        let (kept, found, _) = said("part <= 1.1x", &apart, &dearer);
+        assert_eq!((kept, found), (Kept::Fails, 125.0));
+        // New code behind a move is.
+        let more = [
+            ("app:main", 200),
+            ("app:main;app:part", 900),
+            ("app:main;app:other", 400),
+        ];
+        let (kept, ..) = said("new <= 1%", &whole, &several(&more));
+        assert_eq!(kept, Kept::Fails);
     }
 }

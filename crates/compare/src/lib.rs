@@ -25,6 +25,7 @@ mod json;
 mod matching;
 mod measure;
 mod moved;
+mod moved_cost;
 mod perf;
 mod run;
 mod text;

@@ -153,8 +153,8 @@ fn empty() -> Bench {
 fn any_keys_lead_back() {
     let keys = keys();
     let (walks, seed) = walks();
-    let begun: [(&str, fn() -> Bench); 5] = [
-        ("ordinary", bench),
+    let begun = [
+        ("ordinary", bench as fn() -> Bench),
         ("waits", clock::with_waits),
         ("lanes", || Bench::new(lanes::profile(), 100, 20)),
         ("deep", deep),
