@@ -200,6 +200,39 @@ fn no_chain_of_a_program_without_unwind_information_is_wrong() {
     }
 }
 
+/// Nothing tells where such code begins; all ways from it to a return tell who
+/// called it.
+#[test]
+fn assembly_without_symbols_that_is_called_through_pointers_has_its_callers() {
+    let Some(program) = build("gcc", "kernels.c", "kernels", &["-O2"]) else {
+        return;
+    };
+    let seen = record(&program, "999");
+    // The names of the assembly's frames are those of what stands before it.
+    let callers = |chain: &Vec<String>| {
+        let at = chain.iter().position(|name| name == "run")?;
+        Some((at, chain.get(at + 1).cloned()))
+    };
+    let called: Vec<_> = seen.chains.iter().filter_map(callers).collect();
+    assert!(
+        called
+            .iter()
+            .all(|(_, caller)| caller.as_deref() == Some("main"))
+    );
+    // In a kernel, and in what one of them calls.
+    for depth in [1, 2] {
+        let count = called.iter().filter(|(at, _)| *at == depth).count();
+        assert!(count >= 20, "{count} with {depth} frames of assembly");
+    }
+    let all = seen.chains.iter().filter(|chain| !chain.is_empty()).count();
+    assert!(
+        called.len() + 20 >= all,
+        "{} of {all}: {}",
+        called.len(),
+        seen.ends
+    );
+}
+
 /// What is on a stack to be returned to first stands at a function's first
 /// byte: it has that function's name, and the chain ends there.
 #[test]

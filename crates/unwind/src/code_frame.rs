@@ -7,6 +7,7 @@
 //! the place of interest. Only x86.
 
 mod pads;
+mod returns;
 
 use crate::Machine;
 use iced_x86::{
@@ -15,6 +16,7 @@ use iced_x86::{
 use rustc_hash::FxHashSet;
 
 pub(crate) use pads::in_pad;
+pub(crate) use returns::by_returns;
 
 /// Instructions looked at for one place.
 const MAX_INSTRUCTIONS: usize = 4096;
@@ -40,6 +42,9 @@ pub(crate) enum Slot {
     FromSp(i64),
     /// So far above the frame pointer.
     FromFp(i64),
+    /// So far above the address that a register of this number holds, where
+    /// the frame was interrupted.
+    KeptIn(u8, i64),
 }
 
 /// Where the caller's frame pointer is.

@@ -45,7 +45,8 @@ pub(crate) fn caller(
     let found = frame
         .by_symbol(process)
         .or_else(|| frame.by_first_call(process))
-        .or_else(|| frame.by_beginning(process));
+        .or_else(|| frame.by_beginning(process))
+        .or_else(|| frame.by_returns(process));
     match found {
         Some(caller) => Ok(caller),
         None if is_cut => Err(ChainEnd::StackCut),
@@ -301,6 +302,17 @@ impl<'a> Followed<'a> {
         None
     }
 
+    /// The caller through a pointer or a stub, if all ways to a return find it
+    /// in the same slot.
+    fn by_returns(&mut self, process: &mut impl Process) -> Option<Caller> {
+        let at = self.bias.to_svma(Avma(self.registers.pc()));
+        let machine = self.machine();
+        let module = self.unwinder.modules.get_mut(self.id)?;
+        let frame = module.return_frame(at, machine)?;
+        let caller = self.caller_at(&frame, process)?;
+        self.may_lead_here(&caller, process)?.then_some(caller)
+    }
+
     /// Whether the call before a caller's pc goes through a pointer, or a stub
     /// of this file or another.
     fn may_lead_here(&self, caller: &Caller, process: &mut impl Process) -> Option<bool> {
@@ -347,6 +359,12 @@ impl<'a> Followed<'a> {
         match frame.return_address {
             Slot::FromSp(offset) => self.registers.sp().checked_add_signed(offset),
             Slot::FromFp(offset) => self.registers.fp()?.checked_add_signed(offset),
+            // Of other frames it is not known what it holds.
+            Slot::KeptIn(number, offset) => {
+                let held = self.registers.known(number).filter(|_| self.is_exact)?;
+                let slot = held.checked_add_signed(offset)?;
+                (slot >= self.registers.sp()).then_some(slot)
+            }
         }
     }
 
@@ -382,6 +400,7 @@ impl<'a> Followed<'a> {
             base: match frame.return_address {
                 Slot::FromSp(_) => Base::Stack,
                 Slot::FromFp(_) => Base::Frame,
+                Slot::KeptIn(..) => Base::Other,
             },
             fp,
             slot: Some(slot),

@@ -8,9 +8,9 @@
 //! Rules are, in this order: the function table of Go programs, `.eh_frame` through its sorted table,
 //! `.eh_frame` without one, `.debug_frame`, the shape of linkage stubs; in
 //! files without any, the code of x86 functions, followed from the call that
-//! goes to them; in code made at run time unwind information that its maker tells
-//! ([`Process::told_rules`]), what its runtime tells of it ([`Process::runtime_code`]),
-//! or frame pointers. All registers are kept, not only
+//! goes to them or on to all of its returns; in code made at run time unwind
+//! information that its maker tells ([`Process::told_rules`]), what its runtime tells
+//! of it ([`Process::runtime_code`]), or frame pointers. All registers are kept, not only
 //! stack and frame pointer, so frames whose CFA hangs on another one
 //! (realigned stacks, signal frames) unwind too.
 //!

@@ -239,6 +239,7 @@ fn by_code(
         Slot::FromFp(offset) => registers
             .fp()
             .and_then(|fp| fp.checked_add_signed(offset)?.checked_sub(registers.sp())),
+        Slot::KeptIn(..) => None,
     };
     let to_return = to_return.ok_or(ChainEnd::Unproven)?;
     let slot = registers.sp().wrapping_add(to_return);
@@ -251,6 +252,7 @@ fn by_code(
     let base = match frame.return_address {
         Slot::FromSp(_) => Base::Stack,
         Slot::FromFp(_) => Base::Frame,
+        Slot::KeptIn(..) => Base::Other,
     };
     Ok(Caller { base, ..caller })
 }

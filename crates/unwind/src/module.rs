@@ -61,6 +61,8 @@ pub struct Module {
     code_frames: FxHashMap<(u64, Wanted), Option<CodeFrame>>,
     /// The same of landing pads.
     pad_frames: FxHashMap<(u64, Wanted), Option<CodeFrame>>,
+    /// By place: frames found in the code behind it.
+    return_frames: FxHashMap<u64, Option<CodeFrame>>,
     /// By start: functions that install the context of a landing pad.
     eh_returns: FxHashMap<u64, Option<EhReturn>>,
     /// What was found when it was first asked for.
@@ -96,6 +98,7 @@ impl Module {
             latest: (u64::MAX, (Rules::Nothing, 0)),
             code_frames: FxHashMap::default(),
             pad_frames: FxHashMap::default(),
+            return_frames: FxHashMap::default(),
             eh_returns: FxHashMap::default(),
             jit_descriptor: None,
         }
@@ -117,7 +120,7 @@ impl Module {
         }
         let rows = self.rows.capacity() * 2 * size_of::<Row>();
         let found = entries(&self.rules) + entries(&self.code_frames) + entries(&self.eh_returns);
-        let found = found + entries(&self.pad_frames);
+        let found = found + entries(&self.pad_frames) + entries(&self.return_frames);
         self.image.held_bytes() + self.tables.held_bytes() + rows + found
     }
 
@@ -180,6 +183,17 @@ impl Module {
             .pad_frames
             .entry((entry.0, wanted))
             .or_insert_with(find)
+    }
+
+    /// The frame at a place, by all ways from there to a return.
+    pub(crate) fn return_frame(&mut self, at: Svma, machine: Machine) -> Option<CodeFrame> {
+        if self.return_frames.len() >= MAX_CACHED {
+            self.return_frames.clear();
+        }
+        let image = &self.image;
+        let mut read = |at: u64, out: &mut [u8]| image.read_svma_up_to(at, out);
+        let find = || code_frame::by_returns(machine, at.0, &mut read);
+        *self.return_frames.entry(at.0).or_insert_with(find)
     }
 
     /// The frame at a place, by the code of the function at `entry`.

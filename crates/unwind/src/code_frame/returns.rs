@@ -1,0 +1,349 @@
+//! The frame at a place by the ways that lead from there to a return.
+//!
+//! Where nothing tells at which address a function begins, as of assembly in a
+//! stripped library, what is still to come tells as much: each way from the
+//! place to a return must find the return address in the same slot. That is so
+//! in code that is called and returns. A way that cannot be followed to its
+//! end proves nothing, and with it none does.
+
+use super::{CallerFp, CodeFrame, Fp, ReadCode, Slot, State, decode, dwarf, is_fp, is_sp};
+use crate::Machine;
+use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind};
+use rustc_hash::FxHashMap;
+
+/// Instructions looked at for one place, those of called functions included.
+const MAX_INSTRUCTIONS: usize = 4096;
+/// Calls within calls that are followed.
+const MAX_CALLS: u32 = 3;
+
+/// A place on the stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct At {
+    /// The register, by its number in DWARF, that held an address when the way
+    /// began; `None` for the stack pointer.
+    of: Option<u8>,
+    /// So far above that, bytes.
+    above: i64,
+}
+
+/// What the frame pointer register holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// What it held at the place.
+    Same,
+    /// A word from the stack.
+    From(At),
+    Other,
+}
+
+/// Where a way has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Way {
+    at: u64,
+    sp: At,
+    fp: Kept,
+    /// Registers that may have changed, a bit for each number.
+    written: u32,
+}
+
+/// The frame at `pc`, if all ways from there agree on it.
+pub(crate) fn by_returns(machine: Machine, pc: u64, read: &mut impl ReadCode) -> Option<CodeFrame> {
+    let mut ways = Ways {
+        machine,
+        read,
+        left: MAX_INSTRUCTIONS,
+        info: InstructionInfoFactory::new(),
+    };
+    let (sp, fp) = ways.from(pc, MAX_CALLS)?;
+    let return_address = match sp.of {
+        // What is below the stack pointer is nobody's.
+        None if sp.above < 0 => return None,
+        None => Slot::FromSp(sp.above),
+        Some(number) if number == machine.fp() => Slot::FromFp(sp.above),
+        Some(number) => Slot::KeptIn(number, sp.above),
+    };
+    let caller_fp = match fp {
+        Kept::Same => Some(CallerFp::InRegister),
+        Kept::From(at) if at.of == sp.of && (at.of.is_some() || at.above >= 0) => {
+            Some(CallerFp::Saved(sp.above.checked_sub(at.above)?))
+        }
+        _ => None,
+    };
+    Some(CodeFrame {
+        return_address,
+        caller_fp,
+    })
+}
+
+struct Ways<'a, R> {
+    machine: Machine,
+    read: &'a mut R,
+    /// Instructions that may still be looked at.
+    left: usize,
+    info: InstructionInfoFactory,
+}
+
+impl<R: ReadCode> Ways<'_, R> {
+    /// Where all ways from a place find the return address, and the frame
+    /// pointer that they return with.
+    fn from(&mut self, pc: u64, calls: u32) -> Option<(At, Kept)> {
+        let mut open = vec![Way {
+            at: pc,
+            sp: At { of: None, above: 0 },
+            fp: Kept::Same,
+            written: 0,
+        }];
+        let mut seen: FxHashMap<u64, Way> = FxHashMap::default();
+        let (mut found, mut is_fp_sure) = (None, true);
+        while let Some(mut way) = open.pop() {
+            if let Some(before) = seen.get(&way.at) {
+                is_fp_sure &= before.fp == way.fp;
+                if before.sp != way.sp {
+                    return None;
+                }
+                if before.written | way.written == before.written {
+                    continue;
+                }
+                way.written |= before.written;
+            }
+            seen.insert(way.at, way);
+            self.left = self.left.checked_sub(1)?;
+            let instruction = decode(self.machine, way.at, self.read)?;
+            if instruction.flow_control() != FlowControl::Return {
+                self.go_on(&way, &instruction, calls, &mut open)?;
+                continue;
+            }
+            let (sp, fp) = *found.get_or_insert((way.sp, way.fp));
+            is_fp_sure &= fp == way.fp;
+            // Others free arguments, or return to elsewhere.
+            let is_plain = instruction.mnemonic() == Mnemonic::Ret && instruction.op_count() == 0;
+            if sp != way.sp || !is_plain {
+                return None;
+            }
+        }
+        let (sp, fp) = found?;
+        Some((sp, if is_fp_sure { fp } else { Kept::Other }))
+    }
+
+    /// Adds where an instruction leads; `None` if that is not known.
+    fn go_on(
+        &mut self,
+        way: &Way,
+        instruction: &Instruction,
+        calls: u32,
+        open: &mut Vec<Way>,
+    ) -> Option<()> {
+        let next = Way {
+            written: way.written | self.written_by(instruction),
+            ..way.after(instruction)?
+        };
+        let jump = Way {
+            at: instruction.near_branch_target(),
+            ..next
+        };
+        match instruction.flow_control() {
+            FlowControl::Next => open.push(next),
+            FlowControl::ConditionalBranch => open.extend([jump, next]),
+            FlowControl::UnconditionalBranch => open.push(jump),
+            FlowControl::Call => {
+                // It must come back, with the stack as it was.
+                let (sp, _) = self.from(jump.at, calls.checked_sub(1)?)?;
+                if sp != (At { of: None, above: 0 }) {
+                    return None;
+                }
+                open.push(Way {
+                    // It may keep it or not: it need not follow the ABI.
+                    fp: Kept::Other,
+                    written: u32::MAX,
+                    ..next
+                });
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// The registers that an instruction may change.
+    fn written_by(&mut self, instruction: &Instruction) -> u32 {
+        let used = self.info.info(instruction).used_registers().iter();
+        let written = used.filter(|used| {
+            use OpAccess::{CondRead, NoMemAccess, None, Read};
+            !matches!(used.access(), Read | CondRead | NoMemAccess | None)
+        });
+        let bits = written.filter_map(|used| Some(1 << dwarf(used.register())?));
+        bits.fold(0, |all, bit: u32| all | bit)
+    }
+}
+
+impl Way {
+    /// The stack behind an instruction; `None` if that is not known.
+    fn after(&self, instruction: &Instruction) -> Option<Self> {
+        let state = State {
+            depth: Some(self.sp.above.checked_neg()?),
+            // What it holds is not known, so nothing is computed from it.
+            fp: Fp::Other,
+            ..State::entered(self.at)
+        };
+        let at = |depth: i64| {
+            let above = depth.checked_neg()?;
+            Some(At { above, ..self.sp })
+        };
+        let writes = instruction.op0_kind() == OpKind::Register;
+        let target = instruction.op0_register();
+        let is_move = instruction.mnemonic() == Mnemonic::Mov && writes;
+        let sp = match is_move && is_sp(target) && instruction.op1_kind() == OpKind::Register {
+            // Where it was kept before the stack was aligned.
+            true => self.kept_sp(dwarf(instruction.op1_register())?)?,
+            false => at(state.after(instruction).depth?)?,
+        };
+        let fp = match instruction.mnemonic() {
+            Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push => self.fp,
+            Mnemonic::Leave => return None,
+            Mnemonic::Pop if writes && is_fp(target) => Kept::From(self.sp),
+            Mnemonic::Mov
+                if writes && is_fp(target) && instruction.op1_kind() == OpKind::Memory =>
+            {
+                let from = state.address(instruction).and_then(at);
+                from.map_or(Kept::Other, Kept::From)
+            }
+            Mnemonic::Xchg | Mnemonic::Cmpxchg | Mnemonic::Xadd
+                if is_fp(instruction.op1_register()) =>
+            {
+                Kept::Other
+            }
+            _ if writes && is_fp(target) => Kept::Other,
+            _ => self.fp,
+        };
+        Some(Self {
+            at: instruction.next_ip(),
+            sp,
+            fp,
+            written: self.written,
+        })
+    }
+
+    /// A stack pointer that a register has held since the way began.
+    fn kept_sp(&self, number: u8) -> Option<At> {
+        let is_kept = self.written & (1 << number) == 0;
+        is_kept.then_some(At {
+            of: Some(number),
+            above: 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by_returns;
+    use crate::Machine;
+    use crate::code_frame::{CallerFp, CodeFrame, Slot};
+
+    /// The frame at a place of this code, which stands at 0x1000.
+    fn at(code: &[u8], place: u64) -> Option<CodeFrame> {
+        let mut read = |at: u64, out: &mut [u8]| {
+            let from = at
+                .checked_sub(0x1000)
+                .and_then(|from| code.get(from as usize..));
+            let from = from.unwrap_or_default();
+            let len = from.len().min(out.len());
+            out[..len].copy_from_slice(&from[..len]);
+            len
+        };
+        by_returns(Machine::X86_64, 0x1000 + place, &mut read)
+    }
+
+    fn frame(to_return: i64, caller_fp: Option<CallerFp>) -> Option<CodeFrame> {
+        Some(CodeFrame {
+            return_address: Slot::FromSp(to_return),
+            caller_fp,
+        })
+    }
+
+    #[test]
+    fn a_loop_and_both_ways_behind_it_lead_to_the_same_return() {
+        // push %rbp; sub $16,%rsp; 1: dec %ecx; jnz 1b; test %eax,%eax; jz 2f;
+        // add $16,%rsp; pop %rbp; ret; 2: lea 16(%rsp),%rsp; pop %rbp; ret
+        let code = [
+            0x55, 0x48, 0x83, 0xec, 16, 0xff, 0xc9, 0x75, 0xfc, 0x85, 0xc0, 0x74, 6, 0x48, 0x83,
+            0xc4, 16, 0x5d, 0xc3, 0x48, 0x8d, 0x64, 0x24, 16, 0x5d, 0xc3,
+        ];
+        let saved = frame(24, Some(CallerFp::Saved(8)));
+        for place in [5, 7, 9, 11, 13, 19] {
+            assert_eq!(at(&code, place), saved, "{place}");
+        }
+        assert_eq!(at(&code, 17), frame(8, Some(CallerFp::Saved(8))));
+        assert_eq!(at(&code, 18), frame(0, Some(CallerFp::InRegister)));
+        // Before the frame pointer is pushed, and is popped again.
+        assert_eq!(at(&code, 1), frame(8, Some(CallerFp::Saved(8))));
+        // One way frees less than the other.
+        let mut wrong = code;
+        wrong[23] = 8;
+        assert_eq!(at(&wrong, 5), None);
+        assert_eq!(at(&wrong, 13), saved, "that way is not on from here");
+        // The code is cut.
+        for len in 0..code.len() {
+            assert_eq!(at(&code[..len], 5), None, "{len}");
+        }
+    }
+
+    #[test]
+    fn a_way_that_may_end_elsewhere_proves_nothing() {
+        let cases: [&[u8]; 8] = [
+            // jz 1f; ret; 1: jmp *%rax
+            &[0x74, 1, 0xc3, 0xff, 0xe0],
+            // jz 1f; ret; 1: call *%rax; ret
+            &[0x74, 1, 0xc3, 0xff, 0xd0, 0xc3],
+            // jz 1f; ret; 1: mov %rbp,%rsp; ret
+            &[0x74, 1, 0xc3, 0x48, 0x89, 0xec, 0xc3],
+            // mul %ebx; mov %rdx,%rsp; ret
+            &[0xf7, 0xe3, 0x48, 0x89, 0xd4, 0xc3],
+            // 1: mov %rcx,%rsp; ret; after a loop that changes it
+            &[0x74, 4, 0x48, 0x89, 0xcc, 0xc3, 0xff, 0xc1, 0xeb, 0xf6],
+            // ret $8
+            &[0xc2, 8, 0],
+            // 1: jmp 1b
+            &[0xeb, 0xfe],
+            // 1: push %rax; jmp 1b
+            &[0x50, 0xeb, 0xfd],
+        ];
+        for code in cases {
+            assert_eq!(at(code, 0), None, "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn a_stack_pointer_that_a_register_keeps_is_taken_back_from_there() {
+        // inc %eax; 1: mov %rcx,%rsp; pop %rbp; ret
+        let code = [0xff, 0xc0, 0x48, 0x89, 0xcc, 0x5d, 0xc3];
+        let by_rcx = Some(CodeFrame {
+            return_address: Slot::KeptIn(2, 8),
+            caller_fp: Some(CallerFp::Saved(8)),
+        });
+        assert_eq!((at(&code, 0), at(&code, 2)), (by_rcx, by_rcx));
+        assert_eq!(at(&code, 5), frame(8, Some(CallerFp::Saved(8))));
+        // mov %rbp,%rsp
+        let by_fp = [0x48, 0x89, 0xec, 0xc3];
+        assert_eq!(
+            at(&by_fp, 0).map(|frame| frame.return_address),
+            Some(Slot::FromFp(0))
+        );
+    }
+
+    #[test]
+    fn what_is_called_must_come_back_with_the_stack_as_it_was() {
+        // sub $8,%rsp; call 1f; add $8,%rsp; ret; 1: inc %eax; ret
+        let code = [
+            0x48, 0x83, 0xec, 8, 0xe8, 5, 0, 0, 0, 0x48, 0x83, 0xc4, 8, 0xc3, 0xff, 0xc0, 0xc3,
+        ];
+        assert_eq!(at(&code, 4), frame(8, None), "the callee may change rbp");
+        assert_eq!(at(&code, 9), frame(8, Some(CallerFp::InRegister)));
+        // 1: pop %rax; ret
+        let mut wrong = code;
+        wrong[14] = 0x58;
+        wrong[15] = 0x90;
+        assert_eq!(at(&wrong, 4), None);
+        // 1: call 1b
+        let endless = [0xe8, 0xfb, 0xff, 0xff, 0xff, 0xc3];
+        assert_eq!(at(&endless, 0), None);
+    }
+}
