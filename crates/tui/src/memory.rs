@@ -170,7 +170,7 @@ impl Folds {
             let is_open = has_room
                 && forest.has_children(node)
                 && (self.open.contains(&path.own)
-                    || this.is_inline && self.leads_on(forest, node, path, name));
+                    || this.is_inline && self.leads_on(forest, (node, path), name));
             rows.push(OutlineRow {
                 node,
                 depth,
@@ -189,11 +189,10 @@ impl Folds {
     fn leads_on<F: Forest>(
         &self,
         forest: &mut F,
-        node: u32,
-        path: Path,
+        inlined: (u32, Path),
         name: &impl Fn(&F, u32) -> Name,
     ) -> bool {
-        let mut waiting = vec![(node, path)];
+        let mut waiting = vec![inlined];
         /// Frames looked at: so many are not inlined into each other.
         const MOST: usize = 256;
         for _ in 0..MOST {

@@ -450,7 +450,7 @@ impl Overlay {
         }
         let top = list.scroll.top(usize::from(body.height));
         for (row, line) in (0..body.height).zip(shown.iter().skip(top)) {
-            draw_line(theme, body, row, line, buffer);
+            draw_line(theme, line, Pen::new(buffer, theme, body, row));
             if top + usize::from(row) == list.scroll.cursor() {
                 style_row(buffer, body, row, theme.selected());
             }
@@ -461,8 +461,7 @@ impl Overlay {
     }
 }
 
-fn draw_line(theme: &Theme, area: Rect, row: u16, line: &ListLine, buffer: &mut Buffer) {
-    let mut pen = Pen::new(buffer, theme, area, row);
+fn draw_line(theme: &Theme, line: &ListLine, mut pen: Pen<'_>) {
     match line {
         ListLine::Heading(words) => pen.put(words, theme.heading()),
         ListLine::Text(words) => {

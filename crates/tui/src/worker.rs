@@ -57,8 +57,12 @@ pub(super) fn run(
             next = queue.next();
             continue;
         };
-        let send = |answer| reply((generation, answer));
-        next = serve(&profile, *selection, &mut queue, source, send);
+        let server = Server {
+            profile: &profile,
+            source,
+            send: |answer| reply((generation, answer)),
+        };
+        next = server.serve(*selection, &mut queue);
     }
 }
 
@@ -92,41 +96,48 @@ impl Queue<'_> {
     }
 }
 
-/// Answers for one selection; returns the order that ends it.
-fn serve(
-    profile: &Arc<Profile>,
-    selection: Selection,
-    queue: &mut Queue<'_>,
-    source: &dyn CodeSource,
-    send: impl Fn(Answer) -> bool,
-) -> Option<Order> {
-    let scene = Scene::new(profile, selection);
-    let seen = see(profile, &scene);
-    let bottom_up = Growth::bottom_up(Arc::clone(&seen.tree), Arc::clone(&seen.keys));
-    if !send(Answer::Seen(Box::new(seen.clone()), bottom_up)) {
-        return None;
-    }
-    loop {
-        let ask = match queue.next()? {
-            Order::Ask(ask) => ask,
-            select => return Some(select),
-        };
-        let answer = match ask {
-            Ask::Around(key) => Answer::Around(Box::new(around(&seen, key))),
-            Ask::Heat(rows, slices) => Answer::Heat(rows, slices, Heat::new(&scene, rows, slices)),
-            Ask::Lanes(slices) => Answer::Lanes(
-                slices,
-                Box::new(LaneMap::new(Lanes::of_scene(&scene), slices)),
-            ),
-            Ask::Search(pattern) => Answer::Found(search(&seen, pattern)),
-            Ask::Code(function) => Answer::Code(Box::new(code(&scene, function, source))),
-            Ask::Sure(relative) => Answer::Sure(Arc::new(certainties(&scene, relative))),
-            Ask::Changes => Answer::Changes(Arc::new(changes(&scene))),
-            Ask::Locks => Answer::Locks(locks(profile)),
-            Ask::Write(write) => Answer::Wrote(writing::perform(&scene, write)),
-        };
-        if !send(answer) {
+/// Answers questions about a profile, and whom to.
+struct Server<'a, S> {
+    profile: &'a Arc<Profile>,
+    source: &'a dyn CodeSource,
+    /// Whether the session still listens.
+    send: S,
+}
+
+impl<S: Fn(Answer) -> bool> Server<'_, S> {
+    /// Answers for one selection; returns the order that ends it.
+    fn serve(&self, selection: Selection, queue: &mut Queue<'_>) -> Option<Order> {
+        let profile = self.profile;
+        let scene = Scene::new(profile, selection);
+        let seen = see(profile, &scene);
+        let bottom_up = Growth::bottom_up(Arc::clone(&seen.tree), Arc::clone(&seen.keys));
+        if !(self.send)(Answer::Seen(Box::new(seen.clone()), bottom_up)) {
             return None;
+        }
+        loop {
+            let ask = match queue.next()? {
+                Order::Ask(ask) => ask,
+                select => return Some(select),
+            };
+            let answer = match ask {
+                Ask::Around(key) => Answer::Around(Box::new(around(&seen, key))),
+                Ask::Heat(rows, slices) => {
+                    Answer::Heat(rows, slices, Heat::new(&scene, rows, slices))
+                }
+                Ask::Lanes(slices) => Answer::Lanes(
+                    slices,
+                    Box::new(LaneMap::new(Lanes::of_scene(&scene), slices)),
+                ),
+                Ask::Search(pattern) => Answer::Found(search(&seen, pattern)),
+                Ask::Code(function) => Answer::Code(Box::new(code(&scene, function, self.source))),
+                Ask::Sure(relative) => Answer::Sure(Arc::new(certainties(&scene, relative))),
+                Ask::Changes => Answer::Changes(Arc::new(changes(&scene))),
+                Ask::Locks => Answer::Locks(locks(profile)),
+                Ask::Write(write) => Answer::Wrote(writing::perform(&scene, write)),
+            };
+            if !(self.send)(answer) {
+                return None;
+            }
         }
     }
 }

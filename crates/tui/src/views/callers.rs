@@ -1,6 +1,6 @@
 //! Callers and callees of one function, one list above the other.
 
-use super::rows::{self, FrameRow, draw_headings, draw_outline};
+use super::rows::{self, FrameRow, OutlineRows, draw_headings, draw_outline};
 use super::{About, Fresh, NO_ORDER, NO_REVERSE, NO_TURNING, Subject, Tab, TabId};
 use crate::action::Action;
 use crate::bindings::KeyScope;
@@ -303,14 +303,12 @@ impl Tab for Callers {
                 .gap(1);
             let rest = line.repeat(pen.room());
             pen.put(&rest, theme.dim());
-            draw_outline(
-                shared,
-                pane,
-                &side.outline,
-                index == sides.at,
-                buffer,
-                |row| side.describe(seen, row),
-            );
+            let rows = OutlineRows {
+                outline: &side.outline,
+                has_focus: index == sides.at,
+                describe: |row| side.describe(seen, row),
+            };
+            draw_outline(shared, &rows, pane, buffer);
         }
     }
 }

@@ -33,6 +33,8 @@ struct CellLook {
     /// It is a caller of the zoomed frame.
     is_caller: bool,
     is_odd: bool,
+    /// It stands for several frames that are too narrow for cells.
+    is_merged: bool,
     /// What changed in it, of two recordings.
     changed: Option<Changed>,
 }
@@ -66,6 +68,7 @@ impl<'a> Painter<'a> {
             is_marked: self.marked.is_some() && seen.key(id) == self.marked,
             is_caller,
             is_odd: spot.index % 2 == 1,
+            is_merged: cell.is_merged(),
             changed: self.changed(&cell),
         };
         let area = Rect {
@@ -74,7 +77,7 @@ impl<'a> Painter<'a> {
             ..row
         };
         let pen = Pen::new(buffer, &self.shared.theme, area, 0);
-        self.put_cell(id, &cell, look, pen);
+        self.put_cell(id, look, pen);
         if more > 0 {
             let beside = Spot {
                 part: Part::Beside,
@@ -116,10 +119,10 @@ impl<'a> Painter<'a> {
         found.is_some_and(|found| self.place.has_match(found, spot))
     }
 
-    fn put_cell(&self, id: SiteId, cell: &Cell, look: CellLook, mut pen: Pen<'_>) {
+    fn put_cell(&self, id: SiteId, look: CellLook, mut pen: Pen<'_>) {
         let (glyphs, seen) = (self.shared.theme.glyphs, self.place.seen);
         let style = self.style(id, look);
-        if cell.is_merged() {
+        if look.is_merged {
             if look.is_cursor {
                 pen.put(glyphs.cursor, style);
             }

@@ -1,6 +1,8 @@
 //! Functions by weight; their callers fold in place, as in perf.
 
-use super::rows::{self, Clicked, Column, FrameRow, Rank, draw_headings, draw_outline};
+use super::rows::{
+    self, Clicked, Column, FrameRow, OutlineRows, Rank, draw_headings, draw_outline,
+};
 use super::{About, Fresh, NO_TURNING, Subject, Tab};
 use crate::action::Action;
 use crate::bindings::KeyScope;
@@ -323,7 +325,7 @@ impl Tab for Hotspots {
             body.height = body.height.saturating_sub(1);
         }
         let table = &self.table;
-        draw_outline(shared, body, &self.outline, true, buffer, |row| {
+        let describe = |row: OutlineRow| {
             match table.node(row.node)? {
                 Node::Entry(entry) => {
                     let hot = table.entries.get(entry)?;
@@ -342,7 +344,13 @@ impl Tab for Hotspots {
                     FrameRow::of_grown(table.chains.get(chain)?, seen, row, node)
                 }
             }
-        });
+        };
+        let rows = OutlineRows {
+            outline: &self.outline,
+            has_focus: true,
+            describe,
+        };
+        draw_outline(shared, &rows, body, buffer);
     }
 }
 

@@ -170,8 +170,9 @@ impl Shift {
     }
 }
 
-/// Draws one row.
-fn draw_row(shared: &Shared, seen: &Seen, row: &FrameRow, shift: Shift, mut pen: Pen<'_>) {
+/// Draws one row, moved to the left.
+fn draw_row(shared: &Shared, row: &FrameRow, shift: Shift, mut pen: Pen<'_>) {
+    let Some(seen) = &shared.seen else { return };
     let theme = &shared.theme;
     let room = dso_width(pen.room());
     draw_shares(shared, row, &mut pen);
@@ -236,24 +237,32 @@ fn draw_shares(shared: &Shared, row: &FrameRow, pen: &mut Pen<'_>) {
         .gap(1);
 }
 
-/// Draws the rows of an outline that are on the screen. `describe` tells what
-/// a row shows.
+/// An outline as it is shown: `describe` tells what a row shows.
+pub(super) struct OutlineRows<'a, D> {
+    pub(super) outline: &'a Outline,
+    /// Whether its cursor is shown.
+    pub(super) has_focus: bool,
+    pub(super) describe: D,
+}
+
+/// Draws the rows of an outline that are on the screen.
 pub(super) fn draw_outline(
     shared: &Shared,
+    rows: &OutlineRows<'_, impl Fn(OutlineRow) -> Option<FrameRow>>,
     area: Rect,
-    outline: &Outline,
-    has_focus: bool,
     buffer: &mut Buffer,
-    describe: impl Fn(OutlineRow) -> Option<FrameRow>,
 ) {
-    let Some(seen) = &shared.seen else { return };
+    if shared.seen.is_none() {
+        return;
+    }
+    let outline = rows.outline;
     let top = outline.scroll.top(usize::from(area.height));
     let shift = Shift::of(area, outline);
     for (at, (index, &row)) in (0..area.height).zip(outline.rows().iter().enumerate().skip(top)) {
-        match describe(row) {
+        match (rows.describe)(row) {
             Some(frame) => {
                 let pen = Pen::new(buffer, &shared.theme, area, at);
-                draw_row(shared, seen, &frame, shift, pen);
+                draw_row(shared, &frame, shift, pen);
             }
             None => {
                 Pen::new(buffer, &shared.theme, area, at)
@@ -261,7 +270,7 @@ pub(super) fn draw_outline(
                     .put(shared.theme.glyphs.ellipsis, shared.theme.dim());
             }
         }
-        if has_focus && index == outline.scroll.cursor() {
+        if rows.has_focus && index == outline.scroll.cursor() {
             style_row(buffer, area, at, shared.theme.selected());
         }
     }

@@ -11,7 +11,7 @@ use crate::frame::samples;
 use crate::paint::{Pen, percent};
 use crate::shared::{Selected, Shared};
 use crate::text;
-use crate::theme::HEAT_LEVELS;
+use crate::theme::{HEAT_LEVELS, Theme};
 use prof_report::model::{Heat, HeatRows, TimeRange, Weight};
 use prof_report::waiting::LaneMap;
 use ratatui::buffer::Buffer;
@@ -335,7 +335,12 @@ impl Tab for Timeline {
         let all = self.sums(heat);
         let peak = all.iter().copied().max().unwrap_or(0);
         let pen = Pen::new(buffer, theme, area, 1);
-        self.draw_cells(shared, "all", &all, peak, pen);
+        let total = Cells {
+            label: "all",
+            values: &all,
+            peak,
+        };
+        self.draw_cells(theme, total, pen);
         let peak = heat.peak().period;
         for at in 0..rows {
             let index = usize::from(at) + self.top;
@@ -345,9 +350,23 @@ impl Tab for Timeline {
             let label = self.label(shared, row.number, row.task);
             let cells: Vec<u64> = cells.iter().map(|cell| cell.period).collect();
             let pen = Pen::new(buffer, theme, area, at + 2);
-            self.draw_cells(shared, &label, &cells, peak, pen);
+            let row = Cells {
+                label: &label,
+                values: &cells,
+                peak,
+            };
+            self.draw_cells(theme, row, pen);
         }
     }
+}
+
+/// A row of the heat map.
+struct Cells<'a> {
+    label: &'a str,
+    /// By slice of time: its weight.
+    values: &'a [u64],
+    /// What is drawn hottest.
+    peak: u64,
 }
 
 impl Timeline {
@@ -483,14 +502,15 @@ impl Timeline {
     }
 
     /// Draws a row's name and values into the row of the pen.
-    fn draw_cells(&self, shared: &Shared, label: &str, cells: &[u64], peak: u64, mut pen: Pen<'_>) {
-        let theme = &shared.theme;
+    fn draw_cells(&self, theme: &Theme, row: Cells<'_>, mut pen: Pen<'_>) {
         let mark = self.mark.unwrap_or(self.cursor);
         let (first, last) = (mark.min(self.cursor), mark.max(self.cursor));
-        pen.cell(label, usize::from(LABEL) - 1, Style::new()).gap(1);
-        let shown = cells.iter().enumerate().skip(self.left);
+        pen.cell(row.label, usize::from(LABEL) - 1, Style::new())
+            .gap(1);
+        let shown = row.values.iter().enumerate().skip(self.left);
         for (slice, &value) in shown.take(pen.room()) {
-            let level = (u128::from(value) * HEAT_LEVELS as u128).div_ceil(u128::from(peak.max(1)));
+            let most = u128::from(row.peak.max(1));
+            let level = (u128::from(value) * HEAT_LEVELS as u128).div_ceil(most);
             let level = usize::try_from(level)
                 .unwrap_or(HEAT_LEVELS)
                 .min(HEAT_LEVELS);

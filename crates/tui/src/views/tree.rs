@@ -1,6 +1,6 @@
 //! The call tree, from the roots down or from the callees up.
 
-use super::rows::{self, Clicked, FrameRow, Rank, draw_headings, draw_outline};
+use super::rows::{self, Clicked, FrameRow, OutlineRows, Rank, draw_headings, draw_outline};
 use super::{About, Fresh, NO_ORDER, NO_REVERSE, Subject, Tab};
 use crate::action::Action;
 use crate::bindings::KeyScope;
@@ -9,7 +9,7 @@ use crate::memory::{Folds, Name};
 use crate::outline::{Forest, Opened, Outline, OutlineRow};
 use crate::scroll::Scroll;
 use crate::shared::{Selected, Shared};
-use prof_report::model::{NodeId, SiteId};
+use prof_report::model::{CallTree, NodeId, SiteId};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use std::sync::Arc;
@@ -133,7 +133,11 @@ impl Tab for TreeView {
             return false;
         };
         let from = outline.selected().map(|row| NodeId(row.node));
-        let Some(next) = next_match(seen, forest, found, from, forwards) else {
+        let is_hit = |node: NodeId| {
+            seen.site_at(node).is_some_and(|site| found.holds(site))
+                && seen.tree.total(node).period >= forest.least
+        };
+        let Some(next) = next_match(&seen.tree, is_hit, from, forwards) else {
             return false;
         };
         let path: Vec<u32> = seen.path(next).iter().map(|node| node.0).collect();
@@ -156,9 +160,12 @@ impl Tab for TreeView {
             body.y += 1;
             body.height = body.height.saturating_sub(1);
         }
-        draw_outline(shared, body, outline, true, buffer, |row| {
-            self.describe(seen, row)
-        });
+        let rows = OutlineRows {
+            outline,
+            has_focus: true,
+            describe: |row| self.describe(seen, row),
+        };
+        draw_outline(shared, &rows, body, buffer);
     }
 }
 
@@ -228,19 +235,14 @@ impl TreeView {
 
 /// The match after or before `from` in the order of a fully open tree.
 fn next_match(
-    seen: &Seen,
-    forest: &TopDown,
-    found: &Found,
+    tree: &CallTree,
+    is_hit: impl Fn(NodeId) -> bool,
     from: Option<NodeId>,
     forwards: bool,
 ) -> Option<NodeId> {
-    let is_hit = |node: NodeId| {
-        seen.site_at(node).is_some_and(|site| found.holds(site))
-            && seen.tree.total(node).period >= forest.least
-    };
     let (mut first, mut last, mut before, mut after) = (None, None, None, None);
     let mut is_past = false;
-    seen.tree.walk(|node| {
+    tree.walk(|node| {
         if Some(node) == from {
             is_past = true;
             return;
