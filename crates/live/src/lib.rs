@@ -28,6 +28,7 @@ mod processes;
 mod replay;
 mod stacks;
 mod summary;
+mod thread_sample;
 mod told;
 mod unwinder;
 mod wanted;

@@ -19,16 +19,14 @@
 //! So what another stack held is known, too: that of a goroutine whose thread
 //! is on the system stack.
 
-use crate::chains::ThreadSample;
-use crate::processes::Processes;
 use crate::stacks::{OpenFile, StackUnwinder};
+use crate::thread_sample::ThreadSample;
 use prof_profile::Avma;
 use prof_unwind::Machine;
 
 /// Addresses and what was there, by address; none where nothing follows.
 pub(super) fn words<F: OpenFile>(
     stacks: &mut StackUnwinder<F>,
-    processes: &Processes,
     sample: &ThreadSample<'_>,
 ) -> Vec<(u64, u64)> {
     let mut words = Vec::new();
@@ -39,7 +37,7 @@ pub(super) fn words<F: OpenFile>(
         return words;
     };
     let mut nothing = ();
-    let (unwinder, mut process) = stacks.at(processes, &sample.state, &mut nothing);
+    let (unwinder, mut process) = stacks.at(sample.processes, &sample.state, &mut nothing);
     let mut slot = first;
     for &pc in frames {
         words.push((slot, pc));

@@ -2,13 +2,14 @@
 //! the way, all in the order of time.
 
 use super::alive::{Alive, user_of};
-use super::chains::{Chains, Decided, ThreadSample};
+use super::chains::{Chains, Decided};
 use super::drained::{Content, Drain, Drained, ToUnwind};
 use super::files::LiveFiles;
 use super::left_out::{self, LeftOut};
 use super::memory::{MemorySnapshot, TargetMemory};
 use super::outbox::{Candidate, Ended, Outbox};
 use super::summary::LiveSummary;
+use super::thread_sample::ThreadSample;
 use crate::processes::Processes;
 use crate::stacks::UserState;
 use prof_abi::{ByteOrder, CallchainContext, CpuMode, EventAttr, Misc, RecordType, SampleType};
@@ -411,13 +412,14 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             let thread = ThreadSample {
                 tid,
                 state,
+                processes: &self.processes,
                 pieces: pieces.unwrap_or_default(),
                 frames,
                 told: &[],
                 later_sp: it.later_sp,
             };
             let chains = &mut self.chains;
-            chains.chain(&self.processes, &thread, &mut self.chain)
+            chains.chain(&thread, &mut self.chain)
         });
         self.tell_names(it, time);
         let is_nowhere = |decided| is_nowhere(decided, &self.chain);

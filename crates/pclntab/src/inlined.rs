@@ -49,16 +49,28 @@ impl InlineTrees {
         let base = pointer_at(file, module, table.pointer, word)?;
         u32_at(file, base).map(|_| Self(base))
     }
+}
 
-    /// The functions at an address of `function`, innermost first; the last
-    /// one is `function` itself.
-    pub fn frames(
-        trees: Option<Self>,
-        table: &Table,
-        file: &impl Loaded,
-        function: &Function,
-        at: u64,
-    ) -> Option<Vec<SourceFrame>> {
+/// A function with the table and the file that it is in.
+#[derive(Debug)]
+pub struct FunctionIn<'a, F> {
+    /// The table that tells of the function.
+    pub table: &'a Table,
+    /// What the table is read from.
+    pub file: &'a F,
+    /// The function, as the table has it.
+    pub function: &'a Function,
+}
+
+impl<F: Loaded> FunctionIn<'_, F> {
+    /// The functions at an address, innermost first; the last one is the
+    /// function itself. Without `trees`, there is no other.
+    pub fn frames(&self, trees: Option<InlineTrees>, at: u64) -> Option<Vec<SourceFrame>> {
+        let Self {
+            table,
+            file,
+            function,
+        } = *self;
         let mut frames = Vec::new();
         let mut at = at;
         let name = table.name(file, function)?;
@@ -67,9 +79,7 @@ impl InlineTrees {
             let file = path;
             SourceFrame { name, file, line }
         };
-        while let Some((name, caller)) =
-            trees.and_then(|trees| trees.call(table, file, function, at))
-        {
+        while let Some((name, caller)) = trees.and_then(|trees| self.inlined_call(trees, at)) {
             if frames.len() == DEEPEST {
                 return None;
             }
@@ -82,15 +92,14 @@ impl InlineTrees {
 
     /// The innermost inlined function at an address, and the address of an
     /// instruction that belongs to the call it replaces.
-    fn call(
-        self,
-        table: &Table,
-        file: &impl Loaded,
-        function: &Function,
-        at: u64,
-    ) -> Option<(String, u64)> {
+    fn inlined_call(&self, trees: InlineTrees, at: u64) -> Option<(String, u64)> {
+        let Self {
+            table,
+            file,
+            function,
+        } = *self;
         let list = table.by_address(file, function, CALL_BY_ADDRESS)?;
-        let number = value_at(table, file, Kind::Inlined(list), function.start, at)?;
+        let number = value_at(file, table.list(function, Kind::Inlined(list))?, at)?;
         let number = u64::try_from(number).ok()?;
         // Bytes of a call, and where in it name and caller are.
         let (size, name, caller) = match table.version {
@@ -98,7 +107,7 @@ impl InlineTrees {
             Version::Go120 => (16, 4, 8),
         };
         let calls = u64::from(table.other(file, function, CALLS)?);
-        let call = self.0.checked_add(calls)?.checked_add(number * size)?;
+        let call = trees.0.checked_add(calls)?.checked_add(number * size)?;
         let name = table.name_at(file, u32_at(file, call.checked_add(name)?)?)?;
         let caller = u64::from(u32_at(file, call.checked_add(caller)?)?);
         let caller = function.start.checked_add(caller)?;

@@ -31,7 +31,7 @@ mod search;
 mod table;
 mod values;
 
-pub use inlined::{InlineTrees, SourceFrame};
+pub use inlined::{FunctionIn, InlineTrees, SourceFrame};
 pub use search::find;
 pub use table::{Function, Table};
 

@@ -1,6 +1,6 @@
 //! The table's header and its entries.
 
-use crate::values::{Kind, value_at};
+use crate::values::{Kind, List, value_at};
 use crate::{Loaded, bytes_at, text_at, u32_at};
 
 /// Functions of the largest programs: some 10^6.
@@ -194,8 +194,18 @@ impl Table {
     /// How many bytes the stack pointer is, before the instruction at `at`,
     /// below where it was when `function` was entered.
     pub fn frame_size(&self, file: &impl Loaded, function: &Function, at: u64) -> Option<u64> {
-        let size = value_at(self, file, Kind::Frame(function.frame), function.start, at)?;
+        let size = value_at(file, self.list(function, Kind::Frame(function.frame))?, at)?;
         u64::try_from(size).ok()
+    }
+
+    /// A list of values of a function; `None` if it has none of this kind.
+    pub(crate) fn list(&self, function: &Function, kind: Kind) -> Option<List> {
+        let offset = Some(kind.offset()).filter(|&offset| offset != 0)?;
+        Some(List {
+            place: self.values.checked_add(offset.into())?,
+            start: function.start,
+            quantum: self.quantum,
+        })
     }
 
     /// The function's name, with its package.
@@ -215,8 +225,9 @@ impl Table {
         function: &Function,
         at: u64,
     ) -> Option<(Option<String>, u32)> {
-        let line = value_at(self, file, Kind::Line(function.line), function.start, at)?;
-        let number = value_at(self, file, Kind::File(function.file), function.start, at);
+        let line = value_at(file, self.list(function, Kind::Line(function.line))?, at)?;
+        let files = self.list(function, Kind::File(function.file));
+        let number = files.and_then(|list| value_at(file, list, at));
         let path = || {
             let number = function.unit.checked_add(u32::try_from(number?).ok()?)?;
             let offset = self.units.checked_add(u64::from(number) * 4)?;

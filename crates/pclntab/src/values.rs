@@ -6,7 +6,7 @@
 //!
 //! Source: `runtime.pcvalue` and `runtime.step`.
 
-use crate::{Loaded, Table};
+use crate::Loaded;
 
 /// More pairs than the longest function has.
 const MOST_PAIRS: usize = 1 << 18;
@@ -24,21 +24,30 @@ pub(crate) enum Kind {
     Inlined(u32),
 }
 
-/// The value that holds at an address of the function that begins at `start`.
-pub(crate) fn value_at(
-    table: &Table,
-    file: &impl Loaded,
-    kind: Kind,
-    start: u64,
-    at: u64,
-) -> Option<i32> {
-    let (Kind::Frame(offset) | Kind::File(offset) | Kind::Line(offset) | Kind::Inlined(offset)) =
-        kind;
-    if offset == 0 {
-        return None;
+impl Kind {
+    /// The offset of the list; 0 if there is none.
+    pub(crate) fn offset(self) -> u32 {
+        let (Self::Frame(offset) | Self::File(offset) | Self::Line(offset) | Self::Inlined(offset)) =
+            self;
+        offset
     }
-    let mut numbers = Numbers::new(file, table.values.checked_add(offset.into())?);
-    let (mut value, mut address) = (-1_i32, start);
+}
+
+/// A list of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct List {
+    /// Where it is.
+    pub(crate) place: u64,
+    /// The address that its values begin at: the function's first.
+    pub(crate) start: u64,
+    /// What differences of addresses are multiples of, bytes.
+    pub(crate) quantum: u8,
+}
+
+/// The value of a list that holds at an address.
+pub(crate) fn value_at(file: &impl Loaded, list: List, at: u64) -> Option<i32> {
+    let mut numbers = Numbers::new(file, list.place);
+    let (mut value, mut address) = (-1_i32, list.start);
     for pair in 0..MOST_PAIRS {
         let first = numbers.next()?;
         if first == 0 && pair > 0 {
@@ -46,7 +55,7 @@ pub(crate) fn value_at(
         }
         let difference = (first >> 1) as i32 ^ -((first & 1) as i32);
         value = value.wrapping_add(difference);
-        let length = u64::from(numbers.next()?) * u64::from(table.quantum);
+        let length = u64::from(numbers.next()?) * u64::from(list.quantum);
         address = address.checked_add(length)?;
         if at < address {
             return Some(value);

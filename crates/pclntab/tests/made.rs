@@ -1,6 +1,6 @@
 //! A table made by hand, in both layouts, and damaged ones.
 
-use prof_pclntab::{InlineTrees, Loaded, Table, find};
+use prof_pclntab::{FunctionIn, InlineTrees, Loaded, Table, find};
 
 const BASE: u64 = 0x5000;
 const TEXT: u64 = 0x1000;
@@ -115,7 +115,12 @@ fn functions_have_frames_names_lines_and_inlined_calls() {
         let trees = InlineTrees::find(&table, &file, all(&file).into_iter());
         assert!(trees.is_some());
         let frames = |at| -> Vec<(String, u32)> {
-            let found = InlineTrees::frames(trees, &table, &file, &outer, TEXT + at);
+            let found = FunctionIn {
+                table: &table,
+                file: &file,
+                function: &outer,
+            }
+            .frames(trees, TEXT + at);
             let found = found.expect("a name").into_iter();
             found.map(|frame| (frame.name, frame.line)).collect()
         };
@@ -189,7 +194,12 @@ fn damaged_tables_end_every_question() {
             };
             assert!((function.start..function.end).contains(&at));
             let _ = table.frame_size(&file, &function, at);
-            let _ = InlineTrees::frames(trees, &table, &file, &function, at);
+            let _ = FunctionIn {
+                table: &table,
+                file: &file,
+                function: &function,
+            }
+            .frames(trees, at);
             answers += 1;
         }
     }

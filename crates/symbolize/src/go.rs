@@ -5,7 +5,7 @@ use crate::dwarf::Source;
 use crate::elf::Image;
 use crate::file::{Detail, SourceFrame};
 use object::elf;
-use prof_pclntab::{InlineTrees, Loaded, Table};
+use prof_pclntab::{FunctionIn, InlineTrees, Loaded, Table};
 use prof_profile::Svma;
 
 /// Sections that hold the table.
@@ -51,7 +51,12 @@ impl GoNames {
     pub(crate) fn find(&self, image: &Image, svma: Svma, detail: Detail) -> Option<Source> {
         let function = self.table.function(image, svma.0)?;
         let inlined = self.inlined.filter(|_| detail != Detail::Symbol);
-        let found = InlineTrees::frames(inlined, &self.table, image, &function, svma.0)?;
+        let found = FunctionIn {
+            table: &self.table,
+            file: image,
+            function: &function,
+        }
+        .frames(inlined, svma.0)?;
         let outer = found.len() - 1;
         let with_lines = detail == Detail::Source;
         let frame = |(number, found): (usize, prof_pclntab::SourceFrame)| SourceFrame {

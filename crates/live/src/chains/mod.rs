@@ -8,11 +8,11 @@ mod tests;
 mod walk;
 
 use crate::links::{Link, Links};
-use crate::memory::{Copied, SparePieces, TargetMemory};
+use crate::memory::{SparePieces, TargetMemory};
 use crate::outbox::{Trial, Verdict};
 use crate::outer::{Known, OuterFrames};
-use crate::processes::Processes;
-use crate::stacks::{OpenFile, StackUnwinder, UserState};
+use crate::stacks::{OpenFile, StackUnwinder};
+use crate::thread_sample::ThreadSample;
 use crate::told;
 use crate::wanted::Wanted;
 pub(super) use named::NamedRange;
@@ -25,33 +25,6 @@ use walk::{Walk, straight_slots};
 
 /// Threads that are remembered.
 const MAX_THREADS: usize = 1 << 14;
-
-/// A sample of a thread, and what the same drain tells of it besides.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ThreadSample<'a> {
-    pub(super) tid: i32,
-    pub(super) state: UserState<'a>,
-    /// What was read of its memory before it went on.
-    pub(super) pieces: &'a [(u64, Vec<u8>)],
-    /// The pc and the return addresses that the kernel found by following
-    /// frame pointers, whether or not the code keeps them.
-    pub(super) frames: &'a [u64],
-    /// Words that follow from them, by address.
-    pub(super) told: &'a [(u64, u64)],
-    /// Highest stack pointer among the thread's later samples of this drain,
-    /// 0 if there are none: how much of the stack may have gone since.
-    pub(super) later_sp: u64,
-}
-
-impl<'a> ThreadSample<'a> {
-    pub(super) fn copied(&self) -> Copied<'a> {
-        Copied {
-            dump: self.state.dump,
-            pieces: self.pieces,
-            told: self.told,
-        }
-    }
-}
 
 /// How a chain ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,12 +94,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     }
 
     /// The user chain of a sample; `out` is overwritten.
-    pub(super) fn chain(
-        &mut self,
-        processes: &Processes,
-        sample: &ThreadSample<'_>,
-        out: &mut Vec<u64>,
-    ) -> Decided {
+    pub(super) fn chain(&mut self, sample: &ThreadSample<'_>, out: &mut Vec<u64>) -> Decided {
         if self.threads.len() >= MAX_THREADS {
             self.threads.clear();
         }
@@ -134,22 +102,22 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             memory: &self.memory,
             pid: sample.state.pid,
         };
-        let process = (processes, sample.state.pid);
+        let process = (sample.processes, sample.state.pid);
         self.stacks.runtimes.look_for(process, &mut memory);
         self.stacks.look_for_rules(process, &mut memory);
-        let told = told::words(&mut self.stacks, processes, sample);
+        let told = told::words(&mut self.stacks, sample);
         let sample = &ThreadSample {
             told: &told,
             ..*sample
         };
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
-        let mut decided = self.walk(processes, sample, &mut frames);
+        let mut decided = self.walk(sample, &mut frames);
         self.note_reached(sample.tid, decided.end == ChainEnd::Root);
         out.clear();
-        self.name(processes, sample, &frames, out);
+        self.name(sample, &frames, out);
         let proven = decided.trial.as_ref().map_or(0, |trial| trial.proven);
-        let proven = self.put_python(processes, sample, (&frames, proven), out);
+        let proven = self.put_python(sample, (&frames, proven), out);
         if let Some(trial) = &mut decided.trial {
             trial.proven = proven;
         }
@@ -159,12 +127,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
 
     /// Unwinds a sample into `frames`, and takes down what lay beyond its
     /// copied pieces.
-    fn walk(
-        &mut self,
-        processes: &Processes,
-        sample: &ThreadSample<'_>,
-        frames: &mut Vec<FrameAt>,
-    ) -> Decided {
+    fn walk(&mut self, sample: &ThreadSample<'_>, frames: &mut Vec<FrameAt>) -> Decided {
         let outer = self.threads.entry(sample.tid).or_default();
         let word = sample.state.registers.machine().word();
         outer.settle(&sample.copied(), word);
@@ -178,7 +141,6 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             links: &mut self.links,
             spare: &mut self.spare,
             drain: self.drain,
-            processes,
             sample,
             outer,
             inner: std::mem::take(&mut self.scratch),

@@ -6,11 +6,11 @@
 //! tell the names of those and of compiled methods, as mappings of `[java] NAME`:
 //! readers that know nothing of it show that, and perf passes over it.
 
-use super::{Chains, ThreadSample};
+use super::Chains;
 use crate::memory::TargetMemory;
 use crate::outer::Known;
-use crate::processes::Processes;
 use crate::stacks::{OpenFile, Runtimes};
+use crate::thread_sample::ThreadSample;
 use prof_runtimes::{Memory, RuntimeCode};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -211,18 +211,17 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     /// their names' addresses.
     pub(super) fn name(
         &mut self,
-        processes: &Processes,
         sample: &ThreadSample<'_>,
         frames: &[FrameAt],
         out: &mut Vec<u64>,
     ) {
         out.extend(frames.iter().map(|frame| frame.pc));
         let pid = sample.state.pid;
-        self.name_told(processes, pid, frames);
+        self.name_told(sample, frames);
         if !self.stacks.runtimes.has(pid) {
             return;
         }
-        let process = (pid, processes.versions(pid).1);
+        let process = (pid, sample.processes.versions(pid).1);
         let mut memory = Now {
             memory: &self.memory,
             pid,
@@ -266,7 +265,8 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
 
 impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     /// Tells the names of functions of which a process tells debuggers.
-    fn name_told(&mut self, processes: &Processes, pid: i32, frames: &[FrameAt]) {
+    fn name_told(&mut self, sample: &ThreadSample<'_>, frames: &[FrameAt]) {
+        let (processes, pid) = (sample.processes, sample.state.pid);
         let process = (pid, processes.versions(pid).1);
         if !self.stacks.told_rules.names_functions(pid) || self.names.has_map(process, &self.memory)
         {

@@ -5,11 +5,11 @@
 //! of it is of the time of the sample, and there are as many parts as the
 //! native stack has frames of the interpreter; else the stack stays native.
 
+use super::Chains;
 use super::named::{FrameAt, Now};
-use super::{Chains, ThreadSample};
 use crate::memory::{Copied, TargetMemory};
-use crate::processes::Processes;
 use crate::stacks::OpenFile;
+use crate::thread_sample::ThreadSample;
 use prof_runtimes::Memory;
 
 /// What names of mappings begin with that are those of Python functions.
@@ -42,14 +42,13 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     /// chain is then that the first `proven` frames have become.
     pub(super) fn put_python(
         &mut self,
-        processes: &Processes,
         sample: &ThreadSample<'_>,
         (frames, proven): (&[FrameAt], usize),
         out: &mut Vec<u64>,
     ) -> usize {
         let proven = proven.min(out.len());
         let pid = sample.state.pid;
-        let process = (pid, processes.versions(pid).1);
+        let process = (pid, sample.processes.versions(pid).1);
         let Some((at, parts)) = self.python_parts(sample, frames) else {
             return proven;
         };
@@ -66,7 +65,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             // function was entered.
             if let Some(caller) = frames.get(index + 1)
                 && has_map
-                && self.stacks.is_made((processes, pid), caller.pc)
+                && self.stacks.is_made((sample.processes, pid), caller.pc)
             {
                 part.pop();
             }

@@ -1,12 +1,13 @@
 //! Chains of samples of a process that is made up.
 
-use super::{Chains, Decided, ThreadSample};
+use super::{Chains, Decided};
 use crate::address_space::Access;
 use crate::memory::TargetMemory;
 use crate::modules::Module;
 use crate::outbox::Verdict;
 use crate::processes::{MapEvent, Processes};
 use crate::stacks::{OpenFile, UserState};
+use crate::thread_sample::ThreadSample;
 use prof_abi::CpuMode;
 use prof_profile::{Avma, ChainEnd, FileOffset};
 use prof_unwind::{Machine, Registers, StackDump};
@@ -153,6 +154,7 @@ impl Fixture {
                     bytes: &bytes,
                 },
             },
+            processes: &self.processes,
             pieces: &[],
             frames: &[],
             told: &[],
@@ -160,7 +162,7 @@ impl Fixture {
         };
         self.chains.begin_drain();
         let mut chain = Vec::new();
-        let decided = self.chains.chain(&self.processes, &sample, &mut chain);
+        let decided = self.chains.chain(&sample, &mut chain);
         (chain, decided)
     }
 }

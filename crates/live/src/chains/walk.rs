@@ -1,13 +1,13 @@
 //! One sample's way to the start of its thread.
 
+use super::Decided;
 use super::named::FrameAt;
-use super::{Decided, ThreadSample};
 use crate::links::{Around, Link, Links, Proof};
 use crate::memory::{CopiedAndCode, LivePieces, SparePieces, TargetMemory};
 use crate::outbox::Trial;
 use crate::outer::{Known, OuterFrames};
-use crate::processes::Processes;
 use crate::stacks::{Beyond, OpenFile, StackUnwinder};
+use crate::thread_sample::ThreadSample;
 use prof_profile::ChainEnd;
 use prof_unwind::{Base, Cursor, FpFrom, Step, Zero};
 use std::ops::Range;
@@ -89,7 +89,6 @@ pub(super) struct Walk<'a, F, M> {
     pub(super) links: &'a mut Links,
     pub(super) spare: &'a mut SparePieces,
     pub(super) drain: u64,
-    pub(super) processes: &'a Processes,
     pub(super) sample: &'a ThreadSample<'a>,
     pub(super) outer: &'a mut OuterFrames,
     /// Frames of this sample, innermost first. If the walk joined a known
@@ -281,9 +280,12 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
                 return Stop::Joined(at);
             }
             let callee = self.cursor;
-            let step =
-                self.stacks
-                    .step(self.processes, &self.sample.state, beyond, &mut self.cursor);
+            let step = self.stacks.step(
+                self.sample.processes,
+                &self.sample.state,
+                beyond,
+                &mut self.cursor,
+            );
             let step = match step {
                 Ok(step) => step,
                 Err(end) => return Stop::Ended(self.ended(end, source)),
@@ -291,7 +293,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             self.leads(step.base);
             let mut around = Around {
                 stacks: &mut *self.stacks,
-                processes: self.processes,
+                processes: self.sample.processes,
                 state: &self.sample.state,
             };
             match source {

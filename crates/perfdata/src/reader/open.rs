@@ -19,6 +19,14 @@ use std::sync::Arc;
 /// Bytes of an attr entry behind the attr: offset and size of its ids.
 const ATTR_IDS: u64 = 16;
 
+/// A recording in a regular file.
+#[derive(Clone, Copy)]
+struct WholeFile<'a> {
+    file: &'a File,
+    /// Its length, bytes.
+    len: u64,
+}
+
 impl Reader {
     /// Opens a recording in a regular file, of either mode: which one is told
     /// by the header, not by how it is stored.
@@ -44,14 +52,15 @@ impl Reader {
         let input = Input::new(Box::new(records), data.offset);
         let mut reader = Self::new(header, input, Some(data.size));
         reader.budget = Budget::new(Some(len));
-        let ids = reader.read_attrs(&file, len)?;
+        let whole = WholeFile { file: &file, len };
+        let ids = reader.read_attrs(whole)?;
         if !is_empty {
             reader.check_data(len);
         }
         if is_empty || reader.header.data.size > 0 {
-            reader.read_features(&file, len)?;
+            reader.read_features(whole)?;
         }
-        reader.check_end(&file, &ids, len)?;
+        reader.check_end(whole, &ids)?;
         Ok(reader)
     }
 
@@ -204,7 +213,8 @@ impl Reader {
     }
 
     /// Reads the attrs; tells where their ids are.
-    fn read_attrs(&mut self, file: &File, len: u64) -> Result<Vec<Section>, Error> {
+    fn read_attrs(&mut self, whole: WholeFile<'_>) -> Result<Vec<Section>, Error> {
+        let WholeFile { file, len } = whole;
         let attrs = self.attrs_section(len);
         let mut ids = Vec::new();
         if !self.budget.take(attrs.size) {
@@ -216,7 +226,7 @@ impl Reader {
         };
         for (index, entry) in bytes.chunks_exact(size).enumerate() {
             let offset = attrs.offset + (index * size) as u64;
-            ids.extend(self.read_attr(file, len, offset, entry)?);
+            ids.extend(self.read_attr(whole, offset, entry)?);
         }
         Ok(ids)
     }
@@ -253,11 +263,11 @@ impl Reader {
 
     fn read_attr(
         &mut self,
-        file: &File,
-        len: u64,
+        whole: WholeFile<'_>,
         offset: u64,
         entry: &[u8],
     ) -> Result<Option<Section>, Error> {
+        let WholeFile { file, len } = whole;
         let order = self.header.order;
         let split = entry.len().saturating_sub(ATTR_IDS as usize);
         let (attr, ids) = entry.split_at_checked(split).unwrap_or_default();
@@ -290,7 +300,8 @@ impl Reader {
     /// Reads our own sections behind the last of perf's and notes which bytes
     /// behind them belong to nothing. Between the sections perf leaves room of
     /// its own: for features it did not write.
-    fn check_end(&mut self, file: &File, ids: &[Section], len: u64) -> Result<(), Error> {
+    fn check_end(&mut self, whole: WholeFile<'_>, ids: &[Section]) -> Result<(), Error> {
+        let WholeFile { file, len } = whole;
         let Header { attrs, data, .. } = self.header;
         if data.size == 0 {
             return Ok(());
@@ -322,7 +333,8 @@ impl Reader {
     /// The feature table stands behind the data; each entry says where its
     /// section is. Not for an unfinished recording, which has none, whatever
     /// its bits say.
-    fn read_features(&mut self, file: &File, len: u64) -> Result<(), Error> {
+    fn read_features(&mut self, whole: WholeFile<'_>) -> Result<(), Error> {
+        let file = whole.file;
         let data = self.header.data;
         let bits: Vec<u32> = self.header.feature_bits().collect();
         let table = Section {
@@ -340,18 +352,18 @@ impl Reader {
             let (Ok(offset), Ok(size)) = (fields.u64(), fields.u64()) else {
                 break;
             };
-            self.read_feature(file, len, bit, Section { offset, size })?;
+            self.read_feature(whole, bit, Section { offset, size })?;
         }
         Ok(())
     }
 
     fn read_feature(
         &mut self,
-        file: &File,
-        len: u64,
+        whole: WholeFile<'_>,
         bit: FeatureBit,
         place: Section,
     ) -> Result<(), Error> {
+        let WholeFile { file, len } = whole;
         let section = bit.name().unwrap_or("unknown");
         if place.end() > len {
             let kind = DamageKind::SectionPastEnd {

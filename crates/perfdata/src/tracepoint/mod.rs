@@ -20,6 +20,7 @@ pub use fields::{Field, FieldStorage};
 pub use payload::{KernelTexts, Surroundings};
 pub use section::{TracingData, TracingDataError};
 
+use eval::Scope;
 use printf::Piece;
 use prof_abi::ByteOrder;
 
@@ -85,7 +86,14 @@ impl EventFormat {
     /// they are: the caller escapes.
     pub fn print(&self, payload: &[u8], around: &Surroundings<'_>, out: &mut Vec<u8>) {
         match &self.print {
-            Some(pieces) => render::pieces(pieces, self, payload, around, out),
+            Some(pieces) => {
+                let scope = Scope {
+                    format: self,
+                    payload,
+                    around,
+                };
+                render::pieces(pieces, scope, out);
+            }
             None => {
                 out.extend(b"[FAILED TO PARSE]");
                 self.print_fields(payload, around.order, out);

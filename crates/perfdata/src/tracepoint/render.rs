@@ -1,28 +1,16 @@
 //! Payloads as text.
 
-use super::EventFormat;
 use super::eval::{Scope, element_at, field_bytes, pointed, value};
 use super::expression::Expr;
-use super::payload::{Surroundings, sign_extended, until_nul};
+use super::payload::{sign_extended, until_nul};
 use super::printf::{Amount, Conversion, Internet, Kind, Piece};
 use std::io::Write as _;
 
 /// The widest field that is printed, bytes.
 const WIDEST: usize = 4096;
 
-/// Appends what `pieces` say about `payload`.
-pub(super) fn pieces(
-    pieces: &[Piece],
-    format: &EventFormat,
-    payload: &[u8],
-    around: &Surroundings<'_>,
-    out: &mut Vec<u8>,
-) {
-    let scope = Scope {
-        format,
-        payload,
-        around,
-    };
+/// Appends what `pieces` say about a payload.
+pub(super) fn pieces(pieces: &[Piece], scope: Scope<'_>, out: &mut Vec<u8>) {
     for piece in pieces {
         match piece {
             Piece::Text(text) => out.extend(text),
