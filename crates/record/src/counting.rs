@@ -7,7 +7,6 @@ use crate::cgroup::{self, NoCgroup};
 use crate::events::{self, EventSpec, Tool, break_up, is_of_a_group};
 use crate::hints::{Around, FIRST_OWN_PMU, Refusal, Step, Whose};
 use crate::open::{Trial, filter_text, is_probe, open_event};
-use crate::rings::{Lockable, RingMemory};
 use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType, event_kind};
 use prof_sys::process::effective_user;
 use prof_sys::{Event, OpenError, Target};
@@ -634,47 +633,24 @@ fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>))
         Target::Cpu(cpu) | Target::Cgroup { cpu, .. } => (Some(cpu), None),
         Target::Task { tid, .. } => (None, Some(tid)),
     };
+    let whose = match scope {
+        Scope::Launched(_) => Whose::Launched,
+        Scope::Threads(_) => Whose::Attached,
+        Scope::Cpus(_) => Whose::System,
+    };
     Refusal {
-        step: Step::Open,
-        errno,
-        event: counter.name.clone(),
-        kind: attr.kind,
-        whose: match scope {
-            Scope::Launched(_) => Whose::Launched,
-            Scope::Threads(_) => Whose::Attached,
-            Scope::Cpus(_) => Whose::System,
-        },
         cpu,
         tid,
-        branches: false,
-        branch_chains: false,
-        aux: false,
         precise: attr.precise_ip() > 0,
-        namespaces: false,
-        physical: false,
         grouped: !counter.leads(),
-        cgroup: false,
         kernel: !attr.flags.has(AttrFlags::EXCLUDE_KERNEL),
-        all_kernel: false,
-        narrowed: None,
         probe: counter.probe.is_some() || is_probe(attr.kind),
         in_kernel: events::breaks_into_kernel(attr),
-        counts: false,
-        unknown: None,
         counting: true,
         root: effective_user() == 0,
-        clock: None,
-        long_chain: false,
-        filter: String::new(),
-        fields: String::new(),
-        frequency: None,
-        highest_frequency: 0,
         paranoid: crate::setup::read_number("/proc/sys/kernel/perf_event_paranoid"),
-        descriptors: 0,
-        memory: RingMemory::NONE,
-        ring_is_asked: false,
-        lockable: Lockable::NONE,
         around: Around::this_process(),
+        ..Refusal::to_open(counter.name.clone(), attr.kind, whose, errno)
     }
 }
 

@@ -182,6 +182,49 @@ pub(crate) fn errno_name(errno: i32) -> &'static str {
 }
 
 impl Refusal {
+    /// Of an event with this name and type to be opened, of which nothing more
+    /// is known: whatever it may ask for, it does not.
+    pub(crate) fn to_open(event: String, kind: u32, whose: Whose, errno: i32) -> Self {
+        Self {
+            step: Step::Open,
+            errno,
+            event,
+            kind,
+            whose,
+            cpu: None,
+            tid: None,
+            branches: false,
+            branch_chains: false,
+            aux: false,
+            precise: false,
+            namespaces: false,
+            physical: false,
+            grouped: false,
+            cgroup: false,
+            kernel: false,
+            all_kernel: false,
+            narrowed: None,
+            probe: false,
+            in_kernel: false,
+            counts: false,
+            unknown: None,
+            counting: false,
+            root: false,
+            clock: None,
+            long_chain: false,
+            filter: String::new(),
+            fields: String::new(),
+            frequency: None,
+            highest_frequency: 0,
+            paranoid: None,
+            descriptors: 0,
+            memory: RingMemory::NONE,
+            ring_is_asked: false,
+            lockable: Lockable::NONE,
+            around: Around::default(),
+        }
+    }
+
     /// Whether weak groups may be what is refused.
     pub(crate) fn breaks_weak_groups(&self) -> bool {
         self.grouped && events::is_of_a_group(self.errno)

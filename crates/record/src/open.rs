@@ -482,10 +482,6 @@ impl OpenSet {
         let is_member = |leader| leader != purpose.event;
         Refusal {
             step,
-            errno,
-            event: planned.name.clone(),
-            kind: attr.kind,
-            whose: self.scope.whose,
             cpu: purpose.cpu,
             tid: purpose.tid,
             branches: attr.sample_type.has(SampleType::BRANCH_STACK),
@@ -495,15 +491,10 @@ impl OpenSet {
             namespaces: attr.flags.has(AttrFlags::NAMESPACES),
             physical: attr.sample_type.has(SampleType::PHYS_ADDR),
             grouped: planned.leader.is_some_and(is_member),
-            cgroup: false,
             kernel: !attr.flags.has(AttrFlags::EXCLUDE_KERNEL),
             all_kernel: self.scope.all_kernel,
-            narrowed: None,
             probe: planned.probe.is_some() || is_probe(attr.kind),
             in_kernel: events::breaks_into_kernel(attr),
-            counts: false,
-            unknown: None,
-            counting: false,
             root: effective_user() == 0,
             clock: unknown_clock(attr),
             long_chain: attr.sample_max_stack > 0,
@@ -517,6 +508,7 @@ impl OpenSet {
             ring_is_asked: self.scope.ring_is_asked,
             lockable: self.scope.lockable,
             around: Around::this_process(),
+            ..Refusal::to_open(planned.name.clone(), attr.kind, self.scope.whose, errno)
         }
     }
 

@@ -2,8 +2,7 @@
 //! settings do not allow: the recorder's own words.
 
 use super::environment::{Capability, Environment};
-use crate::hints::{Around, FIRST_OWN_PMU, Refusal, Step, Whose, errno_name};
-use crate::rings::{Lockable, RingMemory};
+use crate::hints::{Around, FIRST_OWN_PMU, Refusal, Whose, errno_name};
 use prof_abi::event_kind;
 
 /// What somebody may want of perf_event_open(2).
@@ -61,58 +60,30 @@ fn refusal(environment: &Environment, wish: Wish, errno: i32) -> Refusal {
         .paranoid
         .and_then(|level| i32::try_from(level).ok());
     let paranoid = if is_privileged { Some(-1) } else { level };
+    let kind = match wish {
+        Wish::Hardware => event_kind::HARDWARE,
+        Wish::Tracepoint => event_kind::TRACEPOINT,
+        Wish::Probe => FIRST_OWN_PMU,
+        _ => event_kind::SOFTWARE,
+    };
+    let whose = match wish {
+        Wish::System => Whose::System,
+        Wish::OtherUsers if !environment.may_use_all_events() => Whose::Attached,
+        _ => Whose::Launched,
+    };
+    // Commands are for whoever may run them, outside of a container: not root.
     Refusal {
-        step: Step::Open,
-        errno,
-        event: "cpu-clock".to_owned(),
-        kind: match wish {
-            Wish::Hardware => event_kind::HARDWARE,
-            Wish::Tracepoint => event_kind::TRACEPOINT,
-            Wish::Probe => FIRST_OWN_PMU,
-            _ => event_kind::SOFTWARE,
-        },
-        whose: match wish {
-            Wish::System => Whose::System,
-            Wish::OtherUsers if !environment.may_use_all_events() => Whose::Attached,
-            _ => Whose::Launched,
-        },
-        cpu: None,
-        tid: None,
-        branches: false,
-        branch_chains: false,
-        aux: false,
-        precise: false,
-        namespaces: false,
-        physical: false,
-        grouped: false,
-        cgroup: false,
         kernel: wish == Wish::OwnKernel,
-        all_kernel: false,
         narrowed: (wish == Wish::OwnKernel).then(|| "-e cpu-clock:u".to_owned()),
         probe: wish == Wish::Probe
             && (environment.user_namespace || !environment.has(Capability::SYS_ADMIN)),
-        in_kernel: false,
-        counts: false,
-        unknown: None,
-        counting: false,
-        // Commands are for whoever may run them, outside of a container.
-        root: false,
-        clock: None,
-        long_chain: false,
-        filter: String::new(),
-        fields: String::new(),
-        frequency: None,
-        highest_frequency: 0,
         // Without the setting there are no perf events; hidden, it is unknown.
         paranoid,
-        descriptors: 0,
-        memory: RingMemory::NONE,
-        ring_is_asked: false,
-        lockable: Lockable::NONE,
         around: Around {
             sandboxed: environment.is_sandboxed(),
             ..Around::of(environment)
         },
+        ..Refusal::to_open("cpu-clock".to_owned(), kind, whose, errno)
     }
 }
 
