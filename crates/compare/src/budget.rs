@@ -1,7 +1,8 @@
 //! Budgets: what a program may cost, and whether it is sure that it keeps to
 //! them.
 
-use crate::comparison::{ComparisonOptions, Side};
+use crate::comparison::ComparisonOptions;
+use crate::matching::Side;
 use crate::matching::{Found, Matched, matched, place, plain_symbol};
 use crate::moved_cost::MovedCost;
 use crate::{Incomparable, Run, comparable};

@@ -1,7 +1,7 @@
 //! Rows of both sides, the change of each, and what may be said of it.
 
 use crate::comparable::{check, notes};
-use crate::matching::{Found, Functions, Matched, matched, place, plain_symbol};
+use crate::matching::{Found, Functions, Matched, Side, matched, place, plain_symbol};
 use crate::measure::{Measure, MeasureRow};
 use crate::moved::{Flow, Judged, Move, Moved};
 use crate::unit::Unit;
@@ -12,16 +12,6 @@ use prof_statistics::{
     mean_interval, verdicts,
 };
 use std::cmp::Ordering;
-
-/// What of a function is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Side {
-    /// Its own code.
-    #[default]
-    Own,
-    /// What it calls, too.
-    Total,
-}
 
 /// What the change is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,6 +1,7 @@
 //! A comparison as text.
 
-use crate::comparison::{By, Comparison, Origin, Row, Side};
+use crate::comparison::{By, Comparison, Origin, Row};
+use crate::matching::Side;
 use crate::moved::{Move, Moved};
 use prof_profile::several;
 use prof_report::escape;

@@ -1,6 +1,6 @@
 //! What can be wrong with a recording, and what is merely new to us.
 
-use crate::sample::BodyError;
+use crate::fields::BodyError;
 use crate::section::Section;
 use prof_abi::RecordType;
 use std::collections::BTreeMap;

@@ -11,6 +11,16 @@ pub struct Short {
     pub left: u64,
 }
 
+/// A part of a sample that did not fit into its record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("its {field} needs {} bytes, but {} are left", short.needs, short.left)]
+pub struct BodyError {
+    /// The field, as in the format's description.
+    pub field: &'static str,
+    /// The two numbers that disagree.
+    pub short: Short,
+}
+
 /// Reads fields one after the other in the byte order of the file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fields<'a> {

@@ -28,6 +28,7 @@
 
 mod batch;
 pub mod body;
+mod branch;
 mod damage;
 mod event;
 mod features;
@@ -49,6 +50,7 @@ mod sample_fields;
 mod section;
 mod shares;
 mod simpleperf;
+mod skipping;
 mod sorter;
 mod time_order;
 pub mod tracepoint;
@@ -57,10 +59,11 @@ pub mod write;
 
 pub use batch::Batch;
 pub use body::{Body, Value};
+pub use branch::{Branch, BranchFlags};
 pub use damage::{Damage, DamageKind, Error, Notes};
 pub use event::{Event, Events};
 pub use features::*;
-pub use fields::{Encoder, Short};
+pub use fields::{BodyError, Encoder, Short};
 pub use header::{Header, Mode};
 pub use layout::{RECORD_HEADER, SampleId, SampleLayout};
 pub use lbr::call_chain_of_branches;
@@ -68,7 +71,7 @@ pub use losses::{Losses, Lost};
 pub use read_values::{ReadValue, ReadValues};
 pub use reader::Reader;
 pub use record::{Parsed, Record};
-pub use sample::{BodyError, Branch, BranchFlags, Branches, Registers, Sample, Words};
+pub use sample::{Branches, Registers, Sample, Words};
 pub use section::Section;
 pub use shares::{Share, Shares};
 pub use time_order::TimeOrder;

@@ -2,10 +2,11 @@
 
 use crate::body::Body;
 use crate::event::{Event, Events};
+use crate::fields::BodyError;
 use crate::fields::{Encoder, Fields};
 use crate::layout::{RECORD_HEADER, SampleId};
 use crate::order::SamplePart;
-use crate::sample::{BodyError, Sample};
+use crate::sample::Sample;
 use prof_abi::{ByteOrder, Misc, RecordType};
 
 /// A record: header fields, all of its bytes, and where it was.

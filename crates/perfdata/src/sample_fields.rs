@@ -1,8 +1,9 @@
 //! The fields of a sample by name, for listing.
 
 use crate::body::{Style, Value, list_of, read_value};
+use crate::branch::Branch;
 use crate::order::{SamplePart, Shape};
-use crate::sample::{Branch, Registers, Sample};
+use crate::sample::{Registers, Sample};
 use std::borrow::Cow;
 
 /// The fields that are there, in file order.

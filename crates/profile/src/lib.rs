@@ -19,6 +19,7 @@ mod profile;
 mod redaction;
 mod samples;
 mod stacks;
+mod tasks;
 mod trust;
 mod wait_frames;
 mod waits;
@@ -33,11 +34,10 @@ pub use location::{
 };
 pub use names::{NameId, Names};
 pub use plural::{plural, several, were};
-pub use profile::{
-    Event, EventGroup, Lifetime, Origin, Profile, Task, TaskId, Thread, ThreadCount,
-};
+pub use profile::{Event, EventGroup, Origin, Profile, ThreadCount};
 pub use redaction::Redaction;
 pub use samples::{EventId, Sample, Samples, WaitId};
 pub use stacks::{StackId, StackTree};
+pub use tasks::{Lifetime, Task, TaskId, Thread};
 pub use trust::{ChainEnd, ChainSource, Damage, DroppedCount, Trust};
 pub use waits::{Counted, Futex, FutexId, StackSource, Variable, Wait, WaitKind, WaitState, Wake};

@@ -1,50 +1,12 @@
 //! The whole model.
 
 use crate::{
-    BranchFrame, Counting, Dso, DsoId, EventId, Frame, Function, FunctionId, Futex, Location,
-    LocationId, NameId, Names, Samples, StackId, StackTree, Trust, Wake,
+    BranchFrame, Counting, Dso, DsoId, EventId, Frame, Function, FunctionId, Futex, Lifetime,
+    Location, LocationId, NameId, Names, Samples, StackId, StackTree, Task, TaskId, Thread, Trust,
+    Wake,
 };
 use prof_abi::BuildId;
 use rustc_hash::FxHashMap;
-
-/// A handle to a [`Task`] of a profile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TaskId(pub u32);
-
-/// A thread under one name. A thread that changes its name (exec, prctl) is
-/// two tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Task {
-    /// Thread-group id; -1 if unknown.
-    pub pid: i32,
-    /// Thread id.
-    pub tid: i32,
-    /// Its name at the time.
-    pub comm: NameId,
-}
-
-/// A thread as it was when the recording ended, or when it ended itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Thread {
-    /// Thread id.
-    pub tid: i32,
-    /// Thread-group id; -1 if unknown.
-    pub pid: i32,
-    /// The thread that made it, if a record tells.
-    pub parent: Option<i32>,
-    /// Its last name.
-    pub comm: NameId,
-}
-
-/// When a thread began and ended, ns on the recording's clock, as far as records
-/// tell: neither of one that was there all the time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Lifetime {
-    /// When it was made, or began the recorded program.
-    pub began: Option<u64>,
-    /// When it ended.
-    pub ended: Option<u64>,
-}
 
 /// What an event counted while a thread ran, as `record -s` keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use prof_sys::limits::{Limit, Resource};
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A recording could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -284,4 +284,20 @@ pub(crate) fn no_thread(source: io::Error) -> RecordError {
 
 pub(crate) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> RecordError {
     move |source| RecordError::System { doing, source }
+}
+
+/// Makes an error of what failed with a file or a pipe.
+pub(crate) fn io_error<'a>(
+    doing: &'static str,
+    path: &'a Path,
+) -> impl FnOnce(io::Error) -> OutputError + use<'a> {
+    move |source| match source.kind() {
+        io::ErrorKind::BrokenPipe => OutputError::ReaderGone(path.to_owned()),
+        io::ErrorKind::TimedOut => OutputError::ReaderStuck(path.to_owned()),
+        _ => OutputError::Io {
+            doing,
+            path: path.to_owned(),
+            source,
+        },
+    }
 }

@@ -2,7 +2,7 @@
 //! valid, or a stream.
 
 use crate::consumer::Consumer;
-use crate::error::OutputError;
+use crate::error::{OutputError, io_error};
 use crate::placing::Placed;
 use crate::stream::{KeepWaiting, Reader, Stream};
 use prof_perfdata::write::{EventDescription, Features, FileWriter, Kept, PipeWriter};
@@ -309,21 +309,6 @@ impl Consumer for Output {
     /// start and `late` ones, which win; in a stream those of prof's own.
     fn finish(mut self: Box<Self>, late: Features) -> Result<(), OutputError> {
         self.end_file(late)
-    }
-}
-
-pub(crate) fn io_error<'a>(
-    doing: &'static str,
-    path: &'a Path,
-) -> impl FnOnce(io::Error) -> OutputError + use<'a> {
-    move |source| match source.kind() {
-        io::ErrorKind::BrokenPipe => OutputError::ReaderGone(path.to_owned()),
-        io::ErrorKind::TimedOut => OutputError::ReaderStuck(path.to_owned()),
-        _ => OutputError::Io {
-            doing,
-            path: path.to_owned(),
-            source,
-        },
     }
 }
 

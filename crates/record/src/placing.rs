@@ -1,8 +1,7 @@
 //! What had a recording's name before: kept aside until the recording has
 //! begun, and put back if it does not.
 
-use crate::error::OutputError;
-use crate::output::io_error;
+use crate::error::{OutputError, io_error};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs;
 use std::path::{Path, PathBuf};

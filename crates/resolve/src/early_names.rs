@@ -6,8 +6,8 @@
 //! that the profile is the same for any number of threads.
 
 use crate::found::Found;
+use crate::lookups::look_up_in_file;
 use crate::module_files::ModuleFiles;
-use crate::naming::look_up_in_file;
 use crate::recorded::RecordedKernel;
 use crate::stack_builder::RawLocation;
 use prof_live::{Module, ModuleId, Modules};

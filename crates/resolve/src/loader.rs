@@ -6,15 +6,16 @@ use crate::details::{Details, counting_of, taken_branch};
 use crate::early_names::EarlyAnswer;
 use crate::futexes::Futexes;
 use crate::jit_owners::JitOwners;
-use crate::load::{How, LoadOptions};
 use crate::module_files::ModuleFiles;
 use crate::naming::Namer;
+use crate::options::{How, LoadOptions};
 use crate::recorded::{
     RecordedKernel, build_ids, carried_symbols, event_groups, is_of_this_host, origin,
 };
 use crate::recorded_files::RecordedFiles;
-use crate::sample_stacks::{SampleStacks, StackTally};
+use crate::sample_stacks::SampleStacks;
 use crate::stack_builder::{ProcessNow, RawChain, StackBuilder};
+use crate::tally::Tally;
 use crate::task_table::TaskTable;
 use crate::trusting::{self, Outline};
 use crate::wait_kinds;
@@ -22,25 +23,14 @@ use crate::wakes::Wakes;
 use prof_abi::{CpuMode, Misc, RecordType, SampleType};
 use prof_live::{LiveSummary, Processes};
 use prof_perfdata::{
-    Body, Features, Losses, Record, Sample as RawSample, Share, Shares, WaitWord, is_off_cpu,
+    Body, Features, Record, Sample as RawSample, Share, Shares, WaitWord, is_off_cpu,
 };
 use prof_profile::{
-    Avma, ChainEnd, Counted, Counting, Detail as SampleDetail, DroppedCount, Event, EventId,
-    Lifetime, Profile, Sample, Samples, StackId, StackSource, ThreadCount, Trust, Wait, WaitKind,
-    WaitState,
+    Avma, Counted, Counting, Detail as SampleDetail, DroppedCount, Event, EventId, Lifetime,
+    Profile, Sample, Samples, StackSource, ThreadCount, Trust, Wait, WaitKind, WaitState,
 };
 use prof_unwind::Machine;
 use rustc_hash::FxHashMap;
-
-/// What was counted beside the samples.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    pub(crate) losses: Losses,
-    pub(crate) throttled: u64,
-    pub(crate) stacks: StackTally,
-    /// Of the samples whose stacks were unwound here.
-    pub(crate) chain_ends: FxHashMap<(StackId, ChainEnd), u64>,
-}
 
 /// A sample, and the events that it counts for.
 struct SharedSample<'a> {

@@ -4,14 +4,14 @@ use crate::early_names::EarlyAnswer;
 use crate::found::{Found, Resolved};
 use crate::jit_names::{JitNames, RefusedLines};
 use crate::jit_owners::JitOwners;
+use crate::lookups::{CarriedSymbols, look_up_call, look_up_in_file, named_by_itself};
 use crate::module_files::ModuleFiles;
 use crate::progress::{Phase, Progress};
 use crate::recorded::{ListedKernel, RecordedKernel};
 use crate::stack_builder::RawLocation;
 use crate::tables::{Named, Tables};
-use prof_abi::CpuMode;
 use prof_live::{Module, ModuleId, Modules};
-use prof_profile::{Avma, Dso, DsoKind, FileOffset, Names, Svma, UnnamedReason};
+use prof_profile::{Avma, Dso, DsoKind, Names, UnnamedReason};
 use prof_symbolize::{Detail, KernelSymbols, Lookup, OpenError, SymbolFile};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -28,15 +28,6 @@ const WAVE: usize = 16;
 
 /// Files that are fetched at once, where they come from elsewhere.
 const FETCHED_AT_ONCE: usize = 4;
-
-/// Symbols that the recording itself carries for a file.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct CarriedSymbols {
-    /// Start, length in bytes and demangled name, sorted by start.
-    pub(crate) symbols: Vec<(u64, u64, Arc<str>)>,
-    /// svma − file offset of the executable segment.
-    pub(crate) bias: u64,
-}
 
 /// What is needed to name addresses.
 pub(crate) struct Namer<'a> {
@@ -406,107 +397,6 @@ pub(crate) fn beside_address(module: &Module, listed: &ListedKernel) -> Vec<u8> 
         DsoKind::KernelModule if !listed.modules.contains(&module.path) => short,
         DsoKind::Kernel => listed.kernel.clone().unwrap_or(path),
         _ => path,
-    }
-}
-
-/// Looks up an address. One that is returned to belongs to the call, which
-/// ends just before it; but what was put on the stack to be returned to may be
-/// the first byte of a function (`__start_context`), which nothing precedes.
-fn look_up_call(address: u64, is_return: bool, look_up: &dyn Fn(u64) -> Lookup) -> Lookup {
-    if !is_return {
-        return look_up(address);
-    }
-    let call = look_up(address.wrapping_sub(1));
-    if !call.frames.is_empty() {
-        return call;
-    }
-    let behind = look_up(address);
-    let start = behind.symbol.as_ref().map(|symbol| symbol.start);
-    if start == Some(Svma(address)) {
-        behind
-    } else {
-        call
-    }
-}
-
-/// Looks up file offsets.
-pub(crate) fn look_up_in_file(
-    file: &SymbolFile,
-    addresses: &[RawLocation],
-    detail: Detail,
-) -> Vec<Resolved> {
-    let svma = |location: &RawLocation| {
-        // The call is in the segment; what follows it may not be.
-        let back = u64::from(location.is_return);
-        let probe = FileOffset(location.address.wrapping_sub(back));
-        file.svma_of_file_offset(probe).map(|probe| (probe, back))
-    };
-    let places: Vec<Option<(Svma, u64)>> = addresses.iter().map(svma).collect();
-    let probes: Vec<Svma> = places.iter().flatten().map(|(probe, _)| *probe).collect();
-    let mut found = file.lookup_many(&probes, detail).into_iter();
-    let one = |(location, place): (&RawLocation, &Option<(Svma, u64)>)| match place {
-        Some((probe, back)) => {
-            let mut lookup = found.next().unwrap_or_default();
-            let address = probe.plus(*back).0;
-            if lookup.frames.is_empty() && location.is_return {
-                let behind = |at| match at == address {
-                    true => file.lookup(Svma(at), detail),
-                    false => lookup.clone(),
-                };
-                lookup = look_up_call(address, true, &behind);
-            }
-            Resolved { address, lookup }
-        }
-        None => Resolved {
-            address: location.address,
-            lookup: Lookup::unnamed(UnnamedReason::NoSymbolThere),
-        },
-    };
-    addresses.iter().zip(&places).map(one).collect()
-}
-
-fn named_by_itself(name: &str) -> Lookup {
-    let frame = prof_symbolize::SourceFrame {
-        name: name.into(),
-        file: None,
-        line: 0,
-        is_inline: false,
-        defined_at: None,
-    };
-    Lookup {
-        symbol: None,
-        frames: vec![frame],
-        reason: None,
-        extent: None,
-    }
-}
-
-impl CarriedSymbols {
-    fn resolve(&self, location: &RawLocation) -> Resolved {
-        let is_file = location.mode == CpuMode::User;
-        let address = location
-            .address
-            .wrapping_add(if is_file { self.bias } else { 0 });
-        let probe = address.wrapping_sub(u64::from(location.is_return));
-        let behind = self.symbols.partition_point(|&(start, ..)| start <= probe);
-        let found = behind
-            .checked_sub(1)
-            .and_then(|index| self.symbols.get(index));
-        let found = found.filter(|(start, len, _)| probe.wrapping_sub(*start) < *len);
-        let lookup = match found {
-            Some((start, len, name)) => {
-                let mut lookup = named_by_itself(name);
-                let symbol = prof_symbolize::Symbol {
-                    name: Arc::clone(name),
-                    start: Svma(*start),
-                    size: *len,
-                };
-                lookup.symbol = Some(symbol);
-                lookup
-            }
-            None => Lookup::unnamed(UnnamedReason::NoSymbolThere),
-        };
-        Resolved { address, lookup }
     }
 }
 

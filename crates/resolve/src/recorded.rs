@@ -1,6 +1,6 @@
 //! What the features of a recording tell of the machine, its kernel and files.
 
-use crate::naming::CarriedSymbols;
+use crate::lookups::CarriedSymbols;
 use prof_abi::CpuMode;
 use prof_live::Processes;
 use prof_perfdata::Features;

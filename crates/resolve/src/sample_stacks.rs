@@ -1,27 +1,15 @@
 //! Samples to stacks: recorded call chains, and dumps that are unwound here.
 
 use crate::branch_history::{self, BranchHistory};
-use crate::load::LoadOptions;
+use crate::options::LoadOptions;
 use crate::recorded_files::RecordedFiles;
-use crate::stack_builder::{Interned, ProcessNow, RawChain, StackBuilder};
-use crate::trusting;
+use crate::stack_builder::{ProcessNow, RawChain, StackBuilder};
+use crate::tally::StackTally;
 use prof_abi::{CallchainContext, CpuMode};
 use prof_live::{ModuleId, Processes, StackUnwinder, UserState};
 use prof_perfdata::{Event, Sample, call_chain_of_branches};
 use prof_profile::{Avma, ChainEnd, StackId};
 use prof_unwind::Machine;
-use rustc_hash::FxHashMap;
-
-/// What was counted beside the stacks.
-#[derive(Debug, Default)]
-pub(crate) struct StackTally {
-    /// Frames whose address in no mapping was not kept.
-    pub(crate) merged: u64,
-    /// Those of them that are not in the stacks.
-    pub(crate) left_out: u64,
-    /// Samples with as many frames as the kernel records, by stack.
-    pub(crate) at_limit: FxHashMap<StackId, u32>,
-}
 
 /// Finds the stack of each sample.
 pub(crate) struct SampleStacks {
@@ -145,16 +133,5 @@ impl SampleStacks {
         chain.extend(recorded.take_while(|&entry| entry != is_user));
         chain.push(is_user);
         self.unwinder.unwind(processes, state, &mut (), most, chain)
-    }
-}
-
-impl StackTally {
-    fn count(&mut self, interned: Interned) -> StackId {
-        self.merged += u64::from(interned.merged);
-        self.left_out += u64::from(interned.left_out);
-        if interned.depth >= trusting::KERNEL_MAX_STACK {
-            *self.at_limit.entry(interned.stack).or_default() += 1;
-        }
-        interned.stack
     }
 }

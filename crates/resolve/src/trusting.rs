@@ -2,7 +2,7 @@
 
 use crate::about::About;
 use crate::chain_ends::is_thread_start;
-use crate::loader::Tally;
+use crate::tally::Tally;
 use prof_abi::CpuMode;
 use prof_live::LiveSummary;
 use prof_profile::{
@@ -11,9 +11,6 @@ use prof_profile::{
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-
-/// The kernel's default limit of a chain, frames (`perf_event_max_stack`).
-pub(crate) const KERNEL_MAX_STACK: u32 = 127;
 
 /// Everything that views say about reliability.
 pub(crate) fn trust(
@@ -427,7 +424,7 @@ fn notes(about: &About<'_>, merged: u64) -> Vec<DroppedCount> {
 #[cfg(test)]
 mod tests {
     use super::{Chains, Outline, count_frames};
-    use crate::loader::Tally;
+    use crate::tally::Tally;
     use prof_profile::{
         ChainEnd, ChainSource, DsoId, Profile, StackId, StackSource, Trust, UnnamedReason, Wait,
     };

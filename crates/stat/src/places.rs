@@ -1,10 +1,14 @@
 //! Where counts are taken, and how CPUs lie in cores, dies, sockets and nodes.
 
 use prof_perfdata::{CpuCache, Feature, FeatureBit, Features};
+use prof_record::counting::Reading;
 use prof_record::options::parse_cpu_list;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// What was counted, for each event and place.
+pub(crate) type Readings = Vec<Vec<Option<Reading>>>;
 
 /// Whose a count is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,21 +1,18 @@
 //! One run: launch, count, wait, read.
 
 use crate::options::{Delay, Options};
-use crate::places::Place;
+use crate::places::{Place, Readings};
 use crate::selection::{Selection, places};
 use crate::tool_times::ToolTimes;
 use crate::waiting::{STOPPING, Waiting};
 use anyhow::Context;
 use prof_record::commands::Commands;
-use prof_record::counting::{Counters, Counting, Reading};
+use prof_record::counting::{Counters, Counting};
 use prof_sys::limits::{Limit, Resource};
 use prof_sys::process::{Ended, children_cpu_time};
 use prof_sys::signal::{SignalFd, SignalSet};
 use prof_sys::{ExecError, Launched};
 use std::time::{Duration, Instant};
-
-/// What was counted, for each event and place.
-pub(crate) type Readings = Vec<Vec<Option<Reading>>>;
 
 /// What a run gave.
 #[derive(Debug)]

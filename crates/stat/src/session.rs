@@ -2,8 +2,9 @@
 
 use crate::aggregate::{Aggregation, Mode};
 use crate::options::{Form, Options, Showing};
+use crate::places::Readings;
 use crate::places::{Place, Topology};
-use crate::run::{self, Finished, Opened, Readings, Run};
+use crate::run::{self, Finished, Opened, Run};
 use crate::selection::Selection;
 use crate::shown::figures::{CountRow, CountedEvent, EventFigures, Layout, Times, rows};
 use crate::shown::{machine_readable, text};

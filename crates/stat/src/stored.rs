@@ -6,7 +6,8 @@
 
 use crate::options::Options;
 use crate::places::Place;
-use crate::run::{Opened, Readings, Run};
+use crate::places::Readings;
+use crate::run::{Opened, Run};
 use anyhow::Context;
 use prof_abi::Misc;
 use prof_perfdata::body::{

@@ -1,8 +1,7 @@
 //! The times of tool events: since counting began, and CPU time as the kernel's
 //! files tell it.
 
-use crate::places::Place;
-use crate::run::Readings;
+use crate::places::{Place, Readings};
 use crate::selection::Selection;
 use anyhow::Context;
 use prof_record::counting::{Counters, Reading};

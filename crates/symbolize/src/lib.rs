@@ -36,6 +36,7 @@ mod kallsyms;
 mod kernel;
 mod perf_map;
 mod plt;
+mod raw_symbols;
 mod search;
 mod symbol_file;
 mod symbolizer;

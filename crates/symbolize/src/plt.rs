@@ -8,7 +8,7 @@
 
 use crate::demangle::PLT;
 use crate::elf::{Image, Section, until_nul};
-use crate::symtab::{RawSymbol, raw_symbols, symbols_and_strings};
+use crate::raw_symbols::{RawSymbol, raw_symbols, symbols_and_strings};
 use crate::words::{u32_at, u64_at};
 use object::elf;
 use rustc_hash::FxHashMap;

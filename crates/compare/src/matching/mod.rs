@@ -8,6 +8,7 @@ mod traits;
 
 pub(crate) use names::plain_dso;
 pub(crate) use names::plain_symbol;
+pub use rows::Side;
 pub(crate) use rows::{Found, Matched, matched};
 pub use traits::Functions;
 pub(crate) use traits::{Parts, SAMPLES_OF_CALLS, Traits};

@@ -1,12 +1,22 @@
 //! Rows of several recordings, those of the same function as one.
 
 use super::{Counterparts, Known, place};
-use crate::{Run, Side};
+use crate::Run;
 use prof_report::escape;
 use prof_report::keys::{DSO, SYMBOL, SortKey};
 use prof_report::measured::MeasuredRow;
 use prof_statistics::Figure;
 use rustc_hash::FxHashMap;
+
+/// What of a function is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Side {
+    /// Its own code.
+    #[default]
+    Own,
+    /// What it calls, too.
+    Total,
+}
 
 /// What a row of one run shows.
 #[derive(Debug, Clone, Copy, Default)]

@@ -15,9 +15,10 @@ pub use user::*;
 
 pub(crate) use misuse::leads_elsewhere;
 
+use crate::fields::BodyError;
 use crate::fields::{Encoder, Fields, Short};
 use crate::read_values::ReadValues;
-use crate::sample::{BodyError, Sample, Words};
+use crate::sample::{Sample, Words};
 use prof_abi::{Misc, RecordType};
 use std::borrow::Cow;
 
@@ -102,12 +103,12 @@ macro_rules! bodies {
 
         impl<'a> $name $(<$life>)? {
             pub(crate) fn decode(fields: &mut $crate::fields::Fields<'a>)
-                -> Result<Self, $crate::sample::BodyError> {
+                -> Result<Self, $crate::fields::BodyError> {
                 let _ = &fields;
                 Ok(Self {
                     $($field: <$type as $crate::body::Field<'a>>::take(fields).map_err(|short| {
                         let field = bodies!(@name $field $($listed)?);
-                        $crate::sample::BodyError { field, short }
+                        $crate::fields::BodyError { field, short }
                     })?,)*
                 })
             }

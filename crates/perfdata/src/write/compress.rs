@@ -3,7 +3,7 @@
 //! All of a file is one zstd stream, flushed behind each record: a reader needs
 //! the records in order, and none behind those that it has.
 
-use super::file::whole_records;
+use super::record::whole_records;
 use crate::features::Compression;
 use prof_abi::{ByteOrder, RecordType};
 use std::io;

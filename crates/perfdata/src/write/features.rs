@@ -1,6 +1,6 @@
 //! The feature sections of a header, encoded.
 
-use super::file::EventDescription;
+use super::event::EventDescription;
 use crate::features::pieces::Piece;
 use crate::features::{
     ClockData, Compression, CpuCache, CpuTopology, FeatureBit, GroupDescription, MemNode,

@@ -1,9 +1,11 @@
 //! File mode: a header that is valid from the start and stays so.
 
 use super::compress::Compressor;
+use super::event::EventDescription;
 use super::features::Features;
 use super::own;
-use prof_abi::{ByteOrder, EventAttr, RecordType};
+use super::record::whole_records;
+use prof_abi::ByteOrder;
 use std::io::{self, Seek, SeekFrom, Write};
 
 /// The header's size in bytes.
@@ -14,26 +16,6 @@ const DATA_SIZE_AT: u64 = 48;
 const FEATURES_AT: u64 = 72;
 /// Bytes held back before a write.
 const BUFFER: usize = 256 * 1024;
-
-/// An event for the header.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventDescription {
-    /// The event as its samples are written.
-    pub attr: EventAttr,
-    /// One id per descriptor that was opened for it.
-    pub ids: Vec<u64>,
-    /// As the user wrote it, or as perf would (`cycles:u`).
-    pub name: String,
-}
-
-impl EventDescription {
-    /// The attr in exactly `size` bytes, which must hold all of it.
-    pub(super) fn encoded_attr(&self, size: u32) -> Vec<u8> {
-        let mut attr = self.attr.clone();
-        attr.size = size;
-        attr.encode(ByteOrder::NATIVE)
-    }
-}
 
 /// The smallest published attr size that holds every event, in bytes. Older
 /// perfs refuse attrs above their own size even if the rest is zeros.
@@ -252,21 +234,6 @@ impl<W: Write + Seek> FileWriter<W> {
         self.out.write_all(&bits)?;
         self.out.flush()
     }
-}
-
-/// Bytes of whole records at the start of these, and samples among them.
-pub(super) fn whole_records(records: &[u8]) -> (u64, u64) {
-    let order = ByteOrder::NATIVE;
-    let (mut at, mut samples) = (0, 0);
-    while let Some(rest) = records.get(at..)
-        && let (Some(kind), Some(size)) = (order.u32(rest, 0), order.u16(rest, 6))
-        && size >= 8
-        && usize::from(size) <= rest.len()
-    {
-        samples += u64::from(RecordType(kind) == RecordType::SAMPLE);
-        at += usize::from(size);
-    }
-    (at as u64, samples)
 }
 
 /// Header, ids and attrs.

@@ -33,6 +33,7 @@
 //! Limits: a stream is not compressed; no directory form, no AUX area data.
 
 mod compress;
+mod event;
 mod features;
 mod file;
 mod own;
@@ -44,8 +45,9 @@ mod session;
 mod tests;
 mod trailer;
 
+pub use event::EventDescription;
 pub use features::{Features, RecordedBuildId};
-pub use file::{EventDescription, FileWriter, Kept};
+pub use file::{FileWriter, Kept};
 pub use own::{AppendError, append_section};
 pub use pipe::PipeWriter;
 pub use record::{MAX_RECORD_SIZE, RecordTooLong, append, append_short};

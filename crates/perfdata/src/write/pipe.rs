@@ -1,7 +1,7 @@
 //! Pipe mode: nothing can be patched, so everything is a record.
 
+use super::event::EventDescription;
 use super::features::{Features, fits_a_pipe};
-use super::file::EventDescription;
 use super::own;
 use super::session;
 use prof_abi::ByteOrder;

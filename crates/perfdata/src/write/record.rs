@@ -118,6 +118,21 @@ impl<'a> RecordBuilder<'a> {
     }
 }
 
+/// Bytes of whole records at the start of these, and samples among them.
+pub(super) fn whole_records(records: &[u8]) -> (u64, u64) {
+    let order = ByteOrder::NATIVE;
+    let (mut at, mut samples) = (0, 0);
+    while let Some(rest) = records.get(at..)
+        && let (Some(kind), Some(size)) = (order.u32(rest, 0), order.u16(rest, 6))
+        && size >= 8
+        && usize::from(size) <= rest.len()
+    {
+        samples += u64::from(RecordType(kind) == RecordType::SAMPLE);
+        at += usize::from(size);
+    }
+    (at as u64, samples)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{RecordBuilder, RecordTooLong};

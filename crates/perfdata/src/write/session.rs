@@ -1,6 +1,6 @@
 //! Records about the recording itself: what is in it, how it is ordered.
 
-use super::file::EventDescription;
+use super::event::EventDescription;
 use super::record::{MAX_RECORD_SIZE, RecordTooLong, append, append_short};
 use super::{RecordedBuildId, Trailer};
 use crate::body::{

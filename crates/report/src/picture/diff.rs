@@ -2,7 +2,7 @@
 //! sure stays grey, and what vanished is drawn too.
 
 use super::folded::LONGEST_NAME;
-use super::svg::SCRIPT_END;
+use super::labels::SCRIPT_END;
 use super::{PictureError, head, labels};
 use crate::escape;
 use crate::model::{

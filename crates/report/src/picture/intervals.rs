@@ -1,8 +1,7 @@
 //! How sure the shares of functions in an SVG are: its script knows it by
 //! name, and adds it to what titles tell.
 
-use super::labels::push_string;
-use super::svg::SCRIPT_END;
+use super::labels::{SCRIPT_END, push_string};
 use crate::model::{Scene, SiteId, Sure, shares_of_groups};
 use prof_statistics::Share;
 use rustc_hash::FxHashMap;

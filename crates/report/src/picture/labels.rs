@@ -12,7 +12,7 @@ const SCRIPT: &str = include_str!("labels.js");
 /// How inferno's script gets the label of a frame.
 const WHOLE_NAME: &str = r#"find_child(e, "title").textContent.replace(/\([^(]*\)$/,"")"#;
 /// Where that script ends; no name stands before it.
-const SCRIPT_END: &str = "]]></script>";
+pub(super) const SCRIPT_END: &str = "]]></script>";
 
 /// A picture whose labels are shortened; `names` are those of its frames.
 pub(super) fn shortened<'a>(picture: &str, names: impl Iterator<Item = &'a str>) -> String {

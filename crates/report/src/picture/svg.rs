@@ -1,6 +1,7 @@
 //! Flame graphs as SVG, drawn by `inferno`.
 
 use super::folded::{FoldedLine, Folder, Frames, check};
+use super::labels::SCRIPT_END;
 use super::{Kind, PictureError, PictureOptions, Scheme, head, intervals, labels};
 use crate::escape;
 use crate::model::{Scene, SiteId};
@@ -12,8 +13,6 @@ use std::io;
 
 /// What the picture's script does better than inferno's.
 pub(super) const ADDED: &str = include_str!("added.js");
-/// No name of the recording stands before the script's end.
-pub(super) const SCRIPT_END: &str = "]]></script>";
 
 /// Writes an SVG with search and zoom. Its subtitle is the trust line; the
 /// whole account is in its `desc` element.

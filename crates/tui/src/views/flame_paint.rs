@@ -1,6 +1,6 @@
 //! How frames of the flame graph look.
 
-use super::flame::FlameView;
+use super::flame_view::FlameView;
 use crate::flame_layout::{Cell, Part, Spot};
 use crate::paint::Pen;
 use crate::shared::Shared;

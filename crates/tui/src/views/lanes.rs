@@ -1,6 +1,5 @@
 //! Lanes of the timeline: what each thread did, as a row of signs.
 
-use super::timeline::LABEL;
 use crate::paint::{Pen, style_row};
 use crate::shared::Shared;
 use crate::text;
@@ -13,6 +12,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
+/// Columns of the rows' names.
+pub(super) const LABEL: u16 = 18;
 /// Whether a profile has lanes.
 pub(super) fn lanes_of(profile: &Profile) -> bool {
     profile.samples.has_waits()

@@ -9,6 +9,7 @@ mod code_paint;
 mod code_rows;
 mod flame;
 mod flame_paint;
+mod flame_view;
 mod hotspots;
 mod lanes;
 mod rows;

@@ -1,7 +1,7 @@
 //! When and on which CPU the samples fell, and what each thread did where waits
 //! were recorded (`lanes.rs`); a range selected here holds in every view.
 
-use super::lanes::{LanesView, lanes_of};
+use super::lanes::{LABEL, LanesView, lanes_of};
 use super::{About, Fresh, Subject, Tab, Tabs};
 use crate::action::Action;
 use crate::bindings::KeyScope;
@@ -28,9 +28,6 @@ pub(super) const ABOUT: About = About {
     shown_by: None,
     idle: &[],
 };
-
-/// Columns of the rows' names.
-pub(super) const LABEL: u16 = 18;
 
 /// What the rows are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Lanes of threads in a page: see `format.md`.
 
 use super::columns::Columns;
-use super::tree::Slices;
+use super::slices::Slices;
 use crate::waiting::{Cell, Doing, Lane, LaneMap, Lanes};
 use prof_profile::{Profile, TaskId};
 use rustc_hash::FxHashMap;

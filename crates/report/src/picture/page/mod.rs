@@ -4,6 +4,7 @@
 
 mod columns;
 mod lanes;
+mod slices;
 mod tree;
 
 use super::svg::title;

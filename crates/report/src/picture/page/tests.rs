@@ -1,6 +1,6 @@
 //! What is in a page, read back as its script does.
 
-use super::tree::Slices;
+use super::slices::Slices;
 use super::*;
 use crate::picture::tests::small;
 use crate::picture::{Roots, Scheme, svg};

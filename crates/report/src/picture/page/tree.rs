@@ -2,6 +2,7 @@
 
 use super::columns::{Column, Columns};
 use super::lanes::LanesHeader;
+use super::slices::Slices;
 use crate::model::{NodeId, Scene, SiteId, Sure, shares_of_groups};
 use crate::picture::folded::{LONGEST_NAME, module_of, root_of};
 use crate::picture::{Kind, PictureOptions, Roots, Scheme};
@@ -13,8 +14,6 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::io;
 
-/// Time slices, at most: as many as a wide screen can tell apart.
-const MOST_SLICES: u64 = 1000;
 /// Rows of samples, at most, as long as time can be told less finely.
 const MOST_ROWS: usize = 2_000_000;
 /// What is no number of anything.
@@ -31,7 +30,7 @@ pub(super) fn packed(
     let lanes = Lanes::of_scene(scene);
     // Only where the samples of the page are waits, too, can they be looked at.
     let lanes = Some(lanes).filter(|lanes| !lanes.list.is_empty() && has_waits(scene));
-    let slices = Slices::of(&samples, lanes.as_ref());
+    let slices = Slices::of(samples.iter().map(|sample| sample.time), lanes.as_ref());
     let order = grove.order();
     let (rows, slices) = rows(&samples, &order.number, slices);
     let mut columns = Columns::default();
@@ -144,55 +143,11 @@ const KINDS: [(Kind, &str); 8] = [
     (Kind::Runnable, "for a CPU"),
 ];
 
-/// Equal pieces of the time in which samples were taken.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct Slices {
-    /// Time of the first sample, ns; where there are lanes, that of the first
-    /// that anything is known of.
-    pub(super) start: u64,
-    /// Length of one, ns.
-    pub(super) slice: u64,
-    /// How many.
-    pub(super) slices: u64,
-}
-
 /// Whether samples of the scene's event are waits.
 fn has_waits(scene: &Scene<'_>) -> bool {
     let event = scene.selection().event;
     let mut samples = scene.profile().samples.iter();
     samples.any(|sample| sample.event == event && sample.wait.is_some())
-}
-
-impl Slices {
-    /// `None` if samples have no times.
-    fn of(samples: &[Taken], lanes: Option<&Lanes>) -> Option<Self> {
-        let start = samples.iter().map(|sample| sample.time).min()?;
-        let last = samples.iter().map(|sample| sample.time).max()?;
-        let (start, last) = lanes.map_or((start, last), |lanes| lanes.time);
-        (last > start).then(|| Self::new(start, last, MOST_SLICES))
-    }
-
-    pub(super) fn new(start: u64, last: u64, most: u64) -> Self {
-        let slice = ((last - start) / most).saturating_add(1);
-        Self {
-            start,
-            slice,
-            slices: (last - start) / slice + 1,
-        }
-    }
-
-    /// Half as many, twice as long.
-    pub(super) fn halved(self) -> Self {
-        Self {
-            slice: self.slice.saturating_mul(2),
-            slices: self.slices.div_ceil(2),
-            ..self
-        }
-    }
-
-    pub(super) fn at(self, time: u64) -> u64 {
-        (time.saturating_sub(self.start) / self.slice).min(self.slices - 1)
-    }
 }
 
 /// A frame of the page.
