@@ -378,7 +378,7 @@ impl Samples {
 #[cfg(test)]
 mod tests {
     use super::{EventId, Sample, Samples};
-    use crate::{StackId, TaskId, Wait};
+    use crate::{Counted, StackId, TaskId, Wait};
 
     #[test]
     fn rows_come_back_whatever_their_size() {
@@ -444,6 +444,40 @@ mod tests {
         assert_eq!(all(&samples), [None, Some(7), None, Some(8), None]);
         samples.retain(|sample| sample.time > 1);
         assert_eq!(all(&samples), [None, Some(8), None]);
+    }
+
+    #[test]
+    fn a_wait_that_others_count_has_no_period_and_keeps_its_length() {
+        let mut samples = Samples::default();
+        for (time, counted) in [
+            (1, Counted::ByOthers),
+            (2, Counted::ByItself),
+            (3, Counted::ForOthers),
+        ] {
+            let wait = samples.wait_id(Wait {
+                counted,
+                ..Wait::default()
+            });
+            samples.push(Sample {
+                time,
+                period: if time == 1 { 0 } else { 10 * time },
+                task: TaskId(0),
+                stack: StackId(0),
+                cpu: None,
+                event: EventId(0),
+                wait: Some(wait),
+            });
+            samples.set_wait_length(samples.len() - 1, 5_000_000_000);
+        }
+        let told = |samples: &Samples| -> Vec<_> {
+            let rows = samples.iter().enumerate();
+            rows.map(|(row, sample)| (sample.period, samples.wait_length(row)))
+                .collect()
+        };
+        let expected = [(0, Some(5_000_000_000)), (20, Some(20)), (30, Some(0))];
+        assert_eq!(told(&samples), expected);
+        samples.retain(|sample| sample.time < 3);
+        assert_eq!(told(&samples), expected[..2]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ use crate::tracing_data;
 use crate::tree::{Shares, Tree};
 use crate::trim::Trim;
 use crate::unwinding::{self, Unwinding};
-use crate::waits::{self, OfRecording, Parts, Sleepers, Thinner, WAKING, Waits, Whom};
+use crate::waits::{self, OfRecording, Parts, Sleepers, Thinner, Waits, Whom};
 use crate::witness::WitnessSamples;
 use crate::writing::{FLUSH_EVERY, Parting, Writing, Written};
 use prof_abi::{AttrFlags, event_kind};
@@ -539,18 +539,12 @@ fn waits<'a>(
     Waits::new(of, written)
 }
 
-/// What lets the kernel choose which leavings it samples, where the stacks of
-/// long waits can be read without: not for the paths of who woke whom, which
-/// need each stack.
+/// What lets the kernel choose which leavings it samples.
 fn thinner(options: &Options, set: &OpenSet) -> Option<Thinner> {
     let most = options.waits?.stacks?;
-    let follows_wakes = options.events.iter().any(|spec| spec.name == WAKING);
-    if follows_wakes || !unwinds(options) {
-        return None;
-    }
     let is_of_waits = |event: &&OpenEvent| waits::is_of_waits(&event.planned.name);
     let event = set.events.iter().find(is_of_waits)?;
-    if !waits::has_stacks(&event.planned.attr) {
+    if !waits::wants_thinned(options) || !waits::has_stacks(&event.planned.attr) {
         return None;
     }
     let clock = options.used_clock()?.id;
@@ -561,18 +555,14 @@ fn thinner(options: &Options, set: &OpenSet) -> Option<Thinner> {
     )
 }
 
-/// Whether stacks are copied for unwinding.
-fn unwinds(options: &Options) -> bool {
-    matches!(options.stacks, Stacks::Unwound(_) | Stacks::Dump(_))
-}
-
 /// What reads stacks of threads that sleep, where stacks are unwound.
 fn sleepers(
     options: &Options,
     tasks: &[Option<u32>],
     opened: &[EventDescription],
 ) -> Option<Sleepers> {
-    options.waits.filter(|_| unwinds(options))?;
+    let unwinds = matches!(options.stacks, Stacks::Unwound(_) | Stacks::Dump(_));
+    options.waits.filter(|_| unwinds)?;
     let event = opened
         .iter()
         .find(|event| waits::is_of_waits(&event.name))?;

@@ -435,10 +435,8 @@ impl Loader {
         self.wakes.add_ends(&mut profile);
         self.futexes
             .finish(&mut profile, self.processes.modules(), files);
-        let without_stack = wait_kinds::without_stack(&profile);
-        let not_chosen = wait_kinds::not_chosen(&profile);
-        profile.trust.notes.extend(without_stack);
-        profile.trust.notes.extend(not_chosen);
+        let of_waits = wait_kinds::notes(&profile);
+        profile.trust.notes.extend(of_waits);
         profile.trust.notes.extend(named.notes);
         profile.trust.notes.extend(unjoined(self.deferred.as_ref()));
         profile

@@ -159,8 +159,14 @@ pub(crate) fn classify(profile: &mut Profile) {
     }
 }
 
+/// What is to be known of the waits of a profile.
+pub(crate) fn notes(profile: &Profile) -> impl Iterator<Item = DroppedCount> + use<> {
+    let notes = [without_stack(profile), not_chosen(profile)];
+    notes.into_iter().flatten()
+}
+
 /// How many waits have no stack, with their share of the time waited.
-pub(crate) fn without_stack(profile: &Profile) -> Option<DroppedCount> {
+fn without_stack(profile: &Profile) -> Option<DroppedCount> {
     let (mut count, mut ns, mut all) = (0_u64, 0_u64, 0_u64);
     for sample in profile.samples.iter() {
         let Some(wait) = sample.wait.and_then(|id| profile.samples.wait(id)) else {
@@ -183,7 +189,7 @@ pub(crate) fn without_stack(profile: &Profile) -> Option<DroppedCount> {
 }
 
 /// How many waits have no stack since others, chosen by chance, stand for them.
-pub(crate) fn not_chosen(profile: &Profile) -> Option<DroppedCount> {
+fn not_chosen(profile: &Profile) -> Option<DroppedCount> {
     let (mut count, mut chosen) = (0_u64, 0_u64);
     for sample in profile.samples.iter() {
         let Some(wait) = sample.wait.and_then(|id| profile.samples.wait(id)) else {

@@ -106,6 +106,19 @@ mod tests {
             "1 wait: 1.50 s blocked, 25.0 ms waiting for a CPU; 1.0 % of it without a stack"
         );
         let account = WaitAccount {
+            written: 20,
+            blocked_ns: 1_000,
+            chosen: 4,
+            not_chosen: 12,
+            ..WaitAccount::default()
+        };
+        assert_eq!(
+            account.line(),
+            "20 waits: 1.00 µs blocked, 0 ns waiting for a CPU; 0.0 % of it without a stack; of 16 \
+             short waits one in 4.0 was chosen by chance to have its stack and stand for the others \
+             (--off-cpu-stacks)"
+        );
+        let account = WaitAccount {
             unknown_ns: 999,
             short: 3,
             short_ns: 150_000,

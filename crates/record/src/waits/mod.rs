@@ -36,7 +36,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 pub use account::WaitAccount;
-pub(crate) use event::{dropped_kernel, has_stacks, is_of_waits, planned, written};
+pub(crate) use event::{dropped_kernel, has_stacks, is_of_waits, planned, wants_thinned, written};
 use holders::Held;
 pub(crate) use sleepers::{FIRST_ARGUMENT, Sleepers, Whom};
 pub(crate) use thinning::Thinner;

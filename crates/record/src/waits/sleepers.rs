@@ -673,6 +673,28 @@ mod tests {
     }
 
     #[test]
+    fn of_threads_whose_leaving_is_not_sampled_those_that_sleep_for_long_are_read() {
+        let mut sleepers =
+            Sleepers::new(Whom::AtStart, 1, &[description()], &[]).expect("sleepers");
+        // Without the samples, which come before the switch records.
+        let unsampled = |tid, time| {
+            let records = leaving(tid, time, (3, 0));
+            records[records.len() - 32..].to_vec()
+        };
+        sleepers.note(&unsampled(10, 100));
+        assert!(sleepers.due_later.is_empty());
+        sleepers.thins(true);
+        assert_eq!(sleepers.patience(), Some(super::PATIENCE_FOR_LONG));
+        sleepers.note(&unsampled(11, 110));
+        sleepers.note(&leaving(12, 120, (3, 0)));
+        assert_eq!(sleepers.due_later, [(110, 11)]);
+        assert!(sleepers.due.is_empty() && sleepers.sampled.is_empty());
+        assert_eq!(sleepers.look_in(), Some(super::LOOK_LATER_EVERY));
+        assert!(sleepers.asleep.get(&11).is_some_and(|it| it.is_unsampled));
+        assert_eq!(sleepers.asleep.len(), 1);
+    }
+
+    #[test]
     fn records_are_read_early_for_a_second_after_a_mutex_was_held() {
         let sleepers = Sleepers::new(Whom::AtStart, 1, &[description()], &[]);
         let mut sleepers = sleepers.expect("sleepers");

@@ -280,7 +280,7 @@ mod tests {
     use super::Certainty;
     use crate::keys::{COMM, DSO, SYMBOL, SortKey};
     use crate::model::{Rows, RowsOptions, Scene, Selection};
-    use prof_profile::Wait;
+    use prof_profile::{Counted, Wait};
     use prof_sketch::Sketch;
 
     #[test]
@@ -325,6 +325,15 @@ mod tests {
         }
         sketch.sample(task, "app:main;app:g", 100, 8000);
         sketch.profile.samples.set_wait(100, times(1));
+        // What was not chosen says nothing.
+        for at in 101..200 {
+            sketch.sample(task, "app:main", at, 0);
+            let wait = Wait {
+                counted: Counted::ByOthers,
+                ..Wait::default()
+            };
+            sketch.profile.samples.set_wait(at as usize, wait);
+        }
         let scene = Scene::new(&sketch.profile, Selection::default());
         let options = RowsOptions::by([COMM, DSO, SYMBOL].map(SortKey::apart).to_vec());
         let rows = Rows::new(&scene, &options);
@@ -333,7 +342,7 @@ mod tests {
         let variance = 100.0 * 80.0 * 80.0 * 7.0 / 8.0 / 4.0 / (16_000.0 * 16_000.0);
         for row in rows.list() {
             let own = certainty.of(row.key).own;
-            if row.own.samples > 0 {
+            if row.own.period > 0 {
                 assert_eq!(own.share, 0.5);
                 assert!((own.variance - variance).abs() < 1e-12, "{own:?}");
             }
