@@ -16,7 +16,9 @@
 //! stack ends.
 //!
 //! Where the kernel does sample switches, only those are read that may wait for
-//! a mutex, to see who holds it: the registers of the sample tell which.
+//! a mutex, to see who holds it: the registers of the sample tell which. Where it
+//! samples but some, chosen by chance, the others are read, too, if they sleep for
+//! long: what they wait for is then no matter of chance.
 
 use super::holders::{self, Held, may_be_arguments};
 use super::pairing::Thread;
@@ -63,7 +65,8 @@ pub(crate) enum Whom {
     /// All that sleep.
     All,
     /// Those that slept at the start: the kernel tells of the others, but not who
-    /// holds what they wait for. Those that may wait for a mutex are looked at.
+    /// holds what they wait for. Those that may wait for a mutex are looked at, and
+    /// those that leave without a sample while it takes but some.
     AtStart,
 }
 
