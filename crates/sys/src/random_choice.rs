@@ -135,7 +135,7 @@ mod tests {
     use super::RandomChoice;
     use crate::event::{Event, Target};
     use crate::ring::Ring;
-    use prof_abi::EventAttr;
+    use prof_abi::{AttrFlags, EventAttr};
 
     /// Samples of 4 000 page faults that an event with this choice takes.
     fn taken(choice: &RandomChoice) -> Option<usize> {
@@ -143,11 +143,14 @@ mod tests {
             kind: 1,
             config: 2,
             sample_period: 1,
+            flags: AttrFlags::DISABLED,
             ..EventAttr::default()
         };
         let event = Event::open(&attr, Target::THIS, None).ok()?;
         let mut ring = Ring::map(&event, 64).ok()?;
         choice.attach(&event).ok()?;
+        // Before, each page fault would be taken.
+        event.enable().ok()?;
         for _ in 0..4_000 {
             // SAFETY: a fresh mapping of one page, written once, and unmapped.
             unsafe {
