@@ -154,7 +154,11 @@ fn without_letter(line: &str) -> String {
 fn without_preamble(lines: Vec<String>) -> Vec<String> {
     let counts = |line: &String| line.starts_with("# Total Lost Samples: ");
     let Some(start) = lines.iter().position(counts) else {
-        return lines;
+        // Nothing is left to be counted.
+        return lines
+            .into_iter()
+            .filter(|line| !line.starts_with('#'))
+            .collect();
     };
     let of_filters = ["# comm: ", "# dso: ", "# symbol: "];
     let is_of_filter = |line: &str| of_filters.iter().any(|start| line.starts_with(start));

@@ -2,7 +2,7 @@
 
 use super::{compare, is_of, lines_of_ours, lines_of_perf, of_lines, own_code, record, recordings};
 use crate::chosen::{Keep, chosen};
-use crate::oracle::{compiled, have, perf, prof};
+use crate::oracle::{compiled, have, perf, prof, scratch};
 use std::path::{Path, PathBuf};
 
 /// Options given to both.
@@ -101,6 +101,30 @@ const MORE_COMBINATIONS: &[&str] = &[
     "-v --no-demangle -g none -s dso,comm",
     "-v --no-demangle -g none --no-children -s srcline,pid,sym,dso",
 ];
+
+#[test]
+fn a_time_without_samples_has_no_table_as_in_perf() {
+    if !have("a_time_without_samples", "perf") {
+        return;
+    }
+    let file = scratch().join("a-time-without-samples.data");
+    let work = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    let shell = format!("{work}; sleep 0.5; {work}");
+    let file_name = file.display().to_string();
+    let words = ["record", "-q", "-g", "-e", "cpu-clock:u", "-o", &file_name];
+    let command = ["sh", "-c", &shell].map(str::to_owned);
+    let words = words.map(str::to_owned).into_iter().chain(command);
+    perf(&words.collect::<Vec<_>>()).succeeded("perf record");
+    let middle = "--time 45%-55%";
+    compare(std::slice::from_ref(&file), &[middle]);
+    let ours = prof(&["report", "--stdio", "--time", "45%-55%", "-i", &file_name]);
+    assert!(
+        !ours.text().contains("Samples:") && ours.stderr.contains("no sample was taken in --time"),
+        "{}{}",
+        ours.text(),
+        ours.stderr
+    );
+}
 
 #[test]
 fn the_text_equals_perfs_on_the_same_file() {

@@ -258,6 +258,11 @@ impl EventsInScope {
         Self { has_samples }
     }
 
+    /// Whether there is a scope, and no sample in it.
+    pub(crate) fn holds_nothing(&self) -> bool {
+        !self.has_samples.is_empty() && !self.has_samples.contains(&true)
+    }
+
     /// Whether an event is shown: it has samples in the scope, or none has.
     pub(crate) fn shows(&self, event: EventId) -> bool {
         let own = self.has_samples.get(usize::from(event.0));

@@ -28,13 +28,19 @@ pub fn report(
     options: &TextOptions,
     out: &mut impl io::Write,
 ) -> io::Result<()> {
+    let in_scope = EventsInScope::new(profile, &options.selection);
+    // perf then writes no table either.
+    let is_empty = in_scope.holds_nothing();
     let preamble = match options.quiet {
+        false if is_empty => trust_lines(profile, options),
         false => preamble(profile, options),
         true => elided_names(options, ""),
     };
     out.write_all(preamble.as_bytes())?;
+    if is_empty {
+        return Ok(());
+    }
     let mut allowance = Allowance::of(profile, options);
-    let in_scope = EventsInScope::new(profile, &options.selection);
     for events in group::tables(profile, options.grouping) {
         let leader = events.first().copied().unwrap_or(EventId(0));
         if !is_silent(profile, leader) && in_scope.shows(leader) {
@@ -47,16 +53,21 @@ pub fn report(
     Ok(())
 }
 
-/// The comment lines above all events.
-pub(super) fn preamble(profile: &Profile, options: &TextOptions) -> String {
-    let mut out = String::new();
+/// How far to trust the recording.
+fn trust_lines(profile: &Profile, options: &TextOptions) -> String {
     let lines = match options.columns {
         Some(columns) => trust::lines_within(profile, columns.saturating_sub("# ".len())),
         None => trust::lines(profile),
     };
-    for line in lines {
-        let _ = writeln!(out, "# {line}");
-    }
+    lines
+        .into_iter()
+        .map(|line| format!("# {line}\n"))
+        .collect()
+}
+
+/// The comment lines above all events.
+pub(super) fn preamble(profile: &Profile, options: &TextOptions) -> String {
+    let mut out = trust_lines(profile, options);
     out.push_str(&elided_names(options, "#\n"));
     let _ = writeln!(
         out,
