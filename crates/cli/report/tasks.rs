@@ -66,7 +66,7 @@ fn thread(line: &TreeLine) -> String {
 
 /// A mapping as /proc/PID/maps has it, but for the device.
 fn shown(processes: &Processes, mapping: &Mapping) -> String {
-    let module = processes.modules().get(mapping.module);
+    let dso = processes.dsos().get(mapping.dso);
     let letters = [
         (Access::READ, 'r'),
         (Access::WRITE, 'w'),
@@ -85,16 +85,16 @@ fn shown(processes: &Processes, mapping: &Mapping) -> String {
     } else {
         'p'
     });
-    let path = match (module.kind, module.pid) {
+    let path = match (dso.kind, dso.pid) {
         (DsoKind::Jit, Some(pid)) => format!("/tmp/perf-{pid}.map").into_bytes(),
-        _ => module.path.clone(),
+        _ => dso.path.clone(),
     };
     format!(
         "{:x}-{:x} {access} {:08x} {} {}",
         mapping.start,
         mapping.end,
         mapping.offset,
-        module.inode.map_or(0, |inode| inode.inode),
+        dso.inode.map_or(0, |inode| inode.inode),
         escape::terminal(&String::from_utf8_lossy(&path))
     )
 }

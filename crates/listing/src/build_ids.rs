@@ -1,7 +1,7 @@
 //! The build-ids of a recording's files, as `perf buildid-list` lists them.
 
 use prof_abi::{BuildId, CallchainContext, CpuMode};
-use prof_live::{ModuleId, Processes, open_elf};
+use prof_live::{MappedDsoId, Processes, open_elf};
 use prof_perfdata::{Body, Reader, TimeOrder};
 use prof_profile::{Avma, DsoKind};
 use prof_report::escape;
@@ -61,10 +61,10 @@ pub fn seen_build_ids(reader: Reader, which: Which) -> Result<Vec<FileBuildId>, 
     let mut seen = Seen::default();
     while let Some(record) = records.next()? {
         let body = record.decode();
-        if let Some(module) = processes.apply(&record, &body)
+        if let Some(dso) = processes.apply(&record, &body)
             && which == Which::Mapped
         {
-            seen.add(module);
+            seen.add(dso);
         }
         if let (Body::Sample(sample), Which::WithHits) = (&body, which) {
             let pid = sample.pid().unwrap_or(-1);
@@ -92,20 +92,20 @@ pub fn seen_build_ids(reader: Reader, which: Which) -> Result<Vec<FileBuildId>, 
 
 #[derive(Default)]
 struct Seen {
-    known: BTreeSet<ModuleId>,
-    order: Vec<ModuleId>,
+    known: BTreeSet<MappedDsoId>,
+    order: Vec<MappedDsoId>,
 }
 
 impl Seen {
-    fn add(&mut self, module: ModuleId) {
-        if self.known.insert(module) {
-            self.order.push(module);
+    fn add(&mut self, dso: MappedDsoId) {
+        if self.known.insert(dso) {
+            self.order.push(dso);
         }
     }
 
     fn add_place(&mut self, processes: &Processes, pid: i32, (mode, address): (CpuMode, u64)) {
         if let Some(mapping) = processes.find(pid, mode, Avma(address)) {
-            self.add(mapping.module);
+            self.add(mapping.dso);
         }
     }
 
@@ -117,12 +117,12 @@ impl Seen {
         };
         let mut found: Vec<FileBuildId> = Vec::new();
         for &id in &self.order {
-            let module = processes.modules().get(id);
-            let build_id = module.build_id.or_else(|| of_path(&module.path));
+            let dso = processes.dsos().get(id);
+            let build_id = dso.build_id.or_else(|| of_path(&dso.path));
             let file = FileBuildId {
-                build_id: build_id.or_else(|| on_this_machine(&module.path, module.kind)),
-                path: module.path.clone(),
-                kernel: matches!(module.kind, DsoKind::Kernel | DsoKind::KernelModule),
+                build_id: build_id.or_else(|| on_this_machine(&dso.path, dso.kind)),
+                path: dso.path.clone(),
+                kernel: matches!(dso.kind, DsoKind::Kernel | DsoKind::KernelModule),
             };
             if !found.contains(&file) {
                 found.push(file);

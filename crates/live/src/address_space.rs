@@ -12,7 +12,7 @@
 //!   seen     [ a ][        B        ]     (c and b are hidden where B is)
 //! ```
 
-use crate::modules::ModuleId;
+use crate::mapped_dsos::MappedDsoId;
 use prof_profile::{Avma, FileOffset};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub struct Mapping {
     /// Offset in the file, in bytes, of what is at `start`.
     pub offset: FileOffset,
     /// What is mapped.
-    pub module: ModuleId,
+    pub dso: MappedDsoId,
     /// What may be done with it.
     pub access: Access,
 }
@@ -187,13 +187,13 @@ impl AddressSpace {
 
     /// Hands all that is mapped, hidden ranges too, to `each`; layers that are
     /// in `seen` are passed over.
-    pub(crate) fn each_module(&self, seen: &mut FxHashSet<usize>, each: &mut impl FnMut(ModuleId)) {
+    pub(crate) fn each_dso(&self, seen: &mut FxHashSet<usize>, each: &mut impl FnMut(MappedDsoId)) {
         let mut is_new = |layer: &&Arc<Layer>| seen.insert(Arc::as_ptr(layer).addr());
         let frozen = self.frozen.iter().filter(&mut is_new);
         let mappings = self.own.iter().chain(frozen.flat_map(|layer| layer.iter()));
-        mappings.for_each(|mapping| each(mapping.module));
+        mappings.for_each(|mapping| each(mapping.dso));
         if let Some(before) = &self.before {
-            before.each_module(seen, each);
+            before.each_dso(seen, each);
         }
     }
 
@@ -269,15 +269,15 @@ fn merged(below: &[Mapping], above: &[Mapping]) -> Layer {
 #[cfg(test)]
 mod tests {
     use super::{Access, AddressSpace, Mapping};
-    use crate::modules::ModuleId;
+    use crate::mapped_dsos::MappedDsoId;
     use prof_profile::{Avma, FileOffset};
 
-    fn mapping(start: u64, end: u64, module: u32) -> Mapping {
+    fn mapping(start: u64, end: u64, dso: u32) -> Mapping {
         Mapping {
             start: Avma(start),
             end: Avma(end),
             offset: FileOffset(start * 10),
-            module: ModuleId(module),
+            dso: MappedDsoId(dso),
             access: Access::default(),
         }
     }
@@ -285,7 +285,7 @@ mod tests {
     fn seen(space: &AddressSpace) -> Vec<(u64, u64, u64, u32)> {
         space
             .iter()
-            .map(|m| (m.start.0, m.end.0, m.offset.0, m.module.0))
+            .map(|m| (m.start.0, m.end.0, m.offset.0, m.dso.0))
             .collect()
     }
 
@@ -335,8 +335,8 @@ mod tests {
             [(0, 50, 0, 1), (50, 60, 500, 2), (60, 100, 60, 1)]
         );
         assert_eq!(seen(&parent), [(0, 90, 0, 1), (90, 110, 900, 3)]);
-        assert_eq!(child.find(Avma(55)).map(|m| m.module), Some(ModuleId(2)));
-        assert_eq!(child.find(Avma(61)).map(|m| m.module), Some(ModuleId(1)));
+        assert_eq!(child.find(Avma(55)).map(|m| m.dso), Some(MappedDsoId(2)));
+        assert_eq!(child.find(Avma(61)).map(|m| m.dso), Some(MappedDsoId(1)));
     }
 
     #[test]
@@ -355,12 +355,12 @@ mod tests {
             }
         }
         for address in 0..1200 {
-            let found = space.find(Avma(address)).map(|mapping| mapping.module.0);
+            let found = space.find(Avma(address)).map(|mapping| mapping.dso.0);
             assert_eq!(found, bytes.get(&address).copied(), "address {address}");
             let listed = space
                 .iter()
                 .find(|m| (m.start.0..m.end.0).contains(&address));
-            assert_eq!(listed.map(|mapping| mapping.module.0), found);
+            assert_eq!(listed.map(|mapping| mapping.dso.0), found);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Finding the files of running processes, in whatever mount namespace and
 //! even if deleted.
 
-use crate::modules::{Inode, Module};
+use crate::mapped_dsos::{Inode, MappedDso};
 use crate::stacks::{OpenFile, from_file, is_build, own_vdso};
 use prof_profile::DsoKind;
 use std::ffi::OsStr;
@@ -20,30 +20,30 @@ const O_NONBLOCK: i32 = 0o4000;
 pub struct LiveFiles;
 
 impl OpenFile for LiveFiles {
-    fn open(&mut self, module: &Module, pid: i32) -> Option<prof_unwind::Module> {
-        if module.kind == DsoKind::Vdso {
+    fn open(&mut self, dso: &MappedDso, pid: i32) -> Option<prof_unwind::UnwindDso> {
+        if dso.kind == DsoKind::Vdso {
             return own_vdso();
         }
-        let path = Path::new(OsStr::from_bytes(&module.path));
+        let path = Path::new(OsStr::from_bytes(&dso.path));
         let process = PathBuf::from(format!("/proc/{pid}"));
         let same = |path: &Path| {
-            let file = from_file(open_same(path, module.inode)?)?;
-            is_build(&file, module.build_id).then_some(file)
+            let file = from_file(open_same(path, dso.inode)?)?;
+            is_build(&file, dso.build_id).then_some(file)
         };
         same(&under(&process.join("root"), path))
             .or_else(|| same(path))
             // Nothing but its identity says that this is the file.
             .or_else(|| {
-                let has_identity = module.build_id.is_some() || module.inode.is_some();
+                let has_identity = dso.build_id.is_some() || dso.inode.is_some();
                 has_identity.then(|| same(&process.join("exe")))?
             })
-            .or_else(|| same(&mapped(module, pid)?))
+            .or_else(|| same(&mapped(dso, pid)?))
     }
 
-    fn open_file(&mut self, module: &Module, pid: i32) -> Option<File> {
-        let path = Path::new(OsStr::from_bytes(&module.path));
+    fn open_file(&mut self, dso: &MappedDso, pid: i32) -> Option<File> {
+        let path = Path::new(OsStr::from_bytes(&dso.path));
         let root = PathBuf::from(format!("/proc/{pid}/root"));
-        open_same(&under(&root, path), module.inode).or_else(|| open_same(path, module.inode))
+        open_same(&under(&root, path), dso.inode).or_else(|| open_same(path, dso.inode))
     }
 }
 
@@ -67,27 +67,27 @@ fn open_same(path: &Path, wanted: Option<Inode>) -> Option<File> {
 
 /// A way to a deleted, replaced or nameless file (memfd) through one of its
 /// mappings. To follow it needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
-fn mapped(module: &Module, pid: i32) -> Option<PathBuf> {
+fn mapped(dso: &MappedDso, pid: i32) -> Option<PathBuf> {
     let maps = BufReader::new(File::open(format!("/proc/{pid}/maps")).ok()?);
     let range = maps
         .split(b'\n')
         .map_while(Result::ok)
-        .find_map(|line| range_of(&line, module))?;
+        .find_map(|line| range_of(&line, dso))?;
     Some(PathBuf::from(format!("/proc/{pid}/map_files/{range}")))
 }
 
 /// The address range of a line of `/proc/PID/maps`, if it maps this file:
 /// `start-end perms offset major:minor inode path`. Of a file that was deleted
 /// since its mapping was recorded, the name has become another.
-fn range_of(line: &[u8], module: &Module) -> Option<String> {
+fn range_of(line: &[u8], dso: &MappedDso) -> Option<String> {
     let text = String::from_utf8_lossy(line);
     let mut fields = text.split_ascii_whitespace();
     let range = fields.next()?;
     let inode: u64 = fields.nth(3)?.parse().ok()?;
-    let is_it = match module.inode {
+    let is_it = match dso.inode {
         Some(wanted) if wanted.inode != 0 => wanted.inode == inode,
         _ => {
-            let path = String::from_utf8_lossy(&module.path);
+            let path = String::from_utf8_lossy(&dso.path);
             let name = text.get(text.find(['/', '['])?..)?;
             name == path || name.strip_suffix(" (deleted)") == Some(&path)
         }
@@ -98,7 +98,7 @@ fn range_of(line: &[u8], module: &Module) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::{LiveFiles, open_same, range_of};
-    use crate::modules::{Inode, Module};
+    use crate::mapped_dsos::{Inode, MappedDso};
     use crate::stacks::OpenFile;
     use prof_profile::DsoKind;
 
@@ -116,20 +116,20 @@ mod tests {
         assert!(open_same(&path, Some(own)).is_some());
         assert!(open_same(&path, Some(other)).is_none());
         assert!(open_same("/dev/null".as_ref(), None).is_none());
-        let module = Module {
+        let dso = MappedDso {
             kind: DsoKind::File,
             path: path.as_os_str().as_encoded_bytes().to_vec(),
             build_id: None,
             inode: Some(own),
             pid: None,
         };
-        assert!(LiveFiles.open(&module, std::process::id() as i32).is_some());
+        assert!(LiveFiles.open(&dso, std::process::id() as i32).is_some());
     }
 
     #[test]
     fn a_line_of_maps_gives_its_range() {
         let line = b"7f00-7f10 r-xp 00001000 fe:01 4711 /memfd:x y (deleted)";
-        let mut module = Module {
+        let mut dso = MappedDso {
             kind: DsoKind::File,
             path: b"/memfd:x y (deleted)".to_vec(),
             build_id: None,
@@ -137,18 +137,18 @@ mod tests {
             pid: None,
         };
         // Records with a build-id have no inode.
-        assert_eq!(range_of(line, &module).as_deref(), Some("7f00-7f10"));
-        module.path = b"/memfd:x y".to_vec();
-        assert_eq!(range_of(line, &module).as_deref(), Some("7f00-7f10"));
-        module.path = b"/memfd:x".to_vec();
-        assert_eq!(range_of(line, &module), None);
+        assert_eq!(range_of(line, &dso).as_deref(), Some("7f00-7f10"));
+        dso.path = b"/memfd:x y".to_vec();
+        assert_eq!(range_of(line, &dso).as_deref(), Some("7f00-7f10"));
+        dso.path = b"/memfd:x".to_vec();
+        assert_eq!(range_of(line, &dso), None);
         for (inode, found) in [(4711, Some("7f00-7f10")), (4712, None)] {
-            module.inode = Some(Inode {
+            dso.inode = Some(Inode {
                 inode,
                 ..Inode::default()
             });
-            assert_eq!(range_of(line, &module).as_deref(), found);
+            assert_eq!(range_of(line, &dso).as_deref(), found);
         }
-        assert_eq!(range_of(b"", &module), None);
+        assert_eq!(range_of(b"", &dso), None);
     }
 }

@@ -144,7 +144,7 @@ impl Links {
         // Linkage stubs have no function of their own.
         match target.and_then(|target| function(around, Avma(target), beyond)) {
             None => (Proof::Open, Some(link)),
-            Some(target) if (target.module, target.start) == (callee.module, callee.start) => {
+            Some(target) if (target.dso, target.start) == (callee.dso, callee.start) => {
                 (Proof::Shown, None)
             }
             Some(_) => (Proof::Refuted, None),
@@ -213,11 +213,11 @@ fn part<F: OpenFile>(
 fn link(caller: &Part, callee: &Part) -> Link {
     let mut hasher = FxHasher::default();
     match caller {
-        Part::Function(caller) => (caller.module, caller.at.0).hash(&mut hasher),
+        Part::Function(caller) => (caller.dso, caller.at.0).hash(&mut hasher),
         Part::Made(pid, at) => (pid, at.0, true).hash(&mut hasher),
     }
     match callee {
-        Part::Function(callee) => (callee.module, callee.start.0).hash(&mut hasher),
+        Part::Function(callee) => (callee.dso, callee.start.0).hash(&mut hasher),
         Part::Made(pid, at) => (pid, at.0, true).hash(&mut hasher),
     }
     hasher.finish()

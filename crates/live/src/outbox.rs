@@ -6,7 +6,7 @@
 //! behind it waits too, so that the order of time stays.
 
 use crate::links::Link;
-use crate::modules::ModuleId;
+use crate::mapped_dsos::MappedDsoId;
 use prof_profile::ChainEnd;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -51,11 +51,11 @@ pub(super) enum Verdict {
     Failed,
 }
 
-/// How a chain ended, and in which module its outermost frame is.
+/// How a chain ended, and in which dso its outermost frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Ended {
     pub(super) end: ChainEnd,
-    pub(super) module: Option<ModuleId>,
+    pub(super) dso: Option<MappedDsoId>,
 }
 
 /// A record as it may be written.
@@ -255,7 +255,7 @@ mod tests {
         let mut outbox = Outbox::default();
         outbox.ready(5).push(1);
         let candidate = |end, byte| Candidate {
-            ended: Ended { end, module: None },
+            ended: Ended { end, dso: None },
             time: 4,
             record: vec![byte],
         };

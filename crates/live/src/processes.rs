@@ -2,8 +2,8 @@
 //! is mapped where.
 
 use crate::address_space::{Access, AddressSpace, Mapping};
-use crate::modules::{
-    Inode, Module, ModuleId, Modules, guest_path, kernel_kind, runtime_function, user_kind,
+use crate::mapped_dsos::{
+    Inode, MappedDso, MappedDsoId, MappedDsos, guest_path, kernel_kind, runtime_function, user_kind,
 };
 use prof_abi::{BuildId, CpuMode};
 use prof_profile::{Avma, DsoKind, FileOffset, NameId, Names};
@@ -63,7 +63,7 @@ struct Thread {
 pub struct Processes {
     /// Names of threads.
     pub names: Names,
-    modules: Modules,
+    dsos: MappedDsos,
     kernel: AddressSpace,
     /// What kernels of virtual machines have mapped, all in one: samples do
     /// not tell of which machine they are.
@@ -80,7 +80,7 @@ pub struct Processes {
     last_version: u64,
     /// Counts changes of what any process has mapped.
     changes: u64,
-    /// Run-time code of all processes is one module.
+    /// Run-time code of all processes is one dso.
     shares_jit: bool,
 }
 
@@ -107,23 +107,23 @@ impl Processes {
     /// Threads and address spaces that are known.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.threads.len() + self.spaces.len() + self.modules.len()
+        self.threads.len() + self.spaces.len() + self.dsos.len()
     }
 
     /// What processes have mapped now.
-    pub(crate) fn in_use(&self) -> FxHashSet<ModuleId> {
+    pub(crate) fn in_use(&self) -> FxHashSet<MappedDsoId> {
         let (mut in_use, mut seen) = (FxHashSet::default(), FxHashSet::default());
         for space in self.spaces.values() {
-            space.each_module(&mut seen, &mut |module| {
-                in_use.insert(module);
+            space.each_dso(&mut seen, &mut |dso| {
+                in_use.insert(dso);
             });
         }
         in_use
     }
 
     /// Everything that was mapped so far.
-    pub fn modules(&self) -> &Modules {
-        &self.modules
+    pub fn dsos(&self) -> &MappedDsos {
+        &self.dsos
     }
 
     /// A symbol of the kernel and where it was, which tells how the kernel
@@ -138,7 +138,7 @@ impl Processes {
     }
 
     /// A range was mapped. Empty ranges and those that wrap are ignored.
-    pub fn map(&mut self, event: &MapEvent<'_>) -> Option<ModuleId> {
+    pub fn map(&mut self, event: &MapEvent<'_>) -> Option<MappedDsoId> {
         // One that ends at the last address has no first one behind it.
         let last = event.start.0.checked_add(event.length.checked_sub(1)?)?;
         let end = Avma(last.saturating_add(1));
@@ -147,12 +147,12 @@ impl Processes {
             return None;
         }
         let is_kernel = matches!(event.mode, CpuMode::Kernel | CpuMode::GuestKernel);
-        let module = if is_kernel {
+        let dso = if is_kernel {
             Self::kernel_module(event)
         } else {
-            self.user_module(event)
+            self.user_dso(event)
         };
-        let is_first_kernel = module.kind == DsoKind::Kernel && self.kernel_range.is_none();
+        let is_first_kernel = dso.kind == DsoKind::Kernel && self.kernel_range.is_none();
         if is_first_kernel {
             self.kernel_range = Some((event.start, end));
             self.kernel_build_id = event.build_id;
@@ -168,21 +168,21 @@ impl Processes {
         }
         // The kernel's own offset names its reference symbol, not a place;
         // that of memory without a file says nothing.
-        let offset = if is_kernel || module.kind == DsoKind::Jit {
+        let offset = if is_kernel || dso.kind == DsoKind::Jit {
             FileOffset(event.start.0)
         } else {
             event.offset
         };
-        let is_kernel_module = module.kind == DsoKind::KernelModule;
-        let module = self.modules.intern(module);
+        let is_kernel_module = dso.kind == DsoKind::KernelModule;
+        let dso = self.dsos.intern(dso);
         if is_kernel_module {
-            self.modules.note_load(module, event.start);
+            self.dsos.note_load(dso, event.start);
         }
         let mapping = Mapping {
             start: event.start,
             end,
             offset,
-            module,
+            dso,
             access: event.access,
         };
         let version = self.next_version();
@@ -195,7 +195,7 @@ impl Processes {
         if is_first_kernel {
             self.map_behind_kernel(mapping);
         }
-        Some(module)
+        Some(dso)
     }
 
     /// Code that runs while the kernel starts is behind its text, which is all
@@ -219,13 +219,13 @@ impl Processes {
         }
     }
 
-    fn kernel_module(event: &MapEvent<'_>) -> Module {
+    fn kernel_module(event: &MapEvent<'_>) -> MappedDso {
         let (kind, path) = match event.mode {
             // Its symbols are not those of the host, whatever it is called.
             CpuMode::GuestKernel => (DsoKind::GuestKernel, guest_path(event.path)),
             _ => kernel_kind(event.path),
         };
-        Module {
+        MappedDso {
             kind,
             path,
             build_id: event.build_id,
@@ -234,10 +234,10 @@ impl Processes {
         }
     }
 
-    fn user_module(&self, event: &MapEvent<'_>) -> Module {
+    fn user_dso(&self, event: &MapEvent<'_>) -> MappedDso {
         let kind = user_kind(event.path);
         let is_shared = self.shares_jit || runtime_function(event.path).is_some();
-        Module {
+        MappedDso {
             kind,
             path: event.path.to_vec(),
             build_id: event.build_id,
@@ -255,7 +255,7 @@ impl Processes {
         else {
             return;
         };
-        let module = self.modules.intern(Module {
+        let dso = self.dsos.intern(MappedDso {
             kind: DsoKind::KernelSymbol,
             path: name.to_vec(),
             build_id: None,
@@ -269,7 +269,7 @@ impl Processes {
                 start,
                 end: Avma(end),
                 offset,
-                module,
+                dso,
                 access: Access::EXECUTE,
             },
             version,
@@ -459,7 +459,7 @@ mod tests {
 
     fn path_at(processes: &Processes, pid: i32, address: u64) -> Option<String> {
         let mapping = processes.find(pid, CpuMode::User, Avma(address))?;
-        let path = &processes.modules().get(mapping.module).path;
+        let path = &processes.dsos().get(mapping.dso).path;
         Some(String::from_utf8_lossy(path).into_owned())
     }
 
@@ -507,9 +507,9 @@ mod tests {
                 ),
             ] {
                 let found = processes.find(10, mode, Avma(0xffff_0800));
-                let module = processes.modules().get(found.expect("mapped").module);
-                let path = String::from_utf8_lossy(&module.path);
-                assert_eq!((module.kind, path.as_ref()), expected);
+                let dso = processes.dsos().get(found.expect("mapped").dso);
+                let path = String::from_utf8_lossy(&dso.path);
+                assert_eq!((dso.kind, path.as_ref()), expected);
             }
         }
         assert_ne!(processes.versions(10), before);
@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn code_behind_the_kernels_text_is_the_kernels_but_under_modules() {
+    fn code_behind_the_kernels_text_is_the_kernels_but_under_dsos() {
         let text = 0xffff_ffff_8100_0000;
         let kernel = |start, path| MapEvent {
             mode: CpuMode::Kernel,
@@ -567,7 +567,7 @@ mod tests {
         let path_at = |processes: &Processes, address: u64| {
             let mapping = processes.find(0, CpuMode::Kernel, Avma(address))?;
             assert_eq!(mapping.file_offset(Avma(address)), FileOffset(address));
-            let path = &processes.modules().get(mapping.module).path;
+            let path = &processes.dsos().get(mapping.dso).path;
             Some(String::from_utf8_lossy(path).into_owned())
         };
         let mut processes = Processes::default();
@@ -584,7 +584,7 @@ mod tests {
         assert_eq!(path_at(&processes, text - 1), None);
         let range = (Avma(text), Avma(text + 0x1000));
         assert_eq!(processes.kernel_range, Some(range));
-        // A module that was told of first keeps its place.
+        // A dso that was told of first keeps its place.
         let mut processes = Processes::default();
         processes.map(&kernel(text + 0x1000, b"[ext4]"));
         processes.map(&kernel(text, b"[kernel.kallsyms]_text"));

@@ -1,7 +1,7 @@
 //! Records of a recording, applied to process state.
 
 use crate::address_space::Access;
-use crate::modules::{Inode, ModuleId};
+use crate::mapped_dsos::{Inode, MappedDsoId};
 use crate::processes::{ForkEvent, MapEvent, Processes};
 use prof_abi::Misc;
 use prof_perfdata::body::FileIdentity;
@@ -11,7 +11,7 @@ use prof_profile::{Avma, FileOffset};
 impl Processes {
     /// Applies a record that changes names or mappings; others change
     /// nothing. Tells what was mapped, if anything was.
-    pub fn apply(&mut self, record: &Record<'_>, body: &Body<'_>) -> Option<ModuleId> {
+    pub fn apply(&mut self, record: &Record<'_>, body: &Body<'_>) -> Option<MappedDsoId> {
         match body {
             Body::Mmap(map) => {
                 return self.map(&MapEvent {

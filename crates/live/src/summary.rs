@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Most modules that a recording names.
+/// Most dsos that a recording names.
 const MAX_MODULES: usize = 256;
 
 /// What became of the samples' user stacks.
@@ -97,12 +97,12 @@ impl LiveSummary {
             .iter()
             .map(|(end, &samples)| (end.name().to_owned(), samples.into()))
             .collect();
-        let mut modules: Vec<_> = self.unrooted.iter().collect();
-        modules.sort_by_key(|&(_, &samples)| Reverse(samples));
-        let unrooted: Vec<Value> = modules
+        let mut dsos: Vec<_> = self.unrooted.iter().collect();
+        dsos.sort_by_key(|&(_, &samples)| Reverse(samples));
+        let unrooted: Vec<Value> = dsos
             .into_iter()
             .take(MAX_MODULES)
-            .map(|((module, end), samples)| json!({"module": module, "end": end.name(), "samples": samples}))
+            .map(|((dso, end), samples)| json!({"module": dso, "end": end.name(), "samples": samples}))
             .collect();
         let uids: Map<String, Value> = self
             .uids
@@ -132,9 +132,9 @@ impl LiveSummary {
         let unrooted = members.get("unrooted").and_then(Value::as_array);
         let unrooted = unrooted.into_iter().flatten().take(MAX_MODULES);
         let unrooted = unrooted.filter_map(|entry| {
-            let module = entry.get("module")?.as_str()?.to_owned();
+            let dso = entry.get("module")?.as_str()?.to_owned();
             let end = ChainEnd::from_name(entry.get("end")?.as_str()?)?;
-            Some(((module, end), entry.get("samples")?.as_u64()?))
+            Some(((dso, end), entry.get("samples")?.as_u64()?))
         });
         let uids = members.get("uids").and_then(Value::as_object);
         let uids = uids.into_iter().flatten().filter_map(|(pid, uid)| {

@@ -182,9 +182,9 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             if ended.end == ChainEnd::Root {
                 continue;
             }
-            let path = ended.module.map(|module| {
-                let module = self.processes.modules().get(module);
-                String::from_utf8_lossy(&module.path).into_owned()
+            let path = ended.dso.map(|dso| {
+                let dso = self.processes.dsos().get(dso);
+                String::from_utf8_lossy(&dso.path).into_owned()
             });
             let key = (path.unwrap_or_default(), ended.end);
             *summary.unrooted.entry(key).or_default() += count;
@@ -331,12 +331,12 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             }
             _ => {}
         }
-        if let Some(module) = self.processes.apply(record, &body)
+        if let Some(dso) = self.processes.apply(record, &body)
             && let Some(pid) = body_pid(&body)
         {
-            self.chains.stacks.prepare(&self.processes, module, pid);
+            self.chains.stacks.prepare(&self.processes, dso, pid);
             self.new_code = drain;
-            if self.processes.modules().get(module).kind == DsoKind::Jit {
+            if self.processes.dsos().get(dso).kind == DsoKind::Jit {
                 self.note_user(pid);
             }
         }
@@ -591,18 +591,18 @@ fn is_stale(
     was_stale && processes.find(state.pid, CpuMode::User, pc).is_none()
 }
 
-/// How a chain ended, with the module of its outermost frame where that says
+/// How a chain ended, with the dso of its outermost frame where that says
 /// more.
 fn ended(processes: &Processes, pid: i32, chain: &[u64], end: ChainEnd) -> Ended {
     let outermost = chain.last().filter(|_| end != ChainEnd::Root);
     let mapping = outermost.and_then(|&pc| {
-        // A return address may be the first behind its function's module.
+        // A return address may be the first behind its function's dso.
         let call = Avma(pc.saturating_sub(u64::from(chain.len() > 1)));
         processes.find(pid, CpuMode::User, call)
     });
     Ended {
         end,
-        module: mapping.map(|mapping| mapping.module),
+        dso: mapping.map(|mapping| mapping.dso),
     }
 }
 
@@ -724,7 +724,7 @@ mod tests {
         for _ in 0..10 {
             unwinder.round(&[], &mut |_| ());
         }
-        // The two modules.
+        // The two dsos.
         assert_eq!(size(&unwinder), 2);
     }
 }

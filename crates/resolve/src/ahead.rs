@@ -1,18 +1,18 @@
 //! What is done while records are read: symbol tables and names.
 
+use crate::dso_files::DsoFiles;
 use crate::early_names::{EarlyAnswers, EarlyPart};
-use crate::module_files::ModuleFiles;
 use crate::recorded::RecordedKernel;
-use prof_live::Module;
+use prof_live::MappedDso;
 use prof_symbolize::Detail;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// A piece of work on the files of one module.
+/// A piece of work on the files of one dso.
 pub(crate) enum Job {
     /// Reads what look-ups need of them.
     Prepare {
-        module: Box<Module>,
+        dso: Box<MappedDso>,
         kernel: RecordedKernel,
     },
     /// Looks addresses up.
@@ -21,7 +21,7 @@ pub(crate) enum Job {
 
 /// Work in the order in which it came up, for any thread that has time.
 pub(crate) struct Ahead<'a> {
-    pub(crate) files: &'a ModuleFiles<'a>,
+    pub(crate) files: &'a DsoFiles<'a>,
     pub(crate) kernel: &'a RecordedKernel,
     pub(crate) detail: Detail,
     pub(crate) answers: EarlyAnswers,
@@ -29,11 +29,7 @@ pub(crate) struct Ahead<'a> {
 }
 
 impl<'a> Ahead<'a> {
-    pub(crate) fn new(
-        files: &'a ModuleFiles<'a>,
-        kernel: &'a RecordedKernel,
-        detail: Detail,
-    ) -> Self {
+    pub(crate) fn new(files: &'a DsoFiles<'a>, kernel: &'a RecordedKernel, detail: Detail) -> Self {
         Self {
             files,
             kernel,
@@ -51,8 +47,8 @@ impl<'a> Ahead<'a> {
     pub(crate) fn do_next(&self) -> bool {
         let job = self.waiting().pop_front();
         match job {
-            Some(Job::Prepare { module, kernel }) => {
-                self.files.prepare(&module, &kernel, self.detail);
+            Some(Job::Prepare { dso, kernel }) => {
+                self.files.prepare(&dso, &kernel, self.detail);
             }
             Some(Job::LookUp(part)) => {
                 self.answers

@@ -5,17 +5,17 @@
 //! and in which order their answers are used, depends on the records alone, so
 //! that the profile is the same for any number of threads.
 
+use crate::dso_files::DsoFiles;
 use crate::found::Found;
 use crate::lookups::look_up_in_file;
-use crate::module_files::ModuleFiles;
 use crate::recorded::RecordedKernel;
 use crate::stack_builder::RawLocation;
-use prof_live::{Module, ModuleId, Modules};
+use prof_live::{MappedDso, MappedDsoId, MappedDsos};
 use prof_profile::DsoKind;
 use prof_symbolize::{Detail, SymbolFile};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Addresses of a module that are looked up at once: enough of them that they
+/// Addresses of a dso that are looked up at once: enough of them that they
 /// share what is read of the file.
 const PART: usize = 2048;
 
@@ -28,19 +28,19 @@ const MOST: usize = 1 << 17;
 pub(crate) struct EarlyChoice {
     /// Locations seen so far.
     seen: usize,
-    /// By `ModuleId`, those not looked up yet.
+    /// By `MappedDsoId`, those not looked up yet.
     waiting: Vec<Vec<u32>>,
     chosen: usize,
     parts: usize,
 }
 
-/// Addresses of one module to look up.
+/// Addresses of one dso to look up.
 #[derive(Debug)]
 pub(crate) struct EarlyPart {
     /// Parts are numbered as they were chosen.
     number: usize,
-    id: ModuleId,
-    module: Module,
+    id: MappedDsoId,
+    dso: MappedDso,
     /// Which locations these are.
     indices: Vec<u32>,
     locations: Vec<RawLocation>,
@@ -49,7 +49,7 @@ pub(crate) struct EarlyPart {
 /// The answers for a part.
 pub(crate) struct EarlyAnswer {
     number: usize,
-    pub(crate) module: ModuleId,
+    pub(crate) dso: MappedDsoId,
     /// The file they come from.
     pub(crate) file: Arc<SymbolFile>,
     pub(crate) indices: Vec<u32>,
@@ -64,14 +64,14 @@ pub(crate) struct EarlyAnswers(Mutex<Vec<EarlyAnswer>>);
 impl EarlyChoice {
     /// Parts that have become large enough with the locations of `raw` that
     /// are new since the last call.
-    pub(crate) fn next(&mut self, modules: &Modules, raw: &[RawLocation]) -> Vec<EarlyPart> {
+    pub(crate) fn next(&mut self, dsos: &MappedDsos, raw: &[RawLocation]) -> Vec<EarlyPart> {
         let new = raw.get(self.seen..).unwrap_or_default();
         let mut parts = Vec::new();
         for (index, location) in (self.seen as u32..).zip(new) {
             if self.chosen >= MOST {
                 break;
             }
-            let Some(id) = location.module else { continue };
+            let Some(id) = location.dso else { continue };
             let at = id.0 as usize;
             if self.waiting.len() <= at {
                 self.waiting.resize_with(at + 1, Vec::new);
@@ -80,7 +80,7 @@ impl EarlyChoice {
                 continue;
             };
             waiting.push(index);
-            if waiting.len() < PART || modules.get(id).kind != DsoKind::File {
+            if waiting.len() < PART || dsos.get(id).kind != DsoKind::File {
                 continue;
             }
             let indices = std::mem::take(waiting);
@@ -88,7 +88,7 @@ impl EarlyChoice {
             parts.push(EarlyPart {
                 number: self.parts,
                 id,
-                module: modules.get(id).clone(),
+                dso: dsos.get(id).clone(),
                 locations: indices.iter().filter_map(raw_of).collect(),
                 indices,
             });
@@ -105,18 +105,18 @@ impl EarlyAnswers {
     pub(crate) fn look_up(
         &self,
         part: EarlyPart,
-        files: &ModuleFiles<'_>,
+        files: &DsoFiles<'_>,
         kernel: &RecordedKernel,
         detail: Detail,
     ) {
-        let Ok(file) = files.open(&part.module, kernel) else {
+        let Ok(file) = files.open(&part.dso, kernel) else {
             return;
         };
         let found = Found::of(look_up_in_file(&file, &part.locations, detail));
         file.release_pages();
         let answer = EarlyAnswer {
             number: part.number,
-            module: part.id,
+            dso: part.id,
             found,
             file,
             indices: part.indices,

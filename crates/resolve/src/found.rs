@@ -1,4 +1,4 @@
-//! What was found at the addresses of one module, each function once.
+//! What was found at the addresses of one dso, each function once.
 //!
 //! Made by the threads that look addresses up, so that putting it into the
 //! profile's tables, which is one thread's work, is little more than

@@ -1,9 +1,9 @@
 //! Which words in memory threads waited at, and which variables these are.
 
-use crate::module_files::ModuleFiles;
+use crate::dso_files::DsoFiles;
 use crate::recorded::RecordedKernel;
 use prof_abi::CpuMode;
-use prof_live::{ModuleId, Modules, Processes};
+use prof_live::{MappedDsoId, MappedDsos, Processes};
 use prof_perfdata::Sample as RawSample;
 use prof_profile::{
     Avma, DsoId, DsoKind, FileOffset, Futex, FutexId, Profile, Variable, Wait, WaitKind,
@@ -25,9 +25,9 @@ pub(crate) struct Futexes {
 struct Met {
     pid: i32,
     address: Avma,
-    /// What is mapped there or before it: module, offset in its file of the
+    /// What is mapped there or before it: dso, offset in its file of the
     /// mapping, and how far behind the mapping's beginning the address is.
-    near: Option<(ModuleId, FileOffset, u64)>,
+    near: Option<(MappedDsoId, FileOffset, u64)>,
 }
 
 impl Futexes {
@@ -47,7 +47,7 @@ impl Futexes {
             let mapping = space.and_then(|space| space.at_or_before(address));
             let near = mapping.map(|mapping| {
                 let behind = address.0.wrapping_sub(mapping.start.0);
-                (mapping.module, mapping.offset, behind)
+                (mapping.dso, mapping.offset, behind)
             });
             met.push(Met { pid, address, near });
             u32::try_from(met.len() - 1).unwrap_or(u32::MAX)
@@ -59,8 +59,8 @@ impl Futexes {
     pub(crate) fn finish(
         self,
         profile: &mut Profile,
-        modules: &Modules,
-        (files, kernel): (&ModuleFiles<'_>, &RecordedKernel),
+        dsos: &MappedDsos,
+        (files, kernel): (&DsoFiles<'_>, &RecordedKernel),
     ) {
         let mut ids: FxHashMap<u32, FutexId> = FxHashMap::default();
         for (row, place) in self.of_rows {
@@ -70,7 +70,7 @@ impl Futexes {
                 continue;
             };
             let id = *ids.entry(place).or_insert_with(|| {
-                let variable = met.variable(profile, modules, (files, kernel));
+                let variable = met.variable(profile, dsos, (files, kernel));
                 profile.futexes.push(Futex {
                     pid: met.pid,
                     address: met.address,
@@ -90,20 +90,20 @@ impl Met {
     fn variable(
         &self,
         profile: &mut Profile,
-        modules: &Modules,
-        (files, kernel): (&ModuleFiles<'_>, &RecordedKernel),
+        dsos: &MappedDsos,
+        (files, kernel): (&DsoFiles<'_>, &RecordedKernel),
     ) -> Option<Variable> {
-        let (module_id, offset, behind) = self.near?;
-        let module = modules.get(module_id);
-        if module.kind != DsoKind::File {
+        let (dso_id, offset, behind) = self.near?;
+        let dso = dsos.get(dso_id);
+        if dso.kind != DsoKind::File {
             return None;
         }
-        let file = files.open(module, kernel).ok()?;
+        let file = files.open(dso, kernel).ok()?;
         let svma = file.svma_of_file_offset(offset)?.plus(behind);
         let symbol = file.symbol_before(svma)?;
         let offset = svma.0.checked_sub(symbol.start.0)?;
         (offset < symbol.size).then(|| Variable {
-            dso: DsoId(module_id.0),
+            dso: DsoId(dso_id.0),
             name: profile.names.intern(&symbol.name),
             offset,
         })

@@ -1,6 +1,6 @@
 //! Names for code that a JIT compiler made.
 
-use prof_live::Modules;
+use prof_live::MappedDsos;
 use prof_profile::{Avma, DroppedCount, UnnamedReason};
 use prof_symbolize::{Demangle, JitDump, LineFault, Lookup, PerfMap, RunTimeCode, Symbolizer};
 use std::collections::BTreeMap;
@@ -33,17 +33,17 @@ impl JitNames {
     ///
     /// The reason that its code stays without names.
     pub(crate) fn open(
-        (modules, symbolizer): (&Modules, &Symbolizer),
+        (dsos, symbolizer): (&MappedDsos, &Symbolizer),
         pid: i32,
         owners: &[u32],
     ) -> Result<Self, UnnamedReason> {
         let opened = match symbolizer.run_time_code(pid) {
             Some(code) => match code.refusal() {
                 // Someone may have brought the file.
-                Some(reason) => Self::read(modules, pid, owners).map_err(|_| reason),
+                Some(reason) => Self::read(dsos, pid, owners).map_err(|_| reason),
                 None => Ok(Self::embedded(code, pid)),
             },
-            None => Self::read(modules, pid, owners),
+            None => Self::read(dsos, pid, owners),
         };
         if let Some(notes) = symbolizer.notes() {
             let refused = BTreeMap::new();
@@ -65,8 +65,8 @@ impl JitNames {
         }
     }
 
-    fn read(modules: &Modules, pid: i32, owners: &[u32]) -> Result<Self, UnnamedReason> {
-        let path = dump_path(modules, pid);
+    fn read(dsos: &MappedDsos, pid: i32, owners: &[u32]) -> Result<Self, UnnamedReason> {
+        let path = dump_path(dsos, pid);
         let dump = path.map(|path| JitDump::open(path, owners).map_err(|error| error.reason()));
         let map_path = map_path(pid);
         let map = PerfMap::open(Path::new(&map_path), owners).map_err(|error| error.reason());
@@ -159,18 +159,18 @@ impl RefusedLines {
 }
 
 /// The dump that the process mapped: a file `jit-PID.dump`.
-fn dump_path(modules: &Modules, pid: i32) -> Option<&Path> {
+fn dump_path(dsos: &MappedDsos, pid: i32) -> Option<&Path> {
     let name = format!("jit-{pid}.dump");
-    let mut paths = modules
+    let mut paths = dsos
         .iter()
-        .map(|(_, module)| Path::new(OsStr::from_bytes(&module.path)));
+        .map(|(_, dso)| Path::new(OsStr::from_bytes(&dso.path)));
     paths.find(|path| path.is_absolute() && path.file_name() == Some(OsStr::new(&name)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::JitNames;
-    use prof_live::{Module, Modules};
+    use prof_live::{MappedDso, MappedDsos};
     use prof_profile::{Avma, DsoKind, JitFileFault, UnnamedReason};
     use prof_symbolize::Symbolizer;
     use std::os::unix::ffi::OsStrExt;
@@ -201,18 +201,18 @@ mod tests {
         let path = dir.path().join(format!("jit-{pid}.dump"));
         std::fs::write(&path, dump()).expect("written");
         let uid = std::fs::metadata(&path).expect("there").uid();
-        let mut modules = Modules::default();
+        let mut dsos = MappedDsos::default();
         let symbolizer = Symbolizer::default();
-        let missing = JitNames::open((&modules, &symbolizer), pid, &[uid]).map(|_| ());
+        let missing = JitNames::open((&dsos, &symbolizer), pid, &[uid]).map(|_| ());
         assert_eq!(missing, Err(UnnamedReason::NoPerfMap));
-        modules.intern(Module {
+        dsos.intern(MappedDso {
             kind: DsoKind::File,
             path: path.as_os_str().as_bytes().to_vec(),
             build_id: None,
             inode: None,
             pid: None,
         });
-        let names = JitNames::open((&modules, &symbolizer), pid, &[uid]).expect("a dump");
+        let names = JitNames::open((&dsos, &symbolizer), pid, &[uid]).expect("a dump");
         assert_eq!(names.dump_path(), Some(path.as_path()));
         let found = names.lookup(Avma(0x1003), &symbolizer);
         assert_eq!(
@@ -224,7 +224,7 @@ mod tests {
         // Others could write to it now: it is there, so that is the reason.
         let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o666);
         std::fs::set_permissions(&path, open_to_all).expect("set");
-        let refused = JitNames::open((&modules, &symbolizer), pid, &[uid]).map(|_| ());
+        let refused = JitNames::open((&dsos, &symbolizer), pid, &[uid]).map(|_| ());
         let reason = UnnamedReason::PerfMapRefused(JitFileFault::Writable);
         assert_eq!(refused, Err(reason));
     }

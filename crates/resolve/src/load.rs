@@ -2,9 +2,9 @@
 
 use crate::about::About;
 use crate::ahead::{Ahead, Job};
+use crate::dso_files::DsoFiles;
 use crate::early_names::{EarlyAnswer, EarlyChoice};
 use crate::loader::Loader;
-use crate::module_files::ModuleFiles;
 use crate::options::{How, LoadOptions};
 use crate::progress::{Phase, Progress};
 use crate::reading::in_time_order;
@@ -101,7 +101,7 @@ const PORTION: usize = 1 << 12;
 /// Takes records, and looks up names meanwhile.
 struct Collector<'a> {
     loader: Loader,
-    files: ModuleFiles<'a>,
+    files: DsoFiles<'a>,
     kernel: RecordedKernel,
     how: How<'a>,
 }
@@ -110,7 +110,7 @@ impl<'a> Collector<'a> {
     fn new(about: &About<'_>, length: Option<u64>, how: How<'a>) -> Self {
         Self {
             loader: Loader::new(about, length, how),
-            files: ModuleFiles::new(how.symbolizer, about.features, how.options.recorded_at),
+            files: DsoFiles::new(how.symbolizer, about.features, how.options.recorded_at),
             kernel: RecordedKernel::new(about.features),
             how,
         }
@@ -136,7 +136,7 @@ impl<'a> Collector<'a> {
         // As many as leave a core to the thread that takes the records, since
         // all wait for that one.
         let helpers = threads::pool(threads::cores().saturating_sub(1).max(1), "name");
-        // Symbol tables are read while records are: each module's from its
+        // Symbol tables are read while records are: each dso's from its
         // first sample on; and then names are looked up.
         in_scope(helpers.as_ref(), |scope| {
             let add = |job| {
@@ -169,20 +169,20 @@ impl<'a> Collector<'a> {
 }
 
 impl Loader {
-    /// What can be done for names since the last call: files of modules to
+    /// What can be done for names since the last call: files of dsos to
     /// get ready, addresses to look up.
     fn new_work(
         &mut self,
         kernel: &RecordedKernel,
         early: &mut EarlyChoice,
     ) -> impl Iterator<Item = Job> + use<> {
-        let (builder, modules) = (&mut self.stacks.builder, self.processes.modules());
-        let prepare = |module| Job::Prepare {
-            module: Box::new(modules.get(module).clone()),
+        let (builder, dsos) = (&mut self.stacks.builder, self.processes.dsos());
+        let prepare = |dso| Job::Prepare {
+            dso: Box::new(dsos.get(dso).clone()),
             kernel: kernel.clone().mapped_in(&self.processes),
         };
-        let files: Vec<Job> = builder.new_modules().map(prepare).collect();
-        let parts = early.next(modules, builder.locations());
+        let files: Vec<Job> = builder.new_dsos().map(prepare).collect();
+        let parts = early.next(dsos, builder.locations());
         files.into_iter().chain(parts.into_iter().map(Job::LookUp))
     }
 }

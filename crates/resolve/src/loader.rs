@@ -3,10 +3,10 @@
 use crate::about::About;
 use crate::deferred::{Deferred, Waiting};
 use crate::details::{Details, counting_of, taken_branch};
+use crate::dso_files::DsoFiles;
 use crate::early_names::EarlyAnswer;
 use crate::futexes::Futexes;
 use crate::jit_owners::JitOwners;
-use crate::module_files::ModuleFiles;
 use crate::naming::Namer;
 use crate::options::{How, LoadOptions};
 use crate::recorded::{
@@ -140,9 +140,9 @@ impl Loader {
                 self.note_life(record, &body);
                 self.details.learn(record, &body, &mut self.processes.names);
                 let mapped = self.processes.apply(record, &body);
-                if let Some(module) = mapped.filter(|_| has_stack_dumps(record)) {
+                if let Some(dso) = mapped.filter(|_| has_stack_dumps(record)) {
                     let pid = record.sample_id().pid.unwrap_or(-1);
-                    self.stacks.prepare(&self.processes, module, pid);
+                    self.stacks.prepare(&self.processes, dso, pid);
                 }
             }
         }
@@ -395,7 +395,7 @@ impl Loader {
         let threads = self.processes.threads();
         let mut names = std::mem::take(&mut self.processes.names);
         let (named, outline) = rayon::join(
-            || namer.name(self.processes.modules(), &raw, early, &mut names),
+            || namer.name(self.processes.dsos(), &raw, early, &mut names),
             || Outline::of(&stacks, &self.samples, raw.len()),
         );
         drop(raw);
@@ -434,7 +434,7 @@ impl Loader {
         let files = (&namer.files, &namer.kernel);
         self.wakes.add_ends(&mut profile);
         self.futexes
-            .finish(&mut profile, self.processes.modules(), files);
+            .finish(&mut profile, self.processes.dsos(), files);
         let of_waits = wait_kinds::notes(&profile);
         profile.trust.notes.extend(of_waits);
         profile.trust.notes.extend(named.notes);
@@ -480,7 +480,7 @@ fn namer<'a>(features: &Features, processes: &Processes, how: How<'a>) -> Namer<
     let options = how.options;
     Namer {
         // A stream tells its features while it is read.
-        files: ModuleFiles::new(how.symbolizer, features, options.recorded_at),
+        files: DsoFiles::new(how.symbolizer, features, options.recorded_at),
         detail: options.detail,
         kernel: RecordedKernel::new(features).mapped_in(processes),
         carried: carried_symbols(features, how.symbolizer),

@@ -1,16 +1,16 @@
 //! Names for all addresses of a recording, each looked up once.
 
+use crate::dso_files::DsoFiles;
 use crate::early_names::EarlyAnswer;
 use crate::found::{Found, Resolved};
 use crate::jit_names::{JitNames, RefusedLines};
 use crate::jit_owners::JitOwners;
 use crate::lookups::{CarriedSymbols, look_up_call, look_up_in_file, named_by_itself};
-use crate::module_files::ModuleFiles;
 use crate::progress::{Phase, Progress};
 use crate::recorded::{ListedKernel, RecordedKernel};
 use crate::stack_builder::RawLocation;
 use crate::tables::{Named, Tables};
-use prof_live::{Module, ModuleId, Modules};
+use prof_live::{MappedDso, MappedDsoId, MappedDsos};
 use prof_profile::{Avma, Dso, DsoKind, Names, UnnamedReason};
 use prof_symbolize::{Detail, KernelSymbols, Lookup, OpenError, SymbolFile};
 use rayon::prelude::*;
@@ -31,7 +31,7 @@ const FETCHED_AT_ONCE: usize = 4;
 
 /// What is needed to name addresses.
 pub(crate) struct Namer<'a> {
-    pub(crate) files: ModuleFiles<'a>,
+    pub(crate) files: DsoFiles<'a>,
     pub(crate) detail: Detail,
     pub(crate) kernel: RecordedKernel,
     /// Symbols in the recording, by path.
@@ -42,13 +42,13 @@ pub(crate) struct Namer<'a> {
     pub(crate) progress: &'a dyn Progress,
 }
 
-/// Where a module's names come from.
+/// Where a dso's names come from.
 enum Source {
     File(Arc<SymbolFile>),
     Kernel,
     Jit(Box<JitNames>),
     Carried,
-    /// The module is one function: BPF programs, methods, and the mark in place of
+    /// The dso is one function: BPF programs, methods, and the mark in place of
     /// frames that were left out.
     Itself,
     None(UnnamedReason),
@@ -57,13 +57,13 @@ enum Source {
 /// The recorded kernel's symbols, opened when first needed.
 type Kernel = OnceLock<Result<Arc<KernelSymbols>, OpenError>>;
 
-/// Locations of one module.
-type Batch<'a> = (ModuleId, &'a [u32]);
+/// Locations of one dso.
+type Batch<'a> = (MappedDsoId, &'a [u32]);
 
 /// What looking up needs.
 struct Search<'a> {
     namer: &'a Namer<'a>,
-    modules: &'a Modules,
+    mapped: &'a MappedDsos,
     raw: &'a [RawLocation],
     sources: &'a [Source],
     kernel: Kernel,
@@ -82,8 +82,8 @@ impl Search<'_> {
                 };
                 let at = |&index: &u32| self.raw.get(index as usize).copied();
                 let addresses: Vec<RawLocation> = part.iter().filter_map(at).collect();
-                let module = self.modules.get(id);
-                let found = self.look_up_in(module, source, &addresses);
+                let dso = self.mapped.get(id);
+                let found = self.look_up_in(dso, source, &addresses);
                 self.update(part.len());
                 Found::of(found)
             })
@@ -98,7 +98,7 @@ impl Search<'_> {
 
     fn look_up_in(
         &self,
-        module: &Module,
+        dso: &MappedDso,
         source: &Source,
         addresses: &[RawLocation],
     ) -> Vec<Resolved> {
@@ -122,13 +122,13 @@ impl Search<'_> {
             Source::Jit(names) => {
                 each(&|address| names.lookup(Avma(address), namer.files.symbolizer))
             }
-            Source::Carried => match namer.carried.get(&module.path) {
+            Source::Carried => match namer.carried.get(&dso.path) {
                 Some(carried) => addresses.iter().map(|at| carried.resolve(at)).collect(),
                 None => each(&|_| Lookup::unnamed(UnnamedReason::NoSymbolThere)),
             },
             Source::Itself => {
-                let name = prof_live::runtime_function(&module.path);
-                let name = name.map_or(module.path.as_slice(), |(_, name)| name);
+                let name = prof_live::runtime_function(&dso.path);
+                let name = name.map_or(dso.path.as_slice(), |(_, name)| name);
                 let name = String::from_utf8_lossy(name);
                 each(&|_| named_by_itself(&name))
             }
@@ -157,29 +157,26 @@ fn refused_lines(sources: &[Source]) -> RefusedLines {
     refused
 }
 
-/// By module: the indices of its locations.
-fn by_module(modules: &Modules, raw: &[RawLocation]) -> Vec<Vec<u32>> {
-    let mut by_module: Vec<Vec<u32>> = vec![Vec::new(); modules.len()];
+/// By dso: the indices of its locations.
+fn by_dso(mapped: &MappedDsos, raw: &[RawLocation]) -> Vec<Vec<u32>> {
+    let mut by_dso: Vec<Vec<u32>> = vec![Vec::new(); mapped.len()];
     for (index, location) in (0_u32..).zip(raw) {
-        if let Some(list) = location
-            .module
-            .and_then(|id| by_module.get_mut(id.0 as usize))
-        {
+        if let Some(list) = location.dso.and_then(|id| by_dso.get_mut(id.0 as usize)) {
             list.push(index);
         }
     }
-    by_module
+    by_dso
 }
 
 /// Takes out what was looked up early, of so many locations.
-fn take_out(by_module: &mut [Vec<u32>], early: &[EarlyAnswer], count: usize) {
+fn take_out(by_dso: &mut [Vec<u32>], early: &[EarlyAnswer], count: usize) {
     let mut is_named = vec![false; count];
     for &index in early.iter().flat_map(|answer| &answer.indices) {
         if let Some(slot) = is_named.get_mut(index as usize) {
             *slot = true;
         }
     }
-    for list in by_module {
+    for list in by_dso {
         list.retain(|&index| is_named.get(index as usize) != Some(&true));
     }
 }
@@ -192,32 +189,32 @@ impl Namer<'_> {
     /// waves' answers are in memory. What was looked up early comes first.
     pub(crate) fn name(
         &self,
-        modules: &Modules,
+        mapped: &MappedDsos,
         raw: &[RawLocation],
         mut early: Vec<EarlyAnswer>,
         names: &mut Names,
     ) -> Named {
-        let mut by_module = by_module(modules, raw);
-        let sources = self.sources(modules, &by_module);
+        let mut by_dso = by_dso(mapped, raw);
+        let sources = self.sources(mapped, &by_dso);
         // A stream may have told later which file it was.
-        early.retain(|answer| match sources.get(answer.module.0 as usize) {
+        early.retain(|answer| match sources.get(answer.dso.0 as usize) {
             Some(Source::File(file)) => Arc::ptr_eq(file, &answer.file),
             _ => false,
         });
-        take_out(&mut by_module, &early, raw.len());
-        let mut work: Vec<Batch<'_>> = modules
+        take_out(&mut by_dso, &early, raw.len());
+        let mut work: Vec<Batch<'_>> = mapped
             .iter()
-            .zip(&by_module)
+            .zip(&by_dso)
             .flat_map(|((id, _), list)| list.chunks(BATCH).map(move |part| (id, part)))
             .collect();
         work.sort_by_key(|(_, part)| std::cmp::Reverse(part.len()));
         let count = |parts: &mut dyn Iterator<Item = usize>| parts.sum::<usize>() as u64;
         let done = count(&mut early.iter().map(|answer| answer.indices.len()));
-        // Those in no module are not looked up.
+        // Those in no dso are not looked up.
         let wanted = count(&mut work.iter().map(|(_, part)| part.len()));
         let search = Search {
             namer: self,
-            modules,
+            mapped,
             raw,
             sources: &sources,
             kernel: Kernel::new(),
@@ -225,13 +222,13 @@ impl Namer<'_> {
             total: done + wanted,
         };
         search.update(0);
-        let dsos = self.dsos(modules, &sources, names);
+        let dsos = self.dsos(mapped, &sources, names);
         let mut waves = work.chunks(WAVE);
         let mut wave = waves.next().unwrap_or_default();
         let (mut found, mut tables) = rayon::join(
             || search.look_up(wave),
             || {
-                let mut tables = Tables::new(dsos, (modules, raw), self.whole_functions, names);
+                let mut tables = Tables::new(dsos, (mapped, raw), self.whole_functions, names);
                 for answer in early {
                     tables.put_all(&answer.indices, &answer.found, names);
                 }
@@ -250,18 +247,18 @@ impl Namer<'_> {
     }
 
     /// Opens the files that have addresses, in parallel.
-    fn sources(&self, modules: &Modules, by_module: &[Vec<u32>]) -> Vec<Source> {
-        let all: Vec<(ModuleId, &Module)> = modules.iter().collect();
+    fn sources(&self, mapped: &MappedDsos, by_dso: &[Vec<u32>]) -> Vec<Source> {
+        let all: Vec<(MappedDsoId, &MappedDso)> = mapped.iter().collect();
         if self.files.symbolizer.sources().fetch.is_some() {
-            self.fetch_hottest_first(&all, by_module);
+            self.fetch_hottest_first(&all, by_dso);
         }
         all.par_iter()
-            .zip(by_module)
-            .map(|(&(_, module), used)| {
+            .zip(by_dso)
+            .map(|(&(_, dso), used)| {
                 if used.is_empty() {
                     Source::None(UnnamedReason::FileMissing)
                 } else {
-                    self.source(modules, module)
+                    self.source(mapped, dso)
                 }
             })
             .collect()
@@ -269,21 +266,18 @@ impl Namer<'_> {
 
     /// Opens the files that have addresses, those with most of them first, so
     /// that they come before the time for fetching is over.
-    fn fetch_hottest_first(&self, all: &[(ModuleId, &Module)], by_module: &[Vec<u32>]) {
-        let pairs = all
-            .iter()
-            .zip(by_module)
-            .filter(|(_, used)| !used.is_empty());
-        let mut order: Vec<(usize, &Module)> = pairs
-            .map(|(&(_, module), used)| (used.len(), module))
-            .filter(|(_, module)| matches!(module.kind, DsoKind::File))
+    fn fetch_hottest_first(&self, all: &[(MappedDsoId, &MappedDso)], by_dso: &[Vec<u32>]) {
+        let pairs = all.iter().zip(by_dso).filter(|(_, used)| !used.is_empty());
+        let mut order: Vec<(usize, &MappedDso)> = pairs
+            .map(|(&(_, dso), used)| (used.len(), dso))
+            .filter(|(_, dso)| matches!(dso.kind, DsoKind::File))
             .collect();
         order.sort_by_key(|&(used, _)| std::cmp::Reverse(used));
         let next = AtomicUsize::new(0);
         let work = || {
-            while let Some((_, module)) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+            while let Some((_, dso)) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
                 // What is wrong with it is told where its names are looked up.
-                let _ = self.files.open(module, &self.kernel);
+                let _ = self.files.open(dso, &self.kernel);
             }
         };
         std::thread::scope(|scope| {
@@ -296,27 +290,27 @@ impl Namer<'_> {
         });
     }
 
-    fn source(&self, modules: &Modules, module: &Module) -> Source {
-        if self.carried.contains_key(&module.path) {
+    fn source(&self, mapped: &MappedDsos, dso: &MappedDso) -> Source {
+        if self.carried.contains_key(&dso.path) {
             return Source::Carried;
         }
-        if prof_live::is_left_out(&module.path) {
+        if prof_live::is_left_out(&dso.path) {
             return Source::Itself;
         }
-        match module.kind {
+        match dso.kind {
             DsoKind::Kernel | DsoKind::KernelModule => Source::Kernel,
             DsoKind::KernelSymbol => Source::Itself,
-            DsoKind::Jit if prof_live::runtime_function(&module.path).is_some() => Source::Itself,
+            DsoKind::Jit if prof_live::runtime_function(&dso.path).is_some() => Source::Itself,
             DsoKind::Jit => {
-                let names = module.pid.ok_or(UnnamedReason::NoPerfMap).and_then(|pid| {
+                let names = dso.pid.ok_or(UnnamedReason::NoPerfMap).and_then(|pid| {
                     let owners = self.jit_owners.of(pid);
-                    JitNames::open((modules, self.files.symbolizer), pid, &owners)
+                    JitNames::open((mapped, self.files.symbolizer), pid, &owners)
                 });
                 names.map_or_else(Source::None, |names| Source::Jit(Box::new(names)))
             }
             DsoKind::File | DsoKind::Vdso => self
                 .files
-                .open(module, &self.kernel)
+                .open(dso, &self.kernel)
                 .map_or_else(Source::None, Source::File),
             DsoKind::GuestKernel | DsoKind::Unknown | DsoKind::Waiting | DsoKind::Runnable => {
                 Source::None(UnnamedReason::FileMissing)
@@ -324,28 +318,28 @@ impl Namer<'_> {
         }
     }
 
-    /// One dso per module, in the modules' order.
-    fn dsos(&self, modules: &Modules, sources: &[Source], names: &mut Names) -> Vec<Dso> {
-        let one = |((_, module), source): ((ModuleId, &Module), &Source)| {
-            let (path, short_name) = dso_names(module);
+    /// The profile's dsos: one for each mapped one, in the same order.
+    fn dsos(&self, mapped: &MappedDsos, sources: &[Source], names: &mut Names) -> Vec<Dso> {
+        let one = |((_, dso), source): ((MappedDsoId, &MappedDso), &Source)| {
+            let (path, short_name) = dso_names(dso);
             let from = match source {
                 Source::File(file) => Some(file.symbols_path().to_string_lossy()),
                 Source::Jit(names) => names.dump_path().map(Path::to_string_lossy),
                 _ => None,
             };
-            let beside = beside_address(module, self.files.listed());
+            let beside = beside_address(dso, self.files.listed());
             Dso {
-                kind: module.kind,
+                kind: dso.kind,
                 path: names.intern_bytes(&path),
                 beside_address: names.intern_bytes(&beside),
                 short_name: names.intern_bytes(&short_name),
-                build_id: self.files.build_id(module),
+                build_id: self.files.build_id(dso),
                 symbols_from: from
                     .filter(|from| from.as_bytes() != path.as_slice())
                     .map(|from| names.intern(&from)),
             }
         };
-        modules.iter().zip(sources).map(one).collect()
+        mapped.iter().zip(sources).map(one).collect()
     }
 }
 
@@ -357,23 +351,23 @@ fn put_wave(tables: &mut Tables, wave: &[Batch<'_>], found: &[Found], names: &mu
 }
 
 /// Path and short name as perf shows them.
-fn dso_names(module: &Module) -> (Vec<u8>, Vec<u8>) {
-    if module.kind == DsoKind::Jit
-        && prof_live::is_anonymous(&module.path)
-        && let Some(pid) = module.pid
+fn dso_names(dso: &MappedDso) -> (Vec<u8>, Vec<u8>) {
+    if dso.kind == DsoKind::Jit
+        && prof_live::is_anonymous(&dso.path)
+        && let Some(pid) = dso.pid
     {
         let path = format!("/tmp/perf-{pid}.map");
         return (path.into_bytes(), format!("[JIT] tid {pid}").into_bytes());
     }
-    if let Some((runtime, _)) = prof_live::runtime_function(&module.path) {
+    if let Some((runtime, _)) = prof_live::runtime_function(&dso.path) {
         return (runtime.to_vec(), runtime.to_vec());
     }
-    let last = module
+    let last = dso
         .path
         .rsplit(|&byte| byte == b'/')
         .next()
         .unwrap_or_default();
-    let short = match module.kind {
+    let short = match dso.kind {
         DsoKind::KernelModule => match last.split(|&byte| byte == b'.').next() {
             Some(stem) if last.contains(&b'.') && !stem.is_empty() => {
                 // Modules are named by file with `-`, by the kernel with `_`.
@@ -384,17 +378,17 @@ fn dso_names(module: &Module) -> (Vec<u8>, Vec<u8>) {
             }
             _ => last.to_vec(),
         },
-        _ if last.is_empty() => module.path.clone(),
+        _ if last.is_empty() => dso.path.clone(),
         _ => last.to_vec(),
     };
-    (module.path.clone(), short)
+    (dso.path.clone(), short)
 }
 
 /// See [`Dso::beside_address`].
-pub(crate) fn beside_address(module: &Module, listed: &ListedKernel) -> Vec<u8> {
-    let (path, short) = dso_names(module);
-    match module.kind {
-        DsoKind::KernelModule if !listed.modules.contains(&module.path) => short,
+pub(crate) fn beside_address(dso: &MappedDso, listed: &ListedKernel) -> Vec<u8> {
+    let (path, short) = dso_names(dso);
+    match dso.kind {
+        DsoKind::KernelModule if !listed.modules.contains(&dso.path) => short,
         DsoKind::Kernel => listed.kernel.clone().unwrap_or(path),
         _ => path,
     }
@@ -402,15 +396,15 @@ pub(crate) fn beside_address(module: &Module, listed: &ListedKernel) -> Vec<u8> 
 
 #[cfg(test)]
 mod tests {
-    use super::{CarriedSymbols, by_module, dso_names, look_up_call, named_by_itself};
+    use super::{CarriedSymbols, by_dso, dso_names, look_up_call, named_by_itself};
     use crate::stack_builder::RawLocation;
     use prof_abi::CpuMode;
-    use prof_live::{Module, ModuleId, Modules};
+    use prof_live::{MappedDso, MappedDsoId, MappedDsos};
     use prof_profile::{DsoKind, Svma, UnnamedReason};
     use prof_symbolize::{Lookup, Symbol};
 
-    fn module(kind: DsoKind, path: &str, pid: Option<i32>) -> Module {
-        Module {
+    fn dso(kind: DsoKind, path: &str, pid: Option<i32>) -> MappedDso {
+        MappedDso {
             kind,
             path: path.into(),
             build_id: None,
@@ -419,10 +413,10 @@ mod tests {
         }
     }
 
-    fn location(module: Option<u32>, address: u64, is_return: bool) -> RawLocation {
+    fn location(dso: Option<u32>, address: u64, is_return: bool) -> RawLocation {
         RawLocation {
             mode: CpuMode::User,
-            module: module.map(ModuleId),
+            dso: dso.map(MappedDsoId),
             address,
             is_return,
             branch: None,
@@ -432,7 +426,7 @@ mod tests {
     #[test]
     fn a_dso_is_called_as_perf_calls_it() {
         let names = |kind, path: &str, pid| {
-            let (path, short) = dso_names(&module(kind, path, pid));
+            let (path, short) = dso_names(&dso(kind, path, pid));
             let text = |bytes| String::from_utf8(bytes).expect("ASCII");
             (text(path), text(short))
         };
@@ -472,14 +466,14 @@ mod tests {
     }
 
     #[test]
-    fn locations_go_to_their_modules_and_those_of_none_to_nobody() {
-        let mut modules = Modules::default();
+    fn locations_go_to_their_dsos_and_those_of_none_to_nobody() {
+        let mut dsos = MappedDsos::default();
         for path in ["/a", "/b"] {
-            modules.intern(module(DsoKind::File, path, None));
+            dsos.intern(dso(DsoKind::File, path, None));
         }
         let raw = [Some(1), None, Some(0), Some(1), Some(9)];
         let raw: Vec<RawLocation> = raw.map(|id| location(id, 1, false)).to_vec();
-        assert_eq!(by_module(&modules, &raw), [vec![2], vec![0, 3]]);
+        assert_eq!(by_dso(&dsos, &raw), [vec![2], vec![0, 3]]);
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Names of single addresses, one at a time: data addresses, branches and
 //! pointers in payloads, which no stack holds.
 
-use crate::module_files::ModuleFiles;
+use crate::dso_files::DsoFiles;
 use crate::recorded::RecordedKernel;
 use prof_abi::CpuMode;
 use prof_live::Mapping;
 use prof_live::Processes;
-use prof_live::{Module, ModuleId};
+use prof_live::{MappedDso, MappedDsoId};
 use prof_perfdata::Features;
 use prof_profile::{Avma, DsoKind, Svma};
 use prof_symbolize::{Detail, KernelSymbols, SymbolFile, Symbolizer};
@@ -50,12 +50,12 @@ pub type SourceLine = (Arc<str>, u32);
 /// Finds names of addresses in processes as they are at the moment; each
 /// address of a file is looked up once.
 pub struct PlaceNames<'a> {
-    files: ModuleFiles<'a>,
+    files: DsoFiles<'a>,
     kernel: Option<Arc<KernelSymbols>>,
     recorded_kernel: RecordedKernel,
-    opened: FxHashMap<ModuleId, Option<Arc<SymbolFile>>>,
-    known: FxHashMap<(ModuleId, u64), NamedPlace>,
-    lines: FxHashMap<(ModuleId, u64), Option<SourceLine>>,
+    opened: FxHashMap<MappedDsoId, Option<Arc<SymbolFile>>>,
+    known: FxHashMap<(MappedDsoId, u64), NamedPlace>,
+    lines: FxHashMap<(MappedDsoId, u64), Option<SourceLine>>,
 }
 
 impl<'a> PlaceNames<'a> {
@@ -65,7 +65,7 @@ impl<'a> PlaceNames<'a> {
         let recorded_kernel = RecordedKernel::new(features).mapped_in(processes);
         let kernel = symbolizer.open_kernel(&recorded_kernel.request());
         Self {
-            files: ModuleFiles::new(symbolizer, features, None),
+            files: DsoFiles::new(symbolizer, features, None),
             kernel: kernel.ok(),
             recorded_kernel,
             opened: FxHashMap::default(),
@@ -91,14 +91,14 @@ impl<'a> PlaceNames<'a> {
             };
         };
         let offset = mapping.file_offset(address);
-        let key = (mapping.module, offset.0);
+        let key = (mapping.dso, offset.0);
         if let Some(known) = self.known.get(&key) {
             return known.clone();
         }
-        let module = processes.modules().get(mapping.module);
-        let shown = crate::naming::beside_address(module, self.files.listed());
+        let dso = processes.dsos().get(mapping.dso);
+        let shown = crate::naming::beside_address(dso, self.files.listed());
         let place = NamedPlace {
-            symbol: self.symbol(&mapping, module, address),
+            symbol: self.symbol(&mapping, dso, address),
             dso: Some(String::from_utf8_lossy(&shown).into()),
             file_offset: offset.0,
         };
@@ -116,15 +116,15 @@ impl<'a> PlaceNames<'a> {
     ) -> Option<FileCode> {
         let address = Avma(at.address);
         let mapping = mapping_of(processes, at)?;
-        let module = processes.modules().get(mapping.module);
-        if module.kind == DsoKind::Kernel {
+        let dso = processes.dsos().get(mapping.dso);
+        if dso.kind == DsoKind::Kernel {
             let bytes = self.kernel.as_ref()?.text_bytes(address, length)?;
             return Some(FileCode {
                 bytes: bytes.to_vec(),
                 is_64_bit: address.0 > u64::from(u32::MAX),
             });
         }
-        let (file, svma) = self.in_file(&mapping, module, address)?;
+        let (file, svma) = self.in_file(&mapping, dso, address)?;
         Some(FileCode {
             bytes: file.text_bytes(svma, length)?.to_vec(),
             is_64_bit: file.is_64_bit(),
@@ -135,22 +135,22 @@ impl<'a> PlaceNames<'a> {
     pub fn source_line(&mut self, processes: &Processes, at: ProcessAddress) -> Option<SourceLine> {
         let address = Avma(at.address);
         let mapping = mapping_of(processes, at)?;
-        let key = (mapping.module, mapping.file_offset(address).0);
+        let key = (mapping.dso, mapping.file_offset(address).0);
         if let Some(known) = self.lines.get(&key) {
             return known.clone();
         }
-        let module = processes.modules().get(mapping.module);
-        let found = self.line_of(&mapping, module, address);
+        let dso = processes.dsos().get(mapping.dso);
+        let found = self.line_of(&mapping, dso, address);
         self.lines.insert(key, found.clone());
         found
     }
 
-    fn line_of(&mut self, mapping: &Mapping, module: &Module, address: Avma) -> Option<SourceLine> {
-        let frames = if module.kind == DsoKind::Kernel {
+    fn line_of(&mut self, mapping: &Mapping, dso: &MappedDso, address: Avma) -> Option<SourceLine> {
+        let frames = if dso.kind == DsoKind::Kernel {
             let kernel = self.kernel.as_ref()?;
             kernel.lookup(address, Detail::Source).frames
         } else {
-            let (file, svma) = self.in_file(mapping, module, address)?;
+            let (file, svma) = self.in_file(mapping, dso, address)?;
             file.lookup(svma, Detail::Source).frames
         };
         let innermost = frames.into_iter().next()?;
@@ -161,13 +161,13 @@ impl<'a> PlaceNames<'a> {
     fn in_file(
         &mut self,
         mapping: &Mapping,
-        module: &Module,
+        dso: &MappedDso,
         address: Avma,
     ) -> Option<(Arc<SymbolFile>, Svma)> {
-        if !matches!(module.kind, DsoKind::File | DsoKind::Vdso) {
+        if !matches!(dso.kind, DsoKind::File | DsoKind::Vdso) {
             return None;
         }
-        let file = self.file(mapping.module, module)?;
+        let file = self.file(mapping.dso, dso)?;
         let svma = file.svma_of_file_offset(mapping.file_offset(address))?;
         Some((file, svma))
     }
@@ -175,16 +175,16 @@ impl<'a> PlaceNames<'a> {
     fn symbol(
         &mut self,
         mapping: &Mapping,
-        module: &Module,
+        dso: &MappedDso,
         address: Avma,
     ) -> Option<(Arc<str>, u64)> {
-        match module.kind {
+        match dso.kind {
             DsoKind::Kernel | DsoKind::KernelModule => {
                 let (name, start) = self.kernel_function(address.0)?;
                 Some((name, address.0.wrapping_sub(start)))
             }
             DsoKind::File | DsoKind::Vdso => {
-                let (file, svma) = self.in_file(mapping, module, address)?;
+                let (file, svma) = self.in_file(mapping, dso, address)?;
                 let symbol = file.lookup(svma, Detail::Symbol).symbol?;
                 Some((symbol.name, svma.0.wrapping_sub(symbol.start.0)))
             }
@@ -192,11 +192,11 @@ impl<'a> PlaceNames<'a> {
         }
     }
 
-    fn file(&mut self, id: ModuleId, module: &Module) -> Option<Arc<SymbolFile>> {
+    fn file(&mut self, id: MappedDsoId, dso: &MappedDso) -> Option<Arc<SymbolFile>> {
         if let Some(known) = self.opened.get(&id) {
             return known.clone();
         }
-        let opened = self.files.open(module, &self.recorded_kernel).ok();
+        let opened = self.files.open(dso, &self.recorded_kernel).ok();
         self.opened.insert(id, opened.clone());
         opened
     }

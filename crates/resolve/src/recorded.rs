@@ -79,7 +79,7 @@ pub(crate) fn build_ids(features: &Features) -> FxHashMap<Vec<u8>, prof_abi::Bui
 /// Parts of the kernel that the recording lists with a build-id.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ListedKernel {
-    /// Modules, by path.
+    /// Kernel modules, by path.
     pub(crate) modules: FxHashSet<Vec<u8>>,
     /// The kernel itself, by the name it has there.
     pub(crate) kernel: Option<Vec<u8>>,
@@ -92,11 +92,11 @@ impl ListedKernel {
         for entry in entries.filter(|entry| entry.misc.cpu_mode() == CpuMode::Kernel) {
             let path = entry.path.as_bytes().to_vec();
             let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-            let is_module = file
+            let is_dso = file
                 .split(|&byte| byte == b'.')
                 .skip(1)
                 .any(|it| it == b"ko");
-            if is_module {
+            if is_dso {
                 listed.modules.insert(path);
             } else if listed.kernel.is_none() {
                 listed.kernel = Some(path);

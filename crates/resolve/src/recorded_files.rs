@@ -1,7 +1,7 @@
 //! Finding the files of a recording for their unwind information.
 
 use prof_abi::BuildId;
-use prof_live::{Module, OpenFile, is_build, open_elf, own_vdso};
+use prof_live::{MappedDso, OpenFile, is_build, open_elf, own_vdso};
 use prof_profile::DsoKind;
 use prof_symbolize::Sources;
 use rustc_hash::FxHashMap;
@@ -44,15 +44,15 @@ impl RecordedFiles {
 }
 
 impl OpenFile for RecordedFiles {
-    fn open(&mut self, module: &Module, _pid: i32) -> Option<prof_unwind::Module> {
-        let by_path = || self.build_ids.get(&module.path).copied();
-        let wanted = module.build_id.or_else(by_path);
-        if module.kind == DsoKind::Vdso {
+    fn open(&mut self, dso: &MappedDso, _pid: i32) -> Option<prof_unwind::UnwindDso> {
+        let by_path = || self.build_ids.get(&dso.path).copied();
+        let wanted = dso.build_id.or_else(by_path);
+        if dso.kind == DsoKind::Vdso {
             return self
                 .cached(wanted?, "vdso")
                 .or_else(|| own_vdso().filter(|own| is_build(own, wanted)));
         }
-        let path = Path::new(OsStr::from_bytes(&module.path));
+        let path = Path::new(OsStr::from_bytes(&dso.path));
         let below = self.symfs.as_ref().map(|root| {
             let inside = path.strip_prefix("/").unwrap_or(path);
             root.join(inside)
@@ -65,7 +65,7 @@ impl OpenFile for RecordedFiles {
 
 impl RecordedFiles {
     /// `~/.debug/.build-id/ab/cdef…/elf`.
-    fn cached(&self, build_id: BuildId, name: &str) -> Option<prof_unwind::Module> {
+    fn cached(&self, build_id: BuildId, name: &str) -> Option<prof_unwind::UnwindDso> {
         let hex = build_id.to_string();
         let (first, rest) = hex.split_at_checked(2)?;
         let path = self
@@ -83,13 +83,13 @@ impl RecordedFiles {
 mod tests {
     use super::RecordedFiles;
     use prof_abi::BuildId;
-    use prof_live::{Module, OpenFile};
+    use prof_live::{MappedDso, OpenFile};
     use prof_profile::DsoKind;
 
     #[test]
     fn a_file_of_another_build_is_not_used() {
         let path = std::env::current_exe().expect("a path");
-        let mut module = Module {
+        let mut dso = MappedDso {
             kind: DsoKind::File,
             path: path.as_os_str().as_encoded_bytes().to_vec(),
             build_id: None,
@@ -97,11 +97,11 @@ mod tests {
             pid: None,
         };
         let mut files = RecordedFiles::default();
-        assert!(files.open(&module, 1).is_some());
-        module.build_id = BuildId::new(&[7; 20]);
-        assert!(files.open(&module, 1).is_none());
-        module.path = b"/dev/null".to_vec();
-        module.build_id = None;
-        assert!(files.open(&module, 1).is_none());
+        assert!(files.open(&dso, 1).is_some());
+        dso.build_id = BuildId::new(&[7; 20]);
+        assert!(files.open(&dso, 1).is_none());
+        dso.path = b"/dev/null".to_vec();
+        dso.build_id = None;
+        assert!(files.open(&dso, 1).is_none());
     }
 }

@@ -6,7 +6,7 @@ use crate::recorded_files::RecordedFiles;
 use crate::stack_builder::{ProcessNow, RawChain, StackBuilder};
 use crate::tally::StackTally;
 use prof_abi::{CallchainContext, CpuMode};
-use prof_live::{ModuleId, Processes, StackUnwinder, UserState};
+use prof_live::{MappedDsoId, Processes, StackUnwinder, UserState};
 use prof_perfdata::{Event, Sample, call_chain_of_branches};
 use prof_profile::{Avma, ChainEnd, StackId};
 use prof_unwind::Machine;
@@ -44,10 +44,10 @@ impl SampleStacks {
         }
     }
 
-    /// Opens the file behind a module for its unwind information; `pid` is a
+    /// Opens the file behind a dso for its unwind information; `pid` is a
     /// process that has it mapped.
-    pub(crate) fn prepare(&mut self, processes: &Processes, module: ModuleId, pid: i32) {
-        self.unwinder.prepare(processes, module, pid);
+    pub(crate) fn prepare(&mut self, processes: &Processes, dso: MappedDsoId, pid: i32) {
+        self.unwinder.prepare(processes, dso, pid);
     }
 
     /// The stack of a sample of `event`, taken in this mode; and if it was

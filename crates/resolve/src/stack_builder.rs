@@ -5,7 +5,7 @@ use crate::chain_key::ChainKeys;
 use hashbrown::{HashMap, HashTable};
 use prof_abi::{CallchainContext, CpuMode};
 use prof_live::AddressSpace;
-use prof_live::ModuleId;
+use prof_live::MappedDsoId;
 use prof_live::Processes;
 use prof_profile::{Avma, BranchFrame, BranchFrameId, LocationId, StackId, StackTree};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -42,7 +42,7 @@ struct Side<'a> {
 pub(crate) struct RawLocation {
     pub(crate) mode: CpuMode,
     /// `None` if no mapping holds the address.
-    pub(crate) module: Option<ModuleId>,
+    pub(crate) dso: Option<MappedDsoId>,
     /// File offset in files, else the live address.
     pub(crate) address: u64,
     pub(crate) is_return: bool,
@@ -54,8 +54,8 @@ impl RawLocation {
     /// A hash in one multiplication.
     #[inline]
     fn hash(&self) -> u64 {
-        let module = self.module.map_or(u32::MAX, |module| module.0);
-        let rest = u64::from(module) << 8 | (self.mode as u64) << 1 | u64::from(self.is_return);
+        let dso = self.dso.map_or(u32::MAX, |dso| dso.0);
+        let rest = u64::from(dso) << 8 | (self.mode as u64) << 1 | u64::from(self.is_return);
         let branch = self.branch.map_or(0, |branch| u64::from(branch.0) + 1);
         let mixed = (self.address ^ rest.rotate_left(29) ^ branch.rotate_left(48))
             .wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -153,9 +153,9 @@ pub(crate) struct StackBuilder {
     unmapped_left: usize,
     stacks: StackTree,
     scratch: Vec<LocationId>,
-    /// By `ModuleId`: whether a location is in it.
+    /// By `MappedDsoId`: whether a location is in it.
     has_location: Vec<bool>,
-    new_modules: Vec<ModuleId>,
+    new_dsos: Vec<MappedDsoId>,
     /// Which `LocationId` stands for callers in no mapping that are not told
     /// apart, by mode.
     merged_ids: [Option<LocationId>; MODES],
@@ -245,27 +245,27 @@ impl StackBuilder {
             stacks: StackTree::default(),
             scratch: Vec::new(),
             has_location: Vec::new(),
-            new_modules: Vec::new(),
+            new_dsos: Vec::new(),
             merged_ids: [None; MODES],
             branch_frames: Vec::new(),
             branch_ids: HashMap::default(),
         }
     }
 
-    /// The modules that got their first location since the last call.
-    pub(crate) fn new_modules(&mut self) -> impl Iterator<Item = ModuleId> + use<> {
-        std::mem::take(&mut self.new_modules).into_iter()
+    /// The dsos that got their first location since the last call.
+    pub(crate) fn new_dsos(&mut self) -> impl Iterator<Item = MappedDsoId> + use<> {
+        std::mem::take(&mut self.new_dsos).into_iter()
     }
 
-    fn note_module(&mut self, module: ModuleId) {
-        let index = module.0 as usize;
+    fn note_dso(&mut self, dso: MappedDsoId) {
+        let index = dso.0 as usize;
         if self.has_location.len() <= index {
             self.has_location.resize(index + 1, false);
         }
         if let Some(slot) = self.has_location.get_mut(index)
             && !std::mem::replace(slot, true)
         {
-            self.new_modules.push(module);
+            self.new_dsos.push(dso);
         }
     }
 
@@ -402,13 +402,13 @@ impl StackBuilder {
         }
         let raw = RawLocation {
             mode,
-            module: found.map(|mapping| mapping.module),
+            dso: found.map(|mapping| mapping.dso),
             address: found.map_or(address.0, |mapping| mapping.file_offset(address).0),
             is_return: false,
             branch: Some(branch),
         };
-        if let Some(module) = raw.module {
-            self.note_module(module);
+        if let Some(dso) = raw.dso {
+            self.note_dso(dso);
         }
         intern(&mut self.locations, &mut self.list, raw)
     }
@@ -458,7 +458,7 @@ impl StackBuilder {
         let found = space.and_then(|space| space.find(probe));
         let raw = RawLocation {
             mode,
-            module: found.map(|mapping| mapping.module),
+            dso: found.map(|mapping| mapping.dso),
             address: found.map_or(address.0, |mapping| mapping.file_offset(address).0),
             is_return,
             branch: None,
@@ -467,8 +467,8 @@ impl StackBuilder {
             // Those that come only once would drive out what comes often.
             return self.intern_unmapped(raw);
         }
-        if let Some(module) = raw.module {
-            self.note_module(module);
+        if let Some(dso) = raw.dso {
+            self.note_dso(dso);
         }
         let location = intern(&mut self.locations, &mut self.list, raw);
         self.recent.put(place, location);

@@ -3,7 +3,7 @@
 use crate::found::{Found, FoundPlace};
 use crate::function_table::{FunctionPlace, FunctionTable, Numbers, Unnamed};
 use crate::stack_builder::RawLocation;
-use prof_live::Modules;
+use prof_live::MappedDsos;
 use prof_profile::{
     DroppedCount, Dso, DsoId, DsoKind, FileOffset, Frame, FrameRange, Function, Location, NameId,
     Names, Svma, UnnamedReason,
@@ -34,12 +34,12 @@ impl Tables {
     /// Tables in which every location still is an address in no mapping.
     pub(crate) fn new(
         mut dsos: Vec<Dso>,
-        (modules, raw): (&Modules, &[RawLocation]),
+        (mapped, raw): (&MappedDsos, &[RawLocation]),
         whole_functions: bool,
         names: &mut Names,
     ) -> Self {
-        let start = |(id, _)| modules.loaded_at(id).map_or(0, |start| start.0);
-        let loaded_at: Vec<u64> = modules.iter().map(start).collect();
+        let start = |(id, _)| mapped.loaded_at(id).map_or(0, |start| start.0);
+        let loaded_at: Vec<u64> = mapped.iter().map(start).collect();
         let unknown = DsoId(dsos.len() as u32);
         let unknown_name = names.intern("[unknown]");
         dsos.push(plain_dso(DsoKind::Unknown, unknown_name));
@@ -54,8 +54,8 @@ impl Tables {
                     branch,
                     ..
                 } = *location;
-                let dso = location.module.map_or(unknown, |module| DsoId(module.0));
-                let frames = if location.module.is_none() {
+                let dso = location.dso.map_or(unknown, |dso| DsoId(dso.0));
+                let frames = if location.dso.is_none() {
                     // Recordings with broken frame pointers have hundreds of
                     // thousands of them, so they share a name and are told
                     // apart by address.
@@ -118,8 +118,8 @@ impl Tables {
             };
             self.functions.add_unnamed(unnamed, || {
                 let names = &mut *numbers.names;
-                let module = about.map_or("", |about| names.get(about.short_name));
-                let name = format!("{module}+{:#x}", start.0);
+                let dso = about.map_or("", |about| names.get(about.short_name));
+                let name = format!("{dso}+{:#x}", start.0);
                 names.intern(&name)
             })
         } else {

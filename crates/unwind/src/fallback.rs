@@ -165,7 +165,7 @@ pub(crate) fn freeing(
     }
     let (pc, known) = (registers.pc(), |number| registers.known(number));
     let found = match process.place(Avma(pc)) {
-        Place::Module { .. } => {
+        Place::Dso { .. } => {
             let mut read = |at: u64, out: &mut [u8]| unwinder.code(Avma(at), out, process);
             code_frame::freeing(pc, known, &mut read)
         }

@@ -6,9 +6,9 @@
 //! callee's place with the return address exactly where it was found.
 
 use crate::code_frame::{CallerFp, CodeFrame, Slot, Wanted};
-use crate::unwinder::{Caller, ModuleFrame};
+use crate::unwinder::{Caller, DsoFrame};
 use crate::{
-    Base, CallBefore, FpFrom, Machine, ModuleId, Place, Process, Registers, StepBy, Unwinder,
+    Base, CallBefore, FpFrom, Machine, Place, Process, Registers, StepBy, UnwindDsoId, Unwinder,
     fallback,
 };
 use prof_profile::{Avma, Bias, ChainEnd, Svma};
@@ -25,10 +25,10 @@ const MAX_BEGINNINGS: usize = 8;
 /// Places at which a function may begin that are tried, one every 16 bytes.
 const ALIGNED: u64 = 64;
 
-/// The caller of a frame in a module without rules for it.
+/// The caller of a frame in a dso without rules for it.
 pub(crate) fn caller(
     unwinder: &mut Unwinder,
-    at: ModuleFrame<'_>,
+    at: DsoFrame<'_>,
     process: &mut impl Process,
 ) -> Result<Caller, ChainEnd> {
     let mut frame = Followed::new(unwinder, at);
@@ -58,15 +58,15 @@ pub(crate) fn caller(
 /// it.
 pub(crate) fn in_known_function(
     unwinder: &mut Unwinder,
-    at: ModuleFrame<'_>,
+    at: DsoFrame<'_>,
     start: Svma,
     process: &mut impl Process,
 ) -> Option<Caller> {
     let frame = Followed::new(unwinder, at);
     let (machine, wanted) = (frame.machine(), frame.wanted());
-    let module = frame.unwinder.modules.get_mut(frame.id)?;
-    let found = module.code_frame(start, wanted, machine);
-    let found = found.or_else(|| module.pad_frame(start, wanted, machine))?;
+    let dso = frame.unwinder.dsos.get_mut(frame.id)?;
+    let found = dso.code_frame(start, wanted, machine);
+    let found = found.or_else(|| dso.pad_frame(start, wanted, machine))?;
     let caller = frame.caller_at(&found, process)?;
     let before = frame.call_before(&caller.registers, process)?;
     before.is_call().then_some(caller)
@@ -77,7 +77,7 @@ pub(crate) fn in_known_function(
 /// included, so what it was called by need not lead to it.
 pub(crate) fn in_builtin(
     unwinder: &mut Unwinder,
-    at: ModuleFrame<'_>,
+    at: DsoFrame<'_>,
     start: Svma,
     process: &mut impl Process,
 ) -> Result<Caller, ChainEnd> {
@@ -88,8 +88,8 @@ pub(crate) fn in_builtin(
     }
     let frame = Followed::new(unwinder, at);
     let (machine, wanted) = (frame.machine(), frame.wanted());
-    let module = frame.unwinder.modules.get_mut(frame.id);
-    let found = module.and_then(|module| module.code_frame(start, wanted, machine));
+    let dso = frame.unwinder.dsos.get_mut(frame.id);
+    let found = dso.and_then(|dso| dso.code_frame(start, wanted, machine));
     let found = found.ok_or(ChainEnd::NoUnwindInfo)?;
     let caller = frame.caller_at(&found, process);
     let caller = caller.ok_or(ChainEnd::StackCut)?;
@@ -114,14 +114,14 @@ enum Search {
 struct Followed<'a> {
     unwinder: &'a mut Unwinder,
     registers: Registers,
-    id: ModuleId,
+    id: UnwindDsoId,
     bias: Bias,
     is_exact: bool,
 }
 
 impl<'a> Followed<'a> {
-    fn new(unwinder: &'a mut Unwinder, at: ModuleFrame<'_>) -> Self {
-        let ModuleFrame { cursor, id, bias } = at;
+    fn new(unwinder: &'a mut Unwinder, at: DsoFrame<'_>) -> Self {
+        let DsoFrame { cursor, id, bias } = at;
         Self {
             unwinder,
             registers: *cursor.registers(),
@@ -152,25 +152,25 @@ impl<'a> Followed<'a> {
     fn in_function(&mut self, entry: u64) -> Option<CodeFrame> {
         let (machine, wanted) = (self.machine(), self.wanted());
         let entry = self.bias.to_svma(Avma(entry));
-        let module = self.unwinder.modules.get_mut(self.id)?;
-        module.code_frame(entry, wanted, machine)
+        let dso = self.unwinder.dsos.get_mut(self.id)?;
+        dso.code_frame(entry, wanted, machine)
     }
 
     /// Whether nothing called the frame: it is in the function at which the
     /// file is entered, or in that which starts threads.
     fn is_thread_start(&mut self) -> bool {
         let (machine, wanted) = (self.machine(), self.wanted());
-        let Some(module) = self.unwinder.modules.get_mut(self.id) else {
+        let Some(dso) = self.unwinder.dsos.get_mut(self.id) else {
             return false;
         };
         match wanted {
             // A thread's start clears the frame pointer; callees may not have
             // told it.
-            Wanted::Return(at) if !module.is_in_entry(wanted, machine) => {
+            Wanted::Return(at) if !dso.is_in_entry(wanted, machine) => {
                 let fp = self.registers.fp();
-                module.starts_thread(Svma(at), machine) && fp.is_none_or(|fp| fp == 0)
+                dso.starts_thread(Svma(at), machine) && fp.is_none_or(|fp| fp == 0)
             }
-            _ => module.is_in_entry(wanted, machine),
+            _ => dso.is_in_entry(wanted, machine),
         }
     }
 
@@ -179,8 +179,8 @@ impl<'a> Followed<'a> {
         let Wanted::Exact(pc) = self.wanted() else {
             return None;
         };
-        let module = self.unwinder.modules.get(self.id)?;
-        let frame = module.epilogue(Svma(pc), self.machine())?;
+        let dso = self.unwinder.dsos.get(self.id)?;
+        let frame = dso.epilogue(Svma(pc), self.machine())?;
         let caller = self.caller_at(&frame, process)?;
         self.call_before(&caller.registers, process)?
             .is_call()
@@ -211,7 +211,7 @@ impl<'a> Followed<'a> {
 
     /// The caller, if `value` at `slot` is a return address that leads here.
     fn called_from(&mut self, slot: u64, value: u64, process: &mut impl Process) -> Option<Caller> {
-        let Place::Module { .. } = process.place(Avma(value.wrapping_sub(1))) else {
+        let Place::Dso { .. } = process.place(Avma(value.wrapping_sub(1))) else {
             return None;
         };
         let CallBefore::Direct(by) = self.unwinder.call_before(self.machine(), value, process)?
@@ -228,9 +228,9 @@ impl<'a> Followed<'a> {
             .flatten()
     }
 
-    /// Whether an address is in the frame's own module.
+    /// Whether an address is in the frame's own dso.
     fn is_own(&self, at: u64, process: &mut impl Process) -> bool {
-        matches!(process.place(Avma(at)), Place::Module { id, .. } if id == self.id)
+        matches!(process.place(Avma(at)), Place::Dso { id, .. } if id == self.id)
     }
 
     /// The caller through a pointer or a linkage stub, if a symbol tells where
@@ -246,8 +246,8 @@ impl<'a> Followed<'a> {
     fn symbol(&mut self) -> Option<u64> {
         let pc = self.registers.pc();
         let at = self.bias.to_svma(Avma(pc - u64::from(!self.is_exact)));
-        let module = self.unwinder.modules.get_mut(self.id)?;
-        let start = module.symbol_before(at)?;
+        let dso = self.unwinder.dsos.get_mut(self.id)?;
+        let start = dso.symbol_before(at)?;
         Some(pc.wrapping_sub(self.bias.to_svma(Avma(pc)).0 - start.0))
     }
 
@@ -273,14 +273,14 @@ impl<'a> Followed<'a> {
 
     /// Whether threads begin with the call before an address.
     fn starts_thread(&mut self, value: u64, process: &mut impl Process) -> bool {
-        let Place::Module { id, bias } = process.place(Avma(value.wrapping_sub(1))) else {
+        let Place::Dso { id, bias } = process.place(Avma(value.wrapping_sub(1))) else {
             return false;
         };
         let machine = self.machine();
         let before = self.unwinder.call_before(machine, value, process);
-        let module = self.unwinder.modules.get_mut(id);
+        let dso = self.unwinder.dsos.get_mut(id);
         before.is_some_and(CallBefore::is_call)
-            && module.is_some_and(|module| module.starts_thread(bias.to_svma(Avma(value)), machine))
+            && dso.is_some_and(|dso| dso.starts_thread(bias.to_svma(Avma(value)), machine))
     }
 
     /// Addresses up to the pc at which compilers let functions begin.
@@ -307,8 +307,8 @@ impl<'a> Followed<'a> {
     fn by_returns(&mut self, process: &mut impl Process) -> Option<Caller> {
         let at = self.bias.to_svma(Avma(self.registers.pc()));
         let machine = self.machine();
-        let module = self.unwinder.modules.get_mut(self.id)?;
-        let frame = module.return_frame(at, machine)?;
+        let dso = self.unwinder.dsos.get_mut(self.id)?;
+        let frame = dso.return_frame(at, machine)?;
         let caller = self.caller_at(&frame, process)?;
         self.may_lead_here(&caller, process)?.then_some(caller)
     }
@@ -328,8 +328,8 @@ impl<'a> Followed<'a> {
     }
 
     fn is_stub(&self, at: u64) -> bool {
-        let module = self.unwinder.modules.get(self.id);
-        module.is_some_and(|module| module.is_stub(self.bias.to_svma(Avma(at))))
+        let dso = self.unwinder.dsos.get(self.id);
+        dso.is_some_and(|dso| dso.is_stub(self.bias.to_svma(Avma(at))))
     }
 
     /// Addresses up to the pc that look like a function's first, the nearest
@@ -337,10 +337,10 @@ impl<'a> Followed<'a> {
     fn beginnings(&self) -> Vec<u64> {
         let machine = self.machine();
         let pc = self.bias.to_svma(Avma(self.registers.pc()));
-        let Some(module) = self.unwinder.modules.get(self.id) else {
+        let Some(dso) = self.unwinder.dsos.get(self.id) else {
             return Vec::new();
         };
-        let (start, code) = module.code_around(pc, BEFORE, BEGINNING);
+        let (start, code) = dso.code_around(pc, BEFORE, BEGINNING);
         let before = pc.0 - start.0;
         let first = self.registers.pc().wrapping_sub(before);
         (0..=before as usize)

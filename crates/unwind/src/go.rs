@@ -18,7 +18,7 @@
 
 use crate::image::Image;
 use crate::row::{Cfa, Row, Save};
-use crate::unwinder::{Caller, ModuleFrame};
+use crate::unwinder::{Caller, DsoFrame};
 use crate::{Base, CallBefore, Cursor, FpFrom, Machine, Place, Process, StepBy, Unwinder};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use prof_pclntab::{Function, Loaded, Table};
@@ -301,7 +301,7 @@ fn stores_fp(instruction: &Instruction) -> Option<i64> {
 /// one that the kernel or the run-time library put there.
 pub(crate) fn not_called(
     unwinder: &mut Unwinder,
-    frame: ModuleFrame<'_>,
+    frame: DsoFrame<'_>,
     process: &mut impl Process,
 ) -> Result<Caller, ChainEnd> {
     let registers = frame.cursor.registers();
@@ -309,7 +309,7 @@ pub(crate) fn not_called(
         return Ok(caller);
     }
     let as_entered = Cursor::innermost(*registers);
-    let as_entered = ModuleFrame {
+    let as_entered = DsoFrame {
         cursor: &as_entered,
         ..frame
     };
@@ -322,12 +322,12 @@ pub(crate) fn switches_stacks(
     cursor: &Cursor,
     process: &mut impl Process,
 ) -> bool {
-    let Place::Module { id, bias } = process.place(cursor.lookup()) else {
+    let Place::Dso { id, bias } = process.place(cursor.lookup()) else {
         return false;
     };
     let machine = cursor.registers().machine();
-    let module = unwinder.modules.get_mut(id);
-    module.is_some_and(|module| module.switches_stacks(bias.to_svma(cursor.lookup()), machine))
+    let dso = unwinder.dsos.get_mut(id);
+    dso.is_some_and(|dso| dso.switches_stacks(bias.to_svma(cursor.lookup()), machine))
 }
 
 /// Where the function of a frame starts.
@@ -344,15 +344,15 @@ pub(crate) fn start_of(
 /// The caller of a function that has switched stacks, or may have.
 pub(crate) fn switched(
     unwinder: &mut Unwinder,
-    frame: ModuleFrame<'_>,
+    frame: DsoFrame<'_>,
     process: &mut impl Process,
 ) -> Result<Caller, ChainEnd> {
-    let ModuleFrame { cursor, id, bias } = frame;
+    let DsoFrame { cursor, id, bias } = frame;
     let registers = cursor.registers();
     let machine = registers.machine();
     let at = bias.to_svma(cursor.lookup());
-    let module = unwinder.modules.get_mut(id).ok_or(ChainEnd::FileMissing)?;
-    let start = module.function(at, machine).ok_or(ChainEnd::Unproven)?;
+    let dso = unwinder.dsos.get_mut(id).ok_or(ChainEnd::FileMissing)?;
+    let start = dso.function(at, machine).ok_or(ChainEnd::Unproven)?;
     if let Some(caller) = crate::followed::in_known_function(unwinder, frame, start, process) {
         return Ok(caller);
     }
@@ -385,17 +385,17 @@ fn by_only_call(
         return None;
     };
     let start = outer.wrapping_add_signed(by);
-    let Place::Module { id, bias } = process.place(Avma(start)) else {
+    let Place::Dso { id, bias } = process.place(Avma(start)) else {
         return None;
     };
-    let module = unwinder.modules.get_mut(id)?;
+    let dso = unwinder.dsos.get_mut(id)?;
     let (start, target) = (bias.to_svma(Avma(start)), bias.to_svma(Avma(entry)));
     let closure = cursor.called().map(|at| bias.to_svma(Avma(at)));
-    let calls = module.calls_to(start, (target, closure), machine);
+    let calls = dso.calls_to(start, (target, closure), machine);
     let &[Svma(back)] = calls.as_slice() else {
         return None;
     };
-    let size = module.go_frame_with_fp(Svma(back - 1), machine)?;
+    let size = dso.go_frame_with_fp(Svma(back - 1), machine)?;
     let sp = fp.checked_add(word)?.checked_sub(size)?;
     let mut caller = *registers;
     caller.set(machine.sp(), sp);
@@ -466,9 +466,9 @@ fn by_frame_of_caller(
 /// Frame size of the Go function that `pc` returns to.
 fn frame_below(unwinder: &mut Unwinder, pc: u64, process: &mut impl Process) -> Option<u64> {
     let before = Avma(pc.checked_sub(1)?);
-    let Place::Module { id, bias } = process.place(before) else {
+    let Place::Dso { id, bias } = process.place(before) else {
         return None;
     };
-    let module = unwinder.modules.get_mut(id)?;
-    module.go_frame_size(bias.to_svma(before))
+    let dso = unwinder.dsos.get_mut(id)?;
+    dso.go_frame_size(bias.to_svma(before))
 }

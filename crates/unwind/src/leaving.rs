@@ -18,7 +18,7 @@
 //! ends the chain.
 
 use crate::row::Cfa;
-use crate::unwinder::{Caller, ModuleFrame, apply};
+use crate::unwinder::{Caller, DsoFrame, apply};
 use crate::{CallBefore, FpFrom, Machine, Place, Process, StepBy, Unwinder};
 use prof_profile::{Avma, ChainEnd};
 use std::ops::Range;
@@ -28,20 +28,20 @@ const LARGEST: u64 = 4096;
 /// Bytes of a linkage stub that are looked at.
 const STUB: usize = 16;
 
-/// The caller of a frame that is leaving, by row `number` of its module.
+/// The caller of a frame that is leaving, by row `number` of its dso.
 pub(crate) fn caller(
     unwinder: &mut Unwinder,
-    frame: ModuleFrame<'_>,
+    frame: DsoFrame<'_>,
     number: u32,
     process: &mut impl Process,
 ) -> Result<Caller, ChainEnd> {
-    let ModuleFrame { cursor, id, bias } = frame;
+    let DsoFrame { cursor, id, bias } = frame;
     let registers = cursor.registers();
     let machine = registers.machine();
-    let module = unwinder.modules.get_mut(id).ok_or(ChainEnd::FileMissing)?;
-    let own = module.function(bias.to_svma(cursor.lookup()), machine);
+    let dso = unwinder.dsos.get_mut(id).ok_or(ChainEnd::FileMissing)?;
+    let own = dso.function(bias.to_svma(cursor.lookup()), machine);
     let own = own.ok_or(ChainEnd::Unproven)?;
-    let row = module.row(number).ok_or(ChainEnd::BadUnwindInfo)?;
+    let row = dso.row(number).ok_or(ChainEnd::BadUnwindInfo)?;
     // At the very end even the frame is that of the other.
     let is_by_fp = matches!(row.cfa, Cfa::Register { number, .. } if number == machine.fp());
     if !is_by_fp || machine != Machine::X86_64 {
@@ -57,7 +57,7 @@ pub(crate) fn caller(
     let leads_here = |unwinder: &Unwinder, process: &mut _, pc: u64| {
         let target = called_before(unwinder, pc, process);
         target.is_some_and(|target| {
-            let here = Place::Module { id, bias };
+            let here = Place::Dso { id, bias };
             Process::place(process, target) == here && bias.to_svma(target) == own
         })
     };

@@ -1,7 +1,7 @@
 //! Registers, stack bytes and unwind sections to return addresses.
 //!
 //! You give the registers of a thread, a way to read its memory and what is
-//! mapped where ([`Process`]), and ELF files ([`Module`]); you get the chain
+//! mapped where ([`Process`]), and ELF files ([`UnwindDso`]); you get the chain
 //! of return addresses and the reason it ended. See [`Unwinder`] for an
 //! example.
 //!
@@ -21,6 +21,7 @@
 
 mod call;
 mod code_frame;
+mod dso;
 mod eh_return;
 mod expression;
 mod fallback;
@@ -30,7 +31,6 @@ mod image;
 mod leaving;
 mod made;
 mod memory;
-mod module;
 mod registers;
 mod row;
 mod source;
@@ -39,9 +39,9 @@ mod tables;
 mod unwinder;
 
 pub use call::CallBefore;
+pub use dso::{UnwindDso, UnwindDsoId, UnwindDsos};
 pub use image::{ImageError, Layout};
 pub use memory::{Place, Process, StackDump};
-pub use module::{Module, ModuleId, Modules};
 pub use registers::{Machine, Registers};
 pub use source::{FileSource, Source};
 pub use unwinder::{Base, Cursor, FpFrom, FunctionAt, Step, StepBy, Unwinder, Zero};

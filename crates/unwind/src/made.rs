@@ -93,7 +93,7 @@ fn is_caller(unwinder: &Unwinder, caller: &Registers, process: &mut impl Process
     };
     match process.place(Avma(pc.wrapping_sub(1))) {
         Place::Nothing => false,
-        Place::Module { .. } | Place::FileMissing => follows_call(process),
+        Place::Dso { .. } | Place::FileMissing => follows_call(process),
         Place::Anonymous => match returned_to(pc, process) {
             Some(RuntimeCode::Interpreter { .. }) => has_frame(caller),
             Some(RuntimeCode::Compiled { deopt, .. }) => pc == deopt || follows_call(process),

@@ -1,7 +1,7 @@
 //! The process as the unwinder sees it: where its code is and what its
 //! memory holds.
 
-use crate::ModuleId;
+use crate::UnwindDsoId;
 use prof_profile::{Avma, Bias};
 use prof_runtimes::RuntimeCode;
 
@@ -9,9 +9,9 @@ use prof_runtimes::RuntimeCode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Code of a file whose unwind information is at hand.
-    Module {
+    Dso {
         /// The file.
-        id: ModuleId,
+        id: UnwindDsoId,
         /// Live address minus address in the file.
         bias: Bias,
     },
@@ -32,12 +32,12 @@ pub trait Process {
     /// known for the time of the sample.
     fn word(&mut self, address: u64, size: u8) -> Option<u64>;
 
-    /// Reads code that is not in a module; how many bytes are there.
+    /// Reads code that is not in a dso; how many bytes are there.
     fn code(&mut self, at: Avma, out: &mut [u8]) -> usize;
 
     /// Unwind information that its maker told of the code at `pc`, which is in
     /// no file: where it is, and the live address minus that in it.
-    fn told_rules(&mut self, _pc: Avma) -> Option<(ModuleId, Bias)> {
+    fn told_rules(&mut self, _pc: Avma) -> Option<(UnwindDsoId, Bias)> {
         None
     }
 

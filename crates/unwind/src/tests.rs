@@ -1,6 +1,8 @@
 //! Whole walks over a hand-made ELF file and its damaged copies.
 
-use crate::{Machine, Module, ModuleId, Place, Process, Registers, Source, StackDump, Unwinder};
+use crate::{
+    Machine, Place, Process, Registers, Source, StackDump, UnwindDso, UnwindDsoId, Unwinder,
+};
 use prof_profile::{Avma, Bias, ChainEnd, Svma};
 
 /// Where the file is loaded.
@@ -74,17 +76,17 @@ fn elf(functions: &[(bool, &[u8])]) -> Vec<u8> {
     file
 }
 
-/// One module at `BASE` and a stack at 0x1000.
-struct OneModule<'a> {
-    id: Option<ModuleId>,
+/// One dso at `BASE` and a stack at 0x1000.
+struct OneDso<'a> {
+    id: Option<UnwindDsoId>,
     stack: &'a [u8],
 }
 
-impl Process for OneModule<'_> {
+impl Process for OneDso<'_> {
     fn place(&mut self, pc: Avma) -> Place {
         let is_in = (BASE + CODE..BASE + UNWIND).contains(&pc.0);
         match self.id.filter(|_| is_in) {
-            Some(id) => Place::Module {
+            Some(id) => Place::Dso {
                 id,
                 bias: Bias::between(Avma(BASE), Svma(0)),
             },
@@ -118,13 +120,13 @@ fn unwind(functions: &[(bool, &[u8])], stack: &[u64]) -> (Vec<u64>, ChainEnd) {
 
 fn unwind_file(file: Vec<u8>, stack: &[u8]) -> (Vec<u64>, ChainEnd) {
     let mut unwinder = Unwinder::default();
-    let id = Module::open(Source::Bytes(file.into()))
+    let id = UnwindDso::open(Source::Bytes(file.into()))
         .ok()
-        .map(|module| unwinder.modules.add(module));
+        .map(|dso| unwinder.dsos.add(dso));
     let mut registers = Registers::new(Machine::X86_64, pc(0, 0x20), 0x1000);
     registers.set(6, 0x1010);
     let mut chain = Vec::new();
-    let end = unwinder.unwind(registers, &mut OneModule { id, stack }, 100, &mut chain);
+    let end = unwinder.unwind(registers, &mut OneDso { id, stack }, 100, &mut chain);
     (chain, end)
 }
 

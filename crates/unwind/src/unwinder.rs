@@ -1,9 +1,9 @@
 //! Walking from a frame to its callers.
 
-use crate::module::Rules;
+use crate::dso::Rules;
 use crate::row::{Cfa, Row, Save};
 use crate::{
-    CallBefore, Machine, ModuleId, Modules, Place, Process, Registers, expression, fallback,
+    CallBefore, Machine, Place, Process, Registers, UnwindDsoId, UnwindDsos, expression, fallback,
     followed, go, leaving,
 };
 use prof_profile::{Avma, Bias, ChainEnd, Svma};
@@ -114,7 +114,7 @@ impl Cursor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FunctionAt {
     /// The file.
-    pub module: ModuleId,
+    pub dso: UnwindDsoId,
     /// Its first address.
     pub start: Svma,
     /// The address that was asked for.
@@ -172,12 +172,12 @@ pub enum StepBy {
     Frame,
 }
 
-/// A frame in the code of a module.
+/// A frame in the code of a dso.
 #[derive(Clone, Copy)]
-pub(crate) struct ModuleFrame<'a> {
+pub(crate) struct DsoFrame<'a> {
     pub(crate) cursor: &'a Cursor,
-    /// The module, and how far from its own addresses the process has it.
-    pub(crate) id: ModuleId,
+    /// The dso, and how far from its own addresses the process has it.
+    pub(crate) id: UnwindDsoId,
     pub(crate) bias: Bias,
 }
 
@@ -191,10 +191,10 @@ pub(crate) struct Caller {
     pub(crate) slot: Option<u64>,
 }
 
-/// Unwinds stacks of any number of processes that share modules.
+/// Unwinds stacks of any number of processes that share dsos.
 ///
 /// ```
-/// use prof_unwind::{Machine, ModuleId, Place, Process, Registers, Unwinder};
+/// use prof_unwind::{Machine, UnwindDsoId, Place, Process, Registers, Unwinder};
 /// use prof_profile::{Avma, ChainEnd};
 ///
 /// /// JIT code that keeps frame pointers: one frame and its caller.
@@ -217,7 +217,7 @@ pub(crate) struct Caller {
 #[derive(Debug, Default)]
 pub struct Unwinder {
     /// The files with unwind information.
-    pub modules: Modules,
+    pub dsos: UnwindDsos,
 }
 
 impl Unwinder {
@@ -321,14 +321,14 @@ impl Unwinder {
         at: Avma,
         process: &mut impl Process,
     ) -> Option<FunctionAt> {
-        let Place::Module { id, bias } = process.place(at) else {
+        let Place::Dso { id, bias } = process.place(at) else {
             return None;
         };
-        let module = self.modules.get_mut(id)?;
+        let dso = self.dsos.get_mut(id)?;
         let svma = bias.to_svma(at);
-        let start = module.function(svma, machine)?;
+        let start = dso.function(svma, machine)?;
         Some(FunctionAt {
-            module: id,
+            dso: id,
             start,
             at: svma,
         })
@@ -342,11 +342,11 @@ impl Unwinder {
         at: Avma,
         process: &mut impl Process,
     ) -> bool {
-        let Place::Module { id, bias } = process.place(at) else {
+        let Place::Dso { id, bias } = process.place(at) else {
             return false;
         };
-        let module = self.modules.get_mut(id);
-        module.is_some_and(|module| module.begins_goroutines(bias.to_svma(at), machine))
+        let dso = self.dsos.get_mut(id);
+        dso.is_some_and(|dso| dso.begins_goroutines(bias.to_svma(at), machine))
     }
 
     /// The size in bytes, return address and arguments left out, of the frame
@@ -358,44 +358,44 @@ impl Unwinder {
         at: Avma,
         process: &mut impl Process,
     ) -> Option<u64> {
-        let Place::Module { id, bias } = process.place(at) else {
+        let Place::Dso { id, bias } = process.place(at) else {
             return None;
         };
-        let module = self.modules.get_mut(id)?;
-        module.go_frame_with_fp(bias.to_svma(at), machine)
+        let dso = self.dsos.get_mut(id)?;
+        dso.go_frame_with_fp(bias.to_svma(at), machine)
     }
 
     /// Whether a frame is in the code of V8 that makes the frame of the
     /// function that called it.
     fn makes_callers_frame(&self, cursor: &Cursor, process: &mut impl Process) -> bool {
-        let Place::Module { id, bias } = process.place(cursor.lookup()) else {
+        let Place::Dso { id, bias } = process.place(cursor.lookup()) else {
             return false;
         };
-        let module = self.modules.get(id);
-        module.is_some_and(|module| module.makes_frame(bias.to_svma(cursor.lookup())))
+        let dso = self.dsos.get(id);
+        dso.is_some_and(|dso| dso.makes_frame(bias.to_svma(cursor.lookup())))
     }
 
-    /// Copies code from a module's file or the process.
+    /// Copies code from a dso's file or the process.
     pub(crate) fn code(&self, at: Avma, out: &mut [u8], process: &mut impl Process) -> usize {
         match process.place(at) {
-            Place::Module { id, bias } => self
-                .modules
+            Place::Dso { id, bias } => self
+                .dsos
                 .get(id)
-                .map_or(0, |module| module.code(bias.to_svma(at), out)),
+                .map_or(0, |dso| dso.code(bias.to_svma(at), out)),
             _ => process.code(at, out),
         }
     }
 
-    /// The caller by the rules of a module at the cursor's place.
+    /// The caller by the rules of a dso at the cursor's place.
     pub(crate) fn by_rules(
         &mut self,
-        frame: ModuleFrame<'_>,
+        frame: DsoFrame<'_>,
         process: &mut impl Process,
     ) -> Result<Caller, ChainEnd> {
-        let ModuleFrame { cursor, id, bias } = frame;
+        let DsoFrame { cursor, id, bias } = frame;
         let at = bias.to_svma(cursor.lookup());
-        let module = self.modules.get_mut(id).ok_or(ChainEnd::FileMissing)?;
-        match module.rules(at, cursor.registers.machine()) {
+        let dso = self.dsos.get_mut(id).ok_or(ChainEnd::FileMissing)?;
+        match dso.rules(at, cursor.registers.machine()) {
             Rules::Row(number) => self.by_row(frame, number, process),
             Rules::Switches => go::switched(self, frame, process),
             Rules::Damaged => Err(ChainEnd::BadUnwindInfo),
@@ -403,32 +403,32 @@ impl Unwinder {
         }
     }
 
-    /// The caller by a row of a module's rules.
+    /// The caller by a row of a dso's rules.
     fn by_row(
         &mut self,
-        frame: ModuleFrame<'_>,
+        frame: DsoFrame<'_>,
         number: u32,
         process: &mut impl Process,
     ) -> Result<Caller, ChainEnd> {
-        let ModuleFrame { cursor, id, bias } = frame;
-        let module = self.modules.get_mut(id).ok_or(ChainEnd::FileMissing)?;
-        let row = module.row(number).ok_or(ChainEnd::BadUnwindInfo)?;
+        let DsoFrame { cursor, id, bias } = frame;
+        let dso = self.dsos.get_mut(id).ok_or(ChainEnd::FileMissing)?;
+        let row = dso.row(number).ok_or(ChainEnd::BadUnwindInfo)?;
         let machine = cursor.registers.machine();
         let (at, pc) = (bias.to_svma(cursor.lookup()), Avma(cursor.pc()));
         let keeps_exception = row.keeps_exception;
         let is_by_fp = matches!(row.cfa, Cfa::Register { number, .. } if number == machine.fp());
         if is_by_fp
             && cursor.registers.fp().is_none()
-            && let Some(start) = module.function(at, machine)
+            && let Some(start) = dso.function(at, machine)
         {
             // A frame on the way has lost it; the code may tell as much.
             let caller = followed::in_known_function(self, frame, start, process);
             return caller.ok_or(ChainEnd::Unproven);
         }
-        if keeps_exception && module.is_leaving(at, bias.to_svma(pc), machine) {
+        if keeps_exception && dso.is_leaving(at, bias.to_svma(pc), machine) {
             return leaving::caller(self, frame, number, process);
         }
-        let row = module.row(number).ok_or(ChainEnd::BadUnwindInfo)?;
+        let row = dso.row(number).ok_or(ChainEnd::BadUnwindInfo)?;
         let caller = apply(row, &cursor.registers, process)?;
         // No thread starts in such a function: it has overwritten its frame.
         if keeps_exception && caller.registers.pc() == 0 {
@@ -437,20 +437,20 @@ impl Unwinder {
         Ok(caller)
     }
 
-    /// The caller of a frame that no rules of its module cover.
+    /// The caller of a frame that no rules of its dso cover.
     fn without_rules(
         &mut self,
-        frame: ModuleFrame<'_>,
+        frame: DsoFrame<'_>,
         process: &mut impl Process,
     ) -> Result<Caller, ChainEnd> {
-        let ModuleFrame { cursor, id, bias } = frame;
+        let DsoFrame { cursor, id, bias } = frame;
         let machine = cursor.registers.machine();
         // No call stands before the first byte of a function that was put on
         // the stack as the last one to return to (`__start_context`).
         if !cursor.is_exact
             && self.call_before(machine, cursor.pc(), process) == Some(CallBefore::None)
-            && let Some(module) = self.modules.get_mut(id)
-            && let Rules::Row(number) = module.rules(bias.to_svma(Avma(cursor.pc())), machine)
+            && let Some(dso) = self.dsos.get_mut(id)
+            && let Rules::Row(number) = dso.rules(bias.to_svma(Avma(cursor.pc())), machine)
         {
             let caller = self.by_row(frame, number, process)?;
             // Nor was it called: what is above it on the stack is for it.
@@ -467,7 +467,7 @@ impl Unwinder {
             return Ok(caller);
         }
         let at = bias.to_svma(cursor.lookup());
-        let builtin = self.modules.get_mut(id).and_then(|it| it.builtin(at));
+        let builtin = self.dsos.get_mut(id).and_then(|it| it.builtin(at));
         match builtin {
             Some(start) => followed::in_builtin(self, frame, start, process),
             None => followed::caller(self, frame, process),
@@ -479,13 +479,13 @@ impl Unwinder {
     /// it does not cover the frame pointer may tell.
     fn by_told(
         &mut self,
-        frame: ModuleFrame<'_>,
+        frame: DsoFrame<'_>,
         process: &mut impl Process,
     ) -> Result<Caller, ChainEnd> {
-        let ModuleFrame { cursor, id, bias } = frame;
+        let DsoFrame { cursor, id, bias } = frame;
         let machine = cursor.registers.machine();
-        let module = self.modules.get_mut(id).ok_or(ChainEnd::NoUnwindInfo)?;
-        let number = match module.rules(bias.to_svma(cursor.lookup()), machine) {
+        let dso = self.dsos.get_mut(id).ok_or(ChainEnd::NoUnwindInfo)?;
+        let number = match dso.rules(bias.to_svma(cursor.lookup()), machine) {
             Rules::Row(number) => number,
             Rules::Damaged => return Err(ChainEnd::BadUnwindInfo),
             Rules::Switches | Rules::Nothing => return fallback::caller(self, cursor, process),
@@ -508,14 +508,14 @@ impl Unwinder {
         if place == Place::Anonymous
             && let Some((id, bias)) = process.told_rules(cursor.lookup())
         {
-            return self.by_told(ModuleFrame { cursor, id, bias }, process);
+            return self.by_told(DsoFrame { cursor, id, bias }, process);
         }
         match place {
-            Place::Module { id, bias } => {
-                let module = self.modules.get_mut(id).ok_or(ChainEnd::FileMissing)?;
+            Place::Dso { id, bias } => {
+                let dso = self.dsos.get_mut(id).ok_or(ChainEnd::FileMissing)?;
                 let pc = bias.to_svma(Avma(cursor.pc()));
-                let frame = ModuleFrame { cursor, id, bias };
-                if !cursor.is_exact() && module.starts_go_function(pc, machine) {
+                let frame = DsoFrame { cursor, id, bias };
+                if !cursor.is_exact() && dso.starts_go_function(pc, machine) {
                     return go::not_called(self, frame, process);
                 }
                 self.by_rules(frame, process)

@@ -2,8 +2,8 @@
 
 use super::{Chains, Decided};
 use crate::address_space::Access;
+use crate::mapped_dsos::MappedDso;
 use crate::memory::TargetMemory;
-use crate::modules::Module;
 use crate::outbox::Verdict;
 use crate::processes::{MapEvent, Processes};
 use crate::stacks::{OpenFile, UserState};
@@ -18,7 +18,7 @@ use std::rc::Rc;
 struct NoFiles;
 
 impl OpenFile for NoFiles {
-    fn open(&mut self, _: &Module, _: i32) -> Option<prof_unwind::Module> {
+    fn open(&mut self, _: &MappedDso, _: i32) -> Option<prof_unwind::UnwindDso> {
         None
     }
 }

@@ -18,7 +18,7 @@ use prof_unwind::Place;
 pub(crate) use runtimes::Runtimes;
 pub(crate) use told_rules::ToldRules;
 
-use crate::modules::ModuleId;
+use crate::mapped_dsos::MappedDsoId;
 use crate::processes::Processes;
 use made_code::MadeCode;
 use places::{Most, Places};
@@ -117,11 +117,11 @@ impl<F: OpenFile> StackUnwinder<F> {
         }
     }
 
-    /// Opens the file behind a module now, so that it serves even if it is
+    /// Opens the file behind a dso now, so that it serves even if it is
     /// deleted later. `pid` is a process that has it mapped.
-    pub fn prepare(&mut self, processes: &Processes, module: ModuleId, pid: i32) {
+    pub fn prepare(&mut self, processes: &Processes, dso: MappedDsoId, pid: i32) {
         self.places
-            .prepare(&mut self.unwinder.modules, processes, module, pid);
+            .prepare(&mut self.unwinder.dsos, processes, dso, pid);
     }
 
     /// Looks at what a process tells of how code unwinds that it made.
@@ -130,7 +130,7 @@ impl<F: OpenFile> StackUnwinder<F> {
         (processes, pid): (&Processes, i32),
         memory: &mut impl Memory,
     ) {
-        let files = &mut self.unwinder.modules;
+        let files = &mut self.unwinder.dsos;
         let version = processes.versions(pid).1;
         match self.told_rules.begin_look((pid, version), files) {
             None => return,
@@ -151,13 +151,13 @@ impl<F: OpenFile> StackUnwinder<F> {
     /// A process ended, or runs another program.
     pub(crate) fn forget(&mut self, pid: i32) {
         self.runtimes.forget(pid);
-        self.told_rules.forget(pid, &mut self.unwinder.modules);
+        self.told_rules.forget(pid, &mut self.unwinder.dsos);
     }
 
     /// Closes files that no process maps any more, where there are many.
     pub(crate) fn close_unused(&mut self, processes: &Processes) {
         self.places
-            .keep(&mut self.unwinder.modules, processes, Most::LIVE);
+            .keep(&mut self.unwinder.dsos, processes, Most::LIVE);
     }
 
     /// Appends the addresses of the user chain to `out`, innermost first, at
@@ -250,7 +250,7 @@ impl<B: Beyond, F> Process for AtSample<'_, B, F> {
         self.made_code.read(at, out, self.beyond)
     }
 
-    fn told_rules(&mut self, pc: Avma) -> Option<(prof_unwind::ModuleId, Bias)> {
+    fn told_rules(&mut self, pc: Avma) -> Option<(prof_unwind::UnwindDsoId, Bias)> {
         self.told_rules.at(self.state.pid, pc)
     }
 

@@ -2,11 +2,11 @@
 
 use super::OpenFile;
 use crate::address_space::Mapping;
-use crate::modules::{Module, ModuleId};
+use crate::mapped_dsos::{MappedDso, MappedDsoId};
 use crate::processes::Processes;
 use prof_abi::CpuMode;
 use prof_profile::{Avma, Bias, DsoKind};
-use prof_unwind::{Layout, Module as File, Modules, Place};
+use prof_unwind::{Layout, Place, UnwindDso as File, UnwindDsos};
 use rustc_hash::FxHashMap;
 
 /// Bits of an address within the smallest page.
@@ -25,7 +25,7 @@ struct Page {
 /// A file that could be opened.
 #[derive(Debug)]
 struct Opened {
-    id: prof_unwind::ModuleId,
+    id: prof_unwind::UnwindDsoId,
     layout: Layout,
     is_vdso: bool,
 }
@@ -33,7 +33,7 @@ struct Opened {
 /// Answers "what is at this pc" from the mappings, and opens files for it.
 pub(crate) struct Places<F> {
     pub(crate) open: F,
-    opened: FxHashMap<ModuleId, Kept>,
+    opened: FxHashMap<MappedDsoId, Kept>,
     /// Counts mappings of files.
     now: u64,
     /// Process and changes when a version was last asked for, and that.
@@ -41,7 +41,7 @@ pub(crate) struct Places<F> {
     pages: Box<[Option<Page>]>,
 }
 
-/// A module whose file was looked for.
+/// A dso whose file was looked for.
 #[derive(Debug)]
 struct Kept {
     opened: Option<Opened>,
@@ -78,18 +78,18 @@ impl<F: OpenFile> Places<F> {
         }
     }
 
-    /// Opens a module's file, if that was not tried before.
+    /// Opens a dso's file, if that was not tried before.
     pub(crate) fn prepare(
         &mut self,
-        files: &mut Modules,
+        files: &mut UnwindDsos,
         processes: &Processes,
-        module: ModuleId,
+        dso: MappedDsoId,
         pid: i32,
     ) {
         self.now += 1;
         let open = &mut self.open;
-        let kept = self.opened.entry(module).or_insert_with(|| Kept {
-            opened: opened(open, files, processes.modules().get(module), pid),
+        let kept = self.opened.entry(dso).or_insert_with(|| Kept {
+            opened: opened(open, files, processes.dsos().get(dso), pid),
             used: 0,
         });
         kept.used = self.now;
@@ -98,20 +98,20 @@ impl<F: OpenFile> Places<F> {
 
 fn opened(
     open: &mut impl OpenFile,
-    files: &mut Modules,
-    module: &Module,
+    files: &mut UnwindDsos,
+    dso: &MappedDso,
     pid: i32,
 ) -> Option<Opened> {
-    if !matches!(module.kind, DsoKind::File | DsoKind::Vdso) {
+    if !matches!(dso.kind, DsoKind::File | DsoKind::Vdso) {
         return None;
     }
-    let file = open.open(module, pid)?;
+    let file = open.open(dso, pid)?;
     let layout = file.layout();
     let id = files.add(file);
     Some(Opened {
         id,
         layout,
-        is_vdso: module.kind == DsoKind::Vdso,
+        is_vdso: dso.kind == DsoKind::Vdso,
     })
 }
 
@@ -119,7 +119,7 @@ impl<F> Places<F> {
     /// Where there is more than `most`, closes files that no process maps, the
     /// one first that was not mapped for longest. What is in use stays, but for
     /// what can be read again.
-    pub(crate) fn keep(&mut self, files: &mut Modules, processes: &Processes, most: Most) {
+    pub(crate) fn keep(&mut self, files: &mut UnwindDsos, processes: &Processes, most: Most) {
         let mut held = self.held(files);
         let is_more = |held: Most, part: usize| {
             held.files > most.files / 4 * part || held.bytes > most.bytes / 4 * part
@@ -127,25 +127,25 @@ impl<F> Places<F> {
         if !is_more(held, 4) {
             return;
         }
-        for module in processes.in_use() {
-            if let Some(kept) = self.opened.get_mut(&module) {
+        for dso in processes.in_use() {
+            if let Some(kept) = self.opened.get_mut(&dso) {
                 kept.used = u64::MAX;
             }
         }
-        let mut idle: Vec<(u64, ModuleId)> = Vec::new();
-        for (&module, kept) in &mut self.opened {
+        let mut idle: Vec<(u64, MappedDsoId)> = Vec::new();
+        for (&dso, kept) in &mut self.opened {
             match kept.used {
                 u64::MAX => kept.used = self.now,
-                used => idle.push((used, module)),
+                used => idle.push((used, dso)),
             }
         }
         idle.sort_unstable();
-        for (_, module) in idle {
+        for (_, dso) in idle {
             // Some more than must be, or all would be looked through again soon.
             if !is_more(held, 3) {
                 return;
             }
-            let id = self.opened.remove(&module).and_then(|kept| kept.opened);
+            let id = self.opened.remove(&dso).and_then(|kept| kept.opened);
             held.files -= 1;
             if let Some(Opened { id, .. }) = id {
                 held.bytes -= files.get(id).map_or(0, File::held_bytes).min(held.bytes);
@@ -162,8 +162,8 @@ impl<F> Places<F> {
         }
     }
 
-    /// How many modules are known, and what their files take.
-    fn held(&self, files: &Modules) -> Most {
+    /// How many dsos are known, and what their files take.
+    fn held(&self, files: &UnwindDsos) -> Most {
         let opened = self.opened.values().filter_map(|kept| kept.opened.as_ref());
         let bytes = opened
             .filter_map(|opened| files.get(opened.id))
@@ -201,13 +201,13 @@ impl<F> Places<F> {
     /// the code that it makes.
     pub(crate) fn jit_descriptors(
         &mut self,
-        files: &mut Modules,
+        files: &mut UnwindDsos,
         (processes, pid): (&Processes, i32),
     ) -> Vec<u64> {
         let space = processes.space(pid, CpuMode::User);
         let mut found = Vec::new();
         for mapping in space.iter().flat_map(|space| space.iter()) {
-            let Place::Module { id, bias } = self.look_up(processes, pid, mapping.start) else {
+            let Place::Dso { id, bias } = self.look_up(processes, pid, mapping.start) else {
                 continue;
             };
             let svma = files.get_mut(id).and_then(File::jit_descriptor);
@@ -235,14 +235,14 @@ impl<F> Places<F> {
         };
         // The vDSO at hand is the 64-bit one.
         let is_32_bit = mapping.end.0 >> 32 == 0;
-        let kept = self.opened.get(&mapping.module);
+        let kept = self.opened.get(&mapping.dso);
         match kept.and_then(|kept| kept.opened.as_ref()) {
             Some(opened) if !(opened.is_vdso && is_32_bit) => bias_of(&opened.layout, &mapping)
-                .map_or(Place::Anonymous, |bias| Place::Module {
+                .map_or(Place::Anonymous, |bias| Place::Dso {
                     id: opened.id,
                     bias,
                 }),
-            _ => match processes.modules().get(mapping.module).kind {
+            _ => match processes.dsos().get(mapping.dso).kind {
                 DsoKind::File => Place::FileMissing,
                 _ => Place::Anonymous,
             },
@@ -261,18 +261,18 @@ fn bias_of(layout: &Layout, mapping: &Mapping) -> Option<Bias> {
 mod tests {
     use super::{Most, Places};
     use crate::address_space::Access;
-    use crate::modules::{Module, ModuleId};
+    use crate::mapped_dsos::{MappedDso, MappedDsoId};
     use crate::processes::{MapEvent, Processes};
     use crate::stacks::{OpenFile, own_vdso};
     use prof_abi::CpuMode;
     use prof_profile::{Avma, FileOffset};
-    use prof_unwind::Modules;
+    use prof_unwind::UnwindDsos;
 
     /// Gives the same image for every path, and counts how often.
     struct Opens(usize);
 
     impl OpenFile for Opens {
-        fn open(&mut self, _: &Module, _: i32) -> Option<prof_unwind::Module> {
+        fn open(&mut self, _: &MappedDso, _: i32) -> Option<prof_unwind::UnwindDso> {
             self.0 += 1;
             own_vdso()
         }
@@ -282,10 +282,10 @@ mod tests {
     fn run(
         processes: &mut Processes,
         places: &mut Places<Opens>,
-        files: &mut Modules,
+        files: &mut UnwindDsos,
         (pid, file): (i32, usize),
-    ) -> ModuleId {
-        let module = processes.map(&MapEvent {
+    ) -> MappedDsoId {
+        let dso = processes.map(&MapEvent {
             pid,
             mode: CpuMode::User,
             start: Avma(0x1000),
@@ -296,9 +296,9 @@ mod tests {
             access: Access::EXECUTE,
             path: format!("/bin/{file}").as_bytes(),
         });
-        let module = module.expect("a mapping");
-        places.prepare(files, processes, module, pid);
-        module
+        let dso = dso.expect("a mapping");
+        places.prepare(files, processes, dso, pid);
+        dso
     }
 
     #[test]
@@ -307,7 +307,7 @@ mod tests {
             files: 8,
             bytes: usize::MAX,
         };
-        let (mut processes, mut files) = (Processes::default(), Modules::default());
+        let (mut processes, mut files) = (Processes::default(), UnwindDsos::default());
         let mut places = Places::new(Opens(0));
         let stays = run(&mut processes, &mut places, &mut files, (1, 0));
         let mut ended = Vec::new();
@@ -318,7 +318,7 @@ mod tests {
             places.keep(&mut files, &processes, MOST);
             assert!(places.opened.len() <= MOST.files);
         }
-        let kept = |module| places.opened.contains_key(module);
+        let kept = |dso| places.opened.contains_key(dso);
         assert!(kept(&stays), "in use");
         let known: Vec<bool> = ended.iter().map(kept).collect();
         assert!(known.is_sorted() && known.last() == Some(&true));
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn bytes_are_bounded_too_but_for_what_is_in_use() {
-        let (mut processes, mut files) = (Processes::default(), Modules::default());
+        let (mut processes, mut files) = (Processes::default(), UnwindDsos::default());
         let mut places = Places::new(Opens(0));
         for file in 0..20 {
             run(&mut processes, &mut places, &mut files, (file as i32, file));

@@ -238,7 +238,7 @@ impl Runtimes {
 fn library((processes, pid): (&Processes, i32), is_it: impl Fn(&[u8]) -> bool) -> Option<u64> {
     let space = processes.space(pid, CpuMode::User)?;
     let mapping = space.iter().find(|mapping| {
-        let path = &processes.modules().get(mapping.module).path;
+        let path = &processes.dsos().get(mapping.dso).path;
         path.rsplit(|&byte| byte == b'/').next().is_some_and(&is_it)
     })?;
     mapping.start.0.checked_sub(mapping.offset.0)

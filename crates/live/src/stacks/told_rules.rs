@@ -12,7 +12,7 @@ use crate::processes::Processes;
 use prof_abi::CpuMode;
 use prof_profile::{Avma, Bias, DsoKind, Svma};
 use prof_runtimes::{DumpedCode, GdbJit, JitDumpTail, JitObject, Memory, Unwinding};
-use prof_unwind::{Module, ModuleId, Modules};
+use prof_unwind::{UnwindDso, UnwindDsoId, UnwindDsos};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -38,7 +38,7 @@ type Functions = Arc<[(Range<u64>, Box<str>)]>;
 struct Piece {
     end: u64,
     /// Its rules, if it has any, and where they count as standing.
-    rules: Option<(ModuleId, Bias)>,
+    rules: Option<(UnwindDsoId, Bias)>,
     functions: Functions,
     /// The entry of a list that told of it; 0 for a jitdump.
     entry: u64,
@@ -82,7 +82,7 @@ pub(crate) struct ToldRules {
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     /// Jitdumps by the address of their mapping.
-    pub(super) dumps: Vec<(u64, crate::modules::ModuleId)>,
+    pub(super) dumps: Vec<(u64, crate::mapped_dsos::MappedDsoId)>,
     /// Executable memory without a file is mapped.
     pub(super) makes_code: bool,
     /// Addresses of descriptors of lists.
@@ -95,11 +95,11 @@ impl Sources {
         let mut found = Self::default();
         let space = processes.space(pid, CpuMode::User);
         for mapping in space.iter().flat_map(|space| space.iter()) {
-            let module = processes.modules().get(mapping.module);
+            let dso = processes.dsos().get(mapping.dso);
             let is_code = mapping.access.has(Access::EXECUTE);
-            found.makes_code |= is_code && module.kind == DsoKind::Jit;
-            if is_code && is_jitdump(&module.path) && found.dumps.len() < MAX_SOURCES {
-                found.dumps.push((mapping.start.0, mapping.module));
+            found.makes_code |= is_code && dso.kind == DsoKind::Jit;
+            if is_code && is_jitdump(&dso.path) && found.dumps.len() < MAX_SOURCES {
+                found.dumps.push((mapping.start.0, mapping.dso));
             }
         }
         found
@@ -121,7 +121,7 @@ impl ToldRules {
     }
 
     /// The rules for the code at an address of a process.
-    pub(super) fn at(&self, pid: i32, pc: Avma) -> Option<(ModuleId, Bias)> {
+    pub(super) fn at(&self, pid: i32, pc: Avma) -> Option<(UnwindDsoId, Bias)> {
         self.piece(pid, pc.0)?.rules
     }
 
@@ -150,7 +150,7 @@ impl ToldRules {
     pub(super) fn begin_look(
         &mut self,
         (pid, version): (i32, u64),
-        files: &mut Modules,
+        files: &mut UnwindDsos,
     ) -> Option<bool> {
         if self.by_pid.len() >= MAX_PROCESSES && !self.by_pid.contains_key(&pid) {
             let pids: Vec<i32> = self.by_pid.keys().copied().collect();
@@ -172,10 +172,10 @@ impl ToldRules {
         open: &mut impl OpenFile,
     ) {
         let known = self.by_pid.entry(pid).or_default();
-        for &(start, module) in &sources.dumps {
+        for &(start, dso) in &sources.dumps {
             if !known.dumps.contains_key(&start)
                 && known.dumps.len() < MAX_SOURCES
-                && let Some(file) = open.open_file(processes.modules().get(module), pid)
+                && let Some(file) = open.open_file(processes.dsos().get(dso), pid)
             {
                 known.dumps.insert(start, Dump { file, tail: None });
             }
@@ -187,7 +187,7 @@ impl ToldRules {
     }
 
     /// Reads what is new.
-    pub(super) fn read(&mut self, pid: i32, files: &mut Modules, memory: &mut impl Memory) {
+    pub(super) fn read(&mut self, pid: i32, files: &mut UnwindDsos, memory: &mut impl Memory) {
         let drain = self.drain;
         if let Some(known) = self.by_pid.get_mut(&pid) {
             known.drop_gone(drain, files);
@@ -197,7 +197,7 @@ impl ToldRules {
     }
 
     /// A process ended, or runs another program.
-    pub(crate) fn forget(&mut self, pid: i32, files: &mut Modules) {
+    pub(crate) fn forget(&mut self, pid: i32, files: &mut UnwindDsos) {
         if let Some(known) = self.by_pid.remove(&pid) {
             let rules = known.pieces.values().filter_map(|piece| piece.rules);
             rules.for_each(|(id, _)| files.remove(id));
@@ -207,21 +207,21 @@ impl ToldRules {
 
 impl Known {
     /// Drops what was taken back before this drain.
-    fn drop_gone(&mut self, drain: u64, files: &mut Modules) {
+    fn drop_gone(&mut self, drain: u64, files: &mut UnwindDsos) {
         let is_gone = |piece: &Piece| piece.gone.is_some_and(|gone| gone < drain);
         let gone = self.pieces.iter().filter(|(_, piece)| is_gone(piece));
         let gone: Vec<u64> = gone.map(|(&start, _)| start).collect();
         gone.into_iter().for_each(|start| self.remove(start, files));
     }
 
-    fn remove(&mut self, start: u64, files: &mut Modules) {
+    fn remove(&mut self, start: u64, files: &mut UnwindDsos) {
         if let Some(piece) = self.pieces.remove(&start) {
             self.bytes = self.bytes.saturating_sub(piece.bytes);
             piece.rules.into_iter().for_each(|(id, _)| files.remove(id));
         }
     }
 
-    fn read_dumps(&mut self, drain: u64, files: &mut Modules) {
+    fn read_dumps(&mut self, drain: u64, files: &mut UnwindDsos) {
         let mut codes = Vec::new();
         for Dump { file, tail } in self.dumps.values_mut() {
             let mut read = |at: u64, out: &mut [u8]| file.read_at(out, at).unwrap_or(0);
@@ -241,7 +241,7 @@ impl Known {
         &mut self,
         DumpedCode { code, how }: DumpedCode,
         drain: u64,
-        files: &mut Modules,
+        files: &mut UnwindDsos,
     ) {
         let piece = match how {
             Unwinding::EhFrame { at, bytes } => Piece {
@@ -263,7 +263,7 @@ impl Known {
         self.add(code.start, Piece { end, ..piece }, drain, files);
     }
 
-    fn read_lists(&mut self, drain: u64, files: &mut Modules, memory: &mut impl Memory) {
+    fn read_lists(&mut self, drain: u64, files: &mut UnwindDsos, memory: &mut impl Memory) {
         let mut lists = std::mem::take(&mut self.lists);
         for list in lists.values_mut() {
             let changes = list.look(memory);
@@ -281,7 +281,12 @@ impl Known {
         self.lists = lists;
     }
 
-    fn add_object(&mut self, (entry, object): (u64, JitObject), drain: u64, files: &mut Modules) {
+    fn add_object(
+        &mut self,
+        (entry, object): (u64, JitObject),
+        drain: u64,
+        files: &mut UnwindDsos,
+    ) {
         let names = object.functions.iter().map(|(_, name)| name.len());
         let names =
             names.sum::<usize>() + object.functions.len() * size_of::<(Range<u64>, Box<str>)>();
@@ -312,16 +317,20 @@ impl Known {
     }
 
     /// Makes rules of unwind information that counts as standing at an address.
-    fn rules(&self, (at, bytes): (u64, &[u8]), files: &mut Modules) -> Option<(ModuleId, Bias)> {
+    fn rules(
+        &self,
+        (at, bytes): (u64, &[u8]),
+        files: &mut UnwindDsos,
+    ) -> Option<(UnwindDsoId, Bias)> {
         if self.pieces.len() >= MAX_PIECES || self.bytes + bytes.len() > MAX_BYTES {
             return None;
         }
-        let id = files.add(Module::of_eh_frame(Svma(at), bytes.to_vec()));
+        let id = files.add(UnwindDso::of_eh_frame(Svma(at), bytes.to_vec()));
         Some((id, Bias::between(Avma(0), Svma(0))))
     }
 
     /// Adds a piece of code in place of what was there.
-    fn add(&mut self, start: u64, piece: Piece, drain: u64, files: &mut Modules) {
+    fn add(&mut self, start: u64, piece: Piece, drain: u64, files: &mut UnwindDsos) {
         let before = self.pieces.range(..piece.end).rev();
         let over = before.take_while(|(_, piece)| piece.end > start);
         let over: Vec<u64> = over.map(|(&start, _)| start).collect();
@@ -341,12 +350,12 @@ mod tests {
     use super::{Known, MAX_PIECES, Piece, ToldRules, is_jitdump};
     use prof_profile::Avma;
     use prof_runtimes::{DumpedCode, Unwinding};
-    use prof_unwind::Modules;
+    use prof_unwind::UnwindDsos;
 
     const PID: i32 = 7;
 
     /// A drain in which code came to these addresses, with rules or without.
-    fn drain(told: &mut ToldRules, files: &mut Modules, code: &[(u64, u64, bool)]) {
+    fn drain(told: &mut ToldRules, files: &mut UnwindDsos, code: &[(u64, u64, bool)]) {
         told.begin_drain();
         told.begin_look((PID, 0), files).expect("once a drain");
         let drain = told.drain;
@@ -371,7 +380,7 @@ mod tests {
 
     #[test]
     fn code_that_takes_the_place_of_other_code_counts_from_the_next_drain_on() {
-        let (mut told, mut files) = (ToldRules::default(), Modules::default());
+        let (mut told, mut files) = (ToldRules::default(), UnwindDsos::default());
         drain(
             &mut told,
             &mut files,
@@ -398,7 +407,7 @@ mod tests {
 
     #[test]
     fn code_that_was_moved_has_its_rules_where_it_is_now() {
-        let (mut told, mut files) = (ToldRules::default(), Modules::default());
+        let (mut told, mut files) = (ToldRules::default(), UnwindDsos::default());
         drain(&mut told, &mut files, &[(0x100, 0x200, true)]);
         let (id, _) = told.at(PID, Avma(0x100)).expect("rules");
         let drain = told.drain;
@@ -415,7 +424,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_and_what_is_dropped_is_forgotten() {
-        let mut files = Modules::default();
+        let mut files = UnwindDsos::default();
         let mut known = Known::default();
         for number in 0..MAX_PIECES as u64 + 10 {
             let piece = Piece {

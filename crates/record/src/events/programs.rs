@@ -119,7 +119,7 @@ fn in_kernel(name: &str) -> Option<Variable> {
     let mut lines = symbols.lines().map(|line| line.splitn(3, ' '));
     let address = lines.find_map(|mut line| {
         let address = line.next()?;
-        // A module's symbols have its name behind them.
+        // A dso's symbols have its name behind them.
         let is_it = line.nth(1)?.split_whitespace().next() == Some(name);
         is_it
             .then(|| u64::from_str_radix(address, 16).ok())

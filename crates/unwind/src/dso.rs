@@ -12,11 +12,11 @@ use prof_abi::BuildId;
 use prof_profile::Svma;
 use rustc_hash::FxHashMap;
 
-/// A handle to a module of a [`Modules`].
+/// A handle to a dso of a [`UnwindDsos`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ModuleId(u32);
+pub struct UnwindDsoId(u32);
 
-/// Most addresses whose rules one module keeps.
+/// Most addresses whose rules one dso keeps.
 const MAX_CACHED: usize = 1 << 17;
 
 /// What leads debuggers to the code that a JIT compiler made.
@@ -31,7 +31,7 @@ const TO_CALL: usize = 16;
 /// Where the rules of an address are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rules {
-    /// Row of the module's row list.
+    /// Row of the dso's row list.
     Row(u32),
     /// A Go function that switches stacks is there.
     Switches,
@@ -43,7 +43,7 @@ pub(crate) enum Rules {
 
 /// One ELF file: its unwind tables and the rules already looked up.
 #[derive(Debug)]
-pub struct Module {
+pub struct UnwindDso {
     image: Image,
     tables: Tables,
     go: GoTable,
@@ -69,7 +69,7 @@ pub struct Module {
     jit_descriptor: Option<Option<u64>>,
 }
 
-impl Module {
+impl UnwindDso {
     /// Reads the headers of an ELF file; its tables are read when needed.
     ///
     /// # Errors
@@ -457,35 +457,35 @@ impl Module {
     }
 }
 
-/// All modules of a recording.
+/// All dsos of a recording.
 #[derive(Debug, Default)]
-pub struct Modules {
+pub struct UnwindDsos {
     /// `None` where one was removed: no other gets its handle.
-    list: Vec<Option<Box<Module>>>,
+    list: Vec<Option<Box<UnwindDso>>>,
 }
 
-impl Modules {
-    /// Adds a module.
-    pub fn add(&mut self, module: Module) -> ModuleId {
-        let id = ModuleId(u32::try_from(self.list.len()).expect("fewer than 2^32 modules"));
-        self.list.push(Some(Box::new(module)));
+impl UnwindDsos {
+    /// Adds a dso.
+    pub fn add(&mut self, dso: UnwindDso) -> UnwindDsoId {
+        let id = UnwindDsoId(u32::try_from(self.list.len()).expect("fewer than 2^32 dsos"));
+        self.list.push(Some(Box::new(dso)));
         id
     }
 
-    /// The module of a handle of this list, unless it was removed.
-    pub fn get(&self, id: ModuleId) -> Option<&Module> {
+    /// The dso of a handle of this list, unless it was removed.
+    pub fn get(&self, id: UnwindDsoId) -> Option<&UnwindDso> {
         self.list.get(id.0 as usize)?.as_deref()
     }
 
     /// The same, to look things up in it.
-    pub fn get_mut(&mut self, id: ModuleId) -> Option<&mut Module> {
+    pub fn get_mut(&mut self, id: UnwindDsoId) -> Option<&mut UnwindDso> {
         self.list.get_mut(id.0 as usize)?.as_deref_mut()
     }
 
-    /// Closes a module's file and forgets all of it.
-    pub fn remove(&mut self, id: ModuleId) {
-        if let Some(module) = self.list.get_mut(id.0 as usize) {
-            *module = None;
+    /// Closes a dso's file and forgets all of it.
+    pub fn remove(&mut self, id: UnwindDsoId) {
+        if let Some(dso) = self.list.get_mut(id.0 as usize) {
+            *dso = None;
         }
     }
 }

@@ -4,9 +4,9 @@ use prof_abi::BuildId;
 use prof_profile::{Avma, DsoKind};
 use rustc_hash::FxHashMap;
 
-/// A handle to a [`Module`].
+/// A handle to a [`MappedDso`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ModuleId(pub u32);
+pub struct MappedDsoId(pub u32);
 
 /// The file behind a mapping, as a MMAP2 record names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -23,7 +23,7 @@ pub struct Inode {
 
 /// Something that was mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Module {
+pub struct MappedDso {
     /// What it is.
     pub kind: DsoKind,
     /// As recorded, bytes of a path or pseudo name.
@@ -36,51 +36,51 @@ pub struct Module {
     pub pid: Option<i32>,
 }
 
-/// All modules of a recording.
+/// All dsos of a recording.
 #[derive(Debug, Default)]
-pub struct Modules {
-    list: Vec<Module>,
-    index: FxHashMap<Module, ModuleId>,
-    /// See [`Modules::loaded_at`].
-    loaded_at: FxHashMap<ModuleId, Avma>,
+pub struct MappedDsos {
+    list: Vec<MappedDso>,
+    index: FxHashMap<MappedDso, MappedDsoId>,
+    /// See [`MappedDsos::loaded_at`].
+    loaded_at: FxHashMap<MappedDsoId, Avma>,
 }
 
-impl Modules {
-    /// The handle of a module, the same for equal ones.
-    pub fn intern(&mut self, module: Module) -> ModuleId {
-        if let Some(&id) = self.index.get(&module) {
+impl MappedDsos {
+    /// The handle of a dso, the same for equal ones.
+    pub fn intern(&mut self, dso: MappedDso) -> MappedDsoId {
+        if let Some(&id) = self.index.get(&dso) {
             return id;
         }
-        let id = ModuleId(u32::try_from(self.list.len()).expect("fewer than 2^32 modules"));
-        self.list.push(module.clone());
-        self.index.insert(module, id);
+        let id = MappedDsoId(u32::try_from(self.list.len()).expect("fewer than 2^32 dsos"));
+        self.list.push(dso.clone());
+        self.index.insert(dso, id);
         id
     }
 
-    /// The module of a handle.
+    /// The dso of a handle.
     ///
     /// # Panics
     /// If the handle is not one of these.
-    pub fn get(&self, id: ModuleId) -> &Module {
-        self.list.get(id.0 as usize).expect("a module of this list")
+    pub fn get(&self, id: MappedDsoId) -> &MappedDso {
+        self.list.get(id.0 as usize).expect("a dso of this list")
     }
 
     /// Notes where a module of the kernel is; the first place counts.
-    pub(crate) fn note_load(&mut self, id: ModuleId, start: Avma) {
+    pub(crate) fn note_load(&mut self, id: MappedDsoId, start: Avma) {
         self.loaded_at.entry(id).or_insert(start);
     }
 
     /// Where a module of the kernel begins; `None` for all else.
-    pub fn loaded_at(&self, id: ModuleId) -> Option<Avma> {
+    pub fn loaded_at(&self, id: MappedDsoId) -> Option<Avma> {
         self.loaded_at.get(&id).copied()
     }
 
     /// All in order of their handles.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (ModuleId, &Module)> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (MappedDsoId, &MappedDso)> {
         self.list
             .iter()
             .enumerate()
-            .map(|(index, module)| (ModuleId(index as u32), module))
+            .map(|(index, dso)| (MappedDsoId(index as u32), dso))
     }
 
     /// How many.

@@ -1,8 +1,8 @@
-//! The files behind modules, and getting them ready while records are read.
+//! The files behind dsos, and getting them ready while records are read.
 
 use crate::recorded::{ListedKernel, RecordedKernel, build_ids, is_of_this_host};
 use prof_abi::BuildId;
-use prof_live::Module;
+use prof_live::MappedDso;
 use prof_perfdata::Features;
 use prof_profile::{DsoKind, UnnamedReason};
 use prof_symbolize::{Detail, DsoRequest, SymbolFile, Symbolizer};
@@ -10,8 +10,8 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Opens the files of modules by what the features of a recording say.
-pub(crate) struct ModuleFiles<'a> {
+/// Opens the files of dsos by what the features of a recording say.
+pub(crate) struct DsoFiles<'a> {
     pub(crate) symbolizer: &'a Symbolizer,
     /// Build-ids of paths, told apart from the mappings.
     build_ids: FxHashMap<Vec<u8>, BuildId>,
@@ -20,7 +20,7 @@ pub(crate) struct ModuleFiles<'a> {
     recorded_at: Option<SystemTime>,
 }
 
-impl<'a> ModuleFiles<'a> {
+impl<'a> DsoFiles<'a> {
     pub(crate) fn new(
         symbolizer: &'a Symbolizer,
         features: &Features,
@@ -34,36 +34,35 @@ impl<'a> ModuleFiles<'a> {
         }
     }
 
-    /// The file of a module that is one.
+    /// The file of a dso, if it is a file.
     ///
     /// # Errors
     /// Why there is none that names anything.
     pub(crate) fn open(
         &self,
-        module: &Module,
+        dso: &MappedDso,
         kernel: &RecordedKernel,
     ) -> Result<Arc<SymbolFile>, UnnamedReason> {
-        let path = str::from_utf8(&module.path).map_err(|_| UnnamedReason::FileMissing)?;
-        let build_id = self.build_id(module);
+        let path = str::from_utf8(&dso.path).map_err(|_| UnnamedReason::FileMissing)?;
+        let build_id = self.build_id(dso);
         // A vDSO belongs to its kernel: that of another kernel is another one.
-        let is_vdso = module.kind == DsoKind::Vdso;
+        let is_vdso = dso.kind == DsoKind::Vdso;
         let is_embedded = self.symbolizer.embedded().is_some();
         if is_vdso && build_id.is_none() && !is_embedded && !kernel.request().is_running() {
             return Err(UnnamedReason::BuildIdMismatch);
         }
         let request = DsoRequest {
-            kind: module.kind,
-            inode: module.inode.map(|inode| inode.inode),
+            kind: dso.kind,
+            inode: dso.inode.map(|inode| inode.inode),
             recorded_at: self.recorded_at,
             ..DsoRequest::for_file(path, build_id)
         };
         self.symbolizer.open(&request).map_err(|error| error.reason)
     }
 
-    pub(crate) fn build_id(&self, module: &Module) -> Option<BuildId> {
-        module
-            .build_id
-            .or_else(|| self.build_ids.get(&module.path).copied())
+    pub(crate) fn build_id(&self, dso: &MappedDso) -> Option<BuildId> {
+        dso.build_id
+            .or_else(|| self.build_ids.get(&dso.path).copied())
     }
 
     /// What the recording lists of the kernel.
@@ -71,12 +70,12 @@ impl<'a> ModuleFiles<'a> {
         &self.listed
     }
 
-    /// Reads what naming addresses of a module will need. The symbolizer
+    /// Reads what naming addresses of a dso will need. The symbolizer
     /// keeps it; what cannot be read is found out again then.
-    pub(crate) fn prepare(&self, module: &Module, kernel: &RecordedKernel, detail: Detail) {
-        match module.kind {
+    pub(crate) fn prepare(&self, dso: &MappedDso, kernel: &RecordedKernel, detail: Detail) {
+        match dso.kind {
             DsoKind::File | DsoKind::Vdso => {
-                if let Ok(file) = self.open(module, kernel) {
+                if let Ok(file) = self.open(dso, kernel) {
                     file.prepare(detail);
                 }
             }
