@@ -4,7 +4,9 @@
 //! Not compared: shares of everything (`--percent-type global-…`), for which
 //! perf 6.1 prints the local ones or 0.00.
 
-use crate::oracle::{compiled, have, perf, prof, scratch};
+use crate::oracle::{compiled, have, perf, prof, prof_command, scratch};
+use std::fs;
+use std::process::Command;
 
 /// The lines of instructions in a listing, without trailing spaces, and
 /// without the source line that perf sets behind some of them with `-l`: ours
@@ -152,4 +154,72 @@ fn whole_functions_read_as_perf_has_them_in_both_syntaxes() {
             assert_eq!(theirs, texts(&ours), "{flags:?} {syntax}");
         }
     }
+}
+
+#[test]
+fn sources_of_rusts_library_are_those_that_rustup_installed() {
+    let test = "sources_of_rusts_library_are_those_that_rustup_installed";
+    let flags = ["-g", "-Copt-level=2", "--edition=2021"];
+    let Some(program) = compiled(test, "report-inline.rs", &flags) else {
+        return;
+    };
+    let recording = scratch().join(format!("{test}.data"));
+    let path = recording.to_str().expect("a plain name");
+    let command = program.to_str().expect("a plain name");
+    let recorded = prof(&[
+        "record",
+        "-q",
+        "-e",
+        "cpu-clock:u",
+        "-F",
+        "999",
+        "-o",
+        path,
+        "--",
+        command,
+    ]);
+    recorded.succeeded("prof record");
+    let version = Command::new("rustc").arg("-vV").output().expect("rustc");
+    let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    let mut lines = version.lines();
+    let commit = lines.find_map(|line| line.strip_prefix("commit-hash: "));
+    let commit = commit.expect("rustc tells its commit");
+    // A toolchain that has sources of this version: each line tells its number.
+    let home = tempfile::tempdir().expect("a folder");
+    let rustlib = home.path().join("toolchains/some/lib/rustlib");
+    let sorting = "library/core/src/slice/sort";
+    for file in ["shared/smallsort.rs", "stable/quicksort.rs"] {
+        let file = rustlib.join("src/rust").join(sorting).join(file);
+        fs::create_dir_all(file.parent().expect("one")).expect("writable");
+        let text: String = (1..2000)
+            .map(|line| format!("// source {line}\n"))
+            .collect();
+        fs::write(file, text).expect("writable");
+    }
+    let annotated = |manifest: &str| {
+        let manifest = format!("[pkg.rust-src]\nversion = \"1.0.0 ({manifest} 2026-01-01)\"\n");
+        fs::write(rustlib.join("multirust-channel-manifest.toml"), manifest).expect("writable");
+        let mut command = prof_command();
+        command.args(["annotate", "--stdio", "-i", path]);
+        let shown = command
+            .env("RUSTUP_HOME", home.path())
+            .env("HOME", home.path());
+        let shown = shown.output().expect("prof starts");
+        assert!(shown.status.success(), "{shown:?}");
+        String::from_utf8_lossy(&shown.stdout).into_owned()
+    };
+    let shown = annotated(&commit[..9]);
+    // A line of the listing: number and text.
+    let told: Vec<(&str, &str)> = shown
+        .lines()
+        .filter_map(|line| line.split_once("// source "))
+        .filter_map(|(before, told)| Some((before.split_whitespace().last()?, told.trim())))
+        .collect();
+    assert!(told.len() > 5, "{shown}");
+    for (number, told) in told {
+        assert_eq!(number, told, "{shown}");
+    }
+    // Sources of another version are not shown.
+    let shown = annotated("000000000");
+    assert!(!shown.contains("// source "), "{shown}");
 }

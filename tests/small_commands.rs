@@ -203,7 +203,8 @@ fn build_ids_are_put_in_and_nothing_else_changes() {
     let Some(made) = recorded(&options) else {
         return skipped(test, "perf cannot record here");
     };
-    let before = perf(&["script", "-i", &made.from]).text();
+    let before = perf(&["script", "-i", &made.from]);
+    let before = before.succeeded("perf script").text();
     let run = prof(&["inject", "-b", "-i", &made.from, "-o", &made.to]);
     run.succeeded("prof inject -b");
     for perf in perfs(test) {
