@@ -79,7 +79,8 @@ impl DataSource {
         self.bits(0, 5)
     }
 
-    /// The level in its old form, as bits: 0 unknown, 1 hit, 2 miss, 3 L1, …
+    /// The old field of the cache level, as bits: 0 unknown, 1 hit, 2 miss, 3
+    /// L1, …
     pub fn level(self) -> u64 {
         self.bits(5, 14)
     }
@@ -104,7 +105,7 @@ impl DataSource {
         self.bits(33, 4)
     }
 
-    /// From another node.
+    /// Whether the access went to another NUMA node.
     pub fn remote(self) -> bool {
         self.bits(37, 1) != 0
     }
@@ -130,7 +131,7 @@ impl DataSource {
         self.bits(46, 5)
     }
 
-    /// The level, as perf's column of memory accesses has it.
+    /// The cache level, as perf's column of memory accesses shows it.
     pub fn level_text(self) -> String {
         let mut text = String::new();
         if self.remote() {
@@ -157,7 +158,7 @@ impl DataSource {
         text + hit_or_miss(self.level())
     }
 
-    /// The access to the TLB, likewise.
+    /// The TLB access, as perf shows it.
     pub fn tlb_text(self) -> String {
         let mut text = joined(&TLBS, self.tlb() & !(HIT | MISS));
         if text.is_empty() {
@@ -166,7 +167,7 @@ impl DataSource {
         text + hit_or_miss(self.tlb())
     }
 
-    /// What other caches answered, likewise.
+    /// The snoop result, as perf shows it.
     pub fn snoop_text(self) -> String {
         let mut parts: Vec<&str> = set_names(&SNOOPS, self.snoop()).collect();
         parts.extend(set_names(&MORE_SNOOPS, self.more_snoop()));
@@ -182,7 +183,7 @@ impl DataSource {
         names.next().unwrap_or("No")
     }
 
-    /// Whether it was locked, likewise.
+    /// Whether it was a locked access, as perf shows it.
     pub fn lock_text(self) -> &'static str {
         match self.lock() {
             lock if lock & 1 != 0 => "N/A",
@@ -191,7 +192,7 @@ impl DataSource {
         }
     }
 
-    /// What blocked it, likewise, after a space.
+    /// What blocked the access, as perf shows it, after a space.
     pub fn blocked_text(self) -> String {
         match self.blocked() {
             0 | 1 => " N/A".to_owned(),

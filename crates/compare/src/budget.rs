@@ -97,18 +97,18 @@ impl Budget {
     }
 }
 
-/// What may be said of a budget.
+/// Whether a budget is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
-    /// It is kept.
+    /// It is kept, with confidence.
     Passes,
-    /// It is not.
+    /// It is exceeded, with confidence.
     Fails,
-    /// Neither is sure.
+    /// The data cannot tell.
     Undecided,
 }
 
-/// How much more would decide.
+/// How much more data would decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum More {
     /// A recording with so many samples.
@@ -117,28 +117,28 @@ pub enum More {
     Runs(u64),
 }
 
-/// A budget that was judged.
+/// A budget and the verdict on it.
 #[derive(Debug, Clone)]
 pub struct Judged {
     /// The budget, as it was written.
     pub budget: String,
     /// The event it was judged by.
     pub event: String,
-    /// What may be said.
+    /// The verdict.
     pub kept: Kept,
-    /// What was found: percent of the samples, or in units of the baseline.
+    /// The measured value: percent of the samples, or relative to the baseline.
     pub found: f64,
     /// Its 95 % interval.
     pub interval: Interval,
     /// `%` or `x`.
     pub unit: &'static str,
-    /// What is to be known: how many functions it is about, or which one.
+    /// Which function it is about, or how many functions.
     pub about: String,
-    /// What would decide.
+    /// How much more data would decide it.
     pub needs: Option<More>,
 }
 
-/// The recordings that are checked, and those to compare with.
+/// The recordings to be checked and those to compare with.
 #[derive(Debug, Clone, Copy)]
 pub struct Checked<'a> {
     /// What they are compared with; may be empty.
@@ -147,8 +147,8 @@ pub struct Checked<'a> {
     pub runs: &'a [Run],
 }
 
-/// Judges budgets by runs of one event. All that fail are sure together: if
-/// all are kept exactly, one in a hundred checks fails.
+/// Judges budgets by runs of one event. The failures hold jointly: if all
+/// budgets are kept exactly, one check in a hundred reports a failure.
 ///
 /// # Errors
 /// If nothing true can be said of the recordings.

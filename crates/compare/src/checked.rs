@@ -14,7 +14,7 @@ fn word(kept: Kept) -> &'static str {
     }
 }
 
-/// What is known of all budgets: a failure is one whatever the others are.
+/// The verdict on all budgets together: one failure is enough to fail.
 pub fn overall(judged: &[Judged]) -> Kept {
     let any = |kept: Kept| judged.iter().any(|one| one.kept == kept);
     match (any(Kept::Fails), any(Kept::Undecided)) {

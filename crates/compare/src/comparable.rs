@@ -36,7 +36,7 @@ pub enum Incomparable {
         /// The event.
         event: String,
     },
-    /// Weights that no division makes comparable.
+    /// Weights in units that cannot be compared.
     #[error("--per: {name} counts no {event}\n  record it beside: -e {beside},{event}")]
     NoWork {
         /// The recording.

@@ -13,7 +13,7 @@ use prof_statistics::{
 };
 use std::cmp::Ordering;
 
-/// What the change is of.
+/// What a change is measured in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum By {
     /// Cost of a run, or of a unit of work.
@@ -30,19 +30,19 @@ pub struct ComparisonOptions {
     pub side: Side,
     /// Costs or shares.
     pub by: By,
-    /// A change below this is none: percent of the total before.
+    /// A change smaller than this, percent of the total before, counts as none.
     pub bound: f64,
-    /// The expected part of false ones among what is said to have changed.
+    /// The accepted rate of false discoveries among the reported changes.
     pub level: f64,
-    /// How rows are thought to depend on each other.
+    /// How dependence between rows is accounted for.
     pub control: Control,
-    /// Whether the runs of both sides belong together in pairs.
+    /// Whether the runs of both sides form pairs.
     pub pairing: Pairing,
-    /// Rows with a smaller share on both sides together, percent, are left
-    /// out: nothing is said of them.
+    /// Rows with a smaller share on both sides together, percent, are not
+    /// tested.
     pub least_share: f64,
-    /// What else was measured of the runs. The measures and the total are then
-    /// tested together with the rows, as one family.
+    /// Other measurements of the runs, such as wall time. They and the total
+    /// are tested together with the rows, as one family.
     pub measures: Vec<Measure>,
 }
 
@@ -61,7 +61,7 @@ impl Default for ComparisonOptions {
     }
 }
 
-/// What was found of a row on one side, as means of its runs.
+/// A row's measurements on one side, as means over its runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OneSide {
     /// Cost of a run, or of a unit of work, in the event's unit.
@@ -74,27 +74,28 @@ pub struct OneSide {
     pub samples: u64,
 }
 
-/// A row of both sides.
+/// A row of a comparison.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// What each key tells, as it is.
+    /// The value of each sort key, as recorded.
     pub names: Vec<String>,
-    /// The same, harmless for a terminal.
+    /// The same values, escaped for a terminal.
     pub shown: Vec<String>,
-    /// What each key told before, of a function that was recognised though it
-    /// has another name; [`Row::names`] are those after.
+    /// The values before, for a function that was matched though its name
+    /// changed; [`Row::names`] are those after.
     pub was: Option<Vec<String>>,
-    /// What it was.
+    /// Its measurements before.
     pub before: OneSide,
-    /// What it is.
+    /// Its measurements after.
     pub after: OneSide,
     /// After minus before, percent of the total before.
     pub change: Change,
-    /// Where that truly is, with the confidence of the comparison.
+    /// The interval of the change, with the confidence of the comparison.
     pub interval: Interval,
-    /// What may be said of it; of cost that moved, of the move.
+    /// Whether the change is significant. If cost moved between functions: the
+    /// verdict on all of them together.
     pub verdict: Verdict,
-    /// Whether its cost went into other functions or came from them.
+    /// Whether its cost moved into other functions or came from them.
     pub moved: Option<Moved>,
 }
 
@@ -107,14 +108,14 @@ pub struct Total {
     pub after: f64,
     /// After minus before, percent of before.
     pub change: Change,
-    /// Where that truly is.
+    /// The interval of the change.
     pub interval: Interval,
-    /// What may be said of it; `None` of one run a side, whose scatter is not
-    /// known.
+    /// Whether the change is significant; `None` with one run a side, whose
+    /// variance between runs is unknown.
     pub verdict: Option<Verdict>,
 }
 
-/// Recordings compared.
+/// A comparison of recordings.
 #[derive(Debug, Clone)]
 pub struct Comparison {
     pub(crate) event: String,
@@ -125,20 +126,20 @@ pub struct Comparison {
     pub(crate) after: Vec<Origin>,
     /// Whether costs are of units of work.
     pub(crate) is_per_work: bool,
-    /// What verdicts speak of.
+    /// Whether verdicts hold for other runs or only for these.
     pub kind: Kind,
-    /// What else is to be known.
+    /// Limitations that the reader should know.
     pub notes: Vec<String>,
     /// Of all rows.
     pub total: Total,
     /// What else was measured.
     pub measures: Vec<MeasureRow>,
-    /// What matters most and is sure first.
+    /// Rows, significant and large changes first.
     pub rows: Vec<Row>,
     /// Functions between which cost moved.
     pub moves: Vec<Move>,
-    /// The least change of a row that these recordings show in nine of ten
-    /// cases, percent of the total before.
+    /// The smallest change of a row, in percent of the total before, that these
+    /// recordings would show in nine of ten cases.
     pub detectable: f64,
 }
 

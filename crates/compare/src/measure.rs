@@ -35,14 +35,14 @@ impl MeasureUnit {
     }
 }
 
-/// A figure of each run of both sides.
+/// Another measurement of each run, such as wall time.
 #[derive(Debug, Clone)]
 pub struct Measure {
     /// What it is: `wall time`.
     pub name: &'static str,
     /// In what.
     pub unit: MeasureUnit,
-    /// The least difference that it can show.
+    /// The smallest difference that it can show.
     pub resolution: f64,
     /// By run before.
     pub before: Vec<f64>,
@@ -63,9 +63,9 @@ pub struct MeasureRow {
     pub after: f64,
     /// After minus before, percent of before.
     pub change: Change,
-    /// Where that truly is.
+    /// The interval of the change.
     pub interval: Interval,
-    /// What may be said of it.
+    /// Whether the change is significant.
     pub verdict: Verdict,
 }
 

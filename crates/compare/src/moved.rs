@@ -26,14 +26,16 @@ const BALANCE: f64 = 0.5;
 /// Parts below this are no evidence.
 const LEAST: f64 = 0.002;
 
-/// Functions between which cost moved, judged as one.
+/// Functions between which cost moved, because code was inlined or extracted;
+/// judged as one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Move {
-    /// Whether code went into its callers; else it was taken out of them.
+    /// Whether code was inlined into its callers; else it was extracted from
+    /// them.
     pub is_inlined: bool,
-    /// What got cheaper.
+    /// Functions that became cheaper.
     pub from: Vec<String>,
-    /// What got dearer.
+    /// Functions that became more expensive.
     pub into: Vec<String>,
     /// Cost of all of them together before and after, of a run or a unit of
     /// work.
@@ -46,18 +48,18 @@ pub struct Move {
     pub verdict: Verdict,
 }
 
-/// Which side of a move a row is.
+/// The role of a row in a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moved {
-    /// Its cost went into others: the place of the move in
+    /// Its cost moved into others; with the index of the move in
     /// [`crate::Comparison::moves`].
     Into(usize),
-    /// Its cost came from others.
+    /// It received cost from others; likewise.
     From(usize),
 }
 
 impl Moved {
-    /// The place of the move.
+    /// The index of the move.
     pub fn place(self) -> usize {
         match self {
             Self::Into(place) | Self::From(place) => place,

@@ -6,7 +6,8 @@ use prof_report::keys::SortKey;
 use prof_report::measured::{Measured, measure};
 use prof_report::text::TextOptions;
 
-/// One event of one recording: its table, and what it was recorded under.
+/// One event of one recording, reduced to what a comparison needs: its table,
+/// and how it was recorded.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// Of the recording, for messages.
@@ -23,7 +24,7 @@ pub struct Run {
     pub(crate) wall_ns: Option<u64>,
     /// Samples that were lost, at most.
     pub(crate) lost: u64,
-    /// By what costs are divided: units of work done, or 1.
+    /// What costs are divided by: units of work done, or 1.
     pub work: f64,
     /// The table.
     pub(crate) measured: Measured,
@@ -32,7 +33,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Takes what is needed of an event of a profile; rows by `keys`.
+    /// Reduces one event of a profile; rows are told apart by `keys`.
     pub fn new(name: &str, profile: &Profile, options: &TextOptions, event: EventId) -> Self {
         let about = profile.events.get(usize::from(event.0)).cloned();
         let about = about.unwrap_or_default();

@@ -7,18 +7,20 @@ use prof_report::escape;
 use prof_statistics::Verdict;
 use std::io::{self, Write};
 
-/// What is to be said of a trial beside the comparison of its recordings.
+/// What a report of a trial (`prof ab`) says besides the comparison of its
+/// recordings.
 #[derive(Debug, Clone, Default)]
 pub struct Trial {
     /// The command of each side, as one would type it.
     pub commands: [String; 2],
     /// How often both ran.
     pub pairs: u64,
-    /// How often before that, without being measured.
+    /// How many unmeasured runs came before.
     pub warmups: u64,
-    /// How many looks there may be; `None` for one at the end.
+    /// How many interim looks at the data are allowed; `None` for one at the
+    /// end.
     pub looks: Option<usize>,
-    /// What else is to be known.
+    /// Limitations that the reader should know.
     pub notes: Vec<String>,
 }
 
@@ -153,7 +155,7 @@ impl Comparison {
         all.all(|verdict| !matches!(verdict, None | Some(Verdict::Undecided { .. })))
     }
 
-    /// How many rows have none yet.
+    /// How many rows have no verdict yet.
     pub fn undecided(&self) -> usize {
         let is_open = |row: &&crate::Row| matches!(row.verdict, Verdict::Undecided { .. });
         self.rows.iter().filter(is_open).count()

@@ -24,7 +24,7 @@ pub(crate) struct Cache {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
     File(PathBuf),
-    /// No server had it, a short time ago.
+    /// A recent request found it on no server.
     Nowhere,
 }
 

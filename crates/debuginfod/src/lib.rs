@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
 use transfer::{Transfer, Transferred};
 
-/// Which file of a build.
+/// The kind of file to fetch of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Symbols and debug information.
@@ -38,7 +38,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As it stands in paths of servers and of the cache.
+    /// The kind as it is written in URLs and in the cache.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::DebugInfo => "debuginfo",
@@ -47,7 +47,7 @@ impl Kind {
     }
 }
 
-/// What is told while files are fetched.
+/// Receives the progress of transfers.
 pub trait Watch: Send + Sync {
     /// So many bytes of `what` have come, of so many if the server says it.
     fn fetching(&self, what: &str, done: u64, all: Option<u64>);
@@ -59,7 +59,8 @@ pub trait Watch: Send + Sync {
     fn trouble(&self, what: &str);
 }
 
-/// Asks servers, and keeps what they send. Shared between threads.
+/// Fetches files from debuginfod servers and caches them. Shared between
+/// threads.
 pub struct Client {
     settings: Settings,
     cache: Cache,
@@ -96,8 +97,8 @@ impl Client {
         })
     }
 
-    /// The file of a build, from the cache or a server; `None` if there is
-    /// none, or it cannot be had in time. `name` is what a user knows it by.
+    /// A file of a build, from the cache or a server; `None` if no server has
+    /// it or the time is up. `name` is for messages.
     pub fn find(&self, id: &BuildId, kind: Kind, name: &str) -> Option<PathBuf> {
         match self.cache.look(id, kind) {
             Some(Kept::File(path)) => return Some(path),

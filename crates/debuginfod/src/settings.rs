@@ -22,7 +22,7 @@ pub struct Settings {
     pub servers: Vec<String>,
     /// The folder of the cache.
     pub cache: PathBuf,
-    /// How long a server may send nothing (`DEBUGINFOD_TIMEOUT`).
+    /// How long a server may be silent (`DEBUGINFOD_TIMEOUT`).
     pub silent: Duration,
     /// How long all files together may take (`DEBUGINFOD_MAXTIME`).
     pub total: Duration,
@@ -43,10 +43,10 @@ pub enum SettingsError {
         "{0}: not http://HOST or https://HOST\n  try: --debuginfod=https://debuginfod.debian.net"
     )]
     NoUrl(String),
-    /// There is no place for what comes.
+    /// No folder for the cache.
     #[error("there is no place for the cache\n  try: DEBUGINFOD_CACHE_PATH=DIR")]
     NoCache,
-    /// Nobody can say who a server is.
+    /// No certificate authorities, which HTTPS needs.
     #[error("this system has no certificates of authorities\n  try: install ca-certificates")]
     NoAuthority,
 }

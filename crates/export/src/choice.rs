@@ -17,8 +17,8 @@ pub struct Choice {
     pub comms: Vec<String>,
     /// Times.
     pub times: Vec<TimeRange>,
-    /// Names and texts of the whole profile, where the format has a place for
-    /// such: attributes of the resource in `otlp`.
+    /// Labels of the whole profile, names and values, for formats that can hold
+    /// them: attributes of the resource in `otlp`.
     pub labels: Vec<(String, String)>,
 }
 

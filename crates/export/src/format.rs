@@ -30,15 +30,15 @@ pub enum Format {
     Bolt,
 }
 
-/// What a format is made of.
+/// The kind of input that a format needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MadeOf {
     /// A profile of samples.
     Samples,
     /// A profile of branches (`prof_profile::Counting::Branches`).
     Branches,
-    /// Records with branch stacks, which no profile keeps: `prof_listing` has
-    /// their text.
+    /// Records with branch stacks, which no profile keeps: `prof_listing`
+    /// writes them.
     Records,
 }
 
@@ -178,8 +178,8 @@ pub enum ExportError {
     Io(#[from] io::Error),
 }
 
-/// Writes the chosen samples of a profile in a format. What the format could
-/// not hold of them beyond [`Format::left_out`] comes back in words.
+/// Writes the chosen samples of a profile in a format. Returns, in words, what
+/// the format could not hold besides [`Format::left_out`].
 ///
 /// # Errors
 /// If there is nothing to write, the profile is not what the format is
@@ -209,28 +209,28 @@ impl Format {
         found.expect("each format has its entry")
     }
 
-    /// What it is called.
+    /// Its name.
     pub fn name(self) -> &'static str {
         self.spec().name
     }
 
-    /// How names of its files end, with the dot.
+    /// The usual ending of file names, with the dot.
     pub fn end(self) -> &'static str {
         self.spec().ends.first().copied().unwrap_or_default()
     }
 
-    /// Who opens it, in a few words.
+    /// Which programs open it, in a few words.
     pub fn about(self) -> &'static str {
         self.spec().about
     }
 
-    /// What of a recording it has no place for, in words that follow "it does
-    /// not hold".
+    /// What it cannot hold of any recording, in words that follow "it does not
+    /// hold".
     pub fn left_out(self) -> &'static str {
         self.spec().left_out
     }
 
-    /// What it is made of.
+    /// The kind of input that it needs.
     pub fn made_of(self) -> MadeOf {
         self.spec().made_of
     }
@@ -243,7 +243,7 @@ impl Format {
         )
     }
 
-    /// The format that a file's name tells by its end.
+    /// The format that a file's name suggests by its ending.
     pub fn of_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
         if name.starts_with("callgrind.out") {

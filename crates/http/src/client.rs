@@ -15,7 +15,7 @@ const LONGEST_TEXT: u64 = 4 << 10;
 /// Characters of it that are told.
 const TOLD: usize = 200;
 
-/// Talks to servers. Each request has a connection of its own.
+/// An HTTP client. Each request has a connection of its own.
 pub struct Client {
     agent: Agent,
 }
@@ -26,7 +26,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// What is sent.
+/// The headers and body of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'m> {
     /// Lines of the head, `NAME: VALUE`; see [`is_header`].
@@ -37,24 +37,24 @@ pub struct Message<'m> {
     pub body: &'m [u8],
 }
 
-/// What was answered to a [`Message`].
+/// The server's answer to a [`Message`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The status, such as 200.
     pub status: u16,
-    /// How long the server wants to be left alone.
+    /// The value of `Retry-After`: when to ask again.
     pub retry_after: Option<Duration>,
-    /// The first line of its text, where it does not say that all is well.
+    /// The first line of the body, if the status is an error.
     pub text: String,
 }
 
-/// A file that comes.
+/// A download in progress.
 pub struct Incoming {
     /// The status, such as 200.
     pub status: u16,
     /// Bytes of the body, if the server tells.
     pub length: Option<u64>,
-    /// The body; its errors are in words.
+    /// The body; read errors are explained in words.
     pub body: Box<dyn Read>,
 }
 
@@ -66,9 +66,9 @@ impl fmt::Debug for Incoming {
 }
 
 impl Client {
-    /// One that fetches files. Redirections are followed, and the proxies that
-    /// the environment names are used; a server may take so long to connect
-    /// to, and may be silent so long before it answers.
+    /// A client that downloads files. It follows redirections and uses the
+    /// proxies of the environment; `connect` and silence before the answer are
+    /// limited in time.
     pub fn fetching(trust: Trust, connecting: Duration, silent: Duration) -> Self {
         let config = Agent::config_builder()
             .tls_config(trust.tls())
@@ -82,8 +82,8 @@ impl Client {
         Self { agent }
     }
 
-    /// One that sends. It goes to no other server than the one that was named:
-    /// no redirection is followed and no proxy asked.
+    /// A client that uploads. It talks to the named server only: it follows no
+    /// redirection and uses no proxy.
     pub fn sending(trust: Trust, connecting: Duration) -> Self {
         let config = Agent::config_builder()
             .tls_config(trust.tls())
@@ -100,7 +100,7 @@ impl Client {
         Self { agent }
     }
 
-    /// Asks for what is at a URL; all of it must have come when `left` is over.
+    /// Downloads from a URL; the whole body must arrive within `left`.
     ///
     /// # Errors
     /// If there is no answer in time, or the server is not who it should be.
@@ -117,8 +117,8 @@ impl Client {
         })
     }
 
-    /// Sends a message; the answer must have come when `left` is over. What a
-    /// server answers before it has read all of it counts, too.
+    /// Sends a message; the answer must arrive within `left`. An answer counts
+    /// even if the server sends it before it has read the whole message.
     ///
     /// # Errors
     /// If there is no answer in time, or the server is not who it should be.

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use thiserror::Error;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-/// The authorities that are believed; by default none, which is enough where
-/// nothing is encrypted.
+/// The certificate authorities that are trusted; none by default, which
+/// suffices for unencrypted servers.
 #[derive(Debug, Clone, Default)]
 pub struct Trust(Vec<Certificate<'static>>);
 
-/// Why no authority is known.
+/// Why there are no certificate authorities.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TrustError {
@@ -35,7 +35,7 @@ pub enum TrustError {
 }
 
 impl Trust {
-    /// The authorities of this system.
+    /// The authorities that this system trusts.
     ///
     /// # Errors
     /// If there are none.
@@ -50,7 +50,7 @@ impl Trust {
         Ok(Self::of(&found.certs))
     }
 
-    /// Only the authorities in a file (PEM).
+    /// Only the authorities in a PEM file.
     ///
     /// # Errors
     /// If there are none in it, or one that cannot be read.
@@ -89,8 +89,8 @@ impl Trust {
     }
 }
 
-/// What an error of TLS means, where it is one, and what can be done: a cure
-/// stands on a line of its own. `cure` is how another authority is named.
+/// Explains a TLS error and what can be done, the cure on a line of its own;
+/// `None` for other errors. `cure` is the option that names another authority.
 pub fn explained(error: &io::Error, cure: &str) -> Option<String> {
     let told: &rustls::Error = error.get_ref()?.downcast_ref()?;
     let rustls::Error::InvalidCertificate(wrong) = told else {

@@ -28,11 +28,11 @@ use prof_profile::Profile;
 use std::io::{self, Read};
 use thiserror::Error;
 
-/// Bytes of a file, unpacked, that are read at most.
+/// The largest file that is read, unpacked, in bytes.
 pub const MOST_BYTES: u64 = 128 << 20;
 
-/// Samples that a profile is made of at most; heavier stacks are then one
-/// sample each.
+/// The most samples of an imported profile; stacks with a larger count become
+/// one sample each.
 pub const MOST_SAMPLES: u64 = 4 << 20;
 
 /// Rows of samples that are read at most.
@@ -56,13 +56,13 @@ pub enum ImportError {
         MOST_BYTES >> 20
     )]
     TooLarge,
-    /// It has more samples, or more of what those name, than is read.
+    /// It has more samples or names than the limits allow.
     #[error("the {format} has too many entries for what is read of one")]
     TooMany {
         /// What it is.
         format: &'static str,
     },
-    /// It makes no sense.
+    /// Its contents are malformed.
     #[error("this is no whole {format}: {what}, at byte {offset}")]
     Damaged {
         /// What it began as.
@@ -83,7 +83,8 @@ pub enum ImportError {
     Io(#[from] io::Error),
 }
 
-/// Whether a file that begins so may be one of those, and is no recording.
+/// Whether a file that begins with these bytes may be another tool's profile,
+/// and is no recording.
 pub fn is_foreign(head: &[u8]) -> bool {
     const MAGICS: [&[u8]; 4] = [b"PERFILE2", b"2ELIFREP", b"PERFFILE", b"ELIFFREP"];
     const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
@@ -93,7 +94,8 @@ pub fn is_foreign(head: &[u8]) -> bool {
         && (head.starts_with(GZIP) || pprof::is_one(head) || is_text(head))
 }
 
-/// Whether a file that begins so is one of those, as far as that tells.
+/// Whether a file that begins with these bytes is another tool's profile, as
+/// far as they tell.
 pub fn is_one(head: &[u8]) -> bool {
     if !is_foreign(head) {
         return false;
@@ -125,8 +127,8 @@ fn is_text(head: &[u8]) -> bool {
     controls.count() == 0
 }
 
-/// Reads a profile; `name` is what its threads are called where it does not
-/// tell.
+/// Reads a profile of any supported format. `name` is the name of its threads
+/// if it has none.
 ///
 /// # Errors
 /// If it is none of those, makes no sense, is too large or cannot be read.

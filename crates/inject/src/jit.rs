@@ -98,8 +98,8 @@ pub struct JitFiles {
 }
 
 impl JitFiles {
-    /// Takes the code of one jitdump: an ELF file for each piece, which
-    /// `store` keeps under a name, and tells device and inode of.
+    /// Adds the code of one jitdump: makes an ELF file of each piece and gives
+    /// it to `store` with a name; `store` returns device and inode of the file.
     ///
     /// # Errors
     /// That of `store`.
@@ -143,7 +143,7 @@ impl JitFiles {
         Ok(())
     }
 
-    /// How many pieces of code there are, those that were moved counted again.
+    /// How many pieces of code there are; a moved piece counts for each place.
     pub fn len(&self) -> usize {
         self.mappings.len()
     }

@@ -40,7 +40,7 @@ pub enum InjectError {
     /// The other byte order.
     #[error("it is of a machine of the other byte order\n  try: on such a machine")]
     ByteOrder,
-    /// What stands beside the records would be lost.
+    /// AUX data, which would be lost.
     #[error("it holds AUX data, which is not copied\n  try: perf inject")]
     Aux,
     /// There is nothing to convert.
@@ -75,34 +75,33 @@ pub enum InjectError {
     NoSleeps,
 }
 
-/// A recording to read.
+/// The recording to read.
 pub struct Source<'a> {
-    /// From its first record.
+    /// A reader at the first record.
     pub reader: Reader,
-    /// The bytes of its feature sections: what stands so many bytes from the
-    /// start, that many.
+    /// Reads bytes of feature sections: given offset and length in the file.
     pub section: &'a dyn Fn(u64, u64) -> Option<Vec<u8>>,
 }
 
-/// What is put in.
+/// What is added to the recording, or taken out.
 #[derive(Debug, Clone, Default)]
 pub struct Additions {
     /// These files' build-ids, beside those that are there.
     pub build_ids: Vec<FileBuildId>,
-    /// User call chains, unwound from registers and stacks, in their place.
+    /// User call chains, unwound from registers and stacks, which they replace.
     pub chains: bool,
     /// Samples of `sched_switch` at the end of each sleep, with its length as
-    /// their period, in the place of `sched_stat_*`.
+    /// their period; they replace those of `sched_stat_*`.
     pub sleeps: bool,
-    /// Mappings of files with the code of JIT compilers, in the place of the
-    /// memory without a file that it was in.
+    /// Mappings of files with JIT code, which replace the anonymous memory the
+    /// code was in.
     pub jit: Option<Arc<JitFiles>>,
-    /// What takes paths, arguments and the host's name out; names in the
-    /// recording ([`FeatureBit::PROF_SYMBOLS`]) are left out, too.
+    /// Removes paths, arguments and the host's name. Names embedded in the
+    /// recording ([`FeatureBit::PROF_SYMBOLS`]) are removed too.
     pub redaction: Option<Arc<Redaction>>,
 }
 
-/// What was written.
+/// Counts of what was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Injected {
     /// Records.

@@ -18,7 +18,7 @@ const LONGEST_FUNCTION: u64 = 1 << 20;
 /// Longer sources are not read, bytes.
 const LONGEST_SOURCE: u64 = 16 << 20;
 
-/// Reads code through a symbolizer, sources from their recorded paths.
+/// Reads code through a symbolizer, and sources from their recorded paths.
 pub struct FileCode {
     symbolizer: Arc<Symbolizer>,
     /// Where sources are instead, and how many leading parts of their paths
@@ -27,7 +27,7 @@ pub struct FileCode {
 }
 
 impl FileCode {
-    /// Sources are where they were recorded to be.
+    /// Sources are read from their recorded paths.
     pub fn new(symbolizer: Arc<Symbolizer>) -> Self {
         Self {
             symbolizer,
@@ -35,8 +35,8 @@ impl FileCode {
         }
     }
 
-    /// Sources are looked for below `dir`, if given, by their paths without
-    /// `strip` leading parts.
+    /// Sources are read below `dir`, if given, from their recorded paths
+    /// without the first `strip` parts.
     pub fn with_sources_below(mut self, dir: Option<PathBuf>, strip: usize) -> Self {
         self.sources_below = dir.map(|dir| (dir, strip));
         self

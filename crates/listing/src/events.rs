@@ -6,7 +6,7 @@ use prof_perfdata::{Event, Reader};
 use prof_report::escape;
 use std::fmt::Write as _;
 
-/// What stands behind the names.
+/// What is listed of each event besides its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EventDetail {
     /// All fields of the attr that are set.

@@ -30,7 +30,7 @@ pub enum Error {
     /// It could not be read.
     #[error("{0}")]
     Recording(#[from] prof_perfdata::Error),
-    /// What takes the lines refused them.
+    /// Writing the lines failed.
     #[error("{0}")]
     Output(#[from] io::Error),
 }

@@ -4,14 +4,16 @@
 use prof_profile::{EventId, Profile};
 use prof_report::escape;
 
-/// Events that begin and end what is considered, by name.
+/// Events that switch the output of samples on and off, by name (`--switch-on`,
+/// `--switch-off`).
 #[derive(Debug, Clone, Default)]
 pub struct SwitchEvents {
-    /// Only samples after one of this event.
+    /// Samples count only after one of this event.
     pub on: Option<String>,
-    /// Only samples before one of this event; with `on` until the next.
+    /// Samples count only before one of this event; with `on`, until `on` comes
+    /// again.
     pub off: Option<String>,
-    /// Also the samples of these events.
+    /// Samples of these events count too.
     pub shows_own: bool,
 }
 
@@ -31,7 +33,7 @@ pub struct NoSuchEvent {
     pub known: String,
 }
 
-/// What goes on while samples come, in the order of their times.
+/// Follows the switch events through samples in the order of time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Switch {
     on: Option<EventId>,
@@ -59,7 +61,7 @@ impl Switch {
         })
     }
 
-    /// Takes the samples that are left out from a profile.
+    /// Removes from a profile the samples that the switch leaves out.
     pub fn apply(mut self, profile: &mut Profile) {
         if self == Self::default() {
             return;

@@ -120,8 +120,9 @@ impl AddressSpace {
         own.or_else(|| self.before.as_ref()?.find_own(address))
     }
 
-    /// The mapping that holds `address`, or else the last one before it: of an
-    /// executable of which only the code was recorded, its data are behind that.
+    /// The mapping that holds `address`, else the last one before it. For
+    /// executables of which only the code's mapping was recorded: their data
+    /// follows it.
     pub fn at_or_before(&self, address: Avma) -> Option<Mapping> {
         let before = |layer: &Layer| {
             let behind = layer.partition_point(|mapping| mapping.start <= address);

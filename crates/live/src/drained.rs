@@ -24,7 +24,7 @@ pub(super) struct Drained<'a> {
     reason = "one for each record of a drain, most of them samples: a box each would cost more"
 )]
 pub(super) enum Content<'a> {
-    /// It is no sample: process state, or nothing of interest.
+    /// Not a sample: it changes the state of processes, or means nothing here.
     Other,
     /// A sample without user registers, which stays as it is.
     Plain,

@@ -12,10 +12,11 @@
 use prof_perfdata::body::{Body, FileIdentity, Mmap2, Name};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Entries of user chains that fit into a record of at most 65 535 bytes beside
-/// everything else that a sample can tell.
+/// Most entries of a user call chain: with all other sample fields it must fit
+/// into a record of at most 65 535 bytes.
 pub const MOST_FRAMES: usize = 7801;
-/// Fewer would have no room for both ends.
+/// Fewest entries that a limit may leave: room for both ends of the chain and
+/// the mark between them.
 pub const FEWEST_FRAMES: usize = 4;
 /// Above all that programs can map: no address of x86-64 or arm64 has this bit
 /// alone.
@@ -110,7 +111,8 @@ pub(super) fn mapping(pid: i32, tid: i32, count: u64, name: &[u8]) -> Body<'_> {
     })
 }
 
-/// Whether a mapping's name is that of a mark.
+/// Whether a mapping's name is that of the mark that stands for frames left out
+/// of a chain.
 pub fn is_left_out(path: &[u8]) -> bool {
     let count = path.strip_prefix(BEGIN).and_then(|it| it.strip_suffix(END));
     count.is_some_and(|count| !count.is_empty() && count.iter().all(u8::is_ascii_digit))

@@ -155,7 +155,7 @@ impl Links {
 /// What the code says of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// It goes to that function.
+    /// The function's code calls that function.
     Shown,
     /// It goes through a pointer or a stub: it may.
     Open,

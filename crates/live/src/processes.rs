@@ -36,7 +36,7 @@ pub struct MapEvent<'a> {
     pub path: &'a [u8],
 }
 
-/// A FORK record.
+/// A new thread or process, from a FORK record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForkEvent {
     /// The new thread's thread-group.
@@ -58,7 +58,8 @@ struct Thread {
     comm: Option<NameId>,
 }
 
-/// What is known of all processes, replayed from the records so far.
+/// The names, threads and mappings of all processes, as of the last record
+/// applied.
 #[derive(Debug, Default)]
 pub struct Processes {
     /// Names of threads.
@@ -298,8 +299,8 @@ impl Processes {
         }
     }
 
-    /// A process was seen in user mode: an exec before is over, and nothing
-    /// of the program before it is left.
+    /// A process was seen in user mode: its last exec is complete, so the
+    /// mappings of the program before are dropped.
     #[inline]
     pub fn runs_user_code(&mut self, pid: i32) {
         if self.in_exec > 0 {

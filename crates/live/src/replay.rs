@@ -9,8 +9,8 @@ use prof_perfdata::{Body, Record};
 use prof_profile::{Avma, FileOffset};
 
 impl Processes {
-    /// Applies a record that changes names or mappings; others change
-    /// nothing. Tells what was mapped, if anything was.
+    /// Applies a record that changes names or mappings and ignores all others.
+    /// Returns the dso if something was mapped.
     pub fn apply(&mut self, record: &Record<'_>, body: &Body<'_>) -> Option<MappedDsoId> {
         match body {
             Body::Mmap(map) => {

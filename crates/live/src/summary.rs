@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 /// Most dsos that a recording names.
 const MAX_MODULES: usize = 256;
 
-/// What became of the samples' user stacks.
+/// How the user stacks of a recording were unwound: counts of samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LiveSummary {
     /// Samples with a user part by how their chain ended.
@@ -44,14 +44,14 @@ pub struct LiveSummary {
     /// Samples that were due for the CPU time of what was recorded, where far
     /// fewer came because tasks were too short to be sampled; else 0.
     pub due: u64,
-    /// Nothing was unwound: the chains are the kernel's, and only the users
-    /// are told.
+    /// Nothing was unwound by the recorder: the kernel made the call chains,
+    /// and only `uids` is filled.
     pub by_kernel: bool,
 }
 
 impl LiveSummary {
-    /// What was added since `earlier`, an account of the same recording; the
-    /// users are all of them.
+    /// The difference to an `earlier` summary of the same recording. `uids` are
+    /// not subtracted.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         fn more<K: Ord + Clone>(
@@ -76,8 +76,9 @@ impl LiveSummary {
         }
     }
 
-    /// The JSON with [`LiveSummary::due`], if samples were due; of a recording
-    /// that has no other account, too.
+    /// Adds [`LiveSummary::due`] to the JSON of a summary, if samples were due.
+    /// Without a summary it becomes one of a recording whose chains the kernel
+    /// made.
     pub fn json_with_due(json: Option<String>, due: Option<u64>) -> Option<String> {
         let Some(due) = due else {
             return json;

@@ -79,12 +79,13 @@ pub struct LiveUnwinder<M> {
     uids: BTreeMap<i32, u32>,
 }
 
-/// What to do with records of context switches.
+/// What to do with records of context switches once they were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switches {
-    /// They were asked for.
+    /// Write them: the user asked for them.
     Keep,
-    /// They only served to read memory at the right time.
+    /// Drop them: they were recorded only so that memory is read at the right
+    /// time.
     Drop,
 }
 
@@ -162,14 +163,16 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         self
     }
 
-    /// What the file's header says of event `index`: the samples as written.
+    /// The attr of event `index` as the file's header must have it: it
+    /// describes samples as they are written, with call chains instead of
+    /// registers and stack.
     pub fn written_attr(&self, index: usize) -> Option<&EventAttr> {
         self.rewriters
             .get(index)
             .map(UserChainRewriter::written_attr)
     }
 
-    /// What became of the stacks so far.
+    /// How the stacks were unwound so far.
     pub fn summary(&self) -> LiveSummary {
         let mut summary = LiveSummary {
             shortened: self.counts.shortened,
@@ -192,7 +195,8 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         summary
     }
 
-    /// Memory that was read for samples of this or the next drains.
+    /// Adds memory that the recorder read for samples of this drain or of the
+    /// next ones.
     pub fn snapshots(&mut self, snapshots: impl IntoIterator<Item = MemorySnapshot>) {
         for snapshot in snapshots {
             self.snapshots
@@ -200,8 +204,8 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         }
     }
 
-    /// Snapshots that are no longer needed: their samples have come, or will
-    /// not.
+    /// Takes the snapshots that are no longer needed: their samples have been
+    /// unwound, or will never come.
     pub fn used_snapshots(&mut self) -> impl Iterator<Item = MemorySnapshot> {
         let latest = self.latest;
         let used = self
@@ -210,28 +214,29 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         used.map(|(_, snapshot)| snapshot)
     }
 
-    /// The memory that samples of these threads should bring along: by
-    /// thread address ranges, that of the stack itself first.
+    /// By thread, the address ranges that the recorder should read when it
+    /// samples that thread, the stack itself first.
     pub fn wanted(&mut self) -> impl Iterator<Item = (i32, Vec<Range<u64>>)> {
         self.chains.wanted()
     }
 
-    /// Whether samples come faster than they are unwound: what was not copied
-    /// with them is then left out.
+    /// Says whether samples arrive faster than they are unwound: memory that was
+    /// not copied with a sample is then not read.
     pub fn pressed(&mut self, is_pressed: bool) {
         self.chains.pressed(is_pressed);
     }
 
-    /// Whether processes should be looked at soon after what records tell of
-    /// them: their stacks are deeper than the copied pieces, or they map code,
-    /// and both may be gone in a moment.
+    /// Whether processes must be read soon after a record about them: their
+    /// stacks are deeper than the copied pieces, or they map code, and both may
+    /// be gone in a moment.
     pub fn is_urgent(&self) -> bool {
         let last = self.new_code.max(self.chains.last_beyond());
         self.chains.drain().saturating_sub(last) < URGENT
     }
 
-    /// All rings were drained and gave these whole records, those of each
-    /// ring in its order: gives `out`, piece by piece, what can be written now.
+    /// Takes the records of one drain of all rings (whole records, each ring's
+    /// in its order), and gives `out`, piece by piece, those that can be
+    /// written now.
     pub fn round(&mut self, records: &[u8], out: &mut dyn FnMut(&[u8])) {
         self.run(records, IfUnknown::Hold, out);
         self.release(self.chains.drain(), out);

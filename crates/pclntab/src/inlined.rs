@@ -24,15 +24,15 @@ pub struct SourceFrame {
     pub line: u32,
 }
 
-/// Where a program has its inlined calls: what the table calls offsets are
-/// distances from this address.
+/// The trees of inlined calls of a Go program; offsets in the function table
+/// count from this address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InlineTrees(u64);
 
 impl InlineTrees {
-    /// Looks for the module's description, which begins with the addresses of
-    /// the table and of its names, in parts of the file: addresses of the
-    /// first byte and behind the last.
+    /// Searches parts of the file for Go's `moduledata`, which begins with the
+    /// addresses of the table and of its names. A part is its first address and
+    /// the address behind its last byte.
     pub fn find(
         table: &Table,
         file: &impl Loaded,
@@ -51,7 +51,7 @@ impl InlineTrees {
     }
 }
 
-/// A function with the table and the file that it is in.
+/// A function of a Go program, with the table and the file it is in.
 #[derive(Debug)]
 pub struct FunctionIn<'a, F> {
     /// The table that tells of the function.

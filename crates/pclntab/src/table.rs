@@ -76,8 +76,8 @@ impl Function {
         self.flags & 1 != 0
     }
 
-    /// Whether it sets the stack pointer in a way that the table does not
-    /// tell: functions that switch stacks.
+    /// Whether it switches stacks, so that the table does not describe its
+    /// stack pointer.
     pub fn switches_stacks(&self) -> bool {
         self.flags & 2 != 0
     }
@@ -191,8 +191,8 @@ impl Table {
         })
     }
 
-    /// How many bytes the stack pointer is, before the instruction at `at`,
-    /// below where it was when `function` was entered.
+    /// Size of the frame before the instruction at `at`, in bytes: how far the
+    /// stack pointer is below its value on entry to `function`.
     pub fn frame_size(&self, file: &impl Loaded, function: &Function, at: u64) -> Option<u64> {
         let size = value_at(file, self.list(function, Kind::Frame(function.frame))?, at)?;
         u64::try_from(size).ok()

@@ -10,8 +10,8 @@ pub(crate) const SMALLEST: usize = 64 << 10;
 /// Later ones are larger and larger, up to so many.
 pub(crate) const LARGEST: usize = 1 << 20;
 
-/// Some records in the order in which they were read, with the events as they
-/// were then.
+/// A run of records in reading order, with the events that were known when they
+/// were read.
 #[derive(Debug, Default)]
 pub struct Batch {
     events: Arc<Events>,
@@ -43,7 +43,8 @@ impl Batch {
             })
     }
 
-    /// How far the reader had come: see [`crate::Reader::progress`].
+    /// How far the reader was when it read the batch: see
+    /// [`crate::Reader::progress`].
     pub fn progress(&self) -> (u64, Option<u64>) {
         self.progress
     }

@@ -9,7 +9,7 @@ pub struct Branch {
     pub from: u64,
     /// Where it went (avma).
     pub to: u64,
-    /// What is known of it.
+    /// Prediction, transaction, cycles and kind of the branch.
     pub flags: BranchFlags,
 }
 

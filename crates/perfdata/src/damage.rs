@@ -102,7 +102,7 @@ pub enum DamageKind {
         /// What it says, bytes.
         size: u8,
     },
-    /// The path of a file with a build-id has a part `..`.
+    /// The path of a file with a build-id has a component `..`.
     #[error("its path has a part `..`")]
     PathLeadsUp,
     /// Parts of a large record that are not followed by their end mark.
@@ -231,7 +231,7 @@ impl Damages {
     }
 }
 
-/// What a recording holds that is not known here: nothing wrong, but not
+/// Contents of a recording that this version does not know: not damage, but not
 /// shown either.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Notes {

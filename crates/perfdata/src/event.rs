@@ -45,8 +45,9 @@ impl Event {
         }
     }
 
-    /// What a sample of this event counts: its own period, else the event's,
-    /// else 1 (a frequency says nothing about one sample).
+    /// The period that a sample of this event counts with: the sample's own,
+    /// else the event's fixed period, else 1 (the event has a frequency, which
+    /// says nothing about a single sample).
     #[inline]
     pub fn period_of(&self, recorded: Option<u64>) -> u64 {
         recorded.unwrap_or(if self.attr.is_freq() {
@@ -63,9 +64,10 @@ enum Addressing {
     /// There is at most one event, or nothing to tell them apart by.
     #[default]
     First,
-    /// IDENTIFIER: first u64 of a sample's body, last u64 of other records.
+    /// IDENTIFIER: the event id is the first u64 of a sample's body and the
+    /// last u64 of other records.
     Identifier,
-    /// ID, at the same place in all.
+    /// ID: the event id is at the same place in the records of all events.
     Id { in_sample: u16, from_end: u16 },
     /// Several layouts and nothing to tell them apart by.
     Unknowable,
@@ -131,7 +133,7 @@ impl Events {
         self.order
     }
 
-    /// Adds an event. Of ids that come twice the first counts.
+    /// Adds an event. If an id is already another event's, that event keeps it.
     pub fn push(&mut self, event: Event) {
         let index = self.list.len() as u32;
         for &id in &event.ids {
@@ -198,9 +200,9 @@ impl Events {
         self.list.get_mut(index)
     }
 
-    /// The number of the event that a record (header included) belongs to.
-    /// `None` for an id nobody has; id 0, of synthesised records, is the
-    /// first event's.
+    /// The index of the event that a record (header included) belongs to.
+    /// `None` for an unknown id. Id 0, which synthesised records carry, means
+    /// the first event.
     #[inline]
     pub fn index_of(&self, kind: RecordType, record: &[u8]) -> Option<usize> {
         let at = match (self.addressing, kind) {

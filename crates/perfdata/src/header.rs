@@ -44,7 +44,7 @@ pub struct Header {
     pub attrs: Section,
     /// The records.
     pub data: Section,
-    /// Dead.
+    /// `event_types`: obsolete, not read.
     pub event_types: Section,
     /// Which feature sections there are.
     pub features: [u64; 4],

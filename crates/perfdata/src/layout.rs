@@ -6,7 +6,9 @@ use prof_abi::{AttrFlags, BranchSampleType, ByteOrder, EventAttr, ReadFormat, Sa
 /// Bytes of a record header: u32 type, u16 misc, u16 size.
 pub const RECORD_HEADER: usize = 8;
 
-/// What of a record's layout depends on its event only.
+/// The part of a sample's layout that depends on its event only, computed once
+/// for each event. Offsets count from the start of the record, header included.
+/// Source: perf_event_open(2), PERF_RECORD_SAMPLE and `sample_id`.
 ///
 /// Offsets count from the start of the record, header included. Source:
 /// perf_event_open(2), PERF_RECORD_SAMPLE and `sample_id`.

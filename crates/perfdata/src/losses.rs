@@ -5,15 +5,15 @@ use crate::event::{Event, Events};
 use crate::record::Record;
 use prof_abi::{AttrFlags, Misc, ReadFormat, RecordType, Software, event_kind};
 
-/// What was lost, of one event or of all.
+/// Counts of lost samples and records, of one event or of all events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lost {
-    /// Samples. Of an event that also tells of mappings and tasks, records of
-    /// these may be among them, unless the recorder told them apart: see
-    /// [`Lost::may_be_side_band`].
+    /// Lost samples. If the event also carries records of mappings and tasks,
+    /// those may be counted among them, unless the recorder told them apart:
+    /// see [`Lost::may_be_side_band`].
     pub samples: u64,
-    /// Records of any kind, where nothing tells how many of them were samples:
-    /// at most so many samples.
+    /// Lost records of any kind, where nothing tells how many of them were
+    /// samples: an upper bound for further lost samples.
     pub records: u64,
     /// Records of mappings, names and tasks.
     pub side_band: u64,
@@ -22,7 +22,7 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -33,13 +33,14 @@ impl Lost {
         }
     }
 
-    /// The most samples that can be missing.
+    /// Upper bound for the samples that are missing.
     pub fn most_samples(&self) -> u64 {
         self.samples.saturating_add(self.records)
     }
 }
 
-/// Adds up the records that tell of losses. Who writes what:
+/// Adds up the records that report losses. Which record means what, by who
+/// wrote it:
 ///
 /// | record | by | tells |
 /// |---|---|---|
@@ -69,7 +70,7 @@ struct Told {
 }
 
 impl Losses {
-    /// Takes `LOST` and `LOST_SAMPLES` into account, and no other record.
+    /// Counts a `LOST` or `LOST_SAMPLES` record; ignores all others.
     pub fn add(&mut self, record: &Record<'_>) {
         if !matches!(record.kind, RecordType::LOST | RecordType::LOST_SAMPLES) {
             return;

@@ -94,7 +94,8 @@ impl<'a> Record<'a> {
         self.order().u64(self.bytes, at)
     }
 
-    /// What a sample counts; `None` for other records and without an event.
+    /// The period that a sample counts with; `None` for other records, and
+    /// without an event.
     #[inline]
     pub fn period(&self) -> Option<u64> {
         let event = self.event().filter(|_| self.kind == RecordType::SAMPLE)?;
@@ -103,7 +104,8 @@ impl<'a> Record<'a> {
         Some(event.period_of(recorded))
     }
 
-    /// Who, when and where, as far as it tells.
+    /// Process, thread, time, CPU and event id of the record, as far as it has
+    /// them.
     pub fn sample_id(&self) -> SampleId {
         let Some(event) = self.event().filter(|_| self.kind.is_kernel()) else {
             return SampleId::default();
@@ -115,7 +117,7 @@ impl<'a> Record<'a> {
         SampleId::from_end(self.bytes, &event.layout.trailer, self.order())
     }
 
-    /// The sample it is, read as one of `event`, which must be
+    /// Decodes the record as a sample of `event`, which must be
     /// [`Record::event`].
     ///
     /// # Errors
@@ -186,7 +188,8 @@ impl<'a> Record<'a> {
         fields
     }
 
-    /// Takes it apart so that nothing is lost.
+    /// Splits the record into fields such that [`Parsed::encode`] gives back
+    /// the same bytes.
     ///
     /// # Errors
     /// If a field does not fit into the record.

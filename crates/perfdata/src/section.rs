@@ -1,7 +1,7 @@
 //! Parts of a file.
 
-/// A section of a file: where it starts and how long it is, in bytes. As
-/// found; nothing says that the file has these bytes.
+/// Offset and length of a section as the file states them, in bytes; the file
+/// may be shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Section {
     /// From the start of the file.
@@ -11,7 +11,8 @@ pub struct Section {
 }
 
 impl Section {
-    /// The first byte behind it; the largest number if that is none.
+    /// Offset of the first byte after the section; `u64::MAX` if that
+    /// overflows.
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(self.size)
     }

@@ -5,12 +5,12 @@ use crate::sample::Sample;
 use prof_abi::{AttrFlags, SampleType};
 use rustc_hash::FxHashMap;
 
-/// One event's part of a sample.
+/// The part of a sample that belongs to one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     /// The event's number in [`crate::Events::list`].
     pub event: usize,
-    /// What the sample counts of it.
+    /// The period that the sample adds to this event.
     pub period: u64,
 }
 
@@ -35,9 +35,9 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Adds the parts of `sample`, one of the event with number `own`, to
-    /// `out`: one of its own event if it tells no counters; none if no counter
-    /// advanced, or there is no such event.
+    /// Appends to `out` how `sample`, one of the event with index `own`,
+    /// divides among events: its own event alone if it carries no counters;
+    /// nothing if no counter advanced or the event is unknown.
     pub fn of(&mut self, events: &Events, own: usize, sample: &Sample<'_>, out: &mut Vec<Share>) {
         let Some(event) = events.get(own) else {
             return;

@@ -54,7 +54,7 @@ impl TimeOrder {
         &self.reader
     }
 
-    /// Gives the reader back; what waited is dropped.
+    /// Returns the reader; records still waiting are dropped.
     pub fn into_reader(self) -> Reader {
         self.reader
     }
@@ -64,7 +64,7 @@ impl TimeOrder {
         self.sorter.waiting_bytes()
     }
 
-    /// Records that came too late to be put in order.
+    /// Records that arrived too late to be sorted into the order of time.
     pub fn late(&self) -> u64 {
         self.sorter.late()
     }

@@ -14,7 +14,8 @@ use prof_abi::{EventAttr, SampleType, Software, event_kind};
 /// The name of the event, perf's.
 pub const OFF_CPU_EVENT: &str = "offcpu-time";
 
-/// What the word of a wait says, as numbers. From the lowest bit:
+/// The decoded word in which a recording describes a wait (in the TRANSACTION
+/// field of the sample). From the lowest bit:
 ///
 /// | bits  | field                                                          |
 /// |-------|----------------------------------------------------------------|
@@ -52,11 +53,12 @@ pub struct WaitWord {
     pub syscall: Option<u16>,
     /// For how many waits it stands, in 64ths; 0: for itself.
     pub stands_for: u32,
-    /// Of a wait for a mutex: the thread that held it when that was looked at.
-    /// Only a wait that stands for itself can tell.
+    /// For a wait for a mutex: the thread seen to hold it meanwhile. Only a
+    /// wait that stands for itself has one.
     pub holder: Option<u32>,
-    /// How long the wait was, ns, where the period does not tell it. Such a word
-    /// names neither system call nor holder, and stands for no other.
+    /// Length of the wait, ns, where the sample's period does not give it. A
+    /// word with a length has neither system call nor holder, and stands for no
+    /// other wait.
     pub length: Option<u64>,
 }
 

@@ -6,9 +6,9 @@ use crate::Avma;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BranchFrameId(pub u32);
 
-/// What a frame is that a branch stack put into a call chain: where one of
-/// the last branches went, or where it came from. The address that the sample
-/// itself was taken at stands beside such a chain, not in it.
+/// A frame that was merged into a call chain from a branch stack: the target of
+/// a branch, or the branch instruction. The address of the sample itself is not
+/// part of such a chain, but stands beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BranchFrame {
     /// Where the sample was taken: innermost in its stack, and no part of the
@@ -20,7 +20,7 @@ pub enum BranchFrame {
     Source(BranchSource),
 }
 
-/// What is told where a branch went to.
+/// What a branch stack says of a branch's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BranchTarget {
     /// Where it went.
@@ -35,36 +35,36 @@ pub struct BranchTarget {
     pub new_kind: u8,
     /// Whether it went to a higher address.
     pub is_forward: bool,
-    /// What it left.
+    /// The largest block of memory that the branch left.
     pub leaves: Leaves,
 }
 
 /// The largest area that a branch leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Leaves {
-    /// It stays in its 4 KiB.
+    /// Nothing: it stayed in the same 4 KiB.
     Nothing,
-    /// Its 4 KiB.
+    /// The 4 KiB page.
     Page,
-    /// Its 2 MiB.
+    /// The 2 MiB page.
     LargePage,
 }
 
-/// What is told at a branch instruction.
+/// What a branch stack says of the branch instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BranchSource {
     /// Of the instruction.
     pub address: Avma,
     /// Cycles since the branch before; 0 if it is not told.
     pub cycles: u16,
-    /// Rounds of the loop before it that were left out of the chain.
+    /// Repeated rounds of the loop before it that were left out of the chain.
     pub rounds: u32,
-    /// Cycles of the last of them.
+    /// Cycles of the last round left out.
     pub round_cycles: u64,
 }
 
 impl BranchFrame {
-    /// The live address of the end; `None` of a sample's own.
+    /// The live address; `None` for the sample's own.
     pub fn address(&self) -> Option<Avma> {
         match self {
             Self::Sampled => None,
@@ -75,7 +75,7 @@ impl BranchFrame {
 }
 
 impl BranchTarget {
-    /// Where a branch from one address to another went, of this kind and new
+    /// The target of a branch between two addresses, with its kind and new
     /// kind.
     pub fn between((from, to): (u64, u64), (kind, new_kind): (u8, u8)) -> Self {
         let leaves = |bits: u32| from >> bits != to >> bits;

@@ -4,26 +4,26 @@
 use crate::{Event, EventId, Profile, Sample};
 use std::fmt;
 
-/// A clock that profiles can be shown by.
+/// What time a profile shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
-    /// What was sampled while threads ran.
+    /// CPU time: samples taken while threads ran.
     Cpu,
-    /// Waits.
+    /// Off-CPU time: waits.
     Off,
-    /// CPU time and waits together, as one event in ns: of one thread, its
-    /// life.
+    /// CPU time and waits as one event in ns; for a single thread they add up
+    /// to its life.
     Wall,
 }
 
-/// Why a profile cannot be shown by a clock.
+/// Why a profile has no events of a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoClock {
     /// It has no waits.
     NoWaits,
     /// It has nothing but waits.
     OnlyWaits,
-    /// What was sampled beside waits is not time.
+    /// The event sampled beside the waits is not a clock.
     NoCpuTime,
 }
 
@@ -44,8 +44,8 @@ impl fmt::Display for NoClock {
 impl std::error::Error for NoClock {}
 
 impl Profile {
-    /// Leaves what is of this clock. For [`Clock::Wall`] the first event of CPU
-    /// time and that of waits become one, `wall-clock`.
+    /// Removes the events of other clocks. For [`Clock::Wall`], the first event
+    /// of CPU time and the event of waits become one event, `wall-clock`.
     ///
     /// # Errors
     /// If it has nothing of this clock; the profile is then as it was.
@@ -70,7 +70,7 @@ impl Profile {
         Ok(())
     }
 
-    /// Of each event whether it is of this clock.
+    /// For each event, whether it belongs to the clock.
     ///
     /// # Errors
     /// If none is.

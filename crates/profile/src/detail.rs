@@ -3,8 +3,8 @@
 use crate::{LocationId, NameId};
 use prof_abi::CpuMode;
 
-/// What a sample tells beyond who, where and when. Kept only where a view
-/// asks for it: it is several times as large as the sample.
+/// Fields of a sample beyond thread, time, CPU and stack. Kept only where a
+/// view needs them, since they are several times as large as the sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Detail {
     /// Weight as recorded, usually a latency in cycles; 0 without one.
@@ -18,11 +18,11 @@ pub struct Detail {
     pub transaction: u64,
     /// Where data came from; see `prof_abi::DataSource`.
     pub data_src: u64,
-    /// The data address (avma); 0 without one.
+    /// The data address with its symbol, if it was looked up.
     pub address: u64,
     /// The same with its name, where it was looked up.
     pub data: Option<LocationId>,
-    /// The mode it was taken in.
+    /// CPU mode (kernel or user) of the instruction.
     pub mode: CpuMode,
     /// Address of the instruction (avma).
     pub ip: u64,
@@ -45,7 +45,7 @@ pub struct Detail {
     pub parallelism: u32,
     /// The payload of a tracepoint, printed.
     pub trace: Option<NameId>,
-    /// The branch that it is of, in a profile of branches.
+    /// The branch that the row stands for, in a profile of branches.
     pub branch: Option<TakenBranch>,
 }
 
@@ -54,11 +54,11 @@ pub struct Detail {
 pub struct TakenBranch {
     /// Address of the branch instruction (avma).
     pub from_address: u64,
-    /// The same with its name.
+    /// The instruction's symbol.
     pub from: LocationId,
-    /// Where it went (avma).
+    /// Address of the target (avma).
     pub to_address: u64,
-    /// The same with its name.
+    /// The target's symbol.
     pub to: LocationId,
     /// Whether it was predicted wrongly; `None` if not told.
     pub is_mispredicted: Option<bool>,
@@ -68,20 +68,20 @@ pub struct TakenBranch {
     pub is_abort: bool,
     /// Cycles since the branch before; 0 if not told.
     pub cycles: u16,
-    /// Its place in the branch stack of its sample: 0 for the newest, which
-    /// comes first.
+    /// Index in the branch stack of its sample: 0 is the newest, which comes
+    /// first.
     pub place: u32,
 }
 
-/// What the rows of `Profile::samples` are.
+/// What a row of `Profile::samples` stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Counting {
-    /// Samples by their periods.
+    /// A sample, weighted by its period.
     #[default]
     Samples,
-    /// The branches of their branch stacks, one row each, of period 1; the
-    /// stack is where the branch went.
+    /// A branch of a sample's branch stack, of period 1; its stack is the
+    /// branch target.
     Branches,
-    /// Samples by their weights, at least 1: memory accesses by their cost.
+    /// A memory access, weighted by the sample's weight, at least 1.
     Memory,
 }

@@ -7,7 +7,7 @@ use prof_abi::BuildId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct DsoId(pub u32);
 
-/// What kind of thing was mapped.
+/// The kind of a dso.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DsoKind {
     /// A file mapped by a process.
@@ -24,9 +24,10 @@ pub enum DsoKind {
     Jit,
     /// The kernel of a guest.
     GuestKernel,
-    /// No code: what threads waited for, see [`crate::Profile::show_wait_states`].
+    /// Not code: stands for what threads waited for, see
+    /// [`crate::Profile::show_wait_states`].
     Waiting,
-    /// The same of threads that only needed a CPU.
+    /// Not code: stands for waits for a CPU.
     Runnable,
     /// Addresses in no known mapping, shown as `[unknown]`.
     Unknown,
@@ -41,9 +42,9 @@ pub struct Dso {
     pub path: NameId,
     /// What views show: the path's last part, or the pseudo name.
     pub short_name: NameId,
-    /// What perf script has beside an address: the path, but the short name of
-    /// a kernel module to which the recording lists no build-id, and the name
-    /// under which it lists the kernel.
+    /// How perf script shows the dso beside an address: the path, except that
+    /// kernel modules without a recorded build-id have their short name, and
+    /// the kernel the name that the recording lists it under.
     pub beside_address: NameId,
     /// Its identity, if recorded.
     pub build_id: Option<BuildId>,

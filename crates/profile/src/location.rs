@@ -21,18 +21,18 @@ pub struct Location {
     /// Address in the file's address space; in an `Unknown` dso and in JIT
     /// code, the live address.
     pub address: Svma,
-    /// The same place by what was recorded alone, without opening the file:
-    /// bytes from the start of the mapped file; the live address in the
-    /// kernel and where no mapping is known. What perf 6.1 prints.
+    /// The same address as far as the recording alone tells it, without opening
+    /// the file: bytes from the start of the mapped file; the live address in
+    /// the kernel and in no mapping. This is what perf 6.1 prints.
     pub file_offset: FileOffset,
-    /// Whether it is where a call returns to, so that names were looked up
-    /// one byte before.
+    /// Whether it is a return address; names are looked up one byte before it.
     pub is_return: bool,
-    /// Its frames in `Profile::frames`: innermost first, the last one is the
-    /// function that really stands in the file. Never empty after resolving.
+    /// Its frames in `Profile::frames`: innermost first; the last one is the
+    /// function that has a symbol in the file, the others are inlined. Never
+    /// empty after resolving.
     pub frames: FrameRange,
-    /// The branch that it is an end of, in chains that branches were put
-    /// into: an entry of `Profile::branch_frames`.
+    /// Index in `Profile::branch_frames`, if the location was merged in from a
+    /// branch stack.
     pub branch: Option<BranchFrameId>,
 }
 
@@ -65,17 +65,18 @@ pub struct Frame {
     pub is_inline: bool,
 }
 
-/// A function, or an address without a name.
+/// A function, or an address that has no name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Function {
     /// Its demangled name; without one `module+0xstart`.
     pub name: NameId,
     /// The file it is in.
     pub dso: DsoId,
-    /// First address; without a name and a length, the address itself.
+    /// First address; if there is neither a name nor a length, the address
+    /// itself.
     pub start: Svma,
-    /// Length in bytes, 0 if unknown or inlined only. Functions without a
-    /// name have one where unwind information tells it.
+    /// Length in bytes; 0 if it is unknown, or the function is only inlined. A
+    /// function without a name has a length if unwind information gives it.
     pub size: u64,
     /// Kernel or user, as for its locations.
     pub mode: CpuMode,
@@ -107,7 +108,7 @@ pub enum UnnamedReason {
     KernelHidden,
     /// JIT code and no perf map or jitdump to tell.
     NoPerfMap,
-    /// A perf map or jitdump was read, but does not tell of it.
+    /// A perf map or jitdump was read, but has no entry for the address.
     NotInPerfMap,
     /// A perf map or jitdump exists, but was not used.
     PerfMapRefused(JitFileFault),
@@ -117,7 +118,7 @@ pub enum UnnamedReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum JitFileFault {
-    /// It belongs neither to the process's user nor to who looks nor to root.
+    /// It belongs neither to the process's user nor to the reader nor to root.
     OtherOwner,
     /// Others than its owner can write to it.
     Writable,
@@ -133,7 +134,7 @@ pub enum JitFileFault {
     Device,
     /// It is a socket.
     Socket,
-    /// It is larger than what is read.
+    /// It is larger than the limit for such files.
     TooLarge,
     /// It may not be read.
     Denied,

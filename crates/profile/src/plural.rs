@@ -1,16 +1,16 @@
 //! Counts in words.
 
-/// So many of what `one` is called: "1 sample", "2 samples".
+/// A count with its noun: "1 sample", "2 samples".
 pub fn several(count: u64, one: &str) -> String {
     format!("{count} {one}{}", plural(count))
 }
 
-/// How the noun behind a count ends.
+/// The plural ending for a count: empty for 1, else "s".
 pub fn plural(count: u64) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// The verb behind a count.
+/// "was" or "were" for a count.
 pub fn were(count: u64) -> &'static str {
     if count == 1 { "was" } else { "were" }
 }

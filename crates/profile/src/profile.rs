@@ -30,16 +30,17 @@ pub struct Event {
     pub samples: u64,
     /// Sum of their periods, events.
     pub period: u64,
-    /// Samples the kernel dropped; at most, where it only tells of records.
+    /// Samples the kernel dropped; an upper bound where the recording only
+    /// counts lost records of any kind.
     pub lost: u64,
-    /// What was asked: frequency in Hz (`is_freq`) or period in events.
+    /// The rate asked for: frequency in Hz (`is_freq`) or period in events.
     pub asked: u64,
-    /// Which of the two `asked` is.
+    /// Whether `asked` is a frequency.
     pub is_freq: bool,
     /// Whether the weight is time in ns (cpu-clock, task-clock, offcpu-time).
     pub weight_is_ns: bool,
-    /// Whether its samples are waits: times when threads did not run. Each of
-    /// its rows then has a [`crate::Wait`], and ends at its time.
+    /// Whether its samples are waits: times when threads did not run. Each row
+    /// then has a [`crate::Wait`]; the row's time is the end of the wait.
     pub is_off_cpu: bool,
     /// Whether its samples carry call chains.
     pub has_callchain: bool,
@@ -81,7 +82,8 @@ pub struct Origin {
     pub kernel_build_id: Option<BuildId>,
     /// First and last sample time, ns.
     pub time_range: Option<(u64, u64)>,
-    /// Wall clock ns since 1970 at an instant of the recording's clock, ns.
+    /// An instant on the wall clock (ns since 1970) and the same instant on the
+    /// recording's clock (ns).
     pub wall_clock: Option<(u64, u64)>,
 }
 
@@ -92,16 +94,16 @@ pub struct Profile {
     pub names: Names,
     /// Events in the order of their attrs.
     pub events: Vec<Event>,
-    /// Which of them are groups, in their order; those do not overlap.
+    /// Groups of events, in the order of their leaders; they do not overlap.
     pub groups: Vec<EventGroup>,
     /// Mapped files.
     pub dsos: Vec<Dso>,
-    /// Threads that were sampled, once for each name.
+    /// Sampled threads, one entry for each name that a thread had.
     pub tasks: Vec<Task>,
-    /// All threads that records tell of, sorted by id.
+    /// All threads that records mention, sorted by id.
     pub threads: Vec<Thread>,
-    /// By thread id: when it lived; of ids that several had, from the first to
-    /// the last.
+    /// When each thread lived, by thread id. For an id that was used several
+    /// times, from the first thread's start to the last one's end.
     pub lifetimes: FxHashMap<i32, Lifetime>,
     /// Counts by thread and event, in the order threads ended.
     pub thread_counts: Vec<ThreadCount>,
@@ -111,31 +113,31 @@ pub struct Profile {
     pub frames: Vec<Frame>,
     /// Distinct addresses.
     pub locations: Vec<Location>,
-    /// Of locations in another build than the one their functions are known
-    /// by: the file of that build. Empty, but in a profile of two recordings.
+    /// In a profile of two recordings: for locations in another build of their
+    /// function's file, the dso of that build. Otherwise empty.
     pub other_builds: FxHashMap<LocationId, DsoId>,
-    /// What frames are that branches were put into call chains as; empty
-    /// unless that was asked for.
+    /// Frames merged into call chains from branch stacks; empty unless that was
+    /// asked for.
     pub branch_frames: Vec<BranchFrame>,
     /// Distinct stacks.
     pub stacks: StackTree,
     /// The samples in time order.
     pub samples: Samples,
-    /// What threads waited at; see [`crate::Wait::futex`].
+    /// Futexes that threads waited for; see [`crate::Wait::futex`].
     pub futexes: Vec<Futex>,
-    /// Who ended waits, in the order of time; empty where that was not recorded.
+    /// Wake-ups in the order of time; empty if they were not recorded.
     pub wakes: Vec<Wake>,
-    /// What these are.
+    /// What a row of `samples` stands for.
     pub counting: Counting,
-    /// How far to trust all this.
+    /// How reliable the profile is: losses, unwinding, names, damage.
     pub trust: Trust,
     /// Where it comes from.
     pub origin: Origin,
 }
 
 impl Profile {
-    /// Keeps the innermost `most` addresses of each stack; at least the one
-    /// that the sample was taken at.
+    /// Cuts each stack to its innermost `most` addresses, at least to the
+    /// sampled one.
     pub fn limit_stacks(&mut self, most: usize) {
         let (stacks, of) = self.stacks.limited(most.max(1));
         self.stacks = stacks;
@@ -164,8 +166,9 @@ impl Profile {
             .unwrap_or_default()
     }
 
-    /// Whether a location's address is one of the code that its outermost
-    /// function is known by, rather than of another build of it.
+    /// Whether a location's address is in the build of the file that its
+    /// outermost function refers to, and not in another build (see
+    /// `other_builds`).
     pub fn is_of_known_build(&self, id: LocationId) -> bool {
         let known = self.frames_at(id).last();
         let known = known.map(|frame| self.function(frame.function).dso);
@@ -199,8 +202,9 @@ impl Profile {
         self.threads.get(at.ok()?)
     }
 
-    /// A thread under its last name: programs get theirs when they are executed,
-    /// which may be one that the thread had before.
+    /// A thread under its last name: a program's name is set when it is
+    /// executed, and the thread may have samples under another name before
+    /// that.
     pub fn last_task(&self, tid: i32) -> Option<TaskId> {
         let named = self.thread(tid).map(|thread| thread.comm);
         let is_it = |task: &Task| task.tid == tid;

@@ -6,8 +6,8 @@ use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
-/// Puts numbers in the place of folders: `/home/ann/app` is `/r1/app`, and what
-/// else is in that folder `/r1/…`, so that files stay apart. Names of files,
+/// Replaces folders by numbers: `/home/ann/app` becomes `/r1/app`, and other
+/// files of that folder `/r1/…`, so that files stay distinct. Names of files,
 /// functions and threads stay. Shared between threads.
 #[derive(Debug, Default)]
 pub struct Redaction {
@@ -23,7 +23,7 @@ const SCRIPTS: [&str; 12] = [
 ];
 
 impl Redaction {
-    /// A path without its folders; a name without any is as it was.
+    /// A path with its folders replaced; unchanged if it has none.
     pub fn path<'p>(&self, path: &'p str) -> Cow<'p, str> {
         let is_file = !path.starts_with('[') && !NO_FILES.iter().any(|name| path.starts_with(name));
         let Some((folder, name)) = path.rsplit_once('/').filter(|_| is_file) else {
@@ -38,8 +38,8 @@ impl Redaction {
         format!("/r{number}/{name}").into()
     }
 
-    /// A text, such as the name of a function, with the paths in it redacted:
-    /// absolute ones, and those of scripts.
+    /// A text, such as the name of a function, in which the folders of paths
+    /// are replaced: of absolute paths, and of paths of scripts.
     pub fn words<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if !text.contains('/') {
             return text.into();
@@ -75,8 +75,9 @@ impl Redaction {
 }
 
 impl Profile {
-    /// Takes out folders of files, the recorder's command line and the host's
-    /// name. The texts stay in [`Profile::names`], but nothing names them.
+    /// Replaces folders of files, and removes the recorder's command line and
+    /// the host's name. The old texts stay in [`Profile::names`], but nothing
+    /// refers to them.
     pub fn redact(&mut self, redaction: &Redaction) {
         let mut known: FxHashMap<(NameId, bool), NameId> = FxHashMap::default();
         let names = &mut self.names;

@@ -14,16 +14,16 @@ pub struct Sample {
     pub time: u64,
     /// Events it stands for.
     pub period: u64,
-    /// Who ran.
+    /// The thread that ran.
     pub task: TaskId,
-    /// Where.
+    /// Its call stack.
     pub stack: StackId,
     /// On which CPU; `None` if not recorded.
     pub cpu: Option<u32>,
-    /// What was sampled.
+    /// The event that was sampled.
     pub event: EventId,
-    /// What is known of the wait that it is, if it is one; see
-    /// [`Samples::wait`]. It then ends at its time.
+    /// The wait that the sample stands for, if its event is of waits; see
+    /// [`Samples::wait`]. Its time is the end of the wait.
     pub wait: Option<WaitId>,
 }
 
@@ -134,19 +134,20 @@ impl Samples {
         }
     }
 
-    /// Puts another stack in the place of that of one row.
+    /// Replaces the stack of one row.
     pub fn set_stack(&mut self, index: usize, other: StackId) {
         if let Some(stack) = self.stack.get_mut(index) {
             *stack = other;
         }
     }
 
-    /// Keeps the rows that `keeps` takes, asked in time order.
+    /// Keeps only the rows for which `keeps` is true; called in time order.
     pub fn retain(&mut self, mut keeps: impl FnMut(&Sample) -> bool) {
         self.filter_map(|sample| keeps(sample).then_some(*sample));
     }
 
-    /// Puts what `of` makes of each row in its place, asked in time order.
+    /// Replaces each row by the result of `of`, or removes it; called in time
+    /// order.
     pub fn filter_map(&mut self, mut of: impl FnMut(&Sample) -> Option<Sample>) {
         let mut kept = Self {
             wait_list: self.wait_list.clone(),
@@ -169,18 +170,18 @@ impl Samples {
         *self = kept;
     }
 
-    /// Adds a row and what it tells beyond; either all rows have that or none.
+    /// Adds a row with its detail; either all rows have one or none.
     pub fn push_with(&mut self, sample: Sample, detail: Detail) {
         self.push(sample);
         self.details.push(detail);
     }
 
-    /// What row `index` tells beyond itself, where the profile keeps that.
+    /// The detail of row `index`, if the profile keeps details.
     pub fn detail(&self, index: usize) -> Option<&Detail> {
         self.details.get(index)
     }
 
-    /// A handle to what is known of a wait; equal ones have one.
+    /// Interns a wait: equal ones have the same handle.
     pub fn wait_id(&mut self, wait: Wait) -> WaitId {
         let list = &mut self.wait_list;
         let place = *self.wait_places.entry(wait).or_insert_with(|| {
@@ -190,18 +191,18 @@ impl Samples {
         WaitId(place)
     }
 
-    /// What is known of a wait.
+    /// The wait of a handle.
     pub fn wait(&self, id: WaitId) -> Option<&Wait> {
         self.wait_list.get(id.0 as usize)
     }
 
-    /// What is known of the wait that row `index` is; `None` if it is none.
+    /// The wait of row `index`; `None` if the row is no wait.
     pub fn wait_at(&self, index: usize) -> Option<&Wait> {
         let place = *self.waits.get(index)?;
         self.wait(WaitId(place))
     }
 
-    /// Says what is known of the wait that row `index` is.
+    /// Sets the wait of row `index`.
     pub fn set_wait(&mut self, index: usize, wait: Wait) {
         if index < self.len() {
             let id = self.wait_id(wait);
@@ -218,7 +219,7 @@ impl Samples {
         }
     }
 
-    /// How long the wait was that row `index` is, ns; `None` if it is none.
+    /// Length of the wait of row `index`, ns; `None` if the row is no wait.
     pub fn wait_length(&self, index: usize) -> Option<u64> {
         let wait = self.wait_at(index)?;
         Some(match self.length_apart(index) {
@@ -227,7 +228,8 @@ impl Samples {
         })
     }
 
-    /// Says how long the wait was that row `index` is, ns, if others count it.
+    /// Sets the length of the wait of row `index`, ns, for waits whose time is
+    /// counted by others ([`crate::Counted::ByOthers`]).
     pub fn set_wait_length(&mut self, index: usize, length: u64) {
         let wait = self.wait_at(index);
         if wait.is_some_and(|wait| wait.counted == Counted::ByOthers) {
@@ -267,14 +269,14 @@ impl Samples {
         !self.waits.is_empty()
     }
 
-    /// Whether row `index` is the first one of a sample: samples of branches
-    /// have a row for each.
+    /// Whether row `index` is the first row of its sample: a sample with
+    /// branches has one row for each of them.
     pub fn begins_sample(&self, index: usize) -> bool {
         let branch = self.detail(index).and_then(|detail| detail.branch);
         branch.is_none_or(|branch| branch.place == 0)
     }
 
-    /// How many samples the rows are of.
+    /// How many samples the rows come from.
     pub fn sampled(&self) -> usize {
         if self.details.is_empty() {
             return self.len();
@@ -284,7 +286,8 @@ impl Samples {
             .count()
     }
 
-    /// What all rows tell beyond, in order; empty where it is not kept.
+    /// The details of all rows, in order; empty if the profile does not keep
+    /// them.
     pub fn details_mut(&mut self) -> &mut [Detail] {
         &mut self.details
     }

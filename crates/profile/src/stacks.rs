@@ -199,7 +199,8 @@ impl StackTree {
         (limited, made.into_iter().map(|(stack, _)| stack).collect())
     }
 
-    /// Drops what [`StackTree::push`] needs, 12 bytes a stack; reading stays.
+    /// Drops the index that [`StackTree::push`] needs, 12 bytes a stack;
+    /// reading still works.
     pub fn freeze(&mut self) {
         self.index = HashTable::new();
         self.links = Vec::new();

@@ -18,7 +18,7 @@ pub struct Task {
     pub comm: NameId,
 }
 
-/// A thread as it was when the recording ended, or when it ended itself.
+/// A thread, as of its end or the end of the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thread {
     /// Thread id.
@@ -31,11 +31,11 @@ pub struct Thread {
     pub comm: NameId,
 }
 
-/// When a thread began and ended, ns on the recording's clock, as far as records
-/// tell: neither of one that was there all the time.
+/// When a thread began and ended, ns on the recording's clock; `None` if no
+/// record says so, as for a thread that existed all the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lifetime {
-    /// When it was made, or began the recorded program.
+    /// When it was created, or executed the recorded program.
     pub began: Option<u64>,
     /// When it ended.
     pub ended: Option<u64>,

@@ -13,8 +13,8 @@ pub enum ChainEnd {
     BrokenFramePointers,
     /// The copied piece of stack ended.
     StackCut,
-    /// Samples came faster than they were unwound, so that what was not copied
-    /// with them was left out.
+    /// Samples arrived faster than they were unwound, so stack memory that was
+    /// not copied with the sample was not read.
     RecorderLate,
     /// The chain is as long as the kernel's limit.
     DepthLimit,
@@ -67,11 +67,11 @@ impl ChainEnd {
     }
 }
 
-/// Who found the user frames, which decides what can be done about chains
-/// that end too early.
+/// Who made the user part of call chains; this decides what can be done about
+/// incomplete ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ChainSource {
-    /// The kernel, by frame pointers; or it is not known who.
+    /// The kernel, by frame pointers; also if it is not known.
     #[default]
     Kernel,
     /// The recorder, while it recorded (`--call-graph auto`).
@@ -80,7 +80,7 @@ pub enum ChainSource {
     Reader,
 }
 
-/// Something in the file that could not be read as it stands.
+/// A part of the file that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// Byte offset in the file.
@@ -100,23 +100,23 @@ pub struct DroppedCount {
     pub count: u64,
 }
 
-/// What every view says about its own reliability.
+/// How reliable a profile is: what was lost, incomplete, unnamed or damaged.
+/// Every view shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Trust {
     /// Samples in the profile.
     pub samples: u64,
     /// Samples that were dropped because a ring was full, or by the hardware.
     pub lost: u64,
-    /// Records of any kind that the kernel dropped, where nothing tells how
-    /// many of them were samples: at most so many samples more are lost.
+    /// Lost records of any kind, where nothing tells how many of them were
+    /// samples: an upper bound for further lost samples.
     pub lost_records: u64,
     /// Records of mappings, names and tasks that the kernel dropped.
     pub lost_side_band: u64,
     /// Whether such records may be among those counted in `lost`.
     pub side_band_may_be_lost: bool,
-    /// Samples that were due for the CPU time of what was recorded, as the
-    /// kernel counted it, where far fewer came because tasks were too short to
-    /// be sampled; else 0.
+    /// Samples that the CPU time counted by the kernel should have given, if
+    /// far fewer were taken because tasks were too short to be sampled; else 0.
     pub due: u64,
     /// Times the kernel stopped sampling because it cost too much.
     pub throttled: u64,
@@ -127,20 +127,20 @@ pub struct Trust {
     /// Samples whose user stack did not reach its thread's start, by the dso
     /// of the outermost frame found and the reason.
     pub unrooted_by_dso: BTreeMap<(DsoId, ChainEnd), u64>,
-    /// How many of `chain_ends` ended in code that was made at run time.
+    /// How many of `chain_ends` ended in JIT code.
     pub unrooted_jit: BTreeMap<ChainEnd, u64>,
-    /// Frames in samples' stacks, and of these those without a name.
+    /// Frames in the stacks of samples, and how many of them have no name.
     pub frames: u64,
     /// Frames without a name, weighted by samples, by dso and reason.
     pub unnamed: BTreeMap<(DsoId, UnnamedReason), u64>,
     /// What was damaged in the input.
     pub damages: Vec<Damage>,
-    /// Other things that were left out, once per cause.
+    /// Other limitations, once for each cause.
     pub notes: Vec<DroppedCount>,
 }
 
 impl Trust {
-    /// Samples with a user stack, and of these the complete ones.
+    /// Samples with a user stack, and how many of those stacks are complete.
     pub fn rooted(&self) -> (u64, u64) {
         let judged = self
             .chain_ends
@@ -152,7 +152,7 @@ impl Trust {
         )
     }
 
-    /// The most samples that can be missing.
+    /// Upper bound for the number of missing samples.
     pub fn most_lost(&self) -> u64 {
         self.lost.saturating_add(self.lost_records)
     }

@@ -8,10 +8,10 @@ use prof_abi::CpuMode;
 use rustc_hash::FxHashMap;
 
 impl Profile {
-    /// Puts what each wait was for on top of its stack, as a frame of its own
-    /// (`blocked: futex`, `for a CPU: preempted`) in a dso of kind
-    /// [`DsoKind::Waiting`] or [`DsoKind::Runnable`]. Rows and their weights
-    /// stay as they are; so does a profile without waits.
+    /// Adds to the stack of each wait a frame for what was waited for
+    /// (`blocked: futex`, `for a CPU: preempted`), in a dso of kind
+    /// [`DsoKind::Waiting`] or [`DsoKind::Runnable`]. Rows and weights do not
+    /// change, nor does a profile without waits.
     pub fn show_wait_states(&mut self) {
         let mut states = States::default();
         for row in 0..self.samples.len() {
@@ -24,8 +24,8 @@ impl Profile {
         }
     }
 
-    /// Adds a place that is nothing but what was waited for, in words, in a dso
-    /// of its own of kind [`DsoKind::Waiting`].
+    /// Adds a location that stands for what was waited for, with this text as
+    /// its name, in a dso of its own of kind [`DsoKind::Waiting`].
     pub fn add_wait_place(&mut self, words: &str) -> LocationId {
         let dso = self.add_state_dso(DsoKind::Waiting);
         self.add_state(words, dso)

@@ -8,14 +8,14 @@ pub enum WaitState {
     /// Not known.
     #[default]
     Unknown,
-    /// It waited for something. Where wake-ups were not recorded, the time
-    /// that it waited for a CPU after that is part of it.
+    /// It waited for something. If wake-ups were not recorded, this includes
+    /// the wait for a CPU after being woken.
     Blocked,
-    /// It could have gone on, but another thread got its CPU.
+    /// It was ready to run, but another thread got its CPU.
     Preempted,
     /// It was woken and waited for a CPU.
     Woken,
-    /// It was made and waited for its first CPU.
+    /// It was created and waited for its first CPU.
     Started,
 }
 
@@ -28,7 +28,7 @@ impl WaitState {
         (4, Self::Started, "started"),
     ];
 
-    /// Whether it only needed a CPU.
+    /// Whether it was ready to run and waited for a CPU.
     pub fn is_runnable(self) -> bool {
         matches!(self, Self::Preempted | Self::Woken | Self::Started)
     }
@@ -59,13 +59,13 @@ pub enum StackSource {
     None,
     /// The kernel took it when the thread left its CPU.
     Switch,
-    /// It was read while the thread slept, and no switch record tells that it
-    /// ran meanwhile.
+    /// The recorder read it while the thread slept; switch records confirm that
+    /// it did not run meanwhile.
     Sleeping,
     /// The kernel took it when the thread entered the system call in which it
     /// then waited.
     SystemCall,
-    /// That of the thread's nearest CPU sample: about where it was.
+    /// That of the thread's nearest CPU sample, which is only near the place.
     NearestSample,
 }
 
@@ -181,21 +181,22 @@ impl WaitKind {
     }
 }
 
-/// Whose time the period of a wait's sample is.
+/// Which waits the period of a wait's sample covers, where waits are sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Counted {
-    /// Its own, and that of those it stands for.
+    /// Its own time, and that of the waits it stands for.
     #[default]
     ByItself,
-    /// Nobody's: others, chosen by chance, stand for it. It has no stack, and
-    /// its length is told apart ([`crate::Samples::wait_length`]).
+    /// Nothing: waits chosen at random stand for it. It has no stack, and its
+    /// length is kept apart ([`crate::Samples::wait_length`]).
     ByOthers,
-    /// That of waits that no other stands for; it is none itself.
+    /// The time of waits for which no chosen one stands; the row itself is no
+    /// wait.
     ForOthers,
 }
 
-/// What is known of a wait beside its thread, time, length and stack. Equal
-/// ones are kept once: see [`crate::Sample::wait`].
+/// The properties of a wait besides thread, time, length and stack. Equal ones
+/// are stored once: see [`crate::Sample::wait`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Wait {
     /// What kept the thread from running.
@@ -204,7 +205,7 @@ pub struct Wait {
     pub kind: WaitKind,
     /// Where its stack is from.
     pub source: StackSource,
-    /// It had begun before the recording, which tells of its later part.
+    /// It began before the recording; only the part within it is counted.
     pub began_before: bool,
     /// It was not over when the recording ended.
     pub is_open: bool,
@@ -212,16 +213,15 @@ pub struct Wait {
     pub is_unsure: bool,
     /// The number of the system call, where it is known.
     pub syscall: Option<u16>,
-    /// For how many waits of its kind and stack it stands, in 64ths: the
-    /// period of its sample is its length times this.
+    /// How many waits of its kind and stack it stands for, in 64ths: its
+    /// sample's period is its length times this.
     pub stands_for: u32,
-    /// Whose time its period is.
+    /// Which waits its period covers.
     pub counted: Counted,
     /// Of a wait for a futex: which one, where that is known.
     pub futex: Option<FutexId>,
-    /// The thread that held the mutex that it waited for, by its tid, when that
-    /// was looked at once while it waited. That it is a mutex is for the stack
-    /// to prove.
+    /// For a wait for a mutex: the tid of the thread seen to hold it, looked up
+    /// once during the wait. The stack must prove that the futex is a mutex.
     pub holder: Option<i32>,
 }
 
@@ -236,12 +236,12 @@ pub struct Futex {
     pub pid: i32,
     /// Where in its memory.
     pub address: Avma,
-    /// The variable that it is part of; `None` where none has a name: on
-    /// heaps and stacks.
+    /// The variable that contains it; `None` on heaps and stacks, where none
+    /// has a name.
     pub variable: Option<Variable>,
 }
 
-/// A place in a variable that a file names.
+/// A variable of a file's symbol table, and an offset in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variable {
     /// The file.
@@ -252,24 +252,24 @@ pub struct Variable {
     pub offset: u64,
 }
 
-/// That a thread was made to go on by another.
+/// A wake-up: one thread made another one runnable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wake {
     /// When, ns on the recording's clock.
     pub time: u64,
     /// The thread that had waited.
     pub woken: i32,
-    /// Who ran there and then.
+    /// The task that was running there.
     pub task: TaskId,
     /// Where.
     pub stack: StackId,
-    /// It was done in an interrupt (a timer, a disk, the network): whoever ran
-    /// there has nothing to do with it.
+    /// It was done by an interrupt (timer, disk, network), so the task that ran
+    /// there is not its cause.
     pub in_interrupt: bool,
 }
 
 impl Wait {
-    /// `stands_for` of a wait that stands for itself.
+    /// Value of `stands_for` of a wait that stands for itself only.
     pub const ITSELF: u32 = 64;
 
     /// Its state and kind: `blocked: futex`, `for a CPU: preempted`.
@@ -282,7 +282,7 @@ impl Wait {
         }
     }
 
-    /// For how many waits it stands, in 64ths; see [`Wait::counted`].
+    /// How many waits its period covers, in 64ths; see [`Wait::counted`].
     pub fn times(&self) -> u64 {
         match self.stands_for {
             0 => u64::from(Self::ITSELF),
@@ -290,8 +290,8 @@ impl Wait {
         }
     }
 
-    /// Its length, ns, by the period of its sample; 0 if others count it:
-    /// [`crate::Samples::wait_length`] knows that, too.
+    /// Its length in ns, computed from the period of its sample; 0 if others
+    /// count it, since only [`crate::Samples::wait_length`] knows it then.
     pub fn length(&self, period: u64) -> u64 {
         match (self.counted, self.stands_for) {
             (Counted::ByOthers | Counted::ForOthers, _) => 0,

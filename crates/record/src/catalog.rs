@@ -131,8 +131,8 @@ pub fn events(filters: &[String]) -> Vec<ListedEvent> {
     events
 }
 
-/// Why no event is of the kinds that `filters` ask for, where that is not for
-/// their names: tracepoints cannot be listed for everybody.
+/// Why the filtered list is empty, where the reason is not the filter itself:
+/// tracepoints can be listed by some users only.
 pub fn why_none(filters: &[String]) -> Option<String> {
     let of_tracepoints =
         |filter: &String| Category::Tracepoint.has_word(filter) || filter.contains(':');
@@ -143,8 +143,8 @@ pub fn why_none(filters: &[String]) -> Option<String> {
     Some(format!("tracepoints cannot be listed: {why}"))
 }
 
-/// What the list of these kinds lacks as a whole, and why: what the kernel or
-/// a container hides.
+/// Events of these categories that cannot be listed at all, and why: what the
+/// kernel or a container hides from this process.
 pub fn hidden(filters: &[String]) -> Vec<String> {
     let wanted = |category: Category| {
         filters.is_empty() || filters.iter().any(|filter| category.has_word(filter))

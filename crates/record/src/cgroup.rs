@@ -50,20 +50,20 @@ pub(crate) fn of_events(specs: &[EventSpec]) -> Result<Vec<Option<Arc<File>>>, N
     directories.collect()
 }
 
-/// Why cgroups have no events.
+/// Why the values of `-G` cannot be matched with the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfit {
-    /// None is named before them.
+    /// No event was named before the first `-G`.
     NoEvents,
-    /// There are more cgroups than events before them.
+    /// There are more cgroup names than events before them.
     TooMany,
 }
 
-/// Gives events their cgroups (`-G`), as perf does. `lists` are the values of
-/// `-G` in order, with the number of events that were named before each: names
-/// with commas between them, all of them one list for the events in order,
-/// none where a name is empty. The first name alone holds for all events so
-/// far.
+/// Assigns cgroups to events (`-G`), as perf does. Each element of `lists` is
+/// one `-G`: its value, and how many events were named before it. All names of
+/// all values, split at commas, are one list that goes to the events in order;
+/// an empty name leaves its event without a cgroup. If there is only one name,
+/// every event named so far gets it.
 pub fn assign(lists: &[(usize, &str)], specs: &mut [EventSpec]) -> Result<(), Unfit> {
     let mut place = 0;
     for &(named, list) in lists {

@@ -22,12 +22,13 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where commands come from, and where answers go.
+/// Where control commands are read and acknowledgements are written
+/// (`--control`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Channel {
-    /// Numbers of descriptors that this process was started with.
+    /// File descriptors inherited from the parent process.
     Descriptors(i32, Option<i32>),
-    /// FIFOs, which are there already.
+    /// Existing FIFOs, by path.
     Fifos(PathBuf, Option<PathBuf>),
 }
 
@@ -39,33 +40,33 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(100);
 /// With the NUL that perf sends, too: some read a fixed number of bytes.
 const ANSWER: &[u8] = b"ack\n\0";
 
-/// A command.
+/// A control command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// Starts (true) or stops all events or those of a name.
+    /// Enables (true) or disables all events, or those of one name.
     Switch(bool, Option<String>),
     /// Lists the events.
     List(Details),
-    /// Begins another file.
+    /// Starts the next file of the recording.
     Snapshot,
-    /// Ends.
+    /// Ends the recording.
     Stop,
-    /// Only wants an answer.
+    /// Does nothing; asks for an acknowledgement.
     Ping,
-    /// One of these commands, but not as it must be written.
+    /// A known command whose arguments are malformed.
     Wrong,
 }
 
-/// What a list of events tells.
+/// How much `evlist` says of each event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Details {
     /// Their names.
     Names,
-    /// All of the attr.
+    /// All fields of its attr.
     Attrs,
-    /// The rate.
+    /// Its frequency or period.
     Rates,
-    /// The groups.
+    /// The group it belongs to.
     Groups,
 }
 
@@ -107,7 +108,7 @@ impl Order {
     }
 }
 
-/// The two ends.
+/// An open control channel: reads commands and writes acknowledgements.
 #[derive(Debug)]
 pub struct Commands {
     control: File,
@@ -115,7 +116,7 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Opens both.
+    /// Opens both ends of the channel.
     ///
     /// # Errors
     /// If a descriptor is not open, or there is no such FIFO.
@@ -132,13 +133,13 @@ impl Commands {
         Ok(Self { control, answers })
     }
 
-    /// To wait for commands.
+    /// The descriptor to poll for commands.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
     }
 
-    /// The commands that came, to be asked when there is something to read;
-    /// `None` if none will come any more.
+    /// Reads the commands that have arrived; call it when the descriptor is
+    /// readable. `None` at end of file: no more will come.
     pub fn take(&mut self) -> Option<Vec<Order>> {
         let mut bytes = [0; MOST_BYTES];
         let read = match self.control.read(&mut bytes) {
@@ -154,7 +155,8 @@ impl Commands {
         Some(lines.filter_map(Order::parse).collect())
     }
 
-    /// Says that a command is done. One that nobody reads is not waited for.
+    /// Acknowledges a command; does not wait if nobody reads the
+    /// acknowledgement.
     pub fn answer(&mut self) {
         if let Some(answers) = &mut self.answers
             && wait_writable(answers.as_fd(), ANSWER_WITHIN).unwrap_or(false)

@@ -50,8 +50,8 @@ pub trait Consumer: Send {
     }
 }
 
-/// Makes the consumer when the events are open, from what samples are and what
-/// is known of the machine.
+/// Creates the consumer once the events are open, from the events' attrs and
+/// what is known of the machine.
 pub type Consume<'a> =
     Box<dyn FnOnce(&[EventDescription], Features) -> Box<dyn Consumer + 'a> + 'a>;
 

@@ -59,7 +59,7 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// All of the events of these, without children.
+    /// Counts events of this scope from the start, without children.
     pub fn of(scope: Scope) -> Self {
         Self {
             scope,
@@ -181,25 +181,26 @@ impl Counter {
         self.supported
     }
 
-    /// Whether it reads 0 whatever happens: its events occur in the kernel,
-    /// which is excluded.
+    /// Whether it always reads 0: its events occur only in the kernel, which is
+    /// excluded.
     pub fn is_blind(&self) -> bool {
         events::is_blind(&self.attr, self.in_kernel_only)
     }
 
-    /// Whether it cannot leave the kernel out, which this user may not watch;
-    /// it is then not supported.
+    /// Whether its PMU cannot exclude the kernel, which this user may not
+    /// observe; the counter then counts as unsupported.
     pub fn is_forbidden(&self) -> bool {
         self.is_forbidden
     }
 
-    /// Whether threads and processes that start later are not in it, as they
-    /// are where the kernel can hand an event on.
+    /// Whether it covers only the threads that existed at the start, because
+    /// the kernel cannot inherit this event.
     pub fn is_of_known_threads(&self) -> bool {
         self.probe.is_some()
     }
 
-    /// What is to be measured where the kernel counts nothing.
+    /// What `prof stat` must measure itself, because the kernel has no such
+    /// event.
     pub fn tool(&self) -> Option<Tool> {
         self.tool
     }
@@ -416,9 +417,10 @@ impl Counters {
         Ok(self.read_each()?.into_iter().map(sum).collect())
     }
 
-    /// What each has counted so far, for each thread or CPU; `None` where a
-    /// thread was gone or the event is on other CPUs, and nothing at all of
-    /// unsupported ones. Groups are read at one moment.
+    /// What each event has counted so far, one value per thread or CPU: `None`
+    /// where the thread has ended or the event is not open on that CPU; no
+    /// values at all for unsupported events. The members of a group are read at
+    /// one moment.
     ///
     /// # Errors
     /// When reading fails.

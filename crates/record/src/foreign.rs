@@ -16,7 +16,8 @@ use std::path::{Component, Path, PathBuf};
 /// Most files that are told apart.
 const MAX_CHECKED: usize = 1 << 16;
 
-/// What became of them.
+/// Files of containers and chroots: how many were copied into the build-id
+/// cache while recording, and how many were not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeptFiles {
     /// Copies in the cache.

@@ -35,25 +35,26 @@ impl Target {
     }
 }
 
-/// How the children and threads are followed that a target begins.
+/// How children and new threads of the target are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Follow {
-    /// By events of tasks until many of these turn out to be too short to be
-    /// sampled, then by events of whole CPUs; the latter only where this user
-    /// may have them and there are not more than [`Follow::MOST_CPUS`]. Probes
-    /// are of tasks.
+    /// Per-task events first; when many tasks turn out to be too short to be
+    /// sampled, per-CPU events, if this user may open them and there are at
+    /// most [`Follow::MOST_CPUS`] CPUs. Probes stay per task.
     #[default]
     Auto,
-    /// By events of whole CPUs: what other tasks do is sampled, too, and
-    /// dropped when it is read. Tasks that live shorter than a sampling period
-    /// get their share.
+    /// Per-CPU events: samples of other tasks are taken too, and dropped when
+    /// they are read. Tasks that live shorter than a sampling period get their
+    /// share.
     Cpus,
-    /// By events that the kernel passes on from task to task, as perf does.
+    /// Per-task events that the kernel inherits from task to task, as perf
+    /// does.
     Tasks,
 }
 
 impl Follow {
-    /// With more CPUs, sampling all of them is not done unasked.
+    /// With more CPUs than this, [`Follow::Auto`] does not switch to per-CPU
+    /// events.
     pub const MOST_CPUS: usize = 32;
 }
 
@@ -107,10 +108,11 @@ const LEAST_COPIED: u32 = 4096;
 pub const MOST_DUMP: u32 = 65_528;
 
 impl Stacks {
-    /// What `-g` means, at this rate. What lies beyond the piece that the
-    /// kernel copies is read from the running process, later, and a stack that
-    /// has changed by then stays incomplete: so the piece is as large as a
-    /// steady stream of 66 MB a second for each CPU allows.
+    /// What `-g` means at this sampling rate: stacks unwound while recording.
+    /// Stack memory beyond the piece that the kernel copies is read later from
+    /// the running process, and where it has changed by then the stack stays
+    /// incomplete. So the copied piece is as large as 66 MB a second for each
+    /// CPU allows.
     pub fn auto(sampling: Sampling) -> Self {
         let hz = match sampling {
             Sampling::Frequency(hz) => hz,
@@ -247,7 +249,7 @@ pub struct Extras {
     pub identifier: bool,
 }
 
-/// A clock for times, by its number and name.
+/// A clock for timestamps, by number and name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clock {
     /// For `perf_event_attr.clockid`.
@@ -329,15 +331,15 @@ pub struct Options {
     pub compression: Option<u32>,
     /// The user as whom a launched command runs, and who owns the files.
     pub user: Option<Identity>,
-    /// What a launched command finds around it, where that is not what we were
-    /// started with.
+    /// Working directory, environment and standard streams of a launched
+    /// command, where they differ from ours.
     pub around: Surroundings,
     /// Of [`Target::Processes`] some may have ended.
     pub may_have_ended: bool,
     /// Where commands come from while the recording runs.
     pub commands: Option<Channel>,
-    /// A program that is run beside what is recorded, with its arguments: its
-    /// end ends the recording. Not for [`Target::Command`].
+    /// A program, with its arguments, that runs beside the recorded target; the
+    /// recording ends when it ends. Not with [`Target::Command`].
     pub beside: Option<Vec<OsString>>,
     /// When to end, if before the target.
     pub duration: Option<Duration>,
@@ -350,7 +352,8 @@ pub struct Options {
     pub flight: Option<Flight>,
     /// The file has the time of its end in its name.
     pub timestamp_name: bool,
-    /// Waits as well: when threads do not run. They need call stacks.
+    /// Record waits too: times when threads do not run (`--off-cpu`). Needs
+    /// call stacks.
     pub waits: Option<WaitOptions>,
     /// The clock of times, `None` for the scheduler's, or with waits the
     /// monotonic one.

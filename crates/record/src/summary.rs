@@ -138,7 +138,8 @@ impl Summary {
         }
     }
 
-    /// What else was lost, in a line for the user: names and stacks suffer.
+    /// One line for the user about lost records of mappings, names and tasks,
+    /// without which names and stacks are incomplete; `None` if none were lost.
     pub fn side_band_line(&self) -> Option<String> {
         if self.lost_side_band > 0 {
             return Some(format!(

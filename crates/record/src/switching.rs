@@ -21,12 +21,13 @@ pub(crate) struct Switcher {
 pub(crate) enum Step {
     /// Go on.
     None,
-    /// The file is to end with what has come so far.
+    /// Finish the file with what has arrived so far.
     Cut,
-    /// All that belongs into it has come.
+    /// Everything that belongs into this file has arrived: go on in the next
+    /// one.
     Switch,
-    /// Nothing more comes by itself: what is held back is to be let go, and
-    /// then the file ends.
+    /// No more records will arrive by themselves: write what is held back, then
+    /// finish the file.
     Press,
 }
 

@@ -7,31 +7,32 @@ use crate::text::{Table, TextOptions, scene_of};
 use prof_profile::{EventId, Profile};
 use prof_statistics::Share;
 
-/// A table of one event.
+/// The rows of one event's table with their names, weights and confidence, for
+/// comparisons.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// What tells rows apart, in the order of columns.
+    /// The sort keys that identify rows, in the order of columns.
     pub keys: Vec<SortKey>,
     /// In the table's order.
     pub rows: Vec<MeasuredRow>,
     /// The weight of 100 %.
     pub whole: Weight,
-    /// How sure it is of what has no row here that it has no samples.
+    /// The confidence in a share of 0: for names that have no row here.
     pub nothing: Share,
 }
 
-/// A row of it.
+/// A row of a [`Measured`] table.
 #[derive(Debug, Clone)]
 pub struct MeasuredRow {
-    /// What each sort key tells, as it is.
+    /// The value of each sort key, as recorded.
     pub names: Vec<String>,
-    /// The same as a table shows it, harmless for a terminal.
+    /// The same values as a table shows them, escaped for a terminal.
     pub shown: Vec<String>,
     /// Weight of samples taken in it.
     pub own: Weight,
     /// Weight of samples with it in the stack.
     pub total: Weight,
-    /// How sure their shares are.
+    /// Confidence in both shares.
     pub sure: Sure,
 }
 

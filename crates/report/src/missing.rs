@@ -5,7 +5,7 @@ use prof_profile::{DsoId, DsoKind, Profile, UnnamedReason};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is missing of a dso.
+/// The kind of symbol information that a dso lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum What {
@@ -15,18 +15,18 @@ pub enum What {
     Lines,
 }
 
-/// What is missing of one dso for one reason.
+/// Symbol information that one dso lacks, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     /// Which dso.
     pub dso: DsoId,
-    /// What of it.
+    /// What kind of information.
     pub what: What,
     /// Why there are no names; `None` where lines are missing.
     pub reason: Option<UnnamedReason>,
-    /// Addresses of stacks that lack it, each counted once.
+    /// How many distinct addresses in stacks lack it.
     pub addresses: u64,
-    /// Addresses of the dso in all.
+    /// How many distinct addresses of the dso are in stacks.
     pub of: u64,
     /// Whether other addresses of the dso have a line, so that it has debug
     /// information.
@@ -34,7 +34,7 @@ pub struct Missing {
 }
 
 impl Missing {
-    /// Why it is missing, in words.
+    /// The reason, in words.
     pub fn cause(&self) -> &'static str {
         match self.reason {
             Some(reason) => trust::unnamed(reason).0,
@@ -45,18 +45,19 @@ impl Missing {
         }
     }
 
-    /// Whether only a part of the dso lacks lines, which nothing helps.
+    /// Whether lines are missing for a part of the dso only, which no package
+    /// would change.
     pub fn is_in_part(&self) -> bool {
         self.reason.is_none() && self.has_some
     }
 
-    /// What helps whatever the distribution; empty where nothing is known to.
+    /// What to do on any distribution; empty if nothing is known to help.
     pub fn cure(&self) -> &'static str {
         self.reason.map_or("", |reason| trust::unnamed(reason).1)
     }
 }
 
-/// What is missing, most addresses first.
+/// The missing symbol information of all dsos, most addresses first.
 pub fn missing(profile: &Profile) -> Vec<Missing> {
     let mut all: BTreeMap<DsoId, u64> = BTreeMap::new();
     let mut with_lines: BTreeSet<DsoId> = BTreeSet::new();

@@ -46,8 +46,8 @@ enum Step {
     Type,
 }
 
-/// The longest form of a function's name for which `fits` holds, or the
-/// shortest there is.
+/// The longest form of a function's name that `fits` accepts, else the shortest
+/// form.
 pub fn shortened(name: &str, fits: impl Fn(&str) -> bool) -> Cow<'_, str> {
     if name.len() > LONGEST || fits(name) {
         return Cow::Borrowed(name);
@@ -74,9 +74,8 @@ pub fn shortened(name: &str, fits: impl Fn(&str) -> bool) -> Cow<'_, str> {
     shortest
 }
 
-/// Forms of a name for places whose room is not known yet: each is shorter
-/// than the one before, by enough to be worth having, and the last is the
-/// method alone.
+/// Ever shorter forms of a name, each clearly shorter than the one before, down
+/// to the bare method name; for places whose width is not known yet.
 pub fn forms(name: &str) -> Vec<String> {
     if name.len() > LONGEST {
         return Vec::new();

@@ -12,10 +12,10 @@ use serde::Serialize;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
-/// Something that makes the numbers less than the whole truth.
+/// One reason why the numbers of a view are incomplete or uncertain.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Caveat {
-    /// What is the case, with its count.
+    /// What is wrong, with its count.
     pub what: String,
     /// Why.
     pub cause: String,
@@ -32,9 +32,9 @@ const NAMED_DSOS: usize = 3;
 /// Caveats about a smaller share, in percent, are named in one line together.
 const LEAST_OF_ITS_OWN: f64 = 1.0;
 
-/// The whole account as lines of text: one with the counts, then one for
-/// each caveat, and one for all those about less than a hundredth. Safe for a
-/// terminal.
+/// The whole account of a recording's reliability, as lines of text: first the
+/// counts, then one line for each caveat, then one for all caveats about less
+/// than a hundredth. Safe for a terminal.
 pub fn lines(profile: &Profile) -> Vec<String> {
     let is_small = |caveat: &Caveat| caveat.share.is_some_and(|share| share < LEAST_OF_ITS_OWN);
     let (small, own): (Vec<Caveat>, Vec<Caveat>) = caveats(profile).into_iter().partition(is_small);
@@ -80,8 +80,8 @@ pub(crate) fn summary_lines(profile: &Profile, width: usize) -> Vec<String> {
 /// Narrower lines are not made.
 const NARROWEST: usize = 20;
 
-/// A line in several, each at most so wide, as far as words are no longer; all
-/// but the first are indented.
+/// Wraps a line at spaces to at most this width; continuation lines are
+/// indented. Longer words are not broken.
 pub fn wrapped(line: &str, width: usize) -> Vec<String> {
     const INDENT: &str = "  ";
     let mut lines = Vec::new();
@@ -101,19 +101,19 @@ pub fn wrapped(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A piece of the line of trust.
+/// One figure of the trust line, such as the lost samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Figure {
-    /// What divides it from the piece before.
+    /// The text between it and the figure before.
     pub divider: &'static str,
     /// Safe for a terminal.
     pub words: String,
-    /// Whether the views are to be read with care because of it.
+    /// Whether it says that the views must be read with care.
     pub is_bad: bool,
 }
 
 impl Figure {
-    /// What stands before the words, so that a bad figure is seen without
+    /// The mark in front of the words, by which a bad figure stands out without
     /// colours.
     pub fn sign(&self) -> &'static str {
         if self.is_bad { "!" } else { "" }
@@ -241,8 +241,8 @@ fn lost(trust: &Trust) -> String {
     }
 }
 
-/// Counts in one line: samples, lost, throttled, rate, complete stacks,
-/// named frames.
+/// The trust line: samples, lost, throttled, rate, complete stacks, named
+/// frames.
 pub fn summary(profile: &Profile) -> String {
     let mut line = String::new();
     for figure in Form::WHOLE.figures(profile) {
@@ -252,8 +252,9 @@ pub fn summary(profile: &Profile) -> String {
     line
 }
 
-/// [`summary`] in pieces and in at most `width` columns, signs included, if
-/// that can be: the shorter, the less of what matters least.
+/// [`summary`] as separate figures that fit into `width` columns, marks
+/// included: where there is no room the least important ones are shortened or
+/// dropped.
 pub fn summary_within(profile: &Profile, width: usize) -> Vec<Figure> {
     let forms = Form::all().map(|form| form.figures(profile));
     let fits = |line: &&Vec<Figure>| line.iter().map(Figure::width).sum::<usize>() <= width;
@@ -300,8 +301,8 @@ fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// What is less than the whole truth: damage and loss first, then stacks and
-/// frames by their share, the largest first.
+/// Everything that makes the numbers incomplete or uncertain: damage and loss
+/// first, then stacks and frames, the largest share first.
 pub fn caveats(profile: &Profile) -> Vec<Caveat> {
     let trust = &profile.trust;
     let mut caveats = Vec::new();
@@ -626,7 +627,7 @@ const NO_KERNEL: (&str, &str) = (
     "look at the recording where it was made, or name its symbols (-k VMLINUX or --kallsyms FILE)",
 );
 
-/// Cause and cure of a frame without a name.
+/// Cause and cure of a frame that has no name.
 pub fn unnamed(reason: UnnamedReason) -> (&'static str, &'static str) {
     match reason {
         UnnamedReason::NoMapping => (

@@ -2,7 +2,7 @@
 
 use prof_perfdata::{Damage, Events, Features, Notes, Reader};
 
-/// What a recording says beside its records, when all were read.
+/// What a recording says besides its records, once all of them were read.
 #[derive(Debug, Clone)]
 pub struct About<'a> {
     /// What is known of the machine and of the recorder.
@@ -11,14 +11,14 @@ pub struct About<'a> {
     pub events: &'a Events,
     /// What is damaged.
     pub damages: &'a [Damage],
-    /// What is not known here.
+    /// What the reader did not know and skipped.
     pub notes: Notes,
-    /// Records that came too late to be put in order.
+    /// Records that arrived too late to be sorted into the order of time.
     pub late: u64,
 }
 
 impl<'a> About<'a> {
-    /// For records that no reader read: nothing is damaged.
+    /// For records that come from no reader: nothing is damaged.
     pub fn new(features: &'a Features, events: &'a Events) -> Self {
         Self {
             features,

@@ -18,8 +18,9 @@ use prof_abi::{CallchainContext, CpuMode};
 use prof_perfdata::{Branch, Sample};
 use prof_profile::{Avma, BranchFrame, BranchSource, BranchTarget};
 
-/// From which end chains are read that branches are put into: what overlaps
-/// is not the same, nor are the rounds that are left out.
+/// In which order a call chain is read when branches are merged into it. The
+/// order decides where chain and branches overlap, and which repeated rounds of
+/// a loop are left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BranchHistory {
     /// The newest branch first.

@@ -17,8 +17,8 @@ use rayon::ThreadPool;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Reads a recording to its end and resolves it. The reader comes back for
-/// what it has to say: damages, notes, features.
+/// Reads a recording to its end and resolves it. The reader is returned, since
+/// it knows damages, notes and features.
 ///
 /// # Errors
 /// Only if the input cannot be read; what is damaged in it is listed in the
@@ -57,9 +57,9 @@ pub fn load(
     Ok((loader.finish(&about, early, how), reader))
 }
 
-/// Lets a symbolizer answer from the names that a recording carries, if it
-/// does: in a file, where they are known before the first record. [`load`]
-/// does so itself.
+/// Lets a symbolizer answer from the names embedded in a recording, if it has
+/// any; only in a file, where they can be read before the first record.
+/// [`load`] does this itself.
 pub fn take_embedded(reader: &Reader, symbolizer: &Symbolizer) {
     if let Some(packed) = reader.features().symbols()
         && symbolizer.embedded().is_none()
@@ -68,9 +68,8 @@ pub fn take_embedded(reader: &Reader, symbolizer: &Symbolizer) {
     }
 }
 
-/// Resolves records that come in the order of their times, wherever they are
-/// from: a part of a recording, several, or what a recorder hands over in
-/// memory.
+/// Resolves records that arrive in the order of time from any source: a part of
+/// a recording, several recordings, or a recorder's memory.
 pub fn profile_of<'r>(
     records: impl IntoIterator<Item = Record<'r>>,
     about: &About<'_>,

@@ -11,38 +11,40 @@ use std::time::{Duration, SystemTime};
 pub struct LoadOptions {
     /// Whether inlined functions and source lines are wanted.
     pub detail: Detail,
-    /// Who looks: perf maps of JIT code may be this user's, root's or that
-    /// of the process's own user.
+    /// The user who reads the recording. Perf maps of JIT code are used if they
+    /// belong to this user, to root or to the process's own user.
     pub looking_uid: u32,
-    /// Whether a function without a name is one function, where unwind
-    /// information tells its extent. Else its addresses are shown each, as
-    /// perf does.
+    /// Whether a function without a name is shown as one function where unwind
+    /// information tells its extent. Otherwise each of its addresses stands
+    /// alone, as in perf.
     pub whole_functions: bool,
-    /// Whether who looks or root made the recording: what it says of the
-    /// users of processes is believed.
+    /// Whether the recording was made by root or by the user who reads it. Only
+    /// then are the owners of processes that it names believed.
     pub is_own: bool,
-    /// What the samples of the profile are; `None` for what perf shows of the
-    /// recording: branches, if it says that it has some.
+    /// What a row of the profile is: a sample, a branch or a memory access.
+    /// `None` decides as `perf report` does: branches if the recording has
+    /// branch stacks.
     pub counting: Option<Counting>,
-    /// Whether what samples tell beyond who, where and when is kept; always,
-    /// if they are not counted by their periods.
+    /// Whether fields of samples beyond thread, time, CPU and stack are kept.
+    /// Always the case unless samples count by their periods.
     pub details: bool,
-    /// Whether user call chains that were recorded after their samples are
-    /// joined to them.
+    /// Whether user call chains that were recorded after their samples
+    /// (deferred) are joined to them.
     pub merges_callchains: bool,
-    /// Whether branch stacks are put into call chains, and how those are
-    /// read; not, where samples are not what is counted.
+    /// Whether branch stacks are merged into call chains, and in which order
+    /// those are read. Ignored if the profile does not count samples.
     pub branch_history: Option<BranchHistory>,
     /// Longest user stack unwound from a sample's dump, frames.
     pub max_stack: usize,
-    /// Callers in no mapping that are told apart; the others are shown as one
-    /// `[unknown]`, which is noted. Bounds what broken stacks cost.
+    /// At most so many different callers outside all mappings are kept; further
+    /// ones become a single `[unknown]`, and the profile's notes say so. Bounds
+    /// the cost of broken stacks.
     pub unmapped_limit: usize,
     /// When the recording ended, if known. On the machine that made it, files
     /// without a build-id that are newer than this give no names.
     pub recorded_at: Option<SystemTime>,
-    /// Reads no longer than this: a first look at a large recording. `None`
-    /// reads all.
+    /// Stops reading after this time, for a first look at a large recording.
+    /// `None` reads all of it.
     pub reading_time: Option<Duration>,
 }
 

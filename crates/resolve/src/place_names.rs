@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct ProcessAddress {
     /// The process.
     pub pid: i32,
-    /// Where to look first.
+    /// Whether to look in the kernel's mappings or the process's first.
     pub mode: CpuMode,
     /// The live address (avma).
     pub address: u64,
@@ -47,8 +47,8 @@ pub struct FileCode {
 /// A source file, and a line in it from 1.
 pub type SourceLine = (Arc<str>, u32);
 
-/// Finds names of addresses in processes as they are at the moment; each
-/// address of a file is looked up once.
+/// Finds names of addresses in processes as they are mapped at the moment of
+/// the call; each address of a file is looked up once.
 pub struct PlaceNames<'a> {
     files: DsoFiles<'a>,
     kernel: Option<Arc<KernelSymbols>>,

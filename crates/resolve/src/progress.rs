@@ -1,6 +1,6 @@
 //! How far long work has come, for whoever shows it.
 
-/// What is being done.
+/// A phase of loading, and what its progress is counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Reading records; counted in bytes of the file.

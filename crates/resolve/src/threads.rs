@@ -16,9 +16,9 @@ pub(crate) fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Starts the threads that all parts of this program share, or makes do with
-/// the calling one. To be called before work in parallel begins; only the
-/// first call does something.
+/// Creates the pool of threads for parallel work; if none can be started, work
+/// runs on the calling thread. Call it before parallel work begins: only the
+/// first call has an effect.
 pub fn prepare_threads() {
     static PREPARED: Once = Once::new();
     PREPARED.call_once(|| {

@@ -135,8 +135,8 @@ pub struct CPython {
 }
 
 impl CPython {
-    /// The interpreter that the file loaded at `base` has; `None` if there is
-    /// none, or of a version whose layout is not known.
+    /// Finds the interpreter in the file loaded at `base`; `None` if there is
+    /// none or its version is not supported.
     pub fn open(base: u64, memory: &mut impl Memory) -> Option<Self> {
         let exports = Exports::open(base, memory)?;
         let version = exports.find("Py_Version", memory)?;
@@ -156,13 +156,13 @@ impl CPython {
         })
     }
 
-    /// Whether a frame of the native stack, by its pc or the address of its
-    /// call, is one of the interpreter's.
+    /// Whether a native frame (its pc, or the address of its call) is in the
+    /// interpreter's evaluation loop.
     pub fn is_eval(&self, at: u64) -> bool {
         self.eval.contains(&at)
     }
 
-    /// The interpreter's own state of a thread.
+    /// The address of the interpreter's thread state of a thread.
     pub fn thread(&self, tid: i32, memory: &mut impl Memory) -> Option<u64> {
         let layout = &self.layout;
         let mut interpreter = word(memory, self.interpreters)?;
@@ -185,8 +185,8 @@ impl CPython {
         None
     }
 
-    /// The memory that [`CPython::functions`] reads besides the stack, as far
-    /// as it can be told now.
+    /// The memory ranges besides the stack that [`CPython::functions`] will
+    /// read, as far as they are known by now.
     pub fn ranges(&self, thread: u64, memory: &mut impl Memory) -> Option<Vec<Range<u64>>> {
         let (Current::OnStack { at, .. } | Current::Direct(at)) = self.layout.current;
         let current = thread.checked_add(at)?;
@@ -207,10 +207,10 @@ impl CPython {
         Some(ranges)
     }
 
-    /// The code objects of the functions that a thread is in, innermost
-    /// first, one list for each of the interpreter's native frames. `memory` is
-    /// that at one moment; what it lacks is added to `missing`, and nothing is
-    /// told then.
+    /// The code objects of the Python functions that a thread is executing,
+    /// innermost first, one list for each native frame of the interpreter.
+    /// `memory` is a snapshot; ranges it lacks are added to `missing`, and the
+    /// result is then `None`.
     pub fn functions(
         &self,
         thread: u64,
@@ -261,11 +261,11 @@ impl CPython {
         None
     }
 
-    /// How many words [`CPython::identity`] has.
+    /// Number of words in [`CPython::identity`].
     pub const IDENTITY: usize = 17;
 
-    /// The fixed part of a code object: two that are the same are of the same
-    /// function. `None` if there is no code object.
+    /// The fixed part of a code object: equal for equal functions. `None` if
+    /// there is no code object at the address.
     pub fn identity(&self, code: u64, memory: &mut impl Memory) -> Option<[u64; Self::IDENTITY]> {
         let bytes: [u8; 8 * Self::IDENTITY] = crate::memory::bytes(memory, code)?;
         let mut words = [0; Self::IDENTITY];

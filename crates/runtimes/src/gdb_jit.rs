@@ -41,27 +41,27 @@ const SHF_ALLOC: u64 = 2;
 const SHF_EXECINSTR: u64 = 4;
 const STT_FUNC: u8 = 2;
 
-/// What an ELF file in memory tells.
+/// A JIT object of GDB's interface: what its in-memory ELF file says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JitObject {
     /// Where its code is.
     pub code: Vec<Range<u64>>,
-    /// Its `.eh_frame`: where it counts as standing, and its bytes.
+    /// Its `.eh_frame`: load address and bytes.
     pub eh_frame: Option<(u64, Vec<u8>)>,
     /// Its functions in the order of their addresses.
     pub functions: Vec<(Range<u64>, String)>,
 }
 
-/// What a look at the list found.
+/// What changed in the list since the last look.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct JitChanges {
-    /// Entries, by their addresses, that are in the list no more.
+    /// Addresses of entries that are no longer in the list.
     pub gone: Vec<u64>,
     /// New ones.
     pub new: Vec<(u64, JitObject)>,
 }
 
-/// The list of one descriptor.
+/// The list of JIT objects of one `__jit_debug_descriptor`.
 #[derive(Debug)]
 pub struct GdbJit {
     descriptor: u64,
@@ -87,7 +87,7 @@ impl GdbJit {
         }
     }
 
-    /// Looks whether the list has changed, and reads what is new.
+    /// Reads the list if it has changed, and the objects that are new.
     pub fn look(&mut self, memory: &mut impl Memory) -> JitChanges {
         let mut changes = JitChanges::default();
         let Some(now) = self.state(memory) else {

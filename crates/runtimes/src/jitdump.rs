@@ -21,36 +21,36 @@ const UNWINDING_INFO: u32 = 4;
 /// The longest unwind information of one piece of code, bytes.
 const MAX_UNWINDING: u64 = 1 << 20;
 
-/// A piece of code that came to a place.
+/// A piece of JIT code and where it was loaded or moved to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DumpedCode {
     /// Its addresses.
     pub code: Range<u64>,
-    /// How it unwinds.
+    /// Its unwind information.
     pub how: Unwinding,
 }
 
-/// How a piece of code unwinds, as far as that is told.
+/// Unwind information of a piece of code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unwinding {
-    /// By the contents of an `.eh_frame` at an address.
+    /// The contents of an `.eh_frame`, loaded at an address.
     EhFrame {
         /// Where it counts as standing.
         at: u64,
         /// Its bytes.
         bytes: Vec<u8>,
     },
-    /// Nothing is told.
+    /// None in the dump.
     Unknown,
-    /// As at the address where the code was before.
+    /// That of the address from which the code was moved.
     AsAt(u64),
 }
 
-/// Reads bytes of the file from an offset on; how many there are.
+/// Reads bytes at an offset of the file; returns how many there were.
 pub trait ReadAt: FnMut(u64, &mut [u8]) -> usize {}
 impl<F: FnMut(u64, &mut [u8]) -> usize> ReadAt for F {}
 
-/// A jitdump up to where it was read.
+/// A jitdump that is still being written, and how far it was read.
 #[derive(Debug)]
 pub struct JitDumpTail {
     /// Offset of the next record.
@@ -73,9 +73,8 @@ impl JitDumpTail {
         })
     }
 
-    /// Reads up to `most` more records, as far as they are all there, and gives
-    /// each piece of code to `found`. A record whose size makes no sense ends
-    /// the file for good.
+    /// Reads up to `most` further complete records and calls `found` for each
+    /// piece of code. A record with an impossible size ends the file for good.
     pub fn read(&mut self, read: &mut impl ReadAt, most: usize, found: &mut dyn FnMut(DumpedCode)) {
         for _ in 0..most {
             if self.is_damaged || self.record(read, found).is_none() {

@@ -88,8 +88,8 @@ impl Sketch {
         }) as u32)
     }
 
-    /// A location of the functions `names`, outermost first: the rest are
-    /// inlined into it.
+    /// A location with the functions `names`, outermost first; all but the
+    /// first are inlined.
     pub fn location(&mut self, dso: DsoId, names: &[&str]) -> LocationId {
         let start = self.profile.frames.len() as u32;
         let mut host = None;

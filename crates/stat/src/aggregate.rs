@@ -4,13 +4,13 @@ use crate::places::{Place, ThreadName, Topology};
 use prof_record::counting::Reading;
 use std::collections::BTreeMap;
 
-/// What counts are put together.
+/// How counts of CPUs or threads are added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// All.
+    /// All together.
     #[default]
     Global,
-    /// Those of a CPU (`-A`).
+    /// Each CPU by itself (`-A`).
     Cpu,
     /// Those of the CPUs of a core.
     Core,
@@ -24,7 +24,7 @@ pub enum Mode {
     Socket,
     /// Those of the CPUs of a NUMA node.
     Node,
-    /// Those of a thread.
+    /// Each thread by itself.
     Thread,
 }
 
@@ -57,7 +57,7 @@ impl Mode {
         }
     }
 
-    /// Whether it tells one CPU from another.
+    /// Whether CPUs must be counted separately for it.
     pub fn is_of_cpus(self) -> bool {
         !matches!(self, Self::Global | Self::Thread)
     }

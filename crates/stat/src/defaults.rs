@@ -4,10 +4,10 @@ use prof_abi::EventAttr;
 use prof_record::events::EventSpec;
 use std::path::Path;
 
-/// perf's choice: the clock, what the kernel counts, and the core events of a
+/// perf's default events: the clock, software events, and the core events of a
 /// PMU. Events of stalls only where the PMU has them. `detail` (`-d`, up to
-/// three times) adds those of caches, of instruction and address caches, and
-/// of prefetching.
+/// three times) adds events of caches, then of instruction caches and TLBs,
+/// then of prefetching.
 pub fn default_events(on_cpus: bool, detail: u8) -> Vec<EventSpec> {
     let clock = if on_cpus { "cpu-clock" } else { "task-clock" };
     let always = [

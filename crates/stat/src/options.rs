@@ -18,7 +18,7 @@ pub enum Delay {
     None,
     /// So long after its start.
     For(Duration),
-    /// When [`Options::control`] says so.
+    /// When a command on [`Options::control`] says so.
     UntilTold,
 }
 
@@ -45,24 +45,24 @@ impl Form {
     }
 }
 
-/// What is shown.
+/// What is shown, and how.
 #[derive(Debug, Clone)]
 pub struct Showing {
-    /// How.
+    /// The format.
     pub form: Form,
-    /// What counts are put together.
+    /// How counts are added up.
     pub mode: Mode,
-    /// Counts as they were read, also where events shared a counter.
+    /// Counts are not scaled, even where events shared a hardware counter.
     pub raw: bool,
-    /// The whole behind the intervals.
+    /// A summary of the whole run after the intervals.
     pub summary: bool,
-    /// Separated lines of the summary are marked as such.
+    /// Lines of the summary are marked as such in separated output.
     pub marks_summary: bool,
-    /// The times of single runs.
+    /// A table of the run times of repeated runs.
     pub table: bool,
     /// Clear the screen before each interval.
     pub clears: bool,
-    /// What is derived, instead of perf's choice.
+    /// The metrics to compute, instead of perf's default ones.
     pub metrics: Metrics,
     /// Each reading, and events that are not supported, on stderr.
     pub verbose: bool,
@@ -79,7 +79,7 @@ pub struct Options {
     pub command: Vec<OsString>,
     /// Count children and new threads.
     pub inherit: bool,
-    /// Write counts at this distance.
+    /// Counts are written each time this has passed.
     pub interval: Option<Duration>,
     /// Stop after so many intervals.
     pub interval_count: Option<u64>,
@@ -87,7 +87,7 @@ pub struct Options {
     pub timeout: Option<Duration>,
     /// When counting begins.
     pub delay: Delay,
-    /// Enabling and disabling from outside.
+    /// Where commands to enable and disable events come from.
     pub control: Option<Channel>,
     /// How often the command is run; 0 for until it is interrupted.
     pub repeat: u64,

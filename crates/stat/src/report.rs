@@ -42,7 +42,7 @@ pub struct ReportOptions {
 pub struct Reported {
     /// The counts.
     pub text: String,
-    /// CPUs were to be told apart, but tasks were counted.
+    /// Counts per CPU were asked for, but the counts are of tasks.
     pub is_of_tasks: bool,
 }
 

@@ -5,7 +5,7 @@ use prof_record::counting::Scope;
 use prof_record::synthesize::{online_cpus, processes, threads_of};
 use std::path::Path;
 
-/// A list that says whose is none.
+/// A list of processes, threads or CPUs that cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{option}: {list} is not a list of numbers")]
 pub struct SelectionError {
@@ -15,7 +15,7 @@ pub struct SelectionError {
     list: String,
 }
 
-/// What is counted besides, or instead of, a command.
+/// What is counted, with or without a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
     /// The command only.
@@ -69,7 +69,7 @@ impl Selection {
         }
     }
 
-    /// The processes whose names events may use.
+    /// The processes whose functions may be named in event specifications.
     pub fn processes_counted(&self) -> &[u32] {
         match self {
             Self::Processes(ids) | Self::Threads(ids) => ids,

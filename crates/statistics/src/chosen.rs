@@ -21,8 +21,8 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// Adds one that counts `weight`, which is `w y`, and stands for `times`,
-    /// which is `w` and at least 1.
+    /// Adds one of weight `weight` (`w y`) that was chosen with probability 1 /
+    /// `times`; `times` (`w`) is at least 1.
     pub fn add(&mut self, weight: f64, times: f64) {
         self.sum += weight;
         self.variance += weight * weight * (1.0 - 1.0 / times.max(1.0));
@@ -34,15 +34,15 @@ impl Chosen {
         self.sum
     }
 
-    /// Where the sum over all, chosen or not, is, with this confidence (0.95).
-    /// One more of usual size counts for what few do not show.
+    /// The confidence interval of the sum over all, chosen or not. As a guard
+    /// against few observations it counts one more of usual size.
     pub fn interval(&self, confidence: f64) -> Interval {
         let z = normal_quantile(f64::midpoint(1.0, confidence));
         let half = z * (self.variance * self.unseen()).sqrt();
         Interval::around(self.sum, half)
     }
 
-    /// The share of this sum in that of all, of which it is a part.
+    /// The share of this sum in `all`, which includes it.
     pub fn share_of(&self, all: &Self) -> Share {
         let share = match all.sum > 0.0 {
             true => self.sum / all.sum,

@@ -1,6 +1,6 @@
 //! Many rows, few false discoveries.
 
-/// Which false discoveries are controlled.
+/// Which rate of false discoveries is controlled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Control {
     /// Their expected part, where rows are independent or rise and fall

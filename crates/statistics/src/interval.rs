@@ -2,7 +2,7 @@
 
 use crate::distribution::normal_quantile;
 
-/// From where to where a figure is, in the figure's unit.
+/// An interval of confidence, in the figure's unit.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Interval {
     /// Its lower end.

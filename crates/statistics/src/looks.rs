@@ -11,11 +11,12 @@
 //! e-values of the pairs' differences ([`e_value`](crate::e_value) and e-BH) after
 //! 9.8 (`tests/simulations/looks.rs`).
 
-/// After how many pairs of runs to look.
+/// The numbers of pairs of runs after which the data are looked at.
 pub const LOOKS: [u64; 10] = [4, 5, 7, 10, 14, 19, 27, 38, 53, 75];
 
-/// The level of each look of which all together have `level`: one more than
-/// [`LOOKS`], for when a limit ends it between two of them.
+/// The level of each look, such that all looks together have `level`. It allows
+/// one more look than [`LOOKS`], for a trial that a limit ends between two of
+/// them.
 pub fn level_of_a_look(level: f64) -> f64 {
     level / (LOOKS.len() + 1) as f64
 }

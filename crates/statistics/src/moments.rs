@@ -21,7 +21,8 @@ pub struct SamplingOrder {
 pub struct Loss {
     /// How many.
     pub samples: u64,
-    /// In how many pieces; 0 is read as each by itself.
+    /// How many separate gaps they were lost in; 0 counts each lost sample as a
+    /// gap.
     pub pieces: u64,
 }
 
@@ -30,8 +31,8 @@ pub struct Loss {
 const MARGIN: usize = 2;
 
 impl SamplingOrder {
-    /// Of the thread and the weight of each sample, in the order of time.
-    /// Threads are any numbers; time and memory are in proportion to samples.
+    /// Orders samples, given by thread and weight in the order of time. Thread
+    /// numbers are arbitrary; time and memory are in proportion to the samples.
     pub fn new(samples: &[(u32, u64)]) -> Self {
         let mut order: Vec<u32> = (0..samples.len()).map(|index| index as u32).collect();
         let of = |&index: &u32| samples.get(index as usize).copied().unwrap_or_default();
@@ -70,8 +71,8 @@ impl SamplingOrder {
         self.total
     }
 
-    /// How many samples of equal weight would scatter as these (Kish 1965);
-    /// 0 of none.
+    /// Effective sample size: how many samples of equal weight would have the
+    /// same variance (Kish 1965); 0 for none.
     pub fn effective(&self) -> f64 {
         if self.squares > 0.0 {
             self.total * self.total / self.squares
@@ -80,7 +81,7 @@ impl SamplingOrder {
         }
     }
 
-    /// The samples as numbers of those given, in this order.
+    /// The samples in this order, by their index in the input.
     pub fn samples(&self) -> Vec<u32> {
         let mut samples = vec![0_u32; self.position.len()];
         for (sample, &position) in self.position.iter().enumerate() {
@@ -96,7 +97,8 @@ impl SamplingOrder {
     }
 }
 
-/// Sums over the samples of one row, from which its scatter follows.
+/// Sums over the samples of one row from which the variance of its share is
+/// computed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Moments {
     hits: u64,
@@ -110,21 +112,21 @@ pub struct Moments {
     last: [(u32, f64); 2],
 }
 
-/// A share as it was found, with its scatter.
+/// A measured share and its variance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
-    /// In 0 to 1.
+    /// The share, 0 to 1.
     pub share: f64,
     /// Variance of `share` when the same run is sampled again.
     pub variance: f64,
-    /// How many independent samples of equal weight would scatter like that.
+    /// How many independent samples of equal weight would have that variance.
     pub effective: f64,
     /// Samples of the row.
     pub hits: u64,
 }
 
 impl Share {
-    /// The same as a run's figure, for [`crate::Sides`].
+    /// The share as the figure of a run, for [`crate::Sides`].
     pub fn figure(&self) -> Figure {
         Figure {
             value: self.share,
@@ -132,8 +134,7 @@ impl Share {
         }
     }
 
-    /// Where sampling the same run again would find it, with this confidence
-    /// (0.95).
+    /// The confidence interval of the share if the same run were sampled again.
     pub fn interval(&self, confidence: f64) -> Interval {
         Interval::of_share(self.share, self.effective, confidence)
     }

@@ -5,8 +5,8 @@ use crate::distribution::t_quantile;
 /// With this probability a difference is to be found.
 const POWER: f64 = 0.9;
 
-/// The difference of two means that is found in nine of ten tries at a level
-/// of 5 %, if the difference has this standard error.
+/// The difference of two means that would be found in nine of ten tries at a
+/// level of 5 %, given the standard error of the difference.
 pub fn detectable(standard_error: f64, df: f64) -> f64 {
     standard_error * (t_quantile(0.975, df) + t_quantile(POWER, df))
 }

@@ -11,8 +11,8 @@
 /// Variance of the effect size in the mixture.
 const EFFECT: f64 = 1.0;
 
-/// The evidence against "no difference on average", at 1 for none; of at least
-/// two paired differences.
+/// The e-value of paired differences: evidence against "no difference on
+/// average"; 1 is none. Needs at least two.
 pub fn e_value(differences: &[f64]) -> f64 {
     let Some((mean, deviation)) = mean_and_deviation(differences) else {
         return 1.0;
@@ -30,9 +30,9 @@ pub fn e_value(differences: &[f64]) -> f64 {
     logarithm.min(700.0).exp()
 }
 
-/// Half the width of the interval around the mean of `differences` that
-/// contains the true mean, after each look at once, but for a probability of
-/// `alpha`; infinite for too few.
+/// Half the width of a confidence sequence for the mean of `differences`: the
+/// intervals of all looks contain the true mean together with probability 1 -
+/// `alpha`. Infinite for too few differences.
 pub fn half_width(differences: &[f64], alpha: f64) -> f64 {
     let Some((_, deviation)) = mean_and_deviation(differences) else {
         return f64::INFINITY;

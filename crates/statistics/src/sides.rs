@@ -3,32 +3,32 @@
 use crate::Interval;
 use crate::distribution::{t_quantile, t_tail};
 
-/// What a run shows of a row: a cost or a share, in any unit.
+/// The figure of one run for a row: a cost or a share, in any unit.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Figure {
-    /// What was found.
+    /// The measured value.
     pub value: f64,
     /// Its variance when the same run is sampled again.
     pub variance: f64,
 }
 
-/// What a change speaks of.
+/// What a comparison generalizes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// These very runs: how much two runs of one side differ is not known.
+    /// These very runs only: the variance between runs is unknown.
     TheseRuns,
-    /// What other runs would show.
+    /// Other runs of the same programs.
     AnotherRun,
 }
 
-/// How the runs of both sides belong together.
+/// Whether the runs of both sides form pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pairing {
     /// Not at all.
     #[default]
     Independent,
-    /// Each run before with the run after of the same number, which ran next to
-    /// it, in random order: what the machine does to both cancels.
+    /// Run n before forms a pair with run n after, which ran next to it, in
+    /// random order: effects of the machine on both cancel.
     Paired,
 }
 
@@ -43,8 +43,8 @@ pub struct Sides<'a> {
     pub pairing: Pairing,
 }
 
-/// How much more the runs of a row scatter than sampling explains, as all rows
-/// together say; see [`Prior::of`].
+/// The ratio of the variance between runs to that by sampling, estimated from
+/// all rows together; see [`Prior::of`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prior {
     /// Variance of runs in units of the variance by sampling.
@@ -53,29 +53,30 @@ pub struct Prior {
     df: f64,
 }
 
-/// A change from before to after, of the means.
+/// The difference of the means, after minus before.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
     /// After minus before.
     pub value: f64,
     /// Its standard error.
     pub error: f64,
-    /// Degrees of freedom of that; infinite where it is known.
+    /// Degrees of freedom of the standard error; infinite if it is known
+    /// exactly.
     pub df: f64,
     /// Standard deviation of a single run.
     pub deviation: f64,
-    /// What it speaks of.
+    /// What it generalizes to.
     pub kind: Kind,
 }
 
 impl Change {
-    /// Where the true change is, with this confidence (0.95).
+    /// The confidence interval of the true change.
     pub fn interval(&self, confidence: f64) -> Interval {
         let quantile = t_quantile(f64::midpoint(1.0, confidence), self.df);
         Interval::around(self.value, quantile * self.error)
     }
 
-    /// How probable a change as large as this is if there is none.
+    /// Two-sided p-value against no change.
     pub fn p_value(&self) -> f64 {
         if self.error > 0.0 {
             (2.0 * t_tail(self.value.abs() / self.error, self.df)).min(1.0)
@@ -85,14 +86,12 @@ impl Change {
         }
     }
 
-    /// How probable a change of at least this much is if it truly is `limit` or
-    /// less.
+    /// One-sided p-value against a true change of `limit` or less.
     pub fn p_of_at_most(&self, limit: f64) -> f64 {
         self.p_above(self.value - limit)
     }
 
-    /// How probable a change of at most this much is if it truly is `limit` or
-    /// more.
+    /// One-sided p-value against a true change of `limit` or more.
     pub fn p_of_at_least(&self, limit: f64) -> f64 {
         self.p_above(limit - self.value)
     }

@@ -2,16 +2,16 @@
 
 use crate::{Change, Control, Kind, adjusted, runs_needed};
 
-/// What may be said of a row that was measured before and after.
+/// Whether a row changed between two measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It costs less.
     Faster,
     /// It costs more.
     Slower,
-    /// If it changed, then by less than the bound.
+    /// Its cost did not change by as much as the bound.
     Same,
-    /// Neither can be said yet.
+    /// The data cannot tell.
     Undecided {
         /// Runs (of each side) or, where one a side was given, samples in
         /// units of those at hand that would decide in nine of ten tries;
@@ -20,14 +20,14 @@ pub enum Verdict {
     },
 }
 
-/// How verdicts are found.
+/// The parameters of the tests.
 #[derive(Debug, Clone, Copy)]
 pub struct Question {
-    /// A change below this, in the unit of the changes, is none.
+    /// A change smaller than this, in the unit of the changes, counts as none.
     pub bound: f64,
-    /// The expected part of false ones among what is said, 0.05.
+    /// The accepted rate of false discoveries, such as 0.05.
     pub level: f64,
-    /// How rows are thought to depend on each other.
+    /// How dependence between rows is accounted for.
     pub control: Control,
 }
 

@@ -82,7 +82,8 @@ pub(crate) fn open_regular(path: &Path, follow: Links) -> io::Result<File> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Links {
     Follow,
-    /// For names that anyone can guess and plant, such as those in `/tmp`.
+    /// Do not follow it: for names in places where anyone can plant a link,
+    /// such as `/tmp`.
     Refuse,
 }
 

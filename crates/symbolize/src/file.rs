@@ -72,8 +72,8 @@ pub struct Lookup {
     pub frames: Vec<SourceFrame>,
     /// Why there is no name.
     pub reason: Option<UnnamedReason>,
-    /// The function's first address and its length in bytes where it has no
-    /// name, but unwind information tells where it is.
+    /// The function's first address and its length in bytes, if it has no name
+    /// but unwind information tells its extent.
     pub extent: Option<(Svma, u64)>,
 }
 

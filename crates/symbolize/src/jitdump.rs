@@ -52,7 +52,7 @@ pub struct JitDump {
     machine: u16,
 }
 
-/// Where a jitdump stops making sense.
+/// Where a jitdump cannot be read any further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JitDamage {
     /// Byte offset of the record in the file.
@@ -105,14 +105,15 @@ struct Line {
     file: Range<usize>,
 }
 
-/// A piece of code, when it came to its place.
+/// A piece of JIT code at one address, from the time it was loaded or moved
+/// there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JitCode<'a> {
     /// The process that made it, as it knows itself.
     pub pid: u32,
     /// The thread that made it.
     pub tid: u32,
-    /// What the compiler calls it by; the same after it was moved.
+    /// The compiler's index of the code; unchanged when the code is moved.
     pub index: u64,
     /// Where it begins.
     pub start: Avma,
@@ -122,13 +123,13 @@ pub struct JitCode<'a> {
     pub name: &'a [u8],
     /// Its instructions.
     pub bytes: &'a [u8],
-    /// How it unwinds, if that is told.
+    /// Its unwind information, if the dump has it.
     pub unwinding: Option<JitUnwinding<'a>>,
-    /// Whether it was elsewhere before.
+    /// Whether it was moved here from another address.
     pub moved: bool,
 }
 
-/// How JIT code unwinds.
+/// Unwind information of JIT code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JitUnwinding<'a> {
     /// Contents of an `.eh_frame`.
@@ -188,8 +189,8 @@ impl JitDump {
         })
     }
 
-    /// What was at an address at a time (ns on the clock of the dump, usually
-    /// `CLOCK_MONOTONIC`); without a time, what was there last.
+    /// The code that was at an address at a time (ns on the clock of the dump,
+    /// usually `CLOCK_MONOTONIC`); without a time, the last code there.
     pub fn lookup(&self, avma: Avma, time: Option<u64>, demangle: Demangle) -> Lookup {
         let Some(code) = self.code_at(avma, time) else {
             return Lookup::unnamed(UnnamedReason::NoSymbolThere);
@@ -231,7 +232,8 @@ impl JitDump {
         rows
     }
 
-    /// How the code that was at an address at a time unwinds, if it tells.
+    /// Unwind information of the code that was at an address at a time, if the
+    /// dump has it.
     pub fn unwinding(&self, avma: Avma, time: Option<u64>) -> Option<JitUnwinding<'_>> {
         self.unwinding_of(self.code_at(avma, time)?)
     }
@@ -285,7 +287,7 @@ impl JitDump {
         self.records
     }
 
-    /// Where the file stops making sense, if it does.
+    /// Where the file cannot be read any further, if it is damaged.
     pub fn damage(&self) -> Option<JitDamage> {
         self.damage
     }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// A text of kernel symbols is shorter than this many bytes.
 const KALLSYMS_MAX: u64 = 256 << 20;
 
-/// What a recording says of its kernel.
+/// The properties of a recording's kernel by which its symbols are found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct KernelRequest<'a> {
     /// The kernel's identity, if recorded.
@@ -39,8 +39,8 @@ pub struct KernelRequest<'a> {
 }
 
 impl KernelRequest<'_> {
-    /// Whether this is the kernel that runs here, as far as its build-id or,
-    /// without one, its release tells.
+    /// Whether this is the running kernel, judged by build-id or, without one,
+    /// by release.
     pub fn is_running(&self) -> bool {
         check_running(self).is_ok()
     }

@@ -40,7 +40,7 @@ struct Line {
     name_end: u32,
 }
 
-/// What a line of a perf map lacks.
+/// What is wrong with a line of a perf map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum LineFault {
@@ -69,7 +69,7 @@ impl LineFault {
     }
 }
 
-/// Lines that were refused for one fault.
+/// How many lines were refused for one reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RefusedLines {
     /// How many.

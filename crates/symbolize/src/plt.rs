@@ -38,9 +38,10 @@ struct Stub {
 /// The function whose address a slot gets.
 #[derive(Clone, Copy)]
 enum Target {
-    /// The one with this number in `.dynsym`.
+    /// The symbol with this index in `.dynsym`.
     Symbol(u32),
-    /// The one that the code at this address of the file chooses (IFUNC).
+    /// The symbol that the resolver at this address chooses at run time
+    /// (IFUNC).
     Resolver(u64),
 }
 

@@ -9,7 +9,9 @@ use prof_profile::{FileOffset, Svma};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Names of one dso, read as far as was asked. Shared between threads.
+/// The symbols and lines of one dso, read from its files as far as they are
+/// needed; where the files are missing or have nothing, from the names embedded
+/// in the recording. Shared between threads.
 ///
 /// They come from its files; where those are not at hand, or say nothing, from
 /// what was embedded in the recording.
@@ -93,8 +95,8 @@ impl SymbolFile {
         self.disk()?.build_id()
     }
 
-    /// Where the byte at a file offset is in the file's address space, by
-    /// its program headers; `None` if no segment loads it.
+    /// The address (svma) of the byte at a file offset, by the program headers;
+    /// `None` if no segment loads it.
     pub fn svma_of_file_offset(&self, offset: FileOffset) -> Option<Svma> {
         // Where only a debug file is left, its segments have no bytes, and
         // their offsets are not those that were mapped.
@@ -105,16 +107,16 @@ impl SymbolFile {
         }
     }
 
-    /// Reads what look-ups of this detail need of the file, so that they do
-    /// not wait for it.
+    /// Reads the tables that look-ups of this detail need, so that later
+    /// look-ups do not wait for them.
     pub fn prepare(&self, detail: Detail) {
         if let Some(disk) = self.disk() {
             disk.prepare(detail);
         }
     }
 
-    /// Gives back the memory that pages of the files take. They are read
-    /// again when needed: call it when much was looked up and little will be.
+    /// Drops the files' mapped pages from memory; they are read again when
+    /// needed. Call it after many look-ups, when few will follow.
     pub fn release_pages(&self) {
         if let Some(disk) = self.disk() {
             disk.release_pages();
@@ -195,8 +197,8 @@ impl SymbolFile {
         self.disk().into_iter().flat_map(FileOnDisk::symbols)
     }
 
-    /// The last symbol that does not start behind an address, which may be
-    /// long behind that symbol's end.
+    /// The last symbol that starts at or before an address, even if it ends
+    /// long before it.
     pub fn symbol_before(&self, svma: Svma) -> Option<Symbol> {
         let of_part = || self.part()?.lookup(svma.0, Detail::Symbol)?.symbol;
         let of_disk = || self.disk()?.symbol_before(svma);

@@ -33,11 +33,13 @@ pub struct Sources {
     pub kallsyms: Option<PathBuf>,
     /// Whether names are shown as in the source.
     pub demangle: Demangle,
-    /// Asked for files of programs that are nowhere else.
+    /// Fetches files of programs that are nowhere else, such as from a
+    /// debuginfod server.
     pub fetch: Option<Arc<dyn FetchFile>>,
 }
 
-/// Has files by their builds, from elsewhere.
+/// A source of files by build-id that is asked last, such as a debuginfod
+/// client.
 pub trait FetchFile: std::fmt::Debug + Send + Sync {
     /// A file of a build that was at `path`: what was executed, or its symbols
     /// and debug information. `None` if it cannot be had. May take long; other
@@ -72,7 +74,7 @@ impl Default for Sources {
     }
 }
 
-/// What is known of a dso whose file is wanted.
+/// The properties of a dso by which its file is found.
 #[derive(Debug, Clone, Copy)]
 pub struct DsoRequest<'a> {
     /// A file or the vDSO; kernels and JIT code have their own types.
@@ -104,13 +106,13 @@ impl<'a> DsoRequest<'a> {
     }
 }
 
-/// Why no file gives names for a dso.
+/// Why no file was found that can name a dso's addresses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot take symbols from {path}: {detail}")]
 pub struct OpenError {
     /// The path as recorded.
     pub path: String,
-    /// The reason that its addresses get.
+    /// The reason, as its unnamed functions will have it.
     pub reason: UnnamedReason,
     /// What exactly was wrong, with the values that disagree.
     pub detail: String,
@@ -191,7 +193,7 @@ impl Symbolizer {
         }
     }
 
-    /// Writes down in `notes` what is asked from now on, and the answers.
+    /// Records in `notes` every look-up from now on, with its answer.
     #[must_use]
     pub fn noting(self, notes: Arc<Notes>) -> Self {
         Self {
@@ -200,18 +202,18 @@ impl Symbolizer {
         }
     }
 
-    /// Where this one writes down what it is asked.
+    /// The notes in which look-ups are recorded, if there are any.
     pub fn notes(&self) -> Option<&Notes> {
         self.notes.as_deref()
     }
 
-    /// Answers from what a recording carries, too: before the first file is
-    /// opened, and only once; what comes later is not taken.
+    /// Also answers from the names that a recording carries. Call it once,
+    /// before the first file is opened; later calls are ignored.
     pub fn embed(&self, embedded: Arc<Embedded>) {
         let _ = self.embedded.set(embedded);
     }
 
-    /// What the recording carries.
+    /// The names that the recording carries, if any.
     pub fn embedded(&self) -> Option<&Embedded> {
         self.embedded.get().map(Arc::as_ref)
     }
@@ -248,10 +250,10 @@ impl Symbolizer {
             .clone()
     }
 
-    /// Closes files that nobody asked for since the last call, those whose
-    /// build is not known, in whose place there may be others by now, and
-    /// forgets what could not be opened: for whoever reads recording after
-    /// recording of one machine.
+    /// Closes files that were not used since the last call, and those of
+    /// unknown build, since another file may have taken their place, and
+    /// forgets files that could not be opened. For programs that read many
+    /// recordings of one machine.
     pub fn close_unused(&self) {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         files.retain(|key, kept| {
@@ -349,13 +351,13 @@ impl Symbolizer {
         .clone()
     }
 
-    /// What the recording carries of the code that a process made at run time.
+    /// Names of a process's run-time code that the recording carries.
     pub fn run_time_code(&self, pid: i32) -> Option<RunTimeCode> {
         let part = self.embedded()?.part(&PartKey::RunTime(pid))?;
         Some(RunTimeCode(part))
     }
 
-    /// The same, by the jitdump that named it.
+    /// The same, found by the jitdump that named the code.
     pub fn run_time_code_of(&self, dump: &str) -> Option<RunTimeCode> {
         self.embedded()?.run_time_code(dump).map(RunTimeCode)
     }

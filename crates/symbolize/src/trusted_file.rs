@@ -23,7 +23,7 @@ pub enum JitFileError {
     /// It cannot be opened or read; among others, there is none.
     #[error("cannot read it: {0}")]
     Io(#[from] io::Error),
-    /// What it is, or whose, speaks against it.
+    /// Its type, owner or mode does not allow it to be trusted.
     #[error("{}", .0.words())]
     Refused(JitFileFault),
     /// Its contents make no sense.
@@ -32,7 +32,7 @@ pub enum JitFileError {
 }
 
 impl JitFileError {
-    /// The reason that addresses get which this file would have named.
+    /// The reason why addresses that this file would have named have no name.
     pub fn reason(&self) -> UnnamedReason {
         let fault = match self {
             Self::Io(error) => match error.kind() {

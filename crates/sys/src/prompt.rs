@@ -8,8 +8,8 @@ use std::io;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// The samples that the calling thread is told of, by a signal that is
-/// blocked in it and only ever waited for.
+/// Wakes the calling thread for each sample of an event, by a signal that stays
+/// blocked and is only waited for.
 #[derive(Debug)]
 pub struct SampleSignals {
     set: SignalSet,
@@ -36,18 +36,18 @@ impl SampleSignals {
         Ok(Self { set, tid, here })
     }
 
-    /// From now on each sample of `event` wakes this thread.
+    /// From now on each sample of `event` sends the signal to this thread.
     pub fn begin(&self, event: &Event) -> io::Result<()> {
         overflow::set_owner(event, self.tid)?;
         overflow::set_async(event, true)
     }
 
-    /// No longer.
+    /// Stops the signals of `event`.
     pub fn end(&self, event: &Event) -> io::Result<()> {
         overflow::set_async(event, false)
     }
 
-    /// Waits until there is a sample; false if there was none for so long.
+    /// Waits for a sample; false if none came within the time.
     pub fn wait(&self, timeout: Duration) -> bool {
         let signals = self.set.to_sigset();
         let timeout = libc::timespec {
@@ -63,7 +63,7 @@ impl SampleSignals {
     }
 }
 
-/// Keeps the calling thread on one CPU.
+/// Pins the calling thread to one CPU.
 pub fn run_on(cpu: u32) -> io::Result<()> {
     let cpu = usize::try_from(cpu).unwrap_or(usize::MAX);
     if cpu >= 8 * size_of::<libc::cpu_set_t>() {

@@ -23,7 +23,8 @@ pub struct RandomChoice {
 const ALL: u64 = 1 << 32;
 
 impl RandomChoice {
-    /// One that takes all samples. Fails as bpf(2): `EPERM` for most users.
+    /// A choice that takes all samples. Fails as bpf(2): `EPERM` for most
+    /// users.
     pub fn new() -> io::Result<Self> {
         const PERF_EVENT: u32 = 7;
         let limit = new_map()?;
@@ -51,8 +52,8 @@ impl RandomChoice {
         bpf(MAP_UPDATE_ELEM, &mut attr).map(drop)
     }
 
-    /// Makes the choice that of an event, which must sample and must have no
-    /// program yet.
+    /// Attaches the choice to an event, which must be a sampling one without a
+    /// BPF program.
     pub fn attach(&self, event: &Event) -> io::Result<()> {
         event.set_bpf(self.program.as_fd())
     }

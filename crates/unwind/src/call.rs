@@ -5,7 +5,7 @@ use crate::Machine;
 /// The longest call instruction, in bytes.
 pub(crate) const MAX_CALL: usize = 8;
 
-/// What stands before an address.
+/// The kind of call instruction that ends right before an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallBefore {
     /// A call to a fixed target, bytes relative to the return address.
@@ -17,8 +17,8 @@ pub enum CallBefore {
 }
 
 impl CallBefore {
-    /// Looks at the code before a return address: `code` ends at it, and is
-    /// better `MAX_CALL` bytes long.
+    /// Decodes the code that ends at a return address; `code` should have
+    /// `MAX_CALL` bytes.
     pub fn decode(machine: Machine, code: &[u8]) -> Self {
         match machine {
             Machine::X86_64 | Machine::X86 => decode_x86(code),

@@ -79,8 +79,8 @@ impl UnwindDso {
     }
 
     /// Unwind information of code that is in no file: the contents of an
-    /// `.eh_frame` that counts as standing at an address. Nothing else is known
-    /// of it, its code included.
+    /// `.eh_frame`, taken to be loaded at `at`. Code and symbols are not
+    /// available.
     pub fn of_eh_frame(at: Svma, eh_frame: Vec<u8>) -> Self {
         Self::of(Image::of_eh_frame(at.0, eh_frame))
     }
@@ -104,16 +104,16 @@ impl UnwindDso {
         }
     }
 
-    /// Where the file has the variable by which a process tells debuggers of
-    /// its code (`__jit_debug_descriptor`), if it has.
+    /// The address of `__jit_debug_descriptor`, the variable by which a process
+    /// tells debuggers about its JIT code, if the file defines it.
     pub fn jit_descriptor(&mut self) -> Option<Svma> {
         let image = &self.image;
         let find = || symbols::value_of(image, JIT_DESCRIPTOR);
         self.jit_descriptor.get_or_insert_with(find).map(Svma)
     }
 
-    /// Bytes of memory that it takes, about: what was read of the file, and the
-    /// rules that were looked up.
+    /// Approximate memory it takes, in bytes: cached pieces of the file and
+    /// looked-up rules.
     pub fn held_bytes(&self) -> usize {
         fn entries<K, V>(map: &FxHashMap<K, V>) -> usize {
             map.capacity() * (size_of::<(K, V)>() + 1)
@@ -124,7 +124,7 @@ impl UnwindDso {
         self.image.held_bytes() + self.tables.held_bytes() + rows + found
     }
 
-    /// Forgets what can be read from the file again.
+    /// Drops what can be read from the file again.
     pub fn forget_read(&mut self) {
         self.image.forget_read();
     }

@@ -46,14 +46,15 @@ struct Segment {
     executable: bool,
 }
 
-/// Where the parts of an ELF file are loaded.
+/// The program headers of an ELF file: which parts are loaded at which
+/// addresses.
 #[derive(Debug, Clone)]
 pub struct Layout(Arc<[Segment]>);
 
 impl Layout {
-    /// The address that an executable mapping of `len` bytes from file
-    /// offset `offset` starts at; the offset is that of a page, and what is
-    /// wanted of the file may begin behind it.
+    /// The address (svma) at which an executable mapping of `len` bytes from
+    /// file offset `offset` starts. The offset is a page's, so the segment
+    /// itself may begin behind it.
     pub fn svma_of_mapping(&self, offset: FileOffset, len: u64) -> Option<Svma> {
         let end = offset.0.saturating_add(len.max(1));
         let segment = self.0.iter().find(|segment| {

@@ -5,7 +5,7 @@ use crate::UnwindDsoId;
 use prof_profile::{Avma, Bias};
 use prof_runtimes::RuntimeCode;
 
-/// What is at an address of the process.
+/// What kind of code is at an address of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Code of a file whose unwind information is at hand.

@@ -90,7 +90,7 @@ pub struct Registers {
 }
 
 impl Registers {
-    /// A frame of which only where it executes and its stack are known.
+    /// A frame of which only the instruction and stack pointers are known.
     pub fn new(machine: Machine, pc: u64, sp: u64) -> Self {
         let mut registers = Self::unknown(machine);
         registers.set(PC, pc);
@@ -132,7 +132,7 @@ impl Registers {
         self.machine
     }
 
-    /// Where it executes, or where it returns to.
+    /// The instruction pointer; in callers, the return address.
     #[inline]
     pub fn pc(&self) -> u64 {
         self.values[PC as usize]

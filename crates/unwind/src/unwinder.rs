@@ -14,7 +14,7 @@ use std::hash::{Hash, Hasher};
 /// and grown stacks lie anywhere, but an endless walk must end.
 const MAX_STACK_SWITCHES: u32 = 64;
 
-/// A frame on the way outwards.
+/// A frame while the stack is walked from callee to caller.
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor {
     registers: Registers,
@@ -32,12 +32,12 @@ pub struct Cursor {
     is_left: bool,
 }
 
-/// A return address of 0: nothing called the frame.
+/// A return address of 0, which marks a frame that nothing called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zero {
-    /// Where in memory it stands; `None` if it was in a register.
+    /// The address it was read from; `None` if it was in a register.
     pub slot: Option<u64>,
-    /// What that place was computed from.
+    /// What that address was computed from.
     pub base: Base,
 }
 
@@ -60,20 +60,21 @@ impl Cursor {
         &self.registers
     }
 
-    /// Where it executes or returns to.
+    /// The instruction pointer; in callers, the return address.
     #[inline]
     pub fn pc(&self) -> u64 {
         self.registers.pc()
     }
 
-    /// Whether the pc was interrupted there, by a sample or a signal.
+    /// Whether the pc is that of an interrupted instruction (by a sample or a
+    /// signal) and not a return address.
     #[inline]
     pub fn is_exact(&self) -> bool {
         self.is_exact
     }
 
-    /// What told the last step that there is no caller, if that was a return
-    /// address of 0 and no unwind information.
+    /// The zero return address that ended the walk, if that is how the last
+    /// step found that there is no caller.
     pub fn zero(&self) -> Option<Zero> {
         self.zero
     }
@@ -84,9 +85,8 @@ impl Cursor {
         (self.called != 0).then_some(self.called)
     }
 
-    /// A number that is the same for frames from which a walk goes on the
-    /// same way, as long as memory stays: it covers the pc and the registers
-    /// that calls preserve.
+    /// A hash of everything that decides how the walk goes on while memory
+    /// stays the same: the pc and the registers that calls preserve.
     pub fn key(&self) -> u64 {
         let registers = &self.registers;
         let preserved: &[u8] = match registers.machine() {
@@ -102,15 +102,15 @@ impl Cursor {
         hasher.finish()
     }
 
-    /// The address whose rules count: in the call, not behind it, as the call
-    /// may be a function's last instruction.
+    /// The address to look up rules for: for a return address one byte before
+    /// it, since the call may be the last instruction of its function.
     #[inline]
     pub fn lookup(&self) -> Avma {
         Avma(self.pc().wrapping_sub(u64::from(!self.is_exact)))
     }
 }
 
-/// A function by its place in its file.
+/// A function, identified by its file and its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FunctionAt {
     /// The file.
@@ -121,12 +121,12 @@ pub struct FunctionAt {
     pub at: Svma,
 }
 
-/// How a caller was found.
+/// How the walk got from a frame to its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// By what.
+    /// The method.
     pub by: StepBy,
-    /// What the caller's place was computed from.
+    /// What the address of the caller's frame was computed from.
     pub base: Base,
     /// Where the caller's frame pointer was found.
     pub fp: FpFrom,
@@ -135,12 +135,12 @@ pub struct Step {
     pub slot: Option<u64>,
 }
 
-/// What a frame's size, and with it the place of its return address, was
-/// computed from.
+/// What a frame's size, and so the address of its return address, was computed
+/// from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Base {
-    /// The stack pointer alone: frames at the same place and pc have their
-    /// return addresses at the same place.
+    /// The stack pointer alone: whenever the pc and stack pointer are the same,
+    /// so is the address of the return address.
     Stack,
     /// The frame pointer.
     Frame,
@@ -148,10 +148,10 @@ pub enum Base {
     Other,
 }
 
-/// Where a caller's frame pointer was found.
+/// Where the caller's frame pointer was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FpFrom {
-    /// It is that of the callee.
+    /// In its register: the callee did not change it.
     Callee,
     /// At this address, where the callee saved it.
     Memory(u64),
@@ -159,16 +159,17 @@ pub enum FpFrom {
     Other,
 }
 
-/// What led from a frame to its caller.
+/// The method by which a caller was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepBy {
     /// Unwind information.
     Rules,
-    /// What a function that leaves for a landing pad took down before; checked
-    /// to follow a call of it.
+    /// Code of a function that is leaving for a landing pad, which gives the
+    /// size of the frame it has already removed; verified to follow a call of
+    /// the function.
     Leaving,
-    /// The frame pointer, or the function's code; checked to follow a call
-    /// where code could be read.
+    /// The frame pointer or the function's code; verified to follow a call
+    /// where the code can be read.
     Frame,
 }
 
@@ -299,8 +300,8 @@ impl Unwinder {
         })
     }
 
-    /// What stands before the return address `pc`; `None` if the code cannot
-    /// be read.
+    /// The call instruction before the return address `pc`; `None` if the code
+    /// cannot be read.
     pub fn call_before(
         &self,
         machine: Machine,
@@ -313,8 +314,8 @@ impl Unwinder {
         (got == code.len()).then(|| CallBefore::decode(machine, &code))
     }
 
-    /// The start of the function at `at`, as unwind information has it; a
-    /// function's cold part counts as one of its own.
+    /// The start of the function that holds `at`, by unwind information; the
+    /// cold part of a function counts as a function.
     pub fn function(
         &mut self,
         machine: Machine,
@@ -334,8 +335,8 @@ impl Unwinder {
         })
     }
 
-    /// Whether the function at `at` is one of Go's that are put on a stack as
-    /// its outermost frame, without having called anything.
+    /// Whether the function at `at` is one that Go's runtime places as the
+    /// outermost frame of a new stack, so that nothing called it.
     pub fn begins_goroutines(
         &mut self,
         machine: Machine,
@@ -349,9 +350,9 @@ impl Unwinder {
         dso.is_some_and(|dso| dso.begins_goroutines(bias.to_svma(at), machine))
     }
 
-    /// The size in bytes, return address and arguments left out, of the frame
-    /// at `at` if it is a Go function's that has saved the frame pointer right
-    /// below its return address.
+    /// For a Go function that has saved the frame pointer right below its
+    /// return address: the size of its frame at `at` in bytes, without return
+    /// address and arguments.
     pub fn go_frame(
         &mut self,
         machine: Machine,

@@ -6,10 +6,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// Why a file is taken for one of another name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
-    /// Most of its cost is in functions that the other has, too.
+    /// Most of its cost is in functions that the other file has too.
     Functions,
-    /// Both are programs that were run, and the only ones of their sides that
-    /// the other side has not.
+    /// Both are executables, and each is the only one of its side without a
+    /// counterpart.
     Programs,
 }
 

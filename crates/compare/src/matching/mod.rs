@@ -20,7 +20,8 @@ use recognise::{is_same_but_for_module, recognised};
 use rustc_hash::FxHashMap;
 use traits::Name;
 
-/// Which files and functions after are those of before that have another name.
+/// Which files and functions of the recordings after correspond to which ones
+/// before, though their names changed.
 #[derive(Debug, Clone, Default)]
 pub struct Counterparts {
     /// By file after: the file before, and why.
@@ -29,19 +30,18 @@ pub struct Counterparts {
     functions: FxHashMap<Name, Name>,
 }
 
-/// A function as both sides know it.
+/// The identity of a function on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
-    /// Its file and its name before, without what changes from build to build.
+    /// File and name before, without the parts that change with each build.
     pub name: (String, String),
-    /// What it was called before, if it was recognised by another name: the
-    /// function, or the file if that alone is another.
+    /// The name before, if it was another one: of the function, or of the file
+    /// if only that changed.
     pub was: Option<String>,
 }
 
 impl Known {
-    /// `NEW (was OLD)` of a function that was recognised, whose name now is
-    /// given.
+    /// `NEW (was OLD)` for a function whose name changed; `NEW` is given.
     pub fn renamed(&self, name: &str) -> Option<String> {
         let was = self.was.as_deref()?;
         Some(format!("{} (was {})", name.trim_end(), was.trim()))
@@ -53,7 +53,7 @@ impl Known {
 type Weighed<'a> = (&'a Functions, f64);
 
 impl Counterparts {
-    /// Those of recordings before and after.
+    /// Matches the functions of recordings before and after.
     pub fn of(before: &[Functions], after: &[Functions]) -> Self {
         let sides = [before, after].map(|side| {
             let weighed = side.iter().map(|it| (it, it.whole()));
@@ -102,7 +102,7 @@ impl Counterparts {
         found
     }
 
-    /// A function of before as both sides know it.
+    /// The identity of a function of the recordings before.
     pub fn known_before(&self, dso: &str, symbol: &str) -> Known {
         Known {
             name: (plain_dso(dso).to_owned(), plain_symbol(symbol).into_owned()),
@@ -110,7 +110,7 @@ impl Counterparts {
         }
     }
 
-    /// A function of after as both sides know it.
+    /// The identity of a function of the recordings after.
     pub fn known_after(&self, dso: &str, symbol: &str) -> Known {
         let file = self.file_before(dso).to_owned();
         let own = (file, plain_symbol(symbol).into_owned());

@@ -8,7 +8,7 @@ use prof_report::measured::MeasuredRow;
 use prof_statistics::Figure;
 use rustc_hash::FxHashMap;
 
-/// What of a function is compared.
+/// Which weight of a function is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Side {
     /// Its own code.

@@ -29,7 +29,7 @@ pub(crate) struct Traits {
     pub(crate) size: u64,
 }
 
-/// The functions of recordings, and what they are recognised by.
+/// The functions of recordings, with the properties by which they are matched.
 #[derive(Debug, Clone, Default)]
 pub struct Functions {
     pub(crate) names: Vec<Name>,
@@ -43,8 +43,8 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Those of an event of a profile. Takes time in proportion to its samples
-    /// and stacks. Functions without a name are left out.
+    /// The functions of one event of a profile; takes time in proportion to its
+    /// samples and stacks. Functions without a name are left out.
     pub fn of(profile: &Profile, event: EventId) -> Self {
         let mut functions = Self {
             programs: programs(profile),

@@ -11,7 +11,7 @@ use std::io::Write;
 /// Record types below this are counted in a table, others in a map.
 const TABLE: usize = 128;
 
-/// What was counted.
+/// Counts of a recording's records and samples, by kind and event.
 pub struct Stats {
     small: [u64; TABLE],
     large: BTreeMap<u32, u64>,

@@ -3,8 +3,8 @@
 use prof_profile::{Profile, Sample};
 use prof_report::model::{TimeRange, TimeSpecError, parse_time_ranges};
 
-/// Which samples are asked for: those that pass all of these. What is empty
-/// lets all pass.
+/// Filters of samples; a sample must pass all of them. An empty filter passes
+/// everything.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
     /// Ranges of time, as [`parse_time_ranges`] has them.
@@ -25,7 +25,7 @@ pub struct Asked {
     pub events: Vec<bool>,
 }
 
-/// The samples asked for.
+/// Filters of samples, prepared for one profile.
 #[derive(Debug)]
 pub struct Choice {
     times: Vec<TimeRange>,
@@ -39,7 +39,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// What is asked for of a profile.
+    /// Prepares filters for a profile.
     ///
     /// # Errors
     /// If the times are none.

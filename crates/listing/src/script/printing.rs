@@ -30,7 +30,8 @@ pub struct Form {
     pub nanoseconds: bool,
     /// Call chains instead of single addresses.
     pub call_chains: bool,
-    /// User call chains that came later are printed apart.
+    /// User call chains that were recorded after their samples are printed by
+    /// themselves.
     pub separate_chains: bool,
     /// Longest call chain, addresses.
     pub max_stack: usize,
@@ -73,7 +74,7 @@ impl Form {
     }
 }
 
-/// What of a recording is printed.
+/// Which parts of a recording are printed.
 pub struct Wanted {
     /// Its samples; `None` for none.
     pub samples: Option<Choice>,
@@ -83,7 +84,7 @@ pub struct Wanted {
     pub records: Shown,
 }
 
-/// Takes the text of samples, event by event.
+/// Receives the text of samples, event by event.
 pub trait ByEvent<E> {
     /// Where the next sample of `event` is to be printed; `None` for where
     /// all else is.
@@ -96,8 +97,8 @@ pub trait ByEvent<E> {
     fn printed(&mut self, event: EventId) -> Result<(), E>;
 }
 
-/// The second reading of a recording: what a profile keeps of a sample is
-/// known from the first, and what it does not keep is printed as it comes.
+/// The second pass over a recording: the profile comes from the first pass, and
+/// fields that it does not keep are printed from the records of this one.
 pub struct Printing<'a> {
     profile: &'a Profile,
     symbolizer: &'a Symbolizer,

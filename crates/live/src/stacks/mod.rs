@@ -27,7 +27,7 @@ use prof_profile::{Avma, Bias, ChainEnd, StackSource};
 use prof_unwind::{Cursor, Machine, Process, Registers, StackDump, Step, Unwinder};
 use told_rules::Sources;
 
-/// Memory that was not copied with the sample.
+/// Reads stack memory beyond the piece copied with the sample.
 pub trait Beyond {
     /// The word of `size` bytes at `address`, as far as it can be known for
     /// the time of the sample.
@@ -48,7 +48,7 @@ impl Beyond for () {
     }
 }
 
-/// A sample's user part, to be unwound.
+/// The user part of a sample, as the unwinder needs it.
 #[derive(Debug, Clone, Copy)]
 pub struct UserState<'a> {
     /// The process whose mappings count.
@@ -60,10 +60,10 @@ pub struct UserState<'a> {
 }
 
 impl<'a> UserState<'a> {
-    /// That of a sample of process `pid`, recorded on `machine`. `None` if
-    /// there is nothing to unwind: no registers (a kernel thread) or no stack
-    /// was copied, or the task is of an instruction set that cannot be
-    /// unwound, as 32-bit Arm on a 64-bit kernel.
+    /// Takes the user part of a sample of process `pid`, recorded on `machine`.
+    /// `None` if there is nothing to unwind: no registers (a kernel thread), no
+    /// copied stack, or an instruction set that cannot be unwound, such as
+    /// 32-bit Arm on a 64-bit kernel.
     pub fn of(sample: &Sample<'a>, pid: i32, machine: Machine) -> Option<Self> {
         let recorded = sample.regs_user()?;
         let bytes = sample.stack_user()?;

@@ -144,12 +144,12 @@ impl Reader {
         &self.events
     }
 
-    /// What was wrong so far.
+    /// Damage found so far.
     pub fn damages(&self) -> &[Damage] {
         self.damages.list()
     }
 
-    /// What was not understood so far.
+    /// Unknown contents found so far.
     pub fn notes(&self) -> Notes {
         let mut notes = self.notes.clone();
         notes.more_damages = self.damages.unlisted;
@@ -170,7 +170,7 @@ impl Reader {
         self.own_room
     }
 
-    /// Bytes read so far, and of how many if that is known.
+    /// Bytes read so far, and the total if it is known.
     pub fn progress(&self) -> (u64, Option<u64>) {
         let streams = &self.streams;
         let here = streams.input.offset().saturating_sub(streams.first_offset);
@@ -223,9 +223,9 @@ impl Reader {
         }
     }
 
-    /// In directory mode, a time that all its streams have reached: what is
-    /// still to come is not older, but for what was written to a ring while
-    /// another record was.
+    /// In directory mode, a time that all streams have passed: records still to
+    /// come are not older, except those written to a ring while another one was
+    /// drained.
     pub fn reached(&self) -> Option<u64> {
         let streams = &self.streams;
         let all_opened = streams.is_directory && streams.unopened.is_empty();

@@ -76,7 +76,7 @@ impl EventFormat {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// Whether its `print fmt` was understood; otherwise payloads are printed
+    /// Whether its `print fmt` could be parsed; otherwise payloads are printed
     /// as `name=value` pairs.
     pub fn is_understood(&self) -> bool {
         self.print.is_some()

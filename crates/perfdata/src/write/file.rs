@@ -51,7 +51,7 @@ pub struct FileWriter<W> {
     compressor: Option<Compressor>,
 }
 
-/// What is in a file whose writing failed.
+/// What a file holds whose writing failed: see [`FileWriter::salvage`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
     /// Bytes of whole records.
@@ -205,7 +205,7 @@ impl<W: Write + Seek> FileWriter<W> {
         &self.out
     }
 
-    /// [`FileWriter::end`], and the destination back.
+    /// [`FileWriter::end`], then returns the destination.
     pub fn finish(mut self, features: &Features) -> io::Result<W> {
         self.end(features)?;
         Ok(self.out)

@@ -39,7 +39,7 @@ pub(super) fn write_behind(features: &Features, end: u64, out: &mut impl Write) 
     Ok(())
 }
 
-/// Why nothing can be appended to a recording.
+/// Why no section can be appended to a recording.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {

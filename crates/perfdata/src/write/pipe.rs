@@ -69,7 +69,7 @@ impl<W: Write> PipeWriter<W> {
         self.written
     }
 
-    /// [`PipeWriter::end`], and the destination back.
+    /// [`PipeWriter::end`], then returns the destination.
     pub fn finish(mut self, late: &Features) -> io::Result<W> {
         self.end(late)?;
         self.out

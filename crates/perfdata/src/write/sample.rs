@@ -220,13 +220,14 @@ impl UserChainRewriter {
         }
     }
 
-    /// Has the address of samples become what this user register (by the
-    /// kernel's number) held, 0 where it was not recorded.
+    /// Makes the ADDR field of rewritten samples the value of this user
+    /// register (the kernel's number), 0 where it was not recorded.
     pub fn take_address_from(&mut self, register: u32) {
         self.address_from = Some(register);
     }
 
-    /// The event as the rewritten samples are, for the file's header.
+    /// The event's attr as it describes the rewritten samples, for the file's
+    /// header.
     pub fn written_attr(&self) -> &EventAttr {
         &self.written
     }
@@ -279,9 +280,9 @@ fn put_chain(sample: &Sample<'_>, user_chain: &[u64], new: &mut RecordBuilder<'_
     user_chain.iter().for_each(|&ip| new.u64(ip));
 }
 
-/// Appends to `out` the sample with at most `most` bytes (a multiple of 8) of
-/// its user stack, and of these only what the kernel says is valid. Tells
-/// whether that is shorter; if not, nothing is appended.
+/// Appends to `out` the sample with its user stack cut to `most` bytes (a
+/// multiple of 8), and to what the kernel says is valid. Returns whether that
+/// is shorter than the sample was; if not, nothing is appended.
 pub fn shorten_user_stack(sample: &Sample<'_>, most: usize, out: &mut Vec<u8>) -> bool {
     let (Some(dump), Some(valid)) = (sample.stack_user_dumped(), sample.stack_user_valid()) else {
         return false;
@@ -304,19 +305,19 @@ pub fn shorten_user_stack(sample: &Sample<'_>, most: usize, out: &mut Vec<u8>) -
     shortened.is_ok()
 }
 
-/// Appends the sample as if it had been taken at `time` (ns) and stood for
-/// `period` events, in as far as it tells either.
+/// Appends a copy of the sample with another time (ns) and period, where it has
+/// these fields.
 pub fn with_time_and_period(sample: &Sample<'_>, time: u64, period: u64, out: &mut Vec<u8>) {
     let parts = [(SamplePart::Time, time), (SamplePart::Period, period)];
     with_words(sample, &parts, out);
 }
 
-/// What a sample tells of a wait; see [`crate::WaitWord`].
+/// What a sample of a wait says of it; see [`crate::WaitWord`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AsWait {
     /// When it ended, ns.
     pub end: u64,
-    /// What it stands for, ns.
+    /// Period of the sample: the time it stands for, ns.
     pub period: u64,
     /// The first argument of the system call it waited in: of a futex its
     /// address (avma).
@@ -325,8 +326,8 @@ pub struct AsWait {
     pub word: u64,
 }
 
-/// Appends the sample, which a thread left its CPU with, as that of the wait
-/// that followed.
+/// Appends the sample taken when a thread left its CPU as the sample of the
+/// wait that followed.
 pub fn as_wait(sample: &Sample<'_>, wait: AsWait, out: &mut Vec<u8>) {
     let parts = [
         (SamplePart::Time, wait.end),

@@ -27,7 +27,7 @@ pub struct Attempts {
     pub hardware: Option<Tried>,
     /// Sampling a tracepoint with its payload.
     pub tracepoint: Option<Tried>,
-    /// Asking for a uprobe; none is set.
+    /// Opening a uprobe event; no probe is placed.
     pub uprobe: Option<Tried>,
     /// Reading the memory of a process of this user that is no child.
     pub memory: Option<Tried>,

@@ -114,7 +114,7 @@ pub struct EventSpec {
     pub without_times: bool,
     /// `branch_type=`.
     pub branches: Option<BranchSampleType>,
-    /// A term or modifier that says how to sample, if there is one.
+    /// The term or modifier of it that sets how it is sampled, if there is one.
     pub sampling_term: Option<&'static str>,
     /// What `prof stat` measures instead of having the kernel count.
     pub tool: Option<Tool>,
@@ -216,7 +216,8 @@ pub(crate) fn user_space(name: &str) -> Option<String> {
     specs.iter().all(is_of_user).then_some(narrowed)
 }
 
-/// What a user should know of a probe of some tasks, not of all.
+/// The message that tells the user that a probe covers only the given tasks, not
+/// their children.
 pub fn of_known_threads(event: &str) -> String {
     format!(
         "{event}: only of threads that are there at its start, since the kernel hands no probe \
@@ -274,9 +275,9 @@ pub(crate) fn is_blind(attr: &EventAttr, in_kernel_only: bool) -> bool {
     (is_software || in_kernel_only) && attr.flags.has(AttrFlags::EXCLUDE_KERNEL)
 }
 
-/// What a user should know of events that never occur where they look.
-/// `lack` is what they are without, `asked` whether the kernel was left out
-/// by the user's own wish.
+/// The message that tells the user that events are never counted, because they
+/// occur in the kernel only. `lack` is what they are not (`not sampled`);
+/// `asked` says whether the user excluded the kernel.
 pub fn of_the_kernel_only(names: &[String], lack: &str, asked: bool) -> String {
     let cure = match asked {
         true => "without :u and --all-user",

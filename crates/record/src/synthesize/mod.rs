@@ -29,7 +29,7 @@ const PROT_EXEC: u32 = 4;
 /// The process of the kernel's mappings.
 const KERNEL: i32 = -1;
 
-/// What to tell about each task.
+/// What to synthesize for each existing task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Put build-ids into MMAP2 where a file has one, instead of its inode.
@@ -50,7 +50,7 @@ impl Default for Options {
     }
 }
 
-/// How much was told.
+/// How many records were synthesized, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Synthesized {
     /// Processes.
@@ -59,7 +59,7 @@ pub struct Synthesized {
     pub threads: u64,
     /// Mappings.
     pub mappings: u64,
-    /// Processes whose mappings we may not read.
+    /// Processes whose mappings this user may not read.
     pub forbidden: u64,
 }
 

@@ -23,10 +23,10 @@ pub struct WaitAccount {
     pub short_ns: u64,
     /// Waits whose begin or end was lost.
     pub broken: u64,
-    /// Short waits whose stack was chosen by chance to be taken, and which stand
-    /// for others.
+    /// Short waits chosen at random to have their stack taken; each stands for
+    /// others.
     pub chosen: u64,
-    /// Those for which they stand.
+    /// Short waits that were not chosen: the chosen ones stand for them.
     pub not_chosen: u64,
 }
 

@@ -47,12 +47,12 @@ use wakers::Wakers;
 /// Which waits are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitOptions {
-    /// Nothing else is.
+    /// Record nothing but waits.
     pub only: bool,
-    /// Shorter ones are counted and left out.
+    /// Waits shorter than this are counted, but not recorded.
     pub at_least: Duration,
-    /// About so many stacks a second are taken of short waits, chosen by chance;
-    /// `None`: those of all.
+    /// About how many stacks a second are taken of short waits, chosen at
+    /// random; `None` takes the stack of every wait.
     pub stacks: Option<u32>,
 }
 

@@ -44,7 +44,8 @@ pub struct Instruction {
     pub text: String,
     /// Where it leads.
     pub flow: Flow,
-    /// What an operand is relative to the instruction, where there is one.
+    /// The address that an operand refers to relative to the instruction, if
+    /// there is one.
     pub data: Option<Svma>,
 }
 

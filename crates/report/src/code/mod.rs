@@ -55,8 +55,8 @@ pub struct FunctionCode {
 #[error("{0}")]
 pub struct NoCode(pub String);
 
-/// Who can read code and sources. Called from a worker thread, never while a
-/// key waits for its answer.
+/// Reads code and sources. Called from a worker thread, so it may take its
+/// time.
 pub trait CodeSource: Send {
     /// The bytes and lines of a function that stands in a file.
     ///
@@ -78,7 +78,7 @@ pub trait CodeSource: Send {
     }
 }
 
-/// A source of nothing, for profiles whose files are not at hand.
+/// A source without code, for profiles whose files are not available.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoSource;
 

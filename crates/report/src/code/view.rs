@@ -6,12 +6,12 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The weight at a place of code, in events.
+/// The weight of a piece of code, in events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Share {
-    /// Sampled right there, inlined bodies included.
+    /// Of samples taken in it, inlined bodies included.
     pub here: u64,
-    /// There or in what was called from there; once per sample.
+    /// Of samples taken in it or in what it calls; each sample once.
     pub total: u64,
 }
 
@@ -27,11 +27,11 @@ impl Share {
 pub struct CodeRow {
     /// What it is.
     pub instruction: Instruction,
-    /// What fell on it.
+    /// Its weight.
     pub share: Share,
-    /// Where its jump or call goes, by name, if outside the function.
+    /// The name of the target of a jump or call out of the function.
     pub target_name: Option<String>,
-    /// What it reads or writes beside it, by name.
+    /// The name of the data it reads or writes relative to itself.
     pub data_name: Option<String>,
     /// Index of the row its jump goes to, if inside the function.
     pub target_row: Option<usize>,
@@ -46,9 +46,9 @@ pub struct SourceRow {
     pub file: usize,
     /// Number, from 1.
     pub line: u32,
-    /// What fell on it.
+    /// Its weight.
     pub share: Share,
-    /// How many levels of inlining it is inside the function: 0 for its own.
+    /// Level of inlining: 0 for the function's own lines.
     pub depth: u16,
     /// The function inlined there, for depths above 0.
     pub inlined: Option<FunctionId>,
@@ -84,27 +84,27 @@ impl SourceFile {
 pub struct FunctionView {
     /// Which function.
     pub function: FunctionId,
-    /// Where its instructions are, if it is only inlined: into this function
-    /// most of all.
+    /// For a function that is only inlined: the function whose code is shown,
+    /// the one that it was sampled in most.
     pub host: Option<FunctionId>,
-    /// Weight of all samples that the filters keep.
+    /// Weight of all samples that pass the filters.
     pub all: u64,
-    /// What fell on the function.
+    /// Weight of the function.
     pub share: Share,
     /// Its instructions, by address; empty if [`FunctionView::no_code`] says
     /// why.
     pub instructions: Vec<CodeRow>,
     /// The bytes of those, from the function's start.
     pub code: Vec<u8>,
-    /// Its lines with weight and what is inlined at them, in the order of the
-    /// file.
+    /// Its source lines with weight, each followed by the lines inlined there,
+    /// in the order of the file.
     pub lines: Vec<SourceRow>,
     /// The files that lines refer to.
     pub files: Vec<SourceFile>,
     /// Why there are no instructions.
     pub no_code: Option<String>,
-    /// What fell on another build of the function: on none of the instructions
-    /// and lines above.
+    /// Weight of another build of the function, which is on none of the rows
+    /// above.
     pub other_build: Share,
 }
 

@@ -11,15 +11,15 @@ use prof_profile::{FileOffset, Profile, Task};
 use prof_statistics::Interval;
 use rustc_hash::FxHashMap;
 
-/// How much cells tell.
+/// How much detail cells show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CellLook {
     /// Times to the nanosecond, else to the microsecond.
     pub nanoseconds: bool,
     /// Source files with their paths, else only their names.
     pub full_paths: bool,
-    /// Modules with their paths; before a symbol the address at which it was
-    /// first seen and the letter of where its name is from.
+    /// Paths of dsos instead of short names; before a symbol, the address at
+    /// which it was first seen and a letter for where its name is from.
     pub verbose: bool,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// The same that look otherwise.
+    /// The same cells with another amount of detail.
     #[must_use]
     pub fn with(self, look: CellLook) -> Self {
         Self { look, ..self }

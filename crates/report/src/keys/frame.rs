@@ -10,7 +10,7 @@ use prof_profile::DsoKind;
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Dso.
+/// The dso.
 pub const DSO: SortKey = SortKey(&Spec {
     name: "dso",
     heading: "Shared Object",

@@ -285,7 +285,7 @@ impl SortKey {
         self.0.heading
     }
 
-    /// What it tells apart.
+    /// The property by which it tells rows apart.
     pub fn apart(self) -> Apart {
         Apart {
             name: self.0.name,
@@ -293,17 +293,18 @@ impl SortKey {
         }
     }
 
-    /// What has to be counted for the key to mean something.
+    /// What the profile must count for the key to have a meaning.
     pub fn counting(self) -> Counting {
         self.0.counting
     }
 
-    /// Whether it is told by the record of a sample beside the usual.
+    /// Whether its value is a field of the sample's record beyond the usual
+    /// ones.
     pub fn is_of_record(self) -> bool {
         matches!(self.0.by, By::Detail(_))
     }
 
-    /// Whether it tells of the branches in call chains.
+    /// Whether its value comes from branches in call chains.
     pub fn is_of_branches_in_chains(self) -> bool {
         history::is_of_chains(self)
     }

@@ -14,7 +14,7 @@ pub(crate) type Identity = [u64; 3];
 /// Stands for what is not known.
 pub(crate) const UNKNOWN: Identity = [u64::MAX; 3];
 
-/// A part of a row's identity.
+/// One property by which samples or frames are put into different rows.
 #[derive(Clone, Copy)]
 pub struct Apart {
     /// No two parts have the same name.
@@ -39,17 +39,17 @@ impl fmt::Debug for Apart {
 /// What a part of the identity is a property of, and how to get it.
 #[derive(Clone, Copy)]
 pub(crate) enum By {
-    /// All samples of a table have it in common.
+    /// The same for all samples of a table.
     Table,
-    /// The task of a sample.
+    /// A property of the sample's task.
     Task(fn(&Samples<'_>, &Task) -> Identity),
-    /// A whole sample.
+    /// A property of the sample as a whole.
     Sample(fn(&Samples<'_>, &Sample) -> Identity),
-    /// What the record of a sample tells beside the usual.
+    /// A field of the sample's record beyond the usual ones.
     Detail(fn(&Profile, &Detail) -> Identity),
-    /// A frame.
+    /// A property of the frame.
     Frame(fn(&mut Frames<'_>, &Site) -> Identity),
-    /// A frame; no two called functions are the same.
+    /// A property of the frame; each called function has one of its own.
     Function(fn(&mut Frames<'_>, &Site) -> Identity),
 }
 
@@ -110,12 +110,12 @@ pub enum InlineRows {
     /// One row for a function, inlined or not.
     #[default]
     Merged,
-    /// As perf has it: apart from the calls, and one row for each function
-    /// it is inlined into.
+    /// As perf does: a row for the function where it is called, and another one
+    /// for each function that it is inlined into.
     ByHost,
 }
 
-/// How finely frames are told apart.
+/// Which properties of frames a table tells apart.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FrameLook {
     /// How inlined functions are counted.

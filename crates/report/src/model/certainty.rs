@@ -8,16 +8,17 @@ use prof_profile::Wait;
 use prof_statistics::{Chosen, Loss, Moments, SamplingOrder, Share};
 use rustc_hash::FxHashMap;
 
-/// The shares of a row's own samples, and of those with it in the stack.
+/// Confidence in the two shares of a row.
 #[derive(Debug, Clone, Copy)]
 pub struct Sure {
     /// Samples taken in it.
     pub own: Share,
-    /// Samples with it in the stack; as `own` where that was not asked for.
+    /// Samples with it in the stack; a copy of `own` if totals were not asked
+    /// for.
     pub total: Share,
 }
 
-/// How sure each row of a table is.
+/// Confidence in the shares of all rows of a table.
 #[derive(Debug)]
 pub struct Certainty {
     of_row: FxHashMap<RowKey, Sure>,
@@ -36,10 +37,10 @@ struct Trace {
 }
 
 impl Certainty {
-    /// Of the rows of a table that was made with `options`. With `relative`
-    /// shares are of what is shown, else of all in the scope; `totals` says
-    /// whether callers are asked for, too. Takes time in proportion to the
-    /// samples, with totals times the depth of their stacks.
+    /// For the rows of a table made with `options`. With `relative`, shares are
+    /// of the samples that filters keep, else of the whole scope. `totals` also
+    /// covers shares with callees, which takes time in proportion to the
+    /// samples times the depth of their stacks; without it, to the samples.
     pub fn new(
         scene: &Scene<'_>,
         (rows, options): (&Rows, &RowsOptions),
@@ -75,8 +76,8 @@ impl Certainty {
         }
     }
 
-    /// How sure a row is; for one that nothing was counted for, how sure that
-    /// is.
+    /// The confidence in a row; for a row without samples, that in a share of
+    /// 0.
     pub fn of(&self, key: RowKey) -> Sure {
         let none = Sure {
             own: self.none,
@@ -85,9 +86,9 @@ impl Certainty {
         self.of_row.get(&key).copied().unwrap_or(none)
     }
 
-    /// The least change of a row's own share, percent of the total, that two
-    /// recordings as this one show in nine of ten cases: that of the row that
-    /// scatters most.
+    /// The smallest change of a row's own share, in percent of the total, that
+    /// two recordings like this one would show in nine of ten cases; computed
+    /// for the row with the largest variance.
     pub fn detectable(&self) -> f64 {
         let variances = self.of_row.values().map(|sure| sure.own.variance);
         let most = variances.fold(self.none.variance, f64::max);

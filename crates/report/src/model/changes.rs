@@ -8,7 +8,7 @@ use prof_statistics::{
 };
 use rustc_hash::FxHashMap;
 
-/// What is known of something on both sides.
+/// The cost of a row before and after, and what the difference means.
 #[derive(Debug, Clone, Copy)]
 pub struct Changed {
     /// Its cost before, mean of the runs, percent of the total before.
@@ -17,29 +17,29 @@ pub struct Changed {
     pub after: f64,
     /// After minus before, percent of the total before.
     pub change: Change,
-    /// What may be said of it.
+    /// Whether the change is significant.
     pub verdict: Verdict,
 }
 
 /// How changes are judged.
 #[derive(Debug, Clone, Copy)]
 pub struct Judging {
-    /// What is smaller on both sides together, percent of the total before, is
-    /// not judged.
+    /// Rows below this cost on both sides together, percent of the total
+    /// before, are not judged.
     pub least: f64,
-    /// A change below this, percent of the total before, is none.
+    /// A change smaller than this, percent of the total before, counts as none.
     pub bound: f64,
-    /// Whether runs of both sides belong together in pairs.
+    /// Whether runs of both sides form pairs.
     pub pairing: Pairing,
 }
 
 impl Changed {
-    /// Where the change truly is, in 95 of 100 cases.
+    /// The 95 % interval of the change.
     pub fn interval(&self) -> Interval {
         self.change.interval(0.95)
     }
 
-    /// The verdict on a cost with callees, or without: more or less.
+    /// The verdict in a word; for costs with callees, "more" or "less".
     pub fn word(&self) -> &'static str {
         match self.verdict {
             Verdict::Slower => "more",
@@ -110,10 +110,10 @@ pub(crate) fn figures(shares: &[Figure], factor: f64) -> Vec<Figure> {
     scaled.collect()
 }
 
-/// A function of both sides.
+/// The costs of a function before and after.
 #[derive(Debug, Clone, Copy)]
 pub struct ChangedFunction {
-    /// One of its places.
+    /// One of its sites.
     pub site: SiteId,
     /// Its own code.
     pub own: Changed,
@@ -126,7 +126,7 @@ pub struct ChangedFunction {
 /// What changed between two events of one profile, seen through one selection.
 #[derive(Debug, Clone)]
 pub struct Changes {
-    /// By [`super::NodeId`], of samples through the path.
+    /// By [`super::NodeId`]: the change of the samples through the path.
     pub paths: Vec<Changed>,
     /// In no order.
     pub functions: Vec<ChangedFunction>,
@@ -143,8 +143,8 @@ struct OfSide {
 }
 
 impl Changes {
-    /// Between scenes of two events of the same profile with otherwise equal
-    /// selections, whose paths therefore are the same.
+    /// Compares scenes of two events of the same profile. Their selections must
+    /// be equal but for the event, so that both have the same paths.
     pub fn new(before: &Scene<'_>, after: &Scene<'_>, judging: Judging) -> Self {
         let sides = [before, after];
         let paths = sides.map(shares_of_paths);

@@ -211,7 +211,8 @@ impl<T: Borrow<CallTree>, K: AsRef<[u32]>> Growth<T, K> {
         self.node(id).total
     }
 
-    /// One call-tree node merged into it: gives the frame to show.
+    /// One of the call-tree nodes merged into it: its frame stands for all of
+    /// them.
     pub fn example(&self, id: GrowId) -> Option<NodeId> {
         self.node(id).seeds.first().map(|seed| seed.node)
     }

@@ -23,11 +23,11 @@ pub enum HeatRows {
 pub struct HeatRow {
     /// Thread, process or CPU number; 0 for the row of all.
     pub number: i64,
-    /// A task of the row, for its name.
+    /// A task of the row, which gives its name.
     pub task: Option<TaskId>,
     /// Weight of the row.
     pub total: Weight,
-    /// Of that, what is in the scene's time ranges: what it shows.
+    /// The part of it inside the scene's time ranges.
     pub shown: Weight,
 }
 
@@ -45,9 +45,9 @@ pub struct Heat {
 }
 
 impl Heat {
-    /// The shown samples of a scene over the whole recording's time, in
-    /// `slices` equal slices. The scene's time ranges are not applied, so
-    /// that a selected range can be seen against the rest; filters are.
+    /// Counts the samples of a scene in `slices` equal slices of the whole
+    /// recording's time. The scene's filters apply, its time ranges do not, so
+    /// that a selected range can be seen against the rest.
     pub fn new(scene: &Scene<'_>, rows: HeatRows, slices: usize) -> Self {
         let profile = scene.profile();
         let times = || profile.samples.times();

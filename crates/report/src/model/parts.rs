@@ -16,7 +16,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// The index of the first sample in or under a node.
+    /// The index of the first sample in a node or below it.
     pub fn first(&self, node: NodeId) -> u32 {
         self.first.get(node.index()).copied().unwrap_or(u32::MAX)
     }

@@ -9,16 +9,16 @@ use std::cmp::Reverse;
 /// How a table is made.
 #[derive(Debug, Clone)]
 pub struct RowsOptions {
-    /// What tells rows apart.
+    /// The properties by which rows are told apart.
     pub aparts: Vec<Apart>,
-    /// How finely frames are told apart.
+    /// Which properties of frames are told apart.
     pub frames: FrameLook,
-    /// Length of a slice of time, where that tells rows apart, ns.
+    /// Length of a time slice, ns, for rows told apart by time.
     pub quantum: u64,
 }
 
 impl RowsOptions {
-    /// The usual table with rows told apart by this.
+    /// Default options, with rows told apart by these properties.
     pub fn by(aparts: Vec<Apart>) -> Self {
         Self {
             aparts,
@@ -51,11 +51,13 @@ pub struct Row {
     pub own_kernel: Weight,
     /// Weight of samples with it in the stack, each counted once.
     pub total: Weight,
-    /// Most frames outwards of it, itself included.
+    /// Largest number of frames from the row's frame to the outermost one, both
+    /// included.
     pub depth: u32,
     /// Frames of the longest stack among its own samples.
     pub own_depth: u32,
-    /// Most frames inwards of its outermost call, itself included.
+    /// Largest number of frames from its outermost occurrence to the innermost
+    /// frame, both included.
     pub height: u32,
     /// Index of the first sample that is in it.
     pub first: u32,

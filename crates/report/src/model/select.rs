@@ -18,11 +18,11 @@ pub struct Selection {
     pub transforms: Vec<Transform>,
     /// Whether inlined functions are frames of their own.
     pub inlines: bool,
-    /// Whose self weight a sample in an inlined function is.
+    /// Which function gets the self weight of a sample in inlined code.
     pub self_of: SelfOf,
     /// How finely frames are told apart.
     pub granularity: Granularity,
-    /// What [`PARENT`](crate::keys::PARENT) tells samples apart by.
+    /// The pattern of the sort key [`PARENT`](crate::keys::PARENT).
     pub parent: ParentPattern,
     /// Where stacks are cut, if they are.
     pub cut: Option<Cut>,
@@ -48,19 +48,19 @@ impl Default for Selection {
 /// was cut belong to the function it was cut at.
 #[derive(Debug, Clone)]
 pub struct Cut {
-    /// Finds them by name.
+    /// The names of functions to cut at.
     pub pattern: Regex,
-    /// The part that is left: from the start to the outermost of them, or
-    /// from the innermost of them to the leaf.
+    /// Which part is kept: from the thread's start to the outermost match, or
+    /// from the innermost match to the leaf.
     pub keeps: StackEnd,
 }
 
-/// Which of its callers a sample is put down to.
+/// The caller by which the sort key `parent` groups samples.
 #[derive(Debug, Clone)]
 pub struct ParentPattern {
-    /// Finds them by name.
+    /// The names of callers.
     pub pattern: Regex,
-    /// From which end of the stack the first one is taken.
+    /// From which end of the stack the first match is taken.
     pub from: StackEnd,
 }
 
@@ -89,7 +89,7 @@ pub enum SelfOf {
     /// The innermost inlined function.
     #[default]
     Innermost,
-    /// The function that stands in the file, as in perf's `Self` column.
+    /// The function that has a symbol in the file, as in perf's `Self` column.
     Host,
     /// The same, at the line of the innermost inlined function, as in perf's
     /// columns of symbols and lines. Needs [`Granularity::Line`] or finer.
@@ -127,7 +127,7 @@ pub struct Filter {
     pub pids: Vec<i32>,
     /// Thread ids.
     pub tids: Vec<i32>,
-    /// How many threads ran; only where samples tell it.
+    /// Numbers of threads that ran at the time; only where samples have that.
     pub parallelism: Vec<u32>,
     /// Some frame of the stack has a name that matches.
     pub frame: Option<Regex>,

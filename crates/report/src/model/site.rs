@@ -94,12 +94,12 @@ impl Site {
         )
     }
 
-    /// Whether it is no code, but what a thread waited for.
+    /// Whether it stands for what a thread waited for instead of code.
     pub fn is_waiting(&self, profile: &Profile) -> bool {
         profile.dso(self.dso).kind == DsoKind::Waiting
     }
 
-    /// Whether it is no code, but that a thread only needed a CPU.
+    /// Whether it stands for a wait for a CPU instead of code.
     pub fn is_runnable(&self, profile: &Profile) -> bool {
         profile.dso(self.dso).kind == DsoKind::Runnable
     }

@@ -21,7 +21,8 @@ pub fn percent_of(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// What samples sum up to. Sums stay at the largest value.
+/// A sum of samples: their number and their periods. Saturates instead of
+/// overflowing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, PartialOrd, Ord)]
 pub struct Weight {
     /// Sum of the periods, events.

@@ -25,11 +25,11 @@ pub struct DiffOptions<'a> {
     pub min_width: f64,
     /// Whether callers are drawn above what they call.
     pub is_inverted: bool,
-    /// A change below this, percent of the total before, is none.
+    /// A change smaller than this, percent of the total before, counts as none.
     pub bound: f64,
-    /// Whether runs of both sides belong together in pairs.
+    /// Whether runs of both sides form pairs.
     pub pairing: Pairing,
-    /// What both sides know a function as, by its side, dso and name.
+    /// Identifies a function on both sides, by side, dso and name.
     pub known: &'a dyn Fn(OfSide, &str, &str) -> Known,
 }
 
@@ -42,17 +42,18 @@ pub enum OfSide {
     After,
 }
 
-/// A function as both sides know it.
+/// The identity of a function on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
-    /// What is equal of functions of both sides that are the same: its dso and
-    /// its name.
+    /// Dso and name that are equal for the function on both sides.
     pub same: (String, String),
-    /// What is drawn instead of its name, if it had another one before.
+    /// The name to draw, `NEW (was OLD)`, if the function had another name
+    /// before.
     pub renamed: Option<String>,
 }
 
-/// A profile as it is needed here: a tree of names with costs.
+/// A profile reduced to what a comparison needs: a call tree of names with
+/// costs.
 #[derive(Debug, Clone, Default)]
 pub struct Drawable {
     /// Name of the event.
@@ -76,7 +77,7 @@ struct DrawableNode {
 }
 
 impl Drawable {
-    /// Takes what is needed of an event of a profile.
+    /// Reduces one event of a profile.
     pub fn new(profile: &Profile, event: EventId) -> Self {
         let selection = Selection {
             event,

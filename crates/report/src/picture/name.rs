@@ -57,11 +57,11 @@ const FOREIGN: &[&str] = &[
     "cannot write {name}: {why}; there are .svg, .html and .folded (or .txt)\n  try: -o {instead}"
 )]
 pub struct WrongName {
-    /// As asked for.
+    /// The name asked for.
     pub name: String,
     /// What is wrong with it.
     pub why: String,
-    /// A name that would do.
+    /// A name with the right ending.
     pub instead: String,
 }
 

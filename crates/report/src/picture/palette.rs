@@ -4,7 +4,7 @@ use crate::model::{Scene, Site, SiteKind};
 use inferno::flamegraph::color::Color;
 use std::str::FromStr;
 
-/// What a frame is, as far as its colour tells.
+/// The kind of a frame, as colours tell it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A thread or process.

@@ -12,7 +12,7 @@ pub const LONGEST_INSTRUCTION: u64 = 15;
 /// How far the next branch is searched where one is missing, bytes.
 const SEARCHED: u64 = 128;
 
-/// Who can read the code of the sampled process.
+/// Reads the code of the sampled process.
 pub trait CodeAt {
     /// Up to `length` bytes from a live address on, and what they mean.
     fn code(&mut self, address: u64, length: u64) -> Option<(Arch, Vec<u8>)>;
@@ -44,7 +44,7 @@ pub struct TakenBranch {
     pub cycles: u16,
 }
 
-/// The way to a sample: where it was taken, and the branches before.
+/// The branches that led to a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WayHere<'a> {
     /// Newest first.

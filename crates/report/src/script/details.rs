@@ -34,14 +34,14 @@ pub struct Branch<'a> {
     pub kind: &'static str,
 }
 
-/// The innermost frame of a recorded chain, which need not be the address that
-/// the sample tells: of exact events (PEBS) the chain was taken a little later.
+/// The innermost frame of a recorded call chain. It may differ from the sampled
+/// address: with precise events (PEBS) the chain is taken a little later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Leaf<'a> {
-    /// That address.
+    /// The sampled address.
     #[default]
     Sampled,
-    /// Another one.
+    /// Another address.
     Recorded(NamedAddress<'a>),
     /// The chain begins with a caller, or has no frames.
     Missing,
@@ -56,11 +56,11 @@ pub struct Details<'a> {
     pub ip: u64,
     /// Whether the record has a call chain.
     pub has_chain: bool,
-    /// Whether its user part was unwound from a copied stack: callers are then
-    /// shown by the last byte of the call, as in perf, not by where it returns.
+    /// Whether its user part was unwound from a copied stack. perf then shows
+    /// callers at the last byte of the call instead of the return address.
     pub is_unwound: bool,
-    /// The cookie of a user call chain that was recorded elsewhere: where the
-    /// chain ends with it, it is no address.
+    /// The cookie of a user call chain that was recorded later. A chain that
+    /// ends with this value has a cookie there, not an address.
     pub cookie: Option<u64>,
     /// How that chain begins.
     pub leaf: Leaf<'a>,
@@ -68,8 +68,8 @@ pub struct Details<'a> {
     pub misc: &'a str,
     /// The data address.
     pub addr: Option<NamedAddress<'a>>,
-    /// Whether the data address is printed with its name, as perf does for
-    /// page faults.
+    /// Whether perf prints the data address with a symbol, as it does for page
+    /// faults.
     pub addr_has_name: bool,
     /// The payload of a tracepoint, printed.
     pub trace: Option<&'a [u8]>,
@@ -106,7 +106,7 @@ pub struct Details<'a> {
 }
 
 impl<'a> Details<'a> {
-    /// A sample of which nothing more is known.
+    /// A sample without details.
     pub fn of(sample: Sample) -> Self {
         Self {
             sample,

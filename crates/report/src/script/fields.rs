@@ -386,7 +386,8 @@ impl Selection {
         self.asked[kind as usize].has(field)
     }
 
-    /// Drops `field` for all events of this kind: one of them lacks it.
+    /// Removes `field` from all events of this kind, because one of them lacks
+    /// it.
     pub fn drop_field(&mut self, kind: EventKind, field: Field) {
         self.set(kind, self.of(kind).without(field));
     }

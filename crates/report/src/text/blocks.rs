@@ -37,9 +37,9 @@ const COLUMNS: [(&str, usize); 6] = [
     ("Shared Object", 20),
 ];
 
-/// Writes the blocks of all events of a profile of branches. Sort keys and
-/// columns of the options are not used; `code` tells the lines that functions
-/// begin at.
+/// Writes the basic blocks of all events of a profile of branches. Sort keys
+/// and columns of the options are not used; `code` gives the lines at which
+/// functions begin.
 ///
 /// # Errors
 /// If `out` cannot be written to.

@@ -9,8 +9,8 @@ pub const CUT: char = '~';
 /// A line that is longer than this, bytes, is cut before its end is there.
 const LONGEST: usize = 1 << 16;
 
-/// Passes lines on that are at most so many columns wide: blanks at the end of
-/// a line go, and what is wider still ends in a [`CUT`].
+/// A writer that passes lines on in at most this many columns: trailing blanks
+/// are dropped, and a line that is still too wide ends in a [`CUT`].
 #[derive(Debug)]
 pub struct Fitted<W: Write> {
     to: W,

@@ -56,11 +56,13 @@ pub struct TextOptions {
     /// wrapped, columns are no wider. `None` for text as perf's, as wide as
     /// the longest names.
     pub columns: Option<usize>,
-    /// Whether names of functions are whole however wide the terminal is.
+    /// Whether names of functions are written in full even where the terminal
+    /// is too narrow.
     pub full_names: bool,
-    /// Whether call chains are drawn however much text they are.
+    /// Whether all call chains are drawn, however long the text gets.
     pub unlimited: bool,
-    /// Whether the frames of chains with branches in them say what those tell.
+    /// Whether frames merged in from branch stacks show the branch's
+    /// prediction, cycles and the like.
     pub tells_branches: bool,
     /// Whether the rows are a tree with a level for each sort key.
     pub hierarchy: bool,
@@ -217,8 +219,8 @@ impl ChainOrder {
         }
     }
 
-    /// The end that is drawn last: perf forgets what it met before a
-    /// function that stacks are cut at.
+    /// The end that is drawn last: where perf drops frames beyond a function at
+    /// which stacks are cut.
     pub fn last(self) -> StackEnd {
         match self {
             Self::Caller => StackEnd::Leaf,
@@ -269,8 +271,8 @@ pub struct CallGraph {
 }
 
 impl CallGraph {
-    /// From which end chains are drawn, where callers count (`children`) or
-    /// not.
+    /// The end from which chains are drawn, depending on whether callers count
+    /// (`children`).
     pub fn order(&self, children: bool) -> ChainOrder {
         self.order.unwrap_or(match children {
             true => ChainOrder::Caller,

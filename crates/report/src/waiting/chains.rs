@@ -23,7 +23,7 @@ pub enum Ended {
     },
     /// A timer or a device.
     Interrupt,
-    /// It was not seen to be ended.
+    /// Nobody was recorded to end it.
     NotSeen,
 }
 
@@ -40,11 +40,12 @@ pub struct Link {
     pub ended: Ended,
 }
 
-/// Waits of one kind, and what whoever ended them had waited for meanwhile.
+/// A chain of waits: one wait, and what the threads that ended it had waited
+/// for in turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
-    /// The wait; then what the thread that ended it had waited for most of
-    /// that time, and so on.
+    /// The wait, then the longest wait meanwhile of the thread that ended it,
+    /// and so on.
     pub links: Vec<Link>,
     /// Time waited at the first link, ns.
     pub ns: u64,

@@ -24,7 +24,7 @@ use prof_profile::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What was folded.
+/// How much waiting was folded into [`FOLDED`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Idle {
     /// ns.
@@ -35,7 +35,7 @@ pub struct Idle {
     pub threads: usize,
 }
 
-/// The frame that stands for their stacks.
+/// The frame that replaces the stacks of threads that wait for work.
 pub const FOLDED: &str = "[idle: waits for work]";
 
 /// Functions in which threads of runtimes wait for nothing but work.
@@ -105,14 +105,15 @@ struct Candidate {
 /// What the names of its functions tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
-    /// It waits for work.
+    /// The thread waits for work.
     Work,
-    /// So it does, if others wait there too.
+    /// The thread waits for work if others wait at the same place.
     WorkOfSeveral,
     Nothing,
 }
 
-/// Folds the waits for work of a profile, and says so among what is left out.
+/// Replaces the stacks of waits for work by one frame, and adds a note to the
+/// profile's trust account.
 pub fn fold(profile: &mut Profile) -> Idle {
     let rows = idle_rows(profile);
     let mut idle = Idle::default();

@@ -2,22 +2,21 @@
 
 use super::lanes::{Doing, Lane, Lanes, Span};
 
-/// What stands for a slice of a lane.
+/// A slice of a lane, as it is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
-    /// What the thread did most of the slice.
+    /// The state the thread was in for most of the slice.
     pub doing: Doing,
-    /// The place in its lane of the span of that kind with the longest part of
-    /// the slice.
+    /// Index in the lane of the longest span of that state within the slice.
     pub span: u32,
-    /// How many spans have a part of the slice.
+    /// How many spans overlap the slice.
     pub spans: u32,
 }
 
-/// Lanes, cut into slices.
+/// Lanes divided into slices of equal length.
 #[derive(Debug)]
 pub struct LaneMap {
-    /// What is cut.
+    /// The lanes.
     pub lanes: Lanes,
     /// Length of a slice, ns; at least 1.
     pub slice: u64,
@@ -26,7 +25,7 @@ pub struct LaneMap {
 }
 
 impl LaneMap {
-    /// In so many slices of equal length.
+    /// Divides the recording's time into this many slices.
     pub fn new(lanes: Lanes, slices: usize) -> Self {
         let slices = slices.max(1);
         let (first, last) = lanes.time;
@@ -34,7 +33,7 @@ impl LaneMap {
         Self::with_slices(lanes, slice, slices)
     }
 
-    /// In so many slices of this length, ns, from the first time on.
+    /// Divides the recording's time into slices of this length, ns.
     pub fn with_slices(lanes: Lanes, slice: u64, slices: usize) -> Self {
         let (slice, first) = (slice.max(1), lanes.time.0);
         let cells = lanes.list.iter();
@@ -46,7 +45,7 @@ impl LaneMap {
         }
     }
 
-    /// When a slice begins, ns.
+    /// The start of a slice, ns.
     pub fn begin_of(&self, slice: usize) -> u64 {
         let since = self.slice.saturating_mul(slice as u64);
         self.lanes.time.0.saturating_add(since)
@@ -57,14 +56,15 @@ impl LaneMap {
         self.cells.get(lane).map_or(&[], Vec::as_slice)
     }
 
-    /// The span that stands for a slice of a lane, and for how many others.
+    /// The span that is drawn for a slice of a lane, and how many others
+    /// overlap it.
     pub fn at(&self, lane: usize, slice: usize) -> Option<(&Lane, Span, u32)> {
         let cell = (*self.row(lane).get(slice)?)?;
         let lane = self.lanes.list.get(lane)?;
         Some((lane, *lane.spans.get(cell.span as usize)?, cell.spans - 1))
     }
 
-    /// What any lane has, in order.
+    /// All states that occur in any lane, in order.
     pub fn doings(&self) -> Vec<Doing> {
         let cells = self.cells.iter().flatten().flatten();
         let mut list: Vec<Doing> = cells.map(|cell| cell.doing).collect();

@@ -12,7 +12,7 @@ use prof_profile::{Lifetime, Profile, TaskId, WaitKind, WaitState};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
-/// What a thread does at a time.
+/// The state of a thread at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Doing {
     /// It has a CPU.
@@ -46,7 +46,7 @@ impl Doing {
     }
 }
 
-/// A time in which a thread did one thing.
+/// A time during which a thread stayed in one state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// ns.
@@ -66,7 +66,7 @@ impl Span {
     }
 }
 
-/// A thread's life.
+/// The states of one thread over the recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lane {
     /// The thread, by its last name.
@@ -86,7 +86,7 @@ impl Lane {
         (begin, self.spans.last().map_or(begin, |span| span.end))
     }
 
-    /// How long it did what, ns, longest first; the sum is its life.
+    /// How long it was in each state, ns, longest first; the sum is its life.
     pub fn sums(&self) -> Vec<(Doing, u64)> {
         let mut sums: FxHashMap<Doing, u64> = FxHashMap::default();
         for span in &self.spans {
@@ -112,13 +112,13 @@ pub struct Lanes {
     pub list: Vec<Lane>,
     /// From when to when was recorded, ns.
     pub time: (u64, u64),
-    /// Waits shorter than this were not recorded, as the recorder was told: what
-    /// is called running holds them.
+    /// The minimum length of recorded waits, as the recorder was told. Shorter
+    /// waits count as running.
     pub at_least: Option<String>,
 }
 
 impl Lanes {
-    /// Those of all threads with waits or samples; none where no waits were
+    /// The lanes of all threads with waits or samples; empty if no waits were
     /// recorded.
     pub fn of(profile: &Profile) -> Self {
         if !profile.samples.has_waits() {
@@ -150,7 +150,8 @@ impl Lanes {
         }
     }
 
-    /// Those of threads that a scene's filters keep, whatever the time.
+    /// The lanes of the threads that a scene's filters keep; its time ranges do
+    /// not apply.
     pub fn of_scene(scene: &Scene<'_>) -> Self {
         let profile = scene.profile();
         let mut lanes = Self::of(profile);

@@ -4,7 +4,7 @@ use prof_profile::{Profile, Wait, WaitState};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// A time when a thread did not run.
+/// A time during which a thread did not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Off {
     /// ns.
@@ -15,8 +15,8 @@ pub struct Off {
     pub row: usize,
     /// What kept it from running.
     pub state: WaitState,
-    /// Place in `Profile::wakes` of what ended it, where it was blocked and
-    /// that was recorded.
+    /// Index in `Profile::wakes` of what woke it, if it was blocked and that
+    /// was recorded.
     pub wake: Option<usize>,
 }
 

@@ -6,7 +6,8 @@ use prof_profile::{FutexId, Profile, StackId, TaskId, WaitKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 
-/// What a futex is part of, as far as the functions tell that wait at it.
+/// The kind of synchronization object that a futex belongs to, told by the
+/// functions that wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockKind {
@@ -26,7 +27,7 @@ pub enum LockKind {
     Join,
     /// Something that is done once.
     Once,
-    /// A scheduler of its own parks its threads there.
+    /// The parking lot of a user-space scheduler (Go, tokio).
     Park,
 }
 
@@ -91,10 +92,10 @@ impl LockKind {
     }
 }
 
-/// The waits of one stack.
+/// Waits for one lock with the same functions in their stacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiters {
-    /// One stack of those with these functions.
+    /// One of their stacks.
     pub stack: StackId,
     /// User functions, innermost first.
     pub functions: Vec<String>,
@@ -104,12 +105,13 @@ pub struct Waiters {
     pub waits: u64,
 }
 
-/// Who ended waits, where that was recorded.
+/// Wake-ups of waiters by one thread in the same functions, where that was
+/// recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Releaser {
     /// Who; `None` for interrupts.
     pub task: Option<TaskId>,
-    /// One stack of those with these functions.
+    /// One of their stacks.
     pub stack: StackId,
     /// User functions, innermost first.
     pub functions: Vec<String>,
@@ -125,13 +127,13 @@ pub struct Releaser {
 pub struct Holder {
     /// Tid of who held it.
     pub tid: i32,
-    /// Time of the waits in which it was seen to, ns.
+    /// Total time of the waits during which it was seen to hold the mutex, ns.
     pub ns: u64,
     /// How many.
     pub waits: u64,
 }
 
-/// A futex and who waited there.
+/// A futex and the waits for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
     /// Which.
@@ -148,9 +150,11 @@ pub struct Lock {
     pub threads: usize,
     /// Where they waited, most time first.
     pub waiters: Vec<Waiters>,
-    /// Who ended that, most time first; empty where it was not recorded.
+    /// Who woke the waiters, most time first; empty where that was not
+    /// recorded.
     pub releasers: Vec<Releaser>,
-    /// Who held it meanwhile, most time first; empty where that is not known.
+    /// Who held it during the waits, most time first; empty where that is not
+    /// known.
     pub holders: Vec<Holder>,
 }
 

@@ -19,7 +19,7 @@ const MOST_CHAINS: usize = 20;
 /// is as good as the path.
 const NEAR: f64 = 0.05;
 
-/// Writes chains of waiting.
+/// Writes chains of waits as text.
 ///
 /// # Errors
 /// If `out` cannot be written to.
@@ -119,7 +119,8 @@ fn told_link(link: &Link) -> ToldLink<'_> {
     }
 }
 
-/// What the path spent where: a thread in one function, or at one wait.
+/// A part of the critical path: all time that it spends in one thread and
+/// function, or at one wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Part {
     /// Name of the thread.
@@ -133,11 +134,11 @@ pub struct Part {
     pub functions: Vec<String>,
     /// On the path, ns.
     pub ns: u64,
-    /// When it was first on the path, ns from the beginning.
+    /// When it is first on the path, ns from the beginning.
     pub first_ns: u64,
-    /// When it was last.
+    /// When it is last on the path, likewise.
     pub last_ns: u64,
-    /// When on average.
+    /// The mean of the times when it is on the path, likewise.
     pub mean_ns: u64,
 }
 
@@ -147,14 +148,13 @@ pub struct Critical {
     schema: &'static str,
     /// How long the run was, ns.
     pub elapsed_ns: u64,
-    /// How much of it the parts are, ns.
+    /// Sum of the parts, ns.
     pub on_path_ns: u64,
-    /// Parts in the order of when they were on the path, on average.
+    /// Parts by the mean time at which they are on the path.
     pub parts: Vec<Part>,
-    /// Other paths that are nearly as long: how much shorter, ns, and the
-    /// thread through which they go.
+    /// Other paths that are nearly as long.
     pub near: Vec<Near>,
-    /// What was asked for with `--what-if`.
+    /// The estimate asked for with `--what-if`.
     pub what_if: Option<WhatIf>,
 }
 
@@ -169,22 +169,22 @@ pub struct Near {
     pub shorter_ns: u64,
 }
 
-/// An estimate, as it is told.
+/// How long the run would take if a function took another time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WhatIf {
-    /// As it was given.
+    /// The argument of `--what-if`.
     pub asked: String,
     /// How long the function ran in all threads, ns.
     pub function_ns: u64,
     /// Samples in it.
     pub samples: usize,
-    /// The elapsed time as it would be, ns.
+    /// The estimated elapsed time, ns.
     pub estimate_ns: u64,
-    /// The 95 % interval, ns.
+    /// Lower end of its 95 % interval, ns.
     pub low_ns: u64,
-    /// ns.
+    /// Upper end of its 95 % interval, ns.
     pub high_ns: u64,
-    /// What it rests on.
+    /// The assumption that the estimate makes, in words.
     pub assumption: &'static str,
 }
 
@@ -192,19 +192,19 @@ const ASSUMPTION: &str = "each thread does the same in the same order and is wok
 thread at the same point; timers and devices take as long; a wait for a CPU is as long as what \
 runs there; other programs take the CPU as often for the same CPU time";
 
-/// A function to be changed: name, and what it takes of what it took.
+/// A change to try: which functions, and the factor for their time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// As it was given.
+    /// The argument of `--what-if`.
     pub text: String,
-    /// The function's name, or with `*` at its end how names begin.
+    /// The function's name; with a `*` at its end, all names that begin so.
     pub function: String,
-    /// 0.8 for 20 % less.
+    /// Its time after the change, divided by that before: 0.8 is 20 % less.
     pub factor: f64,
 }
 
 impl Change {
-    /// Whether a function of this name is meant.
+    /// Whether the change applies to a function of this name.
     pub fn is_of(&self, name: &str) -> bool {
         match self.function.strip_suffix('*') {
             Some(begin) => name.starts_with(begin),

@@ -32,11 +32,12 @@ const MAX_KINDS: usize = 256;
 /// What may be read of a blob's header, bytes.
 const MAX_HEADER: u64 = 1024;
 
-/// Code that a runtime made, as it tells itself.
+/// What a runtime says of code that it made, as far as unwinding needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RuntimeCode {
-    /// Compiled code. From `complete` on its frame is made: `size` bytes with
-    /// the return address, right below which is the caller's frame pointer.
+    /// Compiled code. At offsets from `complete` on its frame is set up: `size`
+    /// bytes with the return address; the caller's frame pointer is right below
+    /// that.
     Compiled {
         /// The first instruction.
         start: u64,
@@ -59,7 +60,8 @@ pub enum RuntimeCode {
         /// Methods are entered here, before they have a frame.
         is_entry: bool,
     },
-    /// Code that jumps on and has no frame: the return address is on top.
+    /// Code without a frame that ends in a jump: the return address is on top
+    /// of the stack.
     Frameless,
     /// Hand-written assembly, with or without a frame.
     Stub {
@@ -138,12 +140,12 @@ impl HotSpot {
         })
     }
 
-    /// Whether an address is where code is made.
+    /// Whether an address is in the code cache.
     pub fn has(&self, pc: u64) -> bool {
         self.heaps.iter().any(|heap| heap.code.contains(&pc))
     }
 
-    /// What code is at an address.
+    /// The kind of code at an address.
     pub fn code_at(&mut self, pc: u64, memory: &mut impl Memory) -> Option<RuntimeCode> {
         if let Some(codelet) = self.codelet(pc) {
             return Some(RuntimeCode::Interpreter {
@@ -161,8 +163,8 @@ impl HotSpot {
         self.names.method(method, memory)
     }
 
-    /// The addresses and the name of the block of code at an address
-    /// that is no method's: what the runtime calls it.
+    /// Range and name of a code block that is no method (a stub or the
+    /// interpreter), as the virtual machine calls it.
     pub fn block_name(&self, pc: u64, memory: &mut impl Memory) -> Option<(Range<u64>, String)> {
         let heap = self.heaps.iter().find(|heap| heap.code.contains(&pc))?;
         let blob = heap.block(pc, memory)?.checked_add(self.blob.header)?;

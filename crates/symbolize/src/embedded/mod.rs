@@ -59,8 +59,8 @@ pub(crate) enum PartKey {
     RunTime(i32),
 }
 
-/// What was asked about dsos, and the answers; read from the bytes that a
-/// recording carries when it is first needed. Shared between threads.
+/// Names embedded in a recording: look-ups that were made when it was recorded,
+/// and their answers. Decoded when first needed. Shared between threads.
 #[derive(Debug)]
 pub struct Embedded {
     packed: Vec<u8>,
@@ -83,12 +83,14 @@ impl Embedded {
         }
     }
 
-    /// What is wrong with the bytes, in words; nothing is known then.
+    /// Why the bytes cannot be decoded, in words; nothing is known then.
+    /// Decodes them if that was not done yet.
     pub fn fault(&self) -> Option<&str> {
         self.parts().err()
     }
 
-    /// The same, if they were needed until now.
+    /// As [`Embedded::fault`], but `None` if the bytes have not been needed so
+    /// far.
     pub fn known_fault(&self) -> Option<&str> {
         self.parts.get()?.as_ref().err().map(String::as_str)
     }

@@ -73,7 +73,8 @@ impl PartNotes {
     }
 }
 
-/// What a symbolizer was asked, and the answers. Shared between threads.
+/// The look-ups that a symbolizer was asked for, and its answers, to be
+/// embedded in a recording. Shared between threads.
 #[derive(Debug, Default)]
 pub struct Notes {
     parts: Mutex<BTreeMap<PartKey, PartNotes>>,
@@ -102,7 +103,7 @@ impl Notes {
         }
     }
 
-    /// The same notes, which pack no folders of files.
+    /// The same notes, packed without the folders of files.
     pub fn redacting(self, redaction: Arc<Redaction>) -> Self {
         Self {
             redaction: Some(redaction),
@@ -128,8 +129,8 @@ impl Notes {
         }
     }
 
-    /// Notes what reading the names of a process's run-time code came to: the
-    /// jitdump and the refused lines of the perf map, or why there is nothing.
+    /// Records how reading the names of a process's run-time code went: the
+    /// jitdump and the refused lines of the perf map, or why there are none.
     pub fn note_run_time_code(
         &self,
         pid: i32,
@@ -175,9 +176,8 @@ impl Notes {
         parts.values().map(of_part).sum()
     }
 
-    /// Packs what was noted until now, in no more than `most` bytes: if all
-    /// does not fit, without code, or without lines, or nothing. Says what
-    /// went in.
+    /// Packs the notes into at most `most` bytes: all of them, else without
+    /// code, else without lines, else nothing. Returns how much went in.
     pub fn encode(&self, most: u64) -> Option<(Vec<u8>, Extent)> {
         let parts: Vec<(PartKey, Noted)> = {
             let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
