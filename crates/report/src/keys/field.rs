@@ -1,6 +1,6 @@
 //! Columns of a table: weights, and the sort keys.
 
-use super::{CellLook, SortKey, refused_key};
+use super::{CellLook, DSO, SortKey, refused_key};
 use crate::model::{Row, Weight};
 use std::str::FromStr;
 use thiserror::Error;
@@ -18,10 +18,10 @@ pub enum Field {
     OverheadUs,
     /// Samples taken in it.
     Samples,
-    /// Their periods' sum.
+    /// Sum of their periods.
     Period,
-    /// Where sampling the same run again would find `Overhead`, in 95 of 100
-    /// cases.
+    /// The 95 % interval of `Overhead`: where it would be if the same run were
+    /// sampled again.
     Interval,
     /// A part of the row's identity.
     Key(SortKey),
@@ -30,7 +30,7 @@ pub enum Field {
 /// A word that names no column.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FieldError {
-    /// No column has this name.
+    /// There is no such column.
     #[error("unknown field {given:?}; known are {known}")]
     Unknown {
         /// What was given.
@@ -38,7 +38,7 @@ pub enum FieldError {
         /// All fields, separated by commas.
         known: String,
     },
-    /// It is perf's, but not here.
+    /// A column of perf's that prof does not have.
     #[error("prof does not have perf's {given:?}: {why}")]
     Refused {
         /// What was given.
@@ -137,6 +137,17 @@ impl Field {
             Self::Period => "Period",
             Self::Interval => "95% interval",
             Self::Key(key) => key.heading(),
+        }
+    }
+
+    /// Its heading in the terminal UI, which has room for words, and where
+    /// callers always count.
+    pub fn screen_heading(self) -> &'static str {
+        match self {
+            Self::Children => "Total",
+            Self::Interval => "95 % int.",
+            Self::Key(key) if key == DSO => "Module",
+            other => other.heading(true),
         }
     }
 

@@ -2,6 +2,7 @@
 //! sides, the change, its interval and the verdict. Opened, a row tells what
 //! the function is with what it calls, and how much would decide.
 
+use super::columns::{self, Column, Columns};
 use super::hotspots::name_of;
 use super::rows::{self, Clicked};
 use super::{About, Fresh, NO_TURNING, Subject, Tab};
@@ -12,7 +13,6 @@ use crate::outline::{Forest, Outline};
 use crate::paint::{Pen, style_row};
 use crate::scroll::Scroll;
 use crate::shared::{Selected, Shared};
-use crate::theme::Kind;
 use prof_report::model::{Changed, ChangedFunction, Changes as Between};
 use prof_statistics::Verdict;
 use ratatui::buffer::Buffer;
@@ -39,45 +39,46 @@ const VERDICT: usize = 10;
 const DSO: usize = 20;
 const WIDE: u16 = 100;
 
-/// What orders the rows.
+/// A column, and what orders the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Order {
-    /// What is sure and large first.
-    #[default]
-    Verdict,
+enum Shows {
     Before,
     After,
     Change,
+    Interval,
+    /// As an order: significant and large changes first.
+    #[default]
+    Verdict,
+    Dso,
     Name,
 }
 
-impl Order {
-    fn next(self) -> Self {
-        match self {
-            Self::Verdict => Self::Before,
-            Self::Before => Self::After,
-            Self::After => Self::Change,
-            Self::Change => Self::Name,
-            Self::Name => Self::Verdict,
-        }
-    }
+/// What can order the rows, in the order in which a key goes through them.
+const ORDERS: [Shows; 5] = [
+    Shows::Verdict,
+    Shows::Before,
+    Shows::After,
+    Shows::Change,
+    Shows::Name,
+];
 
-    /// The column at `x` of a row.
-    fn at(x: u16) -> Self {
-        let x = usize::from(x);
-        let sides = 2 * SHARE;
-        if x < SHARE {
-            Self::Before
-        } else if x < sides {
-            Self::After
-        } else if x < sides + CHANGE + INTERVAL {
-            Self::Change
-        } else if x < sides + CHANGE + INTERVAL + VERDICT {
-            Self::Verdict
-        } else {
-            Self::Name
-        }
+/// The columns of a screen so wide.
+fn columns_of(width: u16) -> Columns<Shows> {
+    let mut list = vec![
+        Column::right(Shows::Before, "Before", SHARE),
+        Column::right(Shows::After, "After", SHARE),
+        Column::right(Shows::Change, "Change", CHANGE),
+        Column::right(Shows::Interval, "95 % interval", INTERVAL).ordering(Shows::Change),
+        Column::left(Shows::Verdict, "Verdict", VERDICT),
+    ];
+    if width >= WIDE {
+        let heading = rows::DSOS.screen_heading();
+        list.push(Column::left(Shows::Dso, heading, DSO).ordering(Shows::Name));
     }
+    // Behind the fold sign.
+    let names = format!("  {}", rows::NAMES.screen_heading());
+    list.push(Column::rest(Shows::Name, &names));
+    Columns(list)
 }
 
 /// The rows, each with [`LINES`] lines below it.
@@ -134,7 +135,7 @@ impl Forest for Table {
 pub(crate) struct Changes {
     table: Table,
     outline: Outline,
-    order: Order,
+    order: Shows,
     reversed: bool,
     is_waiting: bool,
     /// Dso and name of the row under the cursor, while other data come.
@@ -194,7 +195,7 @@ impl Tab for Changes {
     fn act(&mut self, shared: &mut Shared, action: Action) {
         match action {
             Action::NextOrder => {
-                self.order = self.order.next();
+                self.order = columns::next(&ORDERS, self.order);
                 return self.resort(shared);
             }
             Action::ReverseOrder => {
@@ -215,8 +216,9 @@ impl Tab for Changes {
         let body = (area, shared.body_rows(self));
         match rows::click_table(&mut self.outline, shared, body, at) {
             Clicked::Headings => {
-                let by = Order::at(at.x);
-                rows::choose_order(by, &mut self.order, &mut self.reversed);
+                if let Some(by) = columns_of(area.width).order_at(at.x) {
+                    rows::choose_order(by, &mut self.order, &mut self.reversed);
+                }
                 self.resort(shared);
             }
             Clicked::Fold => self.act(shared, Action::Toggle),
@@ -240,10 +242,12 @@ impl Tab for Changes {
     }
 
     fn draw(&self, shared: &Shared, area: Rect, buffer: &mut Buffer) {
-        let Some(seen) = &shared.seen else { return };
         let mut body = area;
+        let columns = columns_of(area.width);
         if shared.switches.headings {
-            self.draw_headings(shared, area, buffer);
+            let pen = Pen::new(buffer, &shared.theme, area, 0);
+            let order = Some((self.order, self.reversed));
+            columns.draw_headings(order, &shared.theme, pen);
             body.y += 1;
             body.height = body.height.saturating_sub(1);
         }
@@ -254,12 +258,7 @@ impl Tab for Changes {
             let mut pen = Pen::new(buffer, &shared.theme, body, at);
             match self.table.of(row.node) {
                 Some((entry, None)) => {
-                    let place = Place {
-                        shared,
-                        seen,
-                        width: area.width,
-                    };
-                    place.draw_entry(entry, row.is_open, &mut pen);
+                    draw_entry(shared, &columns, (entry, row.is_open), &mut pen);
                 }
                 Some((entry, Some(line))) => {
                     pen.put(&below(entry, line), shared.theme.dim());
@@ -323,73 +322,44 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Where rows are drawn.
-struct Place<'a> {
-    shared: &'a Shared,
-    seen: &'a Seen,
-    width: u16,
-}
-
-impl Place<'_> {
-    fn draw_entry(&self, entry: &ChangedFunction, is_open: bool, pen: &mut Pen<'_>) {
-        let theme = &self.shared.theme;
-        let own = &entry.own;
-        for share in [own.before, own.after] {
-            let style = theme.share(share);
-            pen.right(&format!("{share:.2}%"), SHARE - 1, style).gap(1);
-        }
-        let interval = own.interval();
-        let change = format!("{:+.2}%", own.change.value);
-        let style = theme.change(own);
-        pen.right(&change, CHANGE - 1, style).gap(1);
-        let interval = format!("[{:+.2}, {:+.2}]", interval.low, interval.high);
-        pen.right(&interval, INTERVAL - 1, theme.dim()).gap(1);
-        pen.cell(word(own.verdict), VERDICT - 1, style).gap(1);
-        let site = self.seen.site(entry.site);
-        let profile = &self.seen.profile;
-        if self.width >= WIDE {
-            let name = profile.name(profile.dso(site.dso).short_name);
-            pen.cell(name, DSO - 1, theme.dim()).gap(1);
-        }
-        let glyphs = theme.glyphs;
-        let fold = if is_open { glyphs.open } else { glyphs.closed };
-        let kind = Kind::of(profile, site);
-        pen.put(fold, theme.dim());
-        pen.put(kind.sign(), theme.dim()).gap(1);
-        let found = self.shared.search.found.as_ref();
-        let style = match found.is_some_and(|found| found.holds(entry.site)) {
-            true => theme.found(),
-            false => theme.kind(kind),
+/// Draws the row of a function, whether it is open or not.
+fn draw_entry(
+    shared: &Shared,
+    columns: &Columns<Shows>,
+    (entry, is_open): (&ChangedFunction, bool),
+    pen: &mut Pen<'_>,
+) {
+    let Some(seen) = &shared.seen else { return };
+    let theme = &shared.theme;
+    let own = &entry.own;
+    let share = |share: f64| (format!("{share:.2}%"), theme.share(share));
+    for column in &columns.0 {
+        let (words, style) = match column.id {
+            Shows::Before => share(own.before),
+            Shows::After => share(own.after),
+            Shows::Change => (format!("{:+.2}%", own.change.value), theme.change(own)),
+            Shows::Interval => {
+                let interval = own.interval();
+                let words = format!("[{:+.2}, {:+.2}]", interval.low, interval.high);
+                (words, theme.dim())
+            }
+            Shows::Verdict => (word(own.verdict).to_owned(), theme.change(own)),
+            Shows::Dso => {
+                let dso = seen.profile.dso(seen.site(entry.site).dso);
+                (seen.profile.name(dso.short_name).to_owned(), theme.dim())
+            }
+            Shows::Name => {
+                let glyphs = theme.glyphs;
+                let fold = if is_open { glyphs.open } else { glyphs.closed };
+                rows::draw_function(shared, seen, entry.site, fold, pen);
+                continue;
+            }
         };
-        pen.symbol(site.name(profile), style);
+        column.put(&words, style, pen);
     }
 }
 
 impl Changes {
-    fn draw_headings(&self, shared: &Shared, area: Rect, buffer: &mut Buffer) {
-        let theme = &shared.theme;
-        let mark = |order: Order| match (order == self.order, self.reversed) {
-            (true, true) => theme.glyphs.up,
-            (true, false) => theme.glyphs.down,
-            _ => "",
-        };
-        let heading = |order: Order, words: &str| format!("{words}{}", mark(order));
-        let style = theme.heading();
-        let mut pen = Pen::new(buffer, theme, area, 0);
-        pen.right(&heading(Order::Before, "Before"), SHARE - 1, style)
-            .gap(1);
-        pen.right(&heading(Order::After, "After"), SHARE - 1, style)
-            .gap(1);
-        pen.right(&heading(Order::Change, "Change"), CHANGE - 1, style)
-            .gap(1);
-        pen.right("95 % interval", INTERVAL - 1, style).gap(1);
-        pen.cell(&heading(Order::Verdict, "Verdict"), VERDICT, style);
-        if area.width >= WIDE {
-            pen.cell("Module", DSO, style);
-        }
-        pen.put(&heading(Order::Name, "  Symbol"), style);
-    }
-
     /// Dso and name of the function under the cursor, unless that is in the
     /// first row, where it starts.
     fn selected_name(&self, seen: &Seen) -> Option<(String, String)> {
@@ -411,11 +381,11 @@ impl Changes {
         let number = |a: f64, b: f64| b.total_cmp(&a);
         entries.sort_by(|a, b| {
             let order = match self.order {
-                Order::Verdict => by_verdict(&a.own, &b.own),
-                Order::Before => number(a.own.before, b.own.before),
-                Order::After => number(a.own.after, b.own.after),
-                Order::Change => number(a.own.change.value.abs(), b.own.change.value.abs()),
-                Order::Name => Ordering::Equal,
+                Shows::Verdict => by_verdict(&a.own, &b.own),
+                Shows::Before => number(a.own.before, b.own.before),
+                Shows::After => number(a.own.after, b.own.after),
+                Shows::Change => number(a.own.change.value.abs(), b.own.change.value.abs()),
+                _ => Ordering::Equal,
             };
             order.then_with(|| name(a).cmp(name(b)))
         });

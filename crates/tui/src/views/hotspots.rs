@@ -1,7 +1,8 @@
 //! Functions by weight; their callers fold in place, as in perf.
 
+use super::columns;
 use super::rows::{
-    self, Clicked, Column, FrameRow, OutlineRows, Rank, draw_headings, draw_outline,
+    self, Clicked, DSOS, FrameRow, ORDERS, OutlineRows, Rank, draw_headings, draw_outline,
 };
 use super::{About, Fresh, NO_TURNING, Subject, Tab};
 use crate::action::Action;
@@ -11,6 +12,7 @@ use crate::memory::{Folds, Name};
 use crate::outline::{Forest, Outline, OutlineRow};
 use crate::scroll::Scroll;
 use crate::shared::{Selected, Shared};
+use prof_report::keys::Field;
 use prof_report::model::SiteId;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -149,12 +151,22 @@ impl Forest for Table {
 pub(crate) struct Hotspots {
     table: Table,
     outline: Outline,
-    order: Column,
+    order: Order,
     reversed: bool,
     /// Entries that open when their chains come.
     opening: Vec<Opening>,
     /// What was open and where the cursor was in the table before.
     folds: Folds,
+}
+
+/// The column that orders the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Order(Field);
+
+impl Default for Order {
+    fn default() -> Self {
+        Self(Field::Overhead)
+    }
 }
 
 /// An entry that waits for its chain.
@@ -258,7 +270,7 @@ impl Tab for Hotspots {
     fn act(&mut self, shared: &mut Shared, action: Action) {
         match action {
             Action::NextOrder => {
-                self.order = self.order.next();
+                self.order = Order(columns::next(&ORDERS, self.order.0));
                 return self.resort(shared);
             }
             Action::ReverseOrder => {
@@ -288,8 +300,10 @@ impl Tab for Hotspots {
         let body = (area, shared.body_rows(self));
         match rows::click_table(&mut self.outline, shared, body, at) {
             Clicked::Headings => {
-                let by = Column::at(area, at.x);
-                rows::choose_order(by, &mut self.order, &mut self.reversed);
+                let columns = rows::columns(usize::from(area.width), "");
+                if let Some(by) = columns.order_at(at.x) {
+                    rows::choose_order(Order(by), &mut self.order, &mut self.reversed);
+                }
                 self.resort(shared);
             }
             Clicked::Fold => self.act(shared, Action::Toggle),
@@ -319,7 +333,7 @@ impl Tab for Hotspots {
         let Some(seen) = &shared.seen else { return };
         let mut body = area;
         if shared.switches.headings {
-            let order = Some((self.order, self.reversed));
+            let order = Some((self.order.0, self.reversed));
             draw_headings(shared, area, order, buffer);
             body.y += 1;
             body.height = body.height.saturating_sub(1);
@@ -399,14 +413,14 @@ impl Hotspots {
     /// Orders the entries and closes all.
     fn fill(&mut self, seen: &Seen, mut entries: Vec<Hot>) {
         let profile = &seen.profile;
-        match self.order {
-            Column::Total => entries.sort_by_key(|hot| Reverse((hot.total, hot.own))),
-            Column::Own => entries.sort_by_key(|hot| Reverse((hot.own, hot.total))),
-            Column::Dso => entries.sort_by_key(|hot| {
+        match self.order.0 {
+            Field::Children => entries.sort_by_key(|hot| Reverse((hot.total, hot.own))),
+            Field::Overhead => entries.sort_by_key(|hot| Reverse((hot.own, hot.total))),
+            by if by == DSOS => entries.sort_by_key(|hot| {
                 let dso = seen.site(hot.site).dso;
                 (profile.name(profile.dso(dso).short_name), Reverse(hot.own))
             }),
-            Column::Name => entries.sort_by_key(|hot| seen.site(hot.site).name(profile)),
+            _ => entries.sort_by_key(|hot| seen.site(hot.site).name(profile)),
         }
         if self.reversed {
             entries.reverse();

@@ -7,6 +7,7 @@ mod changes;
 mod code;
 mod code_paint;
 mod code_rows;
+mod columns;
 mod flame;
 mod flame_paint;
 mod flame_view;

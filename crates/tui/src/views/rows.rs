@@ -1,11 +1,13 @@
 //! Rows of frames with their shares: one look for tables and trees.
 
+use super::columns::{Column, Columns};
 use crate::action::Action;
 use crate::data::{Found, Grown, Seen};
 use crate::outline::{Forest, Opened, Outline, OutlineRow, ROW_LIMIT};
 use crate::paint::{Pen, between, style_row};
 use crate::shared::Shared;
 use crate::theme::Kind;
+use prof_report::keys::{DSO, Field, SYMBOL};
 use prof_report::model::{GrowId, SiteId, Weight};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -37,6 +39,12 @@ pub(super) struct FrameRow {
 }
 
 impl FrameRow {
+    /// Its self weight, where that is shown: a step without any shows nothing.
+    fn shown_own(&self) -> Option<Weight> {
+        self.own
+            .filter(|own| self.rank == Rank::Entry || !own.is_zero())
+    }
+
     /// A row of callers or callees: the frame of a node, which weighs as much
     /// as flows through it.
     pub(super) fn of_grown(
@@ -68,28 +76,42 @@ fn dso_width(width: usize) -> usize {
     }
 }
 
+/// The column of dsos.
+pub(super) const DSOS: Field = Field::Key(DSO);
+/// The column of functions.
+pub(super) const NAMES: Field = Field::Key(SYMBOL);
+/// What can order a table, in the order in which a key goes through them.
+pub(super) const ORDERS: [Field; 4] = [Field::Children, Field::Overhead, DSOS, NAMES];
+
+/// The columns of rows of frames on a screen so wide. In the place of the
+/// interval there may be a bar of both shares; `legend` explains it.
+pub(super) fn columns(width: usize, legend: &str) -> Columns<Field> {
+    let share = |field: Field| Column::right(field, field.screen_heading(), SHARE);
+    let bar = Column::left(Field::Interval, legend, BAR)
+        .ordering(Field::Overhead)
+        .legend();
+    let mut list = vec![share(Field::Children), share(Field::Overhead), bar];
+    let room = dso_width(width);
+    if room > 0 {
+        list.push(Column::left(DSOS, DSOS.screen_heading(), room));
+    }
+    // Behind the fold sign.
+    let names = format!("  {}", NAMES.screen_heading());
+    list.push(Column::rest(NAMES, &names));
+    Columns(list)
+}
+
 /// Draws headings; the column that orders the rows is marked.
 pub(super) fn draw_headings(
     shared: &Shared,
     area: Rect,
-    order: Option<(Column, bool)>,
+    order: Option<(Field, bool)>,
     buffer: &mut Buffer,
 ) {
     let theme = &shared.theme;
     let glyphs = theme.glyphs;
-    let mark = |column: Column| match order {
-        Some((by, true)) if by == column => glyphs.up,
-        Some((by, false)) if by == column => glyphs.down,
-        _ => "",
-    };
-    let heading = |column: Column, words: &str| format!("{words}{}", mark(column));
-    let mut pen = Pen::new(buffer, theme, area, 0);
-    pen.right(&heading(Column::Total, "Total"), SHARE - 1, theme.heading())
-        .gap(1);
-    pen.right(&heading(Column::Own, "Self"), SHARE - 1, theme.heading())
-        .gap(1);
     let legend = match order {
-        Some(_) if shared.switches.intervals => "95 % int.".into(),
+        Some(_) if shared.switches.intervals => Field::Interval.screen_heading().to_owned(),
         Some(_) => format!(
             "{}self {}all",
             glyphs.bar.last().unwrap_or(&""),
@@ -97,48 +119,8 @@ pub(super) fn draw_headings(
         ),
         None => String::new(),
     };
-    pen.cell(&legend, BAR - 1, theme.dim()).gap(1);
-    let room = dso_width(usize::from(area.width));
-    if room > 0 {
-        pen.cell(&heading(Column::Dso, "Module"), room, theme.heading());
-    }
-    pen.put(&heading(Column::Name, "  Symbol"), theme.heading());
-}
-
-/// A column of the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Column {
-    Total,
-    #[default]
-    Own,
-    Dso,
-    Name,
-}
-
-impl Column {
-    pub(super) fn next(self) -> Self {
-        match self {
-            Self::Total => Self::Own,
-            Self::Own => Self::Dso,
-            Self::Dso => Self::Name,
-            Self::Name => Self::Total,
-        }
-    }
-
-    /// The column drawn at `x` of a row.
-    pub(super) fn at(area: Rect, x: u16) -> Self {
-        let x = usize::from(x);
-        let bars = 2 * SHARE + BAR;
-        if x < SHARE {
-            Self::Total
-        } else if x < bars {
-            Self::Own
-        } else if x < bars + dso_width(usize::from(area.width)) {
-            Self::Dso
-        } else {
-            Self::Name
-        }
-    }
+    let pen = Pen::new(buffer, theme, area, 0);
+    columns(usize::from(area.width), &legend).draw_headings(order, theme, pen);
 }
 
 /// How far rows of a tree are moved to the left, in columns, so that the name
@@ -148,8 +130,9 @@ pub(super) struct Shift(usize);
 
 impl Shift {
     pub(super) fn of(area: Rect, outline: &Outline) -> Self {
-        let names = 2 * SHARE + BAR + dso_width(usize::from(area.width));
-        let room = usize::from(area.width).saturating_sub(names) / 2;
+        let width = usize::from(area.width);
+        let names = columns(width, "").before_last();
+        let room = width.saturating_sub(names) / 2;
         let depth = outline.selected().map_or(0, |row| row.depth);
         Self((2 * usize::from(depth)).saturating_sub(room))
     }
@@ -165,25 +148,48 @@ impl Shift {
 
     /// Column where the fold sign of a row stands.
     pub(super) fn fold_column(self, area: Rect, depth: u16) -> u16 {
-        let start = 2 * SHARE + BAR + dso_width(usize::from(area.width)) + self.indent(depth).0;
+        let names = columns(usize::from(area.width), "").before_last();
+        let start = names + self.indent(depth).0;
         u16::try_from(start).unwrap_or(u16::MAX)
     }
 }
 
-/// Draws one row, moved to the left.
+/// Draws one row, its name moved to the left.
 fn draw_row(shared: &Shared, row: &FrameRow, shift: Shift, mut pen: Pen<'_>) {
     let Some(seen) = &shared.seen else { return };
     let theme = &shared.theme;
-    let room = dso_width(pen.room());
-    draw_shares(shared, row, &mut pen);
-    let site = seen.site(row.site);
-    let profile = &seen.profile;
-    if room > 0 {
-        let name = profile.name(profile.dso(site.dso).short_name);
-        let is_shown = row.rank == Rank::Entry || shared.switches.verbose;
-        pen.cell(if is_shown { name } else { "" }, room - 1, theme.dim())
-            .gap(1);
+    let share = |weight: Weight| {
+        let style = theme.share(weight.percent_of(shared.whole()));
+        (shared.share(weight), style)
+    };
+    for column in columns(pen.room(), "").0 {
+        let (words, style) = match column.id {
+            Field::Children => share(row.total),
+            Field::Overhead => row.shown_own().map(share).unwrap_or_default(),
+            Field::Interval => {
+                draw_bar(shared, row, &column, &mut pen);
+                continue;
+            }
+            id if id == NAMES => {
+                draw_name(shared, row, shift, &mut pen);
+                continue;
+            }
+            _ => {
+                let dso = seen.profile.dso(seen.site(row.site).dso);
+                let is_shown = row.rank == Rank::Entry || shared.switches.verbose;
+                let name = seen.profile.name(dso.short_name);
+                let name = if is_shown { name } else { "" };
+                (name.to_owned(), theme.dim())
+            }
+        };
+        column.put(&words, style, &mut pen);
     }
+}
+
+/// Draws the fold sign and the name of a row.
+fn draw_name(shared: &Shared, row: &FrameRow, shift: Shift, pen: &mut Pen<'_>) {
+    let Some(seen) = &shared.seen else { return };
+    let theme = &shared.theme;
     let (indent, is_before) = shift.indent(row.depth);
     if is_before {
         pen.put(theme.glyphs.before, theme.dim());
@@ -195,46 +201,43 @@ fn draw_row(shared: &Shared, row: &FrameRow, shift: Shift, mut pen: Pen<'_>) {
         Some(false) => theme.glyphs.closed,
         None => theme.glyphs.leaf,
     };
-    let kind = Kind::of(profile, site);
+    draw_function(shared, seen, row.site, fold, pen);
+}
+
+/// Draws a fold sign and a function in what is left of the row; one that was
+/// searched for stands out.
+pub(super) fn draw_function(
+    shared: &Shared,
+    seen: &Seen,
+    id: SiteId,
+    fold: &str,
+    pen: &mut Pen<'_>,
+) {
+    let theme = &shared.theme;
+    let site = seen.site(id);
+    let kind = Kind::of(&seen.profile, site);
     pen.put(fold, theme.dim());
     pen.put(kind.sign(), theme.dim()).gap(1);
     let found = shared.search.found.as_ref();
-    let style = if found.is_some_and(|found| found.holds(row.site)) {
-        theme.found()
-    } else {
-        theme.kind(kind)
+    let style = match found.is_some_and(|found| found.holds(id)) {
+        true => theme.found(),
+        false => theme.kind(kind),
     };
-    pen.symbol(site.name(profile), style);
+    pen.symbol(site.name(&seen.profile), style);
 }
 
-/// Total and own share of a row, and its bar or interval.
-fn draw_shares(shared: &Shared, row: &FrameRow, pen: &mut Pen<'_>) {
-    let theme = &shared.theme;
-    let whole = shared.whole();
-    let total = row.total.percent_of(whole);
-    pen.put(&shared.share(row.total), theme.share(total)).gap(1);
-    match row
-        .own
-        .filter(|own| row.rank == Rank::Entry || !own.is_zero())
-    {
-        Some(own) => {
-            let style = theme.share(own.percent_of(whole));
-            pen.put(&shared.share(own), style).gap(1);
-        }
-        None => {
-            pen.gap(SHARE);
-        }
-    }
-    // They are of functions wherever they are, not of one place in a tree.
+/// Draws the bar of a row, or the interval of its own share.
+fn draw_bar(shared: &Shared, row: &FrameRow, column: &Column<Field>, pen: &mut Pen<'_>) {
+    // Intervals are of functions wherever they are, not of one place in a tree.
     if shared.switches.intervals && row.rank == Rank::Entry {
         let sure = shared.sure_of(row.site);
         let words = sure.map_or_else(String::new, |sure| between(sure.own.interval(0.95)));
-        pen.cell(&words, BAR - 1, theme.dim()).gap(1);
+        column.put(&words, shared.theme.dim(), pen);
         return;
     }
     let (own, all) = row.bar;
-    pen.bar(own.period, all.period, whole.period, BAR - 1)
-        .gap(1);
+    pen.bar(own.period, all.period, shared.whole().period, column.width)
+        .gap(column.gap);
 }
 
 /// An outline as it is shown: `describe` tells what a row shows.

@@ -1,5 +1,6 @@
 //! Processes and threads with their share, and when they had it.
 
+use super::columns::{Column, Columns};
 use super::{About, Fresh, NO_ORDER, NO_REVERSE, NO_TURNING, Subject, Tab};
 use crate::action::Action;
 use crate::bindings::KeyScope;
@@ -196,9 +197,6 @@ impl Tab for Threads {
 
     fn draw(&self, shared: &Shared, area: Rect, buffer: &mut Buffer) {
         let theme = &shared.theme;
-        let Some(profile) = &shared.profile else {
-            return;
-        };
         if self.processes.is_none() {
             Pen::new(buffer, theme, area, 0)
                 .gap(2)
@@ -206,7 +204,8 @@ impl Tab for Threads {
             return;
         }
         let columns = curve_columns(area.width);
-        draw_headings(shared, columns, Pen::new(buffer, theme, area, 0));
+        let table = columns_of(shared, columns);
+        table.draw_headings(None, theme, Pen::new(buffer, theme, area, 0));
         let body = Rect {
             y: area.y + 1,
             height: area.height.saturating_sub(1),
@@ -221,7 +220,7 @@ impl Tab for Threads {
             let over_time = merged(line.over_time, columns);
             let curve = spark(&over_time, peak, &theme.glyphs.spark);
             let pen = Pen::new(buffer, theme, body, at);
-            line.draw(shared, profile, &curve, pen);
+            line.draw(shared, &table, &curve, pen);
             if index == self.scroll.cursor() {
                 style_row(buffer, body, at, theme.selected());
             }
@@ -422,46 +421,72 @@ struct ThreadCells<'a> {
 
 impl ThreadCells<'_> {
     /// Draws it; `curve` is its weight over time.
-    fn draw(&self, shared: &Shared, profile: &Profile, curve: &str, mut pen: Pen<'_>) {
+    fn draw(&self, shared: &Shared, table: &Columns<Shows>, curve: &str, mut pen: Pen<'_>) {
         let theme = &shared.theme;
         let plain = ratatui::style::Style::new();
-        let percent = self.total.percent_of(shared.whole());
-        pen.put(&shared.share(self.total), theme.share(percent))
-            .gap(1);
-        pen.right(&text::grouped(self.total.samples), 9, plain)
-            .gap(2);
-        let columns = text::width(curve);
-        if columns > 0 {
-            pen.cell(curve, columns + 2, theme.bar());
+        for column in &table.0 {
+            let (words, style) = match column.id {
+                Shows::Share => {
+                    let percent = self.total.percent_of(shared.whole());
+                    (shared.share(self.total), theme.share(percent))
+                }
+                Shows::Samples => (text::grouped(self.total.samples), plain),
+                Shows::OverTime => (curve.to_owned(), theme.bar()),
+                Shows::Number => (self.number.to_string(), plain),
+                Shows::Name => {
+                    self.draw_name(shared, &mut pen);
+                    continue;
+                }
+            };
+            column.put(&words, style, &mut pen);
         }
-        pen.right(&self.number.to_string(), 9, plain).gap(2);
+    }
+
+    fn draw_name(&self, shared: &Shared, pen: &mut Pen<'_>) {
+        let Some(profile) = &shared.profile else {
+            return;
+        };
+        let theme = &shared.theme;
         let fold = match self.is_open {
             Some(true) => theme.glyphs.open,
             Some(false) => theme.glyphs.closed,
             None if self.is_process => theme.glyphs.leaf,
             None => "    ",
         };
-        let style = if self.is_process {
-            theme.heading()
-        } else {
-            plain
+        let style = match self.is_process {
+            true => theme.heading(),
+            false => ratatui::style::Style::new(),
         };
         let name = profile.name(profile.task(self.task).comm);
         pen.put(fold, theme.dim()).put(name, style);
     }
 }
 
-/// Draws what the columns are called.
-fn draw_headings(shared: &Shared, columns: usize, mut pen: Pen<'_>) {
-    let heading = shared.theme.heading();
-    pen.right("Share", 7, heading).gap(1);
-    pen.right("Samples", 9, heading).gap(2);
+/// A column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shows {
+    Share,
+    Samples,
+    OverTime,
+    /// Process or thread id.
+    Number,
+    Name,
+}
+
+/// The columns, with a curve of so many characters.
+fn columns_of(shared: &Shared, curve: usize) -> Columns<Shows> {
     let is_all = shared.history.now().scope.times.is_empty();
     let over = if is_all { "Over time" } else { "Over all time" };
-    if columns > 0 {
-        pen.cell(over, columns + 2, heading);
+    let mut list = vec![
+        Column::right(Shows::Share, "Share", 8),
+        Column::right(Shows::Samples, "Samples", 10).gap(2),
+    ];
+    if curve > 0 {
+        list.push(Column::left(Shows::OverTime, over, curve + 1).gap(2));
     }
-    pen.right("Pid/Tid", 9, heading).gap(2).put("Name", heading);
+    list.push(Column::right(Shows::Number, "Pid/Tid", 10).gap(2));
+    list.push(Column::rest(Shows::Name, "Name"));
+    Columns(list)
 }
 
 /// The task a process is named after: its first thread, if it has a name, or
