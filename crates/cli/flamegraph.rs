@@ -16,7 +16,7 @@ use clap::Parser;
 use clap::builder::TypedValueParser;
 use prof_profile::{EventId, Profile, Redaction};
 use prof_report::model::{Filter, Selection};
-use prof_report::picture::{Format, PictureError, PictureOptions, Roots, Scheme};
+use prof_report::picture::{PictureError, PictureFormat, PictureOptions, Roots, SVG, Scheme};
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
     /// What to write [default: as the name of FILE ends, else svg]
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
-    format: Option<Format>,
+    format: Option<PictureFormat>,
     /// Turn stacks around: functions first, then who called them
     #[arg(long)]
     reverse: bool,
@@ -115,8 +115,12 @@ Examples:
                                          what got slower, and what is sure";
 
 /// Takes the name of a format.
-fn formats() -> impl TypedValueParser<Value = Format> {
-    one_of(Format::all().map(|format| (format, format.end(), format.about())))
+fn formats() -> impl TypedValueParser<Value = PictureFormat> {
+    one_of(
+        PictureFormat::ALL
+            .into_iter()
+            .map(|format| (format, format.end(), format.about())),
+    )
 }
 
 /// `prof record` as it is called for a picture.
@@ -156,7 +160,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     if args.states && !may_have_states {
         say("--by module shows no states of waits (--states)");
     }
-    if (args.states || format != Format::Folded) && may_have_states {
+    if (args.states || !format.is_text()) && may_have_states {
         profile.show_wait_states();
     }
     let drawn = format.draw(&profile, &options).map_err(explained)?;
@@ -211,11 +215,11 @@ fn wrote(path: &Path, args: &Args) -> String {
 
 impl Args {
     /// What is drawn: as asked for, else as the name of the file ends.
-    fn picture_format(&self) -> anyhow::Result<Format> {
+    fn picture_format(&self) -> anyhow::Result<PictureFormat> {
         let name = self.output.as_deref().unwrap_or(Path::new("-"));
-        let named =
-            Format::of_name(name, self.format).map_err(|wrong| UsageError(wrong.to_string()))?;
-        Ok(self.format.or(named).unwrap_or(Format::Svg))
+        let named = PictureFormat::of_name(name, self.format)
+            .map_err(|wrong| UsageError(wrong.to_string()))?;
+        Ok(self.format.or(named).unwrap_or(SVG))
     }
 
     /// Takes an argument that is a recording for the one to draw.
@@ -265,8 +269,8 @@ impl Args {
             Some(path) if path == Path::new("-") => None,
             Some(path) => Some(path.clone()),
             None if has_recorded || io::stdout().is_terminal() => {
-                let format = self.format.unwrap_or(Format::Svg);
-                if format == Format::Folded && !has_recorded {
+                let format = self.format.unwrap_or(SVG);
+                if format.is_text() && !has_recorded {
                     return None;
                 }
                 let end = format.end();

@@ -13,7 +13,7 @@ use prof_compare::{Comparison, ComparisonOptions, Measure, MeasureUnit, Run, Tri
 use prof_profile::EventId;
 use prof_record::options::Options;
 use prof_record::{CommandUsed, EndedBy, RecordError};
-use prof_report::picture::Format;
+use prof_report::picture::{PictureFormat, SVG};
 use prof_statistics::{LOOKS, Pairing, is_look, level_of_a_look};
 use prof_symbolize::{Detail, Sources, Symbolizer};
 use prof_sys::Surroundings;
@@ -67,7 +67,7 @@ pub(super) struct Pairs<'a> {
     symbolizer: Symbolizer,
     began: Instant,
     /// That of the picture, if one is drawn.
-    format: Format,
+    format: PictureFormat,
     /// Whether peak memory is that of the commands and not of us.
     tells_memory: bool,
 }
@@ -122,7 +122,9 @@ impl<'a> Pairs<'a> {
         let [before, after] = commands(args)?;
         // Before anything runs: the name may promise what is not drawn.
         let format = match &args.flamegraph {
-            Some(path) => Format::of_name(path, None).map_err(|wrong| usage(wrong.to_string()))?,
+            Some(path) => {
+                PictureFormat::of_name(path, None).map_err(|wrong| usage(wrong.to_string()))?
+            }
             None => None,
         };
         let sides = [Side::new(args, 0, before)?, Side::new(args, 1, after)?];
@@ -132,7 +134,7 @@ impl<'a> Pairs<'a> {
             folder: Folder::new(args.keep.as_ref())?,
             symbolizer: Symbolizer::new(Sources::default()),
             began: Instant::now(),
-            format: format.unwrap_or(Format::Svg),
+            format: format.unwrap_or(SVG),
             tells_memory: true,
         })
     }

@@ -5,7 +5,7 @@ use crate::outcome::{Outcome, UsageError};
 use crate::runs::input;
 use prof_compare::{Counterparts, Functions};
 use prof_profile::{EventId, Profile, Redaction};
-use prof_report::picture::{DiffOptions, Drawable, Format, Known, OfSide, diff_html, diff_svg};
+use prof_report::picture::{DiffOptions, Drawable, Known, OfSide, PictureFormat};
 use prof_statistics::Pairing;
 use prof_symbolize::Symbolizer;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub(crate) struct Drawing {
     pub(crate) min_width: f64,
     pub(crate) is_inverted: bool,
     pub(crate) pairing: Pairing,
-    pub(crate) format: Format,
+    pub(crate) format: PictureFormat,
 }
 
 impl Drawing {
@@ -43,15 +43,11 @@ impl Drawing {
                 }
             },
         };
-        let (before, after) = (&before.pictures, &after.pictures);
-        let drawn = match self.format {
-            Format::Svg => diff_svg(before, after, &options)?,
-            Format::Html => diff_html(before, after, &options)?,
-            Format::Folded => {
-                let why = "--diff draws svg or html\n  try: -o diff.svg";
-                return Err(UsageError(why.into()).into());
-            }
-        };
+        let sides: [&[Drawable]; 2] = [&before.pictures, &after.pictures];
+        let drawn = self.format.draw_diff(sides, &options).ok_or_else(|| {
+            let why = "--diff draws svg or html\n  try: -o diff.svg";
+            UsageError(why.into())
+        })??;
         Ok(drawn.into_bytes())
     }
 }
@@ -82,7 +78,7 @@ fn files(text: &Path) -> Vec<PathBuf> {
 }
 
 /// Reads both sides and draws them.
-pub(super) fn drawn(args: &Args, format: Format) -> anyhow::Result<(Vec<u8>, Outcome)> {
+pub(super) fn drawn(args: &Args, format: PictureFormat) -> anyhow::Result<(Vec<u8>, Outcome)> {
     let symbolizer = args.names.symbolizer();
     let mut outcome = Outcome::Done;
     let mut event = None;

@@ -6,7 +6,7 @@ use super::data::Ask;
 use super::overlay::Overlay;
 use super::shared::Effect;
 use prof_report::model::Scene;
-use prof_report::picture::{Format, PictureOptions};
+use prof_report::picture::{PictureFormat, PictureOptions};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -37,7 +37,7 @@ pub(super) enum Form {
     /// The view as this text.
     Text(String),
     /// All stacks of the selection, or their flame graph.
-    Picture(Format),
+    Picture(PictureFormat),
 }
 
 /// What came of it.
@@ -138,7 +138,7 @@ impl App {
 }
 
 /// The picture that a name asks for; `None` for the view as text.
-fn format_of(path: &str) -> Result<Option<Format>, String> {
+fn format_of(path: &str) -> Result<Option<PictureFormat>, String> {
     let path = Path::new(path);
     if path
         .extension()
@@ -146,7 +146,7 @@ fn format_of(path: &str) -> Result<Option<Format>, String> {
     {
         return Ok(None);
     }
-    Format::of_name(path, None).map_err(|wrong| {
+    PictureFormat::of_name(path, None).map_err(|wrong| {
         format!(
             "{}; there are .txt (the view), .folded (its stacks), .svg and .html (their flame graph)",
             wrong.why
@@ -304,15 +304,16 @@ fn render(scene: &Scene<'_>, form: &Form) -> Result<Vec<u8>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Format, create, create_numbered, expanded, format_of, reason, replace};
+    use super::{create, create_numbered, expanded, format_of, reason, replace};
+    use prof_report::picture::{FOLDED, HTML, SVG};
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
     fn a_name_that_promises_another_format_is_refused_with_those_there_are() {
-        assert_eq!(format_of("a.svg"), Ok(Some(Format::Svg)));
-        assert_eq!(format_of("a.HTML"), Ok(Some(Format::Html)));
-        assert_eq!(format_of("a.folded"), Ok(Some(Format::Folded)));
+        assert_eq!(format_of("a.svg"), Ok(Some(SVG)));
+        assert_eq!(format_of("a.HTML"), Ok(Some(HTML)));
+        assert_eq!(format_of("a.folded"), Ok(Some(FOLDED)));
         for text in ["svg", "v1.2", "a.txt", "a.TXT"] {
             assert_eq!(format_of(text), Ok(None), "{text}");
         }

@@ -364,7 +364,7 @@ fn clean(name: &str) -> String {
 ///
 /// # Errors
 /// If there is nothing to draw.
-pub fn diff_svg(
+pub(super) fn diff_svg(
     before: &[Drawable],
     after: &[Drawable],
     options: &DiffOptions<'_>,
@@ -539,7 +539,7 @@ fn about(kind: Kind, options: &DiffOptions<'_>, hidden: usize) -> Vec<String> {
 ///
 /// # Errors
 /// As [`diff_svg`].
-pub fn diff_html(
+pub(super) fn diff_html(
     before: &[Drawable],
     after: &[Drawable],
     options: &DiffOptions<'_>,

@@ -1,7 +1,8 @@
 //! Folded stacks: `comm;outer;inner 42`.
 
+use super::format::Spec;
 use super::palette::Kind;
-use super::{PictureError, PictureOptions};
+use super::{PictureError, PictureFormat, PictureOptions};
 use crate::escape;
 use crate::keys::{COMM, CPU, SortKey, TGID, TID};
 use crate::model::{Apart, CallTree, GrowId, Growth, NodeId, Parts, Scene, SiteId, Weight};
@@ -405,6 +406,16 @@ pub(crate) fn check(profile: &Profile, scene: &Scene<'_>) -> Result<(), PictureE
         samples,
     })
 }
+
+/// A line for each stack.
+pub const FOLDED: PictureFormat = PictureFormat::of(&Spec {
+    ends: &["folded", "txt"],
+    told: ".folded (or .txt)",
+    about: "A line for each stack",
+    is_text: true,
+    draw: |profile, options, out| folded(profile, options, out),
+    draw_diff: None,
+});
 
 /// Writes folded stacks, every sample in one of them: frames separated by
 /// `;`, a space, the sum of periods. `parse_frame` of the tests reads a frame

@@ -6,20 +6,20 @@
 
 mod diff;
 mod folded;
+mod format;
 mod head;
 mod intervals;
 mod labels;
-mod name;
 mod page;
 mod palette;
 mod svg;
 
-pub use diff::{DiffOptions, Drawable, Known, OfSide, change_colour, diff_html, diff_svg};
-pub use folded::{Roots, RootsError, folded};
-pub use name::{Format, WrongName};
-pub use page::html;
+pub use diff::{DiffOptions, Drawable, Known, OfSide, change_colour};
+pub use folded::{FOLDED, Roots, RootsError, folded};
+pub use format::{PictureFormat, WrongName};
+pub use page::{HTML, html};
 pub use palette::{Kind, Scheme};
-pub use svg::svg;
+pub use svg::{SVG, svg};
 
 use crate::model::Selection;
 use std::io;

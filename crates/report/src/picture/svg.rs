@@ -1,8 +1,10 @@
 //! Flame graphs as SVG, drawn by `inferno`.
 
+use super::diff::diff_svg;
 use super::folded::{FoldedLine, Folder, Frames, check};
+use super::format::Spec;
 use super::labels::SCRIPT_END;
-use super::{Kind, PictureError, PictureOptions, Scheme, head, intervals, labels};
+use super::{Kind, PictureError, PictureFormat, PictureOptions, Scheme, head, intervals, labels};
 use crate::escape;
 use crate::model::{Scene, SiteId};
 use crate::trust;
@@ -13,6 +15,16 @@ use std::io;
 
 /// What the picture's script does better than inferno's.
 pub(super) const ADDED: &str = include_str!("added.js");
+
+/// A picture with search and zoom.
+pub const SVG: PictureFormat = PictureFormat::of(&Spec {
+    ends: &["svg"],
+    told: ".svg",
+    about: "A picture with search and zoom",
+    is_text: false,
+    draw: |profile, options, out| svg(profile, options, out),
+    draw_diff: Some(diff_svg),
+});
 
 /// Writes an SVG with search and zoom. Its subtitle is the trust line; the
 /// whole account is in its `desc` element.

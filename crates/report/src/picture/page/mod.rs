@@ -7,8 +7,11 @@ mod lanes;
 mod slices;
 mod tree;
 
+use super::diff::diff_html;
+use super::folded::check;
+use super::format::Spec;
 use super::svg::title;
-use super::{PictureError, PictureOptions, folded::check};
+use super::{PictureError, PictureFormat, PictureOptions};
 use crate::escape;
 use crate::model::Scene;
 use crate::trust;
@@ -32,6 +35,16 @@ const SCRIPT: [&str; 11] = [
     include_str!("lanes.js"),
     include_str!("app.js"),
 ];
+
+/// The picture in a page of its own.
+pub const HTML: PictureFormat = PictureFormat::of(&Spec {
+    ends: &["html", "htm"],
+    told: ".html",
+    about: "The picture in a page of its own",
+    is_text: false,
+    draw: |profile, options, out| html(profile, options, out),
+    draw_diff: Some(diff_html),
+});
 
 /// Writes an HTML page that draws the profile on a canvas: flame graph, table,
 /// call tree, callers and callees, with search and filters, and the whole trust
