@@ -41,6 +41,7 @@ mod function_table;
 mod futexes;
 mod jit_names;
 mod jit_owners;
+mod last_chains;
 mod load;
 mod loader;
 mod lookups;
