@@ -11,13 +11,14 @@ use prof_perfdata::write::append_section;
 use prof_profile::{EventId, Profile, Redaction};
 use prof_report::code::{Build, Syntax};
 use prof_report::model::{Scene, Selection};
+use prof_resolve::{Phase, Progress};
 use prof_symbolize::{Detail, Extent, FetchFile, Notes, Sources, Symbolizer};
 use std::fs::{File, FileTimes};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What is embedded beside names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,13 +31,13 @@ pub(crate) enum Texts {
 }
 
 /// After a recording nobody waits longer than this for its names, with what
-/// writing them takes; on a machine with more to do than it has CPUs as much
-/// longer as everything takes there, ...
-pub(crate) const WAIT: Duration = Duration::from_millis(700);
-/// ... up to so many times.
-const MOST_BUSY: u32 = 6;
-/// Of which records are read so long; in what is left names are looked up.
-const READING_SHARE: u32 = 2;
+/// writing them takes, however busy the machine is: what else ends a recording
+/// has its time, too, and all of it is to be over within a second.
+pub(crate) const WAIT: Duration = Duration::from_millis(800);
+/// Of which records are read so long, ...
+const READING_SHARE: f64 = 0.35;
+/// ... and names are looked up; in what is left they are packed and written.
+const ASKING_SHARE: f64 = 0.75;
 /// Names take no more than this share of the recording, in percent, ...
 const SHARE: u64 = 10;
 /// ... or this many bytes, if that is more: names and code of a short recording
@@ -68,12 +69,63 @@ pub(crate) struct Wish {
 pub(crate) enum Embedded {
     /// Everything.
     All,
-    /// As much as could be looked up in time.
-    InTime,
+    /// As much as could be looked up and packed in time.
+    InTime(Reached),
     /// What the room allows.
     Parts(Extent),
     /// Nothing: not even names fit.
     Nothing,
+}
+
+/// How far looking names up came in its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reached {
+    phase: Phase,
+    /// In the phase's unit.
+    done: u64,
+    total: Option<u64>,
+}
+
+impl Reached {
+    /// In words.
+    pub(crate) fn words(&self) -> String {
+        let total = self.total.filter(|&total| self.done < total);
+        match (self.phase, total) {
+            (Phase::Reading, Some(total)) => {
+                let percent = u128::from(self.done) * 100 / u128::from(total);
+                format!("{percent} % of the records were read")
+            }
+            (Phase::Naming, Some(total)) => {
+                format!("{} of {total} addresses were looked up", self.done)
+            }
+            // What is missing is code, or what did not get packed.
+            (_, None) => "nearly all was looked up".to_owned(),
+        }
+    }
+}
+
+/// Where looking names up is.
+struct Whereabouts(Mutex<Reached>);
+
+impl Whereabouts {
+    fn new() -> Self {
+        Self(Mutex::new(Reached {
+            phase: Phase::Reading,
+            done: 0,
+            total: None,
+        }))
+    }
+
+    fn reached(&self) -> Reached {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress for Whereabouts {
+    fn update(&self, phase: Phase, done: u64, total: Option<u64>) {
+        let reached = Reached { phase, done, total };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = reached;
+    }
 }
 
 /// Looks up the names of the recording `from` and appends them to the file
@@ -82,7 +134,8 @@ pub(crate) enum Embedded {
 /// # Errors
 /// If it cannot be read or written; it stays a valid recording.
 pub(crate) fn embed(from: &Input, to: &Path, wish: Wish) -> anyhow::Result<Embedded> {
-    let (notes, is_whole) = take_notes(from, &wish)?;
+    let until = wish.limit.map(|limit| Instant::now() + limit);
+    let (notes, left_out) = take_notes(from, &wish)?;
     let file = File::options().read(true).write(true).open(to);
     let file = file.with_context(|| format!("cannot open {}", to.display()))?;
     let about = file.metadata()?;
@@ -90,35 +143,32 @@ pub(crate) fn embed(from: &Input, to: &Path, wish: Wish) -> anyhow::Result<Embed
         Some(_) => (about.len() / 100 * SHARE).max(LEAST),
         None => u64::MAX,
     };
-    let Some((packed, extent)) = notes.encode(most) else {
+    let Some(packed) = notes.encode(most, until) else {
         return Ok(Embedded::Nothing);
     };
     let reader = prof_perfdata::Reader::open_file(file.try_clone()?)?;
-    append_section(&file, &reader, (FeatureBit::PROF_SYMBOLS, &packed))
+    append_section(&file, &reader, (FeatureBit::PROF_SYMBOLS, &packed.bytes))
         .with_context(|| format!("cannot add names to {}", to.display()))?;
     // The time of the file says when the recording ended.
     if let Ok(modified) = about.modified() {
         let _ = file.set_times(FileTimes::new().set_modified(modified));
     }
-    Ok(match (is_whole, extent) {
-        (false, _) => Embedded::InTime,
-        (true, Extent::All) => Embedded::All,
-        (true, extent) => Embedded::Parts(extent),
+    let unpacked = Reached {
+        phase: Phase::Naming,
+        done: 0,
+        total: None,
+    };
+    let left_out = left_out.or((!packed.is_whole).then_some(unpacked));
+    Ok(match (left_out, packed.extent) {
+        (Some(reached), _) => Embedded::InTime(reached),
+        (None, Extent::All) => Embedded::All,
+        (None, extent) => Embedded::Parts(extent),
     })
 }
 
-/// How many tasks want each CPU now: 1 on a machine with room.
-pub(crate) fn busy() -> u32 {
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let running = load.split([' ', '/']).nth(3);
-    let running: u32 = running.and_then(|text| text.parse().ok()).unwrap_or(1);
-    let cpus = thread::available_parallelism().map_or(1, |cpus| cpus.get());
-    (running / u32::try_from(cpus).unwrap_or(u32::MAX)).clamp(1, MOST_BUSY)
-}
-
-/// Notes what is asked of a symbolizer where the recording is shown; whether
-/// all of it was asked in time.
-fn take_notes(input: &Input, wish: &Wish) -> anyhow::Result<(Arc<Notes>, bool)> {
+/// Notes what is asked of a symbolizer where the recording is shown; and how far
+/// that came, if not all of it was asked in time.
+fn take_notes(input: &Input, wish: &Wish) -> anyhow::Result<(Arc<Notes>, Option<Reached>)> {
     let notes = match wish.texts {
         Texts::Code => Notes::default(),
         Texts::Source => Notes::with_sources(),
@@ -128,16 +178,18 @@ fn take_notes(input: &Input, wish: &Wish) -> anyhow::Result<(Arc<Notes>, bool)> 
         None => notes,
     });
     let (done, is_done) = mpsc::channel();
+    let whereabouts = Arc::new(Whereabouts::new());
     let work = {
         let (input, notes) = (input.clone(), Arc::clone(&notes));
-        let reading = wish.limit.map(|limit| limit / READING_SHARE);
+        let reading = wish.limit.map(|limit| limit.mul_f64(READING_SHARE));
+        let whereabouts = Arc::clone(&whereabouts);
         let sources = Sources {
             fetch: wish.fetch.clone(),
             ..Sources::default()
         };
         move || {
             let symbolizer = Arc::new(Symbolizer::new(sources).noting(notes));
-            let asked = ask(&input, reading, &symbolizer);
+            let asked = ask(&input, reading, &symbolizer, &*whereabouts);
             // Nobody listens when the time is over.
             let _ = done.send(asked);
         }
@@ -145,25 +197,26 @@ fn take_notes(input: &Input, wish: &Wish) -> anyhow::Result<(Arc<Notes>, bool)> 
     let thread = thread::Builder::new().name("embed".into()).spawn(work);
     thread.context("cannot start a thread")?;
     let asked = match wish.limit {
-        Some(limit) => is_done.recv_timeout(limit),
+        Some(limit) => is_done.recv_timeout(limit.mul_f64(ASKING_SHARE)),
         None => is_done.recv().map_err(Into::into),
     };
     match asked {
-        Ok(asked) => asked.map(|is_whole| (notes, is_whole)),
+        Ok(asked) => asked.map(|left_out| (notes, left_out)),
         // The thread ends with the process.
-        Err(mpsc::RecvTimeoutError::Timeout) => Ok((notes, false)),
+        Err(mpsc::RecvTimeoutError::Timeout) => Ok((notes, Some(whereabouts.reached()))),
         Err(mpsc::RecvTimeoutError::Disconnected) => anyhow::bail!("looking names up failed"),
     }
 }
 
-/// Asks what reports, scripts and views of code will ask; whether all records
-/// were read.
+/// Asks what reports, scripts and views of code will ask; how far records were
+/// read, if not all of them were.
 fn ask(
     input: &Input,
     reading: Option<Duration>,
     symbolizer: &Arc<Symbolizer>,
-) -> anyhow::Result<bool> {
-    let (profile, reader) = input.resolve_for(reading, symbolizer, Detail::Source, &())?;
+    progress: &dyn Progress,
+) -> anyhow::Result<Option<Reached>> {
+    let (profile, reader) = input.resolve_for(reading, symbolizer, Detail::Source, progress)?;
     let (at, all) = reader.progress();
     let is_whole = reading.is_none() || all.is_none_or(|all| at >= all);
     let source = FileCode::new(Arc::clone(symbolizer));
@@ -176,7 +229,12 @@ fn ask(
     if is_whole && crate::script::asks_more(reader.events()) {
         crate::script::ask(input, &profile, symbolizer)?;
     }
-    Ok(is_whole)
+    let reached = Reached {
+        phase: Phase::Reading,
+        done: at,
+        total: all,
+    };
+    Ok((!is_whole).then_some(reached))
 }
 
 /// The code of the hottest functions of an event.

@@ -417,7 +417,7 @@ fn embeds(args: &Args) -> bool {
 fn name(args: &Args, embeds: bool, notices: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
     let limit = match args.embed_time {
         Some(milliseconds) => Duration::from_millis(milliseconds),
-        None => embed::WAIT * embed::busy(),
+        None => embed::WAIT,
     };
     let has_room = address_space_left().is_none_or(|left| left >= embed::ADDRESS_SPACE);
     if embeds && !has_room {
@@ -448,10 +448,10 @@ fn name(args: &Args, embeds: bool, notices: &mut dyn FnMut(&str)) -> anyhow::Res
     };
     match embedded {
         Ok(Embedded::All | Embedded::Parts(_)) => {}
-        Ok(Embedded::InTime) => notices(&format!(
-            "not all names are in the file: finding them was ended after {:.1} s\n  \
-             prof archive adds the rest",
-            limit.as_secs_f64()
+        Ok(Embedded::InTime(reached)) => notices(&format!(
+            "not all names are in the file: after {:.1} s {}\n  prof archive adds the rest",
+            limit.as_secs_f64(),
+            reached.words()
         )),
         Ok(Embedded::Nothing) => notices(
             "no names are in the file: they take more than a tenth of it\n  \

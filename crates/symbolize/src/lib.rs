@@ -47,7 +47,7 @@ mod vdso;
 mod words;
 
 pub use demangle::Demangle;
-pub use embedded::{Embedded, Extent, Notes};
+pub use embedded::{Embedded, Extent, Notes, Packed};
 pub use file::{Detail, LineRow, Lookup, SourceFrame, Symbol};
 pub use jitdump::{JitCode, JitDamage, JitDump, JitUnwinding};
 pub use kallsyms::{Kallsyms, KernelSymbol};

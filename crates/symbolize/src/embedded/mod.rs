@@ -34,7 +34,7 @@ mod reasons;
 mod wire;
 
 pub(crate) use notes::PartNotes;
-pub use notes::{Extent, Notes};
+pub use notes::{Extent, Notes, Packed};
 
 use crate::perf_map::{LineFault, RefusedLines};
 use crate::{Detail, LineRow, Lookup, OpenError, SourceFrame, Symbol};

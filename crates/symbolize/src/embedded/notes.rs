@@ -7,6 +7,7 @@ use prof_profile::{Avma, Redaction, Svma, UnnamedReason};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// Bytes of source texts at most.
 const SOURCES_MAX: usize = 64 << 20;
@@ -177,18 +178,80 @@ impl Notes {
     }
 
     /// Packs the notes into at most `most` bytes: all of them, else without
-    /// code, else without lines, else nothing. Returns how much went in.
-    pub fn encode(&self, most: u64) -> Option<(Vec<u8>, Extent)> {
-        let parts: Vec<(PartKey, Noted)> = {
+    /// code, else without lines, else nothing. `until` is when packing is to
+    /// end: what is not packed by then is left out.
+    pub fn encode(&self, most: u64, until: Option<Instant>) -> Option<Packed> {
+        let parts: Vec<(PartKey, PartNotes)> = {
             let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-            let copied = |(key, part): (&PartKey, &PartNotes)| (key.clone(), part.lock().clone());
-            parts.iter().map(copied).collect()
+            let shared = parts.iter();
+            shared
+                .map(|(key, part)| (key.clone(), part.clone()))
+                .collect()
         };
         let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         let extents = [Extent::All, Extent::WithoutCode, Extent::Names];
         extents.into_iter().find_map(|extent| {
-            let packed = encode::encode(&parts, &sources, extent, self.redaction.as_deref())?;
-            (packed.len() as u64 <= most).then_some((packed, extent))
+            // Where all is too large, the next try has time, too.
+            let limit = TimeLimit::half_of(until);
+            let notes = (parts.as_slice(), &*sources);
+            let packed = encode::encode(notes, extent, self.redaction.as_deref(), limit)?;
+            (packed.bytes.len() as u64 <= most).then_some(packed)
         })
+    }
+}
+
+/// Notes as bytes.
+#[derive(Debug)]
+pub struct Packed {
+    /// For [`super::Embedded::new`].
+    pub bytes: Vec<u8>,
+    /// What of them went in.
+    pub extent: Extent,
+    /// Whether nothing of that was left out because the time was over.
+    pub is_whole: bool,
+}
+
+/// When work is to be over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TimeLimit {
+    until: Option<Instant>,
+    is_over: bool,
+    calls: u32,
+}
+
+impl TimeLimit {
+    /// Calls from one look at the clock to the next.
+    const LOOK_AFTER: u32 = 64;
+
+    /// Half of the time that is left until then.
+    fn half_of(until: Option<Instant>) -> Self {
+        let now = Instant::now();
+        let half = |until: Instant| now + until.saturating_duration_since(now) / 2;
+        Self {
+            until: until.map(half),
+            is_over: false,
+            calls: 0,
+        }
+    }
+
+    /// Whether there is one.
+    pub(super) fn is_set(&self) -> bool {
+        self.until.is_some()
+    }
+
+    /// Whether it is over; stays so.
+    pub(super) fn is_over(&mut self) -> bool {
+        if let Some(until) = self.until.filter(|_| !self.is_over) {
+            if self.calls.is_multiple_of(Self::LOOK_AFTER) {
+                self.is_over = Instant::now() >= until;
+            }
+            self.calls = self.calls.wrapping_add(1);
+        }
+        self.is_over
+    }
+
+    /// Whether it was found to be over.
+    pub(super) fn was_over(&self) -> bool {
+        self.is_over
     }
 }

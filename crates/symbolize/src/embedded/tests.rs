@@ -3,6 +3,7 @@ use crate::embedded::notes::{Extent, Notes};
 use crate::{Detail, LineRow, Lookup, SourceFrame, Symbol};
 use prof_profile::{Avma, Svma, UnnamedReason};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 fn frame(name: &str, line: u32, is_inline: bool) -> SourceFrame {
     SourceFrame {
@@ -52,9 +53,32 @@ fn notes() -> Notes {
     notes
 }
 
+/// All that fits in so many bytes, without a limit of time.
+fn packed_in(notes: &Notes, most: u64) -> Option<(Vec<u8>, Extent)> {
+    let packed = notes.encode(most, None)?;
+    assert!(packed.is_whole);
+    Some((packed.bytes, packed.extent))
+}
+
+#[test]
+fn what_is_packed_when_the_time_is_over_is_less_and_can_be_read() {
+    let now = Instant::now();
+    let none = notes().encode(u64::MAX, Some(now)).expect("packed");
+    assert!(!none.is_whole);
+    let embedded = Embedded::new(none.bytes);
+    assert_eq!(embedded.fault(), None);
+    assert!(embedded.part(&key()).is_none());
+    let hour = Duration::from_secs(3600);
+    let all = notes().encode(u64::MAX, Some(now + hour)).expect("packed");
+    assert!(all.is_whole);
+    let part = Embedded::new(all.bytes).part(&key()).expect("a part");
+    assert_eq!(part.lookup(0x1010, Detail::Source), Some(named(3)));
+    assert_eq!(part.text_bytes(0x1030, 100), Some(&[0x90; 16][..]));
+}
+
 #[test]
 fn what_was_asked_is_answered_alike_and_what_was_not_is_not() {
-    let (packed, extent) = notes().encode(u64::MAX).expect("packed");
+    let (packed, extent) = packed_in(&notes(), u64::MAX).expect("packed");
     assert_eq!(extent, Extent::All);
     let embedded = Embedded::new(packed);
     let part = embedded.part(&key()).expect("a part");
@@ -78,19 +102,19 @@ fn what_was_asked_is_answered_alike_and_what_was_not_is_not() {
 
 #[test]
 fn what_does_not_fit_is_left_out_from_the_least_needed_on() {
-    let all = notes().encode(u64::MAX).expect("packed").0.len() as u64;
-    let (packed, extent) = notes().encode(all - 1).expect("fits");
+    let all = packed_in(&notes(), u64::MAX).expect("packed").0.len() as u64;
+    let (packed, extent) = packed_in(&notes(), all - 1).expect("fits");
     assert_eq!(extent, Extent::WithoutCode);
     let part = Embedded::new(packed.clone()).part(&key()).expect("a part");
     assert_eq!(part.lookup(0x1010, Detail::Source), Some(named(3)));
     assert_eq!(part.text_bytes(0x1000, 1), None);
-    let (packed, extent) = notes().encode(packed.len() as u64 - 1).expect("fits");
+    let (packed, extent) = packed_in(&notes(), packed.len() as u64 - 1).expect("fits");
     assert_eq!(extent, Extent::Names);
     let part = Embedded::new(packed).part(&key()).expect("a part");
     let found = part.lookup(0x1010, Detail::Source).expect("known");
     assert_eq!(found.frames.len(), 1);
     assert_eq!(found.frames[0].line, 0);
-    assert_eq!(notes().encode(10), None);
+    assert_eq!(packed_in(&notes(), 10), None);
 }
 
 #[test]
@@ -102,7 +126,7 @@ fn run_time_code_is_found_by_process_and_by_dump() {
     notes.note_run_time_name(7, Avma(0x1010), &named(3));
     notes.note_jitdump_code("/tmp/jit-7.dump", (Avma(0x1000), &[0xcc; 4]), &[]);
     notes.note_run_time_code(8, Err(UnnamedReason::NoPerfMap));
-    let embedded = Embedded::new(notes.encode(u64::MAX).expect("packed").0);
+    let embedded = Embedded::new(packed_in(&notes, u64::MAX).expect("packed").0);
     let symbolizer = crate::Symbolizer::default();
     symbolizer.embed(Arc::new(embedded));
     let code = symbolizer.run_time_code(7).expect("known");
@@ -118,7 +142,7 @@ fn run_time_code_is_found_by_process_and_by_dump() {
 
 #[test]
 fn lies_are_refused_with_a_reason() {
-    let (packed, _) = notes().encode(u64::MAX).expect("packed");
+    let (packed, _) = packed_in(&notes(), u64::MAX).expect("packed");
     for end in 0..packed.len() {
         let cut = Embedded::new(packed[..end].to_vec());
         assert!(cut.fault().is_some(), "cut at {end}");
@@ -133,7 +157,7 @@ fn lies_are_refused_with_a_reason() {
 #[test]
 fn any_tables_end_soon_and_take_little_memory() {
     // What is inside the frame is wrong, too: each byte changed.
-    let (packed, _) = notes().encode(u64::MAX).expect("packed");
+    let (packed, _) = packed_in(&notes(), u64::MAX).expect("packed");
     let whole = crate::unpack::zstd(
         &packed[16..],
         u64::from_le_bytes(packed[8..16].try_into().expect("8")),
