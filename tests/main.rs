@@ -20,6 +20,7 @@ mod coverage;
 mod cures;
 mod data_source;
 mod debuginfod;
+mod deep_chains;
 mod deferred_chains;
 mod demo;
 mod diff;

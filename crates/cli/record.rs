@@ -14,6 +14,7 @@ use crate::refused::Refused;
 use crate::whose::{Given, Whose};
 use anyhow::Context;
 use prof_abi::BranchSampleType;
+use prof_perfdata::write::Packing;
 use prof_record::commands::Channel;
 use prof_record::events::{self, EventSpec, Programs};
 use prof_record::options::{
@@ -121,10 +122,14 @@ pub(crate) struct Args {
     /// End when the file has this size: bytes, or with B, K, M or G.
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     max_size: Option<u64>,
-    /// Pack the records with zstd, from 1 (fast) to 22 (small) [default: 1].
-    /// Of a recorder that is killed perf then cannot read the file.
+    /// Pack all records with zstd, from 1 (fast) to 22 (small) [default: 1].
+    /// Without, those are packed whose call chains are so deep that a sample
+    /// takes more than 4 KiB (500 frames); a perf without zstd leaves them out.
     #[arg(short = 'z', long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u32).range(0..=22))]
     compression_level: Option<u32>,
+    /// Pack no records, not even those with deep call chains.
+    #[arg(long, conflicts_with = "compression_level")]
+    no_compression_level: bool,
     /// Go on in another file when SIGUSR2 comes (signal), at a size (100M) or
     /// after a time (30s, 5m; also ms, h, d). Each file stands alone and is
     /// named FILE and the time.
@@ -578,7 +583,11 @@ fn set_output(args: &Args, options: &mut Options) {
         ..when
     });
     options.flight = args.overwrite;
-    options.compression = args.compression_level.filter(|&level| level > 0);
+    options.packing = match (args.compression_level, args.no_compression_level) {
+        (None, false) => Packing::DeepChains,
+        (None | Some(0), _) => Packing::Never,
+        (Some(level), _) => Packing::All(level),
+    };
     options.timestamp_name = args.timestamp_filename;
 }
 

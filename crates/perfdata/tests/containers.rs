@@ -1,7 +1,7 @@
 //! Streams built byte by byte: what stands around the records.
 
 use prof_abi::{AttrFlags, ByteOrder, EventAttr, RecordType, SampleType};
-use prof_perfdata::write::{EventDescription, Features, FileWriter, PipeWriter};
+use prof_perfdata::write::{EventDescription, Features, FileWriter, Packing, PipeWriter};
 use prof_perfdata::{Body, Encoder, FeatureBit, Reader, TimeOrder};
 use std::io::Cursor;
 
@@ -654,4 +654,93 @@ fn empty_sections_of_bpf_programs_are_no_damage() {
     let sections = reader.features().sections();
     assert!(sections.iter().all(|section| section.content.is_some()));
     assert_eq!(sections.len(), 2);
+}
+
+/// A sample whose body has so many bytes; its time is its number.
+fn long_sample(number: u64, words: usize) -> Vec<u8> {
+    let fixed = [0x1000 + number, 7 << 32 | 7, number, words as u64];
+    let chain = (0..words as u64).map(|frame| 0x40_0000 + 16 * frame);
+    let words: Vec<u64> = fixed.into_iter().chain(chain).collect();
+    let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+    record(RecordType::SAMPLE, &bytes)
+}
+
+/// What is flushed one after the other: shallow samples, deep ones, and a
+/// shallow one.
+fn deep_and_shallow() -> [Vec<u8>; 3] {
+    let deep = (2..22).flat_map(|number| long_sample(number, 7000));
+    [
+        [long_sample(0, 10), long_sample(1, 500)].concat(),
+        deep.collect(),
+        long_sample(22, 10),
+    ]
+}
+
+fn with_chains() -> EventDescription {
+    let mut event = cpu_clock();
+    event.attr.sample_type = event.attr.sample_type | SampleType::CALLCHAIN;
+    event
+}
+
+/// What was written of [`deep_and_shallow`]: the records' types.
+fn kinds(data: &[u8]) -> Vec<u32> {
+    records(data).map(|(kind, _)| kind).collect()
+}
+
+/// [`deep_and_shallow`] in a file, and where its records end.
+fn packed_file(packing: Packing) -> (Vec<u8>, usize) {
+    let mut writer = FileWriter::new(Cursor::new(Vec::new()), &[with_chains()]).expect("memory");
+    writer.pack(packing).expect("memory");
+    for piece in deep_and_shallow() {
+        writer.write(&piece).expect("memory");
+        writer.flush().expect("memory");
+    }
+    let size = writer.data_size() as usize;
+    let bytes = writer.finish(&Features::default()).expect("memory");
+    (bytes.into_inner(), size)
+}
+
+#[test]
+fn only_samples_with_deep_chains_are_packed() {
+    let (sample, feature, packed) = (9, 80, 81);
+    let plain = packed_file(Packing::Never);
+    let deep = packed_file(Packing::DeepChains);
+    assert_eq!(kinds(&plain.0[208..208 + plain.1]), [sample; 23]);
+    let written = kinds(&deep.0[208..208 + deep.1]);
+    // 20 samples of 56 KB in pieces of 60 KB.
+    let expected = [&[sample, sample, feature][..], &[packed; 19], &[sample]].concat();
+    assert_eq!(written, expected);
+    assert!(deep.1 < plain.1 / 50, "{} of {}", deep.1, plain.1);
+    for (bytes, size) in [plain, deep] {
+        let has_packed = kinds(&bytes[208..208 + size]).contains(&packed);
+        let reader = Reader::open_file(file(&bytes)).expect("a recording");
+        // The header tells of it if something was packed.
+        assert_eq!(reader.header().has_feature(27), has_packed);
+        let mut killed = bytes.clone();
+        killed[72..104].fill(0);
+        killed.truncate(208 + size);
+        let killed = Reader::open_file(file(&killed)).expect("a recording");
+        for reader in [reader, killed] {
+            assert_eq!(read(reader), ((0..23).collect(), vec![]));
+        }
+    }
+}
+
+#[test]
+fn a_stream_with_deep_chains_is_packed_there_and_says_so_before() {
+    let mut writer =
+        PipeWriter::new(Vec::new(), &[with_chains()], &Features::default()).expect("memory");
+    writer.pack(Packing::DeepChains);
+    let head = 16;
+    for piece in deep_and_shallow() {
+        writer.write(&piece).expect("memory");
+    }
+    let stream = writer.finish(&Features::default()).expect("memory");
+    assert!(stream.len() < 20_000, "{}", stream.len());
+    let kinds = kinds(&stream[head..]);
+    let first = kinds.iter().position(|&kind| kind == 81).expect("packed");
+    assert_eq!(kinds[first - 1], 80);
+    assert_eq!(kinds.iter().filter(|&&kind| kind == 9).count(), 3);
+    let reader = Reader::open_stream(Box::new(Cursor::new(stream))).expect("a stream");
+    assert_eq!(read(reader), ((0..23).collect(), vec![]));
 }

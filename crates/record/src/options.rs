@@ -5,6 +5,7 @@ use crate::events::{EventSpec, Rate};
 use crate::output::{Destination, Making};
 use crate::waits::WaitOptions;
 use prof_abi::BranchSampleType;
+use prof_perfdata::write::Packing;
 use prof_sys::{Identity, Surroundings};
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -327,8 +328,8 @@ pub struct Options {
     pub ring_bytes: Option<u64>,
     /// When to begin.
     pub start: Start,
-    /// The level of zstd (1 to 22) at which the records of files are packed.
-    pub compression: Option<u32>,
+    /// Which records are packed with zstd.
+    pub packing: Packing,
     /// The user as whom a launched command runs, and who owns the files.
     pub user: Option<Identity>,
     /// Working directory, environment and standard streams of a launched
@@ -394,7 +395,7 @@ impl Options {
             follow: Follow::Auto,
             ring_bytes: None,
             start: Start::AtOnce,
-            compression: None,
+            packing: Packing::DeepChains,
             user: None,
             around: Surroundings::default(),
             may_have_ended: false,
@@ -425,7 +426,11 @@ impl Options {
     pub(crate) fn making(&self) -> Making {
         Making {
             owner: self.user.as_ref().map(|user| (user.uid, user.gid)),
-            compression: self.compression,
+            packing: match (self.packing, self.stacks) {
+                // What makes those samples long are copies of stacks.
+                (Packing::DeepChains, Stacks::Dump(_)) => Packing::Never,
+                (packing, _) => packing,
+            },
         }
     }
 

@@ -5,7 +5,7 @@ use crate::consumer::Consumer;
 use crate::error::{OutputError, io_error};
 use crate::placing::Placed;
 use crate::stream::{KeepWaiting, Reader, Stream};
-use prof_perfdata::write::{EventDescription, Features, FileWriter, Kept, PipeWriter};
+use prof_perfdata::write::{EventDescription, Features, FileWriter, Kept, Packing, PipeWriter};
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
@@ -78,8 +78,8 @@ pub struct Output {
 pub(crate) struct Making {
     /// User and group who are to own them, if not whoever makes them.
     pub(crate) owner: Option<(u32, u32)>,
-    /// The level of zstd.
-    pub(crate) compression: Option<u32>,
+    /// Which records are packed.
+    pub(crate) packing: Packing,
 }
 
 /// A file that is not in its place yet.
@@ -106,8 +106,9 @@ impl Prepared {
         let given = given.map_err(io_error("give to the user who is to own it:", path));
         let begun = given.and_then(|()| {
             let mut writer = FileWriter::new(file, events);
-            if let (Ok(writer), Some(level)) = (&mut writer, making.compression) {
-                writer.compress(level).map_err(io_error("compress", path))?;
+            if let Ok(writer) = &mut writer {
+                let packing = writer.pack(making.packing);
+                packing.map_err(io_error("compress", path))?;
             }
             writer.map_err(io_error("write to", path))
         });
@@ -198,7 +199,8 @@ impl Output {
             Opened::Stream(stream, path) => {
                 reader = Some(stream.reader().map_err(io_error("watch", &path))?);
                 let writer = PipeWriter::new(stream, events, &features);
-                let writer = writer.map_err(io_error("write to", &path))?;
+                let mut writer = writer.map_err(io_error("write to", &path))?;
+                writer.pack(making.packing);
                 (path, Sink::Stream(writer))
             }
             Opened::File(path) => {

@@ -36,7 +36,7 @@ use crate::writing::{FLUSH_EVERY, Parting, Writing, Written};
 use prof_abi::{AttrFlags, event_kind};
 use prof_live::Switches;
 use prof_perfdata::GroupDescription;
-use prof_perfdata::write::{EventDescription, Features};
+use prof_perfdata::write::{EventDescription, Features, Packing};
 use prof_sys::prompt::run_soon;
 use prof_sys::{Launched, RingView};
 use std::ffi::OsString;
@@ -81,7 +81,7 @@ impl<'a> Way<'a> {
                         taker: Taker::Parts(Box::new(flight)),
                     });
                 }
-                if let (Opened::Stream(_, path), Some(_)) = (&opened, options.compression) {
+                if let (Opened::Stream(_, path), Packing::All(_)) = (&opened, options.packing) {
                     return Err(OutputError::Packed(path.clone()));
                 }
                 let mut output = Output::begin(opened, events, features, options.making())?;

@@ -1,9 +1,14 @@
 //! Records packed with zstd into `COMPRESSED` records.
 //!
 //! All of a file is one zstd stream, flushed behind each record: a reader needs
-//! the records in order, and none behind those that it has.
+//! the records in order, and none behind those that it has. Records that are
+//! not packed may stand between. A `HEADER_FEATURE` before the first says how
+//! large a piece becomes, for perf, which otherwise has it from the header's
+//! section only, and a recorder that is killed writes none.
 
+use super::features::Features;
 use super::record::whole_records;
+use super::session;
 use crate::features::Compression;
 use prof_abi::{ByteOrder, RecordType};
 use std::io;
@@ -18,11 +23,64 @@ const HEADER: usize = 8;
 /// zstd, as the header's COMPRESSED section calls it.
 const ZSTD: u32 = 1;
 
+/// Bytes for each sample from which records are packed by
+/// [`Packing::DeepChains`]: a chain of some 500 frames.
+const LONG: u64 = 4096;
+/// The level at which they are.
+const DEEP_LEVEL: u32 = 1;
+
+/// Which records are packed with zstd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Packing {
+    /// None.
+    #[default]
+    Never,
+    /// Those of which a sample takes more than 4 KiB: chains of thousands of
+    /// frames, most of which the sample before had, too.
+    DeepChains,
+    /// All, at a level of zstd from 1 (fast) to 22 (small).
+    All(u32),
+}
+
+/// Packs the records that [`Packing::DeepChains`] means.
+#[derive(Debug, Default)]
+pub(super) struct DeepChains {
+    compressor: Option<Compressor>,
+    packed: Vec<u8>,
+}
+
+impl DeepChains {
+    /// These whole records packed, and how many samples they have, if their
+    /// samples are long.
+    pub(super) fn pack(&mut self, records: &[u8]) -> io::Result<Option<(&[u8], u64)>> {
+        let (bytes, samples) = whole_records(records);
+        if samples == 0 || bytes / samples < LONG {
+            return Ok(None);
+        }
+        let compressor = match &mut self.compressor {
+            Some(compressor) => compressor,
+            none => none.insert(Compressor::new(DEEP_LEVEL)?),
+        };
+        self.packed.clear();
+        compressor.append(records, &mut self.packed)?;
+        compressor.flush(&mut self.packed)?;
+        Ok(Some((&self.packed, samples)))
+    }
+
+    /// For the header, if anything was packed.
+    pub(super) fn section(&self) -> Option<Compression> {
+        self.compressor.as_ref().map(Compressor::section)
+    }
+}
+
 /// Packs whole records.
 pub(super) struct Compressor {
     encoder: Encoder<'static>,
     level: u32,
+    is_announced: bool,
     pending: Vec<u8>,
+    /// For one record.
+    room: Vec<u8>,
     /// Bytes before and after packing.
     taken: u64,
     given: u64,
@@ -43,7 +101,9 @@ impl Compressor {
         Ok(Self {
             encoder: Encoder::new(signed)?,
             level,
+            is_announced: false,
             pending: Vec::new(),
+            room: Vec::new(),
             taken: 0,
             given: 0,
             samples: 0,
@@ -53,30 +113,45 @@ impl Compressor {
     /// Takes whole records; `out` gets what is packed.
     pub(super) fn append(&mut self, records: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         self.samples += whole_records(records).1;
-        self.pending.extend_from_slice(records);
-        while self.pending.len() >= CHUNK {
-            self.pack(CHUNK, out)?;
+        let missing = match self.pending.len() {
+            0 => 0,
+            some => CHUNK.saturating_sub(some).min(records.len()),
+        };
+        let (first, rest) = records.split_at(missing);
+        self.pending.extend_from_slice(first);
+        if self.pending.len() >= CHUNK {
+            self.flush(out)?;
         }
-        Ok(())
+        let chunks = rest.chunks_exact(CHUNK);
+        self.pending.extend_from_slice(chunks.remainder());
+        chunks
+            .into_iter()
+            .try_for_each(|chunk| self.pack(chunk, out))
     }
 
     /// Appends all that was taken to `out`.
     pub(super) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
-        match self.pending.len() {
-            0 => Ok(()),
-            rest => self.pack(rest, out),
-        }
+        let mut pending = std::mem::take(&mut self.pending);
+        let packed = match pending.is_empty() {
+            true => Ok(()),
+            false => self.pack(&pending, out),
+        };
+        pending.clear();
+        self.pending = pending;
+        packed
     }
 
-    /// Appends records with the first `length` bytes that wait.
-    fn pack(&mut self, length: usize, out: &mut Vec<u8>) -> io::Result<()> {
-        let chunk: Vec<u8> = self.pending.drain(..length).collect();
+    /// Appends records with these bytes.
+    fn pack(&mut self, chunk: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        if !std::mem::replace(&mut self.is_announced, true) {
+            self.announce(out);
+        }
         self.taken += chunk.len() as u64;
-        let mut input = InBuffer::around(&chunk);
-        let mut room = vec![0; ROOM];
+        self.room.resize(ROOM, 0);
+        let mut input = InBuffer::around(chunk);
         let mut is_flushed = false;
         while !is_flushed {
-            let mut packed = OutBuffer::around(&mut room[..]);
+            let mut packed = OutBuffer::around(&mut self.room[..]);
             while input.pos() < chunk.len() && packed.pos() < ROOM {
                 self.encoder.run(&mut input, &mut packed)?;
             }
@@ -92,6 +167,16 @@ impl Compressor {
             self.given += u64::from(size);
         }
         Ok(())
+    }
+
+    /// Appends the feature, as a record.
+    fn announce(&self, out: &mut Vec<u8>) {
+        let mut features = Features::default();
+        features.compression(&self.section());
+        for (bit, section) in features.iter() {
+            let fits = session::feature(bit, section, out).is_ok();
+            debug_assert!(fits, "five numbers");
+        }
     }
 
     /// Samples among all that was taken.

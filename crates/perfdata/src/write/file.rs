@@ -1,6 +1,6 @@
 //! File mode: a header that is valid from the start and stays so.
 
-use super::compress::Compressor;
+use super::compress::{Compressor, DeepChains, Packing};
 use super::event::EventDescription;
 use super::features::Features;
 use super::own;
@@ -48,7 +48,15 @@ pub struct FileWriter<W> {
     flushed: u64,
     /// Samples among them.
     samples: u64,
-    compressor: Option<Compressor>,
+    packer: Packer,
+}
+
+/// What packs records, if anything does.
+#[derive(Debug)]
+enum Packer {
+    Nothing,
+    DeepChains(DeepChains),
+    All(Compressor),
 }
 
 /// What a file holds whose writing failed: see [`FileWriter::salvage`].
@@ -73,37 +81,40 @@ impl<W: Write + Seek> FileWriter<W> {
             written: 0,
             flushed: 0,
             samples: 0,
-            compressor: None,
+            packer: Packer::Nothing,
         })
     }
 
-    /// Packs the records from here on with zstd, at a level from 1 (fast) to
-    /// 22. The file is then readable by perf only when it is finished.
+    /// Packs these records with zstd from here on.
     ///
     /// # Errors
     /// If there is no memory for it.
-    pub fn compress(&mut self, level: u32) -> io::Result<()> {
-        self.compressor = Some(Compressor::new(level)?);
+    pub fn pack(&mut self, packing: Packing) -> io::Result<()> {
+        self.packer = match packing {
+            Packing::Never => Packer::Nothing,
+            Packing::DeepChains => Packer::DeepChains(DeepChains::default()),
+            Packing::All(level) => Packer::All(Compressor::new(level)?),
+        };
         Ok(())
     }
 
     /// Appends whole records. After an error [`FileWriter::salvage`] says what
     /// the file has.
     pub fn write(&mut self, records: &[u8]) -> io::Result<()> {
-        let Some(compressor) = &mut self.compressor else {
-            return self.write_as_is(records);
+        let Packer::All(compressor) = &mut self.packer else {
+            return self.gather(records);
         };
         let mut packed = Vec::new();
         compressor.append(records, &mut packed)?;
-        self.write_as_is(&packed)
+        self.gather(&packed)
     }
 
-    fn write_as_is(&mut self, records: &[u8]) -> io::Result<()> {
+    fn gather(&mut self, records: &[u8]) -> io::Result<()> {
         if self.buffer.len() + records.len() > BUFFER {
             self.drain()?;
         }
         if records.len() > BUFFER {
-            self.put(records)?;
+            self.hand_over(records)?;
         } else {
             self.buffer.extend_from_slice(records);
         }
@@ -112,9 +123,24 @@ impl<W: Write + Seek> FileWriter<W> {
 
     fn drain(&mut self) -> io::Result<()> {
         let mut buffer = std::mem::take(&mut self.buffer);
-        let result = self.put(&buffer);
+        let result = self.hand_over(&buffer);
         buffer.clear();
         self.buffer = buffer;
+        result
+    }
+
+    /// Hands records to the file, packed if their chains are deep.
+    fn hand_over(&mut self, records: &[u8]) -> io::Result<()> {
+        let Packer::DeepChains(mut deep) = std::mem::replace(&mut self.packer, Packer::Nothing)
+        else {
+            return self.put(records);
+        };
+        let result = match deep.pack(records) {
+            Ok(Some((packed, samples))) => self.put(packed).map(|()| self.samples += samples),
+            Ok(None) => self.put(records),
+            Err(error) => Err(error),
+        };
+        self.packer = Packer::DeepChains(deep);
         result
     }
 
@@ -155,13 +181,13 @@ impl<W: Write + Seek> FileWriter<W> {
     /// Hands everything to the file and makes it valid up to here. After an
     /// error the file is what it was at the last flush.
     pub fn flush(&mut self) -> io::Result<()> {
-        let Some(compressor) = &mut self.compressor else {
+        let Packer::All(compressor) = &mut self.packer else {
             return self.flush_as_is();
         };
         let mut packed = Vec::new();
         compressor.flush(&mut packed)?;
         let samples = compressor.samples();
-        self.write_as_is(&packed)?;
+        self.gather(&packed)?;
         self.flush_as_is()?;
         // Packed records do not tell how many they hold.
         self.samples = samples;
@@ -216,8 +242,13 @@ impl<W: Write + Seek> FileWriter<W> {
     pub fn end(&mut self, features: &Features) -> io::Result<()> {
         self.flush()?;
         let mut features = features.clone();
-        if let Some(compressor) = &self.compressor {
-            features.compression(&compressor.section());
+        let section = match &self.packer {
+            Packer::Nothing => None,
+            Packer::DeepChains(deep) => deep.section(),
+            Packer::All(compressor) => Some(compressor.section()),
+        };
+        if let Some(section) = section {
+            features.compression(&section);
         }
         let features = &features;
         let table_at = self.data_at + self.written;

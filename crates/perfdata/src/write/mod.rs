@@ -30,7 +30,7 @@
 //! Everything is in the byte order of this machine, because the kernel's own
 //! records, which are most of a file, are.
 //!
-//! Limits: a stream is not compressed; no directory form, no AUX area data.
+//! Limits: a stream is not packed whole; no directory form, no AUX area data.
 
 mod compress;
 mod event;
@@ -45,6 +45,7 @@ mod session;
 mod tests;
 mod trailer;
 
+pub use compress::Packing;
 pub use event::EventDescription;
 pub use features::{Features, RecordedBuildId};
 pub use file::{FileWriter, Kept};

@@ -1,5 +1,6 @@
 //! Pipe mode: nothing can be patched, so everything is a record.
 
+use super::compress::{DeepChains, Packing};
 use super::event::EventDescription;
 use super::features::{Features, fits_a_pipe};
 use super::own;
@@ -24,6 +25,7 @@ const HEADER_SIZE: u64 = 16;
 pub struct PipeWriter<W: Write> {
     out: io::BufWriter<W>,
     written: u64,
+    deep: Option<DeepChains>,
 }
 
 impl<W: Write> PipeWriter<W> {
@@ -46,14 +48,26 @@ impl<W: Write> PipeWriter<W> {
         let mut writer = Self {
             out: io::BufWriter::with_capacity(64 * 1024, out),
             written: 0,
+            deep: None,
         };
         writer.out.write_all(&head)?;
         writer.flush()?;
         Ok(writer)
     }
 
-    /// Appends records.
+    /// Packs records with deep chains from here on; a stream is never packed
+    /// whole.
+    pub fn pack(&mut self, packing: Packing) {
+        self.deep = (packing == Packing::DeepChains).then(DeepChains::default);
+    }
+
+    /// Appends whole records.
     pub fn write(&mut self, records: &[u8]) -> io::Result<()> {
+        let packed = match &mut self.deep {
+            Some(deep) => deep.pack(records)?,
+            None => None,
+        };
+        let records = packed.map_or(records, |(packed, _)| packed);
         self.out.write_all(records)?;
         self.written += records.len() as u64;
         Ok(())

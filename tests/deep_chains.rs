@@ -1,0 +1,151 @@
+//! Call chains of thousands of frames take little room, and every perf reads
+//! them: also of a recorder that was killed, and from a stream.
+
+use crate::oracle::{Finished, compiled, have, perf_at, perfs, prof, prof_command, skipped};
+use crate::patience::wait_until;
+use crate::waiting::folder;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// 14 000 frames deep; `None` without a compiler.
+fn program(test: &str) -> Option<PathBuf> {
+    let flags = ["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"];
+    let program = compiled(test, "deep-recursion.c", &flags)?;
+    have(test, "perf").then_some(program)
+}
+
+/// `prof record -g` of some seconds at the innermost level.
+fn record(program: &Path, seconds: &str, options: &[&str]) -> Command {
+    let mut command = prof_command();
+    command
+        .args(["record", "-q", "-g", "-e", "cpu-clock:u", "-F", "499"])
+        .args(options)
+        .arg("--")
+        .arg(program)
+        .args(["bottom", seconds]);
+    command
+}
+
+/// Samples in the innermost function, and how many of them have a chain of
+/// more than 1000 frames, as `tool script` has them from a file or stream.
+fn deep_samples(tool: &Path, input: &Path) -> (usize, usize) {
+    let input = input.to_str().expect("a path of ours");
+    let arguments = ["script", "--max-stack", "9000", "-F", "ip,sym", "-i", input];
+    let script = perf_at(tool, &arguments);
+    let script = script.succeeded("script");
+    let (mut samples, mut deep) = (0, 0);
+    for sample in script.text().split("\n\n") {
+        let frames = sample.lines().filter(|line| !line.trim().is_empty());
+        let mut frames = frames.peekable();
+        let innermost = frames.peek().is_some_and(|line| line.ends_with(" work"));
+        samples += usize::from(innermost);
+        deep += usize::from(innermost && frames.count() > 1000);
+    }
+    (samples, deep)
+}
+
+/// Bytes of a file.
+fn size(file: &Path) -> usize {
+    std::fs::metadata(file).expect("there").len() as usize
+}
+
+/// What each perf and `prof` find in a recording: the same, and deep chains
+/// that take less than a kilobyte each. Whether it could be recorded.
+fn is_read_by_all(test: &str, input: &Path) {
+    let own = deep_samples(Path::new(prof_command().get_program()), input);
+    assert!(own.1 > 20, "{own:?}");
+    for perf in perfs(test) {
+        assert_eq!(deep_samples(&perf, input), own, "{perf:?}");
+    }
+    let bytes = size(input);
+    assert!(bytes < 100_000 + own.1 * 1000, "{bytes} for {own:?}");
+}
+
+#[test]
+fn deep_chains_are_packed_unless_that_is_unwanted() {
+    let test = "deep_chains_are_packed_unless_that_is_unwanted";
+    let Some(program) = program(test) else {
+        return;
+    };
+    let folder = folder("deep-chains-packed");
+    let file = folder.join("perf.data");
+    let name = file.to_str().expect("a path of ours");
+    let header = |name: &str| {
+        let header = prof(&["dump", "--header", "-i", name]).succeeded("prof dump");
+        header.text()
+    };
+    let ended = record(&program, "0.4", &["-o", name]).output();
+    let ended = Finished::from(ended.expect("prof starts"));
+    if ended.stderr.contains("EACCES") {
+        return skipped(test, &ended.stderr);
+    }
+    is_read_by_all(test, &file);
+    assert!(header(name).contains("Zstd, level = 1"));
+    let parts = ["--switch-output=150ms", "-o", name];
+    let ended = record(&program, "0.4", &parts).output();
+    Finished::from(ended.expect("prof starts")).succeeded("prof record");
+    let files = std::fs::read_dir(&folder).expect("there");
+    let files = files.map(|entry| entry.expect("an entry").path());
+    let files: Vec<PathBuf> = files.filter(|path| *path != file).collect();
+    assert!(files.len() > 1, "{files:?}");
+    for part in &files {
+        assert!(size(part) < 300_000, "{}", size(part));
+        let own = deep_samples(Path::new(prof_command().get_program()), part);
+        for perf in perfs(test) {
+            assert_eq!(deep_samples(&perf, part), own, "{part:?}");
+        }
+    }
+    for off in ["--no-compression-level", "-z=0"] {
+        let ended = record(&program, "0.1", &[off, "-o", name]).output();
+        Finished::from(ended.expect("prof starts")).succeeded("prof record");
+        assert!(!header(name).contains("Zstd"));
+        assert!(size(&file) > 1_000_000, "{off}: {}", size(&file));
+    }
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+#[test]
+fn packed_records_of_a_killed_recorder_are_read() {
+    let test = "packed_records_of_a_killed_recorder_are_read";
+    let Some(program) = program(test) else {
+        return;
+    };
+    let folder = folder("deep-chains-killed");
+    for options in [&[][..], &["-z"]] {
+        let file = folder.join("perf.data");
+        let name = file.to_str().expect("a path of ours");
+        let mut command = record(&program, "3", &[options, &["-o", name]].concat());
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("prof starts");
+        let grown = || std::fs::metadata(&file).is_ok_and(|it| it.len() > 8000);
+        wait_until("records", || {
+            grown() || child.try_wait().expect("ours").is_some()
+        });
+        if child.try_wait().expect("ours").is_some() {
+            let ended = Finished::from(child.wait_with_output().expect("ended"));
+            return skipped(test, &ended.stderr);
+        }
+        child.kill().expect("it runs");
+        child.wait().expect("ours");
+        is_read_by_all(test, &file);
+        let _ = std::fs::remove_file(&file);
+    }
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+#[test]
+fn a_stream_of_deep_chains_is_small_and_read_by_all() {
+    let test = "a_stream_of_deep_chains_is_small_and_read_by_all";
+    let Some(program) = program(test) else {
+        return;
+    };
+    let folder = folder("deep-chains-stream");
+    let ended = record(&program, "0.4", &["-o", "-"]).output();
+    let ended = ended.expect("prof starts");
+    if ended.stdout.is_empty() {
+        return skipped(test, &String::from_utf8_lossy(&ended.stderr));
+    }
+    let file = folder.join("stream");
+    std::fs::write(&file, &ended.stdout).expect("written");
+    is_read_by_all(test, &file);
+    std::fs::remove_dir_all(folder).expect("ours");
+}
