@@ -53,7 +53,7 @@ fn size(file: &Path) -> usize {
 /// that take less than a kilobyte each. Whether it could be recorded.
 fn is_read_by_all(test: &str, input: &Path) {
     let own = deep_samples(Path::new(prof_command().get_program()), input);
-    assert!(own.1 > 20, "{own:?}");
+    assert!(own.1 >= 5, "{own:?}");
     for perf in perfs(test) {
         assert_eq!(deep_samples(&perf, input), own, "{perf:?}");
     }
@@ -74,15 +74,15 @@ fn deep_chains_are_packed_unless_that_is_unwanted() {
         let header = prof(&["dump", "--header", "-i", name]).succeeded("prof dump");
         header.text()
     };
-    let ended = record(&program, "0.4", &["-o", name]).output();
+    let ended = record(&program, "0.2", &["-o", name]).output();
     let ended = Finished::from(ended.expect("prof starts"));
     if ended.stderr.contains("EACCES") {
         return skipped(test, &ended.stderr);
     }
     is_read_by_all(test, &file);
     assert!(header(name).contains("Zstd, level = 1"));
-    let parts = ["--switch-output=150ms", "-o", name];
-    let ended = record(&program, "0.4", &parts).output();
+    let parts = ["--switch-output=80ms", "-o", name];
+    let ended = record(&program, "0.2", &parts).output();
     Finished::from(ended.expect("prof starts")).succeeded("prof record");
     let files = std::fs::read_dir(&folder).expect("there");
     let files = files.map(|entry| entry.expect("an entry").path());
@@ -139,7 +139,7 @@ fn a_stream_of_deep_chains_is_small_and_read_by_all() {
         return;
     };
     let folder = folder("deep-chains-stream");
-    let ended = record(&program, "0.4", &["-o", "-"]).output();
+    let ended = record(&program, "0.2", &["-o", "-"]).output();
     let ended = ended.expect("prof starts");
     if ended.stdout.is_empty() {
         return skipped(test, &String::from_utf8_lossy(&ended.stderr));

@@ -705,20 +705,20 @@ fn only_samples_with_deep_chains_are_packed() {
     let (sample, feature, packed) = (9, 80, 81);
     let plain = packed_file(Packing::Never);
     let deep = packed_file(Packing::DeepChains);
-    assert_eq!(kinds(&plain.0[208..208 + plain.1]), [sample; 23]);
-    let written = kinds(&deep.0[208..208 + deep.1]);
+    assert_eq!(kinds(&plain.0[192..192 + plain.1]), [sample; 23]);
+    let written = kinds(&deep.0[192..192 + deep.1]);
     // 20 samples of 56 KB in pieces of 60 KB.
     let expected = [&[sample, sample, feature][..], &[packed; 19], &[sample]].concat();
     assert_eq!(written, expected);
     assert!(deep.1 < plain.1 / 50, "{} of {}", deep.1, plain.1);
     for (bytes, size) in [plain, deep] {
-        let has_packed = kinds(&bytes[208..208 + size]).contains(&packed);
+        let has_packed = kinds(&bytes[192..192 + size]).contains(&packed);
         let reader = Reader::open_file(file(&bytes)).expect("a recording");
         // The header tells of it if something was packed.
         assert_eq!(reader.header().has_feature(27), has_packed);
         let mut killed = bytes.clone();
         killed[72..104].fill(0);
-        killed.truncate(208 + size);
+        killed.truncate(192 + size);
         let killed = Reader::open_file(file(&killed)).expect("a recording");
         for reader in [reader, killed] {
             assert_eq!(read(reader), ((0..23).collect(), vec![]));

@@ -131,10 +131,10 @@ impl<W: Write + Seek> FileWriter<W> {
 
     /// Hands records to the file, packed if their chains are deep.
     fn hand_over(&mut self, records: &[u8]) -> io::Result<()> {
-        let Packer::DeepChains(mut deep) = std::mem::replace(&mut self.packer, Packer::Nothing)
-        else {
+        let Packer::DeepChains(deep) = &mut self.packer else {
             return self.put(records);
         };
+        let mut deep = std::mem::take(deep);
         let result = match deep.pack(records) {
             Ok(Some((packed, samples))) => self.put(packed).map(|()| self.samples += samples),
             Ok(None) => self.put(records),
