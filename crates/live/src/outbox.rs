@@ -20,9 +20,9 @@ const LONGEST_TRIAL: u64 = 64;
 const LONGEST_PART: usize = 256 << 10;
 /// Buffers of parts that are kept for reuse.
 const SPARE: usize = 8;
-/// The same of records on trial, and the most bytes of such a buffer.
+/// The same of records on trial, and the most bytes of all of these.
 const SPARE_RECORDS: usize = 256;
-const SPARE_RECORD: usize = 4096;
+const SPARE_BYTES: usize = 2 << 20;
 /// Most bytes that wait; more ends the trials early.
 const MOST_WAITING: usize = 6 << 20;
 
@@ -95,6 +95,8 @@ pub(super) struct Outbox {
     spare: Vec<Vec<u8>>,
     /// And for records on trial.
     spare_records: Vec<Vec<u8>>,
+    /// Bytes of these.
+    spare_bytes: usize,
 }
 
 impl Outbox {
@@ -122,12 +124,16 @@ impl Outbox {
 
     /// An empty buffer for a record on trial.
     pub(super) fn buffer(&mut self) -> Vec<u8> {
-        self.spare_records.pop().unwrap_or_default()
+        let buffer = self.spare_records.pop().unwrap_or_default();
+        self.spare_bytes = self.spare_bytes.saturating_sub(buffer.capacity());
+        buffer
     }
 
     /// Takes the record of a candidate back.
     fn give_back(&mut self, mut record: Vec<u8>) {
-        if self.spare_records.len() < SPARE_RECORDS && record.capacity() <= SPARE_RECORD {
+        let bytes = self.spare_bytes + record.capacity();
+        if self.spare_records.len() < SPARE_RECORDS && bytes <= SPARE_BYTES {
+            self.spare_bytes = bytes;
             record.clear();
             self.spare_records.push(record);
         }

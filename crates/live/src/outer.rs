@@ -34,6 +34,9 @@ const MAX_HISTORY: usize = 1 << 17;
 const SIGHTINGS: u32 = 6;
 /// Drains without a change after which a slot that has changed counts as calm.
 const CALM: u64 = 128;
+/// So many drains with changes are noted before those are dropped that are too
+/// long ago to matter; more only if they are all recent.
+const MOST_CHANGES: usize = 256;
 /// Most slots under probation for one thread.
 const MAX_DOUBTFUL: usize = 4096;
 
@@ -112,6 +115,9 @@ pub(super) struct OuterFrames {
     /// Slots up to these may have changed in these drains: from high slots to
     /// low ones, from early drains to late ones.
     unsteady: Vec<(u64, u64)>,
+    /// The same of slots that `history` knows to have changed: up to the
+    /// highest of each drain.
+    changes: Vec<(u64, u64)>,
     /// Drains in which the known frames were compared with the stack.
     looks: u32,
     /// The last of these drains.
@@ -122,6 +128,16 @@ pub(super) struct OuterFrames {
     /// calm and there in an earlier drain. As long as they are known they
     /// stay so, and need not be looked at again.
     steady: usize,
+}
+
+/// Takes down that slots up to this one may have changed in drain `now`, the
+/// latest so far; from high slots to low ones.
+fn note_up_to(list: &mut Vec<(u64, u64)>, highest: u64, now: u64) {
+    while list.pop_if(|last| last.0 <= highest).is_some() {}
+    list.push((highest, now));
+    if list.len() > MOST_CHANGES {
+        list.retain(|&(_, drain)| now.saturating_sub(drain) <= CALM);
+    }
 }
 
 /// What a slot has held.
@@ -353,7 +369,10 @@ impl OuterFrames {
             held.sightings += u32::from(held.seen != now);
             held.seen = now;
         }
-        self.unsettle(changed);
+        if changed > 0 {
+            note_up_to(&mut self.changes, changed, now);
+            self.unsettle(changed);
+        }
     }
 
     /// The same, for less: says that these slots, and all inside of them, may
@@ -362,8 +381,7 @@ impl OuterFrames {
         let Some(highest) = frames.iter().map(|frame| frame.slot).max() else {
             return;
         };
-        while self.unsteady.pop_if(|last| last.0 <= highest).is_some() {}
-        self.unsteady.push((highest, now));
+        note_up_to(&mut self.unsteady, highest, now);
         self.unsettle(highest);
     }
 
@@ -376,6 +394,16 @@ impl OuterFrames {
         let unsteady = reach.checked_sub(1).and_then(|at| self.unsteady.get(at));
         let changed = changed.max(unsteady.map(|&(_, drain)| drain));
         changed.is_none_or(|changed| now.saturating_sub(changed) > CALM)
+    }
+
+    /// Slots above this one are calm in drain `now`; it need not be the lowest
+    /// of which that holds.
+    pub(super) fn calm_above(&self, now: u64) -> u64 {
+        let highest = |list: &[(u64, u64)]| {
+            let old = list.partition_point(|&(_, drain)| now.saturating_sub(drain) > CALM);
+            list.get(old).map_or(0, |&(up_to, _)| up_to)
+        };
+        highest(&self.unsteady).max(highest(&self.changes))
     }
 
     /// The content of the slot of frame `at` turned out to be another.
@@ -416,7 +444,7 @@ impl OuterFrames {
 
 #[cfg(test)]
 mod tests {
-    use super::{CALM, Known, OuterFrames, PROBATION, SIGHTINGS};
+    use super::{CALM, Known, MOST_CHANGES, OuterFrames, PROBATION, SIGHTINGS};
     use crate::memory::Copied;
     use prof_unwind::{Base, FpFrom, StackDump};
 
@@ -667,6 +695,31 @@ mod tests {
         assert_eq!(calm(slots, 51 + CALM), [true; 4]);
         outer.observe_any(&[frame(0x3000, 3)], 500);
         assert!(!outer.is_calm(0x2008, 501));
+    }
+
+    #[test]
+    fn slots_above_all_recent_changes_are_calm() {
+        let mut outer = OuterFrames::default();
+        outer.is_deep();
+        assert_eq!(outer.calm_above(1), 0);
+        outer.observe(&[frame(0x3000, 1), frame(0x1000, 1)], 1);
+        assert_eq!(outer.calm_above(2), 0, "seen, not changed");
+        outer.observe(&[frame(0x3000, 2)], 10);
+        outer.observe(&[frame(0x1000, 2)], 20);
+        outer.observe_any(&[frame(0x2000, 2)], 30);
+        let above = [21, 11 + CALM, 21 + CALM, 31 + CALM].map(|now| outer.calm_above(now));
+        assert_eq!(above, [0x3000, 0x2000, 0x2000, 0]);
+        // It never says more than the slots themselves.
+        for now in [31, 11 + CALM, 21 + CALM, 31 + CALM] {
+            for slot in [0x1000, 0x2000, 0x3000, 0x4000] {
+                assert!(slot <= outer.calm_above(now) || outer.is_calm(slot, now));
+            }
+        }
+        // However often slots change, few drains are noted.
+        for now in 0..10_000 {
+            outer.observe_any(&[frame(0x10_0000 - now, 1)], 1000 + now);
+        }
+        assert!(outer.unsteady.len() <= 1 + MOST_CHANGES);
     }
 
     #[test]

@@ -83,7 +83,8 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         let steady = self.outer.steady(joined, self.drain);
         let known = self.outer.until(joined);
         let changing = known.get(steady..).unwrap_or_default();
-        let repeats = Repeats::of(self.inner.get(..proven).unwrap_or_default());
+        let calm_above = self.outer.calm_above(self.drain);
+        let mut repeats = Repeats::of(self.inner.get(..proven).unwrap_or_default());
         let (mut is_bracketed, mut is_settled) = (true, true);
         let mut unsure = Vec::new();
         let mut callee = proven.checked_sub(1).and_then(|at| self.inner.get(at));
@@ -92,7 +93,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             if !self.is_beyond(frame.slot) {
                 continue;
             }
-            is_settled &= self.outer.is_calm(frame.slot, self.drain);
+            is_settled &= frame.slot > calm_above || self.outer.is_calm(frame.slot, self.drain);
             if inside.is_some_and(|inside| repeats.has(inside, frame)) {
                 continue;
             }
@@ -144,20 +145,31 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
 
 /// Pairs of caller and callee that occur in a copied stack, by return
 /// addresses: a recursion repeats them.
-struct Repeats(FxHashSet<(u64, u64)>);
+struct Repeats {
+    pairs: FxHashSet<(u64, u64)>,
+    /// The pair that was found last: most likely the next is the same.
+    last: Option<(u64, u64)>,
+}
 
 impl Repeats {
     fn of(copied: &[Known]) -> Self {
         let pairs = copied.iter().zip(copied.get(1..).unwrap_or_default());
-        Self(
-            pairs
+        Self {
+            pairs: pairs
                 .map(|(callee, caller)| (callee.pc, caller.pc))
                 .collect(),
-        )
+            last: None,
+        }
     }
 
-    fn has(&self, callee: &Known, caller: &Known) -> bool {
-        self.0.contains(&(callee.pc, caller.pc))
+    fn has(&mut self, callee: &Known, caller: &Known) -> bool {
+        let pair = (callee.pc, caller.pc);
+        if self.last == Some(pair) {
+            return true;
+        }
+        let is_there = self.pairs.contains(&pair);
+        self.last = is_there.then_some(pair).or(self.last);
+        is_there
     }
 }
 

@@ -77,6 +77,16 @@ impl<'a> RecordBuilder<'a> {
         self.bytes(&ByteOrder::NATIVE.bytes_u64(value));
     }
 
+    /// Many at once: chains have thousands.
+    pub(super) fn u64s(&mut self, values: &[u64]) {
+        let start = self.out.len();
+        self.out.resize(start + 8 * values.len(), 0);
+        let room = self.out.get_mut(start..).unwrap_or_default();
+        for (room, &value) in room.chunks_exact_mut(8).zip(values) {
+            room.copy_from_slice(&ByteOrder::NATIVE.bytes_u64(value));
+        }
+    }
+
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }

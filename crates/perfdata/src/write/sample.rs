@@ -277,7 +277,7 @@ fn put_chain(sample: &Sample<'_>, user_chain: &[u64], new: &mut RecordBuilder<'_
     if marker != 0 {
         new.u64(CallchainContext::USER.0);
     }
-    user_chain.iter().for_each(|&ip| new.u64(ip));
+    new.u64s(user_chain);
 }
 
 /// Appends to `out` the sample with its user stack cut to `most` bytes (a
