@@ -17,6 +17,9 @@
 //! believed: each look at it reads a bounded part, and goes on the next time.
 
 use crate::memory::{Memory, bytes};
+use object::LittleEndian;
+use object::elf::{self, FileHeader64, SectionHeader64, Sym64};
+use object::read::elf::{FileHeader as _, SectionHeader as _, Sym as _};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 
@@ -30,16 +33,10 @@ const MAX_FILE: u64 = 8 << 20;
 /// Most entries of one process that are remembered.
 const MAX_KNOWN: usize = 1 << 15;
 /// Most sections and functions of one file, and the longest name, bytes.
-const MAX_SECTIONS: u64 = 256;
+const MAX_SECTIONS: usize = 256;
 const MAX_FUNCTIONS: usize = 4096;
 const MAX_SYMBOLS: usize = 1 << 16;
 const LONGEST_NAME: usize = 512;
-
-const ET_REL: u16 = 1;
-const SHT_SYMTAB: u32 = 2;
-const SHF_ALLOC: u64 = 2;
-const SHF_EXECINSTR: u64 = 4;
-const STT_FUNC: u8 = 2;
 
 /// A JIT object of GDB's interface: what its in-memory ELF file says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -162,127 +159,110 @@ impl JitObject {
         Self::parse(&file, memory)
     }
 
-    /// Reads section headers: name, type (4 bytes each), flags, address,
-    /// offset, size (8 each), the section linked to (4), and more, in all 64.
     fn parse(file: &[u8], memory: &mut impl Memory) -> Option<Self> {
-        if file.get(..6)? != b"\x7fELF\x02\x01" {
-            return None;
-        }
-        let table = usize::try_from(u64_at(file, 40)?).ok()?;
-        let count = u64::from(u16_at(file, 60)?).min(MAX_SECTIONS) as usize;
-        let headers = file.get(table..)?.chunks_exact(64).take(count);
-        let sections: Vec<Section<'_>> =
-            headers.map(|header| Section::read(file, header)).collect();
-        let names = sections.get(usize::from(u16_at(file, 62)?))?.bytes;
-        let is_relocatable = u16_at(file, 16)? == ET_REL;
+        let header = FileHeader64::<LittleEndian>::parse(file).ok()?;
+        let order = header.endian().ok()?;
+        let sections = header.section_headers(order, file).ok()?;
+        let names = header.section_strings_index(order, file).ok()?;
+        let file = ElfFile {
+            bytes: file,
+            sections: sections.get(..MAX_SECTIONS).unwrap_or(sections),
+            is_relocatable: header.e_type(order) == elf::ET_REL,
+        };
+        let names = file.content(file.sections.get(names.0)?);
         let mut object = Self::default();
-        for section in &sections {
-            let end = section.address.saturating_add(section.size);
-            let is_code = section.flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC | SHF_EXECINSTR;
-            if is_code && section.address != 0 && section.address < end {
-                object.code.push(section.address..end);
+        for section in file.sections {
+            let is_code = |flag: object::elf::SectionFlags| section.sh_flags(order).contains(flag);
+            let start = section.sh_addr(order);
+            let end = start.saturating_add(section.sh_size(order));
+            if is_code(elf::SHF_ALLOC) && is_code(elf::SHF_EXECINSTR) && start != 0 && start < end {
+                object.code.push(start..end);
             }
         }
-        let mut by_name = sections.iter();
-        let rules = by_name.find(|it| text_at(names, it.name) == Some(b".eh_frame"));
-        object.eh_frame = rules.and_then(|section| section.loaded(memory));
-        if let Some(table) = sections.iter().find(|it| it.kind == SHT_SYMTAB) {
-            let strings = sections.get(table.link as usize);
-            let strings = strings.map_or(&[][..], |strings| strings.bytes);
-            object.add_functions((table, strings), is_relocatable.then_some(&sections));
-        }
+        // By names of bounded length: those of a file of lies have no end.
+        let mut by_name = file.sections.iter();
+        let rules = by_name.find(|it| text_at(names, it.sh_name(order)) == Some(b".eh_frame"));
+        object.eh_frame = rules.and_then(|section| file.loaded(section, memory));
+        object.add_functions(&file);
         object.functions.sort_by_key(|(range, _)| range.start);
         Some(object)
     }
 
-    /// Adds the functions of a table: name (4 bytes), info, other (1 each),
-    /// section (2), value, size (8 each). In relocatable files values count
-    /// from their section.
-    fn add_functions(
-        &mut self,
-        (table, strings): (&Section<'_>, &[u8]),
-        relocatable: Option<&Vec<Section<'_>>>,
-    ) {
-        for symbol in table.bytes.chunks_exact(24).take(MAX_SYMBOLS) {
-            let function = || {
-                if symbol.get(4)? & 15 != STT_FUNC {
-                    return None;
-                }
-                let name = text_at(strings, u32_at(symbol, 0)?)?;
-                let number = usize::from(u16_at(symbol, 6)?);
-                let base = match relocatable {
-                    Some(sections) => sections.get(number)?.address,
-                    None => 0,
-                };
-                let start = base.checked_add(u64_at(symbol, 8)?)?;
-                let end = start.checked_add(u64_at(symbol, 16)?)?;
-                let is_own = self
-                    .code
-                    .iter()
-                    .any(|code| code.contains(&start) && end <= code.end);
-                let name = String::from_utf8_lossy(name).into_owned();
-                (start < end && is_own && !name.is_empty()).then_some((start..end, name))
-            };
+    /// Adds the functions of the symbol table.
+    fn add_functions(&mut self, file: &ElfFile<'_>) {
+        let mut tables = file.sections.iter();
+        let Some(table) = tables.find(|it| it.sh_type(LittleEndian) == elf::SHT_SYMTAB) else {
+            return;
+        };
+        let symbols = table.data_as_array::<Sym64<LittleEndian>, _>(LittleEndian, file.bytes);
+        let strings = file.sections.get(table.sh_link(LittleEndian) as usize);
+        let strings = strings.map_or(&[][..], |strings| file.content(strings));
+        for symbol in symbols.unwrap_or_default().iter().take(MAX_SYMBOLS) {
             if self.functions.len() >= MAX_FUNCTIONS {
                 return;
             }
-            let function = function();
-            self.functions.extend(function);
+            let Some(range) = file.function(symbol) else {
+                continue;
+            };
+            let is_in = |code: &Range<u64>| code.contains(&range.start) && range.end <= code.end;
+            let name = text_at(strings, symbol.st_name(LittleEndian)).unwrap_or_default();
+            if self.code.iter().any(is_in) && !name.is_empty() {
+                let name = String::from_utf8_lossy(name).into_owned();
+                self.functions.push((range, name));
+            }
         }
     }
 }
 
-/// A section of a file in memory.
-struct Section<'a> {
-    name: u32,
-    kind: u32,
-    flags: u64,
-    address: u64,
-    size: u64,
-    link: u32,
-    /// What of it the file has.
+/// A file in memory, of little endian.
+struct ElfFile<'a> {
     bytes: &'a [u8],
+    sections: &'a [SectionHeader64<LittleEndian>],
+    is_relocatable: bool,
 }
 
-impl<'a> Section<'a> {
-    fn read(file: &'a [u8], header: &[u8]) -> Self {
-        let word = |at: usize| u64_at(header, at).unwrap_or(0);
-        let int = |at: usize| u32_at(header, at).unwrap_or(0);
-        let range = || {
-            let from = usize::try_from(word(24)).ok()?;
-            file.get(from..from.checked_add(usize::try_from(word(32)).ok()?)?)
-        };
-        Self {
-            name: int(0),
-            kind: int(4),
-            flags: word(8),
-            address: word(16),
-            size: word(32),
-            link: int(40),
-            bytes: range().unwrap_or_default(),
-        }
+impl<'a> ElfFile<'a> {
+    /// What the file has of a section; nothing if it is not all there.
+    fn content(&self, section: &SectionHeader64<LittleEndian>) -> &'a [u8] {
+        section.data(LittleEndian, self.bytes).unwrap_or_default()
     }
 
-    /// The section as it was loaded, where its address tells that, and where
+    /// A section as it was loaded, where its address tells that, and where
     /// it counts as standing: in the file, compilers may have left it as it
     /// was before it was relocated.
-    fn loaded(&self, memory: &mut impl Memory) -> Option<(u64, Vec<u8>)> {
-        let mut bytes = self.bytes.to_vec();
-        let is_there = self.address != 0 && memory.read(self.address, &mut bytes) == bytes.len();
-        let bytes = match is_there {
-            true => bytes,
-            false => self.bytes.to_vec(),
-        };
-        (!bytes.is_empty()).then_some((self.address, bytes))
+    fn loaded(
+        &self,
+        section: &SectionHeader64<LittleEndian>,
+        memory: &mut impl Memory,
+    ) -> Option<(u64, Vec<u8>)> {
+        let address = section.sh_addr(LittleEndian);
+        let mut bytes = self.content(section).to_vec();
+        let is_there = address != 0 && memory.read(address, &mut bytes) == bytes.len();
+        if !is_there {
+            bytes.copy_from_slice(self.content(section));
+        }
+        (!bytes.is_empty()).then_some((address, bytes))
     }
-}
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+    /// Where the function of a symbol is; in relocatable files values count
+    /// from their section.
+    fn function(&self, symbol: &Sym64<LittleEndian>) -> Option<Range<u64>> {
+        if symbol.st_type() != elf::STT_FUNC {
+            return None;
+        }
+        let base = match self.is_relocatable {
+            true => {
+                let number = symbol.st_shndx(LittleEndian).index()?;
+                self.sections
+                    .get(usize::from(number))?
+                    .sh_addr(LittleEndian)
+            }
+            false => 0,
+        };
+        let start = base.checked_add(symbol.st_value(LittleEndian))?;
+        let end = start.checked_add(symbol.st_size(LittleEndian))?;
+        (start < end).then_some(start..end)
+    }
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
@@ -358,7 +338,7 @@ mod tests {
         }
         let table = file.len() as u64;
         file[40..48].copy_from_slice(&table.to_le_bytes());
-        file[60..64].copy_from_slice(&[5, 0, 4, 0]);
+        file[58..64].copy_from_slice(&[64, 0, 5, 0, 4, 0]);
         file.extend(headers);
         file
     }
