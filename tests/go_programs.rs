@@ -32,6 +32,9 @@ fn can_call(caller: &str, callee: &str) -> bool {
         "main.middle" => ["main.deep", "main.inlined"].contains(&caller),
         "main.inlined" | "main.clocks" => caller == "main.worker",
         "main.deep" | "main.grow" => caller == callee || caller == "main.worker",
+        barrier if is_barrier(barrier) => {
+            caller.starts_with("main.") || caller.starts_with("runtime.")
+        }
         "main.worker" => caller == "main.main.func1",
         "main.main.func1" => caller == "runtime.goexit",
         "runtime.goexit" | "runtime.mstart" | "runtime.rt0_go" => false,
@@ -69,22 +72,33 @@ fn stripped_go_programs_have_names_lines_and_whole_stacks() {
     let count = |name: &str| stacks[name].as_u64().unwrap_or(0);
     let (complete, judged) = (count("complete"), count("judged"));
     assert!(judged > 200, "{stacks}");
-    // Write barriers visit the system stack through code without a frame.
     assert!(complete * 100 >= judged * 95, "{stacks}");
 
     let fields = ["script", "-F", "ip,sym,srcline", "-i", data];
     let text = prof(&fields).succeeded("script").text();
     let mut inlined = 0;
+    let (mut barriers, mut called) = (0, 0);
     for sample in text.split("\n\n") {
         let names: Vec<&str> = sample.lines().filter_map(name).collect();
         for pair in names.windows(2) {
             assert!(can_call(pair[1], pair[0]), "{} called {}", pair[1], pair[0]);
         }
         inlined += usize::from(names.contains(&"main.inlined"));
+        let barrier = names.iter().position(|name| is_barrier(name));
+        barriers += usize::from(barrier.is_some());
+        called += usize::from(barrier.is_some_and(|at| names.get(at + 1) == Some(&"main.grow")));
     }
+    // Write barriers visit the system stack through code without a frame.
+    assert!(called * 10 >= barriers * 9, "{called} of {barriers}");
     assert!(inlined > 0, "what was inlined is shown");
     assert!(text.contains("goroutines.go:"), "lines are known");
     assert!(!text.contains("[unknown]"), "all functions have names");
+}
+
+/// A write barrier that has no frame and so saves no frame pointer.
+fn is_barrier(name: &str) -> bool {
+    let register = name.strip_prefix("runtime.gcWriteBarrier");
+    register.is_some_and(|register| register.len() == 2)
 }
 
 /// The function of a frame's first line: address, name, mark of inlining.

@@ -18,6 +18,11 @@
 //!
 //! So what another stack held is known, too: that of a goroutine whose thread
 //! is on the system stack.
+//!
+//! A function without a frame, as the write barriers of some registers, saves
+//! no frame pointer: the kernel tells of it and then of its caller's caller. That
+//! names the caller by its call, and the code of the caller where it returns to,
+//! if it calls that function in one place only.
 
 use crate::stacks::{OpenFile, StackUnwinder};
 use crate::thread_sample::ThreadSample;
@@ -39,16 +44,25 @@ pub(super) fn words<F: OpenFile>(
     let mut nothing = ();
     let (unwinder, mut process) = stacks.at(sample.processes, &sample.state, &mut nothing);
     let mut slot = first;
-    for &pc in frames {
+    for (index, &pc) in frames.iter().enumerate() {
         words.push((slot, pc));
+        let saved = slot.wrapping_sub(8);
         let before = Avma(pc.wrapping_sub(1));
-        let Some(size) = unwinder.go_frame(Machine::X86_64, before, &mut process) else {
+        let mut size = unwinder.go_frame(Machine::X86_64, before, &mut process);
+        if size.is_none()
+            && let Some(&outer) = frames.get(index + 1)
+            && let Some((caller, of_caller)) =
+                unwinder.go_caller(Machine::X86_64, (before, outer), &mut process)
+        {
+            slot = slot.wrapping_add(8);
+            words.push((slot, caller));
+            size = Some(of_caller);
+        }
+        let next = size.and_then(|size| slot.checked_add(8)?.checked_add(size));
+        let Some(next) = next else {
             break;
         };
-        let Some(next) = slot.checked_add(8).and_then(|sp| sp.checked_add(size)) else {
-            break;
-        };
-        words.push((slot.wrapping_sub(8), next.wrapping_sub(8)));
+        words.push((saved, next.wrapping_sub(8)));
         slot = next;
     }
     // Of something else than Go code.

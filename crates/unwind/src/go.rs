@@ -381,6 +381,31 @@ fn by_only_call(
     let word = u64::from(machine.word());
     let fp = registers.fp().filter(|fp| fp.is_multiple_of(word))?;
     let outer = process.word(fp.checked_add(word)?, machine.word())?;
+    let (back, size) = only_call(unwinder, machine, (entry, cursor.called()), outer, process)?;
+    let sp = fp.checked_add(word)?.checked_sub(size)?;
+    let mut caller = *registers;
+    caller.set(machine.sp(), sp);
+    caller.set_pc(back);
+    Some(Caller {
+        registers: caller,
+        is_exact: false,
+        by: StepBy::Frame,
+        base: Base::Frame,
+        fp: FpFrom::Callee,
+        slot: sp.checked_sub(word),
+    })
+}
+
+/// Of the function that the call before `outer` leads to: where its only call of
+/// the function at `entry` returns to, or the only one with this closure, and the
+/// size of its frame there, right below whose end the frame pointer is saved.
+fn only_call(
+    unwinder: &mut Unwinder,
+    machine: Machine,
+    (entry, closure): (u64, Option<u64>),
+    outer: u64,
+    process: &mut impl Process,
+) -> Option<(u64, u64)> {
     let CallBefore::Direct(by) = unwinder.call_before(machine, outer, process)? else {
         return None;
     };
@@ -390,25 +415,36 @@ fn by_only_call(
     };
     let dso = unwinder.dsos.get_mut(id)?;
     let (start, target) = (bias.to_svma(Avma(start)), bias.to_svma(Avma(entry)));
-    let closure = cursor.called().map(|at| bias.to_svma(Avma(at)));
+    let closure = closure.map(|at| bias.to_svma(Avma(at)));
     let calls = dso.calls_to(start, (target, closure), machine);
     let &[Svma(back)] = calls.as_slice() else {
         return None;
     };
     let size = dso.go_frame_with_fp(Svma(back - 1), machine)?;
-    let sp = fp.checked_add(word)?.checked_sub(size)?;
-    let mut caller = *registers;
-    caller.set(machine.sp(), sp);
     // As far as the entry is from its place in the file.
-    caller.set_pc(back.wrapping_add(entry.wrapping_sub(target.0)));
-    Some(Caller {
-        registers: caller,
-        is_exact: false,
-        by: StepBy::Frame,
-        base: Base::Frame,
-        fp: FpFrom::Callee,
-        slot: sp.checked_sub(word),
-    })
+    Some((back.wrapping_add(entry.wrapping_sub(target.0)), size))
+}
+
+/// Of the Go function at `at`, which has no frame, and which the function called
+/// that returns to `outer`: where it returns to, and the size of the frame there,
+/// if that function calls it in one place only.
+pub(crate) fn caller_of_frameless(
+    unwinder: &mut Unwinder,
+    machine: Machine,
+    (at, outer): (Avma, u64),
+    process: &mut impl Process,
+) -> Option<(u64, u64)> {
+    let Place::Dso { id, bias } = process.place(at) else {
+        return None;
+    };
+    let dso = unwinder.dsos.get_mut(id)?;
+    let svma = bias.to_svma(at);
+    if dso.go_frame_size(svma)? != 0 {
+        return None;
+    }
+    let start = dso.function(svma, machine)?;
+    let entry = at.0.wrapping_sub(svma.0.wrapping_sub(start.0));
+    only_call(unwinder, machine, (entry, None), outer, process)
 }
 
 /// The caller of the function at `entry`, which left the frame pointer as it

@@ -366,6 +366,19 @@ impl Unwinder {
         dso.go_frame_with_fp(bias.to_svma(at), machine)
     }
 
+    /// Of the Go function at `at`, which has no frame, and which the function
+    /// called that returns to `outer`: where it returns to, and the size of that
+    /// frame as [`Unwinder::go_frame`] tells it. `None` unless there is one such
+    /// call only.
+    pub fn go_caller(
+        &mut self,
+        machine: Machine,
+        (at, outer): (Avma, u64),
+        process: &mut impl Process,
+    ) -> Option<(u64, u64)> {
+        crate::go::caller_of_frameless(self, machine, (at, outer), process)
+    }
+
     /// Whether a frame is in the code of V8 that makes the frame of the
     /// function that called it.
     fn makes_callers_frame(&self, cursor: &Cursor, process: &mut impl Process) -> bool {
