@@ -113,7 +113,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
             .context("cannot write to standard output");
     }
     inject::refuse_special(&output, "-o - for standard output, or another -o FILE")?;
-    let part = Part(with(&output, ".part"));
+    let part = TemporaryFile(with(&output, ".part"));
     write_named(&input, &part.0, wish)?;
     let sizes = pack(&part.0, &output, &input)?;
     say(&format!(
@@ -135,7 +135,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
 pub(crate) fn redact_in_place(path: &Path, names: Option<Wish>) -> anyhow::Result<Embedded> {
     let input = Input::of_file(path.to_owned());
     let redaction: Arc<Redaction> = Arc::default();
-    let part = Part(with(path, ".part"));
+    let part = TemporaryFile(with(path, ".part"));
     redacted(&input, &part.0, Arc::clone(&redaction))?;
     let embedded = match names {
         Some(wish) => {
@@ -164,9 +164,9 @@ fn write_named(input: &Input, to: &Path, wish: Wish) -> anyhow::Result<()> {
 }
 
 /// A file that goes when it is not needed any more.
-struct Part(PathBuf);
+struct TemporaryFile(PathBuf);
 
-impl Drop for Part {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
@@ -240,7 +240,7 @@ fn pack_into<W: Write>(from: &Path, to: W) -> io::Result<(u64, W)> {
 /// Packs a file; bytes before and after.
 fn pack(from: &Path, to: &Path, input: &Input) -> anyhow::Result<(u64, u64)> {
     let wrong = || format!("cannot write {}", to.display());
-    let new = Part(with(to, ".new"));
+    let new = TemporaryFile(with(to, ".new"));
     let (size, packed) = pack_into(from, create(&new.0)?).with_context(wrong)?;
     // As the recording's: it says when that ended.
     if let Some(modified) = input.last_written() {

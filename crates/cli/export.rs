@@ -10,7 +10,7 @@ use crate::outcome::{Outcome, UsageError, say};
 use crate::recording::Input;
 use anyhow::Context;
 use clap::builder::TypedValueParser;
-use prof_export::{Choice, ExportError, Format, MadeOf, export};
+use prof_export::{Choice, ExportError, ExportFormat, MadeOf, export};
 use prof_profile::{Counting, Profile, Redaction};
 use prof_symbolize::Detail;
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     names: NameOptions,
     /// What to write [default: as the name of FILE ends, else pprof]
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
-    format: Option<Format>,
+    format: Option<ExportFormat>,
     /// Where to write it [default: profile with the format's end on a terminal, else standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -57,8 +57,8 @@ What a format cannot hold is said on stderr; docs/exports.md has all of it.
 Perfetto (ui.perfetto.dev) opens perf.data itself.";
 
 /// Takes the name of a format.
-fn formats() -> impl TypedValueParser<Value = Format> {
-    one_of(Format::all().map(|format| (format, format.name(), format.about())))
+fn formats() -> impl TypedValueParser<Value = ExportFormat> {
+    one_of(ExportFormat::all().map(|format| (format, format.name(), format.about())))
 }
 
 /// Exports.
@@ -141,7 +141,7 @@ impl Args {
     /// Writes to the file or standard output; what is to be told of it.
     fn put(
         &self,
-        format: Format,
+        format: ExportFormat,
         write: impl FnOnce(&mut dyn Write) -> anyhow::Result<Vec<String>>,
     ) -> anyhow::Result<Vec<String>> {
         if let Some(path) = self.target(format) {
@@ -156,7 +156,11 @@ impl Args {
     }
 
     /// The same of what is made of a profile.
-    fn put_profile(&self, format: Format, mut profile: Profile) -> anyhow::Result<Vec<String>> {
+    fn put_profile(
+        &self,
+        format: ExportFormat,
+        mut profile: Profile,
+    ) -> anyhow::Result<Vec<String>> {
         if self.redact {
             profile.redact(&Redaction::default());
         }
@@ -168,8 +172,8 @@ impl Args {
 }
 
 impl Args {
-    fn chosen_format(&self) -> anyhow::Result<Format> {
-        let named = self.output.as_deref().and_then(Format::of_name);
+    fn chosen_format(&self) -> anyhow::Result<ExportFormat> {
+        let named = self.output.as_deref().and_then(ExportFormat::of_name);
         match (self.format, named, &self.output) {
             (Some(asked), Some(named), Some(path)) if asked != named => {
                 let (path, asked, named) = (path.display(), asked.name(), named.name());
@@ -180,7 +184,7 @@ impl Args {
                 Err(UsageError(message).into())
             }
             (None, None, Some(path)) if path != Path::new("-") && !path.starts_with("/dev") => {
-                let names: Vec<&str> = Format::all().map(Format::name).collect();
+                let names: Vec<&str> = ExportFormat::all().map(ExportFormat::name).collect();
                 let message = format!(
                     "{} does not tell the format by its end\n  try: --format {}",
                     path.display(),
@@ -188,12 +192,12 @@ impl Args {
                 );
                 Err(UsageError(message).into())
             }
-            (asked, named, _) => Ok(asked.or(named).unwrap_or(Format::Pprof)),
+            (asked, named, _) => Ok(asked.or(named).unwrap_or(ExportFormat::Pprof)),
         }
     }
 
     /// The file to write; `None` for standard output.
-    fn target(&self, format: Format) -> Option<PathBuf> {
+    fn target(&self, format: ExportFormat) -> Option<PathBuf> {
         match &self.output {
             Some(path) if path == Path::new("-") => None,
             Some(path) => Some(path.clone()),

@@ -6,7 +6,7 @@ use crate::outcome::UsageError;
 use crate::recording::Input;
 use anyhow::bail;
 use prof_abi::{RecordType, SampleType};
-use prof_export::Format;
+use prof_export::ExportFormat;
 use prof_listing::script::{Asked, Choice, Form, Head, Printing, Shown, Wanted};
 use prof_listing::{Switch, SwitchEvents};
 use prof_perfdata::Body;
@@ -19,7 +19,7 @@ use std::io::{self, Write};
 ///
 /// # Errors
 /// If it has none, or cannot be read.
-pub(super) fn check(input: &Input, format: Format) -> anyhow::Result<()> {
+pub(super) fn check(input: &Input, format: ExportFormat) -> anyhow::Result<()> {
     let (file, name) = (input.name(), format.name());
     let why = if foreign::is_profile(&input.path) {
         "is a profile of another tool, which has no branches"

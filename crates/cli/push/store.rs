@@ -3,7 +3,7 @@
 use super::url::Url;
 use super::waiting::Request;
 use crate::percent::encoded;
-use prof_export::{Choice, Format, export};
+use prof_export::{Choice, ExportFormat, export};
 use prof_profile::Profile;
 use serde_json::{Map, Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -71,8 +71,8 @@ impl Store {
     pub(crate) fn request(&self, profile: &Profile) -> anyhow::Result<Request> {
         let mut content = Vec::new();
         let format = match self.protocol {
-            Protocol::Pyroscope | Protocol::Parca => Format::Pprof,
-            Protocol::Otlp => Format::Otlp,
+            Protocol::Pyroscope | Protocol::Parca => ExportFormat::Pprof,
+            Protocol::Otlp => ExportFormat::Otlp,
         };
         let service = ("service.name".to_owned(), self.service.clone());
         let choice = Choice {

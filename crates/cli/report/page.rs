@@ -6,7 +6,7 @@ use super::web::{self, Served};
 use crate::beside::replace;
 use crate::outcome::say;
 use anyhow::Context;
-use prof_export::{Choice, Format, export};
+use prof_export::{Choice, ExportFormat, export};
 use prof_profile::{EventId, Profile};
 use prof_report::model::Selection;
 use prof_report::picture::{self, PictureOptions};
@@ -23,7 +23,7 @@ pub(super) fn show(form: &Form, profile: &Profile, selection: &Selection) -> any
             times: selection.scope.times.clone(),
             ..Choice::default()
         };
-        let told = export(profile, Format::Firefox, &choice, &mut content)?;
+        let told = export(profile, ExportFormat::Firefox, &choice, &mut content)?;
         told.iter().for_each(|line| say(line));
         return web::serve(Served {
             content,

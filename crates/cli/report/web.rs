@@ -37,7 +37,7 @@ pub(super) struct Served {
 }
 
 /// The file and where it is served.
-struct Place {
+struct ServedAt {
     served: Served,
     /// `127.0.0.1:port` and `localhost:port`.
     hosts: [String; 2],
@@ -51,7 +51,7 @@ struct Place {
 pub(super) fn serve(served: Served) -> anyhow::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen")?;
     let port = listener.local_addr()?.port();
-    let place = Arc::new(Place {
+    let place = Arc::new(ServedAt {
         hosts: ["127.0.0.1", "localhost"].map(|name| format!("{name}:{port}")),
         path: format!("/{}/{}", secret()?, served.name),
         served,
@@ -164,7 +164,7 @@ impl<'h> Request<'h> {
 }
 
 /// Reads a request and answers it.
-fn answer(place: &Place, mut stream: TcpStream) -> io::Result<()> {
+fn answer(place: &ServedAt, mut stream: TcpStream) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let head = head(&mut stream)?;
     let head = String::from_utf8_lossy(&head);
@@ -218,7 +218,7 @@ fn head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-impl Place {
+impl ServedAt {
     /// How a request is answered, and whether with the file.
     fn status(&self, request: &Request<'_>) -> (&'static str, bool) {
         let is_here = request
@@ -249,11 +249,11 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
-    use super::{Place, Request, Served, encoded};
+    use super::{Request, Served, ServedAt, encoded};
 
     #[test]
     fn only_who_knows_the_path_and_asks_this_host_is_answered() {
-        let place = Place {
+        let place = ServedAt {
             served: Served {
                 content: Vec::new(),
                 kind: "text/html",

@@ -76,13 +76,13 @@ pub struct OneSide {
 
 /// A row of a comparison.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct ComparedRow {
     /// The value of each sort key, as recorded.
     pub names: Vec<String>,
     /// The same values, escaped for a terminal.
     pub shown: Vec<String>,
     /// The values before, for a function that was matched though its name
-    /// changed; [`Row::names`] are those after.
+    /// changed; [`ComparedRow::names`] are those after.
     pub was: Option<Vec<String>>,
     /// Its measurements before.
     pub before: OneSide,
@@ -135,7 +135,7 @@ pub struct Comparison {
     /// What else was measured.
     pub measures: Vec<MeasureRow>,
     /// Rows, significant and large changes first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparedRow>,
     /// Functions between which cost moved.
     pub moves: Vec<Move>,
     /// The smallest change of a row, in percent of the total before, that these
@@ -355,8 +355,8 @@ impl Origin {
 }
 
 /// Of the row that scatters most: what holds for it holds for each.
-fn least_detectable(rows: &[Row]) -> f64 {
-    let of = |row: &Row| detectable(row.change.error, row.change.df);
+fn least_detectable(rows: &[ComparedRow]) -> f64 {
+    let of = |row: &ComparedRow| detectable(row.change.error, row.change.df);
     rows.iter().map(of).fold(0.0, f64::max)
 }
 
@@ -423,7 +423,7 @@ impl<'a> Scale<'a> {
         list: Vec<Matched>,
         family: (Change, &[Change]),
         functions: impl Fn(&[Verdict]) -> Option<[Functions; 2]>,
-    ) -> (Vec<Row>, Vec<Move>, Said) {
+    ) -> (Vec<ComparedRow>, Vec<Move>, Said) {
         let tested = Tested::new(self, &list);
         let (verdicts, ..) = judged(&tested.changes, family, self.options);
         let flows = functions(&verdicts).map_or_else(Vec::new, |sides| {
@@ -441,9 +441,9 @@ impl<'a> Scale<'a> {
         }
         let verdicts = std::mem::take(&mut said.rows);
         let parts = list.into_iter().zip(tested.changes).zip(verdicts);
-        let mut rows: Vec<Row> = parts
+        let mut rows: Vec<ComparedRow> = parts
             .enumerate()
-            .map(|(at, ((row, change), verdict))| Row {
+            .map(|(at, ((row, change), verdict))| ComparedRow {
                 moved: part_of(&flows, at),
                 ..self.row(row, change, verdict)
             })
@@ -452,8 +452,8 @@ impl<'a> Scale<'a> {
         (rows, moves, said)
     }
 
-    fn row(&self, row: Matched, change: Change, verdict: Verdict) -> Row {
-        Row {
+    fn row(&self, row: Matched, change: Change, verdict: Verdict) -> ComparedRow {
+        ComparedRow {
             before: one_side(self.before, &row.before),
             after: one_side(self.after, &row.after),
             names: row.names,
@@ -540,21 +540,21 @@ fn one_side(runs: &[Run], found: &[Found]) -> OneSide {
 
 /// What is sure and matters most, then what moved, then what might matter, then
 /// what is the same. Of what moved, its sum matters.
-fn by_weight_of_verdict((a, b): (&Row, &Row), moves: &[Move]) -> Ordering {
-    let of_move = |row: &Row| row.moved.and_then(|moved| moves.get(moved.place()));
-    let class = |row: &Row| match row.verdict {
+fn by_weight_of_verdict((a, b): (&ComparedRow, &ComparedRow), moves: &[Move]) -> Ordering {
+    let of_move = |row: &ComparedRow| row.moved.and_then(|moved| moves.get(moved.place()));
+    let class = |row: &ComparedRow| match row.verdict {
         Verdict::Faster | Verdict::Slower => 0,
         _ if row.moved.is_some() => 1,
         Verdict::Undecided { .. } => 2,
         Verdict::Same => 3,
     };
     // The end of the interval that is nearer to no change.
-    let at_least = |row: &Row| {
+    let at_least = |row: &ComparedRow| {
         let interval = of_move(row).map_or(row.interval, |it| it.interval);
         let nearer = interval.low.abs().min(interval.high.abs());
         if interval.contains(0.0) { 0.0 } else { nearer }
     };
-    let size = |row: &Row| row.before.share.max(row.after.share);
+    let size = |row: &ComparedRow| row.before.share.max(row.after.share);
     class(a)
         .cmp(&class(b))
         .then_with(|| at_least(b).total_cmp(&at_least(a)))

@@ -1,6 +1,6 @@
 //! A comparison as comma-separated values (RFC 4180).
 
-use crate::comparison::{Comparison, Row};
+use crate::comparison::{ComparedRow, Comparison};
 use crate::json::{name_of, name_of_row, needs_of};
 use crate::moved::Moved;
 use prof_report::csv::field;
@@ -56,7 +56,7 @@ const OF_MOVES: [&str; 6] = [
     "sum_verdict",
 ];
 
-fn of_move(comparison: &Comparison, row: &Row) -> [String; OF_MOVES.len()] {
+fn of_move(comparison: &Comparison, row: &ComparedRow) -> [String; OF_MOVES.len()] {
     let of = |moved: Moved| Some((moved, comparison.moves.get(moved.place())?));
     let Some((moved, it)) = row.moved.and_then(of) else {
         return Default::default();

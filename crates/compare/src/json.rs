@@ -1,7 +1,7 @@
 //! A comparison as JSON.
 
 use crate::Trial;
-use crate::comparison::{By, Comparison, OneSide, Origin, Row, Total};
+use crate::comparison::{By, ComparedRow, Comparison, OneSide, Origin, Total};
 use crate::measure::MeasureRow;
 use crate::moved::{Move, Moved};
 use prof_report::harmless_json;
@@ -77,7 +77,7 @@ pub(crate) fn name_of(verdict: Verdict) -> &'static str {
 }
 
 /// The name of a row's verdict: cost that moved has one of its own.
-pub(crate) fn name_of_row(row: &Row) -> &'static str {
+pub(crate) fn name_of_row(row: &ComparedRow) -> &'static str {
     match row.moved {
         Some(_) => "moved",
         None => name_of(row.verdict),
@@ -228,7 +228,7 @@ impl Serialize for OneMeasure<'_> {
     }
 }
 
-struct OneRow<'a>(&'a Comparison, &'a Row);
+struct OneRow<'a>(&'a Comparison, &'a ComparedRow);
 
 impl Serialize for OneRow<'_> {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {

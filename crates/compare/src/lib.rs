@@ -36,7 +36,7 @@ pub use both::{EVENTS_OF_BOTH, both};
 pub use budget::{Budget, Checked, Judged, Kept, More, judge};
 pub use checked::{check_json, check_markdown, check_text, overall};
 pub use comparable::Incomparable;
-pub use comparison::{By, Comparison, ComparisonOptions, OneSide, Row, Total};
+pub use comparison::{By, ComparedRow, Comparison, ComparisonOptions, OneSide, Total};
 pub use csv::csv;
 pub use json::{json, trial_json};
 pub use matching::Side;

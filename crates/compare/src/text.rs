@@ -1,6 +1,6 @@
 //! A comparison as text.
 
-use crate::comparison::{By, Comparison, Origin, Row};
+use crate::comparison::{By, ComparedRow, Comparison, Origin};
 use crate::matching::Side;
 use crate::moved::{Move, Moved};
 use prof_profile::several;
@@ -29,11 +29,11 @@ pub fn text(
         comment(&line, columns, out)?;
     }
     writeln!(out, "#")?;
-    let matters = |row: &&Row| {
+    let matters = |row: &&ComparedRow| {
         let is_sure = matches!(row.verdict, Verdict::Faster | Verdict::Slower);
         is_sure || row.moved.is_some() || row.before.share >= least || row.after.share >= least
     };
-    let shown: Vec<&Row> = comparison.rows.iter().filter(matters).collect();
+    let shown: Vec<&ComparedRow> = comparison.rows.iter().filter(matters).collect();
     write_table(comparison, &shown, columns, out)?;
     let hidden = comparison.rows.len() - shown.len();
     if hidden > 0 {
@@ -60,7 +60,7 @@ pub(crate) fn rows_text(
     for it in &comparison.moves {
         comment(&move_text(comparison, it), columns, out)?;
     }
-    let rows: Vec<&Row> = comparison.rows.iter().collect();
+    let rows: Vec<&ComparedRow> = comparison.rows.iter().collect();
     write_table(comparison, &rows, columns, out)
 }
 
@@ -131,7 +131,7 @@ fn listed(names: &[String], shown: impl Fn(&str) -> String) -> String {
 }
 
 /// The verdict of a row: that of a move, if its cost moved.
-fn verdict_text(comparison: &Comparison, row: &Row) -> String {
+fn verdict_text(comparison: &Comparison, row: &ComparedRow) -> String {
     let said = needed(row.verdict, comparison);
     let short = |name: &str| {
         let name = escape::terminal(name);
@@ -220,7 +220,7 @@ pub(crate) fn needed(verdict: Verdict, comparison: &Comparison) -> String {
 
 fn write_table(
     comparison: &Comparison,
-    rows: &[&Row],
+    rows: &[&ComparedRow],
     columns: Option<usize>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -376,7 +376,7 @@ pub(crate) fn cell_within(cell: &str, room: usize) -> String {
     }
 }
 
-fn cells(comparison: &Comparison, row: &Row) -> Vec<String> {
+fn cells(comparison: &Comparison, row: &ComparedRow) -> Vec<String> {
     let cost = |cost: f64| comparison.unit.text(cost);
     let interval = row.interval;
     let mut cells = vec![

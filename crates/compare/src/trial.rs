@@ -157,7 +157,7 @@ impl Comparison {
 
     /// How many rows have no verdict yet.
     pub fn undecided(&self) -> usize {
-        let is_open = |row: &&crate::Row| matches!(row.verdict, Verdict::Undecided { .. });
+        let is_open = |row: &&crate::ComparedRow| matches!(row.verdict, Verdict::Undecided { .. });
         self.rows.iter().filter(is_open).count()
     }
 }

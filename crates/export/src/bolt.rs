@@ -68,11 +68,11 @@ fn busiest(chosen: &Chosen<'_>) -> Option<DsoId> {
 }
 
 /// An address in the program's file; `None` for one in another.
-type Place = Option<u64>;
+type ProgramAddress = Option<u64>;
 
 /// Where a location is in the program's file. Where that could not be read its
 /// addresses are not known, and BOLT has no function where there is no symbol.
-fn place(profile: &Profile, dso: DsoId, id: LocationId) -> Place {
+fn place(profile: &Profile, dso: DsoId, id: LocationId) -> ProgramAddress {
     let location = profile.location(id);
     let host = profile.frames_at(id).last()?;
     let is_known = matches!(
@@ -88,7 +88,7 @@ type Runs = FxHashMap<(u64, u64), u64>;
 #[derive(Default)]
 struct Counts {
     /// How often, and how often mispredicted.
-    taken: FxHashMap<(Place, Place), (u64, u64)>,
+    taken: FxHashMap<(ProgramAddress, ProgramAddress), (u64, u64)>,
     inside: Runs,
     from_outside: Runs,
     /// Branches between other files.
@@ -142,7 +142,8 @@ impl Counts {
     }
 
     fn write(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        let text = |place: Place| place.map_or_else(|| "X:0".to_owned(), |it| format!("{it:x}"));
+        let text =
+            |place: ProgramAddress| place.map_or_else(|| "X:0".to_owned(), |it| format!("{it:x}"));
         let mut taken: Vec<_> = self.taken.iter().collect();
         taken.sort_unstable();
         for ((from, to), (count, mispredicted)) in taken {

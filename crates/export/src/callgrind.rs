@@ -34,14 +34,14 @@ pub(crate) fn write(chosen: &Chosen<'_>, out: &mut dyn Write) -> Result<Vec<Stri
 }
 
 /// A place in a function: the function, and a line of its file.
-type Place = (FunctionId, u32);
+type SourceLine = (FunctionId, u32);
 
 /// What functions cost and what they call.
 struct Graph {
     columns: usize,
     /// Indices into `costs`.
-    own: FxHashMap<Place, usize>,
-    calls: FxHashMap<(Place, FunctionId), usize>,
+    own: FxHashMap<SourceLine, usize>,
+    calls: FxHashMap<(SourceLine, FunctionId), usize>,
     /// `columns` for each.
     costs: Vec<u64>,
     /// The file of each function, as far as known: readers take a function
@@ -49,7 +49,7 @@ struct Graph {
     homes: FxHashMap<FunctionId, Option<NameId>>,
     /// By `FunctionId`; see [`used::by_name`].
     same: Vec<FunctionId>,
-    path: Vec<Place>,
+    path: Vec<SourceLine>,
     cost: Vec<u64>,
     /// Functions of the path.
     seen: FxHashSet<FunctionId>,
@@ -127,7 +127,7 @@ impl Graph {
         if *home == frame.file { frame.line } else { 0 }
     }
 
-    fn add_own(&mut self, place: Place) {
+    fn add_own(&mut self, place: SourceLine) {
         let slot = slot(&mut self.costs, &mut self.own, place, self.columns);
         add(&mut self.costs, slot, &self.cost);
     }
@@ -205,13 +205,13 @@ impl Writer<'_, '_> {
     fn write(mut self, out: &mut dyn Write) -> io::Result<()> {
         self.head(out)?;
         let graph = self.graph;
-        let mut calls: Vec<(&(Place, FunctionId), usize)> = graph
+        let mut calls: Vec<(&(SourceLine, FunctionId), usize)> = graph
             .calls
             .iter()
             .map(|(call, &slot)| (call, slot))
             .collect();
         calls.sort_unstable_by_key(|((caller, callee), _)| (*caller, *callee));
-        let mut own: Vec<(Place, usize)> =
+        let mut own: Vec<(SourceLine, usize)> =
             graph.own.iter().map(|(at, &slot)| (*at, slot)).collect();
         own.sort_unstable();
         let mut functions: Vec<FunctionId> = own.iter().map(|(at, _)| at.0).collect();
@@ -277,8 +277,8 @@ impl Writer<'_, '_> {
         )
     }
 
-    /// The file of a function; without one its module, so that readers keep
-    /// functions of one name in two modules apart.
+    /// The file of a function; without one its dso, so that readers keep
+    /// functions of one name in two dsos apart.
     fn file(&mut self, function: FunctionId) -> String {
         let profile = self.chosen.profile;
         if let Some(file) = self.graph.homes.get(&function).copied().flatten() {

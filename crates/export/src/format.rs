@@ -9,7 +9,7 @@ use thiserror::Error;
 
 /// A format of another tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ExportFormat {
     /// pprof's, gzipped.
     Pprof,
     /// The Firefox Profiler's processed JSON, gzipped.
@@ -46,7 +46,7 @@ type Writer = fn(&Chosen<'_>, &mut dyn Write) -> Result<Vec<String>, ExportError
 
 /// All there is to know about a format.
 struct Spec {
-    format: Format,
+    format: ExportFormat,
     /// What it is called.
     name: &'static str,
     /// How names of files end, the usual end first.
@@ -62,7 +62,7 @@ struct Spec {
 /// The formats, in the order of help. A new one is a file and an entry here.
 const SPECS: &[Spec] = &[
     Spec {
-        format: Format::Pprof,
+        format: ExportFormat::Pprof,
         name: "pprof",
         ends: &[".pb.gz", ".pprof"],
         about: "go tool pprof, Pyroscope, Parca, Perfetto, speedscope",
@@ -71,7 +71,7 @@ const SPECS: &[Spec] = &[
         write: pprof::write,
     },
     Spec {
-        format: Format::Firefox,
+        format: ExportFormat::Firefox,
         name: "firefox",
         ends: &[".firefox.json.gz", ".profile.json.gz", ".firefox"],
         about: "profiler.firefox.com, profiler-cli, a track for each thread and event",
@@ -80,16 +80,16 @@ const SPECS: &[Spec] = &[
         write: firefox::write,
     },
     Spec {
-        format: Format::Speedscope,
+        format: ExportFormat::Speedscope,
         name: "speedscope",
         ends: &[".speedscope.json", ".speedscope"],
         about: "speedscope.app, a profile for each thread and event",
-        left_out: "addresses, modules of functions with a source file, CPUs, the time between samples",
+        left_out: "addresses, dsos of functions with a source file, CPUs, the time between samples",
         made_of: MadeOf::Samples,
         write: speedscope::write,
     },
     Spec {
-        format: Format::Callgrind,
+        format: ExportFormat::Callgrind,
         name: "callgrind",
         ends: &[".callgrind", ".callgrind.out"],
         about: "KCachegrind, QCachegrind, callgrind_annotate",
@@ -98,7 +98,7 @@ const SPECS: &[Spec] = &[
         write: callgrind::write,
     },
     Spec {
-        format: Format::Otlp,
+        format: ExportFormat::Otlp,
         name: "otlp",
         ends: &[".otlp"],
         about: "OpenTelemetry collectors, protocol v1development",
@@ -107,16 +107,16 @@ const SPECS: &[Spec] = &[
         write: otlp::v1development::write,
     },
     Spec {
-        format: Format::Folded,
+        format: ExportFormat::Folded,
         name: "folded",
         ends: &[".folded", ".collapsed"],
         about: "scripts and other flame graphs, a line a stack",
-        left_out: "times, CPUs, modules, addresses, the number of samples",
+        left_out: "times, CPUs, dsos, addresses, the number of samples",
         made_of: MadeOf::Samples,
         write: folded::write,
     },
     Spec {
-        format: Format::Parquet,
+        format: ExportFormat::Parquet,
         name: "parquet",
         ends: &[".parquet"],
         about: "DuckDB, ClickHouse, DataFusion: a row for each stack, thread and event",
@@ -125,7 +125,7 @@ const SPECS: &[Spec] = &[
         write: parquet::write,
     },
     Spec {
-        format: Format::Profgen,
+        format: ExportFormat::Profgen,
         name: "profgen",
         ends: &[".profgen", ".perfscript"],
         about: "llvm-profgen --perfscript: mappings and branch stacks, of recordings with branches",
@@ -134,7 +134,7 @@ const SPECS: &[Spec] = &[
         write: |_, _| Err(ExportError::OfRecords),
     },
     Spec {
-        format: Format::Bolt,
+        format: ExportFormat::Bolt,
         name: "bolt",
         ends: &[".preagg"],
         about: "perf2bolt -pa: counts of the branches of one program, of recordings with branches",
@@ -179,14 +179,14 @@ pub enum ExportError {
 }
 
 /// Writes the chosen samples of a profile in a format. Returns, in words, what
-/// the format could not hold besides [`Format::left_out`].
+/// the format could not hold besides [`ExportFormat::left_out`].
 ///
 /// # Errors
 /// If there is nothing to write, the profile is not what the format is
 /// [`MadeOf`], or `out` cannot be written to.
 pub fn export(
     profile: &Profile,
-    format: Format,
+    format: ExportFormat,
     choice: &Choice,
     out: &mut dyn Write,
 ) -> Result<Vec<String>, ExportError> {
@@ -198,7 +198,7 @@ pub fn export(
     (format.spec().write)(&chosen, out)
 }
 
-impl Format {
+impl ExportFormat {
     /// All formats, in the order of help.
     pub fn all() -> impl Iterator<Item = Self> {
         SPECS.iter().map(|spec| spec.format)
@@ -257,17 +257,17 @@ impl Format {
 
 #[cfg(test)]
 mod tests {
-    use super::Format;
+    use super::ExportFormat;
     use std::path::Path;
 
     #[test]
     fn a_name_tells_its_format() {
-        let of = |name: &str| Format::of_name(Path::new(name));
-        assert_eq!(of("x/cpu.pb.gz"), Some(Format::Pprof));
-        assert_eq!(of("a.speedscope.json"), Some(Format::Speedscope));
-        assert_eq!(of("callgrind.out.prof"), Some(Format::Callgrind));
+        let of = |name: &str| ExportFormat::of_name(Path::new(name));
+        assert_eq!(of("x/cpu.pb.gz"), Some(ExportFormat::Pprof));
+        assert_eq!(of("a.speedscope.json"), Some(ExportFormat::Speedscope));
+        assert_eq!(of("callgrind.out.prof"), Some(ExportFormat::Callgrind));
         assert_eq!(of("a.json"), None);
-        for format in Format::all() {
+        for format in ExportFormat::all() {
             let name = format!("a{}", format.end());
             assert_eq!(of(&name), Some(format), "{name}");
         }

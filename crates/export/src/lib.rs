@@ -1,16 +1,16 @@
 //! A profile as files of other tools.
 //!
-//! You give a profile, a [`Format`] and what of it to take; the file is written
+//! You give a profile, an [`ExportFormat`] and what of it to take; the file is written
 //! as the profile is gone through, with no second copy of it in memory. Totals,
 //! weights of functions and numbers of samples in the file are those of the
 //! profile; what a format has no place for is said in words.
 //!
 //! ```
-//! use prof_export::{Choice, ExportError, Format, export};
+//! use prof_export::{Choice, ExportError, ExportFormat, export};
 //!
 //! let profile = prof_profile::Profile::default();
 //! let mut file = Vec::new();
-//! let written = export(&profile, Format::Pprof, &Choice::default(), &mut file);
+//! let written = export(&profile, ExportFormat::Pprof, &Choice::default(), &mut file);
 //! assert!(matches!(written, Err(ExportError::Nothing { hidden: 0 })));
 //! ```
 //!
@@ -35,4 +35,4 @@ mod thinned;
 mod used;
 
 pub use choice::Choice;
-pub use format::{ExportError, Format, MadeOf, export};
+pub use format::{ExportError, ExportFormat, MadeOf, export};

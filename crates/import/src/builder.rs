@@ -24,7 +24,7 @@ pub(crate) struct Call {
 
 /// Where something ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct DsoAddress {
     pub(crate) dso: DsoId,
     pub(crate) address: u64,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Builder {
     dsos: FxHashMap<NameId, DsoId>,
     tasks: FxHashMap<Task, TaskId>,
     functions: FxHashMap<(NameId, DsoId), FunctionId>,
-    locations: FxHashMap<(Place, Box<[Call]>), LocationId>,
+    locations: FxHashMap<(DsoAddress, Box<[Call]>), LocationId>,
     events: FxHashMap<String, EventId>,
     /// Whether there were more samples than are read.
     rows_refused: bool,
@@ -139,7 +139,7 @@ impl Builder {
         }
     }
 
-    fn function(&mut self, name: Option<NameId>, place: Place) -> FunctionId {
+    fn function(&mut self, name: Option<NameId>, place: DsoAddress) -> FunctionId {
         let unnamed = name.is_none();
         let name = name.unwrap_or_else(|| {
             let dso = self.profile.name(self.profile.dso(place.dso).short_name);
@@ -166,7 +166,7 @@ impl Builder {
     }
 
     /// A location of calls, the innermost first: all but the last are inlined.
-    pub(crate) fn location(&mut self, place: Place, calls: &[Call]) -> LocationId {
+    pub(crate) fn location(&mut self, place: DsoAddress, calls: &[Call]) -> LocationId {
         let calls = if calls.is_empty() {
             &[Call::default()]
         } else {

@@ -1,7 +1,7 @@
 //! Folded stacks: `outer;inner 42`.
 
 use crate::ImportError;
-use crate::builder::{Builder, Call, Place, Sum};
+use crate::builder::{Builder, Call, DsoAddress, Sum};
 use prof_profile::{Profile, TaskId};
 
 /// Whether a text's first lines each end with a number.
@@ -161,7 +161,7 @@ pub(crate) fn read(text: &str) -> Result<Profile, ImportError> {
                 .find_map(|(mark, dso)| Some((frame.strip_suffix(mark)?, *dso)));
             let (name, dso) = marked.unwrap_or((frame, ""));
             let dso = builder.name(dso);
-            let place = Place {
+            let place = DsoAddress {
                 dso: builder.dso(dso),
                 address: 0,
             };

@@ -2,7 +2,7 @@
 //! then its call chain, the innermost frame first, then an empty line.
 
 use crate::ImportError;
-use crate::builder::{Builder, Call, Place};
+use crate::builder::{Builder, Call, DsoAddress};
 use prof_profile::{LocationId, Profile, Sample};
 
 /// What the line of a sample tells.
@@ -115,7 +115,7 @@ fn frame(builder: &mut Builder, line: &str) -> Option<(LocationId, bool)> {
         ..Call::default()
     };
     Some((
-        builder.location(Place { dso, address }, &[call]),
+        builder.location(DsoAddress { dso, address }, &[call]),
         is_inlined,
     ))
 }

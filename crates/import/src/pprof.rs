@@ -1,6 +1,6 @@
 //! pprof's format, see `proto/profile.proto` of google/pprof.
 
-use crate::builder::{Builder, Call, Place, Sum};
+use crate::builder::{Builder, Call, DsoAddress, Sum};
 use crate::protobuf::{Fields, Value};
 use crate::{ImportError, MOST_ENTRIES, MOST_ROWS};
 use prof_profile::{EventId, LocationId, NameId, Profile, TaskId};
@@ -280,7 +280,7 @@ impl Reader<'_, '_> {
         let path = self.tables.mappings.get(&mapping).copied();
         let path = path.and_then(|path| self.name(path));
         let dso = self.builder.dso(path);
-        let location = self.builder.location(Place { dso, address }, &calls);
+        let location = self.builder.location(DsoAddress { dso, address }, &calls);
         self.locations.insert(id, location);
         Ok(location)
     }

@@ -10,7 +10,7 @@
 use crate::processes::Processes;
 use crate::stacks::{Beyond, OpenFile, StackUnwinder, UserState};
 use prof_profile::Avma;
-use prof_unwind::{CallBefore, Cursor, FunctionAt, Place, Process};
+use prof_unwind::{CallBefore, CodeAt, Cursor, FunctionAt, Process};
 use rustc_hash::{FxHashSet, FxHasher};
 use std::hash::{Hash, Hasher};
 
@@ -206,7 +206,7 @@ fn part<F: OpenFile>(
         return Some(Part::Function(function));
     }
     let (_, mut process) = around.stacks.at(around.processes, around.state, beyond);
-    let is_made = process.place(at) == Place::Anonymous;
+    let is_made = process.place(at) == CodeAt::Anonymous;
     is_made.then_some(Part::Made(around.state.pid, at))
 }
 

@@ -17,7 +17,7 @@ use std::os::fd::AsFd;
 
 /// Whose events are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Scope {
+pub enum CountingScope {
     /// A process that has not executed its program yet; counting begins when
     /// it does.
     Launched(u32),
@@ -27,7 +27,7 @@ pub enum Scope {
     Cpus(Vec<u32>),
 }
 
-impl Scope {
+impl CountingScope {
     fn targets<'a>(&self, cgroup: Option<&'a File>) -> Vec<Target<'a>> {
         let task = |&tid: &u32| Target::Task { tid, cpu: None };
         match self {
@@ -51,7 +51,7 @@ impl Scope {
 #[derive(Debug, Clone)]
 pub struct Counting {
     /// Whose.
-    pub scope: Scope,
+    pub scope: CountingScope,
     /// Children and new threads too.
     pub inherit: bool,
     /// Counting begins with [`Counters::enable`], also of a launched process.
@@ -60,7 +60,7 @@ pub struct Counting {
 
 impl Counting {
     /// Counts events of this scope from the start, without children.
-    pub fn of(scope: Scope) -> Self {
+    pub fn of(scope: CountingScope) -> Self {
         Self {
             scope,
             inherit: false,
@@ -316,7 +316,7 @@ impl Counters {
     fn open_one(
         &self,
         spec: &EventSpec,
-        (scope, cgroup): (&Scope, Option<&File>),
+        (scope, cgroup): (&CountingScope, Option<&File>),
         counter: &mut Counter,
     ) -> Result<(), CountError> {
         let leader = counter.leader.and_then(|index| self.counters.get(index));
@@ -469,7 +469,7 @@ impl Counters {
 fn set_filter(
     spec: &EventSpec,
     counter: &Counter,
-    place: (&Scope, Target<'_>),
+    place: (&CountingScope, Target<'_>),
 ) -> Result<(), CountError> {
     let Some(filter) = &spec.filter else {
         return Ok(());
@@ -488,10 +488,10 @@ fn set_filter(
 }
 
 /// Why an event counts nobody.
-fn nowhere(spec: &EventSpec, counter: &Counter, scope: &Scope) -> CountError {
+fn nowhere(spec: &EventSpec, counter: &Counter, scope: &CountingScope) -> CountError {
     let event = counter.name.clone();
     match &spec.cpus {
-        Some(cpus) if matches!(scope, Scope::Cpus(_)) => {
+        Some(cpus) if matches!(scope, CountingScope::Cpus(_)) => {
             let cpus: Vec<_> = cpus.iter().map(u32::to_string).collect();
             CountError::NotOnTheseCpus {
                 event,
@@ -525,7 +525,7 @@ fn attr_for(spec: &EventSpec, how: &Counting, is_member: bool) -> EventAttr {
     if !is_member {
         // Members follow their leader.
         flags = flags.with(AttrFlags::DISABLED);
-        if matches!(how.scope, Scope::Launched(_)) && !how.by_hand {
+        if matches!(how.scope, CountingScope::Launched(_)) && !how.by_hand {
             flags = flags.with(AttrFlags::ENABLE_ON_EXEC);
         }
     }
@@ -629,16 +629,20 @@ fn verdict(errno: i32, counter: &Counter, spec: &EventSpec) -> Verdict {
 }
 
 /// All that is known of why the kernel refused an event.
-fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>)) -> Refusal {
+fn refusal(
+    errno: i32,
+    counter: &Counter,
+    (scope, target): (&CountingScope, Target<'_>),
+) -> Refusal {
     let attr = &counter.attr;
     let (cpu, tid) = match target {
         Target::Cpu(cpu) | Target::Cgroup { cpu, .. } => (Some(cpu), None),
         Target::Task { tid, .. } => (None, Some(tid)),
     };
     let whose = match scope {
-        Scope::Launched(_) => Whose::Launched,
-        Scope::Threads(_) => Whose::Attached,
-        Scope::Cpus(_) => Whose::System,
+        CountingScope::Launched(_) => Whose::Launched,
+        CountingScope::Threads(_) => Whose::Attached,
+        CountingScope::Cpus(_) => Whose::System,
     };
     Refusal {
         cpu,
@@ -657,7 +661,11 @@ fn refusal(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>))
 }
 
 /// The same, with what else could be opened.
-fn completed(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>)) -> Refusal {
+fn completed(
+    errno: i32,
+    counter: &Counter,
+    (scope, target): (&CountingScope, Target<'_>),
+) -> Refusal {
     let mut refusal = refusal(errno, counter, (scope, target));
     Trial {
         name: &counter.name,
@@ -671,7 +679,7 @@ fn completed(errno: i32, counter: &Counter, (scope, target): (&Scope, Target<'_>
 
 #[cfg(test)]
 mod tests {
-    use super::{CountError, Counters, Counting, Reading, Scope};
+    use super::{CountError, Counters, Counting, CountingScope, Reading};
     use crate::events::parse;
 
     fn reading(value: u64, enabled: u64, running: u64) -> Reading {
@@ -707,7 +715,7 @@ mod tests {
         // The main thread's id is the process's; tests run in others.
         let tid = std::fs::read_link("/proc/thread-self").expect("a link");
         let tid = tid.file_name().and_then(|name| name.to_str()?.parse().ok());
-        let scope = Scope::Threads(vec![tid.expect("a number")]);
+        let scope = CountingScope::Threads(vec![tid.expect("a number")]);
         Counters::open(&parse(events, 0).expect("events"), &Counting::of(scope))
     }
 
@@ -745,7 +753,7 @@ mod tests {
         // Software event 4095 does not exist.
         let mut specs = parse("page-faults:u", 0).expect("an event");
         specs[0].attr.config = 4095;
-        let scope = Scope::Threads(vec![std::process::id()]);
+        let scope = CountingScope::Threads(vec![std::process::id()]);
         match Counters::open(&specs, &Counting::of(scope)) {
             Ok(counters) => assert!(counters.iter().all(|counter| !counter.is_supported())),
             Err(error) => println!("skipped: {error}"),
@@ -756,7 +764,7 @@ mod tests {
     fn a_process_that_has_ended_is_named() {
         let mut child = std::process::Command::new("true").spawn().expect("runs");
         child.wait().expect("ends");
-        let scope = Scope::Threads(vec![child.id()]);
+        let scope = CountingScope::Threads(vec![child.id()]);
         let specs = parse("page-faults:u", 0).expect("an event");
         match Counters::open(&specs, &Counting::of(scope)) {
             Err(CountError::NoSuchTask { event }) => assert_eq!(event, "page-faults:u"),

@@ -29,7 +29,7 @@ pub(crate) struct Descriptor {
     pub(crate) tid: Option<u32>,
     /// The place of its ring.
     pub(crate) ring: usize,
-    pub(crate) part: Part,
+    pub(crate) part: DescriptorRole,
 }
 
 /// What a descriptor is opened for.
@@ -37,7 +37,7 @@ pub(crate) struct Descriptor {
 struct Purpose {
     /// The place of its event.
     event: usize,
-    part: Part,
+    part: DescriptorRole,
     /// `None`: of all tasks.
     tid: Option<u32>,
     /// `None`: on any CPU.
@@ -46,7 +46,7 @@ struct Purpose {
 
 /// What a descriptor does for its event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum DescriptorRole {
     /// All.
     Whole,
     /// Of an event on whole CPUs ([`Planned::on_cpus`]): samples of a CPU.
@@ -71,18 +71,22 @@ impl OpenEvent {
     }
 
     /// What a read of a descriptor gives.
-    fn read_format(&self, part: Part) -> ReadFormat {
+    fn read_format(&self, part: DescriptorRole) -> ReadFormat {
         match part {
-            Part::OfTasks => plan::of_tasks(&self.planned.attr).read_format,
-            Part::Whole | Part::OfCpu | Part::InTasks => self.planned.attr.read_format,
+            DescriptorRole::OfTasks => plan::of_tasks(&self.planned.attr).read_format,
+            DescriptorRole::Whole | DescriptorRole::OfCpu | DescriptorRole::InTasks => {
+                self.planned.attr.read_format
+            }
         }
     }
 
     /// Whether its descriptor brings what an event with this role does.
     fn serves(&self, open: &Descriptor, role: Role) -> bool {
         match open.part {
-            Part::Whole | Part::OfCpu | Part::InTasks => self.planned.role == role,
-            Part::OfTasks => role == Role::Tracks,
+            DescriptorRole::Whole | DescriptorRole::OfCpu | DescriptorRole::InTasks => {
+                self.planned.role == role
+            }
+            DescriptorRole::OfTasks => role == Role::Tracks,
         }
     }
 
@@ -96,8 +100,8 @@ impl OpenEvent {
             let own = counts.values.iter().find(|count| count.id == Some(open.id));
             let lost = own?.lost?;
             Some(match open.part {
-                Part::OfCpu => shares.part_of(open.ring, lost),
-                Part::Whole | Part::OfTasks | Part::InTasks => lost,
+                DescriptorRole::OfCpu => shares.part_of(open.ring, lost),
+                DescriptorRole::Whole | DescriptorRole::OfTasks | DescriptorRole::InTasks => lost,
             })
         };
         let each = self.descriptors.iter();
@@ -111,7 +115,8 @@ impl OpenEvent {
 #[derive(Debug)]
 pub(crate) struct RingSlot {
     pub(crate) ring: Ring,
-    cpu: Option<u32>,
+    /// The CPU that its events are on; `None` for any.
+    pub(crate) cpu: Option<u32>,
     tid: Option<u32>,
     /// It always holds the newest records (`overwrite`), and is read at the end.
     pub(crate) is_newest: bool,
@@ -250,15 +255,15 @@ impl OpenSet {
                 cpu,
             };
             if on_cpus == OnCpus::Never {
-                self.open_one(with_part(Part::Whole))?;
+                self.open_one(with_part(DescriptorRole::Whole))?;
                 continue;
             }
             if event == 0 && planned.probe.is_none() {
                 // The first carries the records of tasks, too.
-                self.open_one(with_part(Part::OfTasks))?;
+                self.open_one(with_part(DescriptorRole::OfTasks))?;
             }
             if on_cpus == OnCpus::WhenNeeded {
-                self.open_one(with_part(Part::InTasks))?;
+                self.open_one(with_part(DescriptorRole::InTasks))?;
             }
         }
         self.open_of_cpu(cpu)?;
@@ -275,14 +280,14 @@ impl OpenSet {
 
     /// Opens what samples the whole CPU, if it is not open yet.
     fn open_of_cpu(&mut self, cpu: Option<u32>) -> Result<(), Stop> {
-        let of_cpu = |open: &Descriptor| open.part == Part::OfCpu && open.cpu == cpu;
+        let of_cpu = |open: &Descriptor| open.part == DescriptorRole::OfCpu && open.cpu == cpu;
         for place in 0..self.events.len() {
             let event = &self.events[place];
             let is_on_cpus = event.planned.on_cpus != OnCpus::Never;
             if is_on_cpus && !event.descriptors.iter().any(of_cpu) {
                 self.open_one(Purpose {
                     event: place,
-                    part: Part::OfCpu,
+                    part: DescriptorRole::OfCpu,
                     tid: None,
                     cpu,
                 })?;
@@ -309,7 +314,7 @@ impl OpenSet {
             cpu,
             tid,
             ring: place,
-            part: Part::Whole,
+            part: DescriptorRole::Whole,
         })
     }
 
@@ -355,7 +360,7 @@ impl OpenSet {
         let members = &mut self.rings[ring].members;
         // An event of a CPU never ends: who waits for the end of all tasks
         // waits on the others.
-        if part != Part::OfCpu || members.is_empty() {
+        if part != DescriptorRole::OfCpu || members.is_empty() {
             members.push(member);
         }
         Ok(())
@@ -400,10 +405,10 @@ impl OpenSet {
         let planned = &self.events[index].planned;
         let probe = planned.probe.as_deref();
         let open = |attr: &EventAttr| match part {
-            Part::Whole => open_event(attr, probe, target, leader),
-            Part::OfCpu => open_event(&plan::of_cpu(attr), probe, target, leader),
-            Part::InTasks => open_event(&plan::in_tasks(attr), probe, target, leader),
-            Part::OfTasks => open_event(&plan::of_tasks(attr), probe, target, leader),
+            DescriptorRole::Whole => open_event(attr, probe, target, leader),
+            DescriptorRole::OfCpu => open_event(&plan::of_cpu(attr), probe, target, leader),
+            DescriptorRole::InTasks => open_event(&plan::in_tasks(attr), probe, target, leader),
+            DescriptorRole::OfTasks => open_event(&plan::of_tasks(attr), probe, target, leader),
         };
         if !self.events[index].descriptors.is_empty() {
             return open(&planned.attr);
@@ -539,22 +544,22 @@ impl OpenSet {
     }
 
     /// Whether a part of an event works now.
-    fn uses(&self, event: &OpenEvent, part: Part) -> bool {
+    fn uses(&self, event: &OpenEvent, part: DescriptorRole) -> bool {
         let is_on_cpus = match event.planned.on_cpus {
             OnCpus::Never => false,
             OnCpus::WhenNeeded => self.samples_cpus(),
             OnCpus::Always => true,
         };
         match part {
-            Part::Whole | Part::OfTasks => true,
-            Part::OfCpu => is_on_cpus,
-            Part::InTasks => !is_on_cpus,
+            DescriptorRole::Whole | DescriptorRole::OfTasks => true,
+            DescriptorRole::OfCpu => is_on_cpus,
+            DescriptorRole::InTasks => !is_on_cpus,
         }
     }
 
     /// Starts what samples whole CPUs, which no exec starts.
     pub(crate) fn enable_on_cpus(&self) -> std::io::Result<()> {
-        self.each_part(Part::OfCpu, Event::enable)
+        self.each_part(DescriptorRole::OfCpu, Event::enable)
     }
 
     /// Goes from samples of tasks to samples of whole CPUs.
@@ -563,7 +568,7 @@ impl OpenSet {
         // it, and by others when that has ended.
         self.by_cpus.store(true, Ordering::Relaxed);
         // It was done to the same events when the recording began.
-        let _ = self.each_part(Part::InTasks, Event::disable);
+        let _ = self.each_part(DescriptorRole::InTasks, Event::disable);
         let _ = self.enable_on_cpus();
     }
 
@@ -577,13 +582,13 @@ impl OpenSet {
 
     fn each_part(
         &self,
-        part: Part,
+        part: DescriptorRole,
         what: fn(&Event) -> std::io::Result<()>,
     ) -> std::io::Result<()> {
         let mut done = Ok(());
         for event in &self.events {
             let used = event.descriptors.iter().filter(|open| open.part == part);
-            for open in used.filter(|_| part != Part::OfCpu || self.uses(event, part)) {
+            for open in used.filter(|_| part != DescriptorRole::OfCpu || self.uses(event, part)) {
                 match what(&open.event) {
                     Err(error) if !is_gone(&error) => done = Err(error),
                     _ => {}
@@ -611,14 +616,14 @@ impl OpenSet {
     /// Descriptors that count the target's tasks.
     pub(crate) fn counting(&self) -> usize {
         let descriptors = self.events.iter().flat_map(|event| &event.descriptors);
-        let counting = |open: &&Descriptor| open.part == Part::OfTasks;
+        let counting = |open: &&Descriptor| open.part == DescriptorRole::OfTasks;
         descriptors.filter(counting).count()
     }
 
     /// ns that the target's tasks ran so far, where that is counted.
     pub(crate) fn time_of_tasks(&self) -> u64 {
         let times = self.events.iter().flat_map(|event| {
-            let counting = |open: &&Descriptor| open.part == Part::OfTasks;
+            let counting = |open: &&Descriptor| open.part == DescriptorRole::OfTasks;
             let counting = event.descriptors.iter().filter(counting);
             counting.filter_map(|open| {
                 let format = event.read_format(open.part);
@@ -711,8 +716,8 @@ impl OpenSet {
         };
         let of_target = event.descriptors.iter();
         let of_target = of_target.filter(|open| match open.part {
-            Part::Whole | Part::OfTasks => true,
-            Part::OfCpu | Part::InTasks => false,
+            DescriptorRole::Whole | DescriptorRole::OfTasks => true,
+            DescriptorRole::OfCpu | DescriptorRole::InTasks => false,
         });
         let counts = of_target.filter_map(|open| {
             let format = event.read_format(open.part);

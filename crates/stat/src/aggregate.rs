@@ -1,6 +1,6 @@
 //! Counts of threads and CPUs put together: by core, die, socket, node.
 
-use crate::places::{Place, ThreadName, Topology};
+use crate::places::{CountedIn, ThreadName, Topology};
 use prof_record::counting::Reading;
 use std::collections::BTreeMap;
 
@@ -119,13 +119,13 @@ pub(crate) struct Aggregation {
 }
 
 impl Aggregation {
-    fn id(&self, place: &Place) -> Id {
+    fn id(&self, place: &CountedIn) -> Id {
         let cpu = match place {
-            Place::Cpu(cpu) => *cpu,
-            Place::Thread(thread) if self.mode == Mode::Thread => {
+            CountedIn::Cpu(cpu) => *cpu,
+            CountedIn::Thread(thread) if self.mode == Mode::Thread => {
                 return Id::Thread(thread.clone());
             }
-            Place::Thread(_) | Place::Command => return Id::All,
+            CountedIn::Thread(_) | CountedIn::Command => return Id::All,
         };
         let at = self.topology.at(cpu);
         match self.mode {
@@ -155,7 +155,7 @@ impl Aggregation {
 
     /// The counts of an event by group, in the groups' order. An event that is
     /// not supported has no counts, and groups with nothing in them.
-    pub(crate) fn group(&self, places: &[Place], counts: &[Option<Reading>]) -> Vec<Grouped> {
+    pub(crate) fn group(&self, places: &[CountedIn], counts: &[Option<Reading>]) -> Vec<Grouped> {
         let mut groups: BTreeMap<Id, Vec<Option<Reading>>> = BTreeMap::new();
         for (index, place) in places.iter().enumerate() {
             let count = counts.get(index).copied().flatten();
@@ -229,7 +229,7 @@ impl Aggregation {
 mod tests {
     use super::{Aggregation, Id, Mode};
     use crate::places::tests::two_sockets;
-    use crate::places::{Place, Topology};
+    use crate::places::{CountedIn, Topology};
     use prof_record::counting::Reading;
 
     fn counted(value: u64) -> Option<Reading> {
@@ -245,7 +245,7 @@ mod tests {
         let sys = tempfile::tempdir().expect("a folder");
         two_sockets(sys.path());
         let topology = Topology::of_machine(sys.path());
-        let places: Vec<Place> = (0..16).map(Place::Cpu).collect();
+        let places: Vec<CountedIn> = (0..16).map(CountedIn::Cpu).collect();
         let counts: Vec<_> = (0..16).map(|cpu| counted(1 << cpu)).collect();
         let groups = |mode| {
             let aggregation = Aggregation {
@@ -284,7 +284,7 @@ mod tests {
             mode: Mode::Cpu,
             ..Aggregation::default()
         };
-        let places = [Place::Cpu(0), Place::Cpu(1)];
+        let places = [CountedIn::Cpu(0), CountedIn::Cpu(1)];
         let counts = [counted(5), Some(Reading::default())];
         let groups = aggregation.group(&places, &counts);
         assert_eq!((groups[0].events, groups[1].events), (Some(10), None));
@@ -305,7 +305,7 @@ mod tests {
             raw: true,
             ..Aggregation::default()
         };
-        let groups = aggregation.group(&[Place::Command], &[counted(7)]);
+        let groups = aggregation.group(&[CountedIn::Command], &[counted(7)]);
         assert_eq!(groups[0].events, Some(7));
     }
 }

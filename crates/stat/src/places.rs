@@ -12,7 +12,7 @@ pub(crate) type Readings = Vec<Vec<Option<Reading>>>;
 
 /// Whose a count is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum CountedIn {
     /// Everything on this CPU.
     Cpu(u32),
     /// A thread.

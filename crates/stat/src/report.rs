@@ -4,7 +4,7 @@
 use crate::aggregate::{Aggregation, Mode};
 use crate::metrics::Metrics;
 use crate::options::Form;
-use crate::places::{Place, ThreadName, Topology};
+use crate::places::{CountedIn, ThreadName, Topology};
 use crate::session::since;
 use crate::shown::figures::{CountedEvent, EventFigures, Layout, Times, rows};
 use crate::shown::{machine_readable, text};
@@ -119,14 +119,14 @@ impl Read {
         places
     }
 
-    fn place(&self, (cpu, thread): (i32, i32)) -> Place {
+    fn place(&self, (cpu, thread): (i32, i32)) -> CountedIn {
         let thread = usize::try_from(thread)
             .ok()
             .and_then(|it| self.threads.get(it));
         match (u32::try_from(cpu), thread) {
-            (Ok(cpu), _) => Place::Cpu(cpu),
-            (Err(_), Some(thread)) => Place::Thread(thread.clone()),
-            (Err(_), None) => Place::Command,
+            (Ok(cpu), _) => CountedIn::Cpu(cpu),
+            (Err(_), Some(thread)) => CountedIn::Thread(thread.clone()),
+            (Err(_), None) => CountedIn::Command,
         }
     }
 }
@@ -149,8 +149,10 @@ impl<'a> Shown<'a> {
 
     fn all(&mut self, reader: &Reader, read: &Read) {
         let keys = read.places();
-        let places: Vec<Place> = keys.iter().map(|&key| read.place(key)).collect();
-        let of_cpus = places.iter().any(|place| matches!(place, Place::Cpu(_)));
+        let places: Vec<CountedIn> = keys.iter().map(|&key| read.place(key)).collect();
+        let of_cpus = places
+            .iter()
+            .any(|place| matches!(place, CountedIn::Cpu(_)));
         let asked = self.options.mode.unwrap_or(read.mode);
         self.is_of_tasks = asked.is_of_cpus() && !of_cpus;
         let mode = if self.is_of_tasks {

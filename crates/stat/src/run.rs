@@ -1,7 +1,7 @@
 //! One run: launch, count, wait, read.
 
 use crate::options::{Delay, Options};
-use crate::places::{Place, Readings};
+use crate::places::{CountedIn, Readings};
 use crate::selection::{Selection, places};
 use crate::tool_times::ToolTimes;
 use crate::waiting::{STOPPING, Waiting};
@@ -43,7 +43,7 @@ pub struct Finished {
 pub(crate) struct Opened {
     launched: Option<Launched>,
     /// Whose the counts are.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<CountedIn>,
     /// The counters.
     pub(crate) counters: Counters,
 }

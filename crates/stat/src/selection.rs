@@ -1,7 +1,7 @@
 //! Whose events are counted.
 
-use crate::places::{Place, ThreadName};
-use prof_record::counting::Scope;
+use crate::places::{CountedIn, ThreadName};
+use prof_record::counting::CountingScope;
 use prof_record::synthesize::{online_cpus, processes, threads_of};
 use std::path::Path;
 
@@ -49,23 +49,25 @@ impl Selection {
     }
 
     /// The threads or CPUs now; `launched` is the command's process.
-    pub(crate) fn scope(&self, launched: Option<u32>) -> Scope {
+    pub(crate) fn scope(&self, launched: Option<u32>) -> CountingScope {
         match self {
             // Without a command there is nobody; opening says so.
-            Self::Command => launched.map_or(Scope::Threads(Vec::new()), Scope::Launched),
+            Self::Command => {
+                launched.map_or(CountingScope::Threads(Vec::new()), CountingScope::Launched)
+            }
             Self::Processes(pids) => {
                 let threads = pids.iter().flat_map(|&pid| match threads_of(pid) {
                     none if none.is_empty() => vec![pid],
                     threads => threads,
                 });
-                Scope::Threads(threads.collect())
+                CountingScope::Threads(threads.collect())
             }
-            Self::Threads(tids) => Scope::Threads(tids.clone()),
-            Self::System => Scope::Cpus(online_cpus()),
+            Self::Threads(tids) => CountingScope::Threads(tids.clone()),
+            Self::System => CountingScope::Cpus(online_cpus()),
             Self::AllThreads => {
-                Scope::Threads(processes().into_iter().flat_map(threads_of).collect())
+                CountingScope::Threads(processes().into_iter().flat_map(threads_of).collect())
             }
-            Self::Cpus(cpus) => Scope::Cpus(cpus.clone()),
+            Self::Cpus(cpus) => CountingScope::Cpus(cpus.clone()),
         }
     }
 
@@ -108,14 +110,16 @@ impl Selection {
 }
 
 /// The places that readings of a scope are of, in their order.
-pub(crate) fn places(scope: &Scope) -> Vec<Place> {
+pub(crate) fn places(scope: &CountingScope) -> Vec<CountedIn> {
     match scope {
-        Scope::Launched(_) => vec![Place::Command],
-        Scope::Threads(tids) => {
-            let threads = tids.iter().map(|&tid| Place::Thread(ThreadName::of(tid)));
+        CountingScope::Launched(_) => vec![CountedIn::Command],
+        CountingScope::Threads(tids) => {
+            let threads = tids
+                .iter()
+                .map(|&tid| CountedIn::Thread(ThreadName::of(tid)));
             threads.collect()
         }
-        Scope::Cpus(cpus) => cpus.iter().copied().map(Place::Cpu).collect(),
+        CountingScope::Cpus(cpus) => cpus.iter().copied().map(CountedIn::Cpu).collect(),
     }
 }
 

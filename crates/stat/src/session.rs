@@ -3,7 +3,7 @@
 use crate::aggregate::{Aggregation, Mode};
 use crate::options::{Form, Options, Showing};
 use crate::places::Readings;
-use crate::places::{Place, Topology};
+use crate::places::{CountedIn, Topology};
 use crate::run::{self, Finished, Opened, Run};
 use crate::selection::Selection;
 use crate::shown::figures::{CountRow, CountedEvent, EventFigures, Layout, Times, rows};
@@ -181,7 +181,7 @@ impl<'a> Session<'a> {
             .collect()
     }
 
-    fn add(&mut self, places: &[Place], run: &Run) {
+    fn add(&mut self, places: &[CountedIn], run: &Run) {
         for (figures, counts) in self.events.iter_mut().zip(&run.readings) {
             if self.showing.verbose {
                 let mut sum = Reading::default();
@@ -307,7 +307,7 @@ impl<'a> Session<'a> {
 #[derive(Default)]
 struct Interval {
     events: Vec<EventFigures>,
-    places: Vec<Place>,
+    places: Vec<CountedIn>,
     readings: Readings,
     end: Duration,
 }

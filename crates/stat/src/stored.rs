@@ -5,7 +5,7 @@
 //! each event and place and a `STAT_ROUND`.
 
 use crate::options::Options;
-use crate::places::Place;
+use crate::places::CountedIn;
 use crate::places::Readings;
 use crate::run::{Opened, Run};
 use anyhow::Context;
@@ -175,11 +175,11 @@ fn descriptions(opened: &Opened) -> anyhow::Result<Vec<EventDescription>> {
 }
 
 /// CPU and place among the threads; -1 for any CPU.
-fn stat_places(places: &[Place]) -> Vec<(i32, i32)> {
-    let place = |(index, place): (usize, &Place)| match place {
-        Place::Cpu(cpu) => (cpu.cast_signed(), 0),
-        Place::Thread(_) => (-1, index as i32),
-        Place::Command => (-1, 0),
+fn stat_places(places: &[CountedIn]) -> Vec<(i32, i32)> {
+    let place = |(index, place): (usize, &CountedIn)| match place {
+        CountedIn::Cpu(cpu) => (cpu.cast_signed(), 0),
+        CountedIn::Thread(_) => (-1, index as i32),
+        CountedIn::Command => (-1, 0),
     };
     places.iter().enumerate().map(place).collect()
 }
@@ -192,7 +192,7 @@ fn beginning(options: &Options, opened: &Opened, events: &[EventDescription], ou
         }
     }
     let threads: Vec<ThreadMapEntry> = match opened.places.first() {
-        Some(Place::Thread(_)) => opened.places.iter().filter_map(thread).collect(),
+        Some(CountedIn::Thread(_)) => opened.places.iter().filter_map(thread).collect(),
         _ => vec![ThreadMapEntry {
             pid: -1,
             comm: FixedText::new(b""),
@@ -200,7 +200,7 @@ fn beginning(options: &Options, opened: &Opened, events: &[EventDescription], ou
     };
     thread_map(&threads, out);
     let cpus = opened.places.iter().filter_map(|place| match place {
-        Place::Cpu(cpu) => u16::try_from(*cpu).ok(),
+        CountedIn::Cpu(cpu) => u16::try_from(*cpu).ok(),
         _ => None,
     });
     let cpus: Vec<u16> = cpus.collect();
@@ -221,9 +221,9 @@ fn beginning(options: &Options, opened: &Opened, events: &[EventDescription], ou
     record(&Body::StatConfig(config), out);
 }
 
-fn thread(place: &Place) -> Option<ThreadMapEntry> {
+fn thread(place: &CountedIn) -> Option<ThreadMapEntry> {
     match place {
-        Place::Thread(thread) => Some(ThreadMapEntry {
+        CountedIn::Thread(thread) => Some(ThreadMapEntry {
             pid: thread.tid,
             comm: FixedText::new(thread.comm.as_bytes()),
         }),

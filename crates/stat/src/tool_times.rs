@@ -1,7 +1,7 @@
 //! The times of tool events: since counting began, and CPU time as the kernel's
 //! files tell it.
 
-use crate::places::{Place, Readings};
+use crate::places::{CountedIn, Readings};
 use crate::selection::Selection;
 use anyhow::Context;
 use prof_record::counting::{Counters, Reading};
@@ -40,7 +40,7 @@ impl<'a> ToolTimes<'a> {
     pub(crate) fn readings(
         &self,
         counters: &Counters,
-        places: &[Place],
+        places: &[CountedIn],
         elapsed: Duration,
     ) -> anyhow::Result<Readings> {
         let mut readings = counters.read_each().context("cannot read the counters")?;

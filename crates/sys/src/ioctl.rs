@@ -68,7 +68,7 @@ pub struct BpfPrograms {
 
 /// Whether an ioctl is for one event or for its whole group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scope {
+enum IoctlScope {
     Event,
     Group,
 }
@@ -76,32 +76,32 @@ enum Scope {
 impl Event {
     /// Starts counting (`IOC_ENABLE`), inherited copies included.
     pub fn enable(&self) -> io::Result<()> {
-        self.control(ENABLE, Scope::Event)
+        self.control(ENABLE, IoctlScope::Event)
     }
 
     /// Starts the leader and its members.
     pub fn enable_group(&self) -> io::Result<()> {
-        self.control(ENABLE, Scope::Group)
+        self.control(ENABLE, IoctlScope::Group)
     }
 
     /// Stops counting (`IOC_DISABLE`); a stopped leader stops its group.
     pub fn disable(&self) -> io::Result<()> {
-        self.control(DISABLE, Scope::Event)
+        self.control(DISABLE, IoctlScope::Event)
     }
 
     /// Stops the leader and its members.
     pub fn disable_group(&self) -> io::Result<()> {
-        self.control(DISABLE, Scope::Group)
+        self.control(DISABLE, IoctlScope::Group)
     }
 
     /// Sets the count to 0 (`IOC_RESET`); times go on.
     pub fn reset(&self) -> io::Result<()> {
-        self.control(RESET, Scope::Event)
+        self.control(RESET, IoctlScope::Event)
     }
 
     /// Sets the counts of the leader and its members to 0.
     pub fn reset_group(&self) -> io::Result<()> {
-        self.control(RESET, Scope::Group)
+        self.control(RESET, IoctlScope::Group)
     }
 
     /// Counts until `overflows` more overflows happened, then stops
@@ -176,10 +176,10 @@ impl Event {
         self.ioctl(MODIFY_ATTRIBUTES, bytes.as_ptr() as libc::c_ulong)
     }
 
-    fn control(&self, request: libc::c_ulong, scope: Scope) -> io::Result<()> {
+    fn control(&self, request: libc::c_ulong, scope: IoctlScope) -> io::Result<()> {
         let flag = match scope {
-            Scope::Event => 0,
-            Scope::Group => FLAG_GROUP,
+            IoctlScope::Event => 0,
+            IoctlScope::Group => FLAG_GROUP,
         };
         self.ioctl(request, flag)
     }

@@ -69,12 +69,12 @@ pub(super) struct Spot {
     pub(super) row: usize,
     /// Index of the cell in its row.
     pub(super) index: usize,
-    pub(super) part: Part,
+    pub(super) part: CellPart,
 }
 
 /// What of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Part {
+pub(super) enum CellPart {
     /// The frame or frames it is drawn for.
     Cell,
     /// The narrower ones beside it.
@@ -207,9 +207,9 @@ impl Layout {
         let cell = cells.get(index)?;
         let is_last = column > cell.left && column + 1 == cell.right;
         let part = if cell.beside.frames > 0 && is_last {
-            Part::Beside
+            CellPart::Beside
         } else {
-            Part::Cell
+            CellPart::Cell
         };
         (cell.left <= column).then_some(Spot { row, index, part })
     }
@@ -224,8 +224,8 @@ impl Layout {
         let cells = self.rows.get(row).map_or(&[][..], Vec::as_slice);
         cells.iter().enumerate().flat_map(move |(index, cell)| {
             let spot = move |part| Spot { row, index, part };
-            let beside = (cell.beside.frames > 0).then_some(Part::Beside);
-            std::iter::once(Part::Cell).chain(beside).map(spot)
+            let beside = (cell.beside.frames > 0).then_some(CellPart::Beside);
+            std::iter::once(CellPart::Cell).chain(beside).map(spot)
         })
     }
 
@@ -236,8 +236,8 @@ impl Layout {
             return &[];
         };
         let (from, count) = match spot.part {
-            Part::Cell => (cell.first, cell.frames),
-            Part::Beside => (cell.first + cell.frames as usize, cell.beside.frames),
+            CellPart::Cell => (cell.first, cell.frames),
+            CellPart::Beside => (cell.first + cell.frames as usize, cell.beside.frames),
         };
         siblings.get(from..from + count as usize).unwrap_or(&[])
     }
@@ -253,14 +253,14 @@ impl Layout {
         Some(Spot {
             row: spot.row.checked_sub(1)?,
             index: self.cell(spot)?.parent,
-            part: Part::Cell,
+            part: CellPart::Cell,
         })
     }
 
     /// The nodes from a root to the hottest frame of a spot.
     pub(super) fn path(&self, forest: &impl Stacks, spot: Spot) -> Vec<NodeId> {
         let mut path: Vec<NodeId> = self.cell(spot).map(|cell| cell.node).into_iter().collect();
-        if spot.part == Part::Beside
+        if spot.part == CellPart::Beside
             && let Some(&hottest) = self.frames(forest, spot).first()
         {
             path = vec![hottest];
@@ -285,7 +285,7 @@ impl Layout {
             };
             spot = Some(next);
             let cell = self.cell(next)?;
-            if cell.is_merged() || next.part == Part::Beside {
+            if cell.is_merged() || next.part == CellPart::Beside {
                 break;
             }
         }
@@ -310,16 +310,16 @@ impl Layout {
         let mut callees = callees().take_while(|(_, cell)| cell.parent == caller);
         let spot = |index, part| Spot { row, index, part };
         if let Some((index, _)) = callees.clone().find(|(_, cell)| cell.node == node) {
-            return Some(spot(index, Part::Cell));
+            return Some(spot(index, CellPart::Cell));
         }
-        let siblings = self.siblings(forest, spot(from, Part::Cell));
+        let siblings = self.siblings(forest, spot(from, CellPart::Cell));
         let place = siblings.iter().position(|&sibling| sibling == node)?;
         callees.find_map(|(index, cell)| {
             let behind = cell.first + cell.frames as usize;
             let part = if (cell.first..behind).contains(&place) {
-                Part::Cell
+                CellPart::Cell
             } else if (behind..behind + cell.beside.frames as usize).contains(&place) {
-                Part::Beside
+                CellPart::Beside
             } else {
                 return None;
             };
@@ -429,7 +429,7 @@ impl RowBuilder {
 
 #[cfg(test)]
 mod tests {
-    use super::{Layout, NodeId, Part, Scale, Spot, Stacks};
+    use super::{CellPart, Layout, NodeId, Scale, Spot, Stacks};
     use prof_profile::FunctionId;
     use prof_report::model::{Filter, ModeFilter, Recursion, Scene, Selection, Transform};
     use prof_sketch::{profile as sketch, samples};
@@ -607,7 +607,7 @@ mod tests {
         assert_eq!((edges(&wide), wide.beside.frames), ((0, 18, 1), 0));
         assert_eq!((edges(&narrow), narrow.weight), ((18, 19, 2), 2));
         // Whichever it is, the frame is found, and what is called by it.
-        for (own, index, part) in [(0, 0, Part::Beside), (100, 1, Part::Cell)] {
+        for (own, index, part) in [(0, 0, CellPart::Beside), (100, 1, CellPart::Cell)] {
             let forest = Slim::new(own);
             let layout = Layout::new(&forest, &[], 20, 10);
             let spot = Spot {
@@ -634,7 +634,7 @@ mod tests {
         let spot = |row| Spot {
             row,
             index: 0,
-            part: Part::Cell,
+            part: CellPart::Cell,
         };
         assert_eq!(layout.path(&Broad::new(), spot(1)), zoom);
         assert_eq!(layout.frames(&Broad::new(), spot(1)), [NodeId(3)]);
@@ -654,7 +654,7 @@ mod tests {
         let spot = |index| Spot {
             row: 1,
             index,
-            part: Part::Cell,
+            part: CellPart::Cell,
         };
         let forest = Broad::new();
         let path = layout.path(&forest, second);

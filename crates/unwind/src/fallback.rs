@@ -9,7 +9,7 @@
 
 use crate::unwinder::Caller;
 use crate::{
-    Base, CallBefore, Cursor, FpFrom, Machine, Place, Process, Registers, StepBy, Unwinder,
+    Base, CallBefore, CodeAt, Cursor, FpFrom, Machine, Process, Registers, StepBy, Unwinder,
 };
 use crate::{code_frame, made};
 use prof_profile::{Avma, ChainEnd};
@@ -67,7 +67,7 @@ fn has_proven_frame(
     };
     let (top, next) = (pushed(0), pushed(1));
     let behind_fp = next.filter(|_| top == registers.fp());
-    let mut is_code = |at: u64| process.place(Avma(at)) != Place::Nothing;
+    let mut is_code = |at: u64| process.place(Avma(at)) != CodeAt::Nothing;
     let is_doubtful = top.is_some_and(&mut is_code) || behind_fp.is_some_and(&mut is_code);
     !is_doubtful || unwinder.code(Avma(registers.pc()), &mut [0], process) == 1
 }
@@ -165,7 +165,7 @@ pub(crate) fn freeing(
     }
     let (pc, known) = (registers.pc(), |number| registers.known(number));
     let found = match process.place(Avma(pc)) {
-        Place::Dso { .. } => {
+        CodeAt::Dso { .. } => {
             let mut read = |at: u64, out: &mut [u8]| unwinder.code(Avma(at), out, process);
             code_frame::freeing(pc, known, &mut read)
         }
@@ -287,7 +287,7 @@ pub(crate) fn found(registers: Registers, fp: FpFrom, slot: u64) -> Caller {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Cursor, Machine, Place, Process, Registers, Unwinder};
+    use crate::{CodeAt, Cursor, Machine, Process, Registers, Unwinder};
     use prof_profile::{Avma, ChainEnd};
 
     /// Where code is that nothing can read.
@@ -298,10 +298,10 @@ mod tests {
     struct Ended(Vec<u64>);
 
     impl Process for Ended {
-        fn place(&mut self, pc: Avma) -> Place {
+        fn place(&mut self, pc: Avma) -> CodeAt {
             match (CODE..CODE + 0x1000).contains(&pc.0) {
-                true => Place::Anonymous,
-                false => Place::Nothing,
+                true => CodeAt::Anonymous,
+                false => CodeAt::Nothing,
             }
         }
 

@@ -8,7 +8,7 @@
 use crate::code_frame::{CallerFp, CodeFrame, Slot, Wanted};
 use crate::unwinder::{Caller, DsoFrame};
 use crate::{
-    Base, CallBefore, FpFrom, Machine, Place, Process, Registers, StepBy, UnwindDsoId, Unwinder,
+    Base, CallBefore, CodeAt, FpFrom, Machine, Process, Registers, StepBy, UnwindDsoId, Unwinder,
     fallback,
 };
 use prof_profile::{Avma, Bias, ChainEnd, Svma};
@@ -211,7 +211,7 @@ impl<'a> Followed<'a> {
 
     /// The caller, if `value` at `slot` is a return address that leads here.
     fn called_from(&mut self, slot: u64, value: u64, process: &mut impl Process) -> Option<Caller> {
-        let Place::Dso { .. } = process.place(Avma(value.wrapping_sub(1))) else {
+        let CodeAt::Dso { .. } = process.place(Avma(value.wrapping_sub(1))) else {
             return None;
         };
         let CallBefore::Direct(by) = self.unwinder.call_before(self.machine(), value, process)?
@@ -230,7 +230,7 @@ impl<'a> Followed<'a> {
 
     /// Whether an address is in the frame's own dso.
     fn is_own(&self, at: u64, process: &mut impl Process) -> bool {
-        matches!(process.place(Avma(at)), Place::Dso { id, .. } if id == self.id)
+        matches!(process.place(Avma(at)), CodeAt::Dso { id, .. } if id == self.id)
     }
 
     /// The caller through a pointer or a linkage stub, if a symbol tells where
@@ -273,7 +273,7 @@ impl<'a> Followed<'a> {
 
     /// Whether threads begin with the call before an address.
     fn starts_thread(&mut self, value: u64, process: &mut impl Process) -> bool {
-        let Place::Dso { id, bias } = process.place(Avma(value.wrapping_sub(1))) else {
+        let CodeAt::Dso { id, bias } = process.place(Avma(value.wrapping_sub(1))) else {
             return false;
         };
         let machine = self.machine();

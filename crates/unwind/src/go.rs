@@ -19,7 +19,7 @@
 use crate::image::Image;
 use crate::row::{Cfa, Row, Save};
 use crate::unwinder::{Caller, DsoFrame};
-use crate::{Base, CallBefore, Cursor, FpFrom, Machine, Place, Process, StepBy, Unwinder};
+use crate::{Base, CallBefore, CodeAt, Cursor, FpFrom, Machine, Process, StepBy, Unwinder};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use prof_pclntab::{Function, Loaded, Table};
 use prof_profile::{Avma, ChainEnd, Svma};
@@ -322,7 +322,7 @@ pub(crate) fn switches_stacks(
     cursor: &Cursor,
     process: &mut impl Process,
 ) -> bool {
-    let Place::Dso { id, bias } = process.place(cursor.lookup()) else {
+    let CodeAt::Dso { id, bias } = process.place(cursor.lookup()) else {
         return false;
     };
     let machine = cursor.registers().machine();
@@ -410,7 +410,7 @@ fn only_call(
         return None;
     };
     let start = outer.wrapping_add_signed(by);
-    let Place::Dso { id, bias } = process.place(Avma(start)) else {
+    let CodeAt::Dso { id, bias } = process.place(Avma(start)) else {
         return None;
     };
     let dso = unwinder.dsos.get_mut(id)?;
@@ -434,7 +434,7 @@ pub(crate) fn caller_of_frameless(
     (at, outer): (Avma, u64),
     process: &mut impl Process,
 ) -> Option<(u64, u64)> {
-    let Place::Dso { id, bias } = process.place(at) else {
+    let CodeAt::Dso { id, bias } = process.place(at) else {
         return None;
     };
     let dso = unwinder.dsos.get_mut(id)?;
@@ -502,7 +502,7 @@ fn by_frame_of_caller(
 /// Frame size of the Go function that `pc` returns to.
 fn frame_below(unwinder: &mut Unwinder, pc: u64, process: &mut impl Process) -> Option<u64> {
     let before = Avma(pc.checked_sub(1)?);
-    let Place::Dso { id, bias } = process.place(before) else {
+    let CodeAt::Dso { id, bias } = process.place(before) else {
         return None;
     };
     let dso = unwinder.dsos.get_mut(id)?;

@@ -19,7 +19,7 @@
 
 use crate::row::Cfa;
 use crate::unwinder::{Caller, DsoFrame, apply};
-use crate::{CallBefore, FpFrom, Machine, Place, Process, StepBy, Unwinder};
+use crate::{CallBefore, CodeAt, FpFrom, Machine, Process, StepBy, Unwinder};
 use prof_profile::{Avma, ChainEnd};
 use std::ops::Range;
 
@@ -57,7 +57,7 @@ pub(crate) fn caller(
     let leads_here = |unwinder: &Unwinder, process: &mut _, pc: u64| {
         let target = called_before(unwinder, pc, process);
         target.is_some_and(|target| {
-            let here = Place::Dso { id, bias };
+            let here = CodeAt::Dso { id, bias };
             Process::place(process, target) == here && bias.to_svma(target) == own
         })
     };

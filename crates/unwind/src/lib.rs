@@ -41,7 +41,7 @@ mod unwinder;
 pub use call::CallBefore;
 pub use dso::{UnwindDso, UnwindDsoId, UnwindDsos};
 pub use image::{ImageError, Layout};
-pub use memory::{Place, Process, StackDump};
+pub use memory::{CodeAt, Process, StackDump};
 pub use registers::{Machine, Registers};
 pub use source::{FileSource, Source};
 pub use unwinder::{Base, Cursor, FpFrom, FunctionAt, Step, StepBy, Unwinder, Zero};

@@ -8,7 +8,7 @@
 use crate::code_frame::{self, CallerFp, CodeFrame, Slot, Wanted};
 use crate::fallback::found;
 use crate::unwinder::Caller;
-use crate::{Base, CallBefore, Cursor, FpFrom, Machine, Place, Process, Registers, Unwinder};
+use crate::{Base, CallBefore, CodeAt, Cursor, FpFrom, Machine, Process, Registers, Unwinder};
 use prof_profile::{Avma, ChainEnd};
 use prof_runtimes::RuntimeCode;
 
@@ -92,9 +92,9 @@ fn is_caller(unwinder: &Unwinder, caller: &Registers, process: &mut impl Process
         before.is_some_and(CallBefore::is_call)
     };
     match process.place(Avma(pc.wrapping_sub(1))) {
-        Place::Nothing => false,
-        Place::Dso { .. } | Place::FileMissing => follows_call(process),
-        Place::Anonymous => match returned_to(pc, process) {
+        CodeAt::Nothing => false,
+        CodeAt::Dso { .. } | CodeAt::FileMissing => follows_call(process),
+        CodeAt::Anonymous => match returned_to(pc, process) {
             Some(RuntimeCode::Interpreter { .. }) => has_frame(caller),
             Some(RuntimeCode::Compiled { deopt, .. }) => pc == deopt || follows_call(process),
             Some(RuntimeCode::Frameless) => false,
@@ -396,7 +396,7 @@ fn entering(
 
 #[cfg(test)]
 mod tests {
-    use crate::{Cursor, Machine, Place, Process, Registers, Unwinder};
+    use crate::{CodeAt, Cursor, Machine, Process, Registers, Unwinder};
     use prof_profile::{Avma, ChainEnd};
     use prof_runtimes::RuntimeCode;
     use std::collections::HashMap;
@@ -460,10 +460,10 @@ mod tests {
     }
 
     impl Process for Java {
-        fn place(&mut self, pc: Avma) -> Place {
+        fn place(&mut self, pc: Avma) -> CodeAt {
             match pc.0 {
-                0x1000..0x5000 => Place::Anonymous,
-                _ => Place::Nothing,
+                0x1000..0x5000 => CodeAt::Anonymous,
+                _ => CodeAt::Nothing,
             }
         }
 

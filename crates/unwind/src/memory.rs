@@ -7,7 +7,7 @@ use prof_runtimes::RuntimeCode;
 
 /// What kind of code is at an address of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum CodeAt {
     /// Code of a file whose unwind information is at hand.
     Dso {
         /// The file.
@@ -26,7 +26,7 @@ pub enum Place {
 /// A process at the time of a sample.
 pub trait Process {
     /// What is at `pc`.
-    fn place(&mut self, pc: Avma) -> Place;
+    fn place(&mut self, pc: Avma) -> CodeAt;
 
     /// The word of `size` bytes (4 or 8) at a stack or heap address, if it is
     /// known for the time of the sample.

@@ -1,7 +1,7 @@
 //! Whole walks over a hand-made ELF file and its damaged copies.
 
 use crate::{
-    Machine, Place, Process, Registers, Source, StackDump, UnwindDso, UnwindDsoId, Unwinder,
+    CodeAt, Machine, Process, Registers, Source, StackDump, UnwindDso, UnwindDsoId, Unwinder,
 };
 use prof_profile::{Avma, Bias, ChainEnd, Svma};
 
@@ -83,14 +83,14 @@ struct OneDso<'a> {
 }
 
 impl Process for OneDso<'_> {
-    fn place(&mut self, pc: Avma) -> Place {
+    fn place(&mut self, pc: Avma) -> CodeAt {
         let is_in = (BASE + CODE..BASE + UNWIND).contains(&pc.0);
         match self.id.filter(|_| is_in) {
-            Some(id) => Place::Dso {
+            Some(id) => CodeAt::Dso {
                 id,
                 bias: Bias::between(Avma(BASE), Svma(0)),
             },
-            None => Place::Nothing,
+            None => CodeAt::Nothing,
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::dso::Rules;
 use crate::row::{Cfa, Row, Save};
 use crate::{
-    CallBefore, Machine, Place, Process, Registers, UnwindDsoId, UnwindDsos, expression, fallback,
+    CallBefore, CodeAt, Machine, Process, Registers, UnwindDsoId, UnwindDsos, expression, fallback,
     followed, go, leaving,
 };
 use prof_profile::{Avma, Bias, ChainEnd, Svma};
@@ -195,13 +195,13 @@ pub(crate) struct Caller {
 /// Unwinds stacks of any number of processes that share dsos.
 ///
 /// ```
-/// use prof_unwind::{Machine, UnwindDsoId, Place, Process, Registers, Unwinder};
+/// use prof_unwind::{Machine, UnwindDsoId, CodeAt, Process, Registers, Unwinder};
 /// use prof_profile::{Avma, ChainEnd};
 ///
 /// /// JIT code that keeps frame pointers: one frame and its caller.
 /// struct Jit;
 /// impl Process for Jit {
-///     fn place(&mut self, _: Avma) -> Place { Place::Anonymous }
+///     fn place(&mut self, _: Avma) -> CodeAt { CodeAt::Anonymous }
 ///     fn word(&mut self, address: u64, _: u8) -> Option<u64> {
 ///         // Behind the second frame nothing is known.
 ///         match address { 0x7000 => Some(0x7100), 0x7008 => Some(0x1234), _ => None }
@@ -282,13 +282,13 @@ impl Unwinder {
             return Err(ChainEnd::Unproven);
         }
         let place = process.place(next.lookup());
-        if place == Place::Nothing {
+        if place == CodeAt::Nothing {
             return Err(ChainEnd::Unproven);
         }
         if go::switches_stacks(self, &next, process) {
             next.called = go::start_of(self, cursor, process).unwrap_or(0);
         }
-        if place == Place::Anonymous && self.makes_callers_frame(cursor, process) {
+        if place == CodeAt::Anonymous && self.makes_callers_frame(cursor, process) {
             next.called = cursor.pc();
         }
         *cursor = next;
@@ -322,7 +322,7 @@ impl Unwinder {
         at: Avma,
         process: &mut impl Process,
     ) -> Option<FunctionAt> {
-        let Place::Dso { id, bias } = process.place(at) else {
+        let CodeAt::Dso { id, bias } = process.place(at) else {
             return None;
         };
         let dso = self.dsos.get_mut(id)?;
@@ -343,7 +343,7 @@ impl Unwinder {
         at: Avma,
         process: &mut impl Process,
     ) -> bool {
-        let Place::Dso { id, bias } = process.place(at) else {
+        let CodeAt::Dso { id, bias } = process.place(at) else {
             return false;
         };
         let dso = self.dsos.get_mut(id);
@@ -359,7 +359,7 @@ impl Unwinder {
         at: Avma,
         process: &mut impl Process,
     ) -> Option<u64> {
-        let Place::Dso { id, bias } = process.place(at) else {
+        let CodeAt::Dso { id, bias } = process.place(at) else {
             return None;
         };
         let dso = self.dsos.get_mut(id)?;
@@ -382,7 +382,7 @@ impl Unwinder {
     /// Whether a frame is in the code of V8 that makes the frame of the
     /// function that called it.
     fn makes_callers_frame(&self, cursor: &Cursor, process: &mut impl Process) -> bool {
-        let Place::Dso { id, bias } = process.place(cursor.lookup()) else {
+        let CodeAt::Dso { id, bias } = process.place(cursor.lookup()) else {
             return false;
         };
         let dso = self.dsos.get(id);
@@ -392,7 +392,7 @@ impl Unwinder {
     /// Copies code from a dso's file or the process.
     pub(crate) fn code(&self, at: Avma, out: &mut [u8], process: &mut impl Process) -> usize {
         match process.place(at) {
-            Place::Dso { id, bias } => self
+            CodeAt::Dso { id, bias } => self
                 .dsos
                 .get(id)
                 .map_or(0, |dso| dso.code(bias.to_svma(at), out)),
@@ -519,13 +519,13 @@ impl Unwinder {
     ) -> Result<Caller, ChainEnd> {
         let machine = cursor.registers.machine();
         let place = process.place(cursor.lookup());
-        if place == Place::Anonymous
+        if place == CodeAt::Anonymous
             && let Some((id, bias)) = process.told_rules(cursor.lookup())
         {
             return self.by_told(DsoFrame { cursor, id, bias }, process);
         }
         match place {
-            Place::Dso { id, bias } => {
+            CodeAt::Dso { id, bias } => {
                 let dso = self.dsos.get_mut(id).ok_or(ChainEnd::FileMissing)?;
                 let pc = bias.to_svma(Avma(cursor.pc()));
                 let frame = DsoFrame { cursor, id, bias };
@@ -534,19 +534,19 @@ impl Unwinder {
                 }
                 self.by_rules(frame, process)
             }
-            Place::Anonymous if cursor.called().is_some() => {
+            CodeAt::Anonymous if cursor.called().is_some() => {
                 fallback::just_called(self, cursor, process)
             }
-            Place::Anonymous => fallback::caller(self, cursor, process),
-            Place::FileMissing => {
+            CodeAt::Anonymous => fallback::caller(self, cursor, process),
+            CodeAt::FileMissing => {
                 fallback::caller(self, cursor, process).map_err(|end| match end {
                     ChainEnd::NoUnwindInfo => ChainEnd::FileMissing,
                     other => other,
                 })
             }
             // A call through a wild pointer: the caller's address is on top.
-            Place::Nothing if cursor.is_exact => fallback::just_called(self, cursor, process),
-            Place::Nothing => Err(ChainEnd::Unproven),
+            CodeAt::Nothing if cursor.is_exact => fallback::just_called(self, cursor, process),
+            CodeAt::Nothing => Err(ChainEnd::Unproven),
         }
     }
 }

@@ -7,7 +7,7 @@
 
 mod tables;
 
-use crate::builder::{Builder, Call, Place};
+use crate::builder::{Builder, Call, DsoAddress};
 use crate::{ImportError, MOST_SAMPLES};
 use prof_profile::{DsoId, NameId, Profile, Sample, StackId};
 use rustc_hash::FxHashMap;
@@ -317,7 +317,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn place(&mut self, frame: Option<u32>) -> Place {
+    fn place(&mut self, frame: Option<u32>) -> DsoAddress {
         let tables = self.tables;
         let address = frame.and_then(|it| tables.frame_table.address.get(it));
         let function = frame.and_then(|it| tables.frame_table.func.get(it));
@@ -331,7 +331,7 @@ impl<'a> Reader<'a> {
                 dso
             }
         };
-        Place {
+        DsoAddress {
             dso,
             // -1 where it is not told.
             address: address.filter(|it| *it > 0.0).map_or(0, |it| it as u64),

@@ -14,7 +14,7 @@ mod told_rules;
 pub(crate) use files::from_file;
 pub use files::{OpenFile, is_build, open_elf, own_vdso};
 use prof_runtimes::{Memory, RuntimeCode};
-use prof_unwind::Place;
+use prof_unwind::CodeAt;
 pub(crate) use runtimes::Runtimes;
 pub(crate) use told_rules::ToldRules;
 
@@ -197,7 +197,7 @@ impl<F: OpenFile> StackUnwinder<F> {
 
     /// Whether the code at an address was made at run time.
     pub(crate) fn is_made(&mut self, (processes, pid): (&Processes, i32), pc: u64) -> bool {
-        self.places.find(processes, pid, Avma(pc)) == Place::Anonymous
+        self.places.find(processes, pid, Avma(pc)) == CodeAt::Anonymous
     }
 
     /// The unwinder, and the process it works on.
@@ -233,7 +233,7 @@ pub(crate) struct AtSample<'a, B, F> {
 
 impl<B: Beyond, F> Process for AtSample<'_, B, F> {
     #[inline]
-    fn place(&mut self, pc: Avma) -> Place {
+    fn place(&mut self, pc: Avma) -> CodeAt {
         self.places.find(self.processes, self.state.pid, pc)
     }
 

@@ -6,7 +6,7 @@ use crate::mapped_dsos::{MappedDso, MappedDsoId};
 use crate::processes::Processes;
 use prof_abi::CpuMode;
 use prof_profile::{Avma, Bias, DsoKind};
-use prof_unwind::{Layout, Place, UnwindDso as File, UnwindDsos};
+use prof_unwind::{CodeAt, Layout, UnwindDso as File, UnwindDsos};
 use rustc_hash::FxHashMap;
 
 /// Bits of an address within the smallest page.
@@ -19,7 +19,7 @@ const REMEMBERED: usize = 4096;
 struct Page {
     version: u64,
     number: u64,
-    place: Place,
+    place: CodeAt,
 }
 
 /// A file that could be opened.
@@ -176,7 +176,7 @@ impl<F> Places<F> {
 
     /// What is at `pc` in a process.
     #[inline]
-    pub(crate) fn find(&mut self, processes: &Processes, pid: i32, pc: Avma) -> Place {
+    pub(crate) fn find(&mut self, processes: &Processes, pid: i32, pc: Avma) -> CodeAt {
         let version = self.version(processes, pid);
         let number = pc.0 >> PAGE_BITS;
         let slot = (number ^ version.wrapping_mul(0x9e37_79b9)) as usize % REMEMBERED;
@@ -207,7 +207,7 @@ impl<F> Places<F> {
         let space = processes.space(pid, CpuMode::User);
         let mut found = Vec::new();
         for mapping in space.iter().flat_map(|space| space.iter()) {
-            let Place::Dso { id, bias } = self.look_up(processes, pid, mapping.start) else {
+            let CodeAt::Dso { id, bias } = self.look_up(processes, pid, mapping.start) else {
                 continue;
             };
             let svma = files.get_mut(id).and_then(File::jit_descriptor);
@@ -228,23 +228,23 @@ impl<F> Places<F> {
         self.latest.1
     }
 
-    fn look_up(&self, processes: &Processes, pid: i32, pc: Avma) -> Place {
+    fn look_up(&self, processes: &Processes, pid: i32, pc: Avma) -> CodeAt {
         let space = processes.space(pid, CpuMode::User);
         let Some(mapping) = space.and_then(|space| space.find_own(pc)) else {
-            return Place::Nothing;
+            return CodeAt::Nothing;
         };
         // The vDSO at hand is the 64-bit one.
         let is_32_bit = mapping.end.0 >> 32 == 0;
         let kept = self.opened.get(&mapping.dso);
         match kept.and_then(|kept| kept.opened.as_ref()) {
             Some(opened) if !(opened.is_vdso && is_32_bit) => bias_of(&opened.layout, &mapping)
-                .map_or(Place::Anonymous, |bias| Place::Dso {
+                .map_or(CodeAt::Anonymous, |bias| CodeAt::Dso {
                     id: opened.id,
                     bias,
                 }),
             _ => match processes.dsos().get(mapping.dso).kind {
-                DsoKind::File => Place::FileMissing,
-                _ => Place::Anonymous,
+                DsoKind::File => CodeAt::FileMissing,
+                _ => CodeAt::Anonymous,
             },
         }
     }

@@ -8,7 +8,7 @@ use prof_abi::ByteOrder;
 
 /// A payload with what is needed to read it.
 #[derive(Clone, Copy)]
-pub(super) struct Scope<'a> {
+pub(super) struct PayloadScope<'a> {
     /// Its format.
     pub(super) format: &'a EventFormat,
     /// Its bytes.
@@ -49,11 +49,11 @@ pub(super) fn row_number(expression: &Expr) -> u64 {
 }
 
 /// The value of `expression`; what has none is 0.
-pub(super) fn value(expression: &Expr, scope: Scope<'_>) -> u64 {
+pub(super) fn value(expression: &Expr, scope: PayloadScope<'_>) -> u64 {
     evaluate(expression, Some(scope))
 }
 
-fn evaluate(expression: &Expr, scope: Option<Scope<'_>>) -> u64 {
+fn evaluate(expression: &Expr, scope: Option<PayloadScope<'_>>) -> u64 {
     match expression {
         Expr::Number(value) => *value,
         Expr::Text(text) => match text.as_slice() {
@@ -141,13 +141,13 @@ fn operation(operator: &str, left: u64, right: u64) -> u64 {
 }
 
 /// The bytes of a field, wherever they are.
-pub(super) fn field_bytes<'a>(index: usize, scope: Scope<'a>) -> &'a [u8] {
+pub(super) fn field_bytes<'a>(index: usize, scope: PayloadScope<'a>) -> &'a [u8] {
     let field = scope.format.fields.get(index);
     field.map_or(&[], |field| field.bytes(scope.payload, scope.around.order))
 }
 
 /// The bytes an expression points to, with the size of its elements.
-pub(super) fn pointed<'a>(expression: &Expr, scope: Scope<'a>) -> Option<(&'a [u8], usize)> {
+pub(super) fn pointed<'a>(expression: &Expr, scope: PayloadScope<'a>) -> Option<(&'a [u8], usize)> {
     match expression {
         Expr::Field(index) | Expr::Array(index) | Expr::Str(index) | Expr::Bitmask(index) => {
             let field = scope.format.fields.get(*index)?;
@@ -159,7 +159,7 @@ pub(super) fn pointed<'a>(expression: &Expr, scope: Scope<'a>) -> Option<(&'a [u
     }
 }
 
-fn element(base: &Expr, index: u64, scope: Scope<'_>) -> u64 {
+fn element(base: &Expr, index: u64, scope: PayloadScope<'_>) -> u64 {
     let Some((bytes, size)) = pointed(base, scope) else {
         return 0;
     };

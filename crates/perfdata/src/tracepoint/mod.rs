@@ -20,7 +20,7 @@ pub use fields::{Field, FieldStorage};
 pub use payload::{KernelTexts, Surroundings};
 pub use section::{TracingData, TracingDataError};
 
-use eval::Scope;
+use eval::PayloadScope;
 use printf::Piece;
 use prof_abi::ByteOrder;
 
@@ -87,7 +87,7 @@ impl EventFormat {
     pub fn print(&self, payload: &[u8], around: &Surroundings<'_>, out: &mut Vec<u8>) {
         match &self.print {
             Some(pieces) => {
-                let scope = Scope {
+                let scope = PayloadScope {
                     format: self,
                     payload,
                     around,

@@ -1,6 +1,6 @@
 //! Payloads as text.
 
-use super::eval::{Scope, element_at, field_bytes, pointed, value};
+use super::eval::{PayloadScope, element_at, field_bytes, pointed, value};
 use super::expression::Expr;
 use super::payload::{sign_extended, until_nul};
 use super::printf::{Amount, Conversion, Internet, Kind, Piece};
@@ -10,7 +10,7 @@ use std::io::Write as _;
 const WIDEST: usize = 4096;
 
 /// Appends what `pieces` say about a payload.
-pub(super) fn pieces(pieces: &[Piece], scope: Scope<'_>, out: &mut Vec<u8>) {
+pub(super) fn pieces(pieces: &[Piece], scope: PayloadScope<'_>, out: &mut Vec<u8>) {
     for piece in pieces {
         match piece {
             Piece::Text(text) => out.extend(text),
@@ -23,7 +23,7 @@ fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text).expect("writing to memory");
 }
 
-impl Scope<'_> {
+impl PayloadScope<'_> {
     fn print(self, conversion: &Conversion, argument: &Expr, out: &mut Vec<u8>) {
         match conversion.kind {
             Kind::Text => {

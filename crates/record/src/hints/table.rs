@@ -4,15 +4,15 @@
 use super::{FIRST_OWN_PMU, Refusal, Step, Whose};
 
 /// One row: when it applies, and the cause with the cure.
-pub(super) struct Row {
+pub(super) struct HintRow {
     pub(super) step: Step,
     pub(super) errno: i32,
     pub(super) applies: fn(&Refusal) -> bool,
     pub(super) text: &'static str,
 }
 
-const fn open(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> Row {
-    Row {
+const fn open(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> HintRow {
+    HintRow {
         step: Step::Open,
         errno,
         applies,
@@ -20,8 +20,8 @@ const fn open(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> 
     }
 }
 
-const fn call(step: Step, errno: i32, text: &'static str) -> Row {
-    Row {
+const fn call(step: Step, errno: i32, text: &'static str) -> HintRow {
+    HintRow {
         step,
         errno,
         applies: ALWAYS,
@@ -29,8 +29,8 @@ const fn call(step: Step, errno: i32, text: &'static str) -> Row {
     }
 }
 
-const fn map(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> Row {
-    Row {
+const fn map(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> HintRow {
+    HintRow {
         step: Step::Map,
         errno,
         applies,
@@ -38,8 +38,8 @@ const fn map(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> R
     }
 }
 
-const fn filter(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> Row {
-    Row {
+const fn filter(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -> HintRow {
+    HintRow {
         step: Step::Filter,
         errno,
         applies,
@@ -64,7 +64,7 @@ const ALWAYS: fn(&Refusal) -> bool = |_| true;
 const NO_KERNEL_SUPPORT: fn(&Refusal) -> bool = |refusal| refusal.paranoid.is_none();
 
 /// The first row that applies is the answer.
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[HintRow] = &[
     open(
         libc::ENOSYS,
         NO_KERNEL_SUPPORT,

@@ -6,7 +6,7 @@ use prof_sys::clock;
 
 /// A part of an attr.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum AttrPart {
     /// Any of these flags.
     Flags(AttrFlags),
     Sample(SampleType),
@@ -28,7 +28,7 @@ enum Part {
 
 const INHERITED: AttrFlags = AttrFlags(AttrFlags::INHERIT.0 | AttrFlags::INHERIT_STAT.0);
 
-impl Part {
+impl AttrPart {
     fn is_in(self, attr: &EventAttr) -> bool {
         match self {
             Self::Flags(flags) => attr.flags.0 & flags.0 != 0,
@@ -96,13 +96,13 @@ fn interrupts(kind: u32) -> bool {
 /// What the recorder asks for by itself, and does without where it must.
 #[derive(Debug)]
 pub(super) struct Optional {
-    part: Part,
+    part: AttrPart,
     /// What is to be told where it is missing; without it nothing that a user
     /// sees is.
     pub(super) loss: Option<&'static str>,
 }
 
-const fn quiet(part: Part) -> Optional {
+const fn quiet(part: AttrPart) -> Optional {
     Optional { part, loss: None }
 }
 
@@ -110,23 +110,23 @@ const fn quiet(part: Part) -> Optional {
 pub(super) const OPTIONAL: &[Optional] = &[
     // 6.13
     Optional {
-        part: Part::InheritedReads,
+        part: AttrPart::InheritedReads,
         loss: Some("without children, because this kernel cannot read groups of inherited events"),
     },
     // 6.0: without it LOST records are counted.
-    quiet(Part::Counts(ReadFormat::LOST)),
+    quiet(AttrPart::Counts(ReadFormat::LOST)),
     // 5.12
-    quiet(Part::Weights),
+    quiet(AttrPart::Weights),
     // 5.12: without it files are read for their build-ids.
-    quiet(Part::Flags(AttrFlags::BUILD_ID)),
+    quiet(AttrPart::Flags(AttrFlags::BUILD_ID)),
     // 5.7: without it chains of last branches are joined by their addresses.
-    quiet(Part::Branches(BranchSampleType::HW_INDEX)),
+    quiet(AttrPart::Branches(BranchSampleType::HW_INDEX)),
     // 5.1: without them programs of BPF that come later have no names.
-    quiet(Part::Flags(AttrFlags(
+    quiet(AttrPart::Flags(AttrFlags(
         AttrFlags::KSYMBOL.0 | AttrFlags::BPF_EVENT.0,
     ))),
     // Not for every PMU.
-    quiet(Part::Flags(AttrFlags::EXCLUDE_GUEST)),
+    quiet(AttrPart::Flags(AttrFlags::EXCLUDE_GUEST)),
 ];
 
 impl Optional {
@@ -175,53 +175,53 @@ impl Unknown {
 }
 
 /// Newest first.
-const ASKED: &[(Part, &str, Why)] = &[
-    (Part::Config4, "config4=", Why::Since("6.19")),
-    (Part::AuxActions, "aux-action=", Why::Since("6.13")),
+const ASKED: &[(AttrPart, &str, Why)] = &[
+    (AttrPart::Config4, "config4=", Why::Since("6.19")),
+    (AttrPart::AuxActions, "aux-action=", Why::Since("6.13")),
     (
-        Part::Branches(BranchSampleType::COUNTERS),
+        AttrPart::Branches(BranchSampleType::COUNTERS),
         "-j counter",
         Why::Since("6.8"),
     ),
-    (Part::Config3, "config3=", Why::Since("6.3")),
+    (AttrPart::Config3, "config3=", Why::Since("6.3")),
     (
-        Part::Branches(BranchSampleType::PRIV_SAVE),
+        AttrPart::Branches(BranchSampleType::PRIV_SAVE),
         "-j priv",
         Why::Since("6.1"),
     ),
     (
-        Part::Sample(SampleType::DATA_PAGE_SIZE),
+        AttrPart::Sample(SampleType::DATA_PAGE_SIZE),
         "--data-page-size",
         Why::Since("5.11"),
     ),
     (
-        Part::Sample(SampleType::CODE_PAGE_SIZE),
+        AttrPart::Sample(SampleType::CODE_PAGE_SIZE),
         "--code-page-size",
         Why::Since("5.11"),
     ),
-    (Part::Cgroups, "--all-cgroups", Why::Since("5.7")),
-    (Part::AuxSamples, "aux-sample-size=", Why::Since("5.5")),
+    (AttrPart::Cgroups, "--all-cgroups", Why::Since("5.7")),
+    (AttrPart::AuxSamples, "aux-sample-size=", Why::Since("5.5")),
     (
-        Part::Flags(AttrFlags::AUX_OUTPUT),
+        AttrPart::Flags(AttrFlags::AUX_OUTPUT),
         "aux-output",
         Why::Since("5.4"),
     ),
     (
-        Part::Sample(SampleType::PHYS_ADDR),
+        AttrPart::Sample(SampleType::PHYS_ADDR),
         "--phys-data",
         Why::Since("4.14"),
     ),
     (
-        Part::Branches(BranchSampleType::TYPE_SAVE),
+        AttrPart::Branches(BranchSampleType::TYPE_SAVE),
         "-j save_type",
         Why::Since("4.14"),
     ),
     (
-        Part::Flags(AttrFlags::NAMESPACES),
+        AttrPart::Flags(AttrFlags::NAMESPACES),
         "--namespaces",
         Why::Since("4.12"),
     ),
-    (Part::UnsafeClock, "-k", Why::Clock),
+    (AttrPart::UnsafeClock, "-k", Why::Clock),
 ];
 
 /// `attr` without everything that the recorder asks for by itself.
@@ -242,7 +242,7 @@ pub(crate) fn unknown_to(
     // What it would do without is no cause.
     let bare = without_optional(attr);
     let mut asked = ASKED.iter().filter(|(part, ..)| part.is_in(attr));
-    let mut is_cause = |(part, ..): &&(Part, &str, Why)| {
+    let mut is_cause = |(part, ..): &&(AttrPart, &str, Why)| {
         let mut without = bare.clone();
         part.take_out(&mut without);
         opens(&without)

@@ -88,7 +88,7 @@ struct Known {
     read: Option<Reading<Box<[u8]>>>,
     /// Who was seen to hold what it waited for.
     held: Option<Reading<u32>>,
-    place: Place,
+    place: ThreadState,
     /// When it came to run, ns.
     ran_at: u64,
     at: Thread,
@@ -112,7 +112,7 @@ impl<T> Reading<T> {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Place {
+enum ThreadState {
     /// No record has told yet.
     #[default]
     Unseen,
@@ -182,7 +182,7 @@ impl Pairing {
     /// Threads that wait now.
     #[cfg(test)]
     fn waiting(&self) -> usize {
-        let waits = |known: &&Known| matches!(known.place, Place::Waits { .. });
+        let waits = |known: &&Known| matches!(known.place, ThreadState::Waits { .. });
         self.threads.values().filter(waits).count()
     }
 
@@ -200,7 +200,7 @@ impl Pairing {
             _ if !self.is_on => {}
             Change::Made => {
                 let known = self.known(thread);
-                known.place = Place::Waits {
+                known.place = ThreadState::Waits {
                     since: time,
                     state: WaitState::Started,
                     sample: None,
@@ -256,14 +256,14 @@ impl Pairing {
     /// Nothing comes of it any more, unless whole CPUs are recorded.
     fn ends(&mut self, thread: Thread) {
         match self.whole_cpus {
-            true => self.known(thread).place = Place::Ended,
+            true => self.known(thread).place = ThreadState::Ended,
             false => _ = self.threads.remove(&thread.tid),
         }
     }
 
     fn leaves(&mut self, time: u64, thread: Thread, preempted: bool) {
         let known = self.known(thread);
-        if known.place == Place::Ended {
+        if known.place == ThreadState::Ended {
             if !preempted {
                 self.threads.remove(&thread.tid);
             }
@@ -277,8 +277,8 @@ impl Pairing {
         let sample = sample.map(|(_, record)| record);
         // What it did just before is about where it was when it lost its CPU.
         let passed = known.passed.take().filter(|_| preempted);
-        let is_broken = matches!(known.place, Place::Waits { .. });
-        known.place = Place::Waits {
+        let is_broken = matches!(known.place, ThreadState::Waits { .. });
+        known.place = ThreadState::Waits {
             since: time,
             state: match preempted {
                 true => WaitState::Preempted,
@@ -295,7 +295,7 @@ impl Pairing {
         let (part, lost) = (self.part, self.lost);
         let known = self.threads.get_mut(&of.tid);
         let known = known.filter(|known| known.part == part)?;
-        let Place::Waits {
+        let ThreadState::Waits {
             since,
             state: state @ WaitState::Blocked,
             sample,
@@ -326,7 +326,7 @@ impl Pairing {
     fn runs(&mut self, time: u64, thread: Thread) -> Option<Waited> {
         let (begin, lost) = (self.begin, self.lost);
         let known = self.known(thread);
-        if known.place == Place::Ended {
+        if known.place == ThreadState::Ended {
             return None;
         }
         known.ran_at = time;
@@ -334,8 +334,8 @@ impl Pairing {
         let (read, held) = (known.read.take(), known.held.take());
         let within = |begin| read.and_then(|read| read.within(begin, time));
         let held_within = |begin| held.and_then(|held| held.within(begin, time));
-        match std::mem::replace(&mut known.place, Place::Runs) {
-            Place::Unseen => {
+        match std::mem::replace(&mut known.place, ThreadState::Runs) {
+            ThreadState::Unseen => {
                 let sample = within(begin);
                 Some(Waited {
                     thread,
@@ -349,7 +349,7 @@ impl Pairing {
                     is_unsure: lost > begin,
                 })
             }
-            Place::Waits {
+            ThreadState::Waits {
                 since,
                 state,
                 sample,
@@ -364,7 +364,7 @@ impl Pairing {
                 is_open: false,
                 is_unsure: lost > since,
             }),
-            Place::Runs | Place::Ended => {
+            ThreadState::Runs | ThreadState::Ended => {
                 self.broken += 1;
                 None
             }
@@ -390,17 +390,17 @@ impl Pairing {
             let (read, held) = (known.read.take(), known.held.take());
             let within = |begin| read.and_then(|read| read.within(begin, time));
             let (since, state, sample, began_before) = match std::mem::take(&mut known.place) {
-                Place::Waits {
+                ThreadState::Waits {
                     since,
                     state,
                     sample,
                 } => (since, state, sample.or_else(|| within(since)), false),
                 // It was seen to sleep, and nothing else.
-                Place::Unseen => match within(self.begin) {
+                ThreadState::Unseen => match within(self.begin) {
                     None => continue,
                     sample => (self.begin, WaitState::Blocked, sample, true),
                 },
-                Place::Runs | Place::Ended => continue,
+                ThreadState::Runs | ThreadState::Ended => continue,
             };
             open.push(Waited {
                 thread: known.at,

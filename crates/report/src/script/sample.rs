@@ -242,8 +242,8 @@ impl<'p> ScriptWriter<'p> {
         }
     }
 
-    fn at<'a>(&'a self, location: &'a Location, fields: Fields) -> Place<'a, 'p> {
-        Place {
+    fn at<'a>(&'a self, location: &'a Location, fields: Fields) -> ShownLocation<'a, 'p> {
+        ShownLocation {
             writer: self,
             location,
             fields,
@@ -324,13 +324,13 @@ impl<'p> ScriptWriter<'p> {
 }
 
 /// A location on its way to text, with the fields that are asked for.
-struct Place<'a, 'p> {
+struct ShownLocation<'a, 'p> {
     writer: &'a ScriptWriter<'p>,
     location: &'a Location,
     fields: Fields,
 }
 
-impl Place<'_, '_> {
+impl ShownLocation<'_, '_> {
     /// The function of a frame and the file it is in.
     fn names(&self, frame: Option<&Frame>, out: &mut Vec<u8>) {
         let Self {

@@ -75,7 +75,7 @@ impl LaneMap {
 }
 
 /// What is added up for one thing that a thread does in a slice.
-struct Part {
+struct SliceSum {
     doing: Doing,
     ns: u64,
     /// The longest part of a span and its place.
@@ -84,7 +84,7 @@ struct Part {
 
 fn cut(lane: &Lane, (first, length): (u64, u64), slices: usize) -> Vec<Option<Cell>> {
     let mut cells = vec![None; slices];
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<SliceSum> = Vec::new();
     let mut next = 0;
     for (slice, cell) in cells.iter_mut().enumerate() {
         let begin = first.saturating_add(length.saturating_mul(slice as u64));
@@ -114,7 +114,7 @@ fn cut(lane: &Lane, (first, length): (u64, u64), slices: usize) -> Vec<Option<Ce
     cells
 }
 
-fn add(parts: &mut Vec<Part>, doing: Doing, longest: (u64, u32)) {
+fn add(parts: &mut Vec<SliceSum>, doing: Doing, longest: (u64, u32)) {
     match parts.iter_mut().find(|part| part.doing == doing) {
         Some(part) => {
             part.ns += longest.0;
@@ -122,7 +122,7 @@ fn add(parts: &mut Vec<Part>, doing: Doing, longest: (u64, u32)) {
                 part.longest = longest;
             }
         }
-        None => parts.push(Part {
+        None => parts.push(SliceSum {
             doing,
             ns: longest.0,
             longest,

@@ -122,7 +122,7 @@ fn told_link(link: &Link) -> ToldLink<'_> {
 /// A part of the critical path: all time that it spends in one thread and
 /// function, or at one wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Part {
+pub struct PathPart {
     /// Name of the thread.
     pub comm: String,
     /// The thread.
@@ -151,7 +151,7 @@ pub struct Critical {
     /// Sum of the parts, ns.
     pub on_path_ns: u64,
     /// Parts by the mean time at which they are on the path.
-    pub parts: Vec<Part>,
+    pub parts: Vec<PathPart>,
     /// Other paths that are nearly as long.
     pub near: Vec<Near>,
     /// The estimate asked for with `--what-if`.
@@ -266,7 +266,7 @@ fn told(ways: &Ways<'_>, change: &Change) -> WhatIf {
 }
 
 /// What the path is made of.
-fn parts(ways: &Ways<'_>, path: &Path) -> Vec<Part> {
+fn parts(ways: &Ways<'_>, path: &Path) -> Vec<PathPart> {
     let profile = ways.profile;
     let mut parts = Parts {
         profile,
@@ -304,7 +304,7 @@ struct Parts<'a> {
     profile: &'a Profile,
     /// When the path begins, ns.
     begin: u64,
-    list: Vec<Part>,
+    list: Vec<PathPart>,
     /// By thread, what it did and in which function.
     index: FxHashMap<(i32, String, Option<String>), usize>,
     names: FxHashMap<StackId, Vec<String>>,
@@ -316,7 +316,7 @@ impl Parts<'_> {
         let functions = stack.map_or_else(Vec::new, |stack| self.functions(step, stack));
         let key = (step.tid, doing.to_owned(), functions.first().cloned());
         let place = *self.index.entry(key).or_insert_with(|| {
-            self.list.push(Part {
+            self.list.push(PathPart {
                 comm: comm(self.profile, step.tid),
                 tid: step.tid,
                 doing: doing.to_owned(),
@@ -431,7 +431,7 @@ pub fn write_critical(critical: &Critical, out: &mut dyn io::Write) -> io::Resul
         out,
         "#\n#  Share      Time  Thread, and what it did, in the order of time"
     )?;
-    let mut shown: Vec<&Part> = critical.parts.iter().collect();
+    let mut shown: Vec<&PathPart> = critical.parts.iter().collect();
     shown.sort_by_key(|part| Reverse(part.ns));
     let least = shown.get(30).map_or(0, |part| part.ns);
     let small = (elapsed / 1000).max(least);

@@ -89,7 +89,7 @@ impl Functions {
                 entries.skip_attributes(abbreviation.attributes())?;
                 continue;
             }
-            let place = Place::read(session, unit, &mut entries, abbreviation)?;
+            let place = CodeAttributes::read(session, unit, &mut entries, abbreviation)?;
             let function = u32::try_from(self.functions.len()).map_err(|_| Fault)?;
             let before = self.ranges.len();
             place.for_each_range(session, unit, |range| {
@@ -177,7 +177,7 @@ impl Inlines {
                 entries.skip_attributes(abbreviation.attributes())?;
                 continue;
             }
-            let place = Place::read(session, unit, &mut entries, abbreviation)?;
+            let place = CodeAttributes::read(session, unit, &mut entries, abbreviation)?;
             let call = self.add(session, unit, &place, &around)?;
             around.push((depth, call));
         }
@@ -188,7 +188,7 @@ impl Inlines {
         &mut self,
         session: &Session<'a>,
         unit: &Unit<Slice<'a>>,
-        place: &Place,
+        place: &CodeAttributes,
         around: &[(isize, u32)],
     ) -> Result<u32, Fault> {
         session.budget.keep(1)?;
@@ -244,7 +244,7 @@ impl Inlines {
 
 /// The attributes of a function or an inlined call that say where it is.
 #[derive(Default)]
-struct Place {
+struct CodeAttributes {
     low: Option<u64>,
     high: Option<High>,
     ranges: Option<RangeListsOffset>,
@@ -259,7 +259,7 @@ enum High {
     Length(u64),
 }
 
-impl Place {
+impl CodeAttributes {
     fn read<'a>(
         session: &Session<'a>,
         unit: &Unit<Slice<'a>>,

@@ -15,7 +15,7 @@ const SEQUENCES_BACK: usize = 16;
 /// Rows of a line program, in runs of ascending addresses.
 #[derive(Debug, Default)]
 pub(super) struct LineTable {
-    rows: Vec<Row>,
+    rows: Vec<LineStart>,
     /// Sorted by start.
     sequences: Vec<Sequence>,
     /// Paths by the unit's file numbers; `None` where nothing refers to it.
@@ -24,7 +24,7 @@ pub(super) struct LineTable {
 
 /// From here on, up to the next row.
 #[derive(Debug, Clone, Copy)]
-struct Row {
+struct LineStart {
     address: u64,
     file: u32,
     /// 0 if the code belongs to no line.
@@ -72,7 +72,7 @@ impl LineTable {
                 first = self.rows.len();
                 continue;
             }
-            let row = Row {
+            let row = LineStart {
                 address: row.address(),
                 file: u32::try_from(row.file_index()).unwrap_or(u32::MAX),
                 line: row
@@ -80,7 +80,7 @@ impl LineTable {
                     .map_or(0, |line| u32::try_from(line.get()).unwrap_or(0)),
             };
             self.note_file(session, unit, header, row.file)?;
-            match self.rows.get_mut(first..).and_then(<[Row]>::last_mut) {
+            match self.rows.get_mut(first..).and_then(<[LineStart]>::last_mut) {
                 Some(last) if last.address == row.address => *last = row,
                 Some(last) if (last.file, last.line) == (row.file, row.line) => {}
                 _ => {

@@ -7,7 +7,7 @@ use super::{About, Fresh, Subject, Tab, TabId};
 use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Found, Seen};
-use crate::flame_layout::{Part, Spot};
+use crate::flame_layout::{CellPart, Spot};
 use crate::memory::Trail;
 use crate::shared::{Selected, Shared};
 use prof_profile::FunctionId;
@@ -263,7 +263,7 @@ impl Tab for Flame {
                 let spot = Spot {
                     row,
                     index,
-                    part: Part::Cell,
+                    part: CellPart::Cell,
                 };
                 painter.draw(spot, is_caller, line, buffer);
             }

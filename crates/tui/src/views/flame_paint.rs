@@ -1,7 +1,7 @@
 //! How frames of the flame graph look.
 
 use super::flame_view::FlameView;
-use crate::flame_layout::{Cell, Part, Spot};
+use crate::flame_layout::{Cell, CellPart, Spot};
 use crate::paint::Pen;
 use crate::shared::Shared;
 use crate::text;
@@ -80,7 +80,7 @@ impl<'a> Painter<'a> {
         self.put_cell(id, look, pen);
         if more > 0 {
             let beside = Spot {
-                part: Part::Beside,
+                part: CellPart::Beside,
                 ..spot
             };
             // The only column of a cell is for both.

@@ -1,7 +1,7 @@
 //! The flame graph as it is laid out on the screen.
 
 use crate::data::{Found, Seen};
-use crate::flame_layout::{Layout, Part, Spot};
+use crate::flame_layout::{CellPart, Layout, Spot};
 use crate::shared::Shared;
 use prof_report::model::{NodeId, percent_of};
 
@@ -38,7 +38,7 @@ impl<'a> FlameView<'a> {
     /// Whether a spot is one frame's, so that its callees are drawn.
     pub(super) fn is_alone(&self, spot: Spot) -> bool {
         let cell = self.layout.cell(spot);
-        spot.part == Part::Cell && cell.is_some_and(|cell| !cell.is_merged())
+        spot.part == CellPart::Cell && cell.is_some_and(|cell| !cell.is_merged())
     }
 
     /// Whether the search leads to a spot: its frame matches, or one of
@@ -64,27 +64,27 @@ impl<'a> FlameView<'a> {
         let whole = shared.whole().period;
         let beside = cell.beside;
         let mut words = match spot.part {
-            Part::Beside if beside.frames == 1 => {
+            CellPart::Beside if beside.frames == 1 => {
                 return Some(" (narrower than a column; Enter zooms in)".into());
             }
-            Part::Beside => format!(
+            CellPart::Beside => format!(
                 " (one of {} narrower than a column, together {:.2}%",
                 beside.frames,
                 percent_of(beside.weight, whole),
             ),
-            Part::Cell if cell.is_merged() => format!(
+            CellPart::Cell if cell.is_merged() => format!(
                 " (one cell for {} frames, together {:.2}%",
                 cell.frames,
                 percent_of(cell.weight, whole),
             ),
-            Part::Cell if beside.frames > 0 => {
+            CellPart::Cell if beside.frames > 0 => {
                 let share = percent_of(beside.weight, whole);
                 return Some(format!(
                     " (+{} narrower beside it, {share:.2}%)",
                     beside.frames
                 ));
             }
-            Part::Cell => return None,
+            CellPart::Cell => return None,
         };
         if let Some(found) = &shared.search.found {
             let frames = self.frames(spot).iter();

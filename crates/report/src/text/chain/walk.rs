@@ -27,7 +27,7 @@ pub(in crate::text) struct Walk<'a> {
 
 /// See [`Walk::place`].
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place<'a> {
+enum FrameIdentity<'a> {
     At(DsoId, Svma),
     Inlined(&'a str),
 }
@@ -409,13 +409,13 @@ impl<'a> Walk<'a> {
 
     /// What orders siblings: inlined functions by name, since they have no
     /// start of their own, others by dso and address.
-    fn place(&self, site: SiteId) -> Place<'a> {
+    fn place(&self, site: SiteId) -> FrameIdentity<'a> {
         let profile = self.chains.scene.profile();
         let site = self.chains.scene.sites().get(site);
         let start = site.address.unwrap_or(site.function(profile).start);
         match site.kind {
-            SiteKind::Inline => Place::Inlined(site.name(profile)),
-            SiteKind::Function | SiteKind::Dso => Place::At(site.dso, start),
+            SiteKind::Inline => FrameIdentity::Inlined(site.name(profile)),
+            SiteKind::Function | SiteKind::Dso => FrameIdentity::At(site.dso, start),
         }
     }
 
