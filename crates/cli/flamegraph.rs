@@ -55,14 +55,14 @@ pub(crate) struct Args {
     /// Do not draw frames of a smaller share, percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0.01)]
     min_width: f64,
-    /// What colours tell: kind (user, inlined, run-time code, kernel, waiting), module or hot (nothing)
+    /// What colours tell: kind (user, inlined, run-time code, kernel, waiting), dso or hot (nothing)
     #[arg(long, value_name = "SCHEME", default_value = "kind")]
     colors: Scheme,
     /// In folded stacks, too, end those of waits with what was waited for, as pictures do
     /// (blocked: futex)
     #[arg(long, conflicts_with = "diff")]
     states: bool,
-    /// What stacks stand on: names of threads (comm), process, thread, cpu, module
+    /// What stacks stand on: names of threads (comm), process, thread, cpu, dso
     /// or none
     #[arg(long, value_name = "WHAT", default_value = "comm")]
     by: Roots,
@@ -155,10 +155,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         profile.redact(&Redaction::default());
     }
     let options = args.options(&profile)?;
-    // Of waits, the innermost frame would be in none of the modules.
-    let may_have_states = options.roots != Roots::Module;
+    // Of waits, the innermost frame would be in none of the dsos.
+    let may_have_states = options.roots != Roots::Dso;
     if args.states && !may_have_states {
-        say("--by module shows no states of waits (--states)");
+        say("--by dso shows no states of waits (--states)");
     }
     if (args.states || !format.is_text()) && may_have_states {
         profile.show_wait_states();

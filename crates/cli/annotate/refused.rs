@@ -18,7 +18,7 @@ const OPTIONS: &[Refusal] = &[
     (Some('D'), "dump-raw-trace", Value::None, "use prof dump"),
     (None, "insn-stat", Value::None, NO_TYPES),
     (None, "itrace", Value::Optional, "hardware traces are not decoded"),
-    (Some('m'), "modules", Value::None, "symbols of modules are always read"),
+    (Some('m'), "modules", Value::None, "symbols of kernel modules are always read"),
     (None, "objdump", Value::Needed, NO_HELPERS),
     (None, "skip-empty", Value::None, "events without samples are always left out"),
     (None, "stdio-color", Value::Needed, "text has no colours; the terminal UI has"),

@@ -11,7 +11,7 @@ const OPTIONS: &[Refusal] = &[
     (None, "cycles-hist", Value::None, "cycles of basic blocks are not compared"),
     (Some('D'), "dump-raw-trace", Value::None, "use prof dump"),
     (Some('F'), "formula", Value::None, "--csv and --json have the figures that are computed with"),
-    (Some('m'), "modules", Value::None, "symbols of modules are always read"),
+    (Some('m'), "modules", Value::None, "symbols of kernel modules are always read"),
     (Some('o'), "order", Value::Needed, "rows are in the order of what is computed"),
     (Some('p'), "period", Value::None, "--csv and --json have the costs"),
     (None, "stream", Value::None, "functions are compared, not call chains of branches"),

@@ -22,7 +22,7 @@ const OPTIONS: &[Refusal] = &[
     (None, "group-sort-idx", Value::Needed, "rows of a group are sorted by its first event; see one event alone with --no-group"),
     (None, "itrace", Value::Optional, NO_TRACES),
     (None, "latency", Value::None, "use record --switch-events, and the timeline of the terminal UI"),
-    (Some('m'), "modules", Value::None, "symbols of modules are always read"),
+    (Some('m'), "modules", Value::None, "symbols of kernel modules are always read"),
     (None, "objdump", Value::Needed, CODE),
     (None, "prefix", Value::Needed, "sources are looked for below --symfs"),
     (None, "prefix-strip", Value::Needed, "sources are looked for below --symfs"),

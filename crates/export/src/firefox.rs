@@ -113,9 +113,9 @@ struct Tables {
     function_list: Vec<(FunctionId, Option<NameId>)>,
     texts: FxHashMap<NameId, u32>,
     text_list: Vec<NameId>,
-    /// Modules, which are resources.
-    modules: FxHashMap<DsoId, u32>,
-    module_list: Vec<DsoId>,
+    /// Dsos, which are resources.
+    dsos: FxHashMap<DsoId, u32>,
+    dso_list: Vec<DsoId>,
     /// What was set in the writer's scratch.
     stacks_seen: Vec<StackId>,
     locations_seen: Vec<LocationId>,
@@ -369,18 +369,18 @@ impl Writer<'_, '_> {
         self.frames(tables, out)?;
         self.functions(tables, out)?;
         let profile = self.chosen.profile;
-        let mut modules = Vec::new();
-        for &id in &tables.module_list {
+        let mut dsos = Vec::new();
+        for &id in &tables.dso_list {
             let name = profile.dso(id).short_name;
-            modules.push(interned(&mut tables.texts, &mut tables.text_list, name));
+            dsos.push(interned(&mut tables.texts, &mut tables.text_list, name));
         }
-        let length = modules.len();
+        let length = dsos.len();
         write!(out, "\"resourceTable\":{{\"length\":{length},")?;
-        list(out, "lib", tables.module_list.iter().map(|id| id.0))?;
-        comma_list(out, "name", modules.iter())?;
-        comma_list(out, "host", modules.iter().map(|_| "null"))?;
+        list(out, "lib", tables.dso_list.iter().map(|id| id.0))?;
+        comma_list(out, "name", dsos.iter())?;
+        comma_list(out, "host", dsos.iter().map(|_| "null"))?;
         // 1: a library
-        comma_list(out, "type", modules.iter().map(|_| 1_u32))?;
+        comma_list(out, "type", dsos.iter().map(|_| 1_u32))?;
         out.write_all(
             b"},\n\"nativeSymbols\":{\"length\":0,\"address\":[],\"functionSize\":[],\
               \"libIndex\":[],\"name\":[]},\n",
@@ -450,8 +450,8 @@ impl Writer<'_, '_> {
             names.push(text(function.name));
             files.push(Index(file.map(&mut text)));
             resources.push(interned(
-                &mut tables.modules,
-                &mut tables.module_list,
+                &mut tables.dsos,
+                &mut tables.dso_list,
                 function.dso,
             ));
         }

@@ -57,7 +57,7 @@ pub struct Options {
     pub figure: Figure,
     /// What weights are, as the heading calls it: `period` or `hits`.
     pub weights: &'static str,
-    /// Whole paths of modules and sources.
+    /// Whole paths of dsos and sources.
     pub full_paths: bool,
     /// The bytes of each instruction.
     pub raw_bytes: bool,

@@ -4,7 +4,7 @@ use crate::model::{Scene, Site};
 use prof_abi::CpuMode;
 use prof_profile::{DsoKind, UnnamedReason};
 
-/// perf's letter for the file that a module's names are from; `!` for none.
+/// perf's letter for the file that a dso's names are from; `!` for none.
 pub(super) fn letter(scene: &Scene<'_>, site: Option<&Site>) -> char {
     let Some(site) = site else {
         return '!';

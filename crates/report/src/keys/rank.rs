@@ -20,10 +20,10 @@ pub(crate) struct Ranks<'a> {
     texts: Vec<(SortKey, Vec<u32>)>,
 }
 
-/// How a frame compares: by module, by name, by address.
+/// How a frame compares: by dso, by name, by address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SiteRank {
-    /// Place of the module's name; unknown ones last.
+    /// Place of the dso's name; unknown ones last.
     pub(crate) dso: u32,
     /// Place of the function's name; unnamed ones last.
     pub(crate) symbol: u32,

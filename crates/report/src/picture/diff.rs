@@ -1,9 +1,8 @@
 //! Flame graphs of two sides: what changed is coloured by how much, what is not
 //! sure stays grey, and what vanished is drawn too.
 
-use super::folded::LONGEST_NAME;
 use super::labels::SCRIPT_END;
-use super::{PictureError, head, labels};
+use super::{LONGEST_NAME, PictureError, head, labels};
 use crate::escape;
 use crate::model::{
     Changed, Judging, NodeId, Scene, Selection, Site, changed, figures, shares_of_paths,

@@ -2,7 +2,7 @@
 
 use super::format::Spec;
 use super::palette::Kind;
-use super::{PictureError, PictureFormat, PictureOptions};
+use super::{LONGEST_NAME, PictureError, PictureFormat, PictureOptions};
 use crate::escape;
 use crate::keys::{COMM, CPU, SortKey, TGID, TID};
 use crate::model::{Apart, CallTree, GrowId, Growth, NodeId, Parts, Scene, SiteId, Weight};
@@ -38,13 +38,13 @@ pub enum Roots {
     Thread,
     /// CPUs that samples were taken on.
     Cpu,
-    /// Modules that samples were taken in.
-    Module,
+    /// Dsos that samples were taken in.
+    Dso,
 }
 
 /// A word that names no roots.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("graphs are by comm, process, thread, cpu, module or none, not by {given}")]
+#[error("graphs are by comm, process, thread, cpu, dso or none, not by {given}")]
 pub struct RootsError {
     /// What was given.
     pub given: String,
@@ -60,7 +60,8 @@ impl FromStr for Roots {
             "process" => Ok(Self::Process),
             "thread" => Ok(Self::Thread),
             "cpu" => Ok(Self::Cpu),
-            "module" => Ok(Self::Module),
+            // `module` is what it was called first.
+            "dso" | "module" => Ok(Self::Dso),
             _ => Err(RootsError { given: text.into() }),
         }
     }
@@ -71,7 +72,7 @@ pub(crate) struct Drawn {
     /// Escaped, with its mark.
     pub(crate) text: String,
     pub(crate) kind: Kind,
-    pub(crate) module: String,
+    pub(crate) dso: String,
 }
 
 /// Frames of a scene as they are drawn, each made once.
@@ -79,10 +80,6 @@ pub(crate) struct Frames<'a> {
     scene: &'a Scene<'a>,
     by_site: Vec<Option<Box<str>>>,
 }
-
-/// Names longer than this are cut in pictures, characters: a name in a
-/// recording can be 64 KiB long and be drawn a thousand times.
-pub(super) const LONGEST_NAME: usize = 1024;
 
 impl<'a> Frames<'a> {
     pub(crate) fn new(scene: &'a Scene<'a>) -> Self {
@@ -106,7 +103,7 @@ impl<'a> Frames<'a> {
         Drawn {
             text: text_of(self.scene, id),
             kind: Kind::of(self.scene, site),
-            module: profile.name(profile.dso(site.dso).short_name).to_owned(),
+            dso: profile.name(profile.dso(site.dso).short_name).to_owned(),
         }
     }
 }
@@ -169,11 +166,11 @@ impl<'a> Folder<'a> {
         &mut self,
         emit: &mut dyn FnMut(FoldedLine<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
-        if self.roots == Roots::Module {
-            return self.run_modules(emit);
+        if self.roots == Roots::Dso {
+            return self.run_dsos(emit);
         }
         let key = match self.roots {
-            Roots::None | Roots::Module => None,
+            Roots::None | Roots::Dso => None,
             Roots::Comm => Some(COMM),
             Roots::Process => Some(TGID),
             Roots::Thread => Some(TID),
@@ -206,26 +203,26 @@ impl<'a> Folder<'a> {
         }
     }
 
-    /// The same by the module of the innermost frame: one tree after the
+    /// The same by the dso of the innermost frame: one tree after the
     /// other, as each is as large as all.
-    fn run_modules(
+    fn run_dsos(
         &mut self,
         emit: &mut dyn FnMut(FoldedLine<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
         let scene = self.scene;
         let tree = scene.shared_tree();
-        let module = |site: SiteId| module_of(scene, site);
+        let dso = |site: SiteId| dso_of(scene, site);
         let mut names = BTreeSet::new();
         tree.walk(|node| {
             if let Some(site) = tree.site(node).filter(|_| !tree.own(node).is_zero()) {
-                names.insert(module(site));
+                names.insert(dso(site));
             }
         });
         for name in names {
-            let part = tree.only(|site| module(site) == name);
+            let part = tree.only(|site| dso(site) == name);
             self.walk_either(escape::folded(name).into_owned(), &part, emit)?;
         }
-        // Samples without a frame are in no module.
+        // Samples without a frame are in no dso.
         let weight = tree.own(NodeId::ROOT);
         if !weight.is_zero() {
             let stack = "[unknown]";
@@ -375,12 +372,12 @@ pub(super) fn root_of(
             Some(named(last(pid).or_else(of_process), pid))
         }
         Roots::Thread => Some(named(last(tid), tid)),
-        Roots::None | Roots::Module => None,
+        Roots::None | Roots::Dso => None,
     }
 }
 
-/// The module of a frame.
-pub(super) fn module_of<'p>(scene: &Scene<'p>, site: SiteId) -> &'p str {
+/// The dso of a frame.
+pub(super) fn dso_of<'p>(scene: &Scene<'p>, site: SiteId) -> &'p str {
     let profile = scene.profile();
     profile.name(profile.dso(scene.sites().get(site).dso).short_name)
 }

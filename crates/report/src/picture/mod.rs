@@ -25,6 +25,10 @@ use crate::model::Selection;
 use std::io;
 use thiserror::Error;
 
+/// Names longer than this are cut in pictures, characters: a name in a
+/// recording can be 64 KiB long and be drawn a thousand times.
+const LONGEST_NAME: usize = 1024;
+
 /// What a picture shows and how.
 #[derive(Debug, Clone)]
 pub struct PictureOptions {

@@ -83,8 +83,8 @@ pub enum Scheme {
     /// Kernel, user, inlined, made at run time.
     #[default]
     Kind,
-    /// One colour per module.
-    Module,
+    /// One colour per dso.
+    Dso,
     /// The warm colours of the first flame graphs, without meaning.
     Hot,
 }
@@ -95,26 +95,27 @@ impl FromStr for Scheme {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "kind" => Ok(Self::Kind),
-            "module" => Ok(Self::Module),
+            // `module` is what it was called first.
+            "dso" | "module" => Ok(Self::Dso),
             "hot" => Ok(Self::Hot),
-            _ => Err("colours are by kind, module or hot".into()),
+            _ => Err("colours are by kind, dso or hot".into()),
         }
     }
 }
 
 impl Scheme {
     /// The colour of a frame: the same in every picture.
-    pub(crate) fn colour(self, kind: Kind, name: &str, module: &str) -> Color {
+    pub(crate) fn colour(self, kind: Kind, name: &str, dso: &str) -> Color {
         let by_name = spread(name);
         let (hue, saturation, lightness) = match self {
             _ if kind == Kind::Task => kind.tone(),
             Self::Kind => kind.tone(),
-            Self::Module => (360.0 * spread(module), 60.0, 68.0),
+            Self::Dso => (360.0 * spread(dso), 60.0, 68.0),
             Self::Hot => (60.0 * by_name, 90.0, 62.0),
         };
         // Neighbours of one kind stay apart by a little.
         let hue = hue + 10.0 * (by_name - 0.5);
-        let lightness = lightness + 8.0 * (spread(module) - 0.5);
+        let lightness = lightness + 8.0 * (spread(dso) - 0.5);
         to_rgb(hue, saturation, lightness)
     }
 }

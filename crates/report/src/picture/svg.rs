@@ -175,7 +175,7 @@ fn colours(scene: &Scene<'_>, scheme: Scheme, used: &[bool]) -> (PaletteMap, Vec
     let mut colours = PaletteMap::default();
     for (index, _) in used.iter().enumerate().filter(|(_, used)| **used) {
         let drawn = frames.drawn(SiteId(index as u32));
-        let colour = scheme.colour(drawn.kind, &drawn.text, &drawn.module);
+        let colour = scheme.colour(drawn.kind, &drawn.text, &drawn.dso);
         colours.insert(drawn.text, colour);
         if !kinds.contains(&drawn.kind) {
             kinds.push(drawn.kind);

@@ -236,9 +236,9 @@ fn stacks_stand_on_the_cpus_they_ran_on() {
 }
 
 #[test]
-fn stacks_stand_on_the_modules_they_end_in() {
+fn stacks_stand_on_the_dsos_they_end_in() {
     let mut options = PictureOptions {
-        roots: "module".parse().unwrap(),
+        roots: "dso".parse().unwrap(),
         ..PictureOptions::default()
     };
     assert_eq!(

@@ -8,8 +8,8 @@
 
 use super::TextOptions;
 use super::chain::Chains;
+use super::comment::comment;
 use super::graph::{Ink, Pen};
-use super::table::comment;
 use crate::model::{Row, Weight};
 use prof_profile::Profile;
 use rayon::prelude::*;

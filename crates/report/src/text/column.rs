@@ -1,11 +1,13 @@
 //! Columns of a table as they are laid out, and what is written in them.
 
 use super::fitted::CUT;
-use super::hierarchy::INDENT;
 use super::percent;
 use crate::keys::{Cells, Field, Fit, SortKey, char_count};
 use crate::model::{Row, Weight};
 use std::iter::repeat_n;
+
+/// Columns that a level is further to the right than the one above.
+pub(super) const INDENT: usize = 3;
 
 /// A column, as wide as its cells need it.
 pub(super) struct Column {

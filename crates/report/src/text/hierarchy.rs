@@ -1,6 +1,6 @@
 //! The report as a tree of its sort keys, as `perf report --hierarchy`.
 //!
-//! Each key is a level: below a thread's name its modules, below a module its
+//! Each key is a level: below a thread's name its dsos, below a dso its
 //! functions. The rows of a level are those of a table with the keys up to
 //! there, so weights and order are those of tables; what is drawn of them is
 //! perf's layout:
@@ -15,7 +15,7 @@
 //! ```
 
 use super::allowance::{Allowance, Cut, Drawing, How};
-use super::column::{Column, pad};
+use super::column::{Column, INDENT, pad};
 use super::table::Table;
 use super::{ChainStyle, TextOptions};
 use crate::keys::{Cells, Field};
@@ -23,9 +23,6 @@ use crate::model::{GroupId, Identity, Row, RowKey, Rows, Scene};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
 use std::io;
-
-/// Columns that a level is further to the right than the one above.
-pub(super) const INDENT: usize = 3;
 
 /// perf has no longer line of dots below the headings.
 const MOST_DOTS: usize = 207;

@@ -144,8 +144,8 @@ impl Content<'_> {
         longest.unwrap_or(0)
     }
 
-    /// perf makes the column of modules as wide as an address where there are
-    /// rows without a name, unless it was told about widths or modules.
+    /// perf makes the column of dsos as wide as an address where there are
+    /// rows without a name, unless it was told about widths or dsos.
     fn width_beside_addresses(&self, key: SortKey, cells: &Cells<'_>) -> usize {
         const DIGITS: usize = 16;
         let is_told = !self.options.widths.is_empty()

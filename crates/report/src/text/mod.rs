@@ -9,6 +9,7 @@ mod blocks;
 mod branches;
 mod chain;
 mod column;
+mod comment;
 mod compare;
 mod content;
 mod fitted;

@@ -3,6 +3,7 @@
 use super::allowance::{Allowance, Drawing};
 use super::chain::{ChainPlan, Chains};
 use super::column::{CellOf, Column};
+use super::comment::comment;
 use super::content::{Content, Heading, aparts, keys};
 use super::graph::Pen;
 use super::group;
@@ -404,17 +405,6 @@ impl<'a> Table<'a> {
             let row = &row;
             column.write_weight(CellOf { row, whole, ..of }, out);
         }
-    }
-}
-
-/// Appends a comment, in several lines where a terminal needs it.
-pub(super) fn comment(line: &str, columns: Option<usize>, out: &mut String) {
-    let lines = match columns {
-        Some(columns) => trust::wrapped(line, columns.saturating_sub("# ".len())),
-        None => vec![line.to_owned()],
-    };
-    for line in lines {
-        let _ = writeln!(out, "# {line}");
     }
 }
 

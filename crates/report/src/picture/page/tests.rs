@@ -169,7 +169,7 @@ fn roots_filters_and_looks_are_those_asked_for() {
     let sketch = small(1_000_000);
     let mut options = PictureOptions {
         roots: Roots::Thread,
-        scheme: Scheme::Module,
+        scheme: Scheme::Dso,
         is_inverted: true,
         ..PictureOptions::default()
     };
@@ -181,7 +181,7 @@ fn roots_filters_and_looks_are_those_asked_for() {
     // A single time is no range of time.
     assert_eq!(data.header["time"], Value::Null);
     let options = PictureOptions {
-        roots: Roots::Module,
+        roots: Roots::Dso,
         ..PictureOptions::default()
     };
     let data = Data::of(&page(&sketch.profile, &options));

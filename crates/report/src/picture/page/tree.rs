@@ -4,7 +4,8 @@ use super::columns::{Column, Columns};
 use super::lanes::LanesHeader;
 use super::slices::Slices;
 use crate::model::{NodeId, Scene, SiteId, Sure, shares_of_groups};
-use crate::picture::folded::{LONGEST_NAME, module_of, root_of};
+use crate::picture::LONGEST_NAME;
+use crate::picture::folded::{dso_of, root_of};
 use crate::picture::{Kind, PictureOptions, Roots, Scheme};
 use crate::waiting::Lanes;
 use crate::{harmless_json, trust};
@@ -123,7 +124,7 @@ impl Show {
             },
             colours: match options.scheme {
                 Scheme::Kind => "kind",
-                Scheme::Module => "module",
+                Scheme::Dso => "module",
                 Scheme::Hot => "hot",
             },
             min_share: options.min_width,
@@ -286,7 +287,7 @@ impl<'a> Grove<'a> {
                 continue;
             };
             let (thread, root) = self.task(sample.task, sample.cpu);
-            let root = self.module_root(path).unwrap_or(root);
+            let root = self.dso_root(path).unwrap_or(root);
             samples.push(Taken {
                 node: self.place(root, path.0),
                 thread,
@@ -317,13 +318,13 @@ impl<'a> Grove<'a> {
         (number, root)
     }
 
-    /// Where roots are modules, that of a path's innermost frame.
-    fn module_root(&mut self, path: NodeId) -> Option<u32> {
-        if self.options.roots != Roots::Module || path == NodeId::ROOT {
+    /// Where roots are dsos, that of a path's innermost frame.
+    fn dso_root(&mut self, path: NodeId) -> Option<u32> {
+        if self.options.roots != Roots::Dso || path == NodeId::ROOT {
             return None;
         }
         let site = self.scene.paths().1.get(path.index()).copied()?;
-        let frame = self.frames.add(module_of(self.scene, site), "", Kind::Task);
+        let frame = self.frames.add(dso_of(self.scene, site), "", Kind::Task);
         Some(self.child(0, frame))
     }
 
@@ -479,7 +480,7 @@ fn inverse(order: &[u32]) -> Vec<u32> {
 
 /// Samples of one node, thread and time slice.
 #[derive(Debug, Clone, Copy)]
-struct Row {
+struct CellSamples {
     node: u32,
     thread: u32,
     slice: u64,
@@ -493,10 +494,10 @@ fn rows(
     samples: &[Taken],
     number: &[u32],
     mut slices: Option<Slices>,
-) -> (Vec<Row>, Option<Slices>) {
-    let mut rows: Vec<Row> = samples
+) -> (Vec<CellSamples>, Option<Slices>) {
+    let mut rows: Vec<CellSamples> = samples
         .iter()
-        .map(|sample| Row {
+        .map(|sample| CellSamples {
             node: number.get(sample.node as usize).copied().unwrap_or(0),
             thread: sample.thread,
             slice: slices.map_or(0, |slices| slices.at(sample.time)),
@@ -524,7 +525,7 @@ fn rows(
     }
 }
 
-fn write_rows(rows: &[Row], columns: &mut Columns) {
+fn write_rows(rows: &[CellSamples], columns: &mut Columns) {
     let before = std::iter::once(0).chain(rows.iter().map(|row| row.node));
     let steps = rows.iter().zip(before);
     columns.numbers(
