@@ -3,6 +3,7 @@
 
 use crate::oracle::{
     Finished, copy_program, have, may_record_all, perf_at, perfs, prof, prof_command, scratch,
+    skipped,
 };
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -182,6 +183,52 @@ fn the_recorder_takes_cpus_from_nobody_unless_told_to() {
         threads.iter().all(|policy| policy == "SCHED_FIFO"),
         "{threads:?}"
     );
+}
+
+/// The CPUs that the recorder's threads were moved to, one list for each move,
+/// by lines of strace such as `12 sched_setaffinity(0, 128, [0 1]) = 0`.
+fn moves(test: &str, affinity: &str) -> Option<Vec<String>> {
+    let trace = scratch().join("losses-affinity.trace");
+    let output = Command::new("strace")
+        .args(["-f", "-qq", "-e", "trace=sched_setaffinity", "-o"])
+        .arg(&trace)
+        .arg(prof_command().get_program())
+        .args(["record", "-a", "-q", "-F", "199", affinity, "-o"])
+        .arg(scratch().join("losses-affinity.data"))
+        .args(["sleep", "0.3"])
+        .output();
+    let finished: Finished = output.expect("strace starts").into();
+    if finished.stderr.contains("ptrace") {
+        skipped(test, &finished.stderr);
+        return None;
+    }
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let traced = std::fs::read_to_string(&trace).expect("strace writes it");
+    let list = |line: &str| Some(line.split_once('[')?.1.split_once(']')?.0.to_owned());
+    Some(traced.lines().filter_map(list).collect())
+}
+
+#[test]
+fn rings_are_emptied_where_affinity_says() {
+    let test = "rings_are_emptied_where_affinity_says";
+    if !have(test, "strace") || !may_record_all(test) {
+        return;
+    }
+    let Some(anywhere) = moves(test, "--affinity=sys") else {
+        return;
+    };
+    assert_eq!(anywhere, [""; 0]);
+    let by_cpu = moves(test, "--affinity=cpu").expect("as before");
+    assert!(!by_cpu.is_empty());
+    assert!(
+        by_cpu.iter().all(|cpus| cpus.parse::<u32>().is_ok()),
+        "{by_cpu:?}"
+    );
+    // Between nodes there is something to move, on one only at the start.
+    let by_node = moves(test, "--affinity=node").expect("as before");
+    assert!(!by_node.is_empty());
+    let nodes: std::collections::BTreeSet<_> = by_node.iter().collect();
+    assert!(nodes.len() > 1 || by_node.len() == 1, "{by_node:?}");
 }
 
 #[test]

@@ -121,7 +121,8 @@ fn what_is_wrong_is_refused_by_name_with_exit_code_2() {
     for (args, words) in [
         (&["-e", "cycels", "true"][..], "did you mean cycles?"),
         (&["-e", "cpu-clock:x", "true"], "'x'"),
-        (&["--affinity", "node", "true"], "--affinity"),
+        (&["--affinity", "core", "true"], "not node, cpu or sys"),
+        (&["--threads", "true"], "--threads"),
         (&["-z23", "true"], "--compression-level"),
         (&["-G", "some", "true"], "-a"),
         (&["-F", "0", "true"], "frequency"),

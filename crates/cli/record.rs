@@ -18,8 +18,8 @@ use prof_perfdata::write::Packing;
 use prof_record::commands::Channel;
 use prof_record::events::{self, EventSpec, Programs};
 use prof_record::options::{
-    ChainFilter, Clock, Extras, Flight, Follow, ModeFilter, Options, Sampling, Stacks, Start,
-    Switching, Target,
+    Affinity, ChainFilter, Clock, Extras, Flight, Follow, ModeFilter, Options, Sampling, Stacks,
+    Start, Switching, Target,
 };
 use prof_record::output::Destination;
 use prof_record::{EndedBy, Finished, RecordError, WAKING, WaitOptions};
@@ -252,6 +252,10 @@ pub(crate) struct Args {
     /// what is recorded.
     #[arg(short, long, value_name = "PRIO", value_parser = clap::value_parser!(u8).range(1..=99))]
     realtime: Option<u8>,
+    /// Where the thread that empties the rings runs: on the CPU (cpu) or the
+    /// NUMA node (node) of the ring that it empties, or anywhere (sys).
+    #[arg(long, value_name = "node|cpu|sys", default_value = "sys", value_parser = values::affinity, hide_default_value = true)]
+    affinity: Affinity,
     /// Fail if the frequency is above the kernel's limit.
     #[arg(long)]
     strict_freq: bool,
@@ -537,6 +541,7 @@ pub(crate) fn options(args: &Args) -> anyhow::Result<Options> {
     }
     options.verbose = args.verbose;
     options.realtime = args.realtime;
+    options.affinity = args.affinity;
     options.cpus = args.cpu.clone().map_or_else(Vec::new, |list| list.0);
     options.per_thread = args.per_thread && options.target != Target::System;
     options.inherit = !args.no_inherit;

@@ -11,12 +11,6 @@ impl Refuses for OfRecord {
     const OPTIONS: &'static [Refusal] = &[
         (
             None,
-            "affinity",
-            Value::Needed,
-            "the recorder's threads run where the scheduler puts them",
-        ),
-        (
-            None,
             "aio",
             Value::Optional,
             "writing never holds up the rings: another thread does it",
@@ -138,7 +132,7 @@ impl Refuses for OfRecord {
             None,
             "threads",
             Value::Optional,
-            "one thread drains all rings and another writes",
+            "one thread empties all rings and another writes; --affinity says where it runs",
         ),
         (
             None,

@@ -4,7 +4,7 @@ use prof_abi::BranchSampleType;
 use prof_record::branches::{branch_filters, parse_branches};
 use prof_record::commands::Channel;
 use prof_record::options::{
-    CLOCKS, Clock, Flight, Follow, MOST_DUMP, Sampling, Stacks, Start, Switching,
+    Affinity, CLOCKS, Clock, Flight, Follow, MOST_DUMP, Sampling, Stacks, Start, Switching,
 };
 use prof_record::registers::{all_registers, parse_registers, register_names};
 use prof_record::{DEFAULT_DUMP, WaitOptions};
@@ -85,6 +85,16 @@ pub(super) fn follow(text: &str) -> Result<Follow, String> {
         "cpus" => Ok(Follow::Cpus),
         "tasks" => Ok(Follow::Tasks),
         _ => Err("not auto, cpus or tasks".to_owned()),
+    }
+}
+
+/// Where rings are emptied, in perf's words.
+pub(super) fn affinity(text: &str) -> Result<Affinity, String> {
+    match text {
+        "sys" => Ok(Affinity::System),
+        "node" => Ok(Affinity::Node),
+        "cpu" => Ok(Affinity::Cpu),
+        _ => Err("not node, cpu or sys".to_owned()),
     }
 }
 

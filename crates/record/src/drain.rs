@@ -1,7 +1,9 @@
 //! The thread that empties the rings, so that the kernel always has room.
 
+use crate::affinity::Mover;
 use crate::filter::Filter;
 use crate::open::{OpenEvent, OpenSet, RingSlot};
+use crate::options::Affinity;
 use crate::queue::Sender;
 use crate::stream::Reader;
 use crate::tree::Tree;
@@ -198,6 +200,8 @@ pub(crate) struct Drainer<'a> {
     filter: Option<Filter<'a>>,
     /// Of each ring: the member that is waited on.
     waiting: Vec<usize>,
+    /// Goes to each ring that is emptied, if the thread is to do so.
+    mover: Option<Mover>,
 }
 
 impl<'a> Drainer<'a> {
@@ -227,7 +231,15 @@ impl<'a> Drainer<'a> {
             is_filling: false,
             trim: None,
             filter: None,
+            mover: None,
         }
+    }
+
+    /// Empties each ring on CPUs that are near it.
+    pub(crate) fn near_rings(mut self, affinity: Affinity) -> Self {
+        let cpus = self.rings.iter().filter_map(|slot| slot.cpu);
+        self.mover = Mover::new(affinity, cpus);
+        self
     }
 
     /// Of whole CPUs keeps samples of these processes only.
@@ -312,15 +324,25 @@ impl<'a> Drainer<'a> {
             }
             None => records.extend_from_slice(record),
         };
+        let mover = &mut self.mover;
+        let mut reach = |slot: &RingSlot| {
+            if let Some(mover) = mover.as_mut().filter(|_| slot.ring.waiting() > 0) {
+                mover.go_to(slot.cpu);
+            }
+        };
         match &mut self.filter {
-            Some(filter) => filter.take(&mut self.rings, &mut append),
+            Some(filter) => filter.take(&mut self.rings, &mut reach, &mut append),
             None if trim.is_some() => {
-                let rings = self.rings.iter_mut();
-                rings.for_each(|slot| slot.ring.take_each(&mut append));
+                for slot in &mut self.rings {
+                    reach(slot);
+                    slot.ring.take_each(&mut append);
+                }
             }
             None => {
-                let rings = self.rings.iter_mut();
-                rings.for_each(|slot| _ = slot.ring.take(&mut records));
+                for slot in &mut self.rings {
+                    reach(slot);
+                    slot.ring.take(&mut records);
+                }
             }
         }
         if records.is_empty() {

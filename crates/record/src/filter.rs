@@ -49,12 +49,19 @@ impl<'a> Filter<'a> {
         }
     }
 
-    /// Hands what is of the tree to `append`, ring by ring.
-    pub(crate) fn take(&mut self, rings: &mut [RingSlot], append: &mut dyn FnMut(&[u8])) {
+    /// Hands what is of the tree to `append`, ring by ring; `reach` is called
+    /// before a ring is emptied.
+    pub(crate) fn take(
+        &mut self,
+        rings: &mut [RingSlot],
+        reach: &mut dyn FnMut(&RingSlot),
+        append: &mut dyn FnMut(&[u8]),
+    ) {
         match &mut self.watch {
             Some(watch) => {
                 let tree = &mut self.tree;
                 for slot in rings.iter_mut() {
+                    reach(slot);
                     slot.ring.take_each(|record| {
                         watch.count(record);
                         tree.note(record);
@@ -66,12 +73,17 @@ impl<'a> Filter<'a> {
                     self.set.go_on_by_cpus();
                 }
             }
-            None => self.take_of_cpus(rings, append),
+            None => self.take_of_cpus(rings, reach, append),
         }
         self.tree.sweep();
     }
 
-    fn take_of_cpus(&mut self, rings: &mut [RingSlot], append: &mut dyn FnMut(&[u8])) {
+    fn take_of_cpus(
+        &mut self,
+        rings: &mut [RingSlot],
+        reach: &mut dyn FnMut(&RingSlot),
+        append: &mut dyn FnMut(&[u8]),
+    ) {
         let Self {
             tree, set, looked, ..
         } = self;
@@ -81,6 +93,7 @@ impl<'a> Filter<'a> {
             *looked = slot.ring.look_at_each(*looked, |record| tree.note(record));
         }
         for (place, (slot, end)) in rings.iter_mut().zip(ends).enumerate() {
+            reach(slot);
             let (mut kept, mut dropped) = (0, 0);
             // Whose thread ended here last: it runs on without a number.
             let mut ended = None;

@@ -27,6 +27,7 @@
 //! signals; no symbol is ever looked up.
 #![forbid(unsafe_code)]
 
+mod affinity;
 mod allowance;
 mod attach;
 pub mod branches;

@@ -59,6 +59,18 @@ impl Follow {
     pub const MOST_CPUS: usize = 32;
 }
 
+/// Which CPUs the thread that empties the rings may run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Affinity {
+    /// Any: the scheduler decides.
+    #[default]
+    System,
+    /// Those of the NUMA node of the ring that it empties.
+    Node,
+    /// The CPU of the ring that it empties.
+    Cpu,
+}
+
 /// How often to sample events that do not say it themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
@@ -318,6 +330,8 @@ pub struct Options {
     /// `None`: ordinary ones that take no CPU from the target that they could
     /// share.
     pub realtime: Option<u8>,
+    /// On which CPUs rings are emptied (`--affinity`).
+    pub affinity: Affinity,
     /// One ring per thread instead of one per CPU; without children.
     pub per_thread: bool,
     /// Children of the target too.
@@ -390,6 +404,7 @@ impl Options {
             cgroup: None,
             verbose: false,
             realtime: None,
+            affinity: Affinity::default(),
             per_thread: false,
             inherit: true,
             follow: Follow::Auto,

@@ -183,7 +183,8 @@ impl<'a> Recording<'a> {
         let deep = unwound.deep.as_ref();
         let drainer = Drainer::new(self.rings, &set.events, &shared, queue)
             .trimming(unwound.trim)
-            .keeping(tree, &set);
+            .keeping(tree, &set)
+            .near_rings(options.affinity);
         let workers = Workers {
             options,
             stop: &shared.stop,

@@ -65,17 +65,25 @@ impl SampleSignals {
 
 /// Pins the calling thread to one CPU.
 pub fn run_on(cpu: u32) -> io::Result<()> {
-    let cpu = usize::try_from(cpu).unwrap_or(usize::MAX);
-    if cpu >= 8 * size_of::<libc::cpu_set_t>() {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    run_on_any(&[cpu])
+}
+
+/// Lets the calling thread run on these CPUs only; `EINVAL` if none of them is
+/// there, or one has a number that no set holds.
+pub fn run_on_any(cpus: &[u32]) -> io::Result<()> {
+    // SAFETY: cpu_set_t is plain bits, of which zeros are an empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for &cpu in cpus {
+        let cpu = usize::try_from(cpu).unwrap_or(usize::MAX);
+        if cpu >= 8 * size_of::<libc::cpu_set_t>() {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        // SAFETY: the set is a live local value, and holds a bit of this number.
+        unsafe { libc::CPU_SET(cpu, &mut set) };
     }
-    // SAFETY: cpu_set_t is plain bits and zeros an empty set; the number was
-    // checked; 0 is the calling thread, and the kernel reads the live set.
-    let result = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
-    };
+    // SAFETY: 0 is the calling thread, and the kernel reads the live set.
+    let result =
+        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
     crate::checked(result).map(drop)
 }
 
@@ -147,7 +155,7 @@ fn set_slice(nice: i32) -> io::Result<i32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SampleSignals, run_first, run_on, run_soon, set_slice};
+    use super::{SampleSignals, run_first, run_on, run_on_any, run_soon, set_slice};
     use crate::event::{Event, Target};
     use prof_abi::{AttrFlags, EventAttr, SampleType};
     use std::time::Duration;
@@ -204,6 +212,8 @@ mod tests {
                 run_on(u32::MAX).expect_err("no such CPU").raw_os_error(),
                 Some(libc::EINVAL)
             );
+            let none = run_on_any(&[]).expect_err("nowhere to run");
+            assert_eq!(none.raw_os_error(), Some(libc::EINVAL));
             let refused = run_first(100).expect_err("99 is the highest");
             assert_eq!(refused.raw_os_error(), Some(libc::EINVAL));
             if let Err(error) = run_first(1) {
