@@ -196,3 +196,106 @@ fn in_scope<'a, R>(
         None => work(None),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Collector, PORTION, profile_of};
+    use crate::About;
+    use crate::options::{How, LoadOptions};
+    use crate::progress::{Phase, Progress};
+    use prof_abi::{ByteOrder, EventAttr, SampleType};
+    use prof_perfdata::{Event, Events, Features, Record};
+    use prof_symbolize::{Sources, Symbolizer};
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    /// One event, whose samples tell address, thread and time.
+    fn events() -> Events {
+        let attr = EventAttr {
+            sample_type: SampleType::IP | SampleType::TID | SampleType::TIME,
+            sample_period: 3,
+            ..EventAttr::default()
+        };
+        let mut events = Events::new(ByteOrder::NATIVE);
+        events.push(Event::new(attr, vec![1]));
+        events
+    }
+
+    /// Samples of so many addresses, in no mapping, in the order of time.
+    fn samples(count: usize) -> Vec<Vec<u8>> {
+        let sample = |number: u64| {
+            let mut bytes = 9_u32.to_ne_bytes().to_vec();
+            bytes.extend([2_u16, 32].map(u16::to_ne_bytes).concat());
+            bytes.extend((0x1000 + number * 16).to_ne_bytes());
+            bytes.extend([7_u32, 7].map(u32::to_ne_bytes).concat());
+            bytes.extend((number + 1).to_ne_bytes());
+            bytes
+        };
+        (0..count as u64).map(sample).collect()
+    }
+
+    /// How many of so many samples are in the profile.
+    fn taken(count: usize, options: &LoadOptions) -> usize {
+        let (events, features, bytes) = (events(), Features::default(), samples(count));
+        let records = bytes.iter().map(|one| Record::new(one, 0, &events));
+        let about = About::new(&features, &events);
+        let symbolizer = Symbolizer::new(Sources::default());
+        let profile = profile_of(records.flatten(), &about, &symbolizer, options);
+        assert_eq!(profile.events.len(), 1);
+        assert_eq!(profile.events[0].period, 3 * profile.samples.len() as u64);
+        profile.samples.len()
+    }
+
+    #[test]
+    fn when_the_time_is_over_the_portion_that_was_read_is_kept() {
+        let over = LoadOptions {
+            reading_time: Some(Duration::ZERO),
+            ..LoadOptions::default()
+        };
+        let all = LoadOptions::default();
+        assert_eq!(taken(PORTION + 5, &all), PORTION + 5);
+        assert_eq!(taken(PORTION + 5, &over), PORTION);
+        assert_eq!(taken(5, &over), 5);
+        assert_eq!(taken(0, &all), 0);
+    }
+
+    #[derive(Default)]
+    struct Noted(Mutex<Vec<(Phase, u64, Option<u64>)>>);
+
+    impl Progress for Noted {
+        fn update(&self, phase: Phase, done: u64, total: Option<u64>) {
+            self.0.lock().expect("no panic").push((phase, done, total));
+        }
+    }
+
+    #[test]
+    fn progress_counts_bytes_and_then_the_addresses_that_were_met() {
+        let (events, features, bytes) = (events(), Features::default(), samples(30));
+        let (noted, options) = (Noted::default(), LoadOptions::default());
+        let symbolizer = Symbolizer::new(Sources::default());
+        let how = How {
+            symbolizer: &symbolizer,
+            options: &options,
+            progress: &noted,
+        };
+        let about = About::new(&features, &events);
+        let mut portions = bytes.chunks(10);
+        let mut done = 0;
+        let (loader, early) = Collector::new(&about, Some(960), how).collect(|loader| {
+            let portion = portions.next()?;
+            for bytes in portion {
+                loader.take(&Record::new(bytes, 0, &events)?);
+                done += bytes.len() as u64;
+            }
+            Some((done, Some(960)))
+        });
+        // Addresses in no mapping have no file to be looked up in.
+        assert!(early.is_empty());
+        let noted = std::mem::take(&mut *noted.0.lock().expect("no panic"));
+        let reading = |done| (Phase::Reading, done, Some(960));
+        let naming = (Phase::Naming, 0, Some(30));
+        assert_eq!(noted[..3], [320, 640, 960].map(reading));
+        assert!(noted[3..].iter().all(|told| *told == naming), "{noted:?}");
+        assert_eq!(loader.finish(&about, early, how).samples.len(), 30);
+    }
+}

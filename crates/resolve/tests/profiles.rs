@@ -3,15 +3,17 @@
 #[path = "../examples/one_thread.rs"]
 mod one_thread;
 
-use prof_abi::{CpuMode, EventAttr, Misc, SampleType};
+use prof_abi::{BuildId, CpuMode, EventAttr, Misc, SampleType};
 use prof_perfdata::Reader;
 use prof_perfdata::body::{Body, FileIdentity, Mmap2, Name};
 use prof_perfdata::write::{EventDescription, Features, FileWriter, Trailer, append_short};
 use prof_profile::{FileOffset, StackId};
 use prof_resolve::{LoadOptions, Phase, Progress, load};
-use prof_symbolize::{Detail, DsoRequest, Sources, Symbolizer};
+use prof_symbolize::{Detail, DsoRequest, FetchFile, FileOfBuild, Sources, Symbolizer};
 use std::fs::File;
 use std::io::Seek;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 struct Quiet;
 
@@ -166,4 +168,41 @@ fn some_of_the_records_make_a_profile_of_their_own() {
         };
         assert_eq!(name(&profile, ours), name(&whole, theirs));
     }
+}
+
+/// Has no file, as a server that knows none.
+#[derive(Debug)]
+struct HasNothing;
+
+impl FetchFile for HasNothing {
+    fn fetch(&self, _: &BuildId, _: FileOfBuild, _: &str) -> Option<PathBuf> {
+        None
+    }
+}
+
+/// Where files may have to be fetched, names are looked up when all records
+/// were read, else while they are.
+#[test]
+fn names_looked_up_at_the_end_are_those_looked_up_while_reading() {
+    let names = |sources: Sources| {
+        let (file, ..) = recording();
+        let symbolizer = Symbolizer::new(sources);
+        let reader = Reader::open_file(file).expect("a recording");
+        let options = LoadOptions::default();
+        let (profile, _) = load(reader, &symbolizer, &options, &Quiet).expect("readable");
+        let name = |sample: prof_profile::Sample| {
+            let (_, location) = profile.stacks.get(sample.stack).expect("a frame");
+            let frames = profile.frames_at(location).iter();
+            let names = frames.map(|frame| profile.name(profile.function(frame.function).name));
+            names.collect::<Vec<_>>().join(";")
+        };
+        profile.samples.iter().map(name).collect::<Vec<_>>()
+    };
+    let while_reading = names(Sources::default());
+    let at_the_end = names(Sources {
+        fetch: Some(Arc::new(HasNothing)),
+        ..Sources::default()
+    });
+    assert_eq!(while_reading.len() as u64, SAMPLES);
+    assert_eq!(while_reading, at_the_end);
 }

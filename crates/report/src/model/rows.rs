@@ -368,3 +368,140 @@ impl<'a> RowSum<'a> {
         index
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{InlineRows, Row, Rows, RowsOptions};
+    use crate::keys::{COMM, DSO, SYMBOL, SortKey};
+    use crate::model::{FrameLook, Scene, Selection};
+    use prof_sketch::Sketch;
+
+    /// A scene of all samples, and its table by these keys.
+    fn table<'p>(sketch: &'p Sketch, keys: &[SortKey], look: FrameLook) -> (Scene<'p>, Rows) {
+        let scene = Scene::new(&sketch.profile, Selection::default());
+        let options = RowsOptions {
+            frames: look,
+            ..RowsOptions::by(keys.iter().map(|key| key.apart()).collect())
+        };
+        let rows = Rows::new(&scene, &options);
+        (scene, rows)
+    }
+
+    fn name<'p>(scene: &Scene<'p>, row: &Row) -> &'p str {
+        let site = row.site.map(|site| scene.sites().get(site));
+        site.map_or("none", |site| site.name(scene.profile()))
+    }
+
+    /// Of each row what `of` takes, in the table's order.
+    fn each<T>(scene: &Scene<'_>, rows: &Rows, of: impl Fn(&Row) -> T) -> Vec<(String, T)> {
+        let rows = rows.list().iter();
+        rows.map(|row| (name(scene, row).to_owned(), of(row)))
+            .collect()
+    }
+
+    fn named<T: Copy>(expected: &[(&str, T)]) -> Vec<(String, T)> {
+        let owned = |&(name, value): &(&str, T)| (name.to_owned(), value);
+        expected.iter().map(owned).collect()
+    }
+
+    #[test]
+    fn rows_are_ordered_by_total_then_self_then_who_came_first() {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        sketch.sample(task, "late", 1, 5);
+        sketch.sample(task, "early", 2, 5);
+        sketch.sample(task, "main;f", 3, 7);
+        let (scene, rows) = table(&sketch, &[SYMBOL], FrameLook::default());
+        let found = each(&scene, &rows, |row| (row.total.period, row.own.period));
+        let expected = [
+            ("f", (7, 7)),
+            ("main", (7, 0)),
+            ("late", (5, 5)),
+            ("early", (5, 5)),
+        ];
+        assert_eq!(found, named(&expected));
+        assert_eq!(rows.total().period, 17);
+    }
+
+    #[test]
+    fn depth_counts_outwards_and_height_inwards_from_the_outermost_call() {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        sketch.sample(task, "main;f;g;f", 1, 10);
+        sketch.sample(task, "main;f", 2, 1);
+        let (scene, rows) = table(&sketch, &[SYMBOL], FrameLook::default());
+        let found = each(&scene, &rows, |row| (row.depth, row.own_depth, row.height));
+        let expected = [("f", (4, 4, 3)), ("main", (1, 0, 4)), ("g", (3, 0, 2))];
+        assert_eq!(found, named(&expected));
+    }
+
+    #[test]
+    fn groups_are_counted_apart_though_they_share_their_frames() {
+        let mut sketch = Sketch::new();
+        let [one, other] = [sketch.task(1, 1, "one"), sketch.task(2, 2, "other")];
+        sketch.sample(one, "main;f;f", 1, 10);
+        sketch.sample(other, "f;main", 2, 3);
+        sketch.sample(one, "main", 3, 1);
+        let (scene, rows) = table(&sketch, &[COMM, SYMBOL], FrameLook::default());
+        let found = each(&scene, &rows, |row| {
+            (row.key.group.0, row.total.period, row.own.period)
+        });
+        let expected = [
+            ("main", (0, 11, 1)),
+            ("f", (0, 10, 10)),
+            ("main", (1, 3, 3)),
+            ("f", (1, 3, 0)),
+        ];
+        assert_eq!(found, named(&expected));
+    }
+
+    #[test]
+    fn samples_without_a_stack_have_one_row_without_a_frame() {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        sketch.sample(task, "", 1, 4);
+        sketch.sample(task, "main", 2, 5);
+        sketch.sample(task, "", 3, 2);
+        let (scene, rows) = table(&sketch, &[DSO, SYMBOL], FrameLook::default());
+        let found = each(&scene, &rows, |row| {
+            (row.own.period, row.total.period, row.first)
+        });
+        assert_eq!(found, named(&[("none", (6, 6, 0)), ("main", (5, 5, 1))]));
+        assert_eq!(rows.list()[0].key.frame, u32::MAX);
+    }
+
+    #[test]
+    fn the_kernels_part_of_a_row_is_of_samples_taken_in_kernel_code() {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        sketch.sample(task, "main;[kernel.kallsyms]:read", 1, 8);
+        sketch.sample(task, "main", 2, 1);
+        let (scene, rows) = table(&sketch, &[COMM], FrameLook::default());
+        let found = each(&scene, &rows, |row| {
+            (row.own.period, row.own_kernel.period, row.total.period)
+        });
+        let all: Vec<_> = found.into_iter().map(|(_, weights)| weights).collect();
+        assert_eq!(all, [(9, 8, 9)]);
+    }
+
+    #[test]
+    fn an_inlined_function_is_one_row_or_one_for_each_host() {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        sketch.sample(task, "f>small", 1, 4);
+        sketch.sample(task, "g>small", 2, 2);
+        sketch.sample(task, "small", 3, 1);
+        let of_small = |inline_rows| {
+            let look = FrameLook {
+                inline_rows,
+                ..FrameLook::default()
+            };
+            let (scene, rows) = table(&sketch, &[SYMBOL], look);
+            let found = each(&scene, &rows, |row| row.own.period);
+            let small = found.into_iter().filter(|(name, _)| name == "small");
+            small.map(|(_, own)| own).collect::<Vec<_>>()
+        };
+        assert_eq!(of_small(InlineRows::Merged), [7]);
+        assert_eq!(of_small(InlineRows::ByHost), [4, 2, 1]);
+    }
+}
