@@ -20,29 +20,29 @@ struct Node {
     location: LocationId,
 }
 
-/// Where the callees of a node are found while the tree grows.
+/// Where the callees of a node are found while the tree grows: the first one
+/// here, the others by a hash.
 ///
-/// Most nodes have one callee or none, so callees are a linked list; from
-/// [`Links::WIDE`] on a hash finds them. Stacks that were walked along broken
+/// Most nodes have one callee or none. Stacks that were walked along broken
 /// frame pointers are long and never seen again: they grow the tree at its
-/// end, without a look-up and without touching other memory.
+/// end, without a look-up and without touching other memory. A list of more
+/// callees waits for memory at each of them, twice.
 #[derive(Debug, Clone, Copy)]
-struct Links {
-    /// The last callee added to the list, 0 for none.
-    last_callee: u32,
-    /// The callee of the same caller added before, 0 for none.
-    sibling: u32,
-    /// Callees in the list; [`Links::WIDE`] means there are more in the hash.
-    listed: u32,
-}
+struct Callees(u32);
 
-impl Links {
-    const WIDE: u32 = 8;
-    const NONE: Self = Self {
-        last_callee: 0,
-        sibling: 0,
-        listed: 0,
-    };
+impl Callees {
+    const NONE: Self = Self(0);
+    /// Set where there is more than the first one.
+    const MORE: u32 = 1 << 31;
+
+    /// The id of the first one, 0 for none.
+    fn first(self) -> u32 {
+        self.0 & !Self::MORE
+    }
+
+    fn has_more(self) -> bool {
+        self.0 & Self::MORE != 0
+    }
 }
 
 /// All stacks of a profile. A node's parent is its caller, so its path to the
@@ -51,8 +51,8 @@ impl Links {
 #[derive(Debug, Clone)]
 pub struct StackTree {
     nodes: Vec<Node>,
-    links: Vec<Links>,
-    /// Callees of nodes that have many.
+    callees: Vec<Callees>,
+    /// Callees that are not the first of their caller.
     index: HashTable<u32>,
 }
 
@@ -64,7 +64,7 @@ impl Default for StackTree {
         };
         Self {
             nodes: vec![root],
-            links: vec![Links::NONE],
+            callees: vec![Callees::NONE],
             index: HashTable::new(),
         }
     }
@@ -99,19 +99,16 @@ impl StackTree {
 
     /// Whether [`StackTree::push`] is over.
     pub(crate) fn is_frozen(&self) -> bool {
-        self.links.is_empty()
+        self.callees.is_empty()
     }
 
     fn find(&self, node: Node) -> Option<u32> {
-        let links = self.links.get(node.parent.0 as usize)?;
-        let mut callee = links.last_callee;
-        while callee != 0 {
-            if self.nodes.get(callee as usize) == Some(&node) {
-                return Some(callee);
-            }
-            callee = self.links.get(callee as usize)?.sibling;
+        let callees = *self.callees.get(node.parent.0 as usize)?;
+        let first = callees.first();
+        if first != 0 && self.nodes.get(first as usize) == Some(&node) {
+            return Some(first);
         }
-        if links.listed < Links::WIDE {
+        if !callees.has_more() {
             return None;
         }
         let same = |&id: &u32| self.nodes.get(id as usize) == Some(&node);
@@ -119,15 +116,15 @@ impl StackTree {
     }
 
     fn add(&mut self, node: Node) -> StackId {
-        let id = u32::try_from(self.nodes.len()).expect("fewer than 2^32 stacks");
-        let caller = self.links.get_mut(node.parent.0 as usize);
-        let caller = caller.expect("the caller is a stack of this growing tree");
-        let mut links = Links::NONE;
-        if caller.listed < Links::WIDE {
-            links.sibling = caller.last_callee;
-            caller.last_callee = id;
-            caller.listed += 1;
+        let id = u32::try_from(self.nodes.len()).ok();
+        let id = id.filter(|id| id & Callees::MORE == 0);
+        let id = id.expect("fewer than 2^31 stacks");
+        let callees = self.callees.get_mut(node.parent.0 as usize);
+        let callees = callees.expect("the caller is a stack of this growing tree");
+        if callees.first() == 0 {
+            *callees = Callees(id);
         } else {
+            callees.0 |= Callees::MORE;
             let nodes = &self.nodes;
             let hash = FxBuildHasher.hash_one(node);
             self.index.insert_unique(hash, id, |&id| {
@@ -136,7 +133,7 @@ impl StackTree {
             });
         }
         self.nodes.push(node);
-        self.links.push(links);
+        self.callees.push(Callees::NONE);
         StackId(id)
     }
 
@@ -203,7 +200,7 @@ impl StackTree {
     /// reading still works.
     pub fn freeze(&mut self) {
         self.index = HashTable::new();
-        self.links = Vec::new();
+        self.callees = Vec::new();
         self.nodes.shrink_to_fit();
     }
 }
