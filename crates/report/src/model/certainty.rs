@@ -6,6 +6,7 @@ use super::tally::{Cell, Split, Tally};
 use super::{GroupId, NodeId, RowKey, Rows, RowsOptions, Scene};
 use prof_profile::Wait;
 use prof_statistics::{Chosen, Loss, Moments, SamplingOrder, Share};
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 /// Confidence in the two shares of a row.
@@ -175,7 +176,7 @@ pub(crate) fn shares_of_groups(scene: &Scene<'_>, groups: &[u32], count: usize) 
             total,
         }
     };
-    let members: Vec<Members> = cells.iter().map(members).collect();
+    let members: Vec<Members> = cells.par_iter().map(members).collect();
     let (own, total) = rayon::join(
         || trace.shares(count, &members, |of| of.own.as_slice()),
         || trace.shares(count, &members, |of| of.total.as_slice()),

@@ -28,15 +28,21 @@ pub(super) fn packed(
 ) -> io::Result<Vec<u8>> {
     let mut grove = Grove::new(scene, options);
     let samples = grove.samples();
-    let lanes = Lanes::of_scene(scene);
-    // Only where the samples of the page are waits, too, can they be looked at.
-    let lanes = Some(lanes).filter(|lanes| !lanes.list.is_empty() && has_waits(scene));
-    let slices = Slices::of(samples.iter().map(|sample| sample.time), lanes.as_ref());
-    let order = grove.order();
-    let (rows, slices) = rows(&samples, &order.number, slices);
+    let (sure, (lanes, order, (rows, slices))) = rayon::join(
+        || grove.sure(),
+        || {
+            let lanes = Lanes::of_scene(scene);
+            // Only where the samples of the page are waits, too, can they be looked at.
+            let lanes = Some(lanes).filter(|lanes| !lanes.list.is_empty() && has_waits(scene));
+            let slices = Slices::of(samples.iter().map(|sample| sample.time), lanes.as_ref());
+            let order = grove.order();
+            let rows = rows(&samples, &order.number, slices);
+            (lanes, order, rows)
+        },
+    );
     let mut columns = Columns::default();
     grove.frames.write(&order.frames, &mut columns)?;
-    grove.write_intervals(&order.frames, &mut columns);
+    write_intervals(&sure, &order.frames, &mut columns);
     grove.write_nodes(&order, &mut columns);
     write_rows(&rows, &mut columns);
     let lanes = lanes.zip(slices);
@@ -423,28 +429,9 @@ impl<'a> Grove<'a> {
         }
     }
 
-    /// Writes how sure the shares of frames in this order are.
-    fn write_intervals(&self, order: &[u32], columns: &mut Columns) {
-        let sure = shares_of_groups(self.scene, &self.of_site, self.frames.list.len());
-        let shares: [fn(&Sure) -> Share; 2] = [|sure| sure.own, |sure| sure.total];
-        let names = [
-            ["frame_own_low", "frame_own_range"],
-            ["frame_total_low", "frame_total_range"],
-        ];
-        for (names, share) in names.into_iter().zip(shares) {
-            let ends = order
-                .iter()
-                .filter_map(|&id| sure.get(id as usize))
-                .map(|sure| {
-                    let interval = share(sure).interval(0.95).scaled(1000.0);
-                    (interval.low.round() as u64, interval.high.round() as u64)
-                });
-            let ends: Vec<(u64, u64)> = ends.collect();
-            let [low, range] = names;
-            columns.numbers(low, ends.iter().map(|(low, _)| *low));
-            let ranges = ends.iter().map(|(low, high)| high.saturating_sub(*low));
-            columns.numbers(range, ranges);
-        }
+    /// How sure the shares of frames are.
+    fn sure(&self) -> Vec<Sure> {
+        shares_of_groups(self.scene, &self.of_site, self.frames.list.len())
     }
 
     fn write_nodes(&self, order: &Order, columns: &mut Columns) {
@@ -464,6 +451,29 @@ impl<'a> Grove<'a> {
         let frames = order.nodes.iter().skip(1).filter_map(|&id| node(id));
         let rank = |frame: u32| order.rank.get(frame as usize).copied().unwrap_or(0);
         columns.numbers("node_frame", frames.map(|node| rank(node.frame).into()));
+    }
+}
+
+/// Writes how sure the shares of frames in this order are.
+fn write_intervals(sure: &[Sure], order: &[u32], columns: &mut Columns) {
+    let shares: [fn(&Sure) -> Share; 2] = [|sure| sure.own, |sure| sure.total];
+    let names = [
+        ["frame_own_low", "frame_own_range"],
+        ["frame_total_low", "frame_total_range"],
+    ];
+    for (names, share) in names.into_iter().zip(shares) {
+        let ends = order
+            .iter()
+            .filter_map(|&id| sure.get(id as usize))
+            .map(|sure| {
+                let interval = share(sure).interval(0.95).scaled(1000.0);
+                (interval.low.round() as u64, interval.high.round() as u64)
+            });
+        let ends: Vec<(u64, u64)> = ends.collect();
+        let [low, range] = names;
+        columns.numbers(low, ends.iter().map(|(low, _)| *low));
+        let ranges = ends.iter().map(|(low, high)| high.saturating_sub(*low));
+        columns.numbers(range, ranges);
     }
 }
 
