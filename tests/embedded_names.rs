@@ -1,7 +1,7 @@
 //! Names inside the recording: every view says the same when the program, its
 //! sources and all libraries are gone.
 
-use crate::oracle::{compiled, have, prof, prof_command, scratch};
+use crate::oracle::{compiled, copy_program, have, prof, prof_command, scratch};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -277,4 +277,36 @@ fn no_embed_leaves_names_out_and_an_archive_has_them() {
     let report = prof(&["report", "--stdio", "-i", path]);
     let told = report.stderr.matches("claim to unpack").count();
     assert_eq!(told, 1, "{}", report.stderr);
+}
+
+#[test]
+fn what_time_leaves_out_is_told_and_an_archive_has_it() {
+    let test = "what_time_leaves_out_is_told_and_an_archive_has_it";
+    let Some(shared) = compiled(test, "report-calls.c", &["-O1", "-g", "-fno-common"]) else {
+        return;
+    };
+    // Other tests have what is compiled alike.
+    let program = scratch().join(format!("{test}-program"));
+    copy_program(&shared, &program);
+    let data = scratch().join(format!("{test}.data"));
+    let mut command = prof_command();
+    command.args(["record", "-g", "-e", "cpu-clock", "-F", "999"]);
+    // No time at all: whatever the machine, it does not suffice.
+    command.args(["--embed-time", "0", "-o"]).arg(&data);
+    let recorded = command.arg("--").arg(&program).output();
+    let recorded = recorded.expect("prof starts");
+    let told = String::from_utf8_lossy(&recorded.stderr);
+    assert!(recorded.status.success(), "{told}");
+    assert!(told.contains("not all names are in the file"), "{told}");
+    assert!(told.contains("prof archive adds the rest"), "{told}");
+    let path = data.to_str().expect("UTF-8");
+    let shown = || {
+        prof(&["report", "--stdio", "-i", path])
+            .succeeded("report")
+            .stdout
+    };
+    let before = shown();
+    prof(&["archive", "--in-place", path]).succeeded("archive --in-place");
+    fs::remove_file(&program).expect("removed");
+    assert_eq!(before, shown());
 }

@@ -98,8 +98,7 @@ impl Reached {
             (Phase::Naming, Some(total)) => {
                 format!("{} of {total} addresses were looked up", self.done)
             }
-            // What is missing is code, or what did not get packed.
-            (_, None) => "nearly all was looked up".to_owned(),
+            (_, None) => "names were looked up, but not all code was read and packed".to_owned(),
         }
     }
 }
@@ -263,5 +262,22 @@ fn ask_for_code(profile: &Profile, event: EventId, source: &FileCode) {
     };
     for function in hottest(&scene, HOT, HOTTEST) {
         build.view(function);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Phase, Reached};
+
+    #[test]
+    fn how_far_it_came_is_told_in_the_unit_of_the_work() {
+        let words = |phase, done, total| Reached { phase, done, total }.words();
+        let read = words(Phase::Reading, 41, Some(100));
+        assert_eq!(read, "41 % of the records were read");
+        let named = words(Phase::Naming, 7, Some(9));
+        assert_eq!(named, "7 of 9 addresses were looked up");
+        let rest = "names were looked up, but not all code was read and packed";
+        assert_eq!(words(Phase::Naming, 9, Some(9)), rest);
+        assert_eq!(words(Phase::Naming, 0, None), rest);
     }
 }
