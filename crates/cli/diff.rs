@@ -97,14 +97,16 @@ Examples:
   prof diff -c ratio old.data new.data               perf diff's table
 
 A change is in percent of the total before, with its 95 % interval. Verdicts:
-  faster, slower   it changed; of all rows said so, 5 % may be false on average
-                   (Benjamini and Hochberg)
+  faster, slower   it changed; of all rows said so, in all comparisons together, 5 %
+                   may be false (Bonferroni, or Benjamini and Hochberg at half of it)
   same within X %  if it changed, then by less than --bound
   moved into F     a function was inlined, or code taken out of one: what one side
                    lost the other got; the verdict is on the sum of all of them
   undecided        neither can be said; the number of runs a side, or how many
                    times the samples, that would decide in nine of ten cases if
-                   the change is what it seems
+                   the change is what it seems. What it seems is not sure: how many
+                   runs find a change of a size that matters is told on top, for
+                   --bound, and in JSON for each row
 With several recordings a side, intervals tell what other runs would show. With
 one a side they tell what sampling these two runs again would show.
 
@@ -121,12 +123,14 @@ cheaper, the other dearer; each move has a line with its sum.
 
 --json writes one object; names stay, new ones may join; what is not known is
 null: schema \"prof-diff-1\", events [ name, unit, kind, by, bound_percent,
-false_discoveries, detectable_percent, before and after [ name, samples, total ],
+false_discoveries, detectable_percent, needs_for_bound (runs a side, or times the
+samples, that find a change by the bound in any row), before and after [ name, samples, total ],
 notes, total { before, after, change, verdict, needs },
 moves [ inlined, from, into, before, after, change, verdict, needs ], rows [ each sort key by its name, was { the same before, if the function was
 recognised by another name }, before and after { cost, share, share_low,
 share_high, samples }, change { percent, low, high }, verdict (of what moved:
-moved), needs (of the sum), move { its place in moves } ] ].
+moved), needs (of the sum), detectable_percent and needs_for_bound (of this row),
+move { its place in moves } ] ].
 --csv: the keys before are in columns of their own (was_dso, was_symbol), and so
 are the other functions of a move and its sum (moved_into, sum_percent).";
 

@@ -405,7 +405,7 @@ impl Judging<'_> {
         if !over.error.is_finite() {
             return Some(More::Runs(3));
         }
-        let units = runs_needed(over.deviation, over.value, level)?;
+        let units = runs_needed(over.scatter(), over.value, level)?;
         // The formula is for the difference of two sides.
         match of_one {
             true => {

@@ -8,7 +8,7 @@ use crate::unit::Unit;
 use crate::{Incomparable, Run};
 use prof_report::keys::{DSO, SYMBOL, SortKey};
 use prof_statistics::{
-    Change, Control, Figure, Interval, Kind, Pairing, Prior, Question, Sides, Verdict, detectable,
+    Change, Control, Figure, Interval, Kind, Pairing, Prior, Question, Reach, Sides, Verdict,
     mean_interval, verdicts,
 };
 use std::cmp::Ordering;
@@ -61,6 +61,17 @@ impl Default for ComparisonOptions {
     }
 }
 
+impl ComparisonOptions {
+    /// How verdicts are found.
+    fn question(&self) -> Question {
+        Question {
+            bound: self.bound,
+            level: self.level,
+            control: self.control,
+        }
+    }
+}
+
 /// A row's measurements on one side, as means over its runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OneSide {
@@ -97,6 +108,12 @@ pub struct ComparedRow {
     pub verdict: Verdict,
     /// Whether its cost moved into other functions or came from them.
     pub moved: Option<Moved>,
+    /// The least change of it that is found in nine of ten cases, percent of the
+    /// total before.
+    pub detectable: f64,
+    /// With how many runs a side, or times the samples, a change of it by the
+    /// bound is found in nine of ten cases.
+    pub needs_for_bound: Option<u64>,
 }
 
 /// The total of each side.
@@ -141,6 +158,9 @@ pub struct Comparison {
     /// The smallest change of a row, in percent of the total before, that these
     /// recordings would show in nine of ten cases.
     pub detectable: f64,
+    /// With how many runs a side, or times the samples, a change of any row by the
+    /// bound is found in nine of ten cases.
+    pub needs_for_bound: Option<u64>,
 }
 
 /// A recording, as a comparison tells of it.
@@ -213,7 +233,8 @@ impl Comparison {
             measures: measures
                 .map(|((measure, change), verdict)| measure.row(change, confidence, verdict))
                 .collect(),
-            detectable: least_detectable(&rows),
+            detectable: rows.iter().map(|row| row.detectable).fold(0.0, f64::max),
+            needs_for_bound: most_needed(&rows),
             rows,
             moves,
         })
@@ -322,11 +343,7 @@ fn judged(
     (total, measures): (Change, &[Change]),
     options: &ComparisonOptions,
 ) -> (Vec<Verdict>, Option<Verdict>, Vec<Verdict>) {
-    let question = Question {
-        bound: options.bound,
-        level: options.level,
-        control: options.control,
-    };
+    let question = options.question();
     if measures.is_empty() {
         let of_total = verdicts(&[total], &question).first().copied();
         return (verdicts(rows, &question), of_total, Vec::new());
@@ -355,9 +372,23 @@ impl Origin {
 }
 
 /// Of the row that scatters most: what holds for it holds for each.
-fn least_detectable(rows: &[ComparedRow]) -> f64 {
-    let of = |row: &ComparedRow| detectable(row.change.error, row.change.df);
-    rows.iter().map(of).fold(0.0, f64::max)
+fn most_needed(rows: &[ComparedRow]) -> Option<u64> {
+    let of_rows = rows.iter().map(|row| row.needs_for_bound);
+    of_rows.reduce(|one, other| Some(one?.max(other?)))?
+}
+
+/// What can be shown of each row, where all of these are tested together.
+fn reach(
+    rows: &[Change],
+    (total, measures): (Change, &[Change]),
+    options: &ComparisonOptions,
+) -> Reach {
+    let mut all = rows.to_vec();
+    if !measures.is_empty() {
+        all.push(total);
+        all.extend(measures);
+    }
+    Reach::of(&all, &options.question())
 }
 
 impl<'a> Scale<'a> {
@@ -440,11 +471,14 @@ impl<'a> Scale<'a> {
             moves.push(self.moved((flow, &list), *change, *verdict));
         }
         let verdicts = std::mem::take(&mut said.rows);
+        let reach = reach(&tested.changes, family, self.options);
         let parts = list.into_iter().zip(tested.changes).zip(verdicts);
         let mut rows: Vec<ComparedRow> = parts
             .enumerate()
             .map(|(at, ((row, change), verdict))| ComparedRow {
                 moved: part_of(&flows, at),
+                detectable: reach.detectable(&change),
+                needs_for_bound: reach.needs_for_bound(&change),
                 ..self.row(row, change, verdict)
             })
             .collect();
@@ -463,6 +497,8 @@ impl<'a> Scale<'a> {
             change,
             verdict,
             moved: None,
+            detectable: f64::INFINITY,
+            needs_for_bound: None,
         }
     }
 

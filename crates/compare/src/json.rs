@@ -120,6 +120,7 @@ impl Serialize for Event<'_> {
         map.serialize_entry("bound_percent", &finite(comparison.options.bound))?;
         map.serialize_entry("false_discoveries", &finite(comparison.options.level))?;
         map.serialize_entry("detectable_percent", &finite(comparison.detectable))?;
+        map.serialize_entry("needs_for_bound", &comparison.needs_for_bound)?;
         map.serialize_entry("before", &recordings(&comparison.before))?;
         map.serialize_entry("after", &recordings(&comparison.after))?;
         map.serialize_entry("notes", &comparison.notes)?;
@@ -247,6 +248,8 @@ impl Serialize for OneRow<'_> {
         map.serialize_entry("change", &Changed::of(&row.change, row.interval))?;
         map.serialize_entry("verdict", name_of_row(row))?;
         map.serialize_entry("needs", &needs_of(row.verdict))?;
+        map.serialize_entry("detectable_percent", &finite(row.detectable))?;
+        map.serialize_entry("needs_for_bound", &row.needs_for_bound)?;
         map.serialize_entry("move", &row.moved.map(Moved::place))?;
         map.end()
     }
@@ -321,5 +324,15 @@ mod tests {
         assert!(at("low") < at("percent") && at("percent") < at("high"));
         assert_eq!(event["before"].as_array().unwrap().len(), 5);
         assert_eq!(event["kind"], "other runs");
+        // What holds for all rows holds for each.
+        let most = |name: &str| {
+            let rows = event["rows"].as_array().unwrap().iter();
+            rows.map(|row| row[name].as_f64().unwrap())
+                .fold(0.0, f64::max)
+        };
+        for name in ["detectable_percent", "needs_for_bound"] {
+            assert_eq!(event[name].as_f64().unwrap(), most(name), "{name}");
+            assert!(most(name) > 0.0);
+        }
     }
 }

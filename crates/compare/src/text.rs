@@ -88,13 +88,30 @@ fn preamble(comparison: &Comparison) -> Vec<String> {
                             runs of one program differ is not known, give several a side"
             .to_owned(),
     });
-    lines.push(format!(
-        "A row that changes by {} of the total or more is found in nine of ten cases",
-        percent(comparison.detectable)
-    ));
+    lines.push(detectable(comparison));
     lines.extend(comparison.notes.iter().map(|note| format!("Note: {note}")));
     lines.extend(comparison.moves.iter().map(|it| move_text(comparison, it)));
     lines
+}
+
+/// What these recordings can show, and what more of them could.
+fn detectable(comparison: &Comparison) -> String {
+    let bound = comparison.options.bound;
+    let found = format!(
+        "A row that changes by {} of the total or more is found in nine of ten cases",
+        percent(comparison.detectable)
+    );
+    let times = match comparison.kind {
+        Kind::AnotherRun if comparison.options.pairing == Pairing::Paired => "pairs",
+        Kind::AnotherRun => "runs a side",
+        Kind::TheseRuns => "x samples",
+    };
+    match comparison.needs_for_bound {
+        Some(needs) if comparison.detectable > bound => {
+            format!("{found}, by {bound} % with {needs} {times}")
+        }
+        _ => found,
+    }
 }
 
 /// Names in a list; more than this are counted.
@@ -462,5 +479,30 @@ mod tests {
             "{out}"
         );
         assert!(out.contains("between these two recordings"));
+    }
+
+    #[test]
+    fn it_says_what_it_can_show_and_what_more_would() {
+        let text_of = |bound| {
+            let (before, after) = sides(130);
+            let options = ComparisonOptions {
+                bound,
+                ..ComparisonOptions::default()
+            };
+            let comparison = Comparison::new(&before, &after, &options).unwrap();
+            let mut out = Vec::new();
+            text(&comparison, 0.1, None, &mut out).unwrap();
+            let out = String::from_utf8(out).unwrap();
+            let line = out.lines().find(|line| line.contains("nine of ten"));
+            line.unwrap().to_owned()
+        };
+        let small = text_of(0.1);
+        assert!(
+            small.contains("nine of ten cases, by 0.1 % with "),
+            "{small}"
+        );
+        assert!(small.ends_with(" runs a side"), "{small}");
+        // What is found with these needs no more.
+        assert!(text_of(50.0).ends_with("nine of ten cases"));
     }
 }

@@ -19,13 +19,13 @@
 //! |---|---|---|
 //! | scatter of a share within a recording | successive differences of the weighted residuals, thread by thread, extrapolated to no distance (see [`Moments::share`]) | Wolter, *Introduction to Variance Estimation*, 2nd ed. (2007), ch. 8; the difference of lags as in a variogram with nugget (Cressie 1993) |
 //! | interval of a share | Wilson's with the effective number of samples | Wilson 1927; Korn and Graubard 1998 for the effective number |
-//! | another run | t with the variance of all runs of both sides, moderated over rows | Smyth 2004 |
+//! | another run | t with the variance of all runs of both sides, moderated over rows; a third of the degrees of freedom that this adds is believed, since rows of one run have much in common | Smyth 2004 |
 //! | the same within a bound | two one-sided tests | Schuirmann 1987 |
-//! | many rows | Benjamini and Hochberg; Yekutieli where asked for | 1995, 2001 |
+//! | many rows | Benjamini and Hochberg; Yekutieli where asked for; of changes that are named, a rule by which the wrong ones of many comparisons together are as few (see [`adjusted_together`]) | 1995, 2001; Genovese and Wasserman 2002 |
 //! | another run, drift of the machine cancelled | the same with differences of pairs | Student 1908 |
 //! | looks while runs come in | alpha-spending in equal parts over eleven looks | Lan and DeMets 1983 |
 //! | looks after each run | right-Haar t mixture: e-values and confidence sequences; e-BH over rows | Lai 1976; Wang and Ramdas 2022, 2023 |
-//! | how many runs | the textbook's two-sample formula with t quantiles | Julious 2004 |
+//! | how many runs | the textbook's two-sample formula with t quantiles, at the level that the other rows leave, more for a scatter that few runs showed | Julious 2004; Julious and Owen 2006 |
 //!
 //! Three ways to estimate the scatter within a recording were tried on the
 //! simulated programs of `tests/simulations`, sampling redrawn: see the table
@@ -46,11 +46,13 @@ mod sides;
 mod verdict;
 
 pub use chosen::Chosen;
-pub use discoveries::{Control, adjusted, discovered_by_e_values};
+pub use discoveries::{
+    Adjusting, Control, adjusted, adjusted_together, discovered_by_e_values, level_of_one_more,
+};
 pub use interval::Interval;
 pub use looks::{LOOKS, is_look, level_of_a_look};
 pub use moments::{Loss, Moments, SamplingOrder, Share};
-pub use needed::{detectable, runs_needed};
+pub use needed::{Scatter, detectable, runs_needed};
 pub use sequential::{e_value, half_width};
 pub use sides::{Change, Figure, Kind, Pairing, Prior, Sides, mean_interval};
-pub use verdict::{Question, Verdict, verdicts};
+pub use verdict::{Question, Reach, Verdict, verdicts};

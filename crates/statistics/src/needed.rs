@@ -5,28 +5,44 @@ use crate::distribution::t_quantile;
 /// With this probability a difference is to be found.
 const POWER: f64 = 0.9;
 
-/// The difference of two means that would be found in nine of ten tries at a
-/// level of 5 %, given the standard error of the difference.
-pub fn detectable(standard_error: f64, df: f64) -> f64 {
-    standard_error * (t_quantile(0.975, df) + t_quantile(POWER, df))
+/// The difference of two means that would be found in nine of ten tries at the
+/// two-sided `level`, given the standard error of the difference.
+pub fn detectable(standard_error: f64, df: f64, level: f64) -> f64 {
+    standard_error * (t_quantile(1.0 - level / 2.0, df) + t_quantile(POWER, df))
+}
+
+/// How single runs scatter, as some showed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scatter {
+    /// Their standard deviation.
+    pub deviation: f64,
+    /// The degrees of freedom that it was found with; infinite if it is known.
+    pub df: f64,
 }
 
 /// How many runs each side needs so that a true difference of `difference` is
 /// found in nine of ten tries at the two-sided `level`, where single runs
-/// scatter with `deviation` (same unit); at least 2, `None` above a million or
-/// if there is nothing to find.
+/// scatter like that (same unit); at least 2, `None` above a million or if there
+/// is nothing to find.
 ///
 /// `n = 2 (t(1 - level/2) + t(0.9))² (deviation / difference)²` with `2 n - 2`
 /// degrees of freedom (Julious 2004, "Sample sizes for clinical trials with
-/// Normal data").
-pub fn runs_needed(deviation: f64, difference: f64, level: f64) -> Option<u64> {
-    if !(difference.abs() > 0.0 && deviation.is_finite() && deviation >= 0.0) {
+/// Normal data"). A deviation that few runs showed is too small as often as too
+/// large, and nine of ten tries are asked of all such together: in place of the sum
+/// stands the quantile of the noncentral t of `df` degrees (Julious and Owen 2006, "Sample size calculations for clinical studies allowing for
+/// uncertainty about the variance"), but at most [`MOST_MORE`] times the runs.
+pub fn runs_needed(scatter: Scatter, difference: f64, level: f64) -> Option<u64> {
+    let Scatter { deviation, df } = scatter;
+    if !(difference.abs() > 0.0 && deviation.is_finite() && deviation >= 0.0 && df > 0.0) {
         return None;
     }
     let ratio = deviation / difference.abs();
-    let runs = |df: f64| {
-        let quantiles = t_quantile(1.0 - level / 2.0, df) + t_quantile(POWER, df);
-        2.0 * quantiles * quantiles * ratio * ratio
+    let runs = |own_df: f64| {
+        let to_differ = t_quantile(1.0 - level / 2.0, own_df);
+        let to_find = t_quantile(POWER, own_df);
+        let known = (to_differ + to_find).powi(2);
+        let unsure = noncentral_quantile(to_differ, to_find, df).powi(2);
+        2.0 * unsure.min(MOST_MORE * known) * ratio * ratio
     };
     // With few degrees of freedom the formula asks for too many, from above
     // it comes down to the answer.
@@ -41,29 +57,91 @@ pub fn runs_needed(deviation: f64, difference: f64, level: f64) -> Option<u64> {
     (count <= 1e6).then_some(count as u64)
 }
 
+/// Few runs ask for no more than so many times the runs that the textbook gives.
+const MOST_MORE: f64 = 1.5;
+
+/// The quantile, at the probability whose normal quantile is `quantile`, of the
+/// noncentral t of `df` degrees around `limit`: the larger root of the usual normal
+/// approximation (Johnson and Welch 1940), `k (1 - 1/(4 df)) - limit = quantile
+/// sqrt(1 + k²/(2 df))`. Infinite where there are too few degrees for it.
+fn noncentral_quantile(limit: f64, quantile: f64, df: f64) -> f64 {
+    let (mean, spread) = (1.0 - 1.0 / (4.0 * df), 1.0 / (2.0 * df));
+    let square = mean * mean - quantile * quantile * spread;
+    let rest = limit * limit - quantile * quantile;
+    if square <= 0.0 {
+        return f64::INFINITY;
+    }
+    let root = (mean * mean * limit * limit - square * rest)
+        .max(0.0)
+        .sqrt();
+    (mean * limit + root) / square
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{detectable, runs_needed};
+    use super::{MOST_MORE, Scatter, detectable, noncentral_quantile, runs_needed};
+
+    /// Limit, degrees, quantile.
+    const NCT: [(f64, f64, f64); 3] = [
+        (2.228, 10.0, 4.033),
+        (2.9, 9.3, 4.9495),
+        (1.96, 8.0, 3.8234),
+    ];
+
+    fn known(deviation: f64) -> Scatter {
+        Scatter {
+            deviation,
+            df: f64::INFINITY,
+        }
+    }
 
     #[test]
     fn the_textbook_s_figures_come_out() {
         // Julious 2004: standardised difference 1, 0.5 and 0.1 at 90 %.
-        assert_eq!(runs_needed(1.0, 1.0, 0.05), Some(23));
-        assert_eq!(runs_needed(1.0, 0.5, 0.05), Some(86));
-        assert_eq!(runs_needed(1.0, 0.1, 0.05), Some(2103));
+        assert_eq!(runs_needed(known(1.0), 1.0, 0.05), Some(23));
+        assert_eq!(runs_needed(known(1.0), 0.5, 0.05), Some(86));
+        assert_eq!(runs_needed(known(1.0), 0.1, 0.05), Some(2103));
+    }
+
+    #[test]
+    fn a_scatter_that_few_runs_showed_asks_for_more_but_not_half_as_much_again() {
+        for (df, level) in [(4.0, 0.05), (8.0, 0.05), (8.0, 0.05 / 12.0)] {
+            let few = Scatter { deviation: 1.0, df };
+            let few = runs_needed(few, 0.2, level).unwrap() as f64;
+            let textbook = runs_needed(known(1.0), 0.2, level).unwrap() as f64;
+            assert!((1.2..1.51).contains(&(few / textbook)), "{few} {textbook}");
+        }
+        assert!((1.4..=1.5).contains(&MOST_MORE));
+    }
+
+    #[test]
+    fn the_noncentral_t_s_table_comes_out() {
+        // Known scatter: the sum of the quantiles.
+        assert!((noncentral_quantile(1.96, 1.2816, f64::INFINITY) - 3.2416).abs() < 1e-9);
+        // At 0.9, by numerical integration (scipy.stats.nct.ppf).
+        for (limit, df, quantile) in NCT {
+            let found = noncentral_quantile(limit, 1.2816, df);
+            assert!((found / quantile - 1.0).abs() < 0.011, "{found} {quantile}");
+        }
+        assert!(noncentral_quantile(2.0, 1.2816, 0.5).is_infinite());
     }
 
     #[test]
     fn what_cannot_be_found_has_no_number() {
-        assert_eq!(runs_needed(1.0, 0.0, 0.05), None);
-        assert_eq!(runs_needed(f64::NAN, 1.0, 0.05), None);
-        assert_eq!(runs_needed(1.0, 1e-6, 0.05), None);
-        assert_eq!(runs_needed(0.0, 1.0, 0.05), Some(2));
+        assert_eq!(runs_needed(known(1.0), 0.0, 0.05), None);
+        assert_eq!(runs_needed(known(f64::NAN), 1.0, 0.05), None);
+        assert_eq!(runs_needed(known(1.0), 1e-6, 0.05), None);
+        assert_eq!(runs_needed(known(0.0), 1.0, 0.05), Some(2));
+        let none = Scatter {
+            deviation: 1.0,
+            df: 0.0,
+        };
+        assert_eq!(runs_needed(none, 1.0, 0.05), None);
     }
 
     #[test]
     fn what_is_detectable_is_what_the_runs_are_for() {
-        let found_by = |runs: f64| detectable((2.0 / runs).sqrt(), 2.0 * runs - 2.0);
+        let found_by = |runs: f64| detectable((2.0 / runs).sqrt(), 2.0 * runs - 2.0, 0.05);
         assert!(found_by(23.0) <= 1.0 && found_by(22.0) > 1.0);
     }
 }

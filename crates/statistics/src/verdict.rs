@@ -1,6 +1,9 @@
 //! What may be said of a change.
 
-use crate::{Change, Control, Kind, adjusted, runs_needed};
+use crate::{
+    Adjusting, Change, Control, Kind, adjusted, adjusted_together, detectable, level_of_one_more,
+    runs_needed,
+};
 
 /// Whether a row changed between two measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,15 +36,21 @@ pub struct Question {
 
 /// The verdict on each change. "Faster" or "slower" is said first, "same" of
 /// what is left; each kind has its false discoveries controlled over all
-/// rows.
+/// rows, those of changes so that it holds for many comparisons together.
 pub fn verdicts(changes: &[Change], question: &Question) -> Vec<Verdict> {
     let p_values: Vec<f64> = changes.iter().map(Change::p_value).collect();
-    let of_difference = adjusted(&p_values, question.control);
+    let of_difference = adjusted_together(&p_values, question.control);
     let p_values: Vec<f64> = changes
         .iter()
         .map(|change| change.p_of_as_large_as(question.bound))
         .collect();
     let of_equality = adjusted(&p_values, question.control);
+    let level =
+        |adjusted, how| level_of_one_more(adjusted, question.level, (how, question.control));
+    let levels = [
+        level(&of_difference, Adjusting::Together),
+        level(&of_equality, Adjusting::Each),
+    ];
     let both = of_difference.iter().zip(&of_equality);
     changes
         .iter()
@@ -51,19 +60,55 @@ pub fn verdicts(changes: &[Change], question: &Question) -> Vec<Verdict> {
             value if differs <= question.level && value > 0.0 => Verdict::Slower,
             _ if equals <= question.level => Verdict::Same,
             _ => Verdict::Undecided {
-                needs: needs(change, question),
+                needs: needs(change, question.bound, levels),
             },
         })
         .collect()
 }
 
+/// What runs can show of rows that scatter as theirs do, at the level that what is
+/// said of the other rows leaves.
+#[derive(Debug, Clone, Copy)]
+pub struct Reach {
+    level: f64,
+    bound: f64,
+}
+
+impl Reach {
+    /// That of the runs of these changes.
+    pub fn of(changes: &[Change], question: &Question) -> Self {
+        let p_values: Vec<f64> = changes.iter().map(Change::p_value).collect();
+        let of_difference = adjusted_together(&p_values, question.control);
+        Self {
+            level: level_of_one_more(
+                &of_difference,
+                question.level,
+                (Adjusting::Together, question.control),
+            ),
+            bound: question.bound,
+        }
+    }
+
+    /// The least change of this row that they show in nine of ten tries.
+    pub fn detectable(&self, change: &Change) -> f64 {
+        detectable(change.error, change.df, self.level)
+    }
+
+    /// How many runs of each side (or times the samples) show a change of this row
+    /// by the bound in nine of ten tries.
+    pub fn needs_for_bound(&self, change: &Change) -> Option<u64> {
+        runs_needed(change.scatter(), self.bound, self.level)
+    }
+}
+
 /// Runs of each side that would decide if the change is as it seems: to show
-/// it, or to show that it is below the bound, whichever is less.
-fn needs(change: &Change, question: &Question) -> Option<u64> {
-    let to_show = runs_needed(change.deviation, change.value, question.level);
-    let left = question.bound - change.value.abs();
+/// it, or to show that it is below the bound, whichever is less. Each at the level
+/// that what is said of the other rows leaves.
+fn needs(change: &Change, bound: f64, [to_differ, to_equal]: [f64; 2]) -> Option<u64> {
+    let to_show = runs_needed(change.scatter(), change.value, to_differ);
+    let left = bound - change.value.abs();
     let to_exclude = (left > 0.0)
-        .then(|| runs_needed(change.deviation, left, 2.0 * question.level))
+        .then(|| runs_needed(change.scatter(), left, 2.0 * to_equal))
         .flatten();
     let least = match (to_show, to_exclude) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -79,7 +124,7 @@ fn needs(change: &Change, question: &Question) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Question, Verdict, verdicts};
+    use super::{Question, Reach, Verdict, verdicts};
     use crate::{Change, Control, Kind};
 
     fn change(value: f64, error: f64) -> Change {
@@ -114,7 +159,27 @@ mod tests {
         let Verdict::Undecided { needs: Some(needs) } = found[3] else {
             panic!("{found:?}");
         };
-        assert!((20..40).contains(&needs), "{needs}");
+        assert!((30..60).contains(&needs), "{needs}");
+    }
+
+    #[test]
+    fn among_many_rows_more_runs_are_needed_for_one() {
+        let open = change(0.9, 1.0);
+        let needs = |others: usize| {
+            let mut rows = vec![change(0.0, 0.8); others];
+            rows.push(open);
+            Reach::of(&rows, &QUESTION).needs_for_bound(&open).unwrap()
+        };
+        assert!(needs(20) > needs(4) && needs(4) > needs(0));
+        // What runs show is what those that are named for it are for.
+        let alone = Reach::of(&[open], &QUESTION);
+        let least = alone.detectable(&open);
+        let question = Question {
+            bound: least,
+            ..QUESTION
+        };
+        let again = Reach::of(&[open], &question).needs_for_bound(&open);
+        assert!((5..=7).contains(&again.unwrap()), "{again:?}");
     }
 
     #[test]

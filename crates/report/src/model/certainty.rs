@@ -89,11 +89,15 @@ impl Certainty {
 
     /// The smallest change of a row's own share, in percent of the total, that
     /// two recordings like this one would show in nine of ten cases; computed
-    /// for the row with the largest variance.
+    /// for the row with the largest variance, at the level that testing so many
+    /// rows leaves for one.
     pub fn detectable(&self) -> f64 {
-        let variances = self.of_row.values().map(|sure| sure.own.variance);
+        let rows = self.of_row.values().filter(|sure| sure.own.hits > 0);
+        let count = rows.clone().count().max(1);
+        let variances = rows.map(|sure| sure.own.variance);
         let most = variances.fold(self.none.variance, f64::max);
-        100.0 * prof_statistics::detectable((2.0 * most).sqrt(), f64::INFINITY).min(1.0)
+        let level = 0.05 / count as f64;
+        100.0 * prof_statistics::detectable((2.0 * most).sqrt(), f64::INFINITY, level).min(1.0)
     }
 
     /// The share of something without a sample.

@@ -3,13 +3,14 @@
 //! Each run of the tests takes new seeds and prints them; `PROF_SEED=N` repeats
 //! one. So that luck fails no run, a test fails only where the count it found
 //! has a probability of at most [`LUCK`] even at the edge of what is allowed
-//! (exact binomial tail); with the fifty comparisons here together that is
+//! (exact binomial tail); with the hundred comparisons here together that is
 //! rarer than once in 100 000 runs.
 #![allow(missing_docs)]
 
 mod coverage;
 mod decisions;
 mod looks;
+mod planted;
 mod simulated;
 
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -82,12 +82,24 @@ pub(crate) struct Path {
     shape: Shape,
 }
 
-const TICKS: usize = 4000;
+/// A simulated program, and how long it runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Program {
+    pub(crate) shape: Shape,
+    /// Of the function.
+    pub(crate) share: f64,
+    /// Of the sampling timer, all threads together.
+    pub(crate) ticks: usize,
+}
+
+/// Of a usual run.
+pub(crate) const TICKS: usize = 4000;
 const WEIGHT: u64 = 1_000_000;
 
 impl Path {
-    pub(crate) fn new(shape: Shape, share: f64, random: &mut Random) -> Self {
-        let mut ticks = Vec::with_capacity(TICKS);
+    pub(crate) fn new(program: Program, random: &mut Random) -> Self {
+        let Program { shape, share, .. } = program;
+        let mut ticks = Vec::with_capacity(program.ticks);
         let threads = match shape {
             Shape::Threads => 8,
             Shape::Lossy => 2,
@@ -96,8 +108,8 @@ impl Path {
         for thread in 0..threads {
             let count = match shape {
                 // Together about as many: 1 to 15 sixteenths of 500 each.
-                Shape::Threads => TICKS * (2 * thread as usize + 1) / 64,
-                _ => TICKS / threads as usize,
+                Shape::Threads => program.ticks * (2 * thread as usize + 1) / 64,
+                _ => program.ticks / threads as usize,
             };
             thread_path(&mut ticks, (shape, share), (thread, count), random);
         }
@@ -277,17 +289,12 @@ impl Coverage {
 }
 
 /// A program's path stays, sampling is redrawn; a new program in each try.
-pub(crate) fn path_fixed(
-    (shape, share): (Shape, f64),
-    method: Method,
-    tries: usize,
-    seed: u64,
-) -> Coverage {
+pub(crate) fn path_fixed(program: Program, method: Method, tries: usize, seed: u64) -> Coverage {
     let mut random = Random::new(seed);
     let mut coverage = Coverage::new(tries);
     let (mut width, mut squares) = (0.0, 0.0);
     for _ in 0..tries {
-        let path = Path::new(shape, share, &mut random);
+        let path = Path::new(program, &mut random);
         let found = path.recorded(&mut random).share(method);
         let interval = found.interval(0.95);
         let truth = path.truth();
@@ -301,20 +308,15 @@ pub(crate) fn path_fixed(
 }
 
 /// The path is redrawn in each of `runs` runs of one side.
-pub(crate) fn path_redrawn(
-    (shape, share): (Shape, f64),
-    runs: usize,
-    tries: usize,
-    seed: u64,
-) -> Coverage {
+pub(crate) fn path_redrawn(program: Program, runs: usize, tries: usize, seed: u64) -> Coverage {
     let mut random = Random::new(seed);
-    let truth = expected(shape, share, &mut random);
+    let truth = expected(program, &mut random);
     let mut coverage = Coverage::new(tries);
     let (mut width, mut squares) = (0.0, 0.0);
     for _ in 0..tries {
         let figures: Vec<Figure> = (0..runs)
             .map(|_| {
-                let path = Path::new(shape, share, &mut random);
+                let path = Path::new(program, &mut random);
                 let found = path.recorded(&mut random).share(Method::Ours);
                 coverage.hits += found.hits as f64 / tries as f64;
                 found.figure()
@@ -330,14 +332,14 @@ pub(crate) fn path_redrawn(
 }
 
 /// The share of an average run.
-fn expected(shape: Shape, share: f64, random: &mut Random) -> f64 {
-    match shape {
+fn expected(program: Program, random: &mut Random) -> f64 {
+    match program.shape {
         // Weights follow phases: the mean of a ratio.
         Shape::Periods => {
-            let mean = |_| Path::new(shape, share, random).truth() / 3000.0;
+            let mean = |_| Path::new(program, random).truth() / 3000.0;
             (0..3000).map(mean).sum()
         }
-        Shape::Threads => Path::new(shape, share, random).truth(),
-        _ => share,
+        Shape::Threads => Path::new(program, random).truth(),
+        _ => program.share,
     }
 }
