@@ -187,9 +187,58 @@ fn what_cannot_be_compared_is_refused_with_a_cure() {
         "--before A1 A2 --after B1 B2",
     );
     refused(&["diff", "--per", "cycles", clock, clock], 1, "--per");
-    refused(&["diff", "--per", "0", clock, clock], 2, "above 0");
+    for per in ["0", "1e308,1e-300", "NaN"] {
+        refused(&["diff", "--per", per, clock, clock], 2, "above 0");
+    }
+    let check = [
+        "check",
+        "-b",
+        "total <= 2x",
+        "--baseline",
+        other,
+        "--",
+        clock,
+    ];
+    refused(
+        &check,
+        2,
+        "refused-faults.data has page-faults:u\n  record all",
+    );
     refused(&["diff", "-c", "cycles", clock, clock], 2, "basic blocks");
     refused(&["diff", "--period", clock, clock], 2, "--csv");
+}
+
+#[test]
+fn a_damaged_side_is_told_with_what_would_work() {
+    let test = "a_damaged_side_is_told_with_what_would_work";
+    let Some(program) = compiled(test, "two_costs.c", &["-O1", "-g"]) else {
+        return;
+    };
+    let whole = recorded("damaged", &program, "whole", [50, 50]);
+    let cut = scratch().join("diff-damaged-cut.data");
+    let bytes = std::fs::read(&whole).expect("a recording");
+    std::fs::write(&cut, &bytes[..bytes.len() / 2]).expect("written");
+    let both = [&whole, &cut].map(|path| path.to_str().expect("UTF-8"));
+    let out = prof(&["diff", "--json", both[0], both[1]]);
+    assert_eq!(out.code, 3, "{}", out.stderr);
+    let value: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let notes = value["events"][0]["notes"].as_array().expect("notes");
+    let is_told = |note: &serde_json::Value| {
+        let note = note.as_str().expect("text");
+        note.contains("damaged: ") && note.contains("cut.data") && note.contains("--by share")
+    };
+    assert!(notes.iter().any(is_told), "{notes:?}");
+    // A budget that only several runs decide is not decided by half a one.
+    let args = [
+        "check",
+        "-b",
+        "first* <= 0.1x",
+        "--baseline",
+        both[0],
+        "--",
+        both[1],
+    ];
+    assert_eq!(prof(&args).code, 5);
 }
 
 #[test]

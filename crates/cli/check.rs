@@ -208,15 +208,33 @@ fn judged(
             all.extend(judge(&own, &checked)?);
         }
     }
-    if let Some(budget) = left.first() {
-        let names: Vec<&str> = events.iter().map(|run| run.event.as_str()).collect();
-        return Err(usage(format!(
-            "no event that all recordings have is meant by \"{}\"; the first has {}",
-            budget.text,
-            names.join(", ")
-        )));
+    match left.first() {
+        Some(budget) => Err(no_event(budget, baseline, runs)),
+        None => Ok(all),
     }
-    Ok(all)
+}
+
+/// Of a budget whose event some recording has not.
+fn no_event(budget: &Budget, baseline: &[Vec<Run>], runs: &[Vec<Run>]) -> anyhow::Error {
+    let mut has: Vec<String> = Vec::new();
+    for runs in runs.iter().chain(baseline) {
+        let events: Vec<&str> = runs.iter().map(|run| run.event.as_str()).collect();
+        let name = runs.first().map_or("one", |run| run.name.as_str());
+        // Those that are like another one are not named.
+        let events = events.join(", ");
+        if !has
+            .iter()
+            .any(|other| other.ends_with(&format!(" has {events}")))
+        {
+            has.push(format!("{name} has {events}"));
+        }
+    }
+    usage(format!(
+        "no event that all recordings have is meant by \"{}\": {}\n  record all with the same -e, \
+         such as -e cpu-clock",
+        budget.text,
+        has.join(", ")
+    ))
 }
 
 fn write(args: &Args, judged: &[Judged]) -> anyhow::Result<()> {

@@ -152,6 +152,9 @@ fn usage(message: impl Into<String>) -> anyhow::Error {
     anyhow::Error::new(UsageError(message.into()))
 }
 
+/// What costs may be divided by, so that all that is made of them is a number.
+const WORK: std::ops::RangeInclusive<f64> = 1e-9..=1e18;
+
 /// The runs of one event.
 type Sides = (Vec<Run>, Vec<Run>);
 
@@ -345,8 +348,10 @@ impl Args {
                 }
             }
         };
-        if !(work > 0.0 && work.is_finite()) {
-            return Err(usage("--per: costs are divided by a count above 0"));
+        if !WORK.contains(&work) {
+            return Err(usage(
+                "--per: costs are divided by a count above 0, of 1e-9 to 1e18",
+            ));
         }
         for run in runs.iter_mut() {
             run.work = work;

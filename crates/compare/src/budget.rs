@@ -195,6 +195,18 @@ struct Measured {
     about: String,
 }
 
+impl Measured {
+    /// Of a cost in units of another run's: how much two runs differ decides, and
+    /// with one a side that is not known.
+    fn unless_of_one_run(mut self) -> Self {
+        if self.over.kind == Kind::TheseRuns {
+            self.over.error = f64::INFINITY;
+            self.over.deviation = f64::NAN;
+        }
+        self
+    }
+}
+
 impl Judging<'_> {
     fn judged(&self, budget: &Budget) -> Judged {
         let measured = match &budget.limit {
@@ -271,10 +283,10 @@ impl Judging<'_> {
         let after = summed(runs, &all, |row| &row.after, cost);
         let before = summed(baseline, &own, |row| &row.before, cost);
         if others.is_empty() {
-            return over(&before, &after, most, about);
+            return over(&before, &after, most, about).unless_of_one_run();
         }
         let beside = summed(baseline, &others, |row| &row.before, cost);
-        over_beside((&before, &beside), &after, most, about)
+        over_beside((&before, &beside), &after, most, about).unless_of_one_run()
     }
 
     fn total(&self, most: f64) -> Measured {
@@ -289,13 +301,7 @@ impl Judging<'_> {
             runs.iter().map(figure).collect()
         };
         let (before, after) = (figures(self.checked.baseline), figures(self.checked.runs));
-        let mut measured = over(&before, &after, most, "all samples".to_owned());
-        if measured.over.kind == Kind::TheseRuns {
-            // How much two runs differ decides, and is not known.
-            measured.over.error = f64::INFINITY;
-            measured.over.deviation = f64::NAN;
-        }
-        measured
+        over(&before, &after, most, "all samples".to_owned()).unless_of_one_run()
     }
 
     /// Functions that the baseline has not: the worst of them decides.
@@ -635,11 +641,11 @@ mod tests {
             baseline: &before[..1],
             runs: &after[..1],
         };
-        let open = judged("total <= 1.05x", &checked);
-        assert_eq!(
-            (open.kept, open.needs),
-            (Kept::Undecided, Some(More::Runs(3)))
-        );
+        for budget in ["total <= 1.05x", "g <= 0.1x", "g <= 9x"] {
+            let open = judged(budget, &checked);
+            let said = (open.kept, open.needs);
+            assert_eq!(said, (Kept::Undecided, Some(More::Runs(3))), "{budget}");
+        }
     }
 
     #[test]

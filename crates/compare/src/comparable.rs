@@ -133,6 +133,17 @@ pub(crate) fn notes(before: &[Run], after: &[Run]) -> Vec<String> {
              the same work, compare with --by share or --per"
         ));
     }
+    let damaged = distinct(&|run| match run.is_damaged {
+        true => run.name.clone(),
+        false => String::new(),
+    });
+    if !damaged.is_empty() {
+        notes.push(format!(
+            "damaged: {}; what could not be read is not counted, so costs are too low: compare \
+             with --by share, or record again",
+            damaged.join(", ")
+        ));
+    }
     let lost: u64 = all().map(|run| run.lost).sum();
     let samples: u64 = all().map(Run::samples).sum();
     if lost > 0 {

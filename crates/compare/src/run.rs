@@ -24,6 +24,8 @@ pub struct Run {
     pub(crate) wall_ns: Option<u64>,
     /// Samples that were lost, at most.
     pub(crate) lost: u64,
+    /// Whether a part of the recording could not be read.
+    pub(crate) is_damaged: bool,
     /// What costs are divided by: units of work done, or 1.
     pub work: f64,
     /// The table.
@@ -56,6 +58,7 @@ impl Run {
                 .time_range
                 .map(|(first, last)| last.saturating_sub(first)),
             lost: about.lost,
+            is_damaged: !profile.trust.damages.is_empty(),
             work: 1.0,
             measured,
             functions,
