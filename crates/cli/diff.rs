@@ -17,6 +17,7 @@ use prof_report::text::TextOptions;
 use prof_symbolize::Detail;
 use refused::OfDiff;
 use std::io::{self, BufWriter, Write};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 
 /// Compare recordings before and after a change: what got slower or faster, and how sure that is.
@@ -157,6 +158,8 @@ const WORK: std::ops::RangeInclusive<f64> = 1e-9..=1e18;
 
 /// The runs of one event.
 type Sides = (Vec<Run>, Vec<Run>);
+/// The recordings of a side, the events of each, and how reading them went.
+type Loaded = anyhow::Result<(Vec<Vec<Run>>, Outcome)>;
 
 /// Compares.
 pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
@@ -166,18 +169,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
             "-c compares two recordings as perf does; leave it out to compare several a side",
         ));
     }
-    let mut outcome = Outcome::Done;
-    let mut load = |paths: &[PathBuf], place: usize| -> anyhow::Result<Vec<Vec<Run>>> {
-        let loaded = paths.iter().map(|path| {
-            let (runs, how) = args.load(path, place)?;
-            if how != Outcome::Done {
-                outcome = how;
-            }
-            Ok(runs)
-        });
-        loaded.collect()
+    let (before, after) = args.load_sides((&before, &after));
+    let ((before, before_outcome), (after, after_outcome)) = (before?, after?);
+    let outcome = match before_outcome {
+        Outcome::Done => after_outcome,
+        outcome => outcome,
     };
-    let sides = by_event(load(&before, 0)?, load(&after, 1)?)?;
+    let sides = by_event(before, after)?;
     if let Some(computation) = args.compute {
         return args.write_as_perf(&sides, computation).map(|()| outcome);
     }
@@ -259,6 +257,31 @@ impl Args {
                 "which recordings are of which side?\n  try: prof diff --before A1 A2 --after B1 B2",
             )),
         }
+    }
+
+    /// The recordings of both sides, read beside each other: reading one takes
+    /// more than one CPU only in part.
+    fn load_sides(&self, (before, after): (&[PathBuf], &[PathBuf])) -> (Loaded, Loaded) {
+        std::thread::scope(|scope| {
+            let after = scope.spawn(|| self.load_all(after, 1));
+            let before = self.load_all(before, 0);
+            let after = after.join();
+            (before, after.unwrap_or_else(|panic| resume_unwind(panic)))
+        })
+    }
+
+    /// The events of each recording of the side at `place`.
+    fn load_all(&self, paths: &[PathBuf], place: usize) -> Loaded {
+        let mut outcome = Outcome::Done;
+        let mut all = Vec::new();
+        for path in paths {
+            let (runs, how) = self.load(path, place)?;
+            if how != Outcome::Done {
+                outcome = how;
+            }
+            all.push(runs);
+        }
+        Ok((all, outcome))
     }
 
     /// The events of a recording, of the side at `place`; what is damaged was
