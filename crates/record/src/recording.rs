@@ -181,6 +181,7 @@ impl<'a> Recording<'a> {
         let mut tree = tree(options, &set, launched.as_deref(), &self.opened[0]);
         hand_over(self.early, tree.as_mut(), &shared, &queue);
         let deep = unwound.deep.as_ref();
+        let events = (&self.opened[..], &self.written[..]);
         let drainer = Drainer::new(self.rings, &set.events, &shared, queue)
             .trimming(unwound.trim)
             .keeping(tree, &set)
@@ -192,12 +193,7 @@ impl<'a> Recording<'a> {
                 taker: self.begun.taker,
                 parting: Parting::new(options.parting()),
                 unwinding: unwound.unwinding,
-                waits: waits(
-                    options,
-                    (&self.tasks, &set),
-                    &shared,
-                    (&self.opened, &self.written),
-                ),
+                waits: waits(options, (&self.tasks, &set), &shared, events),
                 sleepers: sleepers(options, &self.tasks, &self.opened),
                 counter: Counter::new(&self.opened[0].attr),
                 rounds: rounds(&self.opened),
