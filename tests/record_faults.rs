@@ -174,6 +174,14 @@ fn r08_a_file_size_limit_ends_the_recording_not_the_command() {
         let kinds = read.text();
         assert!(kinds.contains(&format!("{told} SAMPLE")), "{told}: {kinds}");
         assert!(read.stderr.contains("ended early"), "{}", read.stderr);
+        // What the end of the file would tell is not made up.
+        let path = file.to_str().expect("UTF-8");
+        let shown = prof(&["report", "--stdio", "-g", "none", "-i", path]);
+        let shown = shown.text();
+        assert!(
+            !shown.contains("without frame pointers"),
+            "{stacks}: {shown}"
+        );
     }
 }
 

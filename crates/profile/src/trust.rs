@@ -78,6 +78,9 @@ pub enum ChainSource {
     Recorder,
     /// The reader, from registers and stack bytes in the file.
     Reader,
+    /// The kernel or the recorder: the recording was not finished, so that its
+    /// last part, which tells who, is missing.
+    Unfinished,
 }
 
 /// A part of the file that could not be read.

@@ -580,6 +580,10 @@ pub(crate) fn chain_end(end: ChainEnd, source: ChainSource) -> (&'static str, &'
              was read",
             LARGER_PIECE,
         ),
+        (ChainEnd::BrokenFramePointers, ChainSource::Unfinished) => (
+            "the recorder did not finish the file, at whose end it tells why",
+            "",
+        ),
         _ => chain_end_of_any(end),
     }
 }

@@ -46,6 +46,9 @@ pub(crate) fn trust(
             chains.judge(told.as_ref(), &mut trust);
         },
     );
+    if told.is_none() && about.notes.unfinished && trust.chain_source == ChainSource::Kernel {
+        trust.chain_source = ChainSource::Unfinished;
+    }
     Trust {
         frames,
         unnamed,

@@ -118,6 +118,17 @@ fn a_larger_piece_is_advised_only_where_there_is_one() {
 }
 
 #[test]
+fn of_an_unfinished_recording_nobody_says_that_it_has_no_frame_pointers() {
+    let told = |source| chain_end(ChainEnd::BrokenFramePointers, source);
+    let (cause, cure) = told(ChainSource::Unfinished);
+    assert!(
+        cause.contains("did not finish") && cure.is_empty(),
+        "{cause}"
+    );
+    assert!(told(ChainSource::Kernel).1.contains("--call-graph auto"));
+}
+
+#[test]
 fn what_was_recorded_as_advised_is_not_advised_again() {
     let told = |end: &ChainEnd| *end != ChainEnd::BrokenFramePointers;
     for end in ChainEnd::ALL.into_iter().filter(told) {
