@@ -215,6 +215,16 @@ impl Profile {
         u32::try_from(at).ok().map(TaskId)
     }
 
+    /// The last name of a thread, also of one without samples: programs often have
+    /// a first thread that only waits.
+    pub fn last_name(&self, tid: i32) -> Option<NameId> {
+        let sampled = self.last_task(tid).map(|id| self.task(id).comm);
+        let told = || self.thread(tid).map(|thread| thread.comm);
+        sampled
+            .or_else(told)
+            .filter(|&name| !self.name(name).is_empty())
+    }
+
     /// [`Profile::last_task`] of each thread id.
     pub fn last_tasks(&self) -> FxHashMap<i32, TaskId> {
         let all = (0..).map(TaskId).zip(&self.tasks);

@@ -204,8 +204,8 @@ pub(super) fn chips(profile: &Profile, selection: &Selection) -> Vec<String> {
     list("symbol", filter.symbols.clone());
     // Threads of one name are told apart by number, numbers by name.
     let named = |&number: &i32| {
-        let task = profile.last_task(number).map(|id| profile.task(id));
-        let name = task.map(|task| format!(" {}", profile.name(task.comm)));
+        let name = profile.last_name(number);
+        let name = name.map(|name| format!(" {}", profile.name(name)));
         format!("{number}{}", name.unwrap_or_default())
     };
     list("pid", filter.pids.iter().map(named).collect());

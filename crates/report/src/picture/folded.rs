@@ -6,7 +6,7 @@ use super::{LONGEST_NAME, PictureError, PictureFormat, PictureOptions};
 use crate::escape;
 use crate::keys::{COMM, CPU, SortKey, TGID, TID};
 use crate::model::{Apart, CallTree, GrowId, Growth, NodeId, Parts, Scene, SiteId, Weight};
-use prof_profile::{Profile, Task, TaskId};
+use prof_profile::{NameId, Profile, Task, TaskId};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::io;
@@ -356,9 +356,8 @@ pub(super) fn root_of(
     (task, cpu): (TaskId, Option<u32>),
 ) -> Option<String> {
     let Task { pid, tid, comm } = *profile.task(task);
-    let last = |tid: i32| profile.last_task(tid).map(|id| profile.task(id));
-    let named = |task: Option<&Task>, number: i32| {
-        let name = task.map_or("", |task| profile.name(task.comm));
+    let named = |name: Option<NameId>, number: i32| {
+        let name = name.map_or("", |name| profile.name(name));
         format!("{name}-{number}")
     };
     match roots {
@@ -369,9 +368,10 @@ pub(super) fn root_of(
         Roots::Comm => Some(profile.name(comm).to_owned()),
         Roots::Process => {
             let of_process = || profile.tasks.iter().rev().find(|task| task.pid == pid);
-            Some(named(last(pid).or_else(of_process), pid))
+            let of_process = || of_process().map(|task| task.comm);
+            Some(named(profile.last_name(pid).or_else(of_process), pid))
         }
-        Roots::Thread => Some(named(last(tid), tid)),
+        Roots::Thread => Some(named(profile.last_name(tid), tid)),
         Roots::None | Roots::Dso => None,
     }
 }

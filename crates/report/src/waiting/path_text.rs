@@ -5,7 +5,7 @@ use super::critical::{Doing, Path, Step, Ways};
 use super::places::{line, own, shown, time};
 use super::what_if::{self, Estimate};
 use crate::{escape, harmless_json};
-use prof_profile::{Profile, StackId};
+use prof_profile::{Profile, StackId, WaitState};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -286,7 +286,13 @@ fn parts(ways: &Ways<'_>, path: &Path) -> Vec<PathPart> {
                     parts.add(step, "running", stack, ns);
                 });
             }
-            Doing::Runnable(row) => parts.add(step, "waiting for a CPU", of_row(row), whole),
+            Doing::Runnable(row) => match profile.samples.wait_at(row) {
+                // It was in no function yet.
+                Some(wait) if wait.state == WaitState::Started => {
+                    parts.add(step, "waiting for a CPU, to begin", None, whole);
+                }
+                _ => parts.add(step, "waiting for a CPU", of_row(row), whole),
+            },
             Doing::Blocked(row) => {
                 let kind = profile.samples.wait_at(row).map(|wait| wait.kind.text());
                 let doing = format!("blocked: {}", kind.unwrap_or("unknown"));

@@ -2,7 +2,7 @@
 
 use crate::escape;
 use prof_abi::CpuMode;
-use prof_profile::{Profile, StackId};
+use prof_profile::{DsoKind, LocationId, Profile, StackId};
 
 /// The names of the user functions of a stack, innermost first; those of the
 /// kernel, if it has no others.
@@ -31,7 +31,7 @@ pub(super) fn own(profile: &Profile, stack: StackId) -> Vec<String> {
 
 fn without_libc(profile: &Profile, stack: StackId, kept: usize) -> Vec<String> {
     let mut names = names(profile, stack);
-    let locations = profile.stacks.locations(stack);
+    let locations = of_code(profile, stack);
     let user = locations.filter(|&at| profile.location(at).mode != CpuMode::Kernel);
     let of_libc = user.take_while(|&at| {
         let dso = profile.dso(profile.location(at).dso);
@@ -46,8 +46,25 @@ fn without_libc(profile: &Profile, stack: StackId, kept: usize) -> Vec<String> {
     names
 }
 
+/// The places of a stack, innermost first, without what was waited for, which
+/// views may put on top ([`Profile::show_wait_states`]); one that has nothing else
+/// keeps it.
+fn of_code(profile: &Profile, stack: StackId) -> impl Iterator<Item = LocationId> + '_ {
+    let mut locations = profile.stacks.locations(stack).peekable();
+    let is_state = |at: LocationId| {
+        let kind = profile.dso(profile.location(at).dso).kind;
+        matches!(kind, DsoKind::Waiting | DsoKind::Runnable)
+    };
+    let first = locations.next();
+    let on_top = first.filter(|&at| is_state(at) && locations.peek().is_some());
+    first
+        .filter(|_| on_top.is_none())
+        .into_iter()
+        .chain(locations)
+}
+
 fn of_mode(profile: &Profile, stack: StackId, keeps: impl Fn(CpuMode) -> bool) -> Vec<String> {
-    let locations = profile.stacks.locations(stack);
+    let locations = of_code(profile, stack);
     let kept = locations.filter(|&location| keeps(profile.location(location).mode));
     let frames = kept.flat_map(|location| profile.frames_at(location));
     frames
@@ -108,7 +125,31 @@ pub(super) fn time(ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{line, time};
+    use super::{line, names, shown, time};
+    use prof_profile::{Wait, WaitKind, WaitState};
+    use prof_sketch::Sketch;
+
+    #[test]
+    fn what_a_wait_was_for_is_no_function_that_waits() {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(7, 7, "app");
+        sketch.sample(task, "app:main;libc.so.6:wait", 1, 5);
+        let futex = Wait {
+            state: WaitState::Blocked,
+            kind: WaitKind::Futex,
+            ..Wait::default()
+        };
+        let mut profile = sketch.profile;
+        profile.samples.set_wait(0, futex);
+        let of_wait = |profile: &prof_profile::Profile| {
+            let stack = profile.samples.stacks()[0];
+            (names(profile, stack), shown(profile, stack))
+        };
+        let before = of_wait(&profile);
+        assert_eq!(before.1, ["wait", "main"]);
+        profile.show_wait_states();
+        assert_eq!(of_wait(&profile), before);
+    }
 
     #[test]
     fn a_line_keeps_the_innermost_names_that_fit() {

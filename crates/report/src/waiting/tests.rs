@@ -197,6 +197,12 @@ fn the_longer_of_two_branches_is_the_path() {
     let expected = expected.map(|(tid, name, ms)| (tid, name.to_owned(), ms));
     assert_eq!(functions(&critical), expected);
     assert_eq!((critical.near.len(), estimate), (0, 190));
+    // A thread that waits for its first CPU is in no function yet.
+    let mut parts = critical.parts.iter();
+    let begin = parts.find(|part| part.doing.ends_with("to begin"));
+    let begin = begin.expect("a thread began");
+    assert_eq!((begin.tid, begin.ns), (2, 1000));
+    assert!(begin.functions.is_empty(), "{begin:?}");
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn a_key_without_a_meaning_says_so() {
     assert!(screen.contains("E does nothing here"), "{screen}");
     let screen = bench.keys("6I").screen();
     assert!(
-        screen.contains("what turns around is the call tree"),
+        screen.contains("I turns the call tree around; 2 shows it"),
         "{screen}"
     );
 }

@@ -76,6 +76,32 @@ fn a_process_has_the_name_of_its_first_thread() {
 }
 
 #[test]
+fn a_process_whose_first_thread_was_never_sampled_has_its_name_all_the_same() {
+    let mut sketch = Sketch::new();
+    let busy = sketch.task(7, 8, "opt 2besq");
+    sketch.sample(busy, "app:main;app:work", 2, 99);
+    for (tid, comm) in [(7, "rustc"), (8, "opt 2besq")] {
+        let comm = sketch.profile.names.intern(comm);
+        let parent = (tid != 7).then_some(7);
+        sketch.profile.threads.push(prof_profile::Thread {
+            tid,
+            pid: 7,
+            parent,
+            comm,
+        });
+    }
+    let mut bench = Bench::new(sketch.profile, 100, 20);
+    let screen = bench.keys("6").screen();
+    assert!(screen.contains("7  ▾ rustc"), "{screen}");
+    assert!(screen.contains("8      opt 2besq"), "{screen}");
+    assert!(screen.contains("process 7 rustc: 1 thread"), "{screen}");
+    let screen = bench.keys("\n").screen();
+    assert!(screen.contains(" pid=7 rustc"), "{screen}");
+    let screen = bench.keys("u7o").screen();
+    assert!(screen.contains("7 rustc"), "{screen}");
+}
+
+#[test]
 fn a_name_that_came_back_is_the_last_one() {
     let mut sketch = Sketch::new();
     let python = sketch.task(7, 7, "python3");

@@ -78,7 +78,7 @@ pub(super) enum Subject {
     Threads,
 }
 
-const NO_TURNING: (Action, &str) = (Action::Invert, "what turns around is the call tree: 2");
+const NO_TURNING: (Action, &str) = (Action::Invert, "I turns the call tree around; 2 shows it");
 const BY_WEIGHT: &str = "these rows are ordered by weight";
 const NO_ORDER: (Action, &str) = (Action::NextOrder, BY_WEIGHT);
 const NO_REVERSE: (Action, &str) = (Action::ReverseOrder, BY_WEIGHT);

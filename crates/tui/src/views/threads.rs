@@ -10,7 +10,7 @@ use crate::paint::{Pen, style_row};
 use crate::scroll::Scroll;
 use crate::shared::{Selected, Shared};
 use crate::text;
-use prof_profile::{Profile, TaskId, several};
+use prof_profile::{NameId, Profile, TaskId, several};
 use prof_report::model::{Heat, HeatRows, Weight};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -48,8 +48,8 @@ struct Thread {
 #[derive(Debug, Clone)]
 struct Process {
     pid: i32,
-    /// Whose name it has: its first thread's.
-    name: TaskId,
+    /// Its first thread's.
+    name: NameId,
     total: Weight,
     over_time: Vec<u64>,
     threads: Vec<Thread>,
@@ -137,7 +137,7 @@ impl Tab for Threads {
                 format!(
                     "process {} {}: {}; Enter filters{}",
                     process.pid,
-                    profile.name(profile.task(process.name).comm),
+                    profile.name(process.name),
                     several(process.threads.len() as u64, "thread"),
                     if process.has_rows() { ", + folds" } else { "" },
                 )
@@ -197,12 +197,12 @@ impl Tab for Threads {
 
     fn draw(&self, shared: &Shared, area: Rect, buffer: &mut Buffer) {
         let theme = &shared.theme;
-        if self.processes.is_none() {
+        let (Some(profile), Some(_)) = (&shared.profile, &self.processes) else {
             Pen::new(buffer, theme, area, 0)
                 .gap(2)
                 .put("computing", theme.dim());
             return;
-        }
+        };
         let columns = curve_columns(area.width);
         let table = columns_of(shared, columns);
         table.draw_headings(None, theme, Pen::new(buffer, theme, area, 0));
@@ -214,7 +214,7 @@ impl Tab for Threads {
         let top = self.scroll.top(usize::from(body.height));
         let peak = self.peak(columns);
         for (at, (index, &row)) in (0..body.height).zip(self.rows.iter().enumerate().skip(top)) {
-            let Some(line) = self.line(row) else {
+            let Some(line) = self.line(profile, row) else {
                 continue;
             };
             let over_time = merged(line.over_time, columns);
@@ -277,7 +277,7 @@ impl Threads {
                 Some(process) => process.add(thread),
                 None => processes.push(Process {
                     pid: about.pid,
-                    name: task,
+                    name: profile.task(task).comm,
                     total: thread.total,
                     over_time: thread.over_time.clone(),
                     threads: vec![thread],
@@ -359,14 +359,14 @@ impl Threads {
         all.max().unwrap_or(0)
     }
 
-    fn line(&self, row: ThreadRow) -> Option<ThreadCells<'_>> {
+    fn line(&self, profile: &Profile, row: ThreadRow) -> Option<ThreadCells<'_>> {
         match row {
             ThreadRow::Process(index) => {
                 let process = self.process(index)?;
                 Some(ThreadCells {
                     is_process: true,
                     number: process.pid,
-                    task: process.name,
+                    name: process.name,
                     total: process.total,
                     over_time: &process.over_time,
                     is_open: process
@@ -380,7 +380,7 @@ impl Threads {
                 Some(ThreadCells {
                     is_process: false,
                     number: thread.tid,
-                    task: thread.task,
+                    name: profile.task(thread.task).comm,
                     total: thread.total,
                     over_time: &thread.over_time,
                     is_open: None,
@@ -391,11 +391,11 @@ impl Threads {
 }
 
 impl Process {
-    /// Whether its threads have rows. Its only one would be the same row
-    /// again, unless it is not the one that the process is named after.
+    /// Whether its threads have rows. The first one, if it is the only one, would be
+    /// the same row again.
     fn has_rows(&self) -> bool {
         match self.threads.as_slice() {
-            [only] => only.tid != self.pid || only.task != self.name,
+            [only] => only.tid != self.pid,
             _ => true,
         }
     }
@@ -413,7 +413,7 @@ impl Process {
 struct ThreadCells<'a> {
     is_process: bool,
     number: i32,
-    task: TaskId,
+    name: NameId,
     total: Weight,
     over_time: &'a [u64],
     is_open: Option<bool>,
@@ -457,7 +457,7 @@ impl ThreadCells<'_> {
             true => theme.heading(),
             false => ratatui::style::Style::new(),
         };
-        let name = profile.name(profile.task(self.task).comm);
+        let name = profile.name(self.name);
         pen.put(fold, theme.dim()).put(name, style);
     }
 }
@@ -489,12 +489,13 @@ fn columns_of(shared: &Shared, curve: usize) -> Columns<Shows> {
     Columns(list)
 }
 
-/// The task a process is named after: its first thread, if it has a name, or
-/// the heaviest one.
-fn named_as(profile: &Profile, process: &Process) -> TaskId {
-    let heaviest = || process.threads.first().map(|thread| thread.task);
-    let first = profile.last_task(process.pid);
-    first.or_else(heaviest).unwrap_or(process.name)
+/// The name of a process: that of its first thread, if it has one, or of the
+/// heaviest one.
+fn named_as(profile: &Profile, process: &Process) -> NameId {
+    let heaviest = process.threads.first();
+    let heaviest = heaviest.map(|thread| profile.task(thread.task).comm);
+    let first = profile.last_name(process.pid);
+    first.or(heaviest).unwrap_or(process.name)
 }
 
 /// Columns for a curve, so that names are seen beside it.

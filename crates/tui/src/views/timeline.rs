@@ -474,9 +474,9 @@ impl Timeline {
             let about = profile.task(task);
             // A process has the name of its first thread.
             let is_process = self.rows == Some(RowsOf::Heat(HeatRows::Process));
-            let first = is_process.then(|| profile.last_task(about.pid));
-            let named = first.flatten().map_or(about, |first| profile.task(first));
-            Some(profile.name(named.comm).to_string())
+            let first = is_process.then(|| profile.last_name(about.pid));
+            let name = first.flatten().unwrap_or(about.comm);
+            Some(profile.name(name).to_string())
         });
         let is_cpu = self.rows == Some(RowsOf::Heat(HeatRows::Cpu));
         match (is_cpu, name) {
