@@ -69,6 +69,8 @@ pub(crate) struct Limits {
     pub(crate) cpus: usize,
     /// Whether events may be of whole CPUs to follow a process tree.
     pub(crate) whole_cpus: OnCpus,
+    /// Whether this user may have the kernel choose which samples it takes.
+    pub(crate) may_choose: bool,
 }
 
 /// What is recorded by default: the first that can be opened is taken. On a

@@ -16,7 +16,7 @@ use crate::rings::{self, Lockable, RingLimit, RingMemory, Size};
 use crate::synthesize::online_cpus;
 use crate::waits;
 use prof_abi::{AttrFlags, ByteOrder, EventAttr, Software, event_kind};
-use prof_sys::{Event, limits};
+use prof_sys::{Event, RandomChoice, limits};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -38,6 +38,7 @@ pub(crate) fn open(
         highest_frequency: read_number("/proc/sys/kernel/perf_event_max_sample_rate")
             .unwrap_or(100_000),
         whole_cpus: follows_by_cpus(options),
+        may_choose: options.waits.is_some() && RandomChoice::new().is_ok(),
     };
     check_frequency(options, limits, notices)?;
     if let Some(tool) = options.events.iter().find(|spec| spec.tool.is_some()) {

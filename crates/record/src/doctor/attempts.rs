@@ -4,8 +4,9 @@
 
 use crate::synthesize::{online_cpus, processes};
 use prof_abi::{AttrFlags, EventAttr, SampleType, Software, event_kind};
-use prof_sys::{Event, Target, process};
+use prof_sys::{Event, RandomChoice, Target, process};
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -31,6 +32,8 @@ pub struct Attempts {
     pub uprobe: Option<Tried>,
     /// Reading the memory of a process of this user that is no child.
     pub memory: Option<Tried>,
+    /// Having the kernel choose by chance which samples it takes (BPF).
+    pub choosing: Option<Tried>,
 }
 
 impl Attempts {
@@ -56,6 +59,7 @@ impl Attempts {
             tracepoint: tracefs.and_then(tracepoint),
             uprobe: uprobe(),
             memory: memory(),
+            choosing: Some(choosing()),
         }
     }
 }
@@ -125,6 +129,12 @@ fn uprobe() -> Option<Tried> {
         Err(libc::EINVAL | libc::EFAULT | libc::ENOENT) => Ok(()),
         other => other,
     })
+}
+
+/// A program that chooses is loaded, and attached to nothing.
+fn choosing() -> Tried {
+    let refused = |error: io::Error| error.raw_os_error().unwrap_or(libc::EPERM);
+    RandomChoice::new().map(|_| ()).map_err(refused)
 }
 
 /// Who started us is no child of ours; nothing is mapped at its address 0.

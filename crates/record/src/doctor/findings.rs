@@ -149,7 +149,17 @@ fn waits(environment: &Environment) -> Finding {
     let thing = ("waits", "what your programs wait for (--off-cpu)");
     let kernel = own_kernel_code(environment);
     if kernel.state == State::Yes {
-        return Finding::yes(thing.0, thing.1, "each wait with its stack");
+        let why = match environment.attempts.choosing {
+            Some(Err(_)) => {
+                "each wait with its stack, however many there are: to take those of some, chosen \
+                 by chance, takes CAP_BPF"
+            }
+            _ => {
+                "each wait with its stack; beyond 2000 a second those of some, chosen by chance \
+                 (--off-cpu-stacks)"
+            }
+        };
+        return Finding::yes(thing.0, thing.1, why);
     }
     match own_user_code(environment).state {
         State::No => Finding::lacks(thing, State::No, kernel.why, kernel.fix),
@@ -528,7 +538,23 @@ mod tests {
             tracepoint: Some(tried),
             uprobe: Some(tried),
             memory: Some(tried),
+            choosing: Some(tried),
         }
+    }
+
+    #[test]
+    fn whether_stacks_of_many_waits_are_thinned_out_is_told() {
+        let told = |choosing| {
+            let root = root(Attempts {
+                choosing,
+                ..all(Ok(()))
+            });
+            let waits = finding(&root, "waits");
+            assert_eq!(waits.state, State::Yes);
+            waits.why
+        };
+        assert!(told(Some(Ok(()))).contains("--off-cpu-stacks"));
+        assert!(told(Some(Err(libc::EPERM))).contains("takes CAP_BPF"));
     }
 
     #[test]

@@ -123,6 +123,7 @@ fn planned(events: &str, change: impl FnOnce(&mut Options)) -> Vec<Planned> {
     change(&mut options);
     let limits = Limits {
         whole_cpus: crate::plan::OnCpus::Never,
+        may_choose: true,
         highest_frequency: 100_000,
         cpus: 2,
     };

@@ -11,6 +11,7 @@ const LIMITS: Limits = Limits {
     highest_frequency: 100_000,
     cpus: 2,
     whole_cpus: super::OnCpus::Never,
+    may_choose: true,
 };
 
 fn options() -> Options {
@@ -173,6 +174,30 @@ fn tracepoints_tell_their_counts_unless_thinned_out() {
     assert!(has_period(&options));
     options.sampling = Sampling::Period(100);
     assert!(!has_period(&options));
+}
+
+#[test]
+fn waits_have_no_kernel_s_user_chain_where_the_kernel_may_choose_among_them() {
+    let of_waits = |stacks, may_choose| {
+        let mut options = options();
+        options.stacks = Stacks::Unwound(8192);
+        options.waits = Some(crate::WaitOptions {
+            stacks,
+            ..crate::WaitOptions::default()
+        });
+        let limits = Limits {
+            may_choose,
+            ..LIMITS
+        };
+        let planned = plan(&options, &default_events("cpu-clock"), limits);
+        let is_it = |planned: &&super::Planned| crate::waits::is_of_waits(&planned.name);
+        let flags = planned.iter().find(is_it).expect("planned").attr.flags;
+        flags.has(AttrFlags::EXCLUDE_CALLCHAIN_USER)
+    };
+    assert!(of_waits(Some(2000), true));
+    // Nothing is won where it may not: then frame pointers are a help.
+    assert!(!of_waits(Some(2000), false));
+    assert!(!of_waits(None, true));
 }
 
 #[test]

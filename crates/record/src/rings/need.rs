@@ -165,6 +165,7 @@ mod tests {
         options.stacks = stacks;
         let limits = Limits {
             whole_cpus: crate::plan::OnCpus::Never,
+            may_choose: true,
             highest_frequency: 100_000,
             cpus: 2,
         };
