@@ -176,6 +176,7 @@ mod tests {
     use prof_abi::{AttrFlags, EventAttr, SampleType};
     use prof_perfdata::write::{EventDescription, PipeWriter, finished_round};
     use prof_perfdata::{Reader, TimeOrder};
+    use prof_sketch::Random;
     use std::collections::VecDeque;
     use std::io::Cursor;
 
@@ -217,18 +218,6 @@ mod tests {
         assert!(!rounds.may_mark(Some(9)));
         assert!(rounds.may_mark(Some(10)));
         assert!(!rounds.may_mark(None), "only once");
-    }
-
-    /// xorshift64*.
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, limit: u64) -> u64 {
-            self.0 ^= self.0 >> 12;
-            self.0 ^= self.0 << 25;
-            self.0 ^= self.0 >> 27;
-            self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % limit
-        }
     }
 
     /// What a recorder of two CPUs writes in four seconds, and how many

@@ -1,8 +1,12 @@
 //! Profiles drawn by hand, for the tests of the views.
 //!
 //! You give stacks as text, or bytes that proptest made up; you get a
-//! [`Profile`]. Nothing that is shipped depends on this crate.
+//! [`Profile`]. Tests that try something many times have [`Random`]. Nothing that
+//! is shipped depends on this crate.
 
+mod chance;
+
+pub use chance::Random;
 use prof_abi::CpuMode;
 use prof_profile::{
     Dso, DsoId, DsoKind, Event, EventId, FileOffset, Frame, FrameRange, Function, FunctionId,

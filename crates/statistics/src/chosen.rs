@@ -80,25 +80,11 @@ impl Chosen {
 #[cfg(test)]
 mod tests {
     use super::Chosen;
+    use prof_sketch::Random;
 
-    /// Numbers by chance: xorshift64*, Vigna 2016.
-    struct Random(u64);
-
-    impl Random {
-        fn below_one(&mut self) -> f64 {
-            self.0 ^= self.0 >> 12;
-            self.0 ^= self.0 << 25;
-            self.0 ^= self.0 >> 27;
-            (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
-        }
-    }
-
-    impl Random {
-        /// How many are passed over where one in `times` is chosen, each by
-        /// itself.
-        fn gap(&mut self, times: f64) -> usize {
-            (self.below_one().max(1e-300).ln() / (1.0 - 1.0 / times).ln()) as usize
-        }
+    /// How many are passed over where one in `times` is chosen, each by itself.
+    fn gap(random: &mut Random, times: f64) -> usize {
+        (random.below_one().max(1e-300).ln() / (1.0 - 1.0 / times).ln()) as usize
     }
 
     const WAITS: usize = 600_000;
@@ -119,13 +105,13 @@ mod tests {
         let (mut sums, mut shares, mut mean) = (0, 0, 0.0);
         for _ in 0..TRIES {
             let (mut own, mut whole) = (Chosen::default(), Chosen::default());
-            let mut at = random.gap(times);
+            let mut at = gap(&mut random, times);
             while let Some(length) = lengths.get(at) {
                 whole.add(times * length, times);
                 if is_second(at) {
                     own.add(times * length, times);
                 }
-                at += 1 + random.gap(times);
+                at += 1 + gap(&mut random, times);
             }
             mean += own.sum() / TRIES as f64;
             sums += usize::from(own.interval(0.95).contains(truth));

@@ -387,6 +387,7 @@ mod tests {
     use super::{Batch, Follows, LONG, Pace, Told, length, period};
     use crate::waits::pairing::{Change, Mark, Pairing, Thread, Waited};
     use prof_profile::WaitState;
+    use prof_sketch::Random;
     use prof_statistics::Chosen;
 
     const MS: u64 = 1_000_000;
@@ -547,18 +548,6 @@ mod tests {
             }
             told += sum(&batch.end(Follows::Nothing));
             assert!(all.abs_diff(told) < 1_000, "{told} of {all} ns");
-        }
-    }
-
-    /// Numbers by chance: xorshift64*, Vigna 2016.
-    struct Random(u64);
-
-    impl Random {
-        fn below_one(&mut self) -> f64 {
-            self.0 ^= self.0 >> 12;
-            self.0 ^= self.0 << 25;
-            self.0 ^= self.0 >> 27;
-            (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
         }
     }
 
