@@ -176,7 +176,10 @@ fn only_the_newest_files_stay_where_that_is_asked_for() {
         });
         assert!(seen.len() <= 3, "{seen:?}");
     }
-    assert_eq!(end(child).code, 7);
+    let ended = end(child);
+    assert_eq!(ended.code, 7);
+    let told = "and 4 files before it (3 removed: --switch-max-files)";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
     let left = stamped(&folder);
     assert_eq!(left.len(), 2);
     assert_eq!(left.first(), seen.last());

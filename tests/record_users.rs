@@ -111,6 +111,40 @@ fn under_sudo_a_line_says_that_the_program_runs_as_root() {
 }
 
 #[test]
+fn a_plain_user_is_told_of_whom_and_where_nothing_can_be_recorded() {
+    let test = "a_plain_user_is_told_of_whom_and_where_nothing_can_be_recorded";
+    let Some(file) = recording(test, "plain") else {
+        return;
+    };
+    let folder = file.parent().expect("a folder");
+    let program = folder.join("prof");
+    crate::oracle::copy_program(std::path::Path::new(env!("CARGO_BIN_EXE_prof")), &program);
+    let closed = folder.join("closed");
+    std::fs::create_dir_all(&closed).expect("ours");
+    let nobody_may = std::fs::Permissions::from_mode(0o700);
+    std::fs::set_permissions(&closed, nobody_may).expect("ours");
+    let refused = |args: &[&str]| {
+        let mut command = Command::new(&program);
+        command.uid(NOBODY).gid(NOBODY).arg("record").args(args);
+        let output = command.arg("true").output();
+        Finished::from(output.expect("prof starts"))
+    };
+    let as_root = refused(&["--user", "root"]);
+    assert_eq!(as_root.code, 2, "{}", as_root.stderr);
+    assert!(
+        as_root.stderr.contains("--user root takes root"),
+        "{}",
+        as_root.stderr
+    );
+    let inside = closed.join("perf.data");
+    let there = refused(&["-o", inside.to_str().expect("UTF-8")]);
+    assert_eq!(there.code, 1, "{}", there.stderr);
+    for words in ["may not enter the folder", "try: -o /tmp/perf.data"] {
+        assert!(there.stderr.contains(words), "{}", there.stderr);
+    }
+}
+
+#[test]
 fn a_user_that_is_not_there_is_refused() {
     for args in [["--user", "no-such-user-here"], ["-u", "no-such-user-here"]] {
         let refused = crate::oracle::prof(&[&["record"], &args[..], &["true"]].concat());

@@ -326,6 +326,8 @@ fn what_cannot_be_put_in_is_refused_and_leaves_nothing() {
     for (args, words) in [
         (&["mem", "record"][..], "--mem-mode"),
         (&["c2c", "report"], "--mem-mode"),
+        (&["top"], "prof record -a -g"),
+        (&["lock", "report"], "prof report --locks"),
         (&["inject", "--itrace"], "perf inject"),
         (&["evlist", "-g", "-v"], "without -g"),
     ] {

@@ -44,10 +44,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "EVENT")]
     event: Option<String>,
     /// Call it the same if it changed by less than this, percent of the total before
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = crate::share::percent)]
     bound: f64,
     /// Only functions of at least this part of the samples, percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = crate::share::percent)]
     min_share: f64,
     /// Keep the recordings in this directory: before-001.data, after-001.data, …
     #[arg(long, value_name = "DIR")]
@@ -120,13 +120,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0);
     let seconds = seconds.and_then(|seconds: f64| Duration::try_from_secs_f64(seconds).ok());
     seconds.ok_or_else(|| "a number of seconds above 0".into())
-}
-
-pub(crate) fn percent(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
-        _ => Err("a number between 0 and 100".into()),
-    }
 }
 
 fn usage(message: impl Into<String>) -> anyhow::Error {

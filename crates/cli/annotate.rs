@@ -7,6 +7,7 @@ use crate::clock::ClockOption;
 use crate::cpu_list::{CpuList, cpus};
 use crate::hottest::{by_weight, is_hot};
 use crate::input::NameOptions;
+use crate::near::near;
 use crate::outcome::{Outcome, UsageError};
 use crate::pager::{paged, text_columns};
 use crate::recording::Input;
@@ -65,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long)]
     only_hot: bool,
     /// Without a symbol: leave out functions below this share of the weight
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.5)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.5, value_parser = crate::share::percent)]
     percent_limit: f64,
     #[command(flatten)]
     text: TextArgs,
@@ -374,17 +375,9 @@ fn nothing(profile: &Profile, symbol: Option<&str>, limit: f64) -> String {
             "no function has {limit} % of the weight\n  try: a smaller --percent-limit"
         );
     };
-    let wanted = symbol.to_lowercase();
-    let mut near: Vec<&str> = profile
-        .functions
-        .iter()
-        .filter(|function| function.unnamed.is_none())
-        .map(|function| profile.name(function.name))
-        .filter(|name| name.to_lowercase().contains(&wanted))
-        .collect();
-    near.sort_unstable_by_key(|name| (name.len(), *name));
-    near.dedup();
-    near.truncate(5);
+    let functions = profile.functions.iter();
+    let named = functions.filter(|function| function.unnamed.is_none());
+    let near = near(symbol, named.map(|function| profile.name(function.name)));
     if near.is_empty() {
         return format!(
             "no function with samples is called {symbol}\n  try: prof report --stdio   (lists them)"

@@ -6,8 +6,10 @@ use prof_profile::Clock;
 /// Which time is shown, where waits were recorded.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct ClockOption {
-    /// Which time to show of a recording with waits (record --off-cpu): cpu, in
-    /// which threads ran; off, in which they did not; wall, both together
+    /// Which time to show of a recording with waits
+    ///
+    /// Of record --off-cpu: cpu, in which threads ran; off, in which they did not; wall, both
+    /// together.
     #[arg(long, value_name = "cpu|off|wall", value_parser = parse)]
     pub(crate) clock: Option<Clock>,
 }

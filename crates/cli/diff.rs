@@ -52,10 +52,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "EVENT|COUNTS")]
     per: Option<String>,
     /// Call a row the same if it changed by less than this, percent of the total before
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = bound)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = crate::share::percent)]
     bound: f64,
     /// Hide rows whose part is smaller on both sides, unless they are sure to have changed; percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.1, value_parser = bound)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.1, value_parser = crate::share::percent)]
     percent_limit: f64,
     /// Print perf diff's table instead: delta, delta-abs, ratio or wdiff:BEFORE,AFTER
     #[arg(short, long, value_name = "HOW", conflicts_with_all = ["json", "csv", "children", "per"])]
@@ -140,13 +140,6 @@ are the other functions of a move and its sum (moved_into, sum_percent).";
 enum WhatChanges {
     Cost,
     Share,
-}
-
-fn bound(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
-        _ => Err("a number between 0 and 100".into()),
-    }
 }
 
 fn usage(message: impl Into<String>) -> anyhow::Error {

@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(100..=100_000))]
     width: Option<u32>,
     /// Do not draw frames of a smaller share, percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.01)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.01, value_parser = crate::share::percent)]
     min_width: f64,
     /// What colours tell: kind (user, inlined, run-time code, kernel, waiting), dso or hot (nothing)
     #[arg(long, value_name = "SCHEME", default_value = "kind")]

@@ -13,6 +13,7 @@ mod annotate;
 mod archive;
 mod attached;
 mod beside;
+mod brief;
 mod buildid_list;
 mod cgroups;
 mod check;
@@ -37,6 +38,7 @@ mod inject;
 mod input;
 mod list;
 mod named;
+mod near;
 mod outcome;
 mod pager;
 mod percent;
@@ -48,6 +50,7 @@ mod refused;
 mod report;
 mod runs;
 mod script;
+mod share;
 mod spool;
 mod stat;
 mod switching;
@@ -55,7 +58,7 @@ mod tui;
 mod whose;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use outcome::Outcome;
 use prof_sys::{out_of_memory, shrunk, signal};
 use std::ffi::OsString;
@@ -99,29 +102,35 @@ macro_rules! commands {
     };
 }
 
+// In the order in which a newcomer needs them.
 commands! {
-    Ab = ab;
-    Annotate = annotate;
-    Archive = archive;
-    #[command(name = "buildid-list")]
-    BuildidList = buildid_list;
-    Check = check;
-    Demo = demo;
-    Diff = diff;
-    Doctor = doctor;
-    Dump = dump;
-    Evlist = evlist;
-    Export = export;
-    Flamegraph = flamegraph;
-    #[command(hide = true)]
-    Generate = generate;
-    Inject = inject;
-    List = list;
-    Push = push;
     Record = record;
     Report = report;
+    Flamegraph = flamegraph;
+    Annotate = annotate;
     Script = script;
+    Diff = diff;
+    Ab = ab;
+    Check = check;
     Stat = stat;
+    List = list;
+    Doctor = doctor;
+    Demo = demo;
+    Archive = archive;
+    Export = export;
+    Push = push;
+    Inject = inject;
+    Dump = dump;
+    Evlist = evlist;
+    #[command(name = "buildid-list")]
+    BuildidList = buildid_list;
+    #[command(hide = true)]
+    Generate = generate;
+}
+
+/// The command line as it is parsed.
+fn parser() -> clap::Command {
+    brief::with_negative_numbers(brief::shortened(Cli::command()))
 }
 
 fn main() -> ExitCode {
@@ -130,15 +139,17 @@ fn main() -> ExitCode {
     let _ = shrunk::explain();
     let _ = signal::outlive_size_limits();
     // Usage errors exit 2; help and versions 0, where they could be written.
-    let arguments = attached::with_signs(&Cli::command(), std::env::args_os().collect());
-    let cli =
-        Cli::try_parse_from(arguments).unwrap_or_else(|error| match command_to_type(&error) {
-            Some(message) => {
-                outcome::say(&message);
-                std::process::exit(2)
-            }
-            None => outcome::end_by(&error),
-        });
+    let parser = parser();
+    let arguments = attached::with_signs(&parser, std::env::args_os().collect());
+    let matches = parser.try_get_matches_from(arguments);
+    let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = cli.unwrap_or_else(|error| match command_to_type(&error) {
+        Some(message) => {
+            outcome::say(&message);
+            std::process::exit(2)
+        }
+        None => outcome::end_by(&error),
+    });
     let command = AssertUnwindSafe(|| cli.command.run());
     match panic::catch_unwind(command) {
         Ok(Ok(outcome)) => outcome.exit_code(),
@@ -149,8 +160,36 @@ fn main() -> ExitCode {
     }
 }
 
-/// Commands of perf that are options of ours.
-const OF_PERF: [(&str, &str); 2] = [
+/// Commands of perf, and what to do with ours instead.
+const OF_PERF: [(&str, &str); 10] = [
+    ("top", "prof record -a -g --duration 10, then prof report"),
+    (
+        "sched",
+        "prof record --off-cpu --wakers ./app, then prof report --critical-path,\n       \
+         or prof report, where 7 has a lane for each thread",
+    ),
+    (
+        "timechart",
+        "prof record --off-cpu ./app, then prof report, where 7 has a lane for each thread",
+    ),
+    (
+        "lock",
+        "prof record --off-cpu --wakers ./app, then prof report --locks",
+    ),
+    (
+        "trace",
+        "prof record -e 'syscalls:sys_enter_*' ./app, then prof script",
+    ),
+    (
+        "probe",
+        "prof record -e uprobe:PATH:FUNCTION, kprobe:FUNCTION or usdt:PATH:NAME,\n       \
+         which need not be defined before",
+    ),
+    (
+        "buildid-cache",
+        "prof archive, which puts names into the recording itself",
+    ),
+    ("version", "prof --version"),
     (
         "mem",
         "prof record -d -W -e EVENT ./app, with an event that prof list mem- shows,\n       \
@@ -192,10 +231,17 @@ fn command_to_type(error: &clap::Error) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    #[test]
+    fn perf_s_commands_that_are_told_are_none_of_ours() {
+        let cli = super::parser();
+        for (name, instead) in super::OF_PERF {
+            assert!(cli.find_subcommand(name).is_none(), "{name}");
+            assert!(instead.contains("prof "), "{name}: {instead}");
+        }
+    }
 
     #[test]
     fn the_flags_of_all_commands_are_consistent() {
-        super::Cli::command().debug_assert();
+        super::parser().debug_assert();
     }
 }

@@ -90,7 +90,7 @@ fn chain_of_causes(error: &anyhow::Error) -> String {
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
             text = cause;
-        } else if !text.ends_with(&cause) {
+        } else if !text.contains(&cause) {
             text.push_str(": ");
             text.push_str(&cause);
         }
@@ -126,6 +126,11 @@ mod tests {
         assert_eq!(
             chain_of_causes(&error),
             "record: cannot start ./app: no such file"
+        );
+        let error = anyhow!("not permitted").context("no priority 50: not permitted\n  try: sudo");
+        assert_eq!(
+            chain_of_causes(&error),
+            "no priority 50: not permitted\n  try: sudo"
         );
     }
 }

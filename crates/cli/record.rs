@@ -36,17 +36,18 @@ pub(crate) use values::channel;
 
 /// Record where a program spends its time, into perf.data.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, after_long_help = ABOUT)]
 pub(crate) struct Args {
     // First: they look at where the others are.
     #[command(flatten)]
     filters: Filters,
     #[command(flatten)]
     cgroups: Cgroups,
-    /// Events, as perf writes them: cycles, cpu-clock:u, {a,b}:S, r1a8,
-    /// sched:sched_switch, mem:0x1000/4:w, pmu/term=1/, uprobe:PATH:FUNCTION,
-    /// uretprobe:, kprobe:, usdt:PATH:NAME [default: cycles, or cpu-clock where
-    /// there is no counter for cycles].
+    /// Events, as prof list shows them [default: cycles, or cpu-clock].
+    ///
+    /// As perf writes them: cycles, cpu-clock:u, {a,b}:S, r1a8, sched:sched_switch,
+    /// mem:0x1000/4:w, pmu/term=1/, uprobe:PATH:FUNCTION, uretprobe:, kprobe:,
+    /// usdt:PATH:NAME. By default cycles, or cpu-clock where there is no counter for cycles.
     ///
     /// Terms of one event stand between slashes: cpu-clock/freq=99,call-graph=fp/.
     /// Those of samples are freq=, period=, call-graph=, stack-size=, max-stack=,
@@ -65,25 +66,29 @@ pub(crate) struct Args {
     /// Call stacks: --call-graph auto.
     #[arg(short = 'g')]
     stacks: bool,
-    /// How to get call stacks: auto (unwound while recording), fp (frame
-    /// pointers), dwarf[,BYTES] (stack dumps, unwound when read), lbr.
+    /// How to get call stacks: auto[,BYTES] (unwound while recording, with so
+    /// much of the stack copied with each sample), fp (frame pointers),
+    /// dwarf[,BYTES] (stack dumps, unwound when read), lbr.
     #[arg(long, value_name = "MODE", value_parser = values::stacks)]
     call_graph: Option<Stacks>,
-    /// The file, or - for a stream to standard output, with the command's own to standard error.
+    /// The file, or - for a stream to standard output.
+    ///
+    /// What the command writes to standard output then goes to standard error.
     #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
     output: PathBuf,
     /// Processes to attach to, with all their threads.
-    #[arg(short, long, value_name = "PID,…", value_delimiter = ',')]
+    #[arg(short, long, value_name = "PID,…", value_delimiter = ',', value_parser = values::task)]
     pid: Vec<u32>,
     /// Threads to attach to.
-    #[arg(short, long, value_name = "TID,…", value_delimiter = ',')]
+    #[arg(short, long, value_name = "TID,…", value_delimiter = ',', value_parser = values::task)]
     tid: Vec<u32>,
     /// The processes of a user that run now, by name or number, with what they
     /// start.
     #[arg(short = 'u', long, value_name = "USER", value_parser = values::user, conflicts_with_all = ["pid", "tid", "all_cpus"])]
     uid: Option<Identity>,
-    /// Run the command as this user, who then owns the file, and use the rights
-    /// of root for recording only; sudo means whoever called sudo.
+    /// Run the command as this user, and record as root.
+    ///
+    /// The user then owns the file; sudo means whoever called sudo.
     #[arg(long, value_name = "NAME|sudo", value_parser = values::runner, conflicts_with_all = ["pid", "tid", "uid"])]
     user: Option<Identity>,
     /// Everything that runs, until Ctrl-C or the end of the command.
@@ -104,8 +109,9 @@ pub(crate) struct Args {
     /// Only the kernel part of call stacks.
     #[arg(long)]
     kernel_callchains: bool,
-    /// Begin so many ms after the start; or record from when until when only
-    /// (10-20,30-40); or, with -1, when --control says so.
+    /// Begin so many ms after the start.
+    ///
+    /// Or record from when until when only (10-20,30-40); or, with -1, when --control says so.
     #[arg(short = 'D', long, value_name = "MS|RANGES", allow_hyphen_values = true, value_parser = values::start)]
     delay: Option<Start>,
     /// Take commands while recording: enable, disable, evlist, snapshot, ping,
@@ -148,9 +154,10 @@ pub(crate) struct Args {
     /// Keep only so many of the newest files.
     #[arg(long, value_name = "N", requires = "switch_output", value_parser = clap::value_parser!(u32).range(1..))]
     switch_max_files: Option<u32>,
-    /// Keep only the newest records, in memory: of the last 30s (also ms, m,
-    /// h), or so many bytes (100M) [default: 64M]. SIGUSR2 writes them to FILE
-    /// and the time, the end of the recording to FILE.
+    /// Keep only the newest records, of the last 30s or 64M.
+    ///
+    /// In memory: of a time (also ms, m, h), or so many bytes (100M) [default: 64M]. SIGUSR2
+    /// writes them to FILE and the time, the end of the recording to FILE.
     #[arg(long, value_name = "TIME|SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64M", value_parser = values::flight, conflicts_with = "max_size")]
     overwrite: Option<Flight>,
     /// Add the time of its end to the file's name.
@@ -220,8 +227,9 @@ pub(crate) struct Args {
     /// Why transactions were given up.
     #[arg(long)]
     transaction: bool,
-    /// Waits, too: when threads do not run, for how long, at which stack, and
-    /// whether they were blocked or waited for a CPU; or, with only, nothing
+    /// Waits, too: when threads do not run, for how long and why.
+    ///
+    /// At which stack, and whether they were blocked or waited for a CPU; or, with only, nothing
     /// else. An event of its own, offcpu-time, in ns.
     #[arg(long, visible_alias = "wall", value_name = "only", num_args = 0..=1, require_equals = true, default_missing_value = "too", value_parser = values::off_cpu)]
     off_cpu: Option<WaitOptions>,
@@ -233,8 +241,10 @@ pub(crate) struct Args {
     /// of all waits.
     #[arg(long, value_name = "N", requires = "off_cpu", value_parser = values::stacks_of_waits)]
     off_cpu_stacks: Option<values::StacksOfWaits>,
-    /// With waits, also who ended each and at which stack (sched:sched_waking, for root): what
-    /// report --wakers and --critical-path are made of.
+    /// With --off-cpu, also who ended each wait (for root).
+    ///
+    /// And at which stack (sched:sched_waking): what report --wakers and --critical-path are
+    /// made of.
     #[arg(long, requires = "off_cpu")]
     wakers: bool,
     /// Registers at the interrupt: names, or all.
@@ -313,27 +323,40 @@ pub(crate) struct Args {
     timestamp_boundary: bool,
     #[command(flatten)]
     _refused: Refused<OfRecord>,
-    /// What to run and record, with its arguments. With -a, -C, -p or -t its
-    /// end ends the recording; with -p and -t it is not recorded itself.
+    /// What to run and record, with its arguments.
+    ///
+    /// With -a, -C, -p or -t its end ends the recording; with -p and -t it is not recorded itself.
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-const EXAMPLES: &str = "\
+/// What `-h` shows below the options, and `--help` before the rest.
+macro_rules! examples {
+    () => {
+        "\
 Examples:
   prof record -F 999 -g ./app args    a program, with call stacks
   prof record -g -p 1234              a running process, until Ctrl-C
   prof record -g -p 1234 sleep 10     a running process, for ten seconds
   prof record -a -g sleep 10          the whole machine for ten seconds
   prof record --off-cpu ./app         what it computes, and what it waits for
-  prof record -e page-faults -d ./app where memory is touched first
+  prof record -e page-faults -d ./app where memory is touched first"
+    };
+}
+
+const EXAMPLES: &str = examples!();
+
+const ABOUT: &str = concat!(
+    examples!(),
+    "
 
 Exit code: the command's own (128 + signal if a signal ended it); 127 command
 not found, 126 not executable, 2 bad options, 1 any other failure, 130 Ctrl-C
 where no command was launched.
 
 The first Ctrl-C, or other signal that ends, finishes the file and waits for
-the command; the second sends the command SIGTERM, the third SIGKILL.";
+the command; the second sends the command SIGTERM, the third SIGKILL."
+);
 
 /// Time that is sent at a time, where nobody says.
 const EVERY: Duration = Duration::from_secs(10);
@@ -549,6 +572,7 @@ pub(crate) fn options(args: &Args) -> anyhow::Result<Options> {
     options.ring_bytes = args.mmap_pages;
     options.start = args.delay.clone().unwrap_or_default();
     options.commands.clone_from(&args.control);
+    check_runner(&args.user)?;
     options.user.clone_from(&args.user);
     options.may_have_ended = args.uid.is_some();
     set_output(args, &mut options);
@@ -706,6 +730,18 @@ fn processes_of(user: &Identity) -> anyhow::Result<Vec<u32>> {
     match processes.is_empty() {
         true => anyhow::bail!("user {} has no processes", user.name.display()),
         false => Ok(processes),
+    }
+}
+
+/// Another user's processes are for root to start.
+fn check_runner(runner: &Option<Identity>) -> Result<(), UsageError> {
+    let own = prof_sys::process::effective_user();
+    match runner {
+        Some(user) if own != 0 && user.uid != own => Err(UsageError(format!(
+            "--user {0} takes root, to run the command as {0}\n  try: with sudo",
+            user.name.display()
+        ))),
+        _ => Ok(()),
     }
 }
 

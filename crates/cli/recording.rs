@@ -177,6 +177,11 @@ impl Input {
                     "cannot open perf.data; record one with prof record, or name one with -i"
                         .to_owned()
                 }
+                Some("perf.data.old") => {
+                    "cannot open perf.data.old, which prof record makes of perf.data when it \
+                     records again; or name two recordings"
+                        .to_owned()
+                }
                 _ => format!("cannot open {name}"),
             })?;
             self.check_owner(&about)?;

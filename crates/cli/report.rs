@@ -61,8 +61,10 @@ pub(crate) struct Args {
     filters: Filters,
     #[command(flatten)]
     switch: SwitchArgs,
-    /// Draw call chains: graph, fractal, flat, folded or none; then threshold in percent, most
-    /// branches, caller or callee first, function or address, percent, period or count
+    /// Draw call chains: graph, fractal, flat, folded or none
+    ///
+    /// Then, with commas between: threshold in percent, most branches, caller or callee first,
+    /// function or address, percent, period or count.
     #[arg(short = 'g', long, value_name = "WORDS", num_args = 0..=1, default_missing_value = "")]
     call_graph: Option<CallGraph>,
     /// A recording to read, as -i FILE; else, as for perf, only rows of functions with this in
@@ -89,11 +91,13 @@ pub(crate) struct Args {
     /// their callees, or, where callers come first (`-g caller`, --children), without their callers
     #[arg(long, value_name = "REGEX")]
     ignore_callees: Option<Regex>,
-    /// Instead of the report: what names and lines are missing of each dso, why, and what helps
+    /// Only what names and lines are missing, why, and what helps
     #[arg(long, conflicts_with_all = ["json", "csv", "html", "tui", "web", "firefox"])]
     missing: bool,
-    /// Instead of the report: the locks that threads waited for, each with where it is, for how
-    /// long and how often, at which stacks, and who ended that (of record --off-cpu, --wakers)
+    /// Only the locks that threads waited for (of record --off-cpu)
+    ///
+    /// Each with where it is, for how long and how often, at which stacks, and who ended that (of
+    /// record --wakers).
     #[arg(long, conflicts_with_all = ["missing", "csv", "html", "tui", "web", "firefox"])]
     locks: bool,
     #[command(flatten)]
@@ -102,7 +106,10 @@ pub(crate) struct Args {
     _refused: Refused<OfReport>,
 }
 
-const EXAMPLES: &str = "\
+/// What `-h` shows below the options, and `--help` before the rest.
+macro_rules! examples {
+    () => {
+        "\
 Examples:
   prof report                            look around in a terminal
   prof report --stdio | head -50         what costs most
@@ -111,18 +118,16 @@ Examples:
   prof report --branch-history           how the code got there (record -b)
   prof report --diff old.data new.data   what changed, in a terminal
   prof report --json > report.json       for a program
-  prof report --html report.html         a page to send";
+  prof report --html report.html         a page to send"
+    };
+}
+
+const EXAMPLES: &str = examples!();
 
 /// What `--json` and `--csv` write, for `--help` and the manual.
-const FORMATS: &str = "\
-Examples:
-  prof report                            look around in a terminal
-  prof report --stdio | head -50         what costs most
-  prof report --no-children -s sym       functions by their own cost
-  prof report -s dso --percent-limit 1   dsos above 1 %
-  prof report --branch-history           how the code got there (record -b)
-  prof report --diff old.data new.data   what changed, in a terminal
-  prof report --json > report.json       for a program
+const FORMATS: &str = concat!(
+    examples!(),
+    "
 
 --json writes one object. Names stay as they are from version to version, new
 ones may join; weights are integers, texts are as recorded:
@@ -148,7 +153,8 @@ event, then the columns of the table by the names of -F, then overhead_low and
 overhead_high. Shares are percent with two decimals and no sign. low and high
 are the 95 % interval: where sampling the same run again would find the share.
 Control characters in texts are visible escapes (\\x1b), and a text that a
-spreadsheet would take for a formula begins with an apostrophe.";
+spreadsheet would take for a formula begins with an apostrophe."
+);
 
 /// What the table shows.
 #[derive(Debug, clap::Args)]
@@ -156,9 +162,10 @@ struct Columns {
     /// Write the rows as a tree with a level for each sort key
     #[arg(short = 'H', long, conflicts_with_all = ["fields", "json", "csv", "tui"])]
     hierarchy: bool,
-    /// Tell rows apart by these keys: comm, comm_nodigit, pid, tid, tgid, dso, symbol,
-    /// symbol_size, srcline, srcfile, cpu, time, event, parent, and those of --help; after a +
-    /// these and the usual ones
+    /// Tell rows apart by these keys: comm, pid, tid, dso, symbol, srcline, cpu, time …
+    ///
+    /// All keys: comm, comm_nodigit, pid, tid, tgid, dso, symbol, symbol_size, srcline, srcfile,
+    /// cpu, time, event, parent; after a + these and the usual ones.
     ///
     /// What records of samples tell: socket, local_weight, weight, local_ins_lat, ins_lat,
     /// local_p_stage_cyc, p_stage_cyc, local_retire_lat, retire_lat, transaction, trace, cgroup,
@@ -170,9 +177,11 @@ struct Columns {
     /// phys_daddr, data_page_size
     #[arg(short, long, value_name = "KEYS")]
     sort: Option<FieldList>,
-    /// Show exactly these columns: sort keys, overhead, overhead_children, overhead_sys,
-    /// overhead_us, sample, period, interval (where sampling the same run again would find
-    /// overhead, in 95 of 100 cases); after a + these and the usual ones
+    /// Show exactly these columns: sort keys, overhead, sample, period, interval …
+    ///
+    /// Columns beside the sort keys: overhead, overhead_children, overhead_sys, overhead_us, sample,
+    /// period, interval (where sampling the same run again would find overhead, in 95 of 100
+    /// cases); after a + these and the usual ones.
     #[arg(short = 'F', long, value_name = "FIELDS")]
     fields: Option<FieldList>,
     /// Tell rows apart by the first caller whose name matches, too (--sort parent)
@@ -224,7 +233,7 @@ struct Columns {
     #[arg(long)]
     show_cpu_utilization: bool,
     /// Leave out rows and branches below this share, percent
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", value_parser = crate::share::percent)]
     percent_limit: Option<f64>,
     /// What is 100 %: all samples (absolute), or those that filters let pass (relative)
     #[arg(long, value_name = "WHAT", default_value = "absolute")]

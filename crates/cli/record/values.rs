@@ -38,6 +38,12 @@ pub(super) fn period(text: &str) -> Result<Sampling, String> {
     }
 }
 
+/// A process or thread.
+pub(super) fn task(text: &str) -> Result<u32, String> {
+    let wrong = |_| "not the number of a process or thread (pidof NAME, ps -eL)".to_owned();
+    text.parse().map_err(wrong)
+}
+
 pub(super) fn stacks(text: &str) -> Result<Stacks, String> {
     let (mode, size) = match text.split_once(',') {
         Some((mode, size)) => (mode, Some(size)),

@@ -1,6 +1,7 @@
 //! Saying why a report is empty, and what would not be.
 
 use super::Filters;
+use crate::near::{near, some};
 use crate::outcome::say;
 use prof_profile::{Profile, Sample, Task};
 use prof_report::escape;
@@ -54,18 +55,25 @@ pub(super) fn say_what_nothing_passes(profile: &Profile, filters: &Filters, sele
 fn say_unless_named(profile: &Profile, part: &str) {
     let functions = profile.functions.iter();
     let named = functions.filter(|function| function.unnamed.is_none());
-    let mut names: Vec<&str> = named.map(|function| profile.name(function.name)).collect();
+    let names: Vec<&str> = named.map(|function| profile.name(function.name)).collect();
     if names.iter().any(|name| name.contains(part)) {
         return;
     }
-    names.sort_unstable();
-    names.dedup();
-    let few: Vec<_> = names.into_iter().take(5).map(escape::terminal).collect();
     say(&format!(
-        "no function of this recording has \"{}\" in its name; there are: {}",
+        "no function of this recording has \"{}\" in its name; {}",
         escape::terminal(part),
-        few.join(", ")
+        meant(part, &names)
     ));
+}
+
+/// Names that may have been meant, or some that there are.
+fn meant(wanted: &str, known: &[&str]) -> String {
+    let listed = |names: &[&str]| escape::terminal(&names.join(", ")).into_owned();
+    match &near(wanted, known.iter().copied())[..] {
+        [] => format!("there are: {}", listed(&some(known.iter().copied()))),
+        [one] => format!("did you mean {}?", listed(&[one])),
+        several => format!("did you mean one of these? {}", listed(several)),
+    }
 }
 
 struct Asked<'a> {
@@ -145,7 +153,7 @@ impl Asked<'_> {
     }
 }
 
-/// Names shown as hints.
+/// Numbers shown as hints.
 const SHOWN: usize = 5;
 
 /// Says that no sample is of one of the numbers that are wanted, with some
@@ -178,12 +186,6 @@ fn say_unless_any<T: Display + Ord + Copy, I: Iterator<Item = T>>(
 }
 
 fn unknown_name(what: &str, name: &str, known: &[&str]) -> String {
-    let lower = name.to_lowercase();
-    let similar = |other: &&&str| other.to_lowercase().contains(&lower);
-    let mut hints: Vec<&str> = known.iter().filter(similar).take(SHOWN).copied().collect();
-    if hints.is_empty() {
-        hints = known.iter().take(SHOWN).copied().collect();
-    }
-    let hints = escape::terminal(&hints.join(", ")).into_owned();
-    format!("no {what} of this recording is named {name:?}; there are: {hints}")
+    let meant = meant(name, known);
+    format!("no {what} of this recording is named {name:?}; {meant}")
 }

@@ -35,14 +35,17 @@ pub(super) struct Form {
     /// Write the rows as comma-separated values
     #[arg(long, conflicts_with = "stdio")]
     pub(super) csv: bool,
-    /// Write a page to send to this file: graphs, table and tree of the samples that filters let
-    /// pass, as prof flamegraph --format html
+    /// Write a page to send: graphs, table, tree
+    ///
+    /// Of the samples that filters let pass, as prof flamegraph --format html.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["stdio", "tui", "json", "csv"])]
     pub(super) html: Option<PathBuf>,
     /// With --html: no folders of files, arguments and host's name in the page
     #[arg(long, requires = "html")]
     pub(super) redact: bool,
-    /// Show that page in the browser, from this machine alone, until Ctrl-C
+    /// Show that page in the browser, until Ctrl-C
+    ///
+    /// It is there for this machine alone.
     #[arg(long, conflicts_with_all = ["stdio", "tui", "json", "csv", "html"])]
     pub(super) web: bool,
     /// Open the recording at profiler.firefox.com, which reads it from this machine, until Ctrl-C

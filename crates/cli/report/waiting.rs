@@ -10,16 +10,19 @@ use std::io::{self, BufWriter, Write};
 /// Views of who ended waits.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct WakeArgs {
-    /// Instead of the report: waits by who ended them and at which stack, and what those threads
-    /// had waited for in turn (of record --off-cpu --wakers)
+    /// Only who ended each wait (of record --off-cpu --wakers)
+    ///
+    /// Waits by who ended them and at which stack, and what those threads had waited for in turn.
     #[arg(long, conflicts_with_all = ["locks", "missing", "csv", "html", "tui", "web", "firefox"])]
     wakers: bool,
-    /// Instead of the report: the chain of running and waiting that set the elapsed time, by thread
-    /// and function (of record --off-cpu --wakers)
+    /// Only what set the elapsed time (of record --off-cpu --wakers)
+    ///
+    /// The chain of running and waiting that set it, by thread and function.
     #[arg(long, conflicts_with_all = ["wakers", "locks", "missing", "csv", "html", "tui", "web", "firefox"])]
     critical_path: bool,
-    /// The same, and what the elapsed time would be if a function took so much less or more, with
-    /// all that it calls; parse*=-20% for all that begin so
+    /// The same, and the elapsed time if a function took so much less
+    ///
+    /// Or more (+10%), with all that it calls; parse*=-20% for all that begin so.
     #[arg(long, value_name = "FUNCTION=-N%", value_parser = change, conflicts_with_all = ["wakers", "locks", "missing", "csv", "html", "tui", "web", "firefox"])]
     what_if: Option<Change>,
 }

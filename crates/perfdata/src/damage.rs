@@ -22,7 +22,7 @@ pub enum Error {
     #[error("the file is empty; nothing was recorded")]
     Empty,
     /// It is something else.
-    #[error("this is not a perf.data file: it starts with {start:02x?}{hint}")]
+    #[error("this is not a perf.data file{}", looks(.start, .hint))]
     NotPerfData {
         /// Its first bytes.
         start: Vec<u8>,
@@ -49,6 +49,14 @@ pub enum Error {
          give it as a file (-i FILE), or record with -o -"
     )]
     FileModeInPipe,
+}
+
+/// What a file looks like, or else its first bytes.
+fn looks(start: &[u8], hint: &str) -> String {
+    match hint {
+        "" => format!(": it starts with {start:02x?}"),
+        hint => hint.to_owned(),
+    }
 }
 
 /// What is wrong with a place in a recording.

@@ -169,7 +169,10 @@ fn not_perf_data(bytes: &[u8]) -> Error {
             b"SIMPLEPERF",
             "; it is the output of simpleperf report-sample, not a recording",
         ),
-        (b"\x7fELF", "; it is an ELF file"),
+        (
+            b"\x7fELF",
+            "; it is a program or library (ELF), which prof record -g would run and record",
+        ),
         (
             b"PERF",
             "; a perf.data file of an unknown version, or damaged in its first bytes",

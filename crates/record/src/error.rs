@@ -105,8 +105,8 @@ pub enum RecordError {
     },
     /// No descriptors are left for files and threads of our own.
     #[error(
-        "{met}: too many open files (EMFILE), only {limit} are allowed\n  try: sudo prlimit --pid $$ --nofile={}   (for this shell)",
-        .limit.saturating_mul(2).max(64)
+        "{}, only {limit} are allowed\n  try: sudo prlimit --pid $$ --nofile={}   (for this shell)",
+        met_limit(.met), .limit.saturating_mul(2).max(64)
     )]
     Descriptors {
         /// The limit.
@@ -116,7 +116,7 @@ pub enum RecordError {
     },
     /// The recorder's threads cannot get the priority that was asked for.
     #[error(
-        "cannot record at real-time priority {priority}: {source}\n  it needs CAP_SYS_NICE (sudo) or a limit that allows it (ulimit -r); try: without -r"
+        "cannot record at real-time priority {priority}: {source}\n  it needs CAP_SYS_NICE or a limit that allows it (ulimit -r)\n  try: with sudo, or without -r"
     )]
     RealTime {
         /// The priority.
@@ -144,6 +144,11 @@ pub enum OutputError {
     /// The name is a directory's.
     #[error("cannot write the recording to {}: it is a directory\n  try: -o {}/perf.data", .0.display(), .0.display())]
     Directory(PathBuf),
+    /// Its folder is not for this user to enter.
+    #[error(
+        "cannot write the recording to {}: this user may not enter the folder\n  try: -o /tmp/perf.data", .0.display()
+    )]
+    Folder(PathBuf),
     /// Somebody else made the link, so following it might overwrite what they
     /// could not.
     #[error(
@@ -275,6 +280,15 @@ impl RecordError {
             Self::Interrupted { signal, .. } => u8::try_from(128 + signal).unwrap_or(1),
             _ => 1,
         }
+    }
+}
+
+/// What was tried, and that there were too many open files.
+fn met_limit(met: &RecordError) -> String {
+    let tried = met.to_string();
+    match tried.contains("Too many open files") {
+        true => tried,
+        false => format!("{tried}: too many open files (EMFILE)"),
     }
 }
 

@@ -325,7 +325,11 @@ enum Kind {
 fn kind_of(path: &Path) -> Result<Kind, OutputError> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Kind::File),
-        Err(error) => Err(io_error("look at", path)(error)),
+        // Nothing but entering folders is asked for here.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(OutputError::Folder(path.to_owned()))
+        }
+        Err(error) => Err(io_error("write the recording to", path)(error)),
         Ok(metadata) => {
             let kind = metadata.file_type();
             let special = kind.is_fifo() || kind.is_char_device() || kind.is_block_device();

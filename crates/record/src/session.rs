@@ -107,6 +107,11 @@ fn run(
     Ok(finished(options, ran, command, began))
 }
 
+/// How many of a series of files are gone where only so many stay.
+fn removed(most: Option<usize>, before: usize) -> usize {
+    most.map_or(0, |most| (before + 1).saturating_sub(most))
+}
+
 /// What is told of a recording that ran.
 fn finished(
     options: &Options,
@@ -124,6 +129,7 @@ fn finished(
         kept: written.kept,
         waits: written.waits,
         files_before: written.files_before,
+        files_removed: removed(options.parting().most_files, written.files_before),
         ..Summary::new(
             &set,
             written.tally,

@@ -20,6 +20,8 @@ pub struct Summary {
     pub file: PathBuf,
     /// Files before it, among which what follows is spread.
     pub files_before: usize,
+    /// How many of these were removed again, since only so many were to stay.
+    pub files_removed: usize,
     /// Bytes of records.
     pub bytes: u64,
     /// Samples and what went wrong with them.
@@ -70,6 +72,7 @@ impl Summary {
         Self {
             file,
             files_before: 0,
+            files_removed: 0,
             bytes,
             lost: set.lost(Role::Samples),
             lost_side_band: set.lost(Role::Tracks).unwrap_or(0),
@@ -160,11 +163,18 @@ impl Summary {
     /// One line for the user.
     pub fn line(&self) -> String {
         let file = self.file.display();
-        self.line_of(&match self.files_before {
+        let mut files = match self.files_before {
             0 => file.to_string(),
             1 => format!("{file} and the file before it"),
             more => format!("{file} and {more} files before it"),
-        })
+        };
+        if self.files_removed > 0 {
+            files.push_str(&format!(
+                " ({} removed: --switch-max-files)",
+                self.files_removed
+            ));
+        }
+        self.line_of(&files)
     }
 
     /// The same of a recording whose files are sent away and go.

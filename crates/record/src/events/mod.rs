@@ -15,6 +15,7 @@ use prof_abi::{AttrFlags, BranchSampleType, EventAttr, Software, event_kind};
 use std::ffi::CString;
 
 pub use grammar::{parse, parse_for};
+pub use names::distance;
 pub use probe::Why as NoProbe;
 pub use programs::Programs;
 pub use tool::Tool;

@@ -86,8 +86,9 @@ pub(crate) fn nearest(name: &str) -> Option<String> {
         .map(|(_, known)| known)
 }
 
-/// How many letters to insert, remove or replace; names are short.
-pub(super) fn distance(from: &str, to: &str) -> usize {
+/// How many letters to insert, remove or replace to make one name of the other; of
+/// the first one 64 letters count.
+pub fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (index, letter) in from.chars().take(64).enumerate() {
