@@ -344,7 +344,7 @@ impl ShownLocation<'_, '_> {
                 let name = self.writer.profile.name(function.name);
                 (name, location.address.0.wrapping_sub(self.host_start()))
             });
-            push_symbol(symbol, fields.has(Field::SymOff), out);
+            push_symbol(symbol, fields.has(Field::SymOff) && self.has_start(), out);
         }
         if shows_dso(fields) && !frame.is_some_and(|frame| frame.is_inline) {
             let name = escape::terminal(self.writer.dso_name(location.dso));
@@ -361,6 +361,13 @@ impl ShownLocation<'_, '_> {
     fn is_in_file(&self) -> bool {
         let kind = self.writer.profile.dso(self.location.dso).kind;
         matches!(kind, DsoKind::File | DsoKind::Vdso | DsoKind::Jit)
+    }
+
+    /// Whether anyone knows where the function begins: not of code made at run time
+    /// whose runtime told nothing but its name.
+    fn has_start(&self) -> bool {
+        let kind = self.writer.profile.dso(self.location.dso).kind;
+        kind != DsoKind::Jit || self.host_start() != 0
     }
 
     /// Start of the function that stands in the file: inlined ones have none.
