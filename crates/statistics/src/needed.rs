@@ -30,7 +30,7 @@ pub struct Scatter {
 /// Normal data"). A deviation that few runs showed is too small as often as too
 /// large, and nine of ten tries are asked of all such together: in place of the sum
 /// stands the quantile of the noncentral t of `df` degrees (Julious and Owen 2006, "Sample size calculations for clinical studies allowing for
-/// uncertainty about the variance"), but at most [`MOST_MORE`] times the runs.
+/// uncertainty about the variance"), but at most 1.5 times the runs.
 pub fn runs_needed(scatter: Scatter, difference: f64, level: f64) -> Option<u64> {
     let Scatter { deviation, df } = scatter;
     if !(difference.abs() > 0.0 && deviation.is_finite() && deviation >= 0.0 && df > 0.0) {
