@@ -154,7 +154,7 @@ fn what_cannot_be_shown_is_told_with_what_would_work() {
         (&["--ignore-callees=("], "unclosed group"),
         (&["-F", "nonsense"], "overhead_children"),
         (&["-g", "nonsense"], "fractal"),
-        (&["--percent-limit", "200"], "between 0 and 100"),
+        (&["--percent-limit", "200"], "from 0 to 100"),
     ] {
         let (_, errors) = said(&[&["report", "--stdio"], filter].concat());
         assert!(errors.contains(told), "{filter:?}: {errors}");

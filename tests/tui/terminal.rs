@@ -59,10 +59,13 @@ impl Terminal {
         self
     }
 
-    /// Waits until the screen shows `wanted`.
+    /// Waits until the screen shows `wanted`, also where a line that is too long
+    /// goes on in the next one: how long it is depends on names of folders.
     pub(crate) fn wait_for(&mut self, wanted: &str) -> &mut Self {
         self.wait_until(&format!("{wanted:?} on the screen"), |screen| {
-            screen.text().contains(wanted)
+            let text = screen.text();
+            let words: Vec<&str> = text.split_whitespace().collect();
+            text.contains(wanted) || words.join(" ").contains(wanted)
         })
     }
 
