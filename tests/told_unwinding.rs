@@ -61,7 +61,12 @@ fn assert_whole(how: &str, stacks: &[Vec<String>]) {
     };
     let ours: Vec<_> = stacks.iter().filter(of_program).collect();
     assert!(ours.len() >= 200, "{how}: {} samples", ours.len());
-    for stack in &ours {
+    // Beside other tests the recorder may read too late how code unwinds that
+    // the first or last sample is in: that stack ends there, and is not wrong.
+    let is_cut = |stack: &&&Vec<String>| stack.iter().all(|name| name == "inner");
+    let cut = ours.iter().filter(is_cut).count();
+    assert!(cut * 100 <= ours.len(), "{how}: {cut} of {}", ours.len());
+    for stack in ours.iter().filter(|stack| !is_cut(stack)) {
         let part = through_made(stack, ["inner", "outer"]);
         let part = part.unwrap_or_else(|| panic!("{how}: {stack:?}"));
         let outer = part.iter().position(|name| *name == "outer");
