@@ -71,7 +71,7 @@ pub fn chains(profile: &Profile) -> Vec<Chain> {
             let wait = profile.samples.wait_at(off.row);
             let sum = sums.entry(chain).or_default();
             sum.0 = sum.0.saturating_add(period);
-            sum.1 += wait.map_or(0, Wait::times);
+            sum.1 = sum.1.saturating_add(wait.map_or(0, Wait::times));
         }
     }
     let list = seen.list;

@@ -300,9 +300,10 @@ impl Shares {
             if of_stack.is_empty() {
                 continue;
             }
-            *shares.all.entry(tid).or_default() += sample.period;
+            let add = |sum: &mut u64| *sum = sum.saturating_add(sample.period);
+            add(shares.all.entry(tid).or_default());
             for path in paths.iter().filter(|path| of_stack.starts_with(path)) {
-                *shares.below.entry((tid, path.to_vec())).or_default() += sample.period;
+                add(shares.below.entry((tid, path.to_vec())).or_default());
             }
         }
         shares
@@ -432,6 +433,17 @@ mod tests {
             (2, again, 72),
         ];
         assert_eq!(folded(&waits), [true, true, false, false]);
+    }
+
+    #[test]
+    fn times_that_sum_past_64_bits_are_folded_without_a_fault() {
+        let mut profile = profile(&[(2, LOOP, QUEUE), (3, LOOP, QUEUE)]);
+        for row in [0, 0, 1, 1] {
+            let sample = profile.samples.get(row).expect("a wait");
+            let period = u64::MAX - 1;
+            profile.samples.push(Sample { period, ..sample });
+        }
+        assert_eq!(fold(&mut profile).ns, u64::MAX);
     }
 
     #[test]

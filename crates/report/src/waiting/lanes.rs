@@ -90,7 +90,8 @@ impl Lane {
     pub fn sums(&self) -> Vec<(Doing, u64)> {
         let mut sums: FxHashMap<Doing, u64> = FxHashMap::default();
         for span in &self.spans {
-            *sums.entry(span.doing).or_default() += span.length();
+            let sum = sums.entry(span.doing).or_default();
+            *sum = sum.saturating_add(span.length());
         }
         let mut list: Vec<_> = sums.into_iter().collect();
         list.sort_by_key(|&(doing, ns)| (std::cmp::Reverse(ns), doing));

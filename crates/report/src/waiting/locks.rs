@@ -209,7 +209,7 @@ pub fn locks(profile: &Profile) -> Locks {
             continue;
         };
         let sum = sums.entry(futex).or_default();
-        sum.waits += times;
+        sum.waits = sum.waits.saturating_add(times);
         sum.ns = sum.ns.saturating_add(ns);
         sum.longest = sum.longest.max(off.end - off.begin);
         sum.threads.insert(tid);

@@ -24,7 +24,9 @@ const NEAR: f64 = 0.05;
 /// # Errors
 /// If `out` cannot be written to.
 pub fn write_chains(chains: &[Chain], out: &mut dyn io::Write) -> io::Result<()> {
-    let all: u64 = chains.iter().map(|chain| chain.ns).sum();
+    let all = chains
+        .iter()
+        .fold(0_u64, |sum, chain| sum.saturating_add(chain.ns));
     writeln!(out, "# {} blocked, by who ended it", time(all))?;
     writeln!(
         out,
@@ -337,7 +339,7 @@ impl Parts<'_> {
         if let Some(part) = self.list.get_mut(place) {
             let middle = step.from.midpoint(step.to) - self.begin;
             let apart = middle as f64 - part.mean_ns as f64;
-            part.ns += ns;
+            part.ns = part.ns.saturating_add(ns);
             let moved = apart * ns as f64 / part.ns.max(1) as f64;
             part.mean_ns = part.mean_ns.saturating_add_signed(moved as i64);
             part.last_ns = step.to - self.begin;

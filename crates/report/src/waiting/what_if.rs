@@ -152,16 +152,20 @@ pub(super) fn estimate(ways: &Ways<'_>, is_in: &dyn Fn(StackId) -> bool, factor:
 fn taken_by_others(ways: &Ways<'_>) -> f64 {
     let (mut taken, mut ran) = (0_u64, 0_u64);
     for (tid, offs) in ways.lives.threads().filter(|&(tid, _)| tid > 0) {
-        ways.runs
-            .stacks(tid, (ways.begin, ways.end), |_, ns| ran += ns);
+        ways.runs.stacks(tid, (ways.begin, ways.end), |_, ns| {
+            ran = ran.saturating_add(ns);
+        });
         for off in offs.iter().filter(|off| off.state.is_runnable()) {
             let sample = ways.profile.samples.get(off.row);
             let cpu = sample.and_then(|sample| sample.cpu);
             let own: u64 = cpu.map_or(0, |cpu| {
                 let there = ways.runs.on_cpu(cpu, (off.begin, off.end));
-                there.map(|(_, (from, to))| to.saturating_sub(from)).sum()
+                there.fold(0, |sum, (_, (from, to))| {
+                    sum.saturating_add(to.saturating_sub(from))
+                })
             });
-            taken += off.end.saturating_sub(off.begin).saturating_sub(own);
+            let waited = off.end.saturating_sub(off.begin);
+            taken = taken.saturating_add(waited.saturating_sub(own));
         }
     }
     taken as f64 / taken.saturating_add(ran).max(1) as f64
@@ -173,9 +177,9 @@ fn in_function(ways: &Ways<'_>, is_in: &dyn Fn(StackId) -> bool) -> (f64, usize)
     for (tid, _) in ways.lives.threads() {
         let whole = (ways.begin, ways.end);
         ways.runs.stacks(tid, whole, |stack, ns| {
-            all += ns;
+            all = all.saturating_add(ns);
             if is_in(stack) {
-                of_function += ns;
+                of_function = of_function.saturating_add(ns);
                 samples += 1;
             }
         });
