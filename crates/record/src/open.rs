@@ -180,6 +180,12 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
+    /// Whether it tells with which registers threads leave, or only when: a
+    /// switch happens in the kernel, which is not for everybody to sample.
+    pub(crate) fn tells_registers(&self) -> bool {
+        !self.attr.flags.has(AttrFlags::EXCLUDE_KERNEL)
+    }
+
     pub(crate) fn ids(&self) -> Vec<u64> {
         self.descriptors.iter().map(|open| open.id).collect()
     }
@@ -268,9 +274,14 @@ impl OpenSet {
         }
         self.open_of_cpu(cpu)?;
         if let Some(mut witness) = self.witness.take() {
-            // Without the right to see the kernel it is refused, and stacks
-            // are not read in time.
-            if let Some(descriptor) = self.open_witness(&witness.attr, tid, cpu) {
+            let opened = self.open_witness(&witness.attr, tid, cpu).or_else(|| {
+                // Without the right to see the kernel there are records of
+                // switches, but no samples of them.
+                let is_first = witness.descriptors.is_empty() && witness.tells_registers();
+                witness.attr.flags = witness.attr.flags.with(AttrFlags::EXCLUDE_KERNEL);
+                is_first.then(|| self.open_witness(&witness.attr, tid, cpu))?
+            });
+            if let Some(descriptor) = opened {
                 witness.descriptors.push(descriptor);
                 self.witness = Some(witness);
             }

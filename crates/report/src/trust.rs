@@ -464,7 +464,7 @@ fn cut_stacks(profile: &Profile, caveats: &mut Vec<Caveat>) {
             }
             let (cause, cure) = match chain_end(end, trust.chain_source) {
                 _ if is_jit => made_at_run_time(profile),
-                (cause, LARGER_PIECE) if copies_most(profile) => (cause, SOONER),
+                (cause, LARGER_PIECE) => (cause, more_of_each_stack(profile)),
                 known => known,
             };
             let is_of_these = |dso: DsoId| match profile.dso(dso).kind {
@@ -503,10 +503,15 @@ fn made_at_run_time(profile: &Profile) -> (&'static str, &'static str) {
     }
 }
 
-/// Whether `-g` copied as much of each stack as a sample can hold.
-fn copies_most(profile: &Profile) -> bool {
-    let mut events = profile.events.iter();
-    events.any(|event| event.is_freq && (1..=HIGHEST_WITH_MOST).contains(&event.asked))
+/// The cure for stacks that are longer than their copied piece: it is the larger
+/// the lower the rate is, and what is beyond it is read sooner.
+fn more_of_each_stack(profile: &Profile) -> &'static str {
+    let by_rate = profile.events.iter().filter(|event| event.is_freq);
+    match by_rate.map(|event| event.asked).max() {
+        Some(hz) if hz > HIGHEST_WITH_MOST => "record at a lower rate (-F 999)",
+        Some(_) => "record at a lower rate (-F 99)",
+        None => LARGER_PIECE,
+    }
 }
 
 fn unnamed_frames(profile: &Profile, caveats: &mut Vec<Caveat>) {
@@ -564,9 +569,6 @@ fn in_dsos(profile: &Profile, dsos: impl Iterator<Item = (DsoId, u64)>) -> Strin
 /// Up to this rate `-g` copies the most that a sample can hold, Hz.
 const HIGHEST_WITH_MOST: u64 = 1000;
 const LARGER_PIECE: &str = "record with a larger piece (--call-graph auto,65528)";
-/// The cure where pieces are as large as they can be.
-const SOONER: &str =
-    "record with the right to see the kernel (prof doctor), or at a lower rate (-F 99)";
 
 /// Cause and cure of a stack that does not reach its thread's start.
 pub(crate) fn chain_end(end: ChainEnd, source: ChainSource) -> (&'static str, &'static str) {
