@@ -41,7 +41,6 @@ mod function_table;
 mod futexes;
 mod jit_names;
 mod jit_owners;
-mod last_chains;
 mod load;
 mod loader;
 mod lookups;

@@ -328,7 +328,6 @@ impl Loader {
             let chain = waiting.joined(user.ips.iter());
             let raw = RawChain {
                 pid: waiting.pid,
-                tid,
                 mode: waiting.mode,
                 ip: waiting.ip,
                 entries: chain.iter().copied(),

@@ -59,7 +59,6 @@ impl SampleStacks {
         (sample, mode): (&Sample<'_>, CpuMode),
     ) -> (StackId, Option<ChainEnd>) {
         let (pid, ip) = (sample.pid().unwrap_or(-1), sample.ip().map(Avma));
-        let tid = sample.tid().unwrap_or(-1);
         let end = match UserState::of(sample, pid, self.machine) {
             Some(state) => Some(self.unwind(processes, sample, &state)),
             None if call_chain_of_branches(event, sample, &mut self.chain) => None,
@@ -73,7 +72,6 @@ impl SampleStacks {
             None => {
                 let recorded = RawChain {
                     pid,
-                    tid,
                     mode,
                     ip,
                     entries: sample.callchain().unwrap_or_default(),
@@ -83,7 +81,6 @@ impl SampleStacks {
         };
         let made = RawChain {
             pid,
-            tid,
             mode,
             ip,
             entries: self.chain.iter().copied(),

@@ -2,7 +2,6 @@
 
 use crate::branch_history::Entry;
 use crate::chain_key::ChainKeys;
-use crate::last_chains::{LastChain, LastChains, Link, Outer, Versions};
 use hashbrown::{HashMap, HashTable};
 use prof_abi::{CallchainContext, CpuMode};
 use prof_live::AddressSpace;
@@ -68,53 +67,11 @@ impl RawLocation {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawChain<C> {
     pub(crate) pid: i32,
-    /// What is shared with the chain before is looked for in that of the thread.
-    pub(crate) tid: i32,
     /// The mode of the sample itself.
     pub(crate) mode: CpuMode,
     pub(crate) ip: Option<Avma>,
     /// Entries as recorded, context markers among them.
     pub(crate) entries: C,
-}
-
-/// Where a sample was by itself.
-#[derive(Debug, Clone, Copy)]
-struct OwnAddress {
-    mode: CpuMode,
-    ip: Option<Avma>,
-}
-
-/// An entry of a chain on its way to a stack.
-#[derive(Debug, Clone, Copy)]
-struct Step {
-    /// As recorded.
-    entry: u64,
-    /// `None` for a marker, and for what the frame before stands for.
-    location: Option<LocationId>,
-    /// It is a caller whose address is not kept.
-    is_merged: bool,
-    /// See [`Link::caller_in`].
-    caller_in: Option<CpuMode>,
-}
-
-impl Step {
-    /// A marker.
-    fn nothing(entry: u64) -> Self {
-        Self {
-            entry,
-            location: None,
-            is_merged: false,
-            caller_in: None,
-        }
-    }
-}
-
-/// Reused from chain to chain.
-#[derive(Debug, Default)]
-struct Scratch {
-    /// Innermost first, as `steps`.
-    entries: Vec<u64>,
-    steps: Vec<Step>,
 }
 
 /// Keys are random already: half of one is its hash.
@@ -195,8 +152,7 @@ pub(crate) struct StackBuilder {
     /// Callers in no mapping that may still be told apart.
     unmapped_left: usize,
     stacks: StackTree,
-    scratch: Scratch,
-    last: LastChains,
+    scratch: Vec<LocationId>,
     /// By `MappedDsoId`: whether a location is in it.
     has_location: Vec<bool>,
     new_dsos: Vec<MappedDsoId>,
@@ -212,7 +168,7 @@ pub(crate) struct StackBuilder {
 const MODES: usize = 8;
 
 /// The stack of a chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Interned {
     pub(crate) stack: StackId,
     /// Callers in no mapping whose address is not kept.
@@ -287,8 +243,7 @@ impl StackBuilder {
             unmapped: HashTable::new(),
             unmapped_left: unmapped_limit,
             stacks: StackTree::default(),
-            scratch: Scratch::default(),
-            last: LastChains::new(),
+            scratch: Vec::new(),
             has_location: Vec::new(),
             new_dsos: Vec::new(),
             merged_ids: [None; MODES],
@@ -342,139 +297,65 @@ impl StackBuilder {
         if let Some(known) = self.known.get(key) {
             return known;
         }
-        let stack = self.build(processes, chain, (kernel, user));
+        let stack = self.build(processes, chain);
         self.known.put(key, stack);
         stack
     }
 
-    fn build<C>(
-        &mut self,
-        processes: &Processes,
-        chain: RawChain<C>,
-        versions: Versions,
-    ) -> Interned
+    fn build<C>(&mut self, processes: &Processes, chain: RawChain<C>) -> Interned
     where
         C: Iterator<Item = u64>,
     {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let mut last_chains = std::mem::take(&mut self.last);
-        let Scratch { entries, steps } = &mut scratch;
-        entries.clear();
-        entries.extend(chain.entries);
+        let mut frames = std::mem::take(&mut self.scratch);
+        frames.clear();
         let process = ProcessNow {
             processes,
             pid: chain.pid,
         };
-        let own = OwnAddress {
-            mode: chain.mode,
-            ip: chain.ip,
-        };
-        let last = last_chains.of(chain.tid);
-        let shared = last
-            .as_ref()
-            .map_or(0, |last| last.shared(versions, entries));
-        let known = |index: usize, mode| match index < shared {
-            true => last.as_ref()?.outer(index, mode),
-            false => None,
-        };
-        let (leaf, known) = self.steps((process, own), entries, known, steps);
-        let interned = self.join(steps, leaf, (last, known, versions));
-        self.scratch = scratch;
-        self.last = last_chains;
-        interned
-    }
-
-    /// What each entry is, innermost first, up to the first one that is `known`
-    /// from its place, counted from the outermost, and mode; which that is; and
-    /// where the sample was, if that is no entry.
-    fn steps(
-        &mut self,
-        (process, own): (ProcessNow<'_>, OwnAddress),
-        entries: &[u64],
-        known: impl Fn(usize, CpuMode) -> Option<Outer>,
-        steps: &mut Vec<Step>,
-    ) -> (Option<LocationId>, Option<(usize, Outer)>) {
-        steps.clear();
-        let (mut side, mut is_return) = (process.side(own.mode), false);
-        let (mut leaf, mut ip) = (None, own.ip);
-        // The frame before, further in.
-        let mut inner = None;
-        for (index, &entry) in (0..entries.len()).rev().zip(entries) {
+        let (mut side, mut is_return) = (process.side(chain.mode), false);
+        let mut leaf = chain.ip;
+        let (mut merged, mut left_out) = (0, 0);
+        for entry in chain.entries {
             if let Some(context) = CallchainContext::from_entry(entry) {
                 side = process.side(context.cpu_mode());
                 is_return = false;
-                steps.push(Step::nothing(entry));
                 continue;
             }
-            if is_return && let Some(outer) = known(index, side.mode) {
-                return (leaf, Some((index, outer)));
-            }
             let mut address = Avma(entry);
-            if let Some(ip) = ip.take() {
-                if side.mode == own.mode {
+            if let Some(ip) = leaf.take() {
+                if side.mode == chain.mode {
                     // The sample's own address is the more exact one (PEBS).
                     address = ip;
                 } else {
-                    leaf = Some(self.locate(process.side(own.mode), ip, false));
-                    inner = leaf;
+                    frames.push(self.locate(process.side(chain.mode), ip, false));
                 }
             }
             let location = self.locate(side, address, is_return);
-            let is_merged = self.is_merged(side.mode, location);
-            let is_kept = !is_merged || inner != Some(location);
-            steps.push(Step {
-                entry,
-                location: is_kept.then_some(location),
-                is_merged,
-                caller_in: (is_return && !is_merged).then_some(side.mode),
-            });
             is_return = true;
-            inner = Some(location);
-        }
-        if let Some(ip) = ip {
-            leaf = Some(self.locate(process.side(own.mode), ip, false));
-        }
-        (leaf, None)
-    }
-
-    /// The stack of steps inwards of what is known, which becomes the last chain.
-    fn join(
-        &mut self,
-        steps: &[Step],
-        leaf: Option<LocationId>,
-        (last, known, versions): (Option<&mut LastChain>, Option<(usize, Outer)>, Versions),
-    ) -> Interned {
-        let (kept, mut outer) = known.map_or((0, Outer::NONE), |(index, it)| (index + 1, it));
-        let mut last = last;
-        if let Some(last) = &mut last {
-            last.restart(versions, kept);
-        }
-        for step in steps.iter().rev() {
-            outer.merged += u32::from(step.is_merged);
-            match step.location {
-                Some(location) => {
-                    outer.stack = self.stacks.push(outer.stack, location);
-                    outer.frames += 1;
-                }
-                None => outer.left_out += u32::from(step.is_merged),
-            }
-            if let Some(last) = &mut last {
-                last.push(Link {
-                    entry: step.entry,
-                    caller_in: step.caller_in,
-                    outer,
-                });
+            let is_merged = self.is_merged(side.mode, location);
+            merged += u32::from(is_merged);
+            if is_merged && frames.last() == Some(&location) {
+                left_out += 1;
+            } else {
+                frames.push(location);
             }
         }
-        if let Some(location) = leaf {
-            outer.stack = self.stacks.push(outer.stack, location);
-            outer.frames += 1;
+        if let Some(ip) = leaf {
+            frames.push(self.locate(process.side(chain.mode), ip, false));
         }
+        let stack = frames
+            .iter()
+            .rev()
+            .fold(StackId::EMPTY, |caller, &location| {
+                self.stacks.push(caller, location)
+            });
+        let depth = frames.len() as u32 + left_out;
+        self.scratch = frames;
         Interned {
-            stack: outer.stack,
-            merged: outer.merged,
-            left_out: outer.left_out,
-            depth: outer.frames + outer.left_out,
+            stack,
+            merged,
+            left_out,
+            depth,
         }
     }
 
@@ -640,7 +521,7 @@ fn intern(index: &mut HashTable<u32>, list: &mut Vec<RawLocation>, raw: RawLocat
 
 #[cfg(test)]
 mod tests {
-    use super::{Interned, Known, LastChains, RawChain, StackBuilder};
+    use super::{Interned, Known, RawChain, StackBuilder};
     use prof_abi::{CallchainContext, CpuMode};
     use prof_live::{MapEvent, Processes};
     use prof_profile::{Avma, FileOffset, StackId};
@@ -665,7 +546,6 @@ mod tests {
         let mut builder = StackBuilder::new(usize::MAX, 0);
         let raw = RawChain {
             pid: 7,
-            tid: 7,
             mode,
             ip: Some(Avma(ip)),
             entries: chain.iter().copied(),
@@ -716,7 +596,6 @@ mod tests {
         let mut intern = |entries: &[u64]| {
             let chain = RawChain {
                 pid: 7,
-                tid: 7,
                 mode: CpuMode::User,
                 ip: entries.first().copied().map(Avma),
                 entries: entries.iter().copied(),
@@ -736,65 +615,6 @@ mod tests {
         let run = intern(&[0x1010, 0xe1, 0xe2, 0xe3, 0x1020, 0xe4]);
         assert_eq!((run.merged, run.left_out, run.depth), (4, 2, 6));
         assert_eq!(builder.stacks.locations(run.stack).count(), 4);
-    }
-
-    /// Entries that stand for all kinds: markers, addresses that are mapped and
-    /// such that are not.
-    const ENTRIES: [u64; 8] = [
-        CallchainContext::KERNEL.0,
-        CallchainContext::USER.0,
-        0x1010,
-        0x1020,
-        0x1030,
-        0xa0,
-        0xb0,
-        0xc0,
-    ];
-
-    #[test]
-    fn a_chain_is_the_same_stack_whatever_chain_was_before_it() {
-        let processes = processes();
-        let mut beside = StackBuilder::new(2, 0);
-        let mut alone = StackBuilder::new(2, 0);
-        let (mut random, mut entries) = (7_u64, Vec::new());
-        let mut next = |below: usize| {
-            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            (random >> 33) as usize % below
-        };
-        let mut frames_known = 0;
-        for _ in 0..20_000 {
-            // The outer part stays, as in chains of one thread.
-            let changed = next(entries.len() + 1);
-            for entry in entries.iter_mut().take(changed) {
-                *entry = ENTRIES[next(ENTRIES.len())];
-            }
-            match next(4) {
-                0 if entries.len() < 12 => entries.insert(0, ENTRIES[next(ENTRIES.len())]),
-                1 if !entries.is_empty() => _ = entries.remove(0),
-                _ => {}
-            }
-            let mode = [CpuMode::User, CpuMode::Kernel][next(2)];
-            let chain = RawChain {
-                pid: 7,
-                tid: 7,
-                mode,
-                ip: [None, Some(Avma(0x1010)), Some(Avma(0xd0))][next(3)],
-                entries: entries.iter().copied(),
-            };
-            beside.known = Known::with_room(0);
-            alone.known = Known::with_room(0);
-            alone.last = LastChains::default();
-            let shared = beside.last.of(7).expect("a slot");
-            frames_known += shared.shared(processes.versions(7), &entries);
-            let (one, other) = (
-                beside.intern(&processes, chain.clone()),
-                alone.intern(&processes, chain),
-            );
-            assert_eq!(one, other, "{entries:x?}");
-        }
-        assert!(frames_known > 20_000, "{frames_known}");
-        assert_eq!(beside.list, alone.list);
-        assert_eq!(beside.stacks.len(), alone.stacks.len());
     }
 
     #[test]
