@@ -126,6 +126,9 @@ fn what_needs_records_in_order_refuses_such_events() {
             ("--switch-output=1s", "try: one file"),
             ("--off-cpu", "try: the event without the term"),
         ] {
+            if option.starts_with("--switch") && term == "overwrite" {
+                continue; // Its rings are read when a file is wanted.
+            }
             let refused = prof(&["record", option, "-o", path, "-e", &event, "true"]);
             assert_ne!(refused.code, 0, "{option}");
             let message = refused.stderr;

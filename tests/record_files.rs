@@ -116,6 +116,86 @@ fn every_event_is_in_one_of_the_files_with_its_names() {
     }
 }
 
+/// A program whose page faults fill rings that are overwritten; their files.
+fn overwritten(test: &str, ring: &str) -> Option<(Vec<PathBuf>, usize, PathBuf)> {
+    let program = compiled(test, "pages_of_children.c", &["-O1"])?;
+    let folder = folder("record-files-overwritten");
+    let mut command = prof_command();
+    command
+        .args(["record", "-e", "page-faults/overwrite/", "-c", "1", "-m"])
+        .args([ring, "--switch-output=100ms", "-o"])
+        .arg(folder.join("perf.data"))
+        .arg(&program)
+        .arg("1500");
+    let ended = Finished::from(command.output().expect("prof starts"));
+    if ["EACCES", "EPERM"]
+        .iter()
+        .any(|it| ended.stderr.contains(it))
+    {
+        skipped(test, &ended.stderr);
+        return None;
+    }
+    let (touched, _) = touched(test, &ended)?;
+    let files = stamped(&folder);
+    assert!(files.len() > 2, "{}", ended.stderr);
+    Some((files, touched, folder))
+}
+
+/// How many samples of files are of pages that were touched, with the names
+/// of whoever touched them.
+fn of_touching(perf: &Path, files: &[PathBuf]) -> usize {
+    let samples = files.iter().flat_map(|file| samples(perf, file));
+    let touching = samples.filter(|(_, symbol)| symbol == "touch_page");
+    let names = touching.inspect(|(name, _)| {
+        let is_of_program = name.starts_with("pages_of_child") || name == "exe";
+        assert!(is_of_program || name == "program", "{name}");
+    });
+    names.count()
+}
+
+/// Rings that have room are read beside the kernel, which writes on.
+#[test]
+fn overwritten_rings_that_have_room_lose_nothing_between_files() {
+    let test = "overwritten_rings_that_have_room_lose_nothing_between_files";
+    if !have(test, "perf") {
+        return;
+    }
+    let Some((files, touched, folder)) = overwritten(test, "8M") else {
+        return;
+    };
+    for perf in perfs(test) {
+        assert_eq!(of_touching(&perf, &files), touched, "{files:?}");
+    }
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+/// Small ones are paused while they are read, and go on behind it.
+#[test]
+fn small_overwritten_rings_hold_the_newest_of_each_file() {
+    let test = "small_overwritten_rings_hold_the_newest_of_each_file";
+    if !have(test, "perf") {
+        return;
+    }
+    let Some((files, touched, folder)) = overwritten(test, "16K") else {
+        return;
+    };
+    // A sample has 48 bytes.
+    let most = 16 * 1024 / 48;
+    for perf in perfs(test) {
+        for file in &files[..files.len() - 1] {
+            let found = of_touching(&perf, std::slice::from_ref(file));
+            assert!((most / 2..=most * cpus()).contains(&found), "{found}");
+        }
+        assert!(of_touching(&perf, &files) < touched);
+    }
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+/// CPUs that may run the program, of which each has a ring.
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Starts a recording of a shell that waits for its input to end.
 fn start(folder: &Path, args: &[&str]) -> Child {
     let args = [args, &["sh", "-c", "echo ready; read line; exit 7"]].concat();
@@ -125,7 +205,8 @@ fn start(folder: &Path, args: &[&str]) -> Child {
 #[test]
 fn a_signal_ends_a_file_also_where_nothing_happens() {
     let test = "a_signal_ends_a_file_also_where_nothing_happens";
-    for stacks in [&[][..], &["-g"]] {
+    let overwritten = ["-e", "minor-faults/overwrite/", "--call-graph", "fp"];
+    for stacks in [&[][..], &["-g"], &overwritten] {
         let folder = folder("record-files-signal");
         let mut child = start(&folder, &[&["--switch-output"], stacks].concat());
         if !is_ready(&mut child) {

@@ -53,8 +53,8 @@ pub(crate) struct Args {
     /// Those of samples are freq=, period=, call-graph=, stack-size=, max-stack=,
     /// branch_type=, no-inherit, time=0 (no times in the samples of all events)
     /// and overwrite (the ring of this event holds its newest samples, -m says
-    /// how many, and is read at the end); cpu=, percore and name= are of counts
-    /// too.
+    /// how many, and is read at the end and for each file of --switch-output);
+    /// cpu=, percore and name= are of counts too.
     #[arg(short, long = "event", value_name = "EVENT")]
     event: Vec<String>,
     /// Samples a second (Hz), or max [default: 4000, as perf].

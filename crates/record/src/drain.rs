@@ -10,7 +10,7 @@ use crate::tree::Tree;
 use crate::trim::Trim;
 use crate::waits::Parts;
 use prof_sys::signal::Thread;
-use prof_sys::{PollSet, Records, Waker};
+use prof_sys::{Event, PollSet, Records, Waker};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) written: AtomicBool,
     /// Another file is wanted.
     another: AtomicBool,
+    /// What overwritten rings hold is wanted.
+    newest: AtomicBool,
     /// Lines for the user.
     told: Mutex<Vec<String>>,
     /// Whoever reads what is written, if it is a stream.
@@ -83,6 +85,7 @@ impl Shared {
             writer_ended: AtomicBool::new(false),
             written: AtomicBool::new(false),
             another: AtomicBool::new(false),
+            newest: AtomicBool::new(false),
             told: Mutex::default(),
             reader,
             queued: AtomicUsize::new(0),
@@ -143,6 +146,19 @@ impl Shared {
         self.another.load(Ordering::Relaxed) && self.another.swap(false, Ordering::Relaxed)
     }
 
+    /// What overwritten rings hold is wanted, in the queue.
+    pub(crate) fn want_newest(&self) {
+        // ORDERING: Relaxed, as in `want_another`.
+        self.newest.store(true, Ordering::Relaxed);
+        self.drainer.wake();
+    }
+
+    /// Whether that is wanted since the last time this was asked.
+    fn is_newest_wanted(&self) -> bool {
+        // ORDERING: Relaxed, as in `want_another`.
+        self.newest.load(Ordering::Relaxed) && self.newest.swap(false, Ordering::Relaxed)
+    }
+
     /// Leaves a line for the user.
     pub(crate) fn tell(&self, line: String) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,7 +199,7 @@ pub(crate) fn is_set(flag: &AtomicBool) -> bool {
 #[derive(Debug)]
 pub(crate) struct Drainer<'a> {
     rings: Vec<RingSlot>,
-    /// Those that are read when all is over.
+    /// Those that are overwritten: read when a file is wanted, and at the end.
     newest: Vec<RingSlot>,
     events: &'a [OpenEvent],
     shared: &'a Shared,
@@ -272,9 +288,11 @@ impl<'a> Drainer<'a> {
             let full = self.shared.queued.load(Ordering::Relaxed) >= MOST_QUEUED;
             if stop || !full {
                 self.drain_all();
+                if stop || self.shared.is_newest_wanted() {
+                    self.take_newest();
+                }
             }
             if stop {
-                self.take_newest();
                 return;
             }
             let filter = self.filter.as_ref();
@@ -353,11 +371,15 @@ impl<'a> Drainer<'a> {
         self.queue.send(records);
     }
 
-    /// Takes what rings hold that were overwritten; their events are disabled.
+    /// Takes what overwritten rings got since the last time.
     fn take_newest(&mut self) {
-        for slot in &self.newest {
+        for slot in &mut self.newest {
+            let Some(owner) = owner(self.events, slot) else {
+                continue;
+            };
             let mut ring = Vec::new();
-            slot.ring.read_newest(&mut ring);
+            // Where it cannot be paused, what may be overwritten is left out.
+            let _ = slot.ring.take_newest(owner, &mut ring);
             let newest_first: Vec<&[u8]> = Records::of(&ring).collect();
             let mut records = self.queue.buffer();
             newest_first
@@ -367,6 +389,7 @@ impl<'a> Drainer<'a> {
             self.shared.queued(records.len());
             self.queue.send(records);
         }
+        self.queue.end_newest();
     }
 
     /// Where a task has ended, waits on the next member of the ring instead,
@@ -387,6 +410,12 @@ impl<'a> Drainer<'a> {
             self.shared.tell_main(&self.shared.all_gone);
         }
     }
+}
+
+/// The event whose ring it is.
+fn owner<'a>(events: &'a [OpenEvent], slot: &RingSlot) -> Option<&'a Event> {
+    let &(event, descriptor) = slot.members.first()?;
+    Some(&events.get(event)?.descriptors.get(descriptor)?.event)
 }
 
 fn member_fd<'a>(events: &'a [OpenEvent], slot: &RingSlot, from: usize) -> Option<BorrowedFd<'a>> {

@@ -118,7 +118,8 @@ pub(crate) struct RingSlot {
     /// The CPU that its events are on; `None` for any.
     pub(crate) cpu: Option<u32>,
     tid: Option<u32>,
-    /// It always holds the newest records (`overwrite`), and is read at the end.
+    /// It always holds the newest records (`overwrite`), and is read when a
+    /// file is wanted and at the end.
     pub(crate) is_newest: bool,
     /// Event and descriptor of each member, the owner first.
     pub(crate) members: Vec<(usize, usize)>,

@@ -11,9 +11,16 @@ use std::time::Duration;
 /// Buffers kept for reuse.
 const SPARE_BUFFERS: usize = 3;
 
+/// What goes through the queue.
+#[derive(Debug)]
+enum Sent {
+    Piece(Vec<u8>),
+    EndOfNewest,
+}
+
 #[derive(Debug, Default)]
 struct State {
-    pieces: VecDeque<Vec<u8>>,
+    pieces: VecDeque<Sent>,
     spare: Vec<Vec<u8>>,
     is_closed: bool,
 }
@@ -50,7 +57,16 @@ pub(crate) struct Sender(Arc<Inner>);
 impl Sender {
     /// Adds a piece.
     pub(crate) fn send(&self, piece: Vec<u8>) {
-        self.0.state().pieces.push_back(piece);
+        self.add(Sent::Piece(piece));
+    }
+
+    /// What overwritten rings held when they were asked for has been sent.
+    pub(crate) fn end_newest(&self) {
+        self.add(Sent::EndOfNewest);
+    }
+
+    fn add(&self, sent: Sent) {
+        self.0.state().pieces.push_back(sent);
         self.0.changed.notify_one();
     }
 
@@ -82,6 +98,8 @@ pub(crate) struct Receiver(Arc<Inner>);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Piece(Vec<u8>),
+    /// Overwritten rings were read: what they held came before.
+    EndOfNewest,
     /// Nothing.
     Nothing,
     /// Nothing, and nothing will.
@@ -98,7 +116,8 @@ impl Receiver {
             .wait_timeout_while(self.0.state(), timeout, waits);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match state.pieces.pop_front() {
-            Some(piece) => Next::Piece(piece),
+            Some(Sent::Piece(piece)) => Next::Piece(piece),
+            Some(Sent::EndOfNewest) => Next::EndOfNewest,
             None if state.is_closed => Next::Ended,
             None => Next::Nothing,
         }
@@ -121,10 +140,12 @@ mod tests {
         assert_eq!(receiver.next(Duration::ZERO), Next::Nothing);
         let sending = std::thread::spawn(move || {
             sender.send(vec![1]);
+            sender.end_newest();
             sender.send(vec![2]);
         });
         let long = Duration::from_secs(60);
         assert_eq!(receiver.next(long), Next::Piece(vec![1]));
+        assert_eq!(receiver.next(long), Next::EndOfNewest);
         assert_eq!(receiver.next(long), Next::Piece(vec![2]));
         assert_eq!(receiver.next(long), Next::Ended);
         sending.join().expect("no panic");

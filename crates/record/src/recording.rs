@@ -191,7 +191,7 @@ impl<'a> Recording<'a> {
             stop: &shared.stop,
             writing: Writing {
                 taker: self.begun.taker,
-                parting: Parting::new(options.parting()),
+                parting: Parting::new(options.parting(), is_overwritten(&self.opened)),
                 unwinding: unwound.unwinding,
                 waits: waits(options, (&self.tasks, &set), &shared, events),
                 sleepers: sleepers(options, &self.tasks, &self.opened),
@@ -232,11 +232,16 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// When marks may be written: not where old records come at the end.
+/// Whether rings of any event are overwritten.
+pub(crate) fn is_overwritten(events: &[EventDescription]) -> bool {
+    let is_backward = |it: &EventDescription| it.attr.flags.has(AttrFlags::WRITE_BACKWARD);
+    events.iter().any(is_backward)
+}
+
+/// When marks may be written: not where old records come late.
 fn rounds(opened: &[EventDescription]) -> Rounds {
     let rounds = Rounds::new(&opened[0].attr);
-    let is_backward = |it: &EventDescription| it.attr.flags.has(AttrFlags::WRITE_BACKWARD);
-    match opened.iter().any(is_backward) {
+    match is_overwritten(opened) {
         true => rounds.without_marks(),
         false => rounds,
     }

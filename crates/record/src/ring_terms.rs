@@ -1,5 +1,5 @@
 //! Terms of events that change how their records come: `overwrite`, by which
-//! they come at the end, and `time=0`, by which nobody can put them in order.
+//! they come when a file is wanted and at the end, and `time=0`, by which nobody can put them in order.
 
 use crate::error::RecordError;
 use crate::events::EventSpec;
@@ -49,11 +49,12 @@ pub(crate) fn check(options: &Options) -> Result<(), RecordError> {
         return Ok(());
     };
     let has_files = options.switching.is_some() || options.timestamp_name;
+    let is_timeless = term == "time=0";
     let needs = [
         (options.waits.is_some(), WAITS),
         (matches!(options.stacks, Stacks::Unwound(_)), UNWINDING),
         (options.flight.is_some(), FLIGHT),
-        (has_files, FILES),
+        (has_files && is_timeless, FILES),
     ];
     match needs.into_iter().find(|(is_asked, _)| *is_asked) {
         None => Ok(()),

@@ -31,7 +31,7 @@ pub(crate) struct Rounds {
     before: u64,
     /// The youngest when the last mark was written.
     marked: u64,
-    /// Old records come at the end, so that there is nothing to promise.
+    /// Old records come whenever rings are read, so that there is nothing to promise.
     is_silent: bool,
 }
 

@@ -15,6 +15,7 @@
 use crate::consumer::{Consumer, Parts, Switched};
 use crate::error::OutputError;
 use crate::output::Output;
+use crate::recording::is_overwritten;
 use crate::rounds::{Times, each};
 use crate::stamp::stamped;
 use crate::tally::{Counter, Tally};
@@ -24,6 +25,10 @@ use prof_perfdata::write::{EventDescription, Features, Kept, finished_init};
 use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Records about tasks come so much later than younger ones at most, ns: rings
+/// are drained some times a second.
+const SETTLED_WITHIN: u64 = 2_000_000_000;
 
 /// Writes them.
 pub(crate) struct Series {
@@ -37,6 +42,9 @@ pub(crate) struct Series {
     /// The youngest record, ns, and the youngest before the last mark.
     youngest: u64,
     marked: u64,
+    /// There are no marks; records about tasks come in about their order all
+    /// the same.
+    is_unmarked: bool,
     /// Bytes of all files before.
     bytes_before: u64,
     files: Files,
@@ -150,6 +158,7 @@ impl Series {
             cut: None,
             youngest: 0,
             marked: 0,
+            is_unmarked: is_overwritten(written),
             bytes_before: 0,
             files: Files::new(most),
         }
@@ -188,6 +197,11 @@ impl Series {
                 _ => {}
             }
         });
+        let is_due = youngest.saturating_sub(marked) >= SETTLED_WITHIN;
+        if self.is_unmarked && is_due && cut.is_none() {
+            begun.state.settle(marked);
+            marked = youngest;
+        }
         (self.youngest, self.marked) = (youngest, marked);
         older
     }

@@ -79,6 +79,8 @@ pub(crate) struct Parting {
     switcher: Switcher,
     /// Where this file ends, if that is known, ns.
     at: u64,
+    /// What rings hold that are overwritten.
+    newest: Newest,
     /// What had become of stacks when it began.
     before: Option<LiveSummary>,
     /// And once a second, where files overlap.
@@ -88,9 +90,26 @@ pub(crate) struct Parting {
     samples: u64,
 }
 
+/// What overwritten rings hold belongs into the file that is finished, and
+/// what is younger into the next: so they are read first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Newest {
+    /// There are no such rings.
+    None,
+    /// They are read when a file is due.
+    InRings,
+    /// They are being read.
+    Awaited,
+}
+
 impl Parting {
-    pub(crate) fn new(when: Switching) -> Self {
+    /// `overwrites`: whether there are rings that are overwritten.
+    pub(crate) fn new(when: Switching, overwrites: bool) -> Self {
         Self {
+            newest: match overwrites {
+                true => Newest::InRings,
+                false => Newest::None,
+            },
             switcher: Switcher::new(when),
             at: 0,
             before: None,
@@ -145,6 +164,8 @@ impl History {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Came {
     Records,
+    /// The last records of overwritten rings came before.
+    EndOfNewest,
     Nothing,
 }
 
@@ -170,6 +191,7 @@ impl Writing<'_> {
                     self.give_back(piece, pieces);
                     Came::Records
                 }
+                Next::EndOfNewest => Came::EndOfNewest,
                 Next::Nothing => Came::Nothing,
                 Next::Ended => break,
             };
@@ -300,20 +322,27 @@ impl Writing<'_> {
     fn part(&mut self, came: Came) -> Result<(), OutputError> {
         let is_wanted = self.shared.is_another_wanted();
         let (size, is_held) = (self.taker.size(), self.holds_older());
-        let Taker::Parts(parts) = &mut self.taker else {
+        if matches!(self.taker, Taker::One(_)) {
             return Ok(());
-        };
+        }
         let parting = &mut self.parting;
+        match (parting.newest, came) {
+            (Newest::Awaited, Came::EndOfNewest) => {
+                parting.newest = Newest::InRings;
+                return self.cut();
+            }
+            (Newest::Awaited, _) => return Ok(()),
+            (Newest::None | Newest::InRings, _) => {}
+        }
         let is_idle = came == Came::Nothing;
         match parting.switcher.step(is_idle, size, is_wanted, is_held) {
             Step::None => Ok(()),
-            Step::Cut => {
-                parting.at = self.rounds.youngest();
-                match parts.cut(parting.at) {
-                    true => Ok(()),
-                    false => self.switch(),
-                }
+            Step::Cut if parting.newest == Newest::InRings => {
+                parting.newest = Newest::Awaited;
+                self.shared.want_newest();
+                Ok(())
             }
+            Step::Cut => self.cut(),
             Step::Press => {
                 // Drains that give nothing end all trials.
                 for _ in 0..MOST_PRESSES {
@@ -326,6 +355,18 @@ impl Writing<'_> {
                 self.switch()
             }
             Step::Switch => self.switch(),
+        }
+    }
+
+    /// Ends this file with what has come so far.
+    fn cut(&mut self) -> Result<(), OutputError> {
+        let Taker::Parts(parts) = &mut self.taker else {
+            return Ok(());
+        };
+        self.parting.at = self.rounds.youngest();
+        match parts.cut(self.parting.at) {
+            true => Ok(()),
+            false => self.switch(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Who gives way when the ring is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,15 @@ enum Full {
 pub struct Ring {
     view: RingView,
     full: Full,
+    /// Of an overwriting ring: where the newest record began when it was last
+    /// taken.
+    taken: u64,
 }
+
+/// Bytes that the kernel may be writing before it publishes them: a record,
+/// 64 KiB at most, in each of the four contexts that interrupt one another
+/// (task, soft and hard interrupt, NMI).
+const IN_FLIGHT: u64 = 4 << 16;
 
 /// A look into a ring that another thread may own and empty.
 ///
@@ -100,7 +108,11 @@ impl Ring {
         let view = RingView {
             mapping: Arc::new(mapping),
         };
-        Ok(Self { view, full })
+        Ok(Self {
+            view,
+            full,
+            taken: 0,
+        })
     }
 
     /// A look at the records for another thread; valid even when the ring is
@@ -199,6 +211,58 @@ impl Ring {
         // ORDERING: Acquire as in `take`.
         let head = mapping.control().data_head.load(Ordering::Acquire);
         mapping.copy(head, mapping.size, out);
+    }
+
+    /// Appends what an overwriting ring got since the last time, whole records
+    /// with the newest first, and says how many bytes that is.
+    ///
+    /// A ring that has room for as much again is copied while the kernel goes
+    /// on: it writes elsewhere, and nothing is lost. One that is nearly full or
+    /// was overwritten is paused meanwhile, as in [`Ring::dump`]. `event` owns
+    /// the ring.
+    ///
+    /// # Errors
+    /// As [`Event::pause_output`]; what cannot have been overwritten is appended
+    /// all the same.
+    pub fn take_newest(&mut self, event: &Event, out: &mut Vec<u8>) -> io::Result<usize> {
+        let start = out.len();
+        let size = self.size() as u64;
+        let mut head = self.copy_since_taken(out);
+        // ORDERING: Acquire, so that the copy is done before the head is looked
+        // at again. Partner: the barriers around the kernel's store of it.
+        fence(Ordering::Acquire);
+        let reached = self.view.head().wrapping_sub(IN_FLIGHT);
+        let mut paused = Ok(());
+        if self.taken.wrapping_sub(reached) > size {
+            paused = event.pause_output(true);
+            if paused.is_ok() {
+                out.truncate(start);
+                head = self.copy_since_taken(out);
+                paused = event.pause_output(false);
+            } else {
+                // Older ones may be overwritten.
+                let whole = reached.wrapping_add(size).wrapping_sub(head).cast_signed();
+                let whole = usize::try_from(whole).unwrap_or(0).min(out.len() - start);
+                out.truncate(start + whole);
+            }
+        }
+        let mut records = Records::of(out.get(start..).unwrap_or_default());
+        records.by_ref().for_each(drop);
+        let cut = records.rest().len();
+        out.truncate(out.len() - cut);
+        self.taken = head;
+        paused.map(|()| out.len() - start)
+    }
+
+    /// Copies from the newest record to where the newest was when it was last
+    /// taken, or to the oldest there is; says where the newest begins.
+    fn copy_since_taken(&self, out: &mut Vec<u8>) -> u64 {
+        let mapping = &*self.view.mapping;
+        // ORDERING: Acquire as in `take`.
+        let head = mapping.control().data_head.load(Ordering::Acquire);
+        let length = usize::try_from(self.taken.wrapping_sub(head)).unwrap_or(mapping.size);
+        mapping.copy(head, length.min(mapping.size), out);
+        head
     }
 
     /// Appends the whole records of an overwriting ring, newest first, and

@@ -171,7 +171,8 @@ impl EventSpec {
         self.probe.is_none()
     }
 
-    /// `overwrite`: its rings hold the newest records, and are read at the end.
+    /// `overwrite`: its rings hold the newest records, and are read when a file is
+    /// wanted and at the end.
     pub(crate) fn keeps_newest(&self) -> bool {
         self.attr.flags.has(AttrFlags::WRITE_BACKWARD)
     }

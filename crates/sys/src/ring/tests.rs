@@ -189,6 +189,61 @@ fn a_dump_is_the_newest_records_and_the_ring_goes_on() {
 }
 
 #[test]
+fn what_is_taken_of_the_newest_comes_once_and_nothing_is_missing() {
+    // covers live: RING-07, RING-08
+    let Some(event) = faults(AttrFlags::WRITE_BACKWARD) else {
+        return;
+    };
+    // More than may be in flight, so that it is read without a pause.
+    let pages = (1 << 20) / crate::page_size();
+    let mut ring = Ring::map_overwriting(&event, pages).expect("a MiB");
+    let mut taken = Vec::new();
+    for _ in 0..20 {
+        touch(100);
+        let mut newest = Vec::new();
+        let bytes = ring.take_newest(&event, &mut newest).expect("no pause");
+        assert_eq!(bytes, newest.len());
+        assert!(bytes >= 100 * 24);
+        taken.push(newest);
+    }
+    let records: usize = taken.iter().map(|part| Records::of(part).count()).sum();
+    // Faults of the copies that came behind the last time.
+    let mut rest = Vec::new();
+    ring.take_newest(&event, &mut rest).expect("no pause");
+    let records = records + Records::of(&rest).count();
+    event.disable().expect("ours");
+    let mut last = Vec::new();
+    ring.take_newest(&event, &mut last).expect("no pause");
+    let records = records + Records::of(&last).count();
+    assert_eq!(
+        records as u64,
+        event.read_counts(ReadFormat(0)).expect("a count").values[0].value
+    );
+    last.clear();
+    assert_eq!(ring.take_newest(&event, &mut last).expect("no pause"), 0);
+}
+
+#[test]
+fn of_a_ring_that_was_overwritten_the_newest_are_taken() {
+    // covers live: RING-11, IOC-11
+    let Some(event) = faults(AttrFlags::WRITE_BACKWARD) else {
+        return;
+    };
+    let mut ring = Ring::map_overwriting(&event, 1).expect("a page");
+    let mut out = b"before".to_vec();
+    for _ in 0..3 {
+        touch(1000);
+        out.truncate(6);
+        let bytes = ring.take_newest(&event, &mut out).expect("a pause");
+        assert_eq!((bytes, out.len()), (ring.size() / 24 * 24, 6 + bytes));
+        let addresses: Vec<u64> = Records::of(&out[6..]).map(address).collect();
+        let page = crate::page_size() as u64;
+        let falling = addresses.windows(2).filter(|two| two[0] == two[1] + page);
+        assert!(falling.count() >= addresses.len() - 20, "newest first");
+    }
+}
+
+#[test]
 fn what_is_discarded_in_a_pause_counts_as_lost() {
     // covers live: RING-11, RF-05, IOC-11
     if !permitted() {
