@@ -59,6 +59,129 @@ fn the_program_runs_as_the_user_who_owns_the_file() {
     }
 }
 
+/// Ids, groups and capabilities of each thread of a process.
+fn threads_rights(pid: u32) -> Vec<String> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let threads = threads.into_iter().flatten().flatten();
+    let rights = threads.map(|thread| {
+        let status = std::fs::read_to_string(thread.path().join("status"));
+        let status = status.unwrap_or_default();
+        let told = ["Uid:", "Gid:", "Groups:", "CapPrm:", "CapEff:"];
+        let lines = status.lines();
+        let lines = lines.filter(|line| told.iter().any(|it| line.starts_with(it)));
+        let lines = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        lines.collect::<Vec<_>>().join("; ")
+    });
+    rights.filter(|rights| !rights.is_empty()).collect()
+}
+
+/// Root's rights are for opening: all threads of the recorder give them up while
+/// the program runs, and everything that comes later works without.
+#[test]
+fn the_recorder_becomes_the_user_once_it_records() {
+    let test = "the_recorder_becomes_the_user_once_it_records";
+    let Some(file) = recording(test, "gives-up") else {
+        return;
+    };
+    const NONE: &str = "CapPrm: 0000000000000000; CapEff: 0000000000000000";
+    let given_up = format!(
+        "Uid: 65534 65534 65534 65534; Gid: 65534 65534 65534 65534; Groups: 65534; {NONE}"
+    );
+    for mode in [&["-g", "--switch-output=100ms"][..], &["-g"]] {
+        let mut command = prof_command();
+        command
+            .args(["record", "-e", "cpu-clock", "-F", "999", "--user", "nobody"])
+            .args(mode)
+            .arg("-o")
+            .arg(&file)
+            .env_remove("PROF_EMBED_MS")
+            .args([
+                "sh",
+                "-c",
+                "echo ready; dd if=/dev/zero of=/dev/null bs=1M count=6000 status=none; read line; exit 0",
+            ]);
+        let mut child = crate::waiting::with_pipes(&mut command);
+        assert!(crate::waiting::is_ready(&mut child));
+        let pid = child.id();
+        wait_until("all threads to give their rights up", || {
+            let rights = threads_rights(pid);
+            // The writing, the draining and the main thread, and readers.
+            rights.len() >= 3 && rights.iter().all(|rights| *rights == given_up)
+        });
+        let ended = crate::waiting::end(child);
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        assert!(!ended.stderr.contains("stays root"), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("no names"), "{}", ended.stderr);
+    }
+    let folder = file.parent().expect("a folder");
+    let files = std::fs::read_dir(folder).expect("there").flatten();
+    let files: Vec<PathBuf> = files.map(|entry| entry.path()).collect();
+    assert!(files.len() > 2, "parts were written: {files:?}");
+    for part in &files {
+        let about = std::fs::metadata(part).expect("there");
+        assert_eq!((about.uid(), about.mode() & 0o777), (NOBODY, 0o600));
+    }
+    // The kernel's names, which only root sees, are in the file all the same.
+    let program = folder.join("prof");
+    crate::oracle::copy_program(std::path::Path::new(env!("CARGO_BIN_EXE_prof")), &program);
+    let mut shown = Command::new(&program);
+    shown.uid(NOBODY).gid(NOBODY);
+    let shown = shown
+        .args(["report", "--stdio", "-s", "dso,sym", "-i"])
+        .arg(&file)
+        .output();
+    let shown = Finished::from(shown.expect("prof starts"));
+    assert!(
+        shown.text().contains("[k] "),
+        "{}{}",
+        shown.text(),
+        shown.stderr
+    );
+    let named = shown.text();
+    let named = named.lines().filter(|line| line.contains("[k] "));
+    let named = named.filter(|line| !line.contains("[k] 0x"));
+    assert!(named.count() > 3, "{}", shown.text());
+}
+
+/// What needs them keeps them, and says so where that was not asked for.
+#[test]
+fn rights_stay_where_later_work_needs_them() {
+    let test = "rights_stay_where_later_work_needs_them";
+    let Some(file) = recording(test, "stays") else {
+        return;
+    };
+    let folder = file.parent().expect("a folder");
+    let closed = std::fs::Permissions::from_mode(0o755);
+    let status = |args: &[&str]| {
+        let recorded = prof_command()
+            .args(["record", "--user", "nobody", "-o"])
+            .arg(&file)
+            .args(args)
+            .args(["sh", "-c", "sleep 0.5; cat /proc/$PPID/status"])
+            .output();
+        let ended = Finished::from(recorded.expect("prof starts"));
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        let uid = ended.text();
+        let uid = uid.lines().find(|line| line.starts_with("Uid:"));
+        (uid.expect("a line").to_owned(), ended.stderr)
+    };
+    let (uid, told) = status(&["-a"]);
+    assert!(uid.starts_with("Uid:\t0\t"), "{uid}");
+    assert!(!told.contains("stays root"), "{told}");
+    std::fs::set_permissions(folder, closed).expect("ours");
+    let (uid, told) = status(&[]);
+    assert!(uid.starts_with("Uid:\t0\t"), "{uid}");
+    assert!(
+        told.contains("the recorder stays root: nobody may not write in"),
+        "{told}"
+    );
+    // The printed cure.
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(folder, open).expect("ours");
+    let (uid, told) = status(&[]);
+    assert!(uid.starts_with("Uid:\t65534\t"), "{uid} {told}");
+}
+
 #[test]
 fn the_program_inherits_no_capabilities() {
     let test = "the_program_inherits_no_capabilities";

@@ -91,6 +91,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         texts: args.embed.unwrap_or_default(),
         redaction: args.redact.then(Arc::default),
         fetch: args.debuginfod.as_ref().and_then(fetching::fetcher),
+        own_kallsyms: None,
         limit: None,
     };
     let reader = input.open()?;

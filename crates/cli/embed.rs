@@ -60,6 +60,8 @@ pub(crate) struct Wish {
     pub(crate) redaction: Option<Arc<Redaction>>,
     /// Asked for files that are not here.
     pub(crate) fetch: Option<Arc<dyn FetchFile>>,
+    /// `/proc/kallsyms`, if it was opened with rights that are gone.
+    pub(crate) own_kallsyms: Option<Arc<File>>,
     /// How long that may take; `None` for as long as it takes.
     pub(crate) limit: Option<Duration>,
 }
@@ -184,6 +186,7 @@ fn take_notes(input: &Input, wish: &Wish) -> anyhow::Result<(Arc<Notes>, Option<
         let whereabouts = Arc::clone(&whereabouts);
         let sources = Sources {
             fetch: wish.fetch.clone(),
+            own_kallsyms: wish.own_kallsyms.clone(),
             ..Sources::default()
         };
         move || {

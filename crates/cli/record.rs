@@ -28,9 +28,11 @@ use prof_sys::limits::address_space_left;
 use prof_sys::process::Ended;
 use refused::OfRecord;
 use std::ffi::OsString;
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 pub(crate) use values::channel;
 
@@ -86,9 +88,12 @@ pub(crate) struct Args {
     /// start.
     #[arg(short = 'u', long, value_name = "USER", value_parser = values::user, conflicts_with_all = ["pid", "tid", "all_cpus"])]
     uid: Option<Identity>,
-    /// Run the command as this user, and record as root.
+    /// Run the command as this user; root's rights are for opening only.
     ///
-    /// The user then owns the file; sudo means whoever called sudo.
+    /// The user owns the file, and the recorder becomes that user when events and
+    /// file are open, but with -a, which reads the processes of all users, and
+    /// where the user may not write in the file's folder. sudo means whoever
+    /// called sudo.
     #[arg(long, value_name = "NAME|sudo", value_parser = values::runner, conflicts_with_all = ["pid", "tid", "uid"])]
     user: Option<Identity>,
     /// Everything that runs, until Ctrl-C or the end of the command.
@@ -410,10 +415,16 @@ fn recorded(args: Args, kept: Kept) -> anyhow::Result<Outcome> {
     if let Some(notice) = runs_as_root(&options) {
         notices(&notice);
     }
+    let own_kallsyms = kernel_symbols(&options);
     match prof_record::record(&options, &mut notices) {
         Ok(finished) => {
             let has_names = finished.failure.is_none() && finished.why_empty.is_none();
-            let named = name(args, has_names && embeds(args), &mut notices);
+            let names = (has_names && embeds(args)).then(|| Wish {
+                texts: args.embed.unwrap_or_default(),
+                own_kallsyms,
+                ..Wish::default()
+            });
+            let named = name(args, names, &mut notices);
             let outcome = end(finished, kept, quiet);
             named.map(|()| outcome)
         }
@@ -428,6 +439,13 @@ fn recorded(args: Args, kept: Kept) -> anyhow::Result<Outcome> {
         Err(RecordError::Event(error)) => Err(UsageError(error.to_string()).into()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The kernel's symbols, opened while they may be seen: with `--user` root's
+/// rights are gone when names are looked up.
+fn kernel_symbols(options: &Options) -> Option<Arc<File>> {
+    options.user.as_ref()?;
+    File::open("/proc/kallsyms").ok().map(Arc::new)
 }
 
 /// Whether names go into the file: there is one, and only one.
@@ -446,23 +464,21 @@ fn embeds(args: &Args) -> bool {
 ///
 /// # Errors
 /// If it was to be redacted and is not.
-fn name(args: &Args, embeds: bool, notices: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
+fn name(args: &Args, wish: Option<Wish>, notices: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
     let limit = match args.embed_time {
         Some(milliseconds) => Duration::from_millis(milliseconds),
         None => embed::WAIT,
     };
     let has_room = address_space_left().is_none_or(|left| left >= embed::ADDRESS_SPACE);
-    if embeds && !has_room {
+    if wish.is_some() && !has_room {
         notices(
             "no names are in the file: the address space is limited (ulimit -v)\n  \
              prof archive adds them",
         );
     }
-    let wish = (embeds && has_room).then(|| Wish {
-        texts: args.embed.unwrap_or_default(),
-        redaction: None,
-        fetch: None,
+    let wish = wish.filter(|_| has_room).map(|wish| Wish {
         limit: Some(limit),
+        ..wish
     });
     let embedded = match (args.redact, wish) {
         (true, wish) => {

@@ -14,6 +14,7 @@ use crate::drain::{Shared, is_set};
 use crate::open::{OpenEvent, OpenSet};
 use crate::options::{Options, Start, Target};
 use crate::plan::Role;
+use crate::rights::Rights;
 use prof_sys::process::{Ended, PidFd, Usage, Wait};
 use prof_sys::signal::{self, Arrived, Disposition, SignalFd, SignalSet};
 use prof_sys::{Inherited, Launched, PollSet};
@@ -87,6 +88,8 @@ pub(crate) struct Control {
     started: Option<Instant>,
     interrupts: u32,
     commands: Option<Commands>,
+    /// What is given up when the first records are written.
+    rights: Option<Rights>,
 }
 
 /// What is waited for while recording, with its places in the set.
@@ -165,7 +168,20 @@ impl Control {
             started: None,
             interrupts: 0,
             commands: None,
+            rights: None,
         })
+    }
+
+    /// Gives these up when the first records are written.
+    pub(crate) fn gives_up(&mut self, rights: Rights) {
+        self.rights = Some(rights);
+    }
+
+    /// Gives up rights that are not needed any more.
+    pub(crate) fn give_up(&mut self, notices: &mut dyn FnMut(&str)) {
+        if let Some(mut rights) = self.rights.take() {
+            rights.give_up(notices);
+        }
     }
 
     /// Takes these commands while a recording runs.
@@ -205,6 +221,9 @@ impl Control {
                 switch(set, shared, is_on);
             }
             shared.told().iter().for_each(|line| notices(line));
+            if is_set(&shared.begun) {
+                self.give_up(notices);
+            }
             if let Some(ended) = watched.is_over(options, shared, elapsed) {
                 return ended;
             }

@@ -52,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) stop: AtomicBool,
     /// All tasks that were attached to have ended.
     pub(crate) all_gone: AtomicBool,
+    /// What was there before the recording is written.
+    pub(crate) begun: AtomicBool,
     /// Nothing more can be written, or the file is large enough.
     pub(crate) writer_ended: AtomicBool,
     /// The writing thread is done.
@@ -82,6 +84,7 @@ impl Shared {
             main_thread: Thread::current(),
             stop: AtomicBool::new(false),
             all_gone: AtomicBool::new(false),
+            begun: AtomicBool::new(false),
             writer_ended: AtomicBool::new(false),
             written: AtomicBool::new(false),
             another: AtomicBool::new(false),

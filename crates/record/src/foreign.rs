@@ -5,6 +5,7 @@
 
 use crate::synthesize::read_build_id;
 use prof_abi::{BuildId, ByteOrder, CpuMode, Misc, RecordType};
+use prof_sys::Identity;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -153,9 +154,14 @@ impl<'a> Mapped<'a> {
 }
 
 impl ForeignFiles {
-    /// Keeps files if `keeps`, for the cache of the user whose home this is.
-    pub(crate) fn new(keeps: bool) -> Self {
-        let home = std::env::var_os("HOME").map(PathBuf::from);
+    /// Keeps files if `keeps`, for the cache of `owner`, or of the user whose home
+    /// this is.
+    pub(crate) fn new(keeps: bool, owner: Option<&Identity>) -> Self {
+        let home = match owner {
+            Some(owner) => Some(owner.home.clone()),
+            None => std::env::var_os("HOME"),
+        };
+        let home = home.map(PathBuf::from);
         let home = home.filter(|home| keeps && home.is_absolute());
         Self {
             cache: home.map(|home| home.join(".debug")),
@@ -336,7 +342,7 @@ mod tests {
             cache: Some(cache.clone()),
             // Another recorder may be faster.
             kept: vec![kept(), kept()],
-            ..ForeignFiles::new(false)
+            ..ForeignFiles::new(false, None)
         };
         let stored = files.store();
         assert_eq!((stored.files, stored.failed), (2, None));
@@ -359,7 +365,7 @@ mod tests {
                 build_id: BuildId::new(&[1; 20]).expect("an id"),
                 file: File::open("/dev/null").expect("opened"),
             }],
-            ..ForeignFiles::new(false)
+            ..ForeignFiles::new(false, None)
         };
         let (count, why) = files.store().failed.expect("a failure");
         assert_eq!(count, 1);
@@ -375,7 +381,7 @@ mod tests {
             build_id: BuildId::new(&[1; 20]).expect("an id"),
             file: File::open(&path).expect("opened"),
         };
-        let mut files = ForeignFiles::new(false);
+        let mut files = ForeignFiles::new(false, None);
         assert!(files.has_room(KeptFiles::MAX_BYTES));
         assert!(!files.has_room(KeptFiles::MAX_BYTES + 1));
         files.kept = (1..KeptFiles::MAX_FILES).map(|_| kept()).collect();

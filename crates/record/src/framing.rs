@@ -56,7 +56,10 @@ impl<'a> Framing<'a> {
             tasks,
             trailer: Trailer::of(&written.attr),
             synthesizer: Synthesizer::new(&written.attr, what),
-            foreign: ForeignFiles::new(options.build_ids && options.keeps_files),
+            foreign: ForeignFiles::new(
+                options.build_ids && options.keeps_files,
+                options.user.as_ref(),
+            ),
             runtime_code: RuntimeCode::new(options.keeps_files),
             told: HashMap::new(),
         }

@@ -55,6 +55,7 @@ mod plan;
 mod queue;
 mod recording;
 pub mod registers;
+mod rights;
 mod ring_terms;
 mod rings;
 mod rounds;

@@ -344,7 +344,10 @@ pub struct Options {
     pub start: Start,
     /// Which records are packed with zstd.
     pub packing: Packing,
-    /// The user as whom a launched command runs, and who owns the files.
+    /// The user as whom a launched command runs, and who owns the files. Where
+    /// the process is root's, all its threads become that user once the recording
+    /// has begun, for good; not with [`Target::System`], nor where the user may
+    /// not write beside the file.
     pub user: Option<Identity>,
     /// Working directory, environment and standard streams of a launched
     /// command, where they differ from ours.

@@ -6,6 +6,7 @@ use crate::error::{OutputError, io_error};
 use crate::placing::Placed;
 use crate::stream::{KeepWaiting, Reader, Stream};
 use prof_perfdata::write::{EventDescription, Features, FileWriter, Kept, Packing, PipeWriter};
+use prof_sys::process::effective_user;
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
@@ -348,15 +349,14 @@ fn kind_of(path: &Path) -> Result<Kind, OutputError> {
 /// else could send root's recording over a file of the linker's choice.
 fn follow_trusted_links(name: &Path) -> Result<PathBuf, OutputError> {
     const MOST_LINKS: usize = 16;
-    // The owner of /proc/self is the effective user.
-    let own = fs::metadata("/proc/self").map(|own| own.uid()).ok();
+    let own = effective_user();
     let mut path = name.to_owned();
     for _ in 0..MOST_LINKS {
         let link = match fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.file_type().is_symlink() => metadata,
             _ => return Ok(path),
         };
-        if link.uid() != 0 && Some(link.uid()) != own {
+        if link.uid() != 0 && link.uid() != own {
             let owner = link.uid();
             return Err(OutputError::ForeignLink { link: path, owner });
         }

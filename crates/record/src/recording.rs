@@ -18,6 +18,7 @@ use crate::options::{Options, Stacks, Start, Target};
 use crate::output::{Opened, Output};
 use crate::placing::Placed;
 use crate::queue::{Receiver, Sender, queue};
+use crate::rights::Rights;
 use crate::rounds::Rounds;
 use crate::series::Series;
 use crate::setup;
@@ -40,7 +41,7 @@ use prof_perfdata::write::{EventDescription, Features, Packing};
 use prof_sys::prompt::run_soon;
 use prof_sys::{Launched, RingView};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::thread::{self, Scope, ScopedJoinHandle};
 
@@ -117,6 +118,14 @@ struct Begun<'a> {
     file: PathBuf,
 }
 
+impl Begun<'_> {
+    /// Its name, if it is a file or the first of several.
+    fn as_file(&self) -> Option<&Path> {
+        let is_file = self.placed.is_some() || matches!(self.taker, Taker::Parts(_));
+        is_file.then_some(&self.file)
+    }
+}
+
 /// All that a recording needs; nothing of it runs yet.
 pub(crate) struct Recording<'a> {
     options: &'a Options,
@@ -173,6 +182,7 @@ impl<'a> Recording<'a> {
         notices: &mut dyn FnMut(&str),
     ) -> Result<Ran, RecordError> {
         let Self { options, set, .. } = self;
+        control.gives_up(Rights::of(options, self.begun.as_file(), notices));
         let mut placed = self.begun.placed;
         let unwound = Unwound::of(options, &set, &self.opened);
         let shared = shared(options, &unwound, self.begun.reader)?;
@@ -223,6 +233,7 @@ impl<'a> Recording<'a> {
             Ok::<_, RecordError>((ended_by, written))
         })?;
         shared.told().iter().for_each(|line| notices(line));
+        control.give_up(notices);
         Ok(Ran {
             ended_by: ended_by.inspect_err(|_| forget(&written))?,
             file: self.begun.file,

@@ -9,6 +9,7 @@
 
 use crate::foreign::has_other_root;
 use prof_abi::{ByteOrder, CpuMode, Misc, RecordType};
+use prof_sys::process::effective_user;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -80,8 +81,8 @@ impl RuntimeCode {
     /// Users whose perf maps the file must vouch for, as JSON for the file:
     /// those whom a reader would not believe anyway.
     pub(crate) fn users(&self) -> Option<String> {
-        let own = fs::metadata("/proc/self").ok().map(|own| own.uid());
-        let told = |&(_, &uid): &(&u32, &u32)| uid != 0 && Some(uid) != own;
+        let own = effective_user();
+        let told = |&(_, &uid): &(&u32, &u32)| uid != 0 && uid != own;
         let users: Vec<String> = self
             .users
             .iter()
@@ -117,7 +118,7 @@ impl Elsewhere {
         let mut map = self.open()?;
         match fs::symlink_metadata(to) {
             // Left by an earlier process of this number.
-            Ok(old) if old.is_file() && old.uid() == own_uid()? => fs::remove_file(to)?,
+            Ok(old) if old.is_file() && old.uid() == effective_user() => fs::remove_file(to)?,
             _ => {}
         }
         let mut out = OpenOptions::new()
@@ -147,10 +148,6 @@ impl Elsewhere {
             false => Err(io::Error::other("the map is not the process's own file")),
         }
     }
-}
-
-fn own_uid() -> io::Result<u32> {
-    fs::metadata("/proc/self").map(|own| own.uid())
 }
 
 /// The process that an `MMAP2` record of executable memory without a file

@@ -174,6 +174,7 @@ impl Writing<'_> {
     /// the end.
     pub(crate) fn run(mut self, pieces: &Receiver) -> Written {
         let mut result = self.write_first();
+        self.shared.tell_main(&self.shared.begun);
         let mut flushed = Instant::now();
         let mut dirty = false;
         // What comes behind the largest size is not of this recording.

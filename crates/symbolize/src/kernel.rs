@@ -17,7 +17,7 @@ use object::Endianness;
 use prof_abi::BuildId;
 use prof_profile::{Avma, DsoKind, Svma, UnnamedReason};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -290,7 +290,18 @@ fn find_kallsyms(
         return Ok(found);
     }
     check_running(request)?;
-    open_kallsyms(request, Path::new("/proc/kallsyms"))
+    let path = Path::new("/proc/kallsyms");
+    match &sources.own_kallsyms {
+        Some(open) => kallsyms_of(request, path, again(open)),
+        None => open_kallsyms(request, path),
+    }
+}
+
+/// The file from its start; the rights with which it was opened are kept.
+fn again(open: &File) -> io::Result<File> {
+    let mut file = open.try_clone()?;
+    file.rewind()?;
+    Ok(file)
 }
 
 /// Whether the running kernel is the one of the recording.
@@ -330,8 +341,16 @@ fn open_kallsyms(
     request: &KernelRequest<'_>,
     path: &Path,
 ) -> Result<(Kallsyms, PathBuf), OpenError> {
+    kallsyms_of(request, path, contents::open_regular(path, Links::Follow))
+}
+
+fn kallsyms_of(
+    request: &KernelRequest<'_>,
+    path: &Path,
+    opened: io::Result<File>,
+) -> Result<(Kallsyms, PathBuf), OpenError> {
     let dso = kernel_dso();
-    let read = contents::open_regular(path, Links::Follow)
+    let read = opened
         .and_then(read_kallsyms)
         .map_err(|error| OpenError::of_io(&dso, &error))?;
     let mut kallsyms = read.map_err(|reason| {

@@ -11,6 +11,7 @@ use prof_abi::BuildId;
 use prof_profile::{Avma, DsoKind, UnnamedReason};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -31,6 +32,9 @@ pub struct Sources {
     pub finds_vmlinux: bool,
     /// A copy of `/proc/kallsyms` (`--kallsyms`).
     pub kallsyms: Option<PathBuf>,
+    /// `/proc/kallsyms` of this machine, if it was opened with rights that are
+    /// gone.
+    pub own_kallsyms: Option<Arc<File>>,
     /// Whether names are shown as in the source.
     pub demangle: Demangle,
     /// Fetches files of programs that are nowhere else, such as from a
@@ -68,6 +72,7 @@ impl Default for Sources {
             vmlinux: None,
             finds_vmlinux: true,
             kallsyms: None,
+            own_kallsyms: None,
             demangle: Demangle::Yes,
             fetch: None,
         }

@@ -1,8 +1,11 @@
 //! Users by name and number, as a program runs as one of them.
 
+use crate::checked;
+use crate::spawn::become_user;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 
 /// A user with what a login gives a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +51,43 @@ impl Identity {
         look_up(|entry, room, found| {
             // SAFETY: as in `of_name`.
             unsafe { libc::getpwuid_r(uid, entry, room.as_mut_ptr(), room.len(), found) }
+        })
+    }
+
+    /// All threads of this process become this user, with its groups and, where
+    /// they were root's, without any capability.
+    ///
+    /// What is open stays open. Other processes of the user can send signals to
+    /// this one, but neither read its memory nor take its descriptors: the
+    /// kernel makes a process that changes its user undumpable.
+    ///
+    /// # Errors
+    /// `EPERM` without `CAP_SETUID` and `CAP_SETGID`. Groups may have changed.
+    pub fn become_for_good(&self) -> io::Result<()> {
+        // SAFETY: the list is as long as told; all else are numbers. These are
+        // libc's functions, which make each thread do the same.
+        unsafe {
+            checked(libc::setgroups(self.groups.len(), self.groups.as_ptr()))?;
+            checked(libc::setresgid(self.gid, self.gid, self.gid))?;
+            checked(libc::setresuid(self.uid, self.uid, self.uid))?;
+        }
+        Ok(())
+    }
+
+    /// Whether this user may find, make and remove files in a directory; `false`
+    /// also where that cannot be tried. For callers that may become the user.
+    pub fn may_write_in(&self, directory: &Path) -> bool {
+        let Ok(directory) = CString::new(directory.as_os_str().as_bytes()) else {
+            return false;
+        };
+        // In a thread of its own, which alone becomes the user and then ends.
+        std::thread::scope(|scope| {
+            let asked = std::thread::Builder::new().spawn_scoped(scope, || {
+                // SAFETY: the string ends with NUL.
+                become_user(self)
+                    && unsafe { libc::access(directory.as_ptr(), libc::W_OK | libc::X_OK) == 0 }
+            });
+            asked.is_ok_and(|asked| asked.join().unwrap_or(false))
         })
     }
 

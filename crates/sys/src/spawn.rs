@@ -390,9 +390,9 @@ impl Plan<'_> {
     }
 }
 
-/// Takes on a user's ids for good; `false`, with `errno` set, if that is not
-/// permitted. Only system calls: no other thread is to follow.
-fn become_user(user: &Identity) -> bool {
+/// The calling thread takes on a user's ids for good; `false`, with `errno` set,
+/// if that is not permitted. Only system calls: no other thread is to follow.
+pub(crate) fn become_user(user: &Identity) -> bool {
     // SAFETY: the list is as long as told; all else are numbers.
     unsafe {
         let (count, groups) = (user.groups.len(), user.groups.as_ptr());
