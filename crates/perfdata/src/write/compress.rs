@@ -50,11 +50,10 @@ pub(super) struct DeepChains {
 }
 
 impl DeepChains {
-    /// These whole records packed, and how many samples they have, if their
-    /// samples are long.
-    pub(super) fn pack(&mut self, records: &[u8]) -> io::Result<Option<(&[u8], u64)>> {
-        let (bytes, samples) = whole_records(records);
-        if samples == 0 || bytes / samples < LONG {
+    /// These whole records packed, if their samples are long.
+    pub(super) fn pack(&mut self, records: &[u8]) -> io::Result<Option<&[u8]>> {
+        let whole = whole_records(records);
+        if whole.samples == 0 || whole.bytes / whole.samples < LONG {
             return Ok(None);
         }
         let compressor = match &mut self.compressor {
@@ -64,12 +63,51 @@ impl DeepChains {
         self.packed.clear();
         compressor.append(records, &mut self.packed)?;
         compressor.flush(&mut self.packed)?;
-        Ok(Some((&self.packed, samples)))
+        Ok(Some(&self.packed))
     }
 
     /// For the header, if anything was packed.
     pub(super) fn section(&self) -> Option<Compression> {
         self.compressor.as_ref().map(Compressor::section)
+    }
+
+    /// See [`Compressor::samples_in`].
+    pub(super) fn samples_in(&self, records: u64) -> u64 {
+        let compressor = self.compressor.as_ref();
+        compressor.map_or(0, |compressor| compressor.samples_in(records))
+    }
+}
+
+/// Counts samples in whole records that come in pieces of any size.
+#[derive(Debug, Default)]
+struct SampleCount {
+    /// That have come whole.
+    samples: u64,
+    /// Bytes of the last record that are still to come, and whether it is a
+    /// sample.
+    missing: usize,
+    is_sample: bool,
+}
+
+impl SampleCount {
+    /// The next piece; records and pieces begin at multiples of 8 bytes, so
+    /// that no header is cut.
+    fn add(&mut self, piece: &[u8]) {
+        let order = ByteOrder::NATIVE;
+        let mut at = 0;
+        while let Some(rest) = piece.get(at..).filter(|rest| !rest.is_empty()) {
+            if self.missing == 0 {
+                let (Some(kind), Some(size)) = (order.u32(rest, 0), order.u16(rest, 6)) else {
+                    return;
+                };
+                self.is_sample = RecordType(kind) == RecordType::SAMPLE;
+                self.missing = usize::from(size).max(8);
+            }
+            let here = self.missing.min(rest.len());
+            self.missing -= here;
+            at += here;
+            self.samples += u64::from(self.missing == 0 && self.is_sample);
+        }
     }
 }
 
@@ -84,8 +122,9 @@ pub(super) struct Compressor {
     /// Bytes before and after packing.
     taken: u64,
     given: u64,
-    /// Samples among what was taken.
-    samples: u64,
+    count: SampleCount,
+    /// For each record given, the samples in it and in all before.
+    samples_until: Vec<u64>,
 }
 
 impl std::fmt::Debug for Compressor {
@@ -106,13 +145,13 @@ impl Compressor {
             room: Vec::new(),
             taken: 0,
             given: 0,
-            samples: 0,
+            count: SampleCount::default(),
+            samples_until: Vec::new(),
         })
     }
 
     /// Takes whole records; `out` gets what is packed.
     pub(super) fn append(&mut self, records: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-        self.samples += whole_records(records).1;
         let missing = match self.pending.len() {
             0 => 0,
             some => CHUNK.saturating_sub(some).min(records.len()),
@@ -147,6 +186,8 @@ impl Compressor {
             self.announce(out);
         }
         self.taken += chunk.len() as u64;
+        let before = self.count.samples;
+        self.count.add(chunk);
         self.room.resize(ROOM, 0);
         let mut input = InBuffer::around(chunk);
         let mut is_flushed = false;
@@ -165,6 +206,13 @@ impl Compressor {
             out.extend(ByteOrder::NATIVE.bytes_u16(size));
             out.extend_from_slice(packed);
             self.given += u64::from(size);
+            // What is not flushed does not come out.
+            let samples = if is_flushed {
+                self.count.samples
+            } else {
+                before
+            };
+            self.samples_until.push(samples);
         }
         Ok(())
     }
@@ -179,9 +227,12 @@ impl Compressor {
         }
     }
 
-    /// Samples among all that was taken.
-    pub(super) fn samples(&self) -> u64 {
-        self.samples
+    /// Whole samples in the first so many of the records given.
+    pub(super) fn samples_in(&self, records: u64) -> u64 {
+        let last = records.checked_sub(1).map(|last| last as usize);
+        last.and_then(|last| self.samples_until.get(last))
+            .copied()
+            .unwrap_or(0)
     }
 
     /// For the header.

@@ -4,7 +4,7 @@ use super::compress::{Compressor, DeepChains, Packing};
 use super::event::EventDescription;
 use super::features::Features;
 use super::own;
-use super::record::whole_records;
+use super::record::{WholeRecords, whole_records};
 use prof_abi::ByteOrder;
 use std::io::{self, Seek, SeekFrom, Write};
 
@@ -46,8 +46,9 @@ pub struct FileWriter<W> {
     /// Bytes of data given to `out`, of which `flushed` are in the header.
     written: u64,
     flushed: u64,
-    /// Samples among them.
+    /// Samples and records of packed ones among them.
     samples: u64,
+    packed: u64,
     packer: Packer,
 }
 
@@ -81,6 +82,7 @@ impl<W: Write + Seek> FileWriter<W> {
             written: 0,
             flushed: 0,
             samples: 0,
+            packed: 0,
             packer: Packer::Nothing,
         })
     }
@@ -136,7 +138,7 @@ impl<W: Write + Seek> FileWriter<W> {
         };
         let mut deep = std::mem::take(deep);
         let result = match deep.pack(records) {
-            Ok(Some((packed, samples))) => self.put(packed).map(|()| self.samples += samples),
+            Ok(Some(packed)) => self.put(packed),
             Ok(None) => self.put(records),
             Err(error) => Err(error),
         };
@@ -153,16 +155,32 @@ impl<W: Write + Seek> FileWriter<W> {
                 Ok(count) if count > 0 => taken += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 failed => {
-                    let (bytes, samples) = whole_records(records.get(..taken).unwrap_or_default());
-                    self.written += bytes;
-                    self.samples += samples;
+                    self.count(whole_records(records.get(..taken).unwrap_or_default()));
                     return Err(failed.err().unwrap_or(io::ErrorKind::WriteZero.into()));
                 }
             }
         }
-        self.written += records.len() as u64;
-        self.samples += whole_records(records).1;
+        self.count(WholeRecords {
+            bytes: records.len() as u64,
+            ..whole_records(records)
+        });
         Ok(())
+    }
+
+    fn count(&mut self, whole: WholeRecords) {
+        self.written += whole.bytes;
+        self.samples += whole.samples;
+        self.packed += whole.packed;
+    }
+
+    /// Samples in the file, packed ones included.
+    fn samples(&self) -> u64 {
+        let packed = match &self.packer {
+            Packer::Nothing => 0,
+            Packer::DeepChains(deep) => deep.samples_in(self.packed),
+            Packer::All(compressor) => compressor.samples_in(self.packed),
+        };
+        self.samples + packed
     }
 
     /// After an error: makes the file valid up to the last whole record that
@@ -174,7 +192,7 @@ impl<W: Write + Seek> FileWriter<W> {
         let _ = self.flush_as_is();
         Kept {
             bytes: self.written,
-            samples: self.samples,
+            samples: self.samples(),
         }
     }
 
@@ -186,12 +204,8 @@ impl<W: Write + Seek> FileWriter<W> {
         };
         let mut packed = Vec::new();
         compressor.flush(&mut packed)?;
-        let samples = compressor.samples();
         self.gather(&packed)?;
-        self.flush_as_is()?;
-        // Packed records do not tell how many they hold.
-        self.samples = samples;
-        Ok(())
+        self.flush_as_is()
     }
 
     fn flush_as_is(&mut self) -> io::Result<()> {
@@ -326,7 +340,7 @@ fn feature_table(features: &Features, table_at: u64) -> ([u8; 32], Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::{EventDescription, FileWriter, Kept};
-    use crate::write::{Features, finished_round};
+    use crate::write::{Features, Packing, finished_round};
     use prof_abi::EventAttr;
     use std::io::{self, Cursor, Seek, SeekFrom, Write};
 
@@ -485,5 +499,63 @@ mod tests {
         };
         writer.flush().expect("memory");
         assert_eq!(writer.salvage(), all);
+    }
+
+    /// Samples that a reader finds in a file.
+    fn samples_read(file: &[u8]) -> u64 {
+        let mut copy = tempfile::tempfile().expect("a temporary file");
+        copy.write_all(file).expect("room");
+        copy.rewind().expect("a file");
+        let mut reader = crate::Reader::open_file(copy).expect("a recording");
+        let mut samples = 0;
+        while let Some(record) = reader.next().expect("memory") {
+            samples += u64::from(record.kind == prof_abi::RecordType::SAMPLE);
+        }
+        samples
+    }
+
+    /// Of packed records that the disk takes in part, those count that a reader
+    /// gets.
+    #[test]
+    fn of_a_full_disk_every_packed_sample_counts_that_can_be_read() {
+        // Long samples that do not pack well: of 4 KiB to 60 KiB.
+        let mut state = 1_u64;
+        let mut noise = |bytes: usize| -> Vec<u8> {
+            let mut word = || {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state.to_ne_bytes()
+            };
+            (0..bytes / 8).flat_map(|_| word()).collect()
+        };
+        let mut sample = |at: usize| {
+            let size = 4096 + at * 7919 % 57_000 / 8 * 8;
+            let mut record = noise(size);
+            record[..8].fill(0);
+            record[0] = 9;
+            record[6..8].copy_from_slice(&(size as u16).to_ne_bytes());
+            record
+        };
+        let records: Vec<Vec<u8>> = (0..60).map(&mut sample).collect();
+        for packing in [Packing::DeepChains, Packing::All(1)] {
+            let mut seen = std::collections::BTreeSet::new();
+            for room in (0..2_000_000).step_by(98_765) {
+                let disk = FullDisk {
+                    file: Cursor::new(Vec::new()),
+                    capacity: 192 + room,
+                };
+                let mut writer = FileWriter::new(disk, &[event(&[1])]).expect("the header fits");
+                writer.pack(packing).expect("memory");
+                let written = records.iter().try_for_each(|record| writer.write(record));
+                let is_full = written.and_then(|()| writer.flush()).is_err();
+                let kept = writer.salvage();
+                let read = samples_read(writer.get_ref().file.get_ref());
+                assert_eq!(kept.samples, read, "{packing:?}, room for {room}");
+                assert_eq!(is_full, read < 60, "{packing:?}, room for {room}");
+                seen.insert(read);
+            }
+            assert!(seen.len() > 10 && seen.contains(&60), "{seen:?}");
+        }
     }
 }

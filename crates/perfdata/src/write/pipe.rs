@@ -67,7 +67,7 @@ impl<W: Write> PipeWriter<W> {
             Some(deep) => deep.pack(records)?,
             None => None,
         };
-        let records = packed.map_or(records, |(packed, _)| packed);
+        let records = packed.unwrap_or(records);
         self.out.write_all(records)?;
         self.written += records.len() as u64;
         Ok(())

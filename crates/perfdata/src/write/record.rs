@@ -128,19 +128,31 @@ impl<'a> RecordBuilder<'a> {
     }
 }
 
-/// Bytes of whole records at the start of these, and samples among them.
-pub(super) fn whole_records(records: &[u8]) -> (u64, u64) {
+/// What stands at the start of some bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct WholeRecords {
+    /// Bytes of whole records.
+    pub(super) bytes: u64,
+    /// Samples among them.
+    pub(super) samples: u64,
+    /// Records of packed ones among them.
+    pub(super) packed: u64,
+}
+
+/// The whole records at the start of these.
+pub(super) fn whole_records(records: &[u8]) -> WholeRecords {
     let order = ByteOrder::NATIVE;
-    let (mut at, mut samples) = (0, 0);
-    while let Some(rest) = records.get(at..)
+    let mut whole = WholeRecords::default();
+    while let Some(rest) = records.get(whole.bytes as usize..)
         && let (Some(kind), Some(size)) = (order.u32(rest, 0), order.u16(rest, 6))
         && size >= 8
         && usize::from(size) <= rest.len()
     {
-        samples += u64::from(RecordType(kind) == RecordType::SAMPLE);
-        at += usize::from(size);
+        whole.samples += u64::from(RecordType(kind) == RecordType::SAMPLE);
+        whole.packed += u64::from(RecordType(kind) == RecordType::COMPRESSED);
+        whole.bytes += u64::from(size);
     }
-    (at as u64, samples)
+    whole
 }
 
 #[cfg(test)]
