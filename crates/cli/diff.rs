@@ -7,6 +7,7 @@ use crate::outcome::{Outcome, UsageError};
 use crate::pager::{paged_within, text_columns};
 use crate::recording::Input;
 use crate::refused::Refused;
+use crate::report::emptiness::say_if_nothing_passes;
 use prof_compare::{
     By, Comparison, ComparisonOptions, Computation, Incomparable, PerfOptions, Run, Side,
 };
@@ -296,6 +297,7 @@ impl Args {
         let (profile, outcome) = input.load_with(self.detail(), &symbolizer)?;
         drop(symbolizer);
         let options = self.table();
+        say_if_nothing_passes(&profile, &options.selection, path);
         let name = input.name();
         let mut runs: Vec<Run> = (0..profile.events.len())
             .map(|index| EventId(u16::try_from(index).unwrap_or(u16::MAX)))

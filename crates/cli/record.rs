@@ -135,7 +135,9 @@ pub(crate) struct Args {
     max_size: Option<u64>,
     /// Pack all records with zstd, from 1 (fast) to 22 (small) [default: 1].
     /// Without, those are packed whose call chains are so deep that a sample
-    /// takes more than 4 KiB (500 frames); a perf without zstd leaves them out.
+    /// takes more than 4 KiB (500 frames). A perf without zstd leaves packed
+    /// records out, and `perf inject` passes them on unread: use `prof inject`, or
+    /// -z=0, which packs none.
     #[arg(short = 'z', long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u32).range(0..=22))]
     compression_level: Option<u32>,
     /// Pack no records, not even those with deep call chains.

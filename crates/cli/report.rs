@@ -1,7 +1,7 @@
 //! `prof report`: a recording as a table with call graphs.
 
 mod counted;
-mod emptiness;
+pub(crate) mod emptiness;
 mod filters;
 mod form;
 mod history;

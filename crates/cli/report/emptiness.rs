@@ -5,8 +5,9 @@ use crate::near::{near, some};
 use crate::outcome::say;
 use prof_profile::{Profile, Sample, Task};
 use prof_report::escape;
-use prof_report::model::{Selection, TimeRange, any_sample_passes};
+use prof_report::model::{Filter, Selection, TimeRange, any_sample_passes};
 use std::fmt::Display;
+use std::path::Path;
 
 /// A recording without samples is told, with what would have some.
 pub(super) fn say_no_samples(profile: &Profile) {
@@ -92,32 +93,7 @@ impl Asked<'_> {
     }
 
     fn say_unknown_names(&self) -> bool {
-        let profile = self.profile;
-        let names = |ids: &mut dyn Iterator<Item = prof_profile::NameId>| {
-            let mut names: Vec<&str> = ids.map(|id| profile.name(id)).collect();
-            names.sort_unstable();
-            names.dedup();
-            names
-        };
-        let comms = names(&mut profile.tasks.iter().map(|task| task.comm));
-        let dsos = profile.dsos.iter();
-        let dsos = names(&mut dsos.flat_map(|dso| [dso.short_name, dso.path]));
-        let symbols = names(&mut profile.functions.iter().map(|function| function.name));
-        let lists = [
-            ("thread", &self.filters.comms, comms),
-            ("dso", &self.filters.dsos, dsos),
-            ("function", &self.filters.symbols, symbols),
-        ];
-        let mut said = false;
-        for (what, wanted, known) in lists {
-            for name in wanted {
-                if known.binary_search(&name.as_str()).is_err() {
-                    say(&unknown_name(what, name, &known));
-                    said = true;
-                }
-            }
-        }
-        said
+        say_unknown_names(self.profile, &self.filters.filter(), "this recording")
     }
 
     fn say_unknown_numbers(&self) -> bool {
@@ -185,7 +161,45 @@ fn say_unless_any<T: Display + Ord + Copy, I: Iterator<Item = T>>(
     true
 }
 
-fn unknown_name(what: &str, name: &str, known: &[&str]) -> String {
-    let meant = meant(name, known);
-    format!("no {what} of this recording is named {name:?}; {meant}")
+/// Tells names of threads, dsos and functions that a filter has and the
+/// profile of `whose` recording does not; whether there were any.
+fn say_unknown_names(profile: &Profile, filter: &Filter, whose: &str) -> bool {
+    let names = |ids: &mut dyn Iterator<Item = prof_profile::NameId>| {
+        let mut names: Vec<&str> = ids.map(|id| profile.name(id)).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    };
+    let comms = names(&mut profile.tasks.iter().map(|task| task.comm));
+    let dsos = profile.dsos.iter();
+    let dsos = names(&mut dsos.flat_map(|dso| [dso.short_name, dso.path]));
+    let symbols = names(&mut profile.functions.iter().map(|function| function.name));
+    let lists = [
+        ("thread", &filter.comms, comms),
+        ("dso", &filter.dsos, dsos),
+        ("function", &filter.symbols, symbols),
+    ];
+    let mut said = false;
+    for (what, wanted, known) in lists {
+        for name in wanted {
+            if known.binary_search(&name.as_str()).is_err() {
+                let meant = meant(name, &known);
+                say(&format!("no {what} of {whose} is named {name:?}; {meant}"));
+                said = true;
+            }
+        }
+    }
+    said
+}
+
+/// Tells of one of several recordings that nothing of it passes, and why.
+pub(crate) fn say_if_nothing_passes(profile: &Profile, selection: &Selection, path: &Path) {
+    if selection.filter.is_empty() || any_sample_passes(profile, selection) {
+        return;
+    }
+    let whose = path.display().to_string();
+    let whose = escape::terminal(&whose);
+    if !say_unknown_names(profile, &selection.filter, &whose) {
+        say(&format!("no sample of {whose} passes all filters together"));
+    }
 }

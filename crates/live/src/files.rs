@@ -4,6 +4,7 @@
 use crate::mapped_dsos::{Inode, MappedDso};
 use crate::stacks::{OpenFile, from_file, is_build, own_vdso};
 use prof_profile::DsoKind;
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -15,9 +16,22 @@ use std::path::{Path, PathBuf};
 /// same on x86 and Arm.
 const O_NONBLOCK: i32 = 0o4000;
 
+/// `EMFILE` and `ENFILE`, the same on all of Linux.
+const NO_DESCRIPTORS: [i32; 2] = [24, 23];
+
 /// Opens files at the moment they are mapped.
 #[derive(Debug, Default)]
-pub struct LiveFiles;
+pub struct LiveFiles {
+    /// Files that were not opened because no descriptor was left.
+    without_descriptor: u64,
+}
+
+impl LiveFiles {
+    /// How many files were not opened because no descriptor was left.
+    pub(crate) fn without_descriptor(&self) -> u64 {
+        self.without_descriptor
+    }
+}
 
 impl OpenFile for LiveFiles {
     fn open(&mut self, dso: &MappedDso, pid: i32) -> Option<prof_unwind::UnwindDso> {
@@ -26,18 +40,24 @@ impl OpenFile for LiveFiles {
         }
         let path = Path::new(OsStr::from_bytes(&dso.path));
         let process = PathBuf::from(format!("/proc/{pid}"));
+        let is_full = Cell::new(false);
         let same = |path: &Path| {
-            let file = from_file(open_same(path, dso.inode)?)?;
+            let opened = open_regular(path);
+            let errno = opened.as_ref().err().and_then(std::io::Error::raw_os_error);
+            is_full.set(is_full.get() || errno.is_some_and(|it| NO_DESCRIPTORS.contains(&it)));
+            let file = from_file(same_as(opened.ok()?, dso.inode)?)?;
             is_build(&file, dso.build_id).then_some(file)
         };
-        same(&under(&process.join("root"), path))
+        let found = same(&under(&process.join("root"), path))
             .or_else(|| same(path))
             // Nothing but its identity says that this is the file.
             .or_else(|| {
                 let has_identity = dso.build_id.is_some() || dso.inode.is_some();
                 has_identity.then(|| same(&process.join("exe")))?
             })
-            .or_else(|| same(&mapped(dso, pid)?))
+            .or_else(|| same(&mapped(dso, pid)?));
+        self.without_descriptor += u64::from(found.is_none() && is_full.get());
+        found
     }
 
     fn open_file(&mut self, dso: &MappedDso, pid: i32) -> Option<File> {
@@ -52,14 +72,20 @@ fn under(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Opens a regular file if it is the one that was mapped. Devices are not
-/// compared: overlays and btrfs tell the mapping another one than `stat`.
+/// Opens a regular file if it is the one that was mapped.
 fn open_same(path: &Path, wanted: Option<Inode>) -> Option<File> {
-    let file = File::options()
-        .read(true)
-        .custom_flags(O_NONBLOCK)
-        .open(path)
-        .ok()?;
+    same_as(open_regular(path).ok()?, wanted)
+}
+
+/// Opens a file; if it turns out to be a pipe, without waiting.
+fn open_regular(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.read(true).custom_flags(O_NONBLOCK).open(path)
+}
+
+/// The file if it is a regular one and the one that was mapped. Devices are not
+/// compared: overlays and btrfs tell the mapping another one than `stat`.
+fn same_as(file: File, wanted: Option<Inode>) -> Option<File> {
     let found = file.metadata().ok()?;
     let is_same = wanted.is_none_or(|wanted| wanted.inode == 0 || wanted.inode == found.ino());
     (found.is_file() && is_same).then_some(file)
@@ -123,7 +149,11 @@ mod tests {
             inode: Some(own),
             pid: None,
         };
-        assert!(LiveFiles.open(&dso, std::process::id() as i32).is_some());
+        assert!(
+            LiveFiles::default()
+                .open(&dso, std::process::id() as i32)
+                .is_some()
+        );
     }
 
     #[test]

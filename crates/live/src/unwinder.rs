@@ -128,7 +128,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             machine,
             processes: Processes::for_unwinding(),
             alive: Alive::default(),
-            chains: Chains::new(LiveFiles, memory),
+            chains: Chains::new(LiveFiles::default(), memory),
             held: Held::default(),
             stale: FxHashSet::default(),
             outbox: Outbox::default(),
@@ -170,6 +170,12 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         self.rewriters
             .get(index)
             .map(UserChainRewriter::written_attr)
+    }
+
+    /// Files whose unwind information is missing because no descriptor was left
+    /// to open them.
+    pub fn files_without_descriptor(&self) -> u64 {
+        self.chains.files().without_descriptor()
     }
 
     /// How the stacks were unwound so far.

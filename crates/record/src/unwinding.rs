@@ -13,6 +13,8 @@ use crate::waits::{self, FIRST_ARGUMENT};
 use prof_abi::{AttrFlags, EventAttr, SampleType};
 use prof_live::{LiveSummary, LiveUnwinder, Switches, TargetMemory};
 use prof_perfdata::write::{EventDescription, UserChainRewriter};
+use prof_profile::several;
+use prof_sys::limits::{Limit, Resource};
 use prof_sys::process;
 use prof_unwind::Machine;
 use std::sync::Arc;
@@ -106,6 +108,21 @@ impl Unwinding {
     /// No more records come: `out` gets what was held back.
     pub(crate) fn finish(&mut self, out: &mut dyn FnMut(&[u8])) {
         self.unwinder.finish(out);
+    }
+
+    /// For the user: that stacks are cut since files could not be opened.
+    pub(crate) fn lacks_descriptors(&self) -> Option<String> {
+        let files = self.unwinder.files_without_descriptor();
+        let limit = Limit::get(Resource::OpenFiles).ok()?.soft;
+        (files > 0).then(|| {
+            format!(
+                "stacks through {} are cut: no descriptor was left to open {}, only {limit} are \
+                 allowed\n  try: sudo prlimit --pid $$ --nofile={}   (for this shell)",
+                several(files, "file"),
+                if files == 1 { "it" } else { "them" },
+                limit.saturating_mul(2).max(64)
+            )
+        })
     }
 
     /// What became of the stacks so far.

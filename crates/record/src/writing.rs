@@ -454,6 +454,13 @@ impl Writing<'_> {
             Ok(features) => features,
             Err(error) => return self.ended_early(tally, error),
         };
+        let lacks = self
+            .unwinding
+            .as_ref()
+            .and_then(Unwinding::lacks_descriptors);
+        if let Some(lacks) = lacks {
+            self.shared.tell(lacks);
+        }
         let waits = self.waits.as_ref().map(Waits::account);
         // What is finished while the last file is written is told, too.
         while let Taker::Parts(parts) = &mut self.taker

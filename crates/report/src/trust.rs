@@ -582,6 +582,10 @@ pub(crate) fn chain_end(end: ChainEnd, source: ChainSource) -> (&'static str, &'
              was read",
             LARGER_PIECE,
         ),
+        (ChainEnd::FileMissing, ChainSource::Recorder) => (
+            "the recorder could not open the dso's file",
+            "record as a user who can, and with enough descriptors (ulimit -n)",
+        ),
         (ChainEnd::BrokenFramePointers, ChainSource::Unfinished) => (
             "the recorder did not finish the file, at whose end it tells why",
             "",

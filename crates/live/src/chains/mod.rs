@@ -75,6 +75,11 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         }
     }
 
+    /// What opens files.
+    pub(super) fn files(&self) -> &F {
+        self.stacks.files()
+    }
+
     /// Whether samples come faster than they are unwound.
     pub(super) fn pressed(&mut self, is_pressed: bool) {
         self.is_pressed = is_pressed;

@@ -117,6 +117,11 @@ impl<F: OpenFile> StackUnwinder<F> {
         }
     }
 
+    /// What opens files.
+    pub(crate) fn files(&self) -> &F {
+        &self.places.open
+    }
+
     /// Opens the file behind a dso now, so that it serves even if it is
     /// deleted later. `pid` is a process that has it mapped.
     pub fn prepare(&mut self, processes: &Processes, dso: MappedDsoId, pid: i32) {

@@ -23,9 +23,6 @@ const HEADER: usize = 8;
 /// zstd, as the header's COMPRESSED section calls it.
 const ZSTD: u32 = 1;
 
-/// Bytes for each sample from which records are packed by
-/// [`Packing::DeepChains`]: a chain of some 500 frames.
-const LONG: u64 = 4096;
 /// The level at which they are.
 const DEEP_LEVEL: u32 = 1;
 
@@ -35,8 +32,8 @@ pub enum Packing {
     /// None.
     #[default]
     Never,
-    /// Those of which a sample takes more than 4 KiB: chains of thousands of
-    /// frames, most of which the sample before had, too.
+    /// Those of which samples of 4 KiB and more take half: chains of hundreds or
+    /// thousands of frames, most of which the sample before had, too.
     DeepChains,
     /// All, at a level of zstd from 1 (fast) to 22 (small).
     All(u32),
@@ -50,10 +47,10 @@ pub(super) struct DeepChains {
 }
 
 impl DeepChains {
-    /// These whole records packed, if their samples are long.
+    /// These whole records packed, if long samples take half of them.
     pub(super) fn pack(&mut self, records: &[u8]) -> io::Result<Option<&[u8]>> {
         let whole = whole_records(records);
-        if whole.samples == 0 || whole.bytes / whole.samples < LONG {
+        if whole.long == 0 || whole.long < whole.bytes / 2 {
             return Ok(None);
         }
         let compressor = match &mut self.compressor {

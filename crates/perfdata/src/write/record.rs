@@ -135,9 +135,14 @@ pub(super) struct WholeRecords {
     pub(super) bytes: u64,
     /// Samples among them.
     pub(super) samples: u64,
+    /// Bytes of those of at least [`LONG_SAMPLE`] bytes.
+    pub(super) long: u64,
     /// Records of packed ones among them.
     pub(super) packed: u64,
 }
+
+/// A chain of some 500 frames, bytes.
+const LONG_SAMPLE: u16 = 4096;
 
 /// The whole records at the start of these.
 pub(super) fn whole_records(records: &[u8]) -> WholeRecords {
@@ -148,7 +153,10 @@ pub(super) fn whole_records(records: &[u8]) -> WholeRecords {
         && size >= 8
         && usize::from(size) <= rest.len()
     {
-        whole.samples += u64::from(RecordType(kind) == RecordType::SAMPLE);
+        if RecordType(kind) == RecordType::SAMPLE {
+            whole.samples += 1;
+            whole.long += u64::from(size) * u64::from(size >= LONG_SAMPLE);
+        }
         whole.packed += u64::from(RecordType(kind) == RecordType::COMPRESSED);
         whole.bytes += u64::from(size);
     }

@@ -28,7 +28,7 @@ impl Painter<'_> {
     pub(super) fn draw_heading(&self, mut pen: Pen<'_>) {
         let (theme, profile, view) = (&self.shared.theme, self.profile, self.view);
         let name = profile.name(profile.function(view.function).name);
-        pen.right("Of self", 7, theme.heading()).gap(1);
+        pen.right("Of self", 7, theme.dim()).gap(1);
         let whole = self.shared.whole().period;
         let mut words = format!(
             ": self {}, total {}",
