@@ -185,11 +185,8 @@ fn the_share_that_was_not_seen_is_told_in_every_view() {
         .output()
         .expect("prof starts");
     let run = Finished::from(run).succeeded("record");
-    assert!(
-        run.stderr.contains("of the CPU time was seen"),
-        "{}",
-        run.stderr
-    );
+    let told = "of the CPU time was seen: the kernel's part is not, nor are tasks that live";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
     let report = |options: &[&str]| {
         let args = [&["report", "-f", "-i", path(&file)], options].concat();
         prof(&args).succeeded("report")
@@ -197,7 +194,26 @@ fn the_share_that_was_not_seen_is_told_in_every_view() {
     let text = report(&["--stdio"]);
     let text = text.text() + &text.stderr;
     assert!(text.contains("% of the CPU time seen"), "{text}");
-    assert!(text.contains("of the CPU time has no samples"), "{text}");
+    let told = "of the CPU time has no samples: the kernel's part was not sampled, nor were";
+    assert!(text.contains(told), "{text}");
+    // The same where it is drawn, as text in them or, where only stacks may be, beside.
+    for view in [
+        &["flamegraph"][..],
+        &["flamegraph", "--format", "html"],
+        &["flamegraph", "--format", "folded"],
+        &["report", "--stdio", "-g", "caller"],
+        &["report", "--csv"],
+        &["report", "--html", "/dev/stdout"],
+        &["export", "--format", "speedscope", "-o", "/dev/null"],
+    ] {
+        let drawn = prof(&[view, &["-f", "-i", path(&file)]].concat()).succeeded("a view");
+        let text = drawn.text() + &drawn.stderr;
+        assert!(
+            text.contains("of the CPU time"),
+            "{view:?}: {}",
+            drawn.stderr
+        );
+    }
     let json: serde_json::Value =
         serde_json::from_slice(&report(&["--json"]).stdout).expect("JSON");
     let due = json["trust"]["due_for_cpu_time"]
@@ -205,6 +221,7 @@ fn the_share_that_was_not_seen_is_told_in_every_view() {
         .expect("a number");
     let samples = json["trust"]["samples"].as_u64().expect("a number");
     assert!(samples < due / 2, "{samples} of {due}");
+    assert_eq!(json["trust"]["due_has_kernel"], true);
     // All CPU time is there, whether it was sampled or not.
     assert!(due > 400, "{due}");
 }

@@ -8,6 +8,7 @@ use crate::input::NameOptions;
 use crate::named::one_of;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::recording::Input;
+use crate::report::emptiness::say_unseen_time;
 use anyhow::Context;
 use clap::builder::TypedValueParser;
 use prof_export::{Choice, ExportError, ExportFormat, MadeOf, export};
@@ -93,6 +94,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         input.counting = Some(Counting::Branches);
     }
     let (profile, outcome) = input.load_with(detail, &symbolizer)?;
+    say_unseen_time(&profile);
     let told = match format.made_of() {
         MadeOf::Records => args.put(format, |out| {
             args.write_records(&input, (&profile, &symbolizer), out)

@@ -11,6 +11,7 @@ use crate::named::one_of;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::record;
 use crate::recording::{Input, is_recording};
+use crate::report::emptiness::say_unseen_time;
 use anyhow::Context;
 use clap::Parser;
 use clap::builder::TypedValueParser;
@@ -162,6 +163,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     if (args.states || !format.is_text()) && may_have_states {
         profile.show_wait_states();
+    }
+    if format.is_text() {
+        say_unseen_time(&profile);
     }
     let drawn = format.draw(&profile, &options).map_err(explained)?;
     write(args, &drawn, recorded)?;

@@ -136,6 +136,7 @@ ones may join; weights are integers, texts are as recorded:
             first_time_ns, last_time_ns
   trust     summary, samples, lost, lost_records_at_most, lost_side_band, throttled,
             due_for_cpu_time (samples due, where tasks were too short for some, else 0),
+            due_has_kernel (whether that counts the kernel, which was not sampled),
             stacks { judged, complete, ends { reason: samples } },
             frames { total, unnamed }, caveats [ { what, cause, cure } ],
             damages [ { offset, what, bytes } ]
@@ -359,6 +360,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
 fn show(args: &Args, loaded: &Loaded, options: &TextOptions, started: Instant) -> io::Result<()> {
     let fits = text_columns().filter(|_| !options.full_names);
     let format = args.form.format();
+    if format == Format::Csv && !loaded.profile.samples.is_empty() {
+        emptiness::say_unseen_time(&loaded.profile);
+    }
     let progress = ProgressLine::of(Stage::Showing, started);
     let write = |mut out: &mut dyn Write| {
         if format == Format::Text {

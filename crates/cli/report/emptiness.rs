@@ -4,8 +4,8 @@ use super::Filters;
 use crate::near::{near, some};
 use crate::outcome::say;
 use prof_profile::{Profile, Sample, Task};
-use prof_report::escape;
 use prof_report::model::{Filter, Selection, TimeRange, any_sample_passes};
+use prof_report::{escape, trust};
 use std::fmt::Display;
 use std::path::Path;
 
@@ -16,6 +16,9 @@ pub(super) fn say_no_samples(profile: &Profile) {
         .iter()
         .map(|event| event.name.as_str())
         .collect();
+    if let Some(told) = trust::unseen_time(profile) {
+        return say(&format!("the recording has no samples: {told}"));
+    }
     say(&format!(
         "the recording has no samples of {}\n  \
          the program may have been too short or asleep\n  \
@@ -26,6 +29,13 @@ pub(super) fn say_no_samples(profile: &Profile) {
             events.join(", ")
         }
     ));
+}
+
+/// What has no trust line hides that much of the CPU time was not seen.
+pub(crate) fn say_unseen_time(profile: &Profile) {
+    if let Some(told) = trust::unseen_time(profile) {
+        say(&told);
+    }
 }
 
 /// A name that no sample has is told, with names that there are; so are

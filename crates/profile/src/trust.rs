@@ -121,6 +121,8 @@ pub struct Trust {
     /// Samples that the CPU time counted by the kernel should have given, if
     /// far fewer were taken because tasks were too short to be sampled; else 0.
     pub due: u64,
+    /// Whether time in the kernel is among that, which the events leave out.
+    pub due_has_kernel: bool,
     /// Times the kernel stopped sampling because it cost too much.
     pub throttled: u64,
     /// Who found the user frames.

@@ -8,6 +8,7 @@ use crate::plan::{Role, is_clock};
 use crate::rings::RingMemory;
 use crate::tally::Tally;
 use crate::waits::WaitAccount;
+use prof_abi::AttrFlags;
 use prof_profile::{several, were};
 use prof_sys::clock;
 use std::path::PathBuf;
@@ -40,6 +41,8 @@ pub struct Summary {
     /// Samples that were due for the CPU time of what was recorded, if that is
     /// known and samples were of tasks.
     pub due: Option<u64>,
+    /// Time in the kernel is among that, which the event leaves out.
+    pub due_has_kernel: bool,
     /// Whole CPUs were sampled, on which no task is too short to be seen.
     pub whole_cpus: bool,
     /// `lost` is an estimate: of what whole CPUs lost, the part that the target
@@ -84,6 +87,7 @@ impl Summary {
                 .filter(|&seconds| seconds > 0.0 && set.samples_one_event())
                 .map(|seconds| tally.samples as f64 / seconds),
             due: set.samples_due(),
+            due_has_kernel: attr.flags.has(AttrFlags::EXCLUDE_KERNEL),
             whole_cpus: set.scope().whose == Whose::System || set.samples_cpus(),
             lost_is_share: set.shares.have_dropped(),
             tally,
@@ -197,9 +201,14 @@ impl Summary {
             }
         }
         if let Some(seen) = self.unseen_short_tasks() {
+            let kernel = match self.due_has_kernel {
+                true => "the kernel's part is not, nor are ",
+                false => "",
+            };
+            let behind = if self.due_has_kernel { "" } else { " are not" };
             line.push_str(&format!(
-                "; only {:.0} % of the CPU time was seen: tasks that live shorter than a sampling \
-                 period are not (try: as root, or a higher -F)",
+                "; only {:.0} % of the CPU time was seen: {kernel}tasks that live shorter than a \
+                 sampling period{behind} (try: as root, or a higher -F)",
                 100.0 * seen
             ));
         }

@@ -3,6 +3,7 @@
 use crate::open::OpenSet;
 use crate::options::{Options, Target};
 use crate::setup;
+use crate::summary::Summary;
 use prof_abi::{EventAttr, Software, event_kind};
 use prof_sys::gives_capabilities;
 use std::ffi::OsStr;
@@ -12,7 +13,8 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 /// A line for the user, of a recording of this length without samples.
-pub(crate) fn why_empty(options: &Options, set: &OpenSet, elapsed: Duration) -> String {
+pub(crate) fn why_empty(options: &Options, set: &OpenSet, summary: &Summary) -> String {
+    let elapsed = summary.elapsed;
     if let Target::Command(command) = &options.target
         && let Some(program) = command.first()
         && let Some(how) = gains_rights(program)
@@ -24,6 +26,17 @@ pub(crate) fn why_empty(options: &Options, set: &OpenSet, elapsed: Duration) -> 
         );
     }
     let planned = &set.events[0].planned;
+    let ended = summary.tally.ended_tasks;
+    if summary.unseen_short_tasks().is_some() {
+        let or_kernel = match summary.due_has_kernel {
+            true => " or ran in the kernel",
+            false => "",
+        };
+        return format!(
+            "no samples: of {ended} tasks that ended each lived shorter than a sampling \
+             period{or_kernel}\n  try: as root, or a higher -F"
+        );
+    }
     let who = match options.target {
         Target::Command(_) => "the command",
         Target::Processes(_) | Target::Threads(_) => "what was recorded",

@@ -9,6 +9,7 @@
 //!           first_time_ns, last_time_ns
 //! trust     summary, samples, lost, lost_records_at_most, lost_side_band, throttled,
 //!           due_for_cpu_time (if tasks were too short to be sampled, else 0),
+//!           due_has_kernel (whether that counts the kernel, which was not sampled),
 //!           stacks { judged, complete, ends { reason: samples } },
 //!           frames { total, unnamed }, caveats [ { what, cause, cure } ],
 //!           damages [ { offset, what, bytes } ]
@@ -103,6 +104,7 @@ struct Trusted<'a> {
     lost_side_band: u64,
     throttled: u64,
     due_for_cpu_time: u64,
+    due_has_kernel: bool,
     stacks: Stacks,
     frames: Frames,
     caveats: Vec<trust::Caveat>,
@@ -142,6 +144,7 @@ impl<'a> Trusted<'a> {
             lost_side_band: trust.lost_side_band,
             throttled: trust.throttled,
             due_for_cpu_time: trust.due,
+            due_has_kernel: trust.due_has_kernel,
             stacks: Stacks {
                 judged,
                 complete,

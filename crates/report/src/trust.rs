@@ -356,6 +356,15 @@ fn damages(trust: &Trust, caveats: &mut Vec<Caveat>) {
     }
 }
 
+/// The share of the CPU time that has no samples, if that is much: why, and what
+/// would help; for whoever reads what has no trust line.
+pub fn unseen_time(profile: &Profile) -> Option<String> {
+    let Caveat {
+        what, cause, cure, ..
+    } = unseen(&profile.trust)?;
+    Some(format!("{what}: {cause}\n  {cure}"))
+}
+
 /// What tasks took that were too short to be sampled.
 fn unseen(trust: &Trust) -> Option<Caveat> {
     seen(trust)?;
@@ -365,8 +374,17 @@ fn unseen(trust: &Trust) -> Option<Caveat> {
             "{} of the CPU time has no samples",
             percent(trust.due - came, trust.due)
         ),
-        cause: "tasks that lived shorter than a sampling period were not sampled, or too seldom"
-            .into(),
+        cause: match trust.due_has_kernel {
+            true => {
+                "the kernel's part was not sampled, nor were tasks that lived shorter than a \
+                     sampling period, or too seldom"
+            }
+            false => {
+                "tasks that lived shorter than a sampling period were not sampled, or too \
+                      seldom"
+            }
+        }
+        .into(),
         cure: "record with --follow cpus (as root or with CAP_PERFMON), or at a higher rate (-F)"
             .into(),
         share: None,

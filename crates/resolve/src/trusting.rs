@@ -3,8 +3,9 @@
 use crate::about::About;
 use crate::chain_ends::is_thread_start;
 use crate::tally::Tally;
-use prof_abi::CpuMode;
+use prof_abi::{AttrFlags, CpuMode};
 use prof_live::LiveSummary;
+use prof_perfdata::Events;
 use prof_profile::{
     ChainEnd, ChainSource, Damage, DroppedCount, DsoId, DsoKind, Event, EventId, LocationId,
     NameId, Profile, Samples, StackId, StackSource, StackTree, Trust, UnnamedReason,
@@ -34,6 +35,7 @@ pub(crate) fn trust(
     let told = about.features.trust();
     let told = told.and_then(|text| LiveSummary::from_json(&text.to_string_lossy()));
     trust.due = told.as_ref().map_or(0, |told| told.due);
+    trust.due_has_kernel = trust.due > 0 && leaves_kernel_out(about.events);
     let told = told.filter(|told| !told.by_kernel);
     let ((frames, unnamed), ()) = rayon::join(
         || count_frames(profile, &outline.seen, tally.stacks.left_out),
@@ -54,6 +56,12 @@ pub(crate) fn trust(
         unnamed,
         ..trust
     }
+}
+
+/// Whether the event whose samples were due is of user space only.
+fn leaves_kernel_out(events: &Events) -> bool {
+    let first = events.get(0);
+    first.is_some_and(|event| event.attr.flags.has(AttrFlags::EXCLUDE_KERNEL))
 }
 
 /// The chains of a profile, and what was counted while they were read.
