@@ -49,17 +49,18 @@ const REFUSED: [Refused; 15] = [
 ];
 
 /// What is recorded or counted. All of it has something to show.
-const COMMANDS: [&str; 5] = [
+const COMMANDS: [&str; 6] = [
     "record -q -e page-faults -c 1 -o FILE true",
     "record -q -a -e cpu-clock -c 1000000 -o FILE sleep 0.2",
     "record -q -e {page-faults,cs} -c 1 -o FILE true",
     "record -q -a -e cs -G / -c 1 -o FILE sleep 0.2",
     "stat -x, -a -e cs sleep 0.2",
+    "record -q -e page-faults/overwrite/ -c 1 -m 16K -o FILE true",
 ];
 
 /// What cannot be had without a thing: its name, the command's number, words
 /// of the message.
-const LACKING: [(&str, usize, &str); 9] = [
+const LACKING: [(&str, usize, &str); 10] = [
     ("ENABLE", 1, "cannot start the events"),
     ("ENABLE", 3, "cannot start the events"),
     ("ENABLE", 4, "cannot enable the counters"),
@@ -68,6 +69,7 @@ const LACKING: [(&str, usize, &str); 9] = [
     ("ID", 1, "outside of the sandbox"),
     ("ID", 2, "outside of the sandbox"),
     ("ID", 3, "outside of the sandbox"),
+    ("ID", 5, "outside of the sandbox"),
     ("PID_CGROUP", 3, "without -G"),
 ];
 

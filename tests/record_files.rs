@@ -119,7 +119,7 @@ fn every_event_is_in_one_of_the_files_with_its_names() {
 /// A program whose page faults fill rings that are overwritten; their files.
 fn overwritten(test: &str, ring: &str) -> Option<(Vec<PathBuf>, usize, PathBuf)> {
     let program = compiled(test, "pages_of_children.c", &["-O1"])?;
-    let folder = folder("record-files-overwritten");
+    let folder = folder(&format!("record-files-overwritten-{ring}"));
     let mut command = prof_command();
     command
         .args(["record", "-e", "page-faults/overwrite/", "-c", "1", "-m"])

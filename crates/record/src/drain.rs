@@ -292,7 +292,7 @@ impl<'a> Drainer<'a> {
             if stop || !full {
                 self.drain_all();
                 if stop || self.shared.is_newest_wanted() {
-                    self.take_newest();
+                    self.take_newest(stop);
                 }
             }
             if stop {
@@ -374,15 +374,14 @@ impl<'a> Drainer<'a> {
         self.queue.send(records);
     }
 
-    /// Takes what overwritten rings got since the last time.
-    fn take_newest(&mut self) {
+    /// Takes what overwritten rings got since the last time; their events go on
+    /// but where they were stopped.
+    fn take_newest(&mut self, is_stopped: bool) {
         for slot in &mut self.newest {
-            let Some(owner) = owner(self.events, slot) else {
-                continue;
-            };
+            let running = owner(self.events, slot).filter(|_| !is_stopped);
             let mut ring = Vec::new();
             // Where it cannot be paused, what may be overwritten is left out.
-            let _ = slot.ring.take_newest(owner, &mut ring);
+            let _ = slot.ring.take_newest(running, &mut ring);
             let newest_first: Vec<&[u8]> = Records::of(&ring).collect();
             let mut records = self.queue.buffer();
             newest_first

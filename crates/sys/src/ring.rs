@@ -218,33 +218,19 @@ impl Ring {
     ///
     /// A ring that has room for as much again is copied while the kernel goes
     /// on: it writes elsewhere, and nothing is lost. One that is nearly full or
-    /// was overwritten is paused meanwhile, as in [`Ring::dump`]. `event` owns
-    /// the ring.
+    /// was overwritten is paused meanwhile, as in [`Ring::dump`]. `running` is
+    /// the event that owns the ring; `None` if all events of the ring are
+    /// disabled.
     ///
     /// # Errors
     /// As [`Event::pause_output`]; what cannot have been overwritten is appended
     /// all the same.
-    pub fn take_newest(&mut self, event: &Event, out: &mut Vec<u8>) -> io::Result<usize> {
+    pub fn take_newest(&mut self, running: Option<&Event>, out: &mut Vec<u8>) -> io::Result<usize> {
         let start = out.len();
-        let size = self.size() as u64;
         let mut head = self.copy_since_taken(out);
-        // ORDERING: Acquire, so that the copy is done before the head is looked
-        // at again. Partner: the barriers around the kernel's store of it.
-        fence(Ordering::Acquire);
-        let reached = self.view.head().wrapping_sub(IN_FLIGHT);
         let mut paused = Ok(());
-        if self.taken.wrapping_sub(reached) > size {
-            paused = event.pause_output(true);
-            if paused.is_ok() {
-                out.truncate(start);
-                head = self.copy_since_taken(out);
-                paused = event.pause_output(false);
-            } else {
-                // Older ones may be overwritten.
-                let whole = reached.wrapping_add(size).wrapping_sub(head).cast_signed();
-                let whole = usize::try_from(whole).unwrap_or(0).min(out.len() - start);
-                out.truncate(start + whole);
-            }
+        if let Some(event) = running {
+            (head, paused) = self.beside_kernel(event, head, (start, out));
         }
         let mut records = Records::of(out.get(start..).unwrap_or_default());
         records.by_ref().for_each(drop);
@@ -252,6 +238,35 @@ impl Ring {
         out.truncate(out.len() - cut);
         self.taken = head;
         paused.map(|()| out.len() - start)
+    }
+
+    /// Makes sure that the kernel, which goes on, has written nothing of what
+    /// was copied from `head` on to `out`, behind `start`; says where the newest
+    /// record of the copy begins.
+    fn beside_kernel(
+        &self,
+        event: &Event,
+        head: u64,
+        (start, out): (usize, &mut Vec<u8>),
+    ) -> (u64, io::Result<()>) {
+        let size = self.size() as u64;
+        // ORDERING: Acquire, so that the copy is done before the head is looked
+        // at again. Partner: the barriers around the kernel's store of it.
+        fence(Ordering::Acquire);
+        let reached = self.view.head().wrapping_sub(IN_FLIGHT);
+        if self.taken.wrapping_sub(reached) <= size {
+            return (head, Ok(()));
+        }
+        if let Err(refused) = event.pause_output(true) {
+            // Older ones may be overwritten.
+            let whole = reached.wrapping_add(size).wrapping_sub(head).cast_signed();
+            let whole = usize::try_from(whole).unwrap_or(0).min(out.len() - start);
+            out.truncate(start + whole);
+            return (head, Err(refused));
+        }
+        out.truncate(start);
+        let head = self.copy_since_taken(out);
+        (head, event.pause_output(false))
     }
 
     /// Copies from the newest record to where the newest was when it was last

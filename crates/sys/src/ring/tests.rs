@@ -201,7 +201,9 @@ fn what_is_taken_of_the_newest_comes_once_and_nothing_is_missing() {
     for _ in 0..20 {
         touch(100);
         let mut newest = Vec::new();
-        let bytes = ring.take_newest(&event, &mut newest).expect("no pause");
+        let bytes = ring
+            .take_newest(Some(&event), &mut newest)
+            .expect("no pause");
         assert_eq!(bytes, newest.len());
         assert!(bytes >= 100 * 24);
         taken.push(newest);
@@ -209,18 +211,18 @@ fn what_is_taken_of_the_newest_comes_once_and_nothing_is_missing() {
     let records: usize = taken.iter().map(|part| Records::of(part).count()).sum();
     // Faults of the copies that came behind the last time.
     let mut rest = Vec::new();
-    ring.take_newest(&event, &mut rest).expect("no pause");
+    ring.take_newest(Some(&event), &mut rest).expect("no pause");
     let records = records + Records::of(&rest).count();
     event.disable().expect("ours");
     let mut last = Vec::new();
-    ring.take_newest(&event, &mut last).expect("no pause");
+    ring.take_newest(None, &mut last).expect("no pause");
     let records = records + Records::of(&last).count();
     assert_eq!(
         records as u64,
         event.read_counts(ReadFormat(0)).expect("a count").values[0].value
     );
     last.clear();
-    assert_eq!(ring.take_newest(&event, &mut last).expect("no pause"), 0);
+    assert_eq!(ring.take_newest(None, &mut last).expect("no pause"), 0);
 }
 
 #[test]
@@ -234,7 +236,7 @@ fn of_a_ring_that_was_overwritten_the_newest_are_taken() {
     for _ in 0..3 {
         touch(1000);
         out.truncate(6);
-        let bytes = ring.take_newest(&event, &mut out).expect("a pause");
+        let bytes = ring.take_newest(Some(&event), &mut out).expect("a pause");
         assert_eq!((bytes, out.len()), (ring.size() / 24 * 24, 6 + bytes));
         let addresses: Vec<u64> = Records::of(&out[6..]).map(address).collect();
         let page = crate::page_size() as u64;
