@@ -468,6 +468,44 @@ fn without_its_threads_nothing_is_run_and_the_older_recording_stays() {
     }
 }
 
+/// A wait that fails once is made again; where it always fails nobody can know
+/// how the command ended, and that is said.
+#[test]
+fn the_commands_status_is_passed_on_where_waiting_fails() {
+    let test = "the_commands_status_is_passed_on_where_waiting_fails";
+    if !have(test, "strace") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let (file, trace) = (dir.path().join("f.data"), dir.path().join("trace"));
+    let file = file.to_str().expect("UTF-8");
+    for args in [&["record", "-q", "-o", file][..], &["stat", "-e", "cs"]] {
+        for (inject, code) in [
+            ("wait4:error=EAGAIN:when=1", 7),
+            ("wait4:error=ECHILD:when=1", 7),
+            ("wait4:error=EPERM", 1),
+        ] {
+            let mut command = Command::new("timeout");
+            command.args(["-s", "KILL", "60", "strace", "-qq", "-o"]);
+            command
+                .arg(&trace)
+                .args(["-e", &format!("inject={inject}")]);
+            command.arg(env!("CARGO_BIN_EXE_prof")).args(args);
+            command.args(["sh", "-c", "exit 7"]);
+            let ended = Finished::from(command.output().expect("timeout starts"));
+            if ended.stderr.contains("ptrace") || ended.stderr.contains("EACCES") {
+                return skipped(test, &ended.stderr);
+            }
+            let what = format!("{args:?} {inject}: {}", ended.stderr);
+            assert_eq!(ended.code, code, "{what}");
+            let is_told = ["not known: Operation", "cannot wait for"]
+                .iter()
+                .any(|words| ended.stderr.contains(words));
+            assert_eq!(is_told, code == 1, "{what}");
+        }
+    }
+}
+
 /// A recording below strace, of a command that leaves a file.
 struct Traced {
     dir: tempfile::TempDir,
@@ -490,9 +528,8 @@ impl Traced {
         if let Some(inject) = &inject {
             command.args(["-e", inject]);
         }
-        let prof = env!("CARGO_BIN_EXE_prof");
-        command.args([prof, "record", "-q", "-F", "999", "-o"]);
-        command.arg(self.path("f.data")).args(self.options);
+        command.arg(env!("CARGO_BIN_EXE_prof")).args(self.options);
+        command.arg("-o").arg(self.path("f.data"));
         command.args(["sh", "-c", "echo > \"$0\""]);
         command.arg(self.path("ran")).env("RUST_BACKTRACE", "0");
         Finished::from(command.output().expect("timeout starts"))
@@ -514,7 +551,7 @@ impl Traced {
         let is_told = did_run || !said.trim().is_empty();
         assert!(is_told, "{what}: not run, nothing said");
         let file = self.path("f.data");
-        if file.exists() {
+        if file.exists() && self.options[0] == "record" {
             let read = prof(&["dump", "--stats", "-i", file.to_str().expect("UTF-8")]);
             assert!([0, 3].contains(&read.code), "{what}: {}", read.stderr);
         }
@@ -531,7 +568,15 @@ fn r22_a_system_call_that_fails_is_told_or_survived() {
     if !have(test, "strace") {
         return;
     }
-    const WAYS: [&[&str]; 3] = [&["-g"], &["--off-cpu"], &["-g", "--follow", "cpus"]];
+    const OVERWRITTEN: &[&str] = &["record", "-q", "-m16K", "-c1", "-e", "faults/overwrite/"];
+    const WAYS: [&[&str]; 6] = [
+        &["record", "-q", "-F", "999", "-g"],
+        &["record", "-q", "-F", "999", "--off-cpu"],
+        &["record", "-q", "-F", "999", "-g", "--follow", "cpus"],
+        OVERWRITTEN,
+        &["stat", "-e", "cs,task-clock"],
+        &["stat", "-I", "5", "-a", "-A", "-e", "cs"],
+    ];
     let all = std::env::var_os("PROF_TEST_ALL").is_some();
     let mut tried = 0;
     for (way, options) in WAYS.into_iter().enumerate() {
@@ -545,7 +590,7 @@ fn r22_a_system_call_that_fails_is_told_or_survived() {
         assert_eq!(unharmed.code, 0, "{options:?}: {}", unharmed.stderr);
         let calls = std::fs::read_to_string(traced.path("trace")).expect("strace writes it");
         let calls = calls_while_recording(&calls);
-        assert!(calls.len() > 100, "{options:?}: {} calls", calls.len());
+        assert!(calls.len() > 60, "{options:?}: {} calls", calls.len());
         for (index, (name, count)) in calls.iter().enumerate() {
             let is_first = calls.iter().position(|(other, _)| other == name) == Some(index);
             let is_ours = index % WAYS.len() == way;

@@ -539,6 +539,9 @@ fn end(finished: Finished, kept: Kept, quiet: bool) -> Outcome {
         let more = [waits, finished.summary.side_band_line(), finished.why_empty];
         more.iter().flatten().for_each(|line| say(line));
     }
+    if let Some(error) = finished.unknown_end {
+        say(&format!("how the command ended is not known: {error}"));
+    }
     if let Some(error) = finished.failure {
         // Said with -q too: it is an error.
         let error = anyhow::Error::from(error);

@@ -84,6 +84,8 @@ pub(crate) struct Control {
     blocked_before: SignalSet,
     changed: SignalSet,
     command: Option<(Ended, CommandUsed)>,
+    /// Why nobody knows how the command ended.
+    unknown: Option<io::Error>,
     /// When the command was let go.
     started: Option<Instant>,
     interrupts: u32,
@@ -165,6 +167,7 @@ impl Control {
             blocked_before,
             changed: SignalSet(stopping.0 | ignored.0),
             command: None,
+            unknown: None,
             started: None,
             interrupts: 0,
             commands: None,
@@ -398,13 +401,21 @@ impl Control {
         Ok(())
     }
 
+    /// Why nobody knows how the command ended, if that is so.
+    pub(crate) fn take_unknown(&mut self) -> Option<io::Error> {
+        self.unknown.take()
+    }
+
     fn reap(&mut self, launched: &Launched, wait: Wait) -> bool {
         if self.command.is_none() {
-            // ECHILD: somebody else took its status, and it has ended.
             let wall = self.started.map(|started| started.elapsed());
             self.command = match launched.ended_with_usage(wait) {
                 Ok(ended) => ended.map(|(ended, usage)| (ended, CommandUsed { wall, usage })),
-                Err(_) => Some((Ended::Exited(0), CommandUsed::default())),
+                // ECHILD: somebody else took its status, and it has ended.
+                Err(error) => {
+                    self.unknown = Some(error);
+                    Some((Ended::Exited(1), CommandUsed::default()))
+                }
             };
         }
         self.command.is_some()

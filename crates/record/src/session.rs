@@ -27,6 +27,9 @@ pub struct Finished {
     pub ended_by: EndedBy,
     /// How the command ended, if there was one.
     pub command: Option<Ended>,
+    /// Why nobody knows how the command ended: it could not be waited for. Then
+    /// [`Finished::command`] is a failure.
+    pub unknown_end: Option<std::io::Error>,
     /// What the command used, if there was one.
     pub used: Option<CommandUsed>,
     /// Why there are no samples, if there are none.
@@ -104,7 +107,10 @@ fn run(
     let command = launched
         .as_ref()
         .and_then(|launched| control.wait_for_command(launched, ran.ended_by, notices));
-    Ok(finished(options, ran, command, began))
+    Ok(Finished {
+        unknown_end: control.take_unknown(),
+        ..finished(options, ran, command, began)
+    })
 }
 
 /// How many of a series of files are gone where only so many stay.
@@ -147,6 +153,7 @@ fn finished(
         },
         ended_by,
         command: command.map(|(ended, _)| ended),
+        unknown_end: None,
         used: command.map(|(_, used)| used),
         failure: written.result.err(),
     }

@@ -73,6 +73,8 @@ pub fn reap_with_usage(pid: u32, wait: Wait) -> io::Result<Option<(Ended, Usage)
         Wait::ForEnd => 0,
         Wait::No => libc::WNOHANG,
     };
+    // A status that is not fetched is lost: a refusal may be one of a moment.
+    let mut tries = 0;
     loop {
         let mut status = 0;
         // SAFETY: zeros are a valid rusage.
@@ -89,10 +91,14 @@ pub fn reap_with_usage(pid: u32, wait: Wait) -> io::Result<Option<(Ended, Usage)
                 return Ok(Some((ended, Usage::of(&usage))));
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) if tries < MOST_TRIES => tries += 1,
             Err(error) => return Err(error),
         }
     }
 }
+
+/// How often a wait that fails is tried again.
+const MOST_TRIES: u32 = 3;
 
 /// A process, whatever becomes of its number (pidfd_open(2)). Readable in a
 /// [`PollSet`](crate::PollSet) when the process has ended.
