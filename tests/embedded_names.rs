@@ -297,7 +297,10 @@ fn what_time_leaves_out_is_told_and_an_archive_has_it() {
     let recorded = recorded.expect("prof starts");
     let told = String::from_utf8_lossy(&recorded.stderr);
     assert!(recorded.status.success(), "{told}");
-    assert!(told.contains("not all names are in the file"), "{told}");
+    assert!(
+        told.contains("not all names and lines are in the file"),
+        "{told}"
+    );
     assert!(told.contains("prof archive adds the rest"), "{told}");
     let path = data.to_str().expect("UTF-8");
     let shown = || {

@@ -86,6 +86,8 @@ pub(crate) struct Reached {
     /// In the phase's unit.
     done: u64,
     total: Option<u64>,
+    /// Addresses that have a name.
+    named: u64,
 }
 
 impl Reached {
@@ -97,9 +99,11 @@ impl Reached {
                 let percent = u128::from(self.done) * 100 / u128::from(total);
                 format!("{percent} % of the records were read")
             }
-            (Phase::Naming, Some(total)) => {
-                format!("{} of {total} addresses were looked up", self.done)
-            }
+            (Phase::Naming, Some(total)) => format!(
+                "{} of {total} addresses have a name, {} lines and inlined functions",
+                self.named.max(self.done).min(total),
+                self.done
+            ),
             (_, None) => "names were looked up, but not all code was read and packed".to_owned(),
         }
     }
@@ -114,6 +118,7 @@ impl Whereabouts {
             phase: Phase::Reading,
             done: 0,
             total: None,
+            named: 0,
         }))
     }
 
@@ -124,7 +129,12 @@ impl Whereabouts {
 
 impl Progress for Whereabouts {
     fn update(&self, phase: Phase, done: u64, total: Option<u64>) {
-        let reached = Reached { phase, done, total };
+        let reached = Reached {
+            phase,
+            done,
+            total,
+            named: 0,
+        };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = reached;
     }
 }
@@ -158,6 +168,7 @@ pub(crate) fn embed(from: &Input, to: &Path, wish: Wish) -> anyhow::Result<Embed
         phase: Phase::Naming,
         done: 0,
         total: None,
+        named: 0,
     };
     let left_out = left_out.or((!packed.is_whole).then_some(unpacked));
     Ok(match (left_out, packed.extent) {
@@ -205,7 +216,13 @@ fn take_notes(input: &Input, wish: &Wish) -> anyhow::Result<(Arc<Notes>, Option<
     match asked {
         Ok(asked) => asked.map(|left_out| (notes, left_out)),
         // The thread ends with the process.
-        Err(mpsc::RecvTimeoutError::Timeout) => Ok((notes, Some(whereabouts.reached()))),
+        Err(mpsc::RecvTimeoutError::Timeout) => {
+            let reached = Reached {
+                named: notes.named() as u64,
+                ..whereabouts.reached()
+            };
+            Ok((notes, Some(reached)))
+        }
         Err(mpsc::RecvTimeoutError::Disconnected) => anyhow::bail!("looking names up failed"),
     }
 }
@@ -235,6 +252,7 @@ fn ask(
         phase: Phase::Reading,
         done: at,
         total: all,
+        named: 0,
     };
     Ok((!is_whole).then_some(reached))
 }
@@ -274,11 +292,22 @@ mod tests {
 
     #[test]
     fn how_far_it_came_is_told_in_the_unit_of_the_work() {
-        let words = |phase, done, total| Reached { phase, done, total }.words();
+        let words = |phase, done, total| {
+            let reached = Reached {
+                phase,
+                done,
+                total,
+                named: 8,
+            };
+            reached.words()
+        };
         let read = words(Phase::Reading, 41, Some(100));
         assert_eq!(read, "41 % of the records were read");
         let named = words(Phase::Naming, 7, Some(9));
-        assert_eq!(named, "7 of 9 addresses were looked up");
+        assert_eq!(
+            named,
+            "8 of 9 addresses have a name, 7 lines and inlined functions"
+        );
         let rest = "names were looked up, but not all code was read and packed";
         assert_eq!(words(Phase::Naming, 9, Some(9)), rest);
         assert_eq!(words(Phase::Naming, 0, None), rest);

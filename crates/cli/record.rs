@@ -499,7 +499,7 @@ fn name(args: &Args, wish: Option<Wish>, notices: &mut dyn FnMut(&str)) -> anyho
     match embedded {
         Ok(Embedded::All | Embedded::Parts(_)) => {}
         Ok(Embedded::InTime(reached)) => notices(&format!(
-            "not all names are in the file: after {:.1} s {}\n  prof archive adds the rest",
+            "not all names and lines are in the file: after {:.1} s {}\n  prof archive adds the rest",
             limit.as_secs_f64(),
             reached.words()
         )),

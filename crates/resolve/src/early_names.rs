@@ -18,14 +18,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Addresses of a dso that are looked up at once: enough of them that they
 /// share what is read of the file.
 const PART: usize = 2048;
+/// The same where only symbols are, which share nothing.
+const SMALL_PART: usize = 128;
 
 /// Addresses looked up early at most: bounds the memory for their answers,
 /// some 200 bytes each, which are held until all records are read.
 const MOST: usize = 1 << 17;
 
 /// Chooses what to look up early.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct EarlyChoice {
+    /// Addresses of a dso that are looked up at once.
+    part: usize,
     /// Locations seen so far.
     seen: usize,
     /// By `MappedDsoId`, those not looked up yet.
@@ -61,7 +65,27 @@ pub(crate) struct EarlyAnswer {
 #[derive(Default)]
 pub(crate) struct EarlyAnswers(Mutex<Vec<EarlyAnswer>>);
 
+impl Default for EarlyChoice {
+    fn default() -> Self {
+        Self {
+            part: PART,
+            seen: 0,
+            waiting: Vec::new(),
+            chosen: 0,
+            parts: 0,
+        }
+    }
+}
+
 impl EarlyChoice {
+    /// Small parts, for symbols only.
+    pub(crate) fn in_small_parts() -> Self {
+        Self {
+            part: SMALL_PART,
+            ..Self::default()
+        }
+    }
+
     /// Parts that have become large enough with the locations of `raw` that
     /// are new since the last call.
     pub(crate) fn next(&mut self, dsos: &MappedDsos, raw: &[RawLocation]) -> Vec<EarlyPart> {
@@ -80,7 +104,7 @@ impl EarlyChoice {
                 continue;
             };
             waiting.push(index);
-            if waiting.len() < PART || dsos.get(id).kind != DsoKind::File {
+            if waiting.len() < self.part || dsos.get(id).kind != DsoKind::File {
                 continue;
             }
             let indices = std::mem::take(waiting);
@@ -93,7 +117,7 @@ impl EarlyChoice {
                 indices,
             });
             self.parts += 1;
-            self.chosen += PART;
+            self.chosen += self.part;
         }
         self.seen = raw.len();
         parts

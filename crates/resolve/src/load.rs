@@ -12,7 +12,7 @@ use crate::recorded::RecordedKernel;
 use crate::threads::{self, prepare_threads};
 use prof_perfdata::{Error, Reader, Record};
 use prof_profile::Profile;
-use prof_symbolize::{Embedded, Symbolizer};
+use prof_symbolize::{Detail, Embedded, Symbolizer};
 use rayon::ThreadPool;
 use std::sync::Arc;
 use std::time::Instant;
@@ -125,11 +125,16 @@ impl<'a> Collector<'a> {
             options, progress, ..
         } = self.how;
         let (mut loader, kernel) = (self.loader, self.kernel);
-        let mut early = EarlyChoice::default();
+        // What is looked up for the notes of a symbolizer alone is not kept.
+        let symbols_first = options.symbols_first();
+        let (mut early, detail) = match symbols_first {
+            true => (EarlyChoice::in_small_parts(), Detail::Symbol),
+            false => (EarlyChoice::default(), options.detail),
+        };
         // What is fetched from elsewhere is fetched in the order of heat, which
         // is known at the end.
         let waits = self.how.symbolizer.sources().fetch.is_some();
-        let ahead = Ahead::new(&self.files, &kernel, options.detail);
+        let ahead = Ahead::new(&self.files, &kernel, detail);
         let began = Instant::now();
         prepare_threads();
         // As many as leave a core to the thread that takes the records, since
@@ -163,7 +168,10 @@ impl<'a> Collector<'a> {
                 }
             }
         });
-        (loader, ahead.answers.into_ordered())
+        match symbols_first {
+            true => (loader, Vec::new()),
+            false => (loader, ahead.answers.into_ordered()),
+        }
     }
 }
 
@@ -205,8 +213,8 @@ mod tests {
     use crate::progress::{Phase, Progress};
     use prof_abi::{ByteOrder, EventAttr, SampleType};
     use prof_perfdata::{Event, Events, Features, Record};
-    use prof_symbolize::{Sources, Symbolizer};
-    use std::sync::Mutex;
+    use prof_symbolize::{Notes, Sources, Symbolizer};
+    use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
     /// One event, whose samples tell address, thread and time.
@@ -297,5 +305,76 @@ mod tests {
         assert_eq!(noted[..3], [320, 640, 960].map(reading));
         assert!(noted[3..].iter().all(|told| *told == naming), "{noted:?}");
         assert_eq!(loader.finish(&about, early, how).samples.len(), 30);
+    }
+
+    /// What was noted when the first addresses had their lines.
+    struct FirstLines {
+        notes: Arc<Notes>,
+        named: Mutex<Option<usize>>,
+    }
+
+    impl Progress for FirstLines {
+        fn update(&self, phase: Phase, done: u64, _: Option<u64>) {
+            if phase == Phase::Naming && done > 0 {
+                let mut named = self.named.lock().expect("no panic");
+                named.get_or_insert_with(|| self.notes.named());
+            }
+        }
+    }
+
+    /// A mapping of this test's own program at 0x1000, and samples all over it.
+    fn samples_of_own_program(count: usize) -> Vec<Vec<u8>> {
+        let path = std::env::current_exe().expect("a path");
+        let size = path.metadata().expect("there").len();
+        let mut name = path.into_os_string().into_encoded_bytes();
+        name.resize(name.len().next_multiple_of(8) + 8, 0);
+        let mut bytes = 1_u32.to_ne_bytes().to_vec();
+        bytes.extend([2, 40 + name.len() as u16].map(u16::to_ne_bytes).concat());
+        bytes.extend([7_u32, 7].map(u32::to_ne_bytes).concat());
+        bytes.extend([0x1000, size, 0].map(u64::to_ne_bytes).concat());
+        bytes.extend(name);
+        let mut records = samples(count);
+        let step = size / count as u64;
+        for (record, number) in records.iter_mut().zip(0_u64..) {
+            record[8..16].copy_from_slice(&(0x1000 + number * step).to_ne_bytes());
+        }
+        records.insert(0, bytes);
+        records
+    }
+
+    #[test]
+    fn where_time_is_short_all_names_are_looked_up_before_any_line() {
+        let (events, features, bytes) = (
+            events(),
+            Features::default(),
+            samples_of_own_program(30_000),
+        );
+        let hurried = LoadOptions {
+            reading_time: Some(Duration::from_secs(3600)),
+            ..LoadOptions::default()
+        };
+        for (options, at_first) in [(hurried, true), (LoadOptions::default(), false)] {
+            let first = FirstLines {
+                notes: Arc::default(),
+                named: Mutex::default(),
+            };
+            let symbolizer = Symbolizer::new(Sources::default()).noting(first.notes.clone());
+            let how = How {
+                symbolizer: &symbolizer,
+                options: &options,
+                progress: &first,
+            };
+            let about = About::new(&features, &events);
+            let mut records = bytes.iter();
+            let (loader, early) = Collector::new(&about, None, how).collect(|loader| {
+                loader.take(&Record::new(records.next()?, 0, &events)?);
+                Some((1, None))
+            });
+            let profile = loader.finish(&about, early, how);
+            assert_eq!(profile.samples.len(), 30_000);
+            let named = first.named.lock().expect("no panic").expect("some lines");
+            assert!(first.notes.named() > 4096, "{} noted", first.notes.named());
+            assert_eq!(named == first.notes.named(), at_first, "{named}");
+        }
     }
 }

@@ -485,6 +485,7 @@ fn namer<'a>(features: &Features, processes: &Processes, how: How<'a>) -> Namer<
         kernel: RecordedKernel::new(features).mapped_in(processes),
         carried: carried_symbols(features, how.symbolizer),
         whole_functions: options.whole_functions,
+        symbols_first: options.symbols_first(),
         jit_owners: JitOwners {
             looking: options.looking_uid,
             noted: noted_users(features, options),

@@ -39,6 +39,8 @@ pub(crate) struct Namer<'a> {
     pub(crate) jit_owners: JitOwners,
     /// See [`crate::LoadOptions::whole_functions`].
     pub(crate) whole_functions: bool,
+    /// See [`crate::LoadOptions::reading_time`].
+    pub(crate) symbols_first: bool,
     pub(crate) progress: &'a dyn Progress,
 }
 
@@ -83,7 +85,7 @@ impl Search<'_> {
                 let at = |&index: &u32| self.raw.get(index as usize).copied();
                 let addresses: Vec<RawLocation> = part.iter().filter_map(at).collect();
                 let dso = self.mapped.get(id);
-                let found = self.look_up_in(dso, source, &addresses);
+                let found = self.look_up_in((dso, source), &addresses, self.namer.detail);
                 self.update(part.len());
                 Found::of(found)
             })
@@ -96,11 +98,26 @@ impl Search<'_> {
         found
     }
 
+    /// Looks the symbols up, those of the dsos with most addresses first, for
+    /// whoever notes what is asked: lines may come too late.
+    fn look_up_symbols(&self, work: &[Batch<'_>]) {
+        work.par_iter().with_max_len(1).for_each(|&(id, part)| {
+            let Some(source) = self.sources.get(id.0 as usize) else {
+                return;
+            };
+            if matches!(source, Source::File(_) | Source::Kernel) {
+                let at = |&index: &u32| self.raw.get(index as usize).copied();
+                let addresses: Vec<RawLocation> = part.iter().filter_map(at).collect();
+                self.look_up_in((self.mapped.get(id), source), &addresses, Detail::Symbol);
+            }
+        });
+    }
+
     fn look_up_in(
         &self,
-        dso: &MappedDso,
-        source: &Source,
+        (dso, source): (&MappedDso, &Source),
         addresses: &[RawLocation],
+        detail: Detail,
     ) -> Vec<Resolved> {
         let namer = self.namer;
         let each = |look_up: &dyn Fn(u64) -> Lookup| -> Vec<Resolved> {
@@ -111,11 +128,11 @@ impl Search<'_> {
             addresses.iter().map(one).collect()
         };
         match source {
-            Source::File(file) => look_up_in_file(file, addresses, namer.detail),
+            Source::File(file) => look_up_in_file(file, addresses, detail),
             Source::Kernel => {
                 let open = || namer.files.symbolizer.open_kernel(&namer.kernel.request());
                 match self.kernel.get_or_init(open) {
-                    Ok(kernel) => each(&|address| kernel.lookup(Avma(address), namer.detail)),
+                    Ok(kernel) => each(&|address| kernel.lookup(Avma(address), detail)),
                     Err(error) => each(&|_| Lookup::unnamed(error.reason)),
                 }
             }
@@ -222,6 +239,9 @@ impl Namer<'_> {
             total: done + wanted,
         };
         search.update(0);
+        if self.symbols_first {
+            search.look_up_symbols(&work);
+        }
         let dsos = self.dsos(mapped, &sources, names);
         let mut waves = work.chunks(WAVE);
         let mut wave = waves.next().unwrap_or_default();

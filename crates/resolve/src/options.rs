@@ -44,7 +44,9 @@ pub struct LoadOptions {
     /// without a build-id that are newer than this give no names.
     pub recorded_at: Option<SystemTime>,
     /// Stops reading after this time, for a first look at a large recording.
-    /// `None` reads all of it.
+    /// `None` reads all of it. Symbols of all addresses are then looked up before
+    /// lines and inlined functions of any, should they be asked for: who gives so
+    /// little time to reading may not wait for those.
     pub reading_time: Option<Duration>,
 }
 
@@ -64,6 +66,13 @@ impl Default for LoadOptions {
             recorded_at: None,
             reading_time: None,
         }
+    }
+}
+
+impl LoadOptions {
+    /// Whether symbols are looked up before anything else is.
+    pub(crate) fn symbols_first(&self) -> bool {
+        self.reading_time.is_some() && self.detail != Detail::Symbol
     }
 }
 

@@ -177,6 +177,18 @@ impl Notes {
         parts.values().map(of_part).sum()
     }
 
+    /// Addresses of which at least the name was looked up so far.
+    pub fn named(&self) -> usize {
+        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_part = |part: &PartNotes| {
+            let noted = part.lock();
+            let names = noted.names.keys();
+            let only = names.filter(|address| !noted.answers.contains_key(address));
+            noted.answers.len() + only.count()
+        };
+        parts.values().map(of_part).sum()
+    }
+
     /// Packs the notes into at most `most` bytes: all of them, else without
     /// code, else without lines, else nothing. `until` is when packing is to
     /// end: what is not packed by then is left out.
