@@ -149,6 +149,29 @@ fn a_running_process_is_counted_until_the_time_is_over() {
     assert!((1.0..=600.0).contains(&milliseconds), "{milliseconds}");
 }
 
+/// As perf's: that end was asked for. What the command makes of it is passed on.
+#[test]
+fn a_command_that_is_ended_since_time_is_over_is_no_failure() {
+    let test = "a_command_that_is_ended_since_time_is_over_is_no_failure";
+    let over: [&[&str]; 2] = [
+        &["stat", "-e", "cs", "--timeout", "100"],
+        &["stat", "-e", "cs", "-I", "50", "--interval-count", "2"],
+    ];
+    for options in over {
+        let args = [options, &["sleep", "60"]].concat();
+        let ours = prof(&args);
+        assert_eq!(ours.code, 0, "{options:?}: {}", ours.stderr);
+        if have(test, "perf") {
+            assert_eq!(ours.code, perf(&args).code, "{options:?}");
+        }
+        let script = "trap 'exit 3' TERM; while :; do sleep 0.01; done";
+        let answers = prof(&[options, &["sh", "-c", script]].concat());
+        assert_eq!(answers.code, 3, "{options:?}: {}", answers.stderr);
+    }
+    let killed = prof(&["stat", "-e", "cs", "sh", "-c", "kill -TERM $$"]);
+    assert_ne!(killed.code, 0, "{}", killed.stderr);
+}
+
 #[test]
 fn intervals_add_up_to_the_whole() {
     let script = "i=0; while [ $i -lt 100 ]; do /bin/true; i=$((i+1)); done";

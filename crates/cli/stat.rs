@@ -268,6 +268,8 @@ fn outcome(finished: Finished) -> Outcome {
     match finished.ended {
         Some(Ended::Exited(0)) => Outcome::Done,
         Some(Ended::Exited(code)) => Outcome::Code(code as u8),
+        // That end was asked for, as of a recording of some time.
+        Some(Ended::Signaled(_)) if finished.stopped => Outcome::Done,
         Some(Ended::Signaled(signal)) => Outcome::Signal(signal),
         // Ctrl-C is how counting without a command or time ends.
         None if finished.interrupted => Outcome::Code(INTERRUPTED),

@@ -36,6 +36,8 @@ pub struct Finished {
     pub ended: Option<Ended>,
     /// By a signal of the user.
     pub interrupted: bool,
+    /// By counting, since time or intervals were over: the command got SIGTERM.
+    pub stopped: bool,
 }
 
 /// Counters that are open and a command that waits for its start.
@@ -103,6 +105,7 @@ impl Opened {
         })?;
         let elapsed = wait.counted_for(start);
         let interrupted = wait.interrupts > 0;
+        let stopped = wait.has_stopped_it();
         if !by_exec {
             counters.disable().context("cannot disable the counters")?;
         }
@@ -112,7 +115,11 @@ impl Opened {
             elapsed,
             user: after.0.saturating_sub(before.0),
             system: after.1.saturating_sub(before.1),
-            finished: Finished { ended, interrupted },
+            finished: Finished {
+                ended,
+                interrupted,
+                stopped,
+            },
         })
     }
 }

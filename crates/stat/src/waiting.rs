@@ -132,6 +132,12 @@ impl<'a> Waiting<'a> {
         }
     }
 
+    /// Whether counting ended the command, since time or intervals were over or
+    /// it was told to.
+    pub(crate) fn has_stopped_it(&self) -> bool {
+        self.stopping && self.interrupts == 0
+    }
+
     fn is_over(&self) -> bool {
         let nobody = !self.options.selection.is_alive();
         self.launched.is_none() && (self.stopping || nobody || self.interrupts > 0)
