@@ -4,7 +4,7 @@
 //! Not compared: shares of everything (`--percent-type global-…`), for which
 //! perf 6.1 prints the local ones or 0.00.
 
-use crate::oracle::{compiled, have, perf, prof, prof_command, scratch};
+use crate::oracle::{compiled, have, perf, prof, prof_command, recorded_by_perf, scratch};
 use std::fs;
 use std::process::Command;
 
@@ -42,12 +42,8 @@ fn figures_in_front_of_instructions_equal_perfs() {
         ("group", ["-e", "{cpu-clock:u,page-faults:u}"]),
     ];
     for (name, events) in recordings {
-        let recording = scratch().join(format!("{test}-{name}.data"));
-        let path = recording.to_str().expect("a plain name");
-        let mut args = vec!["record", "-q", "-F", "999", "-o", path];
-        args.extend(events);
-        args.extend(["--", program, "20"]);
-        perf(&args).succeeded("perf record");
+        let options = [&["-F", "999"][..], &events].concat();
+        let path = &recorded_by_perf(&format!("{test}-{name}"), &options, &[program, "20"]);
         for options in [
             &[][..],
             &["-n"],
@@ -77,11 +73,8 @@ fn source_lines_come_heaviest_first() {
         return;
     }
     let program = program.to_str().expect("a plain name");
-    let recording = scratch().join(format!("{test}.data"));
-    let path = recording.to_str().expect("a plain name");
-    let args = ["record", "-q", "-e", "cpu-clock:u", "-F", "999", "-o", path];
-    let args = [&args[..], &["--", program, "20"]].concat();
-    perf(&args).succeeded("perf record");
+    let options = ["-e", "cpu-clock:u", "-F", "999"];
+    let path = &recorded_by_perf(test, &options, &[program, "20"]);
     for paths in [&[][..], &["-P"]] {
         let args = [&["annotate", "--stdio", "-l", "-i", path, "mix"][..], paths].concat();
         let summary = |text: &str| -> Vec<String> {
@@ -133,11 +126,8 @@ fn whole_functions_read_as_perf_has_them_in_both_syntaxes() {
             .args([&program, &source])
             .status();
         assert!(built.expect("gcc starts").success(), "it compiles");
-        let recording = scratch().join(format!("{test}.data"));
-        let path = recording.to_str().expect("a plain name");
         let program = program.to_str().expect("a plain name");
-        let args = ["record", "-q", "-F", "999", "-o", path, "--", program];
-        perf(&args).succeeded("perf record");
+        let path = &recorded_by_perf(test, &["-F", "999"], &[program]);
         for syntax in ["intel", "att"] {
             let args = ["annotate", "--stdio", "-M", syntax, "-i", path, "work"];
             let theirs = perf(&args).succeeded("perf annotate").text();

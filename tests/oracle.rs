@@ -76,6 +76,16 @@ pub(crate) fn perf<A: AsRef<std::ffi::OsStr>>(args: &[A]) -> Finished {
     perf_at(Path::new("perf"), args)
 }
 
+/// The path of what the installed perf records of a command; `name` is the
+/// file's.
+pub(crate) fn recorded_by_perf(name: &str, options: &[&str], command: &[&str]) -> String {
+    let recording = scratch().join(format!("{name}.data"));
+    let path = recording.to_str().expect("a plain name");
+    let args = [&["record", "-q"], options, &["-o", path, "--"], command].concat();
+    perf(&args).succeeded("perf record");
+    path.to_owned()
+}
+
 /// The perfs to compare with: the installed one, to be called after [`have`]
 /// said it is there, and the one that `PROF_NEWEST_PERF` names; says so if it
 /// names none.

@@ -1,6 +1,6 @@
 //! Instructions and source lines in `prof script`, against `perf script`.
 
-use crate::oracle::{compiled, have, perf, prof, scratch};
+use crate::oracle::{compiled, have, perf, prof, recorded_by_perf, scratch};
 use prof_abi::{AttrFlags, BranchSampleType, CpuMode, EventAttr, Misc, SampleType};
 use prof_perfdata::body::{Body, Comm, FileIdentity, Mmap2, Name};
 use prof_perfdata::write::{
@@ -33,28 +33,15 @@ fn sampled_instructions_and_their_source_lines_equal_perfs() {
     if !have(test, "perf") {
         return;
     }
-    let recording = scratch().join(format!("{test}.data"));
-    let path = recording.to_str().expect("a plain name");
-    let mut args = vec![
-        "record",
-        "-q",
-        "-e",
-        "cpu-clock:u",
-        "-F",
-        "999",
-        "-o",
-        path,
-        "--",
-    ];
-    args.push(program.to_str().expect("a plain name"));
-    perf(&args).succeeded("perf record");
+    let program = program.to_str().expect("a plain name");
+    let path = &recorded_by_perf(test, &["-e", "cpu-clock:u", "-F", "999"], &[program]);
     for fields in [
         "insn",
         "comm,ip,insn,insnlen",
         "ip,srccode",
         "ip,srcline,srccode,insn",
     ] {
-        assert_same_text(&recording, &["-F", fields]);
+        assert_same_text(Path::new(path), &["-F", fields]);
     }
 }
 
@@ -88,24 +75,10 @@ fn callers_of_unwound_stacks_are_shown_by_their_call_as_in_perf() {
     if !have(test, "perf") {
         return;
     }
-    let recording = scratch().join(format!("{test}.data"));
-    let path = recording.to_str().expect("a plain name");
     let program = program.to_str().expect("a plain name");
-    let record = [
-        "record",
-        "-q",
-        "-e",
-        "cpu-clock:u",
-        "-F",
-        "199",
-        "--call-graph",
-        "dwarf,4096",
-        "-o",
-        path,
-        "--",
-        program,
-    ];
-    perf(&record).succeeded("perf record");
+    let stacks = ["--call-graph", "dwarf,4096"];
+    let options = [&["-e", "cpu-clock:u", "-F", "199"][..], &stacks].concat();
+    let path = &recorded_by_perf(test, &options, &[program]);
     let args = [
         "script",
         "--no-inline",

@@ -127,6 +127,9 @@ fn taken_by_host() -> u64 {
     field.and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
 }
 
+/// Faults of one try that are shown.
+const SHOWN: usize = 10;
+
 /// Records and compares; anew a few times, if a host takes time that the
 /// program then takes for waits. What we do wrong is wrong each time.
 fn undisturbed(mut compared: impl FnMut() -> Option<Vec<String>>) {
@@ -134,7 +137,10 @@ fn undisturbed(mut compared: impl FnMut() -> Option<Vec<String>>) {
     let mut all = Vec::new();
     for _ in 0..tries {
         match compared() {
-            Some(faults) if !faults.is_empty() => all.push(faults),
+            Some(mut faults) if !faults.is_empty() => {
+                faults.truncate(SHOWN);
+                all.push(faults);
+            }
             _ => return,
         }
     }
@@ -468,10 +474,15 @@ fn a_plain_user_gets_whole_stacks_of_programs_with_frame_pointers() {
     let waits = shown(&String::from_utf8_lossy(&ours.expect("prof starts").stdout));
     let read: Vec<&Shown> = waits.iter().filter(|wait| wait.stack.len() > 1).collect();
     let rooted = read.iter().filter(|wait| wait.is_rooted()).count();
-    assert!(read.len() > 20, "{waits:?}");
+    assert!(read.len() > 20, "{} of {}", read.len(), waits.len());
+    let cut: Vec<_> = read
+        .iter()
+        .filter(|wait| !wait.is_rooted())
+        .take(SHOWN)
+        .collect();
     assert!(
         rooted * 100 >= read.len() * 95,
-        "{rooted} of {}: {read:?}",
+        "{rooted} of {}: {cut:?}",
         read.len()
     );
     // Callers are the program's, none is passed over.
@@ -479,7 +490,8 @@ fn a_plain_user_gets_whole_stacks_of_programs_with_frame_pointers() {
         let at = |name: &str| wait.stack.iter().position(|it| it == name);
         at("wait_sleep").is_some_and(|inner| at("measured") == Some(inner + 1))
     };
-    assert!(read.iter().filter(whole).count() > 10, "{read:?}");
+    let first = read.get(..SHOWN);
+    assert!(read.iter().filter(whole).count() > 10, "{first:?}");
 }
 
 #[test]
