@@ -359,8 +359,9 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         while let Some(gone) = self.alive.next_gone(now) {
             self.processes.forget(gone.tid, gone.process);
             if let Some(pid) = gone.process {
-                self.chains.stacks.forget(pid);
-                self.chains.stacks.made_code.forget(pid);
+                self.chains.forget_process(pid);
+                // Its last samples come behind its end.
+                self.left_out.forget(pid);
             }
             // Samples that were held back made it known again.
             self.chains.forget(gone.tid);

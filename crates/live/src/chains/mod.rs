@@ -98,6 +98,13 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         self.wanted.forget(tid);
     }
 
+    /// A process ended with its last thread.
+    pub(super) fn forget_process(&mut self, pid: i32) {
+        self.stacks.forget(pid);
+        self.stacks.made_code.forget(pid);
+        self.names.forget(pid);
+    }
+
     /// The user chain of a sample; `out` is overwritten.
     pub(super) fn chain(&mut self, sample: &ThreadSample<'_>, out: &mut Vec<u64>) -> Decided {
         if self.threads.len() >= MAX_THREADS {

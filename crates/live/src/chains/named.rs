@@ -85,6 +85,11 @@ struct Told {
 }
 
 impl Names {
+    /// The process has ended: another may get its number.
+    pub(super) fn forget(&mut self, pid: i32) {
+        self.told.remove(&pid);
+    }
+
     /// The ranges to be told before the latest chain.
     pub(super) fn take(&mut self) -> Vec<NamedRange> {
         std::mem::take(&mut self.pending)
@@ -341,4 +346,25 @@ fn methods(
         }
     };
     frames.iter().zip(codes).enumerate().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Names;
+
+    #[test]
+    fn a_process_that_ended_takes_no_room_and_its_number_is_told_again() {
+        let mut names = Names::default();
+        for pid in 1..100 {
+            names.told_as((pid, 1), ("[python] ", "main"));
+            assert_eq!(names.take().len(), 1, "told once");
+            names.told_as((pid, 1), ("[python] ", "main"));
+            assert_eq!(names.take().len(), 0);
+            names.forget(pid);
+        }
+        assert!(names.told.is_empty());
+        // Another process, whose mappings happen to have the same version.
+        names.told_as((7, 1), ("[python] ", "main"));
+        assert_eq!(names.take().len(), 1);
+    }
 }
