@@ -141,3 +141,31 @@ fn a_limit_hides_small_rows() {
     assert!(!screen.contains("push_back"), "{screen}");
     assert!(screen.contains(">= 6%"), "{screen}");
 }
+
+/// Rows of equal weight stay where they are when a filter leaves out others.
+#[test]
+fn rows_of_equal_weight_keep_their_order_in_a_filter() {
+    let mut sketch = Sketch::new();
+    let (app, tool) = (sketch.task(1, 1, "app"), sketch.task(2, 2, "tool"));
+    for (task, names) in [(tool, ["delta", "alpha"]), (app, ["bravo", "delta"])] {
+        for name in names {
+            sketch.sample(task, &format!("/bin/app:{name}"), 1, 10);
+        }
+    }
+    for name in ["charlie", "bravo", "alpha"] {
+        sketch.sample(app, &format!("/bin/app:{name}"), 1, 10);
+    }
+    let mut bench = Bench::new(sketch.profile, 100, 20);
+    let mut order = |keys: &str| -> Vec<&str> {
+        let screen = bench.keys(keys).screen();
+        let names = ["alpha", "bravo", "charlie", "delta"];
+        let mut rows: Vec<_> = names
+            .iter()
+            .filter_map(|&name| Some((screen.find(&format!("[.] {name}"))?, name)))
+            .collect();
+        rows.sort_unstable();
+        rows.into_iter().map(|(_, name)| name).collect()
+    };
+    assert_eq!(order("1"), ["alpha", "bravo", "delta", "charlie"]);
+    assert_eq!(order("fcomm=tool\n"), ["alpha", "delta"]);
+}

@@ -16,7 +16,7 @@ use prof_report::keys::Field;
 use prof_report::model::SiteId;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 pub(super) const ABOUT: About = About {
@@ -413,15 +413,23 @@ impl Hotspots {
     /// Orders the entries and closes all.
     fn fill(&mut self, seen: &Seen, mut entries: Vec<Hot>) {
         let profile = &seen.profile;
-        match self.order.0 {
-            Field::Children => entries.sort_by_key(|hot| Reverse((hot.total, hot.own))),
-            Field::Overhead => entries.sort_by_key(|hot| Reverse((hot.own, hot.total))),
-            by if by == DSOS => entries.sort_by_key(|hot| {
-                let dso = seen.site(hot.site).dso;
-                (profile.name(profile.dso(dso).short_name), Reverse(hot.own))
-            }),
-            _ => entries.sort_by_key(|hot| seen.site(hot.site).name(profile)),
-        }
+        // Of equal weight they stand by name: where they come from is another
+        // with each filter.
+        let name = |hot: &Hot| {
+            let site = seen.site(hot.site);
+            (site.name(profile), profile.name(profile.dso(site.dso).path))
+        };
+        let dso = |hot: &Hot| profile.name(profile.dso(seen.site(hot.site).dso).short_name);
+        let by = self.order.0;
+        entries.sort_by(|one, other| {
+            let weights = match by {
+                Field::Children => (other.total, other.own).cmp(&(one.total, one.own)),
+                Field::Overhead => (other.own, other.total).cmp(&(one.own, one.total)),
+                by if by == DSOS => (dso(one), other.own).cmp(&(dso(other), one.own)),
+                _ => Ordering::Equal,
+            };
+            weights.then_with(|| name(one).cmp(&name(other)))
+        });
         if self.reversed {
             entries.reverse();
         }
