@@ -2,8 +2,8 @@
 
 use crate::Source;
 use object::elf;
+use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
-use object::read::{CompressedData, CompressionFormat, ReadCache};
 use object::{Endianness, ReadRef};
 use prof_abi::BuildId;
 use prof_profile::{FileOffset, Svma};
@@ -405,17 +405,22 @@ fn decompress(raw: &[u8], is_64: bool) -> Option<Vec<u8>> {
     if size > MAX_SCANNED || size > (raw.len() as u64).saturating_mul(1032) {
         return None;
     }
-    let format = match elf::CompressionType(kind) {
-        elf::ELFCOMPRESS_ZLIB => CompressionFormat::Zlib,
-        elf::ELFCOMPRESS_ZSTD => CompressionFormat::Zstandard,
+    let packed = raw.get(header..)?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(usize::try_from(size).ok()?).ok()?;
+    match elf::CompressionType(kind) {
+        elf::ELFCOMPRESS_ZLIB => {
+            flate2::Decompress::new(true)
+                .decompress_vec(packed, &mut bytes, flate2::FlushDecompress::Finish)
+                .ok()?;
+        }
+        elf::ELFCOMPRESS_ZSTD => {
+            let decoder = zstd::stream::read::Decoder::new(packed).ok()?;
+            decoder.take(size).read_to_end(&mut bytes).ok()?;
+        }
         _ => return None,
-    };
-    let data = CompressedData {
-        format,
-        data: raw.get(header..)?,
-        uncompressed_size: size,
-    };
-    data.decompress().ok().map(std::borrow::Cow::into_owned)
+    }
+    (bytes.len() as u64 == size).then_some(bytes)
 }
 
 /// `Read` and `Seek` over a [`Source`], as `object` wants them.
@@ -446,5 +451,83 @@ impl Seek for SourceReader<'_> {
         };
         self.position = target.ok_or(io::ErrorKind::InvalidInput)?;
         Ok(self.position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decompress;
+    use std::io::Write as _;
+
+    const ZLIB: u32 = 1;
+    const ZSTD: u32 = 2;
+
+    /// Unwind information in kind: it repeats itself.
+    fn plain() -> Vec<u8> {
+        (0..100_000_u32).map(|at| (at % 251) as u8).collect()
+    }
+
+    fn packed(kind: u32, plain: &[u8]) -> Vec<u8> {
+        match kind {
+            ZLIB => {
+                let mut encoder =
+                    flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+                encoder.write_all(plain).expect("packed");
+                encoder.finish().expect("packed")
+            }
+            _ => zstd::encode_all(plain, 3).expect("packed"),
+        }
+    }
+
+    /// A compression header of ELF64 (kind, 4 bytes unused, size, alignment) or
+    /// ELF32 (kind, size, alignment), then what is packed.
+    fn section(is_64: bool, kind: u32, size: u64, packed: &[u8]) -> Vec<u8> {
+        let mut raw = kind.to_le_bytes().to_vec();
+        if is_64 {
+            raw.extend([0; 4]);
+            raw.extend(size.to_le_bytes());
+            raw.extend([1, 0, 0, 0, 0, 0, 0, 0]);
+        } else {
+            raw.extend(u32::try_from(size).expect("a size of ELF32").to_le_bytes());
+            raw.extend([1, 0, 0, 0]);
+        }
+        raw.extend(packed);
+        raw
+    }
+
+    #[test]
+    fn a_packed_section_is_as_it_was_in_both_classes_and_formats() {
+        let plain = plain();
+        for kind in [ZLIB, ZSTD] {
+            let packed = packed(kind, &plain);
+            for is_64 in [true, false] {
+                let raw = section(is_64, kind, plain.len() as u64, &packed);
+                assert_eq!(
+                    decompress(&raw, is_64).as_deref(),
+                    Some(&plain[..]),
+                    "{kind} {is_64}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_section_that_unpacks_to_another_length_is_none() {
+        let plain = plain();
+        for kind in [ZLIB, ZSTD] {
+            let packed = packed(kind, &plain);
+            for size in [0, plain.len() as u64 - 1, plain.len() as u64 + 1, u64::MAX] {
+                let raw = section(true, kind, size, &packed);
+                // What is longer than it says is cut there.
+                let cut = decompress(&raw, true);
+                assert!(
+                    cut.is_none_or(|bytes| bytes.len() as u64 == size && plain.starts_with(&bytes)),
+                    "{kind} {size}"
+                );
+            }
+            let half = section(true, kind, plain.len() as u64, &packed[..packed.len() / 2]);
+            assert_eq!(decompress(&half, true), None, "{kind}");
+        }
+        assert_eq!(decompress(&section(true, 3, 4, b"what"), true), None);
     }
 }
