@@ -106,13 +106,12 @@ fn value_of(arg: &Arg) -> Value {
 #[cfg(test)]
 mod tests {
     use super::with_signs;
-    use crate::Cli;
-    use clap::CommandFactory;
+    use crate::whole;
 
     /// The arguments as they are parsed.
     fn parsed(arguments: &str) -> String {
         let arguments = arguments.split(' ').map(Into::into).collect();
-        let words = with_signs(&Cli::command(), arguments).into_iter();
+        let words = with_signs(&whole(), arguments).into_iter();
         let words: Vec<_> = words
             .map(|word| word.into_string().expect("UTF-8"))
             .collect();

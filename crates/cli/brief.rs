@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn what_h_shows_fits_a_screen() {
-        let mut cli = parser();
+        let mut cli = parser(None);
         cli.build();
         for command in cli.get_subcommands() {
             let text = command.clone().term_width(100).render_help().to_string();
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_there() {
-        let cli = parser();
+        let cli = parser(None);
         for (name, shown) in SHOWN {
             let command = cli.find_subcommand(name).expect("a command");
             for id in shown {
@@ -208,7 +208,9 @@ mod tests {
             ),
             (["prof", "stat", "-r", "-2", "./app"], "--repeat"),
         ] {
-            let error = parser().try_get_matches_from(words).expect_err("no value");
+            let error = parser(Some(words[1].as_ref()))
+                .try_get_matches_from(words)
+                .expect_err("no value");
             let text = error.to_string();
             assert!(
                 text.contains("invalid value") && text.contains(about),

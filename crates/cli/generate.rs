@@ -1,9 +1,9 @@
 //! `prof generate`: the manual page and shell completions, for packagers.
 
-use crate::Cli;
 use crate::outcome::Outcome;
+use crate::whole;
 use anyhow::Context;
-use clap::{CommandFactory, ValueEnum};
+use clap::ValueEnum;
 use std::io::{self, Write};
 
 /// What to write to stdout.
@@ -21,6 +21,7 @@ enum Artifact {
 
 /// Write the manual page or shell completions to stdout.
 #[derive(Debug, clap::Args)]
+#[command(hide = true)]
 pub(crate) struct Args {
     artifact: Artifact,
 }
@@ -28,7 +29,7 @@ pub(crate) struct Args {
 /// Writes the artifact.
 pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let args = &args;
-    let mut command = Cli::command();
+    let mut command = whole();
     let mut text = Vec::new();
     let shell = match args.artifact {
         Artifact::Man => {
@@ -111,12 +112,12 @@ fn keys_section() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{CommandFactory, manual};
-    use crate::Cli;
+    use super::manual;
+    use crate::whole;
 
     #[test]
     fn the_manual_has_every_option_of_every_command_and_the_keys() {
-        let mut command = Cli::command();
+        let mut command = whole();
         command.build();
         let page = manual(command.clone()).expect("written to memory");
         let mut section = page.as_str();

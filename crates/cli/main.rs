@@ -61,7 +61,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use outcome::Outcome;
 use prof_sys::{out_of_memory, shrunk, signal};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::process::ExitCode;
@@ -87,10 +87,17 @@ Examples:
 /// list below.
 macro_rules! commands {
     ($($(#[$about:meta])* $name:ident = $file:ident;)*) => {
+        // Options of a command are made when it is named: with those of all
+        // commands, half of the time of a short one would be theirs.
         #[derive(Debug, Subcommand)]
+        #[command(defer = true)]
         enum Command {
             $($(#[$about])* $name(Box<$file::Args>),)*
         }
+
+        /// What makes the options of each command, in the order of the list.
+        const OPTIONS: &[fn(clap::Command) -> clap::Command] =
+            &[$(<$file::Args as clap::Args>::augment_args,)*];
 
         impl Command {
             fn run(self) -> anyhow::Result<Outcome> {
@@ -124,13 +131,36 @@ commands! {
     Evlist = evlist;
     #[command(name = "buildid-list")]
     BuildidList = buildid_list;
-    #[command(hide = true)]
     Generate = generate;
 }
 
-/// The command line as it is parsed.
-fn parser() -> clap::Command {
-    brief::with_negative_numbers(brief::shortened(Cli::command()))
+/// The command line with the options of all commands.
+pub(crate) fn whole() -> clap::Command {
+    with_options(|_| true)
+}
+
+/// The command line as it is parsed: with the options of the command that is
+/// named, or of all where none is.
+fn parser(named: Option<&OsStr>) -> clap::Command {
+    let cli = with_options(|command| named.is_none_or(|name| name == command));
+    let is_there = |name| {
+        cli.get_subcommands()
+            .any(|command| name == command.get_name())
+    };
+    if named.is_some_and(|name| !is_there(name)) {
+        return parser(None);
+    }
+    brief::with_negative_numbers(brief::shortened(cli))
+}
+
+/// The command line with the options of some commands.
+fn with_options(is_wanted: impl Fn(&str) -> bool) -> clap::Command {
+    let mut options = OPTIONS.iter();
+    Cli::command().mut_subcommands(|command| match options.next() {
+        // Nothing is left to be made later.
+        Some(add) if is_wanted(command.get_name()) => add(command.defer(|made| made)),
+        _ => command,
+    })
 }
 
 fn main() -> ExitCode {
@@ -139,8 +169,9 @@ fn main() -> ExitCode {
     let _ = shrunk::explain();
     let _ = signal::outlive_size_limits();
     // Usage errors exit 2; help and versions 0, where they could be written.
-    let parser = parser();
-    let arguments = attached::with_signs(&parser, std::env::args_os().collect());
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let parser = parser(arguments.get(1).map(OsString::as_os_str));
+    let arguments = attached::with_signs(&parser, arguments);
     let matches = parser.try_get_matches_from(arguments);
     let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = cli.unwrap_or_else(|error| match command_to_type(&error) {
@@ -233,7 +264,7 @@ fn command_to_type(error: &clap::Error) -> Option<String> {
 mod tests {
     #[test]
     fn perf_s_commands_that_are_told_are_none_of_ours() {
-        let cli = super::parser();
+        let cli = super::parser(None);
         for (name, instead) in super::OF_PERF {
             assert!(cli.find_subcommand(name).is_none(), "{name}");
             assert!(instead.contains("prof "), "{name}: {instead}");
@@ -242,6 +273,34 @@ mod tests {
 
     #[test]
     fn the_flags_of_all_commands_are_consistent() {
-        super::parser().debug_assert();
+        super::parser(None).debug_assert();
+    }
+
+    #[test]
+    fn a_command_that_is_named_has_its_options_and_others_have_none() {
+        let whole = super::parser(None);
+        for of_all in whole.get_subcommands() {
+            let name = of_all.get_name();
+            let cli = super::parser(Some(name.as_ref()));
+            for command in cli.get_subcommands() {
+                let ids = |command: &clap::Command| -> Vec<String> {
+                    command
+                        .get_arguments()
+                        .map(|arg| arg.get_id().to_string())
+                        .collect()
+                };
+                let is_named = command.get_name() == name;
+                let expected = if is_named { ids(of_all) } else { Vec::new() };
+                assert_eq!(ids(command), expected, "{name}: {}", command.get_name());
+            }
+        }
+        let unknown = super::parser(Some("no-such-command".as_ref()));
+        let record = unknown.find_subcommand("record").expect("a command");
+        assert!(record.get_arguments().count() > 20);
+        assert!(
+            whole
+                .find_subcommand("generate")
+                .is_some_and(clap::Command::is_hide_set)
+        );
     }
 }
