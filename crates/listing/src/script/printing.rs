@@ -8,7 +8,7 @@ use super::records::{Layout, Other, write as write_record, write_deferred};
 use super::rows::Rows;
 use super::sampled::Sampled;
 use super::{Choice, FieldError, Shown};
-use crate::Switch;
+use crate::{Error, Switch};
 use prof_abi::CpuMode;
 use prof_live::Processes;
 use prof_perfdata::{Body, Event, Reader, Record, Sample, Shares, TimeOrder};
@@ -97,6 +97,32 @@ pub trait ByEvent<E> {
     fn printed(&mut self, event: EventId) -> Result<(), E>;
 }
 
+/// [`ByEvent`], whatever its errors are.
+trait Texts {
+    fn text(&mut self, event: EventId) -> Option<&mut Vec<u8>>;
+
+    fn printed(&mut self, event: EventId) -> io::Result<()>;
+}
+
+/// Texts of events, and why one of them could not be written.
+struct Apart<'a, E> {
+    texts: &'a mut dyn ByEvent<E>,
+    failed: &'a mut Option<E>,
+}
+
+impl<E> Texts for Apart<'_, E> {
+    fn text(&mut self, event: EventId) -> Option<&mut Vec<u8>> {
+        self.texts.text(event)
+    }
+
+    fn printed(&mut self, event: EventId) -> io::Result<()> {
+        self.texts.printed(event).map_err(|error| {
+            *self.failed = Some(error);
+            io::Error::other("the text of an event cannot be written")
+        })
+    }
+}
+
 /// The second pass over a recording: the profile comes from the first pass, and
 /// fields that it does not keep are printed from the records of this one.
 pub struct Printing<'a> {
@@ -148,14 +174,36 @@ impl<'a> Printing<'a> {
     /// # Errors
     /// If the recording cannot be read, or what is printed not be written.
     pub fn run<E>(
-        mut self,
+        self,
         reader: Reader,
-        mut by_event: Option<&mut dyn ByEvent<E>>,
-        out: &mut impl Write,
+        by_event: Option<&mut dyn ByEvent<E>>,
+        out: &mut dyn Write,
     ) -> Result<(), E>
     where
         E: From<prof_perfdata::Error> + From<io::Error>,
     {
+        let mut failed = None;
+        let mut apart = by_event.map(|texts| Apart {
+            texts,
+            failed: &mut failed,
+        });
+        let apart = apart.as_mut().map(|apart| apart as &mut dyn Texts);
+        let printed = self.print(reader, apart, out);
+        match (failed, printed) {
+            (Some(error), _) => Err(error),
+            (None, Err(Error::Recording(error))) => Err(error.into()),
+            (None, Err(Error::Output(error))) => Err(error.into()),
+            (None, Ok(())) => Ok(()),
+        }
+    }
+
+    /// See [`Self::run`]: compiled once, here, whatever errors the caller has.
+    fn print(
+        mut self,
+        reader: Reader,
+        mut by_event: Option<&mut dyn Texts>,
+        out: &mut dyn Write,
+    ) -> Result<(), Error> {
         if by_event.is_some() {
             self.late = LateChains::new(false);
         }
@@ -293,7 +341,7 @@ impl<'a> Printing<'a> {
     }
 
     /// Writes what was printed of a record, if it is enough.
-    fn flush(&mut self, record: &Record<'_>, out: &mut impl Write) -> io::Result<()> {
+    fn flush(&mut self, record: &Record<'_>, out: &mut dyn Write) -> io::Result<()> {
         self.order.printed(record.offset, &mut self.text);
         if self.text.len() >= CHUNK {
             out.write_all(&self.text)?;
