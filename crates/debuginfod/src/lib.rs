@@ -9,6 +9,15 @@
 //!
 //! What a server sends is believed only if it is an ELF file of the build that
 //! was asked for, and taken only within bounds of size and time.
+//!
+//! ```
+//! use prof_debuginfod::{Kind, Settings};
+//!
+//! let settings = Settings::new(Some("http://localhost:8002 https://debuginfod.example"))?;
+//! assert_eq!(settings.servers.len(), 2);
+//! assert_eq!(Kind::DebugInfo.as_str(), "debuginfo");
+//! # Ok::<(), prof_debuginfod::SettingsError>(())
+//! ```
 
 mod cache;
 mod settings;

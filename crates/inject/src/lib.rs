@@ -6,6 +6,19 @@
 //! You give a [`Source`], [`Additions`] and where to write; [`inject`] reads
 //! the recording once and writes a file, or a stream, that every perf reads.
 //!
+//! ```no_run
+//! use prof_inject::{Additions, Destination, Source, inject};
+//! use std::fs::File;
+//!
+//! let reader = prof_perfdata::Reader::open_file(File::open("perf.data")?)?;
+//! let source = Source { reader, section: &|_offset, _length| None };
+//! let chains = Additions { chains: true, ..Additions::default() };
+//! let destination = Destination::<_, Vec<u8>>::File(File::create("with-chains.data")?);
+//! let written = inject(source, &chains, destination)?;
+//! println!("{} samples have a call chain", written.samples);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Limits: recordings of machines of the other byte order, with AUX data, or
 //! of simpleperf are refused, since their records cannot be copied as they are.
 #![forbid(unsafe_code)]

@@ -6,6 +6,14 @@
 //! by [`prof_report::script`]; here stands what only its record has, and what
 //! only the files have that ran.
 //!
+//! ```no_run
+//! let file = std::fs::File::open("perf.data")?;
+//! let mut reader = prof_perfdata::Reader::open_file(file)?;
+//! let as_json = false;
+//! prof_listing::dump::records::write(&mut reader, as_json, &mut std::io::stdout())?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Limits: records are read one at a time, so a recording of any size needs
 //! the same memory.
 #![forbid(unsafe_code)]

@@ -11,6 +11,27 @@
 //! went on, if there is one, or is read from the running process and believed
 //! only if it verifies, see `chains`. A frame that nothing proves is left out
 //! and the chain says so.
+//!
+//! ```
+//! use prof_abi::CpuMode;
+//! use prof_live::{Access, MapEvent, Processes};
+//! use prof_profile::{Avma, FileOffset};
+//!
+//! let mut processes = Processes::default();
+//! processes.map(&MapEvent {
+//!     pid: 7,
+//!     mode: CpuMode::User,
+//!     start: Avma(0x40_0000),
+//!     length: 0x1000,
+//!     offset: FileOffset(0x2000),
+//!     inode: None,
+//!     build_id: None,
+//!     access: Access::of(5, 2),
+//!     path: b"/bin/app",
+//! });
+//! let mapping = processes.find(7, CpuMode::User, Avma(0x40_0010)).expect("mapped");
+//! assert_eq!(mapping.file_offset(Avma(0x40_0010)), FileOffset(0x2010));
+//! ```
 #![forbid(unsafe_code)]
 
 mod address_space;

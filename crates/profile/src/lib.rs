@@ -1,7 +1,21 @@
-//! The profile: what was sampled, as interned frames, stacks and weights.
+//! Frames, stacks and samples go in, a profile comes out: what was sampled, each
+//! part kept once.
 //!
 //! You give interned parts (names, dsos, tasks, stacks of locations) and one
 //! row per sample; you get an immutable model that every view shares.
+//!
+//! ```
+//! use prof_profile::{LocationId, Profile, StackId};
+//!
+//! let mut profile = Profile::default();
+//! let name = profile.names.intern("main");
+//! assert_eq!(profile.names.intern("main"), name);
+//! let main = profile.stacks.push(StackId::EMPTY, LocationId(0));
+//! let work = profile.stacks.push(main, LocationId(1));
+//! // From the innermost frame outwards.
+//! let locations: Vec<_> = profile.stacks.locations(work).collect();
+//! assert_eq!(locations, [LocationId(1), LocationId(0)]);
+//! ```
 //!
 //! Limits: at most `u32::MAX - 1` of each interned kind. No I/O, no clock, no
 //! threads of its own.

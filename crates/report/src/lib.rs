@@ -1,8 +1,21 @@
-//! Views of a profile: tables, folded stacks, SVG, text.
+//! A profile goes in, views of it come out: tables, call trees, text, JSON,
+//! CSV, folded stacks, SVG and a page.
 //!
 //! You give a [`prof_profile::Profile`] and a [`model::Selection`]; you get
 //! tables, call trees, folded stacks, pictures or text, equal for
 //! equal input whatever the number of threads.
+//!
+//! ```
+//! use prof_report::picture::{PictureOptions, folded};
+//!
+//! let mut sketch = prof_sketch::Sketch::new();
+//! let app = sketch.task(7, 7, "app");
+//! sketch.sample(app, "main;work", 0, 2);
+//! sketch.sample(app, "main;work", 1, 3);
+//! let mut lines = Vec::new();
+//! folded(&sketch.profile, &PictureOptions::default(), &mut lines).expect("there are samples");
+//! assert_eq!(lines, b"app;main;work 5\n");
+//! ```
 //!
 //! Limits: no input file is opened here and no symbol looked up. Names come
 //! from strangers; every output escapes them for the place they go to (see

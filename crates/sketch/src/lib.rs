@@ -3,6 +3,13 @@
 //! You give stacks as text, or bytes that proptest made up; you get a
 //! [`Profile`]. Tests that try something many times have [`Random`]. Nothing that
 //! is shipped depends on this crate.
+//!
+//! ```
+//! let mut sketch = prof_sketch::Sketch::new();
+//! let app = sketch.task(7, 7, "app");
+//! sketch.sample(app, "main;libc.so:malloc", 0, 1);
+//! assert_eq!(sketch.profile.samples.len(), 1);
+//! ```
 
 mod chance;
 

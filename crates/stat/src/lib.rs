@@ -6,6 +6,11 @@
 //! `perf stat record` wrote. Counts are grouped by CPU, core, socket and so on
 //! by [`Mode`], and what follows from them stands beside them.
 //!
+//! ```
+//! let events = prof_stat::default_events(true, 0);
+//! assert!(events.iter().any(|event| event.name == "page-faults"));
+//! ```
+//!
 //! Limits: opening events is `prof_record::counting`; this crate knows no
 //! sample.
 #![forbid(unsafe_code)]

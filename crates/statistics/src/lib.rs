@@ -32,6 +32,23 @@
 //! at [`Moments::share`]. For a function with half of the samples in bursts
 //! denser than those of the tests, intervals are too wide: 97.2 to 97.5 % of
 //! them contained the truth.
+//!
+//! ```
+//! use prof_statistics::{Loss, Moments, SamplingOrder};
+//!
+//! // Samples of one thread, equally heavy; a function has every fifth of them.
+//! let samples: Vec<(u32, u64)> = vec![(0, 1); 1000];
+//! let order = SamplingOrder::new(&samples);
+//! let mut of_function = Moments::default();
+//! for sample in order.samples() {
+//!     if sample % 5 == 0 {
+//!         of_function.add(&order, sample);
+//!     }
+//! }
+//! let share = of_function.share(&order, Loss::default());
+//! assert!((share.share - 0.2).abs() < 1e-9);
+//! assert!(share.interval(0.95).contains(0.2));
+//! ```
 #![forbid(unsafe_code)]
 
 mod chosen;
