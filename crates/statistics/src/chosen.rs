@@ -17,7 +17,7 @@ use crate::moments::Share;
 pub struct Chosen {
     sum: f64,
     variance: f64,
-    hits: u64,
+    samples: u64,
 }
 
 impl Chosen {
@@ -26,7 +26,7 @@ impl Chosen {
     pub fn add(&mut self, weight: f64, times: f64) {
         self.sum += weight;
         self.variance += weight * weight * (1.0 - 1.0 / times.max(1.0));
-        self.hits += 1;
+        self.samples += 1;
     }
 
     /// The sum.
@@ -51,8 +51,8 @@ impl Chosen {
         let own = self.variance * self.unseen();
         let sum = own * (1.0 - 2.0 * share) + share * share * all.variance;
         // Of nothing chosen all that is known is how much one counts.
-        let least = match (self.hits, all.hits) {
-            (0, 1..) => all.variance / all.hits as f64,
+        let least = match (self.samples, all.samples) {
+            (0, 1..) => all.variance / all.samples as f64,
             _ => 0.0,
         };
         let variance = match all.sum > 0.0 {
@@ -62,18 +62,18 @@ impl Chosen {
         let plain = share * (1.0 - share);
         let effective = match (plain > 0.0, variance > 0.0) {
             (true, true) => plain / variance,
-            _ => all.hits as f64,
+            _ => all.samples as f64,
         };
         Share {
             share,
             variance,
             effective,
-            hits: self.hits,
+            samples: self.samples,
         }
     }
 
     fn unseen(&self) -> f64 {
-        1.0 + 1.0 / self.hits.max(1) as f64
+        1.0 + 1.0 / self.samples.max(1) as f64
     }
 }
 

@@ -101,7 +101,7 @@ impl SamplingOrder {
 /// computed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Moments {
-    hits: u64,
+    samples: u64,
     sum: f64,
     squares: f64,
     /// Sums of products with the row's samples one and two positions before.
@@ -122,7 +122,7 @@ pub struct Share {
     /// How many independent samples of equal weight would have that variance.
     pub effective: f64,
     /// Samples of the row.
-    pub hits: u64,
+    pub samples: u64,
 }
 
 impl Share {
@@ -149,7 +149,7 @@ impl Moments {
         };
         let at = position as usize;
         let weight = order.weight(at);
-        self.hits += 1;
+        self.samples += 1;
         self.sum += weight;
         self.squares += weight * weight;
         for (by, (near, cross)) in (1..).zip(self.near.iter_mut().zip(&mut self.cross)) {
@@ -178,7 +178,7 @@ impl Moments {
     /// variance of sum(e) = (11 g(1) - 5 g(2)) / 6, at least g(1) / 6
     /// ```
     ///
-    /// One more sample of usual weight is added for what few hits do not show.
+    /// One more sample of usual weight is added for what few samples do not show.
     ///
     /// How often 95 % intervals with it, and with others, contained the truth
     /// in 3000 simulated recordings whose run stays and whose sampling is
@@ -206,7 +206,7 @@ impl Moments {
                 share: 0.0,
                 variance: 0.0,
                 effective: 0.0,
-                hits: 0,
+                samples: 0,
             };
         }
         let share = self.sum / total;
@@ -221,8 +221,8 @@ impl Moments {
         let (one, two) = (differences(0), differences(1));
         let sampling = ((11.0 * one - 5.0 * two) / 6.0).max(one / 6.0);
         let sum = sampling + loss.part(order.position.len()) * (all - sampling).max(0.0);
-        // One more sample of usual weight, for what few hits do not show: how
-        // heavy those are that were not hit.
+        // One more sample of usual weight, for what few samples do not show: how
+        // heavy those are that were not taken.
         let unseen = order.squares / order.position.len() as f64 * (1.0 - share);
         let sum = sum + unseen.max(0.0);
         // Few samples tell little of how they cluster.
@@ -232,7 +232,7 @@ impl Moments {
             share,
             variance,
             effective: if plain > 0.0 { plain / variance } else { kish },
-            hits: self.hits,
+            samples: self.samples,
         }
     }
 }

@@ -92,7 +92,7 @@ impl Certainty {
     /// for the row with the largest variance, at the level that testing so many
     /// rows leaves for one.
     pub fn detectable(&self) -> f64 {
-        let rows = self.of_row.values().filter(|sure| sure.own.hits > 0);
+        let rows = self.of_row.values().filter(|sure| sure.own.samples > 0);
         let count = rows.clone().count().max(1);
         let variances = rows.map(|sure| sure.own.variance);
         let most = variances.fold(self.none.variance, f64::max);
@@ -311,7 +311,7 @@ mod tests {
             let sure = certainty.of(row.key);
             for (found, weight) in [(sure.own, row.own), (sure.total, row.total)] {
                 assert!((found.share - weight.period as f64 / whole).abs() < 1e-12);
-                assert_eq!(found.hits, weight.samples);
+                assert_eq!(found.samples, weight.samples);
                 assert!(found.interval(0.95).contains(found.share));
             }
         }

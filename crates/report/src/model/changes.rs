@@ -188,7 +188,7 @@ impl Changes {
                 site: found.into_iter().flatten().next()?.site,
                 own,
                 total,
-                samples: found.map(|found| found.map_or(0, |found| found.own.hits)),
+                samples: found.map(|found| found.map_or(0, |found| found.own.samples)),
             })
         });
         Self {

@@ -94,7 +94,7 @@ impl Drawable {
             let (Some(&parent), Some(&site)) = (parents.get(path), sites.get(path)) else {
                 continue;
             };
-            if path == NodeId::ROOT.0 as usize || share.hits == 0 {
+            if path == NodeId::ROOT.0 as usize || share.samples == 0 {
                 continue;
             }
             let own = named(scene.sites().get(site), profile);

@@ -299,7 +299,7 @@ pub(crate) fn path_fixed(program: Program, method: Method, tries: usize, seed: u
         let interval = found.interval(0.95);
         let truth = path.truth();
         coverage.inside += usize::from(interval.contains(truth));
-        coverage.hits += found.hits as f64 / tries as f64;
+        coverage.hits += found.samples as f64 / tries as f64;
         width += interval.half_width();
         squares += (found.share - truth).powi(2);
     }
@@ -318,7 +318,7 @@ pub(crate) fn path_redrawn(program: Program, runs: usize, tries: usize, seed: u6
             .map(|_| {
                 let path = Path::new(program, &mut random);
                 let found = path.recorded(&mut random).share(Method::Ours);
-                coverage.hits += found.hits as f64 / tries as f64;
+                coverage.hits += found.samples as f64 / tries as f64;
                 found.figure()
             })
             .collect();
