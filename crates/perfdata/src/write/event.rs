@@ -21,3 +21,13 @@ impl EventDescription {
         attr.encode(ByteOrder::NATIVE)
     }
 }
+
+/// The smallest published attr size that holds every event, in bytes. Older
+/// perfs refuse attrs above their own size even if the rest is zeros.
+pub(super) fn common_attr_size(events: &[EventDescription]) -> u32 {
+    events
+        .iter()
+        .map(|event| event.attr.smallest_size())
+        .max()
+        .unwrap_or(prof_abi::attr_size::VER0)
+}

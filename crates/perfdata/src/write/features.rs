@@ -1,6 +1,6 @@
 //! The feature sections of a header, encoded.
 
-use super::event::EventDescription;
+use super::event::{EventDescription, common_attr_size};
 use crate::features::pieces::Piece;
 use crate::features::{
     ClockData, Compression, CpuCache, CpuTopology, FeatureBit, GroupDescription, MemNode,
@@ -134,7 +134,7 @@ impl Features {
 
     /// Attr, ids and name of each event: in a file the only place for names.
     pub fn event_descriptions(&mut self, events: &[EventDescription]) {
-        let size = super::file::common_attr_size(events);
+        let size = common_attr_size(events);
         let mut section = Encoder::new(ByteOrder::NATIVE);
         section.u32(events.len() as u32);
         section.u32(size);

@@ -1,7 +1,7 @@
 //! File mode: a header that is valid from the start and stays so.
 
 use super::compress::{Compressor, DeepChains, Packing};
-use super::event::EventDescription;
+use super::event::{EventDescription, common_attr_size};
 use super::features::Features;
 use super::own;
 use super::record::{WholeRecords, whole_records};
@@ -16,16 +16,6 @@ const DATA_SIZE_AT: u64 = 48;
 const FEATURES_AT: u64 = 72;
 /// Bytes held back before a write.
 const BUFFER: usize = 256 * 1024;
-
-/// The smallest published attr size that holds every event, in bytes. Older
-/// perfs refuse attrs above their own size even if the rest is zeros.
-pub(super) fn common_attr_size(events: &[EventDescription]) -> u32 {
-    events
-        .iter()
-        .map(|event| event.attr.smallest_size())
-        .max()
-        .unwrap_or(prof_abi::attr_size::VER0)
-}
 
 /// Writes a perf.data file.
 ///
