@@ -25,19 +25,11 @@ pub const EVENTS_OF_BOTH: u16 = 3;
 pub fn both(names: [&str; 2], before: &Profile, after: &Profile) -> Result<Profile, Incomparable> {
     let events = common_events(before, after);
     if events.is_empty() {
-        let all = |profile: &Profile| {
-            let events = profile.events.iter().filter(|event| event.samples > 0);
-            let events: Vec<&str> = events.map(|event| event.name.as_str()).collect();
-            match events.is_empty() {
-                true => "none".to_owned(),
-                false => events.join(", "),
-            }
-        };
         return Err(Incomparable::Event {
             first: names[0].to_owned(),
-            of_first: all(before),
+            of_first: sampled_events(before),
             other: names[1].to_owned(),
-            of_other: all(after),
+            of_other: sampled_events(after),
         });
     }
     let of = |profile, ids: &mut dyn Iterator<Item = EventId>| -> Vec<Functions> {
@@ -82,6 +74,16 @@ pub fn both(names: [&str; 2], before: &Profile, after: &Profile) -> Result<Profi
         profile.samples.push(row);
     }
     Ok(profile)
+}
+
+/// The names of the events with samples, or "none".
+fn sampled_events(profile: &Profile) -> String {
+    let events = profile.events.iter().filter(|event| event.samples > 0);
+    let events: Vec<&str> = events.map(|event| event.name.as_str()).collect();
+    match events.is_empty() {
+        true => "none".to_owned(),
+        false => events.join(", "),
+    }
 }
 
 /// The events that both have, by name, with samples on either side.

@@ -56,7 +56,18 @@ pub(crate) fn copy<W: Write + Seek, P: Write>(
         buffer: Vec::new(),
         injected,
     };
-    let mut records = TimeOrder::new(source.reader);
+    copy_records(source.reader, &mut out, &mut writer)?;
+    writer.finish(&features)?;
+    Ok(out.injected)
+}
+
+/// Copies all records, in the order of their times.
+fn copy_records<W: Write + Seek, P: Write>(
+    reader: Reader,
+    out: &mut Copying,
+    writer: &mut Writer<W, P>,
+) -> Result<(), InjectError> {
+    let mut records = TimeOrder::new(reader);
     while let Some(record) = records.next()? {
         if matches!(
             record.kind,
@@ -72,8 +83,7 @@ pub(crate) fn copy<W: Write + Seek, P: Write>(
     }
     out.end();
     writer.write(&out.buffer)?;
-    writer.finish(&features)?;
-    Ok(out.injected)
+    Ok(())
 }
 
 const BATCH: usize = 1 << 18;

@@ -435,10 +435,10 @@ impl Loader {
         self.wakes.add_ends(&mut profile);
         self.futexes
             .finish(&mut profile, self.processes.dsos(), files);
-        let of_waits = wait_kinds::notes(&profile);
-        profile.trust.notes.extend(of_waits);
-        profile.trust.notes.extend(named.notes);
-        profile.trust.notes.extend(unjoined(self.deferred.as_ref()));
+        let notes = wait_kinds::notes(&profile)
+            .chain(named.notes)
+            .chain(unjoined(self.deferred.as_ref()));
+        profile.trust.notes.extend(notes);
         profile
     }
 

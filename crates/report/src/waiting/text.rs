@@ -45,38 +45,44 @@ pub fn write_locks(profile: &Profile, locks: &Locks, out: &mut dyn io::Write) ->
     }
     writeln!(out, "#\n#   Waited    Waits  Longest  Threads  Lock")?;
     for lock in &locks.list {
-        writeln!(
-            out,
-            "\n{:>10} {:>8} {:>8} {:>8}  {}",
-            time(lock.ns),
-            lock.waits,
-            time(lock.longest),
-            lock.threads,
-            escape::terminal(&name(profile, lock)),
-        )?;
-        for waiters in lock.waiters.iter().take(MOST_STACKS) {
-            write_waiters(profile, lock.ns, waiters, out)?;
-        }
-        for holder in lock.holders.iter().take(MOST_STACKS) {
-            let percent = share(holder.ns, lock.ns);
-            let who = format!("{} ({})", comm(profile, holder.tid), holder.tid);
-            let seen = format!("seen in {} of {} waits", holder.waits, lock.waits);
-            writeln!(out, "{percent:>9} % held by {who}, {seen}")?;
-        }
-        for releaser in lock.releasers.iter().take(MOST_STACKS) {
-            let who = releaser
-                .task
-                .map_or_else(|| "an interrupt".to_owned(), |task| thread(profile, task));
-            let percent = share(releaser.ns, lock.ns);
-            let head = format!("{percent:>9} % ended by {who} ");
-            let room = COLUMNS.saturating_sub(head.chars().count() + 3);
-            let at = match releaser.task {
-                Some(_) if releaser.functions.is_empty() => "at its end".to_owned(),
-                Some(_) => format!("in {}", line(&shown(profile, releaser.stack), room)),
-                None => String::new(),
-            };
-            writeln!(out, "{}", format!("{head}{at}").trim_end())?;
-        }
+        write_lock(profile, lock, out)?;
+    }
+    Ok(())
+}
+
+/// A lock, and below it who waited for it, held it and ended the waits.
+fn write_lock(profile: &Profile, lock: &Lock, out: &mut dyn io::Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "\n{:>10} {:>8} {:>8} {:>8}  {}",
+        time(lock.ns),
+        lock.waits,
+        time(lock.longest),
+        lock.threads,
+        escape::terminal(&name(profile, lock)),
+    )?;
+    for waiters in lock.waiters.iter().take(MOST_STACKS) {
+        write_waiters(profile, lock.ns, waiters, out)?;
+    }
+    for holder in lock.holders.iter().take(MOST_STACKS) {
+        let percent = share(holder.ns, lock.ns);
+        let who = format!("{} ({})", comm(profile, holder.tid), holder.tid);
+        let seen = format!("seen in {} of {} waits", holder.waits, lock.waits);
+        writeln!(out, "{percent:>9} % held by {who}, {seen}")?;
+    }
+    for releaser in lock.releasers.iter().take(MOST_STACKS) {
+        let who = releaser
+            .task
+            .map_or_else(|| "an interrupt".to_owned(), |task| thread(profile, task));
+        let percent = share(releaser.ns, lock.ns);
+        let head = format!("{percent:>9} % ended by {who} ");
+        let room = COLUMNS.saturating_sub(head.chars().count() + 3);
+        let at = match releaser.task {
+            Some(_) if releaser.functions.is_empty() => "at its end".to_owned(),
+            Some(_) => format!("in {}", line(&shown(profile, releaser.stack), room)),
+            None => String::new(),
+        };
+        writeln!(out, "{}", format!("{head}{at}").trim_end())?;
     }
     Ok(())
 }
