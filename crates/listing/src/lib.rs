@@ -10,7 +10,7 @@
 //! let file = std::fs::File::open("perf.data")?;
 //! let mut reader = prof_perfdata::Reader::open_file(file)?;
 //! let as_json = false;
-//! prof_listing::dump::records::write(&mut reader, as_json, &mut std::io::stdout())?;
+//! prof_listing::dump::write_records(&mut reader, as_json, &mut std::io::stdout())?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
