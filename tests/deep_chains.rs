@@ -14,7 +14,8 @@ fn program(test: &str) -> Option<PathBuf> {
     have(test, "perf").then_some(program)
 }
 
-/// `prof record -g` of some seconds at the innermost level.
+/// `prof record -g` of some seconds at the innermost level, which the program does
+/// not leave: also who comes late to read its stack reads all of it.
 fn record(program: &Path, seconds: &str, options: &[&str]) -> Command {
     let mut command = prof_command();
     command
@@ -22,7 +23,7 @@ fn record(program: &Path, seconds: &str, options: &[&str]) -> Command {
         .args(options)
         .arg("--")
         .arg(program)
-        .args(["bottom", seconds]);
+        .args(["stay", seconds]);
     command
 }
 
@@ -99,7 +100,7 @@ fn deep_chains_are_packed_unless_that_is_unwanted() {
         let ended = record(&program, "0.1", &[off, "-o", name]).output();
         Finished::from(ended.expect("prof starts")).succeeded("prof record");
         assert!(!header(name).contains("Zstd"));
-        assert!(size(&file) > 1_000_000, "{off}: {}", size(&file));
+        assert!(size(&file) > 150_000, "{off}: {}", size(&file));
     }
     std::fs::remove_dir_all(folder).expect("ours");
 }
@@ -124,7 +125,7 @@ fn packed_records_of_a_killed_recorder_are_read() {
         for attempt in 0.. {
             let mut command = record(&program, "3", &[options, &["-o", name]].concat());
             let mut child = command.stderr(Stdio::piped()).spawn().expect("prof starts");
-            let is_valid = || data_sizes(&file).is_some_and(|(told, _)| told > 7000);
+            let is_valid = || data_sizes(&file).is_some_and(|(told, _)| told > 12_000);
             wait_until("records", || {
                 is_valid() || child.try_wait().expect("ours").is_some()
             });

@@ -13,7 +13,10 @@ fn the_demo_reports_what_its_threads_do_and_leaves_two_files() {
         .into();
     let run = run.succeeded("prof demo");
     let report = run.text();
-    for thread in ["recursion", "inlining", "sorting", "hashing", "locking"] {
+    let threads = ["recursion", "inlining", "sorting", "hashing", "locking"];
+    // A plain user does not see the kernel, in which locks are waited for.
+    let seen = threads.len() - usize::from(!rustix::process::geteuid().is_root());
+    for thread in &threads[..seen] {
         assert!(report.contains(thread), "no {thread} in\n{report}");
     }
     assert!(report.contains("steps_to_escape"), "{report}");

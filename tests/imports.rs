@@ -36,7 +36,13 @@ fn is_read_back(test: &str, format: &str, end: &str) {
     };
     let file = export(&data, format, end);
     let (before, after) = (rows(&data), rows(&file));
-    assert!(before.len() > 20, "{before:?}");
+    // A plain user does not see the kernel's functions.
+    let least = if rustix::process::geteuid().is_root() {
+        20
+    } else {
+        5
+    };
+    assert!(before.len() > least, "{before:?}");
     assert_eq!(before, after);
     // And the number of samples.
     let of = |file: &Path| {
