@@ -112,8 +112,8 @@ fn a_larger_piece_is_advised_only_where_there_is_one() {
         cut_stacks(&profile, &mut caveats);
         caveats.remove(0).cure
     };
-    assert!(cure(999, true).contains("lower rate"));
-    assert!(cure(4000, true).contains("larger piece"));
+    assert!(cure(999, true).contains("lower rate (-F 99)"));
+    assert!(cure(4000, true).contains("lower rate (-F 999)"));
     assert!(cure(999, false).contains("larger piece"));
 }
 
