@@ -91,6 +91,16 @@ pub(crate) struct Reached {
 }
 
 impl Reached {
+    /// So far, where it was not asked how many addresses have a name.
+    fn new(phase: Phase, done: u64, total: Option<u64>) -> Self {
+        Self {
+            phase,
+            done,
+            total,
+            named: 0,
+        }
+    }
+
     /// In words.
     pub(crate) fn words(&self) -> String {
         let total = self.total.filter(|&total| self.done < total);
@@ -114,12 +124,7 @@ struct Whereabouts(Mutex<Reached>);
 
 impl Whereabouts {
     fn new() -> Self {
-        Self(Mutex::new(Reached {
-            phase: Phase::Reading,
-            done: 0,
-            total: None,
-            named: 0,
-        }))
+        Self(Mutex::new(Reached::new(Phase::Reading, 0, None)))
     }
 
     fn reached(&self) -> Reached {
@@ -129,12 +134,7 @@ impl Whereabouts {
 
 impl Progress for Whereabouts {
     fn update(&self, phase: Phase, done: u64, total: Option<u64>) {
-        let reached = Reached {
-            phase,
-            done,
-            total,
-            named: 0,
-        };
+        let reached = Reached::new(phase, done, total);
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = reached;
     }
 }
@@ -164,12 +164,7 @@ pub(crate) fn embed(from: &Input, to: &Path, wish: Wish) -> anyhow::Result<Embed
     if let Ok(modified) = about.modified() {
         let _ = file.set_times(FileTimes::new().set_modified(modified));
     }
-    let unpacked = Reached {
-        phase: Phase::Naming,
-        done: 0,
-        total: None,
-        named: 0,
-    };
+    let unpacked = Reached::new(Phase::Naming, 0, None);
     let left_out = left_out.or((!packed.is_whole).then_some(unpacked));
     Ok(match (left_out, packed.extent) {
         (Some(reached), _) => Embedded::InTime(reached),
@@ -248,12 +243,7 @@ fn ask(
     if is_whole && crate::script::asks_more(reader.events()) {
         crate::script::ask(input, &profile, symbolizer)?;
     }
-    let reached = Reached {
-        phase: Phase::Reading,
-        done: at,
-        total: all,
-        named: 0,
-    };
+    let reached = Reached::new(Phase::Reading, at, all);
     Ok((!is_whole).then_some(reached))
 }
 
@@ -294,10 +284,8 @@ mod tests {
     fn how_far_it_came_is_told_in_the_unit_of_the_work() {
         let words = |phase, done, total| {
             let reached = Reached {
-                phase,
-                done,
-                total,
                 named: 8,
+                ..Reached::new(phase, done, total)
             };
             reached.words()
         };
