@@ -144,12 +144,12 @@ pub enum DamageKind {
         /// Bytes of it that are there.
         left: u64,
     },
-    /// The recorder did not finish: `data.size`, this many bytes, is 0 or
-    /// less than there are.
+    /// The recorder did not finish: `data.size` is 0, and the feature sections
+    /// that the header names are not there.
     #[error(
-        "the header says {0} bytes of data: the recording ended early, since the recorder did not finish; read to the end"
+        "the header says 0 bytes of data: the recording ended early, since the recorder did not finish; read to the end"
     )]
-    Unfinished(u64),
+    Unfinished,
     /// A section of the header ends past the end of the file or of its place.
     #[error("section {section} ends at {end:#x}, but there are bytes up to {limit:#x} only")]
     SectionPastEnd {

@@ -148,9 +148,11 @@ impl Reader {
     /// Says what is wrong with the data section, if anything is.
     fn check_data(&mut self, len: u64) {
         let data = self.header.data;
-        let goes_on = self.streams.total.is_some_and(|total| total > data.size);
-        if data.offset < len && (data.size == 0 || goes_on) {
-            self.damage(48, None, DamageKind::Unfinished(data.size), 0);
+        // Where it names no features either, that it is unfinished is a note:
+        // how much of the data its header tells of is a matter of moments.
+        let has_features = self.header.feature_bits().next().is_some();
+        if data.offset < len && data.size == 0 && has_features {
+            self.damage(48, None, DamageKind::Unfinished, 0);
         } else if data.end() > len {
             let kind = DamageKind::SectionPastEnd {
                 section: "data",
@@ -303,10 +305,10 @@ impl Reader {
     fn check_end(&mut self, whole: WholeFile<'_>, ids: &[Section]) -> Result<(), Error> {
         let WholeFile { file, len } = whole;
         let Header { attrs, data, .. } = self.header;
+        self.notes.unfinished = self.header.feature_bits().next().is_none();
         if data.size == 0 {
             return Ok(());
         }
-        self.notes.unfinished = self.header.feature_bits().next().is_none();
         if self.streams.total.is_some_and(|total| total > data.size) {
             // All that is behind was taken for records.
             return Ok(());
