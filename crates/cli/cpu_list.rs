@@ -1,6 +1,6 @@
 //! Lists of CPUs, as options take them.
 
-use prof_record::options::parse_cpu_list;
+use prof_record::cpu_list::parse_cpu_list;
 
 /// CPU numbers, ascending; a type of its own, since clap takes a `Vec` for many
 /// values.

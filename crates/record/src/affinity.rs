@@ -1,6 +1,7 @@
 //! On which CPUs the thread runs that empties the rings (`--affinity`).
 
-use crate::options::{Affinity, parse_cpu_list};
+use crate::cpu_list::parse_cpu_list;
+use crate::options::Affinity;
 use prof_sys::prompt::run_on_any;
 use std::collections::HashMap;
 use std::fs;

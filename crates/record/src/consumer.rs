@@ -1,7 +1,7 @@
 //! What takes the records of a recording: a file or stream, or what a
 //! caller makes of them.
 
-use crate::error::OutputError;
+use crate::output_error::OutputError;
 use crate::tally::Tally;
 use prof_perfdata::write::{EventDescription, Features, Kept};
 use std::path::PathBuf;

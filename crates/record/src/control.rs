@@ -13,7 +13,7 @@ use crate::commands::{Commands, Details, Order};
 use crate::drain::{Shared, is_set};
 use crate::open::{OpenEvent, OpenSet};
 use crate::options::{Options, Start, Target};
-use crate::plan::Role;
+use crate::planned::Role;
 use crate::rights::Rights;
 use prof_sys::process::{Ended, PidFd, Usage, Wait};
 use prof_sys::signal::{self, Arrived, Disposition, SignalFd, SignalSet};

@@ -3,12 +3,12 @@
 use crate::cgroup::NoCgroup;
 use crate::events::EventError;
 use crate::hints::Refusal;
+use crate::no_thread::NoThread;
+use crate::output_error::OutputError;
 use prof_sys::ExecError;
 use prof_sys::limits::{Limit, Resource};
 use std::ffi::OsString;
-use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
 
 /// A recording could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -137,121 +137,6 @@ pub enum RecordError {
     },
 }
 
-/// The recording could not be written.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OutputError {
-    /// The name is a directory's.
-    #[error("cannot write the recording to {}: it is a directory\n  try: -o {}/perf.data", .0.display(), .0.display())]
-    Directory(PathBuf),
-    /// Its folder is not for this user to enter.
-    #[error(
-        "cannot write the recording to {}: this user may not enter the folder\n  try: -o /tmp/perf.data", .0.display()
-    )]
-    Folder(PathBuf),
-    /// Somebody else made the link, so following it might overwrite what they
-    /// could not.
-    #[error(
-        "cannot write the recording to {}: it is a symbolic link made by user {owner}\n  try: -o another name, or remove the link",
-        link.display()
-    )]
-    ForeignLink {
-        /// The link.
-        link: PathBuf,
-        /// Who made it.
-        owner: u32,
-    },
-    /// Links led on for too long.
-    #[error("cannot write the recording to {}: too many symbolic links", .0.display())]
-    LinkLoop(PathBuf),
-    /// A recording is not text.
-    #[error(
-        "cannot write the recording to a terminal\n  try: prof record -o - … | prof report -i -"
-    )]
-    Terminal,
-    /// It was given up before anybody opened the FIFO for reading.
-    #[error("nobody has opened {} for reading; nothing is recorded", .0.display())]
-    NoReader(PathBuf),
-    /// Whoever read the stream does so no more.
-    #[error("cannot write the recording to {}: its reader has gone away (EPIPE)", .0.display())]
-    ReaderGone(PathBuf),
-    /// Whoever should read the stream takes nothing, and was given up.
-    #[error("cannot write the recording to {}: its reader takes no more, and was given up", .0.display())]
-    ReaderStuck(PathBuf),
-    /// Only files are packed.
-    #[error(
-        "cannot compress what goes to {}: it is no file\n  try: without -z, through zstd(1)", .0.display()
-    )]
-    Packed(PathBuf),
-    /// There can be no file after it.
-    #[error(
-        "cannot write several recordings to {}: it is no file\n  try: -o a file, without --switch-output, --timestamp-filename and --overwrite", .0.display()
-    )]
-    NoFile(PathBuf),
-    /// The system refused.
-    #[error("cannot {doing} {}", path.display())]
-    Io {
-        /// What was tried.
-        doing: &'static str,
-        /// With which file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-}
-
-/// Why no thread can be started.
-#[derive(Debug)]
-pub struct NoThread {
-    source: io::Error,
-    /// Bytes of address space and number of threads that are allowed.
-    address_space: Option<u64>,
-    threads: Option<u64>,
-}
-
-impl NoThread {
-    pub(crate) fn new(source: io::Error) -> Self {
-        let limit = |resource| Limit::get(resource).ok().map(|limit| limit.soft);
-        let finite = |limit: Option<u64>| limit.filter(|&limit| limit != u64::MAX);
-        Self {
-            source,
-            address_space: finite(limit(Resource::AddressSpace)),
-            threads: finite(limit(Resource::Processes)),
-        }
-    }
-}
-
-impl fmt::Display for NoThread {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = self.source.to_string().to_lowercase();
-        write!(
-            out,
-            "{}",
-            why.split(" (os error").next().unwrap_or_default()
-        )?;
-        match (self.address_space, self.threads) {
-            (Some(bytes), _) => {
-                let kib = bytes / 1024;
-                write!(
-                    out,
-                    "\n  the address space is limited to {kib} KiB (ulimit -v)\n  \
-                     try: a larger ulimit -v"
-                )
-            }
-            (None, Some(threads)) => write!(
-                out,
-                "\n  this user may have {threads} processes and threads (ulimit -u)\n  \
-                 try: a larger ulimit -u, or when others have ended"
-            ),
-            (None, None) => write!(
-                out,
-                "\n  its cgroup (pids.max) or the system (kernel.threads-max) has no more\n  \
-                 try: when other processes have ended"
-            ),
-        }
-    }
-}
-
 impl RecordError {
     /// Names the limit of open files where that is what was met.
     pub(crate) fn with_limit(self) -> Self {
@@ -298,20 +183,4 @@ pub(crate) fn no_thread(source: io::Error) -> RecordError {
 
 pub(crate) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> RecordError {
     move |source| RecordError::System { doing, source }
-}
-
-/// Makes an error of what failed with a file or a pipe.
-pub(crate) fn io_error<'a>(
-    doing: &'static str,
-    path: &'a Path,
-) -> impl FnOnce(io::Error) -> OutputError + use<'a> {
-    move |source| match source.kind() {
-        io::ErrorKind::BrokenPipe => OutputError::ReaderGone(path.to_owned()),
-        io::ErrorKind::TimedOut => OutputError::ReaderStuck(path.to_owned()),
-        _ => OutputError::Io {
-            doing,
-            path: path.to_owned(),
-            source,
-        },
-    }
 }

@@ -2,7 +2,7 @@
 //! tasks are enough to see it.
 
 use crate::open::{OpenSet, RingSlot};
-use crate::plan::samples_due;
+use crate::planned::samples_due;
 use crate::tree::Tree;
 use prof_abi::{ByteOrder, EventAttr, RecordType};
 use std::time::{Duration, Instant};

@@ -13,9 +13,9 @@
 //! ```
 
 use crate::consumer::{Consumer, Parts, Switched};
-use crate::error::OutputError;
 use crate::options::Flight as Keep;
 use crate::output::{Making, Prepared};
+use crate::output_error::OutputError;
 use crate::placing::keep_old;
 use crate::rounds::{Times, each};
 use crate::series::{Beginning, Files};

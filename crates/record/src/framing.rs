@@ -4,7 +4,7 @@
 use crate::foreign::{ForeignFiles, KeptFiles};
 use crate::open::{OpenEvent, OpenSet};
 use crate::options::{Options, Target};
-use crate::plan::Role;
+use crate::planned::Role;
 use crate::runtime_code::RuntimeCode;
 use crate::synthesize::{self, Synthesizer, cgroups, processes};
 use crate::tally::Tally;

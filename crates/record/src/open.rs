@@ -9,7 +9,7 @@ use crate::events;
 use crate::hints::{Around, Refusal, Step, Whose};
 use crate::kernel;
 use crate::options::CLOCKS;
-use crate::plan::{self, OnCpus, Planned, Role};
+use crate::planned::{self, OnCpus, Planned, Role};
 use crate::rings::{Lockable, RingMemory};
 use crate::tree::Shares;
 use prof_abi::{AttrFlags, BranchSampleType, EventAttr, ReadFormat, SampleType};
@@ -73,7 +73,7 @@ impl OpenEvent {
     /// What a read of a descriptor gives.
     fn read_format(&self, part: DescriptorRole) -> ReadFormat {
         match part {
-            DescriptorRole::OfTasks => plan::of_tasks(&self.planned.attr).read_format,
+            DescriptorRole::OfTasks => planned::of_tasks(&self.planned.attr).read_format,
             DescriptorRole::Whole | DescriptorRole::OfCpu | DescriptorRole::InTasks => {
                 self.planned.attr.read_format
             }
@@ -418,9 +418,9 @@ impl OpenSet {
         let probe = planned.probe.as_deref();
         let open = |attr: &EventAttr| match part {
             DescriptorRole::Whole => open_event(attr, probe, target, leader),
-            DescriptorRole::OfCpu => open_event(&plan::of_cpu(attr), probe, target, leader),
-            DescriptorRole::InTasks => open_event(&plan::in_tasks(attr), probe, target, leader),
-            DescriptorRole::OfTasks => open_event(&plan::of_tasks(attr), probe, target, leader),
+            DescriptorRole::OfCpu => open_event(&planned::of_cpu(attr), probe, target, leader),
+            DescriptorRole::InTasks => open_event(&planned::in_tasks(attr), probe, target, leader),
+            DescriptorRole::OfTasks => open_event(&planned::of_tasks(attr), probe, target, leader),
         };
         if !self.events[index].descriptors.is_empty() {
             return open(&planned.attr);
@@ -618,11 +618,11 @@ impl OpenSet {
             return None;
         }
         let ns = match self.counting() {
-            0 if plan::is_clock(&first.planned.attr) => self.count_of(0),
+            0 if planned::is_clock(&first.planned.attr) => self.count_of(0),
             0 => return None,
             _ => self.time_of_tasks(),
         };
-        plan::samples_due(&first.planned.attr, ns)
+        planned::samples_due(&first.planned.attr, ns)
     }
 
     /// Descriptors that count the target's tasks.

@@ -3,7 +3,6 @@
 use crate::commands::Channel;
 use crate::events::{EventSpec, Rate};
 use crate::output::{Destination, Making};
-use crate::waits::WaitOptions;
 use prof_abi::BranchSampleType;
 use prof_perfdata::write::Packing;
 use prof_sys::{Identity, Surroundings};
@@ -116,6 +115,9 @@ pub enum Stacks {
 const COPIED_PER_SECOND: u64 = 66_000_000;
 /// The least bytes of stack in a sample.
 const LEAST_COPIED: u32 = 4096;
+
+/// Bytes of stack in a sample unless told otherwise, as perf does.
+pub const DEFAULT_DUMP: u32 = 8192;
 
 /// The largest stack dump, bytes: what a sample record can hold.
 pub const MOST_DUMP: u32 = 65_528;
@@ -261,6 +263,32 @@ pub struct Extras {
     /// Event id at a fixed place even for a single event.
     pub identifier: bool,
 }
+
+/// Which waits are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitOptions {
+    /// Record nothing but waits.
+    pub only: bool,
+    /// Waits shorter than this are counted, but not recorded.
+    pub at_least: Duration,
+    /// About how many stacks a second are taken of short waits, chosen at
+    /// random; `None` takes the stack of every wait.
+    pub stacks: Option<u32>,
+}
+
+impl Default for WaitOptions {
+    fn default() -> Self {
+        Self {
+            only: false,
+            at_least: Duration::ZERO,
+            stacks: Some(USUAL_STACKS),
+        }
+    }
+}
+
+/// Stacks of short waits a second, if nothing else is asked for: what they cost
+/// is then a few hundredths of a CPU.
+const USUAL_STACKS: u32 = 2000;
 
 /// A clock for timestamps, by number and name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -478,35 +506,5 @@ impl Options {
     /// Whether an event leaves its rate to [`Options::sampling`].
     pub(crate) fn uses_sampling(&self) -> bool {
         self.events.is_empty() || self.events.iter().any(|spec| spec.rate.is_none())
-    }
-}
-
-/// The CPUs of a list such as `0-3,8`; `None` if it is not one.
-pub fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
-    const MOST: u32 = 1 << 20;
-    let mut cpus = Vec::new();
-    for range in text.split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        if first > last || last >= MOST {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    cpus.sort_unstable();
-    cpus.dedup();
-    Some(cpus)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse_cpu_list;
-
-    #[test]
-    fn cpu_lists_are_ranges_and_numbers() {
-        assert_eq!(parse_cpu_list("3,0-1,1"), Some(vec![0, 1, 3]));
-        for wrong in ["", "1-0", "a", "1,,2", "0-99999999"] {
-            assert_eq!(parse_cpu_list(wrong), None, "{wrong}");
-        }
     }
 }

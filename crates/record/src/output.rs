@@ -2,7 +2,7 @@
 //! valid, or a stream.
 
 use crate::consumer::Consumer;
-use crate::error::{OutputError, io_error};
+use crate::output_error::{OutputError, io_error};
 use crate::placing::Placed;
 use crate::stream::{KeepWaiting, Reader, Stream};
 use prof_perfdata::write::{EventDescription, Features, FileWriter, Kept, Packing, PipeWriter};

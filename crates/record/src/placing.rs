@@ -1,7 +1,7 @@
 //! What had a recording's name before: kept aside until the recording has
 //! begun, and put back if it does not.
 
-use crate::error::{OutputError, io_error};
+use crate::output_error::{OutputError, io_error};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,77 +1,12 @@
 //! From options to the attributes that the kernel gets.
 
-use crate::events::{self, ChainTerm, EventSpec, Precision, Rate};
-use crate::options::{ChainFilter, ModeFilter, Options, Stacks, Start, Target};
+use crate::events::{self, EventSpec, Precision};
+use crate::options::{ModeFilter, Options, Stacks, Start, Target};
+use crate::planned::{Limits, OnCpus, Planned, Role, is_clock, samples_due};
 use crate::ring_terms;
-use crate::snapshots;
+use crate::sampling_attr::{UNWIND_REGISTERS, has_times, is_system, sampling_attr, set_clock};
 use crate::waits;
-use prof_abi::{
-    AttrFlags, BranchSampleType, EventAttr, ReadFormat, SampleType, Software, event_kind,
-};
-use std::ffi::CString;
-use std::fs::File;
-use std::sync::Arc;
-
-/// What each event is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Asked for.
-    Samples,
-    /// Carries the side-band records of all CPUs from the start.
-    Tracks,
-}
-
-/// An event ready to be opened.
-#[derive(Debug, Clone)]
-pub(crate) struct Planned {
-    pub(crate) name: String,
-    pub(crate) attr: EventAttr,
-    /// See [`EventSpec::in_kernel_only`].
-    pub(crate) in_kernel_only: bool,
-    /// See [`EventSpec::probe`].
-    pub(crate) probe: Option<CString>,
-    /// See [`EventSpec::cpus`].
-    pub(crate) cpus: Option<Vec<u32>>,
-    /// The directory of its cgroup, if it is of one.
-    pub(crate) cgroup: Option<Arc<File>>,
-    /// See [`EventSpec::filter`].
-    pub(crate) filter: Option<CString>,
-    pub(crate) role: Role,
-    pub(crate) precision: Precision,
-    pub(crate) may_drop_kernel: bool,
-    /// The place of its group's leader among the events.
-    pub(crate) leader: Option<usize>,
-    /// What its group is called, if it has a name.
-    pub(crate) group_name: Option<String>,
-    /// Whether it samples whole CPUs, of which only the target's samples are
-    /// kept; see [`crate::tree`]. The attr is that of the target's tasks, as
-    /// files have it.
-    pub(crate) on_cpus: OnCpus,
-}
-
-/// Whether events of a process tree are of whole CPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OnCpus {
-    /// They are of tasks.
-    Never,
-    /// They are of tasks until many of these are too short to be sampled.
-    WhenNeeded,
-    /// From the start.
-    Always,
-}
-
-/// What the machine allows.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    /// Hz (`kernel.perf_event_max_sample_rate`).
-    pub(crate) highest_frequency: u64,
-    /// Online.
-    pub(crate) cpus: usize,
-    /// Whether events may be of whole CPUs to follow a process tree.
-    pub(crate) whole_cpus: OnCpus,
-    /// Whether this user may have the kernel choose which samples it takes.
-    pub(crate) may_choose: bool,
-}
+use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType, Software, event_kind};
 
 /// What is recorded by default: the first that can be opened is taken. On a
 /// machine with several kinds of cores `cycles` are an event for each.
@@ -162,14 +97,6 @@ pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Ve
     planned
 }
 
-/// Whether records have times: `time=0` of one event is for all. Readers take
-/// what has no time at once and what has one later, so that samples of the one
-/// kind would come before their mappings, or those of the other after the end
-/// of their process.
-fn has_times(options: &Options) -> bool {
-    !options.events.iter().any(|spec| spec.without_times)
-}
-
 /// Whether nothing but the target and its size speaks against events of whole
 /// CPUs.
 pub(crate) fn may_follow_by_cpus(options: &Options) -> bool {
@@ -213,70 +140,6 @@ fn can_be_judged(options: &Options, attr: &EventAttr) -> bool {
     is_always_on && samples_due(attr, 1_000_000_000).is_some()
 }
 
-/// The samples that are due for `ns` of CPU time, if that depends on nothing
-/// else.
-pub(crate) fn samples_due(attr: &EventAttr, ns: u64) -> Option<u64> {
-    let ns = u128::from(ns);
-    let due = match (attr.is_freq(), is_clock(attr)) {
-        (true, _) => ns * u128::from(attr.sample_period) / 1_000_000_000,
-        (false, true) => ns / u128::from(attr.sample_period.max(1)),
-        (false, false) => return None,
-    };
-    u64::try_from(due).ok()
-}
-
-/// Whether it counts the time that tasks run.
-pub(crate) fn is_clock(attr: &EventAttr) -> bool {
-    attr.kind == event_kind::SOFTWARE
-        && [Software::CPU_CLOCK.0, Software::TASK_CLOCK.0].contains(&attr.config)
-}
-
-/// Of an event that is on whole CPUs ([`Planned::on_cpus`]): what samples
-/// there.
-pub(crate) fn of_cpu(attr: &EventAttr) -> EventAttr {
-    let of_tasks = AttrFlags::INHERIT | AttrFlags::INHERIT_STAT | AttrFlags::ENABLE_ON_EXEC;
-    let mut attr = in_tasks(attr);
-    attr.flags = attr.flags.without(of_tasks);
-    if is_clock(&attr) {
-        attr.flags = attr.flags.with(AttrFlags::EXCLUDE_IDLE);
-    }
-    attr
-}
-
-/// Of the same: what samples tasks, while they are sampled. All that tells of
-/// tasks is left to [`of_tasks`].
-pub(crate) fn in_tasks(attr: &EventAttr) -> EventAttr {
-    let told = AttrFlags::MMAP
-        | AttrFlags::MMAP2
-        | AttrFlags::MMAP_DATA
-        | AttrFlags::BUILD_ID
-        | AttrFlags::COMM
-        | AttrFlags::COMM_EXEC
-        | AttrFlags::TASK
-        | AttrFlags::NAMESPACES
-        | AttrFlags::KSYMBOL
-        | AttrFlags::BPF_EVENT
-        | AttrFlags::CGROUP
-        | AttrFlags::CONTEXT_SWITCH;
-    let mut attr = attr.clone();
-    attr.flags = attr.flags.without(told);
-    attr
-}
-
-/// Of the same: what counts the target's tasks and tells of them, without
-/// samples.
-pub(crate) fn of_tasks(attr: &EventAttr) -> EventAttr {
-    let mut attr = attr.clone();
-    attr.sample_period = 0;
-    attr.read_format = attr
-        .read_format
-        .with(ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING);
-    attr.flags = attr
-        .flags
-        .without(AttrFlags::FREQ | AttrFlags::PRECISE_LOW | AttrFlags::PRECISE_HIGH);
-    attr
-}
-
 /// The leader of the event's group, itself included; `None` without a group.
 fn leader_of(specs: &[EventSpec], spec: &EventSpec) -> Option<usize> {
     let group = spec.group?;
@@ -311,221 +174,6 @@ fn join_groups(specs: &[EventSpec], planned: &mut [Planned]) {
                 attr.sample_type = of_leader;
             }
         }
-    }
-}
-
-/// The attr of an event that samples.
-pub(crate) fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits) -> EventAttr {
-    let mut attr = spec.attr.clone();
-    attr.sample_type = sample_type(options, spec);
-    attr.read_format = ReadFormat::ID | ReadFormat::LOST;
-    attr.flags = attr
-        .flags
-        .with(AttrFlags::DISABLED | AttrFlags::SAMPLE_ID_ALL);
-    if !spec.modes.guests && !spec.modes.given {
-        attr.flags = attr.flags.with(AttrFlags::EXCLUDE_GUEST);
-    }
-    set_rate(options, spec, limits, &mut attr);
-    set_stacks(options, spec, &mut attr);
-    set_branches(options, spec, &mut attr);
-    set_modes(options, &mut attr);
-    attr.sample_regs_intr = options.extras.interrupt_registers;
-    attr.sample_regs_user |= options.extras.user_registers;
-    if records_periods(options, spec, &attr) || spec.is_bpf_output() {
-        attr.sample_type = attr.sample_type.with(SampleType::PERIOD);
-    }
-    if let Precision::Exactly(level) = spec.precision {
-        attr.flags.0 |= u64::from(level & 3) << 15;
-    }
-    // Of threads that were named no others are meant, as for perf.
-    let inherits = options.inherit && !matches!(options.target, Target::Threads(_));
-    let inherits = spec.inherit.unwrap_or(inherits) && spec.may_be_inherited();
-    if inherits && !options.per_thread && !is_system(options) {
-        attr.flags = attr.flags.with(AttrFlags::INHERIT);
-    }
-    if options.extras.thread_counts && attr.flags.has(AttrFlags::INHERIT) {
-        attr.flags = attr.flags.with(AttrFlags::INHERIT_STAT);
-        attr.read_format = attr
-            .read_format
-            .with(ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING);
-    }
-    if matches!(options.target, Target::Command(_)) && options.start == Start::AtOnce {
-        attr.flags = attr.flags.with(AttrFlags::ENABLE_ON_EXEC);
-    }
-    set_clock(options, &mut attr);
-    attr
-}
-
-fn is_system(options: &Options) -> bool {
-    matches!(options.target, Target::System)
-}
-
-fn sample_type(options: &Options, spec: &EventSpec) -> SampleType {
-    let extras = &options.extras;
-    let mut bits = SampleType::IP | SampleType::TID | SampleType::CPU;
-    let wanted = [
-        (has_times(options), SampleType::TIME),
-        (extras.data, SampleType::ADDR | SampleType::DATA_SRC),
-        (extras.weight || spec.latencies, SampleType::WEIGHT_STRUCT),
-        (extras.physical_addresses, SampleType::PHYS_ADDR),
-        (extras.data_page_size, SampleType::DATA_PAGE_SIZE),
-        (extras.data_page_size, SampleType::ADDR),
-        (extras.code_page_size, SampleType::CODE_PAGE_SIZE),
-        (extras.cgroups, SampleType::CGROUP),
-        (extras.transactions, SampleType::TRANSACTION),
-        (spec.attr.aux_sample_size > 0, SampleType::AUX),
-        (extras.interrupt_registers != 0, SampleType::REGS_INTR),
-        (extras.user_registers != 0, SampleType::REGS_USER),
-        (
-            extras.raw || spec.attr.kind == event_kind::TRACEPOINT || spec.is_bpf_output(),
-            SampleType::RAW,
-        ),
-        (spec.attr.kind == event_kind::BREAKPOINT, SampleType::ADDR),
-    ];
-    for (wanted, bit) in wanted {
-        if wanted {
-            bits = bits.with(bit);
-        }
-    }
-    bits
-}
-
-fn set_rate(options: &Options, spec: &EventSpec, limits: Limits, attr: &mut EventAttr) {
-    let asked = options.sampling != crate::options::Sampling::DEFAULT;
-    let rate = match spec.rate {
-        Some(rate) => rate,
-        None if spec.samples_each() && !asked => Rate::Period(1),
-        None => options.sampling.rate(limits.highest_frequency),
-    };
-    match rate {
-        Rate::Period(events) => attr.sample_period = events,
-        Rate::Frequency(hz) => {
-            attr.sample_period = if options.strict_frequency {
-                hz
-            } else {
-                hz.min(limits.highest_frequency)
-            };
-            attr.flags = attr.flags.with(AttrFlags::FREQ);
-        }
-    }
-}
-
-/// Whether each sample says what it counts; otherwise it counts the event's
-/// period.
-///
-/// The kernel ignores a fixed period of software events, tracepoints and
-/// breakpoints whose samples are to have theirs (`perf_swevent_event`): it
-/// then samples every event, with what that one counts as the period. Of
-/// tracepoints this is wanted where each is to be a sample, as
-/// `sched:sched_stat_runtime` counts ns.
-fn records_periods(options: &Options, spec: &EventSpec, attr: &EventAttr) -> bool {
-    let is_clock = is_clock(attr);
-    let every = attr.sample_period <= 1;
-    match attr.kind {
-        _ if attr.is_freq() => true,
-        _ if spec.probe.is_some() => every,
-        event_kind::TRACEPOINT => every,
-        event_kind::SOFTWARE | event_kind::BREAKPOINT if !is_clock => {
-            options.extras.period && every
-        }
-        _ => options.extras.period,
-    }
-}
-
-/// User registers that unwinding needs: all general ones.
-#[cfg(target_arch = "x86_64")]
-const UNWIND_REGISTERS: u64 = 0xff_0fff;
-/// User registers that unwinding needs: all general ones.
-#[cfg(not(target_arch = "x86_64"))]
-const UNWIND_REGISTERS: u64 = (1 << 33) - 1;
-
-fn set_stacks(options: &Options, spec: &EventSpec, attr: &mut EventAttr) {
-    let mut stacks = match (spec.chains, options.stacks) {
-        // A limit of chains asks for chains.
-        (None, Stacks::None) if attr.sample_max_stack > 0 => Stacks::FramePointers,
-        (None, stacks) => stacks,
-        (Some(ChainTerm::No), _) => Stacks::None,
-        (Some(ChainTerm::FramePointers), _) => Stacks::FramePointers,
-        (Some(ChainTerm::LastBranch), _) => Stacks::LastBranch,
-        (Some(ChainTerm::Dump), Stacks::Dump(bytes)) => Stacks::Dump(bytes),
-        (Some(ChainTerm::Dump), _) => Stacks::Dump(DEFAULT_DUMP),
-    };
-    if let (Some(bytes), Stacks::Dump(_)) = (spec.stack_size, stacks) {
-        stacks = Stacks::Dump(bytes);
-    }
-    if stacks == Stacks::None {
-        return;
-    }
-    attr.sample_type = attr.sample_type.with(SampleType::CALLCHAIN);
-    if stacks == Stacks::FramePointers && attr.sample_max_stack == 0 {
-        attr.sample_max_stack = options.extras.most_frames.unwrap_or(0);
-    }
-    if let Some(bytes) = stacks.dump_bytes()
-        && options.chains != ChainFilter::Kernel
-    {
-        attr.sample_type = attr
-            .sample_type
-            .with(SampleType::REGS_USER | SampleType::STACK_USER);
-        attr.sample_regs_user |= UNWIND_REGISTERS;
-        attr.sample_stack_user = bytes;
-        // What frame pointers say costs little and proves what is not in the
-        // piece of stack; who reads dumps has no use for it.
-        if matches!(stacks, Stacks::Dump(_)) {
-            attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_USER);
-        }
-    }
-    if stacks == Stacks::LastBranch {
-        attr.sample_type = attr.sample_type.with(SampleType::BRANCH_STACK);
-        attr.branch_sample_type = BranchSampleType::USER
-            | BranchSampleType::CALL_STACK
-            | BranchSampleType::NO_CYCLES
-            | BranchSampleType::NO_FLAGS
-            | BranchSampleType::HW_INDEX;
-        attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_USER);
-    }
-    match options.chains {
-        ChainFilter::Both => {}
-        ChainFilter::User => {
-            attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_KERNEL);
-        }
-        ChainFilter::Kernel => {
-            attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_USER);
-        }
-    }
-}
-
-/// Branches of each sample (`-b`, `-j`, `branch_type=`), unless they are its
-/// stack already.
-fn set_branches(options: &Options, spec: &EventSpec, attr: &mut EventAttr) {
-    let Some(filter) = spec.branches.or(options.branches) else {
-        return;
-    };
-    if !attr.sample_type.has(SampleType::BRANCH_STACK) {
-        attr.sample_type = attr.sample_type.with(SampleType::BRANCH_STACK);
-        attr.branch_sample_type = filter;
-    }
-}
-
-/// Bytes of stack in a sample unless told otherwise, as perf does.
-pub const DEFAULT_DUMP: u32 = 8192;
-
-fn set_modes(options: &Options, attr: &mut EventAttr) {
-    // Of an event of the other mode nothing would be left.
-    let (exclude, keep) = match options.modes {
-        ModeFilter::AsEvents => return,
-        ModeFilter::User => (
-            AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
-            AttrFlags::EXCLUDE_USER,
-        ),
-        ModeFilter::Kernel => (AttrFlags::EXCLUDE_USER, AttrFlags::EXCLUDE_KERNEL),
-    };
-    attr.flags = attr.flags.without(keep).with(exclude);
-}
-
-fn set_clock(options: &Options, attr: &mut EventAttr) {
-    if let Some(clock) = options.used_clock() {
-        attr.flags = attr.flags.with(AttrFlags::USE_CLOCKID);
-        attr.clockid = clock.id;
     }
 }
 
@@ -570,6 +218,12 @@ fn tracking(options: &Options) -> Planned {
     }
 }
 
+/// Above this rate for each CPU, being woken by every sample costs more than
+/// deep stacks are worth, Hz.
+const HIGHEST_RATE: u64 = 5000;
+/// With more CPUs, looking through all rings takes too long.
+const MOST_CPUS: usize = 32;
+
 /// Whether memory is to be read with samples.
 fn wants_snapshots(options: &Options, planned: &[Planned], cpus: usize) -> bool {
     options.extras.deep_stacks
@@ -577,8 +231,16 @@ fn wants_snapshots(options: &Options, planned: &[Planned], cpus: usize) -> bool 
         && matches!(options.stacks, Stacks::Unwound(_))
         && planned
             .first()
-            .is_some_and(|first| snapshots::are_possible(&first.attr, cpus))
+            .is_some_and(|first| snapshots_are_possible(&first.attr, cpus))
         && !planned.iter().any(|planned| counts_switches(&planned.attr))
+}
+
+/// Whether events like this one allow for snapshots; they then tell of
+/// context switches.
+fn snapshots_are_possible(attr: &EventAttr, cpus: usize) -> bool {
+    let needed = SampleType::TID | SampleType::TIME | SampleType::REGS_USER;
+    let is_slow = attr.is_freq() && attr.sample_period <= HIGHEST_RATE;
+    is_slow && attr.sample_type.has(needed) && (1..=MOST_CPUS).contains(&cpus)
 }
 
 /// Whether the event is the witness's own: samples of one would come with the

@@ -10,16 +10,17 @@
 use crate::consumer::{Consume, Taker};
 use crate::control::{Control, EndedBy};
 use crate::drain::{Drainer, Shared};
-use crate::error::{OutputError, RecordError, no_thread, system};
+use crate::error::{RecordError, no_thread, system};
 use crate::flight::{Flight, Named};
 use crate::framing::{Framing, clock_features};
 use crate::open::{OpenEvent, OpenSet, RingSlot};
 use crate::options::{Options, Stacks, Start, Target};
 use crate::output::{Opened, Output};
+use crate::output_error::OutputError;
 use crate::placing::Placed;
 use crate::queue::{Receiver, Sender, queue};
 use crate::rights::Rights;
-use crate::rounds::Rounds;
+use crate::rounds::{Rounds, is_overwritten};
 use crate::series::Series;
 use crate::setup;
 use crate::snapshots::{self, DeepStacks};
@@ -241,12 +242,6 @@ impl<'a> Recording<'a> {
             set,
         })
     }
-}
-
-/// Whether rings of any event are overwritten.
-pub(crate) fn is_overwritten(events: &[EventDescription]) -> bool {
-    let is_backward = |it: &EventDescription| it.attr.flags.has(AttrFlags::WRITE_BACKWARD);
-    events.iter().any(is_backward)
 }
 
 /// When marks may be written: not where old records come late.

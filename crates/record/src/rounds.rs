@@ -17,6 +17,7 @@
 //! it, and may be kept from the latter, in a virtual machine by the host.
 
 use prof_abi::{AttrFlags, ByteOrder, EventAttr, RecordType, SampleType};
+use prof_perfdata::write::EventDescription;
 
 /// How much later than its time a record may be published, ns. A mark is
 /// written that seldom at the most.
@@ -167,6 +168,12 @@ pub(crate) fn each(mut records: &[u8], mut see: impl FnMut(RecordType, &[u8])) {
         records = rest;
         see(RecordType(kind), record);
     }
+}
+
+/// Whether rings of any event are overwritten.
+pub(crate) fn is_overwritten(events: &[EventDescription]) -> bool {
+    let is_backward = |it: &EventDescription| it.attr.flags.has(AttrFlags::WRITE_BACKWARD);
+    events.iter().any(is_backward)
 }
 
 #[cfg(test)]

@@ -13,10 +13,9 @@
 //! ```
 
 use crate::consumer::{Consumer, Parts, Switched};
-use crate::error::OutputError;
 use crate::output::Output;
-use crate::recording::is_overwritten;
-use crate::rounds::{Times, each};
+use crate::output_error::OutputError;
+use crate::rounds::{Times, each, is_overwritten};
 use crate::stamp::stamped;
 use crate::tally::{Counter, Tally};
 use crate::task_state::{TaskState, is_state};

@@ -5,9 +5,11 @@ use crate::attach;
 use crate::commands::Commands;
 use crate::consumer::Consume;
 use crate::control::{CommandUsed, Control, EndedBy};
-use crate::error::{OutputError, RecordError, system};
+use crate::error::{RecordError, system};
 use crate::options::Options;
 use crate::output::{Destination, Opened};
+use crate::output_error::OutputError;
+use crate::program_file;
 use crate::recording::{Ran, Recording, Way, command_of};
 use crate::setup;
 use crate::summary::Summary;
@@ -177,7 +179,7 @@ fn launch(options: &Options, control: &Control) -> Result<Option<Launched>, Reco
         }
         _ => program.clone(),
     };
-    setup::look_up(&sought).map_err(|error| wrong(ExecError::Exec(error)))?;
+    program_file::look_up(&sought).map_err(|error| wrong(ExecError::Exec(error)))?;
     let user = options.user.as_ref();
     let mut around = options.around.clone();
     // What the command prints would stand between the records.

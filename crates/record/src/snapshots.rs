@@ -19,7 +19,7 @@ use crate::allowance::Allowance;
 use crate::drain::Shared;
 use crate::open::{OpenEvent, Witness};
 use crate::witness::WitnessSamples;
-use prof_abi::{ByteOrder, EventAttr, Misc, RecordType, SampleType};
+use prof_abi::{ByteOrder, Misc, RecordType, SampleType};
 use prof_live::MemorySnapshot;
 use prof_perfdata::write::EventDescription;
 use prof_perfdata::{Event as EventLayout, Events, Record, Sample};
@@ -35,11 +35,6 @@ use std::time::{Duration, Instant};
 /// An idle reader looks whether all has ended at least this often.
 const LONGEST_IDLE: Duration = Duration::from_secs(1);
 
-/// Above this rate for each CPU, being woken by every sample costs more than
-/// deep stacks are worth, Hz.
-const HIGHEST_RATE: u64 = 5000;
-/// With more CPUs, looking through all rings takes too long.
-const MOST_CPUS: usize = 32;
 /// Most bytes read for one sample.
 const MOST_BYTES: u64 = 4 << 20;
 /// Most bytes of snapshots that are with the unwinder or wait for it, and of
@@ -179,14 +174,6 @@ impl Snapshots {
         taken.list.push(snapshot);
         taken.out >= MANY_OUT
     }
-}
-
-/// Whether events like this one allow for snapshots; they then tell of
-/// context switches.
-pub(crate) fn are_possible(attr: &EventAttr, cpus: usize) -> bool {
-    let needed = SampleType::TID | SampleType::TIME | SampleType::REGS_USER;
-    let is_slow = attr.is_freq() && attr.sample_period <= HIGHEST_RATE;
-    is_slow && attr.sample_type.has(needed) && (1..=MOST_CPUS).contains(&cpus)
 }
 
 /// The reading of deep stacks: what is wanted, and the witness, which is on

@@ -1,7 +1,7 @@
 //! Names of files with the time in them, as perf's `--timestamp-filename`
 //! makes them.
 
-use crate::error::OutputError;
+use crate::output_error::OutputError;
 use prof_sys::clock;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@ use crate::foreign::KeptFiles;
 use crate::framing::too_few;
 use crate::hints::Whose;
 use crate::open::OpenSet;
-use crate::plan::{Role, is_clock};
+use crate::planned::{Role, is_clock};
 use crate::rings::RingMemory;
 use crate::tally::Tally;
 use crate::waits::WaitAccount;

@@ -2,7 +2,7 @@
 
 use crate::open::OpenSet;
 use crate::options::{Options, Target};
-use crate::setup;
+use crate::program_file;
 use crate::summary::Summary;
 use prof_abi::{EventAttr, Software, event_kind};
 use prof_sys::gives_capabilities;
@@ -81,7 +81,7 @@ fn why_rare(name: &str, attr: &EventAttr, count: u64, (who, elapsed): (&str, Dur
 fn gains_rights(program: &OsStr) -> Option<&'static str> {
     const SET_USER: u32 = 0o4000;
     const SET_GROUP: u32 = 0o2000;
-    let path = setup::look_up(program).ok()?;
+    let path = program_file::look_up(program).ok()?;
     let file = fs::metadata(&path).ok()?;
     // Its owner is the effective user.
     let own = fs::metadata("/proc/self").ok()?;

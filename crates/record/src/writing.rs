@@ -3,10 +3,10 @@
 
 use crate::consumer::{Switched, Taker};
 use crate::drain::Shared;
-use crate::error::OutputError;
 use crate::foreign::KeptFiles;
 use crate::framing::Framing;
 use crate::options::Switching;
+use crate::output_error::OutputError;
 use crate::queue::{Next, Receiver};
 use crate::rounds::Rounds;
 use crate::summary::size;

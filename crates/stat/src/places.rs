@@ -2,7 +2,7 @@
 
 use prof_perfdata::{CpuCache, Feature, FeatureBit, Features};
 use prof_record::counting::Reading;
-use prof_record::options::parse_cpu_list;
+use prof_record::cpu_list::parse_cpu_list;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,13 @@
 //! Breakpoints: `mem:PLACE[/LENGTH][:rwx][:letters][/terms/[letters]]`, where the
 //! place is an address, or a variable or function with an offset.
 
+use super::error::EventError;
 use super::modifiers::modify;
 use super::pmu::parse_number;
-use super::programs::{Programs, Variable};
-use super::{EventError, EventSpec, terms};
+use super::probe::functions::Variable;
+use super::programs::Programs;
+use super::spec::EventSpec;
+use super::terms;
 use prof_abi::{EventAttr, event_kind};
 
 /// What is written, taken apart.

@@ -11,10 +11,13 @@
 //!           | probe                      see `probe.rs`
 //! ```
 
+use super::error::EventError;
 use super::modifiers::{LETTERS, modify};
 use super::pmu::{self, Pmu, parse_number};
 use super::programs::Programs;
-use super::{EventError, EventSpec, breakpoint, names, probe, terms, tool, tracepoint};
+use super::spec::EventSpec;
+use super::tool::Tool;
+use super::{breakpoint, names, probe, terms, tracepoint};
 use prof_abi::{EventAttr, event_kind};
 
 /// Parses what stands after one `-e`. Groups are numbered from `first_group`.
@@ -260,8 +263,8 @@ fn by_number(
 /// The events of a name without modifiers or terms: on a machine with several
 /// kinds of cores one for each.
 fn named(name: &str) -> Option<Vec<EventSpec>> {
-    if let Some(spec) = tool::by_name(name) {
-        return Some(vec![spec]);
+    if let Some(tool) = Tool::by_name(name) {
+        return Some(vec![EventSpec::of_tool(name, tool)]);
     }
     match plain_attr(name) {
         Some(attr) => Some(on_each_core(name, &attr)),

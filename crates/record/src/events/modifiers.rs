@@ -1,6 +1,7 @@
 //! The letters behind an event's colon.
 
-use super::{EventError, EventSpec, Precision};
+use super::error::EventError;
+use super::spec::{EventSpec, Precision};
 use prof_abi::AttrFlags;
 
 /// The letters that modify an event.

@@ -1,7 +1,8 @@
 //! Events of a PMU by its terms: `pmu/term=value,…/`, from sysfs.
 
-use super::{EventError, EventSpec};
-use crate::options::parse_cpu_list;
+use super::error::EventError;
+use super::spec::EventSpec;
+use crate::cpu_list::parse_cpu_list;
 use prof_abi::{EventAttr, event_kind};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -22,107 +22,18 @@
 pub(super) mod functions;
 mod markers;
 
+use super::error::EventError;
 use super::modifiers::LETTERS;
+use super::no_probe::NoProbe;
 use super::pmu::{Pmu, parse_number};
 use super::programs::Programs;
-use super::{EventError, EventSpec};
-use functions::Binary;
+use super::spec::EventSpec;
+use functions::{At, Binary};
 use prof_abi::EventAttr;
 use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-
-/// Bytes from the start of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct At(u64);
-
-/// Why a probe cannot be placed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Why {
-    /// Something is missing between the colons.
-    #[error("{0}")]
-    Form(&'static str),
-    /// The file cannot be read.
-    #[error("cannot read {}: {}", .0.display(), .1)]
-    Unreadable(PathBuf, io::ErrorKind),
-    /// No file of this name.
-    #[error("there is no program or library {0}\n  try: with its whole path")]
-    NoFile(String),
-    /// It is not a 64-bit ELF file.
-    #[error("{} is not an ELF file of 64 bits", .0.display())]
-    NotElf(PathBuf),
-    /// No such function.
-    #[error("{} has no function {function}{}", path.display(), did_you_mean(.nearest.as_deref(), path))]
-    NoFunction {
-        /// The file.
-        path: PathBuf,
-        /// The name.
-        function: String,
-        /// What may have been meant.
-        nearest: Option<String>,
-    },
-    /// The function is chosen when the program starts.
-    #[error(
-        "{0} is one of several functions, chosen when a program starts (IFUNC)\n  \
-         try: the one that is chosen here; prof report names it"
-    )]
-    Indirect(String),
-    /// Nothing of the file is at this address.
-    #[error("nothing of {} is loaded at {address:#x}\n  try: an address that nm shows", path.display())]
-    NoCode {
-        /// The file.
-        path: PathBuf,
-        /// The address, as the file has it.
-        address: u64,
-    },
-    /// A probe there would change an instruction in its middle.
-    #[error(
-        "{function}+{offset:#x} is within an instruction, which a probe there would break\n  \
-         try: {function}+{before:#x} or {function}+{after:#x}"
-    )]
-    WithinInstruction {
-        /// The function.
-        function: String,
-        /// Bytes from its start, as asked for.
-        offset: u64,
-        /// Where the instruction begins.
-        before: u64,
-        /// Where the next one begins.
-        after: u64,
-    },
-    /// No such marker.
-    #[error("{} has no marker {name}{}", path.display(), listed(.known))]
-    NoMarker {
-        /// The file.
-        path: PathBuf,
-        /// The name.
-        name: String,
-        /// Some of those that there are.
-        known: Vec<String>,
-    },
-    /// The kernel has no such PMU.
-    #[error("{0}")]
-    NoPmu(&'static str),
-}
-
-fn did_you_mean(nearest: Option<&str>, path: &Path) -> String {
-    match nearest {
-        Some(name) => format!("\n  did you mean {name}?"),
-        None => format!(
-            "\n  try: nm -D {}, which lists those there are",
-            path.display()
-        ),
-    }
-}
-
-fn listed(known: &[String]) -> String {
-    if known.is_empty() {
-        return "; it has none at all".to_owned();
-    }
-    format!("\n  it has: {}", known.join(", "))
-}
 
 /// The kinds of probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,7 +93,7 @@ pub(super) fn parse(event: &str) -> Result<(Vec<EventSpec>, &str), EventError> {
     let found = match (kind_of(event), named_marker(event)) {
         (Some((kind, rest)), _) => of_kind(event, kind, rest),
         (None, Some((provider, rest))) => marker_at(event, provider, rest),
-        (None, None) => Err(Why::Form("it is not a probe")),
+        (None, None) => Err(NoProbe::Form("it is not a probe")),
     };
     found.map_err(wrong)
 }
@@ -206,7 +117,7 @@ fn of_kind<'a>(
     event: &'a str,
     kind: Kind,
     rest: &'a str,
-) -> Result<(Vec<EventSpec>, &'a str), Why> {
+) -> Result<(Vec<EventSpec>, &'a str), NoProbe> {
     let (rest, letters) = modifiers(rest);
     let asked = Asked {
         name: without(event, letters),
@@ -215,7 +126,7 @@ fn of_kind<'a>(
     if kind.pmu() == "kprobe" {
         return Ok((vec![asked.in_kernel(rest)?], letters));
     }
-    let form = || Why::Form("write uprobe:PATH:FUNCTION[+OFFSET] or usdt:PATH:[PROVIDER:]NAME");
+    let form = || NoProbe::Form("write uprobe:PATH:FUNCTION[+OFFSET] or usdt:PATH:[PROVIDER:]NAME");
     let (path, place) = rest.split_once(':').ok_or_else(form)?;
     if path.is_empty() || place.is_empty() {
         return Err(form());
@@ -235,11 +146,11 @@ fn marker_at<'a>(
     event: &'a str,
     provider: &str,
     rest: &'a str,
-) -> Result<(Vec<EventSpec>, &'a str), Why> {
+) -> Result<(Vec<EventSpec>, &'a str), NoProbe> {
     let (rest, letters) = modifiers(rest);
     let (name, path) = rest
         .split_once('@')
-        .ok_or(Why::Form("write sdt_PROVIDER:NAME@PATH"))?;
+        .ok_or(NoProbe::Form("write sdt_PROVIDER:NAME@PATH"))?;
     let asked = Asked {
         name: without(event, letters),
         kind: Kind::Marker,
@@ -274,7 +185,7 @@ pub(super) fn modifiers(rest: &str) -> (&str, &str) {
 }
 
 /// A path as written, or the program or library of this name.
-fn find_file(name: &str) -> Result<(Binary, PathBuf), Why> {
+fn find_file(name: &str) -> Result<(Binary, PathBuf), NoProbe> {
     const LIBRARIES: [&str; 6] = [
         "/lib",
         "/lib64",
@@ -294,9 +205,9 @@ fn find_file(name: &str) -> Result<(Binary, PathBuf), Why> {
         let mut folders = programs.into_iter().chain(LIBRARIES.map(PathBuf::from));
         folders
             .find_map(|folder| Some(folder.join(name)).filter(|path| path.is_file()))
-            .ok_or_else(|| Why::NoFile(name.to_owned()))?
+            .ok_or_else(|| NoProbe::NoFile(name.to_owned()))?
     };
-    let unreadable = |error: io::Error| Why::Unreadable(path.clone(), error.kind());
+    let unreadable = |error: io::Error| NoProbe::Unreadable(path.clone(), error.kind());
     // The kernel looks the path up from where it stands, which is where we do.
     let whole = path.canonicalize().map_err(unreadable)?;
     Ok((Binary::open(&whole)?, whole))
@@ -309,20 +220,20 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn attr(&self) -> Result<(Pmu, EventAttr), Why> {
+    fn attr(&self) -> Result<(Pmu, EventAttr), NoProbe> {
         let none = match self.kind.pmu() {
             "kprobe" => {
                 "this kernel has no kprobes (CONFIG_KPROBES), or hides /sys\n  try: prof list tracepoint"
             }
             _ => "this kernel has no uprobes (CONFIG_UPROBES), or hides /sys\n  try: prof doctor",
         };
-        let pmu = Pmu::open(self.kind.pmu(), self.name).map_err(|_| Why::NoPmu(none))?;
+        let pmu = Pmu::open(self.kind.pmu(), self.name).map_err(|_| NoProbe::NoPmu(none))?;
         let mut attr = EventAttr {
             kind: pmu.kind(),
             ..EventAttr::default()
         };
         if self.kind.is_return() {
-            pmu.put("retprobe", 1, &mut attr).ok_or(Why::NoPmu(
+            pmu.put("retprobe", 1, &mut attr).ok_or(NoProbe::NoPmu(
                 "this kernel has no probes of returns (Linux 4.17 has)",
             ))?;
         }
@@ -331,9 +242,9 @@ impl Asked<'_> {
 
     /// Specs of all places, with `_1` and so on behind the names of the later
     /// ones, as perf numbers them.
-    fn specs(&self, place: &Path, attrs: Vec<EventAttr>) -> Result<Vec<EventSpec>, Why> {
+    fn specs(&self, place: &Path, attrs: Vec<EventAttr>) -> Result<Vec<EventSpec>, NoProbe> {
         let path = CString::new(place.as_os_str().as_bytes())
-            .map_err(|_| Why::Form("a path holds no NUL"))?;
+            .map_err(|_| NoProbe::Form("a path holds no NUL"))?;
         let named = attrs.into_iter().enumerate().map(|(index, attr)| {
             let name = match index {
                 0 => self.name.to_owned(),
@@ -350,7 +261,7 @@ impl Asked<'_> {
         &self,
         (binary, path): &(Binary, PathBuf),
         place: &str,
-    ) -> Result<Vec<EventSpec>, Why> {
+    ) -> Result<Vec<EventSpec>, NoProbe> {
         let (_, attr) = self.attr()?;
         let places = match parse_number(place) {
             Some(address) => vec![binary.address(address)?],
@@ -361,7 +272,7 @@ impl Asked<'_> {
                     let Some((before, after)) = binary.instruction_around(*start, offset) else {
                         continue;
                     };
-                    return Err(Why::WithinInstruction {
+                    return Err(NoProbe::WithinInstruction {
                         function: function.to_owned(),
                         offset,
                         before,
@@ -384,11 +295,11 @@ impl Asked<'_> {
         (binary, path): &(Binary, PathBuf),
         provider: Option<&str>,
         name: &str,
-    ) -> Result<Vec<EventSpec>, Why> {
+    ) -> Result<Vec<EventSpec>, NoProbe> {
         let (pmu, attr) = self.attr()?;
         let found = markers::find(binary, provider, name)?;
         if found.is_empty() {
-            return Err(Why::NoMarker {
+            return Err(NoProbe::NoMarker {
                 path: path.clone(),
                 name: name.to_owned(),
                 known: markers::names(binary),
@@ -401,31 +312,31 @@ impl Asked<'_> {
             };
             if let Some(offset) = marker.semaphore {
                 pmu.put("ref_ctr_offset", offset, &mut attr)
-                    .ok_or(Why::NoPmu(
+                    .ok_or(NoProbe::NoPmu(
                         "the marker has a semaphore, which this kernel cannot set (Linux 4.20 can)",
                     ))?;
             }
             Ok(attr)
         });
-        let attrs: Result<Vec<_>, Why> = attrs.collect();
+        let attrs: Result<Vec<_>, NoProbe> = attrs.collect();
         self.specs(path, attrs?)
     }
 
-    fn in_kernel(&self, place: &str) -> Result<EventSpec, Why> {
+    fn in_kernel(&self, place: &str) -> Result<EventSpec, NoProbe> {
         let (_, attr) = self.attr()?;
         kernel_place(attr, self.name, place)
     }
 }
 
 /// A function of the kernel goes by its name, an address by itself.
-fn kernel_place(mut attr: EventAttr, name: &str, place: &str) -> Result<EventSpec, Why> {
+fn kernel_place(mut attr: EventAttr, name: &str, place: &str) -> Result<EventSpec, NoProbe> {
     if let Some(address) = parse_number(place) {
         attr.config2 = address;
         return Ok(EventSpec::new(name, attr));
     }
     let (function, offset) = with_offset(place)?;
     if function.is_empty() {
-        return Err(Why::Form("write kprobe:FUNCTION[+OFFSET]"));
+        return Err(NoProbe::Form("write kprobe:FUNCTION[+OFFSET]"));
     }
     attr.config2 = offset;
     let mut spec = EventSpec::new(name, attr);
@@ -434,11 +345,11 @@ fn kernel_place(mut attr: EventAttr, name: &str, place: &str) -> Result<EventSpe
 }
 
 /// `function+offset`; operators of C++ may hold a `+` too.
-fn with_offset(place: &str) -> Result<(&str, u64), Why> {
+fn with_offset(place: &str) -> Result<(&str, u64), NoProbe> {
     match place.rsplit_once('+') {
         Some((function, offset)) if offset.starts_with(|letter: char| letter.is_ascii_digit()) => {
             let offset = parse_number(offset);
-            let offset = offset.ok_or(Why::Form("the offset is not a number"))?;
+            let offset = offset.ok_or(NoProbe::Form("the offset is not a number"))?;
             Ok((function, offset))
         }
         _ => Ok((place, 0)),

@@ -1,8 +1,8 @@
 //! The programs that are to be recorded, in which names without a file are
 //! looked up: variables of breakpoints and markers.
 
-use super::probe::functions::Binary;
-use crate::setup::look_up;
+use super::probe::functions::{Binary, Variable};
+use crate::program_file::look_up;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,6 @@ pub struct Programs {
     pub launched: Option<PathBuf>,
     /// Running processes.
     pub processes: Vec<u32>,
-}
-
-/// Where a variable is, and its size in bytes, 0 if that is not known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Variable {
-    pub(super) address: u64,
-    pub(super) size: u64,
 }
 
 impl Programs {

@@ -1,9 +1,10 @@
 //! The terms between an event's slashes that every event has.
 
+use super::error::EventError;
 use super::pmu::{parse_number, split_term};
-use super::{ChainTerm, EventError, EventSpec, Rate};
+use super::spec::{ChainTerm, EventSpec, Rate};
 use crate::branches::parse_branches;
-use crate::options::parse_cpu_list;
+use crate::cpu_list::parse_cpu_list;
 use prof_abi::AttrFlags;
 
 /// Terms that say which event it is.

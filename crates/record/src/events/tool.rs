@@ -1,8 +1,5 @@
 //! Events that are no events of the kernel: times that `prof stat` takes itself.
 
-use super::EventSpec;
-use prof_abi::{AttrFlags, EventAttr, Software, event_kind};
-
 /// What a tool event tells, all in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
@@ -20,22 +17,13 @@ const TOOLS: [(&str, Tool); 3] = [
     ("system_time", Tool::System),
 ];
 
-/// The tool event of this name. Its attr is that of an event that counts
-/// nothing, as in perf.
-pub(super) fn by_name(name: &str) -> Option<EventSpec> {
-    let (_, tool) = TOOLS.iter().find(|(known, _)| *known == name)?;
-    let attr = EventAttr {
-        kind: event_kind::SOFTWARE,
-        config: Software::DUMMY.0,
-        flags: AttrFlags::default(),
-        ..EventAttr::default()
-    };
-    let mut spec = EventSpec::new(name, attr);
-    spec.tool = Some(*tool);
-    Some(spec)
-}
-
 impl Tool {
+    /// The one of this name.
+    pub(super) fn by_name(name: &str) -> Option<Self> {
+        let (_, tool) = TOOLS.iter().find(|(known, _)| *known == name)?;
+        Some(*tool)
+    }
+
     /// The names of all, as `-e` takes them.
     pub fn names() -> impl Iterator<Item = &'static str> {
         TOOLS.iter().map(|(name, _)| *name)

@@ -1,6 +1,6 @@
 //! Tracepoints by name, from tracefs.
 
-use super::EventError;
+use super::error::EventError;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

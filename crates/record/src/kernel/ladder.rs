@@ -3,7 +3,7 @@
 
 use super::features::{OPTIONAL, Optional, without_optional};
 use crate::events::{self, Precision};
-use crate::plan::Planned;
+use crate::planned::Planned;
 use crate::waits;
 use prof_abi::{AttrFlags, EventAttr};
 use prof_sys::OpenError;

@@ -7,7 +7,8 @@ use super::{Why, open_best, unknown_to};
 use crate::events::{Precision, parse};
 use crate::options::{Options, Target};
 use crate::output::Destination;
-use crate::plan::{Limits, Planned, plan};
+use crate::plan::plan;
+use crate::planned::{Limits, Planned};
 use prof_abi::{AttrFlags, ByteOrder, EventAttr, ReadFormat, SampleType, attr_size};
 use prof_sys::OpenError;
 
@@ -122,7 +123,7 @@ fn planned(events: &str, change: impl FnOnce(&mut Options)) -> Vec<Planned> {
     let mut options = options();
     change(&mut options);
     let limits = Limits {
-        whole_cpus: crate::plan::OnCpus::Never,
+        whole_cpus: crate::planned::OnCpus::Never,
         may_choose: true,
         highest_frequency: 100_000,
         cpus: 2,

@@ -10,7 +10,7 @@ use std::time::Duration;
 const LIMITS: Limits = Limits {
     highest_frequency: 100_000,
     cpus: 2,
-    whole_cpus: super::OnCpus::Never,
+    whole_cpus: crate::planned::OnCpus::Never,
     may_choose: true,
 };
 

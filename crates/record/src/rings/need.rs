@@ -1,7 +1,7 @@
 //! What arrives in a ring, and what of each sample has room in it.
 
 use crate::options::MOST_DUMP;
-use crate::plan::{Planned, Role};
+use crate::planned::{Planned, Role};
 use crate::waits;
 use prof_abi::{EventAttr, SampleType};
 
@@ -156,7 +156,8 @@ mod tests {
     use super::{Most, fit_pieces, wanted_bytes};
     use crate::options::{Options, Sampling, Stacks, Target};
     use crate::output::Destination;
-    use crate::plan::{Limits, Planned, default_events, plan};
+    use crate::plan::{default_events, plan};
+    use crate::planned::{Limits, Planned};
     use prof_abi::SampleType;
 
     fn planned(sampling: Sampling, stacks: Stacks, events: usize) -> Vec<Planned> {
@@ -164,7 +165,7 @@ mod tests {
         options.sampling = sampling;
         options.stacks = stacks;
         let limits = Limits {
-            whole_cpus: crate::plan::OnCpus::Never,
+            whole_cpus: crate::planned::OnCpus::Never,
             may_choose: true,
             highest_frequency: 100_000,
             cpus: 2,

@@ -2,7 +2,8 @@
 
 use crate::events::{EventSpec, Rate};
 use crate::options::{ChainFilter, Options, Stacks};
-use crate::plan::{Limits, OnCpus, Planned, Role, sampling_attr};
+use crate::planned::{Limits, OnCpus, Planned, Role};
+use crate::sampling_attr::sampling_attr;
 use prof_abi::{AttrFlags, EventAttr, SampleType, Software, event_kind};
 use prof_perfdata::OFF_CPU_EVENT;
 

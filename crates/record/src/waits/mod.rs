@@ -22,7 +22,7 @@ mod sleepers;
 mod thinning;
 mod wakers;
 
-use crate::options::Options;
+use crate::options::{Options, WaitOptions};
 use crate::rounds;
 use crate::tally::Tally;
 use pairing::{Change, Mark, Pairing, Thread, Waited};
@@ -33,7 +33,6 @@ use prof_profile::{StackSource, WaitKind, WaitState};
 use prof_sys::clock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 pub use account::WaitAccount;
 pub(crate) use event::{dropped_kernel, has_stacks, is_of_waits, planned, wants_thinned, written};
@@ -43,32 +42,6 @@ pub(crate) use thinning::Thinner;
 use thinning::{Batch, Follows, period};
 pub use wakers::WAKING;
 use wakers::Wakers;
-
-/// Which waits are recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WaitOptions {
-    /// Record nothing but waits.
-    pub only: bool,
-    /// Waits shorter than this are counted, but not recorded.
-    pub at_least: Duration,
-    /// About how many stacks a second are taken of short waits, chosen at
-    /// random; `None` takes the stack of every wait.
-    pub stacks: Option<u32>,
-}
-
-impl Default for WaitOptions {
-    fn default() -> Self {
-        Self {
-            only: false,
-            at_least: Duration::ZERO,
-            stacks: Some(USUAL_STACKS),
-        }
-    }
-}
-
-/// Stacks of short waits a second, if nothing else is asked for: what they cost
-/// is then a few hundredths of a CPU.
-const USUAL_STACKS: u32 = 2000;
 
 /// When what is recorded begins and ends: by time, ns, and whether it begins.
 #[derive(Debug, Default)]

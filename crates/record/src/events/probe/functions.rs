@@ -1,7 +1,6 @@
 //! Where a function begins in an ELF file.
 
-use super::super::programs::Variable;
-use super::{At, Why};
+use super::super::no_probe::NoProbe;
 use iced_x86::{Decoder, DecoderOptions};
 use object::elf::STT_GNU_IFUNC;
 use object::read::elf::ElfFile64;
@@ -11,6 +10,17 @@ use object::{
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+/// Bytes from the start of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct At(pub(super) u64);
+
+/// Where a variable is, and its size in bytes, 0 if that is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::events) struct Variable {
+    pub(in crate::events) address: u64,
+    pub(in crate::events) size: u64,
+}
+
 /// An ELF file that is read where it is looked at.
 pub(in crate::events) struct Binary {
     path: PathBuf,
@@ -18,22 +28,24 @@ pub(in crate::events) struct Binary {
 }
 
 impl Binary {
-    pub(in crate::events) fn open(path: &Path) -> Result<Self, Why> {
+    pub(in crate::events) fn open(path: &Path) -> Result<Self, NoProbe> {
         let file =
-            File::open(path).map_err(|error| Why::Unreadable(path.to_owned(), error.kind()))?;
+            File::open(path).map_err(|error| NoProbe::Unreadable(path.to_owned(), error.kind()))?;
         Ok(Self {
             path: path.to_owned(),
             cache: ReadCache::new(file),
         })
     }
 
-    pub(super) fn elf(&self) -> Result<ElfFile64<'_, object::Endianness, &ReadCache<File>>, Why> {
-        ElfFile64::parse(&self.cache).map_err(|_| Why::NotElf(self.path.clone()))
+    pub(super) fn elf(
+        &self,
+    ) -> Result<ElfFile64<'_, object::Endianness, &ReadCache<File>>, NoProbe> {
+        ElfFile64::parse(&self.cache).map_err(|_| NoProbe::NotElf(self.path.clone()))
     }
 
     /// The places of the function of this name, ascending; the file's own
     /// symbols first, then those of its debug file.
-    pub(super) fn function(&self, name: &str) -> Result<Vec<At>, Why> {
+    pub(super) fn function(&self, name: &str) -> Result<Vec<At>, NoProbe> {
         let elf = self.elf()?;
         let mut addresses = addresses_of(&elf, name)?;
         if addresses.is_empty()
@@ -42,7 +54,7 @@ impl Binary {
             addresses = addresses_of(&debug.elf()?, name)?;
         }
         if addresses.is_empty() {
-            return Err(Why::NoFunction {
+            return Err(NoProbe::NoFunction {
                 path: self.path.clone(),
                 function: name.to_owned(),
                 nearest: nearest(&elf, name),
@@ -81,7 +93,7 @@ impl Binary {
     }
 
     /// The place of an address as the file has it (`nm` shows those).
-    pub(super) fn address(&self, svma: u64) -> Result<At, Why> {
+    pub(super) fn address(&self, svma: u64) -> Result<At, NoProbe> {
         self.place(&self.elf()?, svma)
     }
 
@@ -119,11 +131,13 @@ impl Binary {
         &self,
         elf: &ElfFile64<'a, object::Endianness, R>,
         svma: u64,
-    ) -> Result<At, Why> {
-        file_offset(elf, svma).map(At).ok_or_else(|| Why::NoCode {
-            path: self.path.clone(),
-            address: svma,
-        })
+    ) -> Result<At, NoProbe> {
+        file_offset(elf, svma)
+            .map(At)
+            .ok_or_else(|| NoProbe::NoCode {
+                path: self.path.clone(),
+                address: svma,
+            })
     }
 }
 
@@ -166,7 +180,7 @@ fn functions<'data, 'a, R: ReadRef<'data>>(
 fn addresses_of<'data, R: ReadRef<'data>>(
     elf: &Symbols<'data, R>,
     name: &str,
-) -> Result<Vec<u64>, Why> {
+) -> Result<Vec<u64>, NoProbe> {
     let found = |is_it: &dyn Fn(&str) -> bool| -> Vec<(u64, bool)> {
         let all = functions(elf).filter(|(other, ..)| is_it(other));
         all.map(|(_, address, indirect)| (address, indirect))
@@ -177,7 +191,7 @@ fn addresses_of<'data, R: ReadRef<'data>>(
         all = found(&|other| is_written_as(other, name));
     }
     if all.iter().any(|&(_, indirect)| indirect) {
-        return Err(Why::Indirect(name.to_owned()));
+        return Err(NoProbe::Indirect(name.to_owned()));
     }
     let mut all: Vec<u64> = all.into_iter().map(|(address, _)| address).collect();
     all.sort_unstable();

@@ -7,8 +7,8 @@
 //!
 //! Source: <https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation>
 
-use super::functions::{Binary, file_offset};
-use super::{At, Why};
+use super::super::no_probe::NoProbe;
+use super::functions::{At, Binary, file_offset};
 use object::elf::NoteType;
 use object::read::elf::{ElfFile64, SectionHeader};
 use object::{Endianness, Object, ObjectSection, ReadRef};
@@ -29,7 +29,7 @@ pub(super) fn find(
     binary: &Binary,
     provider: Option<&str>,
     name: &str,
-) -> Result<Vec<Marker>, Why> {
+) -> Result<Vec<Marker>, NoProbe> {
     let elf = binary.elf()?;
     let mut found = Vec::new();
     for (note_provider, note_name, addresses) in notes(&elf) {

@@ -1,0 +1,228 @@
+//! The attr of an event that samples, from what was asked of it and of the
+//! recording.
+
+use crate::events::{ChainTerm, EventSpec, Precision, Rate};
+use crate::options::{
+    ChainFilter, DEFAULT_DUMP, ModeFilter, Options, Sampling, Stacks, Start, Target,
+};
+use crate::planned::{Limits, is_clock};
+use prof_abi::{AttrFlags, BranchSampleType, EventAttr, ReadFormat, SampleType, event_kind};
+
+/// The attr of an event that samples.
+pub(crate) fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits) -> EventAttr {
+    let mut attr = spec.attr.clone();
+    attr.sample_type = sample_type(options, spec);
+    attr.read_format = ReadFormat::ID | ReadFormat::LOST;
+    attr.flags = attr
+        .flags
+        .with(AttrFlags::DISABLED | AttrFlags::SAMPLE_ID_ALL);
+    if !spec.modes.guests && !spec.modes.given {
+        attr.flags = attr.flags.with(AttrFlags::EXCLUDE_GUEST);
+    }
+    set_rate(options, spec, limits, &mut attr);
+    set_stacks(options, spec, &mut attr);
+    set_branches(options, spec, &mut attr);
+    set_modes(options, &mut attr);
+    attr.sample_regs_intr = options.extras.interrupt_registers;
+    attr.sample_regs_user |= options.extras.user_registers;
+    if records_periods(options, spec, &attr) || spec.is_bpf_output() {
+        attr.sample_type = attr.sample_type.with(SampleType::PERIOD);
+    }
+    if let Precision::Exactly(level) = spec.precision {
+        attr.flags.0 |= u64::from(level & 3) << 15;
+    }
+    // Of threads that were named no others are meant, as for perf.
+    let inherits = options.inherit && !matches!(options.target, Target::Threads(_));
+    let inherits = spec.inherit.unwrap_or(inherits) && spec.may_be_inherited();
+    if inherits && !options.per_thread && !is_system(options) {
+        attr.flags = attr.flags.with(AttrFlags::INHERIT);
+    }
+    if options.extras.thread_counts && attr.flags.has(AttrFlags::INHERIT) {
+        attr.flags = attr.flags.with(AttrFlags::INHERIT_STAT);
+        attr.read_format = attr
+            .read_format
+            .with(ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING);
+    }
+    if matches!(options.target, Target::Command(_)) && options.start == Start::AtOnce {
+        attr.flags = attr.flags.with(AttrFlags::ENABLE_ON_EXEC);
+    }
+    set_clock(options, &mut attr);
+    attr
+}
+
+fn sample_type(options: &Options, spec: &EventSpec) -> SampleType {
+    let extras = &options.extras;
+    let mut bits = SampleType::IP | SampleType::TID | SampleType::CPU;
+    let wanted = [
+        (has_times(options), SampleType::TIME),
+        (extras.data, SampleType::ADDR | SampleType::DATA_SRC),
+        (extras.weight || spec.latencies, SampleType::WEIGHT_STRUCT),
+        (extras.physical_addresses, SampleType::PHYS_ADDR),
+        (extras.data_page_size, SampleType::DATA_PAGE_SIZE),
+        (extras.data_page_size, SampleType::ADDR),
+        (extras.code_page_size, SampleType::CODE_PAGE_SIZE),
+        (extras.cgroups, SampleType::CGROUP),
+        (extras.transactions, SampleType::TRANSACTION),
+        (spec.attr.aux_sample_size > 0, SampleType::AUX),
+        (extras.interrupt_registers != 0, SampleType::REGS_INTR),
+        (extras.user_registers != 0, SampleType::REGS_USER),
+        (
+            extras.raw || spec.attr.kind == event_kind::TRACEPOINT || spec.is_bpf_output(),
+            SampleType::RAW,
+        ),
+        (spec.attr.kind == event_kind::BREAKPOINT, SampleType::ADDR),
+    ];
+    for (wanted, bit) in wanted {
+        if wanted {
+            bits = bits.with(bit);
+        }
+    }
+    bits
+}
+
+/// Whether records have times: `time=0` of one event is for all. Readers take
+/// what has no time at once and what has one later, so that samples of the one
+/// kind would come before their mappings, or those of the other after the end
+/// of their process.
+pub(crate) fn has_times(options: &Options) -> bool {
+    !options.events.iter().any(|spec| spec.without_times)
+}
+
+fn set_rate(options: &Options, spec: &EventSpec, limits: Limits, attr: &mut EventAttr) {
+    let asked = options.sampling != Sampling::DEFAULT;
+    let rate = match spec.rate {
+        Some(rate) => rate,
+        None if spec.samples_each() && !asked => Rate::Period(1),
+        None => options.sampling.rate(limits.highest_frequency),
+    };
+    match rate {
+        Rate::Period(events) => attr.sample_period = events,
+        Rate::Frequency(hz) => {
+            attr.sample_period = if options.strict_frequency {
+                hz
+            } else {
+                hz.min(limits.highest_frequency)
+            };
+            attr.flags = attr.flags.with(AttrFlags::FREQ);
+        }
+    }
+}
+
+/// Whether each sample says what it counts; otherwise it counts the event's
+/// period.
+///
+/// The kernel ignores a fixed period of software events, tracepoints and
+/// breakpoints whose samples are to have theirs (`perf_swevent_event`): it
+/// then samples every event, with what that one counts as the period. Of
+/// tracepoints this is wanted where each is to be a sample, as
+/// `sched:sched_stat_runtime` counts ns.
+fn records_periods(options: &Options, spec: &EventSpec, attr: &EventAttr) -> bool {
+    let is_clock = is_clock(attr);
+    let every = attr.sample_period <= 1;
+    match attr.kind {
+        _ if attr.is_freq() => true,
+        _ if spec.probe.is_some() => every,
+        event_kind::TRACEPOINT => every,
+        event_kind::SOFTWARE | event_kind::BREAKPOINT if !is_clock => {
+            options.extras.period && every
+        }
+        _ => options.extras.period,
+    }
+}
+/// User registers that unwinding needs: all general ones.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const UNWIND_REGISTERS: u64 = 0xff_0fff;
+/// User registers that unwinding needs: all general ones.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) const UNWIND_REGISTERS: u64 = (1 << 33) - 1;
+
+fn set_stacks(options: &Options, spec: &EventSpec, attr: &mut EventAttr) {
+    let mut stacks = match (spec.chains, options.stacks) {
+        // A limit of chains asks for chains.
+        (None, Stacks::None) if attr.sample_max_stack > 0 => Stacks::FramePointers,
+        (None, stacks) => stacks,
+        (Some(ChainTerm::No), _) => Stacks::None,
+        (Some(ChainTerm::FramePointers), _) => Stacks::FramePointers,
+        (Some(ChainTerm::LastBranch), _) => Stacks::LastBranch,
+        (Some(ChainTerm::Dump), Stacks::Dump(bytes)) => Stacks::Dump(bytes),
+        (Some(ChainTerm::Dump), _) => Stacks::Dump(DEFAULT_DUMP),
+    };
+    if let (Some(bytes), Stacks::Dump(_)) = (spec.stack_size, stacks) {
+        stacks = Stacks::Dump(bytes);
+    }
+    if stacks == Stacks::None {
+        return;
+    }
+    attr.sample_type = attr.sample_type.with(SampleType::CALLCHAIN);
+    if stacks == Stacks::FramePointers && attr.sample_max_stack == 0 {
+        attr.sample_max_stack = options.extras.most_frames.unwrap_or(0);
+    }
+    if let Some(bytes) = stacks.dump_bytes()
+        && options.chains != ChainFilter::Kernel
+    {
+        attr.sample_type = attr
+            .sample_type
+            .with(SampleType::REGS_USER | SampleType::STACK_USER);
+        attr.sample_regs_user |= UNWIND_REGISTERS;
+        attr.sample_stack_user = bytes;
+        // What frame pointers say costs little and proves what is not in the
+        // piece of stack; who reads dumps has no use for it.
+        if matches!(stacks, Stacks::Dump(_)) {
+            attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_USER);
+        }
+    }
+    if stacks == Stacks::LastBranch {
+        attr.sample_type = attr.sample_type.with(SampleType::BRANCH_STACK);
+        attr.branch_sample_type = BranchSampleType::USER
+            | BranchSampleType::CALL_STACK
+            | BranchSampleType::NO_CYCLES
+            | BranchSampleType::NO_FLAGS
+            | BranchSampleType::HW_INDEX;
+        attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_USER);
+    }
+    match options.chains {
+        ChainFilter::Both => {}
+        ChainFilter::User => {
+            attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_KERNEL);
+        }
+        ChainFilter::Kernel => {
+            attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_USER);
+        }
+    }
+}
+
+/// Branches of each sample (`-b`, `-j`, `branch_type=`), unless they are its
+/// stack already.
+fn set_branches(options: &Options, spec: &EventSpec, attr: &mut EventAttr) {
+    let Some(filter) = spec.branches.or(options.branches) else {
+        return;
+    };
+    if !attr.sample_type.has(SampleType::BRANCH_STACK) {
+        attr.sample_type = attr.sample_type.with(SampleType::BRANCH_STACK);
+        attr.branch_sample_type = filter;
+    }
+}
+
+fn set_modes(options: &Options, attr: &mut EventAttr) {
+    // Of an event of the other mode nothing would be left.
+    let (exclude, keep) = match options.modes {
+        ModeFilter::AsEvents => return,
+        ModeFilter::User => (
+            AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
+            AttrFlags::EXCLUDE_USER,
+        ),
+        ModeFilter::Kernel => (AttrFlags::EXCLUDE_USER, AttrFlags::EXCLUDE_KERNEL),
+    };
+    attr.flags = attr.flags.without(keep).with(exclude);
+}
+
+pub(crate) fn set_clock(options: &Options, attr: &mut EventAttr) {
+    if let Some(clock) = options.used_clock() {
+        attr.flags = attr.flags.with(AttrFlags::USE_CLOCKID);
+        attr.clockid = clock.id;
+    }
+}
+
+pub(crate) fn is_system(options: &Options) -> bool {
+    matches!(options.target, Target::System)
+}
