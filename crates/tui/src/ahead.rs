@@ -2,7 +2,6 @@
 //! it is done when that has come.
 
 use super::action::Action;
-use super::app::App;
 use std::collections::VecDeque;
 
 /// Something done to a view.
@@ -14,35 +13,27 @@ pub(super) enum Deed {
 }
 
 /// Deeds that wait, in their order.
-pub(super) type Ahead = VecDeque<Deed>;
+#[derive(Debug, Default)]
+pub(super) struct Ahead(VecDeque<Deed>);
 
 /// Deeds that are kept at most: nobody types more than this blindly.
 const MOST: usize = 64;
 
-impl App {
-    /// Whether the view waits for the worker; then the deed waits, too.
-    pub(super) fn must_wait(&mut self, deed: Deed) -> bool {
-        let is_waiting = self.is_waiting();
-        if is_waiting && self.ahead.len() < MOST {
-            self.ahead.push_back(deed);
+impl Ahead {
+    /// The deed waits too, if not too many do.
+    pub(super) fn push(&mut self, deed: Deed) {
+        if self.0.len() < MOST {
+            self.0.push_back(deed);
         }
-        is_waiting
     }
 
-    fn is_waiting(&self) -> bool {
-        let waits = self.is_between_profiles() || self.tabs.shown().is_waiting();
-        self.shared.seen.is_some() && waits
+    /// The first one, which waits no more.
+    pub(super) fn pop(&mut self) -> Option<Deed> {
+        self.0.pop_front()
     }
 
-    /// Does what waited, as far as the view has what it needs.
-    pub(super) fn catch_up(&mut self) {
-        while !self.is_waiting()
-            && let Some(deed) = self.ahead.pop_front()
-        {
-            match deed {
-                Deed::Action(action) => self.act(action),
-                Deed::Click(column, row) => self.click(column, row),
-            }
-        }
+    /// None waits any more.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
     }
 }

@@ -3,16 +3,24 @@
 //! No terminal, no thread and no clock in here: what has to be done outside
 //! is left in [`Shared`] for the session to pick up.
 
+mod files;
+
 use super::action::Action;
 use super::ahead::{Ahead, Deed};
+use super::binding_table::bindings;
+use super::bindings::{KeyScope, key_name};
 use super::data::{Answer, Found};
 use super::filters::{self, Remap};
+use super::frame;
+use super::keys::lookup;
+use super::layout::layout;
 use super::overlay::{Asked, Overlay, Taken};
 use super::search::Arrival;
-use super::shared::{Effect, Selected, Shared};
-use super::theme::Theme;
-use super::views::{ALL, Fresh, Subject, TabId, Tabs};
-use super::{Look, Mouse, bindings, frame};
+use super::shared::{Effect, Selected, Shared, TabId};
+use super::tab::{Fresh, Subject};
+use super::terminal::Mouse;
+use super::theme::{Look, Theme};
+use super::views::{ALL, Tabs};
 use crossterm::event::{KeyEvent, MouseButton, MouseEvent, MouseEventKind};
 use prof_profile::{Clock, DsoId, EventId, FunctionId, NoClock, Profile};
 use prof_report::model::{Recursion, SiteId, SiteKind, Transform};
@@ -57,7 +65,7 @@ impl App {
             shared: Shared::new(title, Theme::new(look), mouse),
             tabs: Tabs::new(),
             wanted: None,
-            ahead: Ahead::new(),
+            ahead: Ahead::default(),
             home: None,
             writes: 0,
             is_leaving: false,
@@ -136,8 +144,34 @@ impl App {
         Some(seen.site(self.selected().site?).dso)
     }
 
-    fn scope(&self) -> bindings::KeyScope {
+    fn scope(&self) -> KeyScope {
         self.tabs.shown().about().scope
+    }
+
+    /// Whether the view waits for the worker; then the deed waits, too.
+    fn must_wait(&mut self, deed: Deed) -> bool {
+        let is_waiting = self.is_waiting();
+        if is_waiting {
+            self.ahead.push(deed);
+        }
+        is_waiting
+    }
+
+    fn is_waiting(&self) -> bool {
+        let waits = self.is_between_profiles() || self.tabs.shown().is_waiting();
+        self.shared.seen.is_some() && waits
+    }
+
+    /// Does what waited, as far as the view has what it needs.
+    pub(super) fn catch_up(&mut self) {
+        while !self.is_waiting()
+            && let Some(deed) = self.ahead.pop()
+        {
+            match deed {
+                Deed::Action(action) => self.act(action),
+                Deed::Click(column, row) => self.click(column, row),
+            }
+        }
     }
 
     // Input.
@@ -151,17 +185,17 @@ impl App {
 
     /// A key was pressed.
     pub(super) fn key(&mut self, key: &KeyEvent) {
-        self.shared.message = None;
+        self.shared.message.clear();
         if let Some(mut overlay) = self.shared.overlay.take() {
             let taken = overlay.key(key, usize::from(self.shared.area.height));
             self.shared.overlay = Some(overlay);
             self.overlay_took(taken);
             return;
         }
-        match bindings::lookup(key, self.scope()) {
+        match lookup(key, self.scope()) {
             Some(action) => self.act(action),
             None => {
-                if let Some(name) = bindings::key_name(key) {
+                if let Some(name) = key_name(key) {
                     let words = format!("{name} does nothing here; ? lists the keys");
                     self.shared.say(words);
                 }
@@ -242,7 +276,7 @@ impl App {
             MouseEventKind::ScrollDown => self.wheel(3),
             MouseEventKind::ScrollUp => self.wheel(-3),
             MouseEventKind::Down(MouseButton::Left) => {
-                self.shared.message = None;
+                self.shared.message.clear();
                 self.click(event.column, event.row);
             }
             MouseEventKind::Drag(MouseButton::Left) if is_free => {
@@ -254,13 +288,13 @@ impl App {
     }
 
     pub(super) fn click(&mut self, column: u16, row: u16) {
-        let screen = frame::layout(&self.shared, self.tabs.shown());
+        let screen = layout(&self.shared, self.tabs.shown());
         if let Some(overlay) = &mut self.shared.overlay {
             let taken = overlay.click(screen.top, (column, row).into());
             return self.overlay_took(taken);
         }
         if row == screen.tabs.y {
-            if let Some(tab) = frame::tab_at(self, column) {
+            if let Some(tab) = frame::tab_at(&self.tabs, self.shared.area.width, column) {
                 self.go_to(tab);
             }
             return;
@@ -341,10 +375,10 @@ impl App {
     /// Shows a list on top of the tab; whether the action asks for one.
     fn put_on_top(&mut self, action: Action) -> bool {
         self.shared.overlay = Some(match action {
-            Action::Help => Overlay::help(self.scope(), self.shared.theme.glyphs),
-            Action::Palette => Overlay::palette(self.scope()),
-            Action::Menu => Overlay::menu(),
-            Action::Info => Overlay::info(&self.shared),
+            Action::Help => Overlay::help(bindings(), self.scope(), self.shared.theme.glyphs),
+            Action::Palette => Overlay::palette(bindings(), self.scope()),
+            Action::Menu => Overlay::menu(bindings()),
+            Action::Info => Overlay::info(&frame::about(&self.shared), self.shared.area.width),
             _ => return false,
         });
         true

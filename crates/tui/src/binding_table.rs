@@ -23,7 +23,7 @@ const fn bind(
 }
 
 /// Every binding. A narrower scope wins over [`KeyScope::Everywhere`].
-pub fn bindings() -> impl Iterator<Item = &'static Binding> {
+pub fn bindings() -> impl Iterator<Item = &'static Binding> + Clone {
     FIRST.iter().chain(&TABS).chain(OTHERS)
 }
 

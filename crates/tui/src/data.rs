@@ -5,7 +5,8 @@ use super::writing::{Write, Wrote};
 use prof_profile::{FunctionId, Profile};
 use prof_report::code::FunctionView;
 use prof_report::model::{
-    CallTree, Changes, GrowId, Growth, Heat, HeatRows, NodeId, Site, SiteId, Sites, Sure, Weight,
+    CallTree, Changes, GrowId, Growth, Heat, HeatRows, NodeId, Selection, Site, SiteId, Sites,
+    Sure, Weight,
 };
 use prof_report::waiting::LaneMap;
 use regex::Regex;
@@ -82,6 +83,18 @@ pub(super) enum Ask {
     /// A file to be written: what the user asked for, so that a newer
     /// selection does not make it void.
     Write(Write),
+}
+
+/// What the session sends.
+pub(super) enum Order {
+    /// From now on, this selection.
+    Select {
+        generation: u64,
+        profile: Arc<Profile>,
+        selection: Box<Selection>,
+    },
+    /// A question about the selection in force.
+    Ask(Ask),
 }
 
 /// Callers and callees of one function.

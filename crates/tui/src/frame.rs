@@ -1,76 +1,27 @@
 //! What stands around every view: tabs, filters, details, messages.
 
-use super::app::App;
 use super::filters;
+use super::layout::{detail, layout, told};
 use super::overlay::{Asked, Overlay};
 use super::paint::{Pen, percent};
 use super::prompt::Prompt;
-use super::shared::Shared;
+use super::shared::{Shared, TabId};
+use super::tab::{About, Tab};
 use super::text;
-use super::theme::{Kind, Theme};
-use super::views::{self, About, Tab, TabId};
-use prof_profile::{Profile, plural, several};
-use prof_report::model::{SiteKind, Sure};
+use super::theme::Theme;
+use super::views::{self, Tabs};
+use prof_profile::{Profile, several};
 use prof_report::trust;
-use prof_statistics::Share;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
-use std::borrow::Cow;
 
 /// The smallest screen that is drawn on.
 const LEAST: (u16, u16) = (40, 10);
 
-/// A list in fewer rows than these needs those around the view, too.
-const LOW: u16 = 12;
-
-/// Where the parts of the screen are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Screen {
-    pub(super) tabs: Rect,
-    pub(super) filters: Rect,
-    pub(super) body: Rect,
-    pub(super) detail: Rect,
-    pub(super) status: Rect,
-    /// For what lies on top: the views' place, or all below the tabs where
-    /// that is small.
-    pub(super) top: Rect,
-}
-
-/// Divides the screen. The detail takes as many rows as the selected name
-/// needs, and so does what the user is told, each up to a third of the screen.
-pub(super) fn layout(shared: &Shared, tab: &dyn Tab) -> Screen {
-    let area = shared.area;
-    let wanted =
-        detail(shared, tab).map_or(1, |words| text::wrap(&words, usize::from(area.width)).len());
-    let most = usize::from(area.height / 3).max(1);
-    let rows = u16::try_from(wanted.clamp(1, most)).unwrap_or(1);
-    let strip = |y: u16, height: u16| Rect {
-        x: area.x,
-        y: area.y + y.min(area.height),
-        width: area.width,
-        height: height.min(area.height.saturating_sub(y)),
-    };
-    let told = told(shared).map_or(1, |words| text::wrap(&words, usize::from(area.width)).len());
-    let told = u16::try_from(told.clamp(1, most)).unwrap_or(1);
-    let body = area.height.saturating_sub(2 + rows + told);
-    Screen {
-        tabs: strip(0, 1),
-        filters: strip(1, 1),
-        body: strip(2, body),
-        detail: strip(2 + body, rows),
-        status: strip(2 + body + rows, told),
-        top: if body < LOW {
-            strip(1, 1 + body + rows)
-        } else {
-            strip(2, body)
-        },
-    }
-}
-
 /// Draws the whole state.
-pub(super) fn draw(app: &App, buffer: &mut Buffer) {
-    let (shared, tab) = (&app.shared, app.tabs.shown());
+pub(super) fn draw(shared: &Shared, tabs: &Tabs, buffer: &mut Buffer) {
+    let tab = tabs.shown();
     let area = shared.area.intersection(buffer.area);
     if area.width < LEAST.0 || area.height < LEAST.1 {
         let words = format!(
@@ -83,7 +34,7 @@ pub(super) fn draw(app: &App, buffer: &mut Buffer) {
         return;
     }
     let screen = layout(shared, tab);
-    draw_tabs(app, screen.tabs, buffer);
+    draw_tabs(shared, tabs, screen.tabs, buffer);
     draw_filters(shared, screen.filters, buffer);
     draw_body(shared, tab, screen.body, buffer);
     draw_detail(shared, tab, screen.detail, buffer);
@@ -95,8 +46,9 @@ pub(super) fn draw(app: &App, buffer: &mut Buffer) {
 
 /// The titles of the tabs with their columns: the long ones, the short ones,
 /// or only numbers beside the tab that is shown, whichever fit.
-fn tabs((shown, count): (TabId, usize), width: u16) -> Vec<(TabId, String, u16, u16)> {
+fn titles(shown: &Tabs, width: u16) -> Vec<(TabId, String, u16, u16)> {
     type Title<'a> = &'a dyn Fn(TabId, &About) -> Option<&'static str>;
+    let (shown, count) = (shown.at(), shown.len());
     let long = |_, about: &About| Some(about.title);
     let short = |_, about: &About| Some(about.word);
     let least = |tab, about: &About| (tab == shown).then_some(about.word);
@@ -128,11 +80,11 @@ fn tabs((shown, count): (TabId, usize), width: u16) -> Vec<(TabId, String, u16, 
     placed.collect()
 }
 
-fn draw_tabs(app: &App, area: Rect, buffer: &mut Buffer) {
-    let theme = &app.shared.theme;
+fn draw_tabs(shared: &Shared, tabs: &Tabs, area: Rect, buffer: &mut Buffer) {
+    let theme = &shared.theme;
     let mut pen = Pen::new(buffer, theme, area, 0);
-    for (tab, label, ..) in tabs((app.tabs.at(), app.tabs.len()), area.width) {
-        let style = if tab == app.tabs.at() {
+    for (tab, label, ..) in titles(tabs, area.width) {
+        let style = if tab == tabs.at() {
             theme.tab()
         } else {
             Style::new()
@@ -141,14 +93,14 @@ fn draw_tabs(app: &App, area: Rect, buffer: &mut Buffer) {
     }
     let rest = pen.room();
     if rest > 12 {
-        let title = text::fit(&app.shared.title, rest - 2, theme.glyphs.ellipsis);
+        let title = text::fit(&shared.title, rest - 2, theme.glyphs.ellipsis);
         pen.right(&title, rest, theme.dim());
     }
 }
 
 /// The tab at a column.
-pub(super) fn tab_at(app: &App, column: u16) -> Option<TabId> {
-    tabs((app.tabs.at(), app.tabs.len()), app.shared.area.width)
+pub(super) fn tab_at(tabs: &Tabs, width: u16, column: u16) -> Option<TabId> {
+    titles(tabs, width)
         .into_iter()
         .find(|&(_, _, start, end)| (start..end).contains(&column))
         .map(|(tab, ..)| tab)
@@ -173,7 +125,7 @@ fn draw_filters(shared: &Shared, area: Rect, buffer: &mut Buffer) {
     }
     if let Some(seen) = &shared.seen {
         let words = if seen.shown == seen.scope {
-            format!("  {}", samples(seen.shown.samples))
+            format!("  {}", text::samples(seen.shown.samples))
         } else {
             let shown = text::grouped(seen.shown.samples);
             let share = percent(seen.shown.percent_of(seen.scope));
@@ -216,51 +168,6 @@ fn draw_body(shared: &Shared, tab: &dyn Tab, area: Rect, buffer: &mut Buffer) {
     tab.draw(shared, area, buffer);
 }
 
-/// All about what the cursor is on. Not escaped.
-fn detail(shared: &Shared, tab: &dyn Tab) -> Option<String> {
-    let seen = shared.seen.as_ref()?;
-    let extra = tab.detail(shared);
-    let selected = tab.selected(shared).site;
-    let Some(site) = selected else {
-        return extra;
-    };
-    let site = seen.site(site);
-    let profile = &seen.profile;
-    let kind = Kind::of(profile, site);
-    let mut words = format!("{} {}", kind.sign(), site.name(profile));
-    if site.kind == SiteKind::Inline {
-        let host = profile.name(profile.function(site.host).name);
-        words.push_str(&format!(" (inlined into {host})"));
-    }
-    words.push_str(&format!("  {}", profile.name(profile.dso(site.dso).path)));
-    let about = site.function(profile);
-    if let Some((file, line)) = about.defined_at {
-        words.push_str(&format!("  {}:{line}", profile.name(file)));
-    }
-    if let Some(reason) = about.unnamed {
-        words.push_str(&format!("  no name: {}", trust::unnamed(reason).0));
-    }
-    if let Some(extra) = extra {
-        words.push_str("  ");
-        words.push_str(&extra);
-    }
-    // Of two recordings it is the change that has an interval.
-    if let (Some(sure), None) = (selected.and_then(|it| shared.sure_of(it)), &shared.changes) {
-        words.push_str(&format!("  {}", how_sure(sure)));
-    }
-    Some(words)
-}
-
-/// Where sampling the same run again would find a function's shares.
-fn how_sure(sure: Sure) -> String {
-    let words = |share: &Share| super::paint::between(share.interval(0.95));
-    let (own, total) = (words(&sure.own), words(&sure.total));
-    match own == total {
-        true => format!("95%: {own}%"),
-        false => format!("95%: self {own}%, total {total}%"),
-    }
-}
-
 fn draw_detail(shared: &Shared, tab: &dyn Tab, area: Rect, buffer: &mut Buffer) {
     let Some(words) = detail(shared, tab) else {
         return;
@@ -282,18 +189,6 @@ fn draw_wrapped(words: &str, theme: &Theme, area: Rect, style: Style, buffer: &m
         } else {
             pen.put(line, style);
         }
-    }
-}
-
-/// What the user is told or asked; a prompt to type in stands above it.
-fn told(shared: &Shared) -> Option<Cow<'_, str>> {
-    match &shared.overlay {
-        Some(Overlay::Ask(..)) => None,
-        Some(Overlay::Replace(write)) => Some(Cow::Owned(format!(
-            "{} exists already. y: replace it; any other key: leave it as it is",
-            write.path
-        ))),
-        _ => shared.message().map(Cow::Borrowed),
     }
 }
 
@@ -401,11 +296,6 @@ fn search_words(shared: &Shared) -> String {
     )
 }
 
-/// So many samples.
-pub(super) fn samples(count: u64) -> String {
-    format!("{} sample{}", text::grouped(count), plural(count))
-}
-
 /// The recording and its trust, for the information screen.
 pub(super) fn about(shared: &Shared) -> Vec<String> {
     let Some(profile) = &shared.profile else {
@@ -445,8 +335,7 @@ pub(super) fn about(shared: &Shared) -> Vec<String> {
 }
 
 /// The view as plain text, for files.
-pub(super) fn text(app: &App) -> String {
-    let (shared, tab) = (&app.shared, app.tabs.shown());
+pub(super) fn text(shared: &Shared, tab: &dyn Tab) -> String {
     let mut out = String::new();
     if let Some(profile) = &shared.profile {
         let selection = shared.history.now();

@@ -22,9 +22,12 @@ mod background;
 mod binding_table;
 mod bindings;
 mod data;
+mod error;
 mod filters;
 mod flame_layout;
 mod frame;
+mod keys;
+mod layout;
 mod memory;
 mod message;
 mod outline;
@@ -35,6 +38,7 @@ mod scroll;
 mod search;
 mod session;
 mod shared;
+mod tab;
 mod terminal;
 mod text;
 mod theme;
@@ -47,15 +51,15 @@ mod tests;
 
 pub use action::Action;
 pub use binding_table::bindings;
-pub use bindings::{Binding, KeyScope, manual};
+pub use bindings::{Binding, KeyScope};
+pub use error::Error;
+pub use keys::manual;
 pub use session::run;
 pub use terminal::Mouse;
 pub use theme::{Background, Charset, Colours, Look};
 
 use prof_profile::Profile;
-use std::io;
 use std::sync::Arc;
-use thiserror::Error;
 
 /// What whoever loads the profile says while loading.
 #[derive(Debug, Clone)]
@@ -89,22 +93,4 @@ pub struct Options {
     pub function: Option<String>,
     /// The user's home directory, for `~` in names of files.
     pub home: Option<String>,
-}
-
-/// Why a session could not run or ended.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The terminal refused something.
-    #[error("cannot use the terminal: {0}; --stdio prints a report instead")]
-    Terminal(#[source] io::Error),
-    /// Signal handlers could not be installed.
-    #[error("cannot handle signals: {0}")]
-    Signals(#[source] io::Error),
-    /// A thread could not be started.
-    #[error("cannot start a thread: {0}")]
-    Thread(#[source] io::Error),
-    /// The profile could not be loaded.
-    #[error("{0}")]
-    Load(String),
 }

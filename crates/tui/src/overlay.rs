@@ -1,12 +1,10 @@
 //! What lies on top of a view: help, lists of commands, prompts.
 
 use super::action::Action;
-use super::binding_table::bindings;
-use super::bindings::{KeyScope, key_name};
+use super::bindings::{Binding, KeyScope, key_name};
 use super::paint::{Pen, style_row};
 use super::prompt::{Prompt, Typed};
 use super::scroll::Scroll;
-use super::shared::Shared;
 use super::text;
 use super::theme::{Glyphs, Kind, Theme};
 use super::writing::{IfTaken, Write};
@@ -270,11 +268,11 @@ pub(super) enum Taken {
 }
 
 fn commands(
+    all: impl Iterator<Item = &'static Binding>,
     scope: KeyScope,
-    describe: impl Fn(&super::bindings::Binding) -> String,
+    describe: impl Fn(&Binding) -> String,
 ) -> Vec<ListLine> {
-    bindings()
-        .filter(|binding| binding.scope == scope)
+    all.filter(|binding| binding.scope == scope)
         .map(|binding| ListLine::Command {
             action: binding.action,
             keys: binding.keys.join(" "),
@@ -302,13 +300,17 @@ const MENU: [Action; 12] = [
 
 impl Overlay {
     /// All bindings, those of the view first.
-    pub(super) fn help(scope: KeyScope, glyphs: &Glyphs) -> Self {
+    pub(super) fn help(
+        all: impl Iterator<Item = &'static Binding> + Clone,
+        scope: KeyScope,
+        glyphs: &Glyphs,
+    ) -> Self {
         let mut scopes = vec![scope];
         scopes.extend(KeyScope::ALL.into_iter().filter(|&other| other != scope));
         let mut lines = Vec::new();
         for scope in scopes {
             lines.push(ListLine::Heading(scope.title().into()));
-            lines.extend(commands(scope, |binding| binding.help.into()));
+            lines.extend(commands(all.clone(), scope, |binding| binding.help.into()));
         }
         lines.push(ListLine::Heading("Signs and colours".into()));
         for kind in Kind::ALL {
@@ -341,20 +343,22 @@ impl Overlay {
     }
 
     /// The commands that work in the view, to be typed.
-    pub(super) fn palette(scope: KeyScope) -> Self {
-        let describe =
-            |binding: &super::bindings::Binding| format!("{}: {}", binding.name, binding.help);
-        let mut lines = commands(scope, describe);
+    pub(super) fn palette(
+        all: impl Iterator<Item = &'static Binding> + Clone,
+        scope: KeyScope,
+    ) -> Self {
+        let describe = |binding: &Binding| format!("{}: {}", binding.name, binding.help);
+        let mut lines = commands(all.clone(), scope, describe);
         if scope != KeyScope::Everywhere {
-            lines.extend(commands(KeyScope::Everywhere, describe));
+            lines.extend(commands(all, KeyScope::Everywhere, describe));
         }
         Self::List(List::new("Commands", lines, Some(Prompt::default())))
     }
 
     /// What can be done with the selected row.
-    pub(super) fn menu() -> Self {
+    pub(super) fn menu(all: impl Iterator<Item = &'static Binding> + Clone) -> Self {
         let lines = MENU.iter().filter_map(|action| {
-            let binding = bindings().find(|binding| binding.action == *action)?;
+            let binding = all.clone().find(|binding| binding.action == *action)?;
             Some(ListLine::Command {
                 action: *action,
                 keys: binding.keys.join(" "),
@@ -368,12 +372,10 @@ impl Overlay {
         })
     }
 
-    /// The recording and how far to trust it.
-    pub(super) fn info(shared: &Shared) -> Self {
-        let width = usize::from(shared.area.width)
-            .saturating_sub(6)
-            .clamp(20, 94);
-        let lines = super::frame::about(shared)
+    /// The recording and how far to trust it, on a screen of so many columns.
+    pub(super) fn info(about: &[String], columns: u16) -> Self {
+        let width = usize::from(columns).saturating_sub(6).clamp(20, 94);
+        let lines = about
             .iter()
             .flat_map(|line| text::wrap(line, width))
             .map(ListLine::Text)

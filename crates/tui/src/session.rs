@@ -3,9 +3,10 @@
 use super::app::App;
 use super::background::{Heard, Listener};
 use super::data::Answer;
+use super::data::Order;
 use super::shared::Effect;
 use super::terminal::{Screen, Wake, Waker};
-use super::worker::{self, Order, Reply};
+use super::worker::{self, Reply};
 use super::{Error, Options, Update, frame};
 use crossterm::event::{self, Event, KeyEvent, KeyEventKind};
 use prof_report::code::CodeSource;
@@ -152,7 +153,7 @@ impl Session {
             self.app.shared.set_slow(is_slow);
             screen.draw(|frame| {
                 self.app.shared.area = frame.area();
-                frame::draw(&self.app, frame.buffer_mut());
+                frame::draw(&self.app.shared, &self.app.tabs, frame.buffer_mut());
             })?;
             let until_slow = waited.and_then(|waited| SLOW.checked_sub(waited));
             match screen.wait(until_slow)? {

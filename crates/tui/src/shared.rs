@@ -1,17 +1,14 @@
 //! What all tabs share: the data in view, what of them is selected, how the
 //! screen looks; and what a tab leaves to be done by others.
 
-use super::Mouse;
 use super::action::Action;
-use super::data::{Ask, Certainties, Seen};
+use super::data::{Ask, Certainties, Order, Seen};
 use super::filters::{History, Remap};
-use super::frame;
 use super::message::Message;
 use super::overlay::Overlay;
 use super::search::Search;
+use super::terminal::Mouse;
 use super::theme::Theme;
-use super::views::{Tab, TabId};
-use super::worker::Order;
 use prof_profile::{EventId, Profile, TaskId};
 use prof_report::model::{Changes, Selection, SiteId, Sure, Weight};
 use ratatui::layout::Rect;
@@ -40,6 +37,10 @@ pub(super) struct Selected {
     pub(super) site: Option<SiteId>,
     pub(super) task: Option<TaskId>,
 }
+
+/// The place of a tab in the list of all (`views/mod.rs`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TabId(pub(super) usize);
 
 /// Switches that hold in all tabs.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +72,7 @@ pub(super) struct Shared {
     generations: Generations,
     pub(super) overlay: Option<Overlay>,
     pub(super) search: Search,
-    pub(super) message: Option<Message>,
+    pub(super) message: Message,
     pub(super) switches: Switches,
     pub(super) theme: Theme,
     pub(super) area: Rect,
@@ -109,7 +110,7 @@ impl Shared {
             generations: Generations::default(),
             overlay: None,
             search: Search::default(),
-            message: None,
+            message: Message::default(),
             switches: Switches {
                 mouse,
                 headings: true,
@@ -197,6 +198,16 @@ impl Shared {
         self.sure.as_ref()?.get(&key).copied()
     }
 
+    /// Tells the user something. A failure that is told already stays.
+    pub(super) fn say(&mut self, words: impl Into<String>) {
+        self.message.say(words.into());
+    }
+
+    /// Tells the user that something failed.
+    pub(super) fn fail(&mut self, words: impl Into<String>) {
+        self.message.fail(words.into());
+    }
+
     /// Whether what is seen is not what was last selected.
     pub(super) fn is_behind(&self) -> bool {
         self.generations.wanted != self.generations.seen
@@ -233,17 +244,6 @@ impl Shared {
     /// `part` of what 100 % stands for, as text.
     pub(super) fn share(&self, part: Weight) -> String {
         super::paint::percent(part.percent_of(self.whole()))
-    }
-
-    /// The room of a tab, if it is the one that is shown.
-    pub(super) fn body(&self, tab: &dyn Tab) -> Rect {
-        frame::layout(self, tab).body
-    }
-
-    /// Rows for lists of a tab, below their heading.
-    pub(super) fn body_rows(&self, tab: &dyn Tab) -> usize {
-        let body = self.body(tab).height;
-        usize::from(body).saturating_sub(usize::from(self.switches.headings))
     }
 
     /// Turns a switch; whether the action is one.

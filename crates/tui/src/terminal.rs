@@ -1,7 +1,7 @@
 //! The terminal itself: taken over, given back whatever happens, and waited
 //! on together with signals and the worker.
 
-use super::Error;
+use super::error::Error;
 use crossterm::event::{DisableMouseCapture, EnableMouseCapture};
 use crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,

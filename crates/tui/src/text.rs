@@ -1,5 +1,6 @@
 //! Text cut to a width, never raw.
 
+use prof_profile::plural;
 use prof_report::escape;
 use prof_report::short::shortened;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -130,6 +131,11 @@ pub(super) fn duration(ns: u64) -> String {
         1_000_000..1_000_000_000 => format!("{:.1} ms", value / 1e6),
         _ => format!("{:.3} s", value / 1e9),
     }
+}
+
+/// So many samples.
+pub(super) fn samples(count: u64) -> String {
+    format!("{} sample{}", grouped(count), plural(count))
 }
 
 #[cfg(test)]

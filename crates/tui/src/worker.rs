@@ -5,7 +5,7 @@
 //! generation numbers tell them apart, and the session drops answers of an old
 //! generation.
 
-use super::data::{Answer, Around, Ask, Certainties, Found, Hot, Seen};
+use super::data::{Answer, Around, Ask, Certainties, Found, Hot, Order, Seen};
 use super::writing;
 use prof_profile::{EventId, FunctionId, Profile};
 use prof_report::code::{Build, CodeSource};
@@ -20,18 +20,6 @@ use regex::Regex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-
-/// What the session sends.
-pub(super) enum Order {
-    /// From now on, this selection.
-    Select {
-        generation: u64,
-        profile: Arc<Profile>,
-        selection: Box<Selection>,
-    },
-    /// A question about the selection in force.
-    Ask(Ask),
-}
 
 /// An answer and the generation it belongs to.
 pub(super) type Reply = (u64, Answer);

@@ -1,10 +1,6 @@
 //! Files that the user has a view written to: in which form, under which
 //! name, and what becomes of a file that has the name already.
 
-use super::app::App;
-use super::data::Ask;
-use super::overlay::Overlay;
-use super::shared::Effect;
 use prof_report::model::Scene;
 use prof_report::picture::{PictureFormat, PictureOptions};
 use std::fs::{self, File, OpenOptions};
@@ -51,94 +47,8 @@ pub(super) enum Wrote {
     Failed(String),
 }
 
-impl App {
-    /// Asks for a name; the view as text is proposed.
-    pub(super) fn ask_for_name(&mut self) {
-        if self.shared.seen.is_none() {
-            return self
-                .shared
-                .say("there is nothing to write yet: the recording is being read");
-        }
-        let name = format!("prof-{}.txt", self.tabs.shown().about().word);
-        self.shared.overlay = Some(Overlay::ask(super::overlay::Asked::Write, &name));
-    }
-
-    /// Writes what is seen to a file whose name was typed.
-    pub(super) fn write(&mut self, typed: &str) {
-        if typed.is_empty() {
-            return self.shared.say("no name, nothing written");
-        }
-        let path = match expanded(typed, self.home.as_deref()) {
-            Ok(path) => path,
-            Err(reason) => return self.shared.fail(format!("cannot write {typed}: {reason}")),
-        };
-        let form = match format_of(&path) {
-            Ok(None) => Form::Text(super::frame::text(self)),
-            Ok(Some(format)) => Form::Picture(format),
-            Err(reason) => return self.shared.fail(format!("cannot write {path}: {reason}")),
-        };
-        self.order(Write {
-            path,
-            form,
-            taken: IfTaken::Ask,
-        });
-    }
-
-    /// Writes the view as text to `perf.hist.N`, as perf names it.
-    pub(super) fn print(&mut self) {
-        if self.shared.seen.is_none() {
-            return self
-                .shared
-                .say("there is nothing to write yet: the recording is being read");
-        }
-        self.order(Write {
-            path: "perf.hist".into(),
-            form: Form::Text(super::frame::text(self)),
-            taken: IfTaken::Number,
-        });
-    }
-
-    /// Has the worker write a file.
-    pub(super) fn order(&mut self, write: Write) {
-        self.writes += 1;
-        self.shared.asks.push(Ask::Write(write));
-    }
-
-    /// Leaves the program when all that was asked for is written; at once, if
-    /// asked to leave again.
-    pub(super) fn leave(&mut self) {
-        if self.writes > 0 && !std::mem::replace(&mut self.is_leaving, true) {
-            return self
-                .shared
-                .say("leaving when the file is written; q leaves at once");
-        }
-        self.shared.effects.push(Effect::Quit);
-    }
-
-    /// The worker has written something, or not.
-    pub(super) fn wrote(&mut self, wrote: Wrote) {
-        self.writes = self.writes.saturating_sub(1);
-        // Whoever wanted to leave wanted the file, too.
-        self.is_leaving &= matches!(wrote, Wrote::Done(_));
-        if self.is_leaving && self.writes == 0 {
-            self.is_leaving = false;
-            self.shared.effects.push(Effect::Quit);
-        }
-        match wrote {
-            Wrote::Done(path) => self.shared.say(format!("wrote {path}")),
-            Wrote::Failed(reason) => self.shared.fail(reason),
-            // What the user types meanwhile is not an answer to this.
-            Wrote::Taken(write) if self.shared.overlay.is_some() => {
-                self.shared
-                    .fail(format!("{} exists already; nothing written", write.path));
-            }
-            Wrote::Taken(write) => self.shared.overlay = Some(Overlay::Replace(write)),
-        }
-    }
-}
-
 /// The picture that a name asks for; `None` for the view as text.
-fn format_of(path: &str) -> Result<Option<PictureFormat>, String> {
+pub(super) fn format_of(path: &str) -> Result<Option<PictureFormat>, String> {
     let path = Path::new(path);
     if path
         .extension()
@@ -155,7 +65,7 @@ fn format_of(path: &str) -> Result<Option<PictureFormat>, String> {
 }
 
 /// The path with the home directory for `~`, as a shell has it.
-fn expanded(typed: &str, home: Option<&str>) -> Result<String, &'static str> {
+pub(super) fn expanded(typed: &str, home: Option<&str>) -> Result<String, &'static str> {
     let Some(rest) = typed.strip_prefix('~') else {
         return Ok(typed.to_string());
     };

@@ -2,7 +2,7 @@
 
 use super::{Bench, bench, million};
 use crate::shared::Effect;
-use crate::views::TabId;
+use crate::shared::TabId;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::{Duration, Instant};
 

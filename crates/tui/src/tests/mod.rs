@@ -13,7 +13,8 @@ mod walk;
 mod written;
 
 use super::app::App;
-use super::worker::{self, Order, Reply};
+use super::data::Order;
+use super::worker::{self, Reply};
 use super::{Background, Charset, Colours, Look, Mouse, frame};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use prof_profile::{
@@ -185,7 +186,7 @@ impl Bench {
         self.terminal
             .draw(|frame| {
                 app.shared.area = frame.area();
-                frame::draw(app, frame.buffer_mut());
+                frame::draw(&app.shared, &app.tabs, frame.buffer_mut());
             })
             .expect("drawing on memory");
         let lines = self.terminal.backend().to_string();

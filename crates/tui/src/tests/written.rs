@@ -1,11 +1,16 @@
 //! Views written to files.
 
 use super::{Bench, Sketch, bench, million, sketch};
+use crate::data::Order;
 use crate::frame;
 use crate::shared::Effect;
-use crate::worker::Order;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::sync::Arc;
+
+/// What is written of the tab that is shown.
+fn text_of(bench: &Bench) -> String {
+    frame::text(&bench.app.shared, bench.app.tabs.shown())
+}
 
 /// Rows of the tab that is shown, with its headings.
 fn rows_of(bench: &Bench) -> usize {
@@ -19,18 +24,18 @@ fn a_written_view_has_whole_names_and_all_rows() {
     let long = format!("app:{}end", "f".repeat(700));
     sketch.sample(task, &format!("app:main;{long}"), 1, 10);
     let bench = Bench::new(sketch.profile, 80, 12);
-    let text = frame::text(&bench.app);
+    let text = text_of(&bench);
     assert!(text.contains("fffend\n"), "{text}");
     assert!(!text.contains('…'), "{text}");
     let bench = Bench::new(million(), 80, 24);
-    let text = frame::text(&bench.app);
+    let text = text_of(&bench);
     let rows = text.lines().filter(|line| line.contains("[.] ")).count();
     assert_eq!(rows, rows_of(&bench) - 1);
     // Of what is too much, it says how much is not there.
     let mut bench = bench;
     bench.keys("2E");
     let shown = rows_of(&bench) - 1;
-    let text = frame::text(&bench.app);
+    let text = text_of(&bench);
     let rows = text.lines().filter(|line| line.contains("[.] ")).count();
     let left = text.lines().last().and_then(|line| {
         let words = line.strip_prefix("# ")?.split(' ').next()?;

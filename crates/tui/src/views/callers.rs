@@ -1,7 +1,6 @@
 //! Callers and callees of one function, one list above the other.
 
 use super::rows::{self, FrameRow, OutlineRows, draw_headings, draw_outline};
-use super::{About, Fresh, NO_ORDER, NO_REVERSE, NO_TURNING, Subject, Tab, TabId};
 use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask, Found, Grown, GrownTree, Seen};
@@ -9,7 +8,8 @@ use crate::filters::Remap;
 use crate::memory::{Folds, Name};
 use crate::outline::{Outline, OutlineRow};
 use crate::paint::Pen;
-use crate::shared::{Selected, Shared};
+use crate::shared::{Selected, Shared, TabId};
+use crate::tab::{About, Fresh, NO_ORDER, NO_REVERSE, NO_TURNING, Subject, Tab};
 use prof_profile::FunctionId;
 use prof_report::model::{Direction, GrowId};
 use ratatui::buffer::Buffer;

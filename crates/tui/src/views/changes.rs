@@ -5,7 +5,6 @@
 use super::columns::{self, Column, Columns};
 use super::hotspots::name_of;
 use super::rows::{self, Clicked};
-use super::{About, Fresh, NO_TURNING, Subject, Tab};
 use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask, Found, Seen};
@@ -13,6 +12,7 @@ use crate::outline::{Forest, Outline};
 use crate::paint::{Pen, style_row};
 use crate::scroll::Scroll;
 use crate::shared::{Selected, Shared};
+use crate::tab::{About, Fresh, NO_TURNING, Subject, Tab};
 use prof_report::model::{Changed, ChangedFunction, Changes as Between};
 use prof_statistics::Verdict;
 use ratatui::buffer::Buffer;

@@ -1,17 +1,17 @@
 //! Source and instructions of one function.
 
 use super::code_paint::Painter;
-use super::code_rows::{CodeLine, Jump, jumps, mixed_rows, source_rows};
-use super::{About, Fresh, Subject, Tab, TabId};
+use super::code_rows::{CodeLine, Jump, jumps, mixed_rows, share, source_rows, words};
 use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask, Found};
 use crate::filters::Remap;
 use crate::paint::{Pen, style_row};
 use crate::scroll::Scroll;
-use crate::shared::{Effect, Selected, Shared};
+use crate::shared::{Effect, Selected, Shared, TabId};
+use crate::tab::{About, Fresh, Subject, Tab};
 use prof_profile::FunctionId;
-use prof_report::code::{CodeRow, Flow, FunctionView, Share};
+use prof_report::code::{CodeRow, Flow, FunctionView};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use std::cmp::Reverse;
@@ -46,8 +46,8 @@ pub(crate) struct Code {
     view: Option<FunctionView>,
     mode: Mode,
     rows: Vec<CodeLine>,
-    pub(super) jumps: Vec<Jump>,
-    pub(super) scroll: Scroll,
+    jumps: Vec<Jump>,
+    scroll: Scroll,
     /// Where to go back to, and the functions looked at before.
     came_from: Option<TabId>,
     trail: Vec<FunctionId>,
@@ -206,7 +206,8 @@ impl Tab for Code {
             }
         });
         let hit = hit.into_iter().find(|&at| {
-            let words = self.rows.get(at).map(|&row| self.words(row));
+            let words = |row| self.view.as_ref().map(|view| words(view, row));
+            let words = self.rows.get(at).map(|&row| words(row).unwrap_or_default());
             words.is_some_and(|words| found.pattern.is_match(&words))
         });
         if let Some(at) = hit {
@@ -231,7 +232,8 @@ impl Tab for Code {
             return;
         };
         let painter = Painter {
-            code: self,
+            cursor: self.scroll.cursor(),
+            jumps: &self.jumps,
             shared,
             profile,
             view,
@@ -332,23 +334,13 @@ impl Code {
     fn by_heat(&self) -> Vec<usize> {
         let mut rows: Vec<(u64, usize)> = (0..self.rows.len())
             .filter_map(|at| {
-                let weight = self.share(*self.rows.get(at)?)?.here;
+                let weight = share(self.view.as_ref()?, *self.rows.get(at)?)?.here;
                 let is_own = !matches!(self.rows.get(at), Some(CodeLine::Line(..)));
                 (weight > 0 && is_own).then_some((weight, at))
             })
             .collect();
         rows.sort_by_key(|&(weight, at)| (Reverse(weight), at));
         rows.into_iter().map(|(_, at)| at).collect()
-    }
-
-    pub(super) fn share(&self, row: CodeLine) -> Option<Share> {
-        let view = self.view.as_ref()?;
-        match row {
-            CodeLine::Instruction(index) => view.instructions.get(index).map(|row| row.share),
-            CodeLine::Source(index) => view.lines.get(index).map(|row| row.share),
-            CodeLine::Line(_, _, share) => Some(share),
-            CodeLine::File(_) | CodeLine::NoCode | CodeLine::NoLines => None,
-        }
     }
 
     fn step_hot(&mut self, shared: &mut Shared, action: Action) {
@@ -451,47 +443,6 @@ impl Code {
         match place {
             Some((file, line)) => shared.effects.push(Effect::Edit { file, line }),
             None => shared.say("this row has no source line"),
-        }
-    }
-
-    /// What a row says, without figures.
-    pub(super) fn words(&self, row: CodeLine) -> String {
-        let Some(view) = &self.view else {
-            return String::new();
-        };
-        let line = |file: usize, line: u32| {
-            view.files
-                .get(file)
-                .map_or("", |file| file.line(line))
-                .to_string()
-        };
-        match row {
-            CodeLine::File(file) => view
-                .files
-                .get(file)
-                .map_or(String::new(), |file| file.path.to_string()),
-            CodeLine::Line(file, number, _) => line(file, number),
-            CodeLine::Source(index) => view
-                .lines
-                .get(index)
-                .map_or(String::new(), |row| line(row.file, row.line)),
-            CodeLine::Instruction(index) => {
-                view.instructions
-                    .get(index)
-                    .map_or(String::new(), |row| match &row.target_name {
-                        Some(name) => format!("{} <{name}>", row.instruction.text),
-                        None => row.instruction.text.clone(),
-                    })
-            }
-            CodeLine::NoCode => view.no_code.clone().unwrap_or_default(),
-            CodeLine::NoLines => {
-                let has_lines = view.instructions.iter().any(|row| row.line.is_some());
-                let why = match has_lines {
-                    true => "no source line of it has samples (s: instructions)",
-                    false => "its source lines are not known (prof report --missing says why)",
-                };
-                why.to_owned()
-            }
         }
     }
 }

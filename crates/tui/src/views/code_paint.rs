@@ -1,7 +1,6 @@
 //! How source and instructions of a function look.
 
-use super::code::Code;
-use super::code_rows::{CodeLine, LANES, absent_line};
+use super::code_rows::{CodeLine, Jump, LANES, absent_line, share, words};
 use crate::paint::{Pen, percent};
 use crate::shared::Shared;
 use crate::theme::Kind;
@@ -17,7 +16,9 @@ const LEAST_NAME: usize = 20;
 
 /// Draws the rows of a function.
 pub(super) struct Painter<'a> {
-    pub(super) code: &'a Code,
+    /// The row of the cursor.
+    pub(super) cursor: usize,
+    pub(super) jumps: &'a [Jump],
     pub(super) shared: &'a Shared,
     pub(super) profile: &'a Profile,
     pub(super) view: &'a FunctionView,
@@ -60,7 +61,7 @@ impl Painter<'_> {
         let theme = &self.shared.theme;
         self.draw_share(row, &mut pen);
         pen.gap(1);
-        let words = self.code.words(row);
+        let words = words(self.view, row);
         match row {
             CodeLine::File(file) => {
                 let file = self.view.files.get(file);
@@ -92,7 +93,7 @@ impl Painter<'_> {
 
     fn draw_share(&self, row: CodeLine, pen: &mut Pen<'_>) {
         let theme = &self.shared.theme;
-        let Some(share) = self.code.share(row).filter(|share| share.here > 0) else {
+        let Some(share) = share(self.view, row).filter(|share| share.here > 0) else {
             pen.gap(7);
             return;
         };
@@ -141,9 +142,9 @@ impl Painter<'_> {
     fn draw_lanes(&self, row: usize, pen: &mut Pen<'_>) {
         let theme = &self.shared.theme;
         let glyphs = theme.glyphs;
-        let cursor = self.code.scroll.cursor();
+        let cursor = self.cursor;
         let mut cells = [(" ", Style::new()); LANES + 1];
-        for jump in &self.code.jumps {
+        for jump in self.jumps {
             let (first, last) = jump.span();
             if !(first..=last).contains(&row) {
                 continue;

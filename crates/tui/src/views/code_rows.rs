@@ -156,6 +156,54 @@ pub(super) fn jumps(view: &FunctionView, rows: &[CodeLine]) -> Vec<Jump> {
     placed
 }
 
+/// The weight at a row, if it is one of code.
+pub(super) fn share(view: &FunctionView, row: CodeLine) -> Option<Share> {
+    match row {
+        CodeLine::Instruction(index) => view.instructions.get(index).map(|row| row.share),
+        CodeLine::Source(index) => view.lines.get(index).map(|row| row.share),
+        CodeLine::Line(_, _, share) => Some(share),
+        CodeLine::File(_) | CodeLine::NoCode | CodeLine::NoLines => None,
+    }
+}
+
+/// What a row says, without figures.
+pub(super) fn words(view: &FunctionView, row: CodeLine) -> String {
+    let line = |file: usize, line: u32| {
+        view.files
+            .get(file)
+            .map_or("", |file| file.line(line))
+            .to_string()
+    };
+    match row {
+        CodeLine::File(file) => view
+            .files
+            .get(file)
+            .map_or(String::new(), |file| file.path.to_string()),
+        CodeLine::Line(file, number, _) => line(file, number),
+        CodeLine::Source(index) => view
+            .lines
+            .get(index)
+            .map_or(String::new(), |row| line(row.file, row.line)),
+        CodeLine::Instruction(index) => {
+            view.instructions
+                .get(index)
+                .map_or(String::new(), |row| match &row.target_name {
+                    Some(name) => format!("{} <{name}>", row.instruction.text),
+                    None => row.instruction.text.clone(),
+                })
+        }
+        CodeLine::NoCode => view.no_code.clone().unwrap_or_default(),
+        CodeLine::NoLines => {
+            let has_lines = view.instructions.iter().any(|row| row.line.is_some());
+            let why = match has_lines {
+                true => "no source line of it has samples (s: instructions)",
+                false => "its source lines are not known (prof report --missing says why)",
+            };
+            why.to_owned()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{CodeLine, absent_line, mixed_rows, source_rows};

@@ -3,13 +3,13 @@
 use super::changes::said;
 use super::flame_paint::Painter;
 use super::flame_view::FlameView;
-use super::{About, Fresh, Subject, Tab, TabId};
 use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Found, Seen};
 use crate::flame_layout::{CellPart, Spot};
 use crate::memory::Trail;
-use crate::shared::{Selected, Shared};
+use crate::shared::{Selected, Shared, TabId};
+use crate::tab::{About, Fresh, Subject, Tab};
 use prof_profile::FunctionId;
 use prof_report::model::NodeId;
 use ratatui::buffer::Buffer;

@@ -4,7 +4,6 @@ use super::columns;
 use super::rows::{
     self, Clicked, DSOS, FrameRow, ORDERS, OutlineRows, Rank, draw_headings, draw_outline,
 };
-use super::{About, Fresh, NO_TURNING, Subject, Tab};
 use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask, Found, Grown, Hot, Seen};
@@ -12,6 +11,7 @@ use crate::memory::{Folds, Name};
 use crate::outline::{Forest, Outline, OutlineRow};
 use crate::scroll::Scroll;
 use crate::shared::{Selected, Shared};
+use crate::tab::{About, Fresh, NO_TURNING, Subject, Tab};
 use prof_report::keys::Field;
 use prof_report::model::SiteId;
 use ratatui::buffer::Buffer;

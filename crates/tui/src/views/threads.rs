@@ -1,7 +1,6 @@
 //! Processes and threads with their share, and when they had it.
 
 use super::columns::{Column, Columns};
-use super::{About, Fresh, NO_ORDER, NO_REVERSE, NO_TURNING, Subject, Tab};
 use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask};
@@ -9,6 +8,7 @@ use crate::filters;
 use crate::paint::{Pen, style_row};
 use crate::scroll::Scroll;
 use crate::shared::{Selected, Shared};
+use crate::tab::{About, Fresh, NO_ORDER, NO_REVERSE, NO_TURNING, Subject, Tab};
 use crate::text;
 use prof_profile::{NameId, Profile, TaskId, several};
 use prof_report::model::{Heat, HeatRows, Weight};

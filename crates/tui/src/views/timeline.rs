@@ -1,15 +1,15 @@
 //! When and on which CPU the samples fell, and what each thread did where waits
 //! were recorded (`lanes.rs`); a range selected here holds in every view.
 
+use super::Tabs;
 use super::lanes::{LABEL, LanesView, lanes_of};
-use super::{About, Fresh, Subject, Tab, Tabs};
 use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask};
 use crate::filters;
-use crate::frame::samples;
 use crate::paint::{Pen, percent};
 use crate::shared::{Selected, Shared};
+use crate::tab::{About, Fresh, Subject, Tab};
 use crate::text;
 use crate::theme::{HEAT_LEVELS, Theme};
 use prof_report::model::{Heat, HeatRows, TimeRange, Weight};
@@ -207,7 +207,7 @@ impl Tab for Timeline {
             since(range.start),
             since(range.end),
             text::duration(range.end.saturating_sub(range.start)),
-            samples(weight.samples),
+            text::samples(weight.samples),
         ))
     }
 

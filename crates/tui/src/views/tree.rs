@@ -1,7 +1,6 @@
 //! The call tree, from the roots down or from the callees up.
 
 use super::rows::{self, Clicked, FrameRow, OutlineRows, Rank, draw_headings, draw_outline};
-use super::{About, Fresh, NO_ORDER, NO_REVERSE, Subject, Tab};
 use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Found, Grown, Seen, TopDown};
@@ -9,6 +8,7 @@ use crate::memory::{Folds, Name};
 use crate::outline::{Forest, Opened, Outline, OutlineRow};
 use crate::scroll::Scroll;
 use crate::shared::{Selected, Shared};
+use crate::tab::{About, Fresh, NO_ORDER, NO_REVERSE, Subject, Tab};
 use prof_report::model::{CallTree, NodeId, SiteId};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
