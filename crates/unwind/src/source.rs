@@ -9,8 +9,11 @@ use std::sync::Arc;
 
 /// Bytes read at once from a file.
 const CHUNK: usize = 4096;
-/// Most chunks one file keeps: 4 MiB.
-const MAX_CHUNKS: usize = 1024;
+/// As many chunks that were used lately are kept of one file, and as many of
+/// those before: 256 KiB. What is found in them is remembered elsewhere, and to
+/// read one again takes a microsecond; kept for good, they grew with each
+/// function that a long recording met.
+const CHUNKS_KEPT: usize = 32;
 
 /// Where an ELF file's bytes come from.
 ///
@@ -52,7 +55,7 @@ impl Source {
     /// Bytes of memory that it takes, about.
     pub(crate) fn held_bytes(&self) -> usize {
         match self {
-            Self::File(file) => file.chunks.borrow().len() * CHUNK,
+            Self::File(file) => file.chunks.borrow().held_bytes(),
             Self::Bytes(bytes) => bytes.len(),
         }
     }
@@ -101,7 +104,32 @@ impl Source {
 pub struct FileSource {
     file: File,
     len: u64,
-    chunks: RefCell<FxHashMap<u64, Box<[u8]>>>,
+    chunks: RefCell<Chunks>,
+}
+
+/// Chunks of a file by number.
+#[derive(Debug, Default)]
+struct Chunks {
+    /// Those used lately.
+    lately: FxHashMap<u64, Box<[u8]>>,
+    /// Those used before, and not since.
+    before: FxHashMap<u64, Box<[u8]>>,
+}
+
+impl Chunks {
+    /// The chunk, read with `read` unless it is kept.
+    fn get(&mut self, number: u64, read: impl FnOnce() -> Box<[u8]>) -> &[u8] {
+        if !self.lately.contains_key(&number) && self.lately.len() >= CHUNKS_KEPT {
+            self.before = std::mem::take(&mut self.lately);
+        }
+        let before = &mut self.before;
+        let get = || before.remove(&number).unwrap_or_else(read);
+        self.lately.entry(number).or_insert_with(get)
+    }
+
+    fn held_bytes(&self) -> usize {
+        (self.lately.len() + self.before.len()) * CHUNK
+    }
 }
 
 impl FileSource {
@@ -122,18 +150,13 @@ impl FileSource {
     fn read_in_chunk(&self, offset: u64, out: &mut [u8]) -> Option<usize> {
         let number = offset / CHUNK as u64;
         let mut chunks = self.chunks.borrow_mut();
-        if !chunks.contains_key(&number) {
-            if chunks.len() >= MAX_CHUNKS {
-                chunks.clear();
-            }
+        let chunk = chunks.get(number, || {
             let mut bytes = vec![0; CHUNK];
             let got = read_up_to(&self.file, &mut bytes, number * CHUNK as u64);
             bytes.truncate(got);
-            chunks.insert(number, bytes.into_boxed_slice());
-        }
-        let rest = chunks
-            .get(&number)?
-            .get((offset % CHUNK as u64) as usize..)?;
+            bytes.into_boxed_slice()
+        });
+        let rest = chunk.get((offset % CHUNK as u64) as usize..)?;
         let len = rest.len().min(out.len());
         if len == 0 {
             return None;
@@ -159,7 +182,7 @@ fn read_up_to(file: &File, out: &mut [u8], offset: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{CHUNK, Source};
+    use super::{CHUNK, CHUNKS_KEPT, Chunks, Source};
     use std::io::Write;
 
     #[test]
@@ -182,5 +205,26 @@ mod tests {
         }
         assert!(!file.read_exact(CHUNK as u64 * 2 + 5, &mut [0; 6]));
         assert!(!memory.read_exact(u64::MAX, &mut [0; 1]));
+    }
+
+    #[test]
+    fn of_many_chunks_those_used_lately_are_kept() {
+        let mut chunks = Chunks::default();
+        let mut reads = 0;
+        let mut get = |chunks: &mut Chunks, number: u64| {
+            let found = chunks.get(number, || {
+                reads += 1;
+                vec![number as u8; CHUNK].into()
+            });
+            assert_eq!((found.len(), found[7]), (CHUNK, number as u8));
+        };
+        for number in 0..10 * CHUNKS_KEPT as u64 {
+            get(&mut chunks, number);
+            // One that is used all the time.
+            get(&mut chunks, 3);
+            assert!(chunks.held_bytes() <= 2 * CHUNKS_KEPT * CHUNK);
+        }
+        // Each was read once, though the fourth was first used before its turn.
+        assert_eq!(reads, 10 * CHUNKS_KEPT);
     }
 }
