@@ -1,9 +1,9 @@
 //! Names and lines of Go code, from the function table that Go programs have
 //! even when they are stripped.
 
+use crate::answers::{Detail, SourceFrame};
 use crate::dwarf::Source;
 use crate::elf::Image;
-use crate::file::{Detail, SourceFrame};
 use object::elf;
 use prof_pclntab::{FunctionIn, InlineTrees, Loaded, Table};
 use prof_profile::Svma;

@@ -22,6 +22,7 @@
 //! in proportion to the files. Nothing is ever executed or fetched.
 #![deny(unsafe_code)]
 
+mod answers;
 mod by_address;
 mod contents;
 mod demangle;
@@ -37,7 +38,9 @@ mod kernel;
 mod perf_map;
 mod plt;
 mod raw_symbols;
+mod request;
 mod search;
+mod sources;
 mod symbol_file;
 mod symbolizer;
 mod symtab;
@@ -46,15 +49,15 @@ mod unpack;
 mod vdso;
 mod words;
 
+pub use answers::{Detail, LineRow, Lookup, SourceFrame, Symbol};
 pub use demangle::Demangle;
 pub use embedded::{Embedded, Extent, Notes, Packed};
-pub use file::{Detail, LineRow, Lookup, SourceFrame, Symbol};
 pub use jitdump::{JitCode, JitDamage, JitDump, JitUnwinding};
 pub use kallsyms::{Kallsyms, KernelSymbol};
 pub use kernel::{KernelRequest, KernelSymbols};
 pub use perf_map::{LineFault, PerfMap, RefusedLines};
+pub use request::{DsoRequest, OpenError};
+pub use sources::{FetchFile, FileOfBuild, Sources};
 pub use symbol_file::SymbolFile;
-pub use symbolizer::{
-    DsoRequest, FetchFile, FileOfBuild, OpenError, RunTimeCode, Sources, Symbolizer,
-};
+pub use symbolizer::{RunTimeCode, Symbolizer};
 pub use trusted_file::JitFileError;

@@ -4,147 +4,14 @@ use crate::embedded::{Part, PartKey, PartNotes};
 use crate::file::FileOnDisk;
 use crate::perf_map::{LineFault, RefusedLines};
 use crate::{
-    Demangle, Embedded, KernelRequest, KernelSymbols, LineRow, Lookup, Notes, SymbolFile, kernel,
-    search,
+    DsoRequest, Embedded, KernelRequest, KernelSymbols, LineRow, Lookup, Notes, OpenError, Sources,
+    SymbolFile, kernel, search,
 };
 use prof_abi::BuildId;
 use prof_profile::{Avma, DsoKind, UnnamedReason};
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Display;
-use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::SystemTime;
-
-/// Where names may come from.
-#[derive(Debug, Clone)]
-pub struct Sources {
-    /// Recorded paths are looked up below this directory (`--symfs`).
-    pub symfs: Option<PathBuf>,
-    /// Directories of separate debug files; `/usr/lib/debug`.
-    pub debug_dirs: Vec<PathBuf>,
-    /// perf's build-id cache; `~/.debug`.
-    pub build_id_cache: Option<PathBuf>,
-    /// The kernel's file (`--vmlinux`); without it, the usual places.
-    pub vmlinux: Option<PathBuf>,
-    /// Whether the usual places are tried (not with `--ignore-vmlinux`).
-    pub finds_vmlinux: bool,
-    /// A copy of `/proc/kallsyms` (`--kallsyms`).
-    pub kallsyms: Option<PathBuf>,
-    /// `/proc/kallsyms` of this machine, if it was opened with rights that are
-    /// gone.
-    pub own_kallsyms: Option<Arc<File>>,
-    /// Whether names are shown as in the source.
-    pub demangle: Demangle,
-    /// Fetches files of programs that are nowhere else, such as from a
-    /// debuginfod server.
-    pub fetch: Option<Arc<dyn FetchFile>>,
-}
-
-/// A source of files by build-id that is asked last, such as a debuginfod
-/// client.
-pub trait FetchFile: std::fmt::Debug + Send + Sync {
-    /// A file of a build that was at `path`: what was executed, or its symbols
-    /// and debug information. `None` if it cannot be had. May take long; other
-    /// threads may ask meanwhile.
-    fn fetch(&self, id: &BuildId, what: FileOfBuild, path: &str) -> Option<PathBuf>;
-}
-
-/// Which file of a build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileOfBuild {
-    /// What was executed.
-    Program,
-    /// Its symbols and debug information.
-    DebugInfo,
-}
-
-impl Default for Sources {
-    fn default() -> Self {
-        Self {
-            symfs: None,
-            debug_dirs: vec![PathBuf::from("/usr/lib/debug")],
-            build_id_cache: std::env::var_os("HOME")
-                .map(PathBuf::from)
-                .filter(|home| home.is_absolute())
-                .map(|home| home.join(".debug")),
-            vmlinux: None,
-            finds_vmlinux: true,
-            kallsyms: None,
-            own_kallsyms: None,
-            demangle: Demangle::Yes,
-            fetch: None,
-        }
-    }
-}
-
-/// The properties of a dso by which its file is found.
-#[derive(Debug, Clone, Copy)]
-pub struct DsoRequest<'a> {
-    /// A file or the vDSO; kernels and JIT code have their own types.
-    pub kind: DsoKind,
-    /// As recorded: absolute, or a name in brackets.
-    pub path: &'a str,
-    /// Its identity as recorded. Without it, the next three decide.
-    pub build_id: Option<BuildId>,
-    /// The root directory of the process (`/proc/PID/root`), if it lives.
-    pub root: Option<&'a Path>,
-    /// Inode number as recorded.
-    pub inode: Option<u64>,
-    /// When the recording ended, if it was made on this machine: files newer
-    /// than this are not what was mapped.
-    pub recorded_at: Option<SystemTime>,
-}
-
-impl<'a> DsoRequest<'a> {
-    /// A request for a file of which only path and build-id are known.
-    pub fn for_file(path: &'a str, build_id: Option<BuildId>) -> Self {
-        Self {
-            kind: DsoKind::File,
-            path,
-            build_id,
-            root: None,
-            inode: None,
-            recorded_at: None,
-        }
-    }
-}
-
-/// Why no file was found that can name a dso's addresses.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot take symbols from {path}: {detail}")]
-pub struct OpenError {
-    /// The path as recorded.
-    pub path: String,
-    /// The reason, as its unnamed functions will have it.
-    pub reason: UnnamedReason,
-    /// What exactly was wrong, with the values that disagree.
-    pub detail: String,
-}
-
-impl OpenError {
-    pub(crate) fn new(
-        request: &DsoRequest<'_>,
-        reason: UnnamedReason,
-        detail: impl Display,
-    ) -> Self {
-        Self {
-            path: request.path.to_owned(),
-            reason,
-            detail: detail.to_string(),
-        }
-    }
-
-    pub(crate) fn of_io(request: &DsoRequest<'_>, error: &io::Error) -> Self {
-        let reason = match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => UnnamedReason::FileMissing,
-            io::ErrorKind::PermissionDenied => UnnamedReason::FileDenied,
-            _ => UnnamedReason::FileDamaged,
-        };
-        Self::new(request, reason, error)
-    }
-}
 
 type Opened<T> = Result<Arc<T>, OpenError>;
 /// Filled by the thread that asks first, while others wait.

@@ -2,7 +2,7 @@
 
 use super::session::Session;
 use super::{Fault, Slice};
-use crate::file::LineRow;
+use crate::answers::LineRow;
 use gimli::{LineProgramHeader, Unit};
 use prof_profile::Svma;
 use std::sync::Arc;

@@ -17,9 +17,9 @@ mod session;
 mod split;
 mod units;
 
+use crate::answers::{Detail, LineRow, SourceFrame};
 use crate::demangle::Demangle;
 use crate::elf::Image;
-use crate::file::{Detail, LineRow, SourceFrame};
 use budget::{Budget, Exhausted};
 use functions::{Functions, InlinedCall};
 use gimli::{Abbreviations, Unit};

@@ -3,15 +3,18 @@
 //! bounded by their number.
 
 use super::encode::MARK;
+use super::part::{Answer, Part, PartFrame, PartKey, PartRows, PartSymbol, Parts, Piece};
+use super::reasons;
 use super::wire::Cursor;
-use super::{
-    Answer, FRAMES_MAX, Part, PartFrame, PartKey, PartRows, PartSymbol, Parts, Piece, reasons,
-};
 use crate::perf_map::{LineFault, RefusedLines};
 use crate::{LineRow, unpack};
 use prof_abi::BuildId;
 use prof_profile::Svma;
 use std::sync::Arc;
+
+/// Frames that all answers together may have: bounds what a hostile recording
+/// costs.
+const FRAMES_MAX: u64 = 1 << 23;
 
 /// Inlined functions within each other.
 const DEPTH_MAX: u32 = 1024;

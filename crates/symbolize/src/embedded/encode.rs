@@ -1,12 +1,15 @@
 //! Notes to bytes; the layout is described in the parent.
 
-use super::notes::{Extent, Noted, Packed, PartNotes, TimeLimit};
+use super::notes::{Extent, Noted, Notes, Packed, PartNotes, TimeLimit};
+use super::part::PartKey;
+use super::reasons;
 use super::wire::{put, put_bytes};
-use super::{PartKey, reasons};
 use crate::{LineRow, Lookup, SourceFrame, Symbol};
 use prof_abi::BuildId;
 use prof_profile::{Redaction, UnnamedReason};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::PoisonError;
+use std::time::Instant;
 
 /// What the bytes begin with.
 pub(super) const MARK: &[u8; 8] = b"PROFSYM1";
@@ -74,9 +77,33 @@ impl Tables<'_> {
     }
 }
 
+impl Notes {
+    /// Packs the notes into at most `most` bytes: all of them, else without
+    /// code, else without lines, else nothing. `until` is when packing is to
+    /// end: what is not packed by then is left out.
+    pub fn encode(&self, most: u64, until: Option<Instant>) -> Option<Packed> {
+        let parts: Vec<(PartKey, PartNotes)> = {
+            let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+            let shared = parts.iter();
+            shared
+                .map(|(key, part)| (key.clone(), part.clone()))
+                .collect()
+        };
+        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let extents = [Extent::All, Extent::WithoutCode, Extent::Names];
+        extents.into_iter().find_map(|extent| {
+            // Where all is too large, the next try has time, too.
+            let limit = TimeLimit::half_of(until);
+            let notes = (parts.as_slice(), &*sources);
+            let packed = encode(notes, extent, self.redaction.as_deref(), limit)?;
+            (packed.bytes.len() as u64 <= most).then_some(packed)
+        })
+    }
+}
+
 /// Packs the notes on parts and the texts of sources until the time is over;
 /// `None` if that fails for want of memory.
-pub(super) fn encode(
+fn encode(
     (parts, sources): (&[(PartKey, PartNotes)], &BTreeMap<String, String>),
     extent: Extent,
     redaction: Option<&Redaction>,

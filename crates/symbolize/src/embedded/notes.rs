@@ -1,6 +1,6 @@
 //! Writing down what a symbolizer is asked and answers.
 
-use super::{PartKey, Piece, encode};
+use super::part::{PartKey, Piece};
 use crate::perf_map::{LineFault, RefusedLines};
 use crate::{Detail, LineRow, Lookup, OpenError};
 use prof_profile::{Avma, Redaction, Svma, UnnamedReason};
@@ -78,10 +78,10 @@ impl PartNotes {
 /// embedded in a recording. Shared between threads.
 #[derive(Debug, Default)]
 pub struct Notes {
-    parts: Mutex<BTreeMap<PartKey, PartNotes>>,
-    sources: Mutex<BTreeMap<String, String>>,
+    pub(super) parts: Mutex<BTreeMap<PartKey, PartNotes>>,
+    pub(super) sources: Mutex<BTreeMap<String, String>>,
     with_sources: bool,
-    redaction: Option<Arc<Redaction>>,
+    pub(super) redaction: Option<Arc<Redaction>>,
 }
 
 /// How much of the notes is packed.
@@ -188,28 +188,6 @@ impl Notes {
         };
         parts.values().map(of_part).sum()
     }
-
-    /// Packs the notes into at most `most` bytes: all of them, else without
-    /// code, else without lines, else nothing. `until` is when packing is to
-    /// end: what is not packed by then is left out.
-    pub fn encode(&self, most: u64, until: Option<Instant>) -> Option<Packed> {
-        let parts: Vec<(PartKey, PartNotes)> = {
-            let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-            let shared = parts.iter();
-            shared
-                .map(|(key, part)| (key.clone(), part.clone()))
-                .collect()
-        };
-        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        let extents = [Extent::All, Extent::WithoutCode, Extent::Names];
-        extents.into_iter().find_map(|extent| {
-            // Where all is too large, the next try has time, too.
-            let limit = TimeLimit::half_of(until);
-            let notes = (parts.as_slice(), &*sources);
-            let packed = encode::encode(notes, extent, self.redaction.as_deref(), limit)?;
-            (packed.bytes.len() as u64 <= most).then_some(packed)
-        })
-    }
 }
 
 /// Notes as bytes.
@@ -236,7 +214,7 @@ impl TimeLimit {
     const LOOK_AFTER: u32 = 64;
 
     /// Half of the time that is left until then.
-    fn half_of(until: Option<Instant>) -> Self {
+    pub(super) fn half_of(until: Option<Instant>) -> Self {
         let now = Instant::now();
         let half = |until: Instant| now + until.saturating_duration_since(now) / 2;
         Self {
