@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod annotate;
+mod branch_sums;
 pub mod code;
 pub mod csv;
 pub mod escape;

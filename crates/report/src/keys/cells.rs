@@ -1,12 +1,13 @@
 //! What the cells of key columns show. Text, CSV and JSON take them from here.
 
-use super::frame;
 use super::moment::PARENT;
 use super::recorded::Recorded;
+use super::room::char_count;
 use super::{Measure, SortKey, Text};
+use crate::branch_sums::BranchSums;
 use crate::escape;
 use crate::model::{Certainty, Row, RowKey, Rows, Scene, Site, SiteKind};
-use crate::text::BranchSums;
+
 use prof_profile::{FileOffset, Profile, Task};
 use prof_statistics::Interval;
 use rustc_hash::FxHashMap;
@@ -182,26 +183,5 @@ impl<'a> Cells<'a> {
         };
         let named = |site: &Site| site.name(self.profile()).contains(part);
         !self.is_unnamed(row) && self.site(row).is_some_and(named)
-    }
-
-    /// What is written behind the name of a row's function, whatever the
-    /// width of its column.
-    pub(crate) fn mark(&self, row: &Row) -> &'static str {
-        frame::mark(self.site(row))
-    }
-
-    /// Writes what [`Cells::text`] gives of a row's symbol; its name is
-    /// shortened if the cell would be longer than `width` characters.
-    pub(crate) fn write_symbol(&self, row: &Row, width: usize, out: &mut String) {
-        frame::write_symbol(self, row, Some(width), out);
-    }
-}
-
-/// Characters of a text, fast for ASCII.
-pub(crate) fn char_count(text: &str) -> usize {
-    if text.is_ascii() {
-        text.len()
-    } else {
-        text.chars().count()
     }
 }

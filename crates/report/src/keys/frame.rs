@@ -1,8 +1,7 @@
 //! Keys of frames: their dso and function.
 
-use super::cells::char_count;
 use super::origin::{self, letter_of_mode, push_address};
-use super::room::name_within;
+use super::room::{char_count, name_within};
 use super::{Cells, Fit, Measure, Order, SortKey, Spec, Text, USUAL};
 use crate::escape;
 use crate::model::{By, Row, Site, SiteKind};
@@ -150,4 +149,18 @@ pub(super) fn write_symbol(cells: &Cells<'_>, row: &Row, width: Option<usize>, o
     let room = width.map(|width| width.saturating_sub(before));
     out.push_str(&name_within(site.name(profile), room));
     out.push_str(mark);
+}
+
+impl Cells<'_> {
+    /// What is written behind the name of a row's function, whatever the
+    /// width of its column.
+    pub(crate) fn mark(&self, row: &Row) -> &'static str {
+        mark(self.site(row))
+    }
+
+    /// Writes what [`Cells::text`] gives of a row's symbol; its name is
+    /// shortened if the cell would be longer than `width` characters.
+    pub(crate) fn write_symbol(&self, row: &Row, width: usize, out: &mut String) {
+        write_symbol(self, row, Some(width), out);
+    }
 }

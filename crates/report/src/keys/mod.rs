@@ -25,7 +25,6 @@ mod task;
 
 pub use branch::CYCLES;
 pub(crate) use branch::{DSO_FROM, SYMBOL_FROM, SYMBOL_TO};
-pub(crate) use cells::char_count;
 pub use cells::{CellLook, Cells};
 pub use cost::PARALLELISM;
 pub(crate) use cost::{LOCAL_INS_LAT, LOCAL_WEIGHT};
@@ -40,7 +39,7 @@ pub use moment::PARENT;
 pub(crate) use place::{host, write_line};
 pub(crate) use rank::Ranks;
 pub(crate) use refused::refused_key;
-pub(crate) use room::name_within;
+pub(crate) use room::{char_count, name_within};
 pub use task::COMM;
 #[cfg(test)]
 pub(crate) use task::PID;

@@ -1,6 +1,5 @@
 //! The room that lines on a terminal have for names of functions.
 
-use super::char_count;
 use crate::escape;
 use crate::short::shortened;
 use std::borrow::Cow;
@@ -22,6 +21,15 @@ pub(crate) fn name_within(name: &str, room: Option<usize>) -> Cow<'_, str> {
     match shortened(name, fits) {
         Cow::Borrowed(name) => escape::terminal(name),
         Cow::Owned(name) => escape::terminal(&name).into_owned().into(),
+    }
+}
+
+/// Characters of a text, fast for ASCII.
+pub(crate) fn char_count(text: &str) -> usize {
+    if text.is_ascii() {
+        text.len()
+    } else {
+        text.chars().count()
     }
 }
 

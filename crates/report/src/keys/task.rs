@@ -1,6 +1,6 @@
 //! Keys of who ran: threads and processes.
 
-use super::cells::char_count;
+use super::room::char_count;
 use super::{Cells, Fit, Measure, Order, SortKey, Spec, Text, USUAL};
 use crate::escape;
 use crate::model::{By, Identity, Row, Samples};

@@ -154,7 +154,7 @@ pub(crate) fn shares_of_paths(scene: &Scene<'_>) -> (Vec<Share>, f64) {
         total: paths_through(scene, cell),
     };
     let members: Vec<Members> = cells.iter().map(members).collect();
-    let (parents, _) = scene.paths();
+    let parents = &scene.paths().parents;
     let shares = trace.shares(parents.len(), &members, |of| of.total.as_slice());
     (shares, trace.order.total())
 }
@@ -164,7 +164,7 @@ pub(crate) fn shares_of_paths(scene: &Scene<'_>) -> (Vec<Share>, f64) {
 /// Takes time in proportion to the samples and the depth of their stacks.
 pub(crate) fn shares_of_groups(scene: &Scene<'_>, groups: &[u32], count: usize) -> Vec<Sure> {
     let (trace, cells) = Trace::new(scene, &Split::of(&[], 1), true);
-    let (_, sites) = scene.paths();
+    let sites = &scene.paths().sites;
     let group = |path: &u32| -> Option<u32> {
         let site = sites.get(*path as usize)?;
         let group = groups.get(site.0 as usize).copied()?;
@@ -191,7 +191,7 @@ pub(crate) fn shares_of_groups(scene: &Scene<'_>, groups: &[u32], count: usize) 
 
 /// The paths that the stack of a cell goes through, innermost first.
 fn paths_through(scene: &Scene<'_>, cell: &Cell) -> Vec<u32> {
-    let (parents, _) = scene.paths();
+    let parents = &scene.paths().parents;
     let mut paths = Vec::new();
     let mut next = scene.path_of(cell.stack);
     while let Some(path) = next.filter(|path| *path != NodeId::ROOT) {

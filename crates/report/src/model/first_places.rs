@@ -47,7 +47,7 @@ pub(crate) fn first_places(
 
 /// The frames of a stack, innermost first.
 pub(super) fn frames(scene: &Scene<'_>, stack: StackId) -> Vec<SiteId> {
-    let (parents, sites) = scene.paths();
+    let (parents, sites) = (&scene.paths().parents, &scene.paths().sites);
     let mut frames = Vec::new();
     let mut at = scene.path_of(stack).unwrap_or(NodeId::ROOT);
     while at != NodeId::ROOT {

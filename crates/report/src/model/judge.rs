@@ -1,8 +1,8 @@
 //! Which samples count, and which of them are shown.
 
+use super::Selection;
 use super::cut::CutStacks;
 use super::select::{Filter, ModeFilter, Scope};
-use super::{Scene, Selection};
 use prof_abi::CpuMode;
 use prof_profile::{DsoKind, EventId, NameId, Profile, Sample, StackId, TaskId};
 
@@ -279,15 +279,17 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    pub(crate) fn new(scene: &Scene<'_>, scope: &Scope) -> Self {
-        let (profile, filter) = (scene.profile(), &scene.selection().filter);
+    /// `judged` says which stack decides for one; `None` where it is left out.
+    pub(crate) fn new(
+        profile: &Profile,
+        filter: &Filter,
+        scope: &Scope,
+        judged: impl Fn(StackId) -> Option<StackId>,
+    ) -> Self {
         let mut judge = Judge::new(profile, scope, filter);
         let stacks = (0..profile.stacks.len())
             .map(|index| StackId(index as u32))
-            .map(|stack| {
-                let leaf = scene.cut().map_or(stack, |cut| cut.up_to(stack));
-                scene.path_of(scene.left_of(stack)).is_some() && judge.fate(leaf) == Fate::Shown
-            })
+            .map(|stack| judged(stack).is_some_and(|leaf| judge.fate(leaf) == Fate::Shown))
             .collect();
         Self {
             tasks: passing_tasks(profile, filter),

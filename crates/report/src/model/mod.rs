@@ -45,12 +45,14 @@ pub use parts::{Part, Parts};
 pub use paths::NodeId;
 pub use rows::{Row, RowKey, Rows, RowsOptions};
 pub use scene::Scene;
-pub use select::{Cut, Filter, ModeFilter, ParentPattern, Scope, Selection, SelfOf, StackEnd};
-pub use site::{Granularity, Site, SiteId, SiteKind, Sites};
+pub use select::{
+    Cut, Filter, Granularity, ModeFilter, ParentPattern, Recursion, Scope, Selection, SelfOf,
+    StackEnd, Transform,
+};
+pub use site::{Site, SiteId, SiteKind, Sites};
 pub(crate) use tally::rows_in_scope;
 pub use tally::{GroupId, Weight, percent_of};
 pub use time::{TimeRange, TimeSpecError, parse_time_ranges};
-pub use transform::{Recursion, Transform};
 pub use tree::CallTree;
 
 #[cfg(test)]

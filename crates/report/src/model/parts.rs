@@ -78,9 +78,9 @@ impl Parts {
         let parts = by_group
             .into_par_iter()
             .map_init(
-                || NewIds::new(scene),
+                || NewIds::new(scene.paths()),
                 |new_ids, cells| {
-                    let (tree, first) = CallTree::of_cells(scene, &cells, new_ids);
+                    let (tree, first) = CallTree::of_cells(scene.paths(), &cells, new_ids);
                     Part { tree, first }
                 },
             )

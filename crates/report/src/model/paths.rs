@@ -6,6 +6,7 @@ use hashbrown::HashTable;
 use prof_profile::{LocationId, Profile, StackId};
 use rustc_hash::FxBuildHasher;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 /// A handle to a node of the tree of paths and of the call trees made from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -89,7 +90,7 @@ impl Paths {
     }
 
     /// Parents and sites of all nodes as columns, the root first.
-    pub(crate) fn into_columns(self) -> (Vec<NodeId>, Vec<SiteId>) {
+    fn into_columns(self) -> (Vec<NodeId>, Vec<SiteId>) {
         self.nodes
             .into_iter()
             .map(|node| (node.parent, node.site))
@@ -139,5 +140,41 @@ impl StackPaths {
             sites: maker.sites,
             of_stack,
         }
+    }
+
+    /// The paths as they stay, and the frames they are made of.
+    pub(crate) fn finished(self) -> (ScenePaths, Sites) {
+        let (parents, sites) = self.paths.into_columns();
+        let paths = ScenePaths {
+            parents: parents.into(),
+            sites: sites.into(),
+            of_stack: self.of_stack,
+        };
+        (paths, self.sites)
+    }
+}
+
+/// The paths of a scene, which never change, and which stack is which path.
+pub(crate) struct ScenePaths {
+    /// By path: its caller's and its own frame, the root first; shared with the
+    /// call tree.
+    pub(crate) parents: Arc<[NodeId]>,
+    pub(crate) sites: Arc<[SiteId]>,
+    /// By `StackId`; `NONE` for stacks a transform took out.
+    of_stack: Vec<NodeId>,
+}
+
+impl ScenePaths {
+    /// The path of a stack, `None` if a transform took it out.
+    pub(crate) fn of_stack(&self, stack: StackId) -> Option<NodeId> {
+        self.of_stack
+            .get(stack.0 as usize)
+            .copied()
+            .filter(|&node| node != NodeId::NONE)
+    }
+
+    /// How many stacks there are.
+    pub(crate) fn stacks(&self) -> usize {
+        self.of_stack.len()
     }
 }

@@ -324,7 +324,7 @@ impl<'a> RowSum<'a> {
     fn add_own(&mut self, node: NodeId) {
         let own = self.part.tree.own(node);
         let sites = self.scene.sites();
-        let at = self.part.tree.self_site(self.scene, node);
+        let at = self.scene.self_site_at(&self.part.tree, node);
         let (key, site) = self.frame(at).unzip();
         let open_calls = key.and_then(|key| self.scratch.open_calls.get(key as usize));
         let is_called = open_calls.is_some_and(|&calls| calls > 0);

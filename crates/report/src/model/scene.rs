@@ -3,7 +3,7 @@
 use super::apart::Apart;
 use super::cut::CutStacks;
 use super::judge::Shown;
-use super::paths::StackPaths;
+use super::paths::{ScenePaths, StackPaths};
 use super::select::Scope;
 use super::site::SiteMaker;
 use super::tally::{Split, Tally};
@@ -18,11 +18,7 @@ pub struct Scene<'p> {
     profile: &'p Profile,
     selection: Selection,
     sites: Arc<Sites>,
-    /// By path: its caller's and its own frame, shared with the call tree.
-    parents: Arc<[NodeId]>,
-    path_sites: Arc<[SiteId]>,
-    /// By `StackId`; `NONE` for stacks a transform took out.
-    of_stack: Vec<NodeId>,
+    paths: ScenePaths,
     cut: Option<CutStacks>,
     /// Samples that were split before anyone asked.
     counted: Mutex<Option<(Split, Tally)>>,
@@ -65,15 +61,13 @@ impl<'p> Scene<'p> {
         cut: Option<CutStacks>,
         paths: StackPaths,
     ) -> Self {
-        let (parents, path_sites) = paths.paths.into_columns();
+        let (paths, sites) = paths.finished();
         Self {
             profile,
             selection,
             cut,
-            sites: Arc::new(paths.sites),
-            parents: parents.into(),
-            path_sites: path_sites.into(),
-            of_stack: paths.of_stack,
+            sites: Arc::new(sites),
+            paths,
             counted: Mutex::default(),
             whole: OnceLock::new(),
         }
@@ -82,7 +76,7 @@ impl<'p> Scene<'p> {
     fn whole(&self) -> &(Arc<CallTree>, Weight) {
         self.whole.get_or_init(|| {
             let tally = self.tally(&Split::default());
-            let tree = CallTree::new(self, tally.cells);
+            let tree = CallTree::new(&self.paths, tally.cells);
             (Arc::new(tree), tally.scope_total)
         })
     }
@@ -148,7 +142,7 @@ impl<'p> Scene<'p> {
     }
 
     fn by_stack(&self, of: impl Fn(Weight) -> u64) -> Vec<u64> {
-        let mut weights = vec![0_u64; self.of_stack.len()];
+        let mut weights = vec![0_u64; self.paths.stacks()];
         for cell in self.tally(&Split::default()).cells {
             let is_shown = self.path_of(cell.stack).is_some();
             if let Some(slot) = weights.get_mut(cell.stack.0 as usize).filter(|_| is_shown) {
@@ -173,9 +167,15 @@ impl<'p> Scene<'p> {
         self.whole().1
     }
 
-    /// The parents and the sites of all paths, the root first.
-    pub(crate) fn paths(&self) -> (&Arc<[NodeId]>, &Arc<[SiteId]>) {
-        (&self.parents, &self.path_sites)
+    /// Its paths, and which stack is which.
+    pub(crate) fn paths(&self) -> &ScenePaths {
+        &self.paths
+    }
+
+    /// The frame that the samples taken at a node of a tree of its paths belong
+    /// to; `None` for those without a frame.
+    pub(crate) fn self_site_at(&self, tree: &CallTree, node: NodeId) -> Option<SiteId> {
+        self.self_site(tree.outwards(node).filter_map(|at| tree.site(at)))
     }
 
     /// The frame that samples with these frames, innermost first, belong to;
@@ -206,10 +206,7 @@ impl<'p> Scene<'p> {
 
     /// The path of a stack, `None` if a transform took it out.
     pub(crate) fn path_of(&self, stack: prof_profile::StackId) -> Option<NodeId> {
-        self.of_stack
-            .get(stack.0 as usize)
-            .copied()
-            .filter(|&node| node != NodeId::NONE)
+        self.paths.of_stack(stack)
     }
 
     /// By `SiteId`: the number of the site's function, the same for inlined
@@ -232,7 +229,11 @@ impl<'p> Scene<'p> {
             times: Vec::new(),
             ..self.selection.scope.clone()
         };
-        Shown::new(self, &scope)
+        let judged = |stack| {
+            self.path_of(self.left_of(stack))?;
+            Some(self.cut().map_or(stack, |cut| cut.up_to(stack)))
+        };
+        Shown::new(self.profile, &self.selection.filter, &scope, judged)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which samples a view shows.
 
-use super::{Granularity, TimeRange, Transform};
-use prof_profile::{Detail, EventId};
+use super::TimeRange;
+use prof_profile::{Detail, DsoId, EventId, FunctionId};
 use regex::Regex;
 
 /// What a view is made from; the default is all samples of the first event.
@@ -42,6 +42,43 @@ impl Default for Selection {
             cut: None,
         }
     }
+}
+
+/// How finely frames are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Granularity {
+    /// By function.
+    #[default]
+    Function,
+    /// By function and source line.
+    Line,
+    /// By address.
+    Address,
+}
+
+/// A change to the stacks of a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transform {
+    /// Only stacks with this function, and of these what it calls: they start
+    /// at its outermost call.
+    Focus(FunctionId),
+    /// Leaves out samples with this function somewhere in the stack.
+    Drop(FunctionId),
+    /// Removes the function's frames; its own weight goes to its caller.
+    Merge(FunctionId),
+    /// Consecutive frames of a dso become one frame with its name.
+    MergeDso(DsoId),
+    /// A call back to something already in the stack returns to it.
+    CollapseRecursion(Recursion),
+}
+
+/// What counts as recursion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recursion {
+    /// A function that calls itself.
+    Direct,
+    /// A function that is anywhere among its callers.
+    Any,
 }
 
 /// Cuts stacks at functions with matching names. The samples of a stack that

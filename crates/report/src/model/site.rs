@@ -1,6 +1,6 @@
 //! Sites: what a frame of a stack is, as finely as a view wants it.
 
-use super::{Selection, SelfOf};
+use super::{Granularity, Selection, SelfOf};
 use hashbrown::HashTable;
 use prof_abi::CpuMode;
 use prof_profile::{
@@ -12,18 +12,6 @@ use std::hash::BuildHasher;
 /// A handle to a [`Site`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SiteId(pub u32);
-
-/// How finely frames are told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Granularity {
-    /// By function.
-    #[default]
-    Function,
-    /// By function and source line.
-    Line,
-    /// By address.
-    Address,
-}
 
 /// What a site is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

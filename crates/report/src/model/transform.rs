@@ -2,33 +2,8 @@
 
 use super::paths::Paths;
 use super::site::{Site, SiteKind};
-use super::{NodeId, SiteId, Sites};
+use super::{NodeId, Recursion, SiteId, Sites, Transform};
 use prof_profile::{DsoId, FunctionId};
-
-/// A change to the stacks of a view.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transform {
-    /// Only stacks with this function, and of these what it calls: they start
-    /// at its outermost call.
-    Focus(FunctionId),
-    /// Leaves out samples with this function somewhere in the stack.
-    Drop(FunctionId),
-    /// Removes the function's frames; its own weight goes to its caller.
-    Merge(FunctionId),
-    /// Consecutive frames of a dso become one frame with its name.
-    MergeDso(DsoId),
-    /// A call back to something already in the stack returns to it.
-    CollapseRecursion(Recursion),
-}
-
-/// What counts as recursion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recursion {
-    /// A function that calls itself.
-    Direct,
-    /// A function that is anywhere among its callers.
-    Any,
-}
 
 /// Where a path of the old tree is in the new one.
 #[derive(Debug, Clone, Copy)]

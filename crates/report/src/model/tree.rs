@@ -1,7 +1,8 @@
 //! The call tree: paths with weights.
 
+use super::paths::ScenePaths;
 use super::tally::Cell;
-use super::{NodeId, Scene, SiteId, Weight};
+use super::{NodeId, SiteId, Weight};
 use std::sync::Arc;
 
 /// A top-down call tree. Nodes are the paths of a scene; those without weight
@@ -25,8 +26,8 @@ pub(crate) struct NewIds(Vec<u32>);
 impl NewIds {
     const NONE: u32 = u32::MAX;
 
-    pub(crate) fn new(scene: &Scene<'_>) -> Self {
-        Self(vec![Self::NONE; scene.paths().0.len()])
+    pub(crate) fn new(paths: &ScenePaths) -> Self {
+        Self(vec![Self::NONE; paths.parents.len()])
     }
 
     /// Whether `node` had no id; it is then among `touched`.
@@ -63,11 +64,11 @@ impl NewIds {
 }
 
 impl CallTree {
-    pub(crate) fn new(scene: &Scene<'_>, cells: Vec<Cell>) -> Self {
-        let (parents, sites) = scene.paths();
+    pub(crate) fn new(paths: &ScenePaths, cells: Vec<Cell>) -> Self {
+        let (parents, sites) = (&paths.parents, &paths.sites);
         let mut own = vec![Weight::ZERO; parents.len()];
         for cell in &cells {
-            let node = scene.path_of(cell.stack);
+            let node = paths.of_stack(cell.stack);
             if let Some(slot) = node.and_then(|node| own.get_mut(node.index())) {
                 *slot += cell.weight;
             }
@@ -80,17 +81,17 @@ impl CallTree {
     /// The tree of only those paths that `cells` touch, with new ids, and for
     /// each node the index of the first sample in or under it.
     pub(crate) fn of_cells(
-        scene: &Scene<'_>,
+        paths: &ScenePaths,
         cells: &[Cell],
         new_ids: &mut NewIds,
     ) -> (Self, Vec<u32>) {
-        let (all_parents, all_sites) = scene.paths();
+        let (all_parents, all_sites) = (&paths.parents, &paths.sites);
         let parent_of = |node: NodeId| all_parents.get(node.index()).copied();
         let parent_of = |node| parent_of(node).unwrap_or(NodeId::ROOT);
         let mut touched: Vec<NodeId> = Vec::new();
         new_ids.insert(NodeId::ROOT, &mut touched);
         for cell in cells {
-            let mut at = scene.path_of(cell.stack).unwrap_or(NodeId::ROOT);
+            let mut at = paths.of_stack(cell.stack).unwrap_or(NodeId::ROOT);
             while new_ids.insert(at, &mut touched) {
                 at = parent_of(at);
             }
@@ -109,7 +110,7 @@ impl CallTree {
         let mut own = vec![Weight::ZERO; touched.len()];
         let mut first = vec![u32::MAX; touched.len()];
         for cell in cells {
-            let Some(node) = scene.path_of(cell.stack).map(renamed) else {
+            let Some(node) = paths.of_stack(cell.stack).map(renamed) else {
                 continue;
             };
             if let (Some(own), Some(first)) =
@@ -268,13 +269,6 @@ impl CallTree {
             let parent = self.parent(at)?;
             Some(std::mem::replace(&mut at, parent))
         })
-    }
-
-    /// The frame that the samples taken at `node` belong to; `None` for those
-    /// without a frame.
-    pub(crate) fn self_site(&self, scene: &Scene<'_>, node: NodeId) -> Option<SiteId> {
-        let frames = self.outwards(node).filter_map(|at| self.site(at));
-        scene.self_site(frames)
     }
 
     /// Calls `visit` for each node with weight, callers first, heaviest

@@ -1,7 +1,7 @@
 //! Flame graphs of two sides: what changed is coloured by how much, what is not
 //! sure stays grey, and what vanished is drawn too.
 
-use super::labels::SCRIPT_END;
+use super::labels::{ADDED, SCRIPT_END};
 use super::{LONGEST_NAME, PictureError, head, labels};
 use crate::escape;
 use crate::model::{
@@ -84,7 +84,7 @@ impl Drawable {
         };
         let scene = Scene::new(profile, selection);
         let (shares, total) = shares_of_paths(&scene);
-        let (parents, sites) = scene.paths();
+        let (parents, sites) = (&scene.paths().parents, &scene.paths().sites);
         // By path: where it is in `nodes`.
         let mut places: Vec<Option<usize>> = vec![None; parents.len()];
         let mut nodes = Vec::new();
@@ -410,7 +410,7 @@ pub(super) fn diff_svg(
         .map_err(io::Error::other)?
         .replace("\\u{3b}", ";");
     let drawn = told(&drawn, &known);
-    let drawn = drawn.replacen(SCRIPT_END, &format!("{}{SCRIPT_END}", super::svg::ADDED), 1);
+    let drawn = drawn.replacen(SCRIPT_END, &format!("{}{SCRIPT_END}", ADDED), 1);
     let kind = match before.len() + after.len() {
         2 => Kind::TheseRuns,
         _ => Kind::AnotherRun,

@@ -7,6 +7,9 @@ use crate::short;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+/// What the picture's script does better than inferno's.
+pub(super) const ADDED: &str = include_str!("added.js");
+
 /// The script that picks.
 const SCRIPT: &str = include_str!("labels.js");
 /// How inferno's script gets the label of a frame.

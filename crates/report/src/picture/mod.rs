@@ -7,6 +7,7 @@
 mod diff;
 mod folded;
 mod format;
+mod formats;
 mod head;
 mod intervals;
 mod labels;
@@ -16,7 +17,8 @@ mod svg;
 
 pub use diff::{DiffOptions, Drawable, Known, OfSide, change_colour};
 pub use folded::{FOLDED, Roots, RootsError, folded};
-pub use format::{PictureFormat, WrongName};
+pub use format::PictureFormat;
+pub use formats::WrongName;
 pub use page::{HTML, html};
 pub use palette::{Kind, Scheme};
 pub use svg::{SVG, svg};

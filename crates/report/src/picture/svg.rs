@@ -3,7 +3,7 @@
 use super::diff::diff_svg;
 use super::folded::{FoldedLine, Folder, Frames, check};
 use super::format::Spec;
-use super::labels::SCRIPT_END;
+use super::labels::{ADDED, SCRIPT_END};
 use super::{Kind, PictureError, PictureFormat, PictureOptions, Scheme, head, intervals, labels};
 use crate::escape;
 use crate::model::{Scene, SiteId};
@@ -12,9 +12,6 @@ use inferno::flamegraph::color::PaletteMap;
 use inferno::flamegraph::{self, Direction, Options, TextTruncateDirection};
 use prof_profile::Profile;
 use std::io;
-
-/// What the picture's script does better than inferno's.
-pub(super) const ADDED: &str = include_str!("added.js");
 
 /// A picture with search and zoom.
 pub const SVG: PictureFormat = PictureFormat::of(&Spec {

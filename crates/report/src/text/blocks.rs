@@ -13,9 +13,10 @@
 //! ```
 
 use super::TextOptions;
-use super::column::{pad, push_right};
 use super::group;
-use super::table::{Table, is_silent, preamble, scene_of};
+use super::padding::{pad, push_right};
+use super::report::preamble;
+use super::table::{Table, is_silent, scene_of};
 use crate::code::{CodeSource, LineAt};
 use crate::escape;
 use crate::keys::{host, write_line};

@@ -4,7 +4,7 @@ mod walk;
 
 pub(super) use walk::Walk;
 
-use super::branches::BranchesHere;
+use super::branch_notes::BranchesHere;
 use super::{CallGraph, ChainKey, ChainOrder, ChainStyle};
 use crate::model::{CallTree, GroupId, NodeId, Row, Rows, Scene, SiteId, SiteKind, Weight};
 use prof_profile::BranchFrame;
@@ -237,7 +237,7 @@ impl<'a> Chains<'a> {
 
     /// The row that the samples taken exactly at `node` are the own ones of.
     fn self_frame(&self, tree: &CallTree, node: NodeId) -> Option<u32> {
-        self.row_of(tree.self_site(self.scene, node)?)
+        self.row_of(self.scene.self_site_at(tree, node)?)
     }
 
     /// Fills in where the frames of `places` are, in time linear in the tree.

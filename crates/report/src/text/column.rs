@@ -1,6 +1,7 @@
 //! Columns of a table as they are laid out, and what is written in them.
 
 use super::fitted::CUT;
+use super::padding::{pad, push_right};
 use super::percent;
 use crate::keys::{Cells, Field, Fit, SortKey, char_count};
 use crate::model::{Row, Weight};
@@ -37,18 +38,6 @@ pub(super) struct CellOf<'a> {
     pub(super) whole: Weight,
     /// What stands between columns, if that was given.
     pub(super) separator: Option<&'a str>,
-}
-
-/// Appends spaces. Widths that come from input are made of these: those of
-/// `format!` end at 65 535 characters, with a panic.
-pub(super) fn pad(out: &mut String, spaces: usize) {
-    out.extend(repeat_n(' ', spaces));
-}
-
-/// Appends `cell` flushed right in `width` characters.
-pub(super) fn push_right(cell: &str, width: usize, out: &mut String) {
-    pad(out, width.saturating_sub(char_count(cell)));
-    out.push_str(cell);
 }
 
 impl Column {

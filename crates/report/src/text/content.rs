@@ -1,10 +1,10 @@
 //! What a table shows: its rows, counted and in order.
 
-use super::branches::BranchSums;
 use super::chain::{ChainPlan, Chains};
 use super::compare::{Comparer, Packed};
 use super::group::{self, Others};
 use super::{CallGraph, ChainKey, ChainOrder, ChainStyle, Grouping, TextOptions};
+use crate::branch_sums::BranchSums;
 use crate::keys::{Cells, Field, Ranks, SYMBOL, SortKey};
 use crate::model::{
     Apart, Certainty, FrameLook, InlineRows, Row, RowKey, Rows, RowsOptions, Scene, Selection,

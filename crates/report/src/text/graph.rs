@@ -1,6 +1,6 @@
 //! Drawing call chains with characters, as perf does.
 
-use super::branches::BranchesHere;
+use super::branch_notes::BranchesHere;
 use super::chain::Chain;
 use super::{CallGraph, ChainKey, ChainStyle, ChainValue};
 use crate::keys::{char_count, name_within, srcline};

@@ -15,7 +15,8 @@
 //! ```
 
 use super::allowance::{Allowance, Cut, Drawing, How};
-use super::column::{Column, INDENT, pad};
+use super::column::{Column, INDENT};
+use super::padding::pad;
 use super::table::Table;
 use super::{ChainStyle, TextOptions};
 use crate::keys::{Cells, Field};

@@ -6,6 +6,7 @@
 
 mod allowance;
 mod blocks;
+mod branch_notes;
 mod branches;
 mod chain;
 mod column;
@@ -18,16 +19,18 @@ mod group;
 mod hierarchy;
 mod layout;
 mod options;
+mod padding;
 mod percent;
+mod report;
 mod table;
 mod threads;
 
 pub use blocks::blocks;
-pub(crate) use branches::BranchSums;
 pub use fitted::{CUT, Fitted};
 pub use group::{tables as event_tables, title as events_title};
 pub use options::{
     CallGraph, CallGraphError, ChainKey, ChainOrder, ChainStyle, ChainValue, Grouping, TextOptions,
 };
-pub use table::{Table, report};
+pub use report::report;
+pub use table::Table;
 pub(crate) use table::{is_silent, scene_of};

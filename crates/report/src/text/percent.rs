@@ -22,7 +22,7 @@ pub(crate) fn push(percent: f64, width: usize, out: &mut String) {
             .for_each(|place| out.push(digit(rounded / 100, place)));
         out.extend(['.', digit(rounded, 1), digit(rounded, 0), '%']);
     } else {
-        super::column::push_right(&format!("{percent:.2}%"), width, out);
+        super::padding::push_right(&format!("{percent:.2}%"), width, out);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What each event counted in each thread (`record -s`).
 
-use super::column::push_right;
+use super::padding::push_right;
 use crate::escape;
 use prof_profile::{EventId, Profile};
 use std::collections::BTreeMap;

@@ -329,7 +329,7 @@ impl<'a> Grove<'a> {
         if self.options.roots != Roots::Dso || path == NodeId::ROOT {
             return None;
         }
-        let site = self.scene.paths().1.get(path.index()).copied()?;
+        let site = self.scene.paths().sites.get(path.index()).copied()?;
         let frame = self.frames.add(dso_of(self.scene, site), "", Kind::Task);
         Some(self.child(0, frame))
     }
@@ -344,7 +344,7 @@ impl<'a> Grove<'a> {
 
     /// The node of a path of the scene below a root.
     fn place(&mut self, root: u32, path: u32) -> u32 {
-        let (parents, sites) = self.scene.paths();
+        let (parents, sites) = (&self.scene.paths().parents, &self.scene.paths().sites);
         let mut missing = Vec::new();
         let mut at = path;
         let mut node = loop {

@@ -2,7 +2,7 @@
 
 use super::{Chain, Chains, DEEPEST_BRANCH, Flow, Places};
 use crate::model::{CallTree, NodeId, Row, SiteId, SiteKind, Weight};
-use crate::text::branches::BranchesHere;
+use crate::text::branch_notes::BranchesHere;
 use crate::text::{ChainOrder, ChainStyle};
 use prof_profile::{DsoId, Svma};
 use rustc_hash::FxHashMap;
