@@ -1,6 +1,6 @@
 //! The fields of a sample by name, for listing.
 
-use crate::body::{Style, Value, list_of, read_value};
+use crate::body::value::{Style, Value, list_of, read_value};
 use crate::branch::Branch;
 use crate::order::{SamplePart, Shape};
 use crate::sample::{Registers, Sample};

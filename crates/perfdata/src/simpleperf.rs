@@ -3,8 +3,8 @@
 //! Source: simpleperf's `record_file.proto` and `record_file_reader.cpp` in
 //! AOSP `system/extras`.
 
-use crate::features::Text;
 use crate::features::entries::{SimpleperfFile, SimpleperfSymbolEntry};
+use crate::features::text::Text;
 use crate::fields::{Fields, Short};
 use prof_abi::ByteOrder;
 

@@ -5,8 +5,8 @@
 
 use super::pieces::Piece;
 use super::{
-    BpfProgram, BuildIdEntry, CpuDomain, CpuDomains, CpuPlace, CpuTopology, DescribedEvent,
-    Feature, FeatureBit, NrCpus, Text,
+    BpfProgram, BuildIdEntry, CpuDomain, CpuDomains, DescribedEvent, Feature, FeatureBit, NrCpus,
+    Text,
 };
 use crate::fields::{Fields, Short, until_nul};
 use crate::section::Section;
@@ -229,70 +229,6 @@ fn one_event(fields: &mut Fields<'_>, attr_size: u32) -> Result<DescribedEvent, 
         attr: EventAttr::decode(attr, order),
         name,
         ids: std::iter::from_fn(|| ids.u64().ok()).collect(),
-    })
-}
-
-/// Which parts there are is told by the section's length alone, and how many
-/// CPUs by NRCPUS, which may be missing: so by the bytes that are left.
-pub(super) fn cpu_topology(fields: &mut Fields<'_>) -> Result<CpuTopology, Short> {
-    let cores = counted(fields, text)?;
-    let threads = counted(fields, text)?;
-    let with_dies = dies(*fields);
-    if let Some(topology) = with_dies {
-        return Ok(CpuTopology {
-            cores,
-            threads,
-            ..topology
-        });
-    }
-    let mut cpus = Vec::new();
-    while fields.left() >= 8 {
-        cpus.push(CpuPlace {
-            core: fields.u32()?,
-            socket: fields.u32()?,
-            die: None,
-        });
-    }
-    Ok(CpuTopology {
-        cores,
-        threads,
-        cpus,
-        dies: Vec::new(),
-    })
-}
-
-/// More CPUs than this are read without their dies.
-const MAX_CPUS_WITH_DIES: usize = 8192;
-
-/// Tries each number of CPUs for which core and socket are followed by a list
-/// of dies and a die for each CPU that together end the section.
-fn dies(fields: Fields<'_>) -> Option<CpuTopology> {
-    // A CPU takes 12 bytes when dies are there; the bound keeps the trials few.
-    let most = (fields.left() / 12).min(MAX_CPUS_WITH_DIES);
-    (1..=most).rev().find_map(|count| {
-        let mut ahead = fields;
-        let places = ahead.items(count as u64, 8).ok()?;
-        let nr = ahead.u32().ok()?;
-        (1..=count).contains(&(nr as usize)).then_some(())?;
-        let dies = several(&mut ahead, nr.into(), text).ok()?;
-        (ahead.left() == count * 4).then_some(())?;
-        // Numbers of other CPUs may read as a list of texts, but not as one
-        // of CPUs.
-        let is_list = |die: &Text| die.as_bytes().first().is_some_and(u8::is_ascii_digit);
-        dies.iter().all(is_list).then_some(())?;
-        let mut places = Fields::new(places, fields.order());
-        let cpus = std::iter::from_fn(|| {
-            Some(CpuPlace {
-                core: places.u32().ok()?,
-                socket: places.u32().ok()?,
-                die: Some(ahead.u32().ok()?),
-            })
-        });
-        Some(CpuTopology {
-            cpus: cpus.collect(),
-            dies,
-            ..CpuTopology::default()
-        })
     })
 }
 

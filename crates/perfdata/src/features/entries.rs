@@ -1,56 +1,9 @@
 //! What the feature sections hold.
 
 use super::pieces::{Piece, pieces};
+use super::text::Text;
 use crate::fields::{Encoder, Fields, Short};
 use prof_abi::{BuildId, EventAttr, Misc};
-use std::borrow::Cow;
-use std::fmt;
-
-/// Bytes that are text by intent. Not necessarily UTF-8.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Text(Box<[u8]>);
-
-impl Text {
-    /// The bytes.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// As a string; what is not UTF-8 is replaced.
-    pub fn to_string_lossy(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(&self.0)
-    }
-}
-
-impl From<&[u8]> for Text {
-    fn from(bytes: &[u8]) -> Self {
-        Self(bytes.into())
-    }
-}
-
-impl From<&str> for Text {
-    fn from(text: &str) -> Self {
-        Self(text.as_bytes().into())
-    }
-}
-
-impl From<String> for Text {
-    fn from(text: String) -> Self {
-        Self(text.into_bytes().into())
-    }
-}
-
-impl fmt::Display for Text {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.to_string_lossy())
-    }
-}
-
-impl fmt::Debug for Text {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{:?}", self.to_string_lossy())
-    }
-}
 
 pieces! {
     /// NRCPUS.
@@ -162,51 +115,6 @@ pub struct DescribedEvent {
     pub name: Text,
     /// Its ids.
     pub ids: Vec<u64>,
-}
-
-/// CPU_TOPOLOGY.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CpuTopology {
-    /// CPU lists of the packages ("sibling sockets").
-    pub cores: Vec<Text>,
-    /// CPU lists of the cores ("sibling threads").
-    pub threads: Vec<Text>,
-    /// CPU lists of the dies, in newer files.
-    pub dies: Vec<Text>,
-    /// Core, socket and (in newer files) die of each CPU.
-    pub cpus: Vec<CpuPlace>,
-}
-
-impl Piece for CpuTopology {
-    fn take(fields: &mut Fields<'_>) -> Result<Self, Short> {
-        super::decode::cpu_topology(fields)
-    }
-
-    fn put(&self, out: &mut Encoder) {
-        self.cores.put(out);
-        self.threads.put(out);
-        for cpu in &self.cpus {
-            out.u32(cpu.core);
-            out.u32(cpu.socket);
-        }
-        if !self.dies.is_empty() {
-            self.dies.put(out);
-            for cpu in &self.cpus {
-                out.u32(cpu.die.unwrap_or_default());
-            }
-        }
-    }
-}
-
-/// Where a CPU is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CpuPlace {
-    /// Core number in its socket.
-    pub core: u32,
-    /// Socket number.
-    pub socket: u32,
-    /// Die number.
-    pub die: Option<u32>,
 }
 
 /// MEM_TOPOLOGY: which memory blocks belong to which node.

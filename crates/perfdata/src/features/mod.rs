@@ -1,11 +1,15 @@
 //! The feature sections: what a recording says of its machine and itself.
 
 mod complaint;
+pub(crate) mod cpu_topology;
 mod decode;
 pub(crate) mod entries;
 pub(crate) mod pieces;
+pub(crate) mod text;
 
+pub use cpu_topology::{CpuPlace, CpuTopology};
 pub use entries::*;
+pub use text::Text;
 
 use crate::section::Section;
 use prof_abi::ByteOrder;

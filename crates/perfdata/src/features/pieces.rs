@@ -1,6 +1,6 @@
 //! Pieces of feature sections: each from one table, for reading and writing.
 
-use super::Text;
+use super::text::Text;
 use crate::fields::{Encoder, Fields, Short};
 
 /// A piece of a feature section.

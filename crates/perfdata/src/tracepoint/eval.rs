@@ -2,7 +2,7 @@
 //! as an unsigned number of its size, casts cut, and nothing looks at signs.
 
 use super::EventFormat;
-use super::expression::Expr;
+use super::expr::Expr;
 use super::payload::{Surroundings, number};
 use prof_abi::ByteOrder;
 

@@ -8,6 +8,7 @@
 //! then printed field by field.
 
 mod eval;
+mod expr;
 mod expression;
 mod fields;
 mod payload;

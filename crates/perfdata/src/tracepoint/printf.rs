@@ -1,6 +1,7 @@
 //! The format string of a `print fmt`: text and conversions.
 
-use super::expression::{Expr, Parser};
+use super::expr::Expr;
+use super::expression::Parser;
 use super::fields::Field;
 use super::tokens::tokens;
 

@@ -1,7 +1,7 @@
 //! Payloads as text.
 
 use super::eval::{PayloadScope, element_at, field_bytes, pointed, value};
-use super::expression::Expr;
+use super::expr::Expr;
 use super::payload::{sign_extended, until_nul};
 use super::printf::{Amount, Conversion, Internet, Kind, Piece};
 use std::io::Write as _;

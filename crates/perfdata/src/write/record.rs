@@ -1,8 +1,9 @@
 //! The frame of every record: header, body, padding.
 
-use super::Trailer;
+use super::trailer::Trailer;
 use crate::body::Body;
 use crate::fields::Encoder;
+use crate::order::SamplePart;
 use prof_abi::{ByteOrder, Misc, RecordType};
 
 /// The longest record, in bytes: `size` is a u16 and sizes are multiples of 8.
@@ -125,6 +126,28 @@ impl<'a> RecordBuilder<'a> {
     pub(super) fn end_short(self) {
         let fits = self.end().is_ok();
         debug_assert!(fits, "only for records that are short by construction");
+    }
+}
+
+impl Trailer {
+    /// Appends its fields.
+    pub(super) fn append(&self, record: &mut RecordBuilder<'_>) {
+        for part in SamplePart::of(SamplePart::TRAILER, self.sample_type) {
+            match part {
+                SamplePart::Tid => {
+                    record.u32(self.pid);
+                    record.u32(self.tid);
+                }
+                SamplePart::Time => record.u64(self.time),
+                SamplePart::StreamId => record.u64(self.stream_id),
+                SamplePart::Cpu => {
+                    record.u32(self.cpu);
+                    record.u32(0);
+                }
+                // Id and identifier: there are no others.
+                _ => record.u64(self.id),
+            }
+        }
     }
 }
 

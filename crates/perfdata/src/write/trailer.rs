@@ -1,6 +1,5 @@
 //! The sample_id trailer of records that are not samples.
 
-use super::record::RecordBuilder;
 use crate::order::SamplePart;
 use prof_abi::{AttrFlags, EventAttr, SampleType};
 
@@ -62,25 +61,6 @@ impl Trailer {
     /// Its size in bytes.
     pub fn size(&self) -> usize {
         8 * SamplePart::of(SamplePart::TRAILER, self.sample_type).count()
-    }
-
-    pub(super) fn append(&self, record: &mut RecordBuilder<'_>) {
-        for part in SamplePart::of(SamplePart::TRAILER, self.sample_type) {
-            match part {
-                SamplePart::Tid => {
-                    record.u32(self.pid);
-                    record.u32(self.tid);
-                }
-                SamplePart::Time => record.u64(self.time),
-                SamplePart::StreamId => record.u64(self.stream_id),
-                SamplePart::Cpu => {
-                    record.u32(self.cpu);
-                    record.u32(0);
-                }
-                // Id and identifier: there are no others.
-                _ => record.u64(self.id),
-            }
-        }
     }
 }
 
