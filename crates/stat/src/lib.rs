@@ -17,6 +17,7 @@
 
 mod aggregate;
 mod defaults;
+mod metric;
 mod metrics;
 mod options;
 mod places;
@@ -27,6 +28,7 @@ mod session;
 mod shown;
 mod stored;
 mod tool_times;
+mod units;
 mod waiting;
 
 pub use aggregate::Mode;

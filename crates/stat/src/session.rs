@@ -6,12 +6,13 @@ use crate::places::Readings;
 use crate::places::{CountedIn, Topology};
 use crate::run::{self, Finished, Opened, Run};
 use crate::selection::Selection;
-use crate::shown::figures::{CountRow, CountedEvent, EventFigures, Layout, Times, rows};
+use crate::shown::figures::{CountRow, CountedEvent, EventFigures, Layout, Times};
+use crate::shown::rows::rows;
 use crate::shown::{machine_readable, text};
 use crate::stored::Store;
+use crate::units::unit_of;
 use crate::waiting::STOPPING;
 use anyhow::Context;
-use prof_record::catalog;
 use prof_record::counting::{Counter, Counters, Reading};
 use prof_record::events;
 use prof_report::escape;
@@ -341,14 +342,6 @@ fn figures(counters: &Counters, options: &Options) -> Vec<EventFigures> {
         EventFigures::new(event)
     };
     counters.iter().enumerate().map(counted).collect()
-}
-
-/// Factor and unit by which a count is shown, if not as it is.
-pub(crate) fn unit_of(counter: &Counter) -> Option<(f64, String)> {
-    match counter.tool() {
-        Some(_) => Some((1.0, "ns".to_owned())),
-        None => catalog::unit_of(counter.name()),
-    }
 }
 
 fn names_of(counters: &Counters, are: fn(&Counter) -> bool) -> Vec<String> {

@@ -236,7 +236,7 @@ fn unit_and_scale(counter: &Counter, id: u64, out: &mut Vec<u8>) {
     const SCALE: u64 = 1;
     let attr = counter.attr();
     let shown = crate::shown::figures::CountedEvent::new(counter.name(), attr.kind, attr.config);
-    let (scale, unit) = crate::session::unit_of(counter).unwrap_or((shown.scale, shown.unit));
+    let (scale, unit) = crate::units::unit_of(counter).unwrap_or((shown.scale, shown.unit));
     let mut update = |what, content: &[u8]| {
         record(&Body::EventUpdate(EventUpdate { what, id, content }), out);
     };

@@ -1,6 +1,6 @@
 //! Launching a program that waits until its events are open.
 
-use crate::identity::Identity;
+use crate::identity::{Identity, become_user};
 use crate::inherited::Inherited;
 use crate::process::{self, Ended, Usage, Wait};
 use crate::signal::{self, Disposition, SignalSet};
@@ -388,44 +388,6 @@ impl Plan<'_> {
         }
         signal::set_mask(self.inherited.blocked);
     }
-}
-
-/// The calling thread takes on a user's ids for good; `false`, with `errno` set,
-/// if that is not permitted. Only system calls: no other thread is to follow.
-pub(crate) fn become_user(user: &Identity) -> bool {
-    // SAFETY: the list is as long as told; all else are numbers.
-    unsafe {
-        let (count, groups) = (user.groups.len(), user.groups.as_ptr());
-        libc::syscall(libc::SYS_setgroups, count, groups) == 0
-            && libc::syscall(libc::SYS_setresgid, user.gid, user.gid, user.gid) == 0
-            && libc::syscall(libc::SYS_setresuid, user.uid, user.uid, user.uid) == 0
-            && inherit_no_capabilities()
-    }
-}
-
-/// Empties the inheritable set, which a change of ids leaves as it is: a
-/// program with file capabilities (`setcap …+i`) would get them by it. The
-/// ambient set goes with it. `false`, with `errno` set, if that is refused.
-/// Only system calls.
-///
-/// Source: capabilities(7), capget(2).
-fn inherit_no_capabilities() -> bool {
-    /// `_LINUX_CAPABILITY_VERSION_3`; of the calling thread.
-    const HEADER: [u32; 2] = [0x2008_0522, 0];
-    let mut header = HEADER;
-    // Effective, permitted, inheritable; the lower halves first.
-    let mut sets = [0_u32; 6];
-    // SAFETY: the kernel writes at most two live arrays of the layout of this
-    // version.
-    let got = unsafe { libc::syscall(libc::SYS_capget, header.as_mut_ptr(), sets.as_mut_ptr()) };
-    if got != 0 {
-        return false;
-    }
-    sets[2] = 0;
-    sets[5] = 0;
-    header = HEADER;
-    // SAFETY: as above, and reads the second.
-    unsafe { libc::syscall(libc::SYS_capset, header.as_mut_ptr(), sets.as_ptr()) == 0 }
 }
 
 #[cfg(test)]

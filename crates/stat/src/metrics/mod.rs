@@ -6,7 +6,7 @@
 mod expression;
 mod files;
 
-use crate::shown::derived::{Metric, MetricStyle};
+use crate::metric::{Metric, MetricStyle};
 use expression::{Expression, Value};
 use files::Definition;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! From readings to what is shown: means over runs and scaled units.
 
-use super::derived::{Metric, Related};
 use super::label::Label;
 use crate::aggregate::{Grouped, Id};
+use crate::metric::Metric;
 use crate::metrics::Metrics;
 use prof_abi::event_kind;
 use std::collections::BTreeMap;
@@ -131,7 +131,7 @@ fn is_clock(kind: u32, config: u64) -> bool {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GroupFigures {
     members: usize,
-    counts: Series,
+    pub(super) counts: Series,
     enabled: Series,
     running: Series,
     last: Option<u64>,
@@ -179,7 +179,7 @@ impl EventFigures {
         is_clock(self.event.kind, self.event.config)
     }
 
-    fn is_counted(&self, group: &GroupFigures) -> bool {
+    pub(super) fn is_counted(&self, group: &GroupFigures) -> bool {
         let counted = group.running.mean() > 0.0 && group.last.is_some();
         self.event.supported && !self.event.blind && counted
     }
@@ -199,7 +199,7 @@ impl EventFigures {
         }
     }
 
-    fn row(&self, id: &Id, group: &GroupFigures, metrics: Vec<Metric>) -> CountRow {
+    pub(super) fn row(&self, id: &Id, group: &GroupFigures, metrics: Vec<Metric>) -> CountRow {
         let enabled = group.enabled.mean();
         CountRow {
             label: Label {
@@ -233,39 +233,6 @@ pub(crate) struct Layout<'a> {
     pub(crate) without_zeros: bool,
     /// What the user wants to see derived.
     pub(crate) metrics: &'a Metrics,
-}
-
-/// The lines of all events.
-pub(crate) fn rows(events: &[EventFigures], layout: &Layout<'_>) -> Vec<CountRow> {
-    let mut rows = Vec::new();
-    for (index, event) in events.iter().enumerate() {
-        let mut groups: Vec<_> = event.groups.iter().collect();
-        if groups.iter().any(|(id, _)| matches!(id, Id::Thread(_))) {
-            groups.sort_by(|a, b| b.1.counts.mean().total_cmp(&a.1.counts.mean()));
-        }
-        for (id, group) in groups {
-            if layout.without_zeros && group.counts.mean() == 0.0 {
-                continue;
-            }
-            let related = Related {
-                events,
-                index,
-                id,
-                layout,
-            };
-            let metrics = if event.is_counted(group) {
-                related.metrics()
-            } else {
-                Vec::new()
-            };
-            rows.push(event.row(id, group, metrics));
-        }
-    }
-    if layout.by_group {
-        // Stable: the events keep their order in each group.
-        rows.sort_by(|a, b| (&a.cgroup, &a.label.id).cmp(&(&b.cgroup, &b.label.id)));
-    }
-    rows
 }
 
 /// Times of all runs.
@@ -332,7 +299,7 @@ pub(crate) mod tests {
             without_zeros: false,
             metrics: &Metrics::default(),
         };
-        super::rows(events, &layout)
+        crate::shown::rows::rows(events, &layout)
     }
 
     #[test]
@@ -384,7 +351,7 @@ pub(crate) mod tests {
                 without_zeros: false,
                 metrics: &Metrics::default(),
             };
-            let rows = super::rows(&[event("a"), event("b")], &layout);
+            let rows = crate::shown::rows::rows(&[event("a"), event("b")], &layout);
             let names = rows
                 .iter()
                 .map(|row| format!("{}{:?}", row.name, row.label.id));

@@ -5,4 +5,5 @@ pub(crate) mod derived;
 pub(crate) mod figures;
 pub(crate) mod label;
 pub(crate) mod machine_readable;
+pub(crate) mod rows;
 pub(crate) mod text;
