@@ -5,12 +5,12 @@ pub(crate) mod diff;
 use crate::beside::replace;
 use crate::chosen::{ChosenSamples, event_of};
 use crate::clock::{ClockOption, IdleOption};
-use crate::foreign;
 use crate::input::NameOptions;
 use crate::named::one_of;
 use crate::outcome::{Outcome, UsageError, say};
+use crate::recognise::{is_profile, is_recording};
 use crate::record;
-use crate::recording::{Input, is_recording};
+use crate::recording::Input;
 use crate::report::emptiness::say_unseen_time;
 use anyhow::Context;
 use clap::Parser;
@@ -233,7 +233,7 @@ impl Args {
             [] => {}
             [file]
                 if self.command.is_empty()
-                    && (is_recording(Path::new(file)) || foreign::is_profile(Path::new(file))) =>
+                    && (is_recording(Path::new(file)) || is_profile(Path::new(file))) =>
             {
                 self.input.or_text(file.clone())?;
             }

@@ -1,5 +1,6 @@
 //! Profiles of other tools in place of recordings.
 
+use crate::recognise::head;
 use crate::recording::Input;
 use prof_perfdata::Reader;
 use prof_profile::Profile;
@@ -8,23 +9,12 @@ use std::io::{self, Cursor, IsTerminal, Read, Seek};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// Bytes at the beginning of a file by which it is recognised.
-const HEAD: u64 = 1 << 16;
-
 /// What an input turns out to be.
 pub(crate) enum Found {
     /// A profile of another tool.
     Profile(Box<Profile>),
     /// Anything else; standard input, of which something was read, with that.
     Other(Option<Box<dyn Read + Send>>),
-}
-
-/// Whether a file is a profile of another tool, as far as its beginning tells.
-pub(crate) fn is_profile(path: &Path) -> bool {
-    path.is_file()
-        && File::open(path)
-            .and_then(head)
-            .is_ok_and(|head| prof_import::is_one(&head))
 }
 
 /// Reads an input, if it is a profile of another tool.
@@ -64,12 +54,6 @@ pub(crate) fn find(input: &Input) -> anyhow::Result<Found> {
     }
     let begun = (!is_file).then(|| Box::new(Cursor::new(head).chain(file)) as Box<_>);
     Ok(Found::Other(begun))
-}
-
-fn head(file: impl Read) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    file.take(HEAD).read_to_end(&mut head)?;
-    Ok(head)
 }
 
 fn read(file: impl Read, input: &Input) -> anyhow::Result<Profile> {

@@ -44,6 +44,7 @@ mod pager;
 mod percent;
 mod progress;
 mod push;
+mod recognise;
 mod record;
 mod recording;
 mod refused;
@@ -250,7 +251,7 @@ fn command_to_type(error: &clap::Error) -> Option<String> {
     }
     let all: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     let (all, first) = (all.join(" "), first.display());
-    Some(if recording::is_recording(Path::new(words.first()?)) {
+    Some(if recognise::is_recording(Path::new(words.first()?)) {
         format!("{first} is a recording, no command of prof\n  try: prof report {all}")
     } else {
         format!(

@@ -2,8 +2,8 @@
 //! wrong with it.
 
 use crate::fifo::Fifo;
-use crate::foreign;
 use crate::outcome::{Outcome, UsageError, say};
+use crate::recognise::{PACKED, is_profile, is_recording};
 use anyhow::{Context, bail};
 use prof_perfdata::{Damage, Reader};
 use prof_profile::{Clock, Counting};
@@ -59,25 +59,6 @@ pub(crate) struct Input {
     #[arg(skip)]
     pub(crate) max_stack: Option<usize>,
 }
-
-/// Whether this is a recording: a file that begins as one, or a directory of
-/// `perf record --threads`. Nothing is opened that could block.
-pub(crate) fn is_recording(path: &Path) -> bool {
-    const MAGICS: [&[u8; 8]; 4] = [b"PERFILE2", b"2ELIFREP", b"PERFFILE", b"ELIFFREP"];
-    let path = match path.is_dir() {
-        true => path.join("data"),
-        false => path.to_owned(),
-    };
-    if !path.is_file() {
-        return false;
-    }
-    let mut magic = [0; 8];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
-    read.is_ok() && (MAGICS.contains(&&magic) || magic.starts_with(&PACKED))
-}
-
-/// What a zstd frame begins with: what `prof archive` writes.
-const PACKED: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Opens a file; of an archive what it holds, in a file without a name.
 ///
@@ -149,7 +130,7 @@ impl Input {
     /// any other, as text.
     pub(crate) fn or_text(&mut self, argument: OsString) -> anyhow::Result<Option<String>> {
         let path = PathBuf::from(argument);
-        if !is_recording(&path) && !foreign::is_profile(&path) {
+        if !is_recording(&path) && !is_profile(&path) {
             return Ok(Some(path.to_string_lossy().into_owned()));
         }
         if self.path != Path::new(DEFAULT) && self.path != path {

@@ -1,8 +1,8 @@
 //! Exports of recordings with branches.
 
 use super::Args;
-use crate::foreign;
 use crate::outcome::UsageError;
+use crate::recognise::is_profile;
 use crate::recording::Input;
 use anyhow::bail;
 use prof_abi::{RecordType, SampleType};
@@ -21,7 +21,7 @@ use std::io::{self, Write};
 /// If it has none, or cannot be read.
 pub(super) fn check(input: &Input, format: ExportFormat) -> anyhow::Result<()> {
     let (file, name) = (input.name(), format.name());
-    let why = if foreign::is_profile(&input.path) {
+    let why = if is_profile(&input.path) {
         "is a profile of another tool, which has no branches"
     } else {
         let mut reader = input.open()?;
