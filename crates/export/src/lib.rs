@@ -22,6 +22,7 @@ mod bolt;
 mod callgrind;
 mod choice;
 mod columns;
+mod error;
 mod firefox;
 mod folded;
 mod format;
@@ -35,4 +36,5 @@ mod thinned;
 mod used;
 
 pub use choice::Choice;
-pub use format::{ExportError, ExportFormat, MadeOf, export};
+pub use error::ExportError;
+pub use format::{ExportFormat, MadeOf, export};
