@@ -2,8 +2,9 @@
 
 use crate::code_frame::{self, CodeFrame, Wanted};
 use crate::eh_return::EhReturn;
-use crate::go::{GoCall, GoRules, GoTable};
+use crate::go_table::{GoCall, GoRules, GoTable};
 use crate::image::Image;
+use crate::memory::UnwindDsoId;
 use crate::row::{Row, Save};
 use crate::symbols::Symbols;
 use crate::tables::{Found, Tables};
@@ -11,10 +12,6 @@ use crate::{ImageError, Layout, Machine, Source, symbols};
 use prof_abi::BuildId;
 use prof_profile::Svma;
 use rustc_hash::FxHashMap;
-
-/// A handle to a dso of a [`UnwindDsos`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct UnwindDsoId(u32);
 
 /// Most addresses whose rules one dso keeps.
 const MAX_CACHED: usize = 1 << 17;

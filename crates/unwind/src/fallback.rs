@@ -7,10 +7,8 @@
 //! pops and a return follow, in any frame, they tell all (the trampolines of
 //! CPython's `-X perf`).
 
-use crate::unwinder::Caller;
-use crate::{
-    Base, CallBefore, CodeAt, Cursor, FpFrom, Machine, Process, Registers, StepBy, Unwinder,
-};
+use crate::cursor::Caller;
+use crate::{Base, CallBefore, CodeAt, Cursor, FpFrom, Machine, Process, Registers, Unwinder};
 use crate::{code_frame, made};
 use prof_profile::{Avma, ChainEnd};
 
@@ -115,7 +113,7 @@ fn by_frame_pointer(
         return Err(ChainEnd::NoUnwindInfo);
     }
     let slot = fp.wrapping_add(word);
-    Ok(found(caller, FpFrom::Memory(fp), slot))
+    Ok(Caller::found(caller, FpFrom::Memory(fp), slot))
 }
 
 /// The caller as the code at the pc shows it: before and after the frame
@@ -181,7 +179,7 @@ pub(crate) fn freeing(
         // No slot: what comes further out is not taken as known by it.
         slot: None,
         base: Base::Other,
-        ..self::found(caller, FpFrom::Callee, 0)
+        ..Caller::found(caller, FpFrom::Callee, 0)
     })
 }
 
@@ -227,7 +225,7 @@ fn popped(
     }
     caller.set_pc(process.word(slot, machine.word())?);
     caller.set(machine.sp(), slot.checked_add(word)?);
-    follows_call(unwinder, &caller, process).then(|| found(caller, fp, slot))
+    follows_call(unwinder, &caller, process).then(|| Caller::found(caller, fp, slot))
 }
 
 /// The interrupted frame, if `registers` stand at a signal return:
@@ -263,7 +261,7 @@ pub(crate) fn from_signal(
     Some(Caller {
         is_exact: true,
         base: Base::Other,
-        ..found(caller, FpFrom::Other, at + ORDER.len() as u64 * 8)
+        ..Caller::found(caller, FpFrom::Other, at + ORDER.len() as u64 * 8)
     })
 }
 
@@ -272,17 +270,6 @@ fn follows_call(unwinder: &Unwinder, caller: &Registers, process: &mut impl Proc
     unwinder
         .call_before(caller.machine(), caller.pc(), process)
         .is_none_or(CallBefore::is_call)
-}
-
-pub(crate) fn found(registers: Registers, fp: FpFrom, slot: u64) -> Caller {
-    Caller {
-        registers,
-        is_exact: false,
-        by: StepBy::Frame,
-        base: Base::Frame,
-        fp,
-        slot: Some(slot),
-    }
 }
 
 #[cfg(test)]

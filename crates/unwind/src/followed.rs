@@ -6,7 +6,7 @@
 //! callee's place with the return address exactly where it was found.
 
 use crate::code_frame::{CallerFp, CodeFrame, Slot, Wanted};
-use crate::unwinder::{Caller, DsoFrame};
+use crate::cursor::{Caller, DsoFrame};
 use crate::{
     Base, CallBefore, CodeAt, FpFrom, Machine, Process, Registers, StepBy, UnwindDsoId, Unwinder,
     fallback,

@@ -17,8 +17,9 @@
 //! where a frame that is left has its return address: one that follows no call
 //! ends the chain.
 
+use crate::applied::apply;
+use crate::cursor::{Caller, DsoFrame};
 use crate::row::Cfa;
-use crate::unwinder::{Caller, DsoFrame, apply};
 use crate::{CallBefore, CodeAt, FpFrom, Machine, Process, StepBy, Unwinder};
 use prof_profile::{Avma, ChainEnd};
 use std::ops::Range;

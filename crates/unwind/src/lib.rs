@@ -19,14 +19,17 @@
 //! expression by its steps, every walk by its frames. No threads of its own.
 #![forbid(unsafe_code)]
 
+mod applied;
 mod call;
 mod code_frame;
+mod cursor;
 mod dso;
 mod eh_return;
 mod expression;
 mod fallback;
 mod followed;
 mod go;
+mod go_table;
 mod image;
 mod leaving;
 mod made;
@@ -34,17 +37,19 @@ mod memory;
 mod registers;
 mod row;
 mod source;
+mod steps;
 mod symbols;
 mod tables;
 mod unwinder;
 
 pub use call::CallBefore;
-pub use dso::{UnwindDso, UnwindDsoId, UnwindDsos};
+pub use cursor::{Base, Cursor, FpFrom, Step, StepBy, Zero};
+pub use dso::{UnwindDso, UnwindDsos};
 pub use image::{ImageError, Layout};
-pub use memory::{CodeAt, Process, StackDump};
+pub use memory::{CodeAt, Process, StackDump, UnwindDsoId};
 pub use registers::{Machine, Registers};
 pub use source::{FileSource, Source};
-pub use unwinder::{Base, Cursor, FpFrom, FunctionAt, Step, StepBy, Unwinder, Zero};
+pub use unwinder::{FunctionAt, Unwinder};
 
 #[cfg(test)]
 mod tests;

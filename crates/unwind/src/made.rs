@@ -6,8 +6,7 @@
 //! with the return address in a register.
 
 use crate::code_frame::{self, CallerFp, CodeFrame, Slot, Wanted};
-use crate::fallback::found;
-use crate::unwinder::Caller;
+use crate::cursor::Caller;
 use crate::{Base, CallBefore, CodeAt, Cursor, FpFrom, Machine, Process, Registers, Unwinder};
 use prof_profile::{Avma, ChainEnd};
 use prof_runtimes::RuntimeCode;
@@ -141,7 +140,7 @@ fn at_slot(
     caller.set(Machine::X86_64.sp(), slot.wrapping_add(8));
     Ok(Caller {
         base: Base::Stack,
-        ..found(caller, fp, slot)
+        ..Caller::found(caller, fp, slot)
     })
 }
 
@@ -350,7 +349,7 @@ fn in_registers(
     Ok(Caller {
         slot: None,
         base: Base::Other,
-        ..found(caller, FpFrom::Callee, 0)
+        ..Caller::found(caller, FpFrom::Callee, 0)
     })
 }
 

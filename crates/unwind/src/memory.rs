@@ -1,9 +1,12 @@
 //! The process as the unwinder sees it: where its code is and what its
 //! memory holds.
 
-use crate::UnwindDsoId;
 use prof_profile::{Avma, Bias};
 use prof_runtimes::RuntimeCode;
+
+/// A handle to a dso of a [`UnwindDsos`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct UnwindDsoId(pub(crate) u32);
 
 /// What kind of code is at an address of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

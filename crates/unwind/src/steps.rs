@@ -1,0 +1,268 @@
+//! Walking from a frame to its callers.
+
+use crate::applied::apply;
+use crate::cursor::{Caller, DsoFrame, Zero};
+use crate::dso::Rules;
+use crate::row::Cfa;
+use crate::{
+    CallBefore, CodeAt, Cursor, Machine, Process, Registers, Step, StepBy, Unwinder, fallback,
+    followed, go, leaving,
+};
+use prof_profile::{Avma, ChainEnd};
+
+/// How often a walk may go on to a lower address: signal stacks, coroutines
+/// and grown stacks lie anywhere, but an endless walk must end.
+const MAX_STACK_SWITCHES: u32 = 64;
+
+impl Unwinder {
+    /// Appends the pc of every frame to `out`, innermost first, at most
+    /// `max_frames`, and says why it ended there.
+    pub fn unwind(
+        &mut self,
+        registers: Registers,
+        process: &mut impl Process,
+        max_frames: usize,
+        out: &mut Vec<u64>,
+    ) -> ChainEnd {
+        let mut cursor = Cursor::innermost(registers);
+        for _ in 0..max_frames {
+            out.push(cursor.pc());
+            if let Err(end) = self.step(&mut cursor, process) {
+                return end;
+            }
+        }
+        ChainEnd::DepthLimit
+    }
+
+    /// Moves to the caller.
+    ///
+    /// # Errors
+    /// With the reason if there is no caller ([`ChainEnd::Root`], see
+    /// [`Cursor::zero`]) or none that can be believed; the cursor then stays.
+    pub fn step(
+        &mut self,
+        cursor: &mut Cursor,
+        process: &mut impl Process,
+    ) -> Result<Step, ChainEnd> {
+        let caller = self.find_caller(cursor, process)?;
+        let (old, new) = (cursor.registers.sp(), caller.registers.sp());
+        if caller.registers.pc() == 0 {
+            cursor.zero = Some(Zero {
+                slot: caller.slot,
+                base: caller.base,
+            });
+            return Err(ChainEnd::Root);
+        }
+        // Only an Arm function that has no frame leaves the stack as it is.
+        let may_stay = cursor.is_exact && new == old;
+        let switches = cursor.switches + u32::from(new <= old && !may_stay);
+        if switches > MAX_STACK_SWITCHES {
+            return Err(ChainEnd::BadUnwindInfo);
+        }
+        let mut next = Cursor {
+            registers: caller.registers,
+            is_exact: caller.is_exact,
+            switches,
+            called: 0,
+            zero: None,
+            is_left: cursor.is_left || caller.by == StepBy::Leaving,
+        };
+        if cursor.is_left
+            && !caller.is_exact
+            && self.call_before(next.registers.machine(), next.pc(), process)
+                == Some(CallBefore::None)
+        {
+            return Err(ChainEnd::Unproven);
+        }
+        let place = process.place(next.lookup());
+        if place == CodeAt::Nothing {
+            return Err(ChainEnd::Unproven);
+        }
+        if go::switches_stacks(self, &next, process) {
+            next.called = go::start_of(self, cursor, process).unwrap_or(0);
+        }
+        if place == CodeAt::Anonymous && self.makes_callers_frame(cursor, process) {
+            next.called = cursor.pc();
+        }
+        *cursor = next;
+        Ok(Step {
+            by: caller.by,
+            base: caller.base,
+            fp: caller.fp,
+            slot: caller.slot,
+        })
+    }
+
+    /// Of the Go function at `at`, which has no frame, and which the function
+    /// called that returns to `outer`: where it returns to, and the size of that
+    /// frame as [`Unwinder::go_frame`] tells it. `None` unless there is one such
+    /// call only.
+    pub fn go_caller(
+        &mut self,
+        machine: Machine,
+        (at, outer): (Avma, u64),
+        process: &mut impl Process,
+    ) -> Option<(u64, u64)> {
+        crate::go::caller_of_frameless(self, machine, (at, outer), process)
+    }
+
+    /// Whether a frame is in the code of V8 that makes the frame of the
+    /// function that called it.
+    fn makes_callers_frame(&self, cursor: &Cursor, process: &mut impl Process) -> bool {
+        let CodeAt::Dso { id, bias } = process.place(cursor.lookup()) else {
+            return false;
+        };
+        let dso = self.dsos.get(id);
+        dso.is_some_and(|dso| dso.makes_frame(bias.to_svma(cursor.lookup())))
+    }
+
+    /// The caller by the rules of a dso at the cursor's place.
+    pub(crate) fn by_rules(
+        &mut self,
+        frame: DsoFrame<'_>,
+        process: &mut impl Process,
+    ) -> Result<Caller, ChainEnd> {
+        let DsoFrame { cursor, id, bias } = frame;
+        let at = bias.to_svma(cursor.lookup());
+        let dso = self.dsos.get_mut(id).ok_or(ChainEnd::FileMissing)?;
+        match dso.rules(at, cursor.registers.machine()) {
+            Rules::Row(number) => self.by_row(frame, number, process),
+            Rules::Switches => go::switched(self, frame, process),
+            Rules::Damaged => Err(ChainEnd::BadUnwindInfo),
+            Rules::Nothing => self.without_rules(frame, process),
+        }
+    }
+
+    /// The caller by a row of a dso's rules.
+    fn by_row(
+        &mut self,
+        frame: DsoFrame<'_>,
+        number: u32,
+        process: &mut impl Process,
+    ) -> Result<Caller, ChainEnd> {
+        let DsoFrame { cursor, id, bias } = frame;
+        let dso = self.dsos.get_mut(id).ok_or(ChainEnd::FileMissing)?;
+        let row = dso.row(number).ok_or(ChainEnd::BadUnwindInfo)?;
+        let machine = cursor.registers.machine();
+        let (at, pc) = (bias.to_svma(cursor.lookup()), Avma(cursor.pc()));
+        let keeps_exception = row.keeps_exception;
+        let is_by_fp = matches!(row.cfa, Cfa::Register { number, .. } if number == machine.fp());
+        if is_by_fp
+            && cursor.registers.fp().is_none()
+            && let Some(start) = dso.function(at, machine)
+        {
+            // A frame on the way has lost it; the code may tell as much.
+            let caller = followed::in_known_function(self, frame, start, process);
+            return caller.ok_or(ChainEnd::Unproven);
+        }
+        if keeps_exception && dso.is_leaving(at, bias.to_svma(pc), machine) {
+            return leaving::caller(self, frame, number, process);
+        }
+        let row = dso.row(number).ok_or(ChainEnd::BadUnwindInfo)?;
+        let caller = apply(row, &cursor.registers, process)?;
+        // No thread starts in such a function: it has overwritten its frame.
+        if keeps_exception && caller.registers.pc() == 0 {
+            return Err(ChainEnd::Unproven);
+        }
+        Ok(caller)
+    }
+
+    /// The caller of a frame that no rules of its dso cover.
+    fn without_rules(
+        &mut self,
+        frame: DsoFrame<'_>,
+        process: &mut impl Process,
+    ) -> Result<Caller, ChainEnd> {
+        let DsoFrame { cursor, id, bias } = frame;
+        let machine = cursor.registers.machine();
+        // No call stands before the first byte of a function that was put on
+        // the stack as the last one to return to (`__start_context`).
+        if !cursor.is_exact
+            && self.call_before(machine, cursor.pc(), process) == Some(CallBefore::None)
+            && let Some(dso) = self.dsos.get_mut(id)
+            && let Rules::Row(number) = dso.rules(bias.to_svma(Avma(cursor.pc())), machine)
+        {
+            let caller = self.by_row(frame, number, process)?;
+            // Nor was it called: what is above it on the stack is for it.
+            let before = self.call_before(machine, caller.registers.pc(), process);
+            return match before.is_some_and(CallBefore::is_call) {
+                true => Ok(caller),
+                false => Err(ChainEnd::Root),
+            };
+        }
+        if machine == Machine::Aarch64 {
+            return fallback::caller(self, cursor, process);
+        }
+        if let Some(caller) = fallback::from_signal(self, &cursor.registers, process) {
+            return Ok(caller);
+        }
+        let at = bias.to_svma(cursor.lookup());
+        let builtin = self.dsos.get_mut(id).and_then(|it| it.builtin(at));
+        match builtin {
+            Some(start) => followed::in_builtin(self, frame, start, process),
+            None => followed::caller(self, frame, process),
+        }
+    }
+
+    /// The caller of a frame whose maker told how it unwinds. What it tells is
+    /// believed as far as it leads to where something was called; of code that
+    /// it does not cover the frame pointer may tell.
+    fn by_told(
+        &mut self,
+        frame: DsoFrame<'_>,
+        process: &mut impl Process,
+    ) -> Result<Caller, ChainEnd> {
+        let DsoFrame { cursor, id, bias } = frame;
+        let machine = cursor.registers.machine();
+        let dso = self.dsos.get_mut(id).ok_or(ChainEnd::NoUnwindInfo)?;
+        let number = match dso.rules(bias.to_svma(cursor.lookup()), machine) {
+            Rules::Row(number) => number,
+            Rules::Damaged => return Err(ChainEnd::BadUnwindInfo),
+            Rules::Switches | Rules::Nothing => return fallback::caller(self, cursor, process),
+        };
+        let caller = self.by_row(frame, number, process)?;
+        let before = self.call_before(machine, caller.registers.pc(), process);
+        match caller.is_exact || before.is_some_and(CallBefore::is_call) {
+            true => Ok(caller),
+            false => Err(ChainEnd::Unproven),
+        }
+    }
+
+    fn find_caller(
+        &mut self,
+        cursor: &Cursor,
+        process: &mut impl Process,
+    ) -> Result<Caller, ChainEnd> {
+        let machine = cursor.registers.machine();
+        let place = process.place(cursor.lookup());
+        if place == CodeAt::Anonymous
+            && let Some((id, bias)) = process.told_rules(cursor.lookup())
+        {
+            return self.by_told(DsoFrame { cursor, id, bias }, process);
+        }
+        match place {
+            CodeAt::Dso { id, bias } => {
+                let dso = self.dsos.get_mut(id).ok_or(ChainEnd::FileMissing)?;
+                let pc = bias.to_svma(Avma(cursor.pc()));
+                let frame = DsoFrame { cursor, id, bias };
+                if !cursor.is_exact() && dso.starts_go_function(pc, machine) {
+                    return go::not_called(self, frame, process);
+                }
+                self.by_rules(frame, process)
+            }
+            CodeAt::Anonymous if cursor.called().is_some() => {
+                fallback::just_called(self, cursor, process)
+            }
+            CodeAt::Anonymous => fallback::caller(self, cursor, process),
+            CodeAt::FileMissing => {
+                fallback::caller(self, cursor, process).map_err(|end| match end {
+                    ChainEnd::NoUnwindInfo => ChainEnd::FileMissing,
+                    other => other,
+                })
+            }
+            // A call through a wild pointer: the caller's address is on top.
+            CodeAt::Nothing if cursor.is_exact => fallback::just_called(self, cursor, process),
+            CodeAt::Nothing => Err(ChainEnd::Unproven),
+        }
+    }
+}
