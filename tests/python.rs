@@ -1,7 +1,7 @@
 //! Python functions without a flag: what the interpreter has of a thread,
 //! against a program whose functions know their callers.
 
-use crate::oracle::{have, may_record_all, prof, prof_command, scratch, skipped};
+use crate::oracle::{copy_program, have, may_record_all, prof, prof_command, scratch, skipped};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -167,4 +167,83 @@ fn python_functions_of_a_process_that_runs_already_are_known() {
     python.wait().expect("waited");
     assert!(recorded.status.success(), "{recorded:?}");
     assert!(known(&stacks(&data)) > 0);
+}
+
+/// Two threads that wait in turns in two functions, each by a system call of its
+/// own.
+const WAITERS: &str = "
+import time, threading, select
+end = time.time() + 1.5
+def napping(): time.sleep(0.006)
+def selecting(): select.select([], [], [], 0.007)
+def loop():
+    while time.time() < end: napping(); selecting()
+other = threading.Thread(target=loop)
+other.start()
+loop()
+other.join()
+";
+
+/// The function that a wait of `WAITERS` is in by its system call, and by Python's
+/// functions, if those are there.
+fn waiting(sample: &str) -> Option<(&str, Option<&str>)> {
+    let (native, python) = match sample.split_once(" py::") {
+        Some((native, python)) => (native, python.split(':').next()),
+        None => (sample, None),
+    };
+    let by_call = match native {
+        native if native.contains("nanosleep") => "napping",
+        native if native.contains("select") => "selecting",
+        _ => return None,
+    };
+    Some((by_call, python.filter(|name| !name.starts_with('('))))
+}
+
+#[test]
+fn waits_of_python_are_in_the_functions_that_wait() {
+    let test = "python-waits";
+    if !have(test, "/usr/bin/python3") {
+        return;
+    }
+    let copy = std::env::temp_dir().join(format!("prof-python-{}", std::process::id()));
+    copy_program(Path::new(prof_command().get_program()), &copy);
+    let as_nobody: &[&str] = match have(test, "setpriv") && may_record_all(test) {
+        true => &[
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+        ],
+        false => &[],
+    };
+    let data = scratch().join(format!("{test}.data"));
+    for user in [&[], as_nobody] {
+        for off_cpu in ["--off-cpu", "--off-cpu=only"] {
+            let record = ["record", "-q", "-g", off_cpu, "-o", "-", "--"];
+            let python = ["/usr/bin/python3", "-c", WAITERS];
+            let copy = [copy.to_str().expect("UTF-8")];
+            let command = [user, &copy, &record, &python].concat();
+            let recorded = Command::new(command[0]).args(&command[1..]).output();
+            let recorded = recorded.expect("it starts");
+            assert!(recorded.status.success(), "{recorded:?}");
+            fs::write(&data, &recorded.stdout).expect("written");
+            let file = data.to_str().expect("UTF-8");
+            let fields = ["-F", "event,ip,sym", "--clock", "off", "-i", file];
+            let script = prof(&[&["script"], &fields[..]].concat()).succeeded("script");
+            let script = script.text();
+            let waits: Vec<_> = script.split("\n\n").filter_map(waiting).collect();
+            let named = waits.iter().filter_map(|&(is, told)| Some((is, told?)));
+            let (right, wrong): (Vec<_>, Vec<_>) = named.partition(|(is, told)| is == told);
+            println!(
+                "{user:?} {off_cpu}: {} of {} waits",
+                right.len(),
+                waits.len()
+            );
+            assert_eq!(wrong, []);
+            // On a quiet machine nearly all.
+            assert!(right.len() > 50, "{} of {}", right.len(), waits.len());
+            assert!(3 * right.len() > 2 * waits.len(), "{waits:?}");
+        }
+    }
+    fs::remove_file(copy).expect("ours");
 }

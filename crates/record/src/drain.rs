@@ -15,8 +15,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+/// How long records stay in their rings while these are looked through, and how
+/// often that is done.
+const PATIENCE_FOR_LOOKS: Duration = Duration::from_millis(20);
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// Bytes that may wait for the writing thread. Beyond, records stay in the
 /// rings, and when those are full the kernel drops and counts.
 const MOST_QUEUED: usize = 24 << 20;
@@ -199,7 +203,6 @@ pub(crate) fn is_set(flag: &AtomicBool) -> bool {
 }
 
 /// Empties rings until told to stop.
-#[derive(Debug)]
 pub(crate) struct Drainer<'a> {
     rings: Vec<RingSlot>,
     /// Those that are overwritten: read when a file is wanted, and at the end.
@@ -211,6 +214,9 @@ pub(crate) struct Drainer<'a> {
     poll: PollSet,
     /// The waker alone.
     by_time: Option<PollSet>,
+    /// What is done before each draining, and every millisecond, for as long as it
+    /// says so: only then it is by time.
+    before: Option<Box<dyn FnMut() -> bool + Send + 'a>>,
     /// Whether a ring was a quarter full, or more, when it was last drained.
     is_filling: bool,
     /// Shortens samples where that loses nothing.
@@ -247,6 +253,7 @@ impl<'a> Drainer<'a> {
             queue,
             poll,
             by_time: None,
+            before: None,
             is_filling: false,
             trim: None,
             filter: None,
@@ -274,6 +281,15 @@ impl<'a> Drainer<'a> {
         let mut waker = PollSet::default();
         waker.add(self.shared.drainer.as_fd());
         self.by_time = Some(waker);
+        self
+    }
+
+    /// The same while `look` says that it is to be called again: every
+    /// millisecond, and before each draining. Records stay in their rings for as
+    /// long as that needs, and no longer, since waits may be many.
+    pub(crate) fn looking(mut self, look: impl FnMut() -> bool + Send + 'a) -> Self {
+        self = self.by_time();
+        self.before = Some(Box::new(look));
         self
     }
 
@@ -315,16 +331,27 @@ impl<'a> Drainer<'a> {
 
     /// Waits until rings should be drained.
     fn wait(&mut self, patience: Duration) -> io::Result<()> {
-        if let Some(waker) = &mut self.by_time {
-            // What filled a quarter of a ring in one wait may fill all of it
-            // in the next.
-            let share = if self.is_filling { 8 } else { 1 };
+        let Some(waker) = &mut self.by_time else {
+            return self.poll.wait(Some(patience)).map(drop);
+        };
+        // What filled a quarter of a ring in one wait may fill all of it
+        // in the next.
+        let share = if self.is_filling { 8 } else { 1 };
+        let Some(look) = &mut self.before else {
             waker.wait(Some(patience / share))?;
-            self.poll.wait(Some(Duration::ZERO))?;
-        } else {
-            self.poll.wait(Some(patience))?;
+            return self.poll.wait(Some(Duration::ZERO)).map(drop);
+        };
+        if !look() {
+            return self.poll.wait(Some(patience)).map(drop);
         }
-        Ok(())
+        let until = Instant::now() + patience.min(PATIENCE_FOR_LOOKS) / share;
+        loop {
+            let is_woken = waker.wait(Some(LOOK_EVERY))? > 0;
+            if !look() || is_woken || Instant::now() >= until {
+                break;
+            }
+        }
+        self.poll.wait(Some(Duration::ZERO)).map(drop)
     }
 
     /// Takes what all rings hold, as one piece.

@@ -224,15 +224,22 @@ const HIGHEST_RATE: u64 = 5000;
 /// With more CPUs, looking through all rings takes too long.
 const MOST_CPUS: usize = 32;
 
-/// Whether memory is to be read with samples.
+/// Whether memory is to be read with samples, with a witness of its own.
 fn wants_snapshots(options: &Options, planned: &[Planned], cpus: usize) -> bool {
+    planned
+        .first()
+        .is_some_and(|first| may_read_stacks(options, &first.attr, cpus))
+        && !planned.iter().any(|planned| counts_switches(&planned.attr))
+}
+
+/// Whether memory may be read with samples, where `first` is the first event:
+/// not with each sample at high rates. Waits are read without being woken.
+pub(crate) fn may_read_stacks(options: &Options, first: &EventAttr, cpus: usize) -> bool {
     options.extras.deep_stacks
         && !options.per_thread
         && matches!(options.stacks, Stacks::Unwound(_))
-        && planned
-            .first()
-            .is_some_and(|first| snapshots_are_possible(&first.attr, cpus))
-        && !planned.iter().any(|planned| counts_switches(&planned.attr))
+        && (snapshots_are_possible(first, cpus)
+            || options.waits.is_some_and(|waits| waits.only) && (1..=MOST_CPUS).contains(&cpus))
 }
 
 /// Whether events like this one allow for snapshots; they then tell of

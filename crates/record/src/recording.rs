@@ -18,12 +18,13 @@ use crate::options::{Options, Stacks, Start, Target};
 use crate::output::{Opened, Output};
 use crate::output_error::OutputError;
 use crate::placing::Placed;
+use crate::plan;
 use crate::queue::{Receiver, Sender, queue};
 use crate::rights::Rights;
 use crate::rounds::{Rounds, is_overwritten};
 use crate::series::Series;
 use crate::setup;
-use crate::snapshots::{self, DeepStacks};
+use crate::snapshots::{self, DeepStacks, WaitReader};
 use crate::stream::Reader;
 use crate::synthesize::{MachineFacts, machine_features, threads_of};
 use crate::tally::Counter;
@@ -32,7 +33,7 @@ use crate::tracing_data;
 use crate::tree::{Shares, Tree};
 use crate::trim::Trim;
 use crate::unwinding::{self, Unwinding};
-use crate::waits::{self, OfRecording, Parts, Sleepers, Thinner, Waits, Whom};
+use crate::waits::{self, OfRecording, Parts, ReadAlso, Sleepers, Thinner, Waits, Whom};
 use crate::witness::WitnessSamples;
 use crate::writing::{FLUSH_EVERY, Parting, Writing, Written};
 use prof_abi::{AttrFlags, event_kind};
@@ -185,7 +186,7 @@ impl<'a> Recording<'a> {
         let Self { options, set, .. } = self;
         control.gives_up(Rights::of(options, self.begun.as_file(), notices));
         let mut placed = self.begun.placed;
-        let unwound = Unwound::of(options, &set, &self.opened);
+        let unwound = Unwound::of(options, (&set, self.rings.len()), &self.opened);
         let shared = shared(options, &unwound, self.begun.reader)?;
         let views: Vec<RingView> = self.rings.iter().map(|slot| slot.ring.view()).collect();
         let (queue, pieces) = queue();
@@ -205,7 +206,8 @@ impl<'a> Recording<'a> {
                 parting: Parting::new(options.parting(), is_overwritten(&self.opened)),
                 unwinding: unwound.unwinding,
                 waits: waits(options, (&self.tasks, &set), &shared, events),
-                sleepers: sleepers(options, &self.tasks, &self.opened),
+                sleepers: sleepers(options, &self.tasks, &self.opened)
+                    .map(|it| it.reading_also(deep.map(read_asleep))),
                 counter: Counter::new(&self.opened[0].attr),
                 rounds: rounds(&self.opened),
                 max_size: options.max_size,
@@ -214,10 +216,7 @@ impl<'a> Recording<'a> {
                 framing: Framing::new(options, &set, self.tasks, &self.written[0]),
             },
             pieces,
-            drainer: match deep {
-                Some(_) => drainer.by_time(),
-                None => drainer,
-            },
+            drainer: by_time(drainer, deep, (&views, &shared)),
             readers: deep.map_or_else(Vec::new, |deep| deep.readers(&views, &set.events, &shared)),
         };
         let (ended_by, written) = thread::scope(|scope| {
@@ -241,6 +240,23 @@ impl<'a> Recording<'a> {
             written,
             set,
         })
+    }
+}
+
+/// Lets rings be drained when their time has come, where stacks are read with
+/// samples.
+fn by_time<'a>(
+    drainer: Drainer<'a>,
+    deep: Option<&'a DeepStacks<'a>>,
+    (rings, shared): (&'a [RingView], &'a Shared),
+) -> Drainer<'a> {
+    match deep {
+        Some(deep) if deep.is_of_waits() => {
+            let mut waiting = WaitReader::new(deep, rings, shared);
+            drainer.looking(move || waiting.look())
+        }
+        Some(_) => drainer.by_time(),
+        None => drainer,
     }
 }
 
@@ -301,12 +317,21 @@ struct Unwound<'a> {
 }
 
 impl<'a> Unwound<'a> {
-    fn of(options: &Options, set: &'a OpenSet, opened: &[EventDescription]) -> Self {
+    /// For events and how many rings they have.
+    fn of(
+        options: &Options,
+        (set, rings): (&'a OpenSet, usize),
+        opened: &[EventDescription],
+    ) -> Self {
         if !matches!(options.stacks, Stacks::Unwound(_)) {
             return Self::default();
         }
         let witness = set.witness.as_ref();
-        let deep = witness.map(|witness| {
+        // Waits are their own witness.
+        let is_possible = witness.is_some()
+            || opened.iter().any(|event| waits::is_of_waits(&event.name))
+                && plan::may_read_stacks(options, &opened[0].attr, rings);
+        let deep = is_possible.then(|| {
             let share = match options.target {
                 Target::System => snapshots::SHARE_OF_SYSTEM,
                 _ => snapshots::SHARE_OF_TARGET,
@@ -580,6 +605,12 @@ fn sleepers(
     };
     let clock = options.used_clock()?.id;
     Sleepers::new(whom, clock, opened, &attached(options, tasks))
+}
+
+/// Reads for the stacks of threads that sleep what else the unwinder wants.
+fn read_asleep(deep: &DeepStacks<'_>) -> ReadAlso {
+    let orders = deep.orders();
+    Box::new(move |ids, time, copied_until| orders.read_asleep(ids, time, copied_until))
 }
 
 /// Process and thread of all threads that are attached to.

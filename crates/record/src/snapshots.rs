@@ -13,19 +13,29 @@
 //! it does where the interrupt that sampled it ends in the switch (see
 //! [`Promptness`]).
 //!
+//! Where waits are recorded, their event is the witness: it samples each leaving
+//! with its registers, or some of them, chosen by the kernel; after others only
+//! the time is told. A thread that waits stands still, too, so that nobody has to
+//! be woken to read its memory (see [`WaitReader`]).
+//!
 //! Nobody is woken, and the witness is off, while the unwinder wants nothing.
 
+mod leavers;
 mod left;
+mod waiting;
 
+use self::leavers::{OfWaits, found, tid_at};
 use self::left::{Found, Left, Promptness, Switch};
+pub(crate) use self::waiting::WaitReader;
 use crate::allowance::Allowance;
 use crate::drain::Shared;
-use crate::open::{OpenEvent, Witness};
+use crate::open::{Descriptor, OpenEvent, Witness};
+use crate::waits;
 use crate::witness::WitnessSamples;
-use prof_abi::{ByteOrder, RecordType, SampleType};
+use prof_abi::{ByteOrder, RecordType};
 use prof_live::MemorySnapshot;
 use prof_perfdata::write::EventDescription;
-use prof_perfdata::{Event as EventLayout, Events, Record, Sample};
+use prof_perfdata::{Event as EventLayout, Events, Record, Registers, Sample};
 use prof_sys::prompt::{SampleSignals, run_on};
 use prof_sys::{Event, PollSet, RingView, Waker, clock, process};
 use std::collections::HashMap;
@@ -146,7 +156,8 @@ impl Snapshots {
         }
     }
 
-    fn is_active(&self) -> bool {
+    /// Whether anything is wanted.
+    pub(crate) fn is_active(&self) -> bool {
         // ORDERING: Acquire, partner is the Release in `want`.
         self.is_active.load(Ordering::Acquire)
     }
@@ -167,6 +178,17 @@ impl Snapshots {
         locked(&self.wanted).get(&tid).cloned()
     }
 
+    /// Reads what is wanted of a thread that sleeps, for the sample of it at
+    /// `time`, ns, with the stack below `copied_until`. It is of the time of the
+    /// sample if the thread sleeps until this is done.
+    pub(crate) fn read_asleep(&self, (pid, tid): (i32, i32), time: u64, copied_until: u64) {
+        let Some(wanted) = self.wanted_of(tid).filter(|_| self.has_room()) else {
+            return;
+        };
+        let pieces = read_pieces(pid, copied_until, &wanted, |length| self.buffer(length));
+        self.add(MemorySnapshot { tid, time, pieces });
+    }
+
     fn has_room(&self) -> bool {
         locked(&self.taken).out < MOST_OUT
     }
@@ -182,8 +204,13 @@ impl Snapshots {
 /// The reading of deep stacks: what is wanted, and the witness, which is on
 /// while any reader reads.
 pub(crate) struct DeepStacks<'a> {
-    witness: &'a Witness,
+    /// `None` where the event of waits serves.
+    witness: Option<&'a Witness>,
     witness_samples: WitnessSamples,
+    /// The event of waits, where the kernel samples leavings for it.
+    waits: Option<OfWaits>,
+    /// Which of `layouts` tells with which registers threads leave.
+    leaving: usize,
     /// The sampled events, then the witness.
     layouts: Events,
     orders: Arc<Snapshots>,
@@ -193,21 +220,42 @@ pub(crate) struct DeepStacks<'a> {
 }
 
 impl<'a> DeepStacks<'a> {
-    /// For samples of these events, as they were opened.
-    pub(crate) fn new(witness: &'a Witness, opened: &[EventDescription], share: u32) -> Self {
+    /// For samples of these events, as they were opened; without a witness of
+    /// its own where one of them is that of waits.
+    pub(crate) fn new(
+        witness: Option<&'a Witness>,
+        opened: &[EventDescription],
+        share: u32,
+    ) -> Self {
         let mut layouts = Events::new(ByteOrder::NATIVE);
         for event in opened {
             layouts.push(EventLayout::new(event.attr.clone(), event.ids.clone()));
         }
-        layouts.push(EventLayout::new(witness.attr.clone(), witness.ids()));
+        let samples_leaving = |event: &&EventDescription| {
+            waits::is_of_waits(&event.name) && waits::has_stacks(&event.attr)
+        };
+        let of_waits = opened.iter().find(samples_leaving);
+        let mut leaving = opened.iter().position(|event| samples_leaving(&event));
+        if let Some(witness) = witness {
+            layouts.push(EventLayout::new(witness.attr.clone(), witness.ids()));
+            leaving = Some(opened.len());
+        }
+        let samples = |it: &Witness| WitnessSamples::new(&it.attr, it.ids(), opened);
         Self {
-            witness_samples: WitnessSamples::new(&witness.attr, witness.ids(), opened),
+            witness_samples: witness.map(samples).unwrap_or_default(),
             witness,
+            waits: of_waits.map(|event| OfWaits::new(&event.attr, event.ids.clone())),
+            leaving: leaving.unwrap_or(usize::MAX),
             layouts,
             orders: Arc::default(),
             share,
             readers: Mutex::new(0),
         }
+    }
+
+    /// Whether the event of waits is the witness.
+    pub(crate) fn is_of_waits(&self) -> bool {
+        self.witness.is_none()
     }
 
     /// Where the unwinder orders memory and gets it.
@@ -224,15 +272,21 @@ impl<'a> DeepStacks<'a> {
         shared: &'b Shared,
     ) -> Vec<Reader<'b>> {
         let one = |own: usize| {
-            let of_cpu = events.iter().flat_map(|event| &event.descriptors);
-            let of_cpu: Vec<_> = of_cpu.filter(|open| open.ring == own).collect();
+            let of_ring = |open: &&Descriptor| open.ring == own;
+            let mut of_cpu = events.iter().flat_map(|event| &event.descriptors);
+            let cpu = of_cpu.find(of_ring)?.cpu?;
+            // Waits are many, and who waits stays where it is.
+            let sampled = events
+                .iter()
+                .filter(|event| !waits::is_of_waits(&event.planned.name));
+            let sampled = sampled.flat_map(|event| &event.descriptors).filter(of_ring);
             let waker = Arc::new(Waker::new().ok()?);
             locked(&self.orders.wakers).push(waker.clone());
             Some(Reader {
                 deep: self,
                 waker,
-                cpu: of_cpu.first()?.cpu?,
-                events: of_cpu.iter().map(|open| &open.event).collect(),
+                cpu,
+                events: sampled.map(|open| &open.event).collect(),
                 shared,
                 rings,
                 own,
@@ -269,7 +323,7 @@ impl<'a> DeepStacks<'a> {
     }
 
     fn each(&self, what: fn(&Event) -> std::io::Result<()>) {
-        for open in &self.witness.descriptors {
+        for open in self.witness.iter().flat_map(|it| &it.descriptors) {
             // Fails only for a task that has ended.
             let _ = what(&open.event);
         }
@@ -413,28 +467,21 @@ impl Reader<'_> {
     /// then left.
     fn newest_sample(&mut self) -> Option<(Found, Left)> {
         let deep = self.deep;
-        let attr = &deep.layouts.list().first()?.attr;
-        let before = SampleType::IDENTIFIER | SampleType::IP;
-        let tid_at = 8 + 8 * (attr.sample_type.0 & before.0).count_ones() as usize;
-        let witness = &deep.witness_samples;
-        let tells_registers = deep.witness.tells_registers();
+        let tid_at = tid_at(&deep.layouts.list().first()?.attr);
+        let waits = deep.waits.as_ref();
+        let tells_registers = match deep.witness {
+            Some(witness) => witness.tells_registers(),
+            None => waits.is_some(),
+        };
         let mut newest: Option<Found> = None;
         let mut left: Option<Left> = None;
         let saw_all = self.look_through(self.own, |at, size, record| {
             let order = ByteOrder::NATIVE;
             if RecordType(order.u32(record, 0).unwrap_or(0)) == RecordType::SAMPLE {
-                let field = |at| order.u32(record, at).map(u32::cast_signed);
-                let found = (|| {
-                    Some(Found {
-                        at,
-                        size,
-                        pid: field(tid_at)?,
-                        tid: field(tid_at + 4)?,
-                        time: order.u64(record, tid_at + 8)?,
-                    })
-                })();
-                match (witness.is(size, record), found, newest) {
-                    (false, ..) => (newest, left) = (found, None),
+                let is_leaving = deep.witness_samples.is(size, record)
+                    || waits.is_some_and(|waits| waits.is(record));
+                match (is_leaving, found((at, size), record, tid_at), newest) {
+                    (false, found, _) => (newest, left) = (found, None),
                     (true, Some(found), Some(sample)) if sample.tid == found.tid => {
                         left = Some(Left {
                             time: found.time,
@@ -447,6 +494,8 @@ impl Reader<'_> {
                 && switch.tid == sample.tid
             {
                 match (switch.is_out, tells_registers) {
+                    // Of waits the kernel may sample some.
+                    (true, true) if waits.is_some() => left = left.or_else(|| switch.left()),
                     (true, true) => {}
                     (true, false) => left = switch.left(),
                     // It ran again.
@@ -502,31 +551,24 @@ impl Reader<'_> {
             return None;
         }
         let record = Record::new(&self.scratch, 0, &self.deep.layouts)?;
-        let layout = &record.event()?.layout;
-        let view = Sample::new(&self.scratch, layout, ByteOrder::NATIVE).ok()?;
-        let registers = view.regs_user()?;
-        let is_same = |&(number, value): &(u32, u64)| {
+        let is_same = |registers: &Registers<'_>, &(number, value): &(u32, u64)| {
             // A system call that was sampled has returned since.
             number == RESULT || registers.get(number) == Some(value)
         };
-        if then.is_some_and(|then| then.is_empty() || !then.iter().all(is_same)) {
-            return None;
-        }
-        let sp = registers.get(STACK_POINTER)?;
-        let copied = view.stack_user().unwrap_or_default();
-        self.now.resize(copied.len(), 0);
-        let pid = u32::try_from(sample.pid).ok()?;
-        let got = process::read_memory(pid, sp, &mut self.now).ok()?;
-        let is_there = got == copied.len() && self.now == copied;
-        is_there.then(|| sp.saturating_add(copied.len() as u64))
+        let is_as_then = |registers: &Registers<'_>| {
+            then.as_ref().is_none_or(|then| {
+                !then.is_empty() && then.iter().all(|one| is_same(registers, one))
+            })
+        };
+        copied_until(&record, is_as_then, &mut self.now)
     }
 
-    /// The registers, by perf's numbers, of a sample of the witness.
+    /// The registers, by perf's numbers, of a sample of leaving.
     fn registers_at(&mut self, (at, size): (u64, usize)) -> Option<Vec<(u32, u64)>> {
         if !self.rings.get(self.own)?.peek(at, size, &mut self.scratch) {
             return None;
         }
-        let layout = &self.deep.layouts.list().last()?.layout;
+        let layout = &self.deep.layouts.list().get(self.deep.leaving)?.layout;
         let view = Sample::new(&self.scratch, layout, ByteOrder::NATIVE).ok()?;
         Some(view.regs_user()?.iter().collect())
     }
@@ -550,6 +592,28 @@ impl Reader<'_> {
 const RESULT: u32 = 0;
 /// perf's number of the register.
 const STACK_POINTER: u32 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
+
+/// Where the piece of the stack ends that was copied with a sample; `None` unless
+/// it is still there, and `is_as_then` of the sample's registers. `now` is room.
+fn copied_until(
+    record: &Record<'_>,
+    is_as_then: impl Fn(&Registers<'_>) -> bool,
+    now: &mut Vec<u8>,
+) -> Option<u64> {
+    let layout = &record.event()?.layout;
+    let sample = Sample::new(record.bytes, layout, ByteOrder::NATIVE).ok()?;
+    let registers = sample.regs_user()?;
+    if !is_as_then(&registers) {
+        return None;
+    }
+    let sp = registers.get(STACK_POINTER)?;
+    let copied = sample.stack_user().unwrap_or_default();
+    now.resize(copied.len(), 0);
+    let pid = u32::try_from(sample.pid()?).ok()?;
+    let got = process::read_memory(pid, sp, now).ok()?;
+    let is_there = got == copied.len() && *now == copied;
+    is_there.then(|| sp.saturating_add(copied.len() as u64))
+}
 
 /// The wanted ranges of a process, as far as they can be read.
 fn read_pieces(

@@ -41,7 +41,7 @@ struct Known {
     /// How often a runtime was looked for.
     looks: u32,
     /// By thread: the state that the interpreter has of it.
-    threads: FxHashMap<i32, Option<u64>>,
+    threads: FxHashMap<i32, ThreadState>,
     /// By address: what was told lately.
     codes: FxHashMap<u64, Option<RuntimeCode>>,
     /// By method: its name.
@@ -50,6 +50,14 @@ struct Known {
     functions: FxHashMap<u64, Function>,
     /// By address: the block of code there that is no method's.
     blocks: FxHashMap<u64, Option<Block>>,
+}
+
+/// What is known of the interpreter's state of a thread.
+#[derive(Debug, Default)]
+struct ThreadState {
+    address: Option<u64>,
+    /// How often it was looked for.
+    asked: u32,
 }
 
 /// A Python function as it was found.
@@ -90,9 +98,16 @@ impl Runtimes {
         if known.threads.len() >= MAX_PROCESSES {
             known.threads.clear();
         }
-        let thread = || python.thread(own_number(tid), memory);
-        let thread = *known.threads.entry(tid).or_insert_with(thread);
-        Some((python, thread?))
+        // A thread is sampled before the interpreter knows it, and some never are
+        // known: the more often in vain, the more seldom it is looked for.
+        let thread = known.threads.entry(tid).or_default();
+        if thread.address.is_none() {
+            thread.asked = thread.asked.saturating_add(1);
+            if thread.asked.is_power_of_two() {
+                thread.address = python.thread(own_number(tid), memory);
+            }
+        }
+        Some((python, thread.address?))
     }
 
     /// The name of a Python function by its code object, whose memory may

@@ -37,7 +37,7 @@ use std::sync::{Mutex, PoisonError};
 pub use account::WaitAccount;
 pub(crate) use event::{dropped_kernel, has_stacks, is_of_waits, planned, wants_thinned, written};
 use holders::Held;
-pub(crate) use sleepers::{FIRST_ARGUMENT, Sleepers, Whom};
+pub(crate) use sleepers::{FIRST_ARGUMENT, ReadAlso, Sleepers, Whom};
 pub(crate) use thinning::Thinner;
 use thinning::{Batch, Follows, period};
 pub use wakers::WAKING;

@@ -99,7 +99,13 @@ pub(crate) struct Sleepers {
     mutex_seen: Option<u64>,
     switch_seen: u64,
     stack: Vec<u8>,
+    /// Reads what else is of use of a thread that sleeps.
+    read_also: Option<ReadAlso>,
 }
+
+/// Reads memory of a process and thread for the sample at a time, ns, with the
+/// stack below an address.
+pub(crate) type ReadAlso = Box<dyn Fn((i32, i32), u64, u64) + Send>;
 
 #[derive(Debug, Clone, Copy)]
 struct Slept {
@@ -167,7 +173,14 @@ impl Sleepers {
             mutex_seen: None,
             switch_seen: 0,
             stack: vec![0; MOST_STACK],
+            read_also: None,
         })
+    }
+
+    /// Reads more of each thread whose stack is read.
+    pub(crate) fn reading_also(mut self, read_also: Option<ReadAlso>) -> Self {
+        self.read_also = read_also;
+        self
     }
 
     /// How long until threads that sleep are to be looked for; `None` if none are.
@@ -326,6 +339,10 @@ impl Sleepers {
             return None;
         }
         let read = process::read_memory(thread, blocked.sp, &mut self.stack).unwrap_or(0);
+        if let Some(read_also) = &self.read_also {
+            let end = blocked.sp.saturating_add((read & !7) as u64);
+            read_also((slept.pid, tid), began, end);
+        }
         let kind = blocked.kind(tid);
         let ended = clock::now(self.clock).ok()?;
         let word = WaitWord {

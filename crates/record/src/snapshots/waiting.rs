@@ -1,0 +1,141 @@
+//! Memory of threads that wait, read while they do.
+
+use super::leavers::Leavers;
+use super::left::Found;
+use super::{DeepStacks, copied_until, read_pieces};
+use crate::allowance::Allowance;
+use crate::drain::Shared;
+use prof_abi::ByteOrder;
+use prof_live::MemorySnapshot;
+use prof_perfdata::Record;
+use prof_sys::{RingView, clock};
+use std::time::Instant;
+
+/// Threads that are read in one look.
+const MOST_IN_A_LOOK: usize = 32;
+/// First bytes of a record that are looked at: a whole switch record.
+const FRONT: u64 = 64;
+
+/// Reads what the unwinder wants of threads that left their CPUs with a sample of
+/// it and are still away, where waits are recorded. It is of the time of the
+/// sample if no ring tells, once it is read, that the thread came back.
+///
+/// It belongs to the thread that drains, and looks before each draining: what is
+/// drained is unwound at once.
+pub(crate) struct WaitReader<'a> {
+    deep: &'a DeepStacks<'a>,
+    rings: &'a [RingView],
+    shared: &'a Shared,
+    /// How far each ring was looked through.
+    at: Vec<u64>,
+    leavers: Leavers,
+    scratch: Vec<u8>,
+    /// What is in place of a copied piece.
+    now: Vec<u8>,
+    /// Whether anything was wanted when it last looked.
+    was_active: bool,
+    /// What it may take of the time, and until when it is to rest.
+    allowance: Allowance,
+    rests_until: Option<Instant>,
+}
+
+impl<'a> WaitReader<'a> {
+    pub(crate) fn new(deep: &'a DeepStacks<'a>, rings: &'a [RingView], shared: &'a Shared) -> Self {
+        Self {
+            deep,
+            rings,
+            shared,
+            at: vec![0; rings.len()],
+            leavers: Leavers::default(),
+            scratch: Vec::new(),
+            now: Vec::new(),
+            was_active: false,
+            allowance: Allowance::new(deep.share, Instant::now()),
+            rests_until: None,
+        }
+    }
+
+    /// Reads who is away now; whether to look again soon.
+    pub(crate) fn look(&mut self) -> bool {
+        let is_resting = self.rests_until.is_some_and(|until| Instant::now() < until);
+        let is_active = self.deep.orders.is_active() && self.deep.waits.is_some() && !is_resting;
+        if is_active && !self.was_active {
+            for (at, ring) in self.at.iter_mut().zip(self.rings) {
+                *at = ring.head();
+            }
+            self.leavers.forget();
+        }
+        self.was_active = is_active;
+        if is_active {
+            self.look_through();
+            self.read();
+            let pause = self
+                .allowance
+                .pause(Instant::now(), clock::own_thread_cpu_time());
+            self.rests_until = pause.map(|pause| Instant::now() + pause);
+        }
+        is_active
+    }
+
+    fn read(&mut self) {
+        for _ in 0..MOST_IN_A_LOOK {
+            if self.shared.is_pressed() || !self.deep.orders.has_room() {
+                return;
+            }
+            let Some((ring, sample)) = self.leavers.newest() else {
+                return;
+            };
+            if let Some(snapshot) = self.snapshot(ring, &sample) {
+                self.deep.orders.add(snapshot);
+            }
+            self.leavers.done(sample.tid);
+        }
+    }
+
+    fn snapshot(&mut self, ring: usize, sample: &Found) -> Option<MemorySnapshot> {
+        let wanted = self.deep.orders.wanted_of(sample.tid)?;
+        let view = self.rings.get(ring)?;
+        if !view.peek(sample.at, sample.size, &mut self.scratch) {
+            return None;
+        }
+        let record = Record::new(&self.scratch, 0, &self.deep.layouts)?;
+        let copied_until = copied_until(&record, |_| true, &mut self.now)?;
+        let buffer = |length| self.deep.orders.buffer(length);
+        let pieces = read_pieces(sample.pid, copied_until, &wanted, buffer);
+        self.look_through();
+        if pieces.is_empty() || !self.leavers.is_away((ring, sample)) {
+            self.deep.orders.give_back([pieces]);
+            return None;
+        }
+        Some(MemorySnapshot {
+            tid: sample.tid,
+            time: sample.time,
+            pieces,
+        })
+    }
+
+    /// Takes down from the new records of all rings who left and who came.
+    fn look_through(&mut self) {
+        self.leavers.begin_look();
+        for (index, (at, ring)) in self.at.iter_mut().zip(self.rings).enumerate() {
+            let head = ring.head();
+            if !ring.remembers(*at) {
+                *at = head;
+                self.leavers.forget();
+            }
+            while *at < head {
+                let length = (head - *at).min(FRONT) as usize;
+                let is_there = ring.peek(*at, length, &mut self.scratch);
+                let size = ByteOrder::NATIVE.u16(&self.scratch, 6).unwrap_or(0);
+                let (Some(waits), true) = (&self.deep.waits, is_there && size >= 8) else {
+                    *at = head;
+                    self.leavers.forget();
+                    break;
+                };
+                let place = (*at, usize::from(size));
+                self.leavers.note(waits, index, place, &self.scratch);
+                *at += u64::from(size);
+            }
+        }
+    }
+}
