@@ -41,7 +41,7 @@ pub fn load(
         let mut batches = batches;
         collector.collect(|loader| {
             let batch = batches.next()?;
-            batch.records().for_each(|record| loader.take(&record));
+            loader.take_all(batch.records());
             let progress = batch.progress();
             batches.give_back(batch);
             Some(progress)
@@ -85,10 +85,8 @@ pub fn profile_of<'r>(
     let mut done = 0;
     let (loader, early) = Collector::new(about, None, how).collect(|loader| {
         let before = done;
-        for record in records.by_ref().take(PORTION) {
-            loader.take(&record);
-            done += record.bytes.len() as u64;
-        }
+        let portion = records.by_ref().take(PORTION);
+        loader.take_all(portion.inspect(|record| done += record.bytes.len() as u64));
         (done > before).then_some((done, None))
     });
     loader.finish(about, early, how)

@@ -13,8 +13,8 @@ use crate::recorded::{
     RecordedKernel, build_ids, carried_symbols, event_groups, is_of_this_host, origin,
 };
 use crate::recorded_files::RecordedFiles;
-use crate::sample_stacks::SampleStacks;
-use crate::stack_builder::{ProcessNow, RawChain, StackBuilder};
+use crate::sample_stacks::{SampleStacks, Seen};
+use crate::stack_builder::{ChainHash, ProcessNow, RawChain, StackBuilder};
 use crate::tally::Tally;
 use crate::task_table::TaskTable;
 use crate::trusting::{self, Outline};
@@ -32,12 +32,27 @@ use prof_profile::{
 use prof_unwind::Machine;
 use rustc_hash::FxHashMap;
 
+/// A record, and what was found out of it before it is its turn.
+struct Ahead<'r> {
+    record: Record<'r>,
+    /// The number of its event and its content, if it is a sample that can be
+    /// read.
+    sample: Option<(usize, RawSample<'r>)>,
+    /// See [`SampleStacks::hash`].
+    hash: Option<ChainHash>,
+}
+
+/// So many records are looked at before the first of them is taken.
+const AHEAD: usize = 16;
+
 /// A sample, and the events that it counts for.
 struct SharedSample<'a> {
     record: &'a Record<'a>,
     /// The event that it was taken by.
     event: &'a prof_perfdata::Event,
     sample: &'a RawSample<'a>,
+    /// See [`SampleStacks::hash`].
+    hash: Option<ChainHash>,
     shares: &'a [Share],
 }
 
@@ -124,9 +139,59 @@ impl Loader {
         }
     }
 
+    /// Takes records in this order. Looks a little ahead, so that the memory
+    /// where the chains of several samples are looked for is waited for at once.
+    pub(crate) fn take_all<'r>(&mut self, records: impl Iterator<Item = Record<'r>>) {
+        let mut records = records.fuse();
+        let mut ahead = Vec::with_capacity(AHEAD);
+        loop {
+            ahead.clear();
+            ahead.extend(
+                records
+                    .by_ref()
+                    .take(AHEAD)
+                    .map(|record| self.look_at(record)),
+            );
+            if ahead.is_empty() {
+                return;
+            }
+            for one in &ahead {
+                if let (Some((_, sample)), Some(hash)) = (&one.sample, one.hash) {
+                    let pid = sample.pid().unwrap_or(-1);
+                    self.stacks.builder.expect(&self.processes, pid, hash);
+                }
+            }
+            ahead.iter().for_each(|one| self.take_one(one));
+        }
+    }
+
+    fn look_at<'r>(&self, record: Record<'r>) -> Ahead<'r> {
+        let (events, mut hash) = (record.events(), None);
+        let is_sample = record.kind == RecordType::SAMPLE;
+        let own = record.event_index().filter(|_| is_sample);
+        let sample = own.and_then(|own| {
+            let event = events.get(own)?;
+            // The reader has reported those that cannot be read.
+            let sample = record.sample_of(event).ok()?;
+            hash = self.stacks.hash(event, &sample, record.misc.cpu_mode());
+            Some((own, sample))
+        });
+        Ahead {
+            record,
+            sample,
+            hash,
+        }
+    }
+
+    #[cfg(test)]
     pub(crate) fn take(&mut self, record: &Record<'_>) {
+        self.take_all(std::iter::once(*record));
+    }
+
+    fn take_one(&mut self, ahead: &Ahead<'_>) {
+        let record = &ahead.record;
         if record.kind == RecordType::SAMPLE {
-            return self.sample(record);
+            return self.sample(ahead);
         }
         match record.decode() {
             Body::Lost(_) | Body::LostSamples(_) => self.tally.losses.add(record),
@@ -202,24 +267,24 @@ impl Loader {
         self.events.get_mut(index)
     }
 
-    fn sample(&mut self, record: &Record<'_>) {
+    fn sample(&mut self, ahead: &Ahead<'_>) {
+        let record = &ahead.record;
         let events = record.events();
-        let own = record.event_index();
-        let Some((own, event)) = own.and_then(|own| Some((own, events.get(own)?))) else {
+        let Some((own, sample)) = &ahead.sample else {
             return;
         };
-        // The reader has reported those that cannot be read.
-        let Ok(sample) = record.sample_of(event) else {
+        let Some(event) = events.get(*own) else {
             return;
         };
         let mut parts = std::mem::take(&mut self.parts);
         parts.clear();
-        self.shares.of(events, own, &sample, &mut parts);
+        self.shares.of(events, *own, sample, &mut parts);
         if !parts.is_empty() {
             self.shared_sample(&SharedSample {
                 record,
                 event,
-                sample: &sample,
+                sample,
+                hash: ahead.hash,
                 shares: &parts,
             });
         }
@@ -236,7 +301,12 @@ impl Loader {
         if self.details.counting() == Counting::Branches {
             return self.branches(shared);
         }
-        let (stack, end) = self.stacks.of(&self.processes, event, (sample, mode));
+        let seen = Seen {
+            sample,
+            mode,
+            hash: shared.hash,
+        };
+        let (stack, end) = self.stacks.of(&self.processes, event, seen);
         let task = self.tasks.id(&mut self.processes, pid, tid);
         let detail = self.details.is_wanted().then(|| {
             let (process, stacks) = (shared.process(&self.processes), &mut self.stacks.builder);

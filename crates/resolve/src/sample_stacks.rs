@@ -3,13 +3,23 @@
 use crate::branch_history::{self, BranchHistory};
 use crate::options::LoadOptions;
 use crate::recorded_files::RecordedFiles;
-use crate::stack_builder::{ProcessNow, RawChain, StackBuilder};
+use crate::stack_builder::{ChainHash, ProcessNow, RawChain, StackBuilder};
 use crate::tally::StackTally;
+use prof_abi::SampleType;
 use prof_abi::{CallchainContext, CpuMode};
 use prof_live::{MappedDsoId, Processes, StackUnwinder, UserState};
 use prof_perfdata::{Event, Sample, call_chain_of_branches};
 use prof_profile::{Avma, ChainEnd, StackId};
 use prof_unwind::Machine;
+
+/// A sample, and what was found out before it is its turn.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen<'a, 'r> {
+    pub(crate) sample: &'a Sample<'r>,
+    pub(crate) mode: CpuMode,
+    /// See [`SampleStacks::hash`].
+    pub(crate) hash: Option<ChainHash>,
+}
 
 /// Finds the stack of each sample.
 pub(crate) struct SampleStacks {
@@ -50,13 +60,34 @@ impl SampleStacks {
         self.unwinder.prepare(processes, dso, pid);
     }
 
+    /// The hash of the call chain of a sample of `event`, if its stack will be
+    /// just that.
+    #[inline]
+    pub(crate) fn hash(
+        &self,
+        event: &Event,
+        sample: &Sample<'_>,
+        mode: CpuMode,
+    ) -> Option<ChainHash> {
+        let other = [SampleType::STACK_USER, SampleType::BRANCH_STACK];
+        if other.iter().any(|&it| event.attr.sample_type.has(it)) {
+            return None;
+        }
+        Some(self.builder.hash(RawChain {
+            pid: sample.pid().unwrap_or(-1),
+            mode,
+            ip: sample.ip().map(Avma),
+            entries: sample.callchain()?,
+        }))
+    }
+
     /// The stack of a sample of `event`, taken in this mode; and if it was
     /// unwound here, how that ended.
     pub(crate) fn of(
         &mut self,
         processes: &Processes,
         event: &Event,
-        (sample, mode): (&Sample<'_>, CpuMode),
+        Seen { sample, mode, hash }: Seen<'_, '_>,
     ) -> (StackId, Option<ChainEnd>) {
         let (pid, ip) = (sample.pid().unwrap_or(-1), sample.ip().map(Avma));
         let end = match UserState::of(sample, pid, self.machine) {
@@ -76,7 +107,9 @@ impl SampleStacks {
                     ip,
                     entries: sample.callchain().unwrap_or_default(),
                 };
-                return (self.intern(processes, recorded), None);
+                let hash = hash.unwrap_or_else(|| self.builder.hash(recorded.clone()));
+                let interned = self.builder.intern(processes, recorded, hash);
+                return (self.tally.count(interned), None);
             }
         };
         let made = RawChain {
@@ -85,7 +118,8 @@ impl SampleStacks {
             ip,
             entries: self.chain.iter().copied(),
         };
-        let interned = self.builder.intern(processes, made);
+        let hash = self.builder.hash(made.clone());
+        let interned = self.builder.intern(processes, made, hash);
         (self.tally.count(interned), end)
     }
 
@@ -114,7 +148,8 @@ impl SampleStacks {
     where
         C: Iterator<Item = u64> + Clone,
     {
-        let interned = self.builder.intern(processes, chain);
+        let hash = self.builder.hash(chain.clone());
+        let interned = self.builder.intern(processes, chain, hash);
         self.tally.count(interned)
     }
 

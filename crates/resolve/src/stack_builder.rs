@@ -8,7 +8,6 @@ use prof_live::AddressSpace;
 use prof_live::MappedDsoId;
 use prof_live::Processes;
 use prof_profile::{Avma, BranchFrame, BranchFrameId, LocationId, StackId, StackTree};
-use std::hash::{BuildHasherDefault, Hasher};
 
 /// A process as it is at the moment.
 #[derive(Clone, Copy)]
@@ -74,66 +73,115 @@ pub(crate) struct RawChain<C> {
     pub(crate) entries: C,
 }
 
-/// Keys are random already: half of one is its hash.
-#[derive(Default)]
-struct KeyHasher(u64);
+/// What tells a chain from others, but for the process it is of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChainHash([u64; 2]);
 
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
-        }
-    }
-    fn write_u64(&mut self, half: u64) {
-        self.0 = half;
-    }
+/// The stacks of chains seen lately. A chain that is not here is interned anew
+/// and gets the stack it had before.
+///
+/// A chain has one set in which it may be, of two places that are a line of the
+/// cache: a look-up waits for memory once. In a set what was used last stands
+/// first, and what is new takes the place of the other: what is met once does
+/// not drive out what comes often.
+struct Known {
+    /// A power of two.
+    sets: Vec<Set>,
+    /// Chains put in since the sets became so many.
+    put: usize,
 }
 
-type ByChainKey<V> = HashMap<(u64, u64), V, BuildHasherDefault<KeyHasher>>;
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Set([Slot<(u64, u64), Interned>; 2]);
 
-/// The stacks of chains seen lately: the last [`Known::MOST`] of them at
-/// least, twice as many at most. A chain that is not here is interned anew
-/// and gets the stack it had before.
-struct Known {
-    young: ByChainKey<Interned>,
-    old: ByChainKey<Interned>,
+/// A place in a table, and what is there.
+#[derive(Clone, Copy)]
+struct Slot<K, V> {
+    key: K,
+    value: V,
+}
+
+impl Set {
+    const EMPTY: Self = Self(
+        [Slot {
+            // Keys are random: none is 0.
+            key: (0, 0),
+            value: Interned {
+                stack: StackId::EMPTY,
+                merged: 0,
+                left_out: 0,
+                depth: 0,
+            },
+        }; 2],
+    );
 }
 
 impl Known {
-    /// What a table of 2^19 slots holds: 17 MB.
-    const MOST: usize = (1 << 19) / 8 * 7;
+    const FEWEST: usize = 1 << 6;
+    /// 4 MB: chains that come again do so soon. Four times as many spared a
+    /// fiftieth of the chains that are interned anew, and cost more than that.
+    const MOST: usize = 1 << 16;
 
-    /// With room for so many.
+    /// With room for so many chains.
     fn with_room(chains: usize) -> Self {
-        let room = chains.min(Self::MOST);
+        let sets = (chains / 2).clamp(Self::FEWEST, Self::MOST);
         Self {
-            young: ByChainKey::with_capacity_and_hasher(room, BuildHasherDefault::default()),
-            old: ByChainKey::default(),
+            sets: vec![Set::EMPTY; sets.next_power_of_two()],
+            put: 0,
         }
+    }
+
+    /// In which set a chain may be.
+    #[inline]
+    fn place(&self, key: (u64, u64)) -> usize {
+        key.1 as usize & (self.sets.len() - 1)
+    }
+
+    /// Begins to read a set.
+    #[inline]
+    fn touch(&self, key: (u64, u64)) {
+        let set = self.sets.get(self.place(key));
+        std::hint::black_box(set.map(|Set([first, _])| first.key.0));
     }
 
     #[inline]
     fn get(&mut self, key: (u64, u64)) -> Option<Interned> {
-        if let Some(&known) = self.young.get(&key) {
-            return Some(known);
+        let place = self.place(key);
+        let Set([first, second]) = self.sets.get_mut(place)?;
+        if first.key == key {
+            return Some(first.value);
         }
-        if self.old.is_empty() {
+        if second.key != key {
             return None;
         }
-        let known = *self.old.get(&key)?;
-        self.put(key, known);
-        Some(known)
+        std::mem::swap(first, second);
+        Some(first.value)
     }
 
-    fn put(&mut self, key: (u64, u64), stack: Interned) {
-        if self.young.len() >= Self::MOST {
-            std::mem::swap(&mut self.young, &mut self.old);
-            self.young.clear();
+    /// Puts in what [`Known::get`] does not find.
+    fn put(&mut self, key: (u64, u64), value: Interned) {
+        if self.put >= 2 * self.sets.len() && self.sets.len() < Self::MOST {
+            self.grow();
         }
-        self.young.insert(key, stack);
+        self.put += 1;
+        let place = self.place(key);
+        if let Some(Set([first, second])) = self.sets.get_mut(place) {
+            let old = if first.key == (0, 0) { first } else { second };
+            *old = Slot { key, value };
+        }
+    }
+
+    /// Makes the sets twice as many.
+    fn grow(&mut self) {
+        let twice = vec![Set::EMPTY; 2 * self.sets.len()];
+        let old = std::mem::replace(&mut self.sets, twice);
+        self.put = 0;
+        for Slot { key, value } in old.into_iter().flat_map(|Set(slots)| slots) {
+            if key != (0, 0) {
+                self.put(key, value);
+            }
+        }
     }
 }
 
@@ -152,6 +200,8 @@ pub(crate) struct StackBuilder {
     /// Callers in no mapping that may still be told apart.
     unmapped_left: usize,
     stacks: StackTree,
+    /// Reused: the entries of a chain, and its frames.
+    entries: Vec<ChainEntry>,
     scratch: Vec<LocationId>,
     /// By `MappedDsoId`: whether a location is in it.
     has_location: Vec<bool>,
@@ -190,41 +240,130 @@ const MERGED: u64 = u64::MAX;
 /// An address in one state of an address space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
-    /// Of the address space; the same only while its mappings are.
-    version: u64,
     address: u64,
-    mode: CpuMode,
-    is_return: bool,
+    /// The number of the address space's state, which is the same only while its
+    /// mappings are; the mode; and whether it is a return address.
+    rest: u64,
+}
+
+impl Place {
+    #[inline]
+    fn new(side: Side<'_>, address: Avma, is_return: bool) -> Self {
+        let version = side.space.map_or(0, AddressSpace::version);
+        Self {
+            address: address.0,
+            rest: version << 4 | (side.mode as u64) << 1 | u64::from(is_return),
+        }
+    }
+
+    #[inline]
+    fn hash(&self) -> usize {
+        let mixed = self.address ^ self.rest.rotate_left(40);
+        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+    }
 }
 
 /// The locations of places met lately, each in the one slot it may have.
-struct Recent(Vec<Option<(Place, LocationId)>>);
+struct Recent {
+    mapped: Vec<Slot<Place, LocationId>>,
+    /// Of callers in no mapping: apart, since most come once and would drive out
+    /// what comes often. Those that come again do so soon: 7 of 10 are here.
+    unmapped: Vec<Slot<Place, LocationId>>,
+}
 
 impl Recent {
-    /// A power of two; the slots fit a core's own cache.
-    const SLOTS: usize = 1 << 13;
+    /// Powers of two: 393 KB and 49 KB.
+    const MAPPED: usize = 1 << 14;
+    const UNMAPPED: usize = 1 << 11;
 
     fn new() -> Self {
-        Self(vec![None; Self::SLOTS])
-    }
-
-    fn slot(place: &Place) -> usize {
-        let mixed =
-            (place.address ^ place.version.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 32) as usize & (Self::SLOTS - 1)
+        // No place is so: no mode has all bits.
+        let key = Place {
+            address: 0,
+            rest: u64::MAX,
+        };
+        let value = LocationId(0);
+        Self {
+            mapped: vec![Slot { key, value }; Self::MAPPED],
+            unmapped: vec![Slot { key, value }; Self::UNMAPPED],
+        }
     }
 
     #[inline]
     fn get(&self, place: &Place) -> Option<LocationId> {
-        let (held, location) = (*self.0.get(Self::slot(place))?)?;
-        (held == *place).then_some(location)
+        let hash = place.hash();
+        let held = |slot: &&Slot<Place, LocationId>| slot.key == *place;
+        // The small table first: most of what is there waits for no memory.
+        let unmapped = self.unmapped.get(hash & (Self::UNMAPPED - 1)).filter(held);
+        let mapped = || self.mapped.get(hash & (Self::MAPPED - 1)).filter(held);
+        unmapped.or_else(mapped).map(|slot| slot.value)
     }
 
-    fn put(&mut self, place: Place, location: LocationId) {
-        if let Some(slot) = self.0.get_mut(Self::slot(&place)) {
-            *slot = Some((place, location));
+    fn put(&mut self, key: Place, value: LocationId) {
+        let place = key.hash() & (Self::MAPPED - 1);
+        if let Some(slot) = self.mapped.get_mut(place) {
+            *slot = Slot { key, value };
         }
     }
+
+    fn put_unmapped(&mut self, key: Place, value: LocationId) {
+        let place = key.hash() & (Self::UNMAPPED - 1);
+        if let Some(slot) = self.unmapped.get_mut(place) {
+            *slot = Slot { key, value };
+        }
+    }
+
+    /// The entries of a chain, each with its location if that was met lately.
+    /// Nothing else is done meanwhile, so that the memory of many slots is waited
+    /// for at once.
+    fn look_up<C>(&self, process: ProcessNow<'_>, chain: RawChain<C>, out: &mut Vec<ChainEntry>)
+    where
+        C: Iterator<Item = u64>,
+    {
+        out.clear();
+        let own = process.side(chain.mode);
+        let mut add = |side: Side<'_>, address: Avma, is_return: bool| {
+            out.push(ChainEntry {
+                location: self.get(&Place::new(side, address, is_return)),
+                address,
+                mode: side.mode,
+                is_return,
+            });
+        };
+        let (mut side, mut is_return) = (own, false);
+        let mut leaf = chain.ip;
+        for entry in chain.entries {
+            if let Some(context) = CallchainContext::from_entry(entry) {
+                side = process.side(context.cpu_mode());
+                is_return = false;
+                continue;
+            }
+            let mut address = Avma(entry);
+            if let Some(ip) = leaf.take() {
+                if side.mode == chain.mode {
+                    // The sample's own address is the more exact one (PEBS).
+                    address = ip;
+                } else {
+                    add(own, ip, false);
+                }
+            }
+            add(side, address, is_return);
+            is_return = true;
+        }
+        if let Some(ip) = leaf {
+            add(own, ip, false);
+        }
+    }
+}
+
+/// An address of a chain.
+#[derive(Debug, Clone, Copy)]
+struct ChainEntry {
+    /// If it was met lately.
+    location: Option<LocationId>,
+    address: Avma,
+    mode: CpuMode,
+    is_return: bool,
 }
 
 impl StackBuilder {
@@ -243,6 +382,7 @@ impl StackBuilder {
             unmapped: HashTable::new(),
             unmapped_left: unmapped_limit,
             stacks: StackTree::default(),
+            entries: Vec::new(),
             scratch: Vec::new(),
             has_location: Vec::new(),
             new_dsos: Vec::new(),
@@ -279,21 +419,45 @@ impl StackBuilder {
         (self.list, self.stacks, self.branch_frames)
     }
 
-    /// The stack of a chain in the processes as they are now.
-    pub(crate) fn intern<C>(&mut self, processes: &Processes, chain: RawChain<C>) -> Interned
+    /// What tells a chain from others, in whatever process.
+    #[inline]
+    pub(crate) fn hash<C>(&self, chain: RawChain<C>) -> ChainHash
     where
-        C: Iterator<Item = u64> + Clone,
+        C: Iterator<Item = u64>,
     {
-        let (kernel, user) = processes.versions(chain.pid);
+        let head = [chain.mode as u64, chain.ip.map_or(u64::MAX, |ip| ip.0)];
+        let (left, right) = self.keys.key(head.into_iter().chain(chain.entries));
+        ChainHash([left, right])
+    }
+
+    #[inline]
+    fn key(&self, processes: &Processes, pid: i32, hash: ChainHash) -> (u64, u64) {
+        let (kernel, user) = processes.versions(pid);
         // A pid with mappings of its own is told apart by their version; one
         // without any sees nothing but the kernel, as all such pids do.
-        let head = [
-            kernel,
-            user,
-            chain.mode as u64,
-            chain.ip.map_or(u64::MAX, |ip| ip.0),
-        ];
-        let key = self.keys.key(head.into_iter().chain(chain.entries.clone()));
+        let [left, right] = hash.0;
+        self.keys.key([kernel, user, left, right].into_iter())
+    }
+
+    /// Begins to read where the stack of a chain is looked for, so that it is at
+    /// hand when [`StackBuilder::intern`] is called.
+    #[inline]
+    pub(crate) fn expect(&self, processes: &Processes, pid: i32, hash: ChainHash) {
+        self.known.touch(self.key(processes, pid, hash));
+    }
+
+    /// The stack of a chain, of which this is the hash, in the processes as they
+    /// are now.
+    pub(crate) fn intern<C>(
+        &mut self,
+        processes: &Processes,
+        chain: RawChain<C>,
+        hash: ChainHash,
+    ) -> Interned
+    where
+        C: Iterator<Item = u64>,
+    {
+        let key = self.key(processes, chain.pid, hash);
         if let Some(known) = self.known.get(key) {
             return known;
         }
@@ -306,42 +470,30 @@ impl StackBuilder {
     where
         C: Iterator<Item = u64>,
     {
-        let mut frames = std::mem::take(&mut self.scratch);
-        frames.clear();
+        let mut entries = std::mem::take(&mut self.entries);
         let process = ProcessNow {
             processes,
             pid: chain.pid,
         };
-        let (mut side, mut is_return) = (process.side(chain.mode), false);
-        let mut leaf = chain.ip;
+        self.recent.look_up(process, chain, &mut entries);
+        let mut frames = std::mem::take(&mut self.scratch);
+        frames.clear();
+        let mut side = process.side(CpuMode::Kernel);
         let (mut merged, mut left_out) = (0, 0);
-        for entry in chain.entries {
-            if let Some(context) = CallchainContext::from_entry(entry) {
-                side = process.side(context.cpu_mode());
-                is_return = false;
-                continue;
-            }
-            let mut address = Avma(entry);
-            if let Some(ip) = leaf.take() {
-                if side.mode == chain.mode {
-                    // The sample's own address is the more exact one (PEBS).
-                    address = ip;
-                } else {
-                    frames.push(self.locate(process.side(chain.mode), ip, false));
+        for entry in &entries {
+            let location = entry.location.unwrap_or_else(|| {
+                if side.mode != entry.mode {
+                    side = process.side(entry.mode);
                 }
-            }
-            let location = self.locate(side, address, is_return);
-            is_return = true;
-            let is_merged = self.is_merged(side.mode, location);
+                self.locate(side, entry.address, entry.is_return)
+            });
+            let is_merged = self.is_merged(entry.mode, location);
             merged += u32::from(is_merged);
             if is_merged && frames.last() == Some(&location) {
                 left_out += 1;
             } else {
                 frames.push(location);
             }
-        }
-        if let Some(ip) = leaf {
-            frames.push(self.locate(process.side(chain.mode), ip, false));
         }
         let stack = frames
             .iter()
@@ -351,6 +503,7 @@ impl StackBuilder {
             });
         let depth = frames.len() as u32 + left_out;
         self.scratch = frames;
+        self.entries = entries;
         Interned {
             stack,
             merged,
@@ -444,12 +597,7 @@ impl StackBuilder {
 
     fn locate(&mut self, side: Side<'_>, address: Avma, is_return: bool) -> LocationId {
         let Side { mode, space } = side;
-        let place = Place {
-            version: space.map_or(0, AddressSpace::version),
-            address: address.0,
-            mode,
-            is_return,
-        };
+        let place = Place::new(side, address, is_return);
         if let Some(known) = self.recent.get(&place) {
             return known;
         }
@@ -464,8 +612,9 @@ impl StackBuilder {
             branch: None,
         };
         if found.is_none() && is_return {
-            // Those that come only once would drive out what comes often.
-            return self.intern_unmapped(raw);
+            let location = self.intern_unmapped(raw);
+            self.recent.put_unmapped(place, location);
+            return location;
         }
         if let Some(dso) = raw.dso {
             self.note_dso(dso);
@@ -521,7 +670,7 @@ fn intern(index: &mut HashTable<u32>, list: &mut Vec<RawLocation>, raw: RawLocat
 
 #[cfg(test)]
 mod tests {
-    use super::{Interned, Known, RawChain, StackBuilder};
+    use super::{ChainKeys, Interned, Known, RawChain, StackBuilder};
     use prof_abi::{CallchainContext, CpuMode};
     use prof_live::{MapEvent, Processes};
     use prof_profile::{Avma, FileOffset, StackId};
@@ -550,8 +699,9 @@ mod tests {
             ip: Some(Avma(ip)),
             entries: chain.iter().copied(),
         };
-        let stack = builder.intern(&processes(), raw.clone()).stack;
-        assert_eq!(builder.intern(&processes(), raw).stack, stack);
+        let hash = builder.hash(raw.clone());
+        let stack = builder.intern(&processes(), raw.clone(), hash).stack;
+        assert_eq!(builder.intern(&processes(), raw, hash).stack, stack);
         let at = |id: prof_profile::LocationId| builder.list[id.0 as usize];
         builder
             .stacks
@@ -578,15 +728,39 @@ mod tests {
             left_out: 0,
             depth: 1,
         };
-        // Keys are as random as hashes.
-        let key = |number: u32| (0, u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let keys = ChainKeys::new();
+        let key = |number: u32| keys.key([u64::from(number)].into_iter());
         for number in 0..3 * Known::MOST as u32 {
             known.put(key(number), one(number));
             let in_use = known.get(key(0)).map(|known| known.stack);
             assert_eq!(in_use, Some(StackId(0)));
         }
-        assert!(known.young.len() + known.old.len() <= 2 * Known::MOST);
-        assert!(known.get(key(1)).is_none());
+        assert_eq!(known.sets.len(), Known::MOST);
+        let kept = (1..3 * Known::MOST as u32).filter(|&it| known.get(key(it)).is_some());
+        assert!((Known::MOST..2 * Known::MOST).contains(&kept.count()));
+    }
+
+    #[test]
+    fn chains_stay_known_when_their_table_grows() {
+        let (mut known, keys) = (Known::with_room(0), ChainKeys::new());
+        let few = (Known::FEWEST * 64) as u32;
+        for number in 0..few {
+            let one = Interned {
+                stack: StackId(number),
+                merged: 0,
+                left_out: 0,
+                depth: 1,
+            };
+            known.put(keys.key([u64::from(number)].into_iter()), one);
+        }
+        assert!(known.sets.len() >= Known::FEWEST * 32);
+        let found = |number: u32| {
+            let found = known.get(keys.key([u64::from(number)].into_iter()))?;
+            assert_eq!(found.stack, StackId(number));
+            Some(found)
+        };
+        let kept = (0..few).filter_map(found).count();
+        assert!(kept > few as usize / 2, "{kept} of {few}");
     }
 
     #[test]
@@ -600,7 +774,8 @@ mod tests {
                 ip: entries.first().copied().map(Avma),
                 entries: entries.iter().copied(),
             };
-            builder.intern(&processes, chain)
+            let hash = builder.hash(chain.clone());
+            builder.intern(&processes, chain, hash)
         };
         let (first, second) = (intern(&[0x1010, 0xa0]), intern(&[0x1010, 0xb0]));
         let (third, fourth) = (intern(&[0x1010, 0xc0]), intern(&[0x1010, 0xd0]));
