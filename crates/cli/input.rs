@@ -194,6 +194,8 @@ impl Input {
                 let options = LoadOptions {
                     reading_time,
                     detail,
+                    // Who gives so little time asks the same files for more.
+                    forgets_tables: reading_time.is_none(),
                     ..self.load_options()
                 };
                 self.read_recording(begun, symbolizer, &options, progress)?
@@ -223,6 +225,9 @@ impl Input {
             None => self.open()?,
         };
         let loaded = prof_resolve::load(reader, symbolizer, options, progress);
+        if options.forgets_tables {
+            limits::give_free_memory_back();
+        }
         loaded.with_context(|| format!("cannot read {}", self.name()))
     }
 

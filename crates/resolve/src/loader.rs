@@ -555,6 +555,7 @@ fn namer<'a>(features: &Features, processes: &Processes, how: How<'a>) -> Namer<
         kernel: RecordedKernel::new(features).mapped_in(processes),
         carried: carried_symbols(features, how.symbolizer),
         whole_functions: options.whole_functions,
+        forgets_tables: options.forgets_tables,
         symbols_first: options.symbols_first(),
         jit_owners: JitOwners {
             looking: options.looking_uid,

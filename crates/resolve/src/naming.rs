@@ -39,6 +39,8 @@ pub(crate) struct Namer<'a> {
     pub(crate) jit_owners: JitOwners,
     /// See [`crate::LoadOptions::whole_functions`].
     pub(crate) whole_functions: bool,
+    /// See [`crate::LoadOptions::forgets_tables`].
+    pub(crate) forgets_tables: bool,
     /// See [`crate::LoadOptions::reading_time`].
     pub(crate) symbols_first: bool,
     pub(crate) progress: &'a dyn Progress,
@@ -69,15 +71,63 @@ struct Search<'a> {
     raw: &'a [RawLocation],
     sources: &'a [Source],
     kernel: Kernel,
+    rest: Rest,
     done: AtomicU64,
     total: u64,
+}
+
+/// How many batches there still are of each file, by where it is in memory, so
+/// that its tables can go when there are none.
+#[derive(Default)]
+struct Rest(FxHashMap<usize, AtomicUsize>);
+
+impl Rest {
+    fn key(file: &Arc<SymbolFile>) -> usize {
+        Arc::as_ptr(file).addr()
+    }
+
+    /// Of this work. Files of which nothing is left to do forget their tables
+    /// now.
+    fn of(sources: &[Source], work: &[Batch<'_>]) -> Self {
+        let mut rest = Self::default();
+        for source in sources {
+            if let Source::File(file) = source {
+                rest.0.entry(Self::key(file)).or_default();
+            }
+        }
+        for (id, _) in work {
+            if let Some(Source::File(file)) = sources.get(id.0 as usize)
+                && let Some(count) = rest.0.get_mut(&Self::key(file))
+            {
+                *count.get_mut() += 1;
+            }
+        }
+        for source in sources {
+            if let Source::File(file) = source
+                && let Some(count) = rest.0.get_mut(&Self::key(file))
+                && *count.get_mut() == 0
+            {
+                file.forget_tables();
+            }
+        }
+        rest
+    }
+
+    /// A batch of a file was looked up.
+    fn done(&self, file: &Arc<SymbolFile>) {
+        let count = self.0.get(&Self::key(file));
+        // ORDERING: Relaxed, because only the last one matters, and tables that
+        // another thread still uses stay until it is done.
+        if count.is_some_and(|count| count.fetch_sub(1, Ordering::Relaxed) == 1) {
+            file.forget_tables();
+        }
+    }
 }
 
 impl Search<'_> {
     /// Looks a wave up.
     fn look_up(&self, wave: &[Batch<'_>]) -> Vec<Found> {
-        let found = wave
-            .par_iter()
+        wave.par_iter()
             .map(|&(id, part)| {
                 let Some(source) = self.sources.get(id.0 as usize) else {
                     return Found::default();
@@ -87,15 +137,14 @@ impl Search<'_> {
                 let dso = self.mapped.get(id);
                 let found = self.look_up_in((dso, source), &addresses, self.namer.detail);
                 self.update(part.len());
-                Found::of(found)
+                let found = Found::of(found);
+                if let Source::File(file) = source {
+                    file.release_pages();
+                    self.rest.done(file);
+                }
+                found
             })
-            .collect();
-        for (id, _) in wave {
-            if let Some(Source::File(file)) = self.sources.get(id.0 as usize) {
-                file.release_pages();
-            }
-        }
-        found
+            .collect()
     }
 
     /// Looks the symbols up, those of the dsos with most addresses first, for
@@ -235,6 +284,10 @@ impl Namer<'_> {
             raw,
             sources: &sources,
             kernel: Kernel::new(),
+            rest: match self.forgets_tables {
+                true => Rest::of(&sources, &work),
+                false => Rest::default(),
+            },
             done: AtomicU64::new(done),
             total: done + wanted,
         };

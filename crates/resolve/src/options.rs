@@ -43,6 +43,11 @@ pub struct LoadOptions {
     /// When the recording ended, if known. On the machine that made it, files
     /// without a build-id that are newer than this give no names.
     pub recorded_at: Option<SystemTime>,
+    /// Whether what was read of a file, symbols and debug information, is dropped
+    /// when its addresses have their names, and read again if a symbolizer is
+    /// asked for more. For programs that read one recording: those tables are
+    /// larger than the profile.
+    pub forgets_tables: bool,
     /// Stops reading after this time, for a first look at a large recording.
     /// `None` reads all of it. Symbols of all addresses are then looked up before
     /// lines and inlined functions of any, should they be asked for: who gives so
@@ -64,6 +69,7 @@ impl Default for LoadOptions {
             max_stack: 1024,
             unmapped_limit: 1 << 14,
             recorded_at: None,
+            forgets_tables: false,
             reading_time: None,
         }
     }

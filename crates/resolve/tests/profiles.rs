@@ -136,6 +136,36 @@ fn early_names_are_those_of_single_look_ups() {
 }
 
 #[test]
+fn what_was_read_of_files_goes_where_that_is_asked_and_comes_again() {
+    let program = std::env::current_exe().expect("this program has a path");
+    let program = program.to_str().expect("UTF-8");
+    let functions = [false, true].map(|forgets_tables| {
+        let (file, offset, _) = recording();
+        let symbolizer = Symbolizer::new(Sources::default());
+        let options = LoadOptions {
+            detail: Detail::Inlines,
+            forgets_tables,
+            ..LoadOptions::default()
+        };
+        let reader = Reader::open_file(file).expect("a recording");
+        let (profile, _) = load(reader, &symbolizer, &options, &Quiet).expect("readable");
+        let file = symbolizer.open(&DsoRequest::for_file(program, None));
+        let file = file.expect("this program");
+        assert_eq!(file.holds_tables(), !forgets_tables);
+        let svma = file.svma_of_file_offset(FileOffset(offset)).expect("code");
+        assert!(file.symbol_before(svma).is_some());
+        assert!(file.holds_tables());
+        let name = |id| profile.name(id).to_owned();
+        let functions = profile.functions.iter();
+        let functions: Vec<_> = functions.map(|it| (name(it.name), it.start)).collect();
+        functions
+    });
+    let [kept, forgotten] = functions;
+    assert!(kept.len() > 10);
+    assert_eq!(kept, forgotten);
+}
+
+#[test]
 fn some_of_the_records_make_a_profile_of_their_own() {
     let (file, ..) = recording();
     let again = file.try_clone().expect("a descriptor");

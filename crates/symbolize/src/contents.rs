@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// Files up to this many bytes are read rather than mapped.
-const READ_MAX: u64 = 1 << 20;
+const READ_MAX: u64 = 64 << 10;
 
 /// The contents of a file; clones share them.
 #[derive(Debug, Clone)]

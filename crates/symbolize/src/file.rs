@@ -13,7 +13,7 @@ use prof_abi::BuildId;
 use prof_profile::{FileOffset, Svma, UnnamedReason};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// The files of one dso, read as far as was asked. Shared between threads.
 #[derive(Debug)]
@@ -24,9 +24,16 @@ pub(crate) struct FileOnDisk {
     debug_from: Option<Arc<Image>>,
     supplementary: Option<Arc<Image>>,
     split_places: SplitPlaces,
-    debug: OnceLock<DebugInfo>,
     demangle: Demangle,
-    table: OnceLock<SymbolTable>,
+    /// Replaced by empty ones when they are to be forgotten.
+    tables: RwLock<Arc<Tables>>,
+}
+
+/// What was read of the files so far.
+#[derive(Debug, Default)]
+struct Tables {
+    symbols: OnceLock<SymbolTable>,
+    debug: OnceLock<DebugInfo>,
     /// Needed where there are no symbols.
     extents: OnceLock<Extents>,
     /// Needed where there is no debug information.
@@ -42,12 +49,27 @@ impl FileOnDisk {
             debug_from: located.debug,
             supplementary: located.supplementary,
             split_places: located.split_places,
-            debug: OnceLock::new(),
             demangle,
-            table: OnceLock::new(),
-            extents: OnceLock::new(),
-            go: OnceLock::new(),
+            tables: RwLock::default(),
         }
+    }
+
+    fn tables(&self) -> Arc<Tables> {
+        let tables = self.tables.read();
+        Arc::clone(&tables.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether symbols or debug information are in memory.
+    pub(crate) fn holds_tables(&self) -> bool {
+        let tables = self.tables();
+        tables.symbols.get().is_some() || tables.debug.get().is_some()
+    }
+
+    /// Drops what was read of the files; it is read again when needed.
+    pub(crate) fn forget_tables(&self) {
+        let tables = self.tables.write();
+        *tables.unwrap_or_else(PoisonError::into_inner) = Arc::default();
+        self.release_pages();
     }
 
     /// The file that the names come from.
@@ -69,8 +91,11 @@ impl FileOnDisk {
     /// Reads what look-ups of this detail need of the file, so that they do
     /// not wait for it.
     pub(crate) fn prepare(&self, detail: Detail) {
-        self.table();
-        if let Some(info) = self.debug_info(detail) {
+        let tables = self.tables();
+        self.symbols_of(&tables);
+        // What follows reads other parts of the files.
+        self.release_pages();
+        if let Some(info) = self.debug_info(&tables, detail) {
             info.prepare();
         }
         self.release_pages();
@@ -107,11 +132,13 @@ impl FileOnDisk {
     /// What stands at an address. For a return address, ask for the address
     /// one byte before it.
     pub(crate) fn lookup(&self, svma: Svma, detail: Detail) -> Lookup {
+        let tables = &self.tables();
         let source = self
-            .debug_info(detail)
+            .debug_info(tables, detail)
             .and_then(|info| info.find(svma, detail))
-            .or_else(|| self.by_go(svma, detail));
-        self.joined(svma, self.table().find(svma, self.demangle), source)
+            .or_else(|| self.by_go(tables, svma, detail));
+        let symbol = self.symbols_of(tables).find(svma, self.demangle);
+        self.joined(tables, svma, (symbol, source))
     }
 
     /// [`FileOnDisk::lookup`] for many addresses, in the order given; each
@@ -122,7 +149,8 @@ impl FileOnDisk {
         order.sort_unstable_by_key(address);
         let mut distinct: Vec<Svma> = order.iter().filter_map(address).collect();
         distinct.dedup();
-        let sources = match self.debug_info(detail) {
+        let tables = &self.tables();
+        let sources = match self.debug_info(tables, detail) {
             Some(info) => info.find_many(&distinct, detail),
             None => vec![None; distinct.len()],
         };
@@ -131,9 +159,10 @@ impl FileOnDisk {
             .zip(sources)
             .with_min_len(512)
             .map_with(0, |place, (&svma, source)| {
-                let symbol = self.table().find_from(place, svma, self.demangle);
-                let source = source.or_else(|| self.by_go(svma, detail));
-                self.joined(svma, symbol, source)
+                let symbols = self.symbols_of(tables);
+                let symbol = symbols.find_from(place, svma, self.demangle);
+                let source = source.or_else(|| self.by_go(tables, svma, detail));
+                self.joined(tables, svma, (symbol, source))
             })
             .collect();
         let mut answers: Vec<Lookup> = Vec::new();
@@ -158,15 +187,20 @@ impl FileOnDisk {
     /// The source lines of `start..end`, by address; none without debug
     /// information.
     pub(crate) fn line_rows(&self, start: Svma, end: Svma) -> Vec<LineRow> {
-        self.debug_info(Detail::Source)
+        self.debug_info(&self.tables(), Detail::Source)
             .map(|info| info.lines(start, end))
             .unwrap_or_default()
     }
 
     /// Puts together what the symbol table and the debug information say.
     /// The name of the function that stands in the file is the symbol's.
-    fn joined(&self, svma: Svma, found: Option<Found>, source: Option<Source>) -> Lookup {
-        let symbol = found.map(|found| self.symbol(&found));
+    fn joined(
+        &self,
+        tables: &Tables,
+        svma: Svma,
+        (found, source): (Option<Found>, Option<Source>),
+    ) -> Lookup {
+        let symbol = found.map(|found| self.symbol(tables, &found));
         let Some(Source {
             mut frames,
             function,
@@ -174,7 +208,7 @@ impl FileOnDisk {
         else {
             return match symbol {
                 Some(symbol) => Lookup::of_symbol(symbol),
-                None => self.unnamed(svma),
+                None => self.unnamed(tables, svma),
             };
         };
         let symbol = symbol.or_else(|| {
@@ -183,7 +217,7 @@ impl FileOnDisk {
             (!name.is_empty()).then_some(Symbol { name, start, size })
         });
         let Some(symbol) = symbol else {
-            return self.unnamed(svma);
+            return self.unnamed(tables, svma);
         };
         if let Some(outer) = frames.last_mut() {
             outer.name = Arc::clone(&symbol.name);
@@ -197,24 +231,24 @@ impl FileOnDisk {
     }
 
     /// What the function table of a Go program says of an address.
-    fn by_go(&self, svma: Svma, detail: Detail) -> Option<Source> {
-        let go = self.go.get_or_init(|| GoNames::load(&self.runtime));
+    fn by_go(&self, tables: &Tables, svma: Svma, detail: Detail) -> Option<Source> {
+        let go = tables.go.get_or_init(|| GoNames::load(&self.runtime));
         go.as_ref()?.find(&self.runtime, svma, detail)
     }
 
     /// An address without a name, with the function that it is in.
-    fn unnamed(&self, svma: Svma) -> Lookup {
+    fn unnamed(&self, tables: &Tables, svma: Svma) -> Lookup {
         let extents = || Extents::load(&self.runtime);
         Lookup {
-            extent: self.extents.get_or_init(extents).find(svma),
-            ..Lookup::unnamed(self.reason())
+            extent: tables.extents.get_or_init(extents).find(svma),
+            ..Lookup::unnamed(self.reason(tables))
         }
     }
 
-    fn debug_info(&self, detail: Detail) -> Option<&DebugInfo> {
+    fn debug_info<'t>(&self, tables: &'t Tables, detail: Detail) -> Option<&'t DebugInfo> {
         let image = self.debug_from.as_ref()?;
         (detail != Detail::Symbol).then(|| {
-            self.debug.get_or_init(|| {
+            tables.debug.get_or_init(|| {
                 let how = (self.demangle, self.split_places.clone());
                 DebugInfo::load(image, self.supplementary.as_ref(), how)
             })
@@ -223,21 +257,27 @@ impl FileOnDisk {
 
     /// All symbols by address, as perf would show them.
     pub(crate) fn symbols(&self) -> impl Iterator<Item = Symbol> {
-        self.table()
-            .iter(self.demangle)
-            .map(|found| self.symbol(&found))
+        let (tables, mut place) = (self.tables(), 0);
+        std::iter::from_fn(move || {
+            let found = self
+                .symbols_of(&tables)
+                .next_from(&mut place, self.demangle)?;
+            Some(self.symbol(&tables, &found))
+        })
     }
 
     /// The last symbol that does not start behind an address, which may be
     /// long behind that symbol's end.
     pub(crate) fn symbol_before(&self, svma: Svma) -> Option<Symbol> {
-        let found = self.table().before(svma, self.demangle)?;
-        Some(self.symbol(&found))
+        let tables = self.tables();
+        let found = self.symbols_of(&tables).before(svma, self.demangle)?;
+        Some(self.symbol(&tables, &found))
     }
 
     /// The address of the symbol with this name, as in the symbol table.
     pub(crate) fn address_of(&self, name: &str) -> Option<Svma> {
-        self.table().address_of(name.as_bytes())
+        let tables = self.tables();
+        self.symbols_of(&tables).address_of(name.as_bytes())
     }
 
     /// Instruction bytes from an address on, up to `length` of them; `None`
@@ -251,21 +291,22 @@ impl FileOnDisk {
         self.runtime.is_64
     }
 
-    fn table(&self) -> &SymbolTable {
-        self.table
+    fn symbols_of<'t>(&self, tables: &'t Tables) -> &'t SymbolTable {
+        tables
+            .symbols
             .get_or_init(|| SymbolTable::load(&self.symbols_from, &self.runtime))
     }
 
-    fn symbol(&self, found: &Found) -> Symbol {
+    fn symbol(&self, tables: &Tables, found: &Found) -> Symbol {
         Symbol {
-            name: self.table().name(found, self.demangle),
+            name: self.symbols_of(tables).name(found, self.demangle),
             start: found.start,
             size: found.size,
         }
     }
 
-    fn reason(&self) -> UnnamedReason {
-        if self.table().is_empty() {
+    fn reason(&self, tables: &Tables) -> UnnamedReason {
+        if self.symbols_of(tables).is_empty() {
             UnnamedReason::Stripped
         } else {
             UnnamedReason::NoSymbolThere

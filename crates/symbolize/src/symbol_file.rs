@@ -123,6 +123,19 @@ impl SymbolFile {
         }
     }
 
+    /// Whether symbols or debug information of the files are in memory.
+    pub fn holds_tables(&self) -> bool {
+        self.disk().is_some_and(FileOnDisk::holds_tables)
+    }
+
+    /// Drops what was read of the files from memory; it is read again when
+    /// needed. Call it when nothing more is expected to be looked up.
+    pub fn forget_tables(&self) {
+        if let Some(disk) = self.disk() {
+            disk.forget_tables();
+        }
+    }
+
     /// What stands at an address. For a return address, ask for the address
     /// one byte before it.
     pub fn lookup(&self, svma: Svma, detail: Detail) -> Lookup {

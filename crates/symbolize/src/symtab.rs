@@ -172,19 +172,15 @@ impl SymbolTable {
         Some(Svma(found.start))
     }
 
-    /// Every symbol that can be found, by address.
-    pub(crate) fn iter(&self, demangle: Demangle) -> impl Iterator<Item = Found> + '_ {
-        let mut at = 0;
-        std::iter::from_fn(move || {
-            let start = self.entries.get(at)?.start;
-            let same = self
-                .entries
-                .get(at..)?
-                .partition_point(|entry| entry.start == start);
-            let best = self.best_of(at..at + same, demangle)?;
-            at += same;
-            Some(Self::found(best, self.entries.get(best)?))
-        })
+    /// Every symbol that can be found, by address: `place` is 0 before the first
+    /// one, and where the next one is after each.
+    pub(crate) fn next_from(&self, place: &mut usize, demangle: Demangle) -> Option<Found> {
+        let rest = self.entries.get(*place..)?;
+        let start = rest.first()?.start;
+        let same = rest.partition_point(|entry| entry.start == start);
+        let best = self.best_of(*place..*place + same, demangle)?;
+        *place += same;
+        Some(Self::found(best, self.entries.get(best)?))
     }
 
     /// The symbol with this index.

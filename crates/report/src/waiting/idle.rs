@@ -148,6 +148,9 @@ pub fn fold(profile: &mut Profile) -> Idle {
 
 /// The rows that are waits for work.
 fn idle_rows(profile: &Profile) -> Vec<usize> {
+    if !profile.samples.has_waits() {
+        return Vec::new();
+    }
     let mut known: FxHashMap<StackId, Option<(Vec<FunctionId>, Told)>> = FxHashMap::default();
     let mut candidates = Vec::new();
     for (row, sample) in profile.samples.iter().enumerate() {

@@ -33,8 +33,8 @@ struct FunctionRange {
 pub(super) struct Function {
     /// Its entry.
     pub(super) entry: UnitOffset,
-    /// Read when an address in it is first asked for.
-    inlines: OnceLock<Inlines>,
+    /// Read when an address in it is first asked for: of few functions.
+    inlines: OnceLock<Box<Inlines>>,
 }
 
 /// What was inlined into a function.
@@ -74,6 +74,8 @@ impl Functions {
         // The functions up to the fault are in the table.
         let _ = functions.scan(session, unit);
         functions.ranges.sort_by_key(|range| range.begin);
+        functions.ranges.shrink_to_fit();
+        functions.functions.shrink_to_fit();
         functions
     }
 
@@ -135,7 +137,9 @@ impl Function {
             inlines
                 .ranges
                 .sort_by_key(|range| (range.depth, range.begin));
-            inlines
+            inlines.ranges.shrink_to_fit();
+            inlines.calls.shrink_to_fit();
+            Box::new(inlines)
         })
     }
 }
