@@ -31,19 +31,20 @@ pub struct Sample {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WaitId(pub u32);
 
-/// All samples in time order. 18 bytes a row, two more if they are of several
-/// events, and more for the few with numbers that large.
+/// All samples in time order. 12 bytes a row; four more if they have several
+/// periods, two if they are of more threads than 65 536, two if they are of
+/// several events, and more for the few with numbers that large.
 #[derive(Debug, Default, Clone)]
 pub struct Samples {
     time: Times,
     /// `u32::MAX` for what is in `long_periods`. Of waits that others count it is
     /// their length.
-    period: Vec<u32>,
-    task: Vec<TaskId>,
+    period: Column<u32>,
+    task: TaskColumn,
     stack: Vec<StackId>,
     /// `NO_CPU` for none, `FAR_CPU` for what is in `far_cpus`.
     cpu: Vec<u16>,
-    event: EventColumn,
+    event: Column<EventId>,
     /// By row.
     long_periods: FxHashMap<usize, u64>,
     /// By row.
@@ -97,29 +98,86 @@ impl Times {
     }
 }
 
-/// Events by row; nothing as long as all are the same.
-#[derive(Debug, Default, Clone)]
-struct EventColumn {
-    first: Option<EventId>,
-    /// All rows, once there are two events.
-    list: Vec<EventId>,
+/// Values by row; nothing as long as all are the same.
+#[derive(Debug, Clone)]
+struct Column<T> {
+    first: Option<T>,
+    /// All rows, once there are two values.
+    list: Vec<T>,
 }
 
-impl EventColumn {
-    fn push(&mut self, row: usize, event: EventId) {
-        let first = *self.first.get_or_insert(event);
+impl<T> Default for Column<T> {
+    fn default() -> Self {
+        Self {
+            first: None,
+            list: Vec::new(),
+        }
+    }
+}
+
+impl<T: Copy + PartialEq> Column<T> {
+    /// Adds the value of `row`, the next one.
+    fn push(&mut self, row: usize, value: T) {
+        let first = *self.first.get_or_insert(value);
         if self.list.is_empty() {
-            if event == first {
+            if value == first {
                 return;
             }
             self.list = vec![first; row];
         }
-        self.list.push(event);
+        self.list.push(value);
     }
 
     /// For a row that is there.
-    fn get(&self, row: usize) -> Option<EventId> {
+    fn get(&self, row: usize) -> Option<T> {
         self.list.get(row).copied().or(self.first)
+    }
+
+    /// Replaces the value of `row`, of so many.
+    fn set(&mut self, row: usize, value: T, rows: usize) {
+        if self.get(row) == Some(value) {
+            return;
+        }
+        if let (true, Some(first)) = (self.list.is_empty(), self.first) {
+            self.list = vec![first; rows];
+        }
+        if let Some(place) = self.list.get_mut(row) {
+            *place = value;
+        }
+    }
+}
+
+/// Tasks by row: in two bytes as long as their numbers are that small.
+#[derive(Debug, Clone)]
+enum TaskColumn {
+    Short(Vec<u16>),
+    Long(Vec<TaskId>),
+}
+
+impl Default for TaskColumn {
+    fn default() -> Self {
+        Self::Short(Vec::new())
+    }
+}
+
+impl TaskColumn {
+    fn push(&mut self, task: TaskId) {
+        match (&mut *self, u16::try_from(task.0)) {
+            (Self::Short(list), Ok(short)) => list.push(short),
+            (Self::Short(list), Err(_)) => {
+                let mut long: Vec<TaskId> = list.iter().map(|&it| TaskId(it.into())).collect();
+                long.push(task);
+                *self = Self::Long(long);
+            }
+            (Self::Long(list), _) => list.push(task),
+        }
+    }
+
+    fn get(&self, row: usize) -> Option<TaskId> {
+        match self {
+            Self::Short(list) => list.get(row).map(|&task| TaskId(task.into())),
+            Self::Long(list) => list.get(row).copied(),
+        }
     }
 }
 
@@ -245,21 +303,27 @@ impl Samples {
     }
 
     fn raw_period(&self, index: usize) -> Option<u64> {
-        match *self.period.get(index)? {
+        match self.period.get(index).filter(|_| index < self.len())? {
             u32::MAX => self.long_periods.get(&index).copied(),
             period => Some(period.into()),
         }
     }
 
     fn put_period(&mut self, row: usize, period: u64) {
-        let Some(place) = self.period.get_mut(row) else {
+        if row >= self.len() {
             return;
-        };
+        }
+        let (short, rows) = (self.short_period(row, period), self.len());
+        self.period.set(row, short, rows);
+    }
+
+    /// What stands for the period of `row` in its column.
+    fn short_period(&mut self, row: usize, period: u64) -> u32 {
         match u32::try_from(period) {
-            Ok(period) if period != u32::MAX => *place = period,
+            Ok(short) if short != u32::MAX => short,
             _ => {
                 self.long_periods.insert(row, period);
-                *place = u32::MAX;
+                u32::MAX
             }
         }
     }
@@ -296,8 +360,8 @@ impl Samples {
     pub fn push(&mut self, sample: Sample) {
         let row = self.len();
         self.time.push(sample.time);
-        self.period.push(0);
-        self.put_period(row, sample.period);
+        let period = self.short_period(row, sample.period);
+        self.period.push(row, period);
         self.task.push(sample.task);
         self.stack.push(sample.stack);
         self.cpu.push(match sample.cpu {
@@ -339,7 +403,7 @@ impl Samples {
                 Some(_) => 0,
                 None => self.raw_period(index)?,
             },
-            task: *self.task.get(index)?,
+            task: self.task.get(index)?,
             stack: *self.stack.get(index)?,
             cpu: match *self.cpu.get(index)? {
                 NO_CPU => None,
@@ -413,6 +477,31 @@ mod tests {
         rows.iter().for_each(|&row| samples.push(row));
         assert!(samples.iter().eq(rows.iter().copied()));
         assert!(samples.times().eq(rows.iter().map(|row| row.time)));
+        assert!((0..rows.len()).all(|row| samples.get(row) == rows.get(row).copied()));
+        assert_eq!(samples.get(rows.len()), None);
+    }
+
+    #[test]
+    fn equal_periods_and_few_threads_take_no_room_and_others_come_back() {
+        let row = |row: u64, period, task| Sample {
+            time: row,
+            period,
+            task: TaskId(task),
+            stack: StackId(0),
+            cpu: None,
+            event: EventId(0),
+            wait: None,
+        };
+        let mut rows: Vec<Sample> = (0..100).map(|at| row(at, 7, 0xffff)).collect();
+        let mut samples = Samples::default();
+        rows.iter().for_each(|&row| samples.push(row));
+        assert!(samples.period.list.is_empty());
+        assert!(matches!(samples.task, super::TaskColumn::Short(_)));
+        assert!(samples.iter().eq(rows.iter().copied()));
+        let others = [row(100, u64::MAX, 3), row(101, 8, 0x1_0000), row(102, 7, 4)];
+        rows.extend(others);
+        others.iter().for_each(|&row| samples.push(row));
+        assert!(samples.iter().eq(rows.iter().copied()));
         assert!((0..rows.len()).all(|row| samples.get(row) == rows.get(row).copied()));
         assert_eq!(samples.get(rows.len()), None);
     }

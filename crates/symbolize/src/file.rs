@@ -238,7 +238,12 @@ impl FileOnDisk {
 
     /// An address without a name, with the function that it is in.
     fn unnamed(&self, tables: &Tables, svma: Svma) -> Lookup {
-        let extents = || Extents::load(&self.runtime);
+        let extents = || {
+            let extents = Extents::load(&self.runtime);
+            // All of a section was read, which is not needed again.
+            self.runtime.release_pages();
+            extents
+        };
         Lookup {
             extent: tables.extents.get_or_init(extents).find(svma),
             ..Lookup::unnamed(self.reason(tables))
