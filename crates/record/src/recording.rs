@@ -193,7 +193,6 @@ impl<'a> Recording<'a> {
         let mut tree = tree(options, &set, launched.as_deref(), &self.opened[0]);
         hand_over(self.early, tree.as_mut(), &shared, &queue);
         let deep = unwound.deep.as_ref();
-        let events = (&self.opened[..], &self.written[..]);
         let drainer = Drainer::new(self.rings, &set.events, &shared, queue)
             .trimming(unwound.trim)
             .keeping(tree, &set)
@@ -201,20 +200,12 @@ impl<'a> Recording<'a> {
         let workers = Workers {
             options,
             stop: &shared.stop,
-            writing: Writing {
-                taker: self.begun.taker,
-                parting: Parting::new(options.parting(), is_overwritten(&self.opened)),
-                unwinding: unwound.unwinding,
-                waits: waits(options, (&self.tasks, &set), &shared, events),
-                sleepers: sleepers(options, &self.tasks, &self.opened)
-                    .map(|it| it.reading_also(deep.map(read_asleep))),
-                counter: Counter::new(&self.opened[0].attr),
-                rounds: rounds(&self.opened),
-                max_size: options.max_size,
-                tracing_data: tracing_data::section(tracepoints(&set)),
-                shared: &shared,
-                framing: Framing::new(options, &set, self.tasks, &self.written[0]),
-            },
+            writing: writing(
+                (self.begun.taker, unwound.unwinding, deep),
+                (options, self.tasks, &set),
+                (&self.opened, &self.written),
+                &shared,
+            ),
             pieces,
             drainer: by_time(drainer, deep, (&views, &shared)),
             readers: deep.map_or_else(Vec::new, |deep| deep.readers(&views, &set.events, &shared)),
@@ -257,6 +248,30 @@ fn by_time<'a>(
         }
         Some(_) => drainer.by_time(),
         None => drainer,
+    }
+}
+
+/// What the writing thread begins with: who takes the records, and what is done
+/// to them before.
+fn writing<'a>(
+    (taker, unwinding, deep): (Taker<'a>, Option<Unwinding>, Option<&'a DeepStacks<'a>>),
+    (options, tasks, set): (&'a Options, Vec<Option<u32>>, &'a OpenSet),
+    (opened, written): (&[EventDescription], &[EventDescription]),
+    shared: &'a Shared,
+) -> Writing<'a> {
+    Writing {
+        taker,
+        parting: Parting::new(options.parting(), is_overwritten(opened)),
+        unwinding,
+        waits: waits(options, (&tasks, set), shared, (opened, written)),
+        sleepers: sleepers(options, &tasks, opened)
+            .map(|it| it.reading_also(deep.map(read_asleep))),
+        counter: Counter::new(&opened[0].attr),
+        rounds: rounds(opened),
+        max_size: options.max_size,
+        tracing_data: tracing_data::section(tracepoints(set)),
+        shared,
+        framing: Framing::new(options, set, tasks, &written[0]),
     }
 }
 
