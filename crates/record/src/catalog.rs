@@ -6,6 +6,7 @@ use crate::doctor::Environment;
 use crate::events::Tool;
 use crate::events::pmu::devices;
 use crate::hints::why_not_offered;
+use crate::reading::names;
 use prof_abi::{
     AttrFlags, EventAttr, HARDWARE_EVENTS, NamedEvent, SOFTWARE_EVENTS, cache_events, event_kind,
 };
@@ -250,16 +251,6 @@ fn lacking(environment: &Environment, kind: u32, config: u64) -> Option<String> 
     let error = Event::open(&attr, Target::THIS, None).err()?;
     let has_pmu = environment.cpu_pmus().next().is_some();
     Some(why_not_offered(error.errno(), has_pmu).map_or_else(|| error.to_string(), str::to_owned))
-}
-
-/// Names in a directory, ascending; empty if unreadable.
-fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut names: Vec<_> = entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
-    names.sort();
-    names
 }
 
 fn tool_events(events: &mut Vec<ListedEvent>) {

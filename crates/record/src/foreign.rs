@@ -3,6 +3,7 @@
 //! what names are taken from is kept open while recording and then copied into
 //! perf's build-id cache, where every reader of recordings looks for it.
 
+use crate::reading::open_regular;
 use crate::synthesize::read_build_id;
 use prof_abi::{BuildId, ByteOrder, CpuMode, Misc, RecordType};
 use prof_sys::Identity;
@@ -309,16 +310,6 @@ pub(crate) fn has_other_root(pid: u32) -> Option<bool> {
     let (theirs, ours) = (root(&pid)?, root("self")?);
     let is_other_root = (theirs.dev(), theirs.ino()) != (ours.dev(), ours.ino());
     Some(is_other_root || namespace(&pid)? != namespace("self")?)
-}
-
-/// Opens a file for reading, without waiting if something else is there.
-fn open_regular(path: &Path) -> Option<File> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path)
-        .ok()?;
-    file.metadata().ok()?.is_file().then_some(file)
 }
 
 #[cfg(test)]

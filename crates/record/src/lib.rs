@@ -58,6 +58,7 @@ mod plan;
 mod planned;
 mod program_file;
 mod queue;
+mod reading;
 mod recording;
 pub mod registers;
 mod rights;

@@ -201,21 +201,7 @@ fn tracking(options: &Options) -> Planned {
         attr.flags = attr.flags.with(AttrFlags::ENABLE_ON_EXEC);
     }
     set_clock(options, &mut attr);
-    Planned {
-        name: "dummy:u".to_owned(),
-        attr,
-        in_kernel_only: false,
-        probe: None,
-        cpus: None,
-        cgroup: None,
-        filter: None,
-        role: Role::Tracks,
-        precision: Precision::Any,
-        may_drop_kernel: false,
-        leader: None,
-        group_name: None,
-        on_cpus: OnCpus::Never,
-    }
+    Planned::of_our_own("dummy:u", attr, Role::Tracks)
 }
 
 /// Above this rate for each CPU, being woken by every sample costs more than

@@ -12,15 +12,15 @@ use std::sync::Arc;
 pub(crate) struct Planned {
     pub(crate) name: String,
     pub(crate) attr: EventAttr,
-    /// See [`EventSpec::in_kernel_only`].
+    /// See [`EventSpec::in_kernel_only`](crate::events::EventSpec::in_kernel_only).
     pub(crate) in_kernel_only: bool,
-    /// See [`EventSpec::probe`].
+    /// See [`EventSpec::probe`](crate::events::EventSpec::probe).
     pub(crate) probe: Option<CString>,
-    /// See [`EventSpec::cpus`].
+    /// See [`EventSpec::cpus`](crate::events::EventSpec::cpus).
     pub(crate) cpus: Option<Vec<u32>>,
     /// The directory of its cgroup, if it is of one.
     pub(crate) cgroup: Option<Arc<File>>,
-    /// See [`EventSpec::filter`].
+    /// See [`EventSpec::filter`](crate::events::EventSpec::filter).
     pub(crate) filter: Option<CString>,
     pub(crate) role: Role,
     pub(crate) precision: Precision,
@@ -33,6 +33,27 @@ pub(crate) struct Planned {
     /// kept; see [`crate::tree`]. The attr is that of the target's tasks, as
     /// files have it.
     pub(crate) on_cpus: OnCpus,
+}
+
+impl Planned {
+    /// An event that was not asked for: in no group, without a filter, of tasks.
+    pub(crate) fn of_our_own(name: &str, attr: EventAttr, role: Role) -> Self {
+        Self {
+            name: name.to_owned(),
+            attr,
+            in_kernel_only: false,
+            probe: None,
+            cpus: None,
+            cgroup: None,
+            filter: None,
+            role,
+            precision: Precision::Any,
+            may_drop_kernel: false,
+            leader: None,
+            group_name: None,
+            on_cpus: OnCpus::Never,
+        }
+    }
 }
 
 /// What each event is for.

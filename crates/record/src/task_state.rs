@@ -10,9 +10,10 @@
 //!
 //! Text pokes are not repeated: only decoders of hardware traces read them.
 
+use crate::synthesize::append_fork;
 use prof_abi::{ByteOrder, Misc, RecordType};
 use prof_perfdata::body::{Body, Task};
-use prof_perfdata::write::{EventDescription, Trailer, append, append_short};
+use prof_perfdata::write::{EventDescription, Trailer, append};
 use prof_perfdata::{Event, Events, Record};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -269,16 +270,8 @@ impl Process {
 
 impl Thread {
     fn append_to(&self, (pid, tid): (i32, i32), say: &Say<'_>, out: &mut Vec<u8>) {
-        if let Some((parent_pid, parent_tid)) = self.parent {
-            let fork = Body::Fork(Task {
-                pid,
-                parent_pid,
-                tid,
-                parent_tid,
-                time: 0,
-            });
-            // Its mappings follow: a reader must not copy the parent's.
-            append_short(&fork, Misc::FORK_EXEC, &say.trailer_of(pid, tid), out);
+        if let Some(parent) = self.parent {
+            append_fork((pid, tid), parent, &say.trailer_of(pid, tid), out);
         }
         for record in [&self.namespaces, &self.comm].into_iter().flatten() {
             say.again(record, Some((pid, tid)), out);

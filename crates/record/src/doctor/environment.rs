@@ -1,6 +1,7 @@
 //! The settings that decide what may be profiled.
 
 use super::attempts::{Attempts, EVERY_KERNEL_HAS};
+use crate::reading::names;
 use prof_sys::settings::Settings;
 use std::fs;
 use std::io;
@@ -202,15 +203,6 @@ fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 fn limit(limits: &str, name: &str, column: usize) -> Option<u64> {
     let values = field(limits, name)?;
     values.split_ascii_whitespace().nth(column)?.parse().ok()
-}
-
-fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut names: Vec<_> = entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
-    names.sort();
-    names
 }
 
 /// The mount point of tracefs, the one under debugfs last.

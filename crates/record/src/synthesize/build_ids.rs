@@ -1,10 +1,11 @@
 //! Build-ids of mapped files: only the notes are read, once per file.
 
 use super::procfs::MapsLine;
+use crate::reading::open_regular;
 use prof_abi::{BuildId, ByteOrder};
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
 /// Build-ids by the device and inode of a mapping; `None` for a file that has
@@ -45,13 +46,7 @@ fn open_mapped(pid: u32, line: &MapsLine) -> Option<File> {
             line.start, line.end
         ))
     };
-    // What is opened may have been swapped for a FIFO: never wait.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path)
-        .ok()?;
-    file.metadata().ok()?.is_file().then_some(file)
+    open_regular(&path)
 }
 
 /// Where an ELF file's program headers stand.

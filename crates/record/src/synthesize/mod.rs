@@ -153,16 +153,7 @@ impl Synthesizer {
         out: &mut Vec<u8>,
     ) {
         let trailer = self.trailer_of(pid, tid);
-        let fork = Body::Fork(Task {
-            pid,
-            parent_pid,
-            tid,
-            parent_tid,
-            time: 0,
-        });
-        // Its mappings follow in records of their own: a reader must not copy
-        // the parent's.
-        append_short(&fork, Misc::FORK_EXEC, &trailer, out);
+        append_fork((pid, tid), (parent_pid, parent_tid), &trailer, out);
         if self.options.namespaces {
             let links = procfs::namespaces(pid.cast_unsigned(), tid.cast_unsigned());
             let namespaces = Body::Namespaces(Namespaces {
@@ -290,6 +281,25 @@ impl Synthesizer {
             features.build_ids(&ids);
         }
     }
+}
+
+/// The record of a thread's start, by process and thread id, as it is told later.
+pub(crate) fn append_fork(
+    (pid, tid): (i32, i32),
+    (parent_pid, parent_tid): (i32, i32),
+    trailer: &Trailer,
+    out: &mut Vec<u8>,
+) {
+    let fork = Body::Fork(Task {
+        pid,
+        parent_pid,
+        tid,
+        parent_tid,
+        time: 0,
+    });
+    // Its mappings follow in records of their own: a reader must not copy the
+    // parent's.
+    append_short(&fork, Misc::FORK_EXEC, trailer, out);
 }
 
 #[cfg(test)]

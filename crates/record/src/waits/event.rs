@@ -2,7 +2,7 @@
 
 use crate::events::{EventSpec, Rate};
 use crate::options::{ChainFilter, Options, Stacks};
-use crate::planned::{Limits, OnCpus, Planned, Role};
+use crate::planned::{Limits, Planned, Role};
 use crate::sampling_attr::sampling_attr;
 use prof_abi::{AttrFlags, EventAttr, SampleType, Software, event_kind};
 use prof_perfdata::OFF_CPU_EVENT;
@@ -50,19 +50,8 @@ pub(crate) fn planned(options: &Options, limits: Limits) -> Option<Planned> {
         attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_USER);
     }
     Some(Planned {
-        name: spec.name,
-        attr,
-        in_kernel_only: false,
-        probe: None,
-        cpus: None,
-        cgroup: None,
-        filter: None,
-        role: Role::Samples,
-        precision: spec.precision,
         may_drop_kernel: true,
-        leader: None,
-        group_name: None,
-        on_cpus: OnCpus::Never,
+        ..Planned::of_our_own(OFF_CPU_EVENT, attr, Role::Samples)
     })
 }
 

@@ -382,10 +382,14 @@ pub(super) fn dso_of<'p>(scene: &Scene<'p>, site: SiteId) -> &'p str {
     profile.name(profile.dso(scene.sites().get(site).dso).short_name)
 }
 
-/// Checks that there is something to draw.
-pub(crate) fn check(profile: &Profile, scene: &Scene<'_>) -> Result<(), PictureError> {
+/// What is to be drawn, if there is anything.
+pub(super) fn scene_of<'p>(
+    profile: &'p Profile,
+    options: &PictureOptions,
+) -> Result<Scene<'p>, PictureError> {
+    let scene = Scene::new(profile, options.selection.clone());
     if !scene.total().is_zero() {
-        return Ok(());
+        return Ok(scene);
     }
     let event = scene.event();
     let name = event.map_or_else(|| "any event".to_owned(), |event| event.name.clone());
@@ -425,8 +429,7 @@ pub fn folded(
     options: &PictureOptions,
     out: &mut impl io::Write,
 ) -> Result<(), PictureError> {
-    let scene = Scene::new(profile, options.selection.clone());
-    check(profile, &scene)?;
+    let scene = scene_of(profile, options)?;
     let mut line = String::new();
     Folder::new(&scene, options, 0).run(&mut |FoldedLine { stack, weight }| {
         line.clear();

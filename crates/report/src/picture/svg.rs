@@ -1,7 +1,7 @@
 //! Flame graphs as SVG, drawn by `inferno`.
 
 use super::diff::diff_svg;
-use super::folded::{FoldedLine, Folder, Frames, check};
+use super::folded::{FoldedLine, Folder, Frames, scene_of};
 use super::format::Spec;
 use super::labels::{ADDED, SCRIPT_END};
 use super::{Kind, PictureError, PictureFormat, PictureOptions, Scheme, head, intervals, labels};
@@ -40,8 +40,7 @@ pub fn svg(
 
 /// The SVG as text.
 fn draw(profile: &Profile, options: &PictureOptions) -> Result<String, PictureError> {
-    let scene = Scene::new(profile, options.selection.clone());
-    check(profile, &scene)?;
+    let scene = scene_of(profile, options)?;
     let total = scene.total().period;
     // Periods can be larger than what inferno draws exactly.
     let least = (total as f64 * options.min_width / 100.0).ceil() as u64;

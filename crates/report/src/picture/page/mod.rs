@@ -8,12 +8,11 @@ mod slices;
 mod tree;
 
 use super::diff::diff_html;
-use super::folded::check;
+use super::folded::scene_of;
 use super::format::Spec;
 use super::svg::title;
 use super::{PictureError, PictureFormat, PictureOptions};
 use crate::escape;
-use crate::model::Scene;
 use crate::trust;
 use columns::base64;
 use prof_profile::Profile;
@@ -58,8 +57,7 @@ pub fn html(
     options: &PictureOptions,
     out: &mut impl io::Write,
 ) -> Result<(), PictureError> {
-    let scene = Scene::new(profile, options.selection.clone());
-    check(profile, &scene)?;
+    let scene = scene_of(profile, options)?;
     let event = scene.event().map_or("", |event| event.name.as_str());
     let title = title(options, event);
     let data = base64(&tree::packed(&scene, options, &title)?);
