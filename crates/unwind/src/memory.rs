@@ -4,7 +4,7 @@
 use prof_profile::{Avma, Bias};
 use prof_runtimes::RuntimeCode;
 
-/// A handle to a dso of a [`UnwindDsos`].
+/// A handle to a dso of a [`UnwindDsos`](crate::UnwindDsos).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UnwindDsoId(pub(crate) u32);
 
