@@ -43,24 +43,33 @@ pub enum Packing {
 #[derive(Debug, Default)]
 pub(super) struct DeepChains {
     compressor: Option<Compressor>,
-    packed: Vec<u8>,
 }
 
 impl DeepChains {
-    /// These whole records packed, if long samples take half of them.
-    pub(super) fn pack(&mut self, records: &[u8]) -> io::Result<Option<&[u8]>> {
-        let whole = whole_records(records);
-        if whole.long == 0 || whole.long < whole.bytes / 2 {
-            return Ok(None);
+    /// Takes pieces of whole records, and appends to `out` what there is to be
+    /// written: packed, if long samples take half of them. The end of that may
+    /// come with a [`DeepChains::flush`] only.
+    pub(super) fn pack(&mut self, pieces: [&[u8]; 2], out: &mut Vec<u8>) -> io::Result<()> {
+        let whole = pieces.map(whole_records);
+        let long: u64 = whole.iter().map(|whole| whole.long).sum();
+        let bytes: u64 = whole.iter().map(|whole| whole.bytes).sum();
+        if long == 0 || long < bytes / 2 {
+            self.flush(out)?;
+            pieces.iter().for_each(|piece| out.extend_from_slice(piece));
+            return Ok(());
         }
         let compressor = match &mut self.compressor {
             Some(compressor) => compressor,
             none => none.insert(Compressor::new(DEEP_LEVEL)?),
         };
-        self.packed.clear();
-        compressor.append(records, &mut self.packed)?;
-        compressor.flush(&mut self.packed)?;
-        Ok(Some(&self.packed))
+        let mut pieces = pieces.iter();
+        pieces.try_for_each(|piece| compressor.append(piece, out))
+    }
+
+    /// Appends the rest of what was taken.
+    pub(super) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        let compressor = self.compressor.as_mut();
+        compressor.map_or(Ok(()), |compressor| compressor.flush(out))
     }
 
     /// For the header, if anything was packed.
@@ -113,13 +122,17 @@ pub(super) struct Compressor {
     encoder: Encoder<'static>,
     level: u32,
     is_announced: bool,
-    pending: Vec<u8>,
-    /// For one record.
+    /// Bytes taken since the last flush.
+    open: usize,
+    /// The next record, without its header, and how much there is of it.
     room: Vec<u8>,
+    filled: usize,
     /// Bytes before and after packing.
     taken: u64,
     given: u64,
     count: SampleCount,
+    /// Samples that had come whole at the last flush.
+    flushed: u64,
     /// For each record given, the samples in it and in all before.
     samples_until: Vec<u64>,
 }
@@ -138,80 +151,84 @@ impl Compressor {
             encoder: Encoder::new(signed)?,
             level,
             is_announced: false,
-            pending: Vec::new(),
-            room: Vec::new(),
+            open: 0,
+            room: vec![0; ROOM],
+            filled: 0,
             taken: 0,
             given: 0,
             count: SampleCount::default(),
+            flushed: 0,
             samples_until: Vec::new(),
         })
     }
 
-    /// Takes whole records; `out` gets what is packed.
+    /// Takes whole records; `out` gets what is packed, the last of it with a
+    /// [`Compressor::flush`].
     pub(super) fn append(&mut self, records: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-        let missing = match self.pending.len() {
-            0 => 0,
-            some => CHUNK.saturating_sub(some).min(records.len()),
-        };
-        let (first, rest) = records.split_at(missing);
-        self.pending.extend_from_slice(first);
-        if self.pending.len() >= CHUNK {
-            self.flush(out)?;
+        let mut rest = records;
+        while !rest.is_empty() {
+            let size = rest.len().min(CHUNK - self.open);
+            let (chunk, behind) = rest.split_at(size);
+            self.take(chunk, out)?;
+            if self.open == CHUNK {
+                self.flush(out)?;
+            }
+            rest = behind;
         }
-        let chunks = rest.chunks_exact(CHUNK);
-        self.pending.extend_from_slice(chunks.remainder());
-        chunks
-            .into_iter()
-            .try_for_each(|chunk| self.pack(chunk, out))
+        Ok(())
     }
 
-    /// Appends all that was taken to `out`.
-    pub(super) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
-        let mut pending = std::mem::take(&mut self.pending);
-        let packed = match pending.is_empty() {
-            true => Ok(()),
-            false => self.pack(&pending, out),
-        };
-        pending.clear();
-        self.pending = pending;
-        packed
-    }
-
-    /// Appends records with these bytes.
-    fn pack(&mut self, chunk: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    /// Takes bytes that are flushed together.
+    fn take(&mut self, chunk: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         if !std::mem::replace(&mut self.is_announced, true) {
             self.announce(out);
         }
         self.taken += chunk.len() as u64;
-        let before = self.count.samples;
+        self.open += chunk.len();
         self.count.add(chunk);
-        self.room.resize(ROOM, 0);
         let mut input = InBuffer::around(chunk);
-        let mut is_flushed = false;
-        while !is_flushed {
-            let mut packed = OutBuffer::around(&mut self.room[..]);
-            while input.pos() < chunk.len() && packed.pos() < ROOM {
-                self.encoder.run(&mut input, &mut packed)?;
+        while input.pos() < chunk.len() {
+            let mut packed = OutBuffer::around_pos(&mut self.room[..], self.filled);
+            self.encoder.run(&mut input, &mut packed)?;
+            self.filled = packed.pos();
+            if self.filled == ROOM {
+                // What is not flushed does not come out.
+                self.give(self.flushed, out);
             }
-            if input.pos() == chunk.len() && packed.pos() < ROOM {
-                is_flushed = self.encoder.flush(&mut packed)? == 0;
-            }
-            let packed = packed.as_slice();
-            let size = u16::try_from(HEADER + packed.len()).unwrap_or(u16::MAX);
-            out.extend(ByteOrder::NATIVE.bytes_u32(RecordType::COMPRESSED.0));
-            out.extend(ByteOrder::NATIVE.bytes_u16(0));
-            out.extend(ByteOrder::NATIVE.bytes_u16(size));
-            out.extend_from_slice(packed);
-            self.given += u64::from(size);
-            // What is not flushed does not come out.
-            let samples = if is_flushed {
-                self.count.samples
-            } else {
-                before
-            };
-            self.samples_until.push(samples);
         }
         Ok(())
+    }
+
+    /// Appends all that was taken to `out`.
+    pub(super) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        if self.open == 0 {
+            return Ok(());
+        }
+        let mut left = 1;
+        while left > 0 {
+            let mut packed = OutBuffer::around_pos(&mut self.room[..], self.filled);
+            left = self.encoder.flush(&mut packed)?;
+            self.filled = packed.pos();
+            if left == 0 {
+                self.flushed = self.count.samples;
+            }
+            self.give(self.flushed, out);
+        }
+        self.open = 0;
+        Ok(())
+    }
+
+    /// Appends the record that was filled, with which so many samples can be
+    /// read.
+    fn give(&mut self, samples: u64, out: &mut Vec<u8>) {
+        let size = u16::try_from(HEADER + self.filled).unwrap_or(u16::MAX);
+        out.extend(ByteOrder::NATIVE.bytes_u32(RecordType::COMPRESSED.0));
+        out.extend(ByteOrder::NATIVE.bytes_u16(0));
+        out.extend(ByteOrder::NATIVE.bytes_u16(size));
+        out.extend_from_slice(self.room.get(..self.filled).unwrap_or_default());
+        self.given += u64::from(size);
+        self.samples_until.push(samples);
+        self.filled = 0;
     }
 
     /// Appends the feature, as a record.

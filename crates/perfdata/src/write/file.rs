@@ -4,7 +4,7 @@ use super::compress::{Compressor, DeepChains, Packing};
 use super::event::{EventDescription, common_attr_size};
 use super::features::Features;
 use super::own;
-use super::record::{WholeRecords, whole_records};
+use super::record::{LONG_SAMPLE, WholeRecords, whole_records};
 use prof_abi::ByteOrder;
 use std::io::{self, Seek, SeekFrom, Write};
 
@@ -32,6 +32,9 @@ const BUFFER: usize = 256 * 1024;
 pub struct FileWriter<W> {
     out: W,
     buffer: Vec<u8>,
+    /// Before these, what became of records where those of deep chains are
+    /// packed.
+    packed_or_not: Vec<u8>,
     data_at: u64,
     /// Bytes of data given to `out`, of which `flushed` are in the header.
     written: u64,
@@ -68,6 +71,7 @@ impl<W: Write + Seek> FileWriter<W> {
         Ok(Self {
             out,
             buffer: Vec::with_capacity(BUFFER),
+            packed_or_not: Vec::new(),
             data_at: head.len() as u64,
             written: 0,
             flushed: 0,
@@ -102,37 +106,57 @@ impl<W: Write + Seek> FileWriter<W> {
     }
 
     fn gather(&mut self, records: &[u8]) -> io::Result<()> {
-        if self.buffer.len() + records.len() > BUFFER {
-            self.drain()?;
+        let is_direct = match self.packer {
+            // Long samples come alone, and are not copied once more.
+            Packer::DeepChains(_) => records.len() >= LONG_SAMPLE.into(),
+            Packer::Nothing | Packer::All(_) => records.len() > BUFFER,
+        };
+        if is_direct || self.buffer.len() + records.len() > BUFFER {
+            let mut before = std::mem::take(&mut self.buffer);
+            let direct = if is_direct { records } else { &[] };
+            let result = self.hand_over([&before, direct]);
+            before.clear();
+            self.buffer = before;
+            result?;
         }
-        if records.len() > BUFFER {
-            self.hand_over(records)?;
-        } else {
+        if !is_direct {
             self.buffer.extend_from_slice(records);
         }
         Ok(())
     }
 
+    /// Hands all that was gathered to the file.
     fn drain(&mut self) -> io::Result<()> {
         let mut buffer = std::mem::take(&mut self.buffer);
-        let result = self.hand_over(&buffer);
+        let result = self.hand_over([&buffer, &[]]);
         buffer.clear();
         self.buffer = buffer;
-        result
+        result?;
+        let Packer::DeepChains(deep) = &mut self.packer else {
+            return Ok(());
+        };
+        deep.flush(&mut self.packed_or_not)?;
+        self.put_packed()
     }
 
-    /// Hands records to the file, packed if their chains are deep.
-    fn hand_over(&mut self, records: &[u8]) -> io::Result<()> {
+    /// Hands records to the file, packed if their chains are deep: then a
+    /// [`FileWriter::drain`] may still be needed.
+    fn hand_over(&mut self, pieces: [&[u8]; 2]) -> io::Result<()> {
         let Packer::DeepChains(deep) = &mut self.packer else {
-            return self.put(records);
+            return pieces.iter().try_for_each(|piece| self.put(piece));
         };
-        let mut deep = std::mem::take(deep);
-        let result = match deep.pack(records) {
-            Ok(Some(packed)) => self.put(packed),
-            Ok(None) => self.put(records),
-            Err(error) => Err(error),
-        };
-        self.packer = Packer::DeepChains(deep);
+        deep.pack(pieces, &mut self.packed_or_not)?;
+        match self.packed_or_not.len() < BUFFER {
+            true => Ok(()),
+            false => self.put_packed(),
+        }
+    }
+
+    fn put_packed(&mut self) -> io::Result<()> {
+        let mut records = std::mem::take(&mut self.packed_or_not);
+        let result = self.put(&records);
+        records.clear();
+        self.packed_or_not = records;
         result
     }
 
@@ -179,7 +203,7 @@ impl<W: Write + Seek> FileWriter<W> {
     pub fn salvage(&mut self) -> Kept {
         self.buffer.clear();
         // Where it fails, readers go on to the end of the file.
-        let _ = self.flush_as_is();
+        let _ = self.tell_size();
         Kept {
             bytes: self.written,
             samples: self.samples(),
@@ -200,6 +224,11 @@ impl<W: Write + Seek> FileWriter<W> {
 
     fn flush_as_is(&mut self) -> io::Result<()> {
         self.drain()?;
+        self.tell_size()
+    }
+
+    /// Has the header tell how much data there is.
+    fn tell_size(&mut self) -> io::Result<()> {
         if self.written == self.flushed {
             return Ok(());
         }
@@ -220,7 +249,7 @@ impl<W: Write + Seek> FileWriter<W> {
 
     /// Bytes of records so far.
     pub fn data_size(&self) -> u64 {
-        self.written + self.buffer.len() as u64
+        self.written + (self.packed_or_not.len() + self.buffer.len()) as u64
     }
 
     /// Bytes of records that a reader of the file sees now.

@@ -26,6 +26,8 @@ pub struct PipeWriter<W: Write> {
     out: io::BufWriter<W>,
     written: u64,
     deep: Option<DeepChains>,
+    /// For what becomes of records.
+    packed: Vec<u8>,
 }
 
 impl<W: Write> PipeWriter<W> {
@@ -49,6 +51,7 @@ impl<W: Write> PipeWriter<W> {
             out: io::BufWriter::with_capacity(64 * 1024, out),
             written: 0,
             deep: None,
+            packed: Vec::new(),
         };
         writer.out.write_all(&head)?;
         writer.flush()?;
@@ -63,18 +66,27 @@ impl<W: Write> PipeWriter<W> {
 
     /// Appends whole records.
     pub fn write(&mut self, records: &[u8]) -> io::Result<()> {
-        let packed = match &mut self.deep {
-            Some(deep) => deep.pack(records)?,
-            None => None,
+        let Some(deep) = &mut self.deep else {
+            self.written += records.len() as u64;
+            return self.out.write_all(records);
         };
-        let records = packed.unwrap_or(records);
-        self.out.write_all(records)?;
-        self.written += records.len() as u64;
+        deep.pack([records, &[]], &mut self.packed)?;
+        self.put_packed()
+    }
+
+    fn put_packed(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.packed)?;
+        self.written += self.packed.len() as u64;
+        self.packed.clear();
         Ok(())
     }
 
     /// Hands everything to the reader.
     pub fn flush(&mut self) -> io::Result<()> {
+        if let Some(deep) = &mut self.deep {
+            deep.flush(&mut self.packed)?;
+            self.put_packed()?;
+        }
         self.out.flush()
     }
 
@@ -94,6 +106,7 @@ impl<W: Write> PipeWriter<W> {
     /// Writes the sections of our own among `late`, flushes and ends the
     /// stream. perf's can stand before the data only.
     pub fn end(&mut self, late: &Features) -> io::Result<()> {
+        self.flush()?;
         let mut tail = Vec::new();
         own::encode_records(late, &mut tail);
         self.out.write_all(&tail)?;

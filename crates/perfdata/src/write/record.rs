@@ -53,13 +53,19 @@ pub fn append_short(body: &Body<'_>, misc: Misc, trailer: &Trailer, out: &mut Ve
 pub(super) struct RecordBuilder<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
+    /// Bytes of it that are put in later.
+    missing: usize,
 }
 
 impl<'a> RecordBuilder<'a> {
     /// Writes the header; its size follows at the end.
     pub(super) fn begin(out: &'a mut Vec<u8>, kind: RecordType, misc: Misc) -> Self {
         let start = out.len();
-        let mut record = Self { out, start };
+        let mut record = Self {
+            out,
+            start,
+            missing: 0,
+        };
         record.u32(kind.0);
         record.u16(misc.0);
         record.u16(0);
@@ -88,6 +94,13 @@ impl<'a> RecordBuilder<'a> {
         }
     }
 
+    /// Counts so many words that are to be put in here later; where that is in
+    /// the buffer.
+    pub(super) fn leave_out(&mut self, words: usize) -> usize {
+        self.missing += 8 * words;
+        self.out.len()
+    }
+
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
@@ -109,7 +122,7 @@ impl<'a> RecordBuilder<'a> {
     /// Pads, patches the size; takes the whole record back if it is too long.
     pub(super) fn end(mut self) -> Result<(), RecordTooLong> {
         self.pad(8);
-        let bytes = self.out.len() - self.start;
+        let bytes = self.out.len() - self.start + self.missing;
         if bytes > MAX_RECORD_SIZE {
             self.out.truncate(self.start);
             return Err(RecordTooLong { bytes });
@@ -165,7 +178,7 @@ pub(super) struct WholeRecords {
 }
 
 /// A chain of some 500 frames, bytes.
-const LONG_SAMPLE: u16 = 4096;
+pub(super) const LONG_SAMPLE: u16 = 4096;
 
 /// The whole records at the start of these.
 pub(super) fn whole_records(records: &[u8]) -> WholeRecords {

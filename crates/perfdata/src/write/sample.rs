@@ -244,34 +244,58 @@ impl UserChainRewriter {
         user_chain: &[u64],
         out: &mut Vec<u8>,
     ) -> Result<(), RecordTooLong> {
+        self.rewrite_in_part(sample, (user_chain, 0), out)
+            .map(|_| ())
+    }
+
+    /// The same with a user stack of which the first entries are given, and
+    /// that has so many more. Where they belong in `out`: the record is whole
+    /// when their words have been put in there.
+    ///
+    /// # Errors
+    /// If the new stack does not fit into a record; `out` is then as it was.
+    pub fn rewrite_in_part(
+        &self,
+        sample: &Sample<'_>,
+        (user_chain, more): (&[u64], usize),
+        out: &mut Vec<u8>,
+    ) -> Result<usize, RecordTooLong> {
         const REPLACED: [SamplePart; 3] = [
             SamplePart::Callchain,
             SamplePart::RegsUser,
             SamplePart::StackUser,
         ];
         let begin = out.len();
+        let mut rest = begin;
         with_others(sample, &REPLACED, out, |part, new| {
             if part == SamplePart::Callchain {
-                put_chain(sample, user_chain, new);
+                put_chain(sample, (user_chain, more), new);
+                rest = new.leave_out(more);
             }
         })?;
         if let Some(register) = self.address_from {
             let held = sample.regs_user().and_then(|held| held.get(register));
             put_words(sample, &[(SamplePart::Addr, held.unwrap_or(0))], begin, out);
         }
-        Ok(())
+        Ok(rest)
     }
 }
 
-/// The chain of `sample` without its user part, then `user_chain`.
-fn put_chain(sample: &Sample<'_>, user_chain: &[u64], new: &mut RecordBuilder<'_>) {
+/// The chain of `sample` without its user part, then `user_chain`, counted with
+/// so many `more` entries.
+fn put_chain(
+    sample: &Sample<'_>,
+    (user_chain, more): (&[u64], usize),
+    new: &mut RecordBuilder<'_>,
+) {
     let is_user = |&entry: &u64| {
         CallchainContext::from_entry(entry).is_some_and(|marker| marker.cpu_mode() == CpuMode::User)
     };
     let kernel = sample.callchain().unwrap_or_default();
     let kernel = kernel.take_while(|entry| !is_user(entry));
-    let marker = usize::from(!user_chain.is_empty());
-    let entries = kernel.clone().count() + marker + user_chain.len();
+    let user = user_chain.len() + more;
+    let marker = usize::from(user != 0);
+    let entries = kernel.clone().count() + marker + user;
     new.u64(entries as u64);
     kernel.for_each(|entry| new.u64(entry));
     if marker != 0 {
@@ -503,6 +527,33 @@ mod tests {
             [0, 0]
         );
         assert!(!written.flags.has(AttrFlags::EXCLUDE_CALLCHAIN_USER));
+    }
+
+    #[test]
+    fn the_rest_of_a_chain_can_be_put_in_later() {
+        let bytes = encoded(&rich_attr(), &RICH);
+        let layout = SampleLayout::new(&rich_attr());
+        let sample = Sample::new(&bytes, &layout, ByteOrder::NATIVE).expect("whole");
+        let mut rewriter = UserChainRewriter::new(&rich_attr());
+        rewriter.take_address_from(0);
+        let mut whole = vec![1];
+        let chain = [61, 62, 63];
+        rewriter
+            .rewrite(&sample, &chain, &mut whole)
+            .expect("short");
+        for given in 0..=3 {
+            let (inner, outer) = chain.split_at(given);
+            let mut out = vec![1];
+            let at = rewriter
+                .rewrite_in_part(&sample, (inner, outer.len()), &mut out)
+                .expect("short");
+            let outer: Vec<u8> = outer.iter().copied().flat_map(u64::to_ne_bytes).collect();
+            out.splice(at..at, outer);
+            assert_eq!(out, whole, "{given}");
+        }
+        let mut out = vec![1];
+        let too_long = rewriter.rewrite_in_part(&sample, (&chain, 9000), &mut out);
+        assert!(too_long.is_err() && out == [1]);
     }
 
     #[test]
