@@ -9,6 +9,7 @@
 //! an `MMAP2` record like any other: every reader shows the mapping's name,
 //! where it would drop a chain with a context that it does not know.
 
+use crate::user_chain::UserChain;
 use prof_perfdata::body::{Body, FileIdentity, Mmap2, Name};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -54,13 +55,13 @@ impl LeftOut {
     /// Cuts the middle out of a chain that is too long; how many frames. That
     /// number is rounded up, by an eighth of the longest chain at most, so that
     /// a recursion that goes up and down has few marks.
-    pub(super) fn cut(&self, chain: &mut Vec<u64>) -> Option<u64> {
+    pub(super) fn cut(&self, chain: &mut UserChain) -> Option<u64> {
         let excess = chain.len().checked_sub(self.most).filter(|&it| it > 0)? + 1;
         let step = 1 << (self.most / 8).max(1).ilog2();
         let count = excess.next_multiple_of(step);
         let kept = chain.len().saturating_sub(count);
         let inner = kept - kept / 2;
-        chain.splice(inner..inner + count, [address(count as u64)]);
+        chain.replace(inner..inner + count, address(count as u64));
         Some(count as u64)
     }
 
@@ -121,11 +122,22 @@ pub fn is_left_out(path: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{LeftOut, MOST_FRAMES, address, is_left_out, name};
+    use crate::user_chain::UserChain;
+
+    /// A chain of so many frames, and the number left out of it.
+    fn cut(left_out: &LeftOut, frames: u64) -> (Vec<u64>, Option<u64>) {
+        let mut chain = UserChain {
+            inner: (0..frames).collect(),
+            ..UserChain::default()
+        };
+        let count = left_out.cut(&mut chain);
+        (chain.inner, count)
+    }
 
     #[test]
     fn a_chain_too_long_for_a_record_keeps_both_ends() {
-        let mut chain: Vec<u64> = (0..20_000).collect();
-        let count = LeftOut::default().cut(&mut chain).expect("too long");
+        let (chain, count) = cut(&LeftOut::default(), 20_000);
+        let count = count.expect("too long");
         assert!(chain.len() <= MOST_FRAMES && chain.len() > MOST_FRAMES * 7 / 8);
         assert_eq!((chain[0], chain.last().copied()), (0, Some(19_999)));
         let at = chain.iter().position(|&it| it == address(count));
@@ -148,8 +160,7 @@ mod tests {
                 3 * most + 7,
                 60_000,
             ] {
-                let mut chain: Vec<u64> = (0..length as u64).collect();
-                let count = left_out.cut(&mut chain);
+                let (chain, count) = cut(&left_out, length as u64);
                 assert_eq!(count.is_some(), length > most, "{length} of {most}");
                 assert!(chain.len() <= most && (length <= most || chain.len() >= most * 3 / 4));
                 let gone = count.map_or(0, |count| count as usize - 1);

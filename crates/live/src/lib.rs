@@ -45,6 +45,7 @@ mod mapped_dsos;
 mod memory;
 mod outbox;
 mod outer;
+mod popped;
 mod processes;
 mod replay;
 mod stacks;
@@ -52,6 +53,7 @@ mod summary;
 mod thread_sample;
 mod told;
 mod unwinder;
+mod user_chain;
 mod wanted;
 
 pub use address_space::{Access, AddressSpace, Mapping};

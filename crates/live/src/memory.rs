@@ -29,7 +29,7 @@ pub trait TargetMemory {
 }
 
 /// Bytes read at once; deep stacks are read whole.
-const PIECE: u64 = 16384;
+pub(super) const PIECE: u64 = 16384;
 /// Most bytes read for one sample, 8 MiB: a whole stack of usual size.
 const MAX_PIECES: usize = 512;
 /// Most buffers kept for reuse.
@@ -48,20 +48,28 @@ pub(super) struct LivePieces<'a, M> {
 
 /// Buffers for pieces to come.
 #[derive(Debug, Default)]
-pub(super) struct SparePieces(Vec<Vec<u8>>);
+pub(super) struct SparePieces {
+    pieces: Vec<Vec<u8>>,
+    long: Vec<u8>,
+}
 
 impl SparePieces {
     /// One of a piece's size, with whatever in it.
     fn take(&mut self) -> Vec<u8> {
-        let mut buffer = self.0.pop().unwrap_or_default();
+        let mut buffer = self.pieces.pop().unwrap_or_default();
         buffer.resize(PIECE as usize, 0);
         buffer
     }
 
     fn give_back(&mut self, buffer: Vec<u8>) {
-        if self.0.len() < MAX_SPARE {
-            self.0.push(buffer);
+        if self.pieces.len() < MAX_SPARE {
+            self.pieces.push(buffer);
         }
+    }
+
+    /// One of any length.
+    pub(super) fn long(&mut self) -> &mut Vec<u8> {
+        &mut self.long
     }
 }
 

@@ -7,6 +7,7 @@
 
 use crate::links::Link;
 use crate::mapped_dsos::MappedDsoId;
+use crate::user_chain::ChainRecord;
 use prof_profile::ChainEnd;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -32,6 +33,9 @@ pub(super) struct Trial {
     pub(super) tid: i32,
     /// Lowest and highest slot that was read.
     pub(super) slots: RangeInclusive<u64>,
+    /// Slots between them that had changed unseen before, and were copied with
+    /// this sample.
+    pub(super) copied: Vec<u64>,
     /// Frames that do not rest on it.
     pub(super) proven: usize,
     /// Slots that were not seen often enough yet, with what they held.
@@ -64,10 +68,14 @@ pub(super) struct Candidate {
     pub(super) ended: Ended,
     /// Of the record, ns.
     pub(super) time: u64,
-    pub(super) record: Vec<u8>,
+    pub(super) record: ChainRecord,
 }
 
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "few hundred at a time: a box for each sample on trial would cost more"
+)]
 enum Part {
     /// Records to be written as they are.
     Ready {
@@ -97,6 +105,8 @@ pub(super) struct Outbox {
     spare_records: Vec<Vec<u8>>,
     /// Bytes of these.
     spare_bytes: usize,
+    /// For the one that is put together to be written.
+    whole: Vec<u8>,
 }
 
 impl Outbox {
@@ -122,15 +132,22 @@ impl Outbox {
         }
     }
 
-    /// An empty buffer for a record on trial.
+    /// Adds a record of this time, in ns, that needs no trial.
+    pub(super) fn put(&mut self, time: u64, record: ChainRecord) {
+        record.append_to(self.ready(time));
+        self.give_back(record);
+    }
+
+    /// An empty buffer for a record of a sample.
     pub(super) fn buffer(&mut self) -> Vec<u8> {
         let buffer = self.spare_records.pop().unwrap_or_default();
         self.spare_bytes = self.spare_bytes.saturating_sub(buffer.capacity());
         buffer
     }
 
-    /// Takes the record of a candidate back.
-    fn give_back(&mut self, mut record: Vec<u8>) {
+    /// Takes the buffer of a record back.
+    fn give_back(&mut self, record: ChainRecord) {
+        let mut record = record.bytes;
         let bytes = self.spare_bytes + record.capacity();
         if self.spare_records.len() < SPARE_RECORDS && bytes <= SPARE_BYTES {
             self.spare_bytes = bytes;
@@ -232,7 +249,13 @@ impl Outbox {
                         Verdict::Sure => trial.links.as_slice(),
                         Verdict::Unsure | Verdict::Failed => &[],
                     };
-                    out(&chosen.record);
+                    if chosen.record.outer.is_empty() {
+                        out(&chosen.record.bytes);
+                    } else {
+                        self.whole.clear();
+                        chosen.record.append_to(&mut self.whole);
+                        out(&self.whole);
+                    }
                     decided(chosen.ended, links);
                     self.give_back(chosen.record);
                     self.give_back(other.record);
@@ -251,6 +274,7 @@ mod tests {
         Trial {
             tid,
             slots: 0x1000..=0x2000,
+            copied: Vec::new(),
             proven: 1,
             unsure: Vec::new(),
             links: vec![5],
@@ -263,7 +287,7 @@ mod tests {
         let candidate = |end, byte| Candidate {
             ended: Ended { end, dso: None },
             time: 4,
-            record: vec![byte],
+            record: vec![byte].into(),
         };
         let whole = candidate(ChainEnd::Root, 2);
         outbox.try_out(trial(7), 10, whole, candidate(ChainEnd::Unproven, 3));

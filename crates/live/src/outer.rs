@@ -18,9 +18,12 @@
 
 use super::links::Link;
 use super::memory::Copied;
+use super::popped::Popped;
+use super::user_chain::SharedFrames;
 use prof_unwind::{Base, FpFrom};
 use rustc_hash::FxHashMap;
-use std::ops::RangeInclusive;
+use std::collections::BTreeMap;
+use std::ops::{Range, RangeInclusive};
 
 /// Farther than this below the stack pointer is another stack, bytes.
 const SAME_STACK: u64 = 64 << 20;
@@ -37,8 +40,21 @@ const CALM: u64 = 128;
 /// So many drains with changes are noted before those are dropped that are too
 /// long ago to matter; more only if they are all recent.
 const MOST_CHANGES: usize = 256;
+/// The same of slots; if more changed lately, all below them counts as changed.
+const MOST_CHANGED: usize = 1024;
+/// Of so many frames that are known again it is cheap to take down that their
+/// slots were seen.
+const FEW_POPPED: usize = 4096;
+/// Frames whose return addresses chains share at a time.
+pub(super) const SHARED: usize = 512;
+/// So many pairs of callee and caller are few.
+const MOST_PAIRS: usize = 8;
 /// Most slots under probation for one thread.
 const MAX_DOUBTFUL: usize = 4096;
+
+/// In place of the outermost frame's return address. Where that stands is known
+/// and compared as other frames are, and no part of the chain.
+pub(super) const NO_CALLER: u64 = 0;
 
 /// A frame and how it was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,10 +134,16 @@ pub(super) struct OuterFrames {
     /// The same of slots that `history` knows to have changed: up to the
     /// highest of each drain.
     changes: Vec<(u64, u64)>,
+    /// These slots, each with the last such drain.
+    changed: BTreeMap<u64, u64>,
     /// Drains in which the known frames were compared with the stack.
     looks: u32,
     /// The last of these drains.
     looked: u64,
+    /// Their return addresses, [`SHARED`] frames each.
+    shared: Vec<Shared>,
+    /// Frames that were known lately.
+    popped: Popped,
     /// The drain in which so many of the frames were last found unchanged.
     verified: (u64, usize),
     /// How many frames in order, from the outermost on, were found to be sure,
@@ -137,6 +159,39 @@ fn note_up_to(list: &mut Vec<(u64, u64)>, highest: u64, now: u64) {
     list.push((highest, now));
     if list.len() > MOST_CHANGES {
         list.retain(|&(_, drain)| now.saturating_sub(drain) <= CALM);
+    }
+}
+
+/// [`SHARED`] frames.
+#[derive(Debug)]
+struct Shared {
+    /// Their return addresses, as chains have them.
+    frames: SharedFrames,
+    /// The pairs of callee and caller among them, by return addresses; `None`
+    /// if there are many.
+    pairs: Option<Vec<(u64, u64)>>,
+}
+
+impl Shared {
+    /// Of known frames, outermost first.
+    fn of(frames: &[Known]) -> Self {
+        let mut pairs = Some(Vec::new());
+        for (caller, callee) in frames.iter().zip(frames.get(1..).unwrap_or_default()) {
+            let pair = (callee.pc, caller.pc);
+            pairs = match pairs {
+                Some(all) if all.contains(&pair) => Some(all),
+                Some(mut all) if all.len() < MOST_PAIRS => {
+                    all.push(pair);
+                    Some(all)
+                }
+                _ => None,
+            };
+        }
+        let pcs = frames.iter().rev().map(|frame| frame.pc);
+        Self {
+            frames: SharedFrames::new(pcs.filter(|&pc| pc != NO_CALLER)),
+            pairs,
+        }
     }
 }
 
@@ -188,6 +243,17 @@ impl OuterFrames {
         self.in_order == self.frames.len()
     }
 
+    /// How many of the frames outside of position `end`, from the outermost on,
+    /// may have slots that are not among these.
+    pub(super) fn outside(&self, end: usize, slots: &Range<u64>) -> usize {
+        let known = self.until(end);
+        let is_above = known.last().is_some_and(|frame| frame.slot >= slots.start);
+        match self.are_in_order(end) && is_above {
+            true => known.partition_point(|frame| frame.slot >= slots.end),
+            false => known.len(),
+        }
+    }
+
     /// Keeps the frames outside of position `end` and adds these, which come
     /// innermost first.
     pub(super) fn replace_inner(&mut self, end: usize, inner: &[Known]) {
@@ -200,6 +266,12 @@ impl OuterFrames {
             self.frames.push(frame);
             caller = Some(frame);
         }
+        self.popped.known_are(self.frames.len());
+        self.extend_prefixes();
+    }
+
+    /// Frames were added.
+    fn extend_prefixes(&mut self) {
         let mut last = match self.in_order.checked_sub(1) {
             Some(at) => self.frames.get(at).map_or(0, |frame| frame.slot),
             None => u64::MAX,
@@ -218,13 +290,105 @@ impl OuterFrames {
         }
     }
 
+    /// Has shares of the frames outside of position `end`.
+    fn prepare(&mut self, end: usize) {
+        let count = end.min(self.frames.len()) / SHARED;
+        while self.shared.len() < count
+            && let from = self.shared.len() * SHARED
+            && let Some(frames) = self.frames.get(from..from + SHARED)
+        {
+            self.shared.push(Shared::of(frames));
+        }
+    }
+
+    /// Adds to `out`, innermost first, the return addresses of outer frames among
+    /// those outside of position `end`; how many frames that are.
+    pub(super) fn share(&mut self, end: usize, out: &mut Vec<SharedFrames>) -> usize {
+        self.prepare(end);
+        let shared = self.shared.get(..end / SHARED).unwrap_or(&self.shared);
+        out.extend(shared.iter().rev().map(|shared| shared.frames.clone()));
+        shared.len() * SHARED
+    }
+
+    /// If all slots of a share of frames, whose last is at position `end - 1`,
+    /// are calm in drain `now`, and their pairs of callee and caller are few:
+    /// these pairs.
+    pub(super) fn pairs(&mut self, end: usize, now: u64) -> Option<&[(u64, u64)]> {
+        let is_share = end.is_multiple_of(SHARED) && end <= self.in_order;
+        let innermost = self.frames.get(end.checked_sub(1)?)?;
+        let outermost = self.frames.get(end.checked_sub(SHARED)?)?;
+        let slots = innermost.slot..outermost.slot.saturating_add(1);
+        if !is_share || self.uncalm(slots, now).is_some() {
+            return None;
+        }
+        self.prepare(end);
+        let shared = self.shared.get((end / SHARED).checked_sub(1)?)?;
+        shared.pairs.as_deref()
+    }
+
+    /// The position among popped frames of one that a walk has reached.
+    pub(super) fn find_popped(&self, sp: u64, key: u64) -> Option<usize> {
+        self.popped.find(sp, key)
+    }
+
+    /// Popped frames from a position on, innermost first.
+    pub(super) fn popped_from(&self, at: usize) -> &[Known] {
+        self.popped.from(at)
+    }
+
+    /// A word of the popped frame at a position has changed. False if it is not
+    /// given up yet.
+    pub(super) fn popped_changed(&mut self, at: usize) -> bool {
+        self.popped.changed(at)
+    }
+
+    /// The words of popped frames from a position on were found unchanged in
+    /// drain `now`: they are known again, as if they had been found by a walk.
+    /// The position of the innermost of them.
+    pub(super) fn revive(&mut self, at: usize, now: u64) -> usize {
+        let base = self.popped.base();
+        self.drop_behind(base);
+        let looks = self.looks;
+        let revived = self.popped.take(at).map(|frame| Known {
+            since: now,
+            looks,
+            ..frame
+        });
+        self.frames.extend(revived);
+        self.extend_prefixes();
+        let revived = self.frames.get(base..).unwrap_or_default();
+        let low = revived.last().map_or(0, |frame| frame.slot);
+        let high = revived.first().map_or(0, |frame| frame.slot);
+        // Where others were seen meanwhile, slots have changed, and again now.
+        let others = self.popped.take_others(low..high.saturating_add(1));
+        let again: Vec<Known> = match revived.len() {
+            ..=FEW_POPPED => revived.to_vec(),
+            _ => {
+                let at = others.iter().filter_map(|&slot| self.position(slot));
+                at.filter_map(|at| self.frames.get(at).copied()).collect()
+            }
+        };
+        self.observe(&again, now);
+        self.frames.len().saturating_sub(1)
+    }
+
     /// A chain ended elsewhere.
     pub(super) fn left_behind(&mut self) {
         self.is_left = true;
     }
 
     fn truncate(&mut self, len: usize) {
+        if len < self.frames.len() {
+            let fit = self.in_order.min(self.rigid);
+            self.popped.cut(&self.frames, len, fit);
+        }
+        self.drop_behind(len);
+    }
+
+    /// Keeps the first frames only.
+    fn drop_behind(&mut self, len: usize) {
         self.frames.truncate(len);
+        self.shared.truncate(len / SHARED);
         self.steady = self.steady.min(len);
         self.in_order = self.in_order.min(len);
         self.rigid = self.rigid.min(len);
@@ -263,17 +427,23 @@ impl OuterFrames {
         // Of frames in order, those above the copy are not touched by it, but
         // for what the callee of the innermost of them has saved.
         let ordered = self.frames.get(..self.in_order).unwrap_or_default();
-        let above = match copied.pieces {
-            [] => {
-                let above = ordered.partition_point(|frame| frame.slot >= dump.end());
-                above.saturating_sub(1)
-            }
-            _ => 0,
-        };
-        let suspects = self.frames.get(above..).unwrap_or_default();
+        let above = |address: u64| ordered.partition_point(|frame| frame.slot >= address);
+        let pieces = copied.pieces.iter().map(|(start, bytes)| {
+            let end = start.saturating_add(bytes.len() as u64);
+            above(end).saturating_sub(1)..above(*start)
+        });
+        let dump = above(dump.end()).saturating_sub(1)..self.frames.len();
         // A frame that is gone takes all inside of it along.
-        if let Some(first) = suspects.iter().position(gone) {
-            self.truncate(above + first);
+        let first = |range: Range<usize>| {
+            let suspects = self.frames.get(range.clone()).unwrap_or_default();
+            suspects
+                .iter()
+                .position(gone)
+                .map(|first| range.start + first)
+        };
+        let first = pieces.chain([dump]).filter_map(first).min();
+        if let Some(first) = first {
+            self.truncate(first);
         }
     }
 
@@ -301,15 +471,20 @@ impl OuterFrames {
 
     /// The frame that is known to have this return address in this slot.
     pub(super) fn known(&self, slot: u64, pc: u64) -> Option<&Known> {
+        let at = self.position(slot)?;
+        self.frames.get(at).filter(|known| known.pc == pc)
+    }
+
+    /// The position of the frame whose return address is in this slot.
+    pub(super) fn position(&self, slot: u64) -> Option<usize> {
         let ordered = self.frames.get(..self.in_order).unwrap_or_default();
         let at = ordered.partition_point(|frame| frame.slot > slot);
-        let is_it = |frame: &&Known| frame.slot == slot;
-        let others = self.frames.get(self.in_order..).unwrap_or_default();
-        let found = ordered
-            .get(at)
-            .filter(is_it)
-            .or_else(|| others.iter().rfind(is_it))?;
-        (found.pc == pc).then_some(found)
+        let is_it = |frame: &Known| frame.slot == slot;
+        if ordered.get(at).is_some_and(is_it) {
+            return Some(at);
+        }
+        let others = self.frames.get(self.in_order..)?;
+        others.iter().rposition(is_it).map(|at| at + self.in_order)
     }
 
     /// In drain `now` the frames are compared with the stack.
@@ -343,6 +518,7 @@ impl OuterFrames {
 
     /// Remembers what the slots of these frames hold in drain `now`.
     pub(super) fn observe(&mut self, frames: &[Known], now: u64) {
+        self.popped.saw(frames);
         let Some(history) = &mut self.history else {
             return;
         };
@@ -365,6 +541,7 @@ impl OuterFrames {
                     seen: 0,
                 };
                 changed = frame.slot.max(changed);
+                self.changed.insert(frame.slot, now);
             }
             held.sightings += u32::from(held.seen != now);
             held.seen = now;
@@ -372,12 +549,50 @@ impl OuterFrames {
         if changed > 0 {
             note_up_to(&mut self.changes, changed, now);
             self.unsettle(changed);
+            if self.changed.len() > MOST_CHANGED {
+                self.forget_changes(now);
+            }
+        }
+    }
+
+    /// Forgets which slots have changed long ago.
+    fn forget_changes(&mut self, now: u64) {
+        let is_recent = |drain: u64| now.saturating_sub(drain) <= CALM;
+        self.changed.retain(|_, drain| is_recent(*drain));
+        if self.changed.len() > MOST_CHANGED / 2
+            && let Some((highest, _)) = self.changed.pop_last()
+        {
+            note_up_to(&mut self.unsteady, highest, now);
+            self.changed.clear();
+        }
+    }
+
+    /// Between which slots among these lie all that are not calm in drain `now`.
+    pub(super) fn uncalm(&self, slots: Range<u64>, now: u64) -> Option<Range<u64>> {
+        let is_recent = |drain: u64| now.saturating_sub(drain) <= CALM;
+        let old = self
+            .unsteady
+            .partition_point(|&(_, drain)| !is_recent(drain));
+        let unsteady = self.unsteady.get(old).map(|&(up_to, _)| up_to);
+        let unsteady = unsteady.filter(|&up_to| up_to >= slots.start);
+        let mut changed = self.changed.range(slots.clone());
+        let lowest = changed.find(|(_, drain)| is_recent(**drain));
+        let highest = changed.rfind(|(_, drain)| is_recent(**drain)).or(lowest);
+        let highest = highest.map(|(slot, _)| *slot);
+        match (unsteady, lowest) {
+            (Some(up_to), _) => {
+                let last = up_to.min(slots.end).max(highest.unwrap_or(0));
+                Some(slots.start..last.saturating_add(1))
+            }
+            (None, Some((lowest, _))) => Some(*lowest..highest?.saturating_add(1)),
+            (None, None) => None,
         }
     }
 
     /// The same, for less: says that these slots, and all inside of them, may
     /// have changed in drain `now`.
     pub(super) fn observe_any(&mut self, frames: &[Known], now: u64) {
+        self.popped.saw(frames);
         let Some(highest) = frames.iter().map(|frame| frame.slot).max() else {
             return;
         };
@@ -431,24 +646,30 @@ impl OuterFrames {
         true
     }
 
-    /// Whether one of the slots in this range has changed unseen.
-    pub(super) fn is_doubtful(&self, slots: &RangeInclusive<u64>) -> bool {
-        self.doubtful.keys().any(|slot| slots.contains(slot))
+    /// Whether one of the slots in this range has changed unseen, but for these.
+    pub(super) fn is_doubtful(&self, slots: &RangeInclusive<u64>, except: &[u64]) -> bool {
+        let mut doubtful = self.doubtful.keys();
+        doubtful.any(|slot| slots.contains(slot) && !except.contains(slot))
     }
 
     /// Whether nothing about this thread's stack is in doubt.
     pub(super) fn is_trusted(&self) -> bool {
         self.doubtful.is_empty()
     }
+
+    /// The slots under probation.
+    pub(super) fn doubtful(&self) -> Vec<u64> {
+        self.doubtful.keys().copied().collect()
+    }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::{CALM, Known, MOST_CHANGES, OuterFrames, PROBATION, SIGHTINGS};
     use crate::memory::Copied;
     use prof_unwind::{Base, FpFrom, StackDump};
 
-    fn frame(slot: u64, pc: u64) -> Known {
+    pub(crate) fn frame(slot: u64, pc: u64) -> Known {
         Known {
             slot,
             pc,

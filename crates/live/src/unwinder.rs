@@ -10,6 +10,7 @@ use super::memory::{MemorySnapshot, TargetMemory};
 use super::outbox::{Candidate, Ended, Outbox};
 use super::summary::LiveSummary;
 use super::thread_sample::ThreadSample;
+use super::user_chain::{ChainRecord, UserChain};
 use crate::processes::Processes;
 use crate::stacks::UserState;
 use prof_abi::{ByteOrder, CallchainContext, CpuMode, EventAttr, Misc, RecordType, SampleType};
@@ -62,9 +63,10 @@ pub struct LiveUnwinder<M> {
     /// Those of them, by thread and time, that exec seemed to have left behind.
     stale: FxHashSet<(i32, u64)>,
     outbox: Outbox,
-    chain: Vec<u64>,
-    /// What the kernel found of the sample's user chain; then the proven part
-    /// of it.
+    chain: UserChain,
+    /// The proven part of it.
+    proven: UserChain,
+    /// What the kernel found of the sample's user chain.
     frames: Vec<u64>,
     counts: Counts,
     left_out: LeftOut,
@@ -132,7 +134,8 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             held: Held::default(),
             stale: FxHashSet::default(),
             outbox: Outbox::default(),
-            chain: Vec::new(),
+            chain: UserChain::default(),
+            proven: UserChain::default(),
             frames: Vec::new(),
             counts: Counts::default(),
             left_out: LeftOut::default(),
@@ -480,11 +483,10 @@ impl<M: TargetMemory> LiveUnwinder<M> {
     fn put(&mut self, it: &ToUnwind<'_>, time: u64, decided: Option<Decided>) {
         let trial = decided.as_ref().and_then(|decided| decided.trial.as_ref());
         let proven = trial.map_or(0, |trial| trial.proven);
-        self.frames.clear();
-        self.frames
-            .extend_from_slice(self.chain.get(..proven).unwrap_or_default());
+        self.proven.clear();
+        self.proven.inner.extend(self.chain.pcs().take(proven));
         let whole = self.left_out.cut(&mut self.chain);
-        let inner = self.left_out.cut(&mut self.frames);
+        let inner = self.left_out.cut(&mut self.proven);
         self.counts.shortened += u64::from(whole.is_some());
         for count in whole.into_iter().chain(inner) {
             self.tell_left_out(it, time, count);
@@ -493,36 +495,36 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             return;
         };
         let (processes, counts) = (&self.processes, &mut self.counts);
-        let mut rewritten = |chain: &[u64], out: &mut Vec<u8>| {
-            let start = out.len();
-            let result = rewriter.rewrite(&it.sample, chain, out);
-            name_leaf(it, rewriter.written_attr(), chain, out.get_mut(start..));
-            counts.malformed += u64::from(result.is_err());
+        let mut rewritten = |chain: &mut UserChain, bytes: Vec<u8>| {
+            let record = rewritten(rewriter, it, chain, bytes);
+            counts.malformed += u64::from(record.len() == 0);
+            record
         };
         let pid = it.user.as_ref().map_or(-1, |user| user.pid);
         let Some(Decided { end, trial }) = decided else {
-            rewritten(&self.chain, self.outbox.ready(time));
+            let record = rewritten(&mut self.chain, self.outbox.buffer());
+            self.outbox.put(time, record);
             return;
         };
         let Some(trial) = trial else {
             let ended = ended(processes, pid, &self.chain, end);
-            rewritten(&self.chain, self.outbox.ready(time));
+            let record = rewritten(&mut self.chain, self.outbox.buffer());
+            self.outbox.put(time, record);
             *counts.ends.entry(ended).or_default() += 1;
             return;
         };
         let outbox = &mut self.outbox;
-        let mut candidate = |chain: &[u64], end| {
+        let mut candidate = |chain: &mut UserChain, end| {
             let ended = ended(processes, pid, chain, end);
-            let mut record = outbox.buffer();
-            rewritten(chain, &mut record);
+            let record = rewritten(chain, outbox.buffer());
             Candidate {
                 ended,
                 time,
                 record,
             }
         };
-        let whole = candidate(&self.chain, end);
-        let proven = candidate(&self.frames, ChainEnd::Unproven);
+        let whole = candidate(&mut self.chain, end);
+        let proven = candidate(&mut self.proven, ChainEnd::Unproven);
         self.outbox
             .try_out(trial, self.chains.drain(), whole, proven);
     }
@@ -550,10 +552,28 @@ impl<M: TargetMemory> LiveUnwinder<M> {
     }
 }
 
+/// The sample with a chain, whose outer part it takes, in an empty buffer; empty
+/// if it does not fit into a record.
+fn rewritten(
+    rewriter: &UserChainRewriter,
+    it: &ToUnwind<'_>,
+    chain: &mut UserChain,
+    mut bytes: Vec<u8>,
+) -> ChainRecord {
+    let more = chain.len() - chain.inner.len();
+    let rest = rewriter.rewrite_in_part(&it.sample, (&chain.inner, more), &mut bytes);
+    name_leaf(it, rewriter.written_attr(), chain.first(), &mut bytes);
+    let outer = std::mem::take(&mut chain.outer);
+    match rest {
+        Ok(at) => ChainRecord { bytes, at, outer },
+        Err(_) => ChainRecord::from(bytes),
+    }
+}
+
 /// Where the innermost frame has the address of a name, the sample has it, too.
-fn name_leaf(it: &ToUnwind<'_>, attr: &EventAttr, chain: &[u64], record: Option<&mut [u8]>) {
+fn name_leaf(it: &ToUnwind<'_>, attr: &EventAttr, leaf: Option<u64>, record: &mut [u8]) {
     let pc = it.user.as_ref().map(|user| user.registers.pc());
-    let Some(leaf) = chain.first().filter(|leaf| Some(**leaf) != pc) else {
+    let Some(leaf) = leaf.filter(|leaf| Some(*leaf) != pc) else {
         return;
     };
     if it.sample.ip() != pc || !attr.sample_type.has(SampleType::IP) {
@@ -564,7 +584,7 @@ fn name_leaf(it: &ToUnwind<'_>, attr: &EventAttr, chain: &[u64], record: Option<
         true => 16,
         false => 8,
     };
-    if let Some(ip) = record.and_then(|record| record.get_mut(at..at + 8)) {
+    if let Some(ip) = record.get_mut(at..at + 8) {
         ip.copy_from_slice(&leaf.to_ne_bytes());
     }
 }
@@ -605,9 +625,9 @@ fn is_stale(
 
 /// How a chain ended, with the dso of its outermost frame where that says
 /// more.
-fn ended(processes: &Processes, pid: i32, chain: &[u64], end: ChainEnd) -> Ended {
+fn ended(processes: &Processes, pid: i32, chain: &UserChain, end: ChainEnd) -> Ended {
     let outermost = chain.last().filter(|_| end != ChainEnd::Root);
-    let mapping = outermost.and_then(|&pc| {
+    let mapping = outermost.and_then(|pc| {
         // A return address may be the first behind its function's dso.
         let call = Avma(pc.saturating_sub(u64::from(chain.len() > 1)));
         processes.find(pid, CpuMode::User, call)
@@ -619,7 +639,7 @@ fn ended(processes: &Processes, pid: i32, chain: &[u64], end: ChainEnd) -> Ended
 }
 
 /// Whether the very first step failed because no code is known there.
-fn is_nowhere(decided: &Decided, chain: &[u64]) -> bool {
+fn is_nowhere(decided: &Decided, chain: &UserChain) -> bool {
     decided.end == ChainEnd::Unproven && chain.len() < 2
 }
 

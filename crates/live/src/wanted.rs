@@ -13,6 +13,12 @@ const MOST_NEED: u32 = 1 << 12;
 /// The balance at which memory is wanted, and its most.
 const NEEDED: u32 = 4 * NEED;
 const MOST_NEEDED: u32 = 1 << 15;
+/// A sample for which some memory was not enough counts like so many for which it
+/// was; at more than this balance a part will not do.
+const FELL_SHORT: u32 = 32;
+const MOST_SHORT: u32 = 64;
+/// Drains for which a part of a thread's memory is not tried again.
+const WHOLE: u64 = 1024;
 /// Places of a thread that are wanted at a time.
 const MOST_PLACES: usize = 8;
 
@@ -37,6 +43,12 @@ struct Also {
 #[derive(Debug)]
 struct Of {
     ranges: Vec<Range<u64>>,
+    /// What of it would do.
+    part: Option<Range<u64>>,
+    /// How much more often than else some memory was not enough, and until which
+    /// drain a part will not do therefore.
+    short: u32,
+    whole_until: u64,
     /// The last drain for which that is of interest.
     until: u64,
     need: Need,
@@ -49,6 +61,9 @@ impl Wanted {
     pub(super) fn note(&mut self, tid: i32, ranges: &[Range<u64>], is_whole: bool, now: u64) {
         let of = self.threads.entry(tid).or_insert(Of {
             ranges: Vec::new(),
+            part: None,
+            short: 0,
+            whole_until: 0,
             until: 0,
             need: Need::NONE,
         });
@@ -58,6 +73,29 @@ impl Wanted {
         }
         of.until = now + WANTED;
         of.need.count(is_whole);
+    }
+
+    /// Of what was noted of a thread in drain `now`, this part would do, if one is
+    /// given.
+    pub(super) fn part(&mut self, (tid, now): (i32, u64), part: Option<Range<u64>>) {
+        if let Some(of) = self.threads.get_mut(&tid) {
+            of.part = part.filter(|_| of.whole_until <= now);
+        }
+    }
+
+    /// In drain `now` a sample of a thread came with such memory, and that was
+    /// enough or not.
+    pub(super) fn had_some(&mut self, (tid, now): (i32, u64), was_enough: bool) {
+        let Some(of) = self.threads.get_mut(&tid) else {
+            return;
+        };
+        of.short = match was_enough {
+            true => of.short.saturating_sub(1),
+            false => of.short + FELL_SHORT,
+        };
+        if of.short > MOST_SHORT {
+            (of.short, of.whole_until) = (0, now + WHOLE);
+        }
     }
 
     /// Whether it was said in this drain already what else is of use of a
@@ -94,7 +132,11 @@ impl Wanted {
         self.also.retain(|_, also| also.until >= now);
         let pressing = self.threads.iter().filter(|(_, of)| of.need.is_pressing);
         let mut wanted: FxHashMap<i32, Vec<Range<u64>>> = pressing
-            .map(|(&tid, of)| (tid, of.ranges.clone()))
+            .map(|(&tid, of)| match &of.part {
+                // The first range is that of the whole stack.
+                Some(part) => (tid, [0..0, part.clone()].into()),
+                None => (tid, of.ranges.clone()),
+            })
             .collect();
         for (&tid, also) in &self.also {
             // The first range is that of the stack.
@@ -147,7 +189,7 @@ impl Need {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_NEED, NEED, Need};
+    use super::{MOST_NEED, NEED, Need, WHOLE, Wanted};
 
     #[test]
     fn memory_is_wanted_where_chains_stay_incomplete() {
@@ -172,5 +214,43 @@ mod tests {
         }
         assert!(lasted.is_sorted() && lasted[0] >= NEED, "{lasted:?}");
         assert!(need.weight <= MOST_NEED);
+    }
+
+    /// What is read of thread 7 in a drain.
+    fn read(wanted: &mut Wanted, now: u64) -> Vec<std::ops::Range<u64>> {
+        let all: Vec<_> = wanted.now(now).collect();
+        all.into_iter().flat_map(|(_, ranges)| ranges).collect()
+    }
+
+    #[test]
+    fn a_part_is_read_where_that_is_enough() {
+        let mut wanted = Wanted::default();
+        let (whole, part) = (0x1000..0x9000, 0x8000..0x8010);
+        let mut sample = |now: u64, is_whole: bool, has_part: bool| {
+            wanted.note(7, std::slice::from_ref(&whole), is_whole, now);
+            wanted.had_some((7, now), is_whole);
+            wanted.part((7, now), has_part.then(|| part.clone()));
+            read(&mut wanted, now)
+        };
+        for now in 0..4 {
+            sample(now, false, false);
+        }
+        assert_eq!(sample(5, true, false), std::slice::from_ref(&whole));
+        let mut now = 6 + WHOLE;
+        assert_eq!(sample(now, true, true), [0..0, part.clone()]);
+        // One of a hundred falls short.
+        for _ in 0..300 {
+            now += 1;
+            let read = sample(now, !now.is_multiple_of(100), true);
+            assert_eq!(read, [0..0, part.clone()]);
+        }
+        // One of ten.
+        let until = now + 40;
+        while now < until {
+            now += 1;
+            sample(now, !now.is_multiple_of(10), true);
+        }
+        assert_eq!(sample(now + 1, true, true), std::slice::from_ref(&whole));
+        assert_eq!(sample(now + 2 + WHOLE, true, true), [0..0, part]);
     }
 }

@@ -3,6 +3,7 @@
 mod named;
 mod proof;
 mod python;
+mod revival;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -14,6 +15,7 @@ use crate::outer::{Known, OuterFrames};
 use crate::stacks::{OpenFile, StackUnwinder};
 use crate::thread_sample::ThreadSample;
 use crate::told;
+use crate::user_chain::{SharedFrames, UserChain};
 use crate::wanted::Wanted;
 pub(super) use named::NamedRange;
 use named::{FrameAt, Names};
@@ -52,8 +54,20 @@ pub(super) struct Chains<F, M> {
     wanted: Wanted,
     /// And beyond that of the latest sample.
     reached: Vec<Range<u64>>,
+    /// The part of it that would do.
+    part: Option<Range<u64>>,
     names: Names,
+    found: Found,
+}
+
+/// The frames of a chain that was walked, innermost first.
+#[derive(Debug, Default)]
+struct Found {
     frames: Vec<FrameAt>,
+    /// Outside of those, frames whose return addresses other chains have, too.
+    shared: Vec<SharedFrames>,
+    /// Whether there may be such: nobody wants to see each frame.
+    may_share: bool,
 }
 
 impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
@@ -70,8 +84,9 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             is_pressed: false,
             wanted: Wanted::default(),
             reached: Vec::new(),
+            part: None,
             names: Names::default(),
-            frames: Vec::new(),
+            found: Found::default(),
         }
     }
 
@@ -106,7 +121,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     }
 
     /// The user chain of a sample; `out` is overwritten.
-    pub(super) fn chain(&mut self, sample: &ThreadSample<'_>, out: &mut Vec<u64>) -> Decided {
+    pub(super) fn chain(&mut self, sample: &ThreadSample<'_>, out: &mut UserChain) -> Decided {
         if self.threads.len() >= MAX_THREADS {
             self.threads.clear();
         }
@@ -122,24 +137,34 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             told: &told,
             ..*sample
         };
-        let mut frames = std::mem::take(&mut self.frames);
-        frames.clear();
-        let mut decided = self.walk(sample, &mut frames);
-        self.note_reached(sample.tid, decided.end == ChainEnd::Root);
+        let mut found = std::mem::take(&mut self.found);
+        found.frames.clear();
+        found.may_share = !self.names_frames(sample.state.pid);
+        let mut decided = self.walk(sample, &mut found);
+        let has_pieces = !sample.pieces.is_empty();
+        self.note_reached(sample.tid, decided.end == ChainEnd::Root, has_pieces);
         out.clear();
-        self.name(sample, &frames, out);
+        self.name(sample, &found.frames, &mut out.inner);
+        out.outer.append(&mut found.shared);
         let proven = decided.trial.as_ref().map_or(0, |trial| trial.proven);
-        let proven = self.put_python(sample, (&frames, proven), out);
-        if let Some(trial) = &mut decided.trial {
-            trial.proven = proven;
+        if !found.may_share {
+            let proven = self.put_python(sample, (&found.frames, proven), &mut out.inner);
+            if let Some(trial) = &mut decided.trial {
+                trial.proven = proven;
+            }
         }
-        self.frames = frames;
+        self.found = found;
         decided
     }
 
-    /// Unwinds a sample into `frames`, and takes down what lay beyond its
+    /// Whether frames of a process have names that their runtime knows.
+    fn names_frames(&self, pid: i32) -> bool {
+        self.stacks.runtimes.has_any(pid) || self.stacks.told_rules.names_functions(pid)
+    }
+
+    /// Unwinds a sample into `found`, and takes down what lay beyond its
     /// copied pieces.
-    fn walk(&mut self, sample: &ThreadSample<'_>, frames: &mut Vec<FrameAt>) -> Decided {
+    fn walk(&mut self, sample: &ThreadSample<'_>, found: &mut Found) -> Decided {
         let outer = self.threads.entry(sample.tid).or_default();
         let word = sample.state.registers.machine().word();
         outer.settle(&sample.copied(), word);
@@ -157,12 +182,14 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             outer,
             inner: std::mem::take(&mut self.scratch),
             is_unreadable: false,
+            revivals: 0,
+            is_unsettled_only: false,
             is_pressed: self.is_pressed,
             cursor: Cursor::innermost(sample.state.registers),
             straight: straight_slots(sample),
         };
-        let decided = walk.run(frames);
-        walk.reach(&decided, &mut self.reached);
+        let decided = walk.run(found);
+        self.part = walk.reach(&decided, &mut self.reached);
         self.scratch = walk.inner;
         self.scratch.clear();
         decided
@@ -170,10 +197,15 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
 
     /// Later samples of the thread should bring along what its last chain
     /// reached beyond the copied pieces.
-    fn note_reached(&mut self, tid: i32, is_whole: bool) {
+    fn note_reached(&mut self, tid: i32, is_whole: bool, has_pieces: bool) {
         if self.reached.iter().any(|range| !range.is_empty()) {
             self.last_beyond = self.drain;
             self.wanted.note(tid, &self.reached, is_whole, self.drain);
+            let now = (tid, self.drain);
+            if has_pieces {
+                self.wanted.had_some(now, is_whole);
+            }
+            self.wanted.part(now, self.part.take());
         }
     }
 
@@ -212,7 +244,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
                 _ => Verdict::Failed,
             };
         };
-        if outer.is_doubtful(&trial.slots) {
+        if outer.is_doubtful(&trial.slots, &trial.copied) {
             return Verdict::Failed;
         }
         let mut unsure = trial.unsure.iter();

@@ -2,7 +2,7 @@
 
 use super::walk::Walk;
 use crate::memory::TargetMemory;
-use crate::outer::Known;
+use crate::outer::{Known, SHARED};
 use crate::stacks::OpenFile;
 use rustc_hash::FxHashSet;
 
@@ -19,7 +19,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     /// the outermost, and some between, others each time. On a difference
     /// what was known is dropped there.
     pub(super) fn verify(&mut self, at: usize) -> bool {
-        let known = self.outer.until(at);
+        let known = self.outer.until(self.outer.outside(at, &self.straight));
         // Copied slots were compared, and they are the innermost.
         let beyond = known.iter().rposition(|frame| self.is_beyond(frame.slot));
         let Some(count) = beyond.map(|last| last + 1) else {
@@ -38,6 +38,8 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             let fp = frame.and_then(|frame| Some((index, frame.fp_slot()?, frame.fp)));
             slot.into_iter().chain(fp)
         });
+        // What was copied since may be another by now.
+        let expected = expected.filter(|&(_, slot, _)| self.is_beyond(slot));
         let mut compared = [(0, 0, 0); 2 * VERIFIED];
         let mut addresses = [0; 2 * VERIFIED];
         let mut words = [0; 2 * VERIFIED];
@@ -78,47 +80,94 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     /// this drain and again now, or goes on with a recursion that was copied,
     /// or the thread seems not to have moved since: then it is on trial.
     pub(super) fn unsure_slots(&mut self, proven: usize, joined: usize) -> Option<Vec<(u64, u64)>> {
-        let walked = self.inner.get(proven..).unwrap_or_default();
         // The outermost need no more proof, as a rule all but the innermost.
         let steady = self.outer.steady(joined, self.drain);
-        let known = self.outer.until(joined);
-        let changing = known.get(steady..).unwrap_or_default();
-        let calm_above = self.outer.calm_above(self.drain);
-        let mut repeats = Repeats::of(self.inner.get(..proven).unwrap_or_default());
-        let (mut is_bracketed, mut is_settled) = (true, true);
-        let mut unsure = Vec::new();
-        let mut callee = proven.checked_sub(1).and_then(|at| self.inner.get(at));
-        for frame in walked.iter().chain(changing.iter().rev()) {
-            let inside = callee.replace(frame);
-            if !self.is_beyond(frame.slot) {
-                continue;
+        let mut weighed = Weighed {
+            calm_above: self.outer.calm_above(self.drain),
+            repeats: Repeats::of(self.copied_pcs(proven, joined)),
+            callee: proven
+                .checked_sub(1)
+                .and_then(|at| self.inner.get(at))
+                .map(|it| it.pc),
+            is_bracketed: true,
+            is_settled: true,
+            unsure: Vec::new(),
+        };
+        let walked = self.inner.get(proven..).unwrap_or_default();
+        walked
+            .iter()
+            .for_each(|frame| self.weigh(frame, &mut weighed));
+        let mut at = self.outer.outside(joined, &self.straight);
+        let copied = self.outer.until(joined).get(at);
+        weighed.callee = copied.map(|frame| frame.pc).or(weighed.callee);
+        while at > steady
+            && let Some(frame) = at
+                .checked_sub(1)
+                .and_then(|last| self.outer.until(at).get(last))
+        {
+            self.weigh(frame, &mut weighed);
+            at -= 1;
+            // The rest of those that repeat what was copied.
+            let repeats = &mut weighed.repeats;
+            let pairs = self.outer.pairs(at + 1, self.drain);
+            if pairs.is_some_and(|pairs| pairs.iter().all(|&pair| repeats.has(pair))) {
+                at = (at + 1).saturating_sub(SHARED);
+                weighed.callee = self.outer.until(at + 1).last().map(|frame| frame.pc);
             }
-            is_settled &= frame.slot > calm_above || self.outer.is_calm(frame.slot, self.drain);
-            if inside.is_some_and(|inside| repeats.has(inside, frame)) {
-                continue;
-            }
-            if !self.outer.is_sure(frame.slot, frame.pc) {
-                unsure.push((frame.slot, frame.pc));
-            }
-            // One look at a call through a pointer is not enough: that slot is
-            // not sure, so later samples must show it, too.
-            is_bracketed &= frame.since < self.drain;
         }
-        if !self.outer.is_trusted() {
-            let beyond = walked
-                .iter()
-                .chain(known)
-                .filter(|frame| self.is_beyond(frame.slot));
-            let slots: Vec<u64> = beyond.map(|frame| frame.slot).collect();
-            for slot in slots {
+        let Weighed {
+            is_bracketed,
+            mut is_settled,
+            unsure,
+            ..
+        } = weighed;
+        for slot in self.outer.doubtful() {
+            let of_known = self.outer.position(slot).is_some_and(|at| at < joined);
+            let is_of_chain = of_known || walked.iter().any(|frame| frame.slot == slot);
+            if is_of_chain && self.is_beyond(slot) {
                 is_settled &= self.outer.is_settled(slot);
             }
         }
-        let is_believable = match self.is_unreadable {
-            true => is_settled && self.outer.is_trusted(),
-            false => is_settled && (is_bracketed || self.is_still(proven)),
+        let is_timely = match self.is_unreadable {
+            true => self.outer.is_trusted(),
+            false => is_bracketed || self.is_still(proven),
         };
+        self.is_unsettled_only = is_timely && !is_settled && unsure.len() <= MAX_UNSURE;
+        let is_believable = is_timely && is_settled;
         (is_believable && unsure.len() <= MAX_UNSURE).then_some(unsure)
+    }
+
+    /// The first `proven` frames of this sample, and of the known ones outside of
+    /// position `joined` those that its copy was compared with; innermost first.
+    fn copied_pcs(&self, proven: usize, joined: usize) -> impl Iterator<Item = u64> {
+        let walked = self.inner.get(..proven).unwrap_or_default().iter();
+        let known = match proven == self.inner.len() {
+            true => self.outer.until(joined),
+            false => &[],
+        };
+        let known = known.iter().rev();
+        let known = known.take_while(|frame| self.straight.contains(&frame.slot));
+        walked.chain(known).map(|frame| frame.pc)
+    }
+
+    /// Weighs whether a frame outside of the one before may have been there when
+    /// the sample was taken.
+    fn weigh(&self, frame: &Known, weighed: &mut Weighed) {
+        let inside = weighed.callee.replace(frame.pc);
+        if !self.is_beyond(frame.slot) {
+            return;
+        }
+        weighed.is_settled &=
+            frame.slot > weighed.calm_above || self.outer.is_calm(frame.slot, self.drain);
+        if inside.is_some_and(|inside| weighed.repeats.has((inside, frame.pc))) {
+            return;
+        }
+        if !self.outer.is_sure(frame.slot, frame.pc) {
+            weighed.unsure.push((frame.slot, frame.pc));
+        }
+        // One look at a call through a pointer is not enough: that slot is
+        // not sure, so later samples must show it, too.
+        weighed.is_bracketed &= frame.since < self.drain;
     }
 
     /// Whether the thread is still in the outermost copied frame, as far as
@@ -143,7 +192,18 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     }
 }
 
-/// Pairs of caller and callee that occur in a copied stack, by return
+/// What speaks for the frames beyond the copy, from the inside on.
+struct Weighed {
+    calm_above: u64,
+    repeats: Repeats,
+    /// Return address of the frame that was weighed last.
+    callee: Option<u64>,
+    is_bracketed: bool,
+    is_settled: bool,
+    unsure: Vec<(u64, u64)>,
+}
+
+/// Pairs of callee and caller that occur in a copied stack, by return
 /// addresses: a recursion repeats them.
 struct Repeats {
     pairs: FxHashSet<(u64, u64)>,
@@ -152,18 +212,22 @@ struct Repeats {
 }
 
 impl Repeats {
-    fn of(copied: &[Known]) -> Self {
-        let pairs = copied.iter().zip(copied.get(1..).unwrap_or_default());
-        Self {
-            pairs: pairs
-                .map(|(callee, caller)| (callee.pc, caller.pc))
-                .collect(),
-            last: None,
+    /// Of return addresses in a copied stack, innermost first.
+    fn of(mut copied: impl Iterator<Item = u64>) -> Self {
+        let mut pairs = FxHashSet::default();
+        let mut last = None;
+        if let Some(mut callee) = copied.next() {
+            for caller in copied {
+                let pair = (std::mem::replace(&mut callee, caller), caller);
+                if last.replace(pair) != Some(pair) {
+                    pairs.insert(pair);
+                }
+            }
         }
+        Self { pairs, last: None }
     }
 
-    fn has(&mut self, callee: &Known, caller: &Known) -> bool {
-        let pair = (callee.pc, caller.pc);
+    fn has(&mut self, pair: (u64, u64)) -> bool {
         if self.last == Some(pair) {
             return true;
         }

@@ -3,11 +3,12 @@
 use super::{Chains, Decided};
 use crate::address_space::Access;
 use crate::mapped_dsos::MappedDso;
-use crate::memory::TargetMemory;
+use crate::memory::{PIECE, TargetMemory};
 use crate::outbox::Verdict;
 use crate::processes::{MapEvent, Processes};
 use crate::stacks::{OpenFile, UserState};
 use crate::thread_sample::ThreadSample;
+use crate::user_chain::UserChain;
 use prof_abi::CpuMode;
 use prof_profile::{Avma, ChainEnd, FileOffset};
 use prof_unwind::{Machine, Registers, StackDump};
@@ -36,6 +37,8 @@ struct Process {
     is_gone: Cell<bool>,
     /// How often its stack was read.
     reads: Cell<u32>,
+    /// How often a walk read a piece of it.
+    walked: Cell<u32>,
 }
 
 impl TargetMemory for Rc<Process> {
@@ -50,6 +53,8 @@ impl TargetMemory for Rc<Process> {
         // reading of the stack: a page of code at most.
         let is_piece = out.len() > 4096;
         self.reads.set(self.reads.get() + u32::from(is_piece));
+        let is_walk = out.len() == PIECE as usize;
+        self.walked.set(self.walked.get() + u32::from(is_walk));
         let stack = self.stack.borrow();
         // What is below the stack reads as nothing.
         let byte = |at: u64| {
@@ -140,17 +145,23 @@ impl Fixture {
 
     /// A sample of one drain, with `copied` bytes of the stack as it is.
     fn sample(&mut self, copied: usize) -> (Vec<u64>, Decided) {
+        self.sample_of(0, copied)
+    }
+
+    /// The same where the frame of this number is the innermost one.
+    fn sample_of(&mut self, number: usize, copied: usize) -> (Vec<u64>, Decided) {
+        let start = STACK + 16 * number as u64;
         // Frame pointer, stack pointer and program counter.
-        let values = [STACK, STACK, CODE + 0x100];
+        let values = [start, start, CODE + 0x100];
         let registers = Registers::from_perf(Machine::X86_64, 0b111 << 6, values.into_iter());
-        let bytes = self.process.stack.borrow()[..copied].to_vec();
+        let bytes = self.process.stack.borrow()[16 * number..][..copied].to_vec();
         let sample = ThreadSample {
             tid: 7,
             state: UserState {
                 pid: 7,
                 registers: registers.expect("pc and sp"),
                 dump: StackDump {
-                    start: STACK,
+                    start,
                     bytes: &bytes,
                 },
             },
@@ -161,9 +172,9 @@ impl Fixture {
             later_sp: self.later_sp,
         };
         self.chains.begin_drain();
-        let mut chain = Vec::new();
+        let mut chain = UserChain::default();
         let decided = self.chains.chain(&sample, &mut chain);
-        (chain, decided)
+        (chain.pcs().collect(), decided)
     }
 }
 
@@ -282,4 +293,96 @@ fn a_chain_of_a_thread_that_moved_on_is_cut_at_first() {
     let (chain, decided) = fixture.sample(16 * 8);
     assert!(chain.len() < whole().len() && whole().starts_with(&chain));
     assert_eq!((decided.end, decided.trial), (ChainEnd::Unproven, None));
+}
+
+/// Levels of a recursion.
+const LEVELS: usize = 1500;
+/// Where it calls itself.
+const AGAIN: u64 = CODE + 0x200;
+
+/// A process that is so deep in a recursion, without what it does innermost.
+fn recursion() -> Fixture {
+    let fixture = Fixture::new();
+    let record = |level: usize| {
+        let next = STACK + 16 * (level as u64 + 1);
+        let pc = if level + 1 < LEVELS { AGAIN } else { 0 };
+        [next, pc].map(u64::to_le_bytes).concat()
+    };
+    *fixture.process.stack.borrow_mut() = (0..LEVELS).flat_map(record).collect();
+    fixture
+}
+
+/// What its chain is from the frame of this number on.
+fn recursion_from(number: usize) -> Vec<u64> {
+    let callers = LEVELS - 1 - number;
+    [CODE + 0x100]
+        .into_iter()
+        .chain(vec![AGAIN; callers])
+        .collect()
+}
+
+/// Bytes copied with its samples.
+const OF_RECURSION: usize = 16 * 8;
+
+#[test]
+fn frames_that_a_thread_comes_back_to_are_not_walked_anew() {
+    let mut fixture = recursion();
+    assert_eq!(fixture.sample(OF_RECURSION).0, recursion_from(0));
+    assert!(fixture.process.walked.replace(0) > 0);
+    for number in [700, 1200, 100, 999] {
+        let (chain, decided) = fixture.sample_of(number, OF_RECURSION);
+        assert_eq!(chain, recursion_from(number));
+        assert_eq!(decided.end, ChainEnd::Root);
+        // Down again, through all that was left.
+        let (chain, decided) = fixture.sample(OF_RECURSION);
+        assert_eq!((chain, decided.end), (recursion_from(0), ChainEnd::Root));
+        let slots = decided.trial.expect("read later than the sample").slots;
+        assert_eq!(*slots.end(), STACK + 16 * LEVELS as u64 - 8);
+    }
+    assert_eq!(fixture.process.walked.get(), 0);
+}
+
+/// A word of a frame that the thread had left has changed when it comes back.
+#[test]
+fn frames_that_changed_meanwhile_are_found_as_they_are() {
+    const OTHER: u64 = CODE + 0x300;
+    for changed in [10, 64, 300, 699] {
+        let mut fixture = recursion();
+        fixture.sample(OF_RECURSION);
+        fixture.sample_of(700, OF_RECURSION);
+        let word = changed * 16 + 8..changed * 16 + 16;
+        fixture.process.stack.borrow_mut()[word].copy_from_slice(&OTHER.to_le_bytes());
+        let (chain, _) = fixture.sample(OF_RECURSION);
+        let mut expected = recursion_from(0);
+        expected[changed + 1] = OTHER;
+        assert!(expected.starts_with(&chain), "{changed}");
+        // The frame pointer of another frame leads past some frames.
+        let mut fixture = recursion();
+        fixture.sample(OF_RECURSION);
+        fixture.sample_of(700, OF_RECURSION);
+        let word = changed * 16..changed * 16 + 8;
+        let further = STACK + 16 * 900;
+        fixture.process.stack.borrow_mut()[word].copy_from_slice(&further.to_le_bytes());
+        let (chain, decided) = fixture.sample(OF_RECURSION);
+        let mut expected = recursion_from(0);
+        expected.truncate(changed + 1 + LEVELS - 900);
+        assert!(expected.starts_with(&chain), "{changed}");
+        assert!(
+            decided.end != ChainEnd::Root || chain == expected,
+            "{changed}"
+        );
+    }
+}
+
+#[test]
+fn under_pressure_frames_are_not_compared_with_the_process() {
+    let mut fixture = recursion();
+    fixture.sample(OF_RECURSION);
+    fixture.sample_of(700, OF_RECURSION);
+    fixture.process.reads.set(0);
+    fixture.chains.pressed(true);
+    let (chain, decided) = fixture.sample(OF_RECURSION);
+    assert_eq!(decided.end, ChainEnd::RecorderLate);
+    assert!(chain.len() < 12 && recursion_from(0).starts_with(&chain));
+    assert_eq!(fixture.process.reads.get(), 0);
 }

@@ -1,19 +1,21 @@
 //! One sample's way to the start of its thread.
 
-use super::Decided;
 use super::named::FrameAt;
+use super::revival::Revived;
+use super::{Decided, Found};
 use crate::links::{Around, Link, Links, Proof};
 use crate::memory::{CopiedAndCode, LivePieces, SparePieces, TargetMemory};
 use crate::outbox::Trial;
-use crate::outer::{Known, OuterFrames};
+use crate::outer::{Known, NO_CALLER, OuterFrames};
 use crate::stacks::{Beyond, OpenFile, StackUnwinder};
 use crate::thread_sample::ThreadSample;
 use prof_profile::ChainEnd;
 use prof_unwind::{Base, Cursor, FpFrom, Step, Zero};
 use std::ops::Range;
 
-/// Longest walk, frames; far beyond what a record can hold.
-const MAX_FRAMES: usize = 1 << 16;
+/// Longest walk, frames; far beyond what a record can hold: 8 MiB of stack, as
+/// much as is usual, in frames of 64 bytes.
+const MAX_FRAMES: usize = 1 << 17;
 /// A hole of more than this between slots means another stack, bytes.
 const SAME_STACK: u64 = 512 << 10;
 /// Most stacks of a thread that are read with its samples.
@@ -21,13 +23,12 @@ const MAX_STACKS: usize = 4;
 /// Read above the outermost slot that is known while more is to be found,
 /// bytes.
 const FURTHER: u64 = 2 << 20;
+/// Of longer stacks only what changes is read with samples, if that is enough,
+/// bytes.
+const PART_OF: u64 = 64 << 10;
 /// Of so many frames it is cheap to remember what each slot held, also where
 /// snapshots prove them.
 const FEW_FRAMES: usize = 512;
-
-/// In place of the outermost frame's return address. Where that stands is known
-/// and compared as other frames are, and no part of the chain.
-const NO_CALLER: u64 = 0;
 
 /// A frame as the chain has it.
 fn in_chain(frame: &Known) -> Option<FrameAt> {
@@ -96,6 +97,10 @@ pub(super) struct Walk<'a, F, M> {
     pub(super) inner: Vec<Known>,
     /// Known slots could not be read again: the process is gone.
     pub(super) is_unreadable: bool,
+    /// How often popped frames were compared with the stack.
+    pub(super) revivals: u32,
+    /// All that speaks against the chain is that slots have changed lately.
+    pub(super) is_unsettled_only: bool,
     /// There is no time for what was not copied.
     pub(super) is_pressed: bool,
     pub(super) cursor: Cursor,
@@ -112,7 +117,8 @@ pub(super) fn straight_slots(sample: &ThreadSample<'_>) -> Range<u64> {
 
 impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     /// Walks to the thread's start and puts what is believed into `out`.
-    pub(super) fn run(&mut self, out: &mut Vec<FrameAt>) -> Decided {
+    pub(super) fn run(&mut self, found: &mut Found) -> Decided {
+        let out = &mut found.frames;
         self.note(Seen::innermost(self.drain));
         let mut stop = self.copied_part();
         let proven = self.inner.len();
@@ -159,7 +165,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
                 return Decided { end, trial: None };
             }
         };
-        self.root(proven, joined, out)
+        self.root(proven, joined, found)
     }
 
     /// Whether the rest of the chain lies where nothing was copied.
@@ -175,7 +181,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
 
     /// The walk came to the thread's start, through frame `joined` of the
     /// known ones.
-    fn root(&mut self, proven: usize, joined: usize, out: &mut Vec<FrameAt>) -> Decided {
+    fn root(&mut self, proven: usize, joined: usize, found: &mut Found) -> Decided {
         let mut trial = self.trial(proven, joined);
         let is_believed = match &mut trial {
             None => true,
@@ -189,8 +195,18 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
                 None => false,
             },
         };
-        out.extend(self.inner.iter().filter_map(in_chain));
-        out.extend(self.outer.until(joined).iter().rev().filter_map(in_chain));
+        let kept = match (is_believed, &trial) {
+            (true, _) => usize::MAX,
+            (false, Some(trial)) => trial.proven,
+            (false, None) => proven,
+        };
+        let shared = match found.may_share && is_believed {
+            true => self.outer.share(joined, &mut found.shared),
+            false => 0,
+        };
+        let known = self.outer.until(joined).get(shared..).unwrap_or_default();
+        let frames = self.inner.iter().chain(known.iter().rev());
+        found.frames.extend(frames.filter_map(in_chain).take(kept));
         // Believed or not: the next sample will ask whether it stayed.
         let seen = self.inner.get(1..).unwrap_or_default();
         self.outer.replace_inner(joined, seen);
@@ -200,7 +216,6 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
                 trial,
             };
         }
-        out.truncate(trial.map_or(proven, |trial| trial.proven));
         Decided {
             end: ChainEnd::Unproven,
             trial: None,
@@ -210,7 +225,8 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     /// The slots that the chain rests on beyond the copy, if any.
     fn trial(&self, proven: usize, joined: usize) -> Option<Trial> {
         let walked = self.inner.get(proven..).unwrap_or_default();
-        let known = self.outer.until(joined);
+        let outside = self.outer.outside(joined, &self.straight);
+        let known = self.outer.until(outside);
         // Of frames in order the ends of what is beyond tell the rest.
         let is_beyond = |frame: &&Known| self.is_beyond(frame.slot);
         let ends = [known.iter().find(is_beyond), known.iter().rfind(is_beyond)];
@@ -225,17 +241,20 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             slots = Some((low.min(frame.slot), high.max(frame.slot)));
         }
         // A joined chain may have copied frames behind the walked ones.
-        let copied = self.outer.until(joined).iter().rev();
-        let copied = copied
-            .take_while(|frame| !self.is_beyond(frame.slot))
-            .count();
+        let inside = self.outer.until(joined).len() - outside;
+        let copied = known.iter().rev();
+        let copied = copied.take_while(|frame| !self.is_beyond(frame.slot));
+        let copied = inside + copied.count();
         let proven = match walked.is_empty() {
             true => proven + copied,
             false => proven,
         };
+        let mut copied = self.outer.doubtful();
+        copied.retain(|&slot| !self.is_beyond(slot));
         slots.map(|(low, high)| Trial {
             tid: self.sample.tid,
             slots: low..=high,
+            copied,
             proven,
             unsure: Vec::new(),
             links: Vec::new(),
@@ -275,7 +294,13 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     fn walk(&mut self, beyond: &mut impl Beyond, source: Source) -> Stop {
         while self.inner.len() < MAX_FRAMES {
             let sp = self.cursor.registers().sp();
-            if let Some(at) = self.outer.find(sp, self.cursor.key()) {
+            let key = self.cursor.key();
+            let known = self.outer.find(sp, key);
+            let known = known.map_or_else(|| self.revived(sp, key), Revived::At);
+            if let Revived::Other = known {
+                return Stop::Ended(ChainEnd::Unproven);
+            }
+            if let Revived::At(at) = known {
                 self.leads(self.outer.base(at));
                 return Stop::Joined(at);
             }
@@ -388,8 +413,13 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     }
 
     /// The memory beyond the copied piece that this chain went through, or
-    /// ended in; only empty ranges if it did not leave the piece.
-    pub(super) fn reach(&self, decided: &Decided, ranges: &mut Vec<Range<u64>>) {
+    /// ended in; only empty ranges if it did not leave the piece. If a part of it
+    /// would do to believe the chain, that part.
+    pub(super) fn reach(
+        &self,
+        decided: &Decided,
+        ranges: &mut Vec<Range<u64>>,
+    ) -> Option<Range<u64>> {
         ranges.clear();
         let dump = &self.sample.state.dump;
         let (start, end) = (dump.start, dump.end());
@@ -419,6 +449,17 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             let further = (stack.end - stack.start).max(FURTHER);
             stack.end = stack.end.saturating_add(further);
         }
+        let is_long = ranges.is_empty() && stack.end - stack.start > PART_OF;
+        let is_all_but = decided.end == ChainEnd::Root || self.is_unsettled_only;
+        let uncalm = self.outer.uncalm(stack.clone(), self.drain);
+        let mut doubtful = self.outer.doubtful();
+        doubtful.retain(|slot| stack.contains(slot));
         ranges.push(stack);
+        let part = doubtful.iter().fold(uncalm, |part, &slot| match part {
+            Some(part) => Some(part.start.min(slot)..part.end.max(slot + 1)),
+            None => Some(slot..slot + 1),
+        });
+        let part = part.filter(|_| is_long && is_all_but);
+        part.map(|part| part.start..part.end.saturating_add(8))
     }
 }

@@ -147,7 +147,14 @@ impl Runtimes {
         known.is_some_and(|known| known.machine.is_some())
     }
 
-    /// The same, if the runtime was found before.
+    /// The same, or whether it tells of what it interprets.
+    pub(crate) fn has_any(&self, pid: i32) -> bool {
+        let known = self.by_pid.get(&pid);
+        known.is_some_and(|known| known.machine.is_some() || known.python.is_some())
+    }
+
+    /// What the runtime of a process tells of the code at an address, if it
+    /// was found before.
     pub(crate) fn known_code(
         &mut self,
         pid: i32,

@@ -1,0 +1,117 @@
+//! Frames that a thread came back to, without a walk.
+
+use super::walk::Walk;
+use crate::memory::TargetMemory;
+use crate::stacks::OpenFile;
+
+/// How often that is tried for one sample.
+const MOST_REVIVALS: u32 = 4;
+/// Most bytes read for one try: a whole stack of usual size.
+const MOST_BYTES: usize = 8 << 20;
+/// Bytes read at once.
+const PIECE: usize = 256 << 10;
+/// As so much counts what is read at once, however little it is.
+const PAGE: usize = 4096;
+
+/// What became of popped frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Revived {
+    /// They are known again, the innermost at this position.
+    At(usize),
+    /// There are none here, or they are no longer what they were.
+    Not,
+    /// Of very many one is another at the moment.
+    Other,
+}
+
+impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
+    /// The position of a popped frame that the walk has reached. It is known
+    /// again, and so are those outside of it, if all words by which they are
+    /// found are the same: in the copy, and in the process as it is now.
+    pub(super) fn revived(&mut self, sp: u64, key: u64) -> Revived {
+        let Some(at) = self.outer.find_popped(sp, key) else {
+            return Revived::Not;
+        };
+        if self.is_pressed || self.revivals >= MOST_REVIVALS {
+            return Revived::Not;
+        }
+        self.revivals += 1;
+        let bytes = std::mem::take(self.spare.long());
+        let mut words = Words {
+            memory: self.memory,
+            pid: self.sample.state.pid,
+            size: self.sample.state.registers.machine().word(),
+            start: 0,
+            bytes,
+            left: MOST_BYTES,
+        };
+        words.bytes.clear();
+        let changed = self.changed_since(at, &mut words);
+        *self.spare.long() = words.bytes;
+        match changed {
+            None => Revived::Not,
+            Some(None) => Revived::At(self.outer.revive(at, self.drain)),
+            Some(Some(changed)) => match self.outer.popped_changed(changed) {
+                true => Revived::Not,
+                false => Revived::Other,
+            },
+        }
+    }
+
+    /// The outermost of the popped frames from position `at` on for which a word
+    /// is another now; `None` if not all could be read.
+    fn changed_since(&self, at: usize, words: &mut Words<'_, M>) -> Option<Option<usize>> {
+        let frames = self.outer.popped_from(at);
+        let end = frames.last()?.slot.saturating_add(words.size.into());
+        let copied = self.sample.copied();
+        let mut changed = None;
+        for (index, frame) in frames.iter().enumerate() {
+            let fp = frame.fp_slot().map(|slot| (slot, frame.fp));
+            for (slot, expected) in fp.into_iter().chain([(frame.slot, frame.pc)]) {
+                let then = copied.word(slot, words.size);
+                if then.or_else(|| words.at(slot, end))? != expected {
+                    changed = Some(at + index);
+                }
+            }
+        }
+        Some(changed)
+    }
+}
+
+/// Words of a process as they are now, of addresses that go up.
+struct Words<'a, M> {
+    memory: &'a M,
+    pid: i32,
+    /// Bytes of a word.
+    size: u8,
+    /// What was read last, and where.
+    start: u64,
+    bytes: Vec<u8>,
+    /// Bytes that may yet be read.
+    left: usize,
+}
+
+impl<M: TargetMemory> Words<'_, M> {
+    /// The word at an address; those up to `end` will be asked for.
+    fn at(&mut self, address: u64, end: u64) -> Option<u64> {
+        if let Some(word) = self.read(address) {
+            return Some(word);
+        }
+        let wanted = end.saturating_sub(address).max(self.size.into());
+        let length = usize::try_from(wanted).ok()?.min(PIECE);
+        self.left = self.left.checked_sub(length.max(PAGE))?;
+        self.bytes.resize(length, 0);
+        self.start = address;
+        let got = self.memory.read(self.pid, address, &mut self.bytes);
+        self.bytes.truncate(got);
+        self.read(address)
+    }
+
+    fn read(&self, address: u64) -> Option<u64> {
+        let from = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        let bytes = self.bytes.get(from..from.checked_add(self.size.into())?)?;
+        let mut word = [0; 8];
+        word.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(u64::from_le_bytes(word))
+    }
+}
