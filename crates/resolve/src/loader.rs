@@ -347,12 +347,20 @@ impl Loader {
                 self.samples.set_wait_length(row, length);
             }
         }
+        self.await_chain(shared, first);
+    }
+
+    /// The sample's rows, from `first` on, wait for the part of their chain that
+    /// comes later, if one does.
+    fn await_chain(&mut self, shared: &SharedSample<'_>, first: usize) {
+        let sample = shared.sample;
         if let Some(deferred) = &mut self.deferred
             && let Some(cookie) = sample.deferred_cookie()
         {
             let rows = first..self.samples.len();
+            let (pid, mode) = (shared.pid(), shared.mode());
             let waiting = Waiting::of(rows, pid, mode, sample.ip().map(Avma));
-            deferred.add((tid, cookie), sample, waiting);
+            deferred.add((shared.tid(), cookie), sample, waiting);
         }
     }
 
@@ -505,10 +513,7 @@ impl Loader {
         self.wakes.add_ends(&mut profile);
         self.futexes
             .finish(&mut profile, self.processes.dsos(), files);
-        let notes = wait_kinds::notes(&profile)
-            .chain(named.notes)
-            .chain(unjoined(self.deferred.as_ref()));
-        profile.trust.notes.extend(notes);
+        add_notes(&mut profile, named.notes, self.deferred.as_ref());
         profile
     }
 
@@ -564,6 +569,13 @@ fn namer<'a>(features: &Features, processes: &Processes, how: How<'a>) -> Namer<
         },
         progress: how.progress,
     }
+}
+
+/// Adds what is told of a finished profile beside its trust figures: of waits, of
+/// naming, and of chains that did not come.
+fn add_notes(profile: &mut Profile, naming: Vec<DroppedCount>, deferred: Option<&Deferred>) {
+    let notes = wait_kinds::notes(profile).chain(naming);
+    profile.trust.notes.extend(notes.chain(unjoined(deferred)));
 }
 
 /// A note of the samples that still wait for their user call chains.

@@ -247,6 +247,26 @@ fn take_out(by_dso: &mut [Vec<u32>], early: &[EarlyAnswer], count: usize) {
     }
 }
 
+/// Whether an answer is still of the file of its dso: a stream may have told
+/// later which file it was.
+fn is_of_its_file(answer: &EarlyAnswer, sources: &[Source]) -> bool {
+    match sources.get(answer.dso.0 as usize) {
+        Some(Source::File(file)) => Arc::ptr_eq(file, &answer.file),
+        _ => false,
+    }
+}
+
+/// What is looked up at a time, each of one dso, the longest first.
+fn batches<'a>(mapped: &MappedDsos, by_dso: &'a [Vec<u32>]) -> Vec<Batch<'a>> {
+    let mut work: Vec<Batch<'_>> = mapped
+        .iter()
+        .zip(by_dso)
+        .flat_map(|((id, _), list)| list.chunks(BATCH).map(move |part| (id, part)))
+        .collect();
+    work.sort_by_key(|(_, part)| std::cmp::Reverse(part.len()));
+    work
+}
+
 impl Namer<'_> {
     /// Names `raw`; the result is the same for any number of threads.
     ///
@@ -262,18 +282,9 @@ impl Namer<'_> {
     ) -> Named {
         let mut by_dso = by_dso(mapped, raw);
         let sources = self.sources(mapped, &by_dso);
-        // A stream may have told later which file it was.
-        early.retain(|answer| match sources.get(answer.dso.0 as usize) {
-            Some(Source::File(file)) => Arc::ptr_eq(file, &answer.file),
-            _ => false,
-        });
+        early.retain(|answer| is_of_its_file(answer, &sources));
         take_out(&mut by_dso, &early, raw.len());
-        let mut work: Vec<Batch<'_>> = mapped
-            .iter()
-            .zip(&by_dso)
-            .flat_map(|((id, _), list)| list.chunks(BATCH).map(move |part| (id, part)))
-            .collect();
-        work.sort_by_key(|(_, part)| std::cmp::Reverse(part.len()));
+        let work = batches(mapped, &by_dso);
         let count = |parts: &mut dyn Iterator<Item = usize>| parts.sum::<usize>() as u64;
         let done = count(&mut early.iter().map(|answer| answer.indices.len()));
         // Those in no dso are not looked up.
