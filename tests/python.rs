@@ -169,6 +169,34 @@ fn python_functions_of_a_process_that_runs_already_are_known() {
     assert!(known(&stacks(&data)) > 0);
 }
 
+/// Reading takes a small share of the time where all that runs is recorded, but
+/// enough of it for Python.
+#[test]
+fn python_functions_are_known_where_all_that_runs_is_recorded() {
+    let test = "python-system";
+    if !have(test, "python3") || !may_record_all(test) {
+        return;
+    }
+    let data = scratch().join(format!("{test}.data"));
+    let recorded = recorder(&data)
+        .args(["-a", "--", "python3"])
+        .arg(program())
+        .arg("1.5")
+        .output()
+        .expect("prof starts");
+    assert!(recorded.status.success(), "{recorded:?}");
+    let stacks = stacks(&data);
+    let of_python = |stack: &&str| stack.trim().starts_with("python3") && stack.contains("ring.py");
+    let is_eval = |stack: &&str| stack.contains("_PyEval_EvalFrameDefault");
+    let (named, all) = (
+        stacks.split("\n\n").filter(of_python).count(),
+        stacks.split("\n\n").filter(is_eval).count(),
+    );
+    println!("{named} of {all} stacks of the interpreter");
+    // A tenth of them had functions when stacks and these had one share.
+    assert!(all > 50 && 2 * named > all, "{named} of {all}");
+}
+
 /// Two threads that wait in turns in two functions, each by a system call of its
 /// own.
 const WAITERS: &str = "

@@ -25,6 +25,11 @@ impl Allowance {
         }
     }
 
+    /// From now on it is one in `share`.
+    pub(crate) fn set_share(&mut self, share: u32) {
+        self.share = share.max(1);
+    }
+
     /// How long to pause if the thread has used what it may; `used` is its CPU
     /// time so far.
     pub(crate) fn pause(&mut self, now: Instant, used: Duration) -> Option<Duration> {
@@ -58,5 +63,8 @@ mod tests {
             allowance.pause(start + WINDOW + ms(1), ms(60)),
             Some(ms(99))
         );
+        allowance.set_share(5);
+        assert_eq!(allowance.pause(start + WINDOW + ms(2), ms(69)), None);
+        assert!(allowance.pause(start + WINDOW + ms(2), ms(70)).is_some());
     }
 }

@@ -62,6 +62,9 @@ pub(crate) const SHARE_OF_TARGET: u32 = 5;
 /// The same where all that runs is recorded, each thread with a deep stack: on
 /// a busy machine there is no end of them, and reading takes CPUs from them.
 pub(crate) const SHARE_OF_SYSTEM: u32 = 400;
+/// The same while the functions of a runtime are wanted: those of Python are a
+/// few hundred bytes a sample, and without them it shows its interpreter only.
+const SHARE_OF_RUNTIMES: u32 = 25;
 /// How long the unwinder waits at most for what is just being read, and how long
 /// at a time.
 const LONGEST_WAIT: Duration = Duration::from_millis(3);
@@ -75,6 +78,8 @@ pub(crate) struct Snapshots {
     /// By thread: address ranges, that of the stack itself first.
     wanted: Mutex<HashMap<i32, Vec<Range<u64>>>>,
     is_active: AtomicBool,
+    /// Whether anything but stacks is wanted.
+    wants_more: AtomicBool,
     /// Readers that are at it.
     busy: AtomicUsize,
     taken: Mutex<Taken>,
@@ -92,6 +97,11 @@ struct Taken {
     spare_bytes: usize,
 }
 
+/// Whether these ranges of a thread are of its stack alone.
+fn is_stack_only(wanted: &[Range<u64>]) -> bool {
+    wanted.len() <= 1
+}
+
 /// A lock that a panic elsewhere does not take along.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -102,6 +112,9 @@ impl Snapshots {
     /// it can; of the first range only what is above the copied piece.
     pub(crate) fn want(&self, wanted: HashMap<i32, Vec<Range<u64>>>) {
         let is_active = !wanted.is_empty();
+        let wants_more = wanted.values().any(|ranges| !is_stack_only(ranges));
+        // ORDERING: Relaxed; it only says how much time reading may take.
+        self.wants_more.store(wants_more, Ordering::Relaxed);
         *locked(&self.wanted) = wanted;
         // ORDERING: Release, partner is the Acquire in `is_active`.
         if self.is_active.swap(is_active, Ordering::Release) != is_active {
@@ -295,6 +308,8 @@ impl<'a> DeepStacks<'a> {
                 now: Vec::new(),
                 promptness: Promptness::default(),
                 allowance: Allowance::new(self.share, Instant::now()),
+                of_stacks: Allowance::new(self.share, Instant::now()),
+                on_stacks: Duration::ZERO,
             })
         };
         (0..rings.len()).filter_map(one).collect()
@@ -303,6 +318,15 @@ impl<'a> DeepStacks<'a> {
     /// Lets readers that wait look whether all has ended.
     pub(crate) fn wake_all(&self) {
         self.orders.wake_all();
+    }
+
+    /// Share of the time that each reader may take now: one in so many.
+    fn share_now(&self) -> u32 {
+        // ORDERING: Relaxed, as where it is stored.
+        match self.orders.wants_more.load(Ordering::Relaxed) {
+            true => self.share.min(SHARE_OF_RUNTIMES),
+            false => self.share,
+        }
     }
 
     /// A reader begins: from now on all switches are told of.
@@ -349,6 +373,10 @@ pub(crate) struct Reader<'a> {
     /// How soon threads leave after their samples.
     promptness: Promptness,
     allowance: Allowance,
+    /// What of it may go to threads of which stacks alone are wanted, and what
+    /// went to them.
+    of_stacks: Allowance,
+    on_stacks: Duration,
 }
 
 impl Reader<'_> {
@@ -404,6 +432,7 @@ impl Reader<'_> {
                 self.skip_to_heads();
             }
             let used = clock::own_thread_cpu_time();
+            self.allowance.set_share(self.deep.share_now());
             pause = self.allowance.pause(Instant::now(), used);
         }
         for event in &self.events {
@@ -449,9 +478,27 @@ impl Reader<'_> {
         }
         let (sample, left) = self.newest_sample()?;
         let wanted = self.deep.orders.wanted_of(sample.tid)?;
-        let copied_until = self.unmoved_until(&sample, &left)?;
+        if !is_stack_only(&wanted) {
+            return self.read(&sample, &left, &wanted);
+        }
+        let pause = self.of_stacks.pause(Instant::now(), self.on_stacks);
+        pause.is_none().then_some(())?;
+        let before = clock::own_thread_cpu_time();
+        let snapshot = self.read(&sample, &left, &wanted);
+        self.on_stacks += clock::own_thread_cpu_time().saturating_sub(before);
+        snapshot
+    }
+
+    /// Reads these ranges for a sample, if its thread left so and stays away.
+    fn read(
+        &mut self,
+        sample: &Found,
+        left: &Left,
+        wanted: &[Range<u64>],
+    ) -> Option<MemorySnapshot> {
+        let copied_until = self.unmoved_until(sample, left)?;
         let buffer = |length| self.deep.orders.buffer(length);
-        let pieces = read_pieces(sample.pid, copied_until, &wanted, buffer);
+        let pieces = read_pieces(sample.pid, copied_until, wanted, buffer);
         if pieces.is_empty() || !self.stayed_away(sample.tid, left.time) {
             self.deep.orders.give_back([pieces]);
             return None;

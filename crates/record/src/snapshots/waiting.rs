@@ -69,6 +69,7 @@ impl<'a> WaitReader<'a> {
         if is_active {
             self.look_through();
             self.read();
+            self.allowance.set_share(self.deep.share_now());
             let pause = self
                 .allowance
                 .pause(Instant::now(), clock::own_thread_cpu_time());
