@@ -222,10 +222,16 @@ impl OuterFrames {
     /// need no more proof in drain `now`.
     pub(super) fn steady(&mut self, end: usize, now: u64) -> usize {
         let end = end.min(self.in_order);
+        let calm_above = self.calm_above(now);
+        // What the frame itself tells is looked at first: of many thousands,
+        // memory of slots is not at hand.
+        let is_sure = |it: &Self, frame: &Known| {
+            it.looks - frame.looks >= SIGHTINGS || it.is_sure(frame.slot, frame.pc)
+        };
         while let Some(frame) = self.frames.get(..end).and_then(|all| all.get(self.steady))
             && frame.since < now
-            && self.is_sure(frame.slot, frame.pc)
-            && self.is_calm(frame.slot, now)
+            && is_sure(self, frame)
+            && (frame.slot > calm_above || self.is_calm(frame.slot, now))
         {
             self.steady += 1;
         }
