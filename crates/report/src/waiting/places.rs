@@ -18,10 +18,24 @@ pub(super) fn names(profile: &Profile, stack: StackId) -> Vec<String> {
 /// called them.
 const OF_LIBC: [&str; 5] = ["libc.so", "libc-", "libpthread", "ld-musl", "[vdso]"];
 
+/// The dsos of functions that a runtime told of, between its own.
+const OF_RUNTIMES: [&str; 2] = ["[python]", "[java]"];
+
 /// The names for a line: as `names`, but of libc's innermost functions only
-/// the one that was called.
+/// the one that was called, and where a runtime told of functions, theirs behind
+/// the first name: those of its interpreter tell nothing to who wrote them.
 pub fn shown(profile: &Profile, stack: StackId) -> Vec<String> {
-    without_libc(profile, stack, 1)
+    let names = without_libc(profile, stack, 1);
+    let is_told = |&at: &LocationId| {
+        let dso = profile.dso(profile.location(at).dso);
+        OF_RUNTIMES.contains(&profile.name(dso.short_name))
+    };
+    let told = names_of(profile, of_code(profile, stack).filter(is_told));
+    match (told.as_slice(), names.first()) {
+        ([], _) | (_, None) => names,
+        ([innermost, ..], Some(first)) if innermost == first => told,
+        (_, Some(first)) => [vec![first.clone()], told].concat(),
+    }
 }
 
 /// The names without any of libc's innermost functions: the program's own.
@@ -65,8 +79,14 @@ fn of_code(profile: &Profile, stack: StackId) -> impl Iterator<Item = LocationId
 
 fn of_mode(profile: &Profile, stack: StackId, keeps: impl Fn(CpuMode) -> bool) -> Vec<String> {
     let locations = of_code(profile, stack);
-    let kept = locations.filter(|&location| keeps(profile.location(location).mode));
-    let frames = kept.flat_map(|location| profile.frames_at(location));
+    names_of(
+        profile,
+        locations.filter(|&location| keeps(profile.location(location).mode)),
+    )
+}
+
+fn names_of(profile: &Profile, locations: impl Iterator<Item = LocationId>) -> Vec<String> {
+    let frames = locations.flat_map(|location| profile.frames_at(location));
     frames
         .map(|frame| {
             let name = profile.name(profile.function(frame.function).name);
@@ -78,18 +98,31 @@ fn of_mode(profile: &Profile, stack: StackId, keeps: impl Fn(CpuMode) -> bool) -
 /// Names are not cut shorter than this.
 const SHORTEST: usize = 8;
 
+/// A name without what a line has no room for: the version of a symbol of a
+/// library, the folder of a Python function's file.
+fn brief(name: &str) -> String {
+    if let Some((function, file)) = name.strip_prefix("py::").and_then(|it| it.rsplit_once(':')) {
+        let file = file.rsplit('/').next().unwrap_or(file);
+        return format!("py::{function}:{file}");
+    }
+    match name.split_once('@') {
+        Some((symbol, _)) if !symbol.is_empty() => symbol.to_owned(),
+        _ => name.to_owned(),
+    }
+}
+
 /// `inner < outer < …` within so many columns: at least one name, cut if it has
 /// to be, and of more than fit the innermost ones.
 pub fn line(names: &[String], columns: usize) -> String {
     let mut line = String::new();
-    for (index, name) in names.iter().enumerate() {
+    for (index, name) in names.iter().map(|name| brief(name)).enumerate() {
         let between = if index == 0 { "" } else { " < " };
         let rest = if index + 1 < names.len() {
             " < …"
         } else {
             ""
         };
-        let needed = [&line, between, name, rest].map(|part| part.chars().count());
+        let needed = [&line, between, &name, rest].map(|part| part.chars().count());
         if index > 0 && needed.iter().sum::<usize>() > columns {
             line.push_str(" < …");
             break;
@@ -98,7 +131,7 @@ pub fn line(names: &[String], columns: usize) -> String {
         let room = columns.saturating_sub(rest.chars().count()).max(SHORTEST);
         match index == 0 && name.chars().count() > room {
             true => line.extend(name.chars().take(room - 1).chain(['…'])),
-            false => line.push_str(name),
+            false => line.push_str(&name),
         }
     }
     match line.is_empty() {
@@ -152,6 +185,25 @@ mod tests {
     }
 
     #[test]
+    fn functions_that_a_runtime_told_of_are_shown_without_its_own() {
+        let mut sketch = Sketch::new();
+        let mut shown_of = |stack: &str| {
+            let stack = sketch.stack(stack);
+            shown(&sketch.profile, stack)
+        };
+        let python = "app:main;[python]:py::outer;app:eval;[python]:py::nap;app:eval";
+        assert_eq!(
+            shown_of(&format!("{python};libc.so.6:sleep;libc.so.6:clock")),
+            ["sleep", "py::nap", "py::outer"]
+        );
+        assert_eq!(shown_of(python), ["eval", "py::nap", "py::outer"]);
+        assert_eq!(shown_of("app:main;[java]:A.run"), ["A.run"]);
+        let kernel = "app:main;[python]:py::f;app:eval;[kernel.kallsyms]:read";
+        assert_eq!(shown_of(kernel), ["eval", "py::f"]);
+        assert_eq!(shown_of("app:main;app:eval"), ["eval", "main"]);
+    }
+
+    #[test]
     fn a_line_keeps_the_innermost_names_that_fit() {
         let names = ["inner", "middle", "outer"].map(str::to_owned);
         assert_eq!(line(&names, 80), "inner < middle < outer");
@@ -160,6 +212,13 @@ mod tests {
         let long = ["a_long_name_of_a_function".to_owned(), "outer".to_owned()];
         assert_eq!(line(&long, 14), "a_long_na… < …");
         assert_eq!(line(&[], 9), "[no stack]");
+        let names = [
+            "nanosleep@GLIBC_2.2.5",
+            "py::A.nap:/home/me/app.py",
+            "@plain",
+        ];
+        let brief = "nanosleep < py::A.nap:app.py < @plain";
+        assert_eq!(line(&names.map(str::to_owned), 80), brief);
     }
 
     #[test]
