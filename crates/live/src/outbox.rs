@@ -241,27 +241,39 @@ impl Outbox {
                     }
                     let both = whole.record.len() + proven.record.len();
                     self.waiting = self.waiting.saturating_sub(both);
-                    let (chosen, other) = match verdict {
-                        Verdict::Sure => (whole, proven),
-                        Verdict::Unsure | Verdict::Failed => (proven, whole),
-                    };
-                    let links = match verdict {
-                        Verdict::Sure => trial.links.as_slice(),
-                        Verdict::Unsure | Verdict::Failed => &[],
-                    };
-                    if chosen.record.outer.is_empty() {
-                        out(&chosen.record.bytes);
-                    } else {
-                        self.whole.clear();
-                        chosen.record.append_to(&mut self.whole);
-                        out(&self.whole);
-                    }
-                    decided(chosen.ended, links);
-                    self.give_back(chosen.record);
-                    self.give_back(other.record);
+                    self.decide((verdict, &trial), (whole, proven), &mut decided, out);
                 }
             }
         }
+    }
+
+    /// Gives `out` the record that the verdict chooses, and tells `decided` how its
+    /// chain ends.
+    fn decide(
+        &mut self,
+        (verdict, trial): (Verdict, &Trial),
+        (whole, proven): (Candidate, Candidate),
+        decided: &mut impl FnMut(Ended, &[Link]),
+        out: &mut dyn FnMut(&[u8]),
+    ) {
+        let (chosen, other) = match verdict {
+            Verdict::Sure => (whole, proven),
+            Verdict::Unsure | Verdict::Failed => (proven, whole),
+        };
+        let links = match verdict {
+            Verdict::Sure => trial.links.as_slice(),
+            Verdict::Unsure | Verdict::Failed => &[],
+        };
+        if chosen.record.outer.is_empty() {
+            out(&chosen.record.bytes);
+        } else {
+            self.whole.clear();
+            chosen.record.append_to(&mut self.whole);
+            out(&self.whole);
+        }
+        decided(chosen.ended, links);
+        self.give_back(chosen.record);
+        self.give_back(other.record);
     }
 }
 

@@ -5,7 +5,7 @@
 //! that a walk takes, and shows as much: as long as all words by which frames
 //! are found are the same, so are the frames.
 
-use super::outer::Known;
+use super::known_frame::Known;
 use rustc_hash::FxHashSet;
 use std::ops::Range;
 
@@ -16,6 +16,17 @@ const MANY: usize = 4096;
 const MOST_MISSES: u32 = 2;
 /// When so many other frames were seen since, they are given up.
 const MOST_OTHERS: usize = 1024;
+
+/// What became of popped frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Revived {
+    /// They are known again, the innermost at this position.
+    At(usize),
+    /// There are none here, or they are no longer what they were.
+    Not,
+    /// Of very many one is another at the moment.
+    Other,
+}
 
 /// Frames of one thread.
 #[derive(Debug, Default)]
@@ -125,12 +136,12 @@ mod tests {
     use crate::outer::tests::frame;
 
     /// So many known frames, outermost first.
-    fn known(count: usize) -> Vec<crate::outer::Known> {
+    fn known(count: usize) -> Vec<crate::known_frame::Known> {
         let at = |number: usize| frame(0x10_0000 - 16 * number as u64, 7);
         (0..count).map(at).collect()
     }
 
-    fn slots(frames: &[crate::outer::Known]) -> Vec<u64> {
+    fn slots(frames: &[crate::known_frame::Known]) -> Vec<u64> {
         frames.iter().map(|frame| frame.slot).collect()
     }
 

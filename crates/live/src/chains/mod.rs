@@ -8,10 +8,11 @@ mod revival;
 mod tests;
 mod walk;
 
+use crate::known_frame::Known;
 use crate::links::{Link, Links};
 use crate::memory::{SparePieces, TargetMemory};
 use crate::outbox::{Trial, Verdict};
-use crate::outer::{Known, OuterFrames};
+use crate::outer::OuterFrames;
 use crate::stacks::{OpenFile, StackUnwinder};
 use crate::thread_sample::ThreadSample;
 use crate::told;

@@ -7,8 +7,8 @@
 //! readers that know nothing of it show that, and perf passes over it.
 
 use super::Chains;
+use crate::known_frame::Known;
 use crate::memory::TargetMemory;
-use crate::outer::Known;
 use crate::stacks::{OpenFile, Runtimes};
 use crate::thread_sample::ThreadSample;
 use prof_runtimes::{Memory, RuntimeCode};

@@ -1,8 +1,9 @@
 //! What a walk believes of memory that was read later than its sample.
 
 use super::walk::Walk;
+use crate::known_frame::Known;
 use crate::memory::TargetMemory;
-use crate::outer::{Known, SHARED};
+use crate::outer::SHARED;
 use crate::stacks::OpenFile;
 use rustc_hash::FxHashSet;
 

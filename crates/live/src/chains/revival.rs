@@ -2,6 +2,7 @@
 
 use super::walk::Walk;
 use crate::memory::TargetMemory;
+use crate::popped::Revived;
 use crate::stacks::OpenFile;
 
 /// How often that is tried for one sample.
@@ -12,17 +13,6 @@ const MOST_BYTES: usize = 8 << 20;
 const PIECE: usize = 256 << 10;
 /// As so much counts what is read at once, however little it is.
 const PAGE: usize = 4096;
-
-/// What became of popped frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Revived {
-    /// They are known again, the innermost at this position.
-    At(usize),
-    /// There are none here, or they are no longer what they were.
-    Not,
-    /// Of very many one is another at the moment.
-    Other,
-}
 
 impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     /// The position of a popped frame that the walk has reached. It is known

@@ -1,12 +1,13 @@
 //! One sample's way to the start of its thread.
 
 use super::named::FrameAt;
-use super::revival::Revived;
 use super::{Decided, Found};
+use crate::known_frame::Known;
 use crate::links::{Around, Link, Links, Proof};
 use crate::memory::{CopiedAndCode, LivePieces, SparePieces, TargetMemory};
 use crate::outbox::Trial;
-use crate::outer::{Known, NO_CALLER, OuterFrames};
+use crate::outer::{NO_CALLER, OuterFrames};
+use crate::popped::Revived;
 use crate::stacks::{Beyond, OpenFile, StackUnwinder};
 use crate::thread_sample::ThreadSample;
 use prof_profile::ChainEnd;
