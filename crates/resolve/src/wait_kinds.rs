@@ -161,8 +161,9 @@ pub(crate) fn classify(profile: &mut Profile) {
 
 /// What is to be known of the waits of a profile.
 pub(crate) fn notes(profile: &Profile) -> impl Iterator<Item = DroppedCount> + use<> {
-    let notes = [without_stack(profile), not_chosen(profile)];
-    notes.into_iter().flatten()
+    let has_waits = profile.samples.has_waits();
+    let notes = has_waits.then(|| [without_stack(profile), not_chosen(profile)]);
+    notes.into_iter().flatten().flatten()
 }
 
 /// How many waits have no stack, with their share of the time waited.

@@ -27,6 +27,7 @@ const ENCLOSING_STEPS: usize = 64;
 pub(crate) struct SymbolTable {
     /// Sorted by start; those with equal start in table order.
     entries: Vec<Entry>,
+    long_sizes: LongSizes,
     strings: Vec<Strings>,
     known: RwLock<Known>,
 }
@@ -42,16 +43,49 @@ struct Known {
     names: FxHashMap<usize, Arc<str>>,
 }
 
-/// One symbol as it stands in a table.
+/// One symbol as it stands in a table. Large programs have millions of them, so
+/// they are packed: 18 bytes instead of 24 or 32.
 #[derive(Debug, Clone, Copy)]
+#[repr(packed(2))]
 struct Entry {
     start: u64,
-    end: u64,
+    /// Bytes; `LongSizes::LONG` for what is there.
+    size: u32,
     /// Offset of the name in its string table.
     name: u32,
     /// Index into `SymbolTable::strings`.
     strings: u8,
     binding: elf::SymbolBind,
+}
+
+/// The sizes of symbols that do not fit in an [`Entry`], by its other parts.
+#[derive(Debug, Default)]
+struct LongSizes(FxHashMap<(u64, u32, u8), u64>);
+
+impl LongSizes {
+    const LONG: u32 = u32::MAX;
+
+    fn key(entry: &Entry) -> (u64, u32, u8) {
+        (entry.start, entry.name, entry.strings)
+    }
+
+    /// The size of an entry, bytes.
+    #[inline]
+    fn of(&self, entry: &Entry) -> u64 {
+        match entry.size {
+            Self::LONG => self.0.get(&Self::key(entry)).copied().unwrap_or_default(),
+            size => size.into(),
+        }
+    }
+
+    /// Sets the size of an entry.
+    fn set(&mut self, entry: &mut Entry, size: u64) {
+        let short = u32::try_from(size).ok().filter(|&it| it != Self::LONG);
+        entry.size = short.unwrap_or_else(|| {
+            self.0.insert(Self::key(entry), size);
+            Self::LONG
+        });
+    }
 }
 
 /// Where names are.
@@ -117,8 +151,9 @@ impl SymbolTable {
             };
             let best = self.best_of(group..end, demangle)?;
             let entry = self.entries.get(best)?;
-            if svma.0 < entry.end || (entry.start == entry.end && svma.0 == entry.start) {
-                return Some(Self::found(best, entry));
+            let (size, into) = (self.long_sizes.of(entry), svma.0.wrapping_sub(start));
+            if into < size || (size, into) == (0, 0) {
+                return Some(self.found(best, entry));
             }
             end = group;
         }
@@ -132,7 +167,7 @@ impl SymbolTable {
         let before = self.entries.get(..end)?;
         let group = before.partition_point(|entry| entry.start < start);
         let best = self.best_of(group..end, demangle)?;
-        Some(Self::found(best, self.entries.get(best)?))
+        Some(self.found(best, self.entries.get(best)?))
     }
 
     /// How many entries do not start behind `svma`; those before `place` do
@@ -180,15 +215,15 @@ impl SymbolTable {
         let same = rest.partition_point(|entry| entry.start == start);
         let best = self.best_of(*place..*place + same, demangle)?;
         *place += same;
-        Some(Self::found(best, self.entries.get(best)?))
+        Some(self.found(best, self.entries.get(best)?))
     }
 
     /// The symbol with this index.
-    fn found(index: usize, entry: &Entry) -> Found {
+    fn found(&self, index: usize, entry: &Entry) -> Found {
         Found {
             index,
             start: Svma(entry.start),
-            size: entry.end - entry.start,
+            size: self.long_sizes.of(entry),
         }
     }
 
@@ -241,7 +276,7 @@ impl SymbolTable {
         let entry = self.entries.get(index)?;
         Some(Candidate {
             index,
-            has_size: entry.end > entry.start,
+            has_size: entry.size > 0,
             binding: entry.binding,
             raw_name: self.raw_name(entry),
             demangle,
@@ -268,11 +303,13 @@ impl SymbolTable {
         let size = RawSymbol::size(image);
         self.entries.reserve(image.data(section).len() / size);
         for symbol in raw_symbols(image, section) {
-            if let Some(entry) = wanted_entry(image, &wanted, names, symbol) {
-                self.entries.push(Entry {
+            if let Some((entry, size)) = wanted_entry(image, &wanted, names, symbol) {
+                let mut entry = Entry {
                     strings: strings_index,
                     ..entry
-                });
+                };
+                self.long_sizes.set(&mut entry, size);
+                self.entries.push(entry);
             }
         }
         self.strings
@@ -286,8 +323,9 @@ impl SymbolTable {
             last.start.next_multiple_of(4096).wrapping_add(4096)
         });
         for entry in self.entries.iter_mut().rev() {
-            if entry.end == entry.start {
-                entry.end = next.max(entry.start);
+            if entry.size == 0 {
+                let size = next.saturating_sub(entry.start);
+                self.long_sizes.set(entry, size);
             }
             next = entry.start;
         }
@@ -319,21 +357,28 @@ impl SymbolTable {
             let found = self.find(Svma(address), Demangle::No)?;
             (found.start.0 == address).then(|| self.raw_name_at(found.index).to_vec())
         };
-        let mut stubs: Vec<Entry> = Vec::new();
+        let mut stubs: Vec<(Entry, u64)> = Vec::new();
         for entry in plt::entries(runtime, symbol_at) {
             let Ok(name) = u32::try_from(names.len()) else {
                 break;
             };
             names.extend_from_slice(&entry.name);
             names.push(0);
-            stubs.push(Entry {
+            let stub = Entry {
                 start: entry.start,
-                end: entry.start.saturating_add(entry.size),
+                size: 0,
                 name,
                 strings,
                 binding: elf::STB_GLOBAL,
-            });
+            };
+            let size = entry.start.saturating_add(entry.size) - entry.start;
+            stubs.push((stub, size));
         }
+        let sized = |(mut stub, size)| {
+            self.long_sizes.set(&mut stub, size);
+            stub
+        };
+        let stubs = stubs.into_iter().map(sized).collect();
         self.strings.push(Strings::Made(names));
         self.insert_sorted(stubs);
         // Naming the stubs has chosen among symbols that stood elsewhere.
@@ -441,13 +486,14 @@ impl SectionUse {
     }
 }
 
-/// A symbol's entry if perf would take it; `strings` is filled in later.
+/// A symbol's entry and its size in bytes if perf would take it; size and
+/// `strings` are filled in later.
 fn wanted_entry(
     image: &Image,
     sections: &[SectionUse],
     names: &[u8],
     symbol: RawSymbol,
-) -> Option<Entry> {
+) -> Option<(Entry, u64)> {
     let kind = symbol.kind();
     let named = symbol.name != 0 && (symbol.name as usize) < names.len();
     if !named || symbol.section == elf::SHN_UNDEF.0 {
@@ -472,17 +518,47 @@ fn wanted_entry(
     // On ARM the lowest bit of a function says that it is Thumb code.
     let is_thumb = is_arm && kind == elf::STT_FUNC && symbol.value & 1 == 1;
     let start = symbol.value - u64::from(is_thumb);
-    Some(Entry {
+    let entry = Entry {
         start,
-        end: start.saturating_add(symbol.size),
+        size: 0,
         name: symbol.name,
         strings: 0,
         binding: elf::SymbolBind(symbol.info >> 4),
-    })
+    };
+    // It ends at the last address at most.
+    Some((entry, start.saturating_add(symbol.size) - start))
 }
 
 /// Whether this is one of the marks `$a`, `$d`, `$t`, `$x` (with anything
 /// after a dot) by which ARM tells code from data.
 fn is_mapping_symbol(name: &[u8]) -> bool {
     matches!(name, [b'$', b'a' | b'd' | b't' | b'x', 0 | b'.', ..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Entry, LongSizes};
+    use object::elf;
+
+    #[test]
+    fn symbols_take_18_bytes_and_keep_sizes_that_are_longer_than_four() {
+        assert_eq!(size_of::<Entry>(), 18);
+        let mut sizes = LongSizes::default();
+        let large = [0, 1, 0xffff_fffe, 0xffff_ffff, 0x1_0000_0000, u64::MAX];
+        let entries = (0..).zip(large).map(|(name, size)| {
+            let mut entry = Entry {
+                start: 0xffff_ffff_8000_0000,
+                size: 0,
+                name,
+                strings: 1,
+                binding: elf::STB_GLOBAL,
+            };
+            sizes.set(&mut entry, size);
+            entry
+        });
+        let entries: Vec<Entry> = entries.collect();
+        let kept: Vec<u64> = entries.iter().map(|entry| sizes.of(entry)).collect();
+        assert_eq!(kept, large);
+        assert_eq!(sizes.0.len(), 3);
+    }
 }
