@@ -46,7 +46,7 @@ struct Known {
 /// One symbol as it stands in a table. Large programs have millions of them, so
 /// they are packed: 18 bytes instead of 24 or 32.
 #[derive(Debug, Clone, Copy)]
-#[repr(packed(2))]
+#[repr(C, packed(2))]
 struct Entry {
     start: u64,
     /// Bytes; `LongSizes::LONG` for what is there.
