@@ -6,7 +6,7 @@ use crate::oracle::{Finished, prof_command};
 fn the_demo_reports_what_its_threads_do_and_leaves_two_files() {
     let directory = tempfile::tempdir().expect("temporary directory");
     let run: Finished = prof_command()
-        .args(["demo", "--duration", "1"])
+        .args(["demo", "--duration", "2"])
         .current_dir(&directory)
         .output()
         .expect("prof starts")
