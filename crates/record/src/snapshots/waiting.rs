@@ -9,7 +9,7 @@ use prof_abi::ByteOrder;
 use prof_live::MemorySnapshot;
 use prof_perfdata::Record;
 use prof_sys::{RingView, clock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Threads that are read in one look.
 const MOST_IN_A_LOOK: usize = 32;
@@ -34,8 +34,10 @@ pub(crate) struct WaitReader<'a> {
     now: Vec<u8>,
     /// Whether anything was wanted when it last looked.
     was_active: bool,
-    /// What it may take of the time, and until when it is to rest.
+    /// What it may take of the time, what it has taken, and until when it is to
+    /// rest.
     allowance: Allowance,
+    used: Duration,
     rests_until: Option<Instant>,
 }
 
@@ -51,6 +53,7 @@ impl<'a> WaitReader<'a> {
             now: Vec::new(),
             was_active: false,
             allowance: Allowance::new(deep.share, Instant::now()),
+            used: Duration::ZERO,
             rests_until: None,
         }
     }
@@ -67,12 +70,13 @@ impl<'a> WaitReader<'a> {
         }
         self.was_active = is_active;
         if is_active {
+            let before = clock::own_thread_cpu_time();
             self.look_through();
             self.read();
+            // Draining is no part of it.
+            self.used += clock::own_thread_cpu_time().saturating_sub(before);
             self.allowance.set_share(self.deep.share_now());
-            let pause = self
-                .allowance
-                .pause(Instant::now(), clock::own_thread_cpu_time());
+            let pause = self.allowance.pause(Instant::now(), self.used);
             self.rests_until = pause.map(|pause| Instant::now() + pause);
         }
         is_active
