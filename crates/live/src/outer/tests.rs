@@ -1,0 +1,338 @@
+use super::{CALM, Known, MOST_CHANGES, OuterFrames, PROBATION, SIGHTINGS};
+use crate::memory::Copied;
+use prof_unwind::{Base, FpFrom, StackDump};
+
+pub(crate) fn frame(slot: u64, pc: u64) -> Known {
+    Known {
+        slot,
+        pc,
+        sp: slot + 8,
+        key: pc,
+        since: 0,
+        looks: 0,
+        link: None,
+        fp: 0,
+        fp_from: FpFrom::Callee,
+        needs_fp: false,
+        base: Base::Stack,
+    }
+}
+
+fn outer() -> OuterFrames {
+    let mut outer = OuterFrames::default();
+    let inner = [frame(0xf00, 1), frame(0x1008, 2), frame(0x1100, 3)];
+    outer.replace_inner(0, &inner);
+    outer
+}
+
+fn slots(outer: &OuterFrames) -> Vec<u64> {
+    outer
+        .until(usize::MAX)
+        .iter()
+        .map(|frame| frame.slot)
+        .collect()
+}
+
+#[test]
+fn frames_below_the_stack_pointer_are_gone() {
+    let mut outer = outer();
+    let stack = [0_u64, 2].map(u64::to_le_bytes).concat();
+    let dump = StackDump {
+        start: 0x1000,
+        bytes: &stack,
+    };
+    let copied = Copied {
+        dump,
+        pieces: &[],
+        told: &[],
+    };
+    outer.settle(&copied, 8);
+    assert_eq!(slots(&outer), [0x1100, 0x1008]);
+    assert_eq!(outer.find(0x1010, 2), Some(1));
+    assert_eq!(outer.find(0x1010, 9), None);
+}
+
+#[test]
+fn a_replaced_return_address_ends_what_is_known() {
+    let mut outer = outer();
+    let stack = [0_u64, 77].map(u64::to_le_bytes).concat();
+    let dump = StackDump {
+        start: 0x1000,
+        bytes: &stack,
+    };
+    let copied = Copied {
+        dump,
+        pieces: &[],
+        told: &[],
+    };
+    outer.settle(&copied, 8);
+    assert_eq!(slots(&outer), [0x1100]);
+}
+
+#[test]
+fn what_was_read_with_the_sample_counts_like_the_copy() {
+    let dump = StackDump {
+        start: 0x1000,
+        bytes: &[],
+    };
+    let piece = |pc: u64| [(0x1100, pc.to_le_bytes().to_vec())];
+    for (pc, left) in [(3, &[0x1100, 0x1008][..]), (4, &[])] {
+        let mut outer = outer();
+        let pieces = piece(pc);
+        let pieces = &pieces[..];
+        outer.settle(
+            &Copied {
+                dump,
+                pieces,
+                told: &[],
+            },
+            8,
+        );
+        assert_eq!(slots(&outer), left);
+    }
+}
+
+#[test]
+fn frames_of_any_size_are_walked_anew() {
+    let mut outer = OuterFrames::default();
+    let mut frames = [
+        frame(0x1000, 1),
+        frame(0x1100, 2),
+        frame(0x1200, 3),
+        frame(0x1300, 4),
+    ];
+    // The caller of 2 hangs on a register; that of 3 on a frame pointer
+    // which stands where it can be compared.
+    frames[1].base = Base::Other;
+    (frames[2].base, frames[2].fp) = (Base::Frame, 0x7777);
+    frames[2].fp_from = FpFrom::Memory(0x11f8);
+    outer.replace_inner(0, &frames);
+    assert_eq!(outer.find(0x1308, 4), Some(0));
+    assert_eq!(outer.find(0x1208, 3), Some(1));
+    assert_eq!(outer.find(0x1108, 2), Some(2));
+    assert_eq!(outer.find(0x1008, 1), None);
+    for (fp, left) in [(0x7777_u64, &[0x1300, 0x1200][..]), (0x6666, &[0x1300])] {
+        let words = [fp, 3].map(u64::to_le_bytes).concat();
+        let dump = StackDump {
+            start: 0x11f8,
+            bytes: &words,
+        };
+        outer.settle(
+            &Copied {
+                dump,
+                pieces: &[],
+                told: &[],
+            },
+            8,
+        );
+        assert_eq!(slots(&outer), left);
+    }
+}
+
+/// Frames whose callees saved no frame pointer hang on the one that a
+/// frame further in has saved, or on the register.
+#[test]
+fn a_frame_pointer_counts_where_it_was_saved() {
+    let frames = |from: FpFrom| {
+        let mut frames = [0x1000, 0x1100, 0x1200, 0x1300].map(|slot| frame(slot, slot));
+        frames.iter_mut().for_each(|frame| frame.fp = 0x7777);
+        frames[1].fp_from = from;
+        frames[2].base = Base::Frame;
+        let mut outer = OuterFrames::default();
+        outer.replace_inner(0, &frames);
+        outer
+    };
+    let copied = |fp: u64, word: u64| [fp, 0, 0, word].map(u64::to_le_bytes).concat();
+    for (from, fp, left) in [
+        (FpFrom::Memory(0x10e8), 0x7777, 3),
+        (FpFrom::Memory(0x10e8), 0x6666, 2),
+        // In no slot: the register has it, which the walk compares.
+        (FpFrom::Callee, 0x6666, 3),
+    ] {
+        let mut outer = frames(from);
+        assert!((0..4).all(|at| {
+            let known = outer.until(4)[at];
+            outer.find(known.sp, known.key) == Some(at)
+        }));
+        let bytes = copied(fp, 0x1100);
+        let dump = StackDump {
+            start: 0x10e8,
+            bytes: &bytes,
+        };
+        let copied = Copied {
+            dump,
+            pieces: &[],
+            told: &[],
+        };
+        outer.settle(&copied, 8);
+        assert_eq!(slots(&outer).len(), left, "{from:?} {fp:#x}");
+    }
+    // Computed from something else: only as far in as that frame.
+    let outer = frames(FpFrom::Other);
+    let found = |slot: u64| outer.find(slot + 8, slot);
+    assert_eq!((found(0x1100), found(0x1000)), (Some(2), None));
+}
+
+#[test]
+fn what_was_verified_counts_for_its_drain_and_as_long_as_it_stays() {
+    let mut outer = outer();
+    assert!(!outer.is_verified(2, 7));
+    outer.verified(2, 7);
+    assert!(outer.is_verified(2, 7) && !outer.is_verified(2, 8));
+    assert!(!outer.is_verified(1, 7) && !outer.is_verified(3, 7));
+    outer.replace_inner(2, &[frame(0xe00, 9)]);
+    assert!(outer.is_verified(2, 7), "of them none was replaced");
+    outer.replace_inner(1, &[frame(0xe00, 9), frame(0xf00, 8)]);
+    assert!(!outer.is_verified(2, 7));
+}
+
+#[test]
+fn frames_left_behind_count_again_only_where_copied() {
+    let dump = StackDump {
+        start: 0x1000,
+        bytes: &[],
+    };
+    let pieces = [(0x1100, 3_u64.to_le_bytes().to_vec())];
+    for (pieces, left) in [(&pieces[..], &[0x1100][..]), (&[], &[])] {
+        let mut outer = outer();
+        outer.left_behind();
+        outer.settle(
+            &Copied {
+                dump,
+                pieces,
+                told: &[],
+            },
+            8,
+        );
+        assert_eq!(slots(&outer), left);
+        outer.settle(
+            &Copied {
+                dump,
+                pieces: &[],
+                told: &[],
+            },
+            8,
+        );
+        assert_eq!(slots(&outer), left);
+    }
+}
+
+#[test]
+fn frames_on_two_stacks_are_found_on_both() {
+    let mut outer = outer();
+    // Called from 0xf00's frame, on a stack that lies higher.
+    let switched = [frame(0x8000, 5), frame(0x8100, 4)];
+    outer.replace_inner(3, &switched);
+    assert_eq!(slots(&outer), [0x1100, 0x1008, 0xf00, 0x8100, 0x8000]);
+    for (at, slot) in slots(&outer).into_iter().enumerate() {
+        let pc = outer.until(usize::MAX)[at].pc;
+        assert_eq!(outer.find(slot + 8, pc), Some(at));
+        assert!(
+            outer
+                .known(slot, pc)
+                .is_some_and(|known| known.slot == slot)
+        );
+        assert_eq!(outer.known(slot, 99), None);
+    }
+}
+
+#[test]
+fn slots_inside_of_a_changed_one_are_not_calm() {
+    let mut outer = OuterFrames::default();
+    assert!(outer.is_calm(0x1000, 1));
+    outer.observe_any(&[frame(0x1000, 1), frame(0x2000, 2)], 1);
+    outer.observe_any(&[frame(0x1000, 1)], 50);
+    let calm = |slots: [u64; 4], now| slots.map(|slot| outer.is_calm(slot, now));
+    let slots = [0x800, 0x1000, 0x1008, 0x2008];
+    assert_eq!(calm(slots, 60), [false, false, false, true]);
+    assert_eq!(calm(slots, 2 + CALM), [false, false, true, true]);
+    assert_eq!(calm(slots, 51 + CALM), [true; 4]);
+    outer.observe_any(&[frame(0x3000, 3)], 500);
+    assert!(!outer.is_calm(0x2008, 501));
+}
+
+#[test]
+fn slots_above_all_recent_changes_are_calm() {
+    let mut outer = OuterFrames::default();
+    outer.is_deep();
+    assert_eq!(outer.calm_above(1), 0);
+    outer.observe(&[frame(0x3000, 1), frame(0x1000, 1)], 1);
+    assert_eq!(outer.calm_above(2), 0, "seen, not changed");
+    outer.observe(&[frame(0x3000, 2)], 10);
+    outer.observe(&[frame(0x1000, 2)], 20);
+    outer.observe_any(&[frame(0x2000, 2)], 30);
+    let above = [21, 11 + CALM, 21 + CALM, 31 + CALM].map(|now| outer.calm_above(now));
+    assert_eq!(above, [0x3000, 0x2000, 0x2000, 0]);
+    // It never says more than the slots themselves.
+    for now in [31, 11 + CALM, 21 + CALM, 31 + CALM] {
+        for slot in [0x1000, 0x2000, 0x3000, 0x4000] {
+            assert!(slot <= outer.calm_above(now) || outer.is_calm(slot, now));
+        }
+    }
+    // However often slots change, few drains are noted.
+    for now in 0..10_000 {
+        outer.observe_any(&[frame(0x10_0000 - now, 1)], 1000 + now);
+    }
+    assert!(outer.unsteady.len() <= 1 + MOST_CHANGES);
+}
+
+#[test]
+fn what_was_seen_often_is_sure() {
+    // As a known frame that stays.
+    let mut outer = outer();
+    for now in 1..=u64::from(SIGHTINGS) {
+        assert!(!outer.is_sure(0x1008, 2));
+        outer.look(now);
+        outer.look(now);
+    }
+    assert!(outer.is_sure(0x1008, 2));
+    assert!(!outer.is_sure(0x1008, 9));
+    // As one that comes and goes.
+    let mut outer = OuterFrames::default();
+    outer.is_deep();
+    for now in 1..=u64::from(SIGHTINGS) {
+        assert!(!outer.is_sure(0x1008, 2));
+        outer.observe(&[frame(0x1008, 2), frame(0x1100, 3)], now);
+        outer.observe(&[frame(0x1008, 2)], now);
+    }
+    assert!(outer.is_sure(0x1008, 2) && outer.is_sure(0x1100, 3));
+    outer.observe(&[frame(0x1008, 4)], 100);
+    assert!(!outer.is_sure(0x1008, 2) && !outer.is_sure(0x1008, 4));
+}
+
+#[test]
+fn steady_frames_need_no_more_proof_until_their_slots_change() {
+    let mut outer = outer();
+    outer.is_deep();
+    for now in 1..=u64::from(SIGHTINGS) {
+        assert_eq!(outer.steady(2, now), 0);
+        outer.look(now);
+    }
+    let now = u64::from(SIGHTINGS) + 1;
+    assert_eq!((outer.steady(2, now), outer.steady(1, now)), (2, 1));
+    // What is new of the inner frames changes nothing of the outer ones.
+    let new = Known {
+        looks: SIGHTINGS,
+        ..frame(0xe00, 9)
+    };
+    outer.replace_inner(2, &[new]);
+    assert_eq!((outer.steady(3, now), outer.until(9).len()), (2, 3));
+    // Read as something else on the way to somewhere else.
+    outer.observe(&[frame(0x1008, 2)], now);
+    outer.observe(&[frame(0x1008, 7)], now);
+    assert_eq!(outer.steady(2, now), 1);
+    outer.observe_any(&[frame(0x1100, 3)], now);
+    assert_eq!(outer.steady(2, now), 0);
+}
+
+#[test]
+fn a_slot_that_changed_unseen_is_on_probation() {
+    let mut outer = outer();
+    outer.changed(1);
+    assert_eq!(slots(&outer), [0x1100]);
+    assert!(!outer.is_trusted());
+    assert!(outer.is_settled(0x1100));
+    let asked = (0..PROBATION).filter(|_| !outer.is_settled(0x1008)).count();
+    assert_eq!(asked, usize::from(PROBATION) - 1);
+    assert!(outer.is_trusted());
+}
