@@ -37,6 +37,7 @@ mod fifos;
 mod filters;
 mod go_programs;
 mod header;
+mod house;
 mod imports;
 mod interop;
 mod java;
