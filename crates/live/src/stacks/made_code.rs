@@ -12,13 +12,18 @@ const PAGE: u64 = 4096;
 /// Pages that are remembered, 2 MiB; a power of two.
 const REMEMBERED: usize = 512;
 
+/// Drains for which a page is remembered that no sample needed: those of an ended
+/// process serve its last samples, and nobody afterwards.
+const UNUSED_FOR: u64 = 32;
+
 /// A page of a process's memory.
 #[derive(Debug)]
 struct Page {
     pid: i32,
     number: u64,
-    /// The drain in which it was read.
+    /// The drain in which it was read, and the last in which it was of use.
     drain: u64,
+    used: u64,
     bytes: Box<[u8; PAGE as usize]>,
 }
 
@@ -34,6 +39,13 @@ impl MadeCode {
     /// The samples that follow were drained together, after the ones before.
     pub(crate) fn begin_drain(&mut self) {
         self.drain += 1;
+        let drain = self.drain;
+        if drain.is_multiple_of(UNUSED_FOR) {
+            for slot in &mut self.pages {
+                // Of processes that ended before their last samples, too.
+                slot.take_if(|page| page.used.saturating_add(UNUSED_FOR) < drain);
+            }
+        }
     }
 
     /// A process has ended, and its samples were unwound.
@@ -89,20 +101,22 @@ impl MadeCode {
                     pid,
                     number,
                     drain: self.drain,
+                    used: self.drain,
                     bytes: Box::new(bytes),
                 });
             } else {
                 known?;
             }
         }
-        let page = self.pages.get(slot)?.as_ref()?;
+        let page = self.pages.get_mut(slot)?.as_mut()?;
+        page.used = self.drain;
         Some(&page.bytes)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{MadeCode, PAGE};
+    use super::{MadeCode, PAGE, UNUSED_FOR};
     use crate::stacks::Beyond;
     use prof_profile::Avma;
 
@@ -158,5 +172,27 @@ mod tests {
         assert_eq!(code.read((2, Avma(0)), &mut [0], &mut target), 0);
         code.forget(1);
         assert_eq!(read(&mut code, &mut target, 0, 1), NOTHING);
+    }
+
+    #[test]
+    fn code_that_is_of_no_use_any_more_is_forgotten() {
+        let mut code = MadeCode::default();
+        let mut target = Target {
+            content: Some(7),
+            reads: 0,
+        };
+        let read = |code: &mut MadeCode, target: &mut Target, at: u64| {
+            code.read((1, Avma(at)), &mut [0], target)
+        };
+        for at in [0, PAGE] {
+            assert_eq!(read(&mut code, &mut target, at), 1);
+        }
+        target.content = None;
+        for _ in 0..3 * UNUSED_FOR {
+            code.begin_drain();
+            assert_eq!(read(&mut code, &mut target, 0), 1);
+        }
+        assert_eq!(read(&mut code, &mut target, PAGE), 0);
+        assert_eq!(code.pages.iter().flatten().count(), 1);
     }
 }
