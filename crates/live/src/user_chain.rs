@@ -152,8 +152,7 @@ impl ChainRecord {
     }
 }
 
-/// Takes the outer part of a chain for a record of which everything else is in
-/// `bytes`.
+/// A record whose chain is whole.
 impl From<Vec<u8>> for ChainRecord {
     fn from(bytes: Vec<u8>) -> Self {
         Self {

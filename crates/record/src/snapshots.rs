@@ -191,6 +191,21 @@ impl Snapshots {
         locked(&self.wanted).get(&tid).cloned()
     }
 
+    /// What was read for a sample, if it is good; else the buffers are taken back.
+    fn snapshot(
+        &self,
+        sample: &Found,
+        pieces: Vec<(u64, Vec<u8>)>,
+        is_good: bool,
+    ) -> Option<MemorySnapshot> {
+        if !is_good {
+            self.give_back([pieces]);
+            return None;
+        }
+        let (tid, time) = (sample.tid, sample.time);
+        Some(MemorySnapshot { tid, time, pieces })
+    }
+
     /// Reads what is wanted of a thread that sleeps, for the sample of it at
     /// `time`, ns, with the stack below `copied_until`. It is of the time of the
     /// sample if the thread sleeps until this is done.
@@ -499,15 +514,8 @@ impl Reader<'_> {
         let copied_until = self.unmoved_until(sample, left)?;
         let buffer = |length| self.deep.orders.buffer(length);
         let pieces = read_pieces(sample.pid, copied_until, wanted, buffer);
-        if pieces.is_empty() || !self.stayed_away(sample.tid, left.time) {
-            self.deep.orders.give_back([pieces]);
-            return None;
-        }
-        Some(MemorySnapshot {
-            tid: sample.tid,
-            time: sample.time,
-            pieces,
-        })
+        let is_good = !pieces.is_empty() && self.stayed_away(sample.tid, left.time);
+        self.deep.orders.snapshot(sample, pieces, is_good)
     }
 
     /// The newest sample of the CPU, and what the witness told when its thread
@@ -557,28 +565,10 @@ impl Reader<'_> {
     /// Hands position, size and the first bytes of each new record to `each`.
     /// False if not all could be seen: the draining thread was faster.
     fn look_through(&mut self, ring: usize, mut each: impl FnMut(u64, usize, &[u8])) -> bool {
-        /// Enough for the fields in front and for a whole switch record.
-        const FRONT: u64 = 64;
         let (Some(at), Some(ring)) = (self.at.get_mut(ring), self.rings.get(ring)) else {
             return false;
         };
-        let head = ring.head();
-        if !ring.remembers(*at) {
-            *at = head;
-            return false;
-        }
-        while *at < head {
-            let length = (head - *at).min(FRONT) as usize;
-            let is_there = ring.peek(*at, length, &mut self.scratch);
-            let size = ByteOrder::NATIVE.u16(&self.scratch, 6).unwrap_or(0);
-            if !is_there || size < 8 {
-                *at = head;
-                return false;
-            }
-            each(*at, usize::from(size), &self.scratch);
-            *at += u64::from(size);
-        }
-        true
+        each_record(ring, at, &mut self.scratch, &mut each)
     }
 
     /// Where the copied piece of the stack ends; `None` unless the thread left
@@ -639,6 +629,36 @@ impl Reader<'_> {
 const RESULT: u32 = 0;
 /// perf's number of the register.
 const STACK_POINTER: u32 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
+
+/// Hands position, size and the first bytes of each record of a ring from `at` on
+/// to `each`, and goes on behind them. False if not all could be seen: the draining
+/// thread was faster.
+fn each_record(
+    ring: &RingView,
+    at: &mut u64,
+    scratch: &mut Vec<u8>,
+    each: &mut impl FnMut(u64, usize, &[u8]),
+) -> bool {
+    /// Enough for the fields in front and for a whole switch record.
+    const FRONT: u64 = 64;
+    let head = ring.head();
+    if !ring.remembers(*at) {
+        *at = head;
+        return false;
+    }
+    while *at < head {
+        let length = (head - *at).min(FRONT) as usize;
+        let is_there = ring.peek(*at, length, scratch);
+        let size = ByteOrder::NATIVE.u16(scratch, 6).unwrap_or(0);
+        if !is_there || size < 8 {
+            *at = head;
+            return false;
+        }
+        each(*at, usize::from(size), scratch);
+        *at += u64::from(size);
+    }
+    true
+}
 
 /// Where the piece of the stack ends that was copied with a sample; `None` unless
 /// it is still there, and `is_as_then` of the sample's registers. `now` is room.

@@ -2,10 +2,9 @@
 
 use super::leavers::Leavers;
 use super::left::Found;
-use super::{DeepStacks, copied_until, read_pieces};
+use super::{DeepStacks, copied_until, each_record, read_pieces};
 use crate::allowance::Allowance;
 use crate::drain::Shared;
-use prof_abi::ByteOrder;
 use prof_live::MemorySnapshot;
 use prof_perfdata::Record;
 use prof_sys::{RingView, clock};
@@ -13,8 +12,6 @@ use std::time::{Duration, Instant};
 
 /// Threads that are read in one look.
 const MOST_IN_A_LOOK: usize = 32;
-/// First bytes of a record that are looked at: a whole switch record.
-const FRONT: u64 = 64;
 
 /// Reads what the unwinder wants of threads that left their CPUs with a sample of
 /// it and are still away, where waits are recorded. It is of the time of the
@@ -58,10 +55,13 @@ impl<'a> WaitReader<'a> {
         }
     }
 
-    /// Reads who is away now; whether to look again soon.
+    /// Reads who is away now; whether to look again soon, since memory is wanted
+    /// with samples.
     pub(crate) fn look(&mut self) -> bool {
+        let is_wanted = self.deep.orders.is_active();
         let is_resting = self.rests_until.is_some_and(|until| Instant::now() < until);
-        let is_active = self.deep.orders.is_active() && self.deep.waits.is_some() && !is_resting;
+        // Without samples of leaving who sleeps is read by others.
+        let is_active = is_wanted && self.deep.waits.is_some() && !is_resting;
         if is_active && !self.was_active {
             for (at, ring) in self.at.iter_mut().zip(self.rings) {
                 *at = ring.head();
@@ -79,7 +79,7 @@ impl<'a> WaitReader<'a> {
             let pause = self.allowance.pause(Instant::now(), self.used);
             self.rests_until = pause.map(|pause| Instant::now() + pause);
         }
-        is_active
+        is_wanted
     }
 
     fn read(&mut self) {
@@ -108,38 +108,21 @@ impl<'a> WaitReader<'a> {
         let buffer = |length| self.deep.orders.buffer(length);
         let pieces = read_pieces(sample.pid, copied_until, &wanted, buffer);
         self.look_through();
-        if pieces.is_empty() || !self.leavers.is_away((ring, sample)) {
-            self.deep.orders.give_back([pieces]);
-            return None;
-        }
-        Some(MemorySnapshot {
-            tid: sample.tid,
-            time: sample.time,
-            pieces,
-        })
+        let is_good = !pieces.is_empty() && self.leavers.is_away((ring, sample));
+        self.deep.orders.snapshot(sample, pieces, is_good)
     }
 
     /// Takes down from the new records of all rings who left and who came.
     fn look_through(&mut self) {
-        self.leavers.begin_look();
+        let Some(waits) = &self.deep.waits else {
+            return;
+        };
+        let leavers = &mut self.leavers;
+        leavers.begin_look();
         for (index, (at, ring)) in self.at.iter_mut().zip(self.rings).enumerate() {
-            let head = ring.head();
-            if !ring.remembers(*at) {
-                *at = head;
-                self.leavers.forget();
-            }
-            while *at < head {
-                let length = (head - *at).min(FRONT) as usize;
-                let is_there = ring.peek(*at, length, &mut self.scratch);
-                let size = ByteOrder::NATIVE.u16(&self.scratch, 6).unwrap_or(0);
-                let (Some(waits), true) = (&self.deep.waits, is_there && size >= 8) else {
-                    *at = head;
-                    self.leavers.forget();
-                    break;
-                };
-                let place = (*at, usize::from(size));
-                self.leavers.note(waits, index, place, &self.scratch);
-                *at += u64::from(size);
+            let mut note = |at, size, front: &[u8]| leavers.note(waits, index, (at, size), front);
+            if !each_record(ring, at, &mut self.scratch, &mut note) {
+                leavers.forget();
             }
         }
     }
