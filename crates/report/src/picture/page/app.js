@@ -8,6 +8,8 @@ class Page {
         this.found = null;
         this.chosen = -1;
         this.sandwiched = -1;
+        /** Makes the last line; anew after filters changed. */
+        this.chosen_words = () => [];
         this.work = new Work();
         this.search_work = new Work();
         this.graph_work = new Work();
@@ -25,7 +27,7 @@ class Page {
             ? new Lanes(by_id("time"), profile, {
                 choose: (thread, range, lines) => this.choose_span(thread, range, lines),
                 hover: (lines, x, y) => this.tip(lines, x, y),
-                tell: (lines) => { by_id("chosen").textContent = lines.join(" · "); },
+                tell: (lines) => this.tell_chosen(() => lines),
             })
             : null;
         this.fill_filters();
@@ -95,9 +97,32 @@ class Page {
         } else if (event.key === "s" && this.chosen >= 0) {
             this.open_sandwich(this.chosen);
         } else {
+            this.hand_on(event);
             return;
         }
         event.preventDefault();
+    }
+
+    /** A key that moves belongs to the view that is open, also where nothing, a
+     * tab, or the strip of time, which has no use for it, has the focus. */
+    hand_on(event) {
+        const is_nothing = event.target === document.body;
+        const moves = ["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", "Escape",
+            ...is_nothing ? ["ArrowLeft", "ArrowRight", "Enter"] : []];
+        const has_use = event.defaultPrevented || !(is_nothing || event.target.matches("[role=tab], #time canvas"));
+        if (has_use || !moves.includes(event.key)) {
+            return;
+        }
+        const [element, view] = {
+            graph: [this.graph.canvas, this.graph],
+            table: [this.table.list.holder, this.table.list],
+            tree: [this.calls.list.holder, this.calls.list],
+            sandwich: [this.callees.canvas, this.callees],
+        }[this.view];
+        if (element.clientHeight > 0) {
+            element.focus();
+            view.key(event);
+        }
     }
 
     tab_key(event, tab) {
@@ -112,6 +137,7 @@ class Page {
     }
 
     show_view(view) {
+        this.table.is_opened ||= view === "table" && this.view !== view;
         this.view = view;
         for (const tab of document.querySelectorAll("[role=tab]")) {
             const is_it = tab.dataset.view === view;
@@ -191,6 +217,7 @@ class Page {
             this.timeline?.draw();
             this.tell_zoom();
             this.tell_found();
+            this.tell_chosen(this.chosen_words);
             this.refresh();
         });
     }
@@ -208,7 +235,7 @@ class Page {
         this.timeline.tell();
         this.refilter({ thread: value, time: range });
         by_id("tip").hidden = true;
-        by_id("chosen").textContent = lines.join(" · ");
+        this.tell_chosen(() => lines);
     }
 
     clear_filters() {
@@ -379,14 +406,25 @@ class Page {
         by_id("tip").hidden = true;
         const frame = box.node === HIDDEN ? -1 : this[id].source.frame(box.node);
         this.choose_frame(frame);
-        by_id("chosen").textContent = this.words_of(id, box).join(" · ");
+        const { source } = this[id];
+        const name = by_id("chosen").textContent;
+        // What a box of another tree than this weighs under other filters is not known.
+        this.tell_chosen(() => this[id].source === source && source === this.tree_source ? this.words_of(id, box) : [name],
+            this.words_of(id, box));
+    }
+
+    /** Shows lines as the last one. */
+    tell_chosen(words, lines = words()) {
+        this.chosen_words = words;
+        by_id("chosen").textContent = by_id("chosen").title = lines.join(" · ");
     }
 
     choose_frame(frame) {
         const is_function = frame >= 0 && this.profile.kind[frame] !== 0;
         this.chosen = is_function ? frame : -1;
         by_id("to-sandwich").hidden = !is_function;
-        by_id("chosen").textContent = is_function ? visible(this.profile.name_of(frame).slice(0, 4096)) : "";
+        const lines = is_function ? [visible(this.profile.name_of(frame).slice(0, 4096))] : [];
+        this.tell_chosen(() => lines);
     }
 
     tell_zoom() {

@@ -5,12 +5,14 @@ const LINE = 24;
 const TALLEST = 8e6;
 
 /** A list of rows that can be walked with the keyboard; `fill(element, index)`
- * writes a row, `choose(index)` is what Enter and a click do. */
+ * writes a row, `moved(index)` is told of the row that was gone to, `choose(index)`
+ * is what Enter and a click do. */
 class RowList {
-    constructor(holder, role, { fill, choose, key }) {
+    constructor(holder, role, { fill, choose, moved, key }) {
         this.holder = holder;
         this.fill = fill;
         this.choose = choose;
+        this.moved = moved;
         this.other_key = key ?? (() => false);
         this.count = 0;
         this.at = 0;
@@ -70,6 +72,7 @@ class RowList {
         row.addEventListener("click", (event) => {
             this.at = Number(row.dataset.index);
             this.draw();
+            this.moved(this.at);
             this.choose(this.at, event);
         });
         this.pool.push(row);
@@ -96,6 +99,12 @@ class RowList {
         this.draw();
     }
 
+    /** Goes to a row and tells of it. */
+    move(index) {
+        this.go(index);
+        this.moved(this.at);
+    }
+
     key(event) {
         if (event.ctrlKey || event.altKey || event.metaKey) {
             return;
@@ -103,7 +112,7 @@ class RowList {
         const page = Math.max(1, Math.floor(this.holder.clientHeight / LINE) - 1);
         const to = { ArrowUp: -1, ArrowDown: 1, PageUp: -page, PageDown: page, Home: -this.count, End: this.count }[event.key];
         if (to !== undefined) {
-            this.go(this.at + to);
+            this.move(this.at + to);
         } else if (event.key === "Enter" || event.key === " ") {
             this.choose(this.at, event);
         } else if (!this.other_key(event, this.at)) {

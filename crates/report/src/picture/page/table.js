@@ -2,8 +2,10 @@
 
 class FunctionTable {
     constructor(holder, page) {
+        this.holder = holder;
         this.page = page;
         this.by = "own";
+        this.is_opened = false;
         this.down = true;
         const columns = [["own", "Self", "number"], ["total", "Total", "number"], ["count", "Samples", "number"], ["name", "Function", ""], ["module", "Dso", ""]];
         this.heads = new Map();
@@ -23,6 +25,7 @@ class FunctionTable {
         this.list = new RowList(body, "row", {
             fill: (row, index) => this.fill(row, this.order[index]),
             choose: (index) => page.open_sandwich(this.order[index]),
+            moved: (index) => page.choose_frame(this.order[index]),
         });
         this.work = new Work();
     }
@@ -31,6 +34,7 @@ class FunctionTable {
         this.down = key === this.by ? !this.down : key !== "name" && key !== "module";
         this.by = key;
         this.sort();
+        this.list.go(0);
     }
 
     /** Counts anew, if the weights changed, and shows. */
@@ -67,7 +71,19 @@ class FunctionTable {
         for (const [key, cell] of this.heads) {
             cell.setAttribute("aria-sort", key !== this.by ? "none" : this.down ? "descending" : "ascending");
         }
+        this.holder.classList.toggle("filtered", !profile.is_whole());
+        this.name_room = room_for_names(this.heads.get("name"));
         this.list.show(order.length);
+        this.follow();
+    }
+
+    /** Once the table is opened: to the function that was chosen elsewhere. */
+    follow() {
+        const at = this.is_opened ? this.order.indexOf(this.page.chosen) : -1;
+        if (at >= 0) {
+            this.list.go(at);
+        }
+        this.is_opened = false;
     }
 
     fill(row, frame) {
@@ -80,7 +96,7 @@ class FunctionTable {
             bar_cell("total", sums.total[frame], whole, profile.header.event.unit),
             interval_cell(profile, frame, "total"),
             make("span", { role: "gridcell", class: "cell count number" }, grouped.format(sums.count[frame])),
-            name_cell(profile, frame, "gridcell"),
+            name_cell(profile, frame, this.name_room),
             make("span", { role: "gridcell", class: "cell module" }, visible(profile.module_of(frame))),
         );
     }
@@ -99,11 +115,22 @@ function interval_cell(profile, frame, which) {
     return make("span", { role: "gridcell", class: "cell interval number", title }, profile.interval(frame, which));
 }
 
-/** A function's name behind the colour of its kind. */
-function name_cell(profile, frame, role) {
+/** How wide names below this heading may be, pixels. */
+function room_for_names(heading) {
+    const padding_and_mark = 16 + 14;
+    return heading.clientWidth - padding_and_mark;
+}
+
+const ruler = document.createElement("canvas").getContext("2d");
+
+/** A function's name behind the colour of its kind, shortened to the room it
+ * has, pixels; the whole name is its title. */
+function name_cell(profile, frame, room) {
     const mark = make("i", { class: "mark", "aria-hidden": "true" });
     mark.style.backgroundColor = look().fill(profile, frame);
     const name = visible(profile.name_of(frame).slice(0, 4096));
     const kind = profile.header.kinds[frame < 0 ? 0 : profile.kind[frame]];
-    return make("span", { role, class: "cell name", title: `${name} (${kind})` }, mark, name);
+    ruler.font = getComputedStyle(document.body).font;
+    const fits = (text) => text.length * 4 <= room + 40 && ruler.measureText(text).width <= room;
+    return make("span", { role: "gridcell", class: "cell name", title: `${name} (${kind})` }, mark, short_name(name, fits) || name);
 }

@@ -1,8 +1,14 @@
 // The strip of time: weight by slice, and a range to choose.
 
+/** Samples that a column of the strip has on average, at least. */
+const SAMPLES_OF_COLUMN = 4;
+/** Columns of the strip, also where samples are few. */
+const FEWEST_COLUMNS = 40;
+
 class Timeline {
     constructor(holder, profile, changed) {
         this.holder = holder;
+        this.samples = profile.count[ROOT];
         this.profile = profile;
         this.changed = changed;
         this.from = null;
@@ -109,8 +115,10 @@ class Timeline {
         pen.setTransform(ratio, 0, 0, ratio, 0, 0);
         const colours = look();
         const { slices } = this.time;
-        // As many slices in each column, or some would seem to be heavier.
-        const together = Math.ceil(slices / Math.max(1, Math.floor(width / 2)));
+        // As many slices in each column, or some would seem to be heavier; and some
+        // samples in each, or columns show when the clock ticked and not what ran.
+        const most_columns = Math.min(Math.floor(width / 2), Math.floor(this.samples / SAMPLES_OF_COLUMN));
+        const together = Math.ceil(slices / Math.max(1, Math.min(slices, Math.max(most_columns, FEWEST_COLUMNS))));
         const columns = Math.ceil(slices / together);
         const sums = new Float64Array(columns);
         profile.slices.forEach((sum, slice) => { sums[Math.floor(slice / together)] += sum; });

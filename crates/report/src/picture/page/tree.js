@@ -10,13 +10,15 @@ class CallTreeRows {
         this.page = page;
         const head = make("div", { class: "row head", role: "row" });
         for (const [key, word] of [["total", "Total"], ["own", "Self"], ["count", "Samples"], ["name", "Function"]]) {
-            head.append(make("span", { role: "columnheader", class: `cell ${key} ${key === "name" ? "" : "number"}` }, word));
+            this.heading = make("span", { role: "columnheader", class: `cell ${key} ${key === "name" ? "" : "number"}` }, word);
+            head.append(this.heading);
         }
         const body = make("div", { id: "calls", class: "scroll", role: "treegrid", "aria-label": "Call tree" });
         holder.append(head, body);
         this.list = new RowList(body, "row", {
             fill: (row, index) => this.fill(row, this.rows[index]),
             choose: (index) => this.toggle(index),
+            moved: (index) => page.choose_frame(this.rows[index].node > ROOT ? page.profile.frame[this.rows[index].node] : -1),
             key: (event, index) => this.key(event.key, index),
         });
     }
@@ -38,6 +40,7 @@ class CallTreeRows {
             at++;
         }
         this.list.at = 0;
+        this.name_room = room_for_names(this.heading);
         this.list.show(this.rows.length);
     }
 
@@ -93,7 +96,7 @@ class CallTreeRows {
         const row = this.rows[index];
         if (key === "ArrowRight") {
             if (row.is_open) {
-                this.list.go(index + 1);
+                this.list.move(index + 1);
             } else {
                 this.toggle(index);
             }
@@ -105,7 +108,7 @@ class CallTreeRows {
                 while (outer > 0 && this.rows[outer].level >= row.level) {
                     outer--;
                 }
-                this.list.go(outer);
+                this.list.move(outer);
             }
         } else if (key === "s" && row.node > ROOT) {
             this.page.open_sandwich(this.page.profile.frame[row.node]);
@@ -128,7 +131,8 @@ class CallTreeRows {
             name = make("span", { role: "gridcell", class: "cell name quiet" }, `${grouped.format(row.nodes)} smaller`);
             element.removeAttribute("aria-expanded");
         } else {
-            name = name_cell(profile, profile.frame[row.node], "gridcell");
+            const twist_and_step = 16 + 12 * Math.min(row.level, 60);
+            name = name_cell(profile, profile.frame[row.node], this.name_room - twist_and_step);
             const opens = this.has_callees(row.node);
             name.prepend(make("span", { class: "twist", "aria-hidden": "true" }, opens ? (row.is_open ? "▾" : "▸") : ""));
             if (opens) {

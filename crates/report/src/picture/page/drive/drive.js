@@ -178,6 +178,57 @@ const steps = {
         await page.until("!document.getElementById('view-sandwich').hidden");
     },
 
+    async "keys that move go to the view, and what was chosen goes with them"(page) {
+        const chosen = () => page.eval("profile_page.profile.name_of(profile_page.chosen)");
+        await page.eval("document.activeElement.blur()");
+        await page.key("2");
+        await page.until("!document.getElementById('view-table').hidden && profile_page.table.list.count > 3");
+        await page.key("Home");
+        const first = await chosen();
+        await page.key("ArrowDown");
+        await page.key("ArrowDown");
+        const third = await chosen();
+        assert.notStrictEqual(third, first);
+        assert.strictEqual(await text(page, "chosen"), third);
+        await page.key("s");
+        await page.until(`document.getElementById("sandwiched").textContent === ${JSON.stringify(third)}`);
+        // The table is where it was left; sorted otherwise, it begins at its top.
+        await page.eval("document.getElementById('tab-table').focus()");
+        await page.key("2");
+        assert.strictEqual(await page.eval("document.querySelector('#functions [aria-selected=true] .name').textContent"), third);
+        await page.key("1");
+        await page.click(...await box_of(page, "parse"));
+        await page.key("Escape");
+        await press(page, "#tab-table");
+        assert.strictEqual(await page.eval("document.querySelector('#functions [aria-selected=true] .name').textContent"), "parse");
+        await page.key("PageUp");
+        assert.strictEqual(await chosen(), first);
+        await press(page, "#tab-tree");
+        await page.key("ArrowDown");
+        assert.strictEqual(await page.eval("profile_page.calls.list.at"), 1);
+        await page.key("1");
+    },
+
+    async "what is told of a box is told anew under other filters"(page) {
+        await page.click(...await box_of(page, "parse"));
+        assert.match(await text(page, "chosen"), /^parse · app, user · 40\.00 % of all: 40 events/);
+        await choose(page, "thread", "<img");
+        await page.until("profile_page.profile.total[0] === 60");
+        assert.match(await text(page, "chosen"), /^parse · app, user · 66\.67 % of all: 40 events/);
+        await choose(page, "thread", "all");
+        await page.until("profile_page.profile.total[0] === 100");
+        await page.key("Escape");
+        await page.eval("document.activeElement.blur()");
+    },
+
+    async "long names are short by their model where they have no room"(page) {
+        const long = "std::_Rb_tree<std::basic_string<char>, int>::_M_lower_bound";
+        const shown = await page.eval(`short_name(${JSON.stringify(long)}, (text) => text.length <= 30)`);
+        assert.strictEqual(shown, "std::_Rb_tree::_M_lower_bound");
+        const shorter = await page.eval(`name_cell(profile_page.profile, profile_page.profile.names.indexOf("do_syscall_64"), 40).textContent`);
+        assert.match(shorter, /^do_.*…$/);
+    },
+
     async "names are text"(page) {
         assert(await page.eval(`document.body.innerText.includes(${JSON.stringify(HOSTILE)})`));
         assert.strictEqual(await page.eval("document.images.length"), 0);
