@@ -112,6 +112,7 @@ fn a_filter_that_cannot_be_is_refused_as_by_perf() {
             "its fields are: __syscall_nr, fd, buf, count",
         ),
         (&["-e", WRITE, "--filter", "count =="], 1, "its fields are"),
+        (&["-e", WRITE, "--filter", "count(("], 1, "its fields are"),
         (
             &["-e", "cs", "--filter", "count == 1"],
             2,

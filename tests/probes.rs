@@ -6,6 +6,7 @@ use crate::oracle::{
     skipped,
 };
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The ways a program may be linked.
 const KINDS: [&[&str]; 3] = [
@@ -215,6 +216,7 @@ fn what_cannot_be_probed_is_told_with_what_can() {
             assert!(!run.stderr.contains("within"), "{event}: {}", run.stderr);
         }
     }
+    no_program_crashes_by_a_probe(test);
     if Path::new("/sys/bus/event_source/devices/kprobe").exists() {
         return skipped(test, "this kernel has kprobes");
     }
@@ -231,4 +233,46 @@ fn what_cannot_be_probed_is_told_with_what_can() {
             run.stderr
         );
     }
+}
+
+/// Probes at addresses within instructions are refused, of a stripped program
+/// too, and those behind a function's end.
+fn no_program_crashes_by_a_probe(test: &str) {
+    if !cfg!(target_arch = "x86_64") || !have(test, "gcc") || !have(test, "objcopy") {
+        return;
+    }
+    let folder = scratch();
+    let source = folder.join("addressed.c");
+    let text =
+        "int add(int a) { return a * 1000001 + 7; }\nint main(void) { return add(0) - 7; }\n";
+    std::fs::write(&source, text).expect("ours");
+    let (whole, stripped) = (folder.join("addressed"), folder.join("stripped"));
+    let mut compiler = Command::new("gcc");
+    compiler
+        .args(["-O0", "-no-pie", "-o"])
+        .arg(&whole)
+        .arg(&source);
+    assert!(compiler.status().expect("gcc").success());
+    let mut copying = Command::new("objcopy");
+    let copying = copying.arg("-S").arg(&whole).arg(&stripped);
+    assert!(copying.status().expect("objcopy").success());
+    let symbols = Command::new("nm").arg(&whole).output().expect("nm");
+    let symbols = String::from_utf8(symbols.stdout).expect("text");
+    let add = symbols.lines().find(|line| line.ends_with(" T add"));
+    let start = u64::from_str_radix(&add.expect("there")[..16], 16).expect("hexadecimal");
+    for program in [&whole, &stripped] {
+        let path = program.to_str().expect("UTF-8");
+        let within = (1..16).filter(|offset| {
+            let event = format!("uprobe:{path}:{:#x}", start + offset);
+            let run = prof(&["stat", "-e", &event, path]);
+            // 0, or 2 where the probe is refused; 1 where probes are.
+            assert!(matches!(run.code, 0..=2), "{event}: {}", run.stderr);
+            run.stderr.contains("is within an instruction")
+        });
+        assert!(within.count() >= 5, "{path}");
+    }
+    let event = format!("uprobe:{}:add+500", whole.display());
+    let run = prof(&["stat", "-e", &event, "true"]);
+    assert_eq!(run.code, 2, "{}", run.stderr);
+    assert!(run.stderr.contains("is not in it"), "{}", run.stderr);
 }

@@ -218,3 +218,24 @@ fn where_no_file_can_be_nothing_is_recorded() {
         refused.stderr
     );
 }
+
+#[test]
+fn files_of_a_size_do_not_repeat_what_is_in_memory() {
+    let folder = folder("record-flight-sizes");
+    let run = |name: &str, more: &[&str]| {
+        let file = folder.join(name);
+        let file = file.to_str().expect("a path of ours");
+        let first = ["record", "-e", "page-faults:u", "-c", "1", "-o", file];
+        let loops = "i=0; while [ $i -lt 150 ]; do /bin/true; i=$((i+1)); done";
+        prof(&[&first[..], more, &["sh", "-c", loops]].concat()).succeeded("prof record")
+    };
+    run("whole", &[]);
+    let whole = std::fs::metadata(folder.join("whole")).expect("made").len();
+    const SIZE: u64 = 64 << 10;
+    run("flight", &["--overwrite=64K", "--switch-output=64K"]);
+    let files = dumps(&folder).len() as u64;
+    assert!(
+        (1..=whole / SIZE + 2).contains(&files),
+        "{files} files of {SIZE} bytes, where all is {whole}"
+    );
+}

@@ -248,3 +248,19 @@ fn a_program_that_gains_rights_is_told() {
         run.stderr
     );
 }
+
+#[test]
+fn events_that_were_never_on_are_told() {
+    for (options, words) in [
+        (&["-D", "60000"][..], "to be switched on after 60.0 s"),
+        (&["-D", "60000-60010"], "to be switched on after 60.0 s"),
+        (&["-D", "-1"], "nothing switched the events on"),
+        // It has less of them.
+        (&["-c", "1000000", "--max-size", "1"], "a larger --max-size"),
+    ] {
+        let first = ["record", "-e", "page-faults:u", "-o", "/dev/null"];
+        let run = prof(&[&first[..], options, &["sleep", "0.5"]].concat());
+        assert_eq!(run.code, 0, "{options:?}: {}", run.stderr);
+        assert!(run.stderr.contains(words), "{options:?}: {}", run.stderr);
+    }
+}

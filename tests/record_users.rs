@@ -332,3 +332,36 @@ fn the_processes_of_a_user_are_recorded_and_no_others() {
     let pids: std::collections::BTreeSet<&str> = text.split_whitespace().collect();
     assert!(pids.iter().eq([&theirs.id().to_string()]), "{pids:?}");
 }
+
+#[test]
+fn who_asks_for_himself_needs_no_rights() {
+    let test = "who_asks_for_himself_needs_no_rights";
+    let Some(file) = recording(test, "himself") else {
+        return;
+    };
+    let program = file.parent().expect("a folder").join("prof");
+    crate::oracle::copy_program(std::path::Path::new(env!("CARGO_BIN_EXE_prof")), &program);
+    let words = ["record", "-e", "page-faults", "--user", "nobody", "-o"];
+    let mut own = Command::new(&program);
+    own.uid(NOBODY).gid(NOBODY).args(words).arg(&file);
+    let own = Finished::from(own.args(["id", "-u"]).output().expect("prof starts"));
+    assert_eq!(
+        (own.code, own.text().trim()),
+        (0, "65534"),
+        "{}",
+        own.stderr
+    );
+    // Root of a namespace, which may not change its groups, and knows one user.
+    for (user, code, words) in [("root", 0, "samples"), ("nobody", 2, "no such user in")] {
+        let mut inside = Command::new("unshare");
+        inside.arg("-Ur").arg(&program);
+        inside.args(["record", "-e", "page-faults", "--user", user, "-o"]);
+        let run = inside.arg(&file).arg("true").output();
+        let run = Finished::from(run.expect("unshare starts"));
+        if run.stderr.contains("unshare:") {
+            return skipped(test, &run.stderr);
+        }
+        assert_eq!(run.code, code, "{}", run.stderr);
+        assert!(run.stderr.contains(words), "{}", run.stderr);
+    }
+}

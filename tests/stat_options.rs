@@ -349,5 +349,19 @@ fn commands_around_each_run_are_run_and_their_failure_is_told() {
     let failed = prof(&["stat", "-n", "--pre", "false", "true"]);
     assert_eq!(failed.code, 1);
     assert!(failed.stderr.contains("false failed"), "{}", failed.stderr);
+    let behind = prof(&["stat", "-r", "3", "-e", "cs:u", "--post", "false", "true"]);
+    assert_eq!(behind.code, 1);
+    for words in ["false failed", "cs:u", "seconds time elapsed"] {
+        assert!(behind.stderr.contains(words), "{}", behind.stderr);
+    }
     assert_eq!(prof(&["stat", "--quiet", "-e", "cs:u", "true"]).stderr, "");
+}
+
+#[test]
+fn a_cpu_that_is_not_there_is_named() {
+    let run = prof(&["stat", "-C", "0,4095", "-e", "cpu-clock", "true"]);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    for words in ["CPU 4095 is not online", "online are: 0"] {
+        assert!(run.stderr.contains(words), "{}", run.stderr);
+    }
 }

@@ -762,6 +762,11 @@ fn check_runner(runner: &Option<Identity>) -> Result<(), UsageError> {
             "--user {0} takes root, to run the command as {0}\n  try: with sudo",
             user.name.display()
         ))),
+        Some(user) if !prof_sys::namespaces::has_user(user.uid) => Err(UsageError(format!(
+            "--user {}: there is no such user in this container or user namespace\n  \
+             try: outside of it, or --user root",
+            user.name.display()
+        ))),
         _ => Ok(()),
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct Flight {
     newest: Segment,
     /// Bytes in all segments.
     bytes: u64,
+    /// Bytes that came since a file was last made.
+    since_file: u64,
     /// The youngest record, ns; that of segments that were given up, and the
     /// one before the last mark there.
     youngest: u64,
@@ -134,6 +136,7 @@ impl Flight {
             fresh,
             segments: VecDeque::new(),
             bytes: 0,
+            since_file: 0,
             youngest: 0,
             given_up: 0,
             marked: 0,
@@ -242,14 +245,17 @@ impl Consumer for Flight {
         segment.counter.count(rest, &mut |_| {});
         self.youngest = self.youngest.max(segment.youngest);
         self.bytes += rest.len() as u64;
+        self.since_file += rest.len() as u64;
         if segment.is_marked || segment.records.len() >= LONGEST_SEGMENT {
             self.close_segment();
         }
         Ok(())
     }
 
+    /// What is new: a file of a size, of memory that holds as much, would be
+    /// followed by the same one at once.
     fn size(&self) -> u64 {
-        self.bytes
+        self.since_file
     }
 
     fn finish(mut self: Box<Self>, late: Features) -> Result<(), OutputError> {
@@ -270,6 +276,7 @@ impl Parts for Flight {
     /// The file is written beside the recording, which goes on.
     fn switch(&mut self, last: &[u8], late: Features) -> Result<Switched, OutputError> {
         let before = self.wait();
+        self.since_file = 0;
         let image = self.image(last, late);
         let dumping = thread::Builder::new().name("dump".to_owned());
         let dumping = dumping.spawn(move || {

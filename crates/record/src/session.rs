@@ -148,7 +148,7 @@ fn finished(
     };
     let is_empty = summary.tally.samples == 0 && written.result.is_ok();
     Finished {
-        why_empty: is_empty.then(|| why_empty(options, &set, &summary)),
+        why_empty: is_empty.then(|| why_empty(options, &set, &summary, ended_by)),
         summary: match written.result {
             Ok(()) if options.flight.is_none() => summary,
             _ => summary.of_a_part(),

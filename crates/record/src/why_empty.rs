@@ -1,7 +1,8 @@
 //! Why a recording has no samples, and what helps.
 
+use crate::control::EndedBy;
 use crate::open::OpenSet;
-use crate::options::{Options, Target};
+use crate::options::{Options, Start, Target};
 use crate::program_file;
 use crate::summary::Summary;
 use prof_abi::{EventAttr, Software, event_kind};
@@ -12,9 +13,24 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-/// A line for the user, of a recording of this length without samples.
-pub(crate) fn why_empty(options: &Options, set: &OpenSet, summary: &Summary) -> String {
+/// A line for the user, of a recording without samples that ended so.
+pub(crate) fn why_empty(
+    options: &Options,
+    set: &OpenSet,
+    summary: &Summary,
+    ended_by: EndedBy,
+) -> String {
     let elapsed = summary.elapsed;
+    let count = set.count_of(0);
+    if let Some(why) = why_off(&options.start, count, elapsed) {
+        return why;
+    }
+    if let (EndedBy::Writer, Some(most)) = (ended_by, options.max_size) {
+        return format!(
+            "no samples: what stands before the first took the {most} bytes that the file may \
+             have\n  try: a larger --max-size"
+        );
+    }
     if let Target::Command(command) = &options.target
         && let Some(program) = command.first()
         && let Some(how) = gains_rights(program)
@@ -42,12 +58,34 @@ pub(crate) fn why_empty(options: &Options, set: &OpenSet, summary: &Summary) -> 
         Target::Processes(_) | Target::Threads(_) => "what was recorded",
         Target::System => "this machine",
     };
-    why_rare(
-        &planned.name,
-        &planned.attr,
-        set.count_of(0),
-        (who, elapsed),
-    )
+    why_rare(&planned.name, &planned.attr, count, (who, elapsed))
+}
+
+/// That events which counted `count` were not on at any time of a recording of
+/// this length.
+fn why_off(start: &Start, count: u64, elapsed: Duration) -> Option<String> {
+    if count != 0 {
+        return None;
+    }
+    let seconds = elapsed.as_secs_f64();
+    let first = match start {
+        Start::AtOnce => return None,
+        Start::OnCommand => {
+            return Some(format!(
+                "no samples: nothing switched the events on in {seconds:.1} s (-D -1)\n  \
+                 try: --control, and its command enable"
+            ));
+        }
+        Start::After(delay) => *delay,
+        Start::Windows(windows) => windows.first()?.0,
+    };
+    (elapsed < first).then(|| {
+        format!(
+            "no samples: the recording ended after {seconds:.1} s, and events were to be \
+             switched on after {:.1} s (-D)\n  try: a smaller -D",
+            first.as_secs_f64()
+        )
+    })
 }
 
 /// What an event that counted `count` lacked for a sample.
@@ -102,9 +140,31 @@ fn gains_rights(program: &OsStr) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::why_rare;
+    use super::{why_off, why_rare};
+    use crate::options::Start;
     use prof_abi::{AttrFlags, EventAttr};
     use std::time::Duration;
+
+    #[test]
+    fn events_that_were_never_on_are_the_cause() {
+        let seconds = Duration::from_secs;
+        let window = Start::Windows(vec![(seconds(5), seconds(6))]);
+        let of = |start: &Start, count, elapsed| why_off(start, count, seconds(elapsed));
+        for (start, words) in [
+            (Start::OnCommand, "nothing switched the events on in 2.0 s"),
+            (Start::After(seconds(5)), "switched on after 5.0 s"),
+            (window.clone(), "switched on after 5.0 s"),
+        ] {
+            let told = of(&start, 0, 2);
+            assert!(
+                told.as_ref().is_some_and(|it| it.contains(words)),
+                "{told:?}"
+            );
+            assert_eq!(of(&start, 1, 2), None);
+        }
+        assert_eq!(of(&window, 0, 7), None);
+        assert_eq!(of(&Start::AtOnce, 0, 2), None);
+    }
 
     #[test]
     fn the_cause_fits_what_was_counted() {

@@ -52,6 +52,7 @@ pub(crate) struct Opened {
 
 /// Opens the counters, for the command before it begins.
 pub(crate) fn open(options: &Options) -> anyhow::Result<Opened> {
+    options.selection.check_cpus()?;
     let launched = if options.command.is_empty() {
         None
     } else {

@@ -15,6 +15,14 @@ pub struct SelectionError {
     list: String,
 }
 
+/// A CPU asked for is not there.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("CPU {cpu} is not online\n  online are: {online}")]
+pub(crate) struct NoCpu {
+    cpu: u32,
+    online: String,
+}
+
 /// What is counted, with or without a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
@@ -46,6 +54,21 @@ impl Selection {
     /// Those of `-C`.
     pub fn cpus(list: &str) -> Result<Self, SelectionError> {
         numbers(list, "-C").map(Self::Cpus)
+    }
+
+    /// That the CPUs asked for are there.
+    pub(crate) fn check_cpus(&self) -> Result<(), NoCpu> {
+        let Self::Cpus(cpus) = self else {
+            return Ok(());
+        };
+        let online = online_cpus();
+        match cpus.iter().find(|cpu| !online.contains(cpu)) {
+            None => Ok(()),
+            Some(&cpu) => Err(NoCpu {
+                cpu,
+                online: list(&online),
+            }),
+        }
     }
 
     /// The threads or CPUs now; `launched` is the command's process.
@@ -95,10 +118,6 @@ impl Selection {
 
     /// For the heading, as perf writes it.
     pub(crate) fn title(&self, command: &str) -> String {
-        let list = |numbers: &[u32]| {
-            let texts: Vec<_> = numbers.iter().map(ToString::to_string).collect();
-            texts.join(",")
-        };
         match self {
             Self::Command => format!("'{command}'"),
             Self::Processes(pids) => format!("process id '{}'", list(pids)),
@@ -107,6 +126,11 @@ impl Selection {
             Self::Cpus(cpus) => format!("'CPU(s) {}'", list(cpus)),
         }
     }
+}
+
+fn list(numbers: &[u32]) -> String {
+    let texts: Vec<_> = numbers.iter().map(ToString::to_string).collect();
+    texts.join(",")
 }
 
 /// The places that readings of a scope are of, in their order.

@@ -44,7 +44,7 @@ pub fn count(
             session.write_summary()?;
             session.forget();
         }
-        if finished.interrupted {
+        if finished.interrupted || session.failure.is_some() {
             break;
         }
     }
@@ -52,7 +52,7 @@ pub fn count(
         session.write_summary()?;
     }
     session.explain_blind();
-    Ok(finished)
+    session.failure.take().map_or(Ok(finished), Err)
 }
 
 /// What is known over all runs.
@@ -76,6 +76,9 @@ struct Session<'a> {
     single_runs: Vec<f64>,
     runs: u64,
     intervals: u64,
+    /// Of what is run behind the command (`--post`): its counts are told all the
+    /// same.
+    failure: Option<anyhow::Error>,
 }
 
 impl<'a> Session<'a> {
@@ -111,6 +114,7 @@ impl<'a> Session<'a> {
             single_runs: Vec::new(),
             runs: 0,
             intervals: 0,
+            failure: None,
         }
     }
 
@@ -142,7 +146,7 @@ impl<'a> Session<'a> {
             self.write_interval(&mut before, run.elapsed, &run.readings)?;
         }
         self.add(&before.places, &run);
-        shell(options.around[1].as_deref())?;
+        self.failure = shell(options.around[1].as_deref()).err();
         Ok(run.finished)
     }
 

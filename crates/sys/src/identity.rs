@@ -169,16 +169,24 @@ fn groups(name: *const libc::c_char, gid: u32) -> Vec<u32> {
 }
 
 /// The calling thread takes on a user's ids for good; `false`, with `errno` set,
-/// if that is not permitted. Only system calls: no other thread is to follow.
+/// if that is not permitted. Who is that user keeps the groups that may not be
+/// changed. Only system calls: no other thread is to follow.
 pub(crate) fn become_user(user: &Identity) -> bool {
     // SAFETY: the list is as long as told; all else are numbers.
     unsafe {
         let (count, groups) = (user.groups.len(), user.groups.as_ptr());
-        libc::syscall(libc::SYS_setgroups, count, groups) == 0
+        (libc::syscall(libc::SYS_setgroups, count, groups) == 0 || is_already(user))
             && libc::syscall(libc::SYS_setresgid, user.gid, user.gid, user.gid) == 0
             && libc::syscall(libc::SYS_setresuid, user.uid, user.uid, user.uid) == 0
             && inherit_no_capabilities()
     }
+}
+
+/// Whether this process is the user's, in its group. `errno` stays.
+fn is_already(user: &Identity) -> bool {
+    // SAFETY: no pointers, and they do not fail.
+    let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+    (uid, gid) == (user.uid, user.gid)
 }
 
 /// Empties the inheritable set, which a change of ids leaves as it is: a

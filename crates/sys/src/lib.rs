@@ -75,6 +75,7 @@ mod ioctl;
 mod layouts;
 pub mod limits;
 mod mmap_page;
+pub mod namespaces;
 pub mod out_of_memory;
 mod overflow;
 mod own_events;

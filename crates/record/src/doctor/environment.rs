@@ -2,6 +2,7 @@
 
 use super::attempts::{Attempts, EVERY_KERNEL_HAS};
 use crate::reading::names;
+use prof_sys::namespaces;
 use prof_sys::settings::Settings;
 use std::fs;
 use std::io;
@@ -131,7 +132,7 @@ impl Environment {
             tracefs_readable: events.as_deref().is_some_and(has_readable_event),
             tracefs_hidden: events.is_some_and(|events| is_absent(&events)),
             tracefs,
-            user_namespace: is_of_a_user_namespace(&text("proc/self/uid_map")),
+            user_namespace: namespaces::maps_users(&text("proc/self/uid_map")),
             seccomp: field(&status, "Seccomp:").is_some_and(|mode| mode.trim() == "2"),
             attempts: Attempts::default(),
         }
@@ -185,13 +186,6 @@ fn release(text: &dyn Fn(&str) -> String) -> String {
     let version = text("proc/version");
     let mut words = version.split_ascii_whitespace();
     words.nth(2).unwrap_or_default().to_owned()
-}
-
-/// Whether user ids are not those of the whole machine, which map all 2^32 - 1
-/// onto themselves.
-fn is_of_a_user_namespace(uid_map: &str) -> bool {
-    let fields: Vec<&str> = uid_map.split_ascii_whitespace().collect();
-    !fields.is_empty() && fields != ["0", "0", "4294967295"]
 }
 
 /// What stands behind a key at the start of a line.

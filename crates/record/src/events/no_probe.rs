@@ -43,6 +43,19 @@ pub enum NoProbe {
         /// The address, as the file has it.
         address: u64,
     },
+    /// It is not within the function.
+    #[error(
+        "{function} has {size:#x} bytes, so {function}+{offset:#x} is not in it\n  \
+         try: {function}, or an address that objdump -d shows"
+    )]
+    BehindFunction {
+        /// The function.
+        function: String,
+        /// Its size in bytes.
+        size: u64,
+        /// Bytes from its start, as asked for.
+        offset: u64,
+    },
     /// A probe there would change an instruction in its middle.
     #[error(
         "{function}+{offset:#x} is within an instruction, which a probe there would break\n  \

@@ -14,13 +14,16 @@
 //! `config` the function's return is meant, bits 32 to 63 are where in the file
 //! the semaphore of a marker is (`format/` of the PMU says so).
 //!
-//! An offset from a function of x86-64 must be where an instruction begins; of an
-//! address, and on other machines, that is not checked.
+//! On x86-64 a place must be where an instruction begins: the kernel would put the
+//! probe into its middle, and the program would crash there. On other machines, and of an
+//! address that is in no function by the file's symbols and unwind information,
+//! that is not checked.
 //!
 //! Source: perf_event_open(2), `kprobe_func`, `uprobe_path`.
 
 pub(super) mod functions;
 mod markers;
+mod unwind_table;
 
 use super::error::EventError;
 use super::modifiers::LETTERS;
@@ -213,6 +216,55 @@ fn find_file(name: &str) -> Result<(Binary, PathBuf), NoProbe> {
     Ok((Binary::open(&whole)?, whole))
 }
 
+/// The place of an address as the file has it.
+fn at_address(binary: &Binary, address: u64) -> Result<At, NoProbe> {
+    let place = binary.address(address)?;
+    if let Some((function, svma)) = binary.function_around(address) {
+        let offset = address.saturating_sub(svma);
+        let start = binary.address(svma)?;
+        check_boundary(binary, (&function, start), offset)?;
+    }
+    Ok(place)
+}
+
+/// The places of `FUNCTION[+OFFSET]`.
+fn in_function(binary: &Binary, place: &str) -> Result<Vec<At>, NoProbe> {
+    let (function, offset) = with_offset(place)?;
+    let starts = binary.function(function)?;
+    let sizes: Option<Vec<u64>> = starts.iter().map(|&it| binary.size_of(it)).collect();
+    if let Some(size) = sizes.and_then(|sizes| sizes.into_iter().max())
+        && offset >= size
+    {
+        return Err(NoProbe::BehindFunction {
+            function: function.to_owned(),
+            size,
+            offset,
+        });
+    }
+    for &start in &starts {
+        check_boundary(binary, (function, start), offset)?;
+    }
+    let places = starts.into_iter();
+    Ok(places.map(|At(at)| At(at.saturating_add(offset))).collect())
+}
+
+/// That an instruction begins so far behind the start of a function.
+fn check_boundary(
+    binary: &Binary,
+    (function, start): (&str, At),
+    offset: u64,
+) -> Result<(), NoProbe> {
+    match binary.instruction_around(start, offset) {
+        None => Ok(()),
+        Some((before, after)) => Err(NoProbe::WithinInstruction {
+            function: function.to_owned(),
+            offset,
+            before,
+            after,
+        }),
+    }
+}
+
 /// A probe to be made.
 struct Asked<'a> {
     name: &'a str,
@@ -264,24 +316,8 @@ impl Asked<'_> {
     ) -> Result<Vec<EventSpec>, NoProbe> {
         let (_, attr) = self.attr()?;
         let places = match parse_number(place) {
-            Some(address) => vec![binary.address(address)?],
-            None => {
-                let (function, offset) = with_offset(place)?;
-                let places = binary.function(function)?;
-                for start in &places {
-                    let Some((before, after)) = binary.instruction_around(*start, offset) else {
-                        continue;
-                    };
-                    return Err(NoProbe::WithinInstruction {
-                        function: function.to_owned(),
-                        offset,
-                        before,
-                        after,
-                    });
-                }
-                let places = places.into_iter();
-                places.map(|At(at)| At(at.saturating_add(offset))).collect()
-            }
+            Some(address) => vec![at_address(binary, address)?],
+            None => in_function(binary, place)?,
         };
         let attrs = places.into_iter().map(|At(offset)| EventAttr {
             config2: offset,

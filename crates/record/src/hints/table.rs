@@ -349,11 +349,9 @@ pub(super) const ROWS: &[HintRow] = &[
         ALWAYS,
         "a ring of {ring} is not a power of two of pages\n  try: -m with another size",
     ),
-    filter(
-        libc::EINVAL,
-        |r| !r.fields.is_empty(),
-        "the filter is {filter}: it names a field that there is not, or is no condition\n  its fields are: {fields}\n  try: --filter 'FIELD == NUMBER', with && and ||, ~ for patterns of texts",
-    ),
+    filter(libc::EINVAL, |r| !r.fields.is_empty(), NO_CONDITION),
+    // Parentheses that do not match.
+    filter(libc::ENOENT, |r| !r.fields.is_empty(), NO_CONDITION),
     filter(
         libc::EINVAL,
         ALWAYS,
@@ -393,6 +391,7 @@ pub(super) const OFFERS: &[(i32, Option<bool>, &str)] = &[
         "no descriptor was left to try it (ulimit -n)",
     ),
 ];
+const NO_CONDITION: &str = "the filter is {filter}: it names a field that there is not, or is no condition\n  its fields are: {fields}\n  try: --filter 'FIELD == NUMBER', with && and ||, ~ for patterns of texts";
 const NO_PMU: &str = "this machine has no PMU";
 const NOT_OF_THIS_CPU: &str = "this CPU does not have it";
 

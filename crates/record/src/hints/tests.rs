@@ -465,6 +465,14 @@ fn cases() -> Vec<(Refusal, &'static str)> {
         ),
         (
             Refusal {
+                filter: "prev_pid((".into(),
+                fields: "prev_comm, prev_pid".into(),
+                ..plain(Step::Filter, libc::ENOENT)
+            },
+            "is no condition\n  its fields are: prev_comm, prev_pid",
+        ),
+        (
+            Refusal {
                 filter: "start 0x10".into(),
                 ..plain(Step::Filter, libc::EINVAL)
             },

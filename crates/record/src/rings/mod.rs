@@ -16,7 +16,7 @@ pub(crate) use need::{Most, fit_pieces, wanted_bytes};
 
 use prof_profile::several;
 use prof_sys::limits::{Limit, Resource};
-use prof_sys::page_size;
+use prof_sys::{namespaces, page_size};
 use std::fmt;
 
 /// With rings of this size nothing is amiss; another recorder of the user is
@@ -213,10 +213,14 @@ impl fmt::Display for Size {
     }
 }
 
-/// Whether this process has `CAP_IPC_LOCK`. In a user namespace of its own
-/// that is not enough; then the kernel's refusal tells.
+/// Whether this process has `CAP_IPC_LOCK`, and not of a user namespace of its
+/// own, where that does not count.
 fn may_lock_all() -> bool {
     const IPC_LOCK: u32 = 14;
+    let uid_map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    if namespaces::maps_users(&uid_map) {
+        return false;
+    }
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status
         .lines()

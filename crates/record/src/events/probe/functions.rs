@@ -1,6 +1,7 @@
 //! Where a function begins in an ELF file.
 
 use super::super::no_probe::NoProbe;
+use super::unwind_table;
 use iced_x86::{Decoder, DecoderOptions};
 use object::elf::STT_GNU_IFUNC;
 use object::read::elf::ElfFile64;
@@ -92,9 +93,35 @@ impl Binary {
         None
     }
 
+    /// The size in bytes of the function that begins there; `None` if the file
+    /// does not tell.
+    pub(super) fn size_of(&self, start: At) -> Option<u64> {
+        let elf = self.elf().ok()?;
+        let all = elf.symbols().chain(elf.dynamic_symbols());
+        let here = all.filter(|it| file_offset(&elf, it.address()) == Some(start.0));
+        here.map(|it| it.size()).max().filter(|&size| size > 0)
+    }
+
     /// The place of an address as the file has it (`nm` shows those).
     pub(super) fn address(&self, svma: u64) -> Result<At, NoProbe> {
         self.place(&self.elf()?, svma)
+    }
+
+    /// The name and address of the function that this address is in; of one
+    /// without a symbol the address as its name, from the table of unwind
+    /// information.
+    pub(super) fn function_around(&self, svma: u64) -> Option<(String, u64)> {
+        let elf = self.elf().ok()?;
+        let all = elf.symbols().chain(elf.dynamic_symbols());
+        let mut around = all.filter(|it| {
+            let within = svma.checked_sub(it.address());
+            it.kind() == SymbolKind::Text && within.is_some_and(|within| within < it.size())
+        });
+        if let Some(function) = around.next() {
+            return Some((function.name().ok()?.to_owned(), function.address()));
+        }
+        let start = unwind_table::function_around(&elf, svma)?;
+        Some((format!("{start:#x}"), start))
     }
 
     /// The first symbol of this name that is a variable or a function.
