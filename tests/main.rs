@@ -45,6 +45,7 @@ mod jit_inject;
 mod jit_names;
 mod little_memory;
 mod losses;
+mod luajit;
 mod machine;
 mod many_files;
 mod mutants;

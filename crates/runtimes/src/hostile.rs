@@ -2,7 +2,7 @@
 //! themselves, absurd sizes, memory that goes away. Whatever is asked comes to
 //! an end after a bounded number of reads, and nothing panics.
 
-use crate::{CPython, HotSpot, Memory, RuntimeCode};
+use crate::{CPython, HotSpot, LuaJit, LuaJitVm, Memory, RuntimeCode};
 
 /// Reads of memory that one question may cost, and the bytes of them.
 const MOST_READS: usize = 40_000;
@@ -442,6 +442,21 @@ fn memory_that_is_a_maze_of_pointers_is_left_soon() {
         }
         if let Some(exports) = maze.ask(|memory| crate::elf::Exports::anywhere(seed, memory)) {
             maze.ask(|memory| exports.find("name", memory));
+        }
+    }
+}
+
+#[test]
+fn arrays_of_traces_that_lie_are_read_to_an_end() {
+    for seed in 0..200 {
+        let space = [16, 4096, 1 << 20][seed as usize % 3];
+        let mut memory = Counted::new(Maze { seed, space });
+        memory.gone_after = [usize::MAX, 3, 100][seed as usize / 3 % 3];
+        let mut lua = LuaJit::new(LuaJitVm::of_any_build());
+        for step in 0..20 {
+            let at = (0x1000 + step * 64, 0x8000 + step % 3 * 8);
+            memory.ask(|memory| lua.trace_at(at, memory));
+            memory.ask(|memory| lua.rooms(at.1, memory));
         }
     }
 }

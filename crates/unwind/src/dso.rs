@@ -4,6 +4,7 @@ use crate::code_frame::{self, CodeFrame, Wanted};
 use crate::eh_return::EhReturn;
 use crate::go_table::{GoCall, GoRules, GoTable};
 use crate::image::Image;
+use crate::lua::LuaCode;
 use crate::memory::UnwindDsoId;
 use crate::row::{Row, Save};
 use crate::symbols::Symbols;
@@ -64,6 +65,8 @@ pub struct UnwindDso {
     eh_returns: FxHashMap<u64, Option<EhReturn>>,
     /// What was found when it was first asked for.
     jit_descriptor: Option<Option<u64>>,
+    /// The interpreter of LuaJIT that was found in the file.
+    lua: Option<LuaCode>,
 }
 
 impl UnwindDso {
@@ -98,7 +101,18 @@ impl UnwindDso {
             return_frames: FxHashMap::default(),
             eh_returns: FxHashMap::default(),
             jit_descriptor: None,
+            lua: None,
         }
+    }
+
+    /// The file has the interpreter of LuaJIT.
+    pub(crate) fn has_lua(&mut self, code: LuaCode) {
+        self.lua = Some(code);
+    }
+
+    /// The interpreter of LuaJIT, if it is at this address.
+    pub(crate) fn lua_at(&self, at: Svma) -> Option<LuaCode> {
+        self.lua.filter(|code| code.has(at))
     }
 
     /// The address of `__jit_debug_descriptor`, the variable by which a process

@@ -10,7 +10,7 @@
 //! files without any, the code of x86 functions, followed from the call that
 //! goes to them or on to all of its returns; in code made at run time unwind
 //! information that its maker tells ([`Process::told_rules`]), what its runtime tells
-//! of it ([`Process::runtime_code`]), or frame pointers. All registers are kept, not only
+//! of it ([`Process::runtime_code`], [`Process::lua_trace`]), or frame pointers. All registers are kept, not only
 //! stack and frame pointer, so frames whose CFA hangs on another one
 //! (realigned stacks, signal frames) unwind too.
 //!
@@ -32,6 +32,7 @@ mod go;
 mod go_table;
 mod image;
 mod leaving;
+mod lua;
 mod made;
 mod memory;
 mod registers;

@@ -2,7 +2,7 @@
 //! memory holds.
 
 use prof_profile::{Avma, Bias};
-use prof_runtimes::RuntimeCode;
+use prof_runtimes::{LuaJitTrace, LuaJitVm, RuntimeCode};
 
 /// A handle to a dso of a [`UnwindDsos`](crate::UnwindDsos).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,6 +48,26 @@ pub trait Process {
     fn runtime_code(&mut self, _pc: Avma) -> Option<RuntimeCode> {
         None
     }
+
+    /// The compiled code of LuaJIT at `pc`, of the state whose dispatch table is
+    /// at `dispatch`.
+    fn lua_trace(&mut self, _pc: Avma, _dispatch: u64) -> Option<LuaJitTrace> {
+        None
+    }
+
+    /// How much the compiled code of that state adds to the stack, as far as it
+    /// is known: each amount once.
+    fn lua_rooms(&mut self, _dispatch: u64) -> Vec<u64> {
+        Vec::new()
+    }
+
+    /// Whether an interpreter of LuaJIT should be looked for.
+    fn wants_lua(&mut self) -> bool {
+        false
+    }
+
+    /// An interpreter of LuaJIT was found.
+    fn found_lua(&mut self, _vm: LuaJitVm) {}
 }
 
 /// A piece of stack, copied when the sample was taken.

@@ -6,7 +6,7 @@ use crate::dso::Rules;
 use crate::row::Cfa;
 use crate::{
     CallBefore, CodeAt, Cursor, Machine, Process, Registers, Step, StepBy, Unwinder, fallback,
-    followed, go, leaving,
+    followed, go, leaving, lua,
 };
 use prof_profile::{Avma, ChainEnd};
 
@@ -245,7 +245,13 @@ impl Unwinder {
                 let dso = self.dsos.get_mut(id).ok_or(ChainEnd::FileMissing)?;
                 let pc = bias.to_svma(Avma(cursor.pc()));
                 let frame = DsoFrame { cursor, id, bias };
-                if !cursor.is_exact() && dso.starts_go_function(pc, machine) {
+                let starts_go = !cursor.is_exact() && dso.starts_go_function(pc, machine);
+                if let Some(code) = dso.lua_at(pc)
+                    && let Some(caller) = lua::in_interpreter(self, frame, code, process)
+                {
+                    return caller;
+                }
+                if starts_go {
                     return go::not_called(self, frame, process);
                 }
                 self.by_rules(frame, process)
@@ -253,7 +259,10 @@ impl Unwinder {
             CodeAt::Anonymous if cursor.called().is_some() => {
                 fallback::just_called(self, cursor, process)
             }
-            CodeAt::Anonymous => fallback::caller(self, cursor, process),
+            CodeAt::Anonymous => match lua::caller(self, cursor, process) {
+                Some(caller) => caller,
+                None => fallback::caller(self, cursor, process),
+            },
             CodeAt::FileMissing => {
                 fallback::caller(self, cursor, process).map_err(|end| match end {
                     ChainEnd::NoUnwindInfo => ChainEnd::FileMissing,

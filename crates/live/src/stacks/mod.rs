@@ -13,7 +13,7 @@ mod told_rules;
 
 pub(crate) use files::from_file;
 pub use files::{OpenFile, is_build, open_elf, own_vdso};
-use prof_runtimes::{Memory, RuntimeCode};
+use prof_runtimes::{LuaJitTrace, LuaJitVm, Memory, RuntimeCode};
 use prof_unwind::CodeAt;
 pub(crate) use runtimes::Runtimes;
 pub(crate) use told_rules::ToldRules;
@@ -263,6 +263,26 @@ impl<B: Beyond, F> Process for AtSample<'_, B, F> {
         let mut memory = runtimes::At(&mut *self.beyond);
         let processes = (self.processes, self.state.pid);
         self.runtimes.code(processes, pc.0, &mut memory)
+    }
+
+    fn lua_trace(&mut self, pc: Avma, dispatch: u64) -> Option<LuaJitTrace> {
+        let mut memory = runtimes::At(&mut *self.beyond);
+        let at = (pc.0, dispatch);
+        self.runtimes.lua_trace(self.state.pid, at, &mut memory)
+    }
+
+    fn lua_rooms(&mut self, dispatch: u64) -> Vec<u64> {
+        let mut memory = runtimes::At(&mut *self.beyond);
+        let pid = self.state.pid;
+        self.runtimes.lua_rooms(pid, dispatch, &mut memory)
+    }
+
+    fn wants_lua(&mut self) -> bool {
+        self.runtimes.wants_lua(self.state.pid)
+    }
+
+    fn found_lua(&mut self, vm: LuaJitVm) {
+        self.runtimes.found_lua(self.state.pid, vm);
     }
 }
 

@@ -4,7 +4,7 @@ use super::Beyond;
 use crate::processes::Processes;
 use prof_abi::CpuMode;
 use prof_profile::Avma;
-use prof_runtimes::{CPython, HotSpot, Memory, RuntimeCode};
+use prof_runtimes::{CPython, HotSpot, LuaJit, LuaJitTrace, LuaJitVm, Memory, RuntimeCode};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
@@ -38,6 +38,9 @@ struct Known {
     version: Option<u64>,
     machine: Option<Box<HotSpot>>,
     python: Option<CPython>,
+    lua: Option<LuaJit>,
+    /// How often LuaJIT's interpreter was looked for.
+    lua_looks: u32,
     /// How often a runtime was looked for.
     looks: u32,
     /// By thread: the state that the interpreter has of it.
@@ -237,6 +240,45 @@ impl Runtimes {
                 .or_else(|| library((processes, pid), is_program))
         {
             known.python = CPython::open(base, memory);
+        }
+    }
+
+    /// The compiled code of LuaJIT at an address.
+    pub(crate) fn lua_trace(
+        &mut self,
+        pid: i32,
+        at: (u64, u64),
+        memory: &mut impl Memory,
+    ) -> Option<LuaJitTrace> {
+        let lua = self.by_pid.get_mut(&pid)?.lua.as_mut()?;
+        lua.trace_at(at, memory)
+    }
+
+    /// How much the compiled code of LuaJIT adds to the stack.
+    pub(crate) fn lua_rooms(
+        &mut self,
+        pid: i32,
+        dispatch: u64,
+        memory: &mut impl Memory,
+    ) -> Vec<u64> {
+        let lua = self.by_pid.get_mut(&pid).and_then(|it| it.lua.as_mut());
+        lua.map_or_else(Vec::new, |lua| lua.rooms(dispatch, memory))
+    }
+
+    /// Whether to look for LuaJIT's interpreter: the more seldom, the more often
+    /// that was in vain.
+    pub(crate) fn wants_lua(&mut self, pid: i32) -> bool {
+        let known = self.by_pid.get_mut(&pid);
+        known.is_some_and(|known| {
+            known.lua_looks = known.lua_looks.saturating_add(1);
+            known.lua.is_none() && known.lua_looks.is_power_of_two()
+        })
+    }
+
+    /// LuaJIT's interpreter is in a process.
+    pub(crate) fn found_lua(&mut self, pid: i32, vm: LuaJitVm) {
+        if let Some(known) = self.by_pid.get_mut(&pid) {
+            known.lua = Some(LuaJit::new(vm));
         }
     }
 
