@@ -9,6 +9,38 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+/// Most bytes of a value that a failed test shows.
+const MOST_SHOWN: usize = 4 << 10;
+
+/// A value in a failed test's message: its beginning, if it is long.
+pub(crate) fn excerpt(value: impl std::fmt::Debug) -> String {
+    /// Refuses to go on when it is full.
+    struct Room(String);
+    impl std::fmt::Write for Room {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            let left = MOST_SHOWN.saturating_sub(self.0.len());
+            let end = text.floor_char_boundary(left);
+            self.0.push_str(&text[..end]);
+            if end < text.len() {
+                return Err(std::fmt::Error);
+            }
+            Ok(())
+        }
+    }
+    let mut room = Room(String::new());
+    match std::fmt::write(&mut room, format_args!("{value:?}")) {
+        Ok(()) => room.0,
+        Err(_) => room.0 + " … and more",
+    }
+}
+
+#[test]
+fn an_excerpt_of_a_long_value_is_short() {
+    assert_eq!(excerpt([1, 2]), "[1, 2]");
+    let long = excerpt(vec!["ü"; 100_000]);
+    assert!(long.len() < MOST_SHOWN + 20 && long.ends_with(" … and more"));
+}
+
 /// A home without files, in which none can be made: perf reads ~/.perfconfig,
 /// and `perf record` writes ~/.debug, from which a perf that reports at the
 /// same time would take half-written files.

@@ -1,6 +1,6 @@
 //! Waits of pool threads for work: one frame, unless `--idle` shows them.
 
-use crate::oracle::{compiled, have, may_record_all, prof_command, scratch};
+use crate::oracle::{compiled, excerpt, have, may_record_all, prof_command, scratch};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -58,11 +58,16 @@ fn idle_threads_of_a_pool_are_folded_and_their_locks_are_not() {
             &[&at_condition, &["blocked: futex"][..], more].concat(),
         )
     };
-    assert_eq!(idle, blocked(&[]) - blocked(&["lll_lock_wait"]), "{all:?}");
+    assert_eq!(
+        idle,
+        blocked(&[]) - blocked(&["lll_lock_wait"]),
+        "{}",
+        excerpt(&all)
+    );
     // What jobs wait for stays as it is.
     let of_jobs = ["worker", "work"].map(|name| format!(";{name};"));
     let of_jobs = of_jobs.each_ref().map(String::as_str);
-    assert!(sum(&all, &of_jobs) > 0, "{all:?}");
+    assert!(sum(&all, &of_jobs) > 0, "{}", excerpt(&all));
     assert_eq!(sum(&some, &of_jobs), sum(&all, &of_jobs));
     let table = prof_command()
         .args(["report", "-f", "--stdio", "-i"])

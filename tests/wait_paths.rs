@@ -185,7 +185,7 @@ fn recorded_by(name: &str, shape: &str) -> Option<(PathBuf, BTreeSet<String>)> {
     let program = compiled(name, "pipelines.c", &flags)?;
     let file = scratch().join(format!("{name}.data"));
     let mut recorder = prof_command()
-        .args(["record", "-q", "--off-cpu", "--wakers", "-o"])
+        .args(["record", "-q", "--wakers", "-o"])
         .arg(&file)
         .args([program.as_os_str(), shape.as_ref()])
         .stdout(Stdio::null())

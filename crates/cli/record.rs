@@ -240,19 +240,19 @@ pub(crate) struct Args {
     /// else. An event of its own, offcpu-time, in ns.
     #[arg(long, visible_alias = "wall", value_name = "only", num_args = 0..=1, require_equals = true, default_missing_value = "too", value_parser = values::off_cpu)]
     off_cpu: Option<WaitOptions>,
-    /// Leave out waits shorter than this: 1ms, 50us.
-    #[arg(long, value_name = "TIME", requires = "off_cpu", value_parser = values::length)]
+    /// Waits (--off-cpu), but not those shorter than this: 1ms, 50us.
+    #[arg(long, value_name = "TIME", value_parser = values::length)]
     off_cpu_min: Option<Duration>,
     /// About how many stacks a second are taken of short waits (of root), by default 2000:
     /// beyond, which ones is a matter of chance, and they stand for the others. all: those
     /// of all waits.
-    #[arg(long, value_name = "N", requires = "off_cpu", value_parser = values::stacks_of_waits)]
+    #[arg(long, value_name = "N", value_parser = values::stacks_of_waits)]
     off_cpu_stacks: Option<values::StacksOfWaits>,
-    /// With --off-cpu, also who ended each wait (for root).
+    /// Waits (--off-cpu), and who ended each of them (for root).
     ///
     /// And at which stack (sched:sched_waking): what report --wakers and --critical-path are
     /// made of.
-    #[arg(long, requires = "off_cpu")]
+    #[arg(long)]
     wakers: bool,
     /// Registers at the interrupt: names, or all.
     #[arg(short = 'I', long, value_name = "REGS", num_args = 0..=1, require_equals = true, default_missing_value = "all", value_parser = values::registers)]
@@ -665,7 +665,11 @@ fn extras(args: &Args) -> Extras {
 
 /// Waits, and what else is then recorded: CPU time, in the same unit.
 fn set_waits(args: &Args, options: &mut Options) -> anyhow::Result<()> {
-    let Some(waits) = args.off_cpu else {
+    let asks_for_some = args.wakers || args.off_cpu_min.is_some() || args.off_cpu_stacks.is_some();
+    let waits = args
+        .off_cpu
+        .or_else(|| asks_for_some.then(WaitOptions::default));
+    let Some(waits) = waits else {
         return Ok(());
     };
     let is_alone = waits.only && !options.events.is_empty();

@@ -6,8 +6,11 @@
 //! to be seen, the system call's number decides, if it is known.
 
 use prof_abi::CpuMode;
-use prof_profile::{Counted, DroppedCount, Profile, StackId, StackSource, Wait, WaitKind};
+use prof_profile::{
+    Counted, DroppedCount, Profile, StackId, StackSource, Wait, WaitKind, WaitState,
+};
 use rustc_hash::FxHashMap;
+use std::fmt::Write as _;
 
 /// Whole names of functions, or how they begin, before what compilers put
 /// behind them. Of several that fit, the first.
@@ -43,6 +46,8 @@ const FUNCTIONS: &[(&str, Fit, WaitKind)] = {
         ("do_wait", Begins, WaitKind::Child),
         ("kernel_wait", Begins, WaitKind::Child),
         ("wait_for_vfork_done", Whole, WaitKind::Vfork),
+        // Compilers put it into this one, which waits for nothing else.
+        ("kernel_clone", Whole, WaitKind::Vfork),
         ("anon_pipe_", Begins, WaitKind::Pipe),
         ("pipe_", Begins, WaitKind::Pipe),
         ("fifo_open", Whole, WaitKind::Pipe),
@@ -102,11 +107,26 @@ const FUNCTIONS: &[(&str, Fit, WaitKind)] = {
         ("filemap_read", Whole, WaitKind::FileRead),
         ("ksys_readahead", Whole, WaitKind::FileRead),
         ("iterate_dir", Whole, WaitKind::FileRead),
+        // Names are looked up in folders, programs read by their heads.
+        ("do_filp_open", Whole, WaitKind::FileRead),
+        ("filename_lookup", Whole, WaitKind::FileRead),
+        ("vfs_statx", Whole, WaitKind::FileRead),
+        ("bprm_execve", Whole, WaitKind::FileRead),
         ("vfs_write", Begins, WaitKind::FileWrite),
         ("vfs_iter_write", Whole, WaitKind::FileWrite),
         ("ksys_write", Begins, WaitKind::FileWrite),
         ("do_truncate", Whole, WaitKind::FileWrite),
         ("vfs_fallocate", Whole, WaitKind::FileWrite),
+        ("do_unlinkat", Whole, WaitKind::FileWrite),
+        ("filename_unlinkat", Whole, WaitKind::FileWrite),
+        ("do_rmdir", Whole, WaitKind::FileWrite),
+        ("filename_rmdir", Whole, WaitKind::FileWrite),
+        ("do_mkdirat", Whole, WaitKind::FileWrite),
+        ("filename_mkdirat", Whole, WaitKind::FileWrite),
+        ("do_renameat2", Whole, WaitKind::FileWrite),
+        ("filename_renameat2", Whole, WaitKind::FileWrite),
+        ("do_linkat", Whole, WaitKind::FileWrite),
+        ("do_symlinkat", Whole, WaitKind::FileWrite),
         ("worker_thread", Whole, WaitKind::KernelThread),
         ("kthread", Whole, WaitKind::KernelThread),
         ("__x64_sys_pause", Whole, WaitKind::Signal),
@@ -166,9 +186,11 @@ pub(crate) fn notes(profile: &Profile) -> impl Iterator<Item = DroppedCount> + u
     notes.into_iter().flatten().flatten()
 }
 
-/// How many waits have no stack, with their share of the time waited.
+/// How many waits have no stack, with their share of the time waited, and how much
+/// of that is of threads that cannot have one.
 fn without_stack(profile: &Profile) -> Option<DroppedCount> {
     let (mut count, mut ns, mut all) = (0_u64, 0_u64, 0_u64);
+    let (mut started, mut in_kernel) = (0_u64, 0_u64);
     for sample in profile.samples.iter() {
         let Some(wait) = sample.wait.and_then(|id| profile.samples.wait(id)) else {
             continue;
@@ -180,13 +202,25 @@ fn without_stack(profile: &Profile) -> Option<DroppedCount> {
         if wait.source == StackSource::None {
             count += 1;
             ns = ns.saturating_add(sample.period);
+            let of = match (wait.state, wait.kind) {
+                (WaitState::Started, _) => &mut started,
+                (_, WaitKind::KernelThread) => &mut in_kernel,
+                _ => continue,
+            };
+            *of = of.saturating_add(sample.period);
         }
     }
-    let share = 100.0 * ns as f64 / all.max(1) as f64;
-    (count > 0).then(|| DroppedCount {
-        what: format!("a wait has no stack ({share:.1} % of the time waited)"),
-        count,
-    })
+    let share = |ns: u64| 100.0 * ns as f64 / all.max(1) as f64;
+    let mut what = format!("a wait has no stack ({:.1} % of the time waited", share(ns));
+    let of = [
+        (started, "of threads that had not run yet"),
+        (in_kernel, "of kernel threads"),
+    ];
+    for (ns, whose) in of.into_iter().filter(|&(ns, _)| share(ns) >= 0.05) {
+        _ = write!(what, "; {:.1} % {whose}", share(ns));
+    }
+    what.push(')');
+    (count > 0).then_some(DroppedCount { what, count })
 }
 
 /// How many waits have no stack since others, chosen by chance, stand for them.
@@ -235,6 +269,9 @@ mod tests {
             ("do_wait", Some(WaitKind::Child)),
             ("unix_stream_read_generic", Some(WaitKind::Socket)),
             ("vfs_fsync_range", Some(WaitKind::FileSync)),
+            ("kernel_clone", Some(WaitKind::Vfork)),
+            ("do_unlinkat", Some(WaitKind::FileWrite)),
+            ("do_filp_open", Some(WaitKind::FileRead)),
             ("schedule", None),
             ("__schedule", None),
             ("io_schedule", None),

@@ -458,6 +458,10 @@ impl Blocked {
 
     /// What it waits for, as far as the call tells.
     fn kind(&self, tid: i32) -> WaitKind {
+        // It has no user part, whatever its number says.
+        if (self.sp, self.pc) == (0, 0) {
+            return WaitKind::KernelThread;
+        }
         let Some(number) = self.syscall else {
             return WaitKind::PageFault;
         };
@@ -531,8 +535,54 @@ const CALLS: &[(Call, &[i64])] = &[
         Call::Is(WaitKind::Child),
         &[libc::SYS_wait4, libc::SYS_waitid],
     ),
-    #[cfg(target_arch = "x86_64")]
-    (Call::Is(WaitKind::Vfork), &[libc::SYS_vfork]),
+    (
+        Call::Is(WaitKind::Vfork),
+        &[
+            libc::SYS_clone,
+            libc::SYS_clone3,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_vfork,
+        ],
+    ),
+    // Names are looked up in folders, programs read by their heads.
+    (
+        Call::Is(WaitKind::FileRead),
+        &[
+            libc::SYS_openat,
+            libc::SYS_newfstatat,
+            libc::SYS_statx,
+            libc::SYS_faccessat,
+            libc::SYS_readlinkat,
+            libc::SYS_execve,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_open,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_stat,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_lstat,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_access,
+        ],
+    ),
+    (
+        Call::Is(WaitKind::FileWrite),
+        &[
+            libc::SYS_unlinkat,
+            libc::SYS_mkdirat,
+            libc::SYS_linkat,
+            libc::SYS_symlinkat,
+            libc::SYS_renameat2,
+            libc::SYS_truncate,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_unlink,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_rmdir,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_mkdir,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_rename,
+        ],
+    ),
     (
         Call::Is(WaitKind::Socket),
         &[
@@ -739,6 +789,14 @@ mod tests {
         let fault = Blocked::parse("-1 0x7fff38c347f8 0x401000").expect("no call");
         assert_eq!((fault.syscall, fault.pc), (None, 0x40_1000));
         assert_eq!(fault.kind(1), WaitKind::PageFault);
+        let unlink = Blocked {
+            syscall: u16::try_from(libc::SYS_unlinkat).ok(),
+            ..blocked
+        };
+        assert_eq!(unlink.kind(1), WaitKind::FileWrite);
+        let kernel = "0 0x0 0x0 0x0 0x0 0x0 0x0 0x0 0x0\n";
+        let kernel = Blocked::parse(kernel).expect("a kernel thread");
+        assert_eq!(kernel.kind(1), WaitKind::KernelThread);
         assert_eq!(Blocked::parse("running\n"), None);
         assert_eq!(Blocked::parse("202 0x1"), None);
         assert_eq!(Blocked::parse(""), None);

@@ -1,6 +1,7 @@
 //! Stacks as a line of names: where in the program a thread waited or ran.
 
 use crate::escape;
+use crate::short::shortened;
 use prof_abi::CpuMode;
 use prof_profile::{DsoKind, LocationId, Profile, StackId};
 
@@ -98,31 +99,103 @@ fn names_of(profile: &Profile, locations: impl Iterator<Item = LocationId>) -> V
 /// Names are not cut shorter than this.
 const SHORTEST: usize = 8;
 
+/// Longer names than this are shown by their type and method.
+const LONGEST: usize = 40;
+
+/// How the names begin of what a language's own library puts between the program
+/// and what it waits in.
+const OF_LANGUAGES: [&str; 17] = [
+    "std::",
+    "<std::",
+    "core::",
+    "<core::",
+    "alloc::",
+    "<alloc::",
+    "__gthread_",
+    "__gnu_cxx::",
+    "runtime.",
+    "runtime/",
+    "internal/",
+    "sync.",
+    "syscall.",
+    "java.",
+    "jdk.",
+    "sun.",
+    "[",
+];
+
+/// What compilers put behind the names of variants of a function.
+const VARIANTS: [&str; 3] = [".constprop.", ".isra.", ".part."];
+
 /// A name without what a line has no room for: the version of a symbol of a
-/// library, the folder of a Python function's file.
+/// library, the variant of a function, the folder of a Python function's file,
+/// arguments of templates.
 fn brief(name: &str) -> String {
     if let Some((function, file)) = name.strip_prefix("py::").and_then(|it| it.rsplit_once(':')) {
         let file = file.rsplit('/').next().unwrap_or(file);
         return format!("py::{function}:{file}");
     }
-    match name.split_once('@') {
-        Some((symbol, _)) if !symbol.is_empty() => symbol.to_owned(),
-        _ => name.to_owned(),
-    }
+    let name = match name.split_once('@') {
+        Some((symbol, _)) if !symbol.is_empty() => symbol,
+        _ => name,
+    };
+    let variant = VARIANTS.iter().filter_map(|it| name.find(it)).min();
+    let name = variant.map_or(name, |at| name.get(..at).unwrap_or(name));
+    shortened(name, |form| form.chars().count() <= LONGEST).into_owned()
+}
+
+/// Which of the names behind the first is the innermost of the program's own.
+fn own_at(names: &[String]) -> Option<usize> {
+    let is_own = |name: &String| {
+        let is_named = !name.starts_with("0x") && !name.contains("+0x");
+        is_named && !OF_LANGUAGES.iter().any(|begin| name.starts_with(begin))
+    };
+    let found = names.iter().skip(1).position(is_own);
+    found.map(|at| at + 1)
 }
 
 /// `inner < outer < …` within so many columns: at least one name, cut if it has
-/// to be, and of more than fit the innermost ones.
+/// to be, and of more than fit the innermost ones; where the program's own are not
+/// among these, the innermost of its own for one or more of them:
+/// `inner < … < own < …`.
 pub fn line(names: &[String], columns: usize) -> String {
-    let mut line = String::new();
-    for (index, name) in names.iter().map(|name| brief(name)).enumerate() {
+    let names: Vec<String> = names.iter().map(|name| brief(name)).collect();
+    let (line, shown) = innermost(&names, columns);
+    let Some((own, name)) = own_at(&names).and_then(|at| Some((at, names.get(at)?))) else {
+        return line;
+    };
+    if own < shown {
+        return line;
+    }
+    let rest = if own + 1 < names.len() { " < …" } else { "" };
+    let end = format!(" < {name}{rest}");
+    let room = columns.saturating_sub(end.chars().count());
+    let inner = names.get(..own).unwrap_or_default();
+    let fits = |&count: &usize| {
+        let parts = inner.get(..count).unwrap_or_default();
+        let length: usize = parts.iter().map(|name| name.chars().count() + 3).sum();
+        // In place of the last " < " there is " < …", if any is left out.
+        length.saturating_sub(3) + if count < own { 4 } else { 0 } <= room
+    };
+    let Some(count) = (1..=own).rev().find(fits) else {
+        return line;
+    };
+    let left_out = if count < own { " < …" } else { "" };
+    let inner = inner.get(..count).unwrap_or_default().join(" < ");
+    format!("{inner}{left_out}{end}")
+}
+
+/// The innermost names that fit, and how many they are.
+fn innermost(names: &[String], columns: usize) -> (String, usize) {
+    let (mut line, mut shown) = (String::new(), 0);
+    for (index, name) in names.iter().enumerate() {
         let between = if index == 0 { "" } else { " < " };
         let rest = if index + 1 < names.len() {
             " < …"
         } else {
             ""
         };
-        let needed = [&line, between, &name, rest].map(|part| part.chars().count());
+        let needed = [&line, between, name, rest].map(|part| part.chars().count());
         if index > 0 && needed.iter().sum::<usize>() > columns {
             line.push_str(" < …");
             break;
@@ -131,12 +204,13 @@ pub fn line(names: &[String], columns: usize) -> String {
         let room = columns.saturating_sub(rest.chars().count()).max(SHORTEST);
         match index == 0 && name.chars().count() > room {
             true => line.extend(name.chars().take(room - 1).chain(['…'])),
-            false => line.push_str(&name),
+            false => line.push_str(name),
         }
+        shown += 1;
     }
     match line.is_empty() {
-        true => "[no stack]".to_owned(),
-        false => line,
+        true => ("[no stack]".to_owned(), 0),
+        false => (line, shown),
     }
 }
 
@@ -212,6 +286,7 @@ mod tests {
         let long = ["a_long_name_of_a_function".to_owned(), "outer".to_owned()];
         assert_eq!(line(&long, 14), "a_long_na… < …");
         assert_eq!(line(&[], 9), "[no stack]");
+        assert_eq!(line(&["sem.constprop.0".to_owned()], 9), "sem");
         let names = [
             "nanosleep@GLIBC_2.2.5",
             "py::A.nap:/home/me/app.py",
@@ -219,6 +294,37 @@ mod tests {
         ];
         let brief = "nanosleep < py::A.nap:app.py < @plain";
         assert_eq!(line(&names.map(str::to_owned), 80), brief);
+    }
+
+    #[test]
+    fn a_line_has_a_function_of_the_program_where_there_is_room() {
+        let names = [
+            "pthread_mutex_lock",
+            "__gthread_mutex_lock",
+            "std::mutex::lock",
+            "std::lock_guard<std::mutex>::lock_guard",
+            "lock_user",
+            "std::thread::run",
+            "libstdc++.so.6+0xd4490",
+        ];
+        let names = names.map(str::to_owned);
+        let of = |columns| line(&names, columns);
+        assert_eq!(of(44), "pthread_mutex_lock < … < lock_user < …");
+        assert_eq!(
+            of(61),
+            "pthread_mutex_lock < __gthread_mutex_lock < … < lock_user < …"
+        );
+        assert_eq!(of(37), "pthread_mutex_lock < …", "one too few");
+        assert_eq!(
+            line(&names[..5], 40),
+            "pthread_mutex_lock < … < lock_user",
+            "the outermost"
+        );
+        let foreign = line(&names[..4], 44);
+        assert_eq!(foreign, "pthread_mutex_lock < …");
+        let template = "a::Queue<std::basic_string<char, std::char_traits<char> > >::pop";
+        let names = ["wait".to_owned(), template.to_owned()];
+        assert_eq!(line(&names, 44), "wait < a::Queue<std::basic_string>::pop");
     }
 
     #[test]

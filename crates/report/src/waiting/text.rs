@@ -19,6 +19,9 @@ const MOST_STACKS: usize = 3;
 /// # Errors
 /// If `out` cannot be written to.
 pub fn write_locks(profile: &Profile, locks: &Locks, out: &mut dyn io::Write) -> io::Result<()> {
+    if locks.list.is_empty() && locks.unknown == 0 {
+        return writeln!(out, "# no thread waited for a futex, that is for a lock");
+    }
     let sum = |of: fn(&Lock) -> u64| locks.list.iter().map(of).sum::<u64>();
     let (ns, waits) = (sum(|lock| lock.ns), sum(|lock| lock.waits));
     let count = locks.list.len();
