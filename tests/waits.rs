@@ -590,6 +590,22 @@ fn tables_and_differential_pictures_tell_what_was_waited_for() {
     let titles: Vec<&str> = picture.split("<title>").collect();
     let is_told = titles.iter().any(|title| is_state(title));
     assert!(is_told, "{}", excerpt(&titles));
+    // The two ways to the page lead to the same one, states of waits in it.
+    let folder = tempfile::tempdir().expect("a folder");
+    let [one, other] = ["report.html", "graph.html"].map(|name| folder.path().join(name));
+    let [path, to] = [&one, &other].map(|path| path.to_str().expect("UTF-8"));
+    ours(&[
+        "report", "-f", "--clock", "wall", "-i", file, "--html", path,
+    ]);
+    ours(&["flamegraph", "-f", "--clock", "wall", "-i", file, "-o", to]);
+    let read = |path| std::fs::read(path).expect("a page");
+    assert!(read(&one) == read(&other), "pages differ");
+    let head = ours(&["report", "-f", "-i", file, "--stdio"]);
+    let first = head.lines().next().unwrap_or_default();
+    assert!(first.contains(" of cpu-clock: asked "), "{first}");
+    let head = ours(&["report", "-f", "--clock", "wall", "-i", file, "--stdio"]);
+    let first = head.lines().next().unwrap_or_default();
+    assert!(!first.contains("Hz"), "{first}");
 }
 
 /// ns by function, of the rows of a table: `  1234  [.] function`. Lines of call

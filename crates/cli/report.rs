@@ -348,6 +348,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         return waiting::wakes(args, profile, loaded.outcome);
     }
     if args.form.is_page() {
+        if !args.form.firefox {
+            loaded.profile.show_wait_states();
+        }
+        let profile = &loaded.profile;
         page::show(&args.form, profile, &options.selection)?;
         return Ok(loaded.outcome);
     }
@@ -424,7 +428,7 @@ fn load(args: &Args, is_terminal: bool) -> anyhow::Result<Loaded> {
         false => args.idle.of(input),
     };
     let input = Input {
-        shows_addresses: !is_terminal && args.form.format() == Format::Text,
+        shows_addresses: !is_terminal && args.form.format() == Format::Text && !args.form.is_page(),
         counting: args.counting(),
         details: args.uses_details(),
         branch_history: args.branch_history(),

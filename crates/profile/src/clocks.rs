@@ -110,14 +110,14 @@ fn renumbered(kept: &[bool], clock: Clock) -> Vec<Option<EventId>> {
 /// Events whose weights are ns, as one.
 fn together(events: &[Event]) -> Event {
     let sum = |of: fn(&Event) -> u64| events.iter().map(of).fold(0, u64::saturating_add);
-    let sampled = events.iter().find(|event| !event.is_off_cpu);
     Event {
         name: "wall-clock".to_owned(),
         samples: sum(|event| event.samples),
         period: sum(|event| event.period),
         lost: sum(|event| event.lost),
-        asked: sampled.map_or(0, |event| event.asked),
-        is_freq: sampled.is_some_and(|event| event.is_freq),
+        // A wait is no sample that a rate asks for.
+        asked: 0,
+        is_freq: false,
         weight_is_ns: true,
         is_off_cpu: false,
         has_callchain: events.iter().any(|event| event.has_callchain),

@@ -5,8 +5,8 @@
 
 use crate::escape;
 use prof_profile::{
-    ChainEnd, ChainSource, DsoId, DsoKind, JitFileFault, Profile, Trust, UnnamedReason, several,
-    were,
+    ChainEnd, ChainSource, DsoId, DsoKind, Event, JitFileFault, Profile, Trust, UnnamedReason,
+    several, were,
 };
 use serde::Serialize;
 use std::fmt::Write;
@@ -262,12 +262,21 @@ pub fn summary_within(profile: &Profile, width: usize) -> Vec<Figure> {
     forms.iter().find(fits).unwrap_or(shortest).clone()
 }
 
-/// The rate that was asked for and what came, over the whole recording.
+/// The rate that was asked for and what came, over the whole recording; of the
+/// first event, which is named where other events have samples, too.
 fn rate(profile: &Profile) -> Option<String> {
     let event = profile.events.iter().find(|event| event.samples > 0)?;
     if event.asked == 0 {
         return None;
     }
+    let rate = rate_of(profile, event)?;
+    if event.samples >= profile.trust.samples {
+        return Some(rate);
+    }
+    Some(format!("{} of {}: {rate}", event.samples, event.name))
+}
+
+fn rate_of(profile: &Profile, event: &Event) -> Option<String> {
     if !event.is_freq {
         return Some(format!(
             "one sample every {}",
