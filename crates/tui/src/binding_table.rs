@@ -432,7 +432,7 @@ static OTHERS: &[Binding] = &[
         &["V"],
         A::ToggleVerbose,
         "verbose",
-        "Dsos of chain entries on or off",
+        "Hotspots: dsos of the rows of chains, on or off",
     ),
     bind(
         Flame,

@@ -1,6 +1,6 @@
 //! Callers and callees of one function, one list above the other.
 
-use super::rows::{self, FrameRow, OutlineRows, draw_headings, draw_outline};
+use super::rows::{self, FrameRow, OutlineRows, Rank, draw_headings, draw_outline};
 use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask, Found, Grown, GrownTree, Seen};
@@ -54,6 +54,7 @@ impl Side {
         let own = self.forest.growth.own(GrowId(row.node));
         Some(FrameRow {
             own: (self.direction == Direction::Callees).then_some(own),
+            rank: Rank::Node,
             ..FrameRow::of_grown(&self.forest, seen, row, row.node)?
         })
     }

@@ -17,11 +17,13 @@ const SHARE: usize = 8;
 /// Columns of a bar.
 const BAR: usize = 11;
 
-/// Whether a row is the identity of a table or a step of a chain.
+/// Whether a row is the identity of a table, a step of a chain below one, or a
+/// node of a tree that has no table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rank {
     Entry,
     Step,
+    Node,
 }
 
 /// One row to draw.
@@ -176,7 +178,7 @@ fn draw_row(shared: &Shared, row: &FrameRow, shift: Shift, mut pen: Pen<'_>) {
             }
             _ => {
                 let dso = seen.profile.dso(seen.site(row.site).dso);
-                let is_shown = row.rank == Rank::Entry || shared.switches.verbose;
+                let is_shown = row.rank != Rank::Step || shared.switches.verbose;
                 let name = seen.profile.name(dso.short_name);
                 let name = if is_shown { name } else { "" };
                 (name.to_owned(), theme.dim())

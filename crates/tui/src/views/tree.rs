@@ -217,7 +217,7 @@ impl TreeView {
                     bar: (total, total),
                     depth: row.depth,
                     is_open: forest.has_children(row.node).then_some(row.is_open),
-                    rank: Rank::Step,
+                    rank: Rank::Node,
                 })
             }
             Way::BottomUp => {
@@ -226,6 +226,7 @@ impl TreeView {
                 Some(FrameRow {
                     // The outermost rows are what was sampled.
                     own: (row.depth == 0).then_some(frame.total),
+                    rank: Rank::Node,
                     ..frame
                 })
             }
