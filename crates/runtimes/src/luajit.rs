@@ -200,18 +200,55 @@ impl LuaJitEntry {
 
     /// Of the function whose code begins so.
     pub fn of_code(code: &[u8]) -> Option<Self> {
-        const ENDBR: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
-        // push %rbp, %rbx, %r15, %r14; %r13, %r12; sub $40,%rsp
-        const FOUR: [u8; 6] = [0x55, 0x53, 0x41, 0x57, 0x41, 0x56];
-        const TWO_MORE: [u8; 4] = [0x41, 0x55, 0x41, 0x54];
-        const SPACE: [u8; 4] = [0x48, 0x83, 0xec, CFRAME_SPACE as u8];
-        let code = code.strip_prefix(&ENDBR).unwrap_or(code);
-        let rest = code.strip_prefix(&FOUR)?;
+        let (pushed, rest) = pushes(code);
         let [four, six] = Self::KINDS;
-        match rest.strip_prefix(&TWO_MORE) {
-            Some(rest) => rest.starts_with(&SPACE).then_some(six),
-            None => rest.starts_with(&SPACE).then_some(four),
-        }
+        let entry = match pushed.as_slice() {
+            [RBP, RBX, R15, R14] => four,
+            [RBP, RBX, R15, R14, R13, R12] => six,
+            _ => return None,
+        };
+        rest.starts_with(&SPACE).then_some(entry)
+    }
+
+    /// How many registers such a function has saved where the code before and
+    /// from there on is this; `None` if it is elsewhere, or has its frame.
+    pub fn saved_at((before, from): (&[u8], &[u8])) -> Option<usize> {
+        let (left, rest) = pushes(from);
+        let behind = before.get(before.len().checked_sub(2)?..)?;
+        let last = left.last().copied().or_else(|| pushes(behind).0.pop());
+        let all: usize = match last {
+            Some(R14) => 4,
+            Some(R12) => 6,
+            _ => return None,
+        };
+        let saved = all.checked_sub(left.len());
+        saved.filter(|_| rest.starts_with(&SPACE))
+    }
+}
+
+/// Registers by number.
+const RBX: u8 = 3;
+const RBP: u8 = 5;
+const R12: u8 = 12;
+const R13: u8 = 13;
+const R14: u8 = 14;
+const R15: u8 = 15;
+/// `sub $40,%rsp`.
+const SPACE: [u8; 4] = [0x48, 0x83, 0xec, CFRAME_SPACE as u8];
+
+/// The registers that code pushes first, and what follows.
+fn pushes(code: &[u8]) -> (Vec<u8>, &[u8]) {
+    const ENDBR: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+    let mut rest = code.strip_prefix(&ENDBR).unwrap_or(code);
+    let mut pushed = Vec::new();
+    loop {
+        let (register, behind) = match rest {
+            [0x41, push @ 0x50..=0x57, behind @ ..] => (push - 0x50 + 8, behind),
+            [push @ 0x50..=0x57, behind @ ..] => (push - 0x50, behind),
+            _ => return (pushed, rest),
+        };
+        pushed.push(register);
+        rest = behind;
     }
 }
 
@@ -489,6 +526,19 @@ mod tests {
         assert_eq!(of(&[&four, &six, &space]), Some(88));
         assert_eq!(of(&[&four, &[0x48, 0x83, 0xec, 0x18]]), None);
         assert_eq!(of(&[&four]), None);
+        // How many are saved at each of the instructions, and behind.
+        let saved = |code: &[u8], at: usize| {
+            let code = [&[0x90, 0x90][..], code].concat();
+            LuaJitEntry::saved_at(code.split_at(at + 2))
+        };
+        let code = [&four[..], &space].concat();
+        let each = [0, 1, 2, 4, 6, 10].map(|at| saved(&code, at));
+        assert_eq!(each, [Some(0), Some(1), Some(2), Some(3), Some(4), None]);
+        let code = [&four[..], &six, &space].concat();
+        let each = [0, 1, 2, 4, 6, 8, 10, 14].map(|at| saved(&code, at));
+        let counted = [0, 1, 2, 3, 4, 5, 6].map(Some);
+        assert_eq!((each.get(..7), each[7]), (Some(&counted[..]), None));
+        assert_eq!(saved(&[0x90, 0x90, 0x48, 0x83, 0xec, 0x28], 2), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 use crate::cursor::{Caller, DsoFrame};
 use crate::{Base, CallBefore, CodeAt, Cursor, FpFrom, Machine, Process, Registers, Unwinder};
+use crate::{code_frame, made};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Mnemonic, OpKind, Register};
 use prof_profile::{Avma, ChainEnd, Svma};
 use prof_runtimes::{LuaJitEntry, LuaJitExit, LuaJitTrace, LuaJitVm};
@@ -144,19 +145,52 @@ pub(crate) fn in_interpreter(
             process,
         ));
     }
-    in_subroutine(unwinder, registers, process).map(Ok)
+    if let Some(caller) = at_either_end(unwinder, registers, process) {
+        return Some(Ok(caller));
+    }
+    // The interpreter's own frame is at a multiple of 16.
+    (!registers.sp().is_multiple_of(16))
+        .then(|| in_subroutine(unwinder, registers, process).ok_or(ChainEnd::Unproven))
+}
+
+/// The caller of a function that enters the interpreter, while it saves registers
+/// or gets them back: its unwind information knows the whole frame only.
+fn at_either_end(
+    unwinder: &Unwinder,
+    registers: &Registers,
+    process: &mut impl Process,
+) -> Option<Caller> {
+    let mut read = |at: u64, out: &mut [u8]| unwinder.code(Avma(at), out, process);
+    let pc = registers.pc();
+    let caller = match code_frame::epilogue(Machine::X86_64, pc, &mut read) {
+        Some(frame) => made::by_code(registers, &frame, process).ok()?,
+        None => {
+            const BEFORE: usize = 2;
+            let mut code = [0; BEFORE + LuaJitEntry::CODE];
+            let got = read(pc.checked_sub(BEFORE as u64)?, &mut code);
+            let saved = LuaJitEntry::saved_at(code.get(..got)?.split_at_checked(BEFORE)?)?;
+            let slot = registers.sp().checked_add(saved as u64 * 8)?;
+            let mut caller = *registers;
+            caller.set_pc(process.word(slot, 8)?);
+            caller.set(Machine::X86_64.sp(), slot.checked_add(8)?);
+            // What is saved was not changed yet.
+            Caller {
+                base: Base::Stack,
+                ..Caller::found(caller, FpFrom::Callee, slot)
+            }
+        }
+    };
+    let before = unwinder.call_before(Machine::X86_64, caller.registers.pc(), process);
+    before.is_some_and(CallBefore::is_call).then_some(caller)
 }
 
 /// The caller of a subroutine of the interpreter that pushes nothing, known by
-/// the call to it: the interpreter's own frame is at a multiple of 16.
+/// the call to it.
 fn in_subroutine(
     unwinder: &Unwinder,
     registers: &Registers,
     process: &mut impl Process,
 ) -> Option<Caller> {
-    if registers.sp().is_multiple_of(16) {
-        return None;
-    }
     let pc = process.word(registers.sp(), 8)?;
     let CallBefore::Direct(displacement) = unwinder.call_before(Machine::X86_64, pc, process)?
     else {

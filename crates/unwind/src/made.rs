@@ -228,7 +228,7 @@ pub(crate) fn by_epilogue(registers: &Registers, process: &mut impl Process) -> 
 }
 
 /// The caller by what the code shows.
-fn by_code(
+pub(crate) fn by_code(
     registers: &Registers,
     frame: &CodeFrame,
     process: &mut impl Process,
