@@ -416,6 +416,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         let in_kernel = it.user.as_ref().filter(|_| is_in_kernel);
         let stale = &mut self.stale;
         let is_stale = in_kernel.is_some_and(|user| is_stale(&self.processes, stale, sample, user));
+        let is_stale = is_stale || in_kernel.is_some_and(|user| self.has_left_stack(user));
         let thread = it.user.as_ref().zip(sample.tid()).filter(|_| !is_stale);
         self.chain.clear();
         let decided = thread.map(|(&state, tid)| {
@@ -449,6 +450,13 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             used.time = 0;
         }
         self.put(it, time, decided);
+    }
+
+    /// Whether a thread in the kernel runs another program already, of which no
+    /// record tells yet: it has asked for one, and its stack is gone.
+    fn has_left_stack(&mut self, user: &UserState<'_>) -> bool {
+        let stacks = &mut self.chains.stacks;
+        user.dump.bytes.is_empty() && stacks.is_in_exec(&self.processes, user)
     }
 
     /// Writes what names the chains so far need, before them.

@@ -166,9 +166,12 @@ struct Need {
 }
 
 impl Need {
+    /// Of a new thread. Of what is known of it nothing is old, so the first chain
+    /// that is incomplete will not be the last: of a program that runs for half a
+    /// second the next ones are half of all that are.
     const NONE: Self = Self {
-        balance: 0,
-        weight: NEED,
+        balance: NEEDED - NEED / 2,
+        weight: NEED / 2,
         is_pressing: false,
     };
 
@@ -189,12 +192,21 @@ impl Need {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_NEED, NEED, Need, WHOLE, Wanted};
+    use super::{MOST_NEED, NEED, NEEDED, Need, WHOLE, Wanted};
 
     #[test]
     fn memory_is_wanted_where_chains_stay_incomplete() {
-        // One of 100: not worth it.
+        // The first that is incomplete may be one of many.
         let mut need = Need::NONE;
+        need.count(false);
+        assert!(need.is_pressing);
+        let mut more = 0;
+        while need.is_pressing {
+            need.count(true);
+            more += 1;
+        }
+        assert!((NEED..=NEEDED).contains(&more), "{more}");
+        // One of 100: not worth it.
         for sample in 0..10_000 {
             need.count(sample % 100 != 0);
             assert!(!need.is_pressing);

@@ -3,7 +3,7 @@
 use crate::call::CallBefore;
 use crate::dso::UnwindDsos;
 use crate::memory::{CodeAt, Process, UnwindDsoId};
-use crate::registers::Machine;
+use crate::registers::{Machine, Registers};
 use prof_profile::{Avma, Svma};
 
 /// A function, identified by its file and its start.
@@ -113,6 +113,32 @@ impl Unwinder {
         dso.go_frame_with_fp(bias.to_svma(at), machine)
     }
 
+    /// Whether a thread that is in the kernel at `registers` asked it to run another
+    /// program (`execve`, `execveat`), as the code before shows.
+    pub fn is_in_exec(&self, registers: &Registers, process: &mut impl Process) -> bool {
+        // mov $NUMBER,%eax; syscall.
+        const X86_64: [[u8; 7]; 2] = [
+            [0xb8, 59, 0, 0, 0, 0x0f, 0x05],
+            [0xb8, 0x42, 0x01, 0, 0, 0x0f, 0x05],
+        ];
+        // mov x8, #NUMBER; svc #0.
+        const AARCH64: [[u8; 8]; 2] = [
+            [0xa8, 0x1b, 0x80, 0xd2, 0x01, 0, 0, 0xd4],
+            [0x28, 0x23, 0x80, 0xd2, 0x01, 0, 0, 0xd4],
+        ];
+        let mut code = [0; 8];
+        let Some(before) = registers.pc().checked_sub(code.len() as u64) else {
+            return false;
+        };
+        let got = self.code(Avma(before), &mut code, process);
+        let ends_with = |call: &[u8]| got == code.len() && code.ends_with(call);
+        match registers.machine() {
+            Machine::X86_64 => X86_64.iter().any(|call| ends_with(call)),
+            Machine::Aarch64 => AARCH64.iter().any(|call| ends_with(call)),
+            Machine::X86 => false,
+        }
+    }
+
     /// Copies code from a dso's file or the process.
     pub(crate) fn code(&self, at: Avma, out: &mut [u8], process: &mut impl Process) -> usize {
         match process.place(at) {
@@ -122,5 +148,53 @@ impl Unwinder {
                 .map_or(0, |dso| dso.code(bias.to_svma(at), out)),
             _ => process.code(at, out),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Unwinder;
+    use crate::{CodeAt, Machine, Process, Registers};
+    use prof_profile::Avma;
+
+    /// Code at 0x1000.
+    struct Code(Vec<u8>);
+
+    impl Process for Code {
+        fn place(&mut self, _: Avma) -> CodeAt {
+            CodeAt::Anonymous
+        }
+
+        fn word(&mut self, _: u64, _: u8) -> Option<u64> {
+            None
+        }
+
+        fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
+            let from = at.0.checked_sub(0x1000).map(|from| from as usize);
+            let there = from.and_then(|from| self.0.get(from..)).unwrap_or_default();
+            let len = there.len().min(out.len());
+            out[..len].copy_from_slice(&there[..len]);
+            len
+        }
+    }
+
+    #[test]
+    fn a_call_of_exec_is_told_by_its_number() {
+        let is = |machine: Machine, code: &[u8]| {
+            let pc = 0x1008 + code.len() as u64;
+            let mut process = Code([&[0x90; 8][..], code].concat());
+            let registers = Registers::new(machine, pc, 0x8000);
+            Unwinder::default().is_in_exec(&registers, &mut process)
+        };
+        let x86 = |number: u8| [0xb8, number, 0, 0, 0, 0x0f, 0x05];
+        assert!(is(Machine::X86_64, &x86(59)));
+        assert!(is(Machine::X86_64, &[0xb8, 0x42, 0x01, 0, 0, 0x0f, 0x05]));
+        assert!(!is(Machine::X86_64, &x86(60)));
+        assert!(!is(Machine::X86, &x86(59)));
+        let arm = [0xa8, 0x1b, 0x80, 0xd2, 0x01, 0, 0, 0xd4];
+        assert!(is(Machine::Aarch64, &arm));
+        assert!(!is(Machine::X86_64, &arm));
+        let unreadable = Registers::new(Machine::X86_64, 4, 0x8000);
+        assert!(!Unwinder::default().is_in_exec(&unreadable, &mut Code(vec![])));
     }
 }

@@ -205,6 +205,13 @@ impl<F: OpenFile> StackUnwinder<F> {
         self.places.find(processes, pid, Avma(pc)) == CodeAt::Anonymous
     }
 
+    /// Whether a sample in the kernel is of a thread that asked for another program.
+    pub(crate) fn is_in_exec(&mut self, processes: &Processes, state: &UserState<'_>) -> bool {
+        let mut nothing = ();
+        let (unwinder, mut process) = self.at(processes, state, &mut nothing);
+        unwinder.is_in_exec(&state.registers, &mut process)
+    }
+
     /// The unwinder, and the process it works on.
     pub(crate) fn at<'a, B: Beyond>(
         &'a mut self,
