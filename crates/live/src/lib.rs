@@ -49,6 +49,7 @@ mod outer;
 mod popped;
 mod processes;
 mod replay;
+mod slot_history;
 mod stacks;
 mod summary;
 mod thread_sample;

@@ -19,29 +19,16 @@
 use super::known_frame::Known;
 use super::memory::Copied;
 use super::popped::Popped;
+use super::slot_history::{SIGHTINGS, SlotHistory};
 use super::user_chain::SharedFrames;
 use prof_unwind::{Base, FpFrom};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
 /// Farther than this below the stack pointer is another stack, bytes.
 const SAME_STACK: u64 = 64 << 20;
 /// A slot whose content changed unseen must then stay this many times.
 const PROBATION: u16 = 64;
-/// Most slots whose content is remembered for one thread.
-const MAX_HISTORY: usize = 1 << 17;
-/// Looks at a slot after which what it was never seen to hold counts as
-/// unlikely. A program that alternates between two callers shows both within
-/// a few; a look that fell just between them would else be believed.
-const SIGHTINGS: u32 = 6;
-/// Drains without a change after which a slot that has changed counts as calm.
-const CALM: u64 = 128;
-/// So many drains with changes are noted before those are dropped that are too
-/// long ago to matter; more only if they are all recent.
-const MOST_CHANGES: usize = 256;
-/// The same of slots; if more changed lately, all below them counts as changed.
-const MOST_CHANGED: usize = 1024;
 /// Of so many frames that are known again it is cheap to take down that their
 /// slots were seen.
 const FEW_POPPED: usize = 4096;
@@ -74,17 +61,8 @@ pub(super) struct OuterFrames {
     /// Slots that were seen to change while all inside of them stayed the
     /// same, with how often they stayed since.
     doubtful: FxHashMap<u64, u16>,
-    /// What slots held when they were last seen, popped ones too; kept for
-    /// threads whose stacks are deeper than the copies.
-    history: Option<FxHashMap<u64, Held>>,
-    /// Slots up to these may have changed in these drains: from high slots to
-    /// low ones, from early drains to late ones.
-    unsteady: Vec<(u64, u64)>,
-    /// The same of slots that `history` knows to have changed: up to the
-    /// highest of each drain.
-    changes: Vec<(u64, u64)>,
-    /// These slots, each with the last such drain.
-    changed: BTreeMap<u64, u64>,
+    /// What slots held.
+    history: SlotHistory,
     /// Drains in which the known frames were compared with the stack.
     looks: u32,
     /// The last of these drains.
@@ -99,16 +77,6 @@ pub(super) struct OuterFrames {
     /// calm and there in an earlier drain. As long as they are known they
     /// stay so, and need not be looked at again.
     steady: usize,
-}
-
-/// Takes down that slots up to this one may have changed in drain `now`, the
-/// latest so far; from high slots to low ones.
-fn note_up_to(list: &mut Vec<(u64, u64)>, highest: u64, now: u64) {
-    while list.pop_if(|last| last.0 <= highest).is_some() {}
-    list.push((highest, now));
-    if list.len() > MOST_CHANGES {
-        list.retain(|&(_, drain)| now.saturating_sub(drain) <= CALM);
-    }
 }
 
 /// [`SHARED`] frames.
@@ -142,17 +110,6 @@ impl Shared {
             pairs,
         }
     }
-}
-
-/// What a slot has held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Held {
-    pc: u64,
-    /// The drain in which it was seen to hold something else than before.
-    changed: Option<u64>,
-    /// Drains in which it was seen as it is, and the last of them.
-    sightings: u32,
-    seen: u64,
 }
 
 impl OuterFrames {
@@ -456,9 +413,7 @@ impl OuterFrames {
     /// Whether the slot was seen to hold this return address so often that
     /// another would have been seen, too.
     pub(super) fn is_sure(&self, slot: u64, pc: u64) -> bool {
-        let held = self.history.as_ref().and_then(|history| history.get(&slot));
-        let held = held.filter(|held| held.pc == pc);
-        if held.is_some_and(|held| held.sightings >= SIGHTINGS) {
+        if self.history.is_sure(slot, pc) {
             return true;
         }
         let known = self.known(slot, pc);
@@ -468,112 +423,44 @@ impl OuterFrames {
     /// From now on remembers what slots hold: the thread's stack is deeper
     /// than the copies.
     pub(super) fn is_deep(&mut self) {
-        self.history.get_or_insert_default();
+        self.history.begin();
     }
 
     /// Remembers what the slots of these frames hold in drain `now`.
     pub(super) fn observe(&mut self, frames: &[Known], now: u64) {
         self.popped.saw(frames);
-        let Some(history) = &mut self.history else {
-            return;
-        };
-        if history.len() >= MAX_HISTORY {
-            history.clear();
-        }
-        let mut changed = 0;
-        for frame in frames {
-            let held = history.entry(frame.slot).or_insert(Held {
-                pc: frame.pc,
-                changed: None,
-                sightings: 0,
-                seen: 0,
-            });
-            if held.pc != frame.pc {
-                *held = Held {
-                    pc: frame.pc,
-                    changed: Some(now),
-                    sightings: 0,
-                    seen: 0,
-                };
-                changed = frame.slot.max(changed);
-                self.changed.insert(frame.slot, now);
-            }
-            held.sightings += u32::from(held.seen != now);
-            held.seen = now;
-        }
-        if changed > 0 {
-            note_up_to(&mut self.changes, changed, now);
+        let slots = frames.iter().map(|frame| (frame.slot, frame.pc));
+        if let Some(changed) = self.history.observe(slots, now) {
             self.unsettle(changed);
-            if self.changed.len() > MOST_CHANGED {
-                self.forget_changes(now);
-            }
-        }
-    }
-
-    /// Forgets which slots have changed long ago.
-    fn forget_changes(&mut self, now: u64) {
-        let is_recent = |drain: u64| now.saturating_sub(drain) <= CALM;
-        self.changed.retain(|_, drain| is_recent(*drain));
-        if self.changed.len() > MOST_CHANGED / 2
-            && let Some((highest, _)) = self.changed.pop_last()
-        {
-            note_up_to(&mut self.unsteady, highest, now);
-            self.changed.clear();
         }
     }
 
     /// Between which slots among these lie all that are not calm in drain `now`.
     pub(super) fn uncalm(&self, slots: Range<u64>, now: u64) -> Option<Range<u64>> {
-        let is_recent = |drain: u64| now.saturating_sub(drain) <= CALM;
-        let old = self
-            .unsteady
-            .partition_point(|&(_, drain)| !is_recent(drain));
-        let unsteady = self.unsteady.get(old).map(|&(up_to, _)| up_to);
-        let unsteady = unsteady.filter(|&up_to| up_to >= slots.start);
-        let mut changed = self.changed.range(slots.clone());
-        let lowest = changed.find(|(_, drain)| is_recent(**drain));
-        let highest = changed.rfind(|(_, drain)| is_recent(**drain)).or(lowest);
-        let highest = highest.map(|(slot, _)| *slot);
-        match (unsteady, lowest) {
-            (Some(up_to), _) => {
-                let last = up_to.min(slots.end).max(highest.unwrap_or(0));
-                Some(slots.start..last.saturating_add(1))
-            }
-            (None, Some((lowest, _))) => Some(*lowest..highest?.saturating_add(1)),
-            (None, None) => None,
-        }
+        self.history.uncalm(slots, now)
     }
 
-    /// The same, for less: says that these slots, and all inside of them, may
+    /// The same as [`OuterFrames::observe`], for less: says that these slots, and all inside of them, may
     /// have changed in drain `now`.
     pub(super) fn observe_any(&mut self, frames: &[Known], now: u64) {
         self.popped.saw(frames);
         let Some(highest) = frames.iter().map(|frame| frame.slot).max() else {
             return;
         };
-        note_up_to(&mut self.unsteady, highest, now);
+        self.history.observe_any(highest, now);
         self.unsettle(highest);
     }
 
     /// Whether the slot has held the same for so long that it will have held
     /// it in the short time between two looks at it.
     pub(super) fn is_calm(&self, slot: u64, now: u64) -> bool {
-        let held = self.history.as_ref().and_then(|history| history.get(&slot));
-        let changed = held.and_then(|held| held.changed);
-        let reach = self.unsteady.partition_point(|&(up_to, _)| up_to >= slot);
-        let unsteady = reach.checked_sub(1).and_then(|at| self.unsteady.get(at));
-        let changed = changed.max(unsteady.map(|&(_, drain)| drain));
-        changed.is_none_or(|changed| now.saturating_sub(changed) > CALM)
+        self.history.is_calm(slot, now)
     }
 
     /// Slots above this one are calm in drain `now`; it need not be the lowest
     /// of which that holds.
     pub(super) fn calm_above(&self, now: u64) -> u64 {
-        let highest = |list: &[(u64, u64)]| {
-            let old = list.partition_point(|&(_, drain)| now.saturating_sub(drain) > CALM);
-            list.get(old).map_or(0, |&(up_to, _)| up_to)
-        };
-        highest(&self.unsteady).max(highest(&self.changes))
+        self.history.calm_above(now)
     }
 
     /// The content of the slot of frame `at` turned out to be another.

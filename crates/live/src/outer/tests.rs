@@ -1,5 +1,6 @@
-use super::{CALM, Known, MOST_CHANGES, OuterFrames, PROBATION, SIGHTINGS};
+use super::{Known, OuterFrames, PROBATION};
 use crate::memory::Copied;
+use crate::slot_history::{CALM, SIGHTINGS, SlotHistory};
 use prof_unwind::{Base, FpFrom, StackDump};
 
 pub(crate) fn frame(slot: u64, pc: u64) -> Known {
@@ -273,7 +274,7 @@ fn slots_above_all_recent_changes_are_calm() {
     for now in 0..10_000 {
         outer.observe_any(&[frame(0x10_0000 - now, 1)], 1000 + now);
     }
-    assert!(outer.unsteady.len() <= 1 + MOST_CHANGES);
+    assert!(outer.history.noted() <= 1 + SlotHistory::MOST_NOTED);
 }
 
 #[test]
