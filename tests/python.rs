@@ -1,7 +1,9 @@
 //! Python functions without a flag: what the interpreter has of a thread,
 //! against a program whose functions know their callers.
 
-use crate::oracle::{copy_program, have, may_record_all, prof, prof_command, scratch, skipped};
+use crate::oracle::{
+    copy_program, excerpt, have, may_record_all, prof, prof_command, scratch, skipped,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -211,6 +213,54 @@ other.start()
 loop()
 other.join()
 ";
+
+/// Naps, and then one long wait in functions that were not called before.
+const ONCE: &str = "
+import time
+def nap(): time.sleep(0.005)
+def inner(): time.sleep(0.4)
+def once(): inner()
+for _ in range(30): nap()
+once()
+";
+
+/// Most waits that are long are the first that their functions are seen in.
+#[test]
+fn the_first_wait_of_a_python_function_has_its_name() {
+    let test = "python-once";
+    if !have(test, "/usr/bin/python3") || !may_record_all(test) {
+        return;
+    }
+    let data = scratch().join(format!("{test}.data"));
+    let recorded = prof_command()
+        .args(["record", "-q", "--off-cpu=only", "-o"])
+        .arg(&data)
+        .args(["--", "/usr/bin/python3", "-c", ONCE])
+        .status();
+    assert!(recorded.expect("it starts").success());
+    let fields = ["script", "-F", "period,ip,sym", "-i"];
+    let file = data.to_str().expect("UTF-8");
+    let script = prof(&[&fields[..], &[file]].concat()).succeeded("script");
+    let script = script.text();
+    let long = |sample: &&str| {
+        let period = sample.split_whitespace().next();
+        period.is_some_and(|it| it.parse().is_ok_and(|ns: u64| ns > 300_000_000))
+    };
+    let waits: Vec<&str> = script.split("\n\n").filter(long).collect();
+    let [wait] = waits.as_slice() else {
+        panic!("{}", excerpt(&waits));
+    };
+    let functions = wait
+        .lines()
+        .filter_map(|line| line.trim().split_once(" py::"));
+    let functions: Vec<&str> = functions.map(|it| it.1).collect();
+    let begins = ["inner:", "once:", "<module>:"];
+    let is_right = begins
+        .iter()
+        .zip(&functions)
+        .all(|(begin, it)| it.starts_with(begin));
+    assert!(functions.len() == 3 && is_right, "{}", excerpt(wait));
+}
 
 /// The function that a wait of `WAITERS` is in by its system call, and by Python's
 /// functions, if those are there.

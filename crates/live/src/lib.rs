@@ -48,6 +48,7 @@ mod outbox;
 mod outer;
 mod popped;
 mod processes;
+pub mod provisional;
 mod replay;
 mod slot_history;
 mod stacks;

@@ -21,6 +21,20 @@ pub(crate) struct ThreadSample<'a> {
     /// Highest stack pointer among the thread's later samples of this drain,
     /// 0 if there are none: how much of the stack may have gone since.
     pub(crate) later_sp: u64,
+    /// Whether its thread stood still from then on for some time.
+    pub(crate) names: Naming,
+}
+
+/// What names are given to functions whose code was not seen before: its memory
+/// may have been used again since the sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// None: they are unknown.
+    Proved,
+    /// Those that are there now, in addresses that tell it: whoever takes the
+    /// sample knows how long its thread stood still
+    /// ([`provisional`](crate::provisional)).
+    Provisional,
 }
 
 impl<'a> ThreadSample<'a> {

@@ -9,7 +9,7 @@ use super::left_out::{self, LeftOut};
 use super::memory::{MemorySnapshot, TargetMemory};
 use super::outbox::{Candidate, Ended, Outbox};
 use super::summary::LiveSummary;
-use super::thread_sample::ThreadSample;
+use super::thread_sample::{Naming, ThreadSample};
 use super::user_chain::{ChainRecord, UserChain};
 use crate::processes::Processes;
 use crate::stacks::UserState;
@@ -55,6 +55,8 @@ struct Counts {
 pub struct LiveUnwinder<M> {
     events: Events,
     rewriters: Vec<UserChainRewriter>,
+    /// The event whose samples are of threads that then stand still.
+    of_waits: Option<usize>,
     machine: Machine,
     processes: Processes,
     alive: Alive,
@@ -127,6 +129,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         Self {
             events: list,
             rewriters,
+            of_waits: None,
             machine,
             processes: Processes::for_unwinding(),
             alive: Alive::default(),
@@ -163,6 +166,15 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         if let Some(rewriter) = self.rewriters.get_mut(index) {
             rewriter.take_address_from(register);
         }
+        self
+    }
+
+    /// Has names that are not proved yet told with the samples of event `index`,
+    /// whose threads then stand still: who takes those knows for how long, and
+    /// settles their addresses ([`provisional`](crate::provisional)).
+    #[must_use]
+    pub fn with_waits(mut self, index: usize) -> Self {
+        self.of_waits = Some(index);
         self
     }
 
@@ -433,6 +445,10 @@ impl<M: TargetMemory> LiveUnwinder<M> {
                 frames,
                 told: &[],
                 later_sp: it.later_sp,
+                names: match self.of_waits == Some(it.event) {
+                    true => Naming::Provisional,
+                    false => Naming::Proved,
+                },
             };
             let chains = &mut self.chains;
             chains.chain(&thread, &mut self.chain)

@@ -582,6 +582,7 @@ fn waits<'a>(
             .any(|event| waits::is_of_waits(&event.name) && waits::has_stacks(&event.attr)),
         thinner: thinner(options, set),
         threads: attached(options, tasks),
+        clock: options.used_clock()?.id,
         parts: &shared.parts,
     };
     Waits::new(of, written)

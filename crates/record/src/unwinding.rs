@@ -74,7 +74,9 @@ impl Unwinding {
         // A wait tells what its system call was given.
         let of_waits = |event: &EventDescription| waits::is_of_waits(&event.name);
         if let Some(index) = opened.iter().position(of_waits) {
-            unwinder = unwinder.with_address_from(index, FIRST_ARGUMENT);
+            unwinder = unwinder
+                .with_address_from(index, FIRST_ARGUMENT)
+                .with_waits(index);
         }
         Self { unwinder, orders }
     }

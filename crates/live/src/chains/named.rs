@@ -9,22 +9,22 @@
 use super::Chains;
 use crate::known_frame::Known;
 use crate::memory::TargetMemory;
+use crate::provisional::{EACH, FIRST};
 use crate::stacks::{OpenFile, Runtimes};
 use crate::thread_sample::ThreadSample;
 use prof_runtimes::{Memory, RuntimeCode};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// Addresses of names begin here: no address of a process, nor of a kernel.
-const FIRST: u64 = 1 << 60;
 /// What names of mappings begin with that are those of Java methods.
 const JAVA: &str = "[java] ";
 /// The same of functions of which a process tells debuggers.
 const JIT: &str = "[jit] ";
+/// A Python function whose code object was not seen before: its memory may have
+/// been used again since.
+pub(super) const UNKNOWN: &str = "py::(unknown)";
 /// What is shown where the method cannot be told.
 const INTERPRETER: &str = "Interpreter";
-/// Addresses of one name.
-const EACH: u64 = 1 << 16;
 /// Most names, and most ranges of one process, that are told.
 const MAX_NAMES: usize = 1 << 20;
 /// Most processes of which it is known what was told.
@@ -102,6 +102,13 @@ impl Names {
         }
         if self.ids.len() >= MAX_NAMES {
             return None;
+        }
+        if self.ids.is_empty() {
+            // The first address is of what is unknown, see `provisional`.
+            self.ids.insert(UNKNOWN.to_owned(), 0);
+            if name == UNKNOWN {
+                return Some(FIRST);
+            }
         }
         let id = self.ids.len() as u64;
         self.ids.insert(name.to_owned(), id);

@@ -6,17 +6,15 @@
 //! native stack has frames of the interpreter; else the stack stays native.
 
 use super::Chains;
-use super::named::{FrameAt, Now};
+use super::named::{FrameAt, Now, UNKNOWN};
 use crate::memory::{Copied, TargetMemory};
-use crate::stacks::OpenFile;
-use crate::thread_sample::ThreadSample;
+use crate::provisional::provisional;
+use crate::stacks::{FunctionName, OpenFile};
+use crate::thread_sample::{Naming, ThreadSample};
 use prof_runtimes::Memory;
 
 /// What names of mappings begin with that are those of Python functions.
 const PYTHON: &str = "[python] ";
-/// A function whose code object was not seen before: its memory may have been
-/// used again since.
-const UNKNOWN: &str = "py::(unknown)";
 /// Frames elsewhere, of generators, that are brought along.
 const MOST_ELSEWHERE: usize = 4;
 
@@ -80,8 +78,20 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             for code in part {
                 let runtimes = &mut self.stacks.runtimes;
                 let name = runtimes.function_name((pid, self.drain), code, &mut memory);
-                let name = (PYTHON, name.unwrap_or(UNKNOWN));
-                let Some(address) = self.names.told_as(process, name) else {
+                let (name, is_new) = match name {
+                    Some(FunctionName::Known(name)) => (name, false),
+                    Some(FunctionName::New(name)) if sample.names == Naming::Provisional => {
+                        (name, true)
+                    }
+                    _ => (UNKNOWN, false),
+                };
+                let mut address = self.names.told_as(process, (PYTHON, name));
+                if is_new {
+                    // It may turn out to be that.
+                    let unknown = self.names.told_as(process, (PYTHON, UNKNOWN));
+                    address = address.and(unknown).and(address.map(provisional));
+                }
+                let Some(address) = address else {
                     return proven;
                 };
                 merged.push(address + 1);

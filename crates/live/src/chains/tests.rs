@@ -7,7 +7,7 @@ use crate::memory::{PIECE, TargetMemory};
 use crate::outbox::Verdict;
 use crate::processes::{MapEvent, Processes};
 use crate::stacks::{OpenFile, UserState};
-use crate::thread_sample::ThreadSample;
+use crate::thread_sample::{Naming, ThreadSample};
 use crate::user_chain::UserChain;
 use prof_abi::CpuMode;
 use prof_profile::{Avma, ChainEnd, FileOffset};
@@ -170,6 +170,7 @@ impl Fixture {
             frames: &[],
             told: &[],
             later_sp: self.later_sp,
+            names: Naming::Proved,
         };
         self.chains.begin_drain();
         let mut chain = UserChain::default();

@@ -15,7 +15,7 @@ pub(crate) use files::from_file;
 pub use files::{OpenFile, is_build, open_elf, own_vdso};
 use prof_runtimes::{LuaJitTrace, LuaJitVm, Memory, RuntimeCode};
 use prof_unwind::CodeAt;
-pub(crate) use runtimes::Runtimes;
+pub(crate) use runtimes::{FunctionName, Runtimes};
 pub(crate) use told_rules::ToldRules;
 
 use crate::mapped_dsos::MappedDsoId;

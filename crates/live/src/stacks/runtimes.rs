@@ -73,6 +73,15 @@ struct Function {
     name: Option<Box<str>>,
 }
 
+/// The name of a function by its code object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FunctionName<'a> {
+    /// It was there in an earlier drain.
+    Known(&'a str),
+    /// It is there now.
+    New(&'a str),
+}
+
 /// A named block of code: its addresses and name.
 pub(crate) type Block = (Range<u64>, String);
 
@@ -121,7 +130,7 @@ impl Runtimes {
         (pid, drain): (i32, u64),
         code: u64,
         memory: &mut impl Memory,
-    ) -> Option<&str> {
+    ) -> Option<FunctionName<'_>> {
         let known = self.by_pid.get_mut(&pid)?;
         let python = known.python.as_ref()?;
         if known.functions.len() >= MAX_CODES {
@@ -141,7 +150,11 @@ impl Runtimes {
             }
             found.seen = drain;
         }
-        found.name.as_deref().filter(|_| found.since < drain)
+        let name = found.name.as_deref()?;
+        Some(match found.since < drain {
+            true => FunctionName::Known(name),
+            false => FunctionName::New(name),
+        })
     }
 
     /// Whether a process has a runtime that tells of its code.

@@ -53,8 +53,8 @@ pub use own::{AppendError, append_section};
 pub use pipe::PipeWriter;
 pub use record::{MAX_RECORD_SIZE, RecordTooLong, append, append_short};
 pub use sample::{
-    AsWait, SampleEncoder, SampleFields, UserChainRewriter, as_wait, shorten_user_stack,
-    with_time_and_period,
+    AsWait, SampleEncoder, SampleFields, UserChainRewriter, as_wait, put_chain_entries,
+    shorten_user_stack, with_time_and_period,
 };
 pub use session::{finished_init, finished_round, id_index, thread_map};
 pub use trailer::Trailer;

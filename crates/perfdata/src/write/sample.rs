@@ -362,6 +362,24 @@ pub fn as_wait(sample: &Sample<'_>, wait: AsWait, out: &mut Vec<u8>) {
     with_words(sample, &parts, out);
 }
 
+/// Puts `entry` of each entry of the sample's call chain in its place, in the copy
+/// of the sample at `begin` of `out`.
+pub fn put_chain_entries(
+    sample: &Sample<'_>,
+    (out, begin): (&mut [u8], usize),
+    entry: impl Fn(u64) -> u64,
+) {
+    let Some(place) = sample.place(SamplePart::Callchain) else {
+        return;
+    };
+    // The first word is how many there are.
+    let words = out.get_mut(begin + place.start + 8..begin + place.end);
+    for word in words.unwrap_or_default().chunks_exact_mut(8) {
+        let old = ByteOrder::NATIVE.u64(word, 0).unwrap_or(0);
+        word.copy_from_slice(&entry(old).to_ne_bytes());
+    }
+}
+
 /// Appends the sample with other values of fields of one number, of those that
 /// it has.
 fn with_words(sample: &Sample<'_>, parts: &[(SamplePart, u64)], out: &mut Vec<u8>) {

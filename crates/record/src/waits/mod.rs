@@ -27,10 +27,14 @@ use crate::rounds;
 use crate::tally::Tally;
 use pairing::{Change, Mark, Pairing, Thread, Waited};
 use prof_abi::{ByteOrder, CallchainContext, CpuMode, Misc, RecordType};
-use prof_perfdata::write::{AsWait, EventDescription, SampleEncoder, SampleFields, as_wait};
+use prof_live::provisional;
+use prof_perfdata::write::{
+    AsWait, EventDescription, SampleEncoder, SampleFields, as_wait, put_chain_entries,
+};
 use prof_perfdata::{Body, Event, Events, Record, Sample, WaitWord};
 use prof_profile::{StackSource, WaitKind, WaitState};
 use prof_sys::clock;
+use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -115,6 +119,10 @@ pub(crate) struct Waits<'a> {
     last: u64,
     /// When the recording last ended, ns.
     end: Option<u64>,
+    clock: i32,
+    /// By thread and time of samples with provisional names: when these were
+    /// surely read, ns.
+    named_by: FxHashMap<(i32, u64), u64>,
     /// Samples of time that no wait stands for.
     rests: u64,
     account: WaitAccount,
@@ -132,8 +140,14 @@ pub(crate) struct OfRecording<'a> {
     pub(crate) thinner: Option<Thinner>,
     /// Threads that are attached to.
     pub(crate) threads: Vec<(i32, i32)>,
+    /// That of the records.
+    pub(crate) clock: i32,
     pub(crate) parts: &'a Parts,
 }
+
+/// Most samples with provisional names that are remembered: those of functions
+/// that were not seen before.
+const MOST_NAMED: usize = 1 << 12;
 
 impl<'a> Waits<'a> {
     /// For these events, as they are written; `None` if none is of waits.
@@ -163,6 +177,8 @@ impl<'a> Waits<'a> {
             taken: 0,
             last: 0,
             end: None,
+            clock: of.clock,
+            named_by: FxHashMap::default(),
             rests: 0,
             account: WaitAccount::default(),
         })
@@ -345,6 +361,7 @@ impl<'a> Waits<'a> {
         let sample = view.and_then(|view| view.sample_of(self.events.get(self.event)?).ok());
         let word = sample.and_then(|sample| sample.transaction());
         let until = sample.and_then(|sample| sample.period());
+        let named = sample.and_then(|sample| self.named(&sample));
         let (change, taken) = match (word.filter(|&word| word != 0), until) {
             (Some(_), Some(until)) => {
                 let record = record.into();
@@ -352,8 +369,32 @@ impl<'a> Waits<'a> {
             }
             _ => (Change::Sampled(record.into()), 1),
         };
+        if let Some((thread, now)) = named {
+            if self.named_by.len() >= MOST_NAMED {
+                self.named_by.clear();
+            }
+            self.named_by.insert(thread, now);
+        }
         self.taken += taken;
         self.mark(record, change);
+    }
+
+    /// Thread and time of a sample whose chain has provisional names, and the
+    /// present.
+    fn named(&self, sample: &Sample<'_>) -> Option<((i32, u64), u64)> {
+        let is_named = sample.callchain()?.any(provisional::is_provisional);
+        let now = clock::now(self.clock).ok().filter(|_| is_named)?;
+        Some(((sample.tid()?, sample.time()?), now))
+    }
+
+    /// Settles provisional names of a sample, in its copy at `begin` of `out`: they
+    /// count if its thread stood still in this wait until they were read.
+    fn settle_names(&self, wait: &Waited, sample: &Sample<'_>, (out, begin): (&mut [u8], usize)) {
+        let of = sample.tid().zip(sample.time());
+        let named_by = of.and_then(|of| self.named_by.get(&of));
+        let stood_still = named_by.is_some_and(|&read| read < wait.end) && !wait.is_unsure;
+        let settled = |entry| provisional::settled(entry, stood_still);
+        put_chain_entries(sample, (out, begin), settled);
     }
 
     /// If a sample is of waking: the thread that was woken waits for a CPU. Tells
@@ -569,7 +610,11 @@ impl<'a> Waits<'a> {
             .encode(),
         };
         match &found {
-            Found::Switch(sample) | Found::Read(sample, _) => as_wait(sample, fields, out),
+            Found::Switch(sample) | Found::Read(sample, _) => {
+                let begin = out.len();
+                as_wait(sample, fields, out);
+                self.settle_names(wait, sample, (out, begin));
+            }
             Found::Nearest(sample) => {
                 let chain: Vec<u64> = sample.callchain().into_iter().flatten().collect();
                 self.append_new(wait, fields, &chain, out);
